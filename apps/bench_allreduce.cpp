@@ -1,0 +1,235 @@
+// Times the exchange of gradients for vectors of several sizes, as nccl-tests does: communicators
+// by name, from memory of the communicator and from private memory, and plain MPI_Allreduce.
+//
+//   mpirun -np 2 build/apps/bench_allreduce --communicator single_node --min 7200000 --max 7200000
+
+#include <mpi.h>
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+
+#include "common/options.hpp"
+#include "tasuki/communicator/environment.hpp"
+#include "tasuki/communicator/mpi.hpp"
+#include "tasuki/communicator/registry.hpp"
+#include "tasuki/communicator/transfer.hpp"
+#include "tasuki/core/error.hpp"
+
+namespace tasuki::apps {
+namespace {
+
+struct Settings {
+  std::int64_t min = 4 << 10, max = 16 << 20, factor = 4, iterations = 20, warmup = 5;
+  std::string communicators = "auto";
+  std::optional<std::string> json;
+};
+
+// One line of the table.
+struct Row {
+  std::string communicator, memory;
+  std::int64_t count = 0;
+  std::array<double, 3> seconds{};  // least, mean and most over the ranks
+  std::int64_t wrong = 0;           // elements, over all ranks
+};
+
+// Whole numbers whose sums over the ranks float32 holds exactly.
+float value_of(std::int64_t element, int rank) {
+  return static_cast<float>(element % 97 + rank);
+}
+float sum_of(std::int64_t element, int ranks) {
+  const std::int64_t sum = element % 97 * ranks + ranks * (ranks - 1) / 2;
+  return static_cast<float>(sum);
+}
+
+class Bench {
+ public:
+  explicit Bench(const Settings& settings)
+      : settings_(settings), everyone_(create_communicator("naive")) {}
+
+  // Returns the number of wrong elements over all lines.
+  std::int64_t run() {
+    print_header();
+    measure_all("MPI_Allreduce", plain_mpi, "private");
+    for (const std::string& name : names()) {
+      std::unique_ptr<Communicator> communicator;
+      try {
+        communicator = create_communicator(name);
+      } catch (const Error& error) {
+        // With `all`, what this placement does not allow is left out.
+        if (settings_.communicators != "all" || error.kind() != ErrorKind::config) throw;
+        continue;
+      }
+      print(fmt::format("# {}\n", communicator->describe()));
+      measure_all(name, exchange_of(*communicator, true), "allocated");
+      measure_all(name, exchange_of(*communicator, false), "private");
+    }
+    if (settings_.json && everyone_->rank() == 0) write_file(*settings_.json, json_.dump(2) + "\n");
+    return wrong_;
+  }
+
+ private:
+  // Makes a vector and the operation that exchanges it.
+  using Case = std::pair<Tensor, std::function<void()>>;
+  using MakeCase = std::function<Case(std::int64_t count)>;
+
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    if (settings_.communicators == "all") {
+      for (const auto& kind : communicator_kinds())
+        if (kind.name != "dummy") names.push_back(kind.name);
+      return names;
+    }
+    std::istringstream list(settings_.communicators);
+    for (std::string name; std::getline(list, name, ',');) names.push_back(name);
+    return names;
+  }
+
+  static Case plain_mpi(std::int64_t count) {
+    const Tensor values = Tensor::empty({count});
+    return {values, [values] {
+              allreduce(values.raw(), values.count(), DType::float32, ReduceOp::sum,
+                        MPI_COMM_WORLD);
+            }};
+  }
+
+  static MakeCase exchange_of(Communicator& communicator, bool allocated) {
+    return [&communicator, allocated](std::int64_t count) -> Case {
+      const auto bytes = static_cast<std::size_t>(count) * sizeof(float);
+      const Tensor values = allocated
+                                ? Tensor(communicator.allocate(bytes), 0, {count}, DType::float32)
+                                : Tensor::empty({count});
+      return {values, [&communicator, values] {
+                const GradientView::Segment whole[] = {{0, values.count()}};
+                communicator.sum_gradients({values, whole});
+              }};
+    };
+  }
+
+  void measure_all(const std::string& name, const MakeCase& make, const std::string& memory) {
+    for (std::int64_t bytes = settings_.min; bytes <= settings_.max; bytes *= settings_.factor) {
+      const auto [values, exchange] = make(bytes / static_cast<std::int64_t>(sizeof(float)));
+      const Row row{name, memory, values.count(), time(values, exchange), check(values, exchange)};
+      print_row(row);
+      if (settings_.factor == 1) break;
+    }
+  }
+
+  std::array<double, 3> time(const Tensor& values, const std::function<void()>& exchange) {
+    using clock = std::chrono::steady_clock;
+    values.fill(0);
+    for (std::int64_t turn = 0; turn < settings_.warmup; ++turn) exchange();
+    everyone_->barrier();
+    const auto start = clock::now();
+    for (std::int64_t turn = 0; turn < settings_.iterations; ++turn) exchange();
+    const double seconds = std::chrono::duration<double>(clock::now() - start).count() /
+                           static_cast<double>(settings_.iterations);
+    std::array<double, 3> result{};
+    constexpr ReduceOp operations[] = {ReduceOp::min, ReduceOp::sum, ReduceOp::max};
+    for (std::size_t i = 0; i < result.size(); ++i) {
+      const Tensor over_ranks = Tensor::full({}, seconds, DType::float64);
+      everyone_->allreduce(over_ranks, operations[i]);
+      result[i] = over_ranks.item();
+    }
+    result[1] /= everyone_->size();
+    return result;
+  }
+
+  std::int64_t check(const Tensor& values, const std::function<void()>& exchange) {
+    float* elements = values.data<float>();
+    for (std::int64_t i = 0; i < values.count(); ++i) elements[i] = value_of(i, everyone_->rank());
+    exchange();
+    std::int64_t wrong = 0;
+    for (std::int64_t i = 0; i < values.count(); ++i)
+      wrong += elements[i] != sum_of(i, everyone_->size()) ? 1 : 0;
+    const Tensor all = Tensor::full({}, static_cast<double>(wrong), DType::int64);
+    everyone_->allreduce(all);
+    return static_cast<std::int64_t>(all.item());
+  }
+
+  void print(const std::string& text) const {
+    if (everyone_->rank() != 0) return;
+    std::fputs(text.c_str(), stdout);
+    std::fflush(stdout);
+  }
+
+  void print_header() {
+    const Topology& topology = everyone_->topology();
+    json_ = {
+        {"ranks", topology.size}, {"hosts", topology.host_of}, {"rows", nlohmann::json::array()}};
+    for (int node = 0; node < topology.inter_size; ++node) {
+      const auto ranks = topology.ranks_of_node(node);
+      print(fmt::format("# node {} ({}): ranks {}\n", node,
+                        topology.host_of[static_cast<std::size_t>(ranks.front())],
+                        fmt::join(ranks, " ")));
+    }
+    print("# times over the ranks; algbw = bytes / mean time, busbw = algbw x 2 (p - 1) / p\n");
+    print(fmt::format("{:>12} {:>10} {:<16} {:<10} {:>10} {:>10} {:>10} {:>8} {:>8} {:>7}\n",
+                      "bytes", "floats", "communicator", "memory", "min us", "mean us", "max us",
+                      "algbw", "busbw", "#wrong"));
+  }
+
+  void print_row(const Row& row) {
+    const double bytes = static_cast<double>(row.count) * sizeof(float), ranks = everyone_->size();
+    const double algorithm_rate = bytes / row.seconds[1] / 1e9;
+    const double bus_rate = algorithm_rate * 2 * (ranks - 1) / ranks;
+    print(fmt::format(
+        "{:>12} {:>10} {:<16} {:<10} {:>10.1f} {:>10.1f} {:>10.1f} {:>8.3f} {:>8.3f} {:>7}\n",
+        row.count * 4, row.count, row.communicator, row.memory, row.seconds[0] * 1e6,
+        row.seconds[1] * 1e6, row.seconds[2] * 1e6, algorithm_rate, bus_rate, row.wrong));
+    json_["rows"].push_back({{"bytes", row.count * 4},
+                             {"communicator", row.communicator},
+                             {"memory", row.memory},
+                             {"min_seconds", row.seconds[0]},
+                             {"mean_seconds", row.seconds[1]},
+                             {"max_seconds", row.seconds[2]},
+                             {"algbw_gb_per_s", algorithm_rate},
+                             {"busbw_gb_per_s", bus_rate},
+                             {"wrong", row.wrong}});
+    wrong_ += row.wrong;
+  }
+
+  Settings settings_;
+  std::unique_ptr<Communicator> everyone_;
+  nlohmann::json json_;
+  std::int64_t wrong_ = 0;
+};
+
+int bench_allreduce(int argc, char** argv) {
+  Settings settings;
+  Options options("bench_allreduce", "times the exchange of gradients over all ranks",
+                  "mpirun -np 4 bench_allreduce --communicator all --json allreduce.json");
+  constexpr std::int64_t longest = std::int64_t{1} << 33;
+  options.group("What to exchange");
+  options.add("min", settings.min, {4, longest}, "BYTES", "smallest vector");
+  options.add("max", settings.max, {4, longest}, "BYTES", "largest vector");
+  options.add("factor", settings.factor, {1, 1 << 20}, "N",
+              "from one size to the next; 1: min only");
+  options.add("communicator", settings.communicators, "NAMES",
+              "one or several with commas, or all that can run here");
+  options.group("How");
+  options.add("iterations", settings.iterations, {1, 1'000'000}, "N", "timed exchanges per size");
+  options.add("warmup", settings.warmup, {0, 1'000'000}, "N", "exchanges before those");
+  options.add("json", settings.json, "none", "FILE", "write the table there too");
+
+  const auto request = options.parse({argv + 1, argv + argc});
+  if (request != Options::Request::run) {
+    if (create_communicator("naive")->rank() == 0)
+      std::fputs(options.text(request).c_str(), stdout);
+    return 0;
+  }
+  if (settings.min > settings.max)
+    fail_everywhere(ErrorKind::usage, "--min {} is more than --max {}", settings.min, settings.max);
+  return Bench(settings).run() == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace tasuki::apps
+
+int main(int argc, char** argv) {
+  return tasuki::run_job(argc, argv, tasuki::apps::bench_allreduce);
+}

@@ -1,0 +1,25 @@
+#include "common/data.hpp"
+
+#include "tasuki/communicator/run_on_root.hpp"
+#include "tasuki/communicator/text_bytes.hpp"
+
+namespace tasuki::apps {
+
+std::filesystem::path find_data(Communicator& communicator, const std::string& name,
+                                const TrainingSettings& settings) {
+  return bytes_to_text(run_on_root(communicator, 0, [&] {
+    return text_to_bytes(find_data_folder(name, settings.data.value_or("")).string());
+  }));
+}
+
+OpenSource open_split(const std::string& name, const std::filesystem::path& folder, DataSplit split,
+                      const Shape& example_shape, std::optional<std::int64_t> limit) {
+  return [=] {
+    auto source = open_dataset(name, folder, split);
+    source->reshape(example_shape);
+    if (limit) source->keep_first(*limit);
+    return source;
+  };
+}
+
+}  // namespace tasuki::apps

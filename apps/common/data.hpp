@@ -1,0 +1,22 @@
+// A data set's files as flags name them.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "common/training_options.hpp"
+#include "tasuki/dataset/catalog.hpp"
+
+namespace tasuki::apps {
+
+// The folder of data set `name` by --data or the usual places, looked up by rank 0 for all ranks.
+// Collective.
+std::filesystem::path find_data(Communicator& communicator, const std::string& name,
+                                const TrainingSettings& settings);
+
+// Opens a split of the data set in `folder` with examples of the model's shape, cut after `limit`.
+OpenSource open_split(const std::string& name, const std::filesystem::path& folder, DataSplit split,
+                      const Shape& example_shape, std::optional<std::int64_t> limit);
+
+}  // namespace tasuki::apps

@@ -1,0 +1,64 @@
+#include "common/job.hpp"
+
+#include "common/console.hpp"
+#include "common/device.hpp"
+#include "tasuki/communicator/agreement.hpp"
+#include "tasuki/communicator/registry.hpp"
+#include "tasuki/communicator/run_on_root.hpp"
+#include "tasuki/communicator/text_bytes.hpp"
+#include "tasuki/core/log.hpp"
+#include "tasuki/core/version.hpp"
+#include "tasuki/tensor/backend.hpp"
+
+namespace tasuki::apps {
+namespace {
+
+// Settings are a function of the arguments (rank 0 reads the config file), so that equal arguments
+// are equal settings.
+void check_same_program(Communicator& communicator, const std::vector<std::string>& arguments) {
+  std::vector<std::string> lines = {fmt::format("Tasuki {}", version())};
+  for (const std::string& argument : arguments) lines.push_back("argument " + argument);
+  check_agreement(communicator, lines, "all ranks must be started with the same arguments");
+}
+
+}  // namespace
+
+std::optional<Job> start_job(Options& options, const TrainingSettings& settings, int argc,
+                             char** argv) {
+  // A communicator that works wherever MPI does, until the settings have named one.
+  const auto starting = create_communicator("naive");
+  const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  check_same_program(*starting, arguments);
+  const auto read_on_root = [&](const std::filesystem::path& path) {
+    return std::string(
+        bytes_to_text(run_on_root(*starting, 0, [&] { return text_to_bytes(read_file(path)); })));
+  };
+  const Options::Request request = options.parse(arguments, read_on_root);
+  if (request != Options::Request::run) {
+    print_on_root(*starting, options.text(request));
+    return std::nullopt;
+  }
+  if (settings.communicator == "help") {
+    print_on_root(*starting, communicator_help());
+    return std::nullopt;
+  }
+  configure_log(starting->rank(), settings.quiet ? LogLevel::warning : LogLevel::info);
+
+  Job job;
+  job.device = select_device(settings.gpu, starting->topology());
+  job.communicator = create_communicator(settings.communicator, MPI_COMM_WORLD, {job.device});
+  job.processors = find_processors();
+  job.threads = plan_threads(settings.threads, job.processors.cores, job.communicator->intra_size(),
+                             static_cast<int>(job.processors.cpus.size()));
+  set_cpu_threads(job.threads.threads);
+  return job;
+}
+
+void prepare_output_folder(Communicator& communicator, const std::string& folder) {
+  run_on_root(communicator, 0, [&] {
+    make_output_folder(folder);
+    return Bytes{};
+  });
+}
+
+}  // namespace tasuki::apps

@@ -1,0 +1,31 @@
+// What every training program does first: flags, communicator, device, threads.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "common/options.hpp"
+#include "common/processors.hpp"
+#include "common/training_options.hpp"
+#include "tasuki/communicator/communicator.hpp"
+
+namespace tasuki::apps {
+
+struct Job {
+  std::unique_ptr<Communicator> communicator;
+  Device device;
+  Processors processors;
+  ThreadPlan threads;
+};
+
+// Collective. Checks that all ranks are the same program with the same arguments, parses them (rank
+// 0 reads a config file for all), makes the communicator and sets the threads to compute with.
+// Nothing when that was all: --help and the like have been printed by rank 0.
+std::optional<Job> start_job(Options& options, const TrainingSettings& settings, int argc,
+                             char** argv);
+
+// The folder --out on rank 0, made and checked before any work is done; an error is met by all
+// ranks. Collective.
+void prepare_output_folder(Communicator& communicator, const std::string& folder);
+
+}  // namespace tasuki::apps

@@ -1,0 +1,127 @@
+#include "common/report.hpp"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+
+#include "common/console.hpp"
+#include "tasuki/tensor/storage.hpp"
+
+namespace tasuki::apps {
+namespace {
+
+std::string megabytes(std::size_t bytes) {
+  return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
+}
+
+// Bytes of a batch of zeros and of what its forward pass keeps for the backward pass.
+std::size_t measure_activations(const TrainingSettings& settings, const LossFunction& loss,
+                                const DatasetHeader& header) {
+  const std::int64_t n = std::min(settings.batchsize, header.count);
+  if (n == 0) return 0;
+  const std::size_t before = host_pool_statistics().in_use;
+  std::vector<std::int64_t> sizes = {n};
+  sizes.insert(sizes.end(), header.example_shape.begin(), header.example_shape.end());
+  Batch batch;
+  batch.x = Tensor::zeros(Shape(sizes));
+  batch.t = Tensor::zeros({n}, DType::int32);
+  batch.ids.resize(static_cast<std::size_t>(n));
+  Observation unused;
+  const Variable result = loss(batch, unused);
+  const std::size_t held = host_pool_statistics().in_use - before;
+  result.backward();
+  return held;
+}
+
+std::string parameter_table(const Optimizer& optimizer) {
+  std::size_t width = 0;
+  for (const auto& named : optimizer.model().parameters())
+    width = std::max(width, named.path.size());
+  std::string text;
+  for (const auto& [path, parameter] : optimizer.model().parameters())
+    text += fmt::format("  {:<{}}  {:>16}  {:>12}\n", path, width, parameter->shape().text(),
+                        parameter->shape().count());
+  return text;
+}
+
+}  // namespace
+
+BannerLines banner_lines(const Job& job, const TrainingSettings& settings,
+                         const Optimizer& optimizer, const DataSummary& data) {
+  const Communicator& communicator = *job.communicator;
+  // A communicator's description begins with its name, which is what "auto" chose.
+  std::string description = communicator.describe();
+  const std::string name = settings.communicator + ": ";
+  if (description.starts_with(name)) description.erase(0, name.size());
+  std::string rates;
+  for (const std::string& parameter : optimizer.hyperparameters())
+    rates += fmt::format(", {} {}", parameter, optimizer.get(parameter));
+  return {
+      {"Num process (COMM_WORLD)", std::to_string(communicator.size())},
+      {fmt::format("Using {} communicator", settings.communicator), description},
+      {"Num Minibatch-size", fmt::format("{} per rank, {} together", settings.batchsize,
+                                         settings.batchsize * communicator.size())},
+      {"Num epoch", std::to_string(settings.epoch)},
+      {"Data", fmt::format("{} ({} examples, {} to evaluate on)", data.folder.string(),
+                           data.train.count, data.test.count)},
+      {"Optimizer", optimizer.name() + rates},
+      {"Output", settings.out},
+  };
+}
+
+void print_plan(const Job& job, const TrainingSettings& settings, const Optimizer& optimizer,
+                const LossFunction& loss, const DataSummary& data) {
+  const std::size_t activations = measure_activations(settings, loss, data.train);
+  const ShardPlan plan(data.train.count, job.communicator->size(),
+                       static_cast<int>(settings.shards.value_or(0)));
+  const std::int64_t steps = plan.steps_per_epoch(settings.batchsize);
+  const std::int64_t all_steps =
+      std::min(steps * settings.epoch, settings.max_iterations.value_or(steps * settings.epoch));
+  const std::size_t parameters = optimizer.arena().values().bytes();
+  std::size_t states = 0;
+  for (const auto& state : optimizer.states()) states += state.values.bytes();
+  // Values as stored, a label and a number each.
+  const auto stored = [&](const DatasetHeader& header) {
+    const ShardPlan shares(header.count, job.communicator->size());
+    return static_cast<std::size_t>(shares.share_size(0)) *
+           (header.value_bytes() + sizeof(std::int32_t) + sizeof(std::int64_t));
+  };
+  const std::size_t examples = stored(data.train) + stored(data.test);
+
+  std::string text = "Parameters:\n" + parameter_table(optimizer);
+  text += fmt::format("  {} in all\n", optimizer.model().parameter_count());
+  text +=
+      fmt::format("Example: {}, {} classes\n", data.train.example_shape.text(), data.train.classes);
+  text +=
+      fmt::format("Steps: {} per epoch, {} in all; the last of an epoch has {} examples\n", steps,
+                  all_steps, steps ? plan.global_size(steps - 1, settings.batchsize) : 0);
+  text += fmt::format(
+      "Memory of a rank: {} parameters, {} gradients, {} optimizer state, {} activations, {} "
+      "data; {} together, besides what MPI and libraries take\n",
+      megabytes(parameters), megabytes(parameters), megabytes(states), megabytes(activations),
+      megabytes(examples), megabytes(2 * parameters + states + activations + examples));
+  text += "Dry run: nothing was trained\n";
+  print_on_root(*job.communicator, text);
+}
+
+RunSummary::RunSummary(const Trainer& trainer)
+    : trainer_(trainer),
+      first_iteration_(trainer.updater().iteration()),
+      first_seconds_(trainer.elapsed_time()) {}
+
+void RunSummary::print(Communicator& communicator) const {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const std::int64_t own_peak[] = {usage.ru_maxrss * 1024};  // kilobytes on Linux
+  const Tensor peak = Tensor::from(std::span<const std::int64_t>(own_peak), {1});
+  communicator.allreduce(peak, ReduceOp::max);
+  const std::int64_t steps = trainer_.updater().iteration() - first_iteration_;
+  const double seconds = trainer_.elapsed_time() - first_seconds_;
+  print_on_root(communicator,
+                fmt::format("{} steps in {:.1f} s ({:.1f} a second), at most {:.0f} MB of memory a "
+                            "rank; results in {}\n",
+                            steps, seconds, static_cast<double>(steps) / std::max(seconds, 1e-9),
+                            peak.item() / 1e6, trainer_.out().string()));
+}
+
+}  // namespace tasuki::apps

@@ -1,0 +1,45 @@
+// What a training program says about itself besides the table: before (banner lines, --dry-run) and
+// after training.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include "common/banner.hpp"
+#include "common/training_options.hpp"
+#include "tasuki/dataset/scatter.hpp"
+#include "tasuki/training/trainer.hpp"
+
+namespace tasuki::apps {
+
+// The data that a job trains on and evaluates with.
+struct DataSummary {
+  std::filesystem::path folder;
+  DatasetHeader train, test;
+};
+
+// ChainerMN's banner lines, and those on data, optimizer and output.
+BannerLines banner_lines(const Job& job, const TrainingSettings& settings,
+                         const Optimizer& optimizer, const DataSummary& data);
+
+// For --dry-run: parameters and their shapes, steps, memory. Runs one batch of zeros through
+// `loss`, forward and backward, for the activations (and so finds a model that does not fit the
+// data); nothing is updated. Collective, printed by rank 0.
+void print_plan(const Job& job, const TrainingSettings& settings, const Optimizer& optimizer,
+                const LossFunction& loss, const DataSummary& data);
+
+// Measures a run between its making and print().
+class RunSummary {
+ public:
+  explicit RunSummary(const Trainer& trainer);
+  // Steps, speed, the largest peak memory of a rank, where the results are. Collective, printed by
+  // rank 0.
+  void print(Communicator& communicator) const;
+
+ private:
+  const Trainer& trainer_;
+  std::int64_t first_iteration_;
+  double first_seconds_;
+};
+
+}  // namespace tasuki::apps

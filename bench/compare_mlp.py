@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""train_mnist against PyTorch on the same MLP, data and cores, in one run.
+
+Programs take turns (A B A B ...), each pinned to as many cores as it has ranks, one thread a rank.
+Seconds per epoch include evaluating the test images, on both sides; the first epoch of every run is
+left out. Next to them stands the floor: the matrix products that an epoch needs and Adam's memory
+traffic, timed alone in the same turns (bench_mlp_step), by as many processes as there are ranks.
+Prints Markdown; --out writes it to a file too.
+"""
+import argparse
+import json
+import os
+import pathlib
+import platform
+import re
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+MPI_ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+def run(command, ranks):
+    """Standard output of a command pinned to cores 0 .. ranks-1."""
+    pinned = ["taskset", "-c", f"0-{ranks - 1}"] + [str(part) for part in command]
+    done = subprocess.run(pinned, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          env={**os.environ, **MPI_ENVIRONMENT, "OMP_NUM_THREADS": "1"})
+    if done.returncode != 0:
+        sys.exit(f"compare_mlp.py: {shlex.join(pinned)} failed:\n{done.stderr}")
+    return done.stdout
+
+
+def epochs_of_torch(python, options, ranks):
+    out = run([python, HERE / "peer_mlp.py", "--data", options.data, "--ranks", ranks, "--epochs",
+               options.epochs + 1, "--adam", options.adam], ranks)
+    epochs = [json.loads(line) for line in out.splitlines()]
+    return [epoch["seconds"] for epoch in epochs[1:]], epochs[-1]["validation_accuracy"]
+
+
+def epochs_of_tasuki(options, ranks):
+    with tempfile.TemporaryDirectory() as out:
+        launcher = ["mpirun", "-np", ranks, "--bind-to", "none"] if ranks > 1 else []
+        run(launcher + [options.build / "apps/train_mnist", "--data", options.data, "--epoch",
+                        options.epochs + 1, "--threads", 1, "--out", out] + options.flags, ranks)
+        log = json.loads((pathlib.Path(out) / "log").read_text())
+    ends = [entry["elapsed_time"] for entry in log]
+    seconds = [after - before for before, after in zip(ends, ends[1:])]
+    return seconds, log[-1]["validation/main/accuracy"]
+
+
+def floor_of_epoch(options, ranks):
+    """Seconds per epoch of the work that cannot be left out; as many processes as ranks, at once."""
+    command = [options.build / "bench/bench_mlp_step", str(options.floor_steps), "1"]
+    processes = [subprocess.Popen(["taskset", "-c", str(core)] + command, text=True,
+                                  stdout=subprocess.PIPE) for core in range(ranks)]
+    outputs = [process.communicate()[0] for process in processes]
+    if any(process.returncode != 0 for process in processes):
+        sys.exit(f"compare_mlp.py: {command[0]} failed")
+    return statistics.mean(floor_from(output, ranks) for output in outputs)
+
+
+def floor_from(output, ranks):
+    # "  l1 forward      1436.1    1501.2 ...": a name, best and median microseconds.
+    rows = re.findall(r"^  (\S.*?)  +([\d.]+) +([\d.]+)", output, re.MULTILINE)
+    median = {name: float(microseconds) * 1e-6 for name, _, microseconds in rows}
+    step = median["sum of the products"] + median["Adam's memory traffic"]
+    forward = sum(median[f"l{layer} forward"] for layer in (1, 2, 3))
+    return 600 / ranks * step + 100 / ranks * forward
+
+
+def output_of(*command):
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                          text=True).stdout.strip()
+
+
+def machine():
+    lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    model = next((line.split(": ", 1)[1] for line in lines if line.startswith("model name")), "?")
+    return f"{model}, {os.cpu_count()} cores, {platform.system()} {platform.release()}"
+
+
+def compare(options, ranks):
+    torches = {python: output_of(python, "-c", "import torch; print(torch.__version__)")
+               for python in options.python}
+    for python, version in torches.items():
+        if not version:
+            sys.exit(f"compare_mlp.py: {python} has no PyTorch; name one that has by --python")
+    kind = "PyTorch" if ranks == 1 else "PyTorch DistributedDataParallel (gloo)"
+    contenders = {f"{kind} {version}": lambda python=python: epochs_of_torch(python, options, ranks)
+                  for python, version in torches.items()}
+    contenders["Tasuki"] = lambda: epochs_of_tasuki(options, ranks)
+    seconds, accuracy, floors = {name: [] for name in contenders}, {}, []
+    for turn in range(options.rounds):
+        floors.append(floor_of_epoch(options, ranks))
+        for name, measure in contenders.items():
+            times, accuracy[name] = measure()
+            seconds[name] += times
+            print(f"turn {turn + 1}: {name} {' '.join(f'{t:.2f}' for t in times)}", file=sys.stderr)
+
+    floor = statistics.median(floors)
+    median = {name: statistics.median(times) for name, times in seconds.items()}
+    peer = min((name for name in median if name != "Tasuki"), key=median.get)
+    text = (f"## {ranks} rank{'s' if ranks > 1 else ''} x 1 thread\n\n"
+            "| | s/epoch | min..max | times the floor | test accuracy |\n|-|-|-|-|-|\n")
+    for name, times in seconds.items():
+        text += (f"| {name} | {median[name]:.2f} | {min(times):.2f}..{max(times):.2f} | "
+                 f"{median[name] / floor:.2f} | {accuracy[name]:.4f} |\n")
+    text += (f"| floor | {floor:.2f} | {min(floors):.2f}..{max(floors):.2f} | 1 | |\n\n"
+             f"**Tasuki takes {median['Tasuki'] / median[peer]:.2f} x the time of {peer} and "
+             f"{median['Tasuki'] / floor:.2f} x the floor.**\n")
+    return text
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=HERE.parent / "build")
+    parser.add_argument("--python", action="append",
+                        help="interpreter with PyTorch (default: $TASUKI_TORCH_PYTHON or python3); "
+                             "may be given several times, the fastest is the peer")
+    parser.add_argument("--data", default="/usr/share/datasets/fashion-mnist")
+    parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--epochs", type=int, default=3, help="timed ones in each turn")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--floor-steps", type=int, default=200, help="timed for the floor")
+    parser.add_argument("--adam", choices=["default", "fused"], default="default",
+                        help="PyTorch's implementation of Adam")
+    parser.add_argument("--flags", nargs=argparse.REMAINDER, default=[],
+                        help="further flags of train_mnist; must come last")
+    parser.add_argument("--out", type=pathlib.Path)
+    options = parser.parse_args()
+    options.python = options.python or [os.environ.get("TASUKI_TORCH_PYTHON", "python3")]
+
+    commit = output_of("git", "-C", str(HERE), "rev-parse", "--short", "HEAD")
+    text = ("# MLP 784-1000-1000-10, Adam, batch 100 a rank, 60,000 + 10,000 images\n\n"
+            f"`bench/compare_mlp.py {shlex.join(sys.argv[1:])}` at {commit}, {machine()}. "
+            f"Turns: {options.rounds}, timed epochs in each: {options.epochs}, evaluation included; "
+            "medians.\n\n")
+    text += "\n".join(compare(options, ranks) for ranks in options.ranks)
+    print(text)
+    if options.out:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+# Compiler flags for every target: C++20, warnings, the portable baseline, sanitizers.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_CXX_VISIBILITY_PRESET default)
+
+get_property(multi_config GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
+if(NOT CMAKE_BUILD_TYPE AND NOT multi_config)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
+
+add_library(tasuki_compiler INTERFACE)
+target_compile_options(tasuki_compiler INTERFACE -Wall -Wextra)
+# Ranks on different machines update their own copies of the weights: a loop must round alike whether
+# its version for this processor could fuse multiply and add or not. Nobody reads errno after sqrt or
+# the flags of floating-point exceptions, which otherwise keep loops from being vectorised.
+target_compile_options(tasuki_compiler INTERFACE -ffp-contract=off -fno-math-errno
+                                                 -fno-trapping-math)
+if(TASUKI_WERROR)
+  target_compile_options(tasuki_compiler INTERFACE -Werror)
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  # GCC 12 reports overlapping copies in std::string that are not there (GCC bug 105329).
+  target_compile_options(tasuki_compiler INTERFACE -Wno-restrict)
+endif()
+# One binary for every x86-64 machine since about 2010; loops that gain from more are dispatched at
+# run time (tensor/cpu/vectorize.hpp), and oneDNN does so by itself.
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64)
+  target_compile_options(tasuki_compiler INTERFACE -march=x86-64-v2)
+endif()
+if(TASUKI_SANITIZE)
+  target_compile_options(tasuki_compiler INTERFACE -fsanitize=${TASUKI_SANITIZE}
+                                                   -fno-sanitize-recover=all
+                                                   -fno-omit-frame-pointer)
+  target_link_options(tasuki_compiler INTERFACE -fsanitize=${TASUKI_SANITIZE})
+endif()

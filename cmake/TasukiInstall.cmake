@@ -1,0 +1,40 @@
+# Installed tree: lib/libtasuki.so, include/tasuki/<folder>/*.hpp, bin/<programs>, and a CMake
+# package, so that find_package(tasuki CONFIG) gives tasuki::tasuki. It can be moved as a whole: all
+# paths in it are relative.
+
+include(CMakePackageConfigHelpers)
+
+# Every executable of apps/ is a program; apps/CMakeLists.txt installs them.
+get_property(programs DIRECTORY ${PROJECT_SOURCE_DIR}/apps PROPERTY BUILDSYSTEM_TARGETS)
+foreach(target IN LISTS programs)
+  get_target_property(type ${target} TYPE)
+  if(NOT type STREQUAL EXECUTABLE)
+    list(REMOVE_ITEM programs ${target})
+  endif()
+endforeach()
+add_custom_target(apps COMMENT "Programs" DEPENDS ${programs})
+
+install(TARGETS tasuki EXPORT tasuki LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+get_property(layers GLOBAL PROPERTY TASUKI_LAYERS)
+foreach(layer IN LISTS layers)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${layer}/
+          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tasuki/${layer} FILES_MATCHING PATTERN "*.hpp"
+          PATTERN "cpu" EXCLUDE)  # backends are not part of the interface
+endforeach()
+
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/tasuki)
+install(EXPORT tasuki NAMESPACE tasuki:: FILE tasuki-targets.cmake DESTINATION ${package_folder})
+configure_package_config_file(
+  ${PROJECT_SOURCE_DIR}/cmake/tasuki-config.cmake.in ${PROJECT_BINARY_DIR}/tasuki-config.cmake
+  INSTALL_DESTINATION ${package_folder})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/tasuki-config-version.cmake
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/tasuki-config.cmake
+              ${PROJECT_BINARY_DIR}/tasuki-config-version.cmake DESTINATION ${package_folder})
+
+install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/docs/architecture.md
+        DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/hostfiles ${PROJECT_SOURCE_DIR}/examples
+        DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)
+install(PROGRAMS ${PROJECT_SOURCE_DIR}/scripts/get_data.sh
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/tasuki OPTIONAL)

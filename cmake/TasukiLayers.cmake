@@ -1,0 +1,52 @@
+# Each folder is one target that sees only the folders above it.
+#
+# Headers are included as "tasuki/<folder>/<file>.hpp". For each folder the build tree gets an
+# include root with one link in it, <build>/layers/<folder>/tasuki/<folder>, and a target has on its
+# include path its own root and those of the folders that it USES (and theirs): including upwards
+# does not compile.
+
+set_property(GLOBAL PROPERTY TASUKI_LAYERS "")
+
+# tasuki_layer(<folder> [USES folders...] [LINK PUBLIC libs... PRIVATE libs...])
+function(tasuki_layer name)
+  cmake_parse_arguments(ARG "" "" "USES;LINK" ${ARGN})
+  set(root ${PROJECT_BINARY_DIR}/layers/${name})
+  file(MAKE_DIRECTORY ${root}/tasuki)
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${name} ${root}/tasuki/${name} SYMBOLIC)
+
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${name}/*.cpp
+       ${PROJECT_SOURCE_DIR}/${name}/*.hpp)
+  add_library(tasuki_${name} OBJECT ${sources})
+  add_library(tasuki::${name} ALIAS tasuki_${name})
+  set_target_properties(tasuki_${name} PROPERTIES LINKER_LANGUAGE CXX)
+  target_include_directories(tasuki_${name} PUBLIC ${root})
+  target_link_libraries(tasuki_${name} PRIVATE tasuki_compiler)
+  foreach(used IN LISTS ARG_USES)
+    target_link_libraries(tasuki_${name} PUBLIC tasuki::${used})
+  endforeach()
+  if(ARG_LINK)
+    target_link_libraries(tasuki_${name} ${ARG_LINK})
+  endif()
+  set_property(GLOBAL APPEND PROPERTY TASUKI_LAYERS ${name})
+endfunction()
+
+# All layers, linked into libtasuki.so; `tasuki` is what programs link to.
+function(tasuki_library)
+  get_property(layers GLOBAL PROPERTY TASUKI_LAYERS)
+  add_library(tasuki SHARED)
+  add_library(tasuki::tasuki ALIAS tasuki)
+  set_target_properties(tasuki PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0
+                                          LINKER_LANGUAGE CXX)
+  foreach(layer IN LISTS layers)
+    target_sources(tasuki PRIVATE $<TARGET_OBJECTS:tasuki_${layer}>)
+    target_include_directories(
+      tasuki INTERFACE $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/layers/${layer}>)
+  endforeach()
+  target_include_directories(tasuki INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_compile_features(tasuki INTERFACE cxx_std_20)
+  target_link_libraries(
+    tasuki
+    PUBLIC fmt::fmt MPI::MPI_CXX nlohmann_json::nlohmann_json
+    PRIVATE tasuki_compiler spdlog::spdlog PkgConfig::xxhash DNNL::dnnl OpenMP::OpenMP_CXX
+            ZLIB::ZLIB libzip::zip Threads::Threads ${CMAKE_DL_LIBS})
+endfunction()

@@ -1,0 +1,86 @@
+# tasuki_test(<name> SOURCES files... [NP 1 2 3 4] [CLUSTER 2x2 3+1...] [TIMEOUT seconds] [SERIAL]
+#             [LINK libs...])
+#
+# Builds one GoogleTest binary, test_<name>, and its ctest entries:
+#   without NP    <name>: a plain process
+#   NP            <name>.np<N>: under mpirun with N ranks, for each N
+#   CLUSTER       <name>.<nodes>x<ranks>, <name>.<ranks>+<ranks>: on nodes of so many ranks each, made
+#                 of network namespaces (tests/cluster/run.sh)
+# Binaries that need MPI get tests/support's main, which prints once and gathers the failures of
+# every rank. An entry in which every test skipped itself shows as skipped. SERIAL keeps other tests
+# from running beside it. TIMEOUT (default 120) ends all processes of an entry.
+#
+# tasuki_script_test(<name> COMMAND words... [TIMEOUT seconds] [PROCESSORS n] [SERIAL]
+#                    [ENVIRONMENT assignments...])
+#
+# The same for a script; exit code 77 means skipped, and it says why.
+
+find_package(GTest REQUIRED)
+find_package(Python3 REQUIRED COMPONENTS Interpreter)  # tests of scripts
+
+set(TASUKI_MPIRUN_FLAGS --oversubscribe --bind-to none --mca mpi_yield_when_idle 1)
+set(TASUKI_MPIRUN_ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    OMP_NUM_THREADS=1 OMPI_MCA_btl_vader_single_copy_mechanism=none)
+if(TASUKI_SANITIZE)
+  set(TASUKI_SANITIZER_ENVIRONMENT
+      LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/leaks/lsan.supp:print_suppressions=0)
+endif()
+
+function(tasuki_script_test name)
+  cmake_parse_arguments(ARG "SERIAL" "TIMEOUT;PROCESSORS" "COMMAND;ENVIRONMENT" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  if(NOT ARG_PROCESSORS)
+    set(ARG_PROCESSORS 1)
+  endif()
+  list(APPEND ARG_ENVIRONMENT ${TASUKI_SANITIZER_ENVIRONMENT})
+  # ctest's own limit ends the first process only; `timeout` ends the group, mpirun and ssh included.
+  math(EXPR last_resort "${ARG_TIMEOUT} + 20")
+  add_test(NAME ${name} COMMAND timeout -k 10 ${ARG_TIMEOUT} ${ARG_COMMAND})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${last_resort} PROCESSORS ${ARG_PROCESSORS}
+                                          SKIP_RETURN_CODE 77 ENVIRONMENT "${ARG_ENVIRONMENT}")
+  if(ARG_SERIAL)
+    set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
+  endif()
+endfunction()
+
+function(tasuki_test name)
+  cmake_parse_arguments(ARG "SERIAL" "TIMEOUT" "SOURCES;NP;CLUSTER;LINK" ${ARGN})
+  add_executable(test_${name} ${ARG_SOURCES})
+  target_link_libraries(test_${name} PRIVATE tasuki tasuki_compiler ${ARG_LINK})
+  set(common)
+  if(ARG_TIMEOUT)
+    list(APPEND common TIMEOUT ${ARG_TIMEOUT})
+  endif()
+  if(ARG_SERIAL)
+    list(APPEND common SERIAL)
+  endif()
+
+  if(NOT ARG_NP AND NOT ARG_CLUSTER)
+    target_link_libraries(test_${name} PRIVATE tasuki_test_plain)
+    tasuki_script_test(${name} COMMAND $<TARGET_FILE:test_${name}> ${common})
+    return()
+  endif()
+  target_link_libraries(test_${name} PRIVATE tasuki_test_mpi)
+  foreach(np IN LISTS ARG_NP)
+    tasuki_script_test(
+      ${name}.np${np} PROCESSORS ${np} ${common}
+      ENVIRONMENT "${TASUKI_MPIRUN_ENVIRONMENT};TASUKI_TEST_NP=${np}"
+      COMMAND ${MPIEXEC_EXECUTABLE} -np ${np} ${TASUKI_MPIRUN_FLAGS} $<TARGET_FILE:test_${name}>)
+  endforeach()
+  foreach(cluster IN LISTS ARG_CLUSTER)
+    if(cluster MATCHES "^([0-9]+)x([0-9]+)$")
+      math(EXPR np "${CMAKE_MATCH_1} * ${CMAKE_MATCH_2}")
+      set(nodes --nodes ${CMAKE_MATCH_1} --slots ${CMAKE_MATCH_2})
+    else()
+      math(EXPR np "${cluster}")
+      string(REPLACE "+" "," slots ${cluster})
+      set(nodes --slots ${slots})
+    endif()
+    tasuki_script_test(
+      ${name}.${cluster} PROCESSORS ${np} ${common}
+      ENVIRONMENT "${TASUKI_MPIRUN_ENVIRONMENT};TASUKI_TEST_NP=${np}"
+      COMMAND ${PROJECT_SOURCE_DIR}/tests/cluster/run.sh ${nodes} -- $<TARGET_FILE:test_${name}>)
+  endforeach()
+endfunction()

@@ -1,0 +1,29 @@
+# Defines tasuki::version() (core/version.hpp) from the project's version and the git commit. The
+# commit is looked up when something is built after it changed, without a new configure.
+#
+# Run as a script by the build (cmake -P) this file writes the source, included it sets that up.
+
+if(CMAKE_SCRIPT_MODE_FILE)
+  execute_process(COMMAND git -C ${SOURCE_DIR} rev-parse --short=8 HEAD
+                  OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  if(commit)
+    set(VERSION "${VERSION} (${commit})")
+  endif()
+  file(WRITE ${OUTPUT} "#include \"tasuki/core/version.hpp\"\n\n"
+                       "const char* tasuki::version() { return \"${VERSION}\"; }\n")
+  return()
+endif()
+
+# Grows with each commit, checkout and rebase.
+execute_process(COMMAND git -C ${PROJECT_SOURCE_DIR} rev-parse --git-path logs/HEAD
+                OUTPUT_VARIABLE git_log OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+cmake_path(ABSOLUTE_PATH git_log BASE_DIRECTORY ${PROJECT_SOURCE_DIR})
+if(NOT EXISTS ${git_log} OR IS_DIRECTORY ${git_log})
+  set(git_log)
+endif()
+add_custom_command(
+  OUTPUT ${PROJECT_BINARY_DIR}/version.cpp
+  COMMAND ${CMAKE_COMMAND} -DSOURCE_DIR=${PROJECT_SOURCE_DIR} -DVERSION=${PROJECT_VERSION}
+          -DOUTPUT=${PROJECT_BINARY_DIR}/version.cpp -P ${CMAKE_CURRENT_LIST_FILE}
+  DEPENDS ${git_log} ${CMAKE_CURRENT_LIST_FILE} COMMENT "Version" VERBATIM)
+target_sources(tasuki_core PRIVATE ${PROJECT_BINARY_DIR}/version.cpp)

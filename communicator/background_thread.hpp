@@ -1,0 +1,35 @@
+// A thread that does one piece of work after another.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <future>
+#include <mutex>
+#include <thread>
+
+namespace tasuki {
+
+class BackgroundThread {
+ public:
+  BackgroundThread();
+  // Finishes what was started.
+  ~BackgroundThread();
+  BackgroundThread(const BackgroundThread&) = delete;
+  BackgroundThread& operator=(const BackgroundThread&) = delete;
+
+  // Work is done in the order of the calls; get() of the future rethrows its exception.
+  std::future<void> start(std::function<void()> work);
+  bool is_this_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
+
+ private:
+  void run();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::packaged_task<void()>> queue_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace tasuki

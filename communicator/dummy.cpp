@@ -1,0 +1,23 @@
+// dummy: leaves gradients as they are, to show what a step costs without communication. Every other
+// operation is real.
+#include "tasuki/communicator/mpi_communicator.hpp"
+
+namespace tasuki {
+namespace {
+
+class DummyCommunicator : public MpiCommunicator {
+ public:
+  using MpiCommunicator::MpiCommunicator;
+
+  std::string describe() const override {
+    return "dummy: gradients are NOT exchanged (for timing only; ranks train apart)";
+  }
+
+  void sum_gradients(const GradientView& /*gradients*/) override {}
+};
+
+const Registration<DummyCommunicator> registration{
+    "dummy", "nothing: gradients stay apart, to time a step without communication", "-"};
+
+}  // namespace
+}  // namespace tasuki

@@ -1,0 +1,147 @@
+#include "tasuki/communicator/environment.hpp"
+
+#include <fmt/format.h>
+#include <mpi.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <string>
+#include <thread>
+
+#include "tasuki/communicator/mpi.hpp"
+#include "tasuki/core/error.hpp"
+#include "tasuki/core/log.hpp"
+
+namespace tasuki {
+namespace {
+
+// This process in messages; set once MPI knows it.
+int world_rank = 0;
+std::string host;
+// From MPI_Init to the regular end of the job: leaving the process in between is an error.
+std::atomic<bool> job_is_running = false;
+
+struct Failure {
+  std::string cause;
+  int exit_code;
+  ErrorScope scope;
+};
+
+Failure describe(const std::exception_ptr& exception) {
+  constexpr int internal = static_cast<int>(ErrorKind::internal);
+  try {
+    std::rethrow_exception(exception);
+  } catch (const Error& error) {
+    return {error.what(), error.exit_code(), error.scope()};
+  } catch (const std::bad_alloc&) {
+    return {"out of memory", static_cast<int>(ErrorKind::unavailable), ErrorScope::this_rank};
+  } catch (const std::exception& error) {
+    return {error.what(), internal, ErrorScope::this_rank};
+  } catch (...) {
+    return {"an exception of unknown type", internal, ErrorScope::this_rank};
+  }
+}
+
+// Whether ranks run on several hosts, where ending them takes seconds. From the launcher, as this
+// is asked when MPI may no longer be.
+bool spans_hosts() {
+  const char* const all = std::getenv("OMPI_COMM_WORLD_SIZE");
+  const char* const here = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+  return all != nullptr && here != nullptr && std::strcmp(all, here) != 0;
+}
+
+// Ends all ranks. Only the first failure of a process is printed, as one write so that the lines of
+// several ranks do not mix.
+[[noreturn]] void end_job(const Failure& failure) {
+  static std::atomic_flag ending = ATOMIC_FLAG_INIT;
+  if (!ending.test_and_set()) {
+    job_is_running = false;
+    std::fflush(stdout);
+    if (failure.scope == ErrorScope::every_rank && world_rank != 0) {
+      // Rank 0 says it and ends this process; should it not have met the error, this rank speaks.
+      std::this_thread::sleep_for(std::chrono::seconds(spans_hosts() ? 5 : 2));
+    }
+    const std::string line =
+        failure.scope == ErrorScope::every_rank && world_rank == 0
+            ? fmt::format("error: {}\n", failure.cause)
+            : fmt::format("rank {} on {}: {}\n", world_rank, host, failure.cause);
+    if (write(STDERR_FILENO, line.data(), line.size()) < 0) std::perror("stderr");
+    MPI_Abort(MPI_COMM_WORLD, failure.exit_code);
+    std::_Exit(failure.exit_code);
+  }
+  // Another thread is ending the job; leaving now would take its line away.
+  for (;;) pause();
+}
+
+// std::terminate from any thread: an exception that left a thread or a noexcept function.
+[[noreturn]] void on_terminate() {
+  if (const auto exception = std::current_exception()) end_job(describe(exception));
+  end_job(
+      {"std::terminate was called", static_cast<int>(ErrorKind::internal), ErrorScope::this_rank});
+}
+
+void on_early_exit(int status, void* /*unused*/) {
+  if (!job_is_running) return;
+  end_job({fmt::format("the program called exit({}) in the middle of the job", status),
+           status != 0 ? status : static_cast<int>(ErrorKind::internal), ErrorScope::this_rank});
+}
+
+void set_default(const char* variable, const char* value) {
+  constexpr int keep_users = 0;
+  setenv(variable, value, keep_users);
+}
+
+// Settings of Open MPI that must be in place before MPI_Init; the user's own win.
+void configure_mpi() {
+  set_default("OMPI_MCA_mpi_yield_when_idle", "1");
+  // In many containers a process may not read another's memory, and Open MPI 4 then prints an error
+  // for every message instead of using its other way.
+  char from = 0, to = 0;
+  const iovec local{&to, 1}, remote{&from, 1};
+  if (process_vm_readv(getpid(), &local, 1, &remote, 1, 0) < 0)
+    set_default("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
+}
+
+void initialize(int* argc, char*** argv) {
+  configure_mpi();
+  int provided = MPI_THREAD_SINGLE;
+  check_mpi(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
+  TASUKI_MPI(MPI_Comm_set_errhandler, MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  TASUKI_MPI(MPI_Comm_set_errhandler, MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  TASUKI_MPI(MPI_Comm_rank, MPI_COMM_WORLD, &world_rank);
+  host = host_name();
+  configure_log(world_rank, LogLevel::info);
+}
+
+}  // namespace
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0) return "unknown host";
+  return name.data();
+}
+
+int run_job(int argc, char** argv, const std::function<int(int argc, char** argv)>& job) {
+  try {
+    initialize(&argc, &argv);
+    job_is_running = true;
+    std::set_terminate(on_terminate);
+    on_exit(on_early_exit, nullptr);
+    const int exit_code = job(argc, argv);
+    TASUKI_MPI(MPI_Finalize);
+    job_is_running = false;
+    return exit_code;
+  } catch (...) {
+    end_job(describe(std::current_exception()));
+  }
+}
+
+}  // namespace tasuki

@@ -1,0 +1,227 @@
+#include "tasuki/communicator/mpi_communicator.hpp"
+
+#include <algorithm>
+#include <functional>
+
+#include "tasuki/communicator/background_thread.hpp"
+#include "tasuki/communicator/environment.hpp"
+#include "tasuki/communicator/host_values.hpp"
+#include "tasuki/communicator/transfer.hpp"
+#include "tasuki/core/hash.hpp"
+#include "tasuki/tensor/backend.hpp"
+
+namespace tasuki {
+namespace {
+
+// An exchange that runs on the background thread, or in wait() where MPI allows one thread only.
+class Exchange : public PendingExchange {
+ public:
+  explicit Exchange(std::function<void()> work) : work_(std::move(work)) {}
+  Exchange(std::future<void> result, std::shared_ptr<int> under_way)
+      : result_(std::move(result)), under_way_(std::move(under_way)) {
+    ++*under_way_;
+  }
+  // An exchange given up half-way would leave its buffer in use by the thread.
+  ~Exchange() override {
+    if (result_.valid()) finish();
+  }
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  void wait() override {
+    if (under_way_) {
+      TASUKI_CHECK(result_.valid(), "wait() was called twice on a gradient exchange");
+      finish();
+      return result_.get();
+    }
+    TASUKI_CHECK(work_ != nullptr, "wait() was called twice on a gradient exchange");
+    std::exchange(work_, nullptr)();
+  }
+
+ private:
+  void finish() {
+    result_.wait();
+    --*under_way_;
+  }
+
+  std::function<void()> work_;
+  std::future<void> result_;
+  std::shared_ptr<int> under_way_;
+};
+
+std::string text_of(const Tensor& tensor) {
+  return fmt::format("{} {}", name_of(tensor.dtype()), tensor.shape().text());
+}
+
+std::string text_of(const Tensor& tensor, ReduceOp op) {
+  return fmt::format("{} of {}", name_of(op), text_of(tensor));
+}
+
+void check_reducible(const char* operation, const Tensor& tensor) {
+  TASUKI_CHECK(tensor.defined(), "{} of an undefined tensor", operation);
+  if (tensor.dtype() == DType::uint8)
+    fail(ErrorKind::usage, "{}: uint8 values cannot be reduced; convert them first", operation);
+}
+
+Topology discover_topology(MPI_Comm comm) {
+  const MpiComm node = MpiComm::split_by_memory(comm);
+  int rank = 0, size = 0;
+  TASUKI_MPI(MPI_Comm_rank, comm, &rank);
+  TASUKI_MPI(MPI_Comm_size, comm, &size);
+
+  int group = rank;  // the node's smallest rank
+  TASUKI_MPI(MPI_Allreduce, MPI_IN_PLACE, &group, 1, MPI_INT, MPI_MIN, node.get());
+  std::vector<int> groups(static_cast<std::size_t>(size));
+  TASUKI_MPI(MPI_Allgather, &group, 1, MPI_INT, groups.data(), 1, MPI_INT, comm);
+
+  constexpr int longest = 256;
+  std::string own = host_name();
+  own.resize(longest);
+  std::string names(groups.size() * longest, '\0');
+  TASUKI_MPI(MPI_Allgather, own.data(), longest, MPI_CHAR, names.data(), longest, MPI_CHAR, comm);
+  std::vector<std::string> hosts;
+  for (std::size_t other = 0; other < groups.size(); ++other)
+    hosts.emplace_back(names.c_str() + other * longest);
+  return make_topology(rank, groups, hosts);
+}
+
+}  // namespace
+
+MpiCommunicator::MpiCommunicator(std::string name, MPI_Comm comm,
+                                 const CommunicatorOptions& options)
+    : name_(std::move(name)),
+      options_(options),
+      comm_(MpiComm::duplicate(comm)),
+      messages_(MpiComm::duplicate(comm)),
+      topology_(discover_topology(comm)) {}
+
+MpiCommunicator::~MpiCommunicator() = default;
+
+std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key) {
+  const MpiComm part = MpiComm::split(comm(), color, key);
+  return create_communicator(name_, part.get(), options_);
+}
+
+void MpiCommunicator::barrier() {
+  TASUKI_MPI(MPI_Barrier, comm());
+}
+
+std::shared_ptr<Storage> MpiCommunicator::allocate(std::size_t bytes, Device device) {
+  auto storage = backend(device).allocate(bytes, device);
+  const Shape shape{static_cast<std::int64_t>(bytes)};
+  Tensor(storage, 0, shape, DType::uint8).fill(0);
+  return storage;
+}
+
+void MpiCommunicator::combine(const Tensor& values, ReduceOp op) {
+  tasuki::allreduce(values.raw(), values.count(), values.dtype(), op, comm());
+}
+
+void MpiCommunicator::sum_gradients(const GradientView& gradients) {
+  allreduce(gradients.arena, ReduceOp::sum);
+}
+
+std::unique_ptr<PendingExchange> MpiCommunicator::start_sum_gradients(
+    const GradientView& gradients) {
+  // The segments' span may end before the exchange does.
+  auto work = [this, arena = gradients.arena,
+               segments = std::vector(gradients.segments.begin(), gradients.segments.end())] {
+    sum_gradients({arena, segments});
+  };
+  int provided = MPI_THREAD_SINGLE;
+  TASUKI_MPI(MPI_Query_thread, &provided);
+  if (provided < MPI_THREAD_MULTIPLE) return std::make_unique<Exchange>(std::function(work));
+  if (!background_) background_ = std::make_unique<BackgroundThread>();
+  return std::make_unique<Exchange>(background_->start(std::move(work)), under_way_);
+}
+
+void MpiCommunicator::bcast_data(const Tensor& parameters) {
+  TASUKI_CHECK(parameters.defined(), "bcast_data of an undefined tensor");
+  require_agreement("bcast_data", text_of(parameters));
+  HostValues values(parameters);
+  tasuki::bcast(values.bytes(), 0, comm());
+  values.write_back();
+}
+
+void MpiCommunicator::allreduce(const Tensor& tensor, ReduceOp op) {
+  check_reducible("allreduce", tensor);
+  check_free();
+  if (size() == 1) return;
+  if (!checks_agreement()) require_agreement("allreduce", text_of(tensor, op));
+  HostValues values(tensor);
+  combine(values.tensor(), op);
+  values.write_back();
+}
+
+void MpiCommunicator::reduce(const Tensor& tensor, ReduceOp op, int root) {
+  check_reducible("reduce", tensor);
+  check_root("reduce", root);
+  require_agreement("reduce", text_of(tensor, op));
+  HostValues values(tensor);
+  tasuki::reduce(values.tensor().raw(), tensor.count(), tensor.dtype(), op, root, comm());
+  if (rank() == root) values.write_back();
+}
+
+Tensor MpiCommunicator::reduce_scatter(const Tensor& tensor, ReduceOp op) {
+  check_reducible("reduce_scatter", tensor);
+  TASUKI_CHECK(tensor.shape().rank() > 0, "reduce_scatter deals out axis 0, and a scalar has none");
+  require_agreement("reduce_scatter", text_of(tensor, op));
+  const HostValues values(tensor);
+
+  const std::int64_t items = tensor.shape()[0], share = items / size(), extra = items % size();
+  Tensor own;
+  for (int owner = 0; owner < size(); ++owner) {
+    const std::int64_t begin = owner * share + std::min<std::int64_t>(owner, extra);
+    const Tensor part = values.tensor().slice(begin, begin + share + (owner < extra ? 1 : 0));
+    // The caller's values stay as they are.
+    const bool is_mine = owner == rank();
+    if (is_mine) own = part.clone();
+    tasuki::reduce((is_mine ? own : part).raw(), part.count(), part.dtype(), op, owner, comm());
+  }
+  return own.to(options_.device);
+}
+
+void MpiCommunicator::require_agreement(const char* operation, const std::string& text,
+                                        std::span<std::int64_t> maxima) {
+  // All hashes are equal when the largest and the smallest are: one small reduction.
+  const auto hash = static_cast<std::int64_t>(hash_text(text) >> 1);
+  std::vector<std::int64_t> numbers{hash, -hash};
+  numbers.insert(numbers.end(), maxima.begin(), maxima.end());
+  tasuki::allreduce(numbers.data(), std::ssize(numbers), DType::int64, ReduceOp::max, comm());
+  std::copy(numbers.begin() + 2, numbers.end(), maxima.begin());
+  if (numbers[0] == -numbers[1]) return;
+  const auto texts = allgather_bytes(std::as_bytes(std::span(text)));
+  const auto other = std::find_if(texts.begin(), texts.end(),
+                                  [&](const Bytes& bytes) { return bytes != texts.front(); });
+  const auto readable = [](const Bytes& bytes) {
+    return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  fail_everywhere(ErrorKind::disagreement, "{}: rank 0 gave {} but rank {} gave {}; all must agree",
+                  operation, readable(texts.front()), other - texts.begin(), readable(*other));
+}
+
+void MpiCommunicator::check_free() const {
+  TASUKI_CHECK(*under_way_ == 0 || background_->is_this_thread(),
+               "the communicator is busy with an exchange of gradients; wait() for it first");
+}
+
+MPI_Comm MpiCommunicator::comm() const {
+  check_free();
+  return comm_.get();
+}
+
+void MpiCommunicator::check_root(const char* operation, int root) const {
+  if (root < 0 || root >= size())
+    fail_everywhere(ErrorKind::usage, "{}: root {} of {} ranks; expected 0 to {}", operation, root,
+                    size(), size() - 1);
+}
+
+void MpiCommunicator::check_peer(const char* operation, int peer) const {
+  if (peer == rank())
+    fail(ErrorKind::usage, "{}: rank {} named itself as the other side", operation, peer);
+  if (peer < 0 || peer >= size())
+    fail(ErrorKind::usage, "{}: rank {} of {} ranks; expected 0 to {}", operation, peer, size(),
+         size() - 1);
+}
+
+}  // namespace tasuki

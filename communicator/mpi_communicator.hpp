@@ -1,0 +1,85 @@
+// MpiCommunicator: everything a communicator offers, over plain MPI. The communicators by name
+// derive from it and replace what they do better, as a rule `combine` and `allocate`.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tasuki/communicator/communicator.hpp"
+#include "tasuki/communicator/mpi.hpp"
+#include "tasuki/communicator/registry.hpp"
+
+namespace tasuki {
+
+class BackgroundThread;
+
+class MpiCommunicator : public Communicator {
+ public:
+  // Collective. `name` is that under which the kind is registered; split() makes children by it.
+  MpiCommunicator(std::string name, MPI_Comm comm, const CommunicatorOptions& options);
+  ~MpiCommunicator() override;
+
+  std::string name() const override { return name_; }
+  const Topology& topology() const override { return topology_; }
+  std::unique_ptr<Communicator> split(int color, int key) override;
+  void barrier() override;
+
+  std::shared_ptr<Storage> allocate(std::size_t bytes, Device device) override;
+
+  void sum_gradients(const GradientView& gradients) override;
+  std::unique_ptr<PendingExchange> start_sum_gradients(const GradientView& gradients) override;
+  void bcast_data(const Tensor& parameters) override;
+
+  using Communicator::send;
+  void send(std::span<const Tensor> tensors, int dest, int tag) override;
+  std::vector<Tensor> recv_many(int source, int tag) override;
+  Tensor bcast(const Tensor& tensor, int root) override;
+  std::vector<Tensor> gather(const Tensor& tensor, int root) override;
+  std::vector<Tensor> allgather(const Tensor& tensor) override;
+  std::vector<Tensor> alltoall(std::span<const Tensor> tensors) override;
+  Tensor scatter(std::span<const Tensor> tensors, int root) override;
+
+  void allreduce(const Tensor& tensor, ReduceOp op) override;
+  void reduce(const Tensor& tensor, ReduceOp op, int root) override;
+  Tensor reduce_scatter(const Tensor& tensor, ReduceOp op) override;
+
+  void send_bytes(std::span<const std::byte> bytes, int dest, int tag) override;
+  Bytes recv_bytes(int source, int tag, MessageInfo* info) override;
+  Bytes bcast_bytes(std::span<const std::byte> bytes, int root, std::int64_t chunk) override;
+  std::vector<Bytes> gather_bytes(std::span<const std::byte> bytes, int root) override;
+  std::vector<Bytes> allgather_bytes(std::span<const std::byte> bytes) override;
+  Bytes scatter_bytes(std::span<const Bytes> parts, int root) override;
+
+ protected:
+  // Combines `values` of all ranks in place: what allreduce and sum_gradients come down to.
+  // `values` are plain, in host memory, and of the same shape and type on all ranks unless
+  // `checks_agreement` says that combine finds out itself.
+  virtual void combine(const Tensor& values, ReduceOp op);
+  virtual bool checks_agreement() const { return false; }
+
+  // An error on all ranks (kind disagreement), naming two that differ, unless all give the same
+  // text. Collective. `maxima` become their largest values over all ranks, on the same occasion.
+  void require_agreement(const char* operation, const std::string& text,
+                         std::span<std::int64_t> maxima = {});
+
+  // For collectives; messages of send and recv travel on a communicator of their own.
+  MPI_Comm comm() const;
+  const CommunicatorOptions& options() const { return options_; }
+
+ private:
+  std::size_t ranks() const { return static_cast<std::size_t>(size()); }
+  // An error while an exchange runs in the background, unless this is its thread.
+  void check_free() const;
+  void check_root(const char* operation, int root) const;
+  void check_peer(const char* operation, int peer) const;
+
+  std::string name_;
+  CommunicatorOptions options_;
+  MpiComm comm_, messages_;
+  Topology topology_;
+  std::unique_ptr<BackgroundThread> background_;
+  std::shared_ptr<int> under_way_ = std::make_shared<int>(0);  // exchanges started, not waited for
+};
+
+}  // namespace tasuki

@@ -1,0 +1,23 @@
+#include "tasuki/communicator/node_communicator.hpp"
+
+#include <array>
+#include <limits>
+
+namespace tasuki {
+
+bool NodeCommunicator::all_nodes_in_place(const Tensor& values, ReduceOp op) {
+  const std::int64_t segment = node_.segment_of(values);
+  // A rank that is alone on its node can work in any memory.
+  constexpr auto any = std::numeric_limits<std::int64_t>::min();
+  const bool is_alone = intra_size() == 1;
+  std::array<std::int64_t, 3> maxima{is_alone ? any : segment, is_alone ? any : -segment,
+                                     !is_alone && segment == 0};
+  require_agreement(
+      "allreduce",
+      fmt::format("{} of {} {} values", name_of(op), values.count(), name_of(values.dtype())),
+      maxima);
+  const bool one_segment = maxima[0] == any || maxima[0] == -maxima[1];
+  return one_segment && maxima[2] == 0;
+}
+
+}  // namespace tasuki

@@ -1,0 +1,50 @@
+#include "tasuki/communicator/registry.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "tasuki/core/error.hpp"
+
+namespace tasuki {
+namespace {
+
+// In a function, because kinds register themselves before main, in an unknown order of files.
+std::vector<CommunicatorKind>& kinds() {
+  static std::vector<CommunicatorKind> instance;
+  return instance;
+}
+
+}  // namespace
+
+void register_communicator(CommunicatorKind kind) {
+  for (const auto& known : kinds())
+    if (known.name == kind.name)
+      fail(ErrorKind::internal, "a communicator named {} is registered already", kind.name);
+  kinds().push_back(std::move(kind));
+}
+
+const std::vector<CommunicatorKind>& communicator_kinds() {
+  return kinds();
+}
+
+std::string communicator_help() {
+  std::string table = fmt::format("{:<16} {:<70} {}\n", "name", "what it does", "needs");
+  for (const auto& kind : kinds())
+    table += fmt::format("{:<16} {:<70} {}\n", kind.name, kind.summary, kind.needs);
+  return table;
+}
+
+std::unique_ptr<Communicator> create_communicator(std::string_view name, MPI_Comm comm,
+                                                  const CommunicatorOptions& options) {
+  const auto kind = std::find_if(kinds().begin(), kinds().end(),
+                                 [&](const CommunicatorKind& known) { return known.name == name; });
+  if (kind == kinds().end()) {
+    std::vector<std::string> names;
+    for (const auto& known : kinds()) names.push_back(known.name);
+    fail_everywhere(ErrorKind::usage, "unknown communicator '{}'; known are {}", name,
+                    fmt::join(names, ", "));
+  }
+  return kind->create(comm, options);
+}
+
+}  // namespace tasuki

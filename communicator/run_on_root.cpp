@@ -1,0 +1,58 @@
+#include "tasuki/communicator/run_on_root.hpp"
+
+#include <cstring>
+#include <exception>
+#include <new>
+#include <string>
+
+namespace tasuki {
+namespace {
+
+// What became of the work: the error's exit code, 0 when all went well, and its message.
+struct Outcome {
+  int exit_code = 0;
+  std::string message;
+};
+
+Outcome outcome_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    return {error.exit_code(), error.what()};
+  } catch (const std::bad_alloc&) {
+    return {static_cast<int>(ErrorKind::unavailable), "out of memory"};
+  } catch (const std::exception& error) {
+    return {static_cast<int>(ErrorKind::internal), error.what()};
+  }
+  return {};
+}
+
+Bytes encode(const Outcome& outcome) {
+  Bytes bytes(sizeof(outcome.exit_code) + outcome.message.size());
+  std::memcpy(bytes.data(), &outcome.exit_code, sizeof(outcome.exit_code));
+  std::memcpy(bytes.data() + sizeof(outcome.exit_code), outcome.message.data(),
+              outcome.message.size());
+  return bytes;
+}
+
+Outcome decode(const Bytes& bytes) {
+  Outcome outcome;
+  TASUKI_CHECK(bytes.size() >= sizeof(outcome.exit_code), "an outcome of {} bytes", bytes.size());
+  std::memcpy(&outcome.exit_code, bytes.data(), sizeof(outcome.exit_code));
+  const auto* text = reinterpret_cast<const char*>(bytes.data());
+  outcome.message.assign(text + sizeof(outcome.exit_code), text + bytes.size());
+  return outcome;
+}
+
+}  // namespace
+
+Bytes run_on_root(Communicator& communicator, int root, const std::function<Bytes()>& work) {
+  Bytes result, message;
+  if (communicator.rank() == root) message = encode(outcome_of([&] { result = work(); }));
+  const Outcome outcome = decode(communicator.bcast_bytes(message, root));
+  if (outcome.exit_code != 0)
+    throw Error(static_cast<ErrorKind>(outcome.exit_code), outcome.message, ErrorScope::every_rank);
+  return communicator.bcast_bytes(result, root);
+}
+
+}  // namespace tasuki

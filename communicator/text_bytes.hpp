@@ -1,0 +1,22 @@
+// Texts as communicators send them, and back.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "tasuki/communicator/communicator.hpp"
+
+namespace tasuki {
+
+inline Bytes text_to_bytes(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
+  return {bytes.begin(), bytes.end()};
+}
+
+// A view of `bytes`.
+inline std::string_view bytes_to_text(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace tasuki

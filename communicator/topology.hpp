@@ -1,0 +1,30 @@
+// Which ranks share a node.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tasuki {
+
+// A node is a set of ranks that can share memory (MPI_Comm_split_type) and have one host name.
+// Nodes are numbered by their smallest rank, ranks of a node by their order in the communicator, so
+// that unequal and cyclic placements work.
+struct Topology {
+  int rank = 0, size = 1;
+  int intra_rank = 0, intra_size = 1;  // within the node
+  int inter_rank = 0, inter_size = 1;  // number of this node, and of nodes
+
+  std::vector<int> node_of;          // node of every rank
+  std::vector<int> intra_rank_of;    // position of every rank in its node
+  std::vector<std::string> host_of;  // host name of every rank
+  std::vector<int> ranks_of_node(int node) const;
+  // Ranks on every node when they are equally many, else 0.
+  int ranks_per_node() const;
+};
+
+// The topology as `rank` sees it. Ranks are on one node when they have the same `memory_group` (any
+// number that ranks sharing memory have in common) and the same host.
+Topology make_topology(int rank, const std::vector<int>& memory_group,
+                       const std::vector<std::string>& host_of);
+
+}  // namespace tasuki

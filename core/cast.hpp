@@ -1,0 +1,18 @@
+// Narrowing that cannot lose a value silently: counts on their way into MPI, file formats, oneDNN.
+#pragma once
+
+#include <utility>
+
+#include "tasuki/core/error.hpp"
+
+namespace tasuki {
+
+// `value` as To; throws an internal error naming `what` when To cannot hold it.
+template <class To, class From>
+To checked_cast(From value, const char* what) {
+  TASUKI_CHECK(std::in_range<To>(value), "{} = {} does not fit into {} bits", what, value,
+               sizeof(To) * 8);
+  return static_cast<To>(value);
+}
+
+}  // namespace tasuki

@@ -1,0 +1,71 @@
+// Errors as part of the product: every failure is one line that says what was expected, what was
+// found and what to do. The top level (communicator/environment.hpp) adds rank and host to it and
+// ends the whole job with the error's exit code.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace tasuki {
+
+// What went wrong; the value is the exit code of the job (those of sysexits.h where one fits).
+enum class ErrorKind : int {
+  usage = 64,         // a flag or an argument
+  data = 65,          // a data file with wrong contents
+  missing = 66,       // a file or folder that is not there
+  unavailable = 69,   // a device, library or feature that this machine or build lacks
+  internal = 70,      // a defect in Tasuki or in the program using it
+  cannot_write = 73,  // an output file or folder
+  io = 74,            // reading, writing or communicating failed on the way
+  hang = 75,          // a rank waited longer than allowed
+  disagreement = 76,  // the ranks of a job differ where they must not
+  config = 78,        // settings that do not fit the machine or each other
+};
+
+// Which ranks meet the error. An error that every rank is bound to find in the same place (a bad
+// flag, say) is printed by rank 0 alone.
+enum class ErrorScope { this_rank, every_rank };
+
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorKind kind, const std::string& message, ErrorScope scope = ErrorScope::this_rank)
+      : std::runtime_error(message), kind_(kind), scope_(scope) {}
+
+  ErrorKind kind() const noexcept { return kind_; }
+  ErrorScope scope() const noexcept { return scope_; }
+  int exit_code() const noexcept { return static_cast<int>(kind_); }
+
+ private:
+  ErrorKind kind_;
+  ErrorScope scope_;
+};
+
+// Throws Error(kind) with a formatted message.
+template <class... Args>
+[[noreturn]] void fail(ErrorKind kind, fmt::format_string<Args...> format, Args&&... args) {
+  throw Error(kind, fmt::format(format, std::forward<Args>(args)...));
+}
+
+// The same for an error that all ranks find alike.
+template <class... Args>
+[[noreturn]] void fail_everywhere(ErrorKind kind, fmt::format_string<Args...> format,
+                                  Args&&... args) {
+  throw Error(kind, fmt::format(format, std::forward<Args>(args)...), ErrorScope::every_rank);
+}
+
+namespace detail {
+[[noreturn]] void check_failed(const char* condition, const char* file, int line,
+                               const std::string& message);
+}
+
+}  // namespace tasuki
+
+// Checks a precondition or an invariant in every build; the message is a fmt format with arguments.
+#define TASUKI_CHECK(condition, ...)                                                              \
+  do {                                                                                            \
+    if (!(condition)) [[unlikely]]                                                                \
+      ::tasuki::detail::check_failed(#condition, __FILE__, __LINE__, ::fmt::format(__VA_ARGS__)); \
+  } while (false)

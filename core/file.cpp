@@ -1,0 +1,84 @@
+#include "tasuki/core/file.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+#include "tasuki/core/error.hpp"
+
+namespace tasuki {
+namespace fs = std::filesystem;
+
+namespace {
+
+void sync_to_disk(const fs::path& path, int flags) {
+  const int descriptor = ::open(path.c_str(), flags);
+  const bool synced = descriptor >= 0 && ::fsync(descriptor) == 0;
+  const int error = errno;
+  if (descriptor >= 0) ::close(descriptor);
+  // Some file systems refuse to sync a folder; the rename is then as safe as it can be there.
+  if (!synced && !(error == EINVAL && (flags & O_DIRECTORY) != 0))
+    fail(ErrorKind::cannot_write, "cannot sync {}: {}", path.string(), std::strerror(error));
+}
+
+}  // namespace
+
+std::string read_file(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) fail(ErrorKind::missing, "cannot read {}: {}", path.string(), std::strerror(errno));
+  try {
+    return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  } catch (const std::ios_base::failure&) {  // how iterators report it: a folder, a broken disk
+    fail(ErrorKind::io, "reading {} failed: {}", path.string(), std::strerror(errno));
+  }
+}
+
+void replace_file(const fs::path& path,
+                  const std::function<void(const fs::path& temporary)>& write) {
+  fs::path temporary = path;
+  temporary += fmt::format(".{}.tmp", ::getpid());
+  try {
+    write(temporary);
+    sync_to_disk(temporary, O_RDONLY);
+    std::error_code error;
+    fs::rename(temporary, path, error);
+    if (error)
+      fail(ErrorKind::cannot_write, "cannot rename {} to {}: {}", temporary.string(), path.string(),
+           error.message());
+    const fs::path folder = path.parent_path();
+    sync_to_disk(folder.empty() ? fs::path(".") : folder, O_RDONLY | O_DIRECTORY);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove(temporary, ignored);
+    throw;
+  }
+}
+
+void write_file(const fs::path& path, std::string_view contents) {
+  replace_file(path, [&](const fs::path& temporary) {
+    std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
+    out.write(contents.data(), static_cast<std::streamsize>(contents.size()));
+    out.close();
+    if (!out)
+      fail(ErrorKind::cannot_write, "cannot write {} bytes to {}: {}", contents.size(),
+           path.string(), std::strerror(errno));
+  });
+}
+
+void make_output_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error || !fs::is_directory(folder))
+    fail(ErrorKind::cannot_write, "cannot make output folder {}: {}", folder.string(),
+         error ? error.message() : "a file of that name is in the way");
+  if (::access(folder.c_str(), W_OK | X_OK) != 0)
+    fail(ErrorKind::cannot_write, "cannot write in output folder {}: {}", folder.string(),
+         std::strerror(errno));
+}
+
+}  // namespace tasuki

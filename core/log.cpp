@@ -1,0 +1,51 @@
+#include "tasuki/core/log.hpp"
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <memory>
+
+namespace tasuki {
+namespace {
+
+spdlog::level::level_enum to_spdlog(LogLevel level) {
+  switch (level) {
+    case LogLevel::verbose:
+      return spdlog::level::debug;
+    case LogLevel::info:
+      return spdlog::level::info;
+    case LogLevel::warning:
+      return spdlog::level::warn;
+    case LogLevel::error:
+      return spdlog::level::err;
+  }
+  return spdlog::level::err;
+}
+
+spdlog::logger& logger() {
+  static const auto instance = [] {
+    auto made = std::make_shared<spdlog::logger>("tasuki",
+                                                 std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    made->set_pattern("%v");
+    return made;
+  }();
+  return *instance;
+}
+
+}  // namespace
+
+void configure_log(int rank, LogLevel threshold) {
+  const LogLevel shown = rank > 0 ? std::max(threshold, LogLevel::warning) : threshold;
+  logger().set_level(to_spdlog(shown));
+  logger().set_pattern(rank > 0 ? fmt::format("rank {}: %v", rank) : std::string("%v"));
+}
+
+void log_message(LogLevel level, std::string_view message) {
+  const char* prefix = level == LogLevel::warning ? "warning: "
+                       : level == LogLevel::error ? "error: "
+                                                  : "";
+  logger().log(to_spdlog(level), "{}{}", prefix, message);
+}
+
+}  // namespace tasuki

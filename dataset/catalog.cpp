@@ -1,0 +1,114 @@
+#include "tasuki/dataset/catalog.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <system_error>
+
+#include "tasuki/dataset/cifar.hpp"
+#include "tasuki/dataset/idx.hpp"
+
+namespace tasuki {
+namespace fs = std::filesystem;
+
+namespace {
+
+const char* const debian_folder = "/usr/share/datasets/fashion-mnist";
+
+bool is_folder(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+// An IDX file under one of the names in use, packed or not.
+fs::path find_idx_file(const fs::path& folder, const std::string& part, const std::string& axes) {
+  const std::string usual = fmt::format("{}-idx{}-ubyte", part, axes);
+  const std::string dotted = fmt::format("{}.idx{}-ubyte", part, axes);
+  for (const std::string& name : {usual, usual + ".gz", dotted, dotted + ".gz"}) {
+    std::error_code ignored;
+    if (fs::exists(folder / name, ignored)) return folder / name;
+  }
+  fail(ErrorKind::missing, "{}: expected {} or {}.gz in this folder, found neither",
+       folder.string(), usual, usual);
+}
+
+std::unique_ptr<DataSource> open_mnist(const fs::path& folder, DataSplit split) {
+  const std::string part = split == DataSplit::train ? "train" : "t10k";
+  const fs::path images = find_idx_file(folder, part + "-images", "3");
+  const fs::path labels = find_idx_file(folder, part + "-labels", "1");
+  return open_idx(images, labels);
+}
+
+std::unique_ptr<DataSource> open_cifar10(const fs::path& folder, DataSplit split) {
+  std::vector<fs::path> files;
+  if (split == DataSplit::test) {
+    files.push_back(folder / "test_batch.bin");
+  } else {
+    for (int i = 1; i <= 5; ++i) files.push_back(folder / fmt::format("data_batch_{}.bin", i));
+  }
+  return open_cifar(std::move(files), 10, 1);
+}
+
+std::unique_ptr<DataSource> open_cifar100(const fs::path& folder, DataSplit split) {
+  return open_cifar({folder / (split == DataSplit::train ? "train.bin" : "test.bin")}, 100, 2);
+}
+
+struct CatalogEntry {
+  const char* name;
+  std::unique_ptr<DataSource> (*open)(const fs::path& folder, DataSplit split);
+  bool in_debian;  // the package dataset-fashion-mnist will do
+};
+
+constexpr CatalogEntry catalog[] = {{"mnist", open_mnist, true},
+                                    {"fashion-mnist", open_mnist, true},
+                                    {"cifar10", open_cifar10, false},
+                                    {"cifar100", open_cifar100, false}};
+
+const CatalogEntry& entry_of(std::string_view name) {
+  for (const CatalogEntry& entry : catalog)
+    if (entry.name == name) return entry;
+  fail(ErrorKind::usage, "unknown data set '{}'; known are {}", name,
+       fmt::join(dataset_names(), ", "));
+}
+
+}  // namespace
+
+std::vector<std::string> dataset_names() {
+  std::vector<std::string> names;
+  for (const CatalogEntry& entry : catalog) names.emplace_back(entry.name);
+  return names;
+}
+
+fs::path find_data_folder(std::string_view name, const fs::path& given) {
+  const CatalogEntry& entry = entry_of(name);
+  if (!given.empty()) {
+    if (!is_folder(given))
+      fail(ErrorKind::missing, "{}: expected a folder with the files of {}, found none",
+           given.string(), name);
+    return given;
+  }
+  std::vector<fs::path> candidates;
+  if (const char* data = std::getenv("TASUKI_DATA"); data != nullptr && *data != '\0')
+    candidates.push_back(fs::path(data) / name);
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0')
+    candidates.push_back(fs::path(home) / ".cache" / "tasuki" / name);
+  if (entry.in_debian) candidates.emplace_back(debian_folder);
+  if (const auto found = std::ranges::find_if(candidates, is_folder); found != candidates.end())
+    return *found;
+
+  std::vector<std::string> searched;
+  searched.reserve(candidates.size());
+  for (const fs::path& candidate : candidates) searched.push_back(candidate.string());
+  if (searched.empty()) searched.emplace_back("any folder, as TASUKI_DATA and HOME are not set");
+  fail(ErrorKind::missing,
+       "no data for {} in {}; run scripts/get_data.sh {}{}, or name a folder with --data", name,
+       fmt::join(searched, ", "), name,
+       entry.in_debian ? " or apt-get install dataset-fashion-mnist" : "");
+}
+
+std::unique_ptr<DataSource> open_dataset(std::string_view name, const fs::path& folder,
+                                         DataSplit split) {
+  return entry_of(name).open(folder, split);
+}
+
+}  // namespace tasuki

@@ -1,0 +1,26 @@
+#include "tasuki/dataset/dataset.hpp"
+
+#include "tasuki/dataset/decode.hpp"
+
+namespace tasuki {
+
+void Dataset::read(std::span<const std::int64_t> indices, float* x, std::int32_t* t) const {
+  std::vector<std::byte> values(indices.size() * header().value_bytes());
+  read_stored(indices, values.data(), t);
+  decode(values.data(), header().stored, x,
+         static_cast<std::int64_t>(indices.size()) * header().example_shape.count());
+}
+
+Batch read_batch(const Dataset& dataset, std::span<const std::int64_t> indices,
+                 std::int64_t epoch) {
+  const auto size = static_cast<std::int64_t>(indices.size());
+  std::vector<std::int64_t> axes{size};
+  axes.insert(axes.end(), dataset.example_shape().begin(), dataset.example_shape().end());
+  Batch batch{Tensor::empty(Shape(axes)), Tensor::empty({size}, DType::int32), {}, epoch};
+  dataset.read(indices, batch.x.data<float>(), batch.t.data<std::int32_t>());
+  batch.ids.reserve(indices.size());
+  for (const std::int64_t index : indices) batch.ids.push_back(dataset.id(index));
+  return batch;
+}
+
+}  // namespace tasuki

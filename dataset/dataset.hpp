@@ -1,0 +1,58 @@
+// Dataset: examples of one shape with a label each, read in batches.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "tasuki/tensor/tensor.hpp"
+
+namespace tasuki {
+
+// What a training step works on. x is N x (example shape) float32, t is N labels int32.
+struct Batch {
+  Tensor x, t;
+  std::vector<std::int64_t> ids;  // number of each example in the whole data set
+  std::int64_t epoch = 0;         // complete epochs before this batch
+  std::int64_t size() const { return static_cast<std::int64_t>(ids.size()); }
+};
+
+// What is known of a data set before its examples are read.
+struct DatasetHeader {
+  std::int64_t count = 0;       // examples
+  Shape example_shape;          // 784 or 3 x 32 x 32
+  std::int64_t classes = 0;     // labels are 0 .. classes - 1
+  DType stored = DType::uint8;  // uint8: decoded as value / 255; float32: as it is
+
+  // Bytes of one example as stored, without its label.
+  std::size_t value_bytes() const {
+    return static_cast<std::size_t>(example_shape.count()) * size_of(stored);
+  }
+};
+
+// Random access to examples. All reading is const and thread-safe.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual const DatasetHeader& header() const = 0;
+  // Bytes of memory that hold the examples (as stored, not as decoded).
+  virtual std::size_t stored_bytes() const = 0;
+  // Number of example i in the data set that it was scattered from (i itself when it was not).
+  virtual std::int64_t id(std::int64_t i) const { return i; }
+  // Copies examples as stored: header().value_bytes() each, and their labels.
+  virtual void read_stored(std::span<const std::int64_t> indices, std::byte* values,
+                           std::int32_t* labels) const = 0;
+  // Decodes examples into x (values of the example shape each) and t.
+  virtual void read(std::span<const std::int64_t> indices, float* x, std::int32_t* t) const;
+
+  std::int64_t size() const { return header().count; }
+  const Shape& example_shape() const { return header().example_shape; }
+  std::int64_t classes() const { return header().classes; }
+};
+
+// These examples as a batch, with their ids.
+Batch read_batch(const Dataset& dataset, std::span<const std::int64_t> indices,
+                 std::int64_t epoch = 0);
+
+}  // namespace tasuki

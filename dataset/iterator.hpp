@@ -1,0 +1,56 @@
+// Iterator: which examples make up each batch of each epoch. share_iterator.hpp walks over a rank's
+// share, prefetch_iterator.hpp reads ahead of it, multi_node_iterator.hpp gives all ranks the same.
+#pragma once
+
+#include <cstdint>
+
+#include "tasuki/dataset/dataset.hpp"
+
+namespace tasuki {
+
+// Position of an iterator; with the settings it was made with, it determines all batches to come.
+struct IteratorState {
+  std::int64_t epoch = 0;  // complete epochs
+  std::int64_t step = 0;   // steps done in the current one
+  friend bool operator==(const IteratorState&, const IteratorState&) = default;
+};
+
+// What an epoch is made of. Where any of it differs, a step in the middle of an epoch has other
+// examples behind it.
+struct EpochLayout {
+  std::int64_t examples = 0;    // of the whole data set
+  std::int64_t shards = 0;      // that they are dealt to, see shard_plan.hpp
+  std::int64_t batch_size = 0;  // per rank
+  friend bool operator==(const EpochLayout&, const EpochLayout&) = default;
+};
+
+// An endless (or, for evaluation, one-epoch) stream of batches. An epoch has the same number of
+// steps on all ranks; a batch may be short or empty at its end. Data order is a function of (seed,
+// epoch, shard) alone.
+class Iterator {
+ public:
+  virtual ~Iterator() = default;
+  // The next batch; for a one-epoch iterator it is an error to go on after the last. When it
+  // throws, the state is as it was before.
+  virtual Batch next() = 0;
+  virtual std::int64_t steps_per_epoch() const = 0;  // 0 when the whole data set is empty
+  // Examples of the next batch over all ranks (0: a one-epoch iterator is at its end), or -1 when
+  // this iterator cannot know (then the updater asks the other ranks).
+  virtual std::int64_t next_global_size() const = 0;
+
+  virtual EpochLayout layout() const = 0;
+
+  // As of the last batch given out.
+  virtual IteratorState state() const = 0;
+  // Goes to a position; {} starts again. An impossible one is an error of kind data.
+  virtual void restore(const IteratorState& state) = 0;
+  std::int64_t epoch() const { return state().epoch; }
+  bool is_new_epoch() const { return state().step == 0 && state().epoch > 0; }
+  double epoch_detail() const {
+    const IteratorState now = state();
+    const auto steps = static_cast<double>(steps_per_epoch());
+    return static_cast<double>(now.epoch) + (steps > 0 ? static_cast<double>(now.step) / steps : 0);
+  }
+};
+
+}  // namespace tasuki

@@ -1,0 +1,217 @@
+#include "tasuki/dataset/scatter.hpp"
+
+#include <cstring>
+#include <exception>
+#include <utility>
+#include <vector>
+
+#include "tasuki/communicator/run_on_root.hpp"
+#include "tasuki/dataset/in_memory.hpp"
+#include "tasuki/dataset/numbers.hpp"
+#include "tasuki/dataset/views.hpp"
+
+namespace tasuki {
+namespace {
+
+constexpr int examples_tag = 0x5CA7;
+
+// What all ranks must know before examples flow.
+struct Announcement {
+  DatasetHeader header;
+  int shards;
+  bool force_equal_length;
+
+  Bytes encoded() const {
+    std::vector<std::int64_t> numbers{header.count, header.classes,
+                                      static_cast<std::int64_t>(header.stored), shards,
+                                      force_equal_length ? 1 : 0};
+    numbers.insert(numbers.end(), header.example_shape.begin(), header.example_shape.end());
+    return encode_numbers(numbers);
+  }
+  explicit Announcement(const Bytes& bytes) {
+    const std::vector<std::int64_t> numbers = decode_numbers(bytes);
+    constexpr std::size_t fixed = 5;
+    TASUKI_CHECK(numbers.size() >= fixed, "the root's announcement has {} bytes", bytes.size());
+    header = {numbers[0], Shape(std::span(numbers).subspan(fixed)), numbers[1],
+              static_cast<DType>(numbers[2])};
+    shards = static_cast<int>(numbers[3]);
+    force_equal_length = numbers[4] != 0;
+  }
+  Announcement(const DatasetHeader& known, const ScatterOptions& options)
+      : header(known), shards(options.shards), force_equal_length(options.force_equal_length) {}
+};
+
+// Opens the root's source and announces it.
+Announcement announce(const OpenSource& open, Communicator& communicator,
+                      const ScatterOptions& options, std::unique_ptr<DataSource>& source) {
+  return Announcement(run_on_root(communicator, options.root, [&] {
+    source = open();
+    return Announcement(source->header(), options).encoded();
+  }));
+}
+
+// Where an example goes, and which one it is.
+struct Address {
+  std::int64_t local;  // number in the rank's share
+  std::int64_t id;     // number in the whole data set
+  std::int64_t label;
+};
+
+// Examples for one rank: addresses, then values. Packed from a block, unpacked into a share.
+Bytes pack(const std::vector<Address>& addresses, const RecordBlock& block) {
+  Bytes message(addresses.size() * (sizeof(Address) + block.value_bytes));
+  std::byte* next = message.data();
+  std::memcpy(next, addresses.data(), addresses.size() * sizeof(Address));
+  next += addresses.size() * sizeof(Address);
+  for (const Address& address : addresses) {
+    if (block.value_bytes > 0)
+      std::memcpy(next, block.values_of(address.id - block.first), block.value_bytes);
+    next += block.value_bytes;
+  }
+  return message;
+}
+
+void unpack(const Bytes& message, InMemoryDataset& share) {
+  const std::size_t value_bytes = share.header().value_bytes();
+  const std::size_t count = message.size() / (sizeof(Address) + value_bytes);
+  const std::byte* values = message.data() + count * sizeof(Address);
+  for (std::size_t i = 0; i < count; ++i, values += value_bytes) {
+    Address address;
+    std::memcpy(&address, message.data() + i * sizeof(Address), sizeof(Address));
+    share.set(address.local, address.id, values, static_cast<std::int32_t>(address.label));
+  }
+}
+
+// Which of a block's examples each rank gets.
+class Dealer {
+ public:
+  Dealer(const ShardPlan& plan, const ScatterOptions& options)
+      : plan_(plan),
+        positions_(DealingOrder(plan.examples(), options.shuffle, options.seed).positions()),
+        addresses_(static_cast<std::size_t>(plan.ranks())) {}
+
+  // One list per rank, valid until the next call.
+  const std::vector<std::vector<Address>>& deal(const RecordBlock& block) {
+    for (auto& list : addresses_) list.clear();
+    for (std::int64_t i = 0; i < block.count; ++i) {
+      const std::int64_t id = block.first + i;
+      const std::int64_t position =
+          positions_.empty() ? id : positions_[static_cast<std::size_t>(id)];
+      const Range shards = plan_.shards_with(position);
+      for (int shard = static_cast<int>(shards.begin); shard < shards.end; ++shard)
+        addresses_[static_cast<std::size_t>(shard / plan_.shards_per_rank())].push_back(
+            {plan_.offset_in_share(shard) + position - plan_.shard(shard).begin, id,
+             block.label_of(i)});
+    }
+    return addresses_;
+  }
+
+ private:
+  const ShardPlan& plan_;
+  std::vector<std::int64_t> positions_;  // of each example; empty: its own number
+  std::vector<std::vector<Address>> addresses_;
+};
+
+// The root's side: sends what it reads until it is all read or cannot be read on, and returns what
+// stands in the way. An empty message ends each rank's wait.
+std::exception_ptr send_shares(DataSource& source, const ShardPlan& plan,
+                               const ScatterOptions& options, Communicator& communicator,
+                               InMemoryDataset& own) {
+  const auto send = [&](const Bytes& message, int rank) {
+    if (rank != options.root) {
+      communicator.send_bytes(message, rank, examples_tag);
+    } else {
+      unpack(message, own);
+    }
+  };
+  Dealer dealer(plan, options);
+  std::exception_ptr error;
+  for (RecordBlock block;;) {
+    try {
+      if (!source.read_block(block)) break;
+    } catch (...) {
+      error = std::current_exception();
+      break;
+    }
+    const auto& addresses = dealer.deal(block);
+    for (int rank = 0; rank < plan.ranks(); ++rank)
+      if (const auto& part = addresses[static_cast<std::size_t>(rank)]; !part.empty())
+        send(pack(part, block), rank);
+  }
+  for (int rank = 0; rank < plan.ranks(); ++rank) send({}, rank);
+  return error;
+}
+
+void receive_share(Communicator& communicator, int root, InMemoryDataset& own) {
+  for (;;) {
+    const Bytes message = communicator.recv_bytes(root, examples_tag);
+    if (message.empty()) return;
+    unpack(message, own);
+  }
+}
+
+}  // namespace
+
+Share Share::whole(std::shared_ptr<const Dataset> dataset) {
+  const ShardPlan plan(dataset->size());
+  return {std::move(dataset), plan, 0};
+}
+
+Share scatter_dataset(const OpenSource& open, Communicator& communicator,
+                      const ScatterOptions& options) {
+  std::unique_ptr<DataSource> source;
+  const Announcement known = announce(open, communicator, options, source);
+  const ShardPlan plan(known.header.count, communicator.size(), known.shards,
+                       known.force_equal_length);
+  DatasetHeader header = known.header;
+  header.count = plan.share_size(communicator.rank());
+  auto own = std::make_shared<InMemoryDataset>(header);
+  std::exception_ptr error;
+  if (communicator.rank() == options.root) {
+    error = send_shares(*source, plan, options, communicator, *own);
+  } else {
+    receive_share(communicator, options.root, *own);
+  }
+  run_on_root(communicator, options.root, [&error] {
+    if (error) std::rethrow_exception(error);
+    return Bytes{};
+  });
+  return {std::move(own), plan, communicator.rank()};
+}
+
+Share scatter_dataset(const Dataset* dataset, Communicator& communicator,
+                      const ScatterOptions& options) {
+  return scatter_dataset(
+      [dataset] {
+        TASUKI_CHECK(dataset != nullptr, "the root of scatter_dataset has no data set");
+        return source_of(*dataset);
+      },
+      communicator, options);
+}
+
+Share take_share(std::shared_ptr<const Dataset> dataset, int ranks, int rank,
+                 const ScatterOptions& options) {
+  const ShardPlan plan(dataset->size(), ranks, options.shards, options.force_equal_length);
+  const DealingOrder order(dataset->size(), options.shuffle, options.seed);
+  std::vector<std::int64_t> indices;
+  indices.reserve(static_cast<std::size_t>(plan.share_size(rank)));
+  for (int i = 0; i < plan.shards_per_rank(); ++i) {
+    const Range shard = plan.shard(plan.first_shard(rank) + i);
+    for (std::int64_t position = shard.begin; position < shard.end; ++position)
+      indices.push_back(order.example_at(position));
+  }
+  return {subset_of(std::move(dataset), std::move(indices)), plan, rank};
+}
+
+DatasetHeader broadcast_header(const OpenSource& open, Communicator& communicator, int root) {
+  std::unique_ptr<DataSource> source;
+  return announce(open, communicator, {.root = root}, source).header;
+}
+
+Range scatter_index(std::int64_t n, Communicator& communicator, int root, bool force_equal_length) {
+  const Bytes examples = run_on_root(communicator, root, [n] { return encode_numbers({&n, 1}); });
+  return part_of(decode_numbers(examples).at(0), communicator.size(), communicator.rank(),
+                 force_equal_length);
+}
+
+}  // namespace tasuki

@@ -1,0 +1,118 @@
+#include "tasuki/dataset/shard_plan.hpp"
+
+#include <algorithm>
+
+#include "tasuki/core/error.hpp"
+#include "tasuki/core/hash.hpp"
+#include "tasuki/core/philox.hpp"
+
+namespace tasuki {
+namespace {
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+// floor(n * i / parts), also where n * i does not fit 64 bits; 0 <= i <= parts.
+std::int64_t scaled(std::int64_t n, std::int64_t i, std::int64_t parts) {
+  return n / parts * i + n % parts * i / parts;
+}
+
+}  // namespace
+
+Range part_of(std::int64_t n, std::int64_t parts, std::int64_t i, bool equal_length) {
+  TASUKI_CHECK(n >= 0 && parts > 0 && 0 <= i && i < parts, "part {} of {} of {} examples", i, parts,
+               n);
+  if (equal_length) {
+    const std::int64_t begin = scaled(n, i, parts);
+    return {begin, begin + ceil_div(n, parts)};
+  }
+  const std::int64_t size = n / parts, longer = n % parts;
+  const std::int64_t begin = i * size + std::min(i, longer);
+  return {begin, begin + size + (i < longer ? 1 : 0)};
+}
+
+ShardPlan::ShardPlan(std::int64_t examples, int ranks, int shards, bool equal_length)
+    : examples_(examples),
+      ranks_(ranks),
+      shards_(shards == 0 ? ranks : shards),
+      equal_length_(equal_length) {
+  TASUKI_CHECK(examples >= 0 && ranks > 0, "{} examples on {} ranks", examples, ranks);
+  if (shards_ < 1 || shards_ % ranks_ != 0)
+    fail_everywhere(ErrorKind::config,
+                    "{} shards cannot be shared equally by {} ranks; choose a number of shards "
+                    "that the number of ranks divides",
+                    shards_, ranks_);
+}
+
+std::int64_t ShardPlan::share_size(int rank) const {
+  const int first = first_shard(rank), last = first + shards_per_rank() - 1;
+  if (equal_length_) return shards_per_rank() * shard(first).size();
+  return shard(last).end - shard(first).begin;
+}
+
+std::int64_t ShardPlan::offset_in_share(int index) const {
+  const int first = index - index % shards_per_rank();
+  if (equal_length_) return (index - first) * shard(index).size();
+  return shard(index).begin - shard(first).begin;
+}
+
+Range ShardPlan::shards_with(std::int64_t position) const {
+  TASUKI_CHECK(0 <= position && position < examples_, "position {} of {}", position, examples_);
+  // Beginnings and ends of shards both grow with the shard: the first that ends after the position
+  // up to the first that begins after it.
+  const auto first_where = [this](auto holds) {
+    int low = 0, high = shards_;
+    while (low < high) {
+      const int middle = low + (high - low) / 2;
+      if (holds(shard(middle))) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    return low;
+  };
+  return {first_where([&](const Range& range) { return range.end > position; }),
+          first_where([&](const Range& range) { return range.begin > position; })};
+}
+
+std::int64_t ShardPlan::shard_batch(std::int64_t batch_size) const {
+  if (batch_size < 1)
+    fail_everywhere(ErrorKind::config, "expected a batch size of at least 1, found {}", batch_size);
+  if (batch_size % shards_per_rank() != 0)
+    fail_everywhere(ErrorKind::config,
+                    "{} shards cannot give equal parts of a global batch of {} ({} ranks x {}); "
+                    "choose a batch size that {} divides",
+                    shards_, ranks_ * batch_size, ranks_, batch_size, shards_per_rank());
+  return batch_size / shards_per_rank();
+}
+
+std::int64_t ShardPlan::steps_per_epoch(std::int64_t batch_size) const {
+  return ceil_div(shard(0).size(), shard_batch(batch_size));
+}
+
+std::int64_t ShardPlan::global_size(std::int64_t step, std::int64_t batch_size) const {
+  const std::int64_t each = shard_batch(batch_size);
+  const auto part = [&](std::int64_t size) {
+    return std::clamp<std::int64_t>(size - step * each, 0, each);
+  };
+  // The shards come in two sizes: that of the first, and one less.
+  const std::int64_t longest = shard(0).size();
+  const std::int64_t total = equal_length_ ? longest * shards_ : examples_;
+  const std::int64_t shorter_shards = longest * shards_ - total;
+  return (shards_ - shorter_shards) * part(longest) + shorter_shards * part(longest - 1);
+}
+
+DealingOrder::DealingOrder(std::int64_t n, bool shuffle, std::uint64_t seed) {
+  if (shuffle) order_ = permutation(n, RandomStream(seed, hash_text("dealing order")));
+}
+
+std::vector<std::int64_t> DealingOrder::positions() const {
+  std::vector<std::int64_t> result(order_.size());
+  for (std::size_t position = 0; position < order_.size(); ++position)
+    result[static_cast<std::size_t>(order_[position])] = static_cast<std::int64_t>(position);
+  return result;
+}
+
+}  // namespace tasuki

@@ -1,0 +1,86 @@
+// ShardPlan: which part of a data set each rank has, and how many examples each step takes. Pure
+// arithmetic on (examples, ranks, shards, batch size), so that every rank knows it for all ranks
+// and nothing is sent for it.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace tasuki {
+
+// Positions [begin, end).
+struct Range {
+  std::int64_t begin = 0, end = 0;
+  std::int64_t size() const { return end - begin; }
+  friend bool operator==(const Range&, const Range&) = default;
+};
+
+// Part `i` of n positions dealt to `parts`. Exact: disjoint, in order, the first n % parts one
+// longer. Equal lengths (ChainerMN's default): all ceil(n / parts) long, from floor(n i / parts)
+// on, so that neighbours share positions where parts does not divide n.
+Range part_of(std::int64_t n, std::int64_t parts, std::int64_t i, bool equal_length = false);
+
+// The data set is dealt to shards, and each rank owns the same number of neighbouring shards. By
+// default there is one shard per rank. With a fixed number of shards that the number of ranks
+// divides ("virtual shards"), batches do not depend on the number of ranks: a global batch takes
+// the same number of examples from each shard, and the order within a shard is a function of (seed,
+// epoch, shard).
+//
+// `batch_size` is per rank, as in ChainerMN. A shard gives batch_size / shards_per_rank() examples
+// to each step until it is used up; shards that are one shorter than others (the number of shards
+// does not divide that of examples) give one less to the last step that takes from them. No example
+// is left out or repeated in an epoch, unless equal lengths were asked for.
+class ShardPlan {
+ public:
+  // `shards` 0: one per rank. An error of kind config when ranks do not divide shards.
+  explicit ShardPlan(std::int64_t examples, int ranks = 1, int shards = 0,
+                     bool equal_length = false);
+
+  std::int64_t examples() const { return examples_; }
+  int ranks() const { return ranks_; }
+  int shards() const { return shards_; }
+  bool equal_length() const { return equal_length_; }
+
+  // Positions of a shard in the order of dealing.
+  Range shard(int index) const { return part_of(examples_, shards_, index, equal_length_); }
+  int shards_per_rank() const { return shards_ / ranks_; }
+  int first_shard(int rank) const { return rank * shards_per_rank(); }
+  // Examples of all shards of a rank.
+  std::int64_t share_size(int rank) const;
+  // Where the examples of a shard begin among those of its rank.
+  std::int64_t offset_in_share(int shard) const;
+  // Shards that hold a position; more than one only with equal lengths.
+  Range shards_with(std::int64_t position) const;
+
+  // Examples that each shard gives to a step; an error of kind config when shards_per_rank() does
+  // not divide the batch size.
+  std::int64_t shard_batch(std::int64_t batch_size) const;
+  // ceil(largest share / batch size), which is ceil(examples / (ranks * batch size)) whatever the
+  // number of shards; 0 for an empty data set.
+  std::int64_t steps_per_epoch(std::int64_t batch_size) const;
+  // Examples of a step on all ranks together.
+  std::int64_t global_size(std::int64_t step, std::int64_t batch_size) const;
+
+ private:
+  std::int64_t examples_;
+  int ranks_, shards_;
+  bool equal_length_;
+};
+
+// Example at each position of the order of dealing: 0 .. n-1, or with `shuffle` a permutation that
+// depends on (n, seed) alone.
+class DealingOrder {
+ public:
+  DealingOrder(std::int64_t n, bool shuffle, std::uint64_t seed);
+  std::int64_t example_at(std::int64_t position) const {
+    return order_.empty() ? position : order_[static_cast<std::size_t>(position)];
+  }
+  // For each example its position; empty when that is the example itself.
+  std::vector<std::int64_t> positions() const;
+
+ private:
+  std::vector<std::int64_t> order_;  // empty: not shuffled
+};
+
+}  // namespace tasuki

@@ -1,0 +1,72 @@
+#include "tasuki/dataset/source.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+namespace tasuki {
+namespace {
+
+class DatasetSource final : public DataSource {
+ public:
+  explicit DatasetSource(const Dataset& dataset)
+      : DataSource(dataset.header()), dataset_(dataset) {}
+
+ private:
+  void read_next(std::int64_t count, std::byte* values, std::int32_t* labels) override {
+    std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
+    std::iota(indices.begin(), indices.end(), next_);
+    dataset_.read_stored(indices, values, labels);
+    next_ += count;
+  }
+
+  const Dataset& dataset_;
+  std::int64_t next_ = 0;
+};
+
+}  // namespace
+
+void DataSource::keep_first(std::int64_t count) {
+  TASUKI_CHECK(count >= 0 && position_ == 0, "the first {} examples were asked for after {} reads",
+               count, position_);
+  header_.count = std::min(header_.count, count);
+}
+
+void DataSource::reshape(const Shape& example_shape) {
+  if (example_shape.count() != header_.example_shape.count())
+    fail(ErrorKind::data, "expected examples of {} values (shape {}), found examples of shape {}",
+         example_shape.count(), example_shape.text(), header_.example_shape.text());
+  header_.example_shape = example_shape;
+}
+
+void DataSource::read(std::int64_t count, std::byte* values, std::int32_t* labels) {
+  TASUKI_CHECK(count >= 0 && count <= header_.count - position_,
+               "{} examples asked for where {} of {} are left", count, header_.count - position_,
+               header_.count);
+  if (count == 0) return;
+  read_next(count, values, labels);
+  position_ += count;
+  if (position_ == available_) check_end();
+}
+
+bool DataSource::read_block(RecordBlock& block) {
+  constexpr std::size_t target_bytes = 1 << 20;
+  const std::int64_t left = header_.count - position_;
+  if (left == 0) return false;
+  block.value_bytes = header_.value_bytes();
+  const std::size_t record_bytes = block.value_bytes + sizeof(std::int32_t);
+  const auto most =
+      static_cast<std::int64_t>(std::max<std::size_t>(1, target_bytes / record_bytes));
+  block.first = position_;
+  block.count = std::min(left, most);
+  block.values.resize(static_cast<std::size_t>(block.count) * block.value_bytes);
+  block.labels.resize(static_cast<std::size_t>(block.count));
+  read(block.count, block.values.data(), block.labels.data());
+  return true;
+}
+
+std::unique_ptr<DataSource> source_of(const Dataset& dataset) {
+  return std::make_unique<DatasetSource>(dataset);
+}
+
+}  // namespace tasuki

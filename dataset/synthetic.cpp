@@ -1,0 +1,68 @@
+#include "tasuki/dataset/synthetic.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "tasuki/core/hash.hpp"
+#include "tasuki/core/philox.hpp"
+#include "tasuki/tensor/cpu/vectorize.hpp"
+
+namespace tasuki {
+namespace {
+
+using PhiloxBlock = std::array<std::uint32_t, 4>;
+
+std::uint64_t stream_of(const char* purpose, std::uint64_t a, std::uint64_t b) {
+  return mix(std::array<std::uint64_t, 3>{hash_text(purpose), a, b});
+}
+
+// The first blocks of a stream of random numbers.
+TASUKI_VECTORIZE
+void fill_random(std::uint64_t seed, std::uint64_t stream, PhiloxBlock* blocks, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i)
+    blocks[i] = philox(
+        seed, {static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(i >> 32),
+               static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)});
+}
+
+TASUKI_VECTORIZE
+void blend(const std::uint8_t* pattern, const std::uint8_t* noise, std::uint8_t* pixels,
+           std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i)
+    pixels[i] = static_cast<std::uint8_t>((pattern[i] + 3 * noise[i]) / 4);
+}
+
+}  // namespace
+
+SyntheticDataset::SyntheticDataset(const SyntheticOptions& options)
+    : header_{options.count, options.example_shape, options.classes, DType::uint8},
+      seed_(options.seed),
+      split_(options.split) {
+  TASUKI_CHECK(options.count >= 0 && options.classes > 0,
+               "a synthetic data set of {} examples in {} classes", options.count, options.classes);
+}
+
+void SyntheticDataset::read_stored(std::span<const std::int64_t> indices, std::byte* values,
+                                   std::int32_t* labels) const {
+  const std::size_t pixels = header_.value_bytes();
+  std::vector<PhiloxBlock> pattern((pixels + sizeof(PhiloxBlock) - 1) / sizeof(PhiloxBlock));
+  std::vector<PhiloxBlock> noise(pattern.size());
+  for (const std::int64_t i : indices) {
+    TASUKI_CHECK(0 <= i && i < header_.count, "example {} of a data set of {}", i, header_.count);
+    RandomStream label(seed_, stream_of("label", split_, static_cast<std::uint64_t>(i)));
+    *labels = static_cast<std::int32_t>(label.below(static_cast<std::uint64_t>(header_.classes)));
+    fill_random(seed_, stream_of("pattern", static_cast<std::uint64_t>(*labels), 0), pattern.data(),
+                pattern.size());
+    fill_random(seed_, stream_of("noise", split_, static_cast<std::uint64_t>(i)), noise.data(),
+                noise.size());
+    blend(reinterpret_cast<const std::uint8_t*>(pattern.data()),
+          reinterpret_cast<const std::uint8_t*>(noise.data()),
+          reinterpret_cast<std::uint8_t*>(values), pixels);
+    values += pixels;
+    ++labels;
+  }
+}
+
+}  // namespace tasuki

@@ -1,0 +1,35 @@
+// A data set made up on the fly, of any size and shape: for benchmarks, tests and machines without
+// data.
+#pragma once
+
+#include <cstdint>
+
+#include "tasuki/dataset/dataset.hpp"
+
+namespace tasuki {
+
+struct SyntheticOptions {
+  std::int64_t count = 60000;
+  Shape example_shape{784};
+  std::int64_t classes = 10;
+  std::uint64_t seed = 0;   // decides the patterns of the classes
+  std::uint64_t split = 0;  // another split of the same seed: new examples of the same classes
+};
+
+// Every class has a pattern of random pixels; an example is its class's pattern, faint, under
+// noise. Pixels and labels are a function of (seed, split, example) alone; nothing is stored.
+class SyntheticDataset final : public Dataset {
+ public:
+  explicit SyntheticDataset(const SyntheticOptions& options);
+
+  const DatasetHeader& header() const override { return header_; }
+  std::size_t stored_bytes() const override { return 0; }
+  void read_stored(std::span<const std::int64_t> indices, std::byte* values,
+                   std::int32_t* labels) const override;
+
+ private:
+  DatasetHeader header_;
+  std::uint64_t seed_, split_;
+};
+
+}  // namespace tasuki

@@ -1,0 +1,19 @@
+// Data sets made of another one.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "tasuki/dataset/dataset.hpp"
+
+namespace tasuki {
+
+// The examples of `dataset` at these indices, in this order; a view.
+std::shared_ptr<const Dataset> subset_of(std::shared_ptr<const Dataset> dataset,
+                                         std::vector<std::int64_t> indices);
+
+// As many examples, each without values (shape 0) and with label -1, which no loss counts: for
+// ranks whose model is fed by messages but whose trainer wants an iterator of the same length.
+std::shared_ptr<const Dataset> create_empty_dataset(const Dataset& dataset);
+
+}  // namespace tasuki

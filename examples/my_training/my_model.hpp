@@ -1,0 +1,25 @@
+// A model of one's own: layers are members, registered under the names that files know them by.
+#pragma once
+
+#include "tasuki/nn/functions/activation.hpp"
+#include "tasuki/nn/functions/add.hpp"
+#include "tasuki/nn/linear.hpp"
+
+// A perceptron with one shortcut: out(relu(in(x)) + inner(relu(in(x)))).
+class MyModel : public tasuki::Layer {
+ public:
+  MyModel(std::int64_t inputs, std::int64_t units, std::int64_t classes)
+      : in_(inputs, units), inner_(units, units), out_(units, classes) {
+    add("in", in_);
+    add("inner", inner_);
+    add("out", out_);
+  }
+
+  tasuki::Variable forward(const tasuki::Variable& x) override {
+    const tasuki::Variable h = tasuki::relu(in_(x));
+    return out_(tasuki::add(h, tasuki::relu(inner_(h))));
+  }
+
+ private:
+  tasuki::Linear in_, inner_, out_;
+};

@@ -1,0 +1,111 @@
+// The backward pass: functions run in the reverse of the order in which they were made.
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "tasuki/nn/node.hpp"
+#include "tasuki/nn/parameter.hpp"
+#include "tasuki/tensor/backend.hpp"
+
+namespace tasuki {
+namespace {
+
+using detail::Node;
+using NodePointer = std::shared_ptr<Node>;
+
+struct Graph {
+  std::vector<NodePointer> results;              // last made first
+  std::unordered_map<const Node*, int> pending;  // functions still to run, per parameter
+};
+
+Graph collect(const NodePointer& root) {
+  Graph graph;
+  std::unordered_set<const Node*> seen{root.get()};
+  graph.results.push_back(root);
+  for (std::size_t next = 0; next < graph.results.size(); ++next) {
+    const Node& node = *graph.results[next];
+    TASUKI_CHECK(node.function != nullptr,
+                 "backward() met a result whose graph an earlier backward() has released; run the "
+                 "forward pass again");
+    for (const NodePointer& input : node.function->inputs()) {
+      if (!input) continue;
+      if (input->is_leaf())
+        ++graph.pending[input.get()];
+      else if (seen.insert(input.get()).second)
+        graph.results.push_back(input);
+    }
+  }
+  std::ranges::sort(graph.results, std::greater{}, &Node::sequence);
+  return graph;
+}
+
+// Puts gradients where the inputs of one function keep them.
+class InputGradients final : public Gradients {
+ public:
+  InputGradients(const Function& function, Device device) : function_(function), device_(device) {}
+
+  bool needed(std::size_t i) const override { return function_.inputs()[i] != nullptr; }
+
+  void add(std::size_t i, Tensor gradient) override {
+    Node& node = input(i);
+    if (node.parameter != nullptr) {
+      if (std::exchange(node.has_grad, true))
+        backend(node.grad.device()).accumulate(node.grad, gradient, 1);
+      else
+        node.grad.copy_from(gradient);
+    } else {
+      node.add_gradient(node.is_leaf() ? gradient.plain() : std::move(gradient));
+    }
+  }
+
+  Destination into(std::size_t i, const Shape& shape) override {
+    Node& node = input(i);
+    if (node.parameter != nullptr) return {node.grad, std::exchange(node.has_grad, true)};
+    fresh_.emplace_back(i, Tensor::empty(shape, DType::float32, device_));
+    return {fresh_.back().second, false};
+  }
+
+  // After the function has run: hands over what it wrote into fresh tensors.
+  void finish() {
+    for (auto& [i, gradient] : fresh_) add(i, std::move(gradient));
+  }
+
+ private:
+  Node& input(std::size_t i) {
+    TASUKI_CHECK(needed(i), "{}: nobody wants the gradient of input {}", function_.name(), i);
+    return *function_.inputs()[i];
+  }
+
+  const Function& function_;
+  Device device_;
+  std::vector<std::pair<std::size_t, Tensor>> fresh_;
+};
+
+}  // namespace
+
+void Variable::backward(float seed, const GradientReady& ready) const {
+  TASUKI_CHECK(node_ && !node_->is_leaf(),
+               "backward() of a value that no recorded function made; are gradients switched off?");
+  TASUKI_CHECK(value_.count() == 1, "backward() starts at a scalar, this is of shape {}",
+               value_.shape().text());
+  Graph graph = collect(node_);
+  node_->grad = Tensor::full(value_.shape(), seed, value_.dtype(), value_.device());
+  for (const NodePointer& node : graph.results) {
+    // Taken out of the graph, so that what it saved goes as soon as it has run.
+    const std::unique_ptr<Function> function = std::move(node->function);
+    const Tensor gradient = std::exchange(node->grad, {});
+    if (gradient) {
+      InputGradients inputs(*function, gradient.device());
+      function->backward(gradient, inputs);
+      inputs.finish();
+    }
+    // Parameters were registered in the order W, b: the reverse is the order of arenas.
+    for (auto input = function->inputs().rbegin(); input != function->inputs().rend(); ++input) {
+      Node* const leaf = input->get();
+      if (leaf == nullptr || !leaf->is_leaf() || --graph.pending[leaf] > 0) continue;
+      if (ready && leaf->parameter != nullptr) ready(*leaf->parameter);
+    }
+  }
+}
+
+}  // namespace tasuki

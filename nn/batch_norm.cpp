@@ -1,0 +1,45 @@
+#include "tasuki/nn/batch_norm.hpp"
+
+#include "tasuki/nn/functions/batch_norm.hpp"
+#include "tasuki/tensor/backend.hpp"
+
+namespace tasuki {
+namespace {
+
+// average = decay * average + weight * value.
+void move_average(const Tensor& average, const Tensor& value, float decay, float weight) {
+  Backend& device = backend(average.device());
+  device.scale(average, decay);
+  device.accumulate(average, value, weight);
+}
+
+}  // namespace
+
+BatchNorm::BatchNorm(std::int64_t channels) : BatchNorm(channels, Settings()) {}
+
+BatchNorm::BatchNorm(std::int64_t channels, const Settings& settings)
+    : settings_(settings),
+      gamma_(add_parameter("gamma", {channels}, initializers::one())),
+      beta_(add_parameter("beta", {channels}, initializers::zero())),
+      mean_(add_buffer("avg_mean", Tensor::zeros({channels}))),
+      variance_(add_buffer("avg_var", Tensor::full({channels}, 1))) {
+  // Counts the batches of Chainer's fine-tuning mode, which is not used here; saved all the same.
+  add_buffer("N", Tensor::zeros({}, DType::int64));
+}
+
+Variable BatchNorm::forward(const Variable& x) {
+  const auto [decay, eps, relu] = settings_;
+  if (x.value().count() == 0) return x;
+  if (!TrainingMode::is_training())
+    return fixed_batch_norm(x, gamma_, beta_, {mean_, variance_}, eps, relu);
+  BatchStatistics batch;
+  Variable y = batch_norm(x, gamma_, beta_, eps, relu, &batch);
+  const std::int64_t values_per_channel = x.value().count() / x.shape()[1];
+  const auto m = static_cast<float>(values_per_channel);
+  const float unbiased = m / std::max(m - 1, 1.0f);
+  move_average(mean_, batch.mean, decay, 1 - decay);
+  move_average(variance_, batch.variance, decay, (1 - decay) * unbiased);
+  return y;
+}
+
+}  // namespace tasuki

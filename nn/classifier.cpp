@@ -1,0 +1,18 @@
+#include "tasuki/nn/classifier.hpp"
+
+#include "tasuki/nn/functions/accuracy.hpp"
+#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
+
+namespace tasuki {
+
+Classifier::Classifier(std::unique_ptr<Layer> predictor) : predictor_(std::move(predictor)) {
+  TASUKI_CHECK(predictor_ != nullptr, "a classifier needs a predictor");
+  add("predictor", *predictor_);
+}
+
+Classifier::Result Classifier::operator()(const Variable& x, const Tensor& t) {
+  const Variable scores = predictor_->forward(x);
+  return {softmax_cross_entropy(scores, t), count_correct(scores, t), scores.shape()[0]};
+}
+
+}  // namespace tasuki

@@ -1,0 +1,30 @@
+// Classifier: a predictor with its loss and its count of right answers.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "tasuki/nn/layer.hpp"
+
+namespace tasuki {
+
+// The predictor's parameters are found under "predictor/", as in Chainer.
+class Classifier : public Module {
+ public:
+  explicit Classifier(std::unique_ptr<Layer> predictor);
+
+  struct Result {
+    Variable loss;              // softmax cross entropy, mean over the examples of the batch
+    std::int64_t correct = 0;   // examples whose highest score is at the label
+    std::int64_t examples = 0;  // of the batch
+  };
+  // x: N x ...; t: N labels, int32 or int64.
+  Result operator()(const Variable& x, const Tensor& t);
+
+  Layer& predictor() { return *predictor_; }
+
+ private:
+  std::unique_ptr<Layer> predictor_;
+};
+
+}  // namespace tasuki

@@ -1,0 +1,63 @@
+// How differentiable functions are written: see functions/linear.cpp for an example.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "tasuki/nn/variable.hpp"
+
+namespace tasuki {
+
+// Where a function's backward pass puts the gradients of its inputs.
+class Gradients {
+ public:
+  virtual ~Gradients() = default;
+  // Whether anybody wants the gradient of input i.
+  virtual bool needed(std::size_t i) const = 0;
+  // Hands over a gradient of the input's shape.
+  virtual void add(std::size_t i, Tensor gradient) = 0;
+  // For parameters: memory to write to directly (in the arena), so that no copy is made.
+  // `accumulate` says whether to add to what is there.
+  struct Destination {
+    Tensor tensor;
+    bool accumulate = false;
+  };
+  // Inputs that are no parameters get a fresh tensor of this shape, with accumulate = false.
+  virtual Destination into(std::size_t i, const Shape& shape) = 0;
+};
+
+// One recorded application. Derived classes hold what their backward pass needs: tensors, never
+// the Variable that they made, which would be a cycle.
+class Function {
+ public:
+  Function() = default;
+  virtual ~Function() = default;
+  Function(const Function&) = delete;
+  Function& operator=(const Function&) = delete;
+
+  virtual const char* name() const = 0;
+  // Runs once, when the gradient of the result is complete.
+  virtual void backward(const Tensor& grad_output, Gradients& grad_inputs) = 0;
+
+  // Where the inputs stand in the graph; nullptr for those without gradients.
+  const std::vector<std::shared_ptr<detail::Node>>& inputs() const { return inputs_; }
+
+  // Wraps a forward result: when recording is on and an input requires a gradient, the result
+  // remembers the function that `make` builds; otherwise nothing is kept.
+  template <class Make>
+  static Variable record(Tensor result, const std::vector<Variable>& inputs, Make&& make) {
+    if (!wanted(inputs)) return Variable(std::move(result));
+    return attach(std::move(result), inputs, std::forward<Make>(make)());
+  }
+
+ private:
+  friend struct detail::Node;
+  static bool wanted(const std::vector<Variable>& inputs);
+  static Variable attach(Tensor result, const std::vector<Variable>& inputs,
+                         std::unique_ptr<Function> function);
+
+  std::vector<std::shared_ptr<detail::Node>> inputs_;
+};
+
+}  // namespace tasuki

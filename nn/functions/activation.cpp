@@ -1,0 +1,62 @@
+#include "tasuki/nn/functions/activation.hpp"
+
+#include "tasuki/nn/function.hpp"
+#include "tasuki/tensor/backend.hpp"
+
+namespace tasuki {
+namespace {
+
+// All of them can tell their slope from their own output, so the input need not be kept.
+class Activation final : public Function {
+ public:
+  Activation(Unary op, Tensor y, float slope) : op_(op), y_(std::move(y)), slope_(slope) {}
+
+  const char* name() const override {
+    switch (op_) {
+      case Unary::relu:
+        return "relu";
+      case Unary::leaky_relu:
+        return "leaky_relu";
+      case Unary::sigmoid:
+        return "sigmoid";
+      case Unary::tanh:
+        return "tanh";
+    }
+    return "activation";
+  }
+
+  void backward(const Tensor& dy, Gradients& gradients) override {
+    gradients.add(0, backend(dy.device()).unary_backward(op_, y_, dy, slope_));
+  }
+
+ private:
+  Unary op_;
+  Tensor y_;
+  float slope_;
+};
+
+Variable apply(Unary op, const Variable& x, float slope = 0) {
+  const Tensor y = backend(x.value().device()).unary(op, x.value(), slope);
+  return Function::record(y, {x}, [&] { return std::make_unique<Activation>(op, y, slope); });
+}
+
+}  // namespace
+
+Variable relu(const Variable& x) {
+  return apply(Unary::relu, x);
+}
+
+Variable leaky_relu(const Variable& x, float slope) {
+  TASUKI_CHECK(slope >= 0, "leaky_relu: the slope {} is negative", slope);
+  return apply(Unary::leaky_relu, x, slope);
+}
+
+Variable sigmoid(const Variable& x) {
+  return apply(Unary::sigmoid, x);
+}
+
+Variable tanh(const Variable& x) {
+  return apply(Unary::tanh, x);
+}
+
+}  // namespace tasuki

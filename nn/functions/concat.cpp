@@ -1,0 +1,46 @@
+#include "tasuki/nn/functions/concat.hpp"
+
+#include "tasuki/nn/function.hpp"
+#include "tasuki/tensor/backend.hpp"
+
+namespace tasuki {
+namespace {
+
+class Concat final : public Function {
+ public:
+  Concat(int axis, std::vector<std::int64_t> sizes) : axis_(axis), sizes_(std::move(sizes)) {}
+  const char* name() const override { return "concat"; }
+
+  void backward(const Tensor& dy, Gradients& gradients) override {
+    const Tensor plain = dy.plain();
+    std::int64_t begin = 0;
+    for (std::size_t i = 0; i < sizes_.size(); ++i) {
+      const std::int64_t end = begin + sizes_[i];
+      if (gradients.needed(i))
+        gradients.add(i, backend(dy.device()).take(plain, axis_, begin, end));
+      begin = end;
+    }
+  }
+
+ private:
+  int axis_;
+  std::vector<std::int64_t> sizes_;
+};
+
+}  // namespace
+
+Variable concat(const std::vector<Variable>& parts, int axis) {
+  TASUKI_CHECK(!parts.empty(), "concat of no values");
+  std::vector<Tensor> tensors;
+  tensors.reserve(parts.size());
+  for (const Variable& part : parts) tensors.push_back(part.value());
+  Tensor joined = backend(tensors[0].device()).concat(tensors, axis);
+  return Function::record(std::move(joined), parts, [&] {
+    std::vector<std::int64_t> sizes;
+    sizes.reserve(tensors.size());
+    for (const Tensor& tensor : tensors) sizes.push_back(tensor.shape()[axis]);
+    return std::make_unique<Concat>(axis, std::move(sizes));
+  });
+}
+
+}  // namespace tasuki

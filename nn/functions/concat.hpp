@@ -1,0 +1,13 @@
+// Joins values along an axis.
+#pragma once
+
+#include <vector>
+
+#include "tasuki/nn/variable.hpp"
+
+namespace tasuki {
+
+// All shapes are equal but for `axis`; its sizes add up. Axis 1 joins channels.
+Variable concat(const std::vector<Variable>& parts, int axis = 1);
+
+}  // namespace tasuki

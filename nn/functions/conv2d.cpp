@@ -1,0 +1,43 @@
+#include "tasuki/nn/functions/conv2d.hpp"
+
+#include "tasuki/nn/function.hpp"
+
+namespace tasuki {
+namespace {
+
+class Conv2dFunction final : public Function {
+ public:
+  Conv2dFunction(Tensor x, Tensor w, const Conv2dOptions& options)
+      : x_(std::move(x)), w_(std::move(w)), options_(options) {}
+  const char* name() const override { return "conv2d"; }
+
+  void backward(const Tensor& dy, Gradients& gradients) override {
+    Backend& device = backend(dy.device());
+    if (gradients.needed(2)) {
+      const auto [db, accumulate] = gradients.into(2, Shape{w_.shape()[0]});
+      device.backward_bias(dy, db, accumulate);
+    }
+    if (gradients.needed(1)) {
+      const auto [dw, accumulate] = gradients.into(1, w_.shape());
+      device.conv2d_backward_weights(x_, dy, dw, options_, accumulate);
+    }
+    if (gradients.needed(0))
+      gradients.add(0, device.conv2d_backward_data(dy, w_, x_.shape(), options_));
+  }
+
+ private:
+  Tensor x_, w_;
+  Conv2dOptions options_;
+};
+
+}  // namespace
+
+Variable conv2d(const Variable& x, const Variable& w, const Variable& b,
+                const Conv2dOptions& options) {
+  Tensor y = backend(x.value().device()).conv2d(x.value(), w.value(), b.value(), options);
+  return Function::record(std::move(y), {x, w, b}, [&] {
+    return std::make_unique<Conv2dFunction>(x.value(), w.value(), options);
+  });
+}
+
+}  // namespace tasuki

@@ -1,0 +1,65 @@
+#include "tasuki/nn/functions/pooling.hpp"
+
+#include "tasuki/nn/function.hpp"
+#include "tasuki/nn/functions/reshape.hpp"
+#include "tasuki/tensor/backend.hpp"
+
+namespace tasuki {
+namespace {
+
+class Pool2d final : public Function {
+ public:
+  Pool2d(const Shape& x_shape, const Pool2dOptions& options, std::shared_ptr<Workspace> workspace)
+      : x_shape_(x_shape), options_(options), workspace_(std::move(workspace)) {}
+  const char* name() const override {
+    return options_.kind == PoolKind::max ? "max_pooling_2d" : "average_pooling_2d";
+  }
+
+  void backward(const Tensor& dy, Gradients& gradients) override {
+    gradients.add(0,
+                  backend(dy.device()).pool2d_backward(dy, x_shape_, options_, workspace_.get()));
+  }
+
+ private:
+  Shape x_shape_;
+  Pool2dOptions options_;
+  std::shared_ptr<Workspace> workspace_;
+};
+
+Variable pool2d(const Variable& x, const Pool2dOptions& options) {
+  std::shared_ptr<Workspace> workspace;
+  Tensor y = backend(x.value().device())
+                 .pool2d(x.value(), options, x.requires_grad() ? &workspace : nullptr);
+  return Function::record(std::move(y), {x}, [&] {
+    return std::make_unique<Pool2d>(x.shape(), options, std::move(workspace));
+  });
+}
+
+Pool2dOptions square(PoolKind kind, std::int64_t window, std::int64_t stride, std::int64_t pad,
+                     bool cover_all) {
+  if (stride == 0) stride = window;
+  return {kind, window, window, stride, stride, pad, pad, cover_all};
+}
+
+}  // namespace
+
+Variable max_pooling_2d(const Variable& x, std::int64_t window, std::int64_t stride,
+                        std::int64_t pad, bool cover_all) {
+  return pool2d(x, square(PoolKind::max, window, stride, pad, cover_all));
+}
+
+Variable average_pooling_2d(const Variable& x, std::int64_t window, std::int64_t stride,
+                            std::int64_t pad) {
+  return pool2d(x, square(PoolKind::average, window, stride, pad, false));
+}
+
+Variable global_average_pooling_2d(const Variable& x) {
+  const Shape& shape = x.shape();
+  TASUKI_CHECK(shape.rank() == 4, "global_average_pooling_2d of {}: four axes are needed",
+               shape.text());
+  const Pool2dOptions options{PoolKind::average, shape[2], shape[3], shape[2],
+                              shape[3],          0,        0,        false};
+  return reshape(pool2d(x, options), {shape[0], shape[1]});
+}
+
+}  // namespace tasuki

@@ -1,0 +1,15 @@
+// Layer: a module that maps one value to another; what Sequential strings together and what a
+// Classifier wraps.
+#pragma once
+
+#include "tasuki/nn/module.hpp"
+
+namespace tasuki {
+
+class Layer : public Module {
+ public:
+  virtual Variable forward(const Variable& x) = 0;
+  Variable operator()(const Variable& x) { return forward(x); }
+};
+
+}  // namespace tasuki

@@ -1,0 +1,22 @@
+// Fully connected layer.
+#pragma once
+
+#include "tasuki/nn/layer.hpp"
+
+namespace tasuki {
+
+// Parameters W (n_out x n_in, LeCun normal) and b (n_out, zeros) unless `bias` is false.
+class Linear : public Layer {
+ public:
+  Linear(std::int64_t n_in, std::int64_t n_out, bool bias = true,
+         Initializer weights = initializers::lecun_normal());
+
+  // N x n_in (more axes are flattened) to N x n_out.
+  Variable forward(const Variable& x) override;
+
+ private:
+  Parameter& w_;
+  Parameter* b_;
+};
+
+}  // namespace tasuki

@@ -1,0 +1,71 @@
+// Module: a named tree of parameters, of persistent buffers and of further modules.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tasuki/nn/initializer.hpp"
+#include "tasuki/nn/parameter.hpp"
+
+namespace tasuki {
+
+// Derived classes own their children as members and register them in their constructor:
+//   struct Net : Module { Linear l1; Net() : l1(784, 100) { add("l1", l1); } };
+// Paths are Chainer's: "l1/W". Neither copied nor moved, as children are known by address.
+class Module {
+ public:
+  Module() = default;
+  virtual ~Module() = default;
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+
+  struct NamedParameter {
+    std::string path;  // "predictor/l1/W"
+    Parameter* parameter;
+  };
+  struct NamedBuffer {
+    std::string path;
+    Tensor* tensor;
+  };
+  // In order of registration, depth first.
+  std::vector<NamedParameter> parameters() const;
+  // Values that are saved but not learnt (running statistics).
+  std::vector<NamedBuffer> buffers() const;
+  std::int64_t parameter_count() const;
+
+  // Draws all parameters from `seed`; each depends on the seed and its own path alone.
+  void initialize(std::uint64_t seed);
+  void clear_grads() const;
+
+ protected:
+  Parameter& add_parameter(const std::string& name, const Shape& shape, Initializer initializer);
+  Tensor& add_buffer(const std::string& name, Tensor value);
+  void add(const std::string& name, Module& child);
+
+ private:
+  struct OwnedParameter {
+    std::string name;
+    std::unique_ptr<Parameter> parameter;
+    Initializer initializer;
+  };
+  struct OwnedBuffer {
+    std::string name;
+    std::unique_ptr<Tensor> tensor;
+  };
+  struct Child {
+    std::string name;
+    Module* module;
+  };
+  void check_name(const std::string& name) const;
+  void visit(const std::string& prefix,
+             const std::function<void(const std::string& prefix, const Module&)>& fn) const;
+
+  std::vector<OwnedParameter> parameters_;
+  std::vector<OwnedBuffer> buffers_;
+  std::vector<Child> children_;
+};
+
+}  // namespace tasuki

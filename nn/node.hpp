@@ -1,0 +1,35 @@
+// A vertex of the autograd graph: a leaf that keeps its gradient, or a function's result.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "tasuki/nn/function.hpp"
+
+namespace tasuki::detail {
+
+struct Node {
+  Node() = default;
+  ~Node();
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  bool is_leaf() const { return sequence == 0; }
+  // Adds to `grad`, which is shared with the giver until a second gradient arrives.
+  void add_gradient(Tensor gradient);
+
+  Tensor grad;
+  bool grad_is_own = false;  // nobody else holds its memory: may be added to in place
+
+  // Leaves.
+  Tensor value;
+  Parameter* parameter = nullptr;
+  bool has_grad = false;  // of parameters: `grad` is their memory, this says whether it counts
+
+  // Results: the function that made it, until a backward pass has used it, and its place in the
+  // order of making, which sorts the graph.
+  std::unique_ptr<Function> function;
+  std::uint64_t sequence = 0;
+};
+
+}  // namespace tasuki::detail

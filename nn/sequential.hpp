@@ -1,0 +1,30 @@
+// Layers and functions, one after the other.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tasuki/nn/layer.hpp"
+
+namespace tasuki {
+
+//   Sequential net;
+//   net.append("conv1", std::make_unique<Conv2d>(3, 16, 3)).append(relu);
+class Sequential : public Layer {
+ public:
+  using Step = std::function<Variable(const Variable&)>;
+
+  Sequential& append(const std::string& name, std::unique_ptr<Layer> layer);
+  // A function without parameters.
+  Sequential& append(Step function);
+
+  Variable forward(const Variable& x) override;
+
+ private:
+  std::vector<std::unique_ptr<Layer>> layers_;
+  std::vector<Step> steps_;
+};
+
+}  // namespace tasuki

@@ -1,0 +1,100 @@
+#include "tasuki/nn/variable.hpp"
+
+#include <atomic>
+#include <utility>
+
+#include "tasuki/nn/node.hpp"
+#include "tasuki/tensor/backend.hpp"
+
+namespace tasuki {
+namespace {
+
+thread_local bool recording = true;
+thread_local bool training = true;
+std::atomic<std::uint64_t> functions_made = 0;  // by all threads: a graph may span several
+
+}  // namespace
+
+detail::Node::~Node() {
+  // A long chain of functions would be released by as deep a recursion: take it apart in a loop.
+  std::vector<std::unique_ptr<Function>> chain;
+  if (function) chain.push_back(std::move(function));
+  while (!chain.empty()) {
+    const std::unique_ptr<Function> last = std::move(chain.back());
+    chain.pop_back();
+    for (const auto& input : last->inputs_)
+      if (input && input.use_count() == 1 && input->function)
+        chain.push_back(std::move(input->function));
+  }
+}
+
+void detail::Node::add_gradient(Tensor gradient) {
+  if (!grad) {
+    grad = std::move(gradient);
+    grad_is_own = false;
+  } else if (grad_is_own) {
+    backend(grad.device()).accumulate(grad, gradient, 1);
+  } else {
+    grad = backend(grad.device()).add(grad, gradient);
+    grad_is_own = true;
+  }
+}
+
+Variable::Variable(Tensor value, bool requires_grad) : value_(std::move(value)) {
+  if (!requires_grad) return;
+  node_ = std::make_shared<detail::Node>();
+  node_->value = std::exchange(value_, {});
+}
+
+const Tensor& Variable::value() const {
+  return node_ && node_->is_leaf() ? node_->value : value_;
+}
+
+const Tensor& Variable::grad() const {
+  static const Tensor none;
+  if (!node_ || !node_->is_leaf()) return none;
+  return node_->parameter == nullptr || node_->has_grad ? node_->grad : none;
+}
+
+void Variable::clear_grad() const {
+  if (!node_) return;
+  node_->has_grad = false;
+  if (node_->parameter == nullptr) node_->grad = {};
+}
+
+bool Function::wanted(const std::vector<Variable>& inputs) {
+  if (!recording) return false;
+  for (const Variable& input : inputs)
+    if (input.requires_grad()) return true;
+  return false;
+}
+
+Variable Function::attach(Tensor result, const std::vector<Variable>& inputs,
+                          std::unique_ptr<Function> function) {
+  function->inputs_.reserve(inputs.size());
+  for (const Variable& input : inputs) function->inputs_.push_back(input.node());
+  auto node = std::make_shared<detail::Node>();
+  node->function = std::move(function);
+  node->sequence = functions_made.fetch_add(1, std::memory_order_relaxed) + 1;
+  return Variable(std::move(result), std::move(node));
+}
+
+NoGrad::NoGrad() : previous_(std::exchange(recording, false)) {}
+NoGrad::~NoGrad() {
+  recording = previous_;
+}
+
+TrainingMode::TrainingMode(bool on) : previous_(std::exchange(training, on)) {}
+TrainingMode::~TrainingMode() {
+  training = previous_;
+}
+bool TrainingMode::is_training() {
+  return training;
+}
+
+RandomContext& random_context() {
+  thread_local RandomContext context;
+  return context;
+}
+
+}  // namespace tasuki

@@ -1,0 +1,97 @@
+// Define-by-run automatic differentiation: a Variable is a value and, when gradients are recorded,
+// the function that made it. Calling `backward` on a result walks the functions in reverse.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tasuki/tensor/tensor.hpp"
+
+namespace tasuki {
+
+class Function;
+class Parameter;
+
+namespace detail {
+struct Node;
+}
+
+class Variable {
+ public:
+  Variable() = default;
+  // An input: a leaf whose gradient is kept when `requires_grad`.
+  explicit Variable(Tensor value, bool requires_grad = false);
+
+  const Tensor& value() const;
+  const Shape& shape() const { return value().shape(); }
+  bool defined() const { return value().defined(); }
+  // Whether a backward pass through this value reaches anything that wants a gradient.
+  bool requires_grad() const { return node_ != nullptr; }
+  // Gradient of a leaf after backward(); undefined before, and for results in between.
+  const Tensor& grad() const;
+  void clear_grad() const;
+
+  // Called with a parameter as soon as its gradient of this backward pass is final, that is, when
+  // the last function that uses it has run: communication can start there.
+  using GradientReady = std::function<void(Parameter&)>;
+
+  // Differentiates this scalar: gradients of all leaves below it are filled (parameters:
+  // overwritten on the first use after Parameter::clear_grad, added to after that). `seed` is the
+  // gradient of the scalar itself; with the mean loss of n examples, seed n gives sums over
+  // examples. The graph is released on the way, a second call is an error.
+  void backward(float seed = 1, const GradientReady& ready = {}) const;
+
+  // The place in the graph; nullptr for values without gradients.
+  const std::shared_ptr<detail::Node>& node() const { return node_; }
+
+ protected:
+  friend class Function;
+  Variable(Tensor value, std::shared_ptr<detail::Node> node)
+      : value_(std::move(value)), node_(std::move(node)) {}
+
+  // The graph holds no values of results: one that no function saved for its backward pass goes
+  // with the last Variable that shows it. Leaves keep theirs in the node, as it can be moved.
+  Tensor value_;
+  std::shared_ptr<detail::Node> node_;
+};
+
+// While one of these lives in a thread, functions in that thread record nothing.
+class NoGrad {
+ public:
+  NoGrad();
+  ~NoGrad();
+  NoGrad(const NoGrad&) = delete;
+  NoGrad& operator=(const NoGrad&) = delete;
+
+ private:
+  bool previous_;
+};
+
+// Whether layers with two behaviours (dropout, batch normalisation) run as in training; per thread,
+// true at first.
+class TrainingMode {
+ public:
+  explicit TrainingMode(bool training);
+  ~TrainingMode();
+  TrainingMode(const TrainingMode&) = delete;
+  TrainingMode& operator=(const TrainingMode&) = delete;
+  static bool is_training();
+
+ private:
+  bool previous_;
+};
+
+// What random functions of the current batch are keyed by, per thread: numbers drawn for an example
+// depend on (seed, epoch, example) alone. Set by the updater before each forward pass.
+struct RandomContext {
+  std::uint64_t seed = 0;
+  std::int64_t epoch = 0;
+  std::span<const std::int64_t> example_ids;  // of the batch; empty: 0, 1, 2, ...
+  std::uint64_t calls = 0;                    // random functions so far in this forward pass
+};
+RandomContext& random_context();
+
+}  // namespace tasuki

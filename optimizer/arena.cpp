@@ -1,0 +1,63 @@
+#include "tasuki/optimizer/arena.hpp"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace tasuki {
+namespace {
+
+// Each parameter once, in order of registration.
+std::vector<Module::NamedParameter> distinct_parameters(const Module& model) {
+  std::vector<Module::NamedParameter> parameters = model.parameters();
+  std::unordered_set<const Parameter*> met;
+  std::erase_if(parameters, [&](const Module::NamedParameter& named) {
+    return !met.insert(named.parameter).second;
+  });
+  return parameters;
+}
+
+Tensor zeros(std::int64_t count, Device device, Communicator* allocator) {
+  if (!allocator) return Tensor::zeros({count}, DType::float32, device);
+  const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(float);
+  return {allocator->allocate(bytes, device), 0, {count}, DType::float32};
+}
+
+}  // namespace
+
+ParameterArena::ParameterArena(const Module& model, Communicator* allocator) {
+  std::vector<Module::NamedParameter> parameters = distinct_parameters(model);
+  std::reverse(parameters.begin(), parameters.end());
+  Device device = Device::cpu();
+  if (!parameters.empty()) device = parameters.front().parameter->value().device();
+
+  std::int64_t end = 0;
+  for (auto& [path, parameter] : parameters) {
+    TASUKI_CHECK(parameter->value().device() == device,
+                 "parameter {} is on {}, others are on {}; a model lives on one device", path,
+                 parameter->value().device().text(), device.text());
+    const std::int64_t count = parameter->value().count();
+    entries_.push_back({std::move(path), parameter, end, count});
+    segments_.push_back({end, count});
+    end += (count + padding - 1) / padding * padding;
+  }
+  segments_.push_back({end, 1});
+  values_ = zeros(end + padding, device, allocator);
+  gradients_ = zeros(end + padding, device, allocator);
+  for (const Entry& entry : entries_) {
+    const Shape& shape = entry.parameter->shape();
+    entry.parameter->move_to(part(values_, entry).reshape(shape),
+                             part(gradients_, entry).reshape(shape));
+  }
+}
+
+bool ParameterArena::matches(const Module& model) const {
+  const std::vector<Module::NamedParameter> now = distinct_parameters(model);
+  return std::equal(now.rbegin(), now.rend(), entries_.begin(), entries_.end(),
+                    [&](const Module::NamedParameter& named, const Entry& entry) {
+                      return named.parameter == entry.parameter && named.path == entry.path &&
+                             named.parameter->value().raw() == part(values_, entry).raw() &&
+                             named.parameter->grad_storage().raw() == part(gradients_, entry).raw();
+                    });
+}
+
+}  // namespace tasuki

@@ -1,0 +1,54 @@
+// ParameterArena: all parameters of a model in one contiguous array and their gradients in another.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tasuki/communicator/communicator.hpp"
+#include "tasuki/nn/module.hpp"
+
+namespace tasuki {
+
+// Offsets are the same in both arrays and in all optimizer states. Parameters lie in reverse order
+// of registration, so that gradients that become ready first in the backward pass are neighbours;
+// each starts at a multiple of 64 bytes (16 floats); padding is always zero. A parameter that a
+// model holds twice (tied weights) has one place, under the path met first.
+class ParameterArena {
+ public:
+  struct Entry {
+    std::string path;
+    Parameter* parameter;
+    std::int64_t offset, count;  // elements
+  };
+
+  // Moves the parameters of `model` into memory from `allocator` (collective; plain memory of their
+  // device without one); values are kept.
+  ParameterArena(const Module& model, Communicator* allocator);
+
+  const Tensor& values() const { return values_; }
+  const Tensor& gradients() const { return gradients_; }
+  const std::vector<Entry>& entries() const { return entries_; }
+  std::int64_t count() const { return values_.count(); }  // with padding and the notice
+  // What is exchanged: a segment for each entry and one for the notice.
+  GradientView gradient_view() const { return {gradients_, segments_}; }
+  // The part of an array with this arena's offsets (a state, say) that belongs to an entry.
+  static Tensor part(const Tensor& array, const Entry& entry) {
+    return array.slice(entry.offset, entry.offset + entry.count);
+  }
+  // Whether `model` still has just these parameters in these places.
+  bool matches(const Module& model) const;
+
+  // One element after all gradients that is summed with them: ranks tell each other something by it
+  // without a message of its own. Nothing but zero when an update runs.
+  Tensor notice() const { return gradients_.slice(count() - padding, count() - padding + 1); }
+
+ private:
+  static constexpr std::int64_t padding = 16;  // elements; parts start at multiples of it
+
+  Tensor values_, gradients_;
+  std::vector<Entry> entries_;
+  std::vector<GradientView::Segment> segments_;
+};
+
+}  // namespace tasuki

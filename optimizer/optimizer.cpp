@@ -1,0 +1,165 @@
+#include "tasuki/optimizer/optimizer.hpp"
+
+#include <algorithm>
+
+namespace tasuki {
+namespace {
+
+std::size_t index_of(const OptimizerRule& rule, const std::string& hyperparameter) {
+  std::string known;
+  for (std::size_t i = 0; i < rule.hyperparameters.size(); ++i) {
+    if (rule.hyperparameters[i].name == hyperparameter) return i;
+    known += (i ? ", " : "") + rule.hyperparameters[i].name;
+  }
+  fail_everywhere(ErrorKind::usage, "{} has no hyper-parameter \"{}\"; it has {}", rule.title,
+                  hyperparameter, known);
+}
+
+}  // namespace
+
+Optimizer::Optimizer(OptimizerRule rule, Communicator* communicator)
+    : rule_(std::move(rule)), communicator_(communicator) {
+  for (const Hyperparameter& parameter : rule_.hyperparameters)
+    hyperparameters_.push_back(parameter.initial);
+}
+
+void Optimizer::set_t(std::int64_t t) {
+  TASUKI_CHECK(t >= 0, "the number of updates done cannot be {}", t);
+  t_ = t;
+}
+
+double Optimizer::get(const std::string& hyperparameter) const {
+  return hyperparameters_[index_of(rule_, hyperparameter)];
+}
+
+void Optimizer::set(const std::string& hyperparameter, double value) {
+  const std::size_t i = index_of(rule_, hyperparameter);
+  const Hyperparameter& known = rule_.hyperparameters[i];
+  if (!(known.low <= value && value < known.high))
+    fail_everywhere(ErrorKind::usage, "{}: {} = {} is out of range; expected {} <= {} < {}",
+                    rule_.title, hyperparameter, value, known.low, hyperparameter, known.high);
+  hyperparameters_[i] = value;
+}
+
+std::vector<std::string> Optimizer::hyperparameters() const {
+  std::vector<std::string> names;
+  for (const Hyperparameter& parameter : rule_.hyperparameters) names.push_back(parameter.name);
+  return names;
+}
+
+double Optimizer::effective_rate() const {
+  return rule_.factors(hyperparameters_, t_ + 1).rate;
+}
+
+void Optimizer::add_hook(std::shared_ptr<OptimizerHook> hook) {
+  hooks_.push_back(std::move(hook));
+}
+
+Module& Optimizer::model() const {
+  TASUKI_CHECK(model_ != nullptr, "the optimizer has no model yet; call setup(model) first");
+  return *model_;
+}
+
+ParameterArena& Optimizer::arena() const {
+  TASUKI_CHECK(arena_ != nullptr, "the optimizer has no model yet; call setup(model) first");
+  return *arena_;
+}
+
+void Optimizer::setup(Module& model) {
+  model_ = &model;
+  t_ = 0;
+  arena_.reset();
+  build_arena();
+}
+
+void Optimizer::update(const Step& step) {
+  TASUKI_CHECK(0 <= step.examples && step.examples <= step.global_examples,
+               "{} examples of a global batch of {}", step.examples, step.global_examples);
+  if (step.global_examples == 0) return;
+  if (!arena().matches(*model_)) follow_changed_model();
+  compute_gradients(step);
+  if (communicator_) exchange_gradients();
+  apply_rule(1 / static_cast<double>(step.global_examples));
+}
+
+void Optimizer::compute_gradients(const Step& step) {
+  model_->clear_grads();
+  if (step.examples > 0) {
+    const Variable loss = step.loss();
+    TASUKI_CHECK(loss.defined(), "the loss of a step is undefined; return it from Step::loss");
+    TASUKI_CHECK(arena_->matches(*model_),
+                 "the model's parameters changed during its forward pass; add layers before");
+    // From the mean over the local batch to sums over examples, so that ranks add up.
+    loss.backward(static_cast<float>(step.examples));
+  }
+  for (const ParameterArena::Entry& entry : arena_->entries()) entry.parameter->fill_missing_grad();
+}
+
+void Optimizer::apply_rule(double gradient_scale) {
+  GradientInFlight gradient{*arena_, gradient_scale};
+  for (const auto& hook : hooks_) hook->apply(gradient);
+
+  const RuleFactors factors = rule_.factors(hyperparameters_, t_ + 1);
+  UpdateStep update;
+  update.rule = rule_.kernel;
+  update.parameter = arena_->values().data<float>();
+  update.gradient = arena_->gradients().data<float>();
+  for (std::size_t i = 0; i < states_.size(); ++i)
+    update.state[i] = states_[i].values.data<float>();
+  update.count = arena_->count();
+  update.gradient_scale = static_cast<float>(gradient.scale);
+  update.weight_decay = static_cast<float>(gradient.decay);
+  update.rate = static_cast<float>(factors.rate);
+  std::transform(factors.constants.begin(), factors.constants.end(), update.constant,
+                 [](double constant) { return static_cast<float>(constant); });
+  backend(arena_->values().device()).update(update);
+  ++t_;
+}
+
+void Optimizer::build_arena() {
+  if (communicator_) check_same_everywhere(true);
+  // The old arena lives until its values and states have moved.
+  auto arena = std::make_unique<ParameterArena>(*model_, communicator_);
+  std::vector<StateArray> states;
+  for (const std::string& name : rule_.states)
+    states.push_back(
+        {name, Tensor::zeros(arena->values().shape(), DType::float32, arena->values().device())});
+  if (arena_) {
+    for (const ParameterArena::Entry& entry : arena->entries()) {
+      const auto old = std::find_if(
+          arena_->entries().begin(), arena_->entries().end(), [&](const auto& candidate) {
+            return candidate.path == entry.path && candidate.count == entry.count;
+          });
+      if (old == arena_->entries().end()) continue;
+      for (std::size_t i = 0; i < states.size(); ++i)
+        ParameterArena::part(states[i].values, entry)
+            .copy_from(ParameterArena::part(states_[i].values, *old));
+    }
+  }
+  arena_ = std::move(arena);
+  states_ = std::move(states);
+  if (!communicator_) return;
+  communicator_->bcast_data(arena_->values());
+  for (const Module::NamedBuffer& buffer : model_->buffers())
+    communicator_->bcast_data(*buffer.tensor);
+}
+
+std::unique_ptr<Optimizer> create_optimizer(const std::string& name) {
+  std::string known;
+  for (const OptimizerRule& rule : optimizer_rules()) {
+    if (rule.name == name) return std::make_unique<Optimizer>(rule);
+    known += (known.empty() ? "" : ", ") + rule.name;
+  }
+  fail_everywhere(ErrorKind::usage, "unknown optimizer \"{}\"; known ones: {}", name, known);
+}
+
+const std::vector<std::string>& optimizer_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> made;
+    for (const OptimizerRule& rule : optimizer_rules()) made.push_back(rule.name);
+    return made;
+  }();
+  return names;
+}
+
+}  // namespace tasuki

@@ -1,0 +1,106 @@
+// Optimizer: owns the arenas of a model's parameters and gradients, and applies one update rule.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tasuki/communicator/communicator.hpp"
+#include "tasuki/nn/module.hpp"
+#include "tasuki/optimizer/arena.hpp"
+#include "tasuki/optimizer/hook.hpp"
+#include "tasuki/optimizer/rule.hpp"
+
+namespace tasuki {
+
+// What one step is about: the local batch's mean loss and how many examples stand behind it.
+struct Step {
+  std::function<Variable()> loss;    // forward pass; called once; not called when examples == 0
+  std::int64_t examples = 0;         // of the local batch
+  std::int64_t global_examples = 0;  // of all ranks together (equal to examples with one rank)
+};
+
+class Optimizer {
+ public:
+  // With a communicator, setup() and update() are collective (create_multi_node_optimizer).
+  explicit Optimizer(OptimizerRule rule, Communicator* communicator = nullptr);
+
+  // Moves the model's parameters into arenas. The model must outlive the optimizer. Multi-node:
+  // ranks whose models or optimizers differ are told so (ErrorKind::disagreement), then all take
+  // rank 0's parameters and buffers.
+  void setup(Module& model);
+
+  // Forward, backward, exchange (multi-node only), hooks and update. The gradient is the mean over
+  // global_examples. Parameters that the loss does not use count as zero gradients. A step without
+  // any examples changes nothing.
+  //
+  // When layers were added to the model (or taken from it) since the last update, new arenas are
+  // made first: states are kept by path, new parameters start with zero states, t goes on, and rank
+  // 0's weights are sent again. If only some ranks did so, every rank throws
+  // (ErrorKind::disagreement).
+  void update(const Step& step);
+
+  const std::string& name() const { return rule_.title; }  // "Adam"
+  // Number of updates done.
+  std::int64_t t() const { return t_; }
+  void set_t(std::int64_t t);
+
+  // Hyper-parameters by Chainer's names ("lr", "momentum", "alpha", "beta1", ...). An unknown name
+  // is a usage error that lists the known ones, a value out of range one that says the range.
+  double get(const std::string& hyperparameter) const;
+  void set(const std::string& hyperparameter, double value);
+  std::vector<std::string> hyperparameters() const;
+  // "alpha" for Adam and AdamW, "lr" otherwise; empty for AdaDelta.
+  const std::string& rate_name() const { return rule_.rate_name; }
+  // The factor of the next update (Adam: with eta and bias correction; AdaDelta: 1).
+  double effective_rate() const;
+
+  // Runs on the mean gradient before each update, in order of addition.
+  void add_hook(std::shared_ptr<OptimizerHook> hook);
+
+  // After setup() only:
+  Module& model() const;
+  ParameterArena& arena() const;
+  // State arrays in arena order, by Chainer's names ("v"; "m", "v"; "ms"; "h"; "msg", "msdx").
+  struct StateArray {
+    std::string name;
+    Tensor values;  // as many elements as the arena
+  };
+  const std::vector<StateArray>& states() const { return states_; }
+
+ private:
+  friend std::unique_ptr<Optimizer> create_multi_node_optimizer(std::unique_ptr<Optimizer>,
+                                                                Communicator&);
+
+  // Checks that all ranks have the same optimizer and model; `changed`: since the last update.
+  void check_same_everywhere(bool changed) const;
+  void build_arena();
+  void follow_changed_model();
+  void compute_gradients(const Step& step);
+  void exchange_gradients();
+  void apply_rule(double gradient_scale);
+
+  OptimizerRule rule_;
+  Communicator* communicator_;
+  std::vector<double> hyperparameters_;  // in the rule's order
+  std::int64_t t_ = 0;
+  std::vector<std::shared_ptr<OptimizerHook>> hooks_;
+  Module* model_ = nullptr;
+  std::unique_ptr<ParameterArena> arena_;
+  std::vector<StateArray> states_;
+};
+
+// By name as in `--optimizer`: sgd, momentum_sgd, nesterov, adam, adamw, rmsprop, adagrad,
+// adadelta; Chainer's defaults.
+std::unique_ptr<Optimizer> create_optimizer(const std::string& name);
+const std::vector<std::string>& optimizer_names();
+
+// Makes each update of an optimizer sum the gradients of all ranks first. Rank 0's weights are
+// broadcast by setup(), and again when the model's set of parameters has changed; no batch is spent
+// on it. The communicator must outlive the optimizer.
+std::unique_ptr<Optimizer> create_multi_node_optimizer(std::unique_ptr<Optimizer> optimizer,
+                                                       Communicator& communicator);
+
+}  // namespace tasuki

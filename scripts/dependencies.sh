@@ -1,0 +1,77 @@
+#!/bin/bash
+# Debian and Ubuntu packages that Tasuki needs, in one list; installs those that are missing.
+#
+#   scripts/dependencies.sh [build|test]            install what is missing (default: build)
+#   scripts/dependencies.sh --list [build|test]     print the packages, one a line
+#
+# `test` is `build` and what test.sh uses besides. TASUKI_SKIP_DEPENDENCIES=1 checks and installs
+# nothing: for machines where the same libraries come from somewhere else.
+set -euo pipefail
+
+build_packages=(
+  g++ cmake ninja-build pkg-config ccache
+  libopenmpi-dev openmpi-bin openssh-client  # mpirun reaches other hosts through ssh
+  libdnnl-dev libhwloc-dev libboost-program-options-dev
+  nlohmann-json3-dev libfmt-dev libspdlog-dev libxxhash-dev libzip-dev zlib1g-dev
+  libgtest-dev libgmock-dev
+  dataset-fashion-mnist
+)
+test_packages=(
+  clang-format-14 clang-tidy-14 libomp-14-dev  # omp.h for clang-tidy
+  git python3 python3-numpy curl wget valgrind
+  iproute2  # nodes made of network namespaces
+)
+
+fail() {
+  echo "dependencies: $*" >&2
+  exit 1
+}
+
+list=0
+if [[ ${1:-} == --list ]]; then
+  list=1
+  shift
+fi
+case "${1:-build}" in
+  build) packages=("${build_packages[@]}") ;;
+  test) packages=("${build_packages[@]}" "${test_packages[@]}") ;;
+  *) fail "usage: scripts/dependencies.sh [--list] [build|test], found '$*'" ;;
+esac
+if ((list)); then
+  printf '%s\n' "${packages[@]}"
+  exit
+fi
+[[ ${TASUKI_SKIP_DEPENDENCIES:-} == 1 ]] && exit
+
+how_to_skip="if they are there by other means, set TASUKI_SKIP_DEPENDENCIES=1"
+if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+  fail "no apt-get here (Debian 12 is what Tasuki is made for). It needs what these Debian" \
+       "packages hold: ${packages[*]}; $how_to_skip"
+fi
+
+installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${packages[@]}" 2>/dev/null |
+            sed -n 's/^installed //p') || true
+missing=()
+for package in "${packages[@]}"; do
+  grep -qxF -- "$package" <<<"$installed" || missing+=("$package")
+done
+((${#missing[@]})) || exit 0
+
+as_root=()
+if ((EUID != 0)); then
+  # Without a terminal nobody can type a password.
+  if command -v sudo >/dev/null && { [[ -t 0 ]] || sudo -n true 2>/dev/null; }; then
+    as_root=(sudo)
+  else
+    fail "${#missing[@]} packages are missing, and installing them takes root or sudo. Run:" \
+         "apt-get install --no-install-recommends ${missing[*]}   ($how_to_skip)"
+  fi
+fi
+
+apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y
+     -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3)
+echo "dependencies: installing ${missing[*]}"
+"${apt[@]}" update >/dev/null ||
+  echo "dependencies: apt-get update failed; going on with the package lists there are" >&2
+"${apt[@]}" install --no-install-recommends "${missing[@]}" >/dev/null ||
+  fail "apt-get could not install: ${missing[*]} (its messages are above; $how_to_skip)"

@@ -1,0 +1,48 @@
+#include "tasuki/tensor/backend.hpp"
+
+#include <array>
+#include <atomic>
+#include <mutex>
+
+#include "tasuki/tensor/cpu/cpu_backend.hpp"
+
+namespace tasuki {
+namespace {
+
+// Backends by kind of device. Registered ones live until the process ends, as tensors with static
+// lifetime may need them that long.
+struct Registry {
+  std::mutex mutex;
+  std::array<std::atomic<Backend*>, 2> backends{};
+
+  Registry() { backends[static_cast<std::size_t>(DeviceKind::cpu)] = new CpuBackend; }
+  static Registry& instance() {
+    static auto* const registry = new Registry;
+    return *registry;
+  }
+};
+
+}  // namespace
+
+Backend& backend(Device device) {
+  Backend* const found = Registry::instance().backends[static_cast<std::size_t>(device.kind)].load(
+      std::memory_order_acquire);
+  if (found == nullptr)
+    fail(ErrorKind::unavailable,
+         "device {} was asked for, but no CUDA backend is loaded; leave --gpu out to compute on "
+         "the CPU",
+         device.text());
+  return *found;
+}
+
+void register_backend(DeviceKind kind, std::unique_ptr<Backend> implementation) {
+  TASUKI_CHECK(implementation != nullptr, "no backend was given to register");
+  Registry& registry = Registry::instance();
+  const std::lock_guard lock(registry.mutex);
+  auto& entry = registry.backends[static_cast<std::size_t>(kind)];
+  TASUKI_CHECK(entry.load() == nullptr, "the backend of {} is registered already",
+               Device{kind, 0}.text());
+  entry.store(implementation.release(), std::memory_order_release);
+}
+
+}  // namespace tasuki

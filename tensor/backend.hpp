@@ -1,0 +1,162 @@
+// What a device can compute. One object per kind of device; functions in nn/ and optimizers call it
+// through `backend(device)` and so never know which one they run on.
+//
+// Conventions: activations are N x C x H x W or N x F, float32. Results are new tensors unless a
+// destination is named. A destination with `accumulate` is added to, else overwritten. Inputs may
+// be in the backend's own layout (Tensor::layout), results too; destinations named by the caller
+// (gradients of parameters) are plain. Errors name the shapes they met.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tasuki/tensor/tensor.hpp"
+
+namespace tasuki {
+
+struct Conv2dOptions {
+  std::int64_t stride_h = 1, stride_w = 1;
+  std::int64_t pad_h = 0, pad_w = 0;
+  std::int64_t dilation_h = 1, dilation_w = 1;  // 1: dense
+  std::int64_t groups = 1;
+};
+
+enum class PoolKind { max, average };
+struct Pool2dOptions {
+  PoolKind kind = PoolKind::max;
+  std::int64_t kernel_h = 2, kernel_w = 2;
+  std::int64_t stride_h = 2, stride_w = 2;
+  std::int64_t pad_h = 0, pad_w = 0;
+  bool cover_all = true;  // Chainer's default for max: windows over the edge count
+};
+
+enum class Unary { relu, leaky_relu, sigmoid, tanh };
+
+// What a forward pass keeps for its backward pass and only the backend can read.
+struct Workspace {
+  virtual ~Workspace() = default;
+};
+
+struct BatchNormResult {
+  Tensor y;
+  Tensor mean, variance;  // of the batch (biased), C values each
+  std::shared_ptr<Workspace> workspace;
+};
+
+struct CrossEntropyResult {
+  Tensor loss;           // scalar: mean over the examples that count
+  Tensor probabilities;  // N x C softmax, for the backward pass
+  std::int64_t counted = 0;
+};
+
+// One fused optimizer step over an arena: for every element i, in one pass over memory.
+// g = gradient_scale * gradient[i] + weight_decay * parameter[i], then the rule.
+enum class UpdateRule { sgd, momentum_sgd, nesterov, adam, adamw, rmsprop, adagrad, adadelta };
+struct UpdateStep {
+  UpdateRule rule = UpdateRule::sgd;
+  float* parameter = nullptr;
+  const float* gradient = nullptr;
+  float* state[2] = {nullptr, nullptr};  // v | m, v | ms | h | msg, msdx
+  std::int64_t count = 0;
+  float gradient_scale = 1;
+  float weight_decay = 0;
+  // Learning rate as it multiplies this step (Adam: eta and both bias corrections folded in) and
+  // the rule's own constants; decay factors of averages as 1 - factor, which float would round
+  // badly. momentum: momentum | adam: 1 - beta1, 1 - beta2, eps, eta * weight_decay_rate | rmsprop:
+  // 1 - alpha, eps | adagrad: eps | adadelta: 1 - rho, eps.
+  float rate = 0;
+  float constant[4] = {0, 0, 0, 0};
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual std::string describe() const = 0;
+
+  // --- memory ---
+  virtual std::shared_ptr<Storage> allocate(std::size_t bytes, Device device) = 0;
+  // Between layouts, types and devices (one side may be host memory).
+  virtual void copy(const Tensor& destination, const Tensor& source) = 0;
+  virtual void fill(const Tensor& destination, double value) = 0;
+  // Waits until everything asked for so far on `device` is done.
+  virtual void synchronize(Device device) = 0;
+
+  // --- element-wise ---
+  virtual Tensor unary(Unary op, const Tensor& x, float slope) = 0;
+  // From the function's output y.
+  virtual Tensor unary_backward(Unary op, const Tensor& y, const Tensor& dy, float slope) = 0;
+  virtual Tensor add(const Tensor& a, const Tensor& b) = 0;
+  // destination += scale * source; shapes equal.
+  virtual void accumulate(const Tensor& destination, const Tensor& source, float scale) = 0;
+  virtual void scale(const Tensor& x, float factor) = 0;
+  // y = x * mask / (1 - ratio). Element j of example i is kept when the Philox number for
+  // (seed, example_ids[i], j) is at least `ratio`: independent of batches, ranks and devices.
+  virtual Tensor dropout(const Tensor& x, float ratio, std::uint64_t seed,
+                         std::span<const std::int64_t> example_ids) = 0;
+  virtual Tensor concat(std::span<const Tensor> parts, int axis) = 0;
+  // Inverse of concat: elements [begin, end) of an axis, copied.
+  virtual Tensor take(const Tensor& x, int axis, std::int64_t begin, std::int64_t end) = 0;
+
+  // --- linear: x N x I, w O x I, b O or undefined ---
+  virtual Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b) = 0;
+  virtual Tensor linear_backward_data(const Tensor& dy, const Tensor& w) = 0;
+  virtual void linear_backward_weights(const Tensor& x, const Tensor& dy, const Tensor& dw,
+                                       bool accumulate) = 0;
+  // db = column sums of dy (N x O), also for convolutions (sums over N, H, W).
+  virtual void backward_bias(const Tensor& dy, const Tensor& db, bool accumulate) = 0;
+
+  // --- convolution: x N x I x H x W, w O x I/groups x KH x KW ---
+  virtual Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b,
+                        const Conv2dOptions& options) = 0;
+  virtual Tensor conv2d_backward_data(const Tensor& dy, const Tensor& w, const Shape& x_shape,
+                                      const Conv2dOptions& options) = 0;
+  virtual void conv2d_backward_weights(const Tensor& x, const Tensor& dy, const Tensor& dw,
+                                       const Conv2dOptions& options, bool accumulate) = 0;
+
+  // --- pooling ---
+  virtual Tensor pool2d(const Tensor& x, const Pool2dOptions& options,
+                        std::shared_ptr<Workspace>* workspace) = 0;
+  virtual Tensor pool2d_backward(const Tensor& dy, const Shape& x_shape,
+                                 const Pool2dOptions& options, const Workspace* workspace) = 0;
+
+  // --- batch normalisation over N, H, W; with `relu` the result is clipped at 0 in the same pass
+  // ---
+  virtual BatchNormResult batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                                     float eps, bool relu) = 0;
+  virtual Tensor batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                                      const Tensor& mean, const Tensor& variance, float eps,
+                                      bool relu) = 0;
+  virtual Tensor batch_norm_backward(const Tensor& x, const BatchNormResult& forward,
+                                     const Tensor& dy, const Tensor& gamma, const Tensor& beta,
+                                     float eps, bool relu, const Tensor& dgamma,
+                                     const Tensor& dbeta, bool accumulate) = 0;
+
+  // --- loss: x N x C, t N labels (int32 or int64); label -1 does not count ---
+  virtual CrossEntropyResult softmax_cross_entropy(const Tensor& x, const Tensor& t) = 0;
+  // dx of mean loss, times `scale`.
+  virtual Tensor softmax_cross_entropy_backward(const CrossEntropyResult& forward, const Tensor& t,
+                                                float scale) = 0;
+  // Number of rows whose largest element is at the label.
+  virtual std::int64_t count_correct(const Tensor& x, const Tensor& t) = 0;
+
+  // --- optimizer ---
+  virtual void update(const UpdateStep& step) = 0;
+  // Sum of squares, in double.
+  virtual double squared_norm(const Tensor& x) = 0;
+};
+
+// The backend of a device. The CPU's is always there; CUDA's is loaded by `load_cuda_backend`, and
+// asking for it before that is an error.
+Backend& backend(Device device);
+void register_backend(DeviceKind kind, std::unique_ptr<Backend> implementation);
+
+// Threads that the CPU backend's loops and oneDNN use in the calling thread. From then on these
+// threads take subnormal numbers as zero (FTZ and DAZ), which keeps training at full speed.
+void set_cpu_threads(int threads);
+int cpu_threads();
+
+}  // namespace tasuki

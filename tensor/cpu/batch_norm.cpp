@@ -1,0 +1,176 @@
+// Batch normalisation (Ioffe and Szegedy, arXiv 1502.03167), optionally with ReLU in the same pass.
+#include <bit>
+
+#include "tasuki/tensor/cpu/cpu_backend.hpp"
+#include "tasuki/tensor/cpu/dnnl_support.hpp"
+
+namespace tasuki {
+namespace {
+
+using dnnl::normalization_flags;
+
+// oneDNN's note of what ReLU let through.
+struct BatchNormWorkspace final : Workspace {
+  std::shared_ptr<Storage> passed;
+};
+
+// N x C is given to oneDNN as N x C x 1 x 1 with channels innermost, which is the same memory.
+dnnl::memory::desc image_desc(const Tensor& x) {
+  if (x.shape().rank() == 4) return desc_of(x);
+  const dnnl::memory::dims dims = {x.shape()[0], x.shape()[1], 1, 1};
+  return {dims, dnnl::memory::data_type::f32, dnnl::memory::format_tag::nhwc};
+}
+
+normalization_flags flags_of(bool relu, bool inference) {
+  normalization_flags flags = normalization_flags::use_scale | normalization_flags::use_shift;
+  if (relu) flags |= normalization_flags::fuse_norm_relu;
+  if (inference) flags |= normalization_flags::use_global_stats;
+  return flags;
+}
+
+OperationKey key_of(OperationKey::Kind kind, const Tensor& x, float eps, bool relu) {
+  OperationKey key(kind);
+  key.add(x).add(std::bit_cast<std::int32_t>(eps)).add(relu);
+  return key;
+}
+
+dnnl::batch_normalization_forward::primitive_desc forward_of(const Tensor& x, float eps, bool relu,
+                                                             bool inference) {
+  const dnnl::batch_normalization_forward::desc desc(
+      inference ? dnnl::prop_kind::forward_inference : dnnl::prop_kind::forward_training,
+      image_desc(x), eps, flags_of(relu, inference));
+  return {desc, scratchpad_attr(), dnnl_engine()};
+}
+
+std::string text_of(const Tensor& x) {
+  return fmt::format("batch normalisation of {}", x.shape().text());
+}
+
+void check_shapes(const Tensor& x, std::initializer_list<const Tensor*> per_channel) {
+  const Shape& shape = x.shape();
+  TASUKI_CHECK(shape.rank() == 2 || shape.rank() == 4, "{}: N x C or N x C x H x W is needed",
+               text_of(x));
+  for (const Tensor* values : per_channel)
+    TASUKI_CHECK(values->shape() == Shape{shape[1]}, "{}: a parameter of {}", text_of(x),
+                 values->shape().text());
+}
+
+}  // namespace
+
+BatchNormResult CpuBackend::batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                                       float eps, bool relu) {
+  check_shapes(x, {&gamma, &beta});
+  TASUKI_CHECK(x.count() > 0, "{}: an empty batch has no mean", text_of(x));
+  return with_dnnl([&] { return text_of(x); },
+                   [&] {
+                     const auto operation =
+                         cached_operation(key_of(OperationKey::batch_norm, x, eps, relu), [&] {
+                           const auto pd = forward_of(x, eps, relu, false);
+                           return DnnlOperation(dnnl::batch_normalization_forward(pd),
+                                                {{DNNL_ARG_SRC, pd.src_desc()},
+                                                 {DNNL_ARG_DST, pd.dst_desc()},
+                                                 {DNNL_ARG_MEAN, pd.mean_desc()},
+                                                 {DNNL_ARG_VARIANCE, pd.variance_desc()},
+                                                 {DNNL_ARG_SCALE, plain_desc(gamma.shape())},
+                                                 {DNNL_ARG_SHIFT, plain_desc(beta.shape())},
+                                                 {DNNL_ARG_WORKSPACE, pd.workspace_desc()},
+                                                 {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()}});
+                         });
+                     auto kept = std::make_shared<BatchNormWorkspace>();
+                     kept->passed = allocate_host(operation->desc(DNNL_ARG_WORKSPACE).get_size());
+                     BatchNormResult result{empty_like(x), Tensor::empty(gamma.shape()),
+                                            Tensor::empty(gamma.shape()), kept};
+                     operation->run({{DNNL_ARG_SRC, x.raw()},
+                                     {DNNL_ARG_DST, result.y.raw()},
+                                     {DNNL_ARG_MEAN, result.mean.raw()},
+                                     {DNNL_ARG_VARIANCE, result.variance.raw()},
+                                     {DNNL_ARG_SCALE, gamma.raw()},
+                                     {DNNL_ARG_SHIFT, beta.raw()},
+                                     {DNNL_ARG_WORKSPACE, kept->passed->data()}});
+                     return result;
+                   });
+}
+
+Tensor CpuBackend::batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                                        const Tensor& mean, const Tensor& variance, float eps,
+                                        bool relu) {
+  check_shapes(x, {&gamma, &beta, &mean, &variance});
+  if (x.count() == 0) return Tensor::empty(x.shape());
+  return with_dnnl([&] { return text_of(x); },
+                   [&] {
+                     const auto operation = cached_operation(
+                         key_of(OperationKey::batch_norm_inference, x, eps, relu), [&] {
+                           const auto pd = forward_of(x, eps, relu, true);
+                           return DnnlOperation(dnnl::batch_normalization_forward(pd),
+                                                {{DNNL_ARG_SRC, pd.src_desc()},
+                                                 {DNNL_ARG_DST, pd.dst_desc()},
+                                                 {DNNL_ARG_MEAN, pd.mean_desc()},
+                                                 {DNNL_ARG_VARIANCE, pd.variance_desc()},
+                                                 {DNNL_ARG_SCALE, plain_desc(gamma.shape())},
+                                                 {DNNL_ARG_SHIFT, plain_desc(beta.shape())},
+                                                 {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()}});
+                         });
+                     Tensor y = empty_like(x);
+                     operation->run({{DNNL_ARG_SRC, x.raw()},
+                                     {DNNL_ARG_DST, y.raw()},
+                                     {DNNL_ARG_MEAN, mean.raw()},
+                                     {DNNL_ARG_VARIANCE, variance.raw()},
+                                     {DNNL_ARG_SCALE, gamma.raw()},
+                                     {DNNL_ARG_SHIFT, beta.raw()}});
+                     return y;
+                   });
+}
+
+Tensor CpuBackend::batch_norm_backward(const Tensor& x, const BatchNormResult& forward,
+                                       const Tensor& dy, const Tensor& gamma, const Tensor& beta,
+                                       float eps, bool relu, const Tensor& dgamma,
+                                       const Tensor& dbeta, bool accumulate) {
+  check_shapes(x, {&gamma, &beta, &dgamma, &dbeta});
+  TASUKI_CHECK(dy.shape() == x.shape(), "{}: a gradient of {}", text_of(x), dy.shape().text());
+  const auto* const kept = dynamic_cast<const BatchNormWorkspace*>(forward.workspace.get());
+  TASUKI_CHECK(kept != nullptr, "{}: the forward pass kept nothing for the backward pass",
+               text_of(x));
+  const auto what = [&] { return fmt::format("the gradient of {}", text_of(x)); };
+  return with_dnnl(what, [&] {
+    const auto operation =
+        cached_operation(key_of(OperationKey::batch_norm_backward, x, eps, relu), [&] {
+          const dnnl::batch_normalization_backward::desc desc(
+              dnnl::prop_kind::backward, image_desc(x), image_desc(x), eps, flags_of(relu, false));
+          const dnnl::batch_normalization_backward::primitive_desc pd(
+              desc, scratchpad_attr(), dnnl_engine(), forward_of(x, eps, relu, false));
+          return DnnlOperation(dnnl::batch_normalization_backward(pd),
+                               {{DNNL_ARG_SRC, pd.src_desc()},
+                                {DNNL_ARG_MEAN, pd.mean_desc()},
+                                {DNNL_ARG_VARIANCE, pd.variance_desc()},
+                                {DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
+                                {DNNL_ARG_SCALE, plain_desc(gamma.shape())},
+                                {DNNL_ARG_SHIFT, plain_desc(beta.shape())},
+                                {DNNL_ARG_WORKSPACE, pd.workspace_desc()},
+                                {DNNL_ARG_DIFF_SRC, pd.diff_src_desc()},
+                                {DNNL_ARG_DIFF_SCALE, plain_desc(gamma.shape())},
+                                {DNNL_ARG_DIFF_SHIFT, plain_desc(beta.shape())},
+                                {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()}});
+        });
+    const Tensor upstream = dy.layout() == x.layout() ? dy : reordered(dy, desc_of(x));
+    Tensor dx = empty_like(x);
+    const Tensor scale_gradient = accumulate ? Tensor::empty(gamma.shape()) : dgamma;
+    const Tensor shift_gradient = accumulate ? Tensor::empty(beta.shape()) : dbeta;
+    operation->run({{DNNL_ARG_SRC, x.raw()},
+                    {DNNL_ARG_MEAN, forward.mean.raw()},
+                    {DNNL_ARG_VARIANCE, forward.variance.raw()},
+                    {DNNL_ARG_DIFF_DST, upstream.raw()},
+                    {DNNL_ARG_SCALE, gamma.raw()},
+                    {DNNL_ARG_SHIFT, beta.raw()},
+                    {DNNL_ARG_WORKSPACE, kept->passed->data()},
+                    {DNNL_ARG_DIFF_SRC, dx.raw()},
+                    {DNNL_ARG_DIFF_SCALE, scale_gradient.raw()},
+                    {DNNL_ARG_DIFF_SHIFT, shift_gradient.raw()}});
+    if (accumulate) {
+      this->accumulate(dgamma, scale_gradient, 1);
+      this->accumulate(dbeta, shift_gradient, 1);
+    }
+    return dx;
+  });
+}
+
+}  // namespace tasuki

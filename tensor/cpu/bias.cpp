@@ -1,0 +1,53 @@
+// Gradients of biases: sums of an activation's gradient over all but the channels.
+#include <vector>
+
+#include "tasuki/tensor/cpu/cpu_backend.hpp"
+#include "tasuki/tensor/cpu/dnnl_support.hpp"
+#include "tasuki/tensor/cpu/eltwise_kernels.hpp"
+#include "tasuki/tensor/cpu/parallel.hpp"
+
+namespace tasuki {
+namespace {
+
+// Channels that lie side by side in a blocked layout (nChw16c: 16); 0 for layouts of other kinds.
+std::int64_t channel_block(const Tensor& x) {
+  if (x.is_plain() || x.shape().rank() != 4) return 0;
+  const auto& blocking = desc_of(x).data.format_desc.blocking;
+  const bool by_channel = blocking.inner_nblks == 1 && blocking.inner_idxs[0] == 1;
+  return by_channel && blocking.strides[3] == blocking.inner_blks[0] ? blocking.inner_blks[0] : 0;
+}
+
+}  // namespace
+
+void CpuBackend::backward_bias(const Tensor& dy, const Tensor& db, bool accumulate) {
+  const Shape& shape = dy.shape();
+  TASUKI_CHECK(shape.rank() >= 2 && db.shape() == Shape{shape[1]},
+               "a gradient of {} does not fit a bias of {}", shape.text(), db.shape().text());
+  if (!accumulate) db.fill(0);
+  if (dy.count() == 0) return;
+  float* const sums = db.data<float>();
+  const std::int64_t items = shape[0], channels = shape[1];
+  const std::int64_t pixels = shape.count_per_item() / channels;
+
+  if (const std::int64_t block = channel_block(dy); block > 0) {
+    const std::int64_t blocks = (channels + block - 1) / block;
+    const auto* const from = static_cast<const float*>(dy.raw());
+    std::vector<float> padded(static_cast<std::size_t>(blocks * block));
+    parallel_for(blocks, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = 0; i < items; ++i)
+        for (std::int64_t b = begin; b < end; ++b)
+          column_sum_kernel(from + (i * blocks + b) * pixels * block, padded.data() + b * block,
+                            pixels, block);
+    });
+    return accumulate_kernel(sums, padded.data(), 1, channels);
+  }
+  const Tensor plain = dy.plain();
+  const float* const from = plain.data<float>();
+  if (pixels == 1) return column_sum_kernel(from, sums, items, channels);
+  parallel_for(channels, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = 0; i < items; ++i)
+      row_sum_kernel(from + (i * channels + begin) * pixels, sums + begin, end - begin, pixels);
+  });
+}
+
+}  // namespace tasuki

@@ -1,0 +1,228 @@
+#include "tasuki/tensor/cpu/convolution.hpp"
+
+#include <chrono>
+#include <limits>
+#include <optional>
+
+#include "tasuki/tensor/cpu/cpu_backend.hpp"
+#include "tasuki/tensor/cpu/dnnl_support.hpp"
+
+namespace tasuki {
+namespace {
+
+thread_local ConvAlgorithm chosen_algorithm = ConvAlgorithm::fastest;
+
+using Addresses = std::initializer_list<std::pair<int, const void*>>;
+using Clock = std::chrono::steady_clock;
+
+// Sizes of one convolution and what oneDNN wants to know about it.
+struct Geometry {
+  Shape x, w, y;
+  Conv2dOptions options;
+
+  Geometry(const Shape& x_shape, const Shape& w_shape, const Conv2dOptions& o)
+      : x(x_shape), w(w_shape), options(o) {
+    TASUKI_CHECK(x.rank() == 4 && w.rank() == 4, "conv2d of {} with {}: both need four axes",
+                 x.text(), w.text());
+    TASUKI_CHECK(o.stride_h > 0 && o.stride_w > 0 && o.pad_h >= 0 && o.pad_w >= 0 &&
+                     o.dilation_h > 0 && o.dilation_w > 0 && o.groups > 0 && w.count() > 0,
+                 "{}: impossible settings", text());
+    TASUKI_CHECK(x[1] == w[1] * o.groups && w[0] % o.groups == 0,
+                 "{}: the channels do not fit each other", text());
+    const std::int64_t spare_h = x[2] + 2 * o.pad_h - (o.dilation_h * (w[2] - 1) + 1);
+    const std::int64_t spare_w = x[3] + 2 * o.pad_w - (o.dilation_w * (w[3] - 1) + 1);
+    TASUKI_CHECK(spare_h >= 0 && spare_w >= 0, "{}: the kernel is larger than the padded image",
+                 text());
+    y = {x[0], w[0], spare_h / o.stride_h + 1, spare_w / o.stride_w + 1};
+  }
+
+  std::string text() const {
+    const Conv2dOptions& o = options;
+    return fmt::format(
+        "conv2d of {} with {} (stride {}x{}, padding {}x{}, dilation {}x{}, groups {})", x.text(),
+        w.text(), o.stride_h, o.stride_w, o.pad_h, o.pad_w, o.dilation_h, o.dilation_w, o.groups);
+  }
+
+  // With groups oneDNN has an axis more: G x O/G x I/G x KH x KW, in the same order of elements.
+  Shape grouped() const {
+    if (options.groups == 1) return w;
+    return {options.groups, w[0] / options.groups, w[1], w[2], w[3]};
+  }
+  dnnl::memory::dims strides() const { return {options.stride_h, options.stride_w}; }
+  dnnl::memory::dims dilations() const { return {options.dilation_h - 1, options.dilation_w - 1}; }
+  dnnl::memory::dims padding() const { return {options.pad_h, options.pad_w}; }
+
+  OperationKey key(OperationKey::Kind kind) const {
+    OperationKey key(kind);
+    key.add(static_cast<std::int64_t>(chosen_algorithm)).add(x).add(w);
+    for (const std::int64_t value :
+         {options.stride_h, options.stride_w, options.pad_h, options.pad_w, options.dilation_h,
+          options.dilation_w, options.groups})
+      key.add(value);
+    return key;
+  }
+
+  dnnl::convolution_forward::primitive_desc forward(dnnl::algorithm algorithm, bool bias) const {
+    const dnnl::memory::desc b = bias ? plain_desc({w[0]}) : dnnl::memory::desc();
+    const dnnl::convolution_forward::desc desc(dnnl::prop_kind::forward_training, algorithm,
+                                               any_desc(x), any_desc(grouped()), b, any_desc(y),
+                                               strides(), dilations(), padding(), padding());
+    return {desc, scratchpad_attr(), dnnl_engine()};
+  }
+};
+
+// The operation that `make` builds for an algorithm; nothing where oneDNN does not have it.
+template <class Make>
+OperationPointer offered(const Make& make, dnnl::algorithm algorithm) {
+  try {
+    return std::make_shared<DnnlOperation>(make(algorithm));
+  } catch (const dnnl::error& error) {
+    if (error.status == dnnl_unimplemented) return nullptr;
+    throw;
+  }
+}
+
+// Best of three runs after a first one.
+template <class Run>
+double seconds(const Run& run, DnnlOperation& operation) {
+  run(operation);
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < 3; ++i) {
+    const auto start = Clock::now();
+    run(operation);
+    best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  return best;
+}
+
+// The operation for `key`. `make(algorithm)` builds a candidate, `run(operation)` runs it as the
+// caller will, with results nobody has seen yet.
+template <class Make, class Run>
+OperationPointer choose(const OperationKey& key, const Make& make, const Run& run) {
+  if (OperationPointer found = find_operation(key)) return found;
+  OperationPointer best;
+  if (chosen_algorithm != ConvAlgorithm::direct)
+    best = offered(make, dnnl::algorithm::convolution_winograd);
+  if (best == nullptr || chosen_algorithm == ConvAlgorithm::fastest) {
+    auto direct = std::make_shared<DnnlOperation>(make(dnnl::algorithm::convolution_direct));
+    if (best == nullptr || seconds(run, *direct) <= seconds(run, *best)) best = direct;
+  }
+  keep_operation(key, best);
+  return best;
+}
+
+}  // namespace
+
+void set_conv_algorithm(ConvAlgorithm algorithm) {
+  chosen_algorithm = algorithm;
+}
+
+ConvAlgorithm conv_algorithm() {
+  return chosen_algorithm;
+}
+
+Tensor CpuBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& b,
+                          const Conv2dOptions& options) {
+  const Geometry geometry(x.shape(), w.shape(), options);
+  TASUKI_CHECK(!b || b.shape() == Shape{w.shape()[0]}, "{}: a bias of {}", geometry.text(),
+               b.shape().text());
+  if (geometry.y.count() == 0) return Tensor::empty(geometry.y);
+  return with_dnnl([&] { return geometry.text(); },
+                   [&] {
+                     const auto make = [&](dnnl::algorithm algorithm) {
+                       const auto pd = geometry.forward(algorithm, b.defined());
+                       return DnnlOperation(dnnl::convolution_forward(pd),
+                                            {{DNNL_ARG_SRC, pd.src_desc()},
+                                             {DNNL_ARG_WEIGHTS, pd.weights_desc()},
+                                             {DNNL_ARG_BIAS, pd.bias_desc()},
+                                             {DNNL_ARG_DST, pd.dst_desc()},
+                                             {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()}});
+                     };
+                     Tensor y;
+                     const auto run = [&](DnnlOperation& operation) {
+                       y = operation.make(DNNL_ARG_DST);
+                       const Tensor src = operation.fit(DNNL_ARG_SRC, x);
+                       const Tensor weights =
+                           operation.fit(DNNL_ARG_WEIGHTS, w.reshape(geometry.grouped()));
+                       operation.run({{DNNL_ARG_SRC, src.raw()},
+                                      {DNNL_ARG_WEIGHTS, weights.raw()},
+                                      {DNNL_ARG_BIAS, b.raw()},
+                                      {DNNL_ARG_DST, y.raw()}});
+                     };
+                     run(*choose(geometry.key(OperationKey::conv).add(b.defined()), make, run));
+                     return y;
+                   });
+}
+
+Tensor CpuBackend::conv2d_backward_data(const Tensor& dy, const Tensor& w, const Shape& x_shape,
+                                        const Conv2dOptions& options) {
+  const Geometry geometry(x_shape, w.shape(), options);
+  TASUKI_CHECK(dy.shape() == geometry.y, "{}: a gradient of {}", geometry.text(),
+               dy.shape().text());
+  if (x_shape.count() == 0) return Tensor::empty(x_shape);
+  const auto what = [&] { return fmt::format("the data gradient of {}", geometry.text()); };
+  return with_dnnl(what, [&] {
+    const auto make = [&](dnnl::algorithm algorithm) {
+      const dnnl::convolution_backward_data::desc desc(
+          algorithm, any_desc(x_shape), any_desc(geometry.grouped()), any_desc(geometry.y),
+          geometry.strides(), geometry.dilations(), geometry.padding(), geometry.padding());
+      const dnnl::convolution_backward_data::primitive_desc pd(
+          desc, scratchpad_attr(), dnnl_engine(), geometry.forward(algorithm, false));
+      return DnnlOperation(dnnl::convolution_backward_data(pd),
+                           {{DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
+                            {DNNL_ARG_WEIGHTS, pd.weights_desc()},
+                            {DNNL_ARG_DIFF_SRC, pd.diff_src_desc()},
+                            {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()}});
+    };
+    Tensor dx;
+    const auto run = [&](DnnlOperation& operation) {
+      dx = operation.make(DNNL_ARG_DIFF_SRC);
+      const Tensor upstream = operation.fit(DNNL_ARG_DIFF_DST, dy);
+      const Tensor weights = operation.fit(DNNL_ARG_WEIGHTS, w.reshape(geometry.grouped()));
+      operation.run({{DNNL_ARG_DIFF_DST, upstream.raw()},
+                     {DNNL_ARG_WEIGHTS, weights.raw()},
+                     {DNNL_ARG_DIFF_SRC, dx.raw()}});
+    };
+    run(*choose(geometry.key(OperationKey::conv_data), make, run));
+    return dx;
+  });
+}
+
+void CpuBackend::conv2d_backward_weights(const Tensor& x, const Tensor& dy, const Tensor& dw,
+                                         const Conv2dOptions& options, bool accumulate) {
+  const Geometry geometry(x.shape(), dw.shape(), options);
+  TASUKI_CHECK(dy.shape() == geometry.y, "{}: a gradient of {}", geometry.text(),
+               dy.shape().text());
+  if (x.count() == 0) {
+    if (!accumulate) dw.fill(0);
+    return;
+  }
+  const auto what = [&] { return fmt::format("the weight gradient of {}", geometry.text()); };
+  with_dnnl(what, [&] {
+    const auto make = [&](dnnl::algorithm algorithm) {
+      const dnnl::convolution_backward_weights::desc desc(
+          algorithm, any_desc(geometry.x), any_desc(geometry.grouped()), any_desc(geometry.y),
+          geometry.strides(), geometry.dilations(), geometry.padding(), geometry.padding());
+      const dnnl::convolution_backward_weights::primitive_desc pd(
+          desc, scratchpad_attr(), dnnl_engine(), geometry.forward(algorithm, false));
+      return DnnlOperation(dnnl::convolution_backward_weights(pd),
+                           {{DNNL_ARG_SRC, pd.src_desc()},
+                            {DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
+                            {DNNL_ARG_DIFF_WEIGHTS, pd.diff_weights_desc()},
+                            {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()}});
+    };
+    Tensor gradient;
+    const auto run = [&](DnnlOperation& operation) {
+      gradient = operation.make(DNNL_ARG_DIFF_WEIGHTS);
+      const Tensor src = operation.fit(DNNL_ARG_SRC, x);
+      const Tensor upstream = operation.fit(DNNL_ARG_DIFF_DST, dy);
+      operation.run({{DNNL_ARG_SRC, src.raw()},
+                     {DNNL_ARG_DIFF_DST, upstream.raw()},
+                     {DNNL_ARG_DIFF_WEIGHTS, gradient.raw()}});
+    };
+    run(*choose(geometry.key(OperationKey::conv_weights), make, run));
+    reorder_into(dw.reshape(geometry.grouped()), gradient, accumulate);
+  });
+}
+
+}  // namespace tasuki

@@ -1,0 +1,213 @@
+#include "tasuki/tensor/cpu/dnnl_support.hpp"
+
+#include <deque>
+#include <mutex>
+
+#include "tasuki/tensor/backend.hpp"
+
+namespace tasuki {
+namespace {
+
+dnnl::memory::dims dims_of(const Shape& shape) {
+  if (shape.rank() == 0) return {1};
+  return {shape.begin(), shape.end()};
+}
+
+Shape shape_of(const dnnl::memory::desc& desc) {
+  return Shape(std::span(desc.data.dims, static_cast<std::size_t>(desc.data.ndims)));
+}
+
+// nullptr for plain row-major order, and for what never becomes a tensor (workspaces).
+std::shared_ptr<const Layout> layout_of(const dnnl::memory::desc& desc) {
+  if (desc.data_type() != dnnl::memory::data_type::f32) return nullptr;
+  if (desc == plain_desc(shape_of(desc))) return nullptr;
+  static std::mutex mutex;
+  static auto* const known = new std::deque<std::shared_ptr<const DnnlLayout>>;
+  const std::lock_guard lock(mutex);
+  for (const auto& layout : *known)
+    if (layout->desc == desc) return layout;
+  return known->emplace_back(std::make_shared<DnnlLayout>(desc));
+}
+
+// Grows to the largest that any primitive of this thread asked for.
+void* scratchpad(std::size_t bytes) {
+  thread_local std::shared_ptr<Storage> storage;
+  if (!storage || storage->bytes() < bytes) {
+    storage.reset();
+    storage = allocate_host(bytes);
+  }
+  return storage->data();
+}
+
+struct Hash {
+  std::size_t operator()(const OperationKey& key) const { return key.hash(); }
+};
+using Cache = std::unordered_map<OperationKey, OperationPointer, Hash>;
+// Far above what a training run meets; keeps a program with ever new shapes from growing.
+constexpr std::size_t cache_limit = 2048;
+
+Cache& cache() {
+  thread_local Cache operations;
+  return operations;
+}
+
+}  // namespace
+
+const dnnl::engine& dnnl_engine() {
+  // Never destroyed, as caches of threads that end late still hold primitives of it.
+  static const auto* const engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);
+  return *engine;
+}
+
+dnnl::stream& dnnl_stream() {
+  thread_local dnnl::stream stream(dnnl_engine());
+  return stream;
+}
+
+dnnl::primitive_attr scratchpad_attr() {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attr;
+}
+
+dnnl::memory::desc plain_desc(const Shape& shape) {
+  const dnnl::memory::dims dims = dims_of(shape);
+  dnnl::memory::dims strides(dims.size(), 1);
+  for (std::size_t axis = dims.size(); axis-- > 1;)
+    strides[axis - 1] = strides[axis] * std::max<dnnl::memory::dim>(dims[axis], 1);
+  return {dims, dnnl::memory::data_type::f32, strides};
+}
+
+dnnl::memory::desc any_desc(const Shape& shape) {
+  return {dims_of(shape), dnnl::memory::data_type::f32, dnnl::memory::format_tag::any};
+}
+
+dnnl::memory::desc desc_of(const Tensor& tensor) {
+  TASUKI_CHECK(tensor.dtype() == DType::float32, "oneDNN is given float32 tensors only, not {}",
+               name_of(tensor.dtype()));
+  if (tensor.is_plain()) return plain_desc(tensor.shape());
+  return static_cast<const DnnlLayout&>(*tensor.layout()).desc;
+}
+
+Tensor empty_in(const dnnl::memory::desc& desc) {
+  return {allocate_host(desc.get_size()), 0, shape_of(desc), DType::float32, layout_of(desc)};
+}
+
+Tensor empty_like(const Tensor& tensor) {
+  return tensor.is_plain() ? Tensor::empty(tensor.shape()) : empty_in(desc_of(tensor));
+}
+
+void reorder_into(const Tensor& destination, const Tensor& source, bool accumulate) {
+  TASUKI_CHECK(destination.shape() == source.shape(), "cannot reorder {} into {}",
+               source.shape().text(), destination.shape().text());
+  if (source.count() == 0) return;
+  const auto what = [&] { return fmt::format("a reorder of {}", source.shape().text()); };
+  with_dnnl(what, [&] {
+    OperationKey key(OperationKey::reorder);
+    key.add(source).add(destination).add(accumulate);
+    const auto operation = cached_operation(key, [&] {
+      dnnl::primitive_attr attr = scratchpad_attr();
+      if (accumulate) {
+        dnnl::post_ops sum;
+        sum.append_sum(1.0f);
+        attr.set_post_ops(sum);
+      }
+      const dnnl::reorder::primitive_desc pd(dnnl_engine(), desc_of(source), dnnl_engine(),
+                                             desc_of(destination), attr);
+      return DnnlOperation(dnnl::reorder(pd), {{DNNL_ARG_FROM, pd.src_desc()},
+                                               {DNNL_ARG_TO, pd.dst_desc()},
+                                               {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()}});
+    });
+    operation->run({{DNNL_ARG_FROM, source.raw()}, {DNNL_ARG_TO, destination.raw()}});
+  });
+}
+
+Tensor reordered(const Tensor& source, const dnnl::memory::desc& desc) {
+  if (desc_of(source) == desc) return source;
+  Tensor made = empty_in(desc);
+  reorder_into(made, source, false);
+  return made;
+}
+
+std::int64_t stored_count(const Tensor& tensor) {
+  if (tensor.is_plain()) return tensor.count();
+  return static_cast<std::int64_t>(desc_of(tensor).get_size() / sizeof(float));
+}
+
+DnnlOperation::DnnlOperation(dnnl::primitive primitive,
+                             std::initializer_list<std::pair<int, dnnl::memory::desc>> arguments)
+    : primitive_(std::move(primitive)) {
+  for (const auto& [argument, desc] : arguments) {
+    arguments_.emplace(argument, Argument{desc, layout_of(desc), shape_of(desc)});
+    memory_.emplace(argument, dnnl::memory(desc, dnnl_engine(), DNNL_MEMORY_NONE));
+  }
+}
+
+Tensor DnnlOperation::make(int argument) const {
+  const Argument& wanted = arguments_.at(argument);
+  return {allocate_host(wanted.desc.get_size()), 0, wanted.shape, DType::float32, wanted.layout};
+}
+
+Tensor DnnlOperation::fit(int argument, const Tensor& tensor) const {
+  const Argument& wanted = arguments_.at(argument);
+  if (tensor.layout() == wanted.layout && tensor.shape() == wanted.shape) return tensor;
+  Tensor made = make(argument);
+  reorder_into(made, tensor, false);
+  return made;
+}
+
+void DnnlOperation::run(std::initializer_list<std::pair<int, const void*>> addresses) {
+  dnnl::stream& stream = dnnl_stream();
+  for (const auto& [argument, address] : addresses)
+    // oneDNN takes every address as writable; it writes to results only (and to padding).
+    memory_.at(argument).set_data_handle(const_cast<void*>(address), stream);
+  if (const auto pad = arguments_.find(DNNL_ARG_SCRATCHPAD); pad != arguments_.end())
+    if (const std::size_t bytes = pad->second.desc.get_size(); bytes > 0)
+      memory_.at(DNNL_ARG_SCRATCHPAD).set_data_handle(scratchpad(bytes), stream);
+  primitive_.execute(stream, memory_);
+  stream.wait();
+}
+
+OperationKey::OperationKey(Kind kind) {
+  add(kind);
+  add(cpu_threads());
+}
+
+OperationKey& OperationKey::add(std::int64_t value) {
+  TASUKI_CHECK(size_ < words_.size(), "an operation's key holds at most {} numbers", words_.size());
+  words_[size_++] = value;
+  hash_ = (hash_ ^ static_cast<std::uint64_t>(value)) * 0x9E3779B97F4A7C15ull;
+  hash_ ^= hash_ >> 29;
+  return *this;
+}
+
+OperationKey& OperationKey::add(const Shape& shape) {
+  add(shape.rank());
+  for (const std::int64_t size : shape) add(size);
+  return *this;
+}
+
+OperationKey& OperationKey::add(const std::shared_ptr<const Layout>& layout) {
+  return add(static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(layout.get())));
+}
+
+OperationKey& OperationKey::add(const Tensor& tensor) {
+  return add(tensor.shape()).add(tensor.layout());
+}
+
+bool operator==(const OperationKey& a, const OperationKey& b) {
+  return a.hash_ == b.hash_ && std::equal(a.words_.begin(), a.words_.begin() + a.size_,
+                                          b.words_.begin(), b.words_.begin() + b.size_);
+}
+
+OperationPointer find_operation(const OperationKey& key) {
+  const auto found = cache().find(key);
+  return found == cache().end() ? nullptr : found->second;
+}
+
+void keep_operation(const OperationKey& key, const OperationPointer& operation) {
+  if (cache().size() >= cache_limit) cache().clear();
+  cache().emplace(key, operation);
+}
+
+}  // namespace tasuki

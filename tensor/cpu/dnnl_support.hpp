@@ -1,0 +1,143 @@
+// oneDNN as the CPU backend uses it: one engine for all; per thread one stream, one scratchpad and
+// one cache of primitives, because a primitive must run in the thread that created it.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <oneapi/dnnl/dnnl_debug.h>
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <unordered_map>
+#include <utility>
+
+#include "tasuki/tensor/tensor.hpp"
+
+namespace tasuki {
+
+// An order of elements of oneDNN's. Equal descriptors share one object, so that layouts are
+// compared and hashed by address.
+struct DnnlLayout final : Layout {
+  explicit DnnlLayout(const dnnl::memory::desc& d) : desc(d) {}
+  dnnl::memory::desc desc;
+};
+
+// Plain row-major float32 of this shape.
+dnnl::memory::desc plain_desc(const Shape& shape);
+// The same with the order left to the primitive.
+dnnl::memory::desc any_desc(const Shape& shape);
+// As the tensor lies in memory.
+dnnl::memory::desc desc_of(const Tensor& tensor);
+// New memory in this order; the shape is the descriptor's.
+Tensor empty_in(const dnnl::memory::desc& desc);
+// New memory of the same shape and layout.
+Tensor empty_like(const Tensor& tensor);
+// The same values in this order; shares memory when they are in it already.
+Tensor reordered(const Tensor& source, const dnnl::memory::desc& desc);
+// Writes (or adds) the values to a tensor of the same shape in another order.
+void reorder_into(const Tensor& destination, const Tensor& source, bool accumulate);
+// Floats in memory, those that pad a blocked order included: what element-wise loops run over when
+// all their tensors have the same layout.
+std::int64_t stored_count(const Tensor& tensor);
+
+const dnnl::engine& dnnl_engine();
+dnnl::stream& dnnl_stream();
+// Attributes that every primitive here is made with: the caller gives the scratchpad.
+dnnl::primitive_attr scratchpad_attr();
+
+// Runs `action`; a failure of oneDNN becomes an error with what() in it, text such as
+// "conv2d of 100x3x32x32 with ...".
+template <class What, class Action>
+decltype(auto) with_dnnl(const What& what, Action&& action) {
+  try {
+    return std::forward<Action>(action)();
+  } catch (const dnnl::error& error) {
+    fail(ErrorKind::internal, "oneDNN cannot do {}: {} ({})", what(), error.what(),
+         dnnl_status2str(error.status));
+  }
+}
+// The same for the functions of its C interface.
+template <class What>
+void check_dnnl(dnnl_status_t status, const What& what) {
+  if (status != dnnl_success)
+    fail(ErrorKind::internal, "oneDNN cannot do {} ({})", what(), dnnl_status2str(status));
+}
+
+// A primitive and the orders of its arguments, ready to run on any addresses.
+class DnnlOperation {
+ public:
+  // `arguments`: DNNL_ARG_* with the descriptors that the primitive expects, DNNL_ARG_SCRATCHPAD
+  // included.
+  DnnlOperation(dnnl::primitive primitive,
+                std::initializer_list<std::pair<int, dnnl::memory::desc>> arguments);
+
+  const dnnl::memory::desc& desc(int argument) const { return arguments_.at(argument).desc; }
+  // New memory for a result.
+  Tensor make(int argument) const;
+  // The tensor in the order that the primitive expects.
+  Tensor fit(int argument, const Tensor& tensor) const;
+  // Runs on these addresses and waits for the end.
+  void run(std::initializer_list<std::pair<int, const void*>> addresses);
+
+ private:
+  struct Argument {
+    dnnl::memory::desc desc;
+    std::shared_ptr<const Layout> layout;
+    Shape shape;
+  };
+  dnnl::primitive primitive_;
+  std::unordered_map<int, Argument> arguments_;
+  std::unordered_map<int, dnnl::memory> memory_;
+};
+
+// What an operation depends on: its kind, the thread's number of threads, shapes, layouts and
+// settings.
+class OperationKey {
+ public:
+  enum Kind : std::int64_t {
+    reorder,
+    eltwise,
+    linear,
+    conv,
+    conv_data,
+    conv_weights,
+    pool,
+    pool_backward,
+    batch_norm,
+    batch_norm_inference,
+    batch_norm_backward,
+  };
+  explicit OperationKey(Kind kind);
+
+  OperationKey& add(std::int64_t value);
+  OperationKey& add(const Shape& shape);
+  OperationKey& add(const std::shared_ptr<const Layout>& layout);
+  OperationKey& add(const Tensor& tensor);  // shape and layout
+
+  std::size_t hash() const { return static_cast<std::size_t>(hash_); }
+  friend bool operator==(const OperationKey& a, const OperationKey& b);
+
+ private:
+  std::array<std::int64_t, 48> words_;
+  std::size_t size_ = 0;
+  std::uint64_t hash_ = 0;
+};
+
+using OperationPointer = std::shared_ptr<DnnlOperation>;
+
+// The calling thread's cache: nullptr when the operation is not there yet.
+OperationPointer find_operation(const OperationKey& key);
+void keep_operation(const OperationKey& key, const OperationPointer& operation);
+
+// The operation for this key, made when it is not there: `make` returns a DnnlOperation.
+template <class Make>
+OperationPointer cached_operation(const OperationKey& key, Make&& make) {
+  if (OperationPointer found = find_operation(key)) return found;
+  auto made = std::make_shared<DnnlOperation>(std::forward<Make>(make)());
+  keep_operation(key, made);
+  return made;
+}
+
+}  // namespace tasuki

@@ -1,0 +1,73 @@
+// Dropout with counter-based random numbers.
+#include "tasuki/core/philox.hpp"
+#include "tasuki/tensor/cpu/cpu_backend.hpp"
+#include "tasuki/tensor/cpu/parallel.hpp"
+#include "tasuki/tensor/cpu/vectorize.hpp"
+
+namespace tasuki {
+namespace {
+
+// Blocks of four numbers drawn side by side; loops over fewer would be unrolled, not vectorised.
+constexpr std::int64_t lanes = 32;
+
+// One example: element j takes word j % 4 of the block with counter {j / 4, 0, example}, and is
+// kept when the word is at least `threshold` = ratio * 2^32 (compared in 24 bits, like unit_float).
+TASUKI_VECTORIZE void dropout_kernel(const float* x, float* y, std::int64_t count, float ratio,
+                                     float scale, std::uint64_t seed, std::uint64_t example) {
+  for (std::int64_t first = 0; first < count; first += 4 * lanes) {
+    std::uint32_t c0[lanes], c1[lanes], c2[lanes], c3[lanes];
+    const auto block = static_cast<std::uint32_t>(first / 4);
+    for (std::int64_t lane = 0; lane < lanes; ++lane) {
+      c0[lane] = block + static_cast<std::uint32_t>(lane);
+      c1[lane] = 0;
+      c2[lane] = static_cast<std::uint32_t>(example);
+      c3[lane] = static_cast<std::uint32_t>(example >> 32);
+    }
+    auto k0 = static_cast<std::uint32_t>(seed), k1 = static_cast<std::uint32_t>(seed >> 32);
+    for (int round = 0; round < 10; ++round) {
+      for (std::int64_t lane = 0; lane < lanes; ++lane) {
+        const std::uint64_t a = std::uint64_t{0xD2511F53u} * c0[lane];
+        const std::uint64_t b = std::uint64_t{0xCD9E8D57u} * c2[lane];
+        c0[lane] = static_cast<std::uint32_t>(b >> 32) ^ c1[lane] ^ k0;
+        c1[lane] = static_cast<std::uint32_t>(b);
+        c2[lane] = static_cast<std::uint32_t>(a >> 32) ^ c3[lane] ^ k1;
+        c3[lane] = static_cast<std::uint32_t>(a);
+      }
+      k0 += 0x9E3779B9u;
+      k1 += 0xBB67AE85u;
+    }
+    float factor[4 * lanes];
+    for (std::int64_t lane = 0; lane < lanes; ++lane) {
+      factor[4 * lane] = unit_float(c0[lane]) >= ratio ? scale : 0;
+      factor[4 * lane + 1] = unit_float(c1[lane]) >= ratio ? scale : 0;
+      factor[4 * lane + 2] = unit_float(c2[lane]) >= ratio ? scale : 0;
+      factor[4 * lane + 3] = unit_float(c3[lane]) >= ratio ? scale : 0;
+    }
+    const std::int64_t here = count - first < 4 * lanes ? count - first : 4 * lanes;
+    for (std::int64_t j = 0; j < here; ++j) y[first + j] = x[first + j] * factor[j];
+  }
+}
+
+}  // namespace
+
+Tensor CpuBackend::dropout(const Tensor& x, float ratio, std::uint64_t seed,
+                           std::span<const std::int64_t> example_ids) {
+  TASUKI_CHECK(0 <= ratio && ratio < 1, "dropout: the ratio {} is not in [0, 1)", ratio);
+  TASUKI_CHECK(x.shape().rank() >= 1 && std::cmp_equal(x.shape()[0], example_ids.size()),
+               "dropout: {} example numbers for a batch of {}", example_ids.size(),
+               x.shape().text());
+  const Tensor source = x.plain();
+  Tensor y = Tensor::empty(x.shape());
+  const std::int64_t items = x.shape()[0], count = x.shape().count_per_item();
+  const float* const from = source.data<float>();
+  float* const to = y.data<float>();
+  const std::int64_t grain = count == 0 ? items : eltwise_grain / 8 / count + 1;
+  parallel_for(items, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      dropout_kernel(from + i * count, to + i * count, count, ratio, 1 / (1 - ratio), seed,
+                     static_cast<std::uint64_t>(example_ids[static_cast<std::size_t>(i)]));
+  });
+  return y;
+}
+
+}  // namespace tasuki

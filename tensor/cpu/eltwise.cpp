@@ -1,0 +1,119 @@
+// Element-wise functions. They keep the layout of their inputs.
+#include "tasuki/tensor/cpu/cpu_backend.hpp"
+#include "tasuki/tensor/cpu/dnnl_support.hpp"
+#include "tasuki/tensor/cpu/eltwise_kernels.hpp"
+#include "tasuki/tensor/cpu/parallel.hpp"
+
+namespace tasuki {
+namespace {
+
+float* floats(const Tensor& tensor) {
+  TASUKI_CHECK(tensor.dtype() == DType::float32, "a float32 tensor was expected, not {}",
+               name_of(tensor.dtype()));
+  return static_cast<float*>(tensor.raw());
+}
+
+// `x` in the layout of `model`.
+Tensor aligned(const Tensor& x, const Tensor& model, const char* what) {
+  TASUKI_CHECK(x.shape() == model.shape(), "{}: shapes {} and {} differ", what,
+               model.shape().text(), x.shape().text());
+  return x.layout() == model.layout() ? x : reordered(x, desc_of(model));
+}
+
+// Functions whose value at 0 is not 0 would fill the padding of a blocked layout.
+Tensor without_padding(const Tensor& x) {
+  return stored_count(x) == x.count() ? x : x.plain();
+}
+
+Tensor dnnl_unary(dnnl::algorithm algorithm, const char* name, const Tensor& source) {
+  const Tensor x = without_padding(source);
+  return with_dnnl([&] { return fmt::format("{} of {}", name, x.shape().text()); },
+                   [&] {
+                     OperationKey key(OperationKey::eltwise);
+                     key.add(static_cast<std::int64_t>(algorithm)).add(x);
+                     const auto operation = cached_operation(key, [&] {
+                       const dnnl::eltwise_forward::desc desc(dnnl::prop_kind::forward_inference,
+                                                              algorithm, desc_of(x), 0.0f, 0.0f);
+                       const dnnl::eltwise_forward::primitive_desc pd(desc, scratchpad_attr(),
+                                                                      dnnl_engine());
+                       return DnnlOperation(dnnl::eltwise_forward(pd),
+                                            {{DNNL_ARG_SRC, pd.src_desc()},
+                                             {DNNL_ARG_DST, pd.dst_desc()},
+                                             {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()}});
+                     });
+                     Tensor y = operation->make(DNNL_ARG_DST);
+                     operation->run({{DNNL_ARG_SRC, x.raw()}, {DNNL_ARG_DST, y.raw()}});
+                     return y;
+                   });
+}
+
+}  // namespace
+
+Tensor CpuBackend::unary(Unary op, const Tensor& x, float slope) {
+  if (x.count() == 0) return Tensor::empty(x.shape());
+  if (op == Unary::sigmoid) return dnnl_unary(dnnl::algorithm::eltwise_logistic, "sigmoid", x);
+  if (op == Unary::tanh) return dnnl_unary(dnnl::algorithm::eltwise_tanh, "tanh", x);
+  Tensor y = empty_like(x);
+  const float* const from = floats(x);
+  float* const to = floats(y);
+  parallel_for(stored_count(x), eltwise_grain, [&](std::int64_t begin, std::int64_t end) {
+    if (op == Unary::relu)
+      relu_kernel(from + begin, to + begin, end - begin);
+    else
+      leaky_relu_kernel(from + begin, to + begin, slope, end - begin);
+  });
+  return y;
+}
+
+Tensor CpuBackend::unary_backward(Unary op, const Tensor& y, const Tensor& dy, float slope) {
+  if (y.count() == 0) return Tensor::empty(y.shape());
+  const Tensor upstream = aligned(dy, y, "gradient of an element-wise function");
+  Tensor dx = empty_like(y);
+  const float* const out = floats(y);
+  const float* const in = floats(upstream);
+  float* const to = floats(dx);
+  parallel_for(stored_count(y), eltwise_grain, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t n = end - begin;
+    switch (op) {
+      case Unary::relu:
+        return relu_backward_kernel(out + begin, in + begin, to + begin, n);
+      case Unary::leaky_relu:
+        return leaky_relu_backward_kernel(out + begin, in + begin, to + begin, slope, n);
+      case Unary::sigmoid:
+        return sigmoid_backward_kernel(out + begin, in + begin, to + begin, n);
+      case Unary::tanh:
+        return tanh_backward_kernel(out + begin, in + begin, to + begin, n);
+    }
+  });
+  return dx;
+}
+
+Tensor CpuBackend::add(const Tensor& a, const Tensor& b) {
+  const Tensor other = aligned(b, a, "add");
+  Tensor c = empty_like(a);
+  const float* const left = floats(a);
+  const float* const right = floats(other);
+  float* const to = floats(c);
+  parallel_for(stored_count(a), eltwise_grain, [&](std::int64_t begin, std::int64_t end) {
+    add_kernel(left + begin, right + begin, to + begin, end - begin);
+  });
+  return c;
+}
+
+void CpuBackend::accumulate(const Tensor& destination, const Tensor& source, float scale) {
+  const Tensor from = aligned(source, destination, "accumulate");
+  float* const to = floats(destination);
+  const float* const values = floats(from);
+  parallel_for(stored_count(destination), eltwise_grain, [&](std::int64_t begin, std::int64_t end) {
+    accumulate_kernel(to + begin, values + begin, scale, end - begin);
+  });
+}
+
+void CpuBackend::scale(const Tensor& x, float factor) {
+  float* const values = floats(x);
+  parallel_for(stored_count(x), eltwise_grain, [&](std::int64_t begin, std::int64_t end) {
+    scale_kernel(values + begin, factor, end - begin);
+  });
+}
+
+}  // namespace tasuki

@@ -1,0 +1,87 @@
+// Matrix products of fully connected layers, by oneDNN's sgemm on plain arrays. Its inner_product
+// and matmul primitives, given plain arrays, are no faster but for 1 or 2 % in the forward pass
+// (bench/mlp_step.cpp has the shapes); on blocked weights they are, by less than it takes to
+// reorder weights that change at every step.
+#include <oneapi/dnnl/dnnl.h>
+
+#include "tasuki/tensor/cpu/cpu_backend.hpp"
+#include "tasuki/tensor/cpu/dnnl_support.hpp"
+#include "tasuki/tensor/cpu/eltwise_kernels.hpp"
+
+namespace tasuki {
+namespace {
+
+// Row-major C (m x n) = op(A) op(B) + beta C.
+struct Product {
+  char transpose_a, transpose_b;
+  std::int64_t m, n, k;
+  const float *a, *b;
+  float* c;
+  float beta;
+};
+
+void multiply(const Product& p) {
+  const auto what = [&] { return fmt::format("a matrix product {}x{}x{}", p.m, p.n, p.k); };
+  const std::int64_t lda = p.transpose_a == 'N' ? p.k : p.m;
+  const std::int64_t ldb = p.transpose_b == 'N' ? p.n : p.k;
+  check_dnnl(dnnl_sgemm(p.transpose_a, p.transpose_b, p.m, p.n, p.k, 1.0f, p.a, lda, p.b, ldb,
+                        p.beta, p.c, p.n),
+             what);
+}
+
+void check_linear(const Shape& x, const Shape& w, const char* what) {
+  TASUKI_CHECK(x.rank() == 2 && w.rank() == 2 && x[1] == w[1],
+               "{}: an input of {} does not fit weights of {} (outputs x inputs)", what, x.text(),
+               w.text());
+}
+
+}  // namespace
+
+Tensor CpuBackend::linear(const Tensor& x, const Tensor& w, const Tensor& b) {
+  check_linear(x.shape(), w.shape(), "linear");
+  const std::int64_t items = x.shape()[0], outputs = w.shape()[0], inputs = w.shape()[1];
+  TASUKI_CHECK(!b || b.shape() == Shape{outputs}, "linear: a bias of {} for {} outputs",
+               b.shape().text(), outputs);
+  Tensor y = Tensor::empty({items, outputs});
+  if (y.count() == 0) return y;
+  if (b)
+    repeat_row_kernel(b.data<float>(), y.data<float>(), items, outputs);
+  else if (inputs == 0)
+    y.fill(0);
+  if (inputs > 0)
+    multiply({'N', 'T', items, outputs, inputs, x.plain().data<float>(), w.data<float>(),
+              y.data<float>(), b ? 1.0f : 0.0f});
+  return y;
+}
+
+Tensor CpuBackend::linear_backward_data(const Tensor& dy, const Tensor& w) {
+  TASUKI_CHECK(dy.shape().rank() == 2 && dy.shape()[1] == w.shape()[0],
+               "linear: a gradient of {} does not fit weights of {} (outputs x inputs)",
+               dy.shape().text(), w.shape().text());
+  const std::int64_t items = dy.shape()[0], outputs = w.shape()[0], inputs = w.shape()[1];
+  Tensor dx = Tensor::empty({items, inputs});
+  if (dx.count() == 0) return dx;
+  if (outputs == 0)
+    dx.fill(0);
+  else
+    multiply({'N', 'N', items, inputs, outputs, dy.plain().data<float>(), w.data<float>(),
+              dx.data<float>(), 0.0f});
+  return dx;
+}
+
+void CpuBackend::linear_backward_weights(const Tensor& x, const Tensor& dy, const Tensor& dw,
+                                         bool accumulate) {
+  check_linear(x.shape(), dw.shape(), "linear");
+  TASUKI_CHECK(dy.shape() == Shape({x.shape()[0], dw.shape()[0]}),
+               "linear: a gradient of {} does not fit an input of {} and weights of {}",
+               dy.shape().text(), x.shape().text(), dw.shape().text());
+  const std::int64_t items = x.shape()[0], outputs = dw.shape()[0], inputs = dw.shape()[1];
+  if (dw.count() == 0) return;
+  if (items > 0)
+    multiply({'T', 'N', outputs, inputs, items, dy.plain().data<float>(), x.plain().data<float>(),
+              dw.data<float>(), accumulate ? 1.0f : 0.0f});
+  else if (!accumulate)
+    dw.fill(0);
+}
+
+}  // namespace tasuki

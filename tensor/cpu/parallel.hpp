@@ -1,0 +1,30 @@
+// Loops over the calling thread's team. One thread, or little work, pays a comparison only.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "tasuki/tensor/backend.hpp"
+
+namespace tasuki {
+
+// Calls body(begin, end) on disjoint parts of [0, count), on up to cpu_threads() threads, each part
+// at least `grain` items. `body` must not throw. Vectorised loops belong into a function of their
+// own that `body` calls: GCC makes no target clones of the functions OpenMP outlines.
+template <class Body>
+void parallel_for(std::int64_t count, std::int64_t grain, const Body& body) {
+  const std::int64_t parts =
+      std::min<std::int64_t>(cpu_threads(), count / std::max<std::int64_t>(grain, 1));
+  if (parts <= 1) {
+    if (count > 0) body(std::int64_t{0}, count);
+    return;
+  }
+#pragma omp parallel for schedule(static, 1) num_threads(static_cast <int>(parts))
+  for (std::int64_t part = 0; part < parts; ++part)
+    body(count * part / parts, count * (part + 1) / parts);
+}
+
+// Elements below which an element-wise loop is not worth waking other threads.
+inline constexpr std::int64_t eltwise_grain = 32768;
+
+}  // namespace tasuki

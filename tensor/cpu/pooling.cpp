@@ -1,0 +1,151 @@
+// Max and average pooling.
+#include "tasuki/tensor/cpu/cpu_backend.hpp"
+#include "tasuki/tensor/cpu/dnnl_support.hpp"
+
+namespace tasuki {
+namespace {
+
+// What the backward pass needs of the forward one.
+struct PoolWorkspace final : Workspace {
+  std::shared_ptr<const Layout> layout;  // of x
+  dnnl::memory::desc x_desc;
+  std::shared_ptr<Storage> maxima;  // where oneDNN notes which element of a window was largest
+};
+
+struct Window {
+  std::int64_t out, pad_end;
+};
+
+// Number of windows along one axis. Those over the far edge count with `cover_all`, unless they
+// would begin beyond it; the padding there is made as long as they need.
+Window windows(std::int64_t size, std::int64_t kernel, std::int64_t stride, std::int64_t pad,
+               bool cover_all) {
+  const std::int64_t spare = size + 2 * pad - kernel;
+  std::int64_t out = (spare + (cover_all ? stride - 1 : 0)) / stride + 1;
+  if (cover_all && (out - 1) * stride >= size + pad) --out;
+  return {out, std::max<std::int64_t>((out - 1) * stride + kernel - size - pad, 0)};
+}
+
+struct Geometry {
+  Shape x, y;
+  Pool2dOptions options;
+  dnnl::memory::dims pad_end;
+
+  Geometry(const Shape& x_shape, const Pool2dOptions& o) : x(x_shape), options(o) {
+    TASUKI_CHECK(x.rank() == 4, "{}: four axes are needed", text());
+    TASUKI_CHECK(o.kernel_h > 0 && o.kernel_w > 0 && o.stride_h > 0 && o.stride_w > 0 &&
+                     o.pad_h >= 0 && o.pad_w >= 0 && o.pad_h < o.kernel_h && o.pad_w < o.kernel_w,
+                 "{}: impossible settings", text());
+    TASUKI_CHECK(!o.cover_all || o.kind == PoolKind::max,
+                 "{}: only max pooling can cover windows over the edge", text());
+    TASUKI_CHECK(x[2] + 2 * o.pad_h >= o.kernel_h && x[3] + 2 * o.pad_w >= o.kernel_w,
+                 "{}: the window is larger than the padded image", text());
+    const Window h = windows(x[2], o.kernel_h, o.stride_h, o.pad_h, o.cover_all);
+    const Window w = windows(x[3], o.kernel_w, o.stride_w, o.pad_w, o.cover_all);
+    y = {x[0], x[1], h.out, w.out};
+    pad_end = {h.pad_end, w.pad_end};
+  }
+
+  std::string text() const {
+    return fmt::format("{} pooling of {} (window {}x{}, stride {}x{}, padding {}x{})",
+                       options.kind == PoolKind::max ? "max" : "average", x.text(),
+                       options.kernel_h, options.kernel_w, options.stride_h, options.stride_w,
+                       options.pad_h, options.pad_w);
+  }
+  dnnl::algorithm algorithm() const {
+    return options.kind == PoolKind::max ? dnnl::algorithm::pooling_max
+                                         : dnnl::algorithm::pooling_avg_include_padding;
+  }
+  dnnl::memory::dims kernel() const { return {options.kernel_h, options.kernel_w}; }
+  dnnl::memory::dims strides() const { return {options.stride_h, options.stride_w}; }
+  dnnl::memory::dims pad_begin() const { return {options.pad_h, options.pad_w}; }
+
+  OperationKey key(OperationKey::Kind kind, const std::shared_ptr<const Layout>& layout) const {
+    OperationKey key(kind);
+    key.add(x).add(y).add(layout);
+    key.add(static_cast<std::int64_t>(options.kind)).add(options.kernel_h).add(options.kernel_w);
+    key.add(options.stride_h).add(options.stride_w).add(options.pad_h).add(options.pad_w);
+    return key;
+  }
+
+  dnnl::pooling_forward::primitive_desc forward(const dnnl::memory::desc& x_desc,
+                                                dnnl::prop_kind kind) const {
+    const dnnl::pooling_forward::desc desc(kind, algorithm(), x_desc, any_desc(y), strides(),
+                                           kernel(), pad_begin(), pad_end);
+    return {desc, scratchpad_attr(), dnnl_engine()};
+  }
+};
+
+}  // namespace
+
+Tensor CpuBackend::pool2d(const Tensor& x, const Pool2dOptions& options,
+                          std::shared_ptr<Workspace>* workspace) {
+  const Geometry geometry(x.shape(), options);
+  if (workspace != nullptr) *workspace = nullptr;
+  if (geometry.y.count() == 0) return Tensor::empty(geometry.y);
+  return with_dnnl(
+      [&] { return geometry.text(); },
+      [&] {
+        const bool training = workspace != nullptr;
+        const auto operation =
+            cached_operation(geometry.key(OperationKey::pool, x.layout()).add(training), [&] {
+              const auto pd =
+                  geometry.forward(desc_of(x), training ? dnnl::prop_kind::forward_training
+                                                        : dnnl::prop_kind::forward_inference);
+              return DnnlOperation(dnnl::pooling_forward(pd),
+                                   {{DNNL_ARG_SRC, pd.src_desc()},
+                                    {DNNL_ARG_DST, pd.dst_desc()},
+                                    {DNNL_ARG_WORKSPACE, pd.workspace_desc()},
+                                    {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()}});
+            });
+        Tensor y = operation->make(DNNL_ARG_DST);
+        std::shared_ptr<Storage> maxima;
+        if (training) {
+          auto kept = std::make_shared<PoolWorkspace>();
+          kept->layout = x.layout();
+          kept->x_desc = desc_of(x);
+          kept->maxima = maxima = allocate_host(operation->desc(DNNL_ARG_WORKSPACE).get_size());
+          *workspace = std::move(kept);
+        }
+        operation->run({{DNNL_ARG_SRC, x.raw()},
+                        {DNNL_ARG_DST, y.raw()},
+                        {DNNL_ARG_WORKSPACE, maxima ? maxima->data() : nullptr}});
+        return y;
+      });
+}
+
+Tensor CpuBackend::pool2d_backward(const Tensor& dy, const Shape& x_shape,
+                                   const Pool2dOptions& options, const Workspace* workspace) {
+  const Geometry geometry(x_shape, options);
+  TASUKI_CHECK(dy.shape() == geometry.y, "{}: a gradient of {}", geometry.text(),
+               dy.shape().text());
+  if (x_shape.count() == 0) return Tensor::empty(x_shape);
+  const auto* const kept = dynamic_cast<const PoolWorkspace*>(workspace);
+  TASUKI_CHECK(kept != nullptr, "{}: the forward pass kept nothing for the backward pass",
+               geometry.text());
+  const auto what = [&] { return fmt::format("the gradient of {}", geometry.text()); };
+  return with_dnnl(what, [&] {
+    const auto operation =
+        cached_operation(geometry.key(OperationKey::pool_backward, kept->layout), [&] {
+          const auto forward = geometry.forward(kept->x_desc, dnnl::prop_kind::forward_training);
+          const dnnl::pooling_backward::desc desc(
+              geometry.algorithm(), kept->x_desc, forward.dst_desc(), geometry.strides(),
+              geometry.kernel(), geometry.pad_begin(), geometry.pad_end);
+          const dnnl::pooling_backward::primitive_desc pd(desc, scratchpad_attr(), dnnl_engine(),
+                                                          forward);
+          return DnnlOperation(dnnl::pooling_backward(pd),
+                               {{DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
+                                {DNNL_ARG_DIFF_SRC, pd.diff_src_desc()},
+                                {DNNL_ARG_WORKSPACE, pd.workspace_desc()},
+                                {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()}});
+        });
+    Tensor dx = operation->make(DNNL_ARG_DIFF_SRC);
+    const Tensor upstream = operation->fit(DNNL_ARG_DIFF_DST, dy);
+    operation->run({{DNNL_ARG_DIFF_DST, upstream.raw()},
+                    {DNNL_ARG_DIFF_SRC, dx.raw()},
+                    {DNNL_ARG_WORKSPACE, kept->maxima->data()}});
+    return dx;
+  });
+}
+
+}  // namespace tasuki

@@ -1,0 +1,173 @@
+#include "tasuki/tensor/cpu/reduce.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "tasuki/core/error.hpp"
+#include "tasuki/tensor/cpu/vectorize.hpp"
+#include "tasuki/tensor/half.hpp"
+
+namespace tasuki {
+namespace {
+
+// Bytes of the running result: small enough to stay in the first-level cache next to the sources.
+constexpr std::int64_t block_bytes = 8192;
+
+// accumulate: result[i] = result[i] op x[i]; pair: first[i] = second[i] = first[i] op second[i],
+// the whole exchange of two ranks.
+#define TASUKI_COMBINE(T, OP, EXPRESSION)                                                  \
+  TASUKI_VECTORIZE void accumulate_##OP##_##T(T* result, const T* x, std::int64_t count) { \
+    for (std::int64_t i = 0; i < count; ++i) {                                             \
+      const T a = result[i], b = x[i];                                                     \
+      result[i] = EXPRESSION;                                                              \
+    }                                                                                      \
+  }                                                                                        \
+  TASUKI_VECTORIZE void pair_##OP##_##T(T* __restrict first, T* __restrict second,         \
+                                        std::int64_t count) {                              \
+    for (std::int64_t i = 0; i < count; ++i) {                                             \
+      const T a = first[i], b = second[i];                                                 \
+      first[i] = second[i] = EXPRESSION;                                                   \
+    }                                                                                      \
+  }
+
+#define TASUKI_COMBINE_TYPE(T)                                              \
+  TASUKI_COMBINE(T, sum, static_cast<T>(a + b))                             \
+  TASUKI_COMBINE(T, max, a < b ? b : a)                                     \
+  TASUKI_COMBINE(T, min, b < a ? b : a)                                     \
+  TASUKI_COMBINE(T, prod, static_cast<T>(a * b))                            \
+  constexpr Combine<T> combine_##T[] = {{accumulate_sum_##T, pair_sum_##T}, \
+                                        {accumulate_max_##T, pair_max_##T}, \
+                                        {accumulate_min_##T, pair_min_##T}, \
+                                        {accumulate_prod_##T, pair_prod_##T}};
+
+template <class T>
+struct Combine {
+  void (*accumulate)(T* result, const T* x, std::int64_t count);
+  void (*pair)(T* first, T* second, std::int64_t count);
+};
+
+using int32 = std::int32_t;
+using int64 = std::int64_t;
+TASUKI_COMBINE_TYPE(float)
+TASUKI_COMBINE_TYPE(double)
+TASUKI_COMBINE_TYPE(int32)
+TASUKI_COMBINE_TYPE(int64)
+
+void widen_float16(float* result, const std::uint16_t* x, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) result[i] = float_from_half(x[i]);
+}
+void narrow_float16(std::uint16_t* result, const float* x, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) result[i] = half_from_float(x[i]);
+}
+TASUKI_VECTORIZE void widen_bfloat16(float* result, const std::uint16_t* x, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) result[i] = float_from_bfloat16(x[i]);
+}
+TASUKI_VECTORIZE void narrow_bfloat16(std::uint16_t* result, const float* x, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) result[i] = bfloat16_from_float(x[i]);
+}
+
+template <class T>
+void reduce_blocks(const Combine<T>& combine, std::span<const void* const> sources,
+                   std::span<void* const> destinations, std::int64_t count) {
+  if (sources.size() == 2 && destinations.size() == 2 && sources[0] == destinations[0] &&
+      sources[1] == destinations[1]) {
+    combine.pair(static_cast<T*>(destinations[0]), static_cast<T*>(destinations[1]), count);
+    return;
+  }
+  constexpr std::int64_t block = block_bytes / sizeof(T);
+  alignas(64) std::array<T, block> result;
+  for (std::int64_t begin = 0; begin < count; begin += block) {
+    const std::int64_t length = std::min(block, count - begin);
+    const auto bytes = static_cast<std::size_t>(length) * sizeof(T);
+    std::memcpy(result.data(), static_cast<const T*>(sources[0]) + begin, bytes);
+    for (const void* source : sources.subspan(1))
+      combine.accumulate(result.data(), static_cast<const T*>(source) + begin, length);
+    for (void* destination : destinations)
+      std::memcpy(static_cast<T*>(destination) + begin, result.data(), bytes);
+  }
+}
+
+struct HalfFormat {
+  void (*widen)(float*, const std::uint16_t*, std::int64_t);
+  void (*narrow)(std::uint16_t*, const float*, std::int64_t);
+};
+
+#if defined(__x86_64__)
+// Processors since 2012 convert eight float16 at a time.
+__attribute__((target("avx,f16c"))) void widen_float16_f16c(float* result, const std::uint16_t* x,
+                                                            std::int64_t count) {
+  std::int64_t i = 0;
+  for (; i + 8 <= count; i += 8)
+    _mm256_storeu_ps(result + i,
+                     _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x + i))));
+  widen_float16(result + i, x + i, count - i);
+}
+__attribute__((target("avx,f16c"))) void narrow_float16_f16c(std::uint16_t* result, const float* x,
+                                                             std::int64_t count) {
+  std::int64_t i = 0;
+  for (; i + 8 <= count; i += 8)
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(result + i),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
+  narrow_float16(result + i, x + i, count - i);
+}
+#endif
+
+HalfFormat float16_format() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("f16c")) return {widen_float16_f16c, narrow_float16_f16c};
+#endif
+  return {widen_float16, narrow_float16};
+}
+
+void reduce_halves(const HalfFormat& format, ReduceOp op, std::span<const void* const> sources,
+                   std::span<void* const> destinations, std::int64_t count) {
+  constexpr std::int64_t block = block_bytes / sizeof(float);
+  alignas(64) std::array<float, block> result, operand;
+  alignas(64) std::array<std::uint16_t, block> narrow;
+  const auto accumulate = combine_float[static_cast<std::size_t>(op)].accumulate;
+  for (std::int64_t begin = 0; begin < count; begin += block) {
+    const std::int64_t length = std::min(block, count - begin);
+    format.widen(result.data(), static_cast<const std::uint16_t*>(sources[0]) + begin, length);
+    for (const void* source : sources.subspan(1)) {
+      format.widen(operand.data(), static_cast<const std::uint16_t*>(source) + begin, length);
+      accumulate(result.data(), operand.data(), length);
+    }
+    format.narrow(narrow.data(), result.data(), length);
+    for (void* destination : destinations)
+      std::memcpy(static_cast<std::uint16_t*>(destination) + begin, narrow.data(),
+                  static_cast<std::size_t>(length) * sizeof(std::uint16_t));
+  }
+}
+
+}  // namespace
+
+void reduce_arrays(DType type, ReduceOp op, std::span<const void* const> sources,
+                   std::span<void* const> destinations, std::int64_t count) {
+  TASUKI_CHECK(!sources.empty(), "a reduction of no arrays");
+  const auto number = static_cast<std::size_t>(op);
+  switch (type) {
+    case DType::float32:
+      return reduce_blocks(combine_float[number], sources, destinations, count);
+    case DType::float64:
+      return reduce_blocks(combine_double[number], sources, destinations, count);
+    case DType::int32:
+      return reduce_blocks(combine_int32[number], sources, destinations, count);
+    case DType::int64:
+      return reduce_blocks(combine_int64[number], sources, destinations, count);
+    case DType::float16:
+      return reduce_halves(float16_format(), op, sources, destinations, count);
+    case DType::bfloat16:
+      return reduce_halves({widen_bfloat16, narrow_bfloat16}, op, sources, destinations, count);
+    case DType::uint8:
+      break;
+  }
+  fail(ErrorKind::usage, "{} values cannot be reduced; convert them to int32 or float32 first",
+       name_of(type));
+}
+
+}  // namespace tasuki

@@ -1,0 +1,160 @@
+// Softmax cross entropy and accuracy.
+#include <cmath>
+
+#include "tasuki/tensor/cpu/cpu_backend.hpp"
+#include "tasuki/tensor/cpu/parallel.hpp"
+#include "tasuki/tensor/cpu/vectorize.hpp"
+
+namespace tasuki {
+namespace {
+
+// e^x for -87 <= x <= 0 within 2 units in the last place: x = n ln 2 + r, |r| <= ln 2 / 2, a
+// polynomial for e^r (Cephes' expf coefficients), and n added to the exponent.
+[[gnu::always_inline]] inline float fast_exp(float x) {
+  const float shifted = x * 1.44269504f + 12582912.0f;  // 1.5 * 2^23: rounds to nearest
+  const float n = shifted - 12582912.0f;
+  const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+  float p = 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  const float e = p * r * r + r + 1.0f;
+  // The low bits of `shifted` are n. (std::bit_cast is not inlined into functions with target
+  // clones.)
+  const std::uint32_t exponent = (__builtin_bit_cast(std::uint32_t, shifted) + 127) << 23;
+  return e * __builtin_bit_cast(float, exponent);
+}
+
+TASUKI_VECTORIZE float largest(const float* x, std::int64_t count) {
+  float lanes[16];
+  for (float& lane : lanes) lane = x[0];
+  std::int64_t j = 0;
+  for (; j + 16 <= count; j += 16)
+    for (int lane = 0; lane < 16; ++lane)
+      lanes[lane] = lanes[lane] > x[j + lane] ? lanes[lane] : x[j + lane];
+  float top = lanes[0];
+  for (; j < count; ++j) top = top > x[j] ? top : x[j];
+  for (const float lane : lanes) top = top > lane ? top : lane;
+  return top;
+}
+
+// y = exp(x - shift), x <= shift; returns the sum.
+TASUKI_VECTORIZE float exp_kernel(const float* x, float* y, float shift, std::int64_t count) {
+  for (std::int64_t j = 0; j < count; ++j) {
+    const float argument = x[j] - shift;
+    y[j] = argument < -87.0f ? -87.0f : argument;
+  }
+  for (std::int64_t j = 0; j < count; ++j) y[j] = fast_exp(y[j]);
+  float lanes[16] = {};
+  std::int64_t j = 0;
+  for (; j + 16 <= count; j += 16)
+    for (int lane = 0; lane < 16; ++lane) lanes[lane] += y[j + lane];
+  float sum = 0;
+  for (; j < count; ++j) sum += y[j];
+  for (const float lane : lanes) sum += lane;
+  return sum;
+}
+
+TASUKI_VECTORIZE void scale_row(const float* x, float* y, float factor, std::int64_t count) {
+  for (std::int64_t j = 0; j < count; ++j) y[j] = x[j] * factor;
+}
+
+// Label of each row, whatever its type; checked against the number of classes.
+class Labels {
+ public:
+  Labels(const Tensor& t, const Shape& x) : classes_(x.rank() == 2 ? x[1] : 0) {
+    TASUKI_CHECK(x.rank() == 2 && t.shape() == Shape{x[0]},
+                 "scores of {} (examples x classes) and labels of {} do not fit", x.text(),
+                 t.shape().text());
+    if (t.dtype() == DType::int32)
+      narrow_ = t.data<std::int32_t>();
+    else if (t.dtype() == DType::int64)
+      wide_ = t.data<std::int64_t>();
+    else
+      fail(ErrorKind::internal, "labels must be int32 or int64, not {}", name_of(t.dtype()));
+    for (std::int64_t i = 0; i < x[0]; ++i)
+      if ((*this)[i] < -1 || (*this)[i] >= classes_)
+        fail(ErrorKind::data, "label {} of example {} of the batch is not in -1 .. {}", (*this)[i],
+             i, classes_ - 1);
+  }
+  std::int64_t operator[](std::int64_t i) const { return narrow_ ? narrow_[i] : wide_[i]; }
+
+ private:
+  std::int64_t classes_;
+  const std::int32_t* narrow_ = nullptr;
+  const std::int64_t* wide_ = nullptr;
+};
+
+// Rows worth giving to a thread.
+std::int64_t row_grain(std::int64_t columns) {
+  return 4096 / (columns + 1) + 1;
+}
+
+}  // namespace
+
+CrossEntropyResult CpuBackend::softmax_cross_entropy(const Tensor& scores, const Tensor& t) {
+  const Labels labels(t, scores.shape());
+  const Tensor x = scores.plain();
+  const std::int64_t items = x.shape()[0], classes = x.shape()[1];
+  CrossEntropyResult result{Tensor::zeros({}), Tensor::empty(x.shape()), 0};
+  const Tensor losses = Tensor::empty({items});
+  const float* const from = x.data<float>();
+  float* const probabilities = result.probabilities.data<float>();
+  float* const loss = losses.data<float>();
+  parallel_for(items, row_grain(classes), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const float* const row = from + i * classes;
+      float* const out = probabilities + i * classes;
+      loss[i] = 0;
+      if (classes == 0) continue;
+      const float top = largest(row, classes);
+      const float sum = exp_kernel(row, out, top, classes);
+      scale_row(out, out, 1 / sum, classes);
+      if (labels[i] >= 0) loss[i] = std::log(sum) - (row[labels[i]] - top);
+    }
+  });
+  double total = 0;
+  for (std::int64_t i = 0; i < items; ++i) {
+    if (labels[i] < 0) continue;
+    total += static_cast<double>(loss[i]);
+    ++result.counted;
+  }
+  if (result.counted > 0)
+    *result.loss.data<float>() = static_cast<float>(total / static_cast<double>(result.counted));
+  return result;
+}
+
+Tensor CpuBackend::softmax_cross_entropy_backward(const CrossEntropyResult& forward,
+                                                  const Tensor& t, float scale) {
+  const Labels labels(t, forward.probabilities.shape());
+  Tensor dx = Tensor::empty(forward.probabilities.shape());
+  const std::int64_t items = dx.shape()[0], classes = dx.shape()[1];
+  const float factor = scale / static_cast<float>(std::max<std::int64_t>(forward.counted, 1));
+  const float* const from = forward.probabilities.data<float>();
+  float* const to = dx.data<float>();
+  parallel_for(items, row_grain(classes), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t label = labels[i];
+      scale_row(from + i * classes, to + i * classes, label < 0 ? 0 : factor, classes);
+      if (label >= 0) to[i * classes + label] -= factor;
+    }
+  });
+  return dx;
+}
+
+std::int64_t CpuBackend::count_correct(const Tensor& scores, const Tensor& t) {
+  const Labels labels(t, scores.shape());
+  const Tensor x = scores.plain();
+  const std::int64_t classes = x.shape()[1];
+  std::int64_t correct = 0;
+  for (std::int64_t i = 0; i < x.shape()[0]; ++i) {
+    const float* const row = x.data<float>() + i * classes;
+    // The first of equal scores is the answer, as with NumPy's argmax.
+    if (labels[i] >= 0 && std::max_element(row, row + classes) - row == labels[i]) ++correct;
+  }
+  return correct;
+}
+
+}  // namespace tasuki

@@ -1,0 +1,120 @@
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#include "tasuki/core/error.hpp"
+#include "tasuki/tensor/storage.hpp"
+
+namespace tasuki {
+namespace {
+
+constexpr std::size_t alignment = 64;
+constexpr std::size_t huge_page = std::size_t{2} << 20;
+
+// Rounded up so that blocks of nearly the same size are interchangeable: eight classes per
+// doubling, hence at most 12.5 % above what was asked for.
+std::size_t size_class(std::size_t bytes) {
+  bytes = std::max(bytes, alignment);
+  const std::size_t step = std::max(std::bit_floor(bytes) / 8, alignment);
+  return (bytes + step - 1) / step * step;
+}
+
+void* take_from_system(std::size_t bytes) {
+  const bool large = bytes >= 2 * huge_page;
+  const std::size_t align = large ? huge_page : alignment;
+  void* block = std::aligned_alloc(align, (bytes + align - 1) / align * align);
+  if (block == nullptr)
+    fail(ErrorKind::unavailable,
+         "out of host memory: {} bytes more were asked for; take a smaller batch or model", bytes);
+  if (large) ::madvise(block, bytes, MADV_HUGEPAGE);  // advice only, failing does no harm
+  return block;
+}
+
+class HostPool {
+ public:
+  // Never destroyed: tensors with static lifetime may outlast any order of destruction.
+  static HostPool& instance() {
+    static HostPool* const pool = new HostPool;
+    return *pool;
+  }
+
+  void* acquire(std::size_t bytes) {
+    {
+      const std::lock_guard lock(mutex_);
+      auto& blocks = free_[bytes];
+      statistics_.in_use += bytes;
+      statistics_.peak = std::max(statistics_.peak, statistics_.in_use);
+      if (!blocks.empty()) {
+        void* const block = blocks.back();
+        blocks.pop_back();
+        statistics_.cached -= bytes;
+        return block;
+      }
+      trim();
+    }
+    try {
+      return take_from_system(bytes);
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      statistics_.in_use -= bytes;
+      throw;
+    }
+  }
+
+  void release(void* block, std::size_t bytes) noexcept {
+    const std::lock_guard lock(mutex_);
+    statistics_.in_use -= bytes;
+    try {
+      free_[bytes].push_back(block);
+      statistics_.cached += bytes;
+    } catch (const std::bad_alloc&) {  // no memory to remember it
+      std::free(block);
+    }
+  }
+
+  HostPoolStatistics statistics() {
+    const std::lock_guard lock(mutex_);
+    return statistics_;
+  }
+
+ private:
+  // Gives cached blocks back, large ones first, when the pool holds notably more than was ever in
+  // use at once; the margin keeps phases with different sizes from taking turns in page faults.
+  void trim() {
+    const std::size_t limit = statistics_.peak + statistics_.peak / 4 + (std::size_t{16} << 20);
+    for (auto size = free_.rbegin(); size != free_.rend(); ++size) {
+      while (!size->second.empty() && statistics_.in_use + statistics_.cached > limit) {
+        std::free(size->second.back());
+        size->second.pop_back();
+        statistics_.cached -= size->first;
+      }
+    }
+  }
+
+  std::mutex mutex_;
+  std::map<std::size_t, std::vector<void*>> free_;
+  HostPoolStatistics statistics_;
+};
+
+}  // namespace
+
+std::shared_ptr<Storage> allocate_host(std::size_t bytes) {
+  const std::size_t size = size_class(bytes);
+  HostPool& pool = HostPool::instance();
+  void* const block = pool.acquire(size);
+  return std::make_shared<Storage>(
+      block, size, Device::cpu(),
+      [&pool](void* data, std::size_t held) { pool.release(data, held); });
+}
+
+HostPoolStatistics host_pool_statistics() {
+  return HostPool::instance().statistics();
+}
+
+}  // namespace tasuki

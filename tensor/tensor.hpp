@@ -1,0 +1,104 @@
+// Tensor: a shape over shared memory. Copying a Tensor shares its memory; `clone` copies it.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "tasuki/core/error.hpp"
+#include "tasuki/tensor/device.hpp"
+#include "tasuki/tensor/dtype.hpp"
+#include "tasuki/tensor/shape.hpp"
+#include "tasuki/tensor/storage.hpp"
+
+namespace tasuki {
+
+// A backend's own order of elements (oneDNN's blocked formats, NHWC). Only activations and their
+// gradients ever have one; parameters, gradients in arenas and everything that is communicated or
+// stored are plain.
+struct Layout {
+  virtual ~Layout() = default;
+};
+
+class Tensor {
+ public:
+  Tensor() = default;
+  // A view of `storage` from byte `offset` on; plain row-major unless a layout is given.
+  Tensor(std::shared_ptr<Storage> storage, std::size_t offset, const Shape& shape, DType dtype,
+         std::shared_ptr<const Layout> layout = nullptr);
+
+  // New memory with undefined contents.
+  static Tensor empty(const Shape& shape, DType dtype = DType::float32,
+                      Device device = Device::cpu());
+  static Tensor zeros(const Shape& shape, DType dtype = DType::float32,
+                      Device device = Device::cpu());
+  static Tensor full(const Shape& shape, double value, DType dtype = DType::float32,
+                     Device device = Device::cpu());
+  // Host memory with a copy of these values.
+  template <class T>
+  static Tensor from(std::span<const T> values, const Shape& shape) {
+    Tensor made = empty(shape, dtype_of<T>);
+    made.copy_from_host(values.data(), values.size_bytes());
+    return made;
+  }
+
+  bool defined() const { return storage_ != nullptr; }
+  explicit operator bool() const { return defined(); }
+  const Shape& shape() const { return shape_; }
+  DType dtype() const { return dtype_; }
+  Device device() const { return storage_ ? storage_->device() : Device::cpu(); }
+  std::int64_t count() const { return shape_.count(); }
+  std::size_t bytes() const { return static_cast<std::size_t>(count()) * size_of(dtype_); }
+  const std::shared_ptr<Storage>& storage() const { return storage_; }
+  std::size_t offset() const { return offset_; }
+
+  // nullptr for plain row-major order.
+  const std::shared_ptr<const Layout>& layout() const { return layout_; }
+  bool is_plain() const { return layout_ == nullptr; }
+  // The same values in plain order; shares memory when they are in plain order already.
+  Tensor plain() const;
+
+  void* raw() const {
+    return storage_ ? static_cast<std::byte*>(storage_->data()) + offset_ : nullptr;
+  }
+  // Elements in plain order; on the host these can be read and written directly.
+  template <class T>
+  T* data() const {
+    TASUKI_CHECK(dtype_ == dtype_of<T>, "tensor of {} read as {}", name_of(dtype_),
+                 name_of(dtype_of<T>));
+    TASUKI_CHECK(is_plain(),
+                 "elements of a tensor in a backend's layout were asked for; "
+                 "call plain() first");
+    return static_cast<T*>(raw());
+  }
+  template <class T>
+  std::span<T> span() const {
+    return {data<T>(), static_cast<std::size_t>(count())};
+  }
+  // Value of a tensor with one element, from any device, as double.
+  double item() const;
+
+  // Views that share memory (the tensor must be plain).
+  Tensor reshape(const Shape& shape) const;
+  // Items [begin, end) along axis 0.
+  Tensor slice(std::int64_t begin, std::int64_t end) const;
+
+  Tensor clone() const;
+  // The same values on another device or as another type.
+  Tensor to(Device device) const;
+  Tensor to(DType dtype) const;
+  // Copies values of the same shape into this tensor, from any device, type and layout.
+  void copy_from(const Tensor& source) const;
+  void fill(double value) const;
+
+ private:
+  void copy_from_host(const void* values, std::size_t bytes) const;
+
+  std::shared_ptr<Storage> storage_;
+  std::size_t offset_ = 0;
+  Shape shape_;
+  DType dtype_ = DType::float32;
+  std::shared_ptr<const Layout> layout_;
+};
+
+}  // namespace tasuki

@@ -1,0 +1,70 @@
+// train_mnist on several nodes, made of network namespaces (tests/cluster/run.sh): a hostfile, TCP
+// between the nodes, shared memory inside them.
+
+#include "tasuki/core/error.hpp"
+#include "train_mnist_job.hpp"
+
+namespace tasuki::testing {
+namespace {
+
+class Cluster : public TrainMnist {
+ protected:
+  // On nodes of so many ranks each: "2,2". Skips the test where this machine has no namespaces.
+  Finished run_on_nodes(const std::string& slots, const std::string& out,
+                        const std::vector<std::string>& flags) {
+    std::vector<std::string> words = {CLUSTER_RUN, "--slots", slots, "--"};
+    for (const std::string& word : program(out, flags)) words.push_back(word);
+    Finished job = run_program(words);
+    if (job.exit_code == 77) reason_to_skip = job.all();
+    return job;
+  }
+  std::string reason_to_skip;
+};
+
+TEST_F(Cluster, EveryCommunicatorTrainsAsOnOneNode) {
+  const std::vector<std::string> flags = {"--optimizer", "momentum_sgd", "--log-every",      "1",
+                                          "--batchsize", "16",           "--max-iterations", "8"};
+  const auto with_communicator = [&](const std::string& name) {
+    std::vector<std::string> all = flags;
+    all.insert(all.end(), {"--communicator", name});
+    return all;
+  };
+  const auto one_node = values_of(log_of(4, "one-node", with_communicator("naive")), "main/loss");
+  ASSERT_EQ(one_node.size(), 8u);
+  for (const std::string name : {"naive", "flat", "hierarchical", "two_dimensional", "auto"}) {
+    SCOPED_TRACE(name);
+    const Finished job = run_on_nodes("2,2", name, with_communicator(name));
+    if (!reason_to_skip.empty()) GTEST_SKIP() << reason_to_skip;
+    ASSERT_EQ(job.exit_code, 0) << job.all();
+    EXPECT_NE(job.out.find("   2  node2"), std::string::npos) << job.out;
+    expect_near(values_of(read_log(name), "main/loss"), one_node, 1e-4);
+  }
+}
+
+TEST_F(Cluster, CommunicatorThatDoesNotFitTheNodesIsOneLine) {
+  const std::vector<std::vector<std::string>> cases = {
+      {"3,1", "two_dimensional", "node1 has 3 and node2 has 1"},
+      {"1,1", "single_node", "needs all ranks on one node"}};
+  for (const auto& one : cases) {
+    const Finished job = run_on_nodes(one[0], "result", {"--communicator", one[1]});
+    if (!reason_to_skip.empty()) GTEST_SKIP() << reason_to_skip;
+    EXPECT_FALSE(job.timed_out);
+    EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::config)) << job.all();
+    EXPECT_EQ(count_of(job.all(), one[2]), 1) << job.all();
+  }
+}
+
+// Relative paths name files on the first node only: the other one runs in another folder.
+TEST_F(Cluster, OnlyTheFirstNodeNeedsTheFiles) {
+  std::ofstream(folder / "run.ini") << "epoch = 1\nbatchsize = 24\n";
+  const Finished job =
+      run_program({"env", "-C", folder.path(), CLUSTER_RUN, "--slots", "1,1", "--", "sh", "-c",
+                   "[ $(hostname) = node1 ] || cd /; exec \"$@\"", "sh", TRAIN_MNIST, "--config",
+                   "run.ini", "--data", "data", "--out", "result"});
+  if (job.exit_code == 77) GTEST_SKIP() << job.all();
+  EXPECT_EQ(job.exit_code, 0) << job.all();
+  EXPECT_EQ(read_log("result").size(), 1u);
+}
+
+}  // namespace
+}  // namespace tasuki::testing

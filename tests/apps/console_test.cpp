@@ -1,0 +1,159 @@
+// What train_mnist prints, and for bad input: one line, once, from a job that ends with an error.
+
+#include "tasuki/core/error.hpp"
+#include "train_mnist_job.hpp"
+
+namespace tasuki::testing {
+namespace {
+
+class Console : public TrainMnist {
+ protected:
+  void expect_one_line(const Finished& job, const std::string& line, ErrorKind kind) {
+    EXPECT_FALSE(job.timed_out) << job.all();
+    EXPECT_EQ(job.exit_code, static_cast<int>(kind)) << job.all();
+    EXPECT_EQ(count_of(job.all(), line), 1) << line << "\n--- in ---\n" << job.all();
+    EXPECT_EQ(job.out, "");
+  }
+};
+
+TEST_F(Console, BadInputIsOneLineFromTheWholeJob) {
+  std::ofstream(folder / "bad.ini") << "epoch = many\n";
+  std::ofstream(folder / "in-the-way") << "a file";
+  struct Case {
+    std::vector<std::string> flags;
+    std::string line;
+    ErrorKind kind;
+  };
+  const Case cases[] = {
+      {{"--epochs", "3"}, "did you mean --epoch?", ErrorKind::usage},
+      {{"--epoch", "0"}, "--epoch: expected an integer from 1", ErrorKind::usage},
+      {{"--communicator", "navie"}, "navie", ErrorKind::usage},
+      {{"--gpu"}, "--gpu: ", ErrorKind::unavailable},
+      {{"--config", folder / "bad.ini"}, "bad.ini:1: epoch: expected", ErrorKind::config},
+      {{"--config", folder / "none.ini"}, "none.ini", ErrorKind::missing},
+      {{"--resume", folder / "none"}, folder / "none", ErrorKind::missing},
+      {{"--shards", "4"}, "4 shards cannot be shared", ErrorKind::config},
+      {{"--optimizer", "adadelta", "--lr", "1"}, "leave --lr out", ErrorKind::usage},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.flags.front());
+    expect_one_line(run(3, "result", c.flags), c.line, c.kind);
+  }
+}
+
+TEST_F(Console, OutputFolderThatCannotBeIsOneLine) {
+  std::ofstream(folder / "in-the-way") << "a file";
+  expect_one_line(run(2, "in-the-way", {}), folder / "in-the-way", ErrorKind::cannot_write);
+  expect_one_line(run(2, "in-the-way/below", {}), folder / "in-the-way", ErrorKind::cannot_write);
+  // Nobody can make a folder there, not even root.
+  const Finished job =
+      run_program(mpirun(2, {TRAIN_MNIST, "--data", data, "--out", "/proc/tasuki"}));
+  expect_one_line(job, "/proc/tasuki", ErrorKind::cannot_write);
+}
+
+TEST_F(Console, BadDataIsOneLine) {
+  const std::string images = data + "/train-images-idx3-ubyte";
+  std::string contents;
+  {
+    std::ifstream file(images, std::ios::binary);
+    contents.assign(std::istreambuf_iterator<char>(file), {});
+  }
+  const auto rewrite = [&](const std::string& bytes) {
+    std::ofstream(images, std::ios::binary | std::ios::trunc) << bytes;
+  };
+  rewrite(contents.substr(0, contents.size() / 2));
+  expect_one_line(run(3, "result", {}), images, ErrorKind::data);
+  std::string wrong_magic = contents;
+  wrong_magic[3] = '\x7f';
+  rewrite(wrong_magic);
+  expect_one_line(run(3, "result", {}), images, ErrorKind::data);
+  std::filesystem::remove(images);
+  expect_one_line(run(3, "result", {}), "expected train-images-idx3-ubyte or", ErrorKind::missing);
+  std::filesystem::remove_all(data);
+  expect_one_line(run(3, "result", {}), data, ErrorKind::missing);
+}
+
+TEST_F(Console, RanksStartedDifferentlyAreToldWhichOne) {
+  std::vector<std::string> words = mpirun(1, program("result", {"--epoch", "1"}));
+  for (const std::string& word : {std::string(":"), std::string("-np"), std::string("1")})
+    words.push_back(word);
+  for (const std::string& word : program("result", {"--epoch", "2"})) words.push_back(word);
+  const Finished job = run_program(words);
+  expect_one_line(job, "rank 1 on ", ErrorKind::disagreement);
+  EXPECT_NE(job.err.find("argument 2"), std::string::npos) << job.err;
+}
+
+TEST_F(Console, BannerAndTableComeFromOneRank) {
+  const Finished job = run(3, "result", {"--epoch", "2", "-b", "16", "--communicator", "flat"});
+  ASSERT_EQ(job.exit_code, 0) << job.all();
+  for (const char* part :
+       {"Num process (COMM_WORLD): 3\n", "Using flat communicator: ", "Num unit: 32\n",
+        "Num Minibatch-size: 16 per rank, 48 together\n", "Num epoch: 2\n", "rank  host",
+        "epoch       main/loss   validation/main/loss  main/accuracy", "20 steps in "})
+    EXPECT_EQ(count_of(job.out, part), 1) << part << "\n--- in ---\n" << job.out;
+  EXPECT_NE(job.out.find("Data: " + data), std::string::npos) << job.out;
+  EXPECT_EQ(job.out.find('\x1b'), std::string::npos) << "escapes in a pipe";
+}
+
+TEST_F(Console, QuietPrintsNothing) {
+  const Finished job = run(2, "result", {"--epoch", "1", "--quiet"});
+  EXPECT_EQ(job.exit_code, 0) << job.all();
+  EXPECT_EQ(job.out, "");
+  EXPECT_TRUE(std::filesystem::exists(folder / "result/log"));
+}
+
+TEST_F(Console, DryRunSaysEverythingAndTrainsNothing) {
+  const Finished job = run(2, "result", {"--dry-run", "--batchsize", "16", "--epoch", "3"});
+  ASSERT_EQ(job.exit_code, 0) << job.all();
+  for (const char* part :
+       {"predictor/l1/W", "32x784", "26506 in all", "Steps: 15 per epoch, 45 in all",
+        "Memory of a rank: 0.1 MB parameters", "rank  host"})
+    EXPECT_EQ(count_of(job.out, part), 1) << part << "\n--- in ---\n" << job.out;
+  EXPECT_FALSE(std::filesystem::exists(folder / "result"));
+}
+
+TEST_F(Console, HelpVersionAndCommunicatorsArePrintedOnce) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{TRAIN_MNIST, "--help"}, "mpirun -np 4 train_mnist"},
+      {{TRAIN_MNIST, "--version"}, "train_mnist (Tasuki) "},
+      {{TRAIN_MNIST, "--communicator", "help"}, "two_dimensional"},
+      {{TRAIN_MNIST, "--print-config"}, "\nbatchsize = 100 "}};
+  for (const auto& [words, part] : cases) {
+    const Finished job = run_program(mpirun(2, words));
+    EXPECT_EQ(job.exit_code, 0) << job.all();
+    EXPECT_EQ(count_of(job.out, part), 1) << job.all();
+  }
+}
+
+TEST_F(Console, PrintedConfigStartsTheSameRun) {
+  const Finished first =
+      run(1, "result", {"--print-config", "--batchsize", "16", "--epoch", "1", "--seed", "5"});
+  ASSERT_EQ(first.exit_code, 0) << first.all();
+  std::ofstream(folder / "run.ini") << first.out;
+  const Finished second =
+      run_program({TRAIN_MNIST, "--config", folder / "run.ini", "--print-config"});
+  ASSERT_EQ(second.exit_code, 0) << second.all();
+  const auto settings = [](const std::string& text) {
+    std::string kept;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);)
+      kept += line.substr(0, line.find(" # ")) + '\n';
+    return kept.substr(0, kept.find_last_not_of(' ') + 1);
+  };
+  EXPECT_EQ(settings(first.out), settings(second.out));
+  const Finished third = run_program(mpirun(2, {TRAIN_MNIST, "--config", folder / "run.ini"}));
+  EXPECT_EQ(third.exit_code, 0) << third.all();
+  EXPECT_EQ(read_log("result").size(), 1u);
+}
+
+TEST_F(Console, ReaderThatGoesAwayDoesNotHangTheJob) {
+  std::string command;
+  for (const std::string& word : mpirun(2, program("result", {"--epoch", "3", "--log-every", "1"})))
+    command += "'" + word + "' ";
+  const Finished job = run_program({"sh", "-c", command + "| head -n 1"}, 30);
+  EXPECT_FALSE(job.timed_out) << job.all();
+  EXPECT_EQ(count_of(job.out, "\n"), 1) << job.all();
+}
+
+}  // namespace
+}  // namespace tasuki::testing

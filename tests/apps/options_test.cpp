@@ -1,0 +1,238 @@
+// Flags and INI files: values, sources, errors; --help and --print-config say what the parser does.
+
+#include "common/options.hpp"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "common/nearest.hpp"
+#include "common/training_options.hpp"
+
+namespace tasuki::apps {
+namespace {
+
+using Request = Options::Request;
+
+// A training program's flags and one of its own, with a config file of given contents.
+struct Program {
+  explicit Program(std::string config = "") : file(std::move(config)) {
+    add_training_options(options, settings);
+    options.group("Model");
+    options.add("unit,u", unit, {1, 65536}, "N", "units of each hidden layer");
+  }
+  Request parse(const std::vector<std::string>& arguments) {
+    return options.parse(arguments, [this](const std::filesystem::path&) { return file; });
+  }
+  std::string config_text() const { return options.text(Request::print_config); }
+
+  std::string file;
+  TrainingSettings settings;
+  std::int64_t unit = 1000;
+  Options options{"train_test", "A program.", "mpirun -np 4 train_test"};
+};
+
+// The error that parsing meets; empty when it meets none.
+std::string error_of(const std::vector<std::string>& arguments, const std::string& config = "") {
+  try {
+    Program(config).parse(arguments);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.scope(), ErrorScope::every_rank);
+    EXPECT_EQ(error.kind(), config.empty() ? ErrorKind::usage : ErrorKind::config);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Options, DefaultsAreChainerMNs) {
+  Program program;
+  EXPECT_EQ(program.parse({}), Request::run);
+  EXPECT_EQ(program.settings.batchsize, 100);
+  EXPECT_EQ(program.settings.epoch, 20);
+  EXPECT_EQ(program.settings.out, "result");
+  EXPECT_EQ(program.settings.communicator, "auto");
+  EXPECT_EQ(program.settings.optimizer, "adam");
+  EXPECT_EQ(program.settings.gpu, "none");
+  EXPECT_EQ(program.unit, 1000);
+  EXPECT_FALSE(program.settings.resume);
+}
+
+TEST(Options, TakesEveryWayOfWritingAFlag) {
+  const std::vector<std::vector<std::string>> ways = {
+      {"-b", "7"}, {"-b7"}, {"--batchsize", "7"}, {"--batchsize=7"}, {"--batchsize", "+7"}};
+  for (const auto& way : ways) {
+    Program program;
+    program.parse(way);
+    EXPECT_EQ(program.settings.batchsize, 7) << way[0];
+  }
+}
+
+TEST(Options, GpuTakesANumberOrNone) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--gpu"}, "auto"},        {{"-g"}, "auto"},   {{"-g", "1"}, "1"},
+      {{"--gpu", "2"}, "2"},      {{"--gpu=3"}, "3"}, {{"-g", "-e", "2"}, "auto"},
+      {{"--gpu", "none"}, "none"}};
+  for (const auto& [arguments, expected] : cases) {
+    Program program;
+    program.parse(arguments);
+    EXPECT_EQ(program.settings.gpu, expected) << arguments[0];
+  }
+  EXPECT_EQ(error_of({"--gpu", "x"}),
+            "--gpu: expected an integer from 0 to 1023, 'auto' or 'none', found 'x'");
+}
+
+TEST(Options, SwitchesCanBeTakenBack) {
+  Program program("quiet = true\ndry-run = yes\n");
+  program.parse({"--config", "f", "--quiet=false"});
+  EXPECT_FALSE(program.settings.quiet);
+  EXPECT_TRUE(program.settings.dry_run);
+}
+
+TEST(Options, ErrorsNameFlagExpectedAndFound) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--epoch", "ten"}, "--epoch: expected an integer from 1 to 1000000000, found 'ten'"},
+      {{"--epoch", "0"}, "--epoch: expected an integer from 1 to 1000000000, found '0'"},
+      {{"--epoch", "-5"}, "--epoch: expected an integer from 1 to 1000000000, found '-5'"},
+      {{"--epoch", "1.5"}, "--epoch: expected an integer from 1 to 1000000000, found '1.5'"},
+      {{"--epoch", "99999999999999999999"},
+       "--epoch: expected an integer from 1 to 1000000000, found '99999999999999999999'"},
+      {{"--lr", "nan"}, "--lr: expected a number from 0 to 1000000, or 'auto', found 'nan'"},
+      {{"--lr", "inf"}, "--lr: expected a number from 0 to 1000000, or 'auto', found 'inf'"},
+      {{"--out", ""}, "--out needs a value: DIR"},
+      {{"--out="}, "--out needs a value (--help describes it)"},
+      {{"--epoch"}, "--epoch needs a value (--help describes it)"},
+      {{"--epoch", "--quiet"},
+       "--epoch: expected an integer from 1 to 1000000000, found '--quiet'"},
+      {{"--epoch", "5", "-e", "10"}, "--epoch is given twice (5, then 10); give it once"},
+      {{"--help=x"}, "--help takes no value"},
+      {{"train.txt"}, "unexpected argument 'train.txt': train_test takes flags only"},
+      {{"--out", "a\nb"}, "--out: expected one line of text, found a line break"},
+  };
+  for (const auto& [arguments, expected] : cases)
+    EXPECT_EQ(error_of(arguments), expected) << arguments[0];
+  EXPECT_NE(error_of({"--optimizer", "adma"}).find("(did you mean adam?), found 'adma'"),
+            std::string::npos);
+}
+
+TEST(Options, UnknownFlagsNameTheNearest) {
+  EXPECT_EQ(error_of({"--batchsiz", "3"}),
+            "unknown flag --batchsiz; did you mean --batchsize? (--help lists all flags)");
+  EXPECT_EQ(error_of({"--epochs=3"}),
+            "unknown flag --epochs; did you mean --epoch? (--help lists all flags)");
+  // Abbreviations are not taken, but understood.
+  EXPECT_EQ(error_of({"--batch", "3"}),
+            "unknown flag --batch; did you mean --batchsize? (--help lists all flags)");
+  EXPECT_EQ(error_of({"--print-conf"}),
+            "unknown flag --print-conf; did you mean --print-config? (--help lists all flags)");
+  EXPECT_EQ(error_of({"-z"}), "unknown flag -z (--help lists all flags)");
+  EXPECT_EQ(error_of({"--xyzzyplugh"}), "unknown flag --xyzzyplugh (--help lists all flags)");
+}
+
+TEST(Options, CommandLineWinsOverFileOverDefault) {
+  Program program("epoch = 5  # a comment\n\n; another\n  unit=7\nout = \"a #b\"\n");
+  program.parse({"--config", "run.ini", "--epoch", "9"});
+  EXPECT_EQ(program.settings.epoch, 9);
+  EXPECT_EQ(program.unit, 7);
+  EXPECT_EQ(program.settings.out, "a #b");
+  EXPECT_EQ(program.settings.batchsize, 100);
+  for (const Option& option : program.options.all()) {
+    const Source expected = option.name == "epoch"                          ? Source::command_line
+                            : option.name == "unit" || option.name == "out" ? Source::file
+                                                                            : Source::standard;
+    EXPECT_EQ(option.source, expected) << option.name;
+  }
+}
+
+TEST(Options, FileErrorsNameTheLine) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"\nbatchsiz = 3\n", "f:2: no setting is called 'batchsiz'; did you mean 'batchsize'?"},
+      {"epoch = x\n", "f:1: epoch: expected an integer from 1 to 1000000000, found 'x'"},
+      {"epoch = 1\nepoch = 2\n", "f:2: epoch is set twice, first in line 1; keep one"},
+      {"epoch =\n", "f:1: epoch needs a value: N"},
+      {"[run]\n", "f:1: expected `name = value`, found `[run]`"},
+      {"= 3\n", "f:1: expected `name = value`, found `= 3`"},
+      {"out = \"a\n", "f:1: the quoted value of 'out' does not end"},
+      {"config = other\n", "f:1: no setting is called 'config'"},
+  };
+  for (const auto& [text, expected] : cases) EXPECT_EQ(error_of({"--config", "f"}, text), expected);
+}
+
+TEST(Options, EveryValueReadsBackFromPrintConfig) {
+  Program first;
+  first.parse({"--print-config",
+               "-b",
+               "12",
+               "--lr",
+               "0.1",
+               "--out",
+               " x \"y\\ # ;",
+               "--resume",
+               "a b",
+               "--gpu=1",
+               "--quiet",
+               "--max-iterations",
+               "4",
+               "--seed",
+               std::to_string(std::numeric_limits<std::int64_t>::max()),
+               "--optimizer",
+               "sgd",
+               "--shards",
+               "12",
+               "--data",
+               "none"});
+  Program second(first.config_text());
+  second.parse({"--config", "f"});
+  EXPECT_EQ(first.options.values(), second.options.values());
+  EXPECT_EQ(second.settings.out, " x \"y\\ # ;");
+  EXPECT_EQ(second.settings.lr, 0.1);
+  EXPECT_EQ(second.settings.shards, 12);
+  EXPECT_EQ(second.settings.test_examples, std::nullopt);
+}
+
+TEST(Options, PrintConfigSaysWhereValuesComeFrom) {
+  Program program("epoch = 5\n");
+  EXPECT_EQ(program.parse({"--config", "run.ini", "-u", "9", "--print-config"}),
+            Request::print_config);
+  const std::string text = program.config_text();
+  const auto line_with = [&text](const std::string& start) {
+    const auto begin = text.find("\n" + start) + 1;
+    return text.substr(begin, text.find('\n', begin) - begin);
+  };
+  EXPECT_TRUE(line_with("epoch =").ends_with("# file run.ini")) << text;
+  EXPECT_TRUE(line_with("unit =").ends_with("# command line")) << text;
+  EXPECT_TRUE(line_with("batchsize =").ends_with("# default")) << text;
+}
+
+// Each flag in --help parses with its default as the value, and each flag is in --help.
+TEST(Options, HelpAndParserAgree) {
+  Program program;
+  EXPECT_EQ(program.parse({"-h"}), Request::help);
+  const std::string help = program.options.text(Request::help);
+  EXPECT_NE(help.find("mpirun -np 4 train_test"), std::string::npos);
+  for (const Option& option : program.options.all()) {
+    EXPECT_NE(help.find("--" + option.name), std::string::npos) << option.name;
+    Program other;
+    EXPECT_EQ(other.parse({"--" + option.name + "=" + option.standard}), Request::run);
+    if (option.letter) {
+      Program third;
+      third.parse({std::string{'-', option.letter} + option.standard});
+      EXPECT_EQ(third.options.values(), other.options.values()) << option.letter;
+    }
+  }
+  for (const char* group : {"Run:", "Data:", "Optimizer:", "Communication and devices:", "Output:",
+                            "Model:", "Settings and help:"})
+    EXPECT_NE(help.find(group), std::string::npos) << group;
+  for (std::size_t begin = 0, end; (end = help.find('\n', begin)) != std::string::npos;
+       begin = end + 1)
+    EXPECT_LE(end - begin, 100u) << help.substr(begin, end - begin);
+}
+
+TEST(Nearest, CountsEdits) {
+  EXPECT_EQ(edit_distance("", "abc"), 3);
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3);
+  EXPECT_EQ(edit_distance("adma", "adam"), 1);  // a swap of neighbours
+  EXPECT_EQ(edit_distance("same", "same"), 0);
+}
+
+}  // namespace
+}  // namespace tasuki::apps

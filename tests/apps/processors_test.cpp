@@ -1,0 +1,69 @@
+// The rule for threads, CPU lists, and the banner that shows both.
+
+#include "common/processors.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "common/banner.hpp"
+
+namespace tasuki::apps {
+namespace {
+
+TEST(Threads, CoresAreSharedAsFarAsTheBindingAllows) {
+  struct Case {
+    std::optional<std::int64_t> requested;
+    int cores, ranks, mask, threads, lost;
+  };
+  const Case cases[] = {
+      {std::nullopt, 8, 1, 8, 8, 0},  // alone
+      {std::nullopt, 8, 2, 8, 4, 0},  // unbound
+      {std::nullopt, 8, 2, 1, 1, 3},  // mpirun's default for two ranks: a core each
+      {std::nullopt, 8, 3, 8, 2, 0},  // rounds down
+      {std::nullopt, 2, 4, 2, 1, 0},  // more ranks than cores
+      {std::nullopt, 4, 1, 2, 2, 2},  // taskset
+      {std::nullopt, 4, 4, 2, 1, 0},  // hyperthreads in the mask
+      {std::nullopt, 4, 1, 0, 1, 3},  // the mask is not known
+      {3, 1, 4, 1, 3, 0},             // asked for
+  };
+  for (const Case& c : cases) {
+    const ThreadPlan plan = plan_threads(c.requested, c.cores, c.ranks, c.mask);
+    EXPECT_EQ(plan.threads, c.threads) << c.cores << " cores, " << c.ranks << " ranks";
+    EXPECT_EQ(plan.lost_to_binding, c.lost) << c.cores << " cores, " << c.ranks << " ranks";
+  }
+}
+
+TEST(Processors, AreFound) {
+  const Processors found = find_processors();
+  EXPECT_GE(found.cores, 1);
+  ASSERT_FALSE(found.cpus.empty());
+  EXPECT_TRUE(std::is_sorted(found.cpus.begin(), found.cpus.end()));
+}
+
+TEST(Processors, CpuListsAreShort) {
+  EXPECT_EQ(cpu_list(std::vector<int>{0, 1, 2, 3, 8}), "0-3,8");
+  EXPECT_EQ(cpu_list(std::vector<int>{5}), "5");
+  EXPECT_EQ(cpu_list(std::vector<int>{1, 3, 5, 6}), "1,3,5-6");
+  EXPECT_EQ(cpu_list(std::vector<int>{}), "");
+}
+
+TEST(Banner, MapsRanksToHostsDevicesAndCores) {
+  const std::string text = banner_text({{"Num unit", "1000"}},
+                                       {{"node-a", "cpu", "0-3", 4, 0}, {"b", "cpu", "7", 1, 3}});
+  EXPECT_NE(text.find("Num unit: 1000\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("   0  node-a  cpu           4  0-3\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("   1  b       cpu           1  7\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("binds rank 1 to 1 of the 4 cores"), std::string::npos) << text;
+  EXPECT_NE(text.find("--bind-to none"), std::string::npos) << text;
+}
+
+TEST(Banner, IsSilentAboutBindingThatCostsNothingAndShortensLongMaps) {
+  const std::vector<RankPlace> places(100, RankPlace{"n", "cpu", "0", 1, 0});
+  const std::string text = banner_text({}, places);
+  EXPECT_EQ(text.find("bind"), std::string::npos);
+  EXPECT_NE(text.find("and 36 more ranks"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace tasuki::apps

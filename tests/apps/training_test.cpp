@@ -1,0 +1,115 @@
+// train_mnist as users start it: every communicator, any number of ranks, virtual shards, resume.
+
+#include "train_mnist_job.hpp"
+
+namespace tasuki::testing {
+namespace {
+
+const std::vector<std::string> momentum = {"--optimizer", "momentum_sgd", "--log-every", "1"};
+
+std::vector<std::string> with(std::vector<std::string> flags,
+                              const std::vector<std::string>& more) {
+  flags.insert(flags.end(), more.begin(), more.end());
+  return flags;
+}
+
+class Communicators : public TrainMnist, public ::testing::WithParamInterface<int> {};
+
+TEST_P(Communicators, TrainAsNaiveDoes) {
+  const auto flags = with(momentum, {"--batchsize", "16", "--max-iterations", "12"});
+  const auto naive =
+      values_of(log_of(GetParam(), "naive", with(flags, {"--communicator", "naive"})), "main/loss");
+  ASSERT_EQ(naive.size(), 12u);
+  EXPECT_LT(naive.back(), naive.front());
+  for (const std::string name :
+       {"flat", "single_node", "hierarchical", "two_dimensional", "auto"}) {
+    SCOPED_TRACE(name);
+    const auto log = log_of(GetParam(), name, with(flags, {"--communicator", name}));
+    expect_near(values_of(log, "main/loss"), naive, 1e-4);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Communicators, ::testing::Values(1, 2, 3, 4),
+                         [](const auto& info) { return "np" + std::to_string(info.param); });
+
+TEST_F(TrainMnist, DummyDoesNotCommunicate) {
+  const auto log = log_of(2, "dummy", {"--communicator", "dummy", "--epoch", "1", "-b", "16"});
+  EXPECT_EQ(log.size(), 1u);
+}
+
+TEST_F(TrainMnist, VirtualShardsMakeTrainingIndependentOfTheNumberOfRanks) {
+  const auto flags = with(momentum, {"--shards", "12", "--epoch", "2"});
+  const auto one = log_of(1, "np1", with(flags, {"--batchsize", "48"}));
+  ASSERT_EQ(one.size(), 20u);
+  for (const int np : {2, 3, 4}) {
+    SCOPED_TRACE(np);
+    const auto log = log_of(np, "np" + std::to_string(np),
+                            with(flags, {"--batchsize", std::to_string(48 / np)}));
+    expect_near(values_of(log, "main/loss"), values_of(one, "main/loss"), 1e-4);
+    // Sums in another order make weights that differ in their last bits.
+    const auto found = values_of(log, "validation/main/accuracy");
+    const auto expected = values_of(one, "validation/main/accuracy");
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t epoch = 0; epoch < found.size(); ++epoch)
+      EXPECT_NEAR(found[epoch], expected[epoch], 2.5 / test_examples);
+  }
+}
+
+TEST_F(TrainMnist, LearnsWithoutMpirun) {
+  const Finished job = run_program(program("result", {"--epoch", "8", "--batchsize", "24"}));
+  ASSERT_EQ(job.exit_code, 0) << job.all();
+  const auto accuracy = values_of(read_log("result"), "validation/main/accuracy");
+  ASSERT_EQ(accuracy.size(), 8u);
+  EXPECT_GT(accuracy.back(), 0.9);
+  EXPECT_NE(job.out.find("Num process (COMM_WORLD): 1\n"), std::string::npos) << job.out;
+}
+
+TEST_F(TrainMnist, EveryOptimizerTrains) {
+  for (const std::string name :
+       {"sgd", "momentum_sgd", "nesterov", "adam", "adamw", "rmsprop", "adagrad", "adadelta"}) {
+    SCOPED_TRACE(name);
+    // RMSprop's default rate is too large for so few steps of such a small network.
+    const std::vector<std::string> rate = name == "adadelta" ? std::vector<std::string>{}
+                                          : name == "rmsprop"
+                                              ? std::vector<std::string>{"--lr", "1e-3"}
+                                              : std::vector<std::string>{"--lr", "0.01"};
+    const Finished job =
+        run_program(program(name, with({"--optimizer", name, "--epoch", "2", "-b", "24"}, rate)));
+    ASSERT_EQ(job.exit_code, 0) << job.all();
+    const auto losses = values_of(read_log(name), "main/loss");
+    ASSERT_EQ(losses.size(), 2u);
+    EXPECT_LT(losses[1], losses[0]);
+  }
+}
+
+TEST_F(TrainMnist, ResumedRunEndsAsAnUninterruptedOne) {
+  const std::vector<std::string> flags = {"--batchsize", "24", "--snapshot-every", "1"};
+  auto whole = log_of(2, "whole", with(flags, {"--epoch", "3"}));
+  log_of(2, "parts", with(flags, {"--epoch", "2"}));
+  const std::string snapshot = folder / "parts/snapshot_iter_20";
+  ASSERT_TRUE(std::filesystem::exists(snapshot));
+  auto parts = log_of(2, "parts", with(flags, {"--epoch", "3", "--resume", snapshot}));
+  for (auto* log : {&whole, &parts})
+    for (auto& entry : *log) entry.erase("elapsed_time");
+  EXPECT_EQ(parts, whole);
+}
+
+TEST_F(TrainMnist, MaxIterationsEndsInTheMiddleOfAnEpoch) {
+  const auto log = log_of(2, "cut", with(momentum, {"-b", "24", "--max-iterations", "13"}));
+  ASSERT_EQ(log.size(), 13u);
+  EXPECT_EQ(log.back().at("iteration"), 13);
+  EXPECT_EQ(log.back().at("epoch"), 1);
+  EXPECT_TRUE(std::filesystem::exists(folder / "cut/snapshot_iter_13"));
+}
+
+TEST_F(TrainMnist, ExamplesLimitsTheData) {
+  const auto log =
+      log_of(2, "few", {"-b", "24", "--examples", "96", "--test-examples", "10", "--epoch", "1"});
+  ASSERT_EQ(log.size(), 1u);
+  EXPECT_EQ(log[0].at("iteration"), 2);
+  const double correct = 10 * log[0].at("validation/main/accuracy").get<double>();
+  EXPECT_NEAR(correct, std::round(correct), 1e-9);
+}
+
+}  // namespace
+}  // namespace tasuki::testing

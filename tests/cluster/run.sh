@@ -1,0 +1,103 @@
+#!/bin/bash
+# Runs a program under mpirun on several "nodes" of this machine, each with its own network
+# namespace, host name and /dev/shm, connected by a bridge: what runs here over TCP and a hostfile
+# runs on real hosts.
+#
+#   run.sh [--nodes N] [--slots S | --slots S1,S2,...] [--np N] [--rate 1gbit] [--map-by node]
+#          -- PROGRAM ARGUMENTS...
+#
+#   --nodes, --slots  N nodes of S ranks each (default 2 x 2), or one number per node: --slots 3,1
+#   --rate            shapes what each node sends, as tc writes it (1gbit, 200mbit)
+#   --map-by          how mpirun deals ranks to nodes (slot: the default; node: in turn)
+#
+# Ends with the program's exit code; 77 means that this machine does not allow it, and says why.
+# Everything lives in namespaces of its own, so nothing stays behind however it ends.
+
+set -u
+
+usage() { sed -n '2,/^$/{s/^# \{0,1\}//p}' "$0"; exit 64; }
+skip() { echo "skipped: $*"; exit 77; }
+
+nodes='' slots=2 np='' rate='' map_by=slot
+inside=
+[ "${1-}" = --inside ] && { inside=1; shift; }
+arguments=("$@")
+while [ $# -gt 0 ]; do
+  case $1 in
+    --nodes) nodes=${2-}; shift 2 || usage ;;
+    --slots) slots=${2-}; shift 2 || usage ;;
+    --np) np=${2-}; shift 2 || usage ;;
+    --rate) rate=${2-}; shift 2 || usage ;;
+    --map-by) map_by=${2-}; shift 2 || usage ;;
+    --) shift; break ;;
+    *) usage ;;
+  esac
+done
+[ $# -gt 0 ] || usage
+
+if [[ $slots = *,* ]]; then
+  IFS=, read -ra slots_of <<<"$slots"
+  [ -z "$nodes" ] || [ "$nodes" = ${#slots_of[@]} ] || usage
+else
+  slots_of=()
+  for ((node = 0; node < ${nodes:-2}; ++node)); do slots_of+=("$slots"); done
+fi
+
+if [ -z "$inside" ]; then
+  for tool in unshare ip tc mpirun; do
+    command -v $tool >/dev/null || skip "$tool is not installed"
+  done
+  spaces=(--mount --net --pid --fork --kill-child --mount-proc)
+  [ "$(id -u)" = 0 ] || spaces=(--user --map-root-user "${spaces[@]}")
+  reason=$(unshare "${spaces[@]}" ip link add probe type veth 2>&1) ||
+    skip "no namespaces with virtual network devices here (${reason%%$'\n'*})"
+  if [ -n "$rate" ]; then
+    reason=$(unshare "${spaces[@]}" tc qdisc add dev lo root tbf rate "$rate" burst 64kb \
+      latency 50ms 2>&1) || skip "links cannot be shaped here (${reason%%$'\n'*})"
+  fi
+  exec unshare "${spaces[@]}" "$0" --inside "${arguments[@]}"
+fi
+
+# From here on as the first process of the new namespaces: when it ends, all others do.
+trap 'exit 143' TERM
+trap 'exit 130' INT
+mount -t tmpfs tmpfs /run || skip "no tmpfs can be mounted here"
+
+connect_nodes() {
+  ip netns add switch && ip -n switch link add bridge type bridge &&
+    ip -n switch link set bridge up || return 1
+  local i name
+  for i in "${!slots_of[@]}"; do
+    name=node$((i + 1))
+    ip netns add $name &&
+      ip -n switch link add $name type veth peer name eth0 netns $name &&
+      ip -n switch link set $name master bridge up &&
+      ip -n $name address add 10.231.7.$((i + 1))/24 dev eth0 &&
+      ip -n $name link set lo up && ip -n $name link set eth0 up || return 1
+    if [ -n "$rate" ]; then
+      tc -n $name qdisc add dev eth0 root tbf rate "$rate" burst 64kb latency 50ms || return 1
+    fi
+    echo "$name slots=${slots_of[i]}" >>/run/hostfile
+  done
+}
+reason=$(connect_nodes 2>&1) || skip "nodes cannot be connected here (${reason%%$'\n'*})"
+
+# Starts a command on a node, as ssh would: mpirun calls it with the host and the command.
+cat >/run/on_node <<'AGENT'
+#!/bin/bash
+node=$1
+shift
+exec ip netns exec "$node" unshare --uts --mount --ipc bash -c '
+  hostname "$1" && mount -t tmpfs -o size=64m tmpfs /dev/shm && eval "${@:2}"' - "$node" "$@"
+AGENT
+chmod +x /run/on_node
+
+total=0
+for count in "${slots_of[@]}"; do total=$((total + count)); done
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+launch=(mpirun -np "${np:-$total}" --hostfile /run/hostfile --map-by "$map_by"
+  --oversubscribe --bind-to none
+  --mca plm rsh --mca plm_rsh_agent /run/on_node --mca plm_rsh_no_tree_spawn 1
+  --mca btl self,vader,tcp --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0)
+/run/on_node node1 "$(printf '%q ' exec "${launch[@]}" "$@")" &
+wait $!

@@ -1,0 +1,147 @@
+// The exchange of gradients: blocking, in the background, from allocated and from private memory.
+#include <numeric>
+
+#include "communicator_fixture.hpp"
+#include "tasuki/communicator/ring_allreduce.hpp"
+
+namespace tasuki {
+namespace {
+
+// Three parameters of a model, with padding between them as in an arena.
+constexpr GradientView::Segment segments[] = {{0, 784}, {784, 10}, {800, 1}};
+constexpr std::int64_t arena_count = 816;
+
+class Gradients : public EveryCommunicator {
+ protected:
+  // Parameter k of rank r has gradient r + k.
+  static void fill(const Tensor& arena, int rank) {
+    arena.fill(0);
+    int k = 0;
+    for (const auto& [offset, count] : segments)
+      arena.slice(offset, offset + count).fill(rank + k++);
+  }
+  double sum_of(int k) const { return size() * (size() - 1) / 2.0 + size() * k; }
+  static void expect_each(const Tensor& arena, const std::function<double(int)>& wanted) {
+    int k = 0;
+    for (const auto& [offset, count] : segments) {
+      for (std::int64_t i = 0; i < count; ++i)
+        ASSERT_FLOAT_EQ(arena.data<float>()[offset + i], static_cast<float>(wanted(k)));
+      ++k;
+    }
+    EXPECT_EQ(arena.data<float>()[arena_count - 1], 0) << "padding";
+  }
+};
+
+TEST_P(Gradients, MeanTwice) {
+  for (const Tensor& arena : {allocated(arena_count), Tensor::zeros({arena_count})}) {
+    for (int turn = 0; turn < 2; ++turn) {
+      fill(arena, rank());
+      comm_->mean_gradients({arena, segments});
+      expect_each(arena, [&](int k) { return sum_of(k) / size(); });
+    }
+  }
+}
+
+TEST_P(Gradients, SumAndOtherDivisors) {
+  const Tensor arena = allocated(arena_count);
+  fill(arena, rank());
+  comm_->sum_gradients({arena, segments});
+  expect_each(arena, [&](int k) { return sum_of(k); });
+  fill(arena, rank());
+  comm_->mean_gradients({arena, segments}, 250);
+  expect_each(arena, [&](int k) { return sum_of(k) / 250; });
+}
+
+// Parameters that some ranks do not use are zeros there.
+TEST_P(Gradients, UnusedOnOddRanks) {
+  const Tensor arena = allocated(arena_count);
+  arena.fill(0);
+  if (rank() % 2 == 0) fill(arena, rank());
+  comm_->sum_gradients({arena, segments});
+  double sum = 0, even_ranks = 0;
+  for (int other = 0; other < size(); other += 2, ++even_ranks) sum += other;
+  expect_each(arena, [&](int k) { return sum + even_ranks * k; });
+}
+
+// A bucket is a sub-range of the arena with its own segments.
+TEST_P(Gradients, BucketsLeaveTheRestAlone) {
+  const Tensor arena = allocated(arena_count);
+  fill(arena, rank());
+  const GradientView::Segment bucket[] = {{0, 10}};
+  comm_->sum_gradients({arena.slice(784, 800), bucket});
+  EXPECT_EQ(arena.data<float>()[783], rank());
+  EXPECT_EQ(arena.data<float>()[784], sum_of(1));
+  EXPECT_EQ(arena.data<float>()[800], rank() + 2);
+}
+
+TEST_P(Gradients, BackgroundExchangeGivesTheSameBits) {
+  set_ring_chunk(1024);
+  const std::int64_t count = 30'000;
+  const Tensor blocking = allocated(count), background = allocated(count);
+  for (const Tensor& arena : {blocking, background})
+    for (std::int64_t i = 0; i < count; ++i)
+      arena.data<float>()[i] = 1.0f / static_cast<float>(1 + (i * 37 + rank() * 11) % 1000);
+  const std::vector<GradientView::Segment> halves{{0, count / 2}};
+  for (int half = 0; half < 2; ++half)
+    comm_->sum_gradients({blocking.slice(half * count / 2, (half + 1) * count / 2), halves});
+
+  std::vector<std::unique_ptr<PendingExchange>> pending;
+  for (int half = 0; half < 2; ++half)
+    pending.push_back(comm_->start_sum_gradients(
+        {background.slice(half * count / 2, (half + 1) * count / 2), halves}));
+  for (const auto& exchange : pending) exchange->wait();
+  for (std::int64_t i = 0; i < count; ++i)
+    ASSERT_EQ(background.data<float>()[i], blocking.data<float>()[i]);
+  set_ring_chunk(default_ring_chunk);
+}
+
+TEST_P(Gradients, OtherOperationsMustWaitForTheExchange) {
+  const Tensor arena = allocated(arena_count);
+  {
+    const auto exchange = comm_->start_sum_gradients({arena, segments});
+    EXPECT_THROW(comm_->allreduce(Tensor::zeros({1})), Error);
+    exchange->wait();
+    EXPECT_THROW(exchange->wait(), Error);
+  }
+  // One that is dropped is waited for.
+  comm_->start_sum_gradients({arena, segments});
+  comm_->allreduce(Tensor::zeros({1}));
+}
+
+TEST_P(Gradients, ErrorsOfTheBackgroundComeOutOfWait) {
+  if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
+  const Tensor arena = Tensor::zeros({rank() == 0 ? 3 : 4});
+  const GradientView::Segment whole[] = {{0, arena.count()}};
+  const auto exchange = comm_->start_sum_gradients({arena, whole});
+  EXPECT_THROW(exchange->wait(), Error);
+}
+
+TASUKI_FOR_EVERY_COMMUNICATOR(Gradients);
+
+TEST(DummyCommunicator, LeavesGradientsAndDoesTheRest) {
+  const auto comm = create_communicator("dummy");
+  const Tensor arena = Tensor::full({10}, comm->rank());
+  const GradientView::Segment whole[] = {{0, 10}};
+  comm->sum_gradients({arena, whole});
+  EXPECT_EQ(arena.data<float>()[3], comm->rank());
+  comm->allreduce(arena);
+  EXPECT_EQ(arena.data<float>()[3], comm->size() * (comm->size() - 1) / 2);
+}
+
+TEST(Placement, KindsThatCannotRunSayWhatToUse) {
+  const auto comm = create_communicator("naive");
+  for (const char* name : {"single_node", "two_dimensional"}) {
+    if (allows(name, comm->topology())) continue;
+    try {
+      create_communicator(name);
+      ADD_FAILURE() << name << " was created";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::config);
+      EXPECT_EQ(error.scope(), ErrorScope::every_rank);
+      EXPECT_NE(std::string(error.what()).find("hierarchical"), std::string::npos);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tasuki

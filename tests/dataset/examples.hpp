@@ -1,0 +1,57 @@
+// A small data set whose examples say which they are, and what batches of it must hold.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "tasuki/dataset/in_memory.hpp"
+#include "tasuki/dataset/iterator.hpp"
+
+namespace tasuki::testing {
+
+// Example i is (i, -i) with label i % 5.
+inline std::shared_ptr<InMemoryDataset> numbered_examples(std::int64_t count) {
+  std::vector<float> values;
+  std::vector<std::int32_t> labels;
+  for (std::int64_t i = 0; i < count; ++i) {
+    values.push_back(static_cast<float>(i));
+    values.push_back(static_cast<float>(-i));
+    labels.push_back(static_cast<std::int32_t>(i % 5));
+  }
+  return make_dataset({2}, 5, values, labels);
+}
+
+inline void expect_numbered(const Batch& batch) {
+  ASSERT_EQ(batch.x.shape(), (Shape{batch.size(), 2}));
+  ASSERT_EQ(batch.t.shape(), Shape{batch.size()});
+  for (std::int64_t i = 0; i < batch.size(); ++i) {
+    const std::int64_t id = batch.ids[static_cast<std::size_t>(i)];
+    EXPECT_EQ(batch.x.data<float>()[2 * i], static_cast<float>(id));
+    EXPECT_EQ(batch.x.data<float>()[2 * i + 1], static_cast<float>(-id));
+    EXPECT_EQ(batch.t.data<std::int32_t>()[i], id % 5);
+  }
+}
+
+// All that a caller sees of an iterator around one batch.
+struct Step {
+  std::int64_t global_size, epoch;
+  std::vector<std::int64_t> ids;
+  IteratorState after;
+  friend bool operator==(const Step&, const Step&) = default;
+};
+
+inline std::vector<Step> take(Iterator& iterator, std::int64_t steps) {
+  std::vector<Step> taken;
+  for (std::int64_t i = 0; i < steps; ++i) {
+    const std::int64_t global_size = iterator.next_global_size();
+    const Batch batch = iterator.next();
+    expect_numbered(batch);
+    taken.push_back({global_size, batch.epoch, batch.ids, iterator.state()});
+  }
+  return taken;
+}
+
+}  // namespace tasuki::testing

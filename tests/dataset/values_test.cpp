@@ -1,0 +1,143 @@
+// From stored bytes to batches.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <numeric>
+#include <vector>
+
+#include "files.hpp"
+#include "tasuki/dataset/decode.hpp"
+#include "tasuki/dataset/in_memory.hpp"
+#include "tasuki/dataset/views.hpp"
+
+namespace tasuki {
+namespace {
+
+using tasuki::testing::expect_error;
+
+TEST(Decode, EveryByteIsItsQuotientBy255) {
+  // Lengths on both sides of vector widths, at every alignment.
+  std::vector<std::byte> bytes(256 + 64);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i);
+  for (std::size_t begin = 0; begin < 64; ++begin) {
+    std::vector<float> decoded(256 + 1, -1);
+    decode(bytes.data() + begin, DType::uint8, decoded.data(), 256);
+    for (std::size_t i = 0; i < 256; ++i)
+      ASSERT_EQ(decoded[i], static_cast<float>((begin + i) % 256) / 255.0f);
+    EXPECT_EQ(decoded[256], -1) << "written behind the end";
+  }
+}
+
+std::shared_ptr<InMemoryDataset> numbers(int count) {
+  std::vector<float> values(static_cast<std::size_t>(count) * 2);
+  std::iota(values.begin(), values.end(), 0.5f);
+  std::vector<std::int32_t> labels(static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i) labels[static_cast<std::size_t>(i)] = i % 3;
+  return make_dataset({2, 1}, 3, values, labels);
+}
+
+TEST(InMemory, BatchesHaveShapesValuesLabelsAndIds) {
+  const auto dataset = numbers(5);
+  const std::vector<std::int64_t> indices{4, 0, 4};
+  const Batch batch = read_batch(*dataset, indices, 7);
+  EXPECT_EQ(batch.x.shape(), (Shape{3, 2, 1}));
+  EXPECT_EQ(batch.t.shape(), Shape{3});
+  EXPECT_EQ(batch.epoch, 7);
+  EXPECT_EQ(batch.ids, indices);
+  const std::vector<float> x(batch.x.data<float>(), batch.x.data<float>() + 6);
+  EXPECT_EQ(x, (std::vector<float>{8.5, 9.5, 0.5, 1.5, 8.5, 9.5}));
+  const auto t = batch.t.span<std::int32_t>();
+  EXPECT_EQ(std::vector<std::int32_t>(t.begin(), t.end()), (std::vector<std::int32_t>{1, 0, 1}));
+}
+
+TEST(InMemory, AnEmptyBatchKeepsTheShape) {
+  const Batch batch = read_batch(*numbers(5), {});
+  EXPECT_EQ(batch.size(), 0);
+  EXPECT_EQ(batch.x.shape(), (Shape{0, 2, 1}));
+  EXPECT_EQ(batch.t.shape(), Shape{0});
+}
+
+TEST(InMemory, IndicesAreChecked) {
+  for (const std::int64_t wrong : {-1, 5})
+    expect_error(ErrorKind::internal, {std::to_string(wrong)}, [&] {
+      read_batch(*numbers(5), std::vector<std::int64_t>{0, wrong});
+    });
+}
+
+TEST(InMemory, ValuesMustMatchLabels) {
+  const std::vector<float> values(5);
+  const std::vector<std::int32_t> labels(2);
+  expect_error(ErrorKind::internal, {"5 values for 2 examples"},
+               [&] { make_dataset({2}, 3, values, labels); });
+}
+
+TEST(Source, ReadsOnInPiecesAndChecksItsEnd) {
+  const auto dataset = numbers(5);
+  const auto source = source_of(*dataset);
+  std::vector<float> x(10);
+  std::vector<std::int32_t> t(5);
+  const auto read = [&](std::int64_t count) {
+    source->read(count, std::as_writable_bytes(std::span(x)).data(), t.data());
+  };
+  read(2);
+  EXPECT_EQ(x[0], 0.5f);
+  read(3);
+  EXPECT_EQ(x[0], 4.5f);
+  EXPECT_EQ(t[0], 2);
+  expect_error(ErrorKind::internal, {"0 of 5"}, [&] { read(1); });
+}
+
+TEST(Source, CanBeShortenedAndReshaped) {
+  const auto dataset = numbers(5);
+  const auto source = source_of(*dataset);
+  source->keep_first(3);
+  source->reshape({2});
+  expect_error(ErrorKind::data, {"3 values", "shape 2"}, [&] { source->reshape({3}); });
+  const auto copy = read_dataset(*source);
+  EXPECT_EQ(copy->size(), 3);
+  EXPECT_EQ(copy->example_shape(), Shape{2});
+  source_of(*dataset)->keep_first(100);  // more than there are
+}
+
+TEST(Source, BlocksAreOfBoundedSize) {
+  const auto dataset =
+      std::make_shared<InMemoryDataset>(DatasetHeader{5000, {1000}, 10, DType::uint8});
+  const auto source = source_of(*dataset);
+  std::int64_t next = 0;
+  for (RecordBlock block; source->read_block(block);) {
+    EXPECT_EQ(block.first, next);
+    EXPECT_LE(block.values.size() + block.labels.size() * 4, 1u << 20);
+    EXPECT_GE(block.count, 1);
+    next += block.count;
+  }
+  EXPECT_EQ(next, 5000);
+}
+
+TEST(Views, SubsetsKeepIds) {
+  const auto some = subset_of(numbers(10), {9, 3, 3});
+  const auto fewer = subset_of(some, {2, 0});
+  EXPECT_EQ(fewer->size(), 2);
+  const Batch batch = read_batch(*fewer, std::vector<std::int64_t>{0, 1});
+  EXPECT_EQ(batch.ids, (std::vector<std::int64_t>{3, 9}));
+  EXPECT_EQ(batch.x.data<float>()[0], 6.5f);
+  EXPECT_EQ(batch.x.data<float>()[2], 18.5f);
+  expect_error(ErrorKind::internal, {"example 10"}, [] { subset_of(numbers(10), {10}); });
+}
+
+// Case 19 of ChainerMN's tests: length kept, every item empty.
+TEST(Views, AnEmptyDatasetKeepsTheLength) {
+  for (const int count : {0, 1, 10}) {
+    const auto empty = create_empty_dataset(*numbers(count));
+    EXPECT_EQ(empty->size(), count);
+    EXPECT_EQ(empty->stored_bytes(), 0u);
+    std::vector<std::int64_t> all(static_cast<std::size_t>(count));
+    std::iota(all.begin(), all.end(), 0);
+    const Batch batch = read_batch(*empty, all);
+    EXPECT_EQ(batch.size(), count);
+    EXPECT_EQ(batch.x.count(), 0);
+    for (const std::int32_t label : batch.t.span<std::int32_t>()) EXPECT_EQ(label, -1);
+  }
+}
+
+}  // namespace
+}  // namespace tasuki

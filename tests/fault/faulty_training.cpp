@@ -1,0 +1,128 @@
+// A short training on made-up data in which one rank fails on purpose.
+//
+//   faulty_training RANK MOMENT KIND FOLDER
+//
+// MOMENT: start (before any collective), forward, loader, extension, evaluator.
+// KIND: throw, shared (marked as met by every rank), foreign (not a std::exception), abort, exit0,
+// exit3, kill, segv. Each rank leaves its process id in FOLDER/pid.<rank>; the one that fails the
+// time in FOLDER/time and Open MPI's number of the job in FOLDER/job.
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <stdexcept>
+
+#include "launch.hpp"
+#include "tasuki/communicator/environment.hpp"
+#include "tasuki/communicator/registry.hpp"
+#include "tasuki/dataset/share_iterator.hpp"
+#include "tasuki/dataset/synthetic.hpp"
+#include "tasuki/models/mlp.hpp"
+#include "tasuki/nn/classifier.hpp"
+#include "tasuki/training/extensions/evaluator.hpp"
+#include "tasuki/training/trainer.hpp"
+
+namespace tasuki {
+namespace {
+
+[[noreturn]] void fail_as(const std::string& kind, const std::string& moment,
+                          const std::filesystem::path& folder) {
+  if (const char* job = std::getenv("PMIX_NAMESPACE"))
+    std::ofstream(folder / "job") << job << std::flush;
+  std::ofstream(folder / "time") << fmt::format("{:.9f}", testing::shared_clock()) << std::flush;
+  if (kind == "throw") throw std::runtime_error("planted in " + moment);
+  if (kind == "shared") fail_everywhere(ErrorKind::config, "planted in {}", moment);
+  if (kind == "foreign") throw 42;
+  if (kind == "exit0") std::exit(0);
+  if (kind == "exit3") std::exit(3);
+  if (kind == "kill") kill(getpid(), SIGKILL);
+  if (kind == "segv") kill(getpid(), SIGSEGV);
+  std::abort();
+}
+
+// Fails in the third call on the chosen rank at the chosen moment.
+class Fault {
+ public:
+  Fault(char** argv, int rank)
+      : chosen_(std::stoi(argv[1]) == rank), moment_(argv[2]), kind_(argv[3]), folder_(argv[4]) {}
+  void at(const std::string& moment, int call) const {
+    if (chosen_ && moment == moment_ && call == 3) fail_as(kind_, moment_, folder_);
+  }
+
+ private:
+  bool chosen_;
+  std::string moment_, kind_;
+  std::filesystem::path folder_;
+};
+
+// Batches as `inner` gives them.
+class FaultyIterator : public Iterator {
+ public:
+  FaultyIterator(std::unique_ptr<Iterator> inner, const Fault& fault)
+      : inner_(std::move(inner)), fault_(fault) {}
+  Batch next() override {
+    fault_.at("loader", ++calls_);
+    return inner_->next();
+  }
+  std::int64_t steps_per_epoch() const override { return inner_->steps_per_epoch(); }
+  std::int64_t next_global_size() const override { return inner_->next_global_size(); }
+  EpochLayout layout() const override { return inner_->layout(); }
+  IteratorState state() const override { return inner_->state(); }
+  void restore(const IteratorState& state) override { inner_->restore(state); }
+
+ private:
+  std::unique_ptr<Iterator> inner_;
+  const Fault& fault_;
+  int calls_ = 0;
+};
+
+LossFunction faulty(LossFunction loss, const Fault& fault, const std::string& moment) {
+  return [loss, &fault, moment, calls = 0](const Batch& batch, Observation& report) mutable {
+    fault.at(moment, ++calls);
+    return loss(batch, report);
+  };
+}
+
+int train(int, char** argv) {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const std::filesystem::path folder = argv[4];
+  std::ofstream(folder / fmt::format("pid.{}", rank)) << getpid() << std::flush;
+  const Fault fault(argv, rank);
+  fault.at("start", 3);
+
+  const auto comm = create_communicator("auto");
+  Classifier model(std::make_unique<MLP>(784, 16, 10));
+  model.initialize(0);
+  const auto optimizer = create_multi_node_optimizer(create_optimizer("sgd"), *comm);
+  optimizer->setup(model);
+  const Share share =
+      take_share(std::make_shared<SyntheticDataset>(SyntheticOptions{.count = 1200}), comm->size(),
+                 comm->rank());
+
+  StandardUpdater::Settings updating;
+  updating.communicator = comm.get();
+  Trainer trainer(
+      std::make_unique<StandardUpdater>(
+          std::make_unique<FaultyIterator>(create_shuffled_iterator(share, 20, 0), fault),
+          *optimizer, faulty(classification_loss(model), fault, "forward"), updating),
+      stop_after(20), folder / "result", comm.get());
+  trainer.extend(create_multi_node_evaluator(
+      std::make_unique<Evaluator>(create_serial_iterator(share, 20),
+                                  faulty(classification_loss(model), fault, "evaluator")),
+      *comm));
+  int iterations = 0;
+  trainer.extend(make_extension("planted", [&](Trainer&) { fault.at("extension", ++iterations); }));
+  trainer.run();
+  return 0;
+}
+
+}  // namespace
+}  // namespace tasuki
+
+int main(int argc, char** argv) {
+  if (argc != 5) return 64;
+  return tasuki::run_job(argc, argv, tasuki::train);
+}

@@ -1,0 +1,155 @@
+// However one rank fails, the whole job ends soon, with a non-zero exit code, and leaves nothing.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <fstream>
+#include <thread>
+
+#include "launch.hpp"
+#include "tasuki/core/error.hpp"
+#include "temporary_folder.hpp"
+
+namespace tasuki::testing {
+namespace {
+
+constexpr int ranks = 3;
+constexpr int failing = 1;
+
+template <class T>
+T read_value(const std::string& path) {
+  T value{};
+  std::ifstream(path) >> value;
+  return value;
+}
+
+// Files in /dev/shm of this job: Open MPI puts the job's number into their names.
+std::vector<std::string> shared_memory_of(std::uint32_t job) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+    const std::string name = entry.path().filename();
+    if (name.find(fmt::format("{:x}", job)) != std::string::npos ||
+        name.find("tasuki") != std::string::npos)
+      names.push_back(name);
+  }
+  return names;
+}
+
+// Whether the process has ended (one that nobody has waited for yet counts).
+bool has_ended(pid_t pid) {
+  std::ifstream status(fmt::format("/proc/{}/stat", pid));
+  const std::string text{std::istreambuf_iterator<char>(status), {}};
+  const auto name_end = text.rfind(')');  // "42 (name) S ..."
+  return name_end == std::string::npos || text.compare(name_end, 3, ") Z") == 0;
+}
+
+bool ends_soon(pid_t pid) {
+  for (int i = 0; i < 50; ++i) {
+    if (has_ended(pid)) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return false;
+}
+
+struct Ended {
+  Finished job;
+  double seconds_after_fault;
+};
+
+Ended end_job(const std::string& moment, const std::string& kind) {
+  const TemporaryFolder folder;
+  const Finished job = run_program(
+      mpirun(ranks, {FAULTY_TRAINING, std::to_string(failing), moment, kind, folder.path()}), 30);
+  const double end = shared_clock();
+
+  EXPECT_FALSE(job.timed_out) << job.all();
+  EXPECT_NE(job.exit_code, 0) << job.all();
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto pid = read_value<pid_t>(folder / fmt::format("pid.{}", rank));
+    // A rank that another one's early end kept from starting has left no number.
+    EXPECT_TRUE(pid == 0 || ends_soon(pid)) << "rank " << rank << " still runs";
+  }
+  const auto number = read_value<std::uint32_t>(folder / "job");
+  EXPECT_NE(number, 0u);
+  EXPECT_EQ(shared_memory_of(number), std::vector<std::string>{}) << "left in /dev/shm";
+  const auto fault_time = read_value<double>(folder / "time");
+  EXPECT_GT(fault_time, 0) << "the fault never came about: " << job.all();
+  return {job, end - fault_time};
+}
+
+class ExceptionMoments : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(ExceptionMoments, EndTheJobWithOneLineOfRankHostAndCause) {
+  const std::string moment = GetParam();
+  const Ended ended = end_job(moment, "throw");
+  char host[256] = {};
+  ASSERT_EQ(gethostname(host, sizeof(host) - 1), 0);
+  EXPECT_LT(ended.seconds_after_fault, 3);
+  EXPECT_EQ(ended.job.exit_code, static_cast<int>(ErrorKind::internal)) << ended.job.all();
+  EXPECT_EQ(count_of(ended.job.all(), "planted in " + moment), 1) << ended.job.all();
+  // The line with the cause has rank and host too.
+  const std::string text = ended.job.err;
+  const auto cause = text.find("planted in ");
+  ASSERT_NE(cause, std::string::npos) << ended.job.all();
+  const auto begin = text.rfind('\n', cause) + 1;
+  const std::string line = text.substr(begin, text.find('\n', cause) - begin);
+  EXPECT_NE(line.find(fmt::format("rank {}", failing)), std::string::npos) << line;
+  EXPECT_NE(line.find(host), std::string::npos) << line;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ExceptionMoments,
+                         ::testing::Values("start", "forward", "loader", "extension", "evaluator"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(ForeignExceptions, AreReportedToo) {
+  const Ended ended = end_job("forward", "foreign");
+  EXPECT_LT(ended.seconds_after_fault, 3);
+  EXPECT_EQ(count_of(ended.job.err, fmt::format("rank {} on ", failing)), 1) << ended.job.all();
+}
+
+// Rank 0 would speak for all, but it has not met the error.
+TEST(SharedErrors, OfOneRankAloneAreReportedToo) {
+  const Ended ended = end_job("forward", "shared");
+  EXPECT_LT(ended.seconds_after_fault, 3);
+  EXPECT_EQ(count_of(ended.job.err, fmt::format("rank {} on ", failing)), 1) << ended.job.all();
+}
+
+// The nodes are namespaces that share this machine's cores, and take a moment to be taken down.
+TEST(Exceptions, OnAnotherNodeEndTheJobToo) {
+  const TemporaryFolder folder;
+  const Finished job = run_program({CLUSTER_RUN, "--slots", "2,2", "--", FAULTY_TRAINING, "3",
+                                    "forward", "throw", folder.path()},
+                                   30);
+  const double end = shared_clock();
+  if (job.exit_code == 77) GTEST_SKIP() << job.all();
+  EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::internal)) << job.all();
+  EXPECT_EQ(count_of(job.err, "rank 3 on node2: planted in forward\n"), 1) << job.all();
+  EXPECT_LT(end - read_value<double>(folder / "time"), 3);
+}
+
+struct Death {
+  const char* kind;
+  int exit_code;  // 0: any that is not zero
+};
+
+class Deaths : public ::testing::TestWithParam<Death> {};
+
+TEST_P(Deaths, EndTheJob) {
+  const Ended ended = end_job("forward", GetParam().kind);
+  EXPECT_LT(ended.seconds_after_fault, 4);
+  if (GetParam().exit_code != 0) {
+    EXPECT_EQ(ended.job.exit_code, GetParam().exit_code) << ended.job.all();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, Deaths,
+                         ::testing::Values(Death{"abort", 128 + SIGABRT}, Death{"exit0", 0},
+                                           Death{"exit3", 3}, Death{"kill", 128 + SIGKILL},
+                                           Death{"segv", 128 + SIGSEGV}),
+                         [](const auto& info) { return std::string(info.param.kind); });
+
+}  // namespace
+}  // namespace tasuki::testing

@@ -1,0 +1,258 @@
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "reference.hpp"
+#include "tasuki/nn/functions/activation.hpp"
+#include "tasuki/nn/functions/add.hpp"
+#include "tasuki/nn/functions/linear.hpp"
+#include "tasuki/nn/functions/reshape.hpp"
+#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
+#include "tasuki/nn/parameter.hpp"
+#include "tasuki/tensor/backend.hpp"
+
+namespace tasuki {
+namespace {
+
+using testing::random_tensor;
+using testing::relative_error;
+using testing::weighted_sum;
+
+Variable sum(const Variable& y) {
+  return weighted_sum(y, Tensor::full(y.shape(), 1));
+}
+
+std::vector<float> values(const Tensor& tensor) {
+  const Tensor plain = tensor.plain();
+  return {plain.span<float>().begin(), plain.span<float>().end()};
+}
+
+TEST(Autograd, LeafGetsItsGradient) {
+  const Variable x(Tensor::full({3}, 2), true);
+  EXPECT_FALSE(x.grad().defined());
+  sum(x + x).backward();
+  EXPECT_EQ(values(x.grad()), (std::vector<float>{2, 2, 2}));
+}
+
+TEST(Autograd, SeedScalesTheGradient) {
+  const Variable x(Tensor::full({2}, 2), true);
+  sum(relu(x)).backward(5);
+  EXPECT_EQ(values(x.grad()), (std::vector<float>{5, 5}));
+}
+
+// x -> a, b -> a + b + a: gradients of a value that is used several times add up before its own
+// function runs, and it runs once.
+TEST(Autograd, Diamond) {
+  const Variable x(Tensor::full({2}, 3), true);
+  const Variable a = relu(x);
+  sum(a + leaky_relu(a, 0.5f) + a).backward();
+  EXPECT_EQ(values(x.grad()), (std::vector<float>{3, 3}));
+}
+
+// A gradient that two branches share must not be changed by what is added to one of them.
+TEST(Autograd, SharedGradientIsNotOverwritten) {
+  const Variable x(Tensor::full({2}, 1), true), z(Tensor::full({2}, 1), true);
+  const Variable y = relu(x);
+  sum((y + z) + (y + y)).backward();
+  EXPECT_EQ(values(x.grad()), (std::vector<float>{3, 3}));
+  EXPECT_EQ(values(z.grad()), (std::vector<float>{1, 1}));
+}
+
+TEST(Autograd, LeafGradientsAddUpUntilCleared) {
+  const Variable x(Tensor::full({1}, 1), true);
+  sum(relu(x)).backward();
+  sum(relu(x)).backward();
+  EXPECT_EQ(values(x.grad()), (std::vector<float>{2}));
+  x.clear_grad();
+  EXPECT_FALSE(x.grad().defined());
+}
+
+TEST(Autograd, ParameterIsOverwrittenAfterClearAndAddedToOtherwise) {
+  Parameter w("W", random_tensor({2, 3}, 1));
+  const Variable x(random_tensor({4, 3}, 2));
+  w.grad_storage().fill(1e9);
+  EXPECT_FALSE(w.has_grad());
+  EXPECT_FALSE(w.grad().defined());
+  sum(linear(x, w)).backward();
+  const Tensor once = w.grad().clone();
+  EXPECT_EQ(w.grad().raw(), w.grad_storage().raw());
+  sum(linear(x, w)).backward();
+  const Tensor twice = backend(Device::cpu()).add(once, once);
+  EXPECT_LT(relative_error(w.grad(), twice), 1e-6);
+  w.clear_grad();
+  sum(linear(x, w)).backward();
+  EXPECT_LT(relative_error(w.grad(), once), 1e-6);
+}
+
+TEST(Autograd, ReadyFiresInBackwardOrderAfterTheLastUse) {
+  Parameter w1("w1", random_tensor({3, 3}, 1)), b1("b1", random_tensor({3}, 2));
+  Parameter w2("w2", random_tensor({3, 3}, 3)), unused("unused", Tensor::zeros({1}));
+  const Variable x(random_tensor({2, 3}, 4));
+  // w1 is used first and last, b1 first only, w2 in between.
+  const Variable h = linear(linear(x, w1, b1), w2);
+  const Variable loss = sum(linear(h, w1));
+  std::vector<std::string> order;
+  loss.backward(1, [&](Parameter& p) {
+    EXPECT_TRUE(p.has_grad());
+    order.push_back(p.name());
+  });
+  EXPECT_EQ(order, (std::vector<std::string>{"w2", "b1", "w1"}));
+  EXPECT_FALSE(unused.has_grad());
+  unused.grad_storage().fill(3);
+  unused.fill_missing_grad();
+  EXPECT_EQ(values(unused.grad()), (std::vector<float>{0}));
+}
+
+TEST(Autograd, SharedParameterSumsBothUses) {
+  Parameter w("W", random_tensor({3, 3}, 1));
+  const Tensor x = random_tensor({2, 3}, 2), y = random_tensor({2, 3}, 3);
+  sum(linear(Variable(x), w) + linear(Variable(y), w)).backward();
+  const Tensor both = w.grad().clone();
+  w.clear_grad();
+  sum(linear(Variable(x), w)).backward();
+  sum(linear(Variable(y), w)).backward();
+  EXPECT_LT(relative_error(both, w.grad()), 1e-6);
+}
+
+// Weights that are no parameter get a tensor of their own.
+TEST(Autograd, WeightsMayBeAnyVariable) {
+  Parameter w("W", random_tensor({3, 4}, 1));
+  const Variable x(random_tensor({2, 4}, 2));
+  const Variable leaf(w.value().clone(), true);
+  sum(linear(x, w)).backward();
+  sum(linear(x, relu(leaf) + leaf)).backward();
+  sum(linear(x, leaf)).backward();
+  EXPECT_EQ(leaf.grad().shape(), w.value().shape());
+  Tensor expected = w.grad().clone();
+  for (std::size_t i = 0; i < expected.span<float>().size(); ++i)
+    expected.span<float>()[i] *= w.value().span<float>()[i] > 0 ? 3.0f : 2.0f;
+  EXPECT_LT(relative_error(leaf.grad(), expected), 1e-6);
+}
+
+TEST(Autograd, NoGradRecordsNothing) {
+  Parameter w("W", random_tensor({3, 3}, 1));
+  const Variable x(random_tensor({2, 3}, 2));
+  {
+    NoGrad outer;
+    { NoGrad inner; }
+    const Variable y = sum(linear(x, w));
+    EXPECT_FALSE(y.requires_grad());
+    EXPECT_THROW(y.backward(), Error);
+  }
+  EXPECT_TRUE(linear(x, w).requires_grad());
+}
+
+TEST(Autograd, InputsWithoutGradientRecordNothing) {
+  const Variable x(random_tensor({2, 3}, 2));
+  EXPECT_FALSE(relu(x).requires_grad());
+}
+
+TEST(Autograd, SecondBackwardIsAnError) {
+  const Variable x(Tensor::full({1}, 1), true);
+  const Variable h = relu(x);
+  const Variable loss = sum(h);
+  loss.backward();
+  EXPECT_THROW(loss.backward(), Error);
+  EXPECT_THROW(sum(h).backward(), Error) << "through a part of the graph that is gone";
+}
+
+TEST(Autograd, BackwardNeedsAScalar) {
+  const Variable x(Tensor::full({2}, 1), true);
+  EXPECT_THROW(relu(x).backward(), Error);
+  EXPECT_THROW(x.backward(), Error);
+  EXPECT_THROW(Variable().backward(), Error);
+}
+
+// A hook that throws ends the pass; the next forward and backward pass are as if it never was.
+TEST(Autograd, ThrowingHookLeavesNothingBehind) {
+  Parameter w("W", random_tensor({3, 3}, 1));
+  const Variable x(random_tensor({2, 3}, 2));
+  EXPECT_THROW(sum(linear(relu(linear(x, w)), w))
+                   .backward(1, [](Parameter&) { throw std::runtime_error("no"); }),
+               std::runtime_error);
+  w.clear_grad();
+  sum(linear(x, w)).backward();
+  const Tensor after = w.grad().clone();
+  Parameter fresh("W", w.value().clone());
+  sum(linear(x, fresh)).backward();
+  EXPECT_LT(relative_error(after, fresh.grad()), 1e-6);
+}
+
+TEST(Autograd, DeepGraphsAreReleasedWithoutRecursion) {
+  const Variable x(Tensor::full({1}, 1), true);
+  Variable y = x;
+  for (int i = 0; i < 100'000; ++i) y = reshape(y, {1});
+  y = {};  // never differentiated
+  y = x;
+  for (int i = 0; i < 100'000; ++i) y = reshape(y, {1});
+  sum(y).backward();
+  EXPECT_EQ(values(x.grad()), (std::vector<float>{1}));
+}
+
+TEST(Autograd, NothingStaysInUse) {
+  Parameter w("W", random_tensor({64, 64}, 1));
+  const Variable x(random_tensor({32, 64}, 2));
+  const auto step = [&] {
+    w.clear_grad();
+    const Variable h = relu(linear(x, w));
+    sum(linear(h, w) + h).backward();
+    const Variable dropped = relu(linear(x, w));  // a graph that nobody differentiates
+  };
+  step();
+  const std::size_t before = host_pool_statistics().in_use;
+  for (int i = 0; i < 10; ++i) step();
+  EXPECT_EQ(host_pool_statistics().in_use, before);
+}
+
+// The output of linear is not needed once relu has run: the graph must not hold it.
+TEST(Autograd, GraphHoldsSavedTensorsOnly) {
+  Parameter w("W", random_tensor({64, 64}, 1));
+  const Variable x(random_tensor({256, 64}, 2));
+  { const Variable warm = relu(linear(x, w)); }
+  const std::size_t before = host_pool_statistics().in_use;
+  const Variable y = relu(linear(x, w));
+  const std::size_t result = std::size_t{256} * 64 * sizeof(float);
+  EXPECT_LT(host_pool_statistics().in_use - before, 2 * result);
+}
+
+TEST(Autograd, GraphOutlivesItsParameters) {
+  const Variable x(random_tensor({2, 3}, 2));
+  Variable loss;
+  {
+    Parameter w("W", random_tensor({3, 3}, 1));
+    loss = sum(linear(x, w));
+  }
+  int fired = 0;
+  loss.backward(1, [&](Parameter&) { ++fired; });
+  EXPECT_EQ(fired, 0);
+}
+
+TEST(Autograd, MoveToKeepsValuesAndGradient) {
+  Parameter w("W", random_tensor({3, 3}, 1));
+  const Variable alias = w;
+  const Variable x(random_tensor({2, 3}, 2));
+  sum(linear(x, w)).backward();
+  const std::vector<float> value = values(w.value()), grad = values(w.grad());
+  const Tensor arena = Tensor::zeros({18});
+  w.move_to(arena.slice(0, 9).reshape({3, 3}), arena.slice(9, 18).reshape({3, 3}));
+  EXPECT_EQ(values(w.value()), value);
+  EXPECT_EQ(values(w.grad()), grad);
+  EXPECT_EQ(alias.value().raw(), arena.raw()) << "copies of the Variable see the move";
+  EXPECT_THROW(w.move_to(arena.slice(0, 8), arena.slice(9, 17)), Error);
+}
+
+TEST(Autograd, EmptyBatch) {
+  Parameter w("W", random_tensor({3, 4}, 1)), b("b", random_tensor({3}, 1));
+  const Variable x(Tensor::empty({0, 4}), true);
+  const Variable loss =
+      softmax_cross_entropy(relu(linear(x, w, b)), Tensor::empty({0}, DType::int64));
+  EXPECT_EQ(loss.value().item(), 0);
+  loss.backward();
+  EXPECT_EQ(x.grad().shape(), x.shape());
+  EXPECT_EQ(values(w.grad()), std::vector<float>(12, 0));
+  EXPECT_EQ(values(b.grad()), std::vector<float>(3, 0));
+}
+
+}  // namespace
+}  // namespace tasuki

@@ -1,0 +1,252 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "reference.hpp"
+#include "tasuki/models/mlp.hpp"
+#include "tasuki/nn/batch_norm.hpp"
+#include "tasuki/nn/classifier.hpp"
+#include "tasuki/nn/conv2d.hpp"
+#include "tasuki/nn/functions/accuracy.hpp"
+#include "tasuki/nn/functions/activation.hpp"
+#include "tasuki/nn/functions/dropout.hpp"
+#include "tasuki/nn/sequential.hpp"
+
+namespace tasuki {
+namespace {
+
+using testing::random_tensor;
+using testing::relative_error;
+
+std::vector<std::string> paths(const Module& module) {
+  std::vector<std::string> found;
+  for (const auto& [path, parameter] : module.parameters()) found.push_back(path);
+  return found;
+}
+
+TEST(Module, PathsAreChainers) {
+  const Classifier model(std::make_unique<MLP>());
+  EXPECT_EQ(paths(model),
+            (std::vector<std::string>{"predictor/l1/W", "predictor/l1/b", "predictor/l2/W",
+                                      "predictor/l2/b", "predictor/l3/W", "predictor/l3/b"}));
+  EXPECT_EQ(model.parameter_count(), 1'796'010);
+  BatchNorm layer(4);
+  ASSERT_EQ(layer.buffers().size(), 3u);
+  EXPECT_EQ(layer.buffers()[0].path, "avg_mean");
+  EXPECT_EQ(layer.buffers()[1].path, "avg_var");
+  EXPECT_EQ(layer.buffers()[2].path, "N");
+}
+
+TEST(Module, NamesAreCheckedWhenParted) {
+  Sequential net;
+  net.append("a", std::make_unique<Linear>(2, 2));
+  EXPECT_THROW(net.append("a", std::make_unique<Linear>(2, 2)), Error);
+  EXPECT_THROW(net.append("a/b", std::make_unique<Linear>(2, 2)), Error);
+  EXPECT_THROW(net.append("", std::make_unique<Linear>(2, 2)), Error);
+}
+
+// A parameter's first values depend on the seed and its path, not on what else the model has.
+TEST(Module, InitializationDependsOnSeedAndPathAlone) {
+  Sequential small, large, other;
+  small.append("b", std::make_unique<Linear>(5, 4));
+  large.append("a", std::make_unique<Linear>(5, 5)).append("b", std::make_unique<Linear>(5, 4));
+  other.append("c", std::make_unique<Linear>(5, 4));
+  for (Sequential* net : {&small, &large, &other}) net->initialize(3);
+  const auto weights = [](const Sequential& net, std::size_t i) {
+    return net.parameters()[i].parameter->value();
+  };
+  EXPECT_EQ(relative_error(weights(small, 0), weights(large, 2)), 0);
+  EXPECT_GT(relative_error(weights(small, 0), weights(other, 0)), 0.1);
+  const Tensor before = weights(small, 0).clone();
+  small.initialize(4);
+  EXPECT_GT(relative_error(weights(small, 0), before), 0.1);
+  small.initialize(3);
+  EXPECT_EQ(relative_error(weights(small, 0), before), 0);
+}
+
+struct Moments {
+  double mean, deviation, largest;
+};
+Moments moments(const Tensor& tensor) {
+  double total = 0, squares = 0, largest = 0;
+  for (const float value : tensor.span<float>()) {
+    total += static_cast<double>(value);
+    squares += static_cast<double>(value) * static_cast<double>(value);
+    largest = std::max(largest, std::abs(static_cast<double>(value)));
+  }
+  const auto n = static_cast<double>(tensor.count());
+  return {total / n, std::sqrt(squares / n - total / n * total / n), largest};
+}
+
+TEST(Initializers, StandardDeviations) {
+  // 40 x 6 x 5 x 5: fan_in 150, fan_out 1000.
+  const Tensor w = Tensor::empty({40, 6, 5, 5});
+  const auto check = [&](const Initializer& initializer, double expected, bool uniform) {
+    initializer(w, 1, 2);
+    const auto [mean, deviation, largest] = moments(w);
+    EXPECT_NEAR(mean, 0, 5 * expected / std::sqrt(6000.0));
+    EXPECT_NEAR(deviation, expected, 0.05 * expected);
+    if (uniform)
+      EXPECT_LE(largest, expected * std::sqrt(3.0) * 1.000001);
+    else
+      EXPECT_GT(largest, 3 * expected);
+  };
+  using namespace initializers;
+  check(lecun_normal(), std::sqrt(1 / 150.0), false);
+  check(lecun_normal(2), 2 * std::sqrt(1 / 150.0), false);
+  check(lecun_uniform(), std::sqrt(1 / 150.0), true);
+  check(glorot_normal(), std::sqrt(2 / 1150.0), false);
+  check(glorot_uniform(), std::sqrt(2 / 1150.0), true);
+  check(he_normal(), std::sqrt(2 / 150.0), false);
+  check(he_uniform(), std::sqrt(2 / 150.0), true);
+  check(normal(0.3), 0.3, false);
+  check(uniform(0.3), 0.3 / std::sqrt(3.0), true);
+}
+
+TEST(Initializers, Constants) {
+  const Tensor w = Tensor::empty({5});
+  for (const auto& [initializer, value] :
+       {std::pair{initializers::zero(), 0.0f}, std::pair{initializers::one(), 1.0f},
+        std::pair{initializers::constant(0.5), 0.5f}}) {
+    initializer(w, 1, 2);
+    for (const float element : w.span<float>()) EXPECT_EQ(element, value);
+  }
+}
+
+TEST(Initializers, Orthogonal) {
+  for (const Shape& shape : {Shape{6, 4, 2, 2}, Shape{20, 7}, Shape{5, 5}}) {
+    const Tensor w = Tensor::empty(shape);
+    initializers::orthogonal(2)(w, 1, 2);
+    const std::int64_t rows = shape[0], columns = shape.count_per_item();
+    const bool by_rows = rows <= columns;
+    const std::int64_t vectors = by_rows ? rows : columns, size = by_rows ? columns : rows;
+    const auto at = [&](std::int64_t vector, std::int64_t k) {
+      return static_cast<double>(
+          w.data<float>()[by_rows ? vector * columns + k : k * columns + vector]);
+    };
+    for (std::int64_t i = 0; i < vectors; ++i) {
+      for (std::int64_t j = 0; j < vectors; ++j) {
+        double dot = 0;
+        for (std::int64_t k = 0; k < size; ++k) dot += at(i, k) * at(j, k);
+        EXPECT_NEAR(dot, i == j ? 4 : 0, 1e-5);
+      }
+    }
+  }
+}
+
+TEST(Initializers, FansNeedTwoAxes) {
+  EXPECT_THROW(initializers::lecun_normal()(Tensor::empty({5}), 1, 2), Error);
+  EXPECT_THROW(initializers::orthogonal()(Tensor::empty({5}), 1, 2), Error);
+}
+
+TEST(Layers, ShapesOfAConvnet) {
+  Sequential net;
+  net.append("conv", std::make_unique<Conv2d>(3, 8, 3, 2, 1))
+      .append("norm", std::make_unique<BatchNorm>(8))
+      .append([](const Variable& x) { return relu(x); })
+      .append("out", std::make_unique<Linear>(8 * 5 * 4, 7));
+  net.initialize(1);
+  EXPECT_EQ(net(Variable(random_tensor({2, 3, 9, 8}, 1))).shape(), (Shape{2, 7}));
+  EXPECT_EQ(paths(net), (std::vector<std::string>{"conv/W", "conv/b", "norm/gamma", "norm/beta",
+                                                  "out/W", "out/b"}));
+}
+
+TEST(Layers, WithoutBias) {
+  EXPECT_EQ(paths(Linear(2, 3, false)), std::vector<std::string>{"W"});
+  EXPECT_EQ(paths(Conv2d(2, 3, 3, 1, 0, false)), std::vector<std::string>{"W"});
+}
+
+TEST(Layers, GroupsThatDoNotDivideTheChannels) {
+  Conv2d::Settings settings;
+  settings.options.groups = 2;
+  EXPECT_THROW(Conv2d(3, 4, 3, 3, settings), Error);
+}
+
+TEST(BatchNormLayer, EmptyBatchMovesNothing) {
+  BatchNorm layer(3);
+  layer.initialize(1);
+  EXPECT_EQ(layer(Variable(Tensor::empty({0, 3, 2, 2}))).shape(), (Shape{0, 3, 2, 2}));
+  EXPECT_EQ(moments(*layer.buffers()[0].tensor).largest, 0);
+}
+
+TEST(BatchNormLayer, EvaluationHasNoBackwardPass) {
+  BatchNorm layer(3);
+  layer.initialize(1);
+  const TrainingMode evaluation(false);
+  const Tensor x = random_tensor({2, 3}, 1);
+  EXPECT_THROW(testing::weighted_sum(layer(Variable(x)), x).backward(), Error);
+  const NoGrad no_grad;
+  EXPECT_FALSE(layer(Variable(x)).requires_grad());
+}
+
+TEST(Classifier, CountsAndLosses) {
+  Classifier model(std::make_unique<MLP>(4, 8, 3));
+  model.initialize(1);
+  const Variable x(random_tensor({6, 2, 2}, 1));
+  const Tensor scores = model.predictor()(x).value();
+  const Tensor t = Tensor::empty({6}, DType::int32);
+  for (std::int64_t i = 0; i < 6; ++i) {
+    const auto row = scores.span<float>().subspan(static_cast<std::size_t>(3 * i), 3);
+    const auto best = std::ranges::max_element(row) - row.begin();
+    t.data<std::int32_t>()[i] = static_cast<std::int32_t>(i < 4 ? best : (best + 1) % 3);
+  }
+  const auto result = model(x, t);
+  EXPECT_EQ(result.correct, 4);
+  EXPECT_EQ(result.examples, 6);
+  EXPECT_EQ(accuracy(Variable(scores), t), 4.0 / 6);
+  EXPECT_EQ(model(x, t.to(DType::int64)).loss.value().item(), result.loss.value().item());
+}
+
+TEST(Classifier, LabelsOutOfRangeAreBadData) {
+  Classifier model(std::make_unique<MLP>(4, 8, 3));
+  model.initialize(1);
+  const Tensor t = Tensor::full({2}, 3, DType::int32);
+  try {
+    model(Variable(random_tensor({2, 4}, 1)), t);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::data);
+    EXPECT_NE(std::string(error.what()).find("label 3"), std::string::npos);
+  }
+}
+
+TEST(Classifier, BatchOfTheWrongWidthNamesTheShapes) {
+  Classifier model(std::make_unique<MLP>(4, 8, 3));
+  try {
+    model(Variable(random_tensor({2, 5}, 1)), Tensor::zeros({2}, DType::int32));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("2x5"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("8x4"), std::string::npos) << error.what();
+  }
+}
+
+// What is dropped of an example is the same in whatever batch it comes.
+TEST(Dropout, IndependentOfBatchComposition) {
+  const Tensor x = Tensor::full({3, 50}, 1);
+  const auto drop = [&](const Tensor& batch, std::vector<std::int64_t> ids, std::int64_t epoch) {
+    random_context() = {.seed = 9, .epoch = epoch, .example_ids = ids, .calls = 0};
+    return dropout(Variable(batch), 0.5f).value();
+  };
+  const Tensor all = drop(x, {10, 11, 12}, 1);
+  const Tensor last = drop(x.slice(2, 3), {12}, 1);
+  EXPECT_EQ(relative_error(all.slice(2, 3), last), 0);
+  EXPECT_GT(relative_error(all.slice(0, 1), all.slice(1, 2)), 0.1);
+  EXPECT_GT(relative_error(drop(x, {10, 11, 12}, 2), all), 0.1);
+  random_context() = {.seed = 9, .epoch = 1, .example_ids = {}, .calls = 0};
+  const Variable first = dropout(Variable(x)), second = dropout(Variable(x));
+  EXPECT_GT(relative_error(first.value(), second.value()), 0.1) << "two layers, one mask";
+  random_context() = {};
+}
+
+TEST(Dropout, KeepsTheMeanAndIsOffInEvaluation) {
+  const Variable x(Tensor::full({100, 1001}, 1));
+  EXPECT_NEAR(moments(dropout(x, 0.3f).value()).mean, 1, 0.01);
+  EXPECT_EQ(moments(dropout(x, 0.3f).value()).largest, static_cast<double>(1 / (1 - 0.3f)));
+  const TrainingMode evaluation(false);
+  EXPECT_EQ(dropout(x, 0.3f).value().raw(), x.value().raw());
+  EXPECT_THROW(dropout(x, 1.0f), Error);
+}
+
+}  // namespace
+}  // namespace tasuki

@@ -1,0 +1,242 @@
+// Every function against float64 values of an outside framework, and its gradients against
+// directional central differences of itself.
+#include "reference.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "tasuki/models/mlp.hpp"
+#include "tasuki/nn/batch_norm.hpp"
+#include "tasuki/nn/classifier.hpp"
+#include "tasuki/nn/functions/activation.hpp"
+#include "tasuki/nn/functions/add.hpp"
+#include "tasuki/nn/functions/batch_norm.hpp"
+#include "tasuki/nn/functions/concat.hpp"
+#include "tasuki/nn/functions/conv2d.hpp"
+#include "tasuki/nn/functions/dropout.hpp"
+#include "tasuki/nn/functions/linear.hpp"
+#include "tasuki/nn/functions/pooling.hpp"
+#include "tasuki/nn/functions/reshape.hpp"
+#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
+#include "tasuki/tensor/backend.hpp"
+#include "tasuki/tensor/cpu/convolution.hpp"
+
+namespace tasuki {
+namespace {
+
+using testing::inner_product;
+using testing::random_tensor;
+using testing::read_reference_cases;
+using testing::ReferenceCase;
+using testing::relative_error;
+
+constexpr double reference_tolerance = 1e-5;
+constexpr double difference_tolerance = 1e-2;
+
+// A function under test, with a case's settings applied: from inputs by name to the result.
+using Inputs = std::map<std::string, Variable>;
+using Subject = std::function<Variable(const Inputs&, const ReferenceCase&)>;
+
+Variable optional(const Inputs& in, const std::string& name) {
+  const auto found = in.find(name);
+  return found == in.end() ? Variable() : found->second;
+}
+
+Inputs as_variables(const ReferenceCase& test) {
+  Inputs variables;
+  for (const auto& [name, tensor] : test.inputs)
+    variables.emplace(name, Variable(tensor, test.gradients.contains(name)));
+  return variables;
+}
+
+// sum(result * upstream) with the inputs moved by `step` along `direction`.
+double moved(const Subject& run, const ReferenceCase& test,
+             const std::map<std::string, Tensor>& direction, float step) {
+  NoGrad no_grad;
+  Inputs inputs = as_variables(test);
+  for (const auto& [name, along] : direction) {
+    const Tensor place = test.inputs.at(name).clone();
+    backend(Device::cpu()).accumulate(place, along, step);
+    inputs[name] = Variable(place);
+  }
+  return inner_product(run(inputs, test).value(), test.upstream);
+}
+
+void check_case(const Subject& run, const ReferenceCase& test) {
+  SCOPED_TRACE(test.name + " " + test.options.dump());
+  const Inputs inputs = as_variables(test);
+  const Variable result = run(inputs, test);
+  EXPECT_LT(relative_error(result.value(), test.result), reference_tolerance);
+  testing::weighted_sum(result, test.upstream).backward();
+
+  // Along the gradient itself, bent by noise so that every element takes part.
+  std::map<std::string, Tensor> direction;
+  double expected = 0;
+  for (const auto& [name, gradient] : test.gradients) {
+    SCOPED_TRACE("gradient of " + name);
+    ASSERT_TRUE(inputs.at(name).grad().defined());
+    EXPECT_LT(relative_error(inputs.at(name).grad(), gradient), reference_tolerance);
+    const double length = std::sqrt(inner_product(gradient, gradient));
+    const Tensor noise = random_tensor(gradient.shape(), 7);
+    const double bend = length / std::sqrt(inner_product(noise, noise)) / 2;
+    direction[name] = backend(Device::cpu()).add(gradient, Tensor::zeros(gradient.shape()));
+    backend(Device::cpu()).accumulate(direction[name], noise, static_cast<float>(bend));
+    expected += inner_product(direction[name], gradient);
+  }
+  if (expected == 0) return;
+  double length = 0;
+  for (const auto& [name, along] : direction) length += inner_product(along, along);
+  const float step = 4e-3f / static_cast<float>(std::sqrt(length));
+  const double difference =
+      (moved(run, test, direction, step) - moved(run, test, direction, -step)) /
+      (2 * static_cast<double>(step));
+  EXPECT_NEAR(difference, expected, difference_tolerance * std::abs(expected));
+}
+
+void check_file(const std::string& file, const Subject& run) {
+  const auto cases = read_reference_cases(file);
+  ASSERT_FALSE(cases.empty());
+  for (const ReferenceCase& test : cases) check_case(run, test);
+}
+
+Variable run_conv2d(const Inputs& in, const ReferenceCase& test) {
+  Conv2dOptions o;
+  o.stride_h = test.options["stride"][0], o.stride_w = test.options["stride"][1];
+  o.pad_h = test.options["pad"][0], o.pad_w = test.options["pad"][1];
+  o.dilation_h = test.options["dilation"][0], o.dilation_w = test.options["dilation"][1];
+  o.groups = test.options["groups"];
+  return conv2d(in.at("x"), in.at("w"), optional(in, "b"), o);
+}
+
+TEST(Reference, Linear) {
+  check_file("linear", [](const Inputs& in, const ReferenceCase&) {
+    return linear(in.at("x"), in.at("w"), optional(in, "b"));
+  });
+}
+
+TEST(Reference, Conv2d) {
+  for (const ConvAlgorithm algorithm :
+       {ConvAlgorithm::direct, ConvAlgorithm::winograd, ConvAlgorithm::fastest}) {
+    set_conv_algorithm(algorithm);
+    check_file("conv2d", run_conv2d);
+  }
+}
+
+TEST(Reference, MaxPooling2d) {
+  check_file("max_pooling_2d", [](const Inputs& in, const ReferenceCase& test) {
+    const auto& o = test.options;
+    return max_pooling_2d(in.at("x"), o["window"], o["stride"], o["pad"], o["cover_all"]);
+  });
+}
+
+TEST(Reference, AveragePooling2d) {
+  check_file("average_pooling_2d", [](const Inputs& in, const ReferenceCase& test) {
+    const auto& o = test.options;
+    return average_pooling_2d(in.at("x"), o["window"], o["stride"], o["pad"]);
+  });
+}
+
+TEST(Reference, GlobalAveragePooling2d) {
+  check_file("global_average_pooling_2d", [](const Inputs& in, const ReferenceCase&) {
+    return global_average_pooling_2d(in.at("x"));
+  });
+}
+
+TEST(Reference, BatchNorm) {
+  check_file("batch_norm", [](const Inputs& in, const ReferenceCase& test) {
+    return batch_norm(in.at("x"), in.at("gamma"), in.at("beta"), 2e-5f, test.options["relu"]);
+  });
+}
+
+TEST(Reference, Activations) {
+  check_file("activations", [](const Inputs& in, const ReferenceCase& test) {
+    const Variable& x = in.at("x");
+    if (test.name == "relu") return relu(x);
+    if (test.name == "leaky_relu") return leaky_relu(x);
+    if (test.name == "sigmoid") return sigmoid(x);
+    return tasuki::tanh(x);
+  });
+}
+
+TEST(Reference, SoftmaxCrossEntropy) {
+  for (const DType labels : {DType::int32, DType::int64}) {
+    check_file("softmax_cross_entropy", [&](const Inputs& in, const ReferenceCase&) {
+      return softmax_cross_entropy(in.at("x"), in.at("t").value().to(labels));
+    });
+  }
+}
+
+TEST(Reference, AddConcatReshape) {
+  check_file("shapes", [](const Inputs& in, const ReferenceCase& test) {
+    if (test.name == "add") return add(in.at("a"), in.at("b"));
+    if (test.name == "add_self") return in.at("a") + in.at("a");
+    if (test.name == "reshape") return reshape(in.at("a"), {4, 6});
+    return concat({in.at("a"), in.at("b"), in.at("c")}, test.options["axis"]);
+  });
+}
+
+// The functions key by (seed, epoch, call); here the backend's part is compared.
+TEST(Reference, Dropout) {
+  for (const ReferenceCase& test : read_reference_cases("dropout")) {
+    const auto ids = test.options["ids"].get<std::vector<std::int64_t>>();
+    const std::uint64_t seed = std::stoull(test.options["seed"].get<std::string>());
+    const float ratio = test.options["ratio"];
+    Backend& cpu = backend(Device::cpu());
+    EXPECT_LT(relative_error(cpu.dropout(test.inputs.at("x"), ratio, seed, ids), test.result),
+              reference_tolerance);
+    EXPECT_LT(relative_error(cpu.dropout(test.upstream, ratio, seed, ids), test.gradients.at("x")),
+              reference_tolerance);
+  }
+}
+
+TEST(Reference, DropoutDifferences) {
+  ReferenceCase test{
+      "dropout", {}, {{"x", random_tensor({4, 33}, 1)}}, {}, random_tensor({4, 33}, 2), {}};
+  const Subject run = [](const Inputs& in, const ReferenceCase&) {
+    random_context() = {};
+    return dropout(in.at("x"), 0.3f);
+  };
+  const Variable x(test.inputs["x"], true);
+  const Variable y = run({{"x", x}}, test);
+  test.result = y.value();
+  testing::weighted_sum(y, test.upstream).backward();
+  test.gradients["x"] = x.grad();
+  check_case(run, test);
+}
+
+TEST(Reference, ClassifierOfMLP) {
+  for (const ReferenceCase& test : read_reference_cases("mlp")) {
+    Classifier model(std::make_unique<MLP>(6, 8, 4));
+    for (const auto& [path, parameter] : model.parameters())
+      parameter->value().copy_from(test.inputs.at(path));
+    const auto result = model(Variable(test.inputs.at("x")), test.inputs.at("t"));
+    EXPECT_LT(relative_error(result.loss.value(), test.result), reference_tolerance);
+    result.loss.backward(*test.upstream.data<float>());
+    ASSERT_EQ(model.parameters().size(), test.gradients.size());
+    for (const auto& [path, parameter] : model.parameters())
+      EXPECT_LT(relative_error(parameter->grad(), test.gradients.at(path)), reference_tolerance)
+          << path;
+  }
+}
+
+TEST(Reference, BatchNormLayer) {
+  for (const auto& test : testing::read_reference("batch_norm_layer")) {
+    BatchNorm layer(3);
+    layer.initialize(1);
+    layer(Variable(testing::tensor_from(test["first"])));
+    layer(Variable(testing::tensor_from(test["second"])));
+    for (const auto& [path, tensor] : layer.buffers()) {
+      if (path == "N") continue;
+      EXPECT_LT(relative_error(*tensor, testing::tensor_from(test[path])), reference_tolerance)
+          << path;
+    }
+    const TrainingMode evaluation(false);
+    const Variable y = layer(Variable(testing::tensor_from(test["last"])));
+    EXPECT_LT(relative_error(y.value(), testing::tensor_from(test["result"])), reference_tolerance);
+  }
+}
+
+}  // namespace
+}  // namespace tasuki

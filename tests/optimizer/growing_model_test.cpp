@@ -1,0 +1,116 @@
+// Models whose set of parameters changes between updates.
+#include <gtest/gtest.h>
+
+#include "communicators.hpp"
+#include "prescribed.hpp"
+#include "tasuki/communicator/text_bytes.hpp"
+#include "tasuki/optimizer/optimizer.hpp"
+
+namespace tasuki {
+namespace {
+
+using test::loss_with_gradients;
+using test::values_of;
+using test::vector_of;
+using test::Vectors;
+
+// With every communicator that sums.
+class GrowingModel : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (!test::is_possible_here(GetParam()))
+      GTEST_SKIP() << GetParam() << " does not allow this placement of ranks";
+    communicator_ = create_communicator(GetParam());
+    mean_ = static_cast<float>(communicator_->size() + 1) / 2;
+    optimizer_ = create_multi_node_optimizer(create_optimizer("momentum_sgd"), *communicator_);
+    optimizer_->set("lr", 1);
+    optimizer_->set("momentum", 0.5);
+    optimizer_->setup(model_);
+    update({{&model_[0], vector_of({mine(), mine()})}});
+  }
+
+  // This rank's number; the mean over ranks is mean_.
+  float mine() const { return static_cast<float>(communicator_->rank() + 1); }
+
+  void update(const test::Prescribed& gradients) {
+    optimizer_->update({[&] { return loss_with_gradients(gradients); }, 1, communicator_->size()});
+  }
+
+  // What each rank's update threw ("" for nothing), gathered.
+  std::vector<std::string> errors_of_update(const test::Prescribed& gradients) {
+    std::string message;
+    try {
+      update(gradients);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::disagreement);
+      message = error.what();
+    }
+    std::vector<std::string> all;
+    for (const Bytes& bytes : communicator_->allgather_bytes(text_to_bytes(message)))
+      all.emplace_back(bytes_to_text(bytes));
+    return all;
+  }
+
+  std::unique_ptr<Communicator> communicator_;
+  float mean_ = 0;
+  Vectors model_{{2}}, more_{{20}};
+  std::unique_ptr<Optimizer> optimizer_;
+};
+
+TEST_P(GrowingModel, NewLayerIsBroadcastAndNoUpdateIsLost) {
+  more_[0].value().fill(10 * mine());
+  model_.add("more", more_);
+  EXPECT_EQ(optimizer_->t(), 1);
+  update({{&model_[0], vector_of({mine(), mine()})},
+          {&more_[0], vector_of(std::vector<float>(20, mine()))}});
+  EXPECT_EQ(optimizer_->t(), 2);
+  EXPECT_EQ(optimizer_->arena().entries().size(), 2u);
+  // Old parameter: speed kept, -mean after the first update, then half of it and another mean.
+  for (const float value : values_of(model_[0].value())) EXPECT_FLOAT_EQ(value, -2.5f * mean_);
+  // New parameter: rank 0's 10, no speed yet.
+  for (const float value : values_of(more_[0].value())) EXPECT_FLOAT_EQ(value, 10 - mean_);
+}
+
+TEST_P(GrowingModel, StatesArePickedByPath) {
+  model_.add("more", more_);
+  update({{&more_[0], vector_of(std::vector<float>(20, mine()))}});
+  const ParameterArena& arena = optimizer_->arena();
+  for (const ParameterArena::Entry& entry : arena.entries()) {
+    const float speed = entry.path == "a" ? -0.5f * mean_ : -mean_;
+    for (const float value : values_of(ParameterArena::part(optimizer_->states()[0].values, entry)))
+      EXPECT_FLOAT_EQ(value, speed) << entry.path;
+  }
+}
+
+TEST_P(GrowingModel, GrowingOnOneRankAloneIsSaidOnAll) {
+  const int last = communicator_->size() - 1;
+  if (communicator_->rank() == last) model_.add("more", more_);
+  const std::vector<std::string> errors =
+      errors_of_update({{&model_[0], vector_of({mine(), mine()})}});
+  for (const std::string& error : errors) {
+    if (last == 0) {
+      EXPECT_EQ(error, "");
+    } else {
+      EXPECT_EQ(error, errors[0]);
+      EXPECT_NE(error.find(fmt::format("rank {} on ", last)), std::string::npos) << error;
+      EXPECT_NE(error.find("has \"parameter more/a 20\""), std::string::npos) << error;
+    }
+  }
+}
+
+TEST_P(GrowingModel, RebuildingALayerOnOneRankAloneIsSaidOnAll) {
+  // The same path and shape, but not where the optimizer put it.
+  const int last = communicator_->size() - 1;
+  if (communicator_->rank() == last) model_[0].move_to(Tensor::zeros({2}), Tensor::zeros({2}));
+  const std::vector<std::string> errors =
+      errors_of_update({{&model_[0], vector_of({mine(), mine()})}});
+  for (const std::string& error : errors)
+    EXPECT_EQ(error.find("changed since the last update") == std::string::npos, last == 0) << error;
+}
+
+INSTANTIATE_TEST_SUITE_P(Communicators, GrowingModel,
+                         testing::ValuesIn(test::summing_communicators()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace tasuki

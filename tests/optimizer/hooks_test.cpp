@@ -1,0 +1,141 @@
+// Hooks change the mean gradient before the rule sees it.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "prescribed.hpp"
+#include "tasuki/optimizer/optimizer.hpp"
+
+namespace tasuki {
+namespace {
+
+using test::loss_with_gradients;
+using test::values_of;
+using test::vector_of;
+using test::Vectors;
+
+// Two parameters; what SGD with lr 1 subtracts is the gradient that the hooks left.
+class Hooks : public testing::Test {
+ protected:
+  Hooks() {
+    sgd_->set("lr", 1);
+    model_[0].value().copy_from(vector_of(w0_));
+    model_[1].value().copy_from(vector_of(w1_));
+    sgd_->setup(model_);
+  }
+
+  // The mean gradient is `g0_`, `g1_`: a sum over 8 examples of which this process has 2.
+  void expect_gradient(const std::vector<double>& of_0, const std::vector<double>& of_1) {
+    const auto four_times = [](std::vector<float> g) {
+      for (float& value : g) value *= 4;
+      return vector_of(g);
+    };
+    sgd_->update({[&] {
+                    return loss_with_gradients(
+                        {{&model_[0], four_times(g0_)}, {&model_[1], four_times(g1_)}});
+                  },
+                  2, 8});
+    expect_difference(w0_, values_of(model_[0].value()), of_0);
+    expect_difference(w1_, values_of(model_[1].value()), of_1);
+  }
+
+  static double norm(const std::vector<double>& values) {
+    double sum = 0;
+    for (const double value : values) sum += value * value;
+    return std::sqrt(sum);
+  }
+
+  const std::vector<float> w0_ = {1, -2, 2}, w1_ = {0.003f, 0.004f};
+  const std::vector<float> g0_ = {3, 0, 4}, g1_ = {0, 12};
+  Vectors model_{{3, 2}};
+  std::unique_ptr<Optimizer> sgd_ = create_optimizer("sgd");
+
+ private:
+  static void expect_difference(const std::vector<float>& before, const std::vector<float>& after,
+                                const std::vector<double>& expected) {
+    ASSERT_EQ(before.size(), expected.size());
+    for (std::size_t i = 0; i < before.size(); ++i)
+      EXPECT_NEAR(double{before[i]} - double{after[i]}, expected[i], 2e-6) << "element " << i;
+  }
+};
+
+TEST_F(Hooks, None) {
+  expect_gradient({3, 0, 4}, {0, 12});
+}
+
+TEST_F(Hooks, WeightDecay) {
+  sgd_->add_hook(weight_decay(0.5));
+  expect_gradient({3.5, -1, 5}, {0.0015, 12.002});
+}
+
+TEST_F(Hooks, WeightDecayTwiceAddsUp) {
+  sgd_->add_hook(weight_decay(0.25));
+  sgd_->add_hook(weight_decay(0.25));
+  expect_gradient({3.5, -1, 5}, {0.0015, 12.002});
+}
+
+TEST_F(Hooks, ClippingScalesToTheThreshold) {
+  sgd_->add_hook(gradient_clipping(1.3));  // |g| = 13
+  expect_gradient({0.3, 0, 0.4}, {0, 1.2});
+}
+
+TEST_F(Hooks, ClippingLeavesShortGradients) {
+  sgd_->add_hook(gradient_clipping(13.5));
+  expect_gradient({3, 0, 4}, {0, 12});
+}
+
+TEST_F(Hooks, ClippingSeesTheDecayBeforeIt) {
+  sgd_->add_hook(weight_decay(0.5));
+  sgd_->add_hook(gradient_clipping(1));
+  const double length = norm({3.5, -1, 5, 0.0015, 12.002});
+  expect_gradient({3.5 / length, -1 / length, 5 / length}, {0.0015 / length, 12.002 / length});
+}
+
+TEST_F(Hooks, DecayAfterClippingIsNotClipped) {
+  sgd_->add_hook(gradient_clipping(1.3));
+  sgd_->add_hook(weight_decay(0.5));
+  expect_gradient({0.8, -1, 1.4}, {0.0015, 1.202});
+}
+
+TEST_F(Hooks, LarsScalesEachParameterByItsOwnNorms) {
+  sgd_->add_hook(gradient_lars(0.01, 0.5));
+  // |w0| = 3, |g0| = 5; |w1| = 0.005 is below the threshold: decay, but no scaling.
+  const double rate = 3 / (5 + 0.5 * 3);
+  expect_gradient({3.5 * rate, -1 * rate, 5 * rate}, {0.0015, 12.002});
+}
+
+TEST_F(Hooks, LarsAfterDecay) {
+  sgd_->add_hook(weight_decay(0.5));
+  sgd_->add_hook(gradient_lars(0));
+  const double rate_0 = 3 / norm({3.5, -1, 5}), rate_1 = 0.005 / norm({0.0015, 12.002});
+  expect_gradient({3.5 * rate_0, -1 * rate_0, 5 * rate_0}, {0.0015 * rate_1, 12.002 * rate_1});
+}
+
+TEST_F(Hooks, OwnHooksMayChangeTheArena) {
+  struct SetToOne final : OptimizerHook {
+    std::string name() const override { return "SetToOne"; }
+    void apply(GradientInFlight& gradient) override {
+      gradient.materialize();
+      for (const ParameterArena::Entry& entry : gradient.arena.entries())
+        ParameterArena::part(gradient.arena.gradients(), entry).fill(1);
+    }
+  };
+  sgd_->add_hook(weight_decay(0.5));
+  sgd_->add_hook(std::make_shared<SetToOne>());
+  expect_gradient({1, 1, 1}, {1, 1});
+}
+
+TEST(HookSettings, AreChecked) {
+  for (const double bad : {-1.0, std::nan("")}) {
+    EXPECT_THROW(weight_decay(bad), Error);
+    EXPECT_THROW(gradient_clipping(bad), Error);
+    EXPECT_THROW(gradient_lars(bad), Error);
+    EXPECT_THROW(gradient_lars(0.01, bad), Error);
+    EXPECT_THROW(gradient_lars(0.01, 0, bad), Error);
+  }
+  EXPECT_THROW(gradient_clipping(0), Error);
+  EXPECT_NO_THROW(weight_decay(0));
+}
+
+}  // namespace
+}  // namespace tasuki

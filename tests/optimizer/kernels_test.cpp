@@ -1,0 +1,119 @@
+// The loops behind the update rules: whatever the length, the vector width and the threads, every
+// element gets the same bits.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "tasuki/core/philox.hpp"
+#include "tasuki/tensor/backend.hpp"
+
+namespace tasuki {
+namespace {
+
+constexpr std::array all_rules = {
+    UpdateRule::sgd,   UpdateRule::momentum_sgd, UpdateRule::nesterov, UpdateRule::adam,
+    UpdateRule::adamw, UpdateRule::rmsprop,      UpdateRule::adagrad,  UpdateRule::adadelta};
+constexpr std::size_t guard = 32;  // elements behind the end that must not change
+
+struct Arrays {
+  std::vector<float> parameter, gradient, first, second;
+
+  explicit Arrays(std::size_t count) {
+    RandomStream random(1);
+    for (auto* values : {&parameter, &gradient, &first, &second})
+      for (std::size_t i = 0; i < count + guard; ++i) values->push_back(random.uniform() + 0.01f);
+  }
+  // Elements [begin, begin + count).
+  UpdateStep step(UpdateRule rule, std::size_t begin, std::size_t count) {
+    UpdateStep step;
+    step.rule = rule;
+    step.parameter = parameter.data() + begin;
+    step.gradient = gradient.data() + begin;
+    step.state[0] = first.data() + begin;
+    step.state[1] = second.data() + begin;
+    step.count = static_cast<std::int64_t>(count);
+    step.gradient_scale = 0.37f;
+    step.weight_decay = 0.013f;
+    step.rate = 0.021f;
+    step.constant[0] = 0.11f;
+    step.constant[1] = 0.07f;
+    step.constant[2] = 1e-3f;
+    step.constant[3] = 0.003f;
+    return step;
+  }
+  friend bool operator==(const Arrays&, const Arrays&) = default;
+};
+
+class WithThreads {
+ public:
+  explicit WithThreads(int threads) : before_(cpu_threads()) { set_cpu_threads(threads); }
+  ~WithThreads() { set_cpu_threads(before_); }
+
+ private:
+  int before_;
+};
+
+class UpdateKernels : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(UpdateKernels, AnyLengthEqualsElementByElement) {
+  const std::size_t count = GetParam();
+  Backend& cpu = backend(Device::cpu());
+  for (const UpdateRule rule : all_rules) {
+    Arrays whole(count), single(count);
+    const Arrays before = whole;
+    cpu.update(whole.step(rule, 0, count));
+    for (std::size_t i = 0; i < count; ++i) cpu.update(single.step(rule, i, 1));
+    EXPECT_TRUE(whole == single) << "rule " << static_cast<int>(rule);
+    EXPECT_EQ(whole.parameter == before.parameter, count == 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Lengths, UpdateKernels,
+                         testing::Values(0, 1, 15, 16, 17, 4095, 4097, 1000003),
+                         testing::PrintToStringParamName());
+
+TEST(UpdateKernels, ThreadsDoNotChangeBits) {
+  constexpr std::size_t count = 1000003;
+  Backend& cpu = backend(Device::cpu());
+  for (const UpdateRule rule : all_rules) {
+    Arrays one(count), three(count);
+    {
+      const WithThreads threads(1);
+      cpu.update(one.step(rule, 0, count));
+    }
+    const WithThreads threads(3);
+    cpu.update(three.step(rule, 0, count));
+    EXPECT_TRUE(one == three) << "rule " << static_cast<int>(rule);
+  }
+}
+
+TEST(SquaredNorm, AnyLengthAndNumberOfThreads) {
+  for (const std::int64_t count : {0, 1, 15, 16, 17, 4095, 4097, 1000003}) {
+    const Tensor x = Tensor::empty({count});
+    RandomStream random(2);
+    double expected = 0;
+    for (float& value : x.span<float>()) {
+      value = random.normal();
+      expected += double{value} * double{value};
+    }
+    std::vector<double> found;
+    for (const int count_of_threads : {1, 2, 3}) {
+      const WithThreads threads(count_of_threads);
+      found.push_back(backend(Device::cpu()).squared_norm(x));
+    }
+    EXPECT_NEAR(found[0], expected, 1e-12 * expected);
+    EXPECT_EQ(found[0], found[1]);
+    EXPECT_EQ(found[0], found[2]);
+  }
+}
+
+TEST(SquaredNorm, DoesNotOverflowFloat) {
+  const Tensor x = Tensor::full({100}, 1e30);
+  const double value = 1e30f;
+  EXPECT_DOUBLE_EQ(backend(Device::cpu()).squared_norm(x), 100 * value * value);
+}
+
+}  // namespace
+}  // namespace tasuki

@@ -1,0 +1,170 @@
+// What an optimizer offers besides its rule.
+#include "tasuki/optimizer/optimizer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "prescribed.hpp"
+
+namespace tasuki {
+namespace {
+
+using test::loss_with_gradients;
+using test::values_of;
+using test::vector_of;
+using test::Vectors;
+
+// The error that `action` throws, as "kind: message"; empty when it throws none.
+template <class Action>
+std::string error_of(Action&& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return fmt::format("{}: {}", error.exit_code(), error.what());
+  }
+  return "";
+}
+
+TEST(Optimizer, KnowsNamesAndRates) {
+  const std::vector<std::array<std::string, 3>> expected = {{"sgd", "SGD", "lr"},
+                                                            {"momentum_sgd", "MomentumSGD", "lr"},
+                                                            {"nesterov", "NesterovAG", "lr"},
+                                                            {"adam", "Adam", "alpha"},
+                                                            {"adamw", "AdamW", "alpha"},
+                                                            {"rmsprop", "RMSprop", "lr"},
+                                                            {"adagrad", "AdaGrad", "lr"},
+                                                            {"adadelta", "AdaDelta", ""}};
+  ASSERT_EQ(optimizer_names().size(), expected.size());
+  for (const auto& [name, title, rate] : expected) {
+    EXPECT_EQ(create_optimizer(name)->name(), title);
+    EXPECT_EQ(create_optimizer(name)->rate_name(), rate);
+  }
+  EXPECT_EQ(
+      error_of([] { create_optimizer("adams"); }),
+      "64: unknown optimizer \"adams\"; known ones: sgd, momentum_sgd, nesterov, adam, adamw, "
+      "rmsprop, adagrad, adadelta");
+}
+
+TEST(Optimizer, ChecksHyperparameters) {
+  const auto adam = create_optimizer("adam");
+  adam->set("alpha", 0.25);
+  EXPECT_EQ(adam->get("alpha"), 0.25);
+  EXPECT_EQ(error_of([&] { adam->set("lr", 1); }),
+            "64: Adam has no hyper-parameter \"lr\"; it has alpha, beta1, beta2, eps, eta, "
+            "weight_decay_rate");
+  EXPECT_EQ(error_of([&] { adam->get("momentum"); }),
+            "64: Adam has no hyper-parameter \"momentum\"; it has alpha, beta1, beta2, eps, eta, "
+            "weight_decay_rate");
+  EXPECT_EQ(error_of([&] { adam->set("beta1", 1); }),
+            "64: Adam: beta1 = 1 is out of range; expected 0 <= beta1 < 1");
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  for (const double bad : {-1.0, infinity, -infinity, std::nan("")}) {
+    EXPECT_NE(error_of([&] { adam->set("alpha", bad); }), "") << bad;
+    EXPECT_NE(error_of([&] { adam->set("eps", bad); }), "") << bad;
+  }
+  // 0 / (sqrt(0) + 0) would not be a number.
+  EXPECT_NE(error_of([&] { adam->set("eps", 0); }), "");
+  EXPECT_NE(error_of([&] { adam->set("eps", 1e-50); }), "");
+  EXPECT_EQ(adam->get("alpha"), 0.25);
+  EXPECT_EQ(adam->get("eps"), 1e-8);
+}
+
+TEST(Optimizer, EffectiveRateIsThatOfTheNextUpdate) {
+  const auto adam = create_optimizer("adam");
+  EXPECT_NEAR(adam->effective_rate(), 1e-3 * std::sqrt(1e-3) / 0.1, 1e-12);
+  adam->set_t(9);
+  EXPECT_NEAR(adam->effective_rate(),
+              1e-3 * std::sqrt(1 - std::pow(0.999, 10)) / (1 - std::pow(0.9, 10)), 1e-12);
+  EXPECT_EQ(create_optimizer("rmsprop")->effective_rate(), 0.01);
+  EXPECT_NE(error_of([&] { adam->set_t(-1); }), "");
+}
+
+TEST(Optimizer, TakesTheMeanOverTheGlobalBatch) {
+  Vectors model({2});
+  const auto sgd = create_optimizer("sgd");
+  sgd->set("lr", 1);
+  sgd->setup(model);
+  // The local mean of 3 examples is g; of 8 examples in all, the others contribute nothing here.
+  sgd->update({[&] { return loss_with_gradients({{&model[0], vector_of({8, 16})}}); }, 3, 8});
+  EXPECT_EQ(values_of(model[0].value()), (std::vector<float>{-3, -6}));
+}
+
+TEST(Optimizer, UnusedParametersCountAsZero) {
+  Vectors model({3, 3});
+  const auto momentum = create_optimizer("momentum_sgd");
+  momentum->set("lr", 1);
+  momentum->set("momentum", 0.5);
+  momentum->setup(model);
+  const auto use = [&](std::size_t i) {
+    momentum->update({[&, i] {
+                        return loss_with_gradients({{&model[i], vector_of({1, 2, 4})}});
+                      },
+                      1, 1});
+  };
+  use(0);
+  use(1);  // model[0] goes on with half its speed
+  EXPECT_EQ(values_of(model[0].value()), (std::vector<float>{-1.5, -3, -6}));
+  EXPECT_EQ(values_of(model[1].value()), (std::vector<float>{-1, -2, -4}));
+}
+
+TEST(Optimizer, StepWithoutExamplesChangesNothing) {
+  Vectors model({4});
+  model[0].value().fill(2);
+  const auto adam = create_optimizer("adam");
+  adam->add_hook(weight_decay(0.1));
+  adam->setup(model);
+  adam->update(
+      {[]() -> Variable { throw std::logic_error("forward pass of an empty batch"); }, 0, 0});
+  EXPECT_EQ(adam->t(), 0);
+  EXPECT_EQ(values_of(model[0].value()), std::vector<float>(4, 2));
+}
+
+TEST(Optimizer, FollowsAModelThatGrows) {
+  Vectors model({2}), more({3});
+  const auto momentum = create_optimizer("momentum_sgd");
+  momentum->set("lr", 1);
+  momentum->set("momentum", 0.5);
+  momentum->setup(model);
+  momentum->update({[&] { return loss_with_gradients({{&model[0], vector_of({1, 1})}}); }, 1, 1});
+  model.add("more", more);
+  more[0].value().fill(7);
+  momentum->update({[&] { return loss_with_gradients({{&more[0], vector_of({1, 2, 3})}}); }, 1, 1});
+  EXPECT_EQ(momentum->t(), 2);
+  EXPECT_EQ(momentum->arena().entries().size(), 2u);
+  EXPECT_TRUE(momentum->arena().matches(model));
+  EXPECT_EQ(values_of(model[0].value()), (std::vector<float>{-1.5, -1.5}));
+  EXPECT_EQ(values_of(more[0].value()), (std::vector<float>{6, 5, 4}));
+}
+
+TEST(Optimizer, RefusesWhatCannotBe) {
+  Vectors model({2}), more({3});
+  const auto sgd = create_optimizer("sgd");
+  const Step step{[&] { return loss_with_gradients({{&model[0], vector_of({1, 1})}}); }, 1, 1};
+  EXPECT_NE(error_of([&] { sgd->update(step); }).find("call setup(model) first"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { sgd->model(); }), "");
+  sgd->setup(model);
+  EXPECT_NE(error_of([&] { sgd->update({step.loss, 2, 1}); }), "");
+  EXPECT_NE(error_of([&] { sgd->update({step.loss, -1, 1}); }), "");
+  EXPECT_NE(error_of([&] { sgd->update({[] { return Variable(); }, 1, 1}); }), "");
+  const Step growing{[&] {
+                       model.add("more", more);
+                       return step.loss();
+                     },
+                     1, 1};
+  EXPECT_NE(error_of([&] { sgd->update(growing); }).find("during its forward pass"),
+            std::string::npos);
+}
+
+TEST(Optimizer, ModelWithoutParameters) {
+  Vectors model({});
+  const auto adam = create_optimizer("adam");
+  adam->setup(model);
+  EXPECT_TRUE(adam->arena().entries().empty());
+  EXPECT_TRUE(adam->arena().matches(model));
+}
+
+}  // namespace
+}  // namespace tasuki

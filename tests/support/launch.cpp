@@ -1,0 +1,112 @@
+#include "launch.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <stdexcept>
+#include <system_error>
+
+namespace tasuki::testing {
+namespace {
+
+using Pipe = std::array<int, 2>;  // read end, write end
+
+Pipe make_pipe() {
+  Pipe ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0)
+    throw std::system_error(errno, std::generic_category(), "pipe");
+  return ends;
+}
+
+[[noreturn]] void become(const std::vector<std::string>& words,
+                         const std::map<std::string, std::string>& changes, const Pipe& out,
+                         const Pipe& err) {
+  setpgid(0, 0);
+  dup2(out[1], STDOUT_FILENO);
+  dup2(err[1], STDERR_FILENO);
+  for (const auto& [name, value] : changes) setenv(name.c_str(), value.c_str(), 1);
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  execvp(arguments[0], arguments.data());
+  _exit(127);
+}
+
+// Appends what is there to read; false at the end of the stream.
+bool drain(int descriptor, std::string& text) {
+  std::array<char, 4096> buffer;
+  const ssize_t n = read(descriptor, buffer.data(), buffer.size());
+  if (n > 0) text.append(buffer.data(), static_cast<std::size_t>(n));
+  return n > 0 || (n < 0 && errno == EINTR);
+}
+
+}  // namespace
+
+Finished run_program(const std::vector<std::string>& words, double limit_seconds,
+                     const std::map<std::string, std::string>& changes) {
+  const Pipe out = make_pipe(), err = make_pipe();
+  const double start = shared_clock();
+  const pid_t child = fork();
+  if (child < 0) throw std::system_error(errno, std::generic_category(), "fork");
+  if (child == 0) become(words, changes, out, err);
+  close(out[1]);
+  close(err[1]);
+
+  Finished finished;
+  std::array<pollfd, 2> streams = {pollfd{out[0], POLLIN, 0}, pollfd{err[0], POLLIN, 0}};
+  while (streams[0].fd >= 0 || streams[1].fd >= 0) {
+    if (shared_clock() - start > limit_seconds && !finished.timed_out) {
+      finished.timed_out = true;
+      kill(-child, SIGKILL);
+    }
+    if (poll(streams.data(), streams.size(), 50) <= 0) continue;
+    if (streams[0].revents && !drain(out[0], finished.out)) streams[0].fd = -1;
+    if (streams[1].revents && !drain(err[0], finished.err)) streams[1].fd = -1;
+  }
+  close(out[0]);
+  close(err[0]);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  finished.seconds = shared_clock() - start;
+  finished.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return finished;
+}
+
+std::vector<std::string> mpirun(int np, const std::vector<std::string>& program,
+                                const std::vector<std::string>& options) {
+  std::vector<std::string> words = {"env",
+                                    "OMPI_ALLOW_RUN_AS_ROOT=1",
+                                    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+                                    "mpirun",
+                                    "-np",
+                                    std::to_string(np),
+                                    "--oversubscribe",
+                                    "--bind-to",
+                                    "none"};
+  words.insert(words.end(), options.begin(), options.end());
+  words.insert(words.end(), program.begin(), program.end());
+  return words;
+}
+
+int count_of(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos;
+       at = text.find(part, at + part.size()))
+    ++count;
+  return count;
+}
+
+double shared_clock() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace tasuki::testing

@@ -1,0 +1,33 @@
+// Runs programs from tests, mpirun among them, and says how they ended.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tasuki::testing {
+
+struct Finished {
+  int exit_code = -1;      // 128 + signal when a signal ended it
+  bool timed_out = false;  // it was killed, with all its children
+  double seconds = 0;      // from start to end
+  std::string out, err;    // what it wrote
+  std::string all() const { return out + err; }
+};
+
+// `words[0]` is looked up in PATH. The environment is this process's with `changes`.
+Finished run_program(const std::vector<std::string>& words, double limit_seconds = 60,
+                     const std::map<std::string, std::string>& changes = {});
+
+// The words that start `np` ranks of a program here: as root, with more ranks than cores, unbound.
+std::vector<std::string> mpirun(int np, const std::vector<std::string>& program,
+                                const std::vector<std::string>& options = {});
+
+// How often `part` occurs in `text`.
+int count_of(const std::string& text, const std::string& part);
+
+// Seconds of a clock that all processes of this machine share.
+double shared_clock();
+
+}  // namespace tasuki::testing

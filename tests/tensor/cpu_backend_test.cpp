@@ -1,0 +1,225 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tasuki/tensor/backend.hpp"
+#include "values.hpp"
+
+namespace tasuki {
+namespace {
+
+using testing::distance;
+using testing::random_tensor;
+using testing::values_of;
+
+Backend& cpu() {
+  return backend(Device::cpu());
+}
+
+// Row-major a (m x k) times b (k x n), with either read transposed, in double.
+Tensor product(const Tensor& a, bool ta, const Tensor& b, bool tb) {
+  const std::int64_t m = a.shape()[ta ? 1 : 0], k = a.shape()[ta ? 0 : 1];
+  const std::int64_t n = b.shape()[tb ? 0 : 1];
+  Tensor c = Tensor::empty({m, n});
+  for (std::int64_t i = 0; i < m; ++i) {
+    for (std::int64_t j = 0; j < n; ++j) {
+      double sum = 0;
+      for (std::int64_t l = 0; l < k; ++l)
+        sum += static_cast<double>(a.data<float>()[ta ? l * m + i : i * k + l]) *
+               static_cast<double>(b.data<float>()[tb ? j * k + l : l * n + j]);
+      c.data<float>()[i * n + j] = static_cast<float>(sum);
+    }
+  }
+  return c;
+}
+
+class Threads : public ::testing::TestWithParam<int> {
+ protected:
+  Threads() { set_cpu_threads(GetParam()); }
+  ~Threads() override { set_cpu_threads(1); }
+};
+INSTANTIATE_TEST_SUITE_P(OneAndTwo, Threads, ::testing::Values(1, 2));
+
+TEST_P(Threads, LinearByDefinition) {
+  for (const auto& [n, i, o] : {std::array{1, 1, 1}, std::array{7, 33, 5}, std::array{100, 64, 130},
+                                std::array{2, 300, 17}}) {
+    const Tensor x = random_tensor({n, i}, 1), w = random_tensor({o, i}, 2);
+    const Tensor b = random_tensor({o}, 3), dy = random_tensor({n, o}, 4);
+    Tensor biased = product(x, false, w, true);
+    EXPECT_LT(distance(cpu().linear(x, w, {}), biased), 1e-5f);
+    for (std::int64_t k = 0; k < biased.count(); ++k)
+      biased.data<float>()[k] += b.data<float>()[k % o];
+    EXPECT_LT(distance(cpu().linear(x, w, b), biased), 1e-5f);
+    EXPECT_LT(distance(cpu().linear_backward_data(dy, w), product(dy, false, w, false)), 1e-5f);
+    const Tensor dw = Tensor::full({o, i}, 1e6), once = product(dy, true, x, false);
+    cpu().linear_backward_weights(x, dy, dw, false);
+    EXPECT_LT(distance(dw, once), 1e-5f);
+    cpu().linear_backward_weights(x, dy, dw, true);
+    EXPECT_LT(distance(dw, cpu().add(once, once)), 1e-5f);
+    const Tensor db = Tensor::full({o}, 1e6),
+                 sums = product(dy, true, Tensor::full({n, 1}, 1), false);
+    cpu().backward_bias(dy, db, false);
+    EXPECT_LT(distance(db, sums.reshape({o})), 1e-5f);
+    cpu().backward_bias(dy, db, true);
+    EXPECT_LT(distance(db, cpu().add(sums, sums).reshape({o})), 1e-5f);
+  }
+}
+
+TEST_P(Threads, LongElementWiseLoops) {
+  const Tensor x = random_tensor({100'003}, 1), dy = random_tensor({100'003}, 2);
+  const auto check = [&](const Tensor& result, const auto& expected) {
+    ASSERT_EQ(result.shape(), x.shape());
+    for (std::int64_t i = 0; i < x.count(); ++i)
+      ASSERT_NEAR(result.data<float>()[i], expected(x.data<float>()[i], dy.data<float>()[i]), 1e-6f)
+          << i;
+  };
+  check(cpu().unary(Unary::relu, x, 0), [](float a, float) { return a > 0 ? a : 0; });
+  check(cpu().unary(Unary::leaky_relu, x, 0.1f),
+        [](float a, float) { return a > 0 ? a : 0.1f * a; });
+  check(cpu().unary(Unary::tanh, x, 0), [](float a, float) { return std::tanh(a); });
+  check(cpu().unary(Unary::sigmoid, x, 0), [](float a, float) { return 1 / (1 + std::exp(-a)); });
+  check(cpu().unary_backward(Unary::relu, x, dy, 0),
+        [](float y, float g) { return y > 0 ? g : 0; });
+  check(cpu().unary_backward(Unary::leaky_relu, x, dy, 0.1f),
+        [](float y, float g) { return y > 0 ? g : 0.1f * g; });
+  check(cpu().unary_backward(Unary::tanh, x, dy, 0),
+        [](float y, float g) { return g * (1 - y * y); });
+  check(cpu().unary_backward(Unary::sigmoid, x, dy, 0),
+        [](float y, float g) { return g * y * (1 - y); });
+  check(cpu().add(x, dy), [](float a, float b) { return a + b; });
+  const Tensor sum = x.clone();
+  cpu().accumulate(sum, dy, -2);
+  check(sum, [](float a, float b) { return a - 2 * b; });
+  cpu().scale(sum, 0.5f);
+  check(sum, [](float a, float b) { return (a - 2 * b) / 2; });
+}
+
+// A network that has gone wrong must not look healthy behind its activation functions.
+TEST(CpuBackend, UndefinedNumbersPassThroughActivations) {
+  const Tensor x = Tensor::full({40}, std::nan("")), one = Tensor::full({40}, 1);
+  for (const Unary op : {Unary::relu, Unary::leaky_relu, Unary::sigmoid, Unary::tanh}) {
+    EXPECT_TRUE(std::isnan(values_of(cpu().unary(op, x, 0.2f))[39]));
+    EXPECT_TRUE(std::isnan(values_of(cpu().unary_backward(op, one, x, 0.2f))[39]));
+  }
+}
+
+TEST(CpuBackend, LinearShapesAreChecked) {
+  const Tensor x = Tensor::zeros({2, 3}), w = Tensor::zeros({4, 3});
+  EXPECT_THROW(cpu().linear(Tensor::zeros({2, 4}), w, {}), Error);
+  EXPECT_THROW(cpu().linear(x, w, Tensor::zeros({3})), Error);
+  EXPECT_THROW(cpu().linear_backward_data(x, w), Error);
+  EXPECT_THROW(cpu().linear_backward_weights(x, Tensor::zeros({3, 4}), w, false), Error);
+  EXPECT_THROW(cpu().add(x, w), Error);
+  EXPECT_THROW(cpu().accumulate(x, w, 1), Error);
+}
+
+TEST(CpuBackend, EmptySidesOfAProduct) {
+  const Tensor none = Tensor::empty({0, 3}), w = random_tensor({4, 3}, 1);
+  EXPECT_EQ(cpu().linear(none, w, random_tensor({4}, 1)).shape(), (Shape{0, 4}));
+  EXPECT_EQ(cpu().linear_backward_data(Tensor::empty({0, 4}), w).shape(), (Shape{0, 3}));
+  EXPECT_EQ(values_of(cpu().linear(Tensor::empty({1, 0}), Tensor::empty({2, 0}), {})),
+            (std::vector<float>{0, 0}));
+  const Tensor dw = Tensor::full({4, 3}, 2);
+  cpu().linear_backward_weights(none, Tensor::empty({0, 4}), dw, true);
+  EXPECT_EQ(dw.data<float>()[0], 2);
+}
+
+TEST(CpuBackend, ConcatAndTakeAreInverse) {
+  for (int axis = 0; axis < 3; ++axis) {
+    std::vector<Tensor> parts;
+    Shape shape = {2, 3, 4};
+    for (const std::int64_t size : {2, 0, 3}) {
+      shape[axis] = size;
+      parts.push_back(random_tensor(shape, static_cast<std::uint64_t>(size)));
+    }
+    const Tensor joined = cpu().concat(parts, axis);
+    std::int64_t begin = 0;
+    for (const Tensor& part : parts) {
+      const std::int64_t end = begin + part.shape()[axis];
+      EXPECT_EQ(distance(cpu().take(joined, axis, begin, end), part), 0);
+      begin = end;
+    }
+  }
+  EXPECT_THROW(cpu().concat(std::vector<Tensor>{}, 0), Error);
+  EXPECT_THROW(cpu().concat(std::vector{Tensor::zeros({2, 3}), Tensor::zeros({3, 3})}, 1), Error);
+  EXPECT_THROW(cpu().take(Tensor::zeros({2, 3}), 1, 2, 4), Error);
+  EXPECT_THROW(cpu().take(Tensor::zeros({2, 3}), 2, 0, 0), Error);
+}
+
+TEST(CpuBackend, SoftmaxOfExtremeScores) {
+  const std::vector<float> scores = {1e30f, 0, -1e30f, -88, -1e4f, 0};
+  const Tensor x = Tensor::from(std::span(scores), {2, 3});
+  const Tensor t =
+      Tensor::from(std::span<const std::int64_t>(std::vector<std::int64_t>{0, 2}), {2});
+  const auto result = cpu().softmax_cross_entropy(x, t);
+  EXPECT_EQ(result.loss.item(), 0);
+  EXPECT_EQ(result.counted, 2);
+  EXPECT_NEAR(result.probabilities.data<float>()[0], 1, 1e-6);
+  EXPECT_NEAR(result.probabilities.data<float>()[3], 0, 1e-30);
+}
+
+TEST(CpuBackend, SoftmaxKeepsUndefinedNumbersVisible) {
+  for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
+    const Tensor x = Tensor::zeros({1, 40}), t = Tensor::zeros({1}, DType::int32);
+    x.data<float>()[37] = bad;
+    EXPECT_FALSE(std::isfinite(cpu().softmax_cross_entropy(x, t).loss.item()));
+  }
+}
+
+TEST(CpuBackend, ProbabilitiesOfManyClasses) {
+  const Tensor x = random_tensor({3, 1003}, 1), t = Tensor::zeros({3}, DType::int32);
+  cpu().scale(x, 20);
+  const Tensor p = cpu().softmax_cross_entropy(x, t).probabilities;
+  for (std::int64_t row = 0; row < 3; ++row) {
+    double sum = 0, exact = 0;
+    for (std::int64_t j = 0; j < 1003; ++j)
+      exact += std::exp(static_cast<double>(x.data<float>()[row * 1003 + j]));
+    for (std::int64_t j = 0; j < 1003; ++j) {
+      const auto value = static_cast<double>(p.data<float>()[row * 1003 + j]);
+      const double expected =
+          std::exp(static_cast<double>(x.data<float>()[row * 1003 + j])) / exact;
+      ASSERT_NEAR(value, expected, 5e-6 * expected);  // differences of 40 are rounded to 2e-6
+      sum += value;
+    }
+    EXPECT_NEAR(sum, 1, 1e-5);
+  }
+}
+
+TEST(CpuBackend, FirstOfEqualScoresIsTheAnswer) {
+  const Tensor x = Tensor::full({2, 3}, 1);
+  const Tensor t =
+      Tensor::from(std::span<const std::int32_t>(std::vector<std::int32_t>{0, 1}), {2});
+  EXPECT_EQ(cpu().count_correct(x, t), 1);
+}
+
+TEST(CpuBackend, LabelsAreChecked) {
+  const Tensor x = Tensor::zeros({2, 3});
+  EXPECT_THROW(cpu().softmax_cross_entropy(x, Tensor::full({2}, 3, DType::int64)), Error);
+  EXPECT_THROW(cpu().softmax_cross_entropy(x, Tensor::full({2}, -2, DType::int64)), Error);
+  EXPECT_THROW(cpu().softmax_cross_entropy(x, Tensor::zeros({3}, DType::int64)), Error);
+  EXPECT_THROW(cpu().softmax_cross_entropy(x, Tensor::zeros({2})), Error);
+  const auto ignored = cpu().softmax_cross_entropy(x, Tensor::full({2}, -1, DType::int64));
+  EXPECT_EQ(ignored.counted, 0);
+  EXPECT_EQ(ignored.loss.item(), 0);
+}
+
+TEST(CpuBackend, BatchNormOfNothingIsAnError) {
+  const Tensor one = Tensor::full({3}, 1);
+  EXPECT_THROW(cpu().batch_norm(Tensor::empty({0, 3}), one, one, 1e-5f, false), Error);
+  EXPECT_THROW(cpu().batch_norm(Tensor::zeros({2, 4}), one, one, 1e-5f, false), Error);
+  EXPECT_EQ(
+      cpu().batch_norm_inference(Tensor::empty({0, 3}), one, one, one, one, 1e-5f, false).shape(),
+      (Shape{0, 3}));
+}
+
+TEST(CpuThreads, AreSetPerThread) {
+  set_cpu_threads(2);
+  EXPECT_EQ(cpu_threads(), 2);
+  set_cpu_threads(1);
+  EXPECT_EQ(cpu_threads(), 1);
+  EXPECT_THROW(set_cpu_threads(0), Error);
+}
+
+}  // namespace
+}  // namespace tasuki

@@ -1,0 +1,114 @@
+// Reductions of several arrays: order, rounding, aliasing, and lengths around the vector
+// registers'.
+#include "tasuki/tensor/cpu/reduce.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "tasuki/core/error.hpp"
+#include "tasuki/tensor/half.hpp"
+
+namespace tasuki {
+namespace {
+
+template <class T>
+std::vector<T> reduced(DType type, ReduceOp op, const std::vector<std::vector<T>>& arrays) {
+  std::vector<const void*> sources;
+  for (const auto& array : arrays) sources.push_back(array.data());
+  std::vector<T> result(arrays[0].size());
+  void* const destination[] = {result.data()};
+  reduce_arrays(type, op, sources, destination, std::ssize(result));
+  return result;
+}
+
+std::vector<float> some_values(std::size_t count, float seed) {
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i)
+    values[i] = std::sin(static_cast<float>(i) + seed) * 100.0f;
+  return values;
+}
+
+TEST(ReduceArrays, CombinesInTheOrderOfTheArrays) {
+  for (const std::size_t count : {1, 7, 8, 9, 63, 64, 65, 5000}) {
+    const auto a = some_values(count, 1), b = some_values(count, 2), c = some_values(count, 3);
+    const auto sum = reduced<float>(DType::float32, ReduceOp::sum, {a, b, c});
+    const auto product = reduced<float>(DType::float32, ReduceOp::prod, {a, b, c});
+    const auto least = reduced<float>(DType::float32, ReduceOp::min, {a, b, c});
+    const auto most = reduced<float>(DType::float32, ReduceOp::max, {a, b, c});
+    for (std::size_t i = 0; i < count; ++i) {
+      ASSERT_EQ(sum[i], (a[i] + b[i]) + c[i]);
+      ASSERT_EQ(product[i], (a[i] * b[i]) * c[i]);
+      ASSERT_EQ(least[i], std::min({a[i], b[i], c[i]}));
+      ASSERT_EQ(most[i], std::max({a[i], b[i], c[i]}));
+    }
+  }
+}
+
+// Two arrays in place have a loop of their own; it must give the bits of the general one.
+TEST(ReduceArrays, TwoInPlaceGiveTheSameBits) {
+  auto a = some_values(4099, 1), b = some_values(4099, 2);
+  const auto expected = reduced<float>(DType::float32, ReduceOp::sum, {a, b});
+  const void* const sources[] = {a.data(), b.data()};
+  void* const destinations[] = {a.data(), b.data()};
+  reduce_arrays(DType::float32, ReduceOp::sum, sources, destinations, 4099);
+  EXPECT_EQ(a, expected);
+  EXPECT_EQ(b, expected);
+}
+
+TEST(ReduceArrays, WritesToSourcesAndElsewhere) {
+  std::vector<std::int64_t> a(3000, 1), b(3000, 20), c(3000, 300), d(3000, 0);
+  const void* const sources[] = {a.data(), b.data(), c.data()};
+  void* const destinations[] = {d.data(), b.data()};
+  reduce_arrays(DType::int64, ReduceOp::sum, sources, destinations, 3000);
+  EXPECT_EQ(a[2999], 1);
+  EXPECT_EQ(b, std::vector<std::int64_t>(3000, 321));
+  EXPECT_EQ(d, b);
+}
+
+// Every finite float16 and bfloat16 plus a small number: the sum in float32, rounded once.
+TEST(ReduceArrays, HalvesAreRoundedOnceToNearestEven) {
+  std::vector<std::uint16_t> all(65536), small_half(65536), small_bfloat(65536);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i] = static_cast<std::uint16_t>(i);
+    small_half[i] = half_from_float(0x1p-11f);
+    small_bfloat[i] = bfloat16_from_float(0x1p-8f);
+  }
+  const auto halves =
+      reduced<std::uint16_t>(DType::float16, ReduceOp::sum, {all, small_half, small_half});
+  const auto bfloats =
+      reduced<std::uint16_t>(DType::bfloat16, ReduceOp::sum, {all, small_bfloat, small_bfloat});
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const float half = (float_from_half(all[i]) + 0x1p-11f) + 0x1p-11f;
+    const float bfloat = (float_from_bfloat16(all[i]) + 0x1p-8f) + 0x1p-8f;
+    if (!std::isnan(half)) {
+      ASSERT_EQ(halves[i], half_from_float(half)) << i;
+    } else {
+      ASSERT_TRUE(std::isnan(float_from_half(halves[i]))) << i;
+    }
+    if (!std::isnan(bfloat)) {
+      ASSERT_EQ(bfloats[i], bfloat16_from_float(bfloat)) << i;
+    } else {
+      ASSERT_TRUE(std::isnan(float_from_bfloat16(bfloats[i]))) << i;
+    }
+  }
+}
+
+TEST(ReduceArrays, Float16OverflowsToInfinity) {
+  const std::vector<std::uint16_t> large(20, half_from_float(60000));
+  const auto sum = reduced<std::uint16_t>(DType::float16, ReduceOp::sum, {large, large});
+  EXPECT_TRUE(std::isinf(float_from_half(sum[0])));
+  EXPECT_TRUE(std::isinf(float_from_half(sum[19])));
+}
+
+TEST(ReduceArrays, NothingToDoAndWhatCannotBeDone) {
+  const std::vector<std::uint8_t> bytes(4);
+  EXPECT_THROW(reduced<std::uint8_t>(DType::uint8, ReduceOp::sum, {bytes, bytes}), Error);
+  EXPECT_TRUE(reduced<float>(DType::float32, ReduceOp::sum, {{}, {}}).empty());
+  EXPECT_THROW(reduce_arrays(DType::float32, ReduceOp::sum, {}, {}, 0), Error);
+}
+
+}  // namespace
+}  // namespace tasuki

@@ -1,0 +1,17 @@
+// Tensors with deterministic values, and how far two are apart.
+#pragma once
+
+#include <vector>
+
+#include "tasuki/tensor/tensor.hpp"
+
+namespace tasuki::testing {
+
+// Uniform in [-1, 1).
+Tensor random_tensor(const Shape& shape, std::uint64_t seed);
+// Values in plain order.
+std::vector<float> values_of(const Tensor& tensor);
+// Largest |a - b| over the largest |b|.
+float distance(const Tensor& a, const Tensor& b);
+
+}  // namespace tasuki::testing

@@ -1,0 +1,177 @@
+// What ranks must do alike they do alike, whatever each of them saw.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <thread>
+
+#include "errors.hpp"
+#include "scripted_updater.hpp"
+#include "small_run.hpp"
+#include "tasuki/communicator/registry.hpp"
+#include "tasuki/core/file.hpp"
+#include "tasuki/training/extensions/allreduce_persistent.hpp"
+#include "tasuki/training/extensions/fail_on_non_number.hpp"
+#include "temporary_folder.hpp"
+
+namespace tasuki {
+namespace {
+
+using testing::error_of;
+using ::testing::HasSubstr;
+using testing::ScriptedUpdater;
+using testing::small_model;
+using testing::TemporaryFolder;
+
+class Agreement : public ::testing::Test {
+ protected:
+  Agreement() { optimizer->setup(*model); }
+  std::unique_ptr<Trainer> make(std::unique_ptr<Trigger> stop, ScriptedUpdater::Script script) {
+    return std::make_unique<Trainer>(
+        std::make_unique<ScriptedUpdater>(5, std::move(script), optimizer.get()), std::move(stop),
+        folder / "out", comm.get());
+  }
+  // The same text on all ranks?
+  void expect_same_everywhere(const std::string& text) {
+    const auto all = comm->allgather_bytes(text_to_bytes(text));
+    for (const Bytes& each : all) EXPECT_EQ(each, all[0]);
+  }
+
+  std::unique_ptr<Communicator> comm = create_communicator("naive");
+  TemporaryFolder folder{comm.get()};
+  int last = comm->size() - 1;
+  std::unique_ptr<Classifier> model = small_model();
+  std::unique_ptr<Optimizer> optimizer = create_optimizer("sgd");
+};
+
+TEST_F(Agreement, ObservationsOfAllRanksInTheirOrder) {
+  Observation own;
+  own.add("everywhere", 0.1 * (comm->rank() + 1), 3);
+  own.add("job", 7.25);
+  if (comm->rank() == last) own.add("only here", 5, 2);
+  const Observation all = own.over_ranks(comm.get());
+  double sum = 0;
+  for (int rank = 0; rank <= last; ++rank) sum += 0.1 * (rank + 1);
+  EXPECT_EQ(all.values().at("everywhere").sum, sum);
+  EXPECT_EQ(all.values().at("everywhere").count, 3 * comm->size());
+  EXPECT_EQ(all.mean("job"), 7.25);
+  EXPECT_EQ(all.mean("only here"), 2.5);
+  EXPECT_EQ(all.mean("nowhere"), std::nullopt);
+  EXPECT_EQ(all.values().size(), 3U);
+}
+
+TEST_F(Agreement, DivergenceOnOneRankStopsAllAtTheSameCheck) {
+  const auto trainer = make(stop_after(100), [&](std::int64_t iteration, Observation& seen) {
+    const bool bad = comm->rank() == last && iteration >= 7;
+    seen.add("main/loss", bad ? std::nan("") : 1.0, 1);
+  });
+  trainer->extend(std::make_unique<FailOnNonNumber>());
+  const std::string message = error_of([&] { trainer->run(); });
+  EXPECT_THAT(message, HasSubstr("main/loss became nan in iteration 7"));
+  EXPECT_THAT(message, HasSubstr("found in iteration 10"));
+  if (comm->size() > 1) {
+    EXPECT_THAT(message, HasSubstr(fmt::format("on rank {}", last)));
+  }
+  EXPECT_EQ(trainer->updater().iteration(), 10);
+  expect_same_everywhere(message);
+}
+
+TEST_F(Agreement, ParametersThatAreNoNumbersAreNamed) {
+  const auto trainer = make(stop_after(0.4), [&](std::int64_t, Observation&) {
+    if (comm->rank() == last)
+      optimizer->arena().entries()[1].parameter->value().data<float>()[0] = INFINITY;
+  });
+  trainer->extend(std::make_unique<FailOnNonNumber>());
+  const std::string message = error_of([&] { trainer->run(); });
+  EXPECT_THAT(message, HasSubstr(optimizer->arena().entries()[1].path + " has values"));
+  EXPECT_EQ(trainer->updater().iteration(), 2);  // checked at the end, too
+  expect_same_everywhere(message);
+}
+
+TEST_F(Agreement, AHealthyRunGoesThrough) {
+  const auto trainer =
+      make(stop_after(2), [](std::int64_t, Observation& seen) { seen.add("main/loss", 1e300, 1); });
+  trainer->extend(std::make_unique<FailOnNonNumber>(every(1, Unit::iteration)));
+  trainer->run();
+  EXPECT_EQ(trainer->updater().iteration(), 10);
+}
+
+TEST_F(Agreement, EarlyStoppingGoesByAllRanks) {
+  // Each rank by itself would stop at another time; their sum grows until epoch 4.
+  const auto script = [&](std::int64_t iteration, Observation& seen) {
+    const auto epoch = static_cast<double>((iteration - 1) / 5);
+    const double all = std::min(epoch, 3.0) * comm->size();
+    const double others = comm->rank() * epoch;
+    seen.add("accuracy", comm->rank() == 0 ? all - epoch * last * (last + 1) / 2.0 : others, 1);
+  };
+  const auto trainer = make(early_stopping({.monitor = "accuracy", .patience = 2}), script);
+  trainer->run();
+  EXPECT_EQ(trainer->updater().epoch(), 6);
+}
+
+TEST_F(Agreement, ClocksOfAllRanksAreRankZeros) {
+  const auto trainer = make(stop_after(8), [&](std::int64_t, Observation&) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(comm->rank() == 0 ? 3 : 1));
+  });
+  std::string fired;
+  trainer->extend(make_extension("note",
+                                 [&](Trainer& t) {
+                                   fired += fmt::format("{} ", t.updater().iteration());
+                                   comm->barrier();
+                                 }),
+                  {.trigger = every_seconds(0.02)});
+  trainer->run();
+  EXPECT_FALSE(fired.empty());
+  expect_same_everywhere(fired);
+}
+
+TEST_F(Agreement, ExtensionsThatDifferAreAnErrorAndNoHang) {
+  const auto trainer = make(stop_after(1), {});
+  trainer->extend(std::make_unique<LogReport>());
+  if (comm->rank() == last) trainer->extend(std::make_unique<FailOnNonNumber>());
+  const std::string message = error_of([&] { trainer->run(); });
+  expect_same_everywhere(message);
+  if (comm->size() == 1) {
+    EXPECT_EQ(message, "(nothing thrown)");
+  } else {
+    EXPECT_THAT(message, ::testing::StartsWith(fmt::format("rank {} on ", last)));
+    EXPECT_THAT(message, HasSubstr("\"extension FailOnNonNumber\" where rank 0 has"));
+  }
+}
+
+TEST_F(Agreement, AnOutputFolderThatCannotBeStopsAllRanks) {
+  if (comm->rank() == 0) write_file(folder / "out", "in the way");
+  const auto trainer = make(stop_after(1), {});
+  const std::string message = error_of([&] { trainer->run(); });
+  EXPECT_THAT(message, HasSubstr("cannot make output folder"));
+  expect_same_everywhere(message);
+}
+
+struct WithStatistics : Module {
+  Tensor &mean, &count;
+  WithStatistics(double value, std::int32_t n)
+      : mean(add_buffer("avg_mean", Tensor::full(Shape{3}, value))),
+        count(add_buffer("N", Tensor::full(Shape{}, n, DType::int32))),
+        w(add_parameter("W", Shape{2},
+                        [](const Tensor& t, std::uint64_t, std::uint64_t) { t.fill(1); })) {
+    initialize(0);
+  }
+  Parameter& w;
+};
+
+TEST_F(Agreement, RunningStatisticsAreAveraged) {
+  WithStatistics statistics(0, comm->rank());
+  const auto sgd = create_optimizer("sgd");
+  sgd->setup(statistics);
+  statistics.mean.fill(2.0 * comm->rank());
+  Trainer trainer(std::make_unique<ScriptedUpdater>(1, nullptr, sgd.get()), stop_after(1),
+                  folder / "out", comm.get());
+  trainer.extend(allreduce_persistent());
+  trainer.run();
+  for (const float value : statistics.mean.span<float>()) EXPECT_FLOAT_EQ(value, last);
+  EXPECT_EQ(statistics.count.item(), comm->rank());
+}
+
+}  // namespace
+}  // namespace tasuki

@@ -1,0 +1,145 @@
+// Evaluation over ranks is exact, however examples are dealt.
+#include "tasuki/training/extensions/evaluator.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "small_run.hpp"
+#include "tasuki/communicator/registry.hpp"
+#include "temporary_folder.hpp"
+
+namespace tasuki {
+namespace {
+
+using testing::share_of;
+using testing::small_model;
+using testing::SmallRun;
+using testing::synthetic;
+using testing::TemporaryFolder;
+
+class EvaluatorTest : public ::testing::Test {
+ protected:
+  // Whether these bytes are the same on all ranks.
+  bool same_everywhere(std::span<const std::byte> own) {
+    for (const Bytes& other : comm->allgather_bytes(own))
+      if (other != Bytes(own.begin(), own.end())) return false;
+    return true;
+  }
+
+  std::unique_ptr<Communicator> comm = create_communicator("naive");
+  std::unique_ptr<Classifier> model = small_model();
+};
+
+TEST_F(EvaluatorTest, SumsAndCountsAreThoseOfOneRank) {
+  struct Case {
+    std::int64_t examples, batch;
+  };
+  for (const Case& c : {Case{97, 7}, Case{9, 77}, Case{1, 1}, Case{2, 3}, Case{100, 10}}) {
+    SCOPED_TRACE(fmt::format("{} examples, batches of {}", c.examples, c.batch));
+    const auto dataset = synthetic(c.examples);
+    Evaluator alone(create_serial_iterator(Share::whole(dataset), c.examples),
+                    classification_loss(*model));
+    const Observation expected = alone.evaluate();
+    const auto evaluator = create_multi_node_evaluator(
+        std::make_unique<Evaluator>(create_serial_iterator(share_of(dataset, comm.get()), c.batch),
+                                    classification_loss(*model)),
+        *comm);
+    for (int pass = 0; pass < 2; ++pass) {
+      const Observation found = evaluator->evaluate();
+      ASSERT_EQ(found.values().size(), 2U);
+      const auto& accuracy = found.values().at("main/accuracy");
+      EXPECT_EQ(accuracy.sum, expected.values().at("main/accuracy").sum);
+      EXPECT_EQ(accuracy.count, c.examples);
+      EXPECT_EQ(accuracy.reach, Reach::job);
+      const auto& loss = found.values().at("main/loss");
+      EXPECT_NEAR(loss.sum, expected.values().at("main/loss").sum, 1e-5 * loss.sum);
+      EXPECT_EQ(loss.count, c.examples);
+      EXPECT_TRUE(same_everywhere(std::as_bytes(std::span(&loss.sum, 1))));
+    }
+  }
+}
+
+// Of a fixed model, accuracy is a quotient of integers: the same double on any number of ranks.
+TEST_F(EvaluatorTest, AccuracyOfAFixedModelIsExactlyThatOfOneRank) {
+  constexpr std::int64_t examples = 10'000;
+  const auto dataset = synthetic(examples);
+  double expected = 0;
+  if (comm->rank() == 0) {
+    Evaluator alone(create_serial_iterator(Share::whole(dataset), 1000),
+                    classification_loss(*model));
+    expected = alone.evaluate().mean("main/accuracy").value();
+    EXPECT_GT(expected, 0);
+    EXPECT_LT(expected, 1);
+  }
+  expected = comm->bcast(Tensor::full(Shape{}, expected, DType::float64)).item();
+  const auto evaluator = create_multi_node_evaluator(
+      std::make_unique<Evaluator>(create_serial_iterator(share_of(dataset, comm.get()), 100),
+                                  classification_loss(*model)),
+      *comm);
+  const Observation found = evaluator->evaluate();
+  EXPECT_EQ(found.values().at("main/accuracy").count, examples);
+  EXPECT_EQ(found.mean("main/accuracy"), expected);
+}
+
+TEST_F(EvaluatorTest, NobodyHasExamples) {
+  const auto evaluator = create_multi_node_evaluator(
+      std::make_unique<Evaluator>(create_serial_iterator(share_of(synthetic(0), comm.get()), 5),
+                                  classification_loss(*model)),
+      *comm);
+  EXPECT_TRUE(evaluator->evaluate().empty());
+}
+
+TEST_F(EvaluatorTest, LayersEvaluateAndTrainAgainAfterwards) {
+  bool was_training = true, recorded = true;
+  Evaluator evaluator(create_serial_iterator(Share::whole(synthetic(5)), 5),
+                      [&](const Batch& batch, Observation&) {
+                        was_training = TrainingMode::is_training();
+                        const Variable loss = (*model)(Variable(batch.x), batch.t).loss;
+                        recorded = loss.requires_grad();
+                        return loss;
+                      });
+  evaluator.evaluate();
+  EXPECT_FALSE(was_training);
+  EXPECT_FALSE(recorded);
+  EXPECT_TRUE(TrainingMode::is_training());
+}
+
+// Its own metric, an integer that no mean of means would get right.
+struct Counting : Evaluator {
+  using Evaluator::Evaluator;
+  Observation evaluate_share() override {
+    Observation seen;
+    seen.add("main/score", rank + 1, rank);  // nothing on rank 0
+    return seen;
+  }
+  int rank = 0;
+};
+
+TEST_F(EvaluatorTest, EvaluatorsOfOnesOwnAndNamesInTheLog) {
+  const TemporaryFolder folder(comm.get());
+  SmallRun run(folder / "out", comm.get(), {.epochs = 1});
+  auto counting = std::make_unique<Counting>(nullptr, LossFunction());
+  counting->rank = comm->rank();
+  run.trainer->extend(create_multi_node_evaluator(std::move(counting), *comm));
+  // Without create_multi_node_evaluator the log adds the ranks' parts up.
+  run.trainer->extend(
+      std::make_unique<Evaluator>(create_serial_iterator(share_of(synthetic(41, 1), comm.get()), 7),
+                                  classification_loss(*run.model)),
+      {.name = "plain"});
+  run.trainer->run();
+  auto entry = run.log->entries().at(0);
+  entry.erase("elapsed_time");  // of each rank's clock
+  EXPECT_EQ(entry.at("plain/main/accuracy"), entry.at("validation/main/accuracy"));
+  EXPECT_EQ(entry.at("plain/main/loss"), entry.at("validation/main/loss"));
+  const int n = comm->size();
+  if (n == 1)
+    EXPECT_FALSE(entry.contains("validation_1/main/score"));
+  else
+    EXPECT_EQ(entry.at("validation_1/main/score"), n * (n + 1) / 2.0 / (n * (n - 1) / 2.0));
+  const std::string text = entry.dump();
+  EXPECT_TRUE(same_everywhere(std::as_bytes(std::span(text))));
+}
+
+}  // namespace
+}  // namespace tasuki

@@ -1,0 +1,93 @@
+// Training figures in the log are those of all ranks.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "small_run.hpp"
+#include "tasuki/communicator/registry.hpp"
+#include "tasuki/models/mlp.hpp"
+#include "temporary_folder.hpp"
+
+namespace tasuki {
+namespace {
+
+using testing::share_of;
+using testing::small_model;
+using testing::SmallRun;
+using testing::synthetic;
+using testing::TemporaryFolder;
+
+// A model that does not learn sees each example once an epoch: the log's means are those of the
+// whole data set, however it is dealt.
+TEST(Metrics, AreThoseOfOneRankOnTheSameExamples) {
+  const auto comm = create_communicator("naive");
+  const TemporaryFolder folder(comm.get());
+  for (const std::int64_t examples : {97, 9, 1}) {
+    SCOPED_TRACE(examples);
+    // No layer of it behaves differently in training.
+    Classifier model(std::make_unique<MLP>(12, 8, 4));
+    model.initialize(5);
+    const auto optimizer = create_multi_node_optimizer(create_optimizer("sgd"), *comm);
+    optimizer->set("lr", 0);
+    optimizer->setup(model);
+    const auto loss = classification_loss(model);
+    StandardUpdater::Settings settings;
+    settings.communicator = comm.get();
+    Trainer trainer(std::make_unique<StandardUpdater>(
+                        create_shuffled_iterator(share_of(synthetic(examples), comm.get()), 7, 1),
+                        *optimizer, loss, settings),
+                    stop_after(2), folder / "out", comm.get());
+    const LogReport& log = trainer.extend(std::make_unique<LogReport>());
+    trainer.run();
+
+    Evaluator alone(create_serial_iterator(Share::whole(synthetic(examples)), examples), loss);
+    const Observation expected = alone.evaluate();
+    ASSERT_EQ(log.entries().size(), 2U);
+    for (const auto& entry : log.entries()) {
+      EXPECT_EQ(entry.at("main/accuracy").get<double>(), *expected.mean("main/accuracy"));
+      EXPECT_NEAR(entry.at("main/loss").get<double>(), *expected.mean("main/loss"), 1e-6);
+    }
+  }
+}
+
+// Hides how large the next global batch is.
+struct Unknowing : Iterator {
+  explicit Unknowing(std::unique_ptr<Iterator> wrapped) : inner(std::move(wrapped)) {}
+  Batch next() override { return inner->next(); }
+  std::int64_t steps_per_epoch() const override { return inner->steps_per_epoch(); }
+  std::int64_t next_global_size() const override { return -1; }
+  EpochLayout layout() const override { return inner->layout(); }
+  IteratorState state() const override { return inner->state(); }
+  void restore(const IteratorState& state) override { inner->restore(state); }
+  std::unique_ptr<Iterator> inner;
+};
+
+TEST(Metrics, AGlobalBatchOfUnknownSizeIsAskedFor) {
+  const auto comm = create_communicator("naive");
+  std::vector<Tensor> weights;
+  for (const bool known : {true, false}) {
+    const auto model = small_model();
+    const auto optimizer = create_multi_node_optimizer(create_optimizer("momentum_sgd"), *comm);
+    optimizer->setup(*model);
+    std::unique_ptr<Iterator> iterator =
+        create_shuffled_iterator(share_of(synthetic(23), comm.get()), 5, 1);
+    if (!known) iterator = std::make_unique<Unknowing>(std::move(iterator));
+    StandardUpdater::Settings settings;
+    settings.communicator = comm.get();
+    StandardUpdater updater(std::move(iterator), *optimizer, classification_loss(*model), settings);
+    Observation seen;
+    for (int step = 0; step < 12; ++step) updater.update(seen);
+    EXPECT_EQ(updater.iteration(), 12);
+    weights.push_back(optimizer->arena().values().clone());
+  }
+  EXPECT_EQ(std::memcmp(weights[0].raw(), weights[1].raw(), weights[0].bytes()), 0);
+}
+
+TEST(Metrics, NothingToTrainOnIsAnError) {
+  const auto comm = create_communicator("naive");
+  const TemporaryFolder folder(comm.get());
+  EXPECT_THROW(SmallRun(folder / "out", comm.get(), {.examples = 0}), Error);
+}
+
+}  // namespace
+}  // namespace tasuki

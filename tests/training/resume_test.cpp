@@ -1,0 +1,288 @@
+// A run that is resumed is the run that was not interrupted, bit for bit.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+
+#include "errors.hpp"
+#include "small_run.hpp"
+#include "tasuki/communicator/registry.hpp"
+#include "tasuki/core/file.hpp"
+#include "temporary_folder.hpp"
+
+namespace tasuki {
+namespace {
+
+using testing::error_of;
+using ::testing::HasSubstr;
+using testing::SmallRun;
+using testing::TemporaryFolder;
+
+class Resume : public ::testing::Test {
+ protected:
+  // A run of `options` that saves its state at the end, as rank 0's file "state".
+  std::unique_ptr<SmallRun> saved_run(SmallRun::Options options) {
+    auto run = std::make_unique<SmallRun>(folder / "first", comm.get(), options);
+    run->trainer->run();
+    save_snapshot(folder / "state", *run->trainer);
+    return run;
+  }
+  std::string refusal(SmallRun::Options options) {
+    SmallRun run(folder / "second", comm.get(), options);
+    const std::string message = error_of([&] { resume(folder / "state", *run.trainer); });
+    const auto all = comm->allgather_bytes(text_to_bytes(message));
+    for (const Bytes& each : all) EXPECT_EQ(each, all[0]);
+    return message;
+  }
+
+  std::unique_ptr<Communicator> comm = create_communicator("naive");
+  TemporaryFolder folder{comm.get()};
+};
+
+void expect_same_bits(const Tensor& a, const Tensor& b, const std::string& what) {
+  ASSERT_EQ(a.bytes(), b.bytes());
+  EXPECT_EQ(std::memcmp(a.raw(), b.raw(), a.bytes()), 0) << what;
+}
+
+void expect_same_run(const SmallRun& a, const SmallRun& b) {
+  expect_same_bits(a.optimizer->arena().values(), b.optimizer->arena().values(), "parameters");
+  for (std::size_t i = 0; i < a.optimizer->states().size(); ++i)
+    expect_same_bits(a.optimizer->states()[i].values, b.optimizer->states()[i].values,
+                     a.optimizer->states()[i].name);
+  EXPECT_EQ(a.optimizer->t(), b.optimizer->t());
+  for (const std::string& name : a.optimizer->hyperparameters())
+    EXPECT_EQ(a.optimizer->get(name), b.optimizer->get(name)) << name;
+  EXPECT_EQ(a.trainer->updater().iteration(), b.trainer->updater().iteration());
+  EXPECT_EQ(a.trainer->updater().state(), b.trainer->updater().state());
+  auto log_a = a.log->entries(), log_b = b.log->entries();
+  for (auto* log : {&log_a, &log_b})
+    for (auto& entry : *log) entry.erase("elapsed_time");
+  EXPECT_EQ(log_a, log_b);
+}
+
+TEST_F(Resume, EqualsTheUninterruptedRun) {
+  for (const char* optimizer : {"adam", "momentum_sgd", "rmsprop"}) {
+    SmallRun whole(folder / "whole", comm.get(), {.optimizer = optimizer});
+    whole.trainer->run();
+    const std::int64_t steps = whole.trainer->updater().steps_per_epoch();
+    // In the middle of an epoch, at its end, after a step of the next.
+    for (const std::int64_t cut : {std::int64_t{2}, steps, 2 * steps + 1}) {
+      SCOPED_TRACE(fmt::format("{} cut after {} of {} steps an epoch", optimizer, cut, steps));
+      saved_run({.optimizer = optimizer, .iterations = cut});
+      SmallRun resumed(folder / "second", comm.get(), {.optimizer = optimizer});
+      resume(folder / "state", *resumed.trainer);
+      EXPECT_EQ(resumed.trainer->updater().iteration(), cut);
+      EXPECT_GT(resumed.trainer->elapsed_time(), 0);
+      resumed.trainer->run();
+      expect_same_run(whole, resumed);
+    }
+  }
+}
+
+TEST_F(Resume, FromASnapshotThatTheRunItselfTook) {
+  SmallRun whole(folder / "whole", comm.get(), {});
+  whole.trainer->run();
+  {
+    SmallRun run(folder / "first", comm.get(), {});
+    run.trainer->extend(std::make_unique<Snapshot>(Snapshot::Settings{.n_retains = 2}),
+                        {.trigger = every(3, Unit::iteration)});
+    run.trainer->run();
+    expect_same_run(whole, run);  // saving changes nothing
+  }
+  comm->barrier();
+  const auto newest = newest_snapshot(folder / "first");
+  ASSERT_TRUE(newest);
+  const auto last = whole.trainer->updater().iteration() / 3 * 3;
+  EXPECT_EQ(newest->filename(), fmt::format("snapshot_iter_{}", last));
+  for (const std::int64_t kept : {last, last - 3, last - 6})
+    EXPECT_EQ(exists(folder / fmt::format("first/snapshot_iter_{}", kept)), kept > last - 6);
+  SmallRun resumed(folder / "second", comm.get(), {});
+  resume(folder / fmt::format("first/snapshot_iter_{}", last - 3), *resumed.trainer);
+  resumed.trainer->run();
+  expect_same_run(whole, resumed);
+}
+
+TEST_F(Resume, AFinishedRunStaysFinishedAndCanBeProlonged) {
+  saved_run({.epochs = 2});
+  SmallRun again(folder / "second", comm.get(), {.epochs = 2});
+  resume(folder / "state", *again.trainer);
+  again.trainer->run();
+  EXPECT_EQ(again.trainer->updater().epoch(), 2);
+  SmallRun longer(folder / "third", comm.get(), {.epochs = 3}),
+      whole(folder / "whole", comm.get(), {});
+  resume(folder / "state", *longer.trainer);
+  longer.trainer->run();
+  whole.trainer->run();
+  expect_same_run(whole, longer);
+}
+
+TEST_F(Resume, KeysAreChainers) {
+  saved_run({.epochs = 1});
+  if (comm->rank() != 0) return;
+  const NpzFile file(folder / "state", /*require_hash=*/true);
+  for (const char* key :
+       {"updater/iteration", "updater/iterator:main/epoch", "updater/model:main/predictor/l1/W",
+        "updater/model:main/predictor/l2/b", "updater/optimizer:main/t",
+        "updater/optimizer:main/predictor/l1/W/m", "updater/optimizer:main/predictor/l1/W/v",
+        "extensions/LogReport/_log", "extensions/ExponentialShift/_t", "_snapshot_elapsed_time"})
+    EXPECT_TRUE(file.find(key)) << key;
+  EXPECT_EQ(file.find("updater/model:main/predictor/l1/W")->shape, (Shape{8, 12}));
+  EXPECT_EQ(file.find("updater/optimizer:main/predictor/l1/W/m")->shape, (Shape{8, 12}));
+}
+
+// Rank 0 trains alone; then all ranks go on, and the other way round.
+TEST_F(Resume, AnotherNumberOfRanksGoesOnFromTheEndOfAnEpoch) {
+  const auto alone = comm->split(comm->rank() == 0 ? 0 : 1, comm->rank());
+  SmallRun::Options options{.optimizer = "momentum_sgd", .epochs = 1};
+  std::vector<Tensor> before(1);
+  if (comm->rank() == 0) {
+    SmallRun run(folder / "first", nullptr, options);
+    run.trainer->run();
+    save_snapshot(folder / "state", *run.trainer);
+    before[0] = run.optimizer->arena().values().clone();
+  }
+  before[0] = comm->bcast(before[0]);
+  options.epochs = 2;
+  SmallRun all(folder / "second", comm.get(), options);
+  resume(folder / "state", *all.trainer);
+  expect_same_bits(all.optimizer->arena().values(), before[0], "parameters");
+  EXPECT_EQ(all.trainer->updater().state(), (IteratorState{1, 0}));
+  all.trainer->run();
+  EXPECT_EQ(all.trainer->updater().epoch(), 2);
+  ASSERT_EQ(all.log->entries().size(), 2U);
+  EXPECT_EQ(all.log->entries()[1]["epoch"], 2);
+
+  save_snapshot(folder / "state", *all.trainer);
+  if (comm->rank() == 0) {
+    options.epochs = 3;
+    SmallRun run(folder / "third", nullptr, options);
+    resume(folder / "state", *run.trainer);
+    run.trainer->run();
+    EXPECT_EQ(run.trainer->updater().epoch(), 3);
+    EXPECT_EQ(run.log->entries().size(), 3U);
+  }
+}
+
+TEST_F(Resume, AnotherNumberOfRanksIsRefusedInTheMiddleOfAnEpoch) {
+  if (comm->size() == 1) GTEST_SKIP() << "needs two ranks";
+  if (comm->rank() == 0) {
+    SmallRun run(folder / "first", nullptr, {.iterations = 3});
+    run.trainer->run();
+    save_snapshot(folder / "state", *run.trainer);
+  }
+  comm->barrier();
+  EXPECT_THAT(refusal({}),
+              ::testing::AllOf(HasSubstr("from step 3 of an epoch with ranks 1, shards 1, steps"),
+                               HasSubstr(fmt::format("this run has ranks {0}, shards {0}, steps",
+                                                     comm->size()))));
+}
+
+TEST_F(Resume, OtherRunsAreRefusedWithWhatDiffers) {
+  saved_run({.iterations = 3});
+  EXPECT_THAT(refusal({.seed = 4}), HasSubstr("a run with seed 3, this one has seed 4"));
+  EXPECT_THAT(refusal({.optimizer = "sgd"}), HasSubstr("a run with Adam, this run uses SGD"));
+  EXPECT_THAT(refusal({.units = 9}),
+              HasSubstr("predictor/l1/W is 8x12 in the file and 9x12 in the model"));
+  EXPECT_EQ(refusal({}), "(nothing thrown)");
+}
+
+// Whatever deals an epoch's examples differently, be it into as many steps as before.
+TEST_F(Resume, EpochsOfOtherExamplesAreRefusedInTheMiddle) {
+  const std::int64_t n = comm->size();
+  const SmallRun::Options before{.examples = 12 * n, .batch = 4, .iterations = 1};
+  const auto with = [&](std::int64_t examples, std::int64_t batch, int shards) {
+    return SmallRun::Options{.examples = examples, .batch = batch, .shards = shards};
+  };
+  const int ranks = comm->size();
+  saved_run(before);
+  EXPECT_EQ(refusal(with(12 * n, 4, ranks)), "(nothing thrown)");
+  EXPECT_THAT(refusal(with(12 * n, 5, ranks)),
+              HasSubstr("from step 1 of an epoch with batch_size 4; this run has batch_size 5: "));
+  EXPECT_THAT(refusal(with(12 * n - 1, 4, ranks)),
+              HasSubstr(fmt::format("an epoch with examples {}; this run has examples {}: ", 12 * n,
+                                    12 * n - 1)));
+  EXPECT_THAT(refusal(with(12 * n, 4, 2 * ranks)),
+              HasSubstr(fmt::format("with shards {}; this run has shards {}: ", n, 2 * n)));
+  EXPECT_THAT(refusal(with(12 * n, 3, ranks)),
+              HasSubstr("an epoch with batch_size 4, steps_per_epoch 3; this run has batch_size 3, "
+                        "steps_per_epoch 4: "));
+
+  // From the end of an epoch all of it may change.
+  saved_run({.examples = 12 * n, .batch = 4, .epochs = 1});
+  EXPECT_EQ(refusal(with(12 * n - 1, 6, 2 * ranks)), "(nothing thrown)");
+}
+
+TEST_F(Resume, DamagedFilesAreRefused) {
+  saved_run({.iterations = 1});
+  std::string good;
+  if (comm->rank() == 0) good = read_file(folder / "state");
+  const auto put = [&](const std::string& contents) {
+    if (comm->rank() == 0)
+      std::ofstream(folder / "state", std::ios::binary | std::ios::trunc) << contents;
+    comm->barrier();
+  };
+  for (const double part : {0.0, 0.3, 0.999}) {
+    put(good.substr(0, static_cast<std::size_t>(part * static_cast<double>(good.size()))));
+    EXPECT_THAT(refusal({}), HasSubstr("state")) << part;
+  }
+  std::string flipped = good;
+  if (!flipped.empty()) flipped[flipped.size() / 2] ^= 4;
+  put(flipped);
+  EXPECT_THAT(refusal({}), HasSubstr("its hash does not match"));
+  put("no snapshot");
+  EXPECT_THAT(refusal({}), HasSubstr("state"));
+  if (comm->rank() == 0) std::filesystem::remove(folder / "state");
+  comm->barrier();
+  EXPECT_THAT(refusal({}), HasSubstr("no such file"));
+}
+
+TEST_F(Resume, AFullDiskKeepsTheOlderSnapshot) {
+  const auto run = saved_run({.iterations = 1});
+  std::string good;
+  if (comm->rank() == 0) good = read_file(folder / "state");
+  run->trainer->updater().optimizer().set_t(99);
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit small = before;
+  small.rlim_cur = 2000;
+  // Rank 0 alone has a full disk, and all ranks hear of it.
+  if (comm->rank() == 0) {
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  }
+  const std::string message = error_of([&] { save_snapshot(folder / "state", *run->trainer); });
+  if (comm->rank() == 0) {
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+    EXPECT_EQ(read_file(folder / "state"), good);
+  }
+  EXPECT_THAT(message, HasSubstr("cannot write"));
+  comm->barrier();
+  EXPECT_EQ(refusal({}), "(nothing thrown)");
+}
+
+TEST_F(Resume, TrainingGoesOnWhileSnapshotsCannotBeWritten) {
+  SmallRun::Options options{.epochs = 2};
+  SmallRun run(folder / "first", comm.get(), options);
+  const std::int64_t steps = run.trainer->updater().steps_per_epoch();
+  // In place of a full disk: a folder of the snapshot's name, until the second epoch.
+  const auto obstacle = [&](std::int64_t iteration) {
+    return folder / fmt::format("first/s{}", iteration);
+  };
+  if (comm->rank() == 0) std::filesystem::create_directories(obstacle(steps));
+  run.trainer->extend(std::make_unique<Snapshot>(Snapshot::Settings{.filename = "s{iteration}"}));
+  run.trainer->run();
+  comm->barrier();
+  EXPECT_TRUE(is_regular_file(obstacle(2 * steps)));
+
+  // The last one of a run is missed.
+  SmallRun again(folder / "first", comm.get(), {.epochs = 1});
+  again.trainer->extend(std::make_unique<Snapshot>(Snapshot::Settings{.filename = "s{iteration}"}));
+  EXPECT_THAT(error_of([&] { again.trainer->run(); }), HasSubstr(fmt::format("s{}: ", steps)));
+}
+
+}  // namespace
+}  // namespace tasuki

@@ -1,0 +1,114 @@
+// Hyper-parameters that change in the course of a run.
+#include "tasuki/training/extensions/shift.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "errors.hpp"
+#include "scripted_updater.hpp"
+#include "tasuki/models/mlp.hpp"
+#include "tasuki/training/extensions/observe.hpp"
+#include "temporary_folder.hpp"
+
+namespace tasuki {
+namespace {
+
+using testing::error_of;
+using ::testing::HasSubstr;
+using testing::ScriptedUpdater;
+using testing::TemporaryFolder;
+using testing::transfer;
+
+using MakeShift = std::function<std::unique_ptr<Shift>()>;
+
+// A trainer of a small model that notes the learning rate of each iteration.
+struct Run {
+  Run(const MakeShift& make, double lr, std::int64_t end, std::vector<double>& seen)
+      : model(2, 2, 2), optimizer(create_optimizer("sgd")) {
+    optimizer->set("lr", lr);
+    optimizer->setup(model);
+    const auto note = [this, &seen](std::int64_t, Observation&) {
+      seen.push_back(optimizer->get("lr"));
+    };
+    trainer = std::make_unique<Trainer>(std::make_unique<ScriptedUpdater>(2, note, optimizer.get()),
+                                        stop_after(1e9, end), folder / "out");
+    trainer->extend(make());
+  }
+
+  TemporaryFolder folder;
+  MLP model;
+  std::unique_ptr<Optimizer> optimizer;
+  std::unique_ptr<Trainer> trainer;
+};
+
+// The rates of a run that starts at 0.8; with `cut` of one that is resumed after that many
+// iterations, by a program that asks for another rate: the schedule goes on from the old one.
+std::vector<double> rates(const MakeShift& make, std::int64_t iterations, std::int64_t cut = 0) {
+  std::vector<double> seen;
+  if (cut == 0) {
+    Run(make, 0.8, iterations, seen).trainer->run();
+    return seen;
+  }
+  Run first(make, 0.8, cut, seen);
+  first.trainer->run();
+  Run second(make, 0.123, iterations, seen);
+  transfer(*first.trainer, *second.trainer, first.folder / "state");
+  second.trainer->run();
+  return seen;
+}
+
+void expect_rates(const MakeShift& make, const std::vector<double>& expected) {
+  const auto iterations = static_cast<std::int64_t>(expected.size());
+  const std::vector<double> whole = rates(make, iterations);
+  ASSERT_EQ(whole.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    EXPECT_NEAR(whole[i], expected[i], 1e-12) << "iteration " << i + 1;
+  for (const std::int64_t cut : {1, 3}) EXPECT_EQ(rates(make, iterations, cut), whole) << cut;
+}
+
+TEST(Shifts, Exponential) {
+  expect_rates([] { return exponential_shift("lr", 0.5); }, {0.8, 0.4, 0.2, 0.1, 0.05});
+  expect_rates([] { return exponential_shift("lr", 0.5, 1.0, 0.2); }, {1, 0.5, 0.25, 0.2, 0.2});
+  expect_rates([] { return exponential_shift("lr", 2, std::nullopt, 3.0); }, {0.8, 1.6, 3, 3});
+}
+
+TEST(Shifts, Linear) {
+  expect_rates([] { return linear_shift("lr", 1, 0.2, 1, 5); }, {1, 1, 0.8, 0.6, 0.4, 0.2, 0.2});
+}
+
+TEST(Shifts, Step) {
+  expect_rates([] { return step_shift("lr", 0.5, 2); }, {0.8, 0.8, 0.4, 0.4, 0.2, 0.2});
+  expect_rates([] { return step_shift("lr", 0.1, 1, 1.0, 0.05); }, {1, 0.1, 0.05, 0.05});
+}
+
+TEST(Shifts, Warmup) {
+  expect_rates([] { return warmup_shift("lr", 0.1, 4); }, {0.1, 0.275, 0.45, 0.625, 0.8, 0.8});
+  expect_rates([] { return warmup_shift("lr", 0.5, 1, 2.0); }, {0.5, 2, 2, 2});
+}
+
+TEST(Shifts, WhatMakesNoSenseIsAUsageError) {
+  EXPECT_THAT(error_of([] { exponential_shift("lr", -0.5); }), HasSubstr("-0.5"));
+  EXPECT_THAT(error_of([] { linear_shift("lr", 1, 2, 5, 5); }), HasSubstr("not at 5"));
+  EXPECT_THAT(error_of([] { step_shift("lr", 0.5, 0); }), HasSubstr("positive"));
+  EXPECT_THAT(error_of([] { warmup_shift("lr", 0.5, 0); }), HasSubstr("at least one"));
+  EXPECT_THAT(error_of([] { rates([] { return step_shift("speed", 0.5, 1); }, 2); }),
+              HasSubstr("speed"));
+}
+
+TEST(Observe, LearningRateAndOwnValues) {
+  const TemporaryFolder folder;
+  MLP model(2, 2, 2);
+  const auto optimizer = create_optimizer("sgd");
+  optimizer->setup(model);
+  Trainer trainer(std::make_unique<ScriptedUpdater>(2, nullptr, optimizer.get()), stop_after(1),
+                  folder / "out");
+  trainer.extend(observe_lr());
+  trainer.extend(observe_value("twice", [](Trainer& t) { return 2.0 * t.updater().iteration(); }));
+  trainer.run();
+  EXPECT_EQ(trainer.observation().mean("lr"), optimizer->get("lr"));
+  EXPECT_EQ(trainer.observation().mean("twice"), 4.0);
+  EXPECT_EQ(trainer.observation().values().at("lr").reach, Reach::job);
+}
+
+}  // namespace
+}  // namespace tasuki

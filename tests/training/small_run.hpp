@@ -1,0 +1,97 @@
+// A small but complete training run: every kind of state that a snapshot must keep.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tasuki/communicator/communicator.hpp"
+#include "tasuki/dataset/share_iterator.hpp"
+#include "tasuki/dataset/synthetic.hpp"
+#include "tasuki/nn/batch_norm.hpp"
+#include "tasuki/nn/functions/activation.hpp"
+#include "tasuki/nn/functions/dropout.hpp"
+#include "tasuki/nn/linear.hpp"
+#include "tasuki/nn/sequential.hpp"
+#include "tasuki/training/extensions/evaluator.hpp"
+#include "tasuki/training/extensions/log_report.hpp"
+#include "tasuki/training/extensions/observe.hpp"
+#include "tasuki/training/extensions/shift.hpp"
+#include "tasuki/training/extensions/snapshot.hpp"
+#include "tasuki/training/trainer.hpp"
+
+namespace tasuki::testing {
+
+inline std::shared_ptr<const Dataset> synthetic(std::int64_t count, std::uint64_t split = 0) {
+  SyntheticOptions options;
+  options.count = count;
+  options.example_shape = Shape{12};
+  options.classes = 4;
+  options.split = split;
+  return std::make_shared<SyntheticDataset>(options);
+}
+
+// This rank's share; all of it without a communicator.
+inline Share share_of(std::shared_ptr<const Dataset> dataset, Communicator* communicator,
+                      int shards = 0) {
+  return take_share(std::move(dataset), communicator ? communicator->size() : 1,
+                    communicator ? communicator->rank() : 0, {.shards = shards});
+}
+
+// Dropout draws random numbers, batch normalisation keeps averages of each rank's own.
+inline std::unique_ptr<Classifier> small_model(std::int64_t units = 8, std::uint64_t seed = 5) {
+  auto net = std::make_unique<Sequential>();
+  net->append("l1", std::make_unique<Linear>(12, units));
+  net->append("bn", std::make_unique<BatchNorm>(units)).append(relu);
+  net->append([](const Variable& x) { return dropout(x, 0.3F); });
+  net->append("l2", std::make_unique<Linear>(units, 4));
+  auto model = std::make_unique<Classifier>(std::move(net));
+  model->initialize(seed);
+  return model;
+}
+
+struct SmallRun {
+  struct Options {
+    std::string optimizer = "adam";
+    std::int64_t examples = 97, batch = 7;
+    double epochs = 3;
+    std::optional<std::int64_t> iterations = std::nullopt;
+    std::uint64_t seed = 3;
+    std::int64_t units = 8;
+    int shards = 0;  // 0: one per rank
+  };
+
+  SmallRun(const std::filesystem::path& out, Communicator* communicator, Options options)
+      : model(small_model(options.units)), optimizer(create_optimizer(options.optimizer)) {
+    if (communicator) optimizer = create_multi_node_optimizer(std::move(optimizer), *communicator);
+    optimizer->setup(*model);
+    StandardUpdater::Settings settings;
+    settings.seed = options.seed;
+    settings.communicator = communicator;
+    trainer = std::make_unique<Trainer>(
+        std::make_unique<StandardUpdater>(
+            create_shuffled_iterator(
+                share_of(synthetic(options.examples), communicator, options.shards), options.batch,
+                options.seed),
+            *optimizer, classification_loss(*model), settings),
+        stop_after(options.epochs, options.iterations), out, communicator);
+    auto evaluator = std::make_unique<Evaluator>(
+        create_serial_iterator(share_of(synthetic(41, 1), communicator), options.batch),
+        classification_loss(*model));
+    if (communicator) evaluator = create_multi_node_evaluator(std::move(evaluator), *communicator);
+    trainer->extend(std::move(evaluator));
+    trainer->extend(observe_lr());
+    trainer->extend(exponential_shift(optimizer->rate_name(), 0.9));
+    log = &trainer->extend(std::make_unique<LogReport>());
+    trainer->extend(std::make_unique<Snapshot>(
+                        Snapshot::Settings{.filename = "best", .n_retains = 0, .at_end = false}),
+                    {.trigger = on_max_value("validation/main/accuracy")});
+  }
+
+  std::unique_ptr<Classifier> model;
+  std::unique_ptr<Optimizer> optimizer;
+  std::unique_ptr<Trainer> trainer;
+  LogReport* log = nullptr;
+};
+
+}  // namespace tasuki::testing

@@ -1,0 +1,14 @@
+// Running statistics of batch normalisation, averaged over ranks.
+#pragma once
+
+#include <memory>
+
+#include "tasuki/training/extension.hpp"
+
+namespace tasuki {
+
+// Replaces the model's floating-point buffers by their means over ranks, each epoch by default,
+// just before evaluators run: all ranks evaluate and save the same model.
+std::unique_ptr<Extension> allreduce_persistent();
+
+}  // namespace tasuki

@@ -1,0 +1,88 @@
+#include "tasuki/training/extensions/log_report.hpp"
+
+#include <utility>
+
+#include "tasuki/core/error.hpp"
+#include "tasuki/core/file.hpp"
+#include "tasuki/core/log.hpp"
+#include "tasuki/training/trainer.hpp"
+
+namespace tasuki {
+
+LogReport::LogReport(std::unique_ptr<Trigger> due, std::string filename)
+    : due_(std::move(due)), filename_(std::move(filename)) {}
+
+void LogReport::run(Trainer& trainer) {
+  pending_.add(trainer.observation());
+  ++pending_iterations_;
+  if (!due_->fires(trainer)) return;
+  append_entry(trainer);
+  pending_.clear();
+  pending_iterations_ = 0;
+}
+
+void LogReport::finalize(Trainer& trainer) {
+  if (pending_iterations_ > 0) {
+    append_entry(trainer);
+    cut_ = true;
+  }
+  write_what_is_missing(trainer);
+}
+
+void LogReport::on_error(Trainer& trainer) {
+  write_what_is_missing(trainer);
+}
+
+void LogReport::write_what_is_missing(const Trainer& trainer) {
+  if (is_unwritten_) write_file(trainer.out() / filename_, entries_.dump(4));
+  is_unwritten_ = false;
+}
+
+void LogReport::append_entry(Trainer& trainer) {
+  if (cut_) entries_.erase(entries_.size() - 1);
+  cut_ = false;
+  const Observation all = pending_.over_ranks(trainer.communicator());
+  auto entry = nlohmann::ordered_json::object();
+  for (const auto& [key, value] : all.values())
+    if (value.count > 0) entry[key] = value.mean();
+  entry["epoch"] = trainer.updater().epoch();
+  entry["iteration"] = trainer.updater().iteration();
+  entry["elapsed_time"] = trainer.elapsed_time();
+  entries_.push_back(std::move(entry));
+  if (trainer.is_root()) write_file_if_due(trainer);
+}
+
+// Not at each of many entries a second: every time the whole file is written and synced.
+void LogReport::write_file_if_due(const Trainer& trainer) {
+  constexpr double interval = 1;  // seconds
+  is_unwritten_ = true;
+  const double now = trainer.elapsed_time();
+  if (written_at_ && now - *written_at_ < interval) return;
+  written_at_ = now;
+  try {
+    write_what_is_missing(trainer);
+  } catch (const Error& error) {
+    log_warning("{}; training goes on", error.what());
+  }
+}
+
+void LogReport::serialize(const Serializer& serializer) {
+  std::string text;
+  if (!serializer.is_loading()) {
+    auto kept = entries_;
+    if (cut_) kept.erase(kept.size() - 1);
+    constexpr int on_one_line = -1;
+    text = kept.dump(on_one_line, ' ', /*ensure_ascii=*/true);
+  }
+  serializer("_log", text);
+  serializer("pending_iterations", pending_iterations_);
+  pending_.serialize(serializer["_summary"]);
+  if (!serializer.is_loading() || serializer.contains("_trigger"))
+    due_->serialize(serializer["_trigger"]);
+  if (!serializer.is_loading()) return;
+  entries_ = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  cut_ = false;
+  if (!entries_.is_array()) fail_everywhere(ErrorKind::data, "the snapshot's log is no JSON list");
+}
+
+}  // namespace tasuki

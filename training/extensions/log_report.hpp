@@ -1,0 +1,55 @@
+// LogReport: means of what was observed, in a JSON file.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "tasuki/training/extension.hpp"
+#include "tasuki/training/observation.hpp"
+
+namespace tasuki {
+
+// Whenever `due` fires (each epoch by default), and once more at the end of a run that was cut in
+// between, appends an entry: the mean of every value observed since the last entry, over all
+// ranks, and "epoch", "iteration", "elapsed_time". Rank 0 rewrites <out>/log with all entries: a
+// list of flat objects, indented by 4. Values that are not finite are null there, as JSON has none.
+// Ranks meet only when an entry is due.
+//
+// The file follows within a second of an entry and is complete after the run, also after one that
+// an exception ended. When it cannot be written, training goes on with a warning and tries again at
+// the next entry; that it cannot be written at the end is an error.
+class LogReport : public Extension {
+ public:
+  explicit LogReport(std::unique_ptr<Trigger> due = every(1, Unit::epoch),
+                     std::string filename = "log");
+
+  std::string default_name() const override { return "LogReport"; }
+  void run(Trainer& trainer) override;
+  void finalize(Trainer& trainer) override;
+  void on_error(Trainer& trainer) override;
+  void serialize(const Serializer& serializer) override;
+
+  // The entries, on every rank (elapsed times are those of its own clock).
+  const nlohmann::ordered_json& entries() const { return entries_; }
+  const std::string& filename() const { return filename_; }
+
+ private:
+  void append_entry(Trainer& trainer);
+  void write_what_is_missing(const Trainer& trainer);
+  void write_file_if_due(const Trainer& trainer);
+
+  std::unique_ptr<Trigger> due_;
+  std::string filename_;
+  Observation pending_;  // since the last entry that was due
+  std::int64_t pending_iterations_ = 0;
+  // Whether the last entry is of a run that was cut: a run that continues it forgets that entry and
+  // goes on with what is pending.
+  bool cut_ = false;
+  nlohmann::ordered_json entries_ = nlohmann::ordered_json::array();
+  bool is_unwritten_ = false;         // whether the file lacks entries
+  std::optional<double> written_at_;  // elapsed seconds
+};
+
+}  // namespace tasuki

@@ -1,0 +1,36 @@
+#include "tasuki/training/extensions/observe.hpp"
+
+#include <utility>
+
+#include "tasuki/training/trainer.hpp"
+
+namespace tasuki {
+namespace {
+
+class ObserveValue final : public Extension {
+ public:
+  ObserveValue(std::string name, std::string key, std::function<double(Trainer&)> value)
+      : name_(std::move(name)), key_(std::move(key)), value_(std::move(value)) {}
+  std::string default_name() const override { return name_; }
+  int priority() const override { return priority_writer; }
+  std::unique_ptr<Trigger> default_trigger() const override { return every(1, Unit::epoch); }
+  void run(Trainer& trainer) override { trainer.observation().add(key_, value_(trainer)); }
+
+ private:
+  std::string name_, key_;
+  std::function<double(Trainer&)> value_;
+};
+
+}  // namespace
+
+std::unique_ptr<Extension> observe_lr(std::string key) {
+  return std::make_unique<ObserveValue>("observe_lr", std::move(key), [](Trainer& trainer) {
+    return trainer.updater().optimizer().effective_rate();
+  });
+}
+
+std::unique_ptr<Extension> observe_value(std::string key, std::function<double(Trainer&)> value) {
+  return std::make_unique<ObserveValue>("observe_value", std::move(key), std::move(value));
+}
+
+}  // namespace tasuki

@@ -1,0 +1,18 @@
+// Values that are added to the trainer's observation for reports; each epoch by default.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "tasuki/training/extension.hpp"
+
+namespace tasuki {
+
+// "lr": the learning rate in force (Optimizer::effective_rate).
+std::unique_ptr<Extension> observe_lr(std::string key = "lr");
+
+// Any value of the whole job, the same on every rank.
+std::unique_ptr<Extension> observe_value(std::string key, std::function<double(Trainer&)> value);
+
+}  // namespace tasuki

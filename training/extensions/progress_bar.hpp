@@ -1,0 +1,55 @@
+// ProgressBar: how far a run is and when it will end, on a terminal.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <deque>
+#include <string>
+
+#include "tasuki/training/extension.hpp"
+
+namespace tasuki {
+
+// Chainer's four lines: total, this epoch, counts, speed with estimated time to finish. Printed by
+// rank 0 when `out` is a terminal, else nothing.
+class ProgressBar : public Extension {
+ public:
+  // Redrawn at most every `update_interval` seconds.
+  explicit ProgressBar(double update_interval = 0.5, std::FILE* out = stdout);
+  // Leaves a clean terminal, also when an exception ended the run.
+  ~ProgressBar() override { erase(); }
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+
+  std::string default_name() const override { return "ProgressBar"; }
+  int priority() const override { return priority_reader - 20; }
+  void initialize(Trainer& trainer) override;
+  void run(Trainer& trainer) override;
+  void finalize(Trainer&) override { erase(); }
+
+  // What is drawn, as plain text of four lines.
+  struct Progress {
+    std::int64_t iteration = 0;
+    double epoch_detail = 0;
+    TrainingLength length;
+    std::int64_t steps_per_epoch = 1;
+    double iterations_per_second = 0;
+  };
+  static std::string draw(const Progress& progress);
+
+ private:
+  struct Moment {
+    std::int64_t iteration;
+    double seconds;
+  };
+
+  void erase();
+
+  double update_interval_;
+  std::FILE* out_;
+  bool is_shown_ = false;  // whether there is a terminal
+  bool is_drawn_ = false;
+  std::deque<Moment> recent_;
+};
+
+}  // namespace tasuki

@@ -1,0 +1,96 @@
+#include "tasuki/training/extensions/shift.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "tasuki/core/error.hpp"
+#include "tasuki/training/trainer.hpp"
+
+namespace tasuki {
+namespace {
+
+// Not beyond `target`, whichever side the factor moves to.
+double bounded(double value, double factor, std::optional<double> target) {
+  if (!target) return value;
+  const bool grows = factor > 1;
+  return grows == (*target > 0) ? std::min(value, *target) : std::max(value, *target);
+}
+
+void check_factor(const char* what, double factor) {
+  if (!(factor >= 0) || !std::isfinite(factor))
+    fail_everywhere(ErrorKind::usage, "{} must be a number of at least 0, not {}", what, factor);
+}
+
+}  // namespace
+
+Shift::Shift(std::string name, std::string attribute, Schedule value)
+    : name_(std::move(name)), attribute_(std::move(attribute)), value_(std::move(value)) {}
+
+void Shift::initialize(Trainer& trainer) {
+  Optimizer& optimizer = trainer.updater().optimizer();
+  if (!initial_) initial_ = optimizer.get(attribute_);
+  optimizer.set(attribute_, value_(*initial_, t_));
+}
+
+void Shift::run(Trainer& trainer) {
+  ++t_;
+  trainer.updater().optimizer().set(attribute_, value_(*initial_, t_));
+}
+
+void Shift::serialize(const Serializer& serializer) {
+  double initial = initial_.value_or(0);
+  serializer("_t", t_);
+  serializer("initial", initial);
+  initial_ = initial;
+}
+
+std::unique_ptr<Shift> exponential_shift(std::string attribute, double rate,
+                                         std::optional<double> init, std::optional<double> target) {
+  check_factor("exponential_shift's rate", rate);
+  return std::make_unique<Shift>(
+      "ExponentialShift", std::move(attribute), [=](double found, std::int64_t t) {
+        const double value = init.value_or(found) * std::pow(rate, static_cast<double>(t));
+        return bounded(value, rate, target);
+      });
+}
+
+std::unique_ptr<Shift> linear_shift(std::string attribute, double from, double to,
+                                    std::int64_t begin, std::int64_t end) {
+  if (end <= begin)
+    fail_everywhere(ErrorKind::usage, "linear_shift must end after it begins, not at {} after {}",
+                    end, begin);
+  return std::make_unique<Shift>("LinearShift", std::move(attribute), [=](double, std::int64_t t) {
+    if (t <= begin) return from;
+    if (t >= end) return to;
+    return from + (to - from) * (static_cast<double>(t - begin) / static_cast<double>(end - begin));
+  });
+}
+
+std::unique_ptr<Shift> step_shift(std::string attribute, double gamma, std::int64_t step,
+                                  std::optional<double> init, std::optional<double> target) {
+  check_factor("step_shift's gamma", gamma);
+  if (step < 1)
+    fail_everywhere(ErrorKind::usage, "step_shift's step must be positive, not {}", step);
+  return std::make_unique<Shift>(
+      "StepShift", std::move(attribute), [=](double found, std::int64_t t) {
+        const std::int64_t steps = t / step;
+        const double value = init.value_or(found) * std::pow(gamma, static_cast<double>(steps));
+        return bounded(value, gamma, target);
+      });
+}
+
+std::unique_ptr<Shift> warmup_shift(std::string attribute, double start, std::int64_t iterations,
+                                    std::optional<double> init) {
+  if (iterations < 1)
+    fail_everywhere(ErrorKind::usage, "warmup_shift needs at least one iteration, not {}",
+                    iterations);
+  return std::make_unique<Shift>(
+      "WarmupShift", std::move(attribute), [=](double found, std::int64_t t) {
+        const double end = init.value_or(found);
+        if (t >= iterations) return end;
+        return start + (end - start) * (static_cast<double>(t) / static_cast<double>(iterations));
+      });
+}
+
+}  // namespace tasuki

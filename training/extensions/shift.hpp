@@ -1,0 +1,51 @@
+// Shifts: hyper-parameters that change in the course of training, as Chainer's extensions of these
+// names do. Each counts how often it was triggered (attach it with the trigger that is wanted; each
+// iteration by default) and goes on from there when resumed.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "tasuki/training/extension.hpp"
+
+namespace tasuki {
+
+// Sets the optimizer's hyper-parameter `attribute` ("lr", "alpha", "momentum", ...) to value(t)
+// after t triggers, value(0) before the first iteration.
+class Shift : public Extension {
+ public:
+  // `value` gets the initial value of the hyper-parameter, as found before the first iteration.
+  using Schedule = std::function<double(double initial, std::int64_t t)>;
+  Shift(std::string name, std::string attribute, Schedule value);
+
+  std::string default_name() const override { return name_; }
+  void initialize(Trainer& trainer) override;
+  void run(Trainer& trainer) override;
+  void serialize(const Serializer& serializer) override;
+
+ private:
+  std::string name_, attribute_;
+  Schedule value_;
+  std::optional<double> initial_;
+  std::int64_t t_ = 0;  // triggers so far
+};
+
+// init * rate^t, not beyond `target`; `init` is the value found when left out.
+std::unique_ptr<Shift> exponential_shift(std::string attribute, double rate,
+                                         std::optional<double> init = std::nullopt,
+                                         std::optional<double> target = std::nullopt);
+// Straight from `from` at trigger number `begin` to `to` at number `end`.
+std::unique_ptr<Shift> linear_shift(std::string attribute, double from, double to,
+                                    std::int64_t begin, std::int64_t end);
+// init * gamma^floor(t / step), not beyond `target`.
+std::unique_ptr<Shift> step_shift(std::string attribute, double gamma, std::int64_t step,
+                                  std::optional<double> init = std::nullopt,
+                                  std::optional<double> target = std::nullopt);
+// Straight from `start` to the value found, over `iterations` triggers; that value from then on.
+std::unique_ptr<Shift> warmup_shift(std::string attribute, double start, std::int64_t iterations,
+                                    std::optional<double> init = std::nullopt);
+
+}  // namespace tasuki

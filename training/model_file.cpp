@@ -1,0 +1,52 @@
+#include "tasuki/training/model_file.hpp"
+
+#include "tasuki/core/error.hpp"
+
+namespace tasuki {
+namespace {
+
+// Everything of a model that a file keeps.
+std::vector<NpzEntry> entries_of(const Module& model) {
+  std::vector<NpzEntry> entries;
+  for (const auto& [path, parameter] : model.parameters())
+    entries.push_back({path, parameter->value()});
+  for (const auto& [path, buffer] : model.buffers()) entries.push_back({path, *buffer});
+  return entries;
+}
+
+}  // namespace
+
+void save_npz(const std::filesystem::path& path, const Module& model) {
+  write_npz(path, entries_of(model));
+}
+
+std::string describe_difference(const NpzFile& file, const std::string& prefix,
+                                const Module& model) {
+  const std::vector<NpzEntry> entries = entries_of(model);
+  int differing = 0;
+  std::string first;
+  for (const auto& [path, value] : entries) {
+    const Tensor& tensor = std::get<Tensor>(value);
+    const auto found = file.find(prefix + path);
+    if (found && found->dtype && found->shape == tensor.shape()) continue;
+    if (differing++ == 0)
+      first = found ? fmt::format("{} is {} in the file and {} in the model", path,
+                                  found->shape.text(), tensor.shape().text())
+                    : fmt::format("{} ({}) is not in the file", path, tensor.shape().text());
+  }
+  if (differing == 0) return "";
+  return fmt::format("{} is of another model: {} ({} of the model's {} arrays differ)",
+                     file.path().string(), first, differing, entries.size());
+}
+
+void load_npz(const std::filesystem::path& path, const Module& model) {
+  const NpzFile file(path);
+  if (const std::string difference = describe_difference(file, "", model); !difference.empty())
+    fail(ErrorKind::data, "{}", difference);
+  for (const auto& [name, value] : entries_of(model)) {
+    const Tensor& tensor = std::get<Tensor>(value);
+    tensor.copy_from(std::get<Tensor>(file.read(name)));
+  }
+}
+
+}  // namespace tasuki

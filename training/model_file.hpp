@@ -1,0 +1,27 @@
+// Weights of a model in a file of their own, as Chainer's save_npz and load_npz do: entries
+// "predictor/l1/W" (out x in), "predictor/l1/b", and buffers by their paths.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "tasuki/nn/module.hpp"
+#include "tasuki/training/npz.hpp"
+
+namespace tasuki {
+
+// Call it on one rank: all hold the same weights.
+void save_npz(const std::filesystem::path& path, const Module& model);
+
+// Loads all parameters and buffers of `model`, or changes nothing: an entry that is missing or of
+// another shape is an error that names it and says how many differ. Entries that the model lacks
+// are ignored. Each rank reads the file itself; or read it on rank 0 before the multi-node
+// optimizer's setup, which broadcasts.
+void load_npz(const std::filesystem::path& path, const Module& model);
+
+// What differs between `file`'s entries below `prefix` and `model`, as one line; empty when the
+// file fits.
+std::string describe_difference(const NpzFile& file, const std::string& prefix,
+                                const Module& model);
+
+}  // namespace tasuki

@@ -1,0 +1,42 @@
+// NPY, NumPy's format of one array (NEP 1): a header with type and shape, then the elements.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "tasuki/tensor/tensor.hpp"
+
+namespace tasuki {
+
+// An array, or a text of ASCII characters (NumPy's 0-d unicode array).
+using NpzValue = std::variant<Tensor, std::string>;
+
+// What a header says.
+struct NpyHeader {
+  Shape shape;
+  std::optional<DType> dtype;  // nothing: text
+  std::int64_t characters = 0;
+  std::size_t header_bytes = 0;  // with magic and padding
+  std::size_t data_bytes() const;
+};
+
+// Longest header that is read; those of real arrays are a few hundred bytes.
+inline constexpr std::size_t npy_header_limit = 4096;
+
+// Header for these elements (bfloat16, which NumPy lacks, is announced as float32).
+std::string npy_header(const NpzValue& value);
+// Parses the start of a file, at least npy_header_limit bytes of it or all. Throws an error of kind
+// data that says what is wrong, beginning with `name`.
+NpyHeader parse_npy_header(std::span<const std::byte> start, std::string_view name);
+
+// The elements as they follow the header: a host tensor of a type that NumPy has, uint8 for texts.
+Tensor npy_elements(const NpzValue& value);
+// The reverse, from an array that holds header.data_bytes() bytes.
+NpzValue npy_value(const NpyHeader& header, const Tensor& elements, std::string_view name);
+
+}  // namespace tasuki

@@ -1,0 +1,117 @@
+#include "tasuki/training/observation.hpp"
+
+#include <bit>
+#include <cstring>
+
+#include "tasuki/communicator/text_bytes.hpp"
+#include "tasuki/core/cast.hpp"
+#include "tasuki/core/error.hpp"
+
+namespace tasuki {
+namespace {
+
+template <class T>
+void put(Bytes& bytes, T value) {
+  const auto* raw = reinterpret_cast<const std::byte*>(&value);
+  bytes.insert(bytes.end(), raw, raw + sizeof(T));
+}
+
+// Reads what `put` wrote; the bytes may come from a file.
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  bool at_end() const { return bytes_.empty(); }
+
+  std::span<const std::byte> take(std::size_t count) {
+    if (count > bytes_.size())
+      fail(ErrorKind::data, "observations end after {} of {} bytes", bytes_.size(), count);
+    const auto taken = bytes_.first(count);
+    bytes_ = bytes_.subspan(count);
+    return taken;
+  }
+  template <class T>
+  T get() {
+    T value;
+    std::memcpy(&value, take(sizeof(T)).data(), sizeof(T));
+    return value;
+  }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace
+
+void Observation::add(std::string_view key, double sum, std::int64_t count, Reach reach) {
+  auto at = values_.find(key);
+  if (at == values_.end()) at = values_.emplace(std::string(key), Value{0, 0, reach}).first;
+  at->second.sum += sum;
+  at->second.count += count;
+}
+
+void Observation::add(const Observation& other) {
+  for (const auto& [key, value] : other.values_) add(key, value.sum, value.count, value.reach);
+}
+
+std::optional<double> Observation::mean(std::string_view key) const {
+  const auto at = values_.find(key);
+  if (at == values_.end() || at->second.count == 0) return std::nullopt;
+  return at->second.mean();
+}
+
+Bytes Observation::encode() const {
+  Bytes bytes;
+  for (const auto& [key, value] : values_) {
+    put(bytes, checked_cast<std::uint32_t>(key.size(), "length of a key"));
+    const Bytes text = text_to_bytes(key);
+    bytes.insert(bytes.end(), text.begin(), text.end());
+    put(bytes, value.sum);
+    put(bytes, value.count);
+    put(bytes, value.reach);
+  }
+  return bytes;
+}
+
+Observation Observation::decode(std::span<const std::byte> bytes) {
+  Observation made;
+  for (Reader reader(bytes); !reader.at_end();) {
+    const std::string_view key = bytes_to_text(reader.take(reader.get<std::uint32_t>()));
+    const auto sum = reader.get<double>();
+    const auto count = reader.get<std::int64_t>();
+    made.add(key, sum, count, reader.get<std::uint8_t>() == 0 ? Reach::rank : Reach::job);
+  }
+  return made;
+}
+
+Observation Observation::join(const std::vector<Bytes>& parts) {
+  Observation all;
+  for (const Bytes& part : parts) {
+    const Observation one = decode(part);
+    for (const auto& [key, value] : one.values_)
+      if (value.reach == Reach::rank || !all.values_.contains(key))
+        all.add(key, value.sum, value.count, value.reach);
+  }
+  return all;
+}
+
+Observation Observation::over_ranks(Communicator* communicator) const {
+  Observation all = communicator && communicator->size() > 1
+                        ? join(communicator->allgather_bytes(encode()))
+                        : *this;
+  for (auto& [key, value] : all.values_) value.reach = Reach::job;
+  return all;
+}
+
+void Observation::serialize(const Serializer& serializer) {
+  const std::vector<Bytes> parts = serializer.of_every_rank("of_rank", encode());
+  if (!serializer.is_loading()) return;
+  const Communicator* communicator = serializer.communicator();
+  const std::size_t size = communicator ? static_cast<std::size_t>(communicator->size()) : 1;
+  const std::size_t rank = communicator ? static_cast<std::size_t>(communicator->rank()) : 0;
+  if (parts.size() == size)
+    *this = decode(parts[rank]);
+  else
+    *this = rank == 0 ? join(parts) : Observation();
+}
+
+}  // namespace tasuki

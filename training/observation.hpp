@@ -1,0 +1,63 @@
+// Observation: named values as sums and counts, so that means over batches, epochs and ranks are
+// exact whatever their sizes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tasuki/communicator/communicator.hpp"
+#include "tasuki/training/serializer.hpp"
+
+namespace tasuki {
+
+// Whom a value speaks for: this rank's part (to be added up over ranks) or already the whole job
+// (the same on every rank; the learning rate, say, or what a multi-node evaluator found).
+enum class Reach : std::uint8_t { rank, job };
+
+class Observation {
+ public:
+  struct Value {
+    double sum = 0;
+    std::int64_t count = 0;
+    Reach reach = Reach::rank;
+    double mean() const { return sum / static_cast<double>(count); }
+  };
+
+  // Adds `sum` over `count` things (examples, mostly) to what `key` has.
+  void add(std::string_view key, double sum, std::int64_t count, Reach reach = Reach::rank);
+  void add(const Observation& other);
+  // A single value of the whole job.
+  void add(std::string_view key, double value) { add(key, value, 1, Reach::job); }
+  void clear() { values_.clear(); }
+  bool empty() const { return values_.empty(); }
+
+  // By key, in alphabetical order.
+  const std::map<std::string, Value, std::less<>>& values() const { return values_; }
+  // Nothing when `key` was not observed, or over no example.
+  std::optional<double> mean(std::string_view key) const;
+
+  // The same over all ranks: sums and counts added up in rank order, so that every rank gets the
+  // same bits and the same keys, also those that it has not seen itself. Collective; the identity
+  // without a communicator.
+  Observation over_ranks(Communicator* communicator) const;
+
+  // Keeps each rank's own part; resumed with another number of ranks, rank 0 takes all of it.
+  void serialize(const Serializer& serializer);
+
+ private:
+  Bytes encode() const;
+  static Observation decode(std::span<const std::byte> bytes);
+  // What ranks encoded, in their order. Values of the job are the same in all parts and are taken
+  // from the first that has them.
+  static Observation join(const std::vector<Bytes>& parts);
+
+  std::map<std::string, Value, std::less<>> values_;
+};
+
+}  // namespace tasuki

@@ -1,0 +1,166 @@
+#include "tasuki/training/trainer.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "tasuki/communicator/agreement.hpp"
+#include "tasuki/communicator/run_on_root.hpp"
+#include "tasuki/core/error.hpp"
+#include "tasuki/core/file.hpp"
+#include "tasuki/core/log.hpp"
+
+namespace tasuki {
+namespace {
+
+double seconds_now() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
+}
+
+}  // namespace
+
+struct Trainer::Attached {
+  std::string name;
+  int priority;
+  std::unique_ptr<Trigger> trigger;
+  std::unique_ptr<Extension> extension;
+};
+
+Trainer::Trainer(std::unique_ptr<Updater> updater, std::unique_ptr<Trigger> stop,
+                 std::filesystem::path out, Communicator* communicator)
+    : updater_(std::move(updater)),
+      stop_(std::move(stop)),
+      out_(std::move(out)),
+      communicator_(communicator) {}
+
+Trainer::~Trainer() = default;
+
+void Trainer::attach(std::unique_ptr<Extension> extension, Attachment attachment) {
+  const std::string wanted = attachment.name.empty() ? extension->default_name() : attachment.name;
+  std::string name = wanted;
+  for (int i = 1; find_extension(name) != nullptr; ++i) name = fmt::format("{}_{}", wanted, i);
+  auto trigger = attachment.trigger ? std::move(attachment.trigger) : extension->default_trigger();
+  const int priority = attachment.priority.value_or(extension->priority());
+  extensions_.push_back(std::make_unique<Attached>(
+      Attached{std::move(name), priority, std::move(trigger), std::move(extension)}));
+}
+
+Extension* Trainer::find_extension(const std::string& name) const {
+  for (const auto& each : extensions_)
+    if (each->name == name) return each->extension.get();
+  return nullptr;
+}
+
+const std::string& Trainer::name_of(const Extension& extension) const {
+  const auto found = std::find_if(extensions_.begin(), extensions_.end(), [&](const auto& each) {
+    return each->extension.get() == &extension;
+  });
+  TASUKI_CHECK(found != extensions_.end(), "extension {} is not attached to this trainer",
+               extension.default_name());
+  return (*found)->name;
+}
+
+std::vector<std::string> Trainer::extension_names() const {
+  std::vector<std::string> names;
+  for (const auto& each : extensions_) names.push_back(each->name);
+  return names;
+}
+
+std::vector<Trainer::Attached*> Trainer::by_priority() const {
+  std::vector<Attached*> sorted;
+  for (const auto& each : extensions_) sorted.push_back(each.get());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const Attached* a, const Attached* b) { return a->priority > b->priority; });
+  return sorted;
+}
+
+void Trainer::prepare_output() const {
+  const auto make = [&] {
+    make_output_folder(out_);
+    return Bytes();
+  };
+  if (communicator_)
+    run_on_root(*communicator_, 0, make);
+  else
+    make();
+}
+
+// Extensions are collective: one that is missing on some ranks would leave the others waiting.
+void Trainer::check_same_extensions() const {
+  if (communicator_ == nullptr) return;
+  std::vector<std::string> lines;
+  for (const std::string& name : extension_names()) lines.push_back("extension " + name);
+  check_agreement(*communicator_, lines,
+                  "all ranks must attach the same extensions; those that print or write do so on "
+                  "rank 0 only, by themselves");
+}
+
+void Trainer::run() {
+  prepare_output();
+  check_same_extensions();
+  try {
+    run_until_stop();
+  } catch (...) {
+    save_after_error();
+    throw;
+  }
+}
+
+void Trainer::save_after_error() noexcept {
+  for (Attached* each : by_priority()) {
+    try {
+      each->extension->on_error(*this);
+    } catch (const std::exception& error) {
+      log_warning("{}: {}", each->name, error.what());
+    }
+  }
+}
+
+void Trainer::run_until_stop() {
+  const std::vector<Attached*> extensions = by_priority();
+  started_at_ = seconds_now();
+  for (Attached* each : extensions) each->extension->initialize(*this);
+  const auto first_saving = std::find_if(extensions.begin(), extensions.end(),
+                                         [](const Attached* each) { return each->priority < 0; });
+  const auto run_triggered = [this](auto begin, auto end) {
+    for (; begin != end; ++begin)
+      if ((*begin)->trigger->fires(*this)) (*begin)->extension->run(*this);
+  };
+  bool is_over = is_reached(stop_->length(), *this);
+  while (!is_over) {
+    observation_.clear();
+    updater_->update(observation_);
+    run_triggered(extensions.begin(), first_saving);
+    is_over = stop_->fires(*this);
+    run_triggered(first_saving, extensions.end());
+  }
+  for (Attached* each : extensions) each->extension->finalize(*this);
+  elapsed_before_ = elapsed_time();
+  started_at_.reset();
+}
+
+double Trainer::elapsed_time() const {
+  return elapsed_before_ + (started_at_ ? seconds_now() - *started_at_ : 0);
+}
+
+void Trainer::serialize(const Serializer& serializer) {
+  updater_->serialize(serializer["updater"]);
+  // What the snapshot has no state of (stateless, or new in this run) starts afresh.
+  const auto has = [&](const std::string& part, const std::string& name) {
+    return !serializer.is_loading() || serializer[part].contains(name);
+  };
+  for (const auto& each : extensions_) {
+    if (has("extensions", each->name))
+      each->extension->serialize(serializer["extensions"][each->name]);
+    if (has("extension_triggers", each->name))
+      each->trigger->serialize(serializer["extension_triggers"][each->name]);
+  }
+  if (!serializer.is_loading() || serializer.contains("stop_trigger"))
+    stop_->serialize(serializer["stop_trigger"]);
+  double elapsed = elapsed_time();
+  serializer("_snapshot_elapsed_time", elapsed);
+  if (serializer.is_loading()) elapsed_before_ = elapsed;
+}
+
+}  // namespace tasuki

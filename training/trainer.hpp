@@ -1,0 +1,86 @@
+// Trainer: runs an updater until a stop trigger and calls extensions on the way, as Chainer's does.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tasuki/training/extension.hpp"
+#include "tasuki/training/observation.hpp"
+#include "tasuki/training/trigger.hpp"
+#include "tasuki/training/updater.hpp"
+
+namespace tasuki {
+
+// How an extension is attached; what is left out is the extension's own choice.
+struct Attachment {
+  std::unique_ptr<Trigger> trigger = nullptr;
+  std::string name = "";
+  std::optional<int> priority = std::nullopt;
+};
+
+class Trainer {
+ public:
+  // `communicator` may be null for a plain single process. It must outlive the trainer.
+  Trainer(std::unique_ptr<Updater> updater, std::unique_ptr<Trigger> stop,
+          std::filesystem::path out = "result", Communicator* communicator = nullptr);
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  // Extensions run after each iteration in which their trigger fires, highest priority first, in
+  // order of attachment among equals. A name that is taken gets "_1", "_2", ... appended.
+  template <class E>
+  E& extend(std::unique_ptr<E> extension, Attachment attachment = {}) {
+    E& attached = *extension;
+    attach(std::move(extension), std::move(attachment));
+    return attached;
+  }
+  // The name that an extension was attached by.
+  const std::string& name_of(const Extension& extension) const;
+  // Null when there is none of that name.
+  Extension* find_extension(const std::string& name) const;
+  // In order of attachment.
+  std::vector<std::string> extension_names() const;
+
+  // Trains until the stop trigger fires. Rank 0 makes the output folder first; that it cannot, and
+  // extensions that are not the same on all ranks, are errors before the first iteration.
+  void run();
+
+  Updater& updater() const { return *updater_; }
+  Communicator* communicator() const { return communicator_; }
+  // Whether this process writes and prints.
+  bool is_root() const { return communicator_ == nullptr || communicator_->rank() == 0; }
+  const std::filesystem::path& out() const { return out_; }
+  TrainingLength length() const { return stop_->length(); }
+  // Seconds of training, those before a resume included.
+  double elapsed_time() const;
+  // Values of the current iteration: this rank's own, unless marked as the job's.
+  Observation& observation() { return observation_; }
+
+  // Updater, extensions, triggers and elapsed time. Extensions are attached before this loads.
+  void serialize(const Serializer& serializer);
+
+ private:
+  struct Attached;
+  void attach(std::unique_ptr<Extension> extension, Attachment attachment);
+  void prepare_output() const;
+  void check_same_extensions() const;
+  void run_until_stop();
+  void save_after_error() noexcept;
+  std::vector<Attached*> by_priority() const;
+
+  std::unique_ptr<Updater> updater_;
+  std::unique_ptr<Trigger> stop_;
+  std::filesystem::path out_;
+  Communicator* communicator_;
+  std::vector<std::unique_ptr<Attached>> extensions_;  // in order of attachment
+  Observation observation_;
+  double elapsed_before_ = 0;  // seconds, of the runs that this one continues
+  std::optional<double> started_at_;
+};
+
+}  // namespace tasuki

@@ -1,0 +1,102 @@
+#include "tasuki/training/trigger.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tasuki/core/error.hpp"
+#include "tasuki/training/trainer.hpp"
+
+namespace tasuki {
+namespace {
+
+// Where a run is after its last iteration and where it was before that, in iterations or epochs. A
+// function of the position in the data alone, so that all ranks and resumed runs agree.
+struct Passage {
+  double before, now;
+};
+
+Passage passage(const Trainer& trainer, Unit unit) {
+  const Updater& updater = trainer.updater();
+  if (unit == Unit::iteration) {
+    const auto iteration = static_cast<double>(updater.iteration());
+    return {iteration - 1, iteration};
+  }
+  const auto steps = static_cast<double>(updater.steps_per_epoch());
+  const IteratorState state = updater.state();
+  const double done = static_cast<double>(state.epoch) * steps + static_cast<double>(state.step);
+  return {(done - 1) / steps, done / steps};
+}
+
+// Positions are quotients of integers; a period of 0.1 epochs is none.
+constexpr double rounding = 1e-9;
+
+class Interval final : public Trigger {
+ public:
+  Interval(double period, Unit unit) : period_(period), unit_(unit) {
+    if (!(period > 0) || !std::isfinite(period))
+      fail_everywhere(ErrorKind::usage, "a trigger's period must be positive, not {}", period);
+  }
+  bool fires(Trainer& trainer) override {
+    const auto [before, now] = passage(trainer, unit_);
+    return std::floor(now / period_ + rounding) > std::floor(before / period_ + rounding);
+  }
+
+ private:
+  double period_;
+  Unit unit_;
+};
+
+class Once final : public Trigger {
+ public:
+  bool fires(Trainer& trainer) override { return trainer.updater().iteration() == 1; }
+};
+
+class Points final : public Trigger {
+ public:
+  Points(std::vector<double> points, Unit unit) : points_(std::move(points)), unit_(unit) {}
+  bool fires(Trainer& trainer) override {
+    const Passage at = passage(trainer, unit_);
+    return std::any_of(points_.begin(), points_.end(), [&](double point) {
+      return at.before + rounding < point && point <= at.now + rounding;
+    });
+  }
+
+ private:
+  std::vector<double> points_;
+  Unit unit_;
+};
+
+class Stop final : public Trigger {
+ public:
+  explicit Stop(TrainingLength length) : length_(length) {}
+  bool fires(Trainer& trainer) override { return is_reached(length_, trainer); }
+  TrainingLength length() const override { return length_; }
+
+ private:
+  TrainingLength length_;
+};
+
+}  // namespace
+
+bool is_reached(const TrainingLength& length, const Trainer& trainer) {
+  return (length.epochs && passage(trainer, Unit::epoch).now + rounding >= *length.epochs) ||
+         (length.iterations && trainer.updater().iteration() >= *length.iterations);
+}
+
+std::unique_ptr<Trigger> every(double period, Unit unit) {
+  return std::make_unique<Interval>(period, unit);
+}
+
+std::unique_ptr<Trigger> once() {
+  return std::make_unique<Once>();
+}
+
+std::unique_ptr<Trigger> at(std::vector<double> points, Unit unit) {
+  return std::make_unique<Points>(std::move(points), unit);
+}
+
+std::unique_ptr<Trigger> stop_after(double epochs, std::optional<std::int64_t> max_iterations) {
+  return std::make_unique<Stop>(TrainingLength{epochs, max_iterations});
+}
+
+}  // namespace tasuki

@@ -1,0 +1,73 @@
+// Triggers: when something is to happen. A trigger gives the same answer on every rank, since what
+// it starts may be collective; most are functions of iteration and epoch alone and keep no state.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tasuki/training/serializer.hpp"
+
+namespace tasuki {
+
+class Trainer;
+
+enum class Unit { iteration, epoch };
+
+// How long a run is: whichever of the two comes first.
+struct TrainingLength {
+  std::optional<double> epochs;
+  std::optional<std::int64_t> iterations;
+};
+
+// Whether a run is as long as that.
+bool is_reached(const TrainingLength& length, const Trainer& trainer);
+
+class Trigger {
+ public:
+  virtual ~Trigger() = default;
+  // Asked exactly once after each iteration, on every rank.
+  virtual bool fires(Trainer& trainer) = 0;
+  // When this is a stop trigger: the length of the run as far as it is known.
+  virtual TrainingLength length() const { return {}; }
+  // State that a resumed run needs; most have none.
+  virtual void serialize(const Serializer&) {}
+};
+
+// Every `period` iterations or epochs, which may be a fraction: every(0.5, Unit::epoch) fires in
+// the iterations in which the epoch passes 0.5, 1, 1.5, ...
+std::unique_ptr<Trigger> every(double period, Unit unit);
+// After the first iteration of the run, and not again when it is resumed.
+std::unique_ptr<Trigger> once();
+// In the iterations in which these points are reached.
+std::unique_ptr<Trigger> at(std::vector<double> points, Unit unit);
+// Every so many seconds of rank 0's clock. Ranks do not meet at each iteration for that, but at
+// iterations agreed in advance from the speed so far, so that it may fire an iteration late.
+std::unique_ptr<Trigger> every_seconds(double seconds);
+
+// When the mean of `key` since the last check, over all ranks, is smaller or larger than all those
+// before; looked at whenever `check` fires.
+std::unique_ptr<Trigger> on_min_value(std::string key,
+                                      std::unique_ptr<Trigger> check = every(1, Unit::epoch));
+std::unique_ptr<Trigger> on_max_value(std::string key,
+                                      std::unique_ptr<Trigger> check = every(1, Unit::epoch));
+
+// For the end of a run: after `epochs`, or after `max_iterations` if that comes first.
+std::unique_ptr<Trigger> stop_after(double epochs,
+                                    std::optional<std::int64_t> max_iterations = std::nullopt);
+
+// Ends a run when `monitor` has not improved for `patience` checks in a row, at the latest after
+// `max_epochs`.
+struct EarlyStopping {
+  std::string monitor = "main/loss";
+  int patience = 3;
+  // Chainer's "auto": larger is better when the key has "accuracy" in it.
+  enum class Mode { automatic, min, max } mode = Mode::automatic;
+  double max_epochs = 100;
+  double check_every_epochs = 1;
+};
+std::unique_ptr<Trigger> early_stopping(const EarlyStopping& options);
+
+}  // namespace tasuki

@@ -1,0 +1,79 @@
+// Updater: what one iteration of training is.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "tasuki/communicator/communicator.hpp"
+#include "tasuki/dataset/iterator.hpp"
+#include "tasuki/nn/classifier.hpp"
+#include "tasuki/optimizer/optimizer.hpp"
+#include "tasuki/training/observation.hpp"
+#include "tasuki/training/serializer.hpp"
+
+namespace tasuki {
+
+// A model's forward pass on a batch that is not empty: returns the mean loss over its examples and
+// adds whatever else is worth knowing to `report` as sums over examples ("accuracy": number of
+// correct ones, of how many). The caller adds "loss" and puts its prefix before the keys.
+using LossFunction = std::function<Variable(const Batch& batch, Observation& report)>;
+
+class Updater {
+ public:
+  virtual ~Updater() = default;
+  // One iteration; adds what it saw to `observation` ("main/loss", ...). Collective.
+  virtual void update(Observation& observation) = 0;
+
+  // Iterations done, those before a resume included.
+  virtual std::int64_t iteration() const = 0;
+  // Position in the data: complete epochs and steps of the current one, as of the last update.
+  virtual IteratorState state() const = 0;
+  virtual std::int64_t steps_per_epoch() const = 0;
+  std::int64_t epoch() const { return state().epoch; }
+  double epoch_detail() const;
+  bool is_new_epoch() const { return state().step == 0 && state().epoch > 0; }
+
+  virtual Optimizer& optimizer() const = 0;
+  // Position, model and optimizer. Loading refuses what this updater cannot go on from.
+  virtual void serialize(const Serializer& serializer) = 0;
+};
+
+// Next batch -> loss -> Optimizer::update. The gradient is the mean over the global batch: short or
+// empty batches at an epoch's end weigh what they hold.
+class StandardUpdater : public Updater {
+ public:
+  struct Settings {
+    std::uint64_t seed = 0;                // of dropout and the like
+    Communicator* communicator = nullptr;  // null: one process
+    std::string prefix = "main/";          // of what is observed
+  };
+  // `optimizer` is set up already and outlives the updater.
+  StandardUpdater(std::unique_ptr<Iterator> iterator, Optimizer& optimizer, LossFunction loss,
+                  Settings settings);
+  StandardUpdater(std::unique_ptr<Iterator> iterator, Optimizer& optimizer, LossFunction loss)
+      : StandardUpdater(std::move(iterator), optimizer, std::move(loss), Settings()) {}
+
+  void update(Observation& observation) override;
+  std::int64_t iteration() const override { return iteration_; }
+  IteratorState state() const override { return iterator_->state(); }
+  std::int64_t steps_per_epoch() const override { return iterator_->steps_per_epoch(); }
+  Optimizer& optimizer() const override { return optimizer_; }
+  void serialize(const Serializer& serializer) override;
+
+ private:
+  std::int64_t ask_global_size(std::int64_t local) const;
+  void serialize_run(const Serializer& serializer);
+  void serialize_layout(const Serializer& iterator, std::int64_t step) const;
+
+  std::unique_ptr<Iterator> iterator_;
+  Optimizer& optimizer_;
+  LossFunction loss_;
+  Settings settings_;
+  std::int64_t iteration_ = 0;
+};
+
+// A classifier's loss and "accuracy". The model must outlive the function.
+LossFunction classification_loss(Classifier& model);
+
+}  // namespace tasuki

@@ -1,0 +1,128 @@
+// Triggers that watch an observed value: best so far, and early stopping.
+#include <cmath>
+#include <limits>
+
+#include "tasuki/core/error.hpp"
+#include "tasuki/training/trainer.hpp"
+#include "tasuki/training/trigger.hpp"
+
+namespace tasuki {
+namespace {
+
+enum class Better { smaller, larger };
+
+// Mean of one value between checks, over all ranks, and the best of these means.
+class Monitor {
+ public:
+  Monitor(std::string key, Better better, std::unique_ptr<Trigger> check)
+      : key_(std::move(key)), better_(better), check_(std::move(check)) {}
+
+  enum class Finding { no_check, not_observed, better, not_better };
+  Finding look(Trainer& trainer) {
+    const auto& values = trainer.observation().values();
+    if (const auto seen = values.find(key_); seen != values.end())
+      pending_.add(key_, seen->second.sum, seen->second.count, seen->second.reach);
+    if (!check_->fires(trainer)) return Finding::no_check;
+    const auto mean = pending_.over_ranks(trainer.communicator()).mean(key_);
+    pending_.clear();
+    if (!mean) return Finding::not_observed;
+    const bool beats = better_ == Better::larger ? *mean > best_ : *mean < best_;
+    const bool improves = beats || (has_best_ == 0 && !std::isnan(*mean));
+    if (!improves) return Finding::not_better;
+    best_ = *mean;
+    has_best_ = 1;
+    return Finding::better;
+  }
+
+  const std::string& key() const { return key_; }
+  void serialize(const Serializer& serializer) {
+    serializer("best", best_);
+    serializer("has_best", has_best_);
+    pending_.serialize(serializer["pending"]);
+    if (!serializer.is_loading() || serializer.contains("check"))
+      check_->serialize(serializer["check"]);
+  }
+
+ private:
+  std::string key_;
+  Better better_;
+  std::unique_ptr<Trigger> check_;
+  Observation pending_;
+  double best_ = 0;
+  std::int64_t has_best_ = 0;
+};
+
+class BestValue final : public Trigger {
+ public:
+  BestValue(std::string key, Better better, std::unique_ptr<Trigger> check)
+      : monitor_(std::move(key), better, std::move(check)) {}
+  bool fires(Trainer& trainer) override {
+    return monitor_.look(trainer) == Monitor::Finding::better;
+  }
+  void serialize(const Serializer& serializer) override { monitor_.serialize(serializer); }
+
+ private:
+  Monitor monitor_;
+};
+
+Better better_of(const EarlyStopping& options) {
+  using Mode = EarlyStopping::Mode;
+  if (options.mode == Mode::automatic)
+    return options.monitor.find("accuracy") != std::string::npos ? Better::larger : Better::smaller;
+  return options.mode == Mode::max ? Better::larger : Better::smaller;
+}
+
+class EarlyStop final : public Trigger {
+ public:
+  explicit EarlyStop(const EarlyStopping& options)
+      : monitor_(options.monitor, better_of(options),
+                 every(options.check_every_epochs, Unit::epoch)),
+        patience_(options.patience),
+        length_{options.max_epochs, std::nullopt} {}
+
+  bool fires(Trainer& trainer) override {
+    switch (monitor_.look(trainer)) {
+      case Monitor::Finding::no_check:
+        break;
+      case Monitor::Finding::not_observed:
+        fail_everywhere(ErrorKind::usage,
+                        "early stopping watches \"{}\", which nothing observed until iteration {}",
+                        monitor_.key(), trainer.updater().iteration());
+      case Monitor::Finding::better:
+        waited_ = 0;
+        break;
+      case Monitor::Finding::not_better:
+        ++waited_;
+        break;
+    }
+    return waited_ >= patience_ || is_reached(length_, trainer);
+  }
+
+  TrainingLength length() const override { return length_; }
+  void serialize(const Serializer& serializer) override {
+    serializer("waited", waited_);
+    monitor_.serialize(serializer["monitor"]);
+  }
+
+ private:
+  Monitor monitor_;
+  std::int64_t patience_;
+  std::int64_t waited_ = 0;  // checks without a better value
+  TrainingLength length_;
+};
+
+}  // namespace
+
+std::unique_ptr<Trigger> on_min_value(std::string key, std::unique_ptr<Trigger> check) {
+  return std::make_unique<BestValue>(std::move(key), Better::smaller, std::move(check));
+}
+
+std::unique_ptr<Trigger> on_max_value(std::string key, std::unique_ptr<Trigger> check) {
+  return std::make_unique<BestValue>(std::move(key), Better::larger, std::move(check));
+}
+
+std::unique_ptr<Trigger> early_stopping(const EarlyStopping& options) {
+  return std::make_unique<EarlyStop>(options);
+}
+
+}  // namespace tasuki
