@@ -1,0 +1,40 @@
+// Models for images by name, as in `--arch`.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tasuki/nn/layer.hpp"
+#include "tasuki/tensor/shape.hpp"
+
+namespace tasuki {
+
+// What a model is to be made for.
+struct ModelTask {
+  std::int64_t classes = 10;
+  Shape image{3, 32, 32};  // channels x H x W
+};
+
+struct ModelKind {
+  std::string name;
+  std::string summary;
+  std::function<std::unique_ptr<Layer>(const ModelTask&)> create;
+};
+
+// Adds a kind; a user's own program may do so before it creates one. A name that exists is an
+// error.
+void register_model(ModelKind kind);
+// All kinds, built-in ones first: lenet, cnn10, vgg_small, vgg16_bn, resnet20, resnet50, wrn_28_10.
+const std::vector<ModelKind>& model_kinds();
+// The table that `--arch help` prints.
+std::string model_help();
+
+// Makes a model that is not initialised yet. An unknown name is a usage error that lists the known
+// ones; a task that the model cannot do (LeNet takes 1 x 28 x 28 only) is one of kind config.
+std::unique_ptr<Layer> create_model(std::string_view name, const ModelTask& task = {});
+
+}  // namespace tasuki

@@ -1,0 +1,22 @@
+// What convnets for images are built of.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "tasuki/nn/batch_norm.hpp"
+#include "tasuki/nn/conv2d.hpp"
+
+namespace tasuki {
+
+// A square convolution without bias (the normalisation after it would take it away again) that
+// keeps the size of images but for `stride`; weights are He normal.
+std::unique_ptr<Conv2d> same_convolution(std::int64_t channels_in, std::int64_t channels_out,
+                                         std::int64_t kernel, std::int64_t stride = 1);
+// Batch normalisation with ReLU in the same pass.
+std::unique_ptr<BatchNorm> batch_norm_relu(std::int64_t channels);
+
+// conv (3 x 3), bn, ReLU: Chainer's Block, with its keys "conv/W", "bn/gamma", "bn/beta".
+std::unique_ptr<Layer> conv_block(std::int64_t channels_in, std::int64_t channels_out);
+
+}  // namespace tasuki

@@ -1,0 +1,30 @@
+#include "tasuki/models/lenet.hpp"
+
+#include "tasuki/nn/conv2d.hpp"
+#include "tasuki/nn/functions/activation.hpp"
+#include "tasuki/nn/functions/pooling.hpp"
+#include "tasuki/nn/linear.hpp"
+#include "tasuki/nn/sequential.hpp"
+
+namespace tasuki {
+
+std::unique_ptr<Layer> lenet(std::int64_t classes) {
+  const Initializer weights = initializers::normal(0.01);
+  const auto convolution = [&](std::int64_t from, std::int64_t to, std::int64_t kernel) {
+    return std::make_unique<Conv2d>(from, to, kernel, /*stride=*/1, /*pad=*/0, /*bias=*/true,
+                                    weights);
+  };
+  const auto connected = [&](std::int64_t from, std::int64_t to) {
+    return std::make_unique<Linear>(from, to, /*bias=*/true, weights);
+  };
+  const auto halve = [](const Variable& x) { return average_pooling_2d(x, 2); };
+
+  auto net = std::make_unique<Sequential>();
+  net->append("conv1", convolution(1, 20, 3)).append(relu).append(halve);
+  net->append("conv2", convolution(20, 50, 5)).append(relu).append(halve);
+  net->append("fc1", connected(50 * 4 * 4, 128)).append(relu);
+  net->append("fc2", connected(128, classes));
+  return net;
+}
+
+}  // namespace tasuki

@@ -1,0 +1,31 @@
+// Residual networks (He et al., "Deep residual learning for image recognition", arXiv 1512.03385).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "tasuki/nn/layer.hpp"
+
+namespace tasuki {
+
+// Section 4.2's network for small images: conv1, bn1 (16 channels), res2 ... res4 of (depth - 2) /
+// 6 blocks of two 3x3 convolutions each with 16, 32 and 64 channels, the mean over all pixels, fc.
+// Where the size changes the shortcut is a 1x1 convolution with normalisation (option B). Depth 20:
+// 272,474 parameters for 3 channels and 10 classes. A depth that is not 6 n + 2 is an error.
+std::unique_ptr<Layer> small_resnet(int depth, std::int64_t classes = 10,
+                                    std::int64_t channels = 3);
+
+// How images enter ResNet-50.
+enum class ResNetStem {
+  imagenet,  // 7x7 convolution with stride 2, 3x3 max pooling with stride 2: for some 224 pixels
+  cifar,     // 3x3 convolution, no pooling: for some 32 pixels
+};
+
+// Table 1's 50 layers, with the keys of Chainer's ImageNet example (conv1/W, bn1/gamma,
+// res2/a/conv1/W, res2/b1/conv1/W ... fc/W). Stride 2 is in a block's 3x3 convolution (Goyal et
+// al., arXiv 1706.02677, section 5.1), not in its first 1x1. 25,557,032 parameters for 3 channels,
+// 1000 classes and ImageNet's stem.
+std::unique_ptr<Layer> resnet50(std::int64_t classes = 1000, std::int64_t channels = 3,
+                                ResNetStem stem = ResNetStem::imagenet);
+
+}  // namespace tasuki
