@@ -5,6 +5,7 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -33,8 +34,9 @@ struct Settings {
 struct Row {
   std::string communicator, memory;
   std::int64_t count = 0;
-  std::array<double, 3> seconds{};  // least, mean and most over the ranks
-  std::int64_t wrong = 0;           // elements, over all ranks
+  // Least, median and most over the exchanges, each as long as it took on the slowest rank.
+  std::array<double, 3> seconds{};
+  std::int64_t wrong = 0;  // elements, over all ranks
 };
 
 // Whole numbers whose sums over the ranks float32 holds exactly.
@@ -123,20 +125,17 @@ class Bench {
     using clock = std::chrono::steady_clock;
     values.fill(0);
     for (std::int64_t turn = 0; turn < settings_.warmup; ++turn) exchange();
+    const Tensor slowest = Tensor::empty({settings_.iterations}, DType::float64);
+    const std::span<double> seconds = slowest.span<double>();
     everyone_->barrier();
-    const auto start = clock::now();
-    for (std::int64_t turn = 0; turn < settings_.iterations; ++turn) exchange();
-    const double seconds = std::chrono::duration<double>(clock::now() - start).count() /
-                           static_cast<double>(settings_.iterations);
-    std::array<double, 3> result{};
-    constexpr ReduceOp operations[] = {ReduceOp::min, ReduceOp::sum, ReduceOp::max};
-    for (std::size_t i = 0; i < result.size(); ++i) {
-      const Tensor over_ranks = Tensor::full({}, seconds, DType::float64);
-      everyone_->allreduce(over_ranks, operations[i]);
-      result[i] = over_ranks.item();
+    for (double& turn : seconds) {
+      const auto start = clock::now();
+      exchange();
+      turn = std::chrono::duration<double>(clock::now() - start).count();
     }
-    result[1] /= everyone_->size();
-    return result;
+    everyone_->allreduce(slowest, ReduceOp::max);
+    std::ranges::sort(seconds);
+    return {seconds.front(), seconds[seconds.size() / 2], seconds.back()};
   }
 
   std::int64_t check(const Tensor& values, const std::function<void()>& exchange) {
@@ -167,9 +166,9 @@ class Bench {
                         topology.host_of[static_cast<std::size_t>(ranks.front())],
                         fmt::join(ranks, " ")));
     }
-    print("# times over the ranks; algbw = bytes / mean time, busbw = algbw x 2 (p - 1) / p\n");
+    print("# times over the exchanges; algbw = bytes / median, busbw = algbw x 2 (p - 1) / p\n");
     print(fmt::format("{:>12} {:>10} {:<16} {:<10} {:>10} {:>10} {:>10} {:>8} {:>8} {:>7}\n",
-                      "bytes", "floats", "communicator", "memory", "min us", "mean us", "max us",
+                      "bytes", "floats", "communicator", "memory", "min us", "median us", "max us",
                       "algbw", "busbw", "#wrong"));
   }
 
@@ -185,7 +184,7 @@ class Bench {
                              {"communicator", row.communicator},
                              {"memory", row.memory},
                              {"min_seconds", row.seconds[0]},
-                             {"mean_seconds", row.seconds[1]},
+                             {"median_seconds", row.seconds[1]},
                              {"max_seconds", row.seconds[2]},
                              {"algbw_gb_per_s", algorithm_rate},
                              {"busbw_gb_per_s", bus_rate},

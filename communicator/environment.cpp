@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <mpi.h>
+#include <sys/ioctl.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -58,6 +59,19 @@ bool spans_hosts() {
   return all != nullptr && here != nullptr && std::strcmp(all, here) != 0;
 }
 
+// mpirun that is told to end the job at once may leave without what is still in the pipe from this
+// process. Not for long: nobody may be reading.
+void wait_until_read(int pipe) {
+  constexpr std::chrono::milliseconds look{1}, longest{500};
+  int unread = 0;
+  for (auto waited = look; waited < longest; waited += look) {
+    if (ioctl(pipe, FIONREAD, &unread) != 0 || unread == 0) break;
+    std::this_thread::sleep_for(look);
+  }
+  // What was read has yet to be written.
+  std::this_thread::sleep_for(10 * look);
+}
+
 // Ends all ranks. Only the first failure of a process is printed, as one write so that the lines of
 // several ranks do not mix.
 [[noreturn]] void end_job(const Failure& failure) {
@@ -74,6 +88,7 @@ bool spans_hosts() {
             ? fmt::format("error: {}\n", failure.cause)
             : fmt::format("rank {} on {}: {}\n", world_rank, host, failure.cause);
     if (write(STDERR_FILENO, line.data(), line.size()) < 0) std::perror("stderr");
+    wait_until_read(STDERR_FILENO);
     MPI_Abort(MPI_COMM_WORLD, failure.exit_code);
     std::_Exit(failure.exit_code);
   }

@@ -113,11 +113,11 @@ TEST(ForeignExceptions, AreReportedToo) {
 // Rank 0 would speak for all, but it has not met the error.
 TEST(SharedErrors, OfOneRankAloneAreReportedToo) {
   const Ended ended = end_job("forward", "shared");
-  EXPECT_LT(ended.seconds_after_fault, 3);
+  EXPECT_LT(ended.seconds_after_fault, 6);
   EXPECT_EQ(count_of(ended.job.err, fmt::format("rank {} on ", failing)), 1) << ended.job.all();
 }
 
-// The nodes are namespaces that share this machine's cores, and take a moment to be taken down.
+// With the setting that hostfiles/mca-params.conf recommends: Open MPI's own takes 2 to 3 seconds.
 TEST(Exceptions, OnAnotherNodeEndTheJobToo) {
   const TemporaryFolder folder;
   const Finished job = run_program({CLUSTER_RUN, "--slots", "2,2", "--", FAULTY_TRAINING, "3",
