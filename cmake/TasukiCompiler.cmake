@@ -18,27 +18,29 @@ if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 add_library(tasuki_compiler INTERFACE)
-target_compile_options(tasuki_compiler INTERFACE -Wall -Wextra)
+# nvcc has its own (cmake/TasukiCuda.cmake).
+function(tasuki_compile_options)
+  target_compile_options(tasuki_compiler INTERFACE "$<$<COMPILE_LANGUAGE:C,CXX>:${ARGN}>")
+endfunction()
+tasuki_compile_options(-Wall -Wextra)
 # Ranks on different machines update their own copies of the weights: a loop must round alike whether
 # its version for this processor could fuse multiply and add or not. Nobody reads errno after sqrt or
 # the flags of floating-point exceptions, which otherwise keep loops from being vectorised.
-target_compile_options(tasuki_compiler INTERFACE -ffp-contract=off -fno-math-errno
-                                                 -fno-trapping-math)
+tasuki_compile_options(-ffp-contract=off -fno-math-errno -fno-trapping-math)
 if(TASUKI_WERROR)
-  target_compile_options(tasuki_compiler INTERFACE -Werror)
+  tasuki_compile_options(-Werror)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   # GCC 12 reports overlapping copies in std::string that are not there (GCC bug 105329).
-  target_compile_options(tasuki_compiler INTERFACE -Wno-restrict)
+  tasuki_compile_options(-Wno-restrict)
 endif()
 # One binary for every x86-64 machine since about 2010; loops that gain from more are dispatched at
 # run time (tensor/cpu/vectorize.hpp), and oneDNN does so by itself.
 if(CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64)
-  target_compile_options(tasuki_compiler INTERFACE -march=x86-64-v2)
+  tasuki_compile_options(-march=x86-64-v2)
 endif()
 if(TASUKI_SANITIZE)
-  target_compile_options(tasuki_compiler INTERFACE -fsanitize=${TASUKI_SANITIZE}
-                                                   -fno-sanitize-recover=all
-                                                   -fno-omit-frame-pointer)
+  tasuki_compile_options(-fsanitize=${TASUKI_SANITIZE} -fno-sanitize-recover=all
+                         -fno-omit-frame-pointer)
   target_link_options(tasuki_compiler INTERFACE -fsanitize=${TASUKI_SANITIZE})
 endif()

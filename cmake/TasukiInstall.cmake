@@ -19,7 +19,7 @@ get_property(layers GLOBAL PROPERTY TASUKI_LAYERS)
 foreach(layer IN LISTS layers)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${layer}/
           DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tasuki/${layer} FILES_MATCHING PATTERN "*.hpp"
-          PATTERN "cpu" EXCLUDE)  # backends are not part of the interface
+          PATTERN "cpu" EXCLUDE PATTERN "cuda" EXCLUDE)  # backends are not part of the interface
 endforeach()
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/tasuki)

@@ -16,6 +16,7 @@ function(tasuki_layer name)
 
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${name}/*.cpp
        ${PROJECT_SOURCE_DIR}/${name}/*.hpp)
+  list(FILTER sources EXCLUDE REGEX "/cuda/")  # libtasuki_cuda.so (cmake/TasukiCuda.cmake)
   add_library(tasuki_${name} OBJECT ${sources})
   add_library(tasuki::${name} ALIAS tasuki_${name})
   set_target_properties(tasuki_${name} PROPERTIES LINKER_LANGUAGE CXX)

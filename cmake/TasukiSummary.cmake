@@ -39,6 +39,7 @@ message(STATUS "Tasuki ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE} in ${PROJECT_BINA
 summary_line("compiler" "${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}")
 summary_line("MPI" "${mpi_version} (MPI ${MPI_CXX_VERSION})")
 summary_line("oneDNN" "${DNNL_VERSION}")
+summary_line("CUDA" "${TASUKI_CUDA_STATUS}")
 summary_line("OpenMP" "${OpenMP_CXX_VERSION}")
 summary_line("Boost" "${Boost_VERSION}")
 summary_line("fmt, spdlog" "${fmt_VERSION}, ${spdlog_VERSION}")

@@ -9,7 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 clang_format=$(command -v clang-format-14 || command -v clang-format) ||
   { echo "check_format: clang-format is missing (package clang-format-14)" >&2; exit 1; }
 mapfile -d '' files < <(git ls-files -z --cached --others --exclude-standard --deduplicate \
-                          -- '*.cpp' '*.hpp')
+                          -- '*.cpp' '*.hpp' '*.cu' '*.cuh')
 mapfile -t differing < <(
   printf '%s\0' "${files[@]}" | xargs -0 -n 20 -P "$(nproc)" "$clang_format" --dry-run 2>&1 |
     sed -nE 's/^(.*):[0-9]+:[0-9]+: warning: .*/\1/p' | sort -u)

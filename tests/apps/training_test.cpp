@@ -64,6 +64,17 @@ TEST_F(TrainMnist, LearnsWithoutMpirun) {
   EXPECT_NE(job.out.find("Num process (COMM_WORLD): 1\n"), std::string::npos) << job.out;
 }
 
+// Linking CUDA, NCCL and cuDNN alone would cost each rank memory and a second of start-up.
+TEST_F(TrainMnist, WithoutGpuNoCudaLibraryIsMapped) {
+  const Finished job =
+      run_program(program("cpu", {"--epoch", "1"}), 60, {{"LD_DEBUG", "files"}, {"LC_ALL", "C"}});
+  EXPECT_EQ(job.exit_code, 0) << job.all();
+  ASSERT_GT(count_of(job.err, "libtasuki.so"), 0) << "the loader did not say what it maps";
+  for (const char* library :
+       {"libtasuki_cuda", "libcuda", "libcublas", "libcudnn", "libnccl", "libnvidia", "libnvrtc"})
+    EXPECT_EQ(count_of(job.err, library), 0) << library;
+}
+
 TEST_F(TrainMnist, EveryOptimizerTrains) {
   for (const std::string name :
        {"sgd", "momentum_sgd", "nesterov", "adam", "adamw", "rmsprop", "adagrad", "adadelta"}) {

@@ -43,3 +43,13 @@ for binary in "$prefix"/bin/* "$prefix"/lib/libtasuki.so; do
   ! readelf -d "$binary" | grep -E 'R(UN)?PATH' | grep -F "$build" ||
     { echo "$binary looks for libraries in $build"; exit 1; }
 done
+# The CUDA backend is found beside libtasuki.so, and the driver is never linked.
+if [[ -e $build/libtasuki_cuda.so ]]; then
+  backend=$prefix/lib/libtasuki_cuda.so
+  [[ -e $backend ]] || { echo "libtasuki_cuda.so was not installed"; exit 1; }
+  if readelf -d "$backend" | grep -E 'NEEDED.*lib(cuda|nvidia-ml)\.so' ||
+     readelf -d "$backend" | grep -E 'R(UN)?PATH' | grep -F "$build"; then
+    echo "$backend is linked to the driver, or looks for libraries in $build"
+    exit 1
+  fi
+fi

@@ -1,0 +1,87 @@
+#include "tasuki/tensor/cuda/check.hpp"
+
+#include "tasuki/core/error.hpp"
+
+namespace tasuki {
+namespace {
+
+ErrorKind kind_of(cudaError_t code) {
+  switch (code) {
+    case cudaErrorMemoryAllocation:
+    case cudaErrorInsufficientDriver:
+    case cudaErrorNoDevice:
+    case cudaErrorInvalidDevice:
+    case cudaErrorDevicesUnavailable:
+    case cudaErrorDeviceNotLicensed:
+    case cudaErrorSystemNotReady:
+    case cudaErrorSystemDriverMismatch:
+    case cudaErrorCompatNotSupportedOnDevice:
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorUnsupportedPtxVersion:
+    case cudaErrorStubLibrary:
+      return ErrorKind::unavailable;
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorHardwareStackError:
+    case cudaErrorLaunchTimeout:
+      return ErrorKind::io;
+    default:
+      return ErrorKind::internal;
+  }
+}
+
+// Errors of a kernel or a copy that ran earlier; the device is lost to this process.
+bool is_of_earlier_work(cudaError_t code) {
+  switch (code) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+    case cudaErrorAssert:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorHardwareStackError:
+    case cudaErrorLaunchTimeout:
+      return true;
+    default:
+      return false;
+  }
+}
+
+const char* hint(cudaError_t code) {
+  if (is_of_earlier_work(code))
+    return "; the cause is this or earlier work on the device: CUDA_LAUNCH_BLOCKING=1 shows where";
+  if (code == cudaErrorNoKernelImageForDevice || code == cudaErrorUnsupportedPtxVersion)
+    return "; this build has no code for this GPU: configure with "
+           "-DTASUKI_CUDA_ARCHITECTURES=release";
+  return "";
+}
+
+}  // namespace
+
+void check_cuda(cudaError_t code, const char* call) {
+  if (code == cudaSuccess) [[likely]]
+    return;
+  cudaGetLastError();  // it would be reported by the next launch once more
+  fail(kind_of(code), "{} failed: {} ({}){}", call, cudaGetErrorString(code),
+       cudaGetErrorName(code), hint(code));
+}
+
+void check_cublas(cublasStatus_t code, const char* call) {
+  if (code == CUBLAS_STATUS_SUCCESS) [[likely]]
+    return;
+  const ErrorKind kind = code == CUBLAS_STATUS_ALLOC_FAILED ||
+                                 code == CUBLAS_STATUS_NOT_INITIALIZED ||
+                                 code == CUBLAS_STATUS_ARCH_MISMATCH
+                             ? ErrorKind::unavailable
+                             : ErrorKind::internal;
+  fail(kind, "{} failed: {} ({})", call, cublasLtGetStatusString(code),
+       cublasLtGetStatusName(code));
+}
+
+void check_launch(const char* kernel) {
+  check_cuda(cudaGetLastError(), kernel);
+}
+
+}  // namespace tasuki

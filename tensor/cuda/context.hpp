@@ -1,0 +1,80 @@
+// CudaContext: one GPU as this process uses it. Made at the first use of the device and kept until
+// the process ends, as tensors with static lifetime may need it that long.
+//
+// All threads queue their work for a device on one stream, so memory can be passed on and reused in
+// the order of the calls. A CudaStreamScope sends a thread's work elsewhere.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "tasuki/tensor/cuda/block_pool.hpp"
+#include "tasuki/tensor/cuda/handles.hpp"
+#include "tasuki/tensor/cuda/launch.hpp"
+#include "tasuki/tensor/cuda/staging.hpp"
+#include "tasuki/tensor/device.hpp"
+#include "tasuki/tensor/storage.hpp"
+
+namespace tasuki {
+
+class CudaContext {
+ public:
+  // Also makes the device the calling thread's current one, as most of CUDA's functions expect.
+  static CudaContext& of(Device device);
+
+  Device device() const { return device_; }
+  const std::string& gpu_name() const { return gpu_name_; }
+  // 90 for compute capability 9.0.
+  int compute_capability() const { return compute_capability_; }
+  std::size_t total_memory() const { return total_memory_; }
+
+  // The stream and the pool of the calling thread: the device's own unless a CudaStreamScope lives.
+  cudaStream_t stream() const;
+  const std::shared_ptr<BlockPool>& pool() const;
+  Launch launch() const { return {stream(), multiprocessors_}; }
+
+  // Memory from pool(); throws OutOfMemory. The contents are undefined.
+  std::shared_ptr<Storage> allocate(std::size_t bytes);
+  // A pool of this device, for a CudaStreamScope.
+  std::shared_ptr<BlockPool> make_pool() const;
+
+  cublasLtHandle_t cublaslt() const { return cublaslt_.get(); }
+  StagingBuffers& staging() { return staging_; }
+
+ private:
+  explicit CudaContext(Device device);
+
+  Device device_;
+  std::string gpu_name_;
+  int compute_capability_ = 0;
+  int multiprocessors_ = 1;
+  std::size_t total_memory_ = 0;
+  CudaStream stream_;
+  CublasLt cublaslt_;
+  std::shared_ptr<BlockPool> pool_;
+  StagingBuffers staging_;
+};
+
+// While it lives, what the calling thread does on `device` is queued on `stream` and takes its
+// memory from `pool`: to capture a graph (which must own the memory that it will write again and
+// again), or to copy beside the computation. Ordering the streams is the caller's part. Scopes
+// nest.
+class CudaStreamScope {
+ public:
+  CudaStreamScope(Device device, cudaStream_t stream, std::shared_ptr<BlockPool> pool);
+  ~CudaStreamScope();
+  CudaStreamScope(const CudaStreamScope&) = delete;
+  CudaStreamScope& operator=(const CudaStreamScope&) = delete;
+
+ private:
+  friend class CudaContext;
+  // The innermost scope of the calling thread for a device.
+  static const CudaStreamScope* innermost(Device device);
+
+  Device device_;
+  cudaStream_t stream_;
+  std::shared_ptr<BlockPool> pool_;
+  const CudaStreamScope* outer_;
+};
+
+}  // namespace tasuki

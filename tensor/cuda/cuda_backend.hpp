@@ -1,0 +1,69 @@
+// CUDA's Backend: cuBLASLt for matrix products, cuDNN for convolutions, pooling and batch
+// normalisation, own kernels for the rest. The members are defined by subject in memory.cpp,
+// eltwise.cpp, linear.cpp, convolution.cpp and so on; kernels in .cu files behind headers of plain
+// pointers.
+//
+// Everything is queued on the device's stream (context.hpp) and nothing waits for it but copies to
+// the host, synchronize() and squared_norm().
+#pragma once
+
+#include "tasuki/tensor/backend.hpp"
+
+namespace tasuki {
+
+class CudaBackend final : public Backend {
+ public:
+  std::string describe() const override;
+
+  std::shared_ptr<Storage> allocate(std::size_t bytes, Device device) override;
+  void copy(const Tensor& destination, const Tensor& source) override;
+  void fill(const Tensor& destination, double value) override;
+  void synchronize(Device device) override;
+
+  Tensor unary(Unary op, const Tensor& x, float slope) override;
+  Tensor unary_backward(Unary op, const Tensor& y, const Tensor& dy, float slope) override;
+  Tensor add(const Tensor& a, const Tensor& b) override;
+  void accumulate(const Tensor& destination, const Tensor& source, float scale) override;
+  void scale(const Tensor& x, float factor) override;
+  Tensor dropout(const Tensor& x, float ratio, std::uint64_t seed,
+                 std::span<const std::int64_t> example_ids) override;
+  Tensor concat(std::span<const Tensor> parts, int axis) override;
+  Tensor take(const Tensor& x, int axis, std::int64_t begin, std::int64_t end) override;
+
+  Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b) override;
+  Tensor linear_backward_data(const Tensor& dy, const Tensor& w) override;
+  void linear_backward_weights(const Tensor& x, const Tensor& dy, const Tensor& dw,
+                               bool accumulate) override;
+  void backward_bias(const Tensor& dy, const Tensor& db, bool accumulate) override;
+
+  Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b,
+                const Conv2dOptions& options) override;
+  Tensor conv2d_backward_data(const Tensor& dy, const Tensor& w, const Shape& x_shape,
+                              const Conv2dOptions& options) override;
+  void conv2d_backward_weights(const Tensor& x, const Tensor& dy, const Tensor& dw,
+                               const Conv2dOptions& options, bool accumulate) override;
+
+  Tensor pool2d(const Tensor& x, const Pool2dOptions& options,
+                std::shared_ptr<Workspace>* workspace) override;
+  Tensor pool2d_backward(const Tensor& dy, const Shape& x_shape, const Pool2dOptions& options,
+                         const Workspace* workspace) override;
+
+  BatchNormResult batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, float eps,
+                             bool relu) override;
+  Tensor batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                              const Tensor& mean, const Tensor& variance, float eps,
+                              bool relu) override;
+  Tensor batch_norm_backward(const Tensor& x, const BatchNormResult& forward, const Tensor& dy,
+                             const Tensor& gamma, const Tensor& beta, float eps, bool relu,
+                             const Tensor& dgamma, const Tensor& dbeta, bool accumulate) override;
+
+  CrossEntropyResult softmax_cross_entropy(const Tensor& x, const Tensor& t) override;
+  Tensor softmax_cross_entropy_backward(const CrossEntropyResult& forward, const Tensor& t,
+                                        float scale) override;
+  std::int64_t count_correct(const Tensor& x, const Tensor& t) override;
+
+  void update(const UpdateStep& step) override;
+  double squared_norm(const Tensor& x) override;
+};
+
+}  // namespace tasuki

@@ -1,0 +1,25 @@
+// What libtasuki.so finds in this library (tensor/cuda_loader.cpp).
+#include "tasuki/tensor/cuda_entry.hpp"
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include <memory>
+
+#include "tasuki/core/error.hpp"
+#include "tasuki/tensor/cuda/cuda_backend.hpp"
+
+namespace tasuki {
+
+std::string CudaBackend::describe() const {
+  const auto cublas = cublasLtGetVersion();
+  return fmt::format("CUDA {}.{}, cuBLASLt {}.{}", CUDART_VERSION / 1000,
+                     CUDART_VERSION % 1000 / 10, cublas / 10000, cublas % 10000 / 100);
+}
+
+}  // namespace tasuki
+
+extern "C" const tasuki::CudaEntry tasuki_cuda_entry{
+    TASUKI_PROJECT_VERSION, CUDART_VERSION, [] {
+      tasuki::register_backend(tasuki::DeviceKind::cuda, std::make_unique<tasuki::CudaBackend>());
+    }};

@@ -1,0 +1,14 @@
+// Where a kernel runs. Headers of kernels take it and plain pointers, so that their sources need
+// nothing else of Tasuki.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+namespace tasuki {
+
+struct Launch {
+  cudaStream_t stream = nullptr;
+  int multiprocessors = 1;  // of the device, to choose a grid by
+};
+
+}  // namespace tasuki

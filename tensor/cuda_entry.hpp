@@ -1,0 +1,15 @@
+// What libtasuki.so looks for in libtasuki_cuda.so, by name.
+#pragma once
+
+namespace tasuki {
+
+struct CudaEntry {
+  const char* version;         // of Tasuki, to be the same
+  int toolkit;                 // CUDA that it was built with: 1000 * major + 10 * minor
+  void (*register_backend)();  // called once, after the driver has started
+};
+
+// A variable with C linkage of type CudaEntry.
+inline constexpr const char* cuda_entry_name = "tasuki_cuda_entry";
+
+}  // namespace tasuki

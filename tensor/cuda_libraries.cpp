@@ -1,0 +1,94 @@
+#include "tasuki/tensor/cuda_libraries.hpp"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string_view>
+
+namespace tasuki {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What a command prints, by line; nothing when it cannot be run.
+std::vector<std::string> lines_of(const char* command) {
+  const auto close = [](std::FILE* pipe) { ::pclose(pipe); };
+  const std::unique_ptr<std::FILE, decltype(close)> pipe(::popen(command, "re"), close);
+  std::vector<std::string> lines;
+  if (!pipe) return lines;
+  std::array<char, 4096> line{};
+  while (std::fgets(line.data(), line.size(), pipe.get()) != nullptr) {
+    std::string_view text(line.data());
+    if (text.ends_with('\n')) text.remove_suffix(1);
+    lines.emplace_back(text);
+  }
+  return lines;
+}
+
+class Opener {
+ public:
+  OpenedLibrary open(const std::string& name) {
+    for (;;) {
+      if (void* const handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_GLOBAL))
+        return {handle, "", ""};
+      const char* const error = ::dlerror();
+      OpenedLibrary failed{nullptr, "", error != nullptr ? error : ""};
+      failed.missing = missing_library(failed.message);
+      // Each is looked for once: what was opened and is still missed cannot be helped.
+      if (failed.missing.empty() || failed.missing == name || !tried_.insert(failed.missing).second)
+        return failed;
+      const std::optional<fs::path> found = find(failed.missing);
+      if (!found) return failed;
+      const OpenedLibrary dependency = open(found->string());
+      if (dependency.handle == nullptr) return dependency;
+    }
+  }
+
+ private:
+  std::optional<fs::path> find(const std::string& library) {
+    if (!folders_) folders_ = cuda_library_folders();
+    for (const fs::path& folder : *folders_) {
+      std::error_code ignored;
+      if (fs::path path = folder / library; fs::exists(path, ignored)) return path;
+    }
+    return std::nullopt;
+  }
+
+  std::set<std::string> tried_;
+  std::optional<std::vector<fs::path>> folders_;
+};
+
+}  // namespace
+
+std::vector<fs::path> cuda_library_folders() {
+  std::vector<fs::path> folders;
+  for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {
+    const char* const root = std::getenv(variable);
+    if (root == nullptr || *root == '\0') continue;
+    folders.push_back(fs::path(root) / "lib64");
+    folders.push_back(fs::path(root) / "lib");
+  }
+  for (const std::string& line :
+       lines_of("python3 -c 'import glob, site, sys\n"
+                "roots = [p for p in sys.path if p] + [site.getusersitepackages()]\n"
+                "for root in dict.fromkeys(roots):\n"
+                "  print(*sorted(glob.glob(root + \"/nvidia/*/lib\")), sep=\"\\n\")' 2>/dev/null"))
+    if (!line.empty()) folders.emplace_back(line);
+  return folders;
+}
+
+std::string missing_library(const std::string& message) {
+  const auto end = message.find(": cannot open shared object file");
+  return end == std::string::npos ? "" : message.substr(0, end);
+}
+
+OpenedLibrary open_cuda_library(const std::string& name) {
+  return Opener().open(name);
+}
+
+}  // namespace tasuki

@@ -1,0 +1,28 @@
+// Opens a shared library whose dependencies may lie where the loader does not look.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace tasuki {
+
+// Folders that may hold NVIDIA's libraries: lib64 and lib of CUDA_HOME and CUDA_PATH, and
+// site-packages/nvidia/*/lib of the python3 in PATH (its wheels).
+std::vector<std::filesystem::path> cuda_library_folders();
+
+// The library that a message of dlerror() says is not there ("libnccl.so.2: cannot open shared
+// object file: ..."); empty when it says something else.
+std::string missing_library(const std::string& message);
+
+struct OpenedLibrary {
+  void* handle = nullptr;  // nullptr: failed
+  std::string missing;     // the library that was found nowhere, its own name included
+  std::string message;     // dlerror()'s
+};
+
+// dlopen; a dependency that the loader does not find is opened from cuda_library_folders(), with
+// its own dependencies found in the same way. Never closed again.
+OpenedLibrary open_cuda_library(const std::string& name);
+
+}  // namespace tasuki

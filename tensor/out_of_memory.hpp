@@ -1,0 +1,31 @@
+// A device has not as much memory as was asked for.
+#pragma once
+
+#include <cstddef>
+
+#include "tasuki/core/error.hpp"
+#include "tasuki/tensor/device.hpp"
+
+namespace tasuki {
+
+// Kind unavailable. The figures (bytes) are for programs that look for the largest batch that fits.
+class OutOfMemory : public Error {
+ public:
+  struct Figures {
+    Device device;
+    std::size_t requested = 0;
+    std::size_t free = 0, total = 0;  // of the device, as its driver says
+    std::size_t in_use = 0;           // by tensors of this process
+    std::size_t reserved = 0;         // by this process's pool, what is in use included
+  };
+
+  explicit OutOfMemory(const Figures& figures);
+  ~OutOfMemory() override;
+
+  const Figures& figures() const noexcept { return figures_; }
+
+ private:
+  Figures figures_;
+};
+
+}  // namespace tasuki

@@ -1,0 +1,150 @@
+// Every way in which a GPU cannot be used, without one: drivers and backends made for the test.
+#include "tasuki/tensor/cuda_loader.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+
+#include "launch.hpp"
+#include "tasuki/tensor/cuda_driver.hpp"
+#include "tasuki/tensor/cuda_libraries.hpp"
+#include "temporary_folder.hpp"
+
+namespace tasuki {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::Finished;
+using testing::run_program;
+using Environment = std::map<std::string, std::string>;
+
+constexpr int unavailable = static_cast<int>(ErrorKind::unavailable);
+
+class CudaLoader : public ::testing::Test {
+ protected:
+  // The probe with the fake driver and, unless told otherwise, a fake backend whose dependency is
+  // on the loader's path.
+  static Finished probe(Environment changes) {
+    changes.try_emplace("TASUKI_CUDA_LIBRARY", FAKE_BACKEND);
+    changes.try_emplace("LD_LIBRARY_PATH",
+                        std::string(FAKE_DRIVER_FOLDER) + ":" + DEPENDENCY_FOLDER);
+    return run_program({PROBE}, 60, changes);
+  }
+  static void expect_error(const Environment& changes, const std::string& part) {
+    const Finished finished = probe(changes);
+    EXPECT_EQ(finished.exit_code, unavailable) << finished.all();
+    EXPECT_NE(finished.out.find(part), std::string::npos) << finished.all();
+    EXPECT_EQ(testing::count_of(finished.all(), "\n"), 1) << finished.all();
+  }
+
+  testing::TemporaryFolder folder;
+};
+
+TEST_F(CudaLoader, LoadsABackendAndCountsDevices) {
+  const Finished finished = probe({{"FAKE_CUDA_DEVICES", "3"}});
+  EXPECT_EQ(finished.exit_code, 0) << finished.all();
+  EXPECT_EQ(finished.out, "3\n");
+}
+
+TEST_F(CudaLoader, SaysThatThereIsNoDriver) {
+  std::ofstream(folder / "libcuda.so.1") << "no library";
+  expect_error({{"LD_LIBRARY_PATH", folder.path()}}, "no NVIDIA driver was found on this machine");
+}
+
+TEST_F(CudaLoader, SaysThatTheDriverDoesNotStart) {
+  expect_error({{"FAKE_CUDA_INIT", "999"}, {"FAKE_CUDA_VERSION", "12040"}},
+               "the NVIDIA driver (for CUDA 12.4) does not start: an error of the test "
+               "(CUDA_ERROR_OF_THE_TEST)");
+}
+
+TEST_F(CudaLoader, SaysThatTheDriverIsTooOld) {
+  expect_error({{"FAKE_CUDA_VERSION", "12020"}},
+               "the NVIDIA driver supports CUDA 12.2 at most and this CUDA backend was built with "
+               "CUDA 13.0");
+}
+
+TEST_F(CudaLoader, SaysThatNoDeviceIsVisibleAndWhy) {
+  for (const Environment& no_device :
+       {Environment{{"FAKE_CUDA_DEVICES", "0"}}, Environment{{"FAKE_CUDA_INIT", "100"}}}) {
+    Environment empty = no_device, other = no_device;
+    empty["CUDA_VISIBLE_DEVICES"] = "";
+    other["CUDA_VISIBLE_DEVICES"] = "7";
+    expect_error(empty, "CUDA_VISIBLE_DEVICES is empty, which hides all GPUs");
+    expect_error(other, "CUDA_VISIBLE_DEVICES=7 leaves no GPU of this machine visible");
+    if (std::getenv("CUDA_VISIBLE_DEVICES") == nullptr)
+      expect_error(no_device, "the NVIDIA driver sees no GPU on this machine");
+  }
+}
+
+TEST_F(CudaLoader, SaysThatThereIsNoBackend) {
+  // A libtasuki.so with nothing beside it.
+  fs::copy(TASUKI_LIBRARY, folder / TASUKI_SONAME);
+  expect_error({{"LD_LIBRARY_PATH", folder.path()}, {"TASUKI_CUDA_LIBRARY", ""}},
+               "this Tasuki was built without CUDA: there is no libtasuki_cuda.so in " +
+                   folder.path().string());
+}
+
+TEST_F(CudaLoader, SaysThatTheBackendNamedIsNotThereOrNone) {
+  expect_error({{"TASUKI_CUDA_LIBRARY", folder / "none.so"}},
+               "TASUKI_CUDA_LIBRARY names " + (folder / "none.so").string());
+  expect_error({{"TASUKI_CUDA_LIBRARY", "libno-such-backend.so"}},
+               "TASUKI_CUDA_LIBRARY names libno-such-backend.so");
+  expect_error({{"TASUKI_CUDA_LIBRARY", TASUKI_LIBRARY}}, "is no CUDA backend of Tasuki");
+  std::ofstream(folder / "text.so") << "no library";
+  expect_error({{"TASUKI_CUDA_LIBRARY", folder / "text.so"}}, "the CUDA backend cannot be loaded");
+}
+
+TEST_F(CudaLoader, RefusesABackendOfAnotherVersion) {
+  expect_error({{"TASUKI_CUDA_LIBRARY", OTHER_FAKE_BACKEND}}, "belongs to Tasuki 99.0 and this is");
+}
+
+TEST_F(CudaLoader, NamesALibraryThatIsMissing) {
+  expect_error({{"LD_LIBRARY_PATH", FAKE_DRIVER_FOLDER}},
+               "the CUDA backend needs libfake_dependency.so, which is neither on the loader's "
+               "path nor in CUDA_HOME");
+}
+
+TEST_F(CudaLoader, FindsLibrariesInCudaHomeAndWheels) {
+  const fs::path wheel = folder / "nvidia/some/lib", lib = folder / "lib64";
+  fs::create_directories(wheel);
+  fs::create_directories(lib);
+  const fs::path dependency = fs::path(DEPENDENCY_FOLDER) / "libfake_dependency.so";
+  fs::create_symlink(dependency, wheel / dependency.filename());
+  fs::create_symlink(dependency, lib / dependency.filename());
+  for (const char* variable : {"CUDA_HOME", "CUDA_PATH", "PYTHONPATH"}) {
+    const Finished finished =
+        probe({{"LD_LIBRARY_PATH", FAKE_DRIVER_FOLDER}, {variable, folder.path()}});
+    EXPECT_EQ(finished.out, "1\n") << variable << finished.all();
+  }
+}
+
+TEST_F(CudaLoader, LoadsTheRealBackend) {
+#ifdef REAL_BACKEND
+  const Finished finished =
+      run_program({PROBE}, 60,
+                  {{"TASUKI_CUDA_LIBRARY", REAL_BACKEND}, {"LD_LIBRARY_PATH", FAKE_DRIVER_FOLDER}});
+  EXPECT_EQ(finished.out, "1\n") << finished.all();
+#else
+  GTEST_SKIP() << "built without CUDA";
+#endif
+}
+
+TEST(MissingLibrary, IsTakenFromTheLoadersMessage) {
+  EXPECT_EQ(missing_library("libcudnn.so.9: cannot open shared object file: No such file or "
+                            "directory"),
+            "libcudnn.so.9");
+  EXPECT_EQ(missing_library("/x/y.so: undefined symbol: z"), "");
+}
+
+TEST(CudaDriverVersion, MustHaveTheMajorVersionOfTheToolkit) {
+  EXPECT_NO_THROW(check_cuda_driver_version(13000, 13000));
+  EXPECT_NO_THROW(check_cuda_driver_version(12000, 12080));
+  EXPECT_NO_THROW(check_cuda_driver_version(13010, 12080));
+  EXPECT_THROW(check_cuda_driver_version(12090, 13000), Error);
+}
+
+}  // namespace
+}  // namespace tasuki

@@ -1,0 +1,7 @@
+// A libtasuki_cuda.so that needs a library of its own and registers nothing.
+#include "tasuki/tensor/cuda_entry.hpp"
+
+extern "C" int dependency_of_fake_cuda_backend();
+
+extern "C" const tasuki::CudaEntry tasuki_cuda_entry{FAKE_VERSION, 13000,
+                                                     [] { dependency_of_fake_cuda_backend(); }};

@@ -1,0 +1,3 @@
+extern "C" int dependency_of_fake_cuda_backend() {
+  return 1;
+}
