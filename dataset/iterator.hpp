@@ -18,9 +18,9 @@ struct IteratorState {
 // What an epoch is made of. Where any of it differs, a step in the middle of an epoch has other
 // examples behind it.
 struct EpochLayout {
-  std::int64_t examples = 0;    // of the whole data set
-  std::int64_t shards = 0;      // that they are dealt to, see shard_plan.hpp
-  std::int64_t batch_size = 0;  // per rank
+  std::int64_t examples = 0;      // of the whole data set
+  std::int64_t shards = 0;        // that they are dealt to, see shard_plan.hpp
+  std::int64_t global_batch = 0;  // examples of a step on all ranks
   friend bool operator==(const EpochLayout&, const EpochLayout&) = default;
 };
 

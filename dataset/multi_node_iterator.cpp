@@ -63,7 +63,7 @@ class MultiNodeIterator final : public Iterator {
                                         iterator_->next_global_size(),
                                         layout.examples,
                                         layout.shards,
-                                        layout.batch_size};
+                                        layout.global_batch};
       numbers.insert(numbers.end(), result.begin(), result.end());
       return encode_numbers(numbers);
     });

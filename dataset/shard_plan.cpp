@@ -10,7 +10,7 @@ namespace tasuki {
 namespace {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
+  return a / b + (a % b != 0 ? 1 : 0);
 }
 
 // floor(n * i / parts), also where n * i does not fit 64 bits; 0 <= i <= parts.
@@ -77,31 +77,30 @@ Range ShardPlan::shards_with(std::int64_t position) const {
           first_where([&](const Range& range) { return range.begin > position; })};
 }
 
-std::int64_t ShardPlan::shard_batch(std::int64_t batch_size) const {
-  if (batch_size < 1)
-    fail_everywhere(ErrorKind::config, "expected a batch size of at least 1, found {}", batch_size);
-  if (batch_size % shards_per_rank() != 0)
-    fail_everywhere(ErrorKind::config,
-                    "{} shards cannot give equal parts of a global batch of {} ({} ranks x {}); "
-                    "choose a batch size that {} divides",
-                    shards_, ranks_ * batch_size, ranks_, batch_size, shards_per_rank());
-  return batch_size / shards_per_rank();
+std::int64_t ShardPlan::dealt() const {
+  return equal_length_ ? shard(0).size() * shards_ : examples_;
 }
 
-std::int64_t ShardPlan::steps_per_epoch(std::int64_t batch_size) const {
-  return ceil_div(shard(0).size(), shard_batch(batch_size));
+std::int64_t ShardPlan::dealt_after(std::int64_t steps, std::int64_t global_batch) const {
+  return steps < steps_per_epoch(global_batch) ? steps * global_batch : dealt();
 }
 
-std::int64_t ShardPlan::global_size(std::int64_t step, std::int64_t batch_size) const {
-  const std::int64_t each = shard_batch(batch_size);
-  const auto part = [&](std::int64_t size) {
-    return std::clamp<std::int64_t>(size - step * each, 0, each);
+Range ShardPlan::shard_batch(int index, std::int64_t step, std::int64_t global_batch) const {
+  const auto given_after = [&](std::int64_t steps) {
+    return part_of(dealt_after(steps, global_batch), shards_, index).size();
   };
-  // The shards come in two sizes: that of the first, and one less.
-  const std::int64_t longest = shard(0).size();
-  const std::int64_t total = equal_length_ ? longest * shards_ : examples_;
-  const std::int64_t shorter_shards = longest * shards_ - total;
-  return (shards_ - shorter_shards) * part(longest) + shorter_shards * part(longest - 1);
+  return {given_after(step), given_after(step + 1)};
+}
+
+std::int64_t ShardPlan::steps_per_epoch(std::int64_t global_batch) const {
+  if (global_batch < 1)
+    fail_everywhere(ErrorKind::config, "expected a batch size of at least 1, found {}",
+                    global_batch);
+  return ceil_div(dealt(), global_batch);
+}
+
+std::int64_t ShardPlan::global_size(std::int64_t step, std::int64_t global_batch) const {
+  return dealt_after(step + 1, global_batch) - dealt_after(step, global_batch);
 }
 
 DealingOrder::DealingOrder(std::int64_t n, bool shuffle, std::uint64_t seed) {

@@ -1,5 +1,5 @@
 // ShardPlan: which part of a data set each rank has, and how many examples each step takes. Pure
-// arithmetic on (examples, ranks, shards, batch size), so that every rank knows it for all ranks
+// arithmetic on (examples, ranks, shards, global batch), so that every rank knows it for all ranks
 // and nothing is sent for it.
 #pragma once
 
@@ -23,14 +23,15 @@ Range part_of(std::int64_t n, std::int64_t parts, std::int64_t i, bool equal_len
 
 // The data set is dealt to shards, and each rank owns the same number of neighbouring shards. By
 // default there is one shard per rank. With a fixed number of shards that the number of ranks
-// divides ("virtual shards"), batches do not depend on the number of ranks: a global batch takes
-// the same number of examples from each shard, and the order within a shard is a function of (seed,
-// epoch, shard).
+// divides ("virtual shards"), batches do not depend on the number of ranks: which examples of a
+// shard are in a global batch depends on the shard alone, and the order within a shard is a
+// function of (seed, epoch, shard).
 //
-// `batch_size` is per rank, as in ChainerMN. A shard gives batch_size / shards_per_rank() examples
-// to each step until it is used up; shards that are one shorter than others (the number of shards
-// does not divide that of examples) give one less to the last step that takes from them. No example
-// is left out or repeated in an epoch, unless equal lengths were asked for.
+// Every step takes `global_batch` examples, the last of an epoch what is left. After t steps the
+// shards have given the parts of t * global_batch examples dealt to them (part_of). Where the
+// number of shards does not divide the global batch, shards so differ by one in a step and take
+// turns in giving more. No example is left out or repeated in an epoch, unless equal lengths were
+// asked for.
 class ShardPlan {
  public:
   // `shards` 0: one per rank. An error of kind config when ranks do not divide shards.
@@ -53,16 +54,19 @@ class ShardPlan {
   // Shards that hold a position; more than one only with equal lengths.
   Range shards_with(std::int64_t position) const;
 
-  // Examples that each shard gives to a step; an error of kind config when shards_per_rank() does
-  // not divide the batch size.
-  std::int64_t shard_batch(std::int64_t batch_size) const;
-  // ceil(largest share / batch size), which is ceil(examples / (ranks * batch size)) whatever the
-  // number of shards; 0 for an empty data set.
-  std::int64_t steps_per_epoch(std::int64_t batch_size) const;
+  // Positions of a shard, counted from its beginning, whose examples go into a step.
+  Range shard_batch(int index, std::int64_t step, std::int64_t global_batch) const;
+  // ceil(examples / global batch); 0 for an empty data set.
+  std::int64_t steps_per_epoch(std::int64_t global_batch) const;
   // Examples of a step on all ranks together.
-  std::int64_t global_size(std::int64_t step, std::int64_t batch_size) const;
+  std::int64_t global_size(std::int64_t step, std::int64_t global_batch) const;
 
  private:
+  // Examples of all shards together.
+  std::int64_t dealt() const;
+  // Of which `steps` steps take so many.
+  std::int64_t dealt_after(std::int64_t steps, std::int64_t global_batch) const;
+
   std::int64_t examples_;
   int ranks_, shards_;
   bool equal_length_;

@@ -1,6 +1,5 @@
 #include "tasuki/dataset/share_iterator.hpp"
 
-#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -24,8 +23,9 @@ std::vector<std::int64_t> shuffled_shard(std::int64_t size, std::uint64_t seed, 
 ShareIterator::ShareIterator(Share share, const ShareIteratorOptions& options)
     : share_(std::move(share)),
       options_(options),
-      shard_batch_(share_.plan.shard_batch(options.batch_size)),
-      steps_(share_.plan.steps_per_epoch(options.batch_size)) {
+      global_batch_(options.global_batch != 0 ? options.global_batch
+                                              : options.batch_size * share_.plan.ranks()),
+      steps_(share_.plan.steps_per_epoch(global_batch_)) {
   TASUKI_CHECK(share_.dataset->size() == share_.plan.share_size(share_.rank),
                "rank {} has {} examples, its plan says {}", share_.rank, share_.dataset->size(),
                share_.plan.share_size(share_.rank));
@@ -36,7 +36,7 @@ bool ShareIterator::at_end() const {
 }
 
 std::int64_t ShareIterator::next_global_size() const {
-  return at_end() ? 0 : share_.plan.global_size(state_.step, options_.batch_size);
+  return at_end() ? 0 : share_.plan.global_size(state_.step, global_batch_);
 }
 
 void ShareIterator::restore(const IteratorState& state) {
@@ -77,10 +77,9 @@ BatchPlan ShareIterator::plan_next() {
   const ShardPlan& plan = share_.plan;
   const int first = plan.first_shard(share_.rank);
   for (int shard = first; shard < first + plan.shards_per_rank(); ++shard) {
-    const std::int64_t offset = plan.offset_in_share(shard), size = plan.shard(shard).size();
-    const std::int64_t begin = std::min(state_.step * shard_batch_, size);
-    const std::int64_t end = std::min(begin + shard_batch_, size);
-    for (std::int64_t i = offset + begin; i < offset + end; ++i)
+    const std::int64_t offset = plan.offset_in_share(shard);
+    const Range taken = plan.shard_batch(shard, state_.step, global_batch_);
+    for (std::int64_t i = offset + taken.begin; i < offset + taken.end; ++i)
       next.indices.push_back(options_.shuffle ? order_[static_cast<std::size_t>(i)] : i);
   }
   return next;

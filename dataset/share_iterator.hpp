@@ -13,6 +13,9 @@ namespace tasuki {
 
 struct ShareIteratorOptions {
   std::int64_t batch_size = 1;  // per rank
+  // Examples of a step on all ranks together, where ranks may differ by one: instead of
+  // ranks x batch_size when not 0.
+  std::int64_t global_batch = 0;
   // Shuffles each shard anew in each epoch, by (seed, epoch, shard).
   bool shuffle = false;
   std::uint64_t seed = 0;
@@ -28,14 +31,14 @@ struct BatchPlan {
 
 class ShareIterator final : public Iterator {
  public:
-  // An error of kind config when the batch size does not fit the plan (shard_plan.hpp).
+  // An error of kind config when the batch size is not positive.
   ShareIterator(Share share, const ShareIteratorOptions& options);
 
   Batch next() override;
   std::int64_t steps_per_epoch() const override { return steps_; }
   std::int64_t next_global_size() const override;
   EpochLayout layout() const override {
-    return {share_.plan.examples(), share_.plan.shards(), options_.batch_size};
+    return {share_.plan.examples(), share_.plan.shards(), global_batch_};
   }
   IteratorState state() const override { return state_; }
   void restore(const IteratorState& state) override;
@@ -55,7 +58,7 @@ class ShareIterator final : public Iterator {
 
   Share share_;
   ShareIteratorOptions options_;
-  std::int64_t shard_batch_, steps_;
+  std::int64_t global_batch_, steps_;
   IteratorState state_;
   // Local examples, shard after shard, each shard in its order of this epoch.
   std::vector<std::int64_t> order_;

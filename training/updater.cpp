@@ -86,7 +86,7 @@ void StandardUpdater::serialize_layout(const Serializer& iterator, std::int64_t 
       {"examples", layout.examples},
       {"ranks", settings_.communicator ? settings_.communicator->size() : 1},
       {"shards", layout.shards},
-      {"batch_size", layout.batch_size},
+      {"global_batch", layout.global_batch},
       {"steps_per_epoch", iterator_->steps_per_epoch()},
   };
   std::string before, now;

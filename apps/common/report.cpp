@@ -74,7 +74,7 @@ void print_plan(const Job& job, const TrainingSettings& settings, const Optimize
   const std::size_t activations = measure_activations(settings, loss, data.train);
   const ShardPlan plan(data.train.count, job.communicator->size(),
                        static_cast<int>(settings.shards.value_or(0)));
-  const std::int64_t steps = plan.steps_per_epoch(settings.batchsize);
+  const std::int64_t steps = plan.steps_per_epoch(settings.batchsize * job.communicator->size());
   const std::int64_t all_steps =
       std::min(steps * settings.epoch, settings.max_iterations.value_or(steps * settings.epoch));
   const std::size_t parameters = optimizer.arena().values().bytes();
@@ -92,9 +92,9 @@ void print_plan(const Job& job, const TrainingSettings& settings, const Optimize
   text += fmt::format("  {} in all\n", optimizer.model().parameter_count());
   text +=
       fmt::format("Example: {}, {} classes\n", data.train.example_shape.text(), data.train.classes);
-  text +=
-      fmt::format("Steps: {} per epoch, {} in all; the last of an epoch has {} examples\n", steps,
-                  all_steps, steps ? plan.global_size(steps - 1, settings.batchsize) : 0);
+  text += fmt::format(
+      "Steps: {} per epoch, {} in all; the last of an epoch has {} examples\n", steps, all_steps,
+      steps ? plan.global_size(steps - 1, settings.batchsize * job.communicator->size()) : 0);
   text += fmt::format(
       "Memory of a rank: {} parameters, {} gradients, {} optimizer state, {} activations, {} "
       "data; {} together, besides what MPI and libraries take\n",

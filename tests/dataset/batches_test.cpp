@@ -37,7 +37,9 @@ std::vector<std::vector<std::int64_t>> global_batches(const Ranks& ranks, std::i
     for (const auto& rank : ranks) {
       EXPECT_EQ(rank->next_global_size(), announced);
       const Step taken = take(*rank, 1)[0];
-      EXPECT_LE(std::ssize(taken.ids), rank->options().batch_size);
+      if (rank->options().global_batch == 0) {
+        EXPECT_LE(std::ssize(taken.ids), rank->options().batch_size);
+      }
       ids.insert(ids.end(), taken.ids.begin(), taken.ids.end());
     }
     EXPECT_EQ(std::ssize(ids), announced);
@@ -45,6 +47,18 @@ std::vector<std::vector<std::int64_t>> global_batches(const Ranks& ranks, std::i
     batches.push_back(std::move(ids));
   }
   return batches;
+}
+
+// The same for a global batch that ranks share as evenly as may be.
+Ranks ranks_of_global_batch(std::int64_t n, int ranks, std::int64_t global_batch,
+                            const ScatterOptions& options = {}) {
+  Ranks iterators;
+  for (int rank = 0; rank < ranks; ++rank)
+    iterators.push_back(std::make_unique<ShareIterator>(
+        take_share(numbered_examples(n), ranks, rank, options),
+        ShareIteratorOptions{
+            .batch_size = 0, .global_batch = global_batch, .shuffle = true, .seed = 5}));
+  return iterators;
 }
 
 std::vector<std::int64_t> first_numbers(std::int64_t n) {
@@ -89,6 +103,40 @@ TEST(Batches, FixedShardsMakeGlobalBatchesIndependentOfRanks) {
                   expected);
       }
     }
+  }
+}
+
+TEST(Batches, AGlobalBatchIsWholeWhateverTheNumberOfRanks) {
+  for (const std::int64_t n : {1, 99, 1000, 1001})
+    for (const int ranks : {1, 2, 3, 4, 7})
+      for (const std::int64_t global_batch : {7, 16, 100}) {
+        SCOPED_TRACE(fmt::format("{} examples, {} ranks, batch {}", n, ranks, global_batch));
+        const Ranks iterators = ranks_of_global_batch(n, ranks, global_batch);
+        EXPECT_EQ(iterators[0]->steps_per_epoch(), (n + global_batch - 1) / global_batch);
+        EXPECT_EQ(iterators[0]->layout().global_batch, global_batch);
+        std::vector<std::int64_t> ids;
+        for (std::int64_t left = n; left > 0; left -= global_batch) {
+          std::int64_t least = n, most = 0;
+          for (const auto& rank : iterators) {
+            EXPECT_EQ(rank->next_global_size(), std::min(left, global_batch));
+            const Step taken = take(*rank, 1)[0];
+            least = std::min(least, std::ssize(taken.ids));
+            most = std::max(most, std::ssize(taken.ids));
+            ids.insert(ids.end(), taken.ids.begin(), taken.ids.end());
+          }
+          EXPECT_LE(most - least, 1);
+        }
+        std::ranges::sort(ids);
+        EXPECT_EQ(ids, first_numbers(n));
+      }
+}
+
+TEST(Batches, FixedShardsNeedNotDivideTheGlobalBatch) {
+  const ScatterOptions options{.shuffle = true, .seed = 3, .shards = 12};
+  const auto expected = global_batches(ranks_of_global_batch(1001, 1, 100, options), 22);
+  for (const int ranks : {2, 3, 4, 6, 12}) {
+    SCOPED_TRACE(ranks);
+    EXPECT_EQ(global_batches(ranks_of_global_batch(1001, ranks, 100, options), 22), expected);
   }
 }
 

@@ -175,10 +175,12 @@ TEST_F(Resume, AnotherNumberOfRanksIsRefusedInTheMiddleOfAnEpoch) {
     save_snapshot(folder / "state", *run.trainer);
   }
   comm->barrier();
-  EXPECT_THAT(refusal({}),
-              ::testing::AllOf(HasSubstr("from step 3 of an epoch with ranks 1, shards 1, steps"),
-                               HasSubstr(fmt::format("this run has ranks {0}, shards {0}, steps",
-                                                     comm->size()))));
+  EXPECT_THAT(
+      refusal({}),
+      ::testing::AllOf(
+          HasSubstr("from step 3 of an epoch with ranks 1, shards 1, global_batch 7, steps"),
+          HasSubstr(fmt::format("this run has ranks {0}, shards {0}, global_batch {1}, steps",
+                                comm->size(), 7 * comm->size()))));
 }
 
 TEST_F(Resume, OtherRunsAreRefusedWithWhatDiffers) {
@@ -201,15 +203,19 @@ TEST_F(Resume, EpochsOfOtherExamplesAreRefusedInTheMiddle) {
   saved_run(before);
   EXPECT_EQ(refusal(with(12 * n, 4, ranks)), "(nothing thrown)");
   EXPECT_THAT(refusal(with(12 * n, 5, ranks)),
-              HasSubstr("from step 1 of an epoch with batch_size 4; this run has batch_size 5: "));
+              HasSubstr(fmt::format("from step 1 of an epoch with global_batch {}; this run has "
+                                    "global_batch {}: ",
+                                    4 * n, 5 * n)));
   EXPECT_THAT(refusal(with(12 * n - 1, 4, ranks)),
               HasSubstr(fmt::format("an epoch with examples {}; this run has examples {}: ", 12 * n,
                                     12 * n - 1)));
   EXPECT_THAT(refusal(with(12 * n, 4, 2 * ranks)),
               HasSubstr(fmt::format("with shards {}; this run has shards {}: ", n, 2 * n)));
-  EXPECT_THAT(refusal(with(12 * n, 3, ranks)),
-              HasSubstr("an epoch with batch_size 4, steps_per_epoch 3; this run has batch_size 3, "
-                        "steps_per_epoch 4: "));
+  EXPECT_THAT(
+      refusal(with(12 * n, 3, ranks)),
+      HasSubstr(fmt::format("an epoch with global_batch {}, steps_per_epoch 3; this run has "
+                            "global_batch {}, steps_per_epoch 4: ",
+                            4 * n, 3 * n)));
 
   // From the end of an epoch all of it may change.
   saved_run({.examples = 12 * n, .batch = 4, .epochs = 1});
