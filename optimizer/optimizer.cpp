@@ -78,8 +78,17 @@ void Optimizer::update(const Step& step) {
   if (step.global_examples == 0) return;
   if (!arena().matches(*model_)) follow_changed_model();
   compute_gradients(step);
-  if (communicator_) exchange_gradients();
-  apply_rule(1 / static_cast<double>(step.global_examples));
+  finish_update(step.global_examples, [this](const UpdateStep& update) {
+    backend(arena_->values().device()).update(update);
+  });
+}
+
+void Optimizer::update_in_parts(const StepInParts& step) {
+  if (step.global_examples == 0) return;
+  TASUKI_CHECK(arena().matches(*model_),
+               "the model's parameters changed; a step in parts needs those of setup()");
+  step.gradients();
+  finish_update(step.global_examples, step.apply);
 }
 
 void Optimizer::compute_gradients(const Step& step) {
@@ -95,8 +104,9 @@ void Optimizer::compute_gradients(const Step& step) {
   for (const ParameterArena::Entry& entry : arena_->entries()) entry.parameter->fill_missing_grad();
 }
 
-void Optimizer::apply_rule(double gradient_scale) {
-  GradientInFlight gradient{*arena_, gradient_scale};
+void Optimizer::finish_update(std::int64_t global_examples, const Apply& apply) {
+  if (communicator_) exchange_gradients();
+  GradientInFlight gradient{*arena_, 1 / static_cast<double>(global_examples)};
   for (const auto& hook : hooks_) hook->apply(gradient);
 
   const RuleFactors factors = rule_.factors(hyperparameters_, t_ + 1);
@@ -112,7 +122,7 @@ void Optimizer::apply_rule(double gradient_scale) {
   update.rate = static_cast<float>(factors.rate);
   std::transform(factors.constants.begin(), factors.constants.end(), update.constant,
                  [](double constant) { return static_cast<float>(constant); });
-  backend(arena_->values().device()).update(update);
+  apply(update);
   ++t_;
 }
 

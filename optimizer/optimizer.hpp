@@ -22,6 +22,15 @@ struct Step {
   std::int64_t global_examples = 0;  // of all ranks together (equal to examples with one rank)
 };
 
+// A step whose two halves somebody else does, who has several threads or devices for them.
+struct StepInParts {
+  // Leaves the sum over the step's local examples in every element of arena().gradients().
+  std::function<void()> gradients;
+  // Does what Backend::update does, on the arena's device.
+  std::function<void(const UpdateStep& update)> apply;
+  std::int64_t global_examples = 0;
+};
+
 class Optimizer {
  public:
   // With a communicator, setup() and update() are collective (create_multi_node_optimizer).
@@ -41,6 +50,8 @@ class Optimizer {
   // 0's weights are sent again. If only some ranks did so, every rank throws
   // (ErrorKind::disagreement).
   void update(const Step& step);
+  // The same in parts. The model must have the parameters it had in the last setup() or update().
+  void update_in_parts(const StepInParts& step);
 
   const std::string& name() const { return rule_.title; }  // "Adam"
   // Number of updates done.
@@ -80,7 +91,9 @@ class Optimizer {
   void follow_changed_model();
   void compute_gradients(const Step& step);
   void exchange_gradients();
-  void apply_rule(double gradient_scale);
+  using Apply = std::function<void(const UpdateStep& update)>;
+  // From local sums in the arena to new weights.
+  void finish_update(std::int64_t global_examples, const Apply& apply);
 
   OptimizerRule rule_;
   Communicator* communicator_;

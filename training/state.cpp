@@ -30,7 +30,52 @@ void unpack(const Bytes& bytes, const std::vector<Module::NamedBuffer>& buffers)
   }
 }
 
+// A step in the middle of an epoch is the same only in an epoch that is dealt alike.
+void serialize_layout(const Serializer& serializer, const RunIdentity& run,
+                      const Iterator& iterator, std::int64_t step) {
+  const EpochLayout layout = iterator.layout();
+  const std::pair<const char*, std::int64_t> numbers[] = {
+      {"examples", layout.examples},
+      {"ranks", run.ranks},
+      {"shards", layout.shards},
+      {"global_batch", layout.global_batch},
+      {"steps_per_epoch", iterator.steps_per_epoch()},
+  };
+  std::string before, now;
+  for (const auto& [name, here] : numbers) {
+    std::int64_t stored = here;
+    serializer(name, stored);
+    if (stored == here) continue;
+    before += fmt::format("{}{} {}", before.empty() ? "" : ", ", name, stored);
+    now += fmt::format("{}{} {}", now.empty() ? "" : ", ", name, here);
+  }
+  if (step != 0 && !before.empty())
+    fail_everywhere(ErrorKind::config,
+                    "the snapshot is from step {} of an epoch with {}; this run has {}: resume "
+                    "with what the snapshot has, or from the end of an epoch",
+                    step, before, now);
+}
+
 }  // namespace
+
+void serialize_position(const Serializer& serializer, const RunIdentity& run,
+                        std::int64_t& iteration, Iterator& iterator) {
+  auto seed = static_cast<std::int64_t>(run.seed);
+  serializer("seed", seed);
+  if (static_cast<std::uint64_t>(seed) != run.seed)
+    fail_everywhere(ErrorKind::config,
+                    "the snapshot is of a run with seed {}, this one has seed {}: resume with the "
+                    "same seed",
+                    static_cast<std::uint64_t>(seed), run.seed);
+  serializer("iteration", iteration);
+
+  const Serializer position = serializer["iterator:main"];
+  IteratorState state = iterator.state();
+  position("epoch", state.epoch);
+  position("step", state.step);
+  serialize_layout(position, run, iterator, state.step);
+  if (serializer.is_loading()) iterator.restore(state);
+}
 
 void serialize_model(const Serializer& serializer, const Module& model) {
   for (const auto& [path, parameter] : model.parameters()) serializer(path, parameter->value());

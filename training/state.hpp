@@ -1,11 +1,22 @@
 // What a run needs of a model and of an optimizer to go on, under Chainer's keys.
 #pragma once
 
+#include "tasuki/dataset/iterator.hpp"
 #include "tasuki/nn/module.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
 #include "tasuki/training/serializer.hpp"
 
 namespace tasuki {
+
+// What must be the same in a run that goes on.
+struct RunIdentity {
+  std::uint64_t seed = 0;
+  std::int64_t ranks = 1;  // that an epoch is dealt to
+};
+// Iterations done and the position in the data. Loading refuses another seed, and a step in the
+// middle of an epoch that was dealt in another way: examples would be repeated or left out.
+void serialize_position(const Serializer& serializer, const RunIdentity& run,
+                        std::int64_t& iteration, Iterator& iterator);
 
 // Parameters and buffers by path. Buffers (running statistics) may differ between ranks: those of
 // each rank are kept besides rank 0's, which a run with another number of ranks goes on with.

@@ -54,54 +54,10 @@ std::int64_t StandardUpdater::ask_global_size(std::int64_t local) const {
 }
 
 void StandardUpdater::serialize(const Serializer& serializer) {
-  serialize_run(serializer);
+  const std::int64_t ranks = settings_.communicator ? settings_.communicator->size() : 1;
+  serialize_position(serializer, {settings_.seed, ranks}, iteration_, *iterator_);
   serialize_model(serializer["model:main"], optimizer_.model());
   serialize_optimizer(serializer["optimizer:main"], optimizer_);
-}
-
-// What must be the same in a run that goes on.
-void StandardUpdater::serialize_run(const Serializer& serializer) {
-  auto seed = static_cast<std::int64_t>(settings_.seed);
-  serializer("seed", seed);
-  if (static_cast<std::uint64_t>(seed) != settings_.seed)
-    fail_everywhere(ErrorKind::config,
-                    "the snapshot is of a run with seed {}, this one has seed {}: resume with the "
-                    "same seed",
-                    static_cast<std::uint64_t>(seed), settings_.seed);
-  serializer("iteration", iteration_);
-
-  const Serializer iterator = serializer["iterator:main"];
-  IteratorState state = iterator_->state();
-  iterator("epoch", state.epoch);
-  iterator("step", state.step);
-  serialize_layout(iterator, state.step);
-  if (serializer.is_loading()) iterator_->restore(state);
-}
-
-// A step in the middle of an epoch is the same only in an epoch that is dealt alike: in another
-// one, examples would be repeated or left out.
-void StandardUpdater::serialize_layout(const Serializer& iterator, std::int64_t step) const {
-  const EpochLayout layout = iterator_->layout();
-  const std::pair<const char*, std::int64_t> numbers[] = {
-      {"examples", layout.examples},
-      {"ranks", settings_.communicator ? settings_.communicator->size() : 1},
-      {"shards", layout.shards},
-      {"global_batch", layout.global_batch},
-      {"steps_per_epoch", iterator_->steps_per_epoch()},
-  };
-  std::string before, now;
-  for (const auto& [name, here] : numbers) {
-    std::int64_t stored = here;
-    iterator(name, stored);
-    if (stored == here) continue;
-    before += fmt::format("{}{} {}", before.empty() ? "" : ", ", name, stored);
-    now += fmt::format("{}{} {}", now.empty() ? "" : ", ", name, here);
-  }
-  if (step != 0 && !before.empty())
-    fail_everywhere(ErrorKind::config,
-                    "the snapshot is from step {} of an epoch with {}; this run has {}: resume "
-                    "with what the snapshot has, or from the end of an epoch",
-                    step, before, now);
 }
 
 LossFunction classification_loss(Classifier& model) {

@@ -63,8 +63,6 @@ class StandardUpdater : public Updater {
 
  private:
   std::int64_t ask_global_size(std::int64_t local) const;
-  void serialize_run(const Serializer& serializer);
-  void serialize_layout(const Serializer& iterator, std::int64_t step) const;
 
   std::unique_ptr<Iterator> iterator_;
   Optimizer& optimizer_;

@@ -1,0 +1,308 @@
+// Several workers in one process train as one does.
+#include "tasuki/training/parallel_updater.hpp"
+
+#include <gmock/gmock.h>
+
+#include <barrier>
+#include <numeric>
+
+#include "errors.hpp"
+#include "scripted_updater.hpp"
+#include "small_run.hpp"
+#include "tasuki/nn/functions/dropout.hpp"
+#include "temporary_folder.hpp"
+
+namespace tasuki::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Without batch normalisation, which depends on how a batch is split.
+std::unique_ptr<Classifier> dropout_model(std::uint64_t seed) {
+  auto net = std::make_unique<Sequential>();
+  net->append("l1", std::make_unique<Linear>(12, 20)).append(relu);
+  net->append([](const Variable& x) { return dropout(x, 0.3F); });
+  net->append("l2", std::make_unique<Linear>(20, 4));
+  auto model = std::make_unique<Classifier>(std::move(net));
+  model->initialize(seed);
+  return model;
+}
+
+using MakeModel = std::function<std::unique_ptr<Classifier>(std::uint64_t seed)>;
+
+// A run of as many workers as the split has.
+struct ParallelRun {
+  struct Options {
+    std::int64_t examples = 97, batch = 24;
+    Replicas::Weights weights = Replicas::Weights::as_devices_need;
+    int threads = 1;
+    MakeModel make = dropout_model;
+    // Instead of classification_loss(models[i]).
+    std::function<LossFunction(std::size_t worker, Classifier& model)> loss = {};
+    bool with_hooks = false;
+  };
+
+  explicit ParallelRun(BatchSplit split) : ParallelRun(std::move(split), Options()) {}
+  ParallelRun(BatchSplit split, const Options& options)
+      : optimizer(create_optimizer("momentum_sgd")) {
+    std::vector<ParallelUpdater::Worker> workers;
+    for (std::size_t i = 0; i < split.workers(); ++i) {
+      // Further models begin with other weights, which must not matter.
+      models.push_back(options.make(5 + i));
+      workers.push_back(
+          {*models[i], options.loss ? options.loss(i, *models[i]) : classification_loss(*models[i]),
+           options.threads});
+    }
+    if (options.with_hooks) {
+      optimizer->add_hook(weight_decay(1e-3));
+      optimizer->add_hook(gradient_clipping(0.5));
+    }
+    optimizer->setup(*models[0]);
+    ParallelUpdater::Settings settings;
+    settings.seed = 3;
+    settings.split = std::move(split);
+    settings.weights = options.weights;
+    updater = std::make_unique<ParallelUpdater>(
+        create_shuffled_iterator(share_of(synthetic(options.examples), nullptr), options.batch, 3),
+        *optimizer, std::move(workers), settings);
+  }
+
+  std::vector<std::unique_ptr<Classifier>> models;
+  std::unique_ptr<Optimizer> optimizer;
+  std::unique_ptr<ParallelUpdater> updater;
+};
+
+// The same run without workers.
+struct PlainRun {
+  explicit PlainRun(const ParallelRun::Options& options = {})
+      : model(options.make(5)), optimizer(create_optimizer("momentum_sgd")) {
+    if (options.with_hooks) {
+      optimizer->add_hook(weight_decay(1e-3));
+      optimizer->add_hook(gradient_clipping(0.5));
+    }
+    optimizer->setup(*model);
+    StandardUpdater::Settings settings;
+    settings.seed = 3;
+    updater = std::make_unique<StandardUpdater>(
+        create_shuffled_iterator(share_of(synthetic(options.examples), nullptr), options.batch, 3),
+        *optimizer, classification_loss(*model), settings);
+  }
+
+  std::unique_ptr<Classifier> model;
+  std::unique_ptr<Optimizer> optimizer;
+  std::unique_ptr<StandardUpdater> updater;
+};
+
+struct Seen {
+  std::vector<double> losses, accuracies;
+};
+Seen train(Updater& updater, int iterations) {
+  Seen seen;
+  for (int i = 0; i < iterations; ++i) {
+    Observation observation;
+    updater.update(observation);
+    seen.losses.push_back(observation.mean("main/loss").value());
+    seen.accuracies.push_back(observation.mean("main/accuracy").value());
+  }
+  return seen;
+}
+
+void expect_same_training(BatchSplit split, const ParallelRun::Options& options) {
+  PlainRun plain(options);
+  ParallelRun parallel(std::move(split), options);
+  const Seen expected = train(*plain.updater, 100), found = train(*parallel.updater, 100);
+  for (std::size_t i = 0; i < expected.losses.size(); ++i)
+    ASSERT_NEAR(found.losses[i], expected.losses[i], 1e-4) << "iteration " << i;
+  // It did learn, so that equal losses say something.
+  const auto mean = [&](int begin, int end) {
+    return std::accumulate(expected.losses.begin() + begin, expected.losses.begin() + end, 0.0) /
+           (end - begin);
+  };
+  EXPECT_LT(mean(80, 100), 0.97 * mean(0, 20));
+  EXPECT_EQ(parallel.optimizer->t(), 100);
+}
+
+TEST(ParallelUpdater, TwoWorkersTrainAsOne) {
+  expect_same_training(BatchSplit::even(2), {});
+}
+
+TEST(ParallelUpdater, UnevenPartsWeighWhatTheyHold) {
+  expect_same_training(BatchSplit::fixed({3, 1}), {});
+  expect_same_training(BatchSplit::fixed({1, 7, 2}), {});
+}
+
+TEST(ParallelUpdater, WorkersWithoutExamplesTakePart) {
+  // The last batch of an epoch has one example for three workers.
+  expect_same_training(BatchSplit::even(3), {.examples = 97, .batch = 6});
+  expect_same_training(BatchSplit::fixed({1, 0}), {});
+}
+
+TEST(ParallelUpdater, WeightsOfTheirOwnAreCopiedBack) {
+  expect_same_training(BatchSplit::even(3), {.weights = Replicas::Weights::copied});
+}
+
+TEST(ParallelUpdater, HooksSeeTheWholeGradient) {
+  expect_same_training(BatchSplit::even(2), {.with_hooks = true});
+}
+
+TEST(ParallelUpdater, WorkersComputeWithThreadsOfTheirOwn) {
+  expect_same_training(BatchSplit::even(2), {.threads = 2});
+}
+
+TEST(ParallelUpdater, OneWorkerTrainsToTheBitAsWithoutWorkers) {
+  PlainRun plain;
+  ParallelRun parallel(BatchSplit::even(1));
+  EXPECT_EQ(train(*parallel.updater, 50).losses, train(*plain.updater, 50).losses);
+}
+
+TEST(ParallelUpdater, AccuracyIsThatOfAllParts) {
+  PlainRun plain;
+  ParallelRun parallel(BatchSplit::fixed({1, 2}));
+  EXPECT_EQ(train(*parallel.updater, 5).accuracies, train(*plain.updater, 5).accuracies);
+}
+
+TEST(ParallelUpdater, TheSameSplitGivesTheSameBits) {
+  ParallelRun a(BatchSplit::fixed({2, 3})), b(BatchSplit::fixed({2, 3}));
+  EXPECT_EQ(train(*a.updater, 50).losses, train(*b.updater, 50).losses);
+}
+
+TEST(ParallelUpdater, AFailureNamesItsWorkerAndEndsTheStep) {
+  ParallelRun::Options options;
+  options.loss = [](std::size_t worker, Classifier& model) -> LossFunction {
+    if (worker != 1) return classification_loss(model);
+    return [](const Batch&, Observation&) -> Variable { fail(ErrorKind::data, "out of luck"); };
+  };
+  ParallelRun run(BatchSplit::even(3), options);
+  for (int attempt = 0; attempt < 2; ++attempt)
+    EXPECT_EQ(error_of([&] { train(*run.updater, 1); }), "worker 1 (cpu): out of luck");
+}
+
+TEST(ParallelUpdater, ReplicasMustBeAlike) {
+  ParallelRun::Options options;
+  options.make = [](std::uint64_t seed) { return small_model(seed == 5 ? 8 : 9, seed); };
+  EXPECT_THAT(error_of([&] { ParallelRun(BatchSplit::even(2), options); }),
+              HasSubstr("a replica has no parameter predictor/l2/W of shape 4x8"));
+}
+
+TEST(ParallelUpdater, SplitsByMeasuredSpeed) {
+  ParallelRun::Options options;
+  options.loss = [](std::size_t worker, Classifier& model) -> LossFunction {
+    return [&model, worker](const Batch& batch, Observation& report) {
+      // Long enough that the time of the computation does not matter.
+      std::this_thread::sleep_for(std::chrono::microseconds(worker == 0 ? 200 : 600) *
+                                  batch.size());
+      return classification_loss(model)(batch, report);
+    };
+  };
+  ParallelRun run(BatchSplit::measured(2), options);
+  train(*run.updater, 24);
+  EXPECT_GT(run.updater->split().weights()[0], 0.6);
+}
+
+TEST(ParallelEvaluation, IsThatOfOneWorker) {
+  ParallelRun parallel(BatchSplit::fixed({2, 1}));
+  PlainRun plain;
+  train(*parallel.updater, 20);
+  train(*plain.updater, 20);
+  const auto evaluate = [](LossFunction loss) {
+    return Evaluator(create_serial_iterator(share_of(synthetic(41, 1), nullptr), 16),
+                     std::move(loss))
+        .evaluate();
+  };
+  const Observation expected = evaluate(classification_loss(*plain.model));
+  const Observation found = evaluate(parallel.updater->evaluation_loss());
+  EXPECT_NEAR(found.mean("main/loss").value(), expected.mean("main/loss").value(), 1e-5);
+  EXPECT_EQ(found.mean("main/accuracy"), expected.mean("main/accuracy"));
+}
+
+TEST(ParallelEvaluation, UsesTheFirstWorkersRunningStatistics) {
+  ParallelRun::Options options;
+  options.make = [](std::uint64_t seed) { return small_model(8, seed); };
+  ParallelRun run(BatchSplit::even(2), options);
+  train(*run.updater, 10);
+  const auto batch = read_batch(*synthetic(16, 1), std::vector<std::int64_t>{0, 1, 2, 3, 4, 5});
+  Observation ignored;
+  const double found = run.updater->evaluation_loss()(batch, ignored).value().item();
+  const TrainingMode evaluation(false);
+  const double expected = classification_loss(*run.models[0])(batch, ignored).value().item();
+  EXPECT_NEAR(found, expected, 1e-6);
+}
+
+// A trainer around a run, for snapshots.
+Trainer trainer_of(std::unique_ptr<Updater> updater, const TemporaryFolder& folder) {
+  return Trainer(std::move(updater), stop_after(10), folder.path());
+}
+
+TEST(ParallelResume, GoesOnWithWeightsPositionAndSplit) {
+  const TemporaryFolder folder;
+  BatchSplit split = BatchSplit::measured(2);
+  split.resume({3, 1});
+  ParallelRun before(split), after(BatchSplit::measured(2));
+  train(*before.updater, 6);
+  auto* const second = after.updater.get();
+  auto* const first = before.updater.get();
+  Trainer from = trainer_of(std::move(before.updater), folder);
+  Trainer to = trainer_of(std::move(after.updater), folder);
+  transfer(from, to, folder / "snapshot");
+  EXPECT_THAT(second->split().weights(), ElementsAre(0.75, 0.25));
+  EXPECT_EQ(second->iteration(), 6);
+  EXPECT_EQ(train(*second, 5).losses, train(*first, 5).losses);
+}
+
+TEST(ParallelResume, TakesOverFromARunWithoutWorkersAndBack) {
+  const TemporaryFolder folder;
+  PlainRun before, last;
+  ParallelRun between(BatchSplit::measured(2), {.weights = Replicas::Weights::copied});
+  train(*before.updater, 6);
+  auto* const plain = before.updater.get();
+  auto* const parallel = between.updater.get();
+  auto* const again = last.updater.get();
+  Trainer a = trainer_of(std::move(before.updater), folder);
+  Trainer b = trainer_of(std::move(between.updater), folder);
+  Trainer c = trainer_of(std::move(last.updater), folder);
+  transfer(a, b, folder / "snapshot");
+  train(*parallel, 3);
+  transfer(b, c, folder / "snapshot");
+  train(*plain, 3);
+  EXPECT_NEAR(train(*again, 1).losses[0], train(*plain, 1).losses[0], 1e-5);
+}
+
+TEST(WorkerThreads, WorkAtTheSameTime) {
+  WorkerThreads workers({1, 1, 1});
+  std::barrier meet(3);  // passes only when all are in it
+  std::vector<int> seen(3);
+  for (int round = 0; round < 100; ++round)
+    workers.run([&](std::size_t worker) {
+      meet.arrive_and_wait();
+      ++seen[worker];
+    });
+  EXPECT_THAT(seen, ElementsAre(100, 100, 100));
+}
+
+TEST(WorkerThreads, HaveComputingThreadsOfTheirOwn) {
+  WorkerThreads workers({1, 3, 2});
+  std::vector<int> threads(3);
+  workers.run([&](std::size_t worker) { threads[worker] = cpu_threads(); });
+  EXPECT_THAT(threads, ElementsAre(1, 3, 2));
+}
+
+TEST(WorkerThreads, ThrowTheFirstFailureWhenAllAreDone) {
+  WorkerThreads workers({1, 1, 1});
+  std::atomic<int> done = 0;
+  const auto work = [&](std::size_t worker) {
+    ++done;
+    if (worker > 0) fail(ErrorKind::data, "worker {} failed", worker);
+  };
+  for (int round = 1; round <= 3; ++round) {
+    EXPECT_EQ(error_of([&] { workers.run(work); }), "worker 1 failed");
+    EXPECT_EQ(done, 3 * round);
+  }
+}
+
+TEST(WorkerThreads, MayNeverRun) {
+  const WorkerThreads workers({1, 1});
+}
+
+}  // namespace
+}  // namespace tasuki::testing

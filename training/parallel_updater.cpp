@@ -1,0 +1,172 @@
+#include "tasuki/training/parallel_updater.hpp"
+
+#include <chrono>
+#include <numeric>
+#include <utility>
+
+#include "tasuki/core/error.hpp"
+#include "tasuki/core/log.hpp"
+#include "tasuki/training/state.hpp"
+
+namespace tasuki {
+namespace {
+
+double seconds_now() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
+}
+
+std::vector<Module*> models_of(const std::vector<ParallelUpdater::Worker>& workers) {
+  std::vector<Module*> models;
+  for (const auto& worker : workers) models.push_back(&worker.model);
+  return models;
+}
+
+std::vector<int> threads_of(const std::vector<ParallelUpdater::Worker>& workers) {
+  std::vector<int> threads;
+  for (const auto& worker : workers) threads.push_back(worker.threads);
+  return threads;
+}
+
+// Examples [begin, end) of a batch, on `device`.
+Batch part_of_batch(const Batch& batch, std::int64_t begin, std::int64_t end, Device device) {
+  return {batch.x.slice(begin, end).to(device),
+          batch.t.slice(begin, end).to(device),
+          {batch.ids.begin() + begin, batch.ids.begin() + end},
+          batch.epoch};
+}
+
+}  // namespace
+
+ParallelUpdater::ParallelUpdater(std::unique_ptr<Iterator> iterator, Optimizer& optimizer,
+                                 std::vector<Worker> workers, Settings settings)
+    : iterator_(std::move(iterator)),
+      optimizer_(optimizer),
+      settings_(std::move(settings)),
+      replicas_(optimizer, models_of(workers), settings_.weights),
+      threads_(threads_of(workers)) {
+  TASUKI_CHECK(settings_.split.workers() == workers.size(), "a split for {} workers, there are {}",
+               settings_.split.workers(), workers.size());
+  if (iterator_->steps_per_epoch() < 1)
+    fail_everywhere(ErrorKind::data, "there are no examples to train on");
+  for (Worker& worker : workers) losses_.push_back(std::move(worker.loss));
+}
+
+void ParallelUpdater::run_parts(const Batch& batch, const std::vector<std::int64_t>& parts,
+                                const Work& work) {
+  std::vector<std::int64_t> ends(parts.size());
+  std::partial_sum(parts.begin(), parts.end(), ends.begin());
+  threads_.run([&](std::size_t worker) {
+    const std::int64_t begin = ends[worker] - parts[worker];
+    try {
+      work(worker, part_of_batch(batch, begin, ends[worker], replicas_.device(worker)));
+    } catch (const Error& error) {
+      if (parts.size() == 1) throw;
+      throw Error(error.kind(), fmt::format("worker {} ({}): {}", worker,
+                                            replicas_.device(worker).text(), error.what()));
+    }
+  });
+}
+
+ParallelUpdater::Outcome ParallelUpdater::compute_gradients(std::size_t worker, const Batch& part) {
+  const double start = seconds_now();
+  Outcome outcome;
+  replicas_.begin_gradients(worker);
+  if (part.size() > 0) {
+    random_context() = {settings_.seed, part.epoch, part.ids, 0};
+    const Variable loss = losses_[worker](part, outcome.reported);
+    // Sums over examples, so that parts of any size add up.
+    loss.backward(static_cast<float>(part.size()));
+    outcome.loss_sum = loss.value().item() * static_cast<double>(part.size());
+  }
+  replicas_.end_gradients(worker);
+  if (settings_.split.wants_times()) {
+    const Device device = replicas_.device(worker);
+    backend(device).synchronize(device);
+    outcome.seconds = seconds_now() - start;
+  }
+  return outcome;
+}
+
+void ParallelUpdater::update(Observation& observation) {
+  const Batch batch = iterator_->next();
+  const std::vector<std::int64_t> parts = settings_.split.parts(batch.size());
+  std::vector<Outcome> outcomes(parts.size());
+  StepInParts step;
+  step.global_examples = batch.size();
+  step.gradients = [&] {
+    run_parts(batch, parts, [&](std::size_t worker, const Batch& part) {
+      outcomes[worker] = compute_gradients(worker, part);
+    });
+    replicas_.sum_gradients(threads_);
+  };
+  step.apply = [&](const UpdateStep& update) { replicas_.apply(threads_, update); };
+  optimizer_.update_in_parts(step);
+  ++iteration_;
+  if (batch.size() == 0) return;
+
+  double loss_sum = 0;
+  for (const Outcome& outcome : outcomes) {
+    loss_sum += outcome.loss_sum;
+    for (const auto& [key, value] : outcome.reported.values())
+      observation.add(settings_.prefix + key, value.sum, value.count, value.reach);
+  }
+  observation.add(settings_.prefix + "loss", loss_sum, batch.size());
+  follow_times(parts, outcomes);
+}
+
+void ParallelUpdater::follow_times(const std::vector<std::int64_t>& parts,
+                                   const std::vector<Outcome>& outcomes) {
+  std::vector<double> seconds;
+  for (const Outcome& outcome : outcomes) seconds.push_back(outcome.seconds);
+  if (settings_.split.observe(parts, seconds))
+    log_info("iteration {}: batches are now split {}, by the workers' measured speeds", iteration_,
+             settings_.split.text());
+}
+
+LossFunction ParallelUpdater::evaluation_loss() {
+  return [this](const Batch& batch, Observation& report) { return evaluate(batch, report); };
+}
+
+Variable ParallelUpdater::evaluate(const Batch& batch, Observation& report) {
+  replicas_.copy_buffers();
+  const std::vector<std::int64_t> parts = settings_.split.parts(batch.size());
+  std::vector<Outcome> outcomes(parts.size());
+  run_parts(batch, parts, [&](std::size_t worker, const Batch& part) {
+    if (part.size() == 0) return;
+    const NoGrad no_grad;
+    const TrainingMode evaluation(false);
+    Outcome& outcome = outcomes[worker];
+    outcome.loss_sum =
+        losses_[worker](part, outcome.reported).value().item() * static_cast<double>(part.size());
+  });
+  double loss_sum = 0;
+  for (const Outcome& outcome : outcomes) {
+    loss_sum += outcome.loss_sum;
+    report.add(outcome.reported);
+  }
+  return Variable(Tensor::full({}, loss_sum / static_cast<double>(batch.size())));
+}
+
+void ParallelUpdater::serialize(const Serializer& serializer) {
+  serialize_position(serializer, {settings_.seed, 1}, iteration_, *iterator_);
+  serialize_model(serializer["model:main"], optimizer_.model());
+  serialize_optimizer(serializer["optimizer:main"], optimizer_);
+  serialize_split(serializer["workers"]);
+  if (serializer.is_loading()) replicas_.copy_weights();
+}
+
+// A run that goes on starts with the split that this one has found.
+void ParallelUpdater::serialize_split(const Serializer& serializer) {
+  BatchSplit& split = settings_.split;
+  if (serializer.is_loading() ? !serializer.contains("count") : !split.is_measured()) return;
+  auto count = static_cast<std::int64_t>(split.workers());
+  serializer("count", count);
+  if (count != static_cast<std::int64_t>(split.workers())) return;
+  const Tensor weights = Tensor::from(std::span<const double>(split.weights()), {count});
+  serializer("weights", weights);
+  const auto values = weights.span<double>();
+  split.resume({values.begin(), values.end()});
+}
+
+}  // namespace tasuki
