@@ -1,0 +1,10 @@
+#include "tasuki/tensor/cuda_settings.hpp"
+
+namespace tasuki {
+
+CudaSettings& cuda_settings() {
+  static CudaSettings settings;
+  return settings;
+}
+
+}  // namespace tasuki
