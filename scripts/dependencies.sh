@@ -20,6 +20,7 @@ test_packages=(
   clang-format-14 clang-tidy-14 libomp-14-dev  # omp.h for clang-tidy
   git python3 python3-numpy curl wget valgrind
   iproute2  # nodes made of network namespaces
+  gnuplot-nox  # plots of experiments
 )
 
 fail() {

@@ -1,0 +1,208 @@
+// Runs a grid of training programs and makes tables and a plot of it.
+//
+//   experiment experiments/mnist_scaling.ini
+
+#include <fcntl.h>
+#include <fmt/ranges.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <sstream>
+
+#include "common/options.hpp"
+#include "experiment/plot.hpp"
+#include "experiment/process.hpp"
+#include "experiment/table.hpp"
+
+namespace tasuki::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int some_failed = 1;
+
+struct Settings {
+  std::optional<std::string> file, folder;
+  std::string plot = "svg";
+  bool dry_run = false, tables_only = false;
+};
+
+void say(const std::string& line) {
+  fmt::print("{}\n", line);
+  std::fflush(stdout);
+}
+
+// Holds the folder against a second experiment in it, until the process ends.
+void lock(const fs::path& folder) {
+  const int file = open((folder / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (file < 0 || flock(file, LOCK_EX | LOCK_NB) != 0)
+    fail(ErrorKind::config, "another experiment runs in {}; wait for it, or give --folder DIR",
+         folder.string());
+}
+
+// The error that a program ended with, or else the last line in words that it wrote.
+std::string last_words(const fs::path& log) {
+  std::istringstream text(read_file(log));
+  std::string last, error;
+  for (std::string line; std::getline(text, line);) {
+    if (std::ranges::any_of(line, [](unsigned char c) { return std::isalpha(c); })) last = line;
+    if (line.starts_with("error: ") || line.starts_with("rank ")) error = line;
+  }
+  return error.empty() ? last : error;
+}
+
+void run_one(const ExperimentPlan& plan, RunRecord& run) {
+  const fs::path log = run.folder / "output.log";
+  make_output_folder(run.folder);
+  std::error_code ignored;  // there may be none
+  fs::remove_all(run.folder / "result", ignored);
+  fs::rename(log, run.folder / "output.previous.log", ignored);
+  run.result.reset();
+  const EndedProcess ended = run_to_end(run.command, log, plan.timeout);
+  if (ended.how == HowEnded::interrupted) return;
+
+  run.failure.clear();
+  if (ended.how == HowEnded::timed_out) {
+    run.failure = fmt::format("not at its end after {} s", plan.timeout);
+  } else if (ended.exit_code != 0) {
+    run.failure = fmt::format("exit code {}: {}", ended.exit_code, last_words(log));
+  } else {
+    try {
+      run.result = read_training_log(run.folder / "result" / "log");
+      run.result->wall_seconds = ended.seconds;
+    } catch (const Error& error) {
+      run.failure = error.what();
+    }
+  }
+  write_record(run);
+}
+
+std::string outcome(const RunRecord& run) {
+  if (!run.result)
+    return fmt::format("FAILED, {} ({}/output.log)", run.failure, run.folder.string());
+  const auto& accuracy = run.result->accuracy;
+  return fmt::format("{:.2f} s{}", run.result->seconds,
+                     accuracy ? fmt::format(", accuracy {:.4f}", *accuracy) : "");
+}
+
+void run_what_is_missing(const ExperimentPlan& plan, std::vector<RunRecord>& runs) {
+  std::vector<std::string> names = plan.varying();
+  if (names.empty()) names = {"np", "nodes"};
+  for (std::size_t i = 0; i < runs.size() && !was_interrupted(); ++i) {
+    RunRecord& run = runs[i];
+    std::string title = fmt::format("[{}/{}] {}", i + 1, runs.size(), run.settings.text(names));
+    if (plan.repeats > 1) title += fmt::format(", run {}", run.settings.repeat);
+    if (run.result) {
+      say(fmt::format("{}: done before, {}", title, outcome(run)));
+      continue;
+    }
+    run_one(plan, run);
+    if (!was_interrupted()) say(fmt::format("{}: {}", title, outcome(run)));
+  }
+}
+
+void draw(const fs::path& folder) {
+  const EndedProcess drawn =
+      run_to_end({"gnuplot", folder / "plot.gp"}, folder / "plot.log", /*timeout=*/60);
+  if (drawn.exit_code == 127)
+    say(fmt::format("gnuplot is not installed (Debian's gnuplot-nox): no plot, its script is {}",
+                    (folder / "plot.gp").string()));
+  else if (drawn.exit_code != 0)
+    say(fmt::format("gnuplot could not draw: {}", last_words(folder / "plot.log")));
+}
+
+void write_tables(const ExperimentPlan& plan, const std::vector<RunRecord>& runs,
+                  const Settings& settings, const fs::path& folder) {
+  const std::vector<TableRow> rows = summarise(plan, runs);
+  write_file(folder / "table.csv", csv_text(plan, runs));
+  const std::string table = markdown_text(plan, rows, describe_machine());
+  write_file(folder / "table.md", table);
+  write_file(folder / "plot.gp",
+             gnuplot_script(plan, rows, (folder / ("plot." + settings.plot)).string()));
+  say('\n' + table);
+  if (std::ranges::any_of(rows, [](const TableRow& row) { return row.result.has_value(); }))
+    draw(folder);
+  say(fmt::format("Tables and plot are in {}", folder.string()));
+}
+
+int experiment(const ExperimentPlan& plan, const Settings& settings, const fs::path& folder) {
+  std::vector<RunRecord> runs = read_records(plan, folder);
+  if (settings.dry_run) {
+    for (const RunRecord& run : runs)
+      say(fmt::format("{}{}", run.result ? "# done: " : "", fmt::join(run.command, " ")));
+    return 0;
+  }
+  make_output_folder(folder);
+  lock(folder);
+  take_over_signals();
+  if (!settings.tables_only) run_what_is_missing(plan, runs);
+  const auto is_missing = [](const RunRecord& run) { return !run.result.has_value(); };
+  const auto missing = std::ranges::count_if(runs, is_missing);
+  if (was_interrupted()) {
+    say(fmt::format("interrupted; {} of {} runs are left for the next start", missing,
+                    runs.size()));
+    return 130;
+  }
+  write_tables(plan, runs, settings, folder);
+  if (missing == 0) return 0;
+  say(fmt::format("{} of {} runs have no result; the next start tries them again", missing,
+                  runs.size()));
+  return some_failed;
+}
+
+// `experiment FILE ...` is short for `experiment --file FILE ...`.
+std::vector<std::string> arguments_of(int argc, char** argv) {
+  std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  if (!arguments.empty() && !arguments[0].starts_with('-'))
+    arguments.insert(arguments.begin(), "--file");
+  return arguments;
+}
+
+int run(int argc, char** argv) {
+  Settings settings;
+  Options options(
+      "experiment",
+      "runs a grid of training programs from an INI file, goes on with one that is half "
+      "finished, and makes tables and a plot",
+      "experiment experiments/mnist_scaling.ini");
+  options.group("Experiment");
+  options.add("file,f", settings.file, "none", "FILE",
+              "what to run; as the first argument it needs no flag. experiments/ has some");
+  options.add("folder,o", settings.folder, "auto", "DIR",
+              "folder for runs and tables; by itself results/<name of the file>");
+  options.add("dry-run", settings.dry_run, "print the commands and start none");
+  options.add("tables-only", settings.tables_only, "make the tables of the runs there are");
+  options.add("plot", settings.plot, std::vector<std::string>{"svg", "png"}, "FORMAT",
+              "of the plot, which gnuplot draws");
+  const Options::Request request = options.parse(arguments_of(argc, argv));
+  if (request != Options::Request::run) {
+    fmt::print("{}", options.text(request));
+    return 0;
+  }
+  if (!settings.file)
+    fail(ErrorKind::usage,
+         "name a file with the experiment: experiment FILE.ini (--help says more)");
+  const fs::path program = fs::read_symlink("/proc/self/exe");
+  const ExperimentPlan plan =
+      parse_experiment(read_file(*settings.file), *settings.file, program.parent_path());
+  const fs::path standard = fs::path("results") / fs::path(*settings.file).stem();
+  return experiment(plan, settings, settings.folder.value_or(standard.string()));
+}
+
+}  // namespace
+}  // namespace tasuki::apps
+
+int main(int argc, char** argv) {
+  try {
+    return tasuki::apps::run(argc, argv);
+  } catch (const tasuki::Error& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return error.exit_code();
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return static_cast<int>(tasuki::ErrorKind::internal);
+  }
+}

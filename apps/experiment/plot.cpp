@@ -1,0 +1,89 @@
+#include "experiment/plot.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tasuki::apps {
+namespace {
+
+// In double quotes, taken as it stands.
+std::string quoted(const std::string& text) {
+  std::string made = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') made += '\\';
+    made += c;
+  }
+  return made + '"';
+}
+
+// Rows of one line in the plot.
+struct Line {
+  std::string title;
+  std::string points;
+};
+
+std::vector<Line> speedup_lines(const ExperimentPlan& plan, const std::vector<TableRow>& rows) {
+  std::vector<std::string> others = plan.varying();
+  std::erase(others, "np");
+  std::vector<Line> lines;
+  for (const TableRow& row : rows) {
+    if (!row.speedup) continue;
+    const std::string title = others.empty() ? "measured" : row.settings.text(others);
+    auto line = std::ranges::find(lines, title, &Line::title);
+    if (line == lines.end()) line = lines.insert(lines.end(), {title, ""});
+    line->points += fmt::format("{} {}\n", row.settings.np, *row.speedup);
+  }
+  return lines;
+}
+
+std::string speedup_plot(const ExperimentPlan& plan, const std::vector<TableRow>& rows) {
+  const std::vector<Line> lines = speedup_lines(plan, rows);
+  std::string text, plots;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    text += fmt::format("$line{} << EOD\n{}EOD\n", i, lines[i].points);
+    plots +=
+        fmt::format("$line{} with linespoints pointtype 7 title {}, ", i, quoted(lines[i].title));
+  }
+  std::int64_t least = rows[0].settings.np, most = least;
+  for (const TableRow& row : rows) {
+    least = std::min(least, row.settings.np);
+    most = std::max(most, row.settings.np);
+  }
+  return text + fmt::format(
+                    "set xlabel \"processes\"\nset ylabel \"speed-up\"\n"
+                    "set xrange [0:{}]\nset yrange [0:*]\nset key left top\n"
+                    "plot {}x / {} with lines dashtype 2 title \"ideal\"\n",
+                    most + 1, plots, least);
+}
+
+std::string time_plot(const ExperimentPlan& plan, const std::vector<TableRow>& rows) {
+  std::string points;
+  for (const TableRow& row : rows)
+    if (row.result)
+      points +=
+          fmt::format("{} {}\n", quoted(row.settings.text(plan.varying())), row.result->seconds);
+  return fmt::format(
+      "$times << EOD\n{}EOD\nset ylabel \"time [s]\"\nset yrange [0:*]\n"
+      "set style fill solid 0.6\nset boxwidth 0.6\nset xtics rotate by -30\n"
+      "plot $times using 0:2:xtic(1) with boxes notitle\n",
+      points);
+}
+
+}  // namespace
+
+std::string gnuplot_script(const ExperimentPlan& plan, const std::vector<TableRow>& rows,
+                           const std::string& image) {
+  const bool is_png = image.ends_with(".png");
+  const auto varying = plan.varying();
+  const bool has_speedups =
+      std::ranges::find(varying, "np") != varying.end() &&
+      std::ranges::any_of(rows, [](const TableRow& row) { return row.speedup.has_value(); });
+  return fmt::format(
+      "set terminal {} size 800,500 noenhanced\nset output {}\nset title {}\n"
+      "set grid\n{}",
+      is_png ? "png" : "svg", quoted(image), quoted(plan.title),
+      has_speedups ? speedup_plot(plan, rows) : time_plot(plan, rows));
+}
+
+}  // namespace tasuki::apps

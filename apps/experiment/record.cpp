@@ -1,0 +1,135 @@
+#include "experiment/record.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "tasuki/core/error.hpp"
+#include "tasuki/core/file.hpp"
+#include "tasuki/core/hash.hpp"
+
+namespace tasuki::apps {
+namespace {
+
+using nlohmann::json;
+
+std::string folder_name(const ExperimentPlan& plan, const RunSettings& run) {
+  std::string identity = std::filesystem::path(plan.program).filename().string() + '\n' +
+                         (run.nodes > 1 ? plan.launcher_nodes : plan.launcher);
+  for (const auto& [name, value] : run.values) identity += '\n' + name + '=' + value;
+  return fmt::format("np{}-nodes{}-{:016x}-r{}", run.np, run.nodes, hash_text(identity),
+                     run.repeat);
+}
+
+std::optional<double> number(const json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_number()) return std::nullopt;
+  return found->get<double>();
+}
+
+void put(json& object, const char* key, std::optional<double> value) {
+  if (value) object[key] = *value;
+}
+
+json to_json(const RunResult& result) {
+  json object = {{"seconds", result.seconds},
+                 {"wall_seconds", result.wall_seconds},
+                 {"epochs", result.epochs},
+                 {"iterations", result.iterations}};
+  put(object, "loss", result.loss);
+  put(object, "accuracy", result.accuracy);
+  put(object, "epoch_seconds", result.epoch_seconds);
+  return object;
+}
+
+RunResult from_json(const json& object) {
+  RunResult result;
+  result.seconds = object.at("seconds");
+  result.wall_seconds = object.at("wall_seconds");
+  result.epochs = object.at("epochs");
+  result.iterations = object.at("iterations");
+  result.loss = number(object, "loss");
+  result.accuracy = number(object, "accuracy");
+  result.epoch_seconds = number(object, "epoch_seconds");
+  return result;
+}
+
+// A record that cannot be read is none: the run is done again.
+void take_over(RunRecord& record) {
+  const auto file = record.folder / "run.json";
+  if (!std::filesystem::exists(file)) return;
+  try {
+    const json object = json::parse(read_file(file));
+    if (object.contains("result")) record.result = from_json(object["result"]);
+    if (object.contains("failure")) record.failure = object["failure"];
+  } catch (const json::exception&) {
+    record.failure = "its run.json cannot be read";
+  }
+}
+
+// Seconds of each epoch, from entries that end one.
+std::vector<double> epoch_times(const json& log) {
+  std::vector<double> times;
+  double before = 0;
+  std::int64_t epoch = 0;
+  for (const json& entry : log) {
+    const auto now = number(entry, "elapsed_time");
+    if (!now || entry.value("epoch", std::int64_t{0}) == epoch) continue;
+    epoch = entry["epoch"];
+    times.push_back(*now - before);
+    before = *now;
+  }
+  return times;
+}
+
+}  // namespace
+
+std::vector<RunRecord> read_records(const ExperimentPlan& plan,
+                                    const std::filesystem::path& folder) {
+  std::vector<RunRecord> records;
+  for (const RunSettings& run : plan.runs()) {
+    RunRecord record;
+    record.settings = run;
+    record.folder = folder / "runs" / folder_name(plan, run);
+    record.command = plan.command(run, record.folder / "result");
+    take_over(record);
+    records.push_back(std::move(record));
+  }
+  return records;
+}
+
+void write_record(const RunRecord& record) {
+  std::string command;
+  for (const std::string& word : record.command) command += (command.empty() ? "" : " ") + word;
+  json object = {{"command", command}};
+  if (record.result) object["result"] = to_json(*record.result);
+  if (!record.failure.empty()) object["failure"] = record.failure;
+  write_file(record.folder / "run.json", object.dump(2) + '\n');
+}
+
+RunResult read_training_log(const std::filesystem::path& file) {
+  json log;
+  try {
+    log = json::parse(read_file(file));
+  } catch (const json::exception& error) {
+    fail(ErrorKind::data, "{} is not the log of a training program: {}", file.string(),
+         error.what());
+  }
+  if (!log.is_array() || log.empty() || !number(log.back(), "elapsed_time"))
+    fail(ErrorKind::data, "{} has no entry with an elapsed_time", file.string());
+  const json& last = log.back();
+  RunResult result;
+  result.seconds = *number(last, "elapsed_time");
+  result.epochs = last.value("epoch", std::int64_t{0});
+  result.iterations = last.value("iteration", std::int64_t{0});
+  result.loss = number(last, "validation/main/loss");
+  result.accuracy = number(last, "validation/main/accuracy");
+  std::vector<double> epochs = epoch_times(log);
+  if (epochs.size() > 1) {
+    epochs.erase(epochs.begin());
+    std::ranges::sort(epochs);
+    result.epoch_seconds = epochs[epochs.size() / 2];
+  }
+  return result;
+}
+
+}  // namespace tasuki::apps

@@ -1,0 +1,43 @@
+// What a run left behind: its folder, the program's log, and the record that says it is done.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiment/plan.hpp"
+
+namespace tasuki::apps {
+
+// What the program's own log says, and how long the command took.
+struct RunResult {
+  double seconds = 0;       // of training, evaluation included: the log's elapsed_time
+  double wall_seconds = 0;  // from start to end of the command
+  std::int64_t epochs = 0, iterations = 0;
+  std::optional<double> loss, accuracy;  // on the data to evaluate on, at the end
+  std::optional<double> epoch_seconds;   // median over all epochs but the first
+};
+
+// A run of the plan and how it stands. Without result it was not done or it failed, and `failure`
+// says why.
+struct RunRecord {
+  RunSettings settings;
+  std::filesystem::path folder;      // below the experiment's: run.json, output.log, result/
+  std::vector<std::string> command;  // with --out naming the folder's result/
+  std::optional<RunResult> result;
+  std::string failure;
+};
+
+// The runs of a plan with what earlier starts have left in `folder`. A run is known by the
+// program's name, its flags and its launcher: one of these changed, and it is a new run.
+std::vector<RunRecord> read_records(const ExperimentPlan& plan,
+                                    const std::filesystem::path& folder);
+
+// Writes run.json at once and whole.
+void write_record(const RunRecord& record);
+
+// Reads the JSON array that training programs write; an error of kind data says what it lacks.
+RunResult read_training_log(const std::filesystem::path& log);
+
+}  // namespace tasuki::apps

@@ -1,0 +1,213 @@
+#include "experiment/table.hpp"
+
+#include <fmt/ranges.h>
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <fstream>
+#include <functional>
+#include <stdexcept>
+
+#include "common/option_value.hpp"
+#include "common/processors.hpp"
+
+namespace tasuki::apps {
+namespace {
+
+std::optional<double> median(std::vector<std::optional<double>> found) {
+  std::erase(found, std::nullopt);
+  if (found.empty()) return std::nullopt;
+  std::ranges::sort(found);
+  const std::size_t middle = found.size() / 2;
+  if (found.size() % 2 == 1) return found[middle];
+  return (*found[middle - 1] + *found[middle]) / 2;
+}
+
+RunResult median_of(const std::vector<RunResult>& results) {
+  const auto over = [&](auto get) {
+    std::vector<std::optional<double>> values;
+    for (const RunResult& each : results) values.push_back(get(each));
+    return median(std::move(values));
+  };
+  RunResult middle = results[0];
+  middle.seconds = *over([](const RunResult& r) { return std::optional(r.seconds); });
+  middle.wall_seconds = *over([](const RunResult& r) { return std::optional(r.wall_seconds); });
+  middle.loss = over([](const RunResult& r) { return r.loss; });
+  middle.accuracy = over([](const RunResult& r) { return r.accuracy; });
+  middle.epoch_seconds = over([](const RunResult& r) { return r.epoch_seconds; });
+  return middle;
+}
+
+// Examples of a step over all ranks, where the settings say so.
+std::optional<double> examples_of_step(const RunSettings& run) {
+  const auto number = [&](const char* name) -> std::optional<double> {
+    try {
+      return parse_number(run.value(name), {1, 1e12});
+    } catch (const std::invalid_argument&) {
+      return std::nullopt;
+    }
+  };
+  if (const auto global = number("global-batch")) return global;
+  if (const auto each = number("batchsize")) return *each * static_cast<double>(run.np);
+  return std::nullopt;
+}
+
+// Work a second in a unit that is the same for all rows of an experiment.
+std::optional<double> rate_of(const TableRow& row) {
+  if (!row.result || row.result->seconds <= 0) return std::nullopt;
+  if (!row.settings.value("max-iterations").empty()) return row.examples_per_second;
+  return static_cast<double>(row.result->epochs) / row.result->seconds;
+}
+
+bool differ_only_in(const std::vector<std::string>& names, const RunSettings& a,
+                    const RunSettings& b) {
+  return std::ranges::all_of(a.values, [&](const auto& entry) {
+    return std::ranges::find(names, entry.first) != names.end() ||
+           b.value(entry.first) == entry.second;
+  });
+}
+
+void compare(const ExperimentPlan& plan, std::vector<TableRow>& rows) {
+  for (TableRow& row : rows) {
+    const TableRow& first = *std::ranges::find_if(rows, [&](const TableRow& other) {
+      return differ_only_in(plan.compare, row.settings, other.settings);
+    });
+    const auto own = rate_of(row), reference = rate_of(first);
+    if (!own || !reference || *reference <= 0) continue;
+    row.speedup = *own / *reference;
+    row.efficiency = *row.speedup * static_cast<double>(first.settings.np) /
+                     static_cast<double>(row.settings.np);
+  }
+}
+
+std::string quoted_for_csv(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
+  return quoted + '"';
+}
+
+std::string cell(std::optional<double> value, int digits) {
+  return value ? fmt::format("{:.{}f}", *value, digits) : "";
+}
+
+// A column of the table; it is left out where no row has anything in it.
+struct Column {
+  std::string title;
+  std::function<std::string(const TableRow&)> text;
+};
+
+std::vector<Column> columns_of(const ExperimentPlan& plan) {
+  std::vector<Column> columns;
+  const std::vector<std::string> varying = plan.varying();
+  for (const std::string& name : varying)
+    columns.push_back({name == "np" ? "processes" : name,
+                       [name](const TableRow& row) { return row.settings.value(name); }});
+  columns.push_back({"time [s]", [](const TableRow& row) {
+                       return row.result ? cell(row.result->seconds, 2) : "**failed**";
+                     }});
+  columns.push_back({"an epoch [s]", [](const TableRow& row) {
+                       return row.result ? cell(row.result->epoch_seconds, 2) : "";
+                     }});
+  columns.push_back(
+      {"examples / s", [](const TableRow& row) { return cell(row.examples_per_second, 0); }});
+  columns.push_back({"speed-up", [](const TableRow& row) { return cell(row.speedup, 2); }});
+  if (std::ranges::find(varying, "np") != varying.end())
+    columns.push_back({"efficiency", [](const TableRow& row) {
+                         return row.efficiency ? fmt::format("{:.0f} %", *row.efficiency * 100)
+                                               : "";
+                       }});
+  columns.push_back({"accuracy", [](const TableRow& row) {
+                       return row.result ? cell(row.result->accuracy, 4) : "";
+                     }});
+  return columns;
+}
+
+}  // namespace
+
+std::vector<TableRow> summarise(const ExperimentPlan& plan, const std::vector<RunRecord>& runs) {
+  std::vector<TableRow> rows;
+  std::vector<RunResult> results;
+  for (const RunRecord& run : runs) {
+    if (run.settings.repeat == 1) {
+      rows.push_back({run.settings, run.command, 0, "", {}, {}, {}, {}});
+      results.clear();
+    }
+    TableRow& row = rows.back();
+    if (run.result)
+      results.push_back(*run.result);
+    else if (row.failure.empty())
+      row.failure = run.failure.empty() ? "not run yet" : run.failure;
+    row.done = static_cast<int>(results.size());
+    if (results.empty()) continue;
+    row.result = median_of(results);
+    if (const auto examples = examples_of_step(row.settings); examples && row.result->seconds > 0)
+      row.examples_per_second =
+          *examples * static_cast<double>(row.result->iterations) / row.result->seconds;
+  }
+  compare(plan, rows);
+  return rows;
+}
+
+std::string csv_text(const ExperimentPlan& plan, const std::vector<RunRecord>& runs) {
+  std::string text;
+  for (const GridAxis& axis : plan.axes) text += axis.name + ',';
+  text += "repeat,seconds,wall_seconds,epoch_seconds,epochs,iterations,loss,accuracy,failure\n";
+  for (const RunRecord& run : runs) {
+    for (const GridAxis& axis : plan.axes)
+      text += quoted_for_csv(run.settings.value(axis.name)) + ',';
+    text += fmt::format("{},", run.settings.repeat);
+    if (const auto& result = run.result)
+      text += fmt::format("{},{},{},{},{},{},{},", result->seconds, result->wall_seconds,
+                          cell(result->epoch_seconds, 6), result->epochs, result->iterations,
+                          cell(result->loss, 9), cell(result->accuracy, 9));
+    else
+      text += ",,,,,,,";
+    text += quoted_for_csv(run.result ? "" : run.failure) + '\n';
+  }
+  return text;
+}
+
+std::string markdown_text(const ExperimentPlan& plan, const std::vector<TableRow>& rows,
+                          const std::string& machine) {
+  std::vector<Column> columns = columns_of(plan);
+  std::erase_if(columns, [&](const Column& column) {
+    return std::ranges::all_of(rows, [&](const auto& row) { return column.text(row).empty(); });
+  });
+  std::string text = fmt::format("## {}\n\n{}", plan.title, machine);
+  if (plan.repeats > 1) text += fmt::format("; medians of {} runs", plan.repeats);
+  text += ".\n\n| |";
+  for (const Column& column : columns) text += fmt::format(" {} |", column.title);
+  text += "\n|-|";
+  for (std::size_t i = 0; i < columns.size(); ++i) text += "-|";
+  text += '\n';
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    text += fmt::format("| {} |", i + 1);
+    for (const Column& column : columns) text += fmt::format(" {} |", column.text(rows[i]));
+    text += '\n';
+  }
+  text += '\n';
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    text += fmt::format("{}. `{}`", i + 1, fmt::join(rows[i].command, " "));
+    if (rows[i].done < plan.repeats)
+      text += fmt::format(" ({} of {} runs done: {})", rows[i].done, plan.repeats, rows[i].failure);
+    text += '\n';
+  }
+  return text;
+}
+
+std::string describe_machine() {
+  std::string model = "unknown processor";
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("model name")) {
+      model = line.substr(std::min(line.find(':') + 2, line.size()));
+      break;
+    }
+  utsname system{};
+  uname(&system);
+  return fmt::format("{} cores of {}, {} {}", find_processors().cores, model, system.sysname,
+                     system.release);
+}
+
+}  // namespace tasuki::apps

@@ -1,0 +1,41 @@
+// Tables of an experiment, in the form of articles: processes, nodes, time, speed-up, efficiency,
+// accuracy.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiment/record.hpp"
+
+namespace tasuki::apps {
+
+// One point of the grid, over its repeats.
+struct TableRow {
+  RunSettings settings;
+  std::vector<std::string> command;  // of the first repeat
+  int done = 0;                      // repeats with a result
+  std::string failure;               // of the first repeat that has none
+  // Medians over the repeats that are done; nothing when none is.
+  std::optional<RunResult> result;
+  std::optional<double> examples_per_second;
+  // Relative to the first row that differs in the plan's `compare` only: work a second. Whole
+  // epochs are the same work; of runs that --max-iterations cut, steps x examples of a step, where
+  // `batchsize` (for each rank) or `global-batch` is set.
+  std::optional<double> speedup;
+  std::optional<double> efficiency;  // speed-up / (processes / processes of that row)
+};
+
+std::vector<TableRow> summarise(const ExperimentPlan& plan, const std::vector<RunRecord>& runs);
+
+// A line for each run, repeats too: settings, numbers, state.
+std::string csv_text(const ExperimentPlan& plan, const std::vector<RunRecord>& runs);
+
+// A heading, the machine, the table, and the command of each row.
+std::string markdown_text(const ExperimentPlan& plan, const std::vector<TableRow>& rows,
+                          const std::string& machine);
+
+// "2 x Intel(R) Xeon(R) ..., Linux 6.1": this machine in a line.
+std::string describe_machine();
+
+}  // namespace tasuki::apps

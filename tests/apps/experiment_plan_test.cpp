@@ -1,0 +1,171 @@
+// What an experiment file says, and the tables that are made of its runs.
+#include "experiment/plan.hpp"
+
+#include <gmock/gmock.h>
+
+#include "experiment/plot.hpp"
+#include "experiment/table.hpp"
+#include "tasuki/core/error.hpp"
+
+namespace tasuki::apps {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+ExperimentPlan parse(const std::string& text) {
+  return parse_experiment(text, "e.ini", "/bin");
+}
+
+std::string error_of(const std::string& text) {
+  try {
+    parse(text);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::config);
+    return error.what();
+  }
+  return "(none)";
+}
+
+std::vector<std::string> commands(const ExperimentPlan& plan) {
+  std::vector<std::string> all;
+  for (const RunSettings& run : plan.runs()) {
+    std::string line;
+    for (const std::string& word : plan.command(run, "O")) line += word + ' ';
+    all.push_back(line);
+  }
+  return all;
+}
+
+TEST(ExperimentFile, ValuesSeparatedByCommasMakeTheGrid) {
+  const ExperimentPlan plan = parse("program = t\nnp = 1,2\nlr = 0.1, 0.2 # two\nepoch = 3\n");
+  EXPECT_THAT(commands(plan), ElementsAre("mpirun -np 1 /bin/t --lr=0.1 --epoch=3 --out=O ",
+                                          "mpirun -np 1 /bin/t --lr=0.2 --epoch=3 --out=O ",
+                                          "mpirun -np 2 /bin/t --lr=0.1 --epoch=3 --out=O ",
+                                          "mpirun -np 2 /bin/t --lr=0.2 --epoch=3 --out=O "));
+  EXPECT_THAT(plan.varying(), ElementsAre("np", "lr"));
+  EXPECT_EQ(plan.title, "e");
+}
+
+TEST(ExperimentFile, AnEscapedCommaBelongsToTheValue) {
+  const ExperimentPlan plan = parse("program = ./t\nlauncher =\ndevices = cpu:1, 0\\,1\n");
+  EXPECT_THAT(commands(plan),
+              ElementsAre("./t --devices=cpu:1 --out=O ", "./t --devices=0,1 --out=O "));
+}
+
+TEST(ExperimentFile, RunsOnSeveralNodesHaveALauncherOfTheirOwn) {
+  const std::string grid = "program = /t\nnp = 1, 2, 4\nnodes = 1, 2\nlauncher = one {np}\n";
+  EXPECT_THAT(commands(parse(grid + "launcher_nodes = many {nodes}x{ranks_per_node} --\n")),
+              ElementsAre("one 1 /t --out=O ", "one 2 /t --out=O ", "many 2x1 -- /t --out=O ",
+                          "one 4 /t --out=O ", "many 2x2 -- /t --out=O "));
+  EXPECT_THAT(commands(parse(grid + "hostfile = h\n"))[2],
+              HasSubstr("mpirun -np 2 --hostfile h --map-by ppr:1:node /t"));
+}
+
+TEST(ExperimentFile, RepeatsAreRunsOfTheirOwn) {
+  const auto runs = parse("program = t\nrepeat = 3\nseed = 1, 2\n").runs();
+  ASSERT_EQ(runs.size(), 6u);
+  EXPECT_EQ(runs[2].repeat, 3);
+  EXPECT_EQ(runs[2].value("seed"), "1");
+  EXPECT_EQ(runs[3].value("seed"), "2");
+}
+
+TEST(ExperimentFile, BadLinesAreNamed) {
+  EXPECT_EQ(error_of("np = 2\n"),
+            "e.ini: no program is named; add a line like `program = train_mnist`");
+  EXPECT_EQ(error_of("program = t\nnp = 1, x\n"),
+            "e.ini:2: np: expected an integer from 1 to 1048576, found '1, x'");
+  EXPECT_EQ(error_of("program = t\nnp = 2,,4\n"),
+            "e.ini:2: np: expected values between commas, found '2,,4'");
+  EXPECT_EQ(error_of("program = t\nlr = 1, 1\n"),
+            "e.ini:2: lr: expected each value once, found '1, 1'");
+  EXPECT_THAT(error_of("program = t\nwhat\n"), HasSubstr("e.ini:2: expected `name = value`"));
+  EXPECT_THAT(error_of("program = t\nlr =\n"), HasSubstr("e.ini:2: lr: expected a value"));
+  EXPECT_THAT(error_of("program = t\nlr = 1\nlr = 2\n"), HasSubstr("e.ini:3: 'lr' is set twice"));
+  EXPECT_THAT(error_of("program = t\nout = x\n"), HasSubstr("e.ini:2: 'out' cannot be set"));
+  EXPECT_THAT(error_of("program = t\ncompare = lr\n"),
+              HasSubstr("e.ini:2: compare: 'lr' is not set"));
+  EXPECT_THAT(error_of("program = t\nlauncher = run {cores}\n"),
+              HasSubstr("e.ini:2: launcher: nothing is called {cores}"));
+  EXPECT_THAT(error_of("program = t\nnp = 2\nnodes = 2\n"), HasSubstr("e.ini:3: several nodes"));
+  EXPECT_THAT(error_of("program = t\nnp = 3\nnodes = 2\nhostfile = h\n"),
+              HasSubstr("e.ini:3: there is nothing to run"));
+}
+
+// Records as if every run had been done in what `seconds` says.
+std::vector<RunRecord> done(const ExperimentPlan& plan,
+                            const std::function<double(const RunSettings&)>& seconds) {
+  std::vector<RunRecord> records;
+  for (const RunSettings& run : plan.runs()) {
+    RunRecord record;
+    record.settings = run;
+    record.command = plan.command(run, "O");
+    record.result.emplace();
+    record.result->seconds = seconds(run);
+    record.result->epochs = 2;
+    record.result->iterations = 10;
+    record.result->accuracy = 0.5 + 0.1 * static_cast<double>(run.np);
+    records.push_back(record);
+  }
+  return records;
+}
+
+TEST(ExperimentTable, SpeedupIsRelativeToTheFewestProcesses) {
+  const ExperimentPlan plan = parse("program = t\nnp = 1, 2\ncommunicator = flat, auto\n");
+  const auto rows = summarise(plan, done(plan, [](const RunSettings& run) {
+                                const double base = run.value("communicator") == "flat" ? 9 : 8;
+                                return run.np == 1 ? base : base / 1.6;
+                              }));
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_DOUBLE_EQ(rows[1].speedup.value(), 1);
+  EXPECT_DOUBLE_EQ(rows[2].speedup.value(), 1.6);
+  EXPECT_DOUBLE_EQ(rows[3].speedup.value(), 1.6);
+  EXPECT_DOUBLE_EQ(rows[3].efficiency.value(), 0.8);
+  const std::string text = markdown_text(plan, rows, "a machine");
+  EXPECT_THAT(text, HasSubstr("| | processes | communicator | time [s] | speed-up | efficiency | "
+                              "accuracy |"));
+  EXPECT_THAT(text, HasSubstr("| 4 | 2 | auto | 5.00 | 1.60 | 80 % | 0.7000 |"));
+  EXPECT_THAT(text, HasSubstr("4. `mpirun -np 2 /bin/t --communicator=auto --out=O`"));
+}
+
+TEST(ExperimentTable, StepsThatDoMoreWorkCountFor) {
+  const ExperimentPlan plan =
+      parse("program = t\nbatchsize = 128, 256\nmax-iterations = 10\ncompare = batchsize\n");
+  const auto rows = summarise(plan, done(plan, [](const RunSettings& run) {
+                                return run.value("batchsize") == "128" ? 10 : 16;
+                              }));
+  EXPECT_DOUBLE_EQ(rows[0].examples_per_second.value(), 128);
+  EXPECT_DOUBLE_EQ(rows[1].examples_per_second.value(), 160);
+  EXPECT_DOUBLE_EQ(rows[1].speedup.value(), 1.25);
+}
+
+TEST(ExperimentTable, TakesMediansOfRepeatsAndSaysWhatIsMissing) {
+  const ExperimentPlan plan = parse("program = t\nrepeat = 3\nnp = 1, 2\n");
+  auto records = done(plan, [](const RunSettings& run) {
+    return std::vector{5.0, 100.0, 4.0}.at(static_cast<std::size_t>(run.repeat - 1));
+  });
+  records[4].result.reset();
+  records[4].failure = "exit code 1: a, \"b\"";
+  const auto rows = summarise(plan, records);
+  EXPECT_DOUBLE_EQ(rows[0].result->seconds, 5);
+  EXPECT_DOUBLE_EQ(rows[1].result->seconds, 4.5);
+  EXPECT_EQ(rows[1].done, 2);
+  EXPECT_THAT(markdown_text(plan, rows, "a machine"),
+              HasSubstr("(2 of 3 runs done: exit code 1: a, \"b\")"));
+  const std::string csv = csv_text(plan, records);
+  EXPECT_THAT(csv, HasSubstr("nodes,np,repeat,seconds,"));
+  EXPECT_THAT(csv, HasSubstr("1,2,2,,,,,,,,\"exit code 1: a, \"\"b\"\"\"\n"));
+}
+
+TEST(ExperimentPlot, IsOfSpeedupOrOfTime) {
+  const ExperimentPlan scaling = parse("program = t\nnp = 1, 2\n");
+  const auto ten = [](const RunSettings&) { return 10.0; };
+  EXPECT_THAT(gnuplot_script(scaling, summarise(scaling, done(scaling, ten)), "p.svg"),
+              HasSubstr("set xlabel \"processes\""));
+  const ExperimentPlan names = parse("program = t\ncommunicator = flat, auto\n");
+  EXPECT_THAT(gnuplot_script(names, summarise(names, done(names, ten)), "p.png"),
+              HasSubstr("\"communicator auto\" 10\n"));
+}
+
+}  // namespace
+}  // namespace tasuki::apps

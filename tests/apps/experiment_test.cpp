@@ -1,0 +1,190 @@
+// The experiment program: a real grid, and what becomes of it when runs fail, hang or are cut off.
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "train_mnist_job.hpp"
+
+namespace tasuki::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class Experiment : public ::testing::Test {
+ protected:
+  // A program with a training program's results that fails on --mode=fail, and hangs with a child
+  // while there is a file `hang`.
+  Experiment() {
+    write("program",
+          "#!/bin/bash\n"
+          "cd '" +
+              folder.path().string() +
+              "'\n"
+              "for word; do case $word in --out=*) out=${word#*=} ;; --mode=*) mode=${word#*=} ;; "
+              "esac; done\n"
+              "echo $mode >> started\n"
+              "if [ $mode = fail ]; then echo 'error: no luck' >&2; echo bye; exit 65; fi\n"
+              "if [ $mode = slow ] && [ -e hang ]; then\n"
+              "  setsid sleep 100 & echo $! > child; sleep 100; fi\n"
+              "mkdir -p \"$out\"\n"
+              "echo '[{\"epoch\": 1, \"iteration\": 5, \"elapsed_time\": 2.5, "
+              "\"validation/main/accuracy\": 0.75}]' > \"$out/log\"\n");
+    std::filesystem::permissions(folder / "program", std::filesystem::perms::owner_all);
+  }
+
+  void write(const std::string& name, const std::string& text) {
+    std::ofstream(folder / name) << text;
+  }
+  std::string read(const std::string& name) {
+    std::ifstream file(folder / name);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  Finished experiment(const std::string& settings, const std::vector<std::string>& before = {},
+                      const std::vector<std::string>& flags = {}) {
+    write("e.ini", "program = " + (folder / "program").string() + "\nlauncher =\n" + settings);
+    std::vector<std::string> words = before;
+    words.insert(words.end(),
+                 {EXPERIMENT, folder / "e.ini", "--folder=" + (folder / "results").string()});
+    words.insert(words.end(), flags.begin(), flags.end());
+    return run_program(words);
+  }
+  bool is_child_alive() {
+    const int child = std::stoi(read("child"));
+    for (int wait = 0; wait < 100 && kill(child, 0) == 0; ++wait) usleep(20'000);
+    return kill(child, 0) == 0;
+  }
+
+  TemporaryFolder folder;
+};
+
+TEST_F(Experiment, RunsAGridOnceAndMakesTables) {
+  const Finished first = experiment("mode = good, better\n");
+  EXPECT_EQ(first.exit_code, 0) << first.all();
+  EXPECT_THAT(first.out, HasSubstr("[2/2] mode better: 2.50 s, accuracy 0.7500\n"));
+  EXPECT_THAT(read("results/table.md"), HasSubstr("| 1 | good | 2.50 |"));
+  EXPECT_THAT(read("results/table.csv"), HasSubstr("1,1,better,1,2.5,"));
+  EXPECT_THAT(read("results/plot.gp"), HasSubstr("\"mode good\" 2.5"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "results/plot.svg") ||
+              first.out.find("gnuplot is not installed") != std::string::npos);
+
+  const Finished second = experiment("mode = good, better, best\n");
+  EXPECT_EQ(second.exit_code, 0) << second.all();
+  EXPECT_THAT(second.out, HasSubstr("[1/3] mode good: done before, 2.50 s"));
+  EXPECT_EQ(read("started"), "good\nbetter\nbest\n");
+}
+
+TEST_F(Experiment, DryRunListsTheCommandsAndStartsNone) {
+  const Finished run = experiment("mode = good\nlr = 1, 2\n", {}, {"--dry-run"});
+  EXPECT_EQ(run.exit_code, 0) << run.all();
+  EXPECT_THAT(run.out, HasSubstr("program --mode=good --lr=2 --out="));
+  EXPECT_EQ(read("started"), "");
+  EXPECT_FALSE(std::filesystem::exists(folder / "results"));
+}
+
+TEST_F(Experiment, FailedRunsAreReportedKeptAndTriedAgain) {
+  for (int start = 1; start <= 2; ++start) {
+    const Finished run = experiment("mode = fail, good\n");
+    EXPECT_EQ(run.exit_code, 1) << run.all();
+    EXPECT_THAT(run.out, HasSubstr("mode fail: FAILED, exit code 65: error: no luck ("));
+    EXPECT_THAT(run.out, HasSubstr("1 of 2 runs have no result"));
+    EXPECT_THAT(read("results/table.md"), HasSubstr("| 1 | fail | **failed** |"));
+  }
+  EXPECT_EQ(read("started"), "fail\ngood\nfail\n");
+}
+
+TEST_F(Experiment, ARunThatTakesTooLongIsEndedWithItsChildren) {
+  write("hang", "");
+  const Finished run = experiment("mode = slow, good\ntimeout = 0.5\n");
+  EXPECT_EQ(run.exit_code, 1) << run.all();
+  EXPECT_THAT(run.out, HasSubstr("mode slow: FAILED, not at its end after 0.5 s"));
+  EXPECT_THAT(run.out, HasSubstr("mode good: 2.50 s"));
+  EXPECT_FALSE(is_child_alive());
+}
+
+TEST_F(Experiment, InterruptingEndsTheRunAndTheNextStartGoesOn) {
+  write("hang", "");
+  const Finished cut =
+      experiment("mode = good, slow, better\n", {"timeout", "--preserve-status", "-s", "INT", "1"});
+  EXPECT_EQ(cut.exit_code, 130) << cut.all();
+  EXPECT_THAT(cut.out, HasSubstr("interrupted; 2 of 3 runs are left for the next start"));
+  EXPECT_FALSE(is_child_alive());
+  std::filesystem::remove(folder / "hang");
+  const Finished rest = experiment("mode = good, slow, better\n");
+  EXPECT_EQ(rest.exit_code, 0) << rest.all();
+  EXPECT_EQ(read("started"), "good\nslow\nslow\nbetter\n");
+}
+
+TEST_F(Experiment, GoesOnAfterItWasKilled) {
+  write("hang", "");
+  experiment("mode = good, slow\n", {"timeout", "-s", "KILL", "1"});
+  std::filesystem::remove(folder / "hang");
+  write("results/runs/leftover", "");
+  const Finished rest = experiment("mode = good, slow\n");
+  EXPECT_EQ(rest.exit_code, 0) << rest.all();
+  EXPECT_EQ(read("started"), "good\nslow\nslow\n");
+}
+
+TEST_F(Experiment, ARecordThatIsDamagedIsMadeAgain) {
+  experiment("mode = good\n");
+  for (const auto& run : std::filesystem::directory_iterator(folder / "results/runs"))
+    std::ofstream(run.path() / "run.json") << "{";
+  const Finished again = experiment("mode = good\n");
+  EXPECT_EQ(again.exit_code, 0) << again.all();
+  EXPECT_EQ(read("started"), "good\ngood\n");
+}
+
+TEST_F(Experiment, BadInputIsOneLine) {
+  const Finished bad = experiment("mode = a\nnp = none\n");
+  EXPECT_EQ(bad.exit_code, 78);
+  EXPECT_THAT(bad.err, HasSubstr("e.ini:4: np: expected an integer"));
+  EXPECT_EQ(count_of(bad.err, "\n"), 1);
+  const Finished missing = run_program({EXPERIMENT, folder / "none.ini"});
+  EXPECT_EQ(missing.exit_code, 66);
+  EXPECT_EQ(run_program({EXPERIMENT}).exit_code, 64);
+  const Finished no_program = experiment("program = x\n");
+  EXPECT_EQ(no_program.exit_code, 78);
+}
+
+TEST_F(Experiment, AProgramThatDoesNotExistIsAFailedRun) {
+  std::filesystem::remove(folder / "program");
+  const Finished run = experiment("mode = a\n");
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.out, HasSubstr("cannot be started: No such file or directory"));
+}
+
+TEST_F(Experiment, TwoDoNotShareAFolder) {
+  write("hang", "");
+  write("first.ini", "program = " + (folder / "program").string() + "\nlauncher =\nmode = slow\n");
+  std::thread first([&] {
+    run_program({"timeout", "-s", "INT", "2", EXPERIMENT, folder / "first.ini",
+                 "--folder=" + (folder / "results").string()});
+  });
+  for (int wait = 0; wait < 100 && read("child").empty(); ++wait) usleep(20'000);
+  const Finished second = experiment("mode = good\n");
+  first.join();
+  EXPECT_EQ(second.exit_code, 78);
+  EXPECT_THAT(second.err, HasSubstr("another experiment runs in"));
+}
+
+// The real thing.
+class TrainingExperiment : public TrainMnist {};
+
+TEST_F(TrainingExperiment, TrainsOnOneAndTwoRanks) {
+  std::ofstream(folder / "e.ini") << "program = " TRAIN_MNIST "\n"
+                                  << "launcher = env OMPI_ALLOW_RUN_AS_ROOT=1 "
+                                     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -np {np} "
+                                     "--oversubscribe --bind-to none\n"
+                                  << "np = 1, 2\ncommunicator = flat\nunit = 16\nepoch = 2\n"
+                                  << "threads = 1\ndata = " << data << '\n';
+  const Finished run =
+      run_program({EXPERIMENT, folder / "e.ini", "--folder=" + (folder / "results").string()});
+  EXPECT_EQ(run.exit_code, 0) << run.all();
+  EXPECT_THAT(run.out, HasSubstr("| | processes | time [s] | an epoch [s] | speed-up |"));
+  EXPECT_EQ(count_of(run.out, "--communicator=flat"), 2) << run.out;
+}
+
+}  // namespace
+}  // namespace tasuki::testing
