@@ -4,6 +4,8 @@
 #include <map>
 #include <mutex>
 
+#include "tasuki/core/host_memory.hpp"
+
 namespace tasuki {
 
 // This rank's blocks by their first address.
@@ -17,6 +19,7 @@ std::shared_ptr<SharedArenas::Table> SharedArenas::make_table() {
 }
 
 std::shared_ptr<Storage> SharedArenas::allocate(std::size_t bytes, MPI_Comm node) {
+  require_host_memory(bytes);  // writing to a shared page that is not there kills the process
   int rank = 0;
   TASUKI_MPI(MPI_Comm_rank, node, &rank);
   auto segment = std::make_shared<Segment>();

@@ -71,6 +71,13 @@ struct UpdateStep {
   float constant[4] = {0, 0, 0, 0};
 };
 
+// Memory of a device, in bytes.
+struct DeviceMemory {
+  std::size_t in_use = 0;  // by this process's tensors
+  std::size_t peak = 0;    // the most of in_use since Backend::reset_peak_memory
+  std::size_t free = 0;    // that allocate() could still get, blocks kept for later included
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -78,7 +85,10 @@ class Backend {
   virtual std::string describe() const = 0;
 
   // --- memory ---
+  // Throws OutOfMemory (core/out_of_memory.hpp) when there is not enough.
   virtual std::shared_ptr<Storage> allocate(std::size_t bytes, Device device) = 0;
+  virtual DeviceMemory memory(Device device) = 0;
+  virtual void reset_peak_memory(Device device) = 0;
   // Between layouts, types and devices (one side may be host memory).
   virtual void copy(const Tensor& destination, const Tensor& source) = 0;
   virtual void fill(const Tensor& destination, double value) = 0;

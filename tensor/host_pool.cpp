@@ -8,7 +8,8 @@
 #include <new>
 #include <vector>
 
-#include "tasuki/core/error.hpp"
+#include "tasuki/core/host_memory.hpp"
+#include "tasuki/core/out_of_memory.hpp"
 #include "tasuki/tensor/storage.hpp"
 
 namespace tasuki {
@@ -28,10 +29,9 @@ std::size_t size_class(std::size_t bytes) {
 void* take_from_system(std::size_t bytes) {
   const bool large = bytes >= 2 * huge_page;
   const std::size_t align = large ? huge_page : alignment;
+  if (large) require_host_memory(bytes);
   void* block = std::aligned_alloc(align, (bytes + align - 1) / align * align);
-  if (block == nullptr)
-    fail(ErrorKind::unavailable,
-         "out of host memory: {} bytes more were asked for; take a smaller batch or model", bytes);
+  if (block == nullptr) throw OutOfMemory("cpu", bytes, free_host_memory());
   if (large) ::madvise(block, bytes, MADV_HUGEPAGE);  // advice only, failing does no harm
   return block;
 }
@@ -50,6 +50,7 @@ class HostPool {
       auto& blocks = free_[bytes];
       statistics_.in_use += bytes;
       statistics_.peak = std::max(statistics_.peak, statistics_.in_use);
+      most_since_reset_ = std::max(most_since_reset_, statistics_.in_use);
       if (!blocks.empty()) {
         void* const block = blocks.back();
         blocks.pop_back();
@@ -59,7 +60,7 @@ class HostPool {
       trim();
     }
     try {
-      return take_from_system(bytes);
+      return take_or_give_back_first(bytes);
     } catch (...) {
       const std::lock_guard lock(mutex_);
       statistics_.in_use -= bytes;
@@ -83,11 +84,36 @@ class HostPool {
     return statistics_;
   }
 
+  std::size_t most_since_reset() {
+    const std::lock_guard lock(mutex_);
+    return most_since_reset_;
+  }
+  void reset_most() {
+    const std::lock_guard lock(mutex_);
+    most_since_reset_ = statistics_.in_use;
+  }
+
  private:
-  // Gives cached blocks back, large ones first, when the pool holds notably more than was ever in
-  // use at once; the margin keeps phases with different sizes from taking turns in page faults.
+  // Blocks of other sizes, kept for later, may be what is in the way.
+  void* take_or_give_back_first(std::size_t bytes) {
+    try {
+      return take_from_system(bytes);
+    } catch (const OutOfMemory&) {
+      const std::lock_guard lock(mutex_);
+      if (statistics_.cached == 0) throw;
+      give_back_above(0);
+    }
+    return take_from_system(bytes);
+  }
+
+  // Gives cached blocks back when the pool holds notably more than was ever in use at once; the
+  // margin keeps phases with different sizes from taking turns in page faults.
   void trim() {
-    const std::size_t limit = statistics_.peak + statistics_.peak / 4 + (std::size_t{16} << 20);
+    give_back_above(statistics_.peak + statistics_.peak / 4 + (std::size_t{16} << 20));
+  }
+
+  // Large blocks first, until the pool holds no more than `limit`.
+  void give_back_above(std::size_t limit) {
     for (auto size = free_.rbegin(); size != free_.rend(); ++size) {
       while (!size->second.empty() && statistics_.in_use + statistics_.cached > limit) {
         std::free(size->second.back());
@@ -100,6 +126,7 @@ class HostPool {
   std::mutex mutex_;
   std::map<std::size_t, std::vector<void*>> free_;
   HostPoolStatistics statistics_;
+  std::size_t most_since_reset_ = 0;
 };
 
 }  // namespace
@@ -111,6 +138,13 @@ std::shared_ptr<Storage> allocate_host(std::size_t bytes) {
   return std::make_shared<Storage>(
       block, size, Device::cpu(),
       [&pool](void* data, std::size_t held) { pool.release(data, held); });
+}
+
+std::size_t host_pool_peak() {
+  return HostPool::instance().most_since_reset();
+}
+void reset_host_pool_peak() {
+  HostPool::instance().reset_most();
 }
 
 HostPoolStatistics host_pool_statistics() {

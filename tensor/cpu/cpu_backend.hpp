@@ -3,6 +3,7 @@
 #pragma once
 
 #include "tasuki/tensor/backend.hpp"
+#include "tasuki/tensor/storage.hpp"
 
 namespace tasuki {
 
@@ -11,6 +12,8 @@ class CpuBackend final : public Backend {
   std::string describe() const override;
 
   std::shared_ptr<Storage> allocate(std::size_t bytes, Device device) override;
+  DeviceMemory memory(Device device) override;
+  void reset_peak_memory(Device) override { reset_host_pool_peak(); }
   void copy(const Tensor& destination, const Tensor& source) override;
   void fill(const Tensor& destination, double value) override;
   void synchronize(Device) override {}

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <new>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <unordered_map>
 #include <utility>
@@ -54,6 +55,7 @@ decltype(auto) with_dnnl(const What& what, Action&& action) {
   try {
     return std::forward<Action>(action)();
   } catch (const dnnl::error& error) {
+    if (error.status == dnnl_out_of_memory) throw std::bad_alloc();
     fail(ErrorKind::internal, "oneDNN cannot do {}: {} ({})", what(), error.what(),
          dnnl_status2str(error.status));
   }
@@ -61,6 +63,7 @@ decltype(auto) with_dnnl(const What& what, Action&& action) {
 // The same for the functions of its C interface.
 template <class What>
 void check_dnnl(dnnl_status_t status, const What& what) {
+  if (status == dnnl_out_of_memory) throw std::bad_alloc();
   if (status != dnnl_success)
     fail(ErrorKind::internal, "oneDNN cannot do {} ({})", what(), dnnl_status2str(status));
 }

@@ -1,6 +1,7 @@
 // Memory of the CPU backend: allocation, copies between types and layouts, filling.
 #include <cstring>
 
+#include "tasuki/core/host_memory.hpp"
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
 #include "tasuki/tensor/cpu/dnnl_support.hpp"
 #include "tasuki/tensor/cpu/parallel.hpp"
@@ -72,6 +73,11 @@ std::string CpuBackend::describe() const {
 
 std::shared_ptr<Storage> CpuBackend::allocate(std::size_t bytes, Device) {
   return allocate_host(bytes);
+}
+
+DeviceMemory CpuBackend::memory(Device) {
+  const HostPoolStatistics pool = host_pool_statistics();
+  return {pool.in_use, host_pool_peak(), free_host_memory() + pool.cached};
 }
 
 void CpuBackend::copy(const Tensor& destination, const Tensor& source) {

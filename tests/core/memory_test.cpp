@@ -1,0 +1,71 @@
+// How much memory there is, from files as the kernel writes them.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "tasuki/core/host_memory.hpp"
+#include "tasuki/core/out_of_memory.hpp"
+#include "temporary_folder.hpp"
+
+namespace tasuki {
+namespace {
+
+class HostMemory : public ::testing::Test {
+ protected:
+  void write(const std::string& file, const std::string& text) {
+    const std::filesystem::path path = folder / file;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+  }
+  std::size_t free() const { return free_host_memory({folder / "proc", folder / "cgroup"}); }
+
+  testing::TemporaryFolder folder;
+};
+
+TEST_F(HostMemory, IsWhatTheMachineHas) {
+  write("proc/meminfo",
+        "MemTotal:       24684000 kB\nMemFree:  1000 kB\nMemAvailable:    2000 kB\n");
+  EXPECT_EQ(free(), 2000u * 1024);
+}
+
+TEST_F(HostMemory, IsWhatEveryGroupUpToTheRootAllows) {
+  write("proc/meminfo", "MemAvailable:    200000 kB\n");
+  write("proc/self/cgroup", "0::/jobs/17\n");
+  write("cgroup/jobs/17/memory.max", "max\n");
+  write("cgroup/jobs/17/memory.current", "5000000\n");
+  EXPECT_EQ(free(), 200000u * 1024);
+  write("cgroup/jobs/memory.max", "9000000\n");
+  write("cgroup/jobs/memory.current", "8000000\n");
+  EXPECT_EQ(free(), 1000000u);
+  // Caches are given back when memory runs short.
+  write("cgroup/jobs/memory.stat", "anon 7000000\ninactive_file 300000\nactive_file 20000\n");
+  EXPECT_EQ(free(), 1320000u);
+  // Inside a container the top is its own group.
+  write("cgroup/memory.max", "4000\n");
+  write("cgroup/memory.current", "4100\n");
+  EXPECT_EQ(free(), 0u);
+}
+
+TEST_F(HostMemory, KnowsVersionOneOfControlGroups) {
+  write("proc/self/cgroup", "5:cpu,cpuacct:/a\n4:memory:/a\n");
+  write("cgroup/memory/a/memory.limit_in_bytes", "1000\n");
+  write("cgroup/memory/a/memory.usage_in_bytes", "400\n");
+  EXPECT_EQ(free(), 600u);
+}
+
+TEST(Memory, WhatCannotBeThereIsRefusedWithItsNumbers) {
+  require_host_memory(1 << 20);
+  try {
+    require_host_memory(std::size_t{1} << 60);
+    FAIL() << "an exbibyte was found";
+  } catch (const OutOfMemory& error) {
+    EXPECT_EQ(error.asked(), std::size_t{1} << 60);
+    EXPECT_GT(error.free(), 0u);
+    EXPECT_NE(std::string(error.what()).find("out of memory on cpu: 1152921504606.8 MB more"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace tasuki
