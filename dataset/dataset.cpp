@@ -4,7 +4,8 @@
 
 namespace tasuki {
 
-void Dataset::read(std::span<const std::int64_t> indices, float* x, std::int32_t* t) const {
+void Dataset::read(std::span<const std::int64_t> indices, std::int64_t /*epoch*/, float* x,
+                   std::int32_t* t) const {
   std::vector<std::byte> values(indices.size() * header().value_bytes());
   read_stored(indices, values.data(), t);
   decode(values.data(), header().stored, x,
@@ -17,7 +18,7 @@ Batch read_batch(const Dataset& dataset, std::span<const std::int64_t> indices,
   std::vector<std::int64_t> axes{size};
   axes.insert(axes.end(), dataset.example_shape().begin(), dataset.example_shape().end());
   Batch batch{Tensor::empty(Shape(axes)), Tensor::empty({size}, DType::int32), {}, epoch};
-  dataset.read(indices, batch.x.data<float>(), batch.t.data<std::int32_t>());
+  dataset.read(indices, epoch, batch.x.data<float>(), batch.t.data<std::int32_t>());
   batch.ids.reserve(indices.size());
   for (const std::int64_t index : indices) batch.ids.push_back(dataset.id(index));
   return batch;

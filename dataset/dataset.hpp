@@ -31,6 +31,12 @@ struct DatasetHeader {
   }
 };
 
+// An example where it lies in memory, as stored.
+struct StoredExample {
+  const std::byte* values = nullptr;
+  std::int32_t label = 0;
+};
+
 // Random access to examples. All reading is const and thread-safe.
 class Dataset {
  public:
@@ -43,8 +49,12 @@ class Dataset {
   // Copies examples as stored: header().value_bytes() each, and their labels.
   virtual void read_stored(std::span<const std::int64_t> indices, std::byte* values,
                            std::int32_t* labels) const = 0;
-  // Decodes examples into x (values of the example shape each) and t.
-  virtual void read(std::span<const std::int64_t> indices, float* x, std::int32_t* t) const;
+  // Example i without a copy; values are null in a data set that has to make or decode it.
+  virtual StoredExample in_place(std::int64_t) const { return {}; }
+  // Examples as floats, into x (values of the example shape each) and t. Which epoch they are read
+  // for matters to data sets that transform them (transform.hpp).
+  virtual void read(std::span<const std::int64_t> indices, std::int64_t epoch, float* x,
+                    std::int32_t* t) const;
 
   std::int64_t size() const { return header().count; }
   const Shape& example_shape() const { return header().example_shape; }

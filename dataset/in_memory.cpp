@@ -52,7 +52,8 @@ void InMemoryDataset::read_stored(std::span<const std::int64_t> indices, std::by
   }
 }
 
-void InMemoryDataset::read(std::span<const std::int64_t> indices, float* x, std::int32_t* t) const {
+void InMemoryDataset::read(std::span<const std::int64_t> indices, std::int64_t /*epoch*/, float* x,
+                           std::int32_t* t) const {
   const std::int64_t count = header_.example_shape.count();
   for (std::size_t at = 0; at < indices.size(); ++at, x += count) {
     // Shuffled examples lie far apart, where the processor does not look ahead by itself.

@@ -22,7 +22,11 @@ class InMemoryDataset final : public Dataset {
   std::int64_t id(std::int64_t i) const override { return ids_[static_cast<std::size_t>(i)]; }
   void read_stored(std::span<const std::int64_t> indices, std::byte* values,
                    std::int32_t* labels) const override;
-  void read(std::span<const std::int64_t> indices, float* x, std::int32_t* t) const override;
+  StoredExample in_place(std::int64_t i) const override {
+    return {values_of(i), labels_[static_cast<std::size_t>(i)]};
+  }
+  void read(std::span<const std::int64_t> indices, std::int64_t epoch, float* x,
+            std::int32_t* t) const override;
 
  private:
   const std::byte* values_of(std::int64_t i) const;

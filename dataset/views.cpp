@@ -25,8 +25,10 @@ class Subset final : public Dataset {
                    std::int32_t* labels) const override {
     dataset_->read_stored(translated(indices), values, labels);
   }
-  void read(std::span<const std::int64_t> indices, float* x, std::int32_t* t) const override {
-    dataset_->read(translated(indices), x, t);
+  StoredExample in_place(std::int64_t i) const override { return dataset_->in_place(index_of(i)); }
+  void read(std::span<const std::int64_t> indices, std::int64_t epoch, float* x,
+            std::int32_t* t) const override {
+    dataset_->read(translated(indices), epoch, x, t);
   }
 
  private:

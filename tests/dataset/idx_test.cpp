@@ -62,7 +62,7 @@ TEST_P(IdxPacked, ValuesAreDecoded) {
   std::iota(all.begin(), all.end(), 0);
   std::vector<float> x(count * rows * columns);
   std::vector<std::int32_t> t(count);
-  dataset->read(all, x.data(), t.data());
+  dataset->read(all, 0, x.data(), t.data());
   for (int i = 0; i < count; ++i) {
     EXPECT_EQ(t[i], label(i));
     for (int j = 0; j < rows * columns; ++j)

@@ -1,0 +1,52 @@
+#include "tasuki/dataset/transform.hpp"
+
+#include <utility>
+#include <vector>
+
+namespace tasuki {
+namespace {
+
+class Transformed final : public Dataset {
+ public:
+  Transformed(std::shared_ptr<const Dataset> dataset, Transform transform)
+      : dataset_(std::move(dataset)), transform_(std::move(transform)) {}
+
+  const DatasetHeader& header() const override { return dataset_->header(); }
+  std::size_t stored_bytes() const override { return dataset_->stored_bytes(); }
+  std::int64_t id(std::int64_t i) const override { return dataset_->id(i); }
+  StoredExample in_place(std::int64_t i) const override { return dataset_->in_place(i); }
+  void read_stored(std::span<const std::int64_t> indices, std::byte* values,
+                   std::int32_t* labels) const override {
+    dataset_->read_stored(indices, values, labels);
+  }
+
+  void read(std::span<const std::int64_t> indices, std::int64_t epoch, float* x,
+            std::int32_t* t) const override {
+    std::vector<std::byte> copy;
+    for (const std::int64_t i : indices) {
+      StoredExample example = dataset_->in_place(i);
+      if (example.values == nullptr) {
+        copy.resize(header().value_bytes());
+        dataset_->read_stored({&i, 1}, copy.data(), &example.label);
+        example.values = copy.data();
+      }
+      transform_(example.values, {epoch, id(i)}, x);
+      *t = example.label;
+      x += header().example_shape.count();
+      ++t;
+    }
+  }
+
+ private:
+  std::shared_ptr<const Dataset> dataset_;
+  Transform transform_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Dataset> transformed(std::shared_ptr<const Dataset> dataset,
+                                           Transform transform) {
+  return std::make_shared<Transformed>(std::move(dataset), std::move(transform));
+}
+
+}  // namespace tasuki

@@ -1,0 +1,30 @@
+// Transform: what happens to an example on its way from storage into a batch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "tasuki/dataset/dataset.hpp"
+
+namespace tasuki {
+
+// Which example, and in which epoch: all that a random transform may depend on besides a seed, so
+// that an example looks the same whatever rank, batch and thread it is read by.
+struct ExampleKey {
+  std::int64_t epoch = 0;
+  std::int64_t id = 0;  // in the whole data set
+};
+
+// Writes the example's row of a batch (as many floats as it has values). A pure function of its
+// arguments, called by several threads at once.
+using Transform =
+    std::function<void(const std::byte* stored, const ExampleKey& key, float* destination)>;
+
+// The same examples, but batches hold what `transform` makes of them; a view. read_stored() and
+// header() are those of `dataset`.
+std::shared_ptr<const Dataset> transformed(std::shared_ptr<const Dataset> dataset,
+                                           Transform transform);
+
+}  // namespace tasuki
