@@ -1,5 +1,6 @@
 // The multi-node part of Optimizer: what ranks compare and exchange.
 #include "tasuki/communicator/agreement.hpp"
+#include "tasuki/core/stopwatch.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
 
 namespace tasuki {
@@ -40,7 +41,9 @@ void Optimizer::follow_changed_model() {
 }
 
 void Optimizer::exchange_gradients() {
+  Stopwatch watch;
   communicator_->sum_gradients(arena_->gradient_view());
+  exchange_seconds_ += watch.lap();
   if (arena_->notice().item() != 0) check_same_everywhere(false);
 }
 

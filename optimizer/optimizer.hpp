@@ -57,6 +57,9 @@ class Optimizer {
   // Number of updates done.
   std::int64_t t() const { return t_; }
   void set_t(std::int64_t t);
+  // Seconds that updates of this object spent exchanging gradients, waiting for other ranks
+  // included; 0 without a communicator.
+  double exchange_seconds() const { return exchange_seconds_; }
 
   // Hyper-parameters by Chainer's names ("lr", "momentum", "alpha", "beta1", ...). An unknown name
   // is a usage error that lists the known ones, a value out of range one that says the range.
@@ -99,6 +102,7 @@ class Optimizer {
   Communicator* communicator_;
   std::vector<double> hyperparameters_;  // in the rule's order
   std::int64_t t_ = 0;
+  double exchange_seconds_ = 0;
   std::vector<std::shared_ptr<OptimizerHook>> hooks_;
   Module* model_ = nullptr;
   std::unique_ptr<ParameterArena> arena_;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/stopwatch.hpp"
 #include "tasuki/training/state.hpp"
 
 namespace tasuki {
@@ -24,8 +25,10 @@ StandardUpdater::StandardUpdater(std::unique_ptr<Iterator> iterator, Optimizer& 
 }
 
 void StandardUpdater::update(Observation& observation) {
+  Stopwatch watch;
   const std::int64_t known_global_size = iterator_->next_global_size();
   const Batch batch = iterator_->next();
+  times_.input += watch.lap();
   Step step;
   step.examples = batch.size();
   step.global_examples = known_global_size >= 0 ? known_global_size : ask_global_size(batch.size());
@@ -37,7 +40,12 @@ void StandardUpdater::update(Observation& observation) {
     loss = result.value();
     return result;
   };
+  const double exchanged_before = optimizer_.exchange_seconds();
   optimizer_.update(step);
+  const double exchange = optimizer_.exchange_seconds() - exchanged_before;
+  times_.communication += exchange;
+  times_.compute += watch.lap() - exchange;
+  ++times_.steps;
   ++iteration_;
   if (step.examples == 0) return;
   const double loss_sum = loss.item() * static_cast<double>(step.examples);

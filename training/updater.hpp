@@ -11,6 +11,7 @@
 #include "tasuki/optimizer/optimizer.hpp"
 #include "tasuki/training/observation.hpp"
 #include "tasuki/training/serializer.hpp"
+#include "tasuki/training/step_times.hpp"
 
 namespace tasuki {
 
@@ -35,6 +36,9 @@ class Updater {
   bool is_new_epoch() const { return state().step == 0 && state().epoch > 0; }
 
   virtual Optimizer& optimizer() const = 0;
+  // Where the time of this rank's updates went since the updater was made; no steps when it does
+  // not measure.
+  virtual StepTimes times() const { return {}; }
   // Position, model and optimizer. Loading refuses what this updater cannot go on from.
   virtual void serialize(const Serializer& serializer) = 0;
 };
@@ -59,6 +63,7 @@ class StandardUpdater : public Updater {
   IteratorState state() const override { return iterator_->state(); }
   std::int64_t steps_per_epoch() const override { return iterator_->steps_per_epoch(); }
   Optimizer& optimizer() const override { return optimizer_; }
+  StepTimes times() const override { return times_; }
   void serialize(const Serializer& serializer) override;
 
  private:
@@ -69,6 +74,7 @@ class StandardUpdater : public Updater {
   LossFunction loss_;
   Settings settings_;
   std::int64_t iteration_ = 0;
+  StepTimes times_;
 };
 
 // A classifier's loss and "accuracy". The model must outlive the function.

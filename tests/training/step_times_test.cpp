@@ -1,0 +1,103 @@
+// Where time goes: measured on each rank, told about all.
+#include "tasuki/training/step_times.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "small_run.hpp"
+#include "tasuki/communicator/registry.hpp"
+#include "tasuki/training/extensions/report_step_times.hpp"
+#include "temporary_folder.hpp"
+
+namespace tasuki {
+namespace {
+
+using testing::share_of;
+using testing::small_model;
+using testing::synthetic;
+using testing::TemporaryFolder;
+
+// An iterator that is slow on one rank.
+class SlowIterator final : public Iterator {
+ public:
+  SlowIterator(std::unique_ptr<Iterator> inner, double seconds)
+      : inner_(std::move(inner)), delay_(seconds) {}
+  Batch next() override {
+    std::this_thread::sleep_for(delay_);
+    return inner_->next();
+  }
+  std::int64_t steps_per_epoch() const override { return inner_->steps_per_epoch(); }
+  std::int64_t next_global_size() const override { return inner_->next_global_size(); }
+  EpochLayout layout() const override { return inner_->layout(); }
+  IteratorState state() const override { return inner_->state(); }
+  void restore(const IteratorState& state) override { inner_->restore(state); }
+
+ private:
+  std::unique_ptr<Iterator> inner_;
+  std::chrono::duration<double> delay_;
+};
+
+TEST(StepTimes, ARankThatWaitsForItsInputIsSeen) {
+  constexpr double delay = 0.01;
+  const auto comm = create_communicator("naive");
+  const int slow = comm->size() - 1;
+  const TemporaryFolder folder(comm.get());
+  const auto model = small_model();
+  const auto optimizer = create_multi_node_optimizer(create_optimizer("sgd"), *comm);
+  optimizer->setup(*model);
+  StandardUpdater::Settings settings;
+  settings.communicator = comm.get();
+  auto batches = std::make_unique<SlowIterator>(
+      create_shuffled_iterator(share_of(synthetic(60), comm.get()), 5, 1),
+      comm->rank() == slow ? delay : 0);
+  Trainer trainer(std::make_unique<StandardUpdater>(std::move(batches), *optimizer,
+                                                    classification_loss(*model), settings),
+                  stop_after(2, {}), folder.path(), comm.get());
+  auto& log = trainer.extend(std::make_unique<LogReport>());
+  trainer.extend(report_step_times());
+  trainer.run();
+
+  ASSERT_EQ(log.entries().size(), 2u);
+  for (const auto& entry : log.entries()) {
+    EXPECT_GE(entry.at("time/input/max").get<double>(), delay);
+    for (const std::string part : {"time/input", "time/compute", "time/communication"}) {
+      EXPECT_GE(entry.at(part + "/min").get<double>(), 0);
+      EXPECT_GE(entry.at(part + "/max").get<double>(), entry.at(part + "/min").get<double>());
+    }
+    EXPECT_GT(entry.at("time/compute/min").get<double>(), 0);
+    if (comm->size() > 1) {
+      EXPECT_GT(entry.at("time/communication/max").get<double>(), 0);
+    }
+  }
+
+  const StepTimes own = trainer.updater().times();
+  EXPECT_EQ(own.steps, 2 * trainer.updater().steps_per_epoch());
+  EXPECT_LE(own.total(), trainer.elapsed_time());
+  const auto ranks = gather_step_times(own, comm.get());
+  ASSERT_EQ(ranks.size(), static_cast<std::size_t>(comm->size()));
+  EXPECT_EQ(ranks[static_cast<std::size_t>(comm->rank())].input, own.input);
+  EXPECT_GE(ranks[static_cast<std::size_t>(slow)].input, delay * static_cast<double>(own.steps));
+}
+
+TEST(StepTimes, TheTableHasALineForEachRank) {
+  const std::vector<StepTimes> ranks = {{10, 0.001, 0.9, 0.099}, {10, 0.5, 0.4, 0.1}};
+  EXPECT_EQ(step_time_table(ranks),
+            "rank  input wait            compute               communication (a step)\n"
+            "   0       0.10 ms   0.1 %      90.00 ms  90.0 %       9.90 ms   9.9 %\n"
+            "   1      50.00 ms  50.0 %      40.00 ms  40.0 %      10.00 ms  10.0 %\n");
+  EXPECT_EQ(step_time_table({ranks[0], {}}), "");
+}
+
+TEST(StepTimes, OfManyRanksTheSlowestIsShown) {
+  std::vector<StepTimes> ranks(100, {1, 0, 1, 1});
+  ranks[80].communication = 0.25;
+  const std::string table = step_time_table(ranks);
+  EXPECT_NE(table.find("  63  "), std::string::npos) << table;
+  EXPECT_EQ(table.find("  64  "), std::string::npos) << table;
+  EXPECT_NE(table.find(" ...  of 36 more ranks the slowest:\n  80  "), std::string::npos) << table;
+}
+
+}  // namespace
+}  // namespace tasuki
