@@ -4,7 +4,7 @@
 #include <map>
 #include <mutex>
 
-#include "tasuki/core/host_memory.hpp"
+#include "tasuki/tensor/host_memory.hpp"
 
 namespace tasuki {
 

@@ -85,7 +85,7 @@ class Backend {
   virtual std::string describe() const = 0;
 
   // --- memory ---
-  // Throws OutOfMemory (core/out_of_memory.hpp) when there is not enough.
+  // Throws OutOfMemory (tensor/out_of_memory.hpp) when there is not enough.
   virtual std::shared_ptr<Storage> allocate(std::size_t bytes, Device device) = 0;
   virtual DeviceMemory memory(Device device) = 0;
   virtual void reset_peak_memory(Device device) = 0;

@@ -8,8 +8,7 @@
 #include <new>
 #include <vector>
 
-#include "tasuki/core/host_memory.hpp"
-#include "tasuki/core/out_of_memory.hpp"
+#include "tasuki/tensor/host_memory.hpp"
 #include "tasuki/tensor/storage.hpp"
 
 namespace tasuki {
@@ -31,7 +30,7 @@ void* take_from_system(std::size_t bytes) {
   const std::size_t align = large ? huge_page : alignment;
   if (large) require_host_memory(bytes);
   void* block = std::aligned_alloc(align, (bytes + align - 1) / align * align);
-  if (block == nullptr) throw OutOfMemory("cpu", bytes, free_host_memory());
+  if (block == nullptr) throw out_of_host_memory(bytes);
   if (large) ::madvise(block, bytes, MADV_HUGEPAGE);  // advice only, failing does no harm
   return block;
 }

@@ -13,10 +13,11 @@ OutOfMemory::OutOfMemory(const Figures& figures)
     : Error(ErrorKind::unavailable,
             fmt::format("{} is out of memory: {:.1f} MiB more were asked for, {:.1f} of {:.1f} MiB "
                         "are free, this process holds {:.1f} MiB ({:.1f} in use); take a smaller "
-                        "batch or model, or see who else uses the GPU",
+                        "batch or model, or see who else uses {}",
                         figures.device.text(), mebibytes(figures.requested),
                         mebibytes(figures.free), mebibytes(figures.total),
-                        mebibytes(figures.reserved), mebibytes(figures.in_use))),
+                        mebibytes(figures.reserved), mebibytes(figures.in_use),
+                        figures.device.is_cpu() ? "memory here" : "the GPU")),
       figures_(figures) {}
 
 OutOfMemory::~OutOfMemory() = default;

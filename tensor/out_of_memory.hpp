@@ -14,7 +14,7 @@ class OutOfMemory : public Error {
   struct Figures {
     Device device;
     std::size_t requested = 0;
-    std::size_t free = 0, total = 0;  // of the device, as its driver says
+    std::size_t free = 0, total = 0;  // of the device, as its driver or the kernel says
     std::size_t in_use = 0;           // by tensors of this process
     std::size_t reserved = 0;         // by this process's pool, what is in use included
   };

@@ -36,7 +36,7 @@ class Storage {
 // Host memory aligned to 64 bytes, from a pool that keeps freed blocks for the next batch (training
 // asks for the same sizes again and again, and fresh pages cost a fault each). Contents are
 // undefined. Thread-safe. OutOfMemory when there is not enough, large blocks before they are
-// touched (core/host_memory.hpp).
+// touched (tensor/host_memory.hpp).
 std::shared_ptr<Storage> allocate_host(std::size_t bytes);
 // Bytes that the pool holds in use, and the most it ever held.
 struct HostPoolStatistics {

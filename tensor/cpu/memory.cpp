@@ -1,11 +1,11 @@
 // Memory of the CPU backend: allocation, copies between types and layouts, filling.
 #include <cstring>
 
-#include "tasuki/core/host_memory.hpp"
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
 #include "tasuki/tensor/cpu/dnnl_support.hpp"
 #include "tasuki/tensor/cpu/parallel.hpp"
 #include "tasuki/tensor/half.hpp"
+#include "tasuki/tensor/host_memory.hpp"
 
 namespace tasuki {
 namespace {
@@ -77,7 +77,7 @@ std::shared_ptr<Storage> CpuBackend::allocate(std::size_t bytes, Device) {
 
 DeviceMemory CpuBackend::memory(Device) {
   const HostPoolStatistics pool = host_pool_statistics();
-  return {pool.in_use, host_pool_peak(), free_host_memory() + pool.cached};
+  return {pool.in_use, host_pool_peak(), find_host_memory().free + pool.cached};
 }
 
 void CpuBackend::copy(const Tensor& destination, const Tensor& source) {

@@ -89,6 +89,11 @@ BlockPool::Statistics BlockPool::statistics() const {
   return statistics_;
 }
 
+void BlockPool::reset_peak() {
+  const std::lock_guard lock(mutex_);
+  statistics_.peak = statistics_.in_use;
+}
+
 // The smallest free block that is large enough, taken out of the free ones.
 BlockPool::Block* BlockPool::take_free(std::size_t bytes, bool is_small) {
   FreeBlocks& blocks = free_blocks(is_small);

@@ -26,7 +26,7 @@ class BlockPool {
   struct Statistics {
     std::size_t in_use = 0;    // bytes of blocks handed out
     std::size_t reserved = 0;  // bytes of segments
-    std::size_t peak = 0;      // most that was ever in use
+    std::size_t peak = 0;      // most that was in use since the last reset_peak()
   };
 
   explicit BlockPool(Source source) : source_(std::move(source)) {}
@@ -42,6 +42,7 @@ class BlockPool {
   // Gives back segments of which nothing is in use.
   void trim();
   Statistics statistics() const;
+  void reset_peak();
 
  private:
   // A part of a segment; neighbours in it are linked.

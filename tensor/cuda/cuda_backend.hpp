@@ -16,6 +16,8 @@ class CudaBackend final : public Backend {
   std::string describe() const override;
 
   std::shared_ptr<Storage> allocate(std::size_t bytes, Device device) override;
+  DeviceMemory memory(Device device) override;
+  void reset_peak_memory(Device device) override;
   void copy(const Tensor& destination, const Tensor& source) override;
   void fill(const Tensor& destination, double value) override;
   void synchronize(Device device) override;

@@ -83,6 +83,17 @@ std::shared_ptr<Storage> CudaBackend::allocate(std::size_t bytes, Device device)
   return CudaContext::of(device).allocate(bytes);
 }
 
+DeviceMemory CudaBackend::memory(Device device) {
+  const BlockPool::Statistics pool = CudaContext::of(device).pool()->statistics();
+  std::size_t free = 0, total = 0;
+  check_cuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return {pool.in_use, pool.peak, free + pool.reserved - pool.in_use};
+}
+
+void CudaBackend::reset_peak_memory(Device device) {
+  CudaContext::of(device).pool()->reset_peak();
+}
+
 void CudaBackend::copy(const Tensor& destination, const Tensor& source) {
   if (source.count() == 0) return;
   if (destination.dtype() == source.dtype() && destination.layout() == source.layout())

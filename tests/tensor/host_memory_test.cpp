@@ -3,33 +3,35 @@
 
 #include <fstream>
 
-#include "tasuki/core/host_memory.hpp"
-#include "tasuki/core/out_of_memory.hpp"
+#include "tasuki/tensor/host_memory.hpp"
+#include "tasuki/tensor/out_of_memory.hpp"
 #include "temporary_folder.hpp"
 
 namespace tasuki {
 namespace {
 
-class HostMemory : public ::testing::Test {
+class MemoryLimits : public ::testing::Test {
  protected:
   void write(const std::string& file, const std::string& text) {
     const std::filesystem::path path = folder / file;
     std::filesystem::create_directories(path.parent_path());
     std::ofstream(path) << text;
   }
-  std::size_t free() const { return free_host_memory({folder / "proc", folder / "cgroup"}); }
+  std::size_t free() const { return memory().free; }
+  HostMemory memory() const { return find_host_memory({folder / "proc", folder / "cgroup"}); }
 
   testing::TemporaryFolder folder;
 };
 
-TEST_F(HostMemory, IsWhatTheMachineHas) {
+TEST_F(MemoryLimits, IsWhatTheMachineHas) {
   write("proc/meminfo",
         "MemTotal:       24684000 kB\nMemFree:  1000 kB\nMemAvailable:    2000 kB\n");
   EXPECT_EQ(free(), 2000u * 1024);
+  EXPECT_EQ(memory().total, 24684000u * 1024);
 }
 
-TEST_F(HostMemory, IsWhatEveryGroupUpToTheRootAllows) {
-  write("proc/meminfo", "MemAvailable:    200000 kB\n");
+TEST_F(MemoryLimits, IsWhatEveryGroupUpToTheRootAllows) {
+  write("proc/meminfo", "MemTotal: 300000 kB\nMemAvailable:    200000 kB\n");
   write("proc/self/cgroup", "0::/jobs/17\n");
   write("cgroup/jobs/17/memory.max", "max\n");
   write("cgroup/jobs/17/memory.current", "5000000\n");
@@ -37,6 +39,7 @@ TEST_F(HostMemory, IsWhatEveryGroupUpToTheRootAllows) {
   write("cgroup/jobs/memory.max", "9000000\n");
   write("cgroup/jobs/memory.current", "8000000\n");
   EXPECT_EQ(free(), 1000000u);
+  EXPECT_EQ(memory().total, 9000000u);
   // Caches are given back when memory runs short.
   write("cgroup/jobs/memory.stat", "anon 7000000\ninactive_file 300000\nactive_file 20000\n");
   EXPECT_EQ(free(), 1320000u);
@@ -46,7 +49,7 @@ TEST_F(HostMemory, IsWhatEveryGroupUpToTheRootAllows) {
   EXPECT_EQ(free(), 0u);
 }
 
-TEST_F(HostMemory, KnowsVersionOneOfControlGroups) {
+TEST_F(MemoryLimits, KnowsVersionOneOfControlGroups) {
   write("proc/self/cgroup", "5:cpu,cpuacct:/a\n4:memory:/a\n");
   write("cgroup/memory/a/memory.limit_in_bytes", "1000\n");
   write("cgroup/memory/a/memory.usage_in_bytes", "400\n");
@@ -59,9 +62,10 @@ TEST(Memory, WhatCannotBeThereIsRefusedWithItsNumbers) {
     require_host_memory(std::size_t{1} << 60);
     FAIL() << "an exbibyte was found";
   } catch (const OutOfMemory& error) {
-    EXPECT_EQ(error.asked(), std::size_t{1} << 60);
-    EXPECT_GT(error.free(), 0u);
-    EXPECT_NE(std::string(error.what()).find("out of memory on cpu: 1152921504606.8 MB more"),
+    EXPECT_EQ(error.figures().requested, std::size_t{1} << 60);
+    EXPECT_GT(error.figures().free, 0u);
+    EXPECT_GT(error.figures().total, error.figures().free);
+    EXPECT_NE(std::string(error.what()).find("cpu is out of memory: 1099511627776.0 MiB more"),
               std::string::npos)
         << error.what();
   }

@@ -1,4 +1,4 @@
-#include "tasuki/core/host_memory.hpp"
+#include "tasuki/tensor/host_memory.hpp"
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -9,14 +9,19 @@
 #include <optional>
 #include <string>
 
-#include "tasuki/core/out_of_memory.hpp"
+#include "tasuki/tensor/storage.hpp"
 
 namespace tasuki {
 namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
+constexpr HostMemory unlimited = {std::numeric_limits<std::size_t>::max(),
+                                  std::numeric_limits<std::size_t>::max()};
+
+HostMemory narrower(const HostMemory& a, const HostMemory& b) {
+  return b.free < a.free ? b : a;
+}
 
 std::size_t difference(std::size_t limit, std::size_t used) {
   return limit > used ? limit - used : 0;
@@ -41,26 +46,28 @@ std::optional<std::size_t> number_in(const fs::path& file) {
   return std::nullopt;
 }
 
-std::size_t free_in_machine(const fs::path& proc) {
-  constexpr std::size_t kilobyte = 1024;
+constexpr std::size_t kilobyte = 1024;
+
+HostMemory of_machine(const fs::path& proc) {
   const auto available = number_after(proc / "meminfo", "MemAvailable:");
-  return available ? *available * kilobyte : unlimited;
+  const auto total = number_after(proc / "meminfo", "MemTotal:");
+  return available && total ? HostMemory{*available * kilobyte, *total * kilobyte} : unlimited;
 }
 
 // Caches of files count as used in a group, but are given back before anybody is killed.
-std::size_t free_in_group(const fs::path& group, const char* limit_name, const char* used_name) {
+HostMemory of_group(const fs::path& group, const char* limit_name, const char* used_name) {
   const auto limit = number_in(group / limit_name), used = number_in(group / used_name);
   if (!limit || !used) return unlimited;
   std::size_t caches = 0;
   for (const char* const kind : {"inactive_file", "active_file"})
     caches += number_after(group / "memory.stat", kind).value_or(0);
-  return difference(*limit, difference(*used, caches));
+  return {difference(*limit, difference(*used, caches)), *limit};
 }
 
 // The lines of /proc/self/cgroup are "0::/path" (version 2) and "4:memory:/path" (version 1).
 // Inside a container the path may lead nowhere; the container's own group is then at the top.
-std::size_t free_in_groups(const MemoryFiles& files) {
-  std::size_t least = unlimited;
+HostMemory of_groups(const MemoryFiles& files) {
+  HostMemory narrowest = unlimited;
   std::ifstream lines(files.proc / "self" / "cgroup");
   for (std::string line; std::getline(lines, line);) {
     const auto first = line.find(':'), second = line.find(':', first + 1);
@@ -73,36 +80,46 @@ std::size_t free_in_groups(const MemoryFiles& files) {
     const char* const used = is_version_2 ? "memory.current" : "memory.usage_in_bytes";
     for (fs::path path = fs::path(line.substr(second + 1)).relative_path();;
          path = path.parent_path()) {
-      least = std::min(least, free_in_group(top / path, limit, used));
+      narrowest = narrower(narrowest, of_group(top / path, limit, used));
       if (path.empty()) break;
     }
   }
-  return least;
+  return narrowest;
 }
 
-std::size_t free_by_own_limit(const fs::path& status, int resource, const char* used_key) {
+HostMemory of_own_limit(const fs::path& status, int resource, const char* used_key) {
   rlimit limit{};
   if (getrlimit(static_cast<__rlimit_resource>(resource), &limit) != 0 ||
       limit.rlim_cur == RLIM_INFINITY)
     return unlimited;
-  constexpr std::size_t kilobyte = 1024;
-  return difference(limit.rlim_cur, number_after(status, used_key).value_or(0) * kilobyte);
+  const std::size_t used = number_after(status, used_key).value_or(0) * kilobyte;
+  return {difference(limit.rlim_cur, used), limit.rlim_cur};
 }
 
 }  // namespace
 
-std::size_t free_host_memory(const MemoryFiles& files) {
+HostMemory find_host_memory(const MemoryFiles& files) {
   const fs::path status = files.proc / "self" / "status";
-  return std::min({free_in_machine(files.proc), free_in_groups(files),
-                   free_by_own_limit(status, RLIMIT_AS, "VmSize:"),
-                   free_by_own_limit(status, RLIMIT_DATA, "VmData:")});
+  HostMemory found = narrower(of_machine(files.proc), of_groups(files));
+  found = narrower(found, of_own_limit(status, RLIMIT_AS, "VmSize:"));
+  return narrower(found, of_own_limit(status, RLIMIT_DATA, "VmData:"));
 }
 
 void require_host_memory(std::size_t bytes) {
   // For page tables, the kernel's own needs and processes that take memory at the same time.
   constexpr std::size_t reserve = std::size_t{64} << 20;
-  const std::size_t free = free_host_memory();
-  if (bytes > difference(free, reserve)) throw OutOfMemory("cpu", bytes, free);
+  if (bytes > difference(find_host_memory().free, reserve)) throw out_of_host_memory(bytes);
+}
+
+OutOfMemory out_of_host_memory(std::size_t bytes) {
+  const HostMemory memory = find_host_memory();
+  const HostPoolStatistics pool = host_pool_statistics();
+  return OutOfMemory({.device = Device::cpu(),
+                      .requested = bytes,
+                      .free = memory.free,
+                      .total = memory.total,
+                      .in_use = pool.in_use,
+                      .reserved = pool.in_use + pool.cached});
 }
 
 }  // namespace tasuki
