@@ -27,7 +27,7 @@ TEST_F(MemoryLimits, IsWhatTheMachineHas) {
   write("proc/meminfo",
         "MemTotal:       24684000 kB\nMemFree:  1000 kB\nMemAvailable:    2000 kB\n");
   EXPECT_EQ(free(), 2000u * 1024);
-  EXPECT_EQ(memory().total, 24684000u * 1024);
+  EXPECT_EQ(memory().total, std::size_t{24684000} * 1024);
 }
 
 TEST_F(MemoryLimits, IsWhatEveryGroupUpToTheRootAllows) {
