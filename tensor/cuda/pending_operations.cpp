@@ -59,44 +59,6 @@ void CudaBackend::backward_bias(const Tensor&, const Tensor&, bool) {
   fail_not_there("backward_bias");
 }
 
-Tensor CudaBackend::conv2d(const Tensor&, const Tensor&, const Tensor&, const Conv2dOptions&) {
-  fail_not_there("conv2d");
-}
-
-Tensor CudaBackend::conv2d_backward_data(const Tensor&, const Tensor&, const Shape&,
-                                         const Conv2dOptions&) {
-  fail_not_there("conv2d_backward_data");
-}
-
-void CudaBackend::conv2d_backward_weights(const Tensor&, const Tensor&, const Tensor&,
-                                          const Conv2dOptions&, bool) {
-  fail_not_there("conv2d_backward_weights");
-}
-
-Tensor CudaBackend::pool2d(const Tensor&, const Pool2dOptions&, std::shared_ptr<Workspace>*) {
-  fail_not_there("pool2d");
-}
-
-Tensor CudaBackend::pool2d_backward(const Tensor&, const Shape&, const Pool2dOptions&,
-                                    const Workspace*) {
-  fail_not_there("pool2d_backward");
-}
-
-BatchNormResult CudaBackend::batch_norm(const Tensor&, const Tensor&, const Tensor&, float, bool) {
-  fail_not_there("batch_norm");
-}
-
-Tensor CudaBackend::batch_norm_inference(const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                                         const Tensor&, float, bool) {
-  fail_not_there("batch_norm_inference");
-}
-
-Tensor CudaBackend::batch_norm_backward(const Tensor&, const BatchNormResult&, const Tensor&,
-                                        const Tensor&, const Tensor&, float, bool, const Tensor&,
-                                        const Tensor&, bool) {
-  fail_not_there("batch_norm_backward");
-}
-
 CrossEntropyResult CudaBackend::softmax_cross_entropy(const Tensor&, const Tensor&) {
   fail_not_there("softmax_cross_entropy");
 }

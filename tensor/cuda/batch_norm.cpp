@@ -1,0 +1,127 @@
+// Batch normalisation (Ioffe and Szegedy, arXiv 1502.03167), optionally with ReLU in the same pass,
+// by own kernels: cuDNN fuses ReLU for float16 in channels last alone and returns the deviation's
+// inverse in the variance's place.
+#include <limits>
+
+#include "tasuki/core/error.hpp"
+#include "tasuki/tensor/cuda/batch_norm_kernels.hpp"
+#include "tasuki/tensor/cuda/channels_last.hpp"
+#include "tasuki/tensor/cuda/context.hpp"
+#include "tasuki/tensor/cuda/cuda_backend.hpp"
+#include "tasuki/tensor/cuda/operands.hpp"
+
+namespace tasuki {
+namespace {
+
+struct BatchNormWorkspace final : Workspace {
+  Tensor inverse_deviation;
+};
+
+std::string text_of(const Tensor& x) {
+  return fmt::format("batch normalisation of {}", x.shape().text());
+}
+
+void check_shapes(const Tensor& x, std::initializer_list<const Tensor*> per_channel) {
+  const Shape& shape = x.shape();
+  check_activation(x, "batch normalisation");
+  TASUKI_CHECK(shape.rank() == 2 || shape.rank() == 4, "{}: N x C or N x C x H x W is needed",
+               text_of(x));
+  for (const Tensor* values : per_channel) {
+    TASUKI_CHECK(values->shape() == Shape{shape[1]}, "{}: a parameter of {}", text_of(x),
+                 values->shape().text());
+    check_parameter(*values, x.device(), "batch normalisation");
+  }
+}
+
+kernels::BatchNormSize size_of_norm(const Tensor& x) {
+  const Shape& shape = x.shape();
+  const std::int64_t pixels = shape.rank() == 4 ? shape[2] * shape[3] : 1;
+  TASUKI_CHECK(shape[0] * pixels <= std::numeric_limits<std::int32_t>::max(),
+               "{}: more than 2^31 values of a channel", text_of(x));
+  // Single pixels lie alike in both layouts.
+  return {shape[0], shape[1], pixels, is_channels_last(x) || pixels == 1};
+}
+
+// Float32 values on the device of x.
+Tensor floats(const Tensor& x, std::size_t count) {
+  return cuda_empty({static_cast<std::int64_t>(count)}, DType::float32, x.device());
+}
+
+Tensor scratch_for(const CudaContext& context, const Tensor& x,
+                   const kernels::BatchNormSize& size) {
+  return floats(x, kernels::batch_norm_scratch(context.launch(), x.dtype(), size));
+}
+
+kernels::BatchNormChannels channels_of(const Tensor& mean, const Tensor& inverse_deviation,
+                                       const Tensor& gamma, const Tensor& beta) {
+  return {mean.data<float>(), inverse_deviation.data<float>(), gamma.data<float>(),
+          beta.data<float>()};
+}
+
+}  // namespace
+
+BatchNormResult CudaBackend::batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                                        float eps, bool relu) {
+  check_shapes(x, {&gamma, &beta});
+  TASUKI_CHECK(x.count() > 0, "{}: an empty batch has no mean", text_of(x));
+  const CudaContext& context = CudaContext::of(x.device());
+  const kernels::BatchNormSize size = size_of_norm(x);
+  auto kept = std::make_shared<BatchNormWorkspace>();
+  kept->inverse_deviation = cuda_empty_like(gamma);
+  BatchNormResult result{cuda_empty_like(x), cuda_empty_like(gamma), cuda_empty_like(gamma), kept};
+  const Tensor scratch = scratch_for(context, x, size);
+  kernels::batch_norm_statistics(context.launch(), x.dtype(), x.raw(), size, eps,
+                                 result.mean.data<float>(), result.variance.data<float>(),
+                                 kept->inverse_deviation.data<float>(), scratch.data<float>());
+  check_launch("batch_norm_statistics");
+  kernels::batch_norm_apply(context.launch(), x.dtype(), result.y.raw(), x.raw(), size,
+                            channels_of(result.mean, kept->inverse_deviation, gamma, beta), relu);
+  check_launch("batch_norm_apply");
+  return result;
+}
+
+Tensor CudaBackend::batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                                         const Tensor& mean, const Tensor& variance, float eps,
+                                         bool relu) {
+  check_shapes(x, {&gamma, &beta, &mean, &variance});
+  Tensor y = cuda_empty_like(x);
+  if (x.count() == 0) return y;
+  const CudaContext& context = CudaContext::of(x.device());
+  const Tensor inverse_deviation = cuda_empty_like(variance);
+  kernels::batch_norm_inverse_deviation(context.launch(), inverse_deviation.data<float>(),
+                                        variance.data<float>(), eps, variance.count());
+  check_launch("batch_norm_inverse_deviation");
+  kernels::batch_norm_apply(context.launch(), x.dtype(), y.raw(), x.raw(), size_of_norm(x),
+                            channels_of(mean, inverse_deviation, gamma, beta), relu);
+  check_launch("batch_norm_apply");
+  return y;
+}
+
+Tensor CudaBackend::batch_norm_backward(const Tensor& x, const BatchNormResult& forward,
+                                        const Tensor& dy, const Tensor& gamma, const Tensor& beta,
+                                        float /*eps*/, bool relu, const Tensor& dgamma,
+                                        const Tensor& dbeta, bool accumulate) {
+  check_shapes(x, {&gamma, &beta, &dgamma, &dbeta});
+  check_alike(x, dy, "batch normalisation's gradient");
+  const auto* const kept = dynamic_cast<const BatchNormWorkspace*>(forward.workspace.get());
+  TASUKI_CHECK(kept != nullptr, "{}: the forward pass kept nothing for the backward pass",
+               text_of(x));
+  const CudaContext& context = CudaContext::of(x.device());
+  const kernels::BatchNormSize size = size_of_norm(x);
+  const kernels::BatchNormChannels channels =
+      channels_of(forward.mean, kept->inverse_deviation, gamma, beta);
+  const Tensor upstream = cuda_in_layout(dy, x.layout());
+  const Tensor scratch = scratch_for(context, x, size);
+  const Tensor means = floats(x, 2 * static_cast<std::size_t>(size.channels));
+  kernels::batch_norm_gradient_sums(context.launch(), x.dtype(), x.raw(), upstream.raw(), size,
+                                    channels, relu, dgamma.data<float>(), dbeta.data<float>(),
+                                    accumulate, means.data<float>(), scratch.data<float>());
+  check_launch("batch_norm_gradient_sums");
+  Tensor dx = cuda_empty_like(x);
+  kernels::batch_norm_gradient(context.launch(), x.dtype(), dx.raw(), x.raw(), upstream.raw(), size,
+                               channels, relu, means.data<float>());
+  check_launch("batch_norm_gradient");
+  return dx;
+}
+
+}  // namespace tasuki

@@ -1,0 +1,452 @@
+// Two shapes of kernels, one that adds two sums up by channel and one that maps element by element,
+// each for both layouts; small structs say what is summed and mapped. All of them read memory in
+// 16 bytes where shapes allow.
+#include "tasuki/tensor/cuda/batch_norm_kernels.hpp"
+
+#include "tasuki/tensor/cuda/kernel_support.cuh"
+
+namespace tasuki::kernels {
+namespace {
+
+// V values at once.
+template <class T, int V>
+struct alignas(V * sizeof(T)) Values {
+  T values[V];
+};
+template <int V, class T>
+__device__ Values<T, V> load(const T* from, std::int64_t index) {
+  return reinterpret_cast<const Values<T, V>*>(from)[index];
+}
+template <int V, class T>
+__device__ void store(T* to, std::int64_t index, const Values<T, V>& values) {
+  reinterpret_cast<Values<T, V>*>(to)[index] = values;
+}
+
+// The forward pass and the backward pass's ReLU round alike.
+__device__ float normalised(float x, float mean, float scale, float beta) {
+  return __fmaf_rn(__fsub_rn(x, mean), scale, beta);
+}
+
+// --- what is summed ---
+
+// x and x squared, less the channel's first value, which keeps digits where the mean is far from 0.
+template <class T>
+struct StatisticsTerms {
+  const T* x;
+  std::int64_t channel_step;  // from the first value of a channel to that of the next
+  struct Channel {
+    float shift;
+  };
+
+  __device__ Channel channel(std::int64_t c) const { return {convert<float>(x[c * channel_step])}; }
+  template <int V>
+  __device__ void add(std::int64_t index, const Channel (&channels)[V], float (&first)[V],
+                      float (&second)[V]) const {
+    const Values<T, V> in = load<V>(x, index);
+    for (int j = 0; j < V; ++j) {
+      const float apart = convert<float>(in.values[j]) - channels[j].shift;
+      first[j] += apart;
+      second[j] += apart * apart;
+    }
+  }
+};
+
+// dy and dy * (x - mean), dy being 0 where ReLU let nothing through.
+template <class T>
+struct GradientTerms {
+  const T *x, *dy;
+  BatchNormChannels values;
+  bool relu;
+  struct Channel {
+    float mean, scale, beta;
+  };
+
+  __device__ Channel channel(std::int64_t c) const {
+    return {values.mean[c], values.gamma[c] * values.inverse_deviation[c], values.beta[c]};
+  }
+  template <int V>
+  __device__ void add(std::int64_t index, const Channel (&channels)[V], float (&first)[V],
+                      float (&second)[V]) const {
+    const Values<T, V> in = load<V>(x, index), upstream = load<V>(dy, index);
+    for (int j = 0; j < V; ++j) {
+      const Channel& c = channels[j];
+      const float value = convert<float>(in.values[j]);
+      float gradient = convert<float>(upstream.values[j]);
+      if (relu && !(normalised(value, c.mean, c.scale, c.beta) > 0)) gradient = 0;
+      first[j] += gradient;
+      second[j] += gradient * (value - c.mean);
+    }
+  }
+};
+
+// --- what is mapped ---
+
+template <class T>
+struct ApplyMap {
+  T* y;
+  const T* x;
+  BatchNormChannels values;
+  bool relu;
+  struct Channel {
+    float mean, scale, beta;
+  };
+
+  __device__ Channel channel(std::int64_t c) const {
+    return {values.mean[c], values.gamma[c] * values.inverse_deviation[c], values.beta[c]};
+  }
+  template <int V>
+  __device__ void map(std::int64_t index, const Channel (&channels)[V]) const {
+    Values<T, V> io = load<V>(x, index);
+    for (int j = 0; j < V; ++j) {
+      const Channel& c = channels[j];
+      const float value = normalised(convert<float>(io.values[j]), c.mean, c.scale, c.beta);
+      io.values[j] = convert<T>(relu && value < 0 ? 0.0f : value);
+    }
+    store<V>(y, index, io);
+  }
+};
+
+template <class T>
+struct GradientMap {
+  T* dx;
+  const T *x, *dy;
+  BatchNormChannels values;
+  bool relu;
+  const float* means;
+  std::int64_t channel_count;
+  struct Channel {
+    float mean, inverse_deviation, scale, beta, mean_dy, mean_product;
+  };
+
+  __device__ Channel channel(std::int64_t c) const {
+    return {values.mean[c],
+            values.inverse_deviation[c],
+            values.gamma[c] * values.inverse_deviation[c],
+            values.beta[c],
+            means[c],
+            means[channel_count + c]};
+  }
+  template <int V>
+  __device__ void map(std::int64_t index, const Channel (&channels)[V]) const {
+    const Values<T, V> in = load<V>(x, index), upstream = load<V>(dy, index);
+    Values<T, V> out;
+    for (int j = 0; j < V; ++j) {
+      const Channel& c = channels[j];
+      const float value = convert<float>(in.values[j]);
+      float gradient = convert<float>(upstream.values[j]);
+      if (relu && !(normalised(value, c.mean, c.scale, c.beta) > 0)) gradient = 0;
+      const float x_hat = (value - c.mean) * c.inverse_deviation;
+      out.values[j] = convert<T>(c.scale * (gradient - c.mean_dy - x_hat * c.mean_product));
+    }
+    store<V>(dx, index, out);
+  }
+};
+
+// --- grids ---
+
+constexpr int threads = 256;
+
+// Channels last: a block of `across` x `down` threads takes `across` packs of channels in every
+// (down * grid.y)th row. Plain: a block takes a share of one channel.
+struct Grid {
+  dim3 blocks, block;
+};
+
+Grid grid_of(const Launch& launch, const BatchNormSize& size, int width) {
+  const std::int64_t filling = std::int64_t{launch.multiprocessors} * 8;
+  const auto share = [&](std::int64_t parts, std::int64_t most) {
+    const std::int64_t wanted = std::max<std::int64_t>(1, filling / parts);
+    return static_cast<unsigned>(std::clamp<std::int64_t>(most, 1, std::min(wanted, filling)));
+  };
+  const std::int64_t values = size.items * size.pixels;
+  if (!size.channels_last) {
+    const std::int64_t most = values / width / (4 * threads);
+    return {dim3(static_cast<unsigned>(size.channels), share(size.channels, most)), dim3(threads)};
+  }
+  const std::int64_t packs = size.channels / width;
+  unsigned across = 1;
+  while (across < 32 && across < packs) across *= 2;
+  const unsigned down = threads / across;
+  const std::int64_t parts = (packs + across - 1) / across;
+  return {dim3(static_cast<unsigned>(parts), share(parts, values / (4 * down))),
+          dim3(across, down)};
+}
+
+// --- kernels: scratch gets both sums of every share, as shares x 2 x C; a warp finishes a channel
+// ---
+
+template <int V, class Terms>
+__global__ void sum_rows_kernel(Terms terms, std::int64_t rows, std::int64_t channels,
+                                float* scratch) {
+  __shared__ float sums[2][threads * V];
+  const std::int64_t packs = channels / V;
+  const std::int64_t pack = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  float first[V] = {}, second[V] = {};
+  if (pack < packs) {
+    typename Terms::Channel constants[V];
+    for (int j = 0; j < V; ++j) constants[j] = terms.channel(pack * V + j);
+    for (std::int64_t row = std::int64_t{blockIdx.y} * blockDim.y + threadIdx.y; row < rows;
+         row += std::int64_t{gridDim.y} * blockDim.y)
+      terms.template add<V>(row * packs + pack, constants, first, second);
+  }
+  const unsigned at = (threadIdx.y * blockDim.x + threadIdx.x) * V;
+  for (int j = 0; j < V; ++j) {
+    sums[0][at + j] = first[j];
+    sums[1][at + j] = second[j];
+  }
+  for (unsigned half = blockDim.y / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (threadIdx.y < half)
+      for (int j = 0; j < V; ++j) {
+        const unsigned other = at + half * blockDim.x * V + j;
+        sums[0][at + j] += sums[0][other];
+        sums[1][at + j] += sums[1][other];
+      }
+  }
+  // A thread of the first row reads what it wrote itself.
+  if (threadIdx.y == 0 && pack < packs)
+    for (int j = 0; j < V; ++j) {
+      const std::int64_t channel = pack * V + j;
+      scratch[std::int64_t{2} * blockIdx.y * channels + channel] = sums[0][at + j];
+      scratch[(std::int64_t{2} * blockIdx.y + 1) * channels + channel] = sums[1][at + j];
+    }
+}
+
+template <int V, class Terms>
+__global__ void sum_planes_kernel(Terms terms, unsigned items, std::int64_t channels,
+                                  unsigned packs_per_plane, float* scratch) {
+  __shared__ float shared[32];
+  const std::int64_t channel = blockIdx.x;
+  float first[V] = {}, second[V] = {};
+  typename Terms::Channel constants[V];
+  for (int j = 0; j < V; ++j) constants[j] = terms.channel(channel);
+  const unsigned packs = items * packs_per_plane;
+  for (unsigned i = blockIdx.y * blockDim.x + threadIdx.x; i < packs; i += gridDim.y * blockDim.x) {
+    const unsigned item = i / packs_per_plane, within = i % packs_per_plane;
+    terms.template add<V>((item * channels + channel) * packs_per_plane + within, constants, first,
+                          second);
+  }
+  for (int j = 1; j < V; ++j) {
+    first[0] += first[j];
+    second[0] += second[j];
+  }
+  const float first_sum = block_sum(first[0], shared), second_sum = block_sum(second[0], shared);
+  if (threadIdx.x == 0) {
+    scratch[std::int64_t{2} * blockIdx.y * channels + channel] = first_sum;
+    scratch[(std::int64_t{2} * blockIdx.y + 1) * channels + channel] = second_sum;
+  }
+}
+
+template <int V, class Map>
+__global__ void map_rows_kernel(Map map, std::int64_t rows, std::int64_t packs) {
+  const std::int64_t pack = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (pack >= packs) return;
+  typename Map::Channel constants[V];
+  for (int j = 0; j < V; ++j) constants[j] = map.channel(pack * V + j);
+  for (std::int64_t row = std::int64_t{blockIdx.y} * blockDim.y + threadIdx.y; row < rows;
+       row += std::int64_t{gridDim.y} * blockDim.y)
+    map.template map<V>(row * packs + pack, constants);
+}
+
+template <int V, class Map>
+__global__ void map_planes_kernel(Map map, unsigned items, std::int64_t channels,
+                                  unsigned packs_per_plane) {
+  const std::int64_t channel = blockIdx.x;
+  typename Map::Channel constants[V];
+  for (int j = 0; j < V; ++j) constants[j] = map.channel(channel);
+  const unsigned packs = items * packs_per_plane;
+  for (unsigned i = blockIdx.y * blockDim.x + threadIdx.x; i < packs; i += gridDim.y * blockDim.x) {
+    const unsigned item = i / packs_per_plane, within = i % packs_per_plane;
+    map.template map<V>((item * channels + channel) * packs_per_plane + within, constants);
+  }
+}
+
+// Both sums over the shares, by a warp; every lane gets them.
+struct Sums {
+  double first, second;
+};
+__device__ Sums sum_shares(const float* scratch, unsigned shares, std::int64_t channels,
+                           std::int64_t c) {
+  Sums sums{0, 0};
+  for (unsigned i = threadIdx.x % 32; i < shares; i += 32) {
+    sums.first += static_cast<double>(scratch[std::int64_t{2} * i * channels + c]);
+    sums.second += static_cast<double>(scratch[(std::int64_t{2} * i + 1) * channels + c]);
+  }
+  return {warp_reduce(sums.first, Plus()), warp_reduce(sums.second, Plus())};
+}
+
+__device__ float inverse_root(double variance, float eps) {
+  return static_cast<float>(1.0 / sqrt(variance + static_cast<double>(eps)));
+}
+
+template <class T>
+__global__ void finish_statistics_kernel(StatisticsTerms<T> terms, const float* scratch,
+                                         unsigned shares, std::int64_t channels, double values,
+                                         float eps, float* mean, float* variance,
+                                         float* inverse_deviation) {
+  for (std::int64_t c = thread_index() / 32; c < channels; c += thread_count() / 32) {
+    const Sums sums = sum_shares(scratch, shares, channels, c);
+    if (threadIdx.x % 32 != 0) continue;
+    const double apart = sums.first / values;
+    const double spread = sums.second / values - apart * apart;
+    const double biased = spread < 0 ? 0 : spread;  // a NaN stays one
+    mean[c] = static_cast<float>(static_cast<double>(terms.channel(c).shift) + apart);
+    variance[c] = static_cast<float>(biased);
+    inverse_deviation[c] = inverse_root(biased, eps);
+  }
+}
+
+__global__ void inverse_deviation_kernel(float* inverse_deviation, const float* variance, float eps,
+                                         std::int64_t channels) {
+  for (std::int64_t c = thread_index(); c < channels; c += thread_count())
+    inverse_deviation[c] = inverse_root(variance[c], eps);
+}
+
+__global__ void finish_gradient_kernel(const float* scratch, unsigned shares, std::int64_t channels,
+                                       double values, const float* inverse_deviation, float* dgamma,
+                                       float* dbeta, bool accumulate, float* means) {
+  for (std::int64_t c = thread_index() / 32; c < channels; c += thread_count() / 32) {
+    const Sums sums = sum_shares(scratch, shares, channels, c);
+    if (threadIdx.x % 32 != 0) continue;
+    const double products = sums.second * static_cast<double>(inverse_deviation[c]);
+    const float gamma_gradient = static_cast<float>(products);
+    const float beta_gradient = static_cast<float>(sums.first);
+    dgamma[c] = accumulate ? dgamma[c] + gamma_gradient : gamma_gradient;
+    dbeta[c] = accumulate ? dbeta[c] + beta_gradient : beta_gradient;
+    means[c] = static_cast<float>(sums.first / values);
+    means[channels + c] = static_cast<float>(products / values);
+  }
+}
+
+// --- launches ---
+
+// How many values are read at once: 16 bytes where channels (last) or images (plain) hold whole
+// packs.
+template <class T>
+int width_for(const BatchNormSize& size) {
+  const std::int64_t run = size.channels_last ? size.channels : size.pixels;
+  return run % Pack<T>::width == 0 ? Pack<T>::width : 1;
+}
+
+// visitor(std::integral_constant<int, V>) with V values at once; 1 where pointers are not aligned.
+template <class T, class Visitor, class... Pointers>
+void with_width(const BatchNormSize& size, Visitor&& visitor, Pointers... pointers) {
+  if (width_for<T>(size) > 1 && are_aligned(pointers...))
+    visitor(std::integral_constant<int, Pack<T>::width>{});
+  else
+    visitor(std::integral_constant<int, 1>{});
+}
+
+// Returns the number of shares.
+template <int V, class Terms>
+unsigned sum(const Launch& launch, const BatchNormSize& size, const Terms& terms, float* scratch) {
+  const Grid grid = grid_of(launch, size, V);
+  if (size.channels_last)
+    sum_rows_kernel<V><<<grid.blocks, grid.block, 0, launch.stream>>>(
+        terms, size.items * size.pixels, size.channels, scratch);
+  else
+    sum_planes_kernel<V><<<grid.blocks, grid.block, 0, launch.stream>>>(
+        terms, static_cast<unsigned>(size.items), size.channels,
+        static_cast<unsigned>(size.pixels / V), scratch);
+  return grid.blocks.y;
+}
+
+template <int V, class Map>
+void map(const Launch& launch, const BatchNormSize& size, const Map& map) {
+  const Grid grid = grid_of(launch, size, V);
+  if (size.channels_last)
+    map_rows_kernel<V><<<grid.blocks, grid.block, 0, launch.stream>>>(map, size.items * size.pixels,
+                                                                      size.channels / V);
+  else
+    map_planes_kernel<V><<<grid.blocks, grid.block, 0, launch.stream>>>(
+        map, static_cast<unsigned>(size.items), size.channels,
+        static_cast<unsigned>(size.pixels / V));
+}
+
+double values_per_channel(const BatchNormSize& size) {
+  return static_cast<double>(size.items * size.pixels);
+}
+
+}  // namespace
+
+std::size_t batch_norm_scratch(const Launch& launch, DType type, const BatchNormSize& size) {
+  unsigned shares = 1;
+  with_float_type(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    shares = std::max(grid_of(launch, size, width_for<T>(size)).blocks.y,
+                      grid_of(launch, size, 1).blocks.y);
+  });
+  return std::size_t{2} * shares * static_cast<std::size_t>(size.channels);
+}
+
+void batch_norm_statistics(const Launch& launch, DType type, const void* x,
+                           const BatchNormSize& size, float eps, float* mean, float* variance,
+                           float* inverse_deviation, float* scratch) {
+  with_float_type(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const StatisticsTerms<T> terms{static_cast<const T*>(x), size.channels_last ? 1 : size.pixels};
+    unsigned shares = 0;
+    with_width<T>(
+        size,
+        [&](auto width) { shares = sum<decltype(width)::value>(launch, size, terms, scratch); }, x);
+    finish_statistics_kernel<<<grid_for(launch, 32 * size.channels), block_threads, 0,
+                               launch.stream>>>(terms, scratch, shares, size.channels,
+                                                values_per_channel(size), eps, mean, variance,
+                                                inverse_deviation);
+  });
+}
+
+void batch_norm_inverse_deviation(const Launch& launch, float* inverse_deviation,
+                                  const float* variance, float eps, std::int64_t channels) {
+  inverse_deviation_kernel<<<grid_for(launch, channels), block_threads, 0, launch.stream>>>(
+      inverse_deviation, variance, eps, channels);
+}
+
+void batch_norm_apply(const Launch& launch, DType type, void* y, const void* x,
+                      const BatchNormSize& size, const BatchNormChannels& channels, bool relu) {
+  with_float_type(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const ApplyMap<T> apply{static_cast<T*>(y), static_cast<const T*>(x), channels, relu};
+    with_width<T>(
+        size, [&](auto width) { map<decltype(width)::value>(launch, size, apply); }, x, y);
+  });
+}
+
+void batch_norm_gradient_sums(const Launch& launch, DType type, const void* x, const void* dy,
+                              const BatchNormSize& size, const BatchNormChannels& channels,
+                              bool relu, float* dgamma, float* dbeta, bool accumulate, float* means,
+                              float* scratch) {
+  with_float_type(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const GradientTerms<T> terms{static_cast<const T*>(x), static_cast<const T*>(dy), channels,
+                                 relu};
+    unsigned shares = 0;
+    with_width<T>(
+        size,
+        [&](auto width) { shares = sum<decltype(width)::value>(launch, size, terms, scratch); }, x,
+        dy);
+    finish_gradient_kernel<<<grid_for(launch, 32 * size.channels), block_threads, 0,
+                             launch.stream>>>(scratch, shares, size.channels,
+                                              values_per_channel(size), channels.inverse_deviation,
+                                              dgamma, dbeta, accumulate, means);
+  });
+}
+
+void batch_norm_gradient(const Launch& launch, DType type, void* dx, const void* x, const void* dy,
+                         const BatchNormSize& size, const BatchNormChannels& channels, bool relu,
+                         const float* means) {
+  with_float_type(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const GradientMap<T> gradient{static_cast<T*>(dx),
+                                  static_cast<const T*>(x),
+                                  static_cast<const T*>(dy),
+                                  channels,
+                                  relu,
+                                  means,
+                                  size.channels};
+    with_width<T>(
+        size, [&](auto width) { map<decltype(width)::value>(launch, size, gradient); }, x, dy, dx);
+  });
+}
+
+}  // namespace tasuki::kernels

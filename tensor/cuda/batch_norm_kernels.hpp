@@ -1,0 +1,51 @@
+// Kernels of batch normalisation, optionally with ReLU in the same pass. Statistics are float32
+// whatever the activations are; the order of additions depends on shapes and the device alone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "tasuki/tensor/cuda/launch.hpp"
+#include "tasuki/tensor/dtype.hpp"
+
+namespace tasuki::kernels {
+
+// N x C x pixels, plain or channels last. items * pixels, the values of a channel, are at least 1
+// and fewer than 2^31.
+struct BatchNormSize {
+  std::int64_t items, channels, pixels;
+  bool channels_last;
+};
+
+// C values each.
+struct BatchNormChannels {
+  const float* mean;
+  const float* inverse_deviation;  // 1 / sqrt(variance + eps)
+  const float* gamma;
+  const float* beta;
+};
+
+// float32 values that the sums below need room for.
+std::size_t batch_norm_scratch(const Launch& launch, DType type, const BatchNormSize& size);
+
+// Of x, by channel: mean, biased variance, 1 / sqrt(variance + eps).
+void batch_norm_statistics(const Launch& launch, DType type, const void* x,
+                           const BatchNormSize& size, float eps, float* mean, float* variance,
+                           float* inverse_deviation, float* scratch);
+void batch_norm_inverse_deviation(const Launch& launch, float* inverse_deviation,
+                                  const float* variance, float eps, std::int64_t channels);
+// y = (x - mean) * inverse_deviation * gamma + beta, not below 0 with `relu`.
+void batch_norm_apply(const Launch& launch, DType type, void* y, const void* x,
+                      const BatchNormSize& size, const BatchNormChannels& channels, bool relu);
+
+// dgamma and dbeta, overwritten or added to; and what dx needs: the means over a channel of dy
+// and of dy * normalised x (`means`, 2 C values).
+void batch_norm_gradient_sums(const Launch& launch, DType type, const void* x, const void* dy,
+                              const BatchNormSize& size, const BatchNormChannels& channels,
+                              bool relu, float* dgamma, float* dbeta, bool accumulate, float* means,
+                              float* scratch);
+void batch_norm_gradient(const Launch& launch, DType type, void* dx, const void* x, const void* dy,
+                         const BatchNormSize& size, const BatchNormChannels& channels, bool relu,
+                         const float* means);
+
+}  // namespace tasuki::kernels

@@ -1,0 +1,140 @@
+// Convolutions by cuDNN. Weights and their gradients are plain float32 outside; where the plan
+// works on another type or order they are converted for each use.
+#include "tasuki/core/error.hpp"
+#include "tasuki/tensor/cuda/channels_last.hpp"
+#include "tasuki/tensor/cuda/convolution_plan.hpp"
+#include "tasuki/tensor/cuda/cuda_backend.hpp"
+#include "tasuki/tensor/cuda/filter_kernels.hpp"
+#include "tasuki/tensor/cuda/operands.hpp"
+
+namespace tasuki {
+namespace {
+
+constexpr float one = 1, zero = 0;
+
+// cuDNN's kernels load 16 bytes at once. Memory from the pool is aligned to more, views into it
+// need not be.
+bool is_aligned(const Tensor& x) {
+  return reinterpret_cast<std::uintptr_t>(x.raw()) % 16 == 0;
+}
+
+// An activation as the plan wants it.
+Tensor operand(const Tensor& x, const ConvolutionPlan& plan) {
+  const Tensor in = cuda_in_layout(x, plan.layout());
+  if (is_aligned(in)) return in;
+  const Tensor copy = cuda_empty_like(in);
+  copy.copy_from(in);
+  return copy;
+}
+
+kernels::FilterSize size_of_filter(const Shape& w) {
+  return {w[0], w[1], w[2] * w[3]};
+}
+
+// Weights as the plan wants them.
+Tensor filter(const CudaContext& context, const Tensor& w, DType type,
+              const ConvolutionPlan& plan) {
+  const bool is_last = plan.layout() != nullptr;
+  if (type == DType::float32 && !is_last && is_aligned(w)) return w;
+  Tensor made = cuda_empty(w.shape(), type, w.device(), plan.layout());
+  kernels::convert_filter(context.launch(), type, made.raw(), w.data<float>(),
+                          size_of_filter(w.shape()), is_last);
+  check_launch("convert_filter");
+  return made;
+}
+
+}  // namespace
+
+Tensor CudaBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& b,
+                           const Conv2dOptions& options) {
+  const ConvolutionGeometry geometry(x.shape(), w.shape(), options);
+  check_activation(x, "conv2d");
+  check_parameter(w, x.device(), "conv2d");
+  TASUKI_CHECK(!b || b.shape() == Shape{w.shape()[0]}, "{}: a bias of {}", geometry.text(),
+               b.shape().text());
+  if (b) check_parameter(b, x.device(), "conv2d");
+  if (geometry.y.count() == 0) return cuda_empty(geometry.y, x.dtype(), x.device());
+
+  CudaContext& context = CudaContext::of(x.device());
+  const ConvolutionPlan& plan =
+      convolution_plan(context, ConvolutionPass::forward, geometry, x.dtype());
+  const Tensor in = operand(x, plan), weights = filter(context, w, x.dtype(), plan);
+  Tensor y = cuda_empty(geometry.y, x.dtype(), x.device(), plan.layout());
+  plan.run(context, "cudnnConvolutionForward",
+           [&](const ConvolutionPlan::Choice& choice, void* workspace) {
+             return cudnnConvolutionForward(
+                 cudnn_handle(context), &one, plan.x(), in.raw(), plan.w(), weights.raw(),
+                 choice.convolution.get(), static_cast<cudnnConvolutionFwdAlgo_t>(choice.algorithm),
+                 workspace, choice.workspace_bytes, &zero, plan.y(), y.raw());
+           });
+  if (b) {
+    kernels::add_bias(context.launch(), y.dtype(), y.raw(), b.data<float>(), geometry.y[0],
+                      geometry.y[1], geometry.y[2] * geometry.y[3], is_channels_last(y));
+    check_launch("add_bias");
+  }
+  return y;
+}
+
+Tensor CudaBackend::conv2d_backward_data(const Tensor& dy, const Tensor& w, const Shape& x_shape,
+                                         const Conv2dOptions& options) {
+  const ConvolutionGeometry geometry(x_shape, w.shape(), options);
+  check_activation(dy, "conv2d_backward_data");
+  check_parameter(w, dy.device(), "conv2d_backward_data");
+  TASUKI_CHECK(dy.shape() == geometry.y, "{}: a gradient of {}", geometry.text(),
+               dy.shape().text());
+  if (x_shape.count() == 0) return cuda_empty(x_shape, dy.dtype(), dy.device());
+
+  CudaContext& context = CudaContext::of(dy.device());
+  const ConvolutionPlan& plan =
+      convolution_plan(context, ConvolutionPass::backward_data, geometry, dy.dtype());
+  const Tensor upstream = operand(dy, plan), weights = filter(context, w, dy.dtype(), plan);
+  Tensor dx = cuda_empty(x_shape, dy.dtype(), dy.device(), plan.layout());
+  plan.run(context, "cudnnConvolutionBackwardData",
+           [&](const ConvolutionPlan::Choice& choice, void* workspace) {
+             return cudnnConvolutionBackwardData(
+                 cudnn_handle(context), &one, plan.w(), weights.raw(), plan.y(), upstream.raw(),
+                 choice.convolution.get(),
+                 static_cast<cudnnConvolutionBwdDataAlgo_t>(choice.algorithm), workspace,
+                 choice.workspace_bytes, &zero, plan.x(), dx.raw());
+           });
+  return dx;
+}
+
+void CudaBackend::conv2d_backward_weights(const Tensor& x, const Tensor& dy, const Tensor& dw,
+                                          const Conv2dOptions& options, bool accumulate) {
+  const ConvolutionGeometry geometry(x.shape(), dw.shape(), options);
+  check_activation(x, "conv2d_backward_weights");
+  check_parameter(dw, x.device(), "conv2d_backward_weights");
+  TASUKI_CHECK(dy.shape() == geometry.y && dy.dtype() == x.dtype() && dy.device() == x.device(),
+               "{} of {}: a gradient of {} of {}", geometry.text(), name_of(x.dtype()),
+               dy.shape().text(), name_of(dy.dtype()));
+  if (x.count() == 0) {
+    if (!accumulate) fill(dw, 0);
+    return;
+  }
+
+  CudaContext& context = CudaContext::of(x.device());
+  const ConvolutionPlan& plan =
+      convolution_plan(context, ConvolutionPass::backward_weights, geometry, x.dtype());
+  const Tensor in = operand(x, plan), upstream = operand(dy, plan);
+  // cuDNN writes a gradient of its operands' type, and in their order.
+  const bool is_last = plan.layout() != nullptr;
+  const bool is_direct = x.dtype() == DType::float32 && !is_last && is_aligned(dw);
+  const Tensor gradient =
+      is_direct ? dw : cuda_empty(dw.shape(), x.dtype(), dw.device(), plan.layout());
+  const float* const beta = is_direct && accumulate ? &one : &zero;
+  plan.run(context, "cudnnConvolutionBackwardFilter",
+           [&](const ConvolutionPlan::Choice& choice, void* workspace) {
+             return cudnnConvolutionBackwardFilter(
+                 cudnn_handle(context), &one, plan.x(), in.raw(), plan.y(), upstream.raw(),
+                 choice.convolution.get(),
+                 static_cast<cudnnConvolutionBwdFilterAlgo_t>(choice.algorithm), workspace,
+                 choice.workspace_bytes, beta, plan.w(), gradient.raw());
+           });
+  if (is_direct) return;
+  kernels::convert_filter_gradient(context.launch(), dw.data<float>(), gradient.dtype(),
+                                   gradient.raw(), size_of_filter(dw.shape()), is_last, accumulate);
+  check_launch("convert_filter_gradient");
+}
+
+}  // namespace tasuki

@@ -1,0 +1,30 @@
+// Which of the algorithms that cuDNN offers for a convolution may be used. Knows nothing of cuDNN,
+// so that it can be tested anywhere.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace tasuki {
+
+struct ConvolutionOffer {
+  int algorithm = 0;
+  bool works = false;  // for these shapes
+  bool is_deterministic = false;
+  bool is_reduced = false;  // rounds float32 operands (TF32)
+  int math = 0;             // to be set when it runs
+  std::size_t workspace = 0;
+};
+
+struct ConvolutionRules {
+  bool only_deterministic = false;
+  bool allow_reduced = false;
+  std::size_t workspace_limit = 0;
+};
+
+// Those that the rules allow, in the order given (fastest first).
+std::vector<ConvolutionOffer> allowed_offers(std::span<const ConvolutionOffer> offers,
+                                             const ConvolutionRules& rules);
+
+}  // namespace tasuki

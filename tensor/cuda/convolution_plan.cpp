@@ -1,0 +1,275 @@
+#include "tasuki/tensor/cuda/convolution_plan.hpp"
+
+#include <array>
+#include <map>
+#include <mutex>
+
+#include "tasuki/core/error.hpp"
+#include "tasuki/tensor/cuda/channels_last.hpp"
+#include "tasuki/tensor/cuda/convolution_choice.hpp"
+#include "tasuki/tensor/cuda_settings.hpp"
+
+namespace tasuki {
+namespace {
+
+bool is_unsupported(cudnnStatus_t code) {
+  return code >= CUDNN_STATUS_NOT_SUPPORTED && code < CUDNN_STATUS_INTERNAL_ERROR;
+}
+
+// Memory to time algorithms on; what is in it does not matter.
+struct Scratch {
+  std::shared_ptr<Storage> x, w, y, workspace;
+};
+
+// The three passes ask alike but for names and the order of arguments.
+struct Forward {
+  using Offer = cudnnConvolutionFwdAlgoPerf_t;
+  static auto most(cudnnHandle_t handle, int* count) {
+    return cudnnGetConvolutionForwardAlgorithmMaxCount(handle, count);
+  }
+  static auto ask(cudnnHandle_t handle, const ConvolutionPlan& plan,
+                  cudnnConvolutionDescriptor_t convolution, int room, int* count, Offer* offers) {
+    return cudnnGetConvolutionForwardAlgorithm_v7(handle, plan.x(), plan.w(), convolution, plan.y(),
+                                                  room, count, offers);
+  }
+  static auto time(cudnnHandle_t handle, const ConvolutionPlan& plan,
+                   cudnnConvolutionDescriptor_t convolution, int room, int* count, Offer* offers,
+                   const Scratch& s) {
+    return cudnnFindConvolutionForwardAlgorithmEx(
+        handle, plan.x(), s.x->data(), plan.w(), s.w->data(), convolution, plan.y(), s.y->data(),
+        room, count, offers, s.workspace->data(), s.workspace->bytes());
+  }
+  static auto workspace(cudnnHandle_t handle, const ConvolutionPlan& plan,
+                        cudnnConvolutionDescriptor_t convolution, int algorithm,
+                        std::size_t* bytes) {
+    return cudnnGetConvolutionForwardWorkspaceSize(
+        handle, plan.x(), plan.w(), convolution, plan.y(),
+        static_cast<cudnnConvolutionFwdAlgo_t>(algorithm), bytes);
+  }
+};
+
+struct BackwardData {
+  using Offer = cudnnConvolutionBwdDataAlgoPerf_t;
+  static auto most(cudnnHandle_t handle, int* count) {
+    return cudnnGetConvolutionBackwardDataAlgorithmMaxCount(handle, count);
+  }
+  static auto ask(cudnnHandle_t handle, const ConvolutionPlan& plan,
+                  cudnnConvolutionDescriptor_t convolution, int room, int* count, Offer* offers) {
+    return cudnnGetConvolutionBackwardDataAlgorithm_v7(handle, plan.w(), plan.y(), convolution,
+                                                       plan.x(), room, count, offers);
+  }
+  static auto time(cudnnHandle_t handle, const ConvolutionPlan& plan,
+                   cudnnConvolutionDescriptor_t convolution, int room, int* count, Offer* offers,
+                   const Scratch& s) {
+    return cudnnFindConvolutionBackwardDataAlgorithmEx(
+        handle, plan.w(), s.w->data(), plan.y(), s.y->data(), convolution, plan.x(), s.x->data(),
+        room, count, offers, s.workspace->data(), s.workspace->bytes());
+  }
+  static auto workspace(cudnnHandle_t handle, const ConvolutionPlan& plan,
+                        cudnnConvolutionDescriptor_t convolution, int algorithm,
+                        std::size_t* bytes) {
+    return cudnnGetConvolutionBackwardDataWorkspaceSize(
+        handle, plan.w(), plan.y(), convolution, plan.x(),
+        static_cast<cudnnConvolutionBwdDataAlgo_t>(algorithm), bytes);
+  }
+};
+
+struct BackwardWeights {
+  using Offer = cudnnConvolutionBwdFilterAlgoPerf_t;
+  static auto most(cudnnHandle_t handle, int* count) {
+    return cudnnGetConvolutionBackwardFilterAlgorithmMaxCount(handle, count);
+  }
+  static auto ask(cudnnHandle_t handle, const ConvolutionPlan& plan,
+                  cudnnConvolutionDescriptor_t convolution, int room, int* count, Offer* offers) {
+    return cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle, plan.x(), plan.y(), convolution,
+                                                         plan.w(), room, count, offers);
+  }
+  static auto time(cudnnHandle_t handle, const ConvolutionPlan& plan,
+                   cudnnConvolutionDescriptor_t convolution, int room, int* count, Offer* offers,
+                   const Scratch& s) {
+    return cudnnFindConvolutionBackwardFilterAlgorithmEx(
+        handle, plan.x(), s.x->data(), plan.y(), s.y->data(), convolution, plan.w(), s.w->data(),
+        room, count, offers, s.workspace->data(), s.workspace->bytes());
+  }
+  static auto workspace(cudnnHandle_t handle, const ConvolutionPlan& plan,
+                        cudnnConvolutionDescriptor_t convolution, int algorithm,
+                        std::size_t* bytes) {
+    return cudnnGetConvolutionBackwardFilterWorkspaceSize(
+        handle, plan.x(), plan.y(), convolution, plan.w(),
+        static_cast<cudnnConvolutionBwdFilterAlgo_t>(algorithm), bytes);
+  }
+};
+
+CudnnConvolution make_convolution(const Conv2dOptions& o, cudnnMathType_t math) {
+  cudnnConvolutionDescriptor_t made = nullptr;
+  check_cudnn(cudnnCreateConvolutionDescriptor(&made), "cudnnCreateConvolutionDescriptor");
+  CudnnConvolution convolution(made);
+  // Sums are float32 whatever the operands are.
+  check_cudnn(cudnnSetConvolution2dDescriptor(made, cudnn_size(o.pad_h), cudnn_size(o.pad_w),
+                                              cudnn_size(o.stride_h), cudnn_size(o.stride_w),
+                                              cudnn_size(o.dilation_h), cudnn_size(o.dilation_w),
+                                              CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
+              "cudnnSetConvolution2dDescriptor");
+  check_cudnn(cudnnSetConvolutionGroupCount(made, cudnn_size(o.groups)),
+              "cudnnSetConvolutionGroupCount");
+  check_cudnn(cudnnSetConvolutionMathType(made, math), "cudnnSetConvolutionMathType");
+  return convolution;
+}
+
+// For float32 CUDNN_DEFAULT_MATH means TF32.
+cudnnMathType_t math_for(DType type) {
+  if (type != DType::float32) return CUDNN_TENSOR_OP_MATH;
+  return cuda_settings().allow_tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH;
+}
+
+std::size_t bytes_of(const Shape& shape, DType type) {
+  return static_cast<std::size_t>(shape.count()) * size_of(type);
+}
+
+template <class Pass>
+std::vector<ConvolutionOffer> offers_for(CudaContext& context, const ConvolutionPlan& plan,
+                                         const ConvolutionGeometry& geometry, DType type) {
+  const cudnnHandle_t handle = cudnn_handle(context);
+  const CudnnConvolution convolution = make_convolution(geometry.options, math_for(type));
+  int room = 0, count = 0;
+  check_cudnn(Pass::most(handle, &room), "cudnnGetConvolution...AlgorithmMaxCount");
+  std::vector<typename Pass::Offer> offers(static_cast<std::size_t>(room));
+  cudnnStatus_t answer = Pass::ask(handle, plan, convolution.get(), room, &count, offers.data());
+  if (answer == CUDNN_STATUS_SUCCESS && cuda_settings().autotune) {
+    std::size_t workspace = 1;  // cuDNN skips algorithms that need more than they get
+    for (int i = 0; i < count; ++i) {
+      const std::size_t bytes = offers[static_cast<std::size_t>(i)].memory;
+      if (bytes <= cuda_settings().workspace_limit) workspace = std::max(workspace, bytes);
+    }
+    const Scratch scratch{
+        context.allocate(bytes_of(geometry.x, type)), context.allocate(bytes_of(geometry.w, type)),
+        context.allocate(bytes_of(geometry.y, type)), context.allocate(workspace)};
+    answer = Pass::time(handle, plan, convolution.get(), room, &count, offers.data(), scratch);
+  }
+  if (is_unsupported(answer)) return {};
+  check_cudnn(answer, "choosing a convolution's algorithm");
+
+  std::vector<ConvolutionOffer> result;
+  for (int i = 0; i < count; ++i) {
+    const auto& offer = offers[static_cast<std::size_t>(i)];
+    const bool is_fma = math_for(type) == CUDNN_FMA_MATH;
+    result.push_back({.algorithm = static_cast<int>(offer.algo),
+                      .works = offer.status == CUDNN_STATUS_SUCCESS,
+                      .is_deterministic = offer.determinism == CUDNN_DETERMINISTIC,
+                      .is_reduced = type == DType::float32 &&
+                                    (offer.mathType == CUDNN_TENSOR_OP_MATH ||
+                                     offer.mathType == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION),
+                      .math = is_fma ? CUDNN_FMA_MATH : offer.mathType,
+                      .workspace = offer.memory});
+  }
+  return result;
+}
+
+template <class Pass>
+std::unique_ptr<ConvolutionPlan> make_plan(CudaContext& context,
+                                           const ConvolutionGeometry& geometry, DType type,
+                                           const std::shared_ptr<const Layout>& layout) {
+  auto plan = std::make_unique<ConvolutionPlan>(geometry, type, layout);
+  const CudaSettings& settings = cuda_settings();
+  const ConvolutionRules rules{settings.deterministic, settings.allow_tf32,
+                               settings.workspace_limit};
+  for (const ConvolutionOffer& offer :
+       allowed_offers(offers_for<Pass>(context, *plan, geometry, type), rules)) {
+    ConvolutionPlan::Choice choice{
+        offer.algorithm, 0,
+        make_convolution(geometry.options, static_cast<cudnnMathType_t>(offer.math))};
+    // What was said about memory held for the mathematics that was asked for.
+    const cudnnStatus_t answer =
+        Pass::workspace(cudnn_handle(context), *plan, choice.convolution.get(), choice.algorithm,
+                        &choice.workspace_bytes);
+    if (is_unsupported(answer)) continue;
+    check_cudnn(answer, "cudnnGetConvolution...WorkspaceSize");
+    if (choice.workspace_bytes <= settings.workspace_limit) plan->add(std::move(choice));
+  }
+  return plan;
+}
+
+std::unique_ptr<ConvolutionPlan> make_plan(CudaContext& context, ConvolutionPass pass,
+                                           const ConvolutionGeometry& geometry, DType type) {
+  const bool on_tensor_cores = math_for(type) != CUDNN_FMA_MATH;
+  std::array<std::shared_ptr<const Layout>, 2> layouts = {nullptr, channels_last()};
+  if (on_tensor_cores) std::swap(layouts[0], layouts[1]);
+  for (const auto& layout : layouts) {
+    const auto make = pass == ConvolutionPass::forward         ? make_plan<Forward>
+                      : pass == ConvolutionPass::backward_data ? make_plan<BackwardData>
+                                                               : make_plan<BackwardWeights>;
+    if (auto plan = make(context, geometry, type, layout); !plan->is_empty()) return plan;
+  }
+  fail(ErrorKind::unavailable,
+       "cuDNN {} has no {}algorithm for {} in {} within {} MiB of workspace", cudnnGetVersion(),
+       cuda_settings().deterministic ? "deterministic " : "", geometry.text(), name_of(type),
+       cuda_settings().workspace_limit >> 20);
+}
+
+// All that a plan depends on.
+using Key = std::array<std::int64_t, 22>;
+
+Key key_of(const CudaContext& context, ConvolutionPass pass, const ConvolutionGeometry& geometry,
+           DType type) {
+  const Conv2dOptions& o = geometry.options;
+  const CudaSettings& settings = cuda_settings();
+  const Shape &x = geometry.x, &w = geometry.w;
+  return {context.device().index,
+          static_cast<std::int64_t>(pass),
+          static_cast<std::int64_t>(type),
+          x[0],
+          x[1],
+          x[2],
+          x[3],
+          w[0],
+          w[1],
+          w[2],
+          w[3],
+          o.stride_h,
+          o.stride_w,
+          o.pad_h,
+          o.pad_w,
+          o.dilation_h,
+          o.dilation_w,
+          o.groups,
+          settings.allow_tf32,
+          settings.autotune,
+          settings.deterministic,
+          static_cast<std::int64_t>(settings.workspace_limit)};
+}
+
+}  // namespace
+
+ConvolutionPlan::ConvolutionPlan(const ConvolutionGeometry& geometry, DType type,
+                                 std::shared_ptr<const Layout> layout)
+    : layout_(std::move(layout)) {
+  const cudnnTensorFormat_t format = layout_ ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW;
+  x_ = cudnn_tensor(geometry.x, type, format);
+  y_ = cudnn_tensor(geometry.y, type, format);
+  w_ = cudnn_filter(geometry.w, type, format);
+}
+
+void ConvolutionPlan::run(CudaContext& context, const char* call, const Run& run) const {
+  for (;;) {
+    std::size_t best = best_.load(std::memory_order_relaxed);
+    const Choice& choice = choices_[best];
+    const auto workspace =
+        choice.workspace_bytes > 0 ? context.allocate(choice.workspace_bytes) : nullptr;
+    const cudnnStatus_t answer = run(choice, workspace ? workspace->data() : nullptr);
+    if (!is_unsupported(answer) || best + 1 == choices_.size()) return check_cudnn(answer, call);
+    best_.compare_exchange_strong(best, best + 1);
+  }
+}
+
+const ConvolutionPlan& convolution_plan(CudaContext& context, ConvolutionPass pass,
+                                        const ConvolutionGeometry& geometry, DType type) {
+  static std::mutex mutex;
+  // Never freed: its descriptors may outlive no part of cuDNN.
+  static auto* const plans = new std::map<Key, std::unique_ptr<ConvolutionPlan>>;
+  const std::lock_guard lock(mutex);
+  auto& plan = (*plans)[key_of(context, pass, geometry, type)];
+  if (plan == nullptr) plan = make_plan(context, pass, geometry, type);
+  return *plan;
+}
+
+}  // namespace tasuki

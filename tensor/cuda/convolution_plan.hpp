@@ -1,0 +1,56 @@
+// How cuDNN computes a convolution of given shapes: layout, algorithm, workspace. Made once for a
+// shape, pass, type and settings, and kept.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "tasuki/tensor/convolution_geometry.hpp"
+#include "tasuki/tensor/cuda/cudnn_support.hpp"
+
+namespace tasuki {
+
+enum class ConvolutionPass { forward, backward_data, backward_weights };
+
+class ConvolutionPlan {
+ public:
+  // An algorithm with the workspace it takes.
+  struct Choice {
+    int algorithm = 0;  // of the pass's enumeration
+    std::size_t workspace_bytes = 0;
+    CudnnConvolution convolution;  // with the algorithm's kind of mathematics
+  };
+
+  // `layout` for x and y; the filter lies alike: O x KH x KW x I for channels last.
+  ConvolutionPlan(const ConvolutionGeometry& geometry, DType type,
+                  std::shared_ptr<const Layout> layout);
+
+  const std::shared_ptr<const Layout>& layout() const { return layout_; }
+  cudnnTensorDescriptor_t x() const { return x_.get(); }
+  cudnnTensorDescriptor_t y() const { return y_.get(); }
+  cudnnFilterDescriptor_t w() const { return w_.get(); }
+
+  void add(Choice choice) { choices_.push_back(std::move(choice)); }
+  bool is_empty() const { return choices_.empty(); }
+
+  // Calls `run(choice, workspace)`, which returns cuDNN's answer, with the best algorithm; where
+  // cuDNN finds that it does not support it after all, with the next, from then on.
+  using Run = std::function<cudnnStatus_t(const Choice&, void* workspace)>;
+  void run(CudaContext& context, const char* call, const Run& run) const;
+
+ private:
+  std::shared_ptr<const Layout> layout_;
+  CudnnTensor x_, y_;
+  CudnnFilter w_;
+  std::vector<Choice> choices_;
+  mutable std::atomic<std::size_t> best_ = 0;
+};
+
+// The plan for cuda_settings() as they are. float32 lies plain; half types and TF32, which tensor
+// cores compute, lie channels last where cuDNN can do that. An Error where it has no algorithm.
+const ConvolutionPlan& convolution_plan(CudaContext& context, ConvolutionPass pass,
+                                        const ConvolutionGeometry& geometry, DType type);
+
+}  // namespace tasuki

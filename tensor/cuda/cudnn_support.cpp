@@ -1,0 +1,99 @@
+#include "tasuki/tensor/cuda/cudnn_support.hpp"
+
+#include <array>
+#include <limits>
+#include <map>
+#include <string>
+
+#include "tasuki/core/error.hpp"
+
+namespace tasuki {
+namespace {
+
+using CudnnHandle = CudnnDescriptor<cudnnHandle_t, &cudnnDestroy>;
+
+// What cuDNN says about the calling thread's last failure, on one line.
+std::string last_text() {
+  std::array<char, 512> text{};
+  cudnnGetLastErrorString(text.data(), text.size() - 1);
+  std::string line(text.data());
+  for (char& letter : line)
+    if (letter == '\n') letter = ' ';
+  return line.empty() ? "" : "; cuDNN says: " + line;
+}
+
+ErrorKind kind_of(cudnnStatus_t code) {
+  switch (code) {
+    case CUDNN_STATUS_NOT_INITIALIZED:
+    case CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH:
+    case CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED:
+    case CUDNN_STATUS_RUNTIME_PREREQUISITE_MISSING:
+    case CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER:
+    case CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDART:
+      return ErrorKind::unavailable;
+    default:
+      return ErrorKind::internal;
+  }
+}
+
+}  // namespace
+
+void check_cudnn(cudnnStatus_t code, const char* call) {
+  if (code == CUDNN_STATUS_SUCCESS) [[likely]]
+    return;
+  fail(kind_of(code), "{} failed: {}{}", call, cudnnGetErrorString(code), last_text());
+}
+
+cudnnHandle_t cudnn_handle(const CudaContext& context) {
+  thread_local std::map<int, CudnnHandle> handles;
+  CudnnHandle& handle = handles[context.device().index];
+  if (handle == nullptr) {
+    cudnnHandle_t made = nullptr;
+    check_cudnn(cudnnCreate(&made), "cudnnCreate");
+    handle.reset(made);
+  }
+  check_cudnn(cudnnSetStream(handle.get(), context.stream()), "cudnnSetStream");
+  return handle.get();
+}
+
+cudnnDataType_t cudnn_type(DType type) {
+  switch (type) {
+    case DType::float32:
+      return CUDNN_DATA_FLOAT;
+    case DType::float16:
+      return CUDNN_DATA_HALF;
+    case DType::bfloat16:
+      return CUDNN_DATA_BFLOAT16;
+    default:
+      fail(ErrorKind::internal, "cuDNN was given values of type {}", name_of(type));
+  }
+}
+
+int cudnn_size(std::int64_t size) {
+  TASUKI_CHECK(size <= std::numeric_limits<int>::max(), "cuDNN cannot count to {}", size);
+  return static_cast<int>(size);
+}
+
+CudnnTensor cudnn_tensor(const Shape& shape, DType type, cudnnTensorFormat_t format) {
+  cudnnTensorDescriptor_t made = nullptr;
+  check_cudnn(cudnnCreateTensorDescriptor(&made), "cudnnCreateTensorDescriptor");
+  CudnnTensor descriptor(made);
+  check_cudnn(
+      cudnnSetTensor4dDescriptor(made, format, cudnn_type(type), cudnn_size(shape[0]),
+                                 cudnn_size(shape[1]), cudnn_size(shape[2]), cudnn_size(shape[3])),
+      "cudnnSetTensor4dDescriptor");
+  return descriptor;
+}
+
+CudnnFilter cudnn_filter(const Shape& shape, DType type, cudnnTensorFormat_t format) {
+  cudnnFilterDescriptor_t made = nullptr;
+  check_cudnn(cudnnCreateFilterDescriptor(&made), "cudnnCreateFilterDescriptor");
+  CudnnFilter descriptor(made);
+  check_cudnn(
+      cudnnSetFilter4dDescriptor(made, cudnn_type(type), format, cudnn_size(shape[0]),
+                                 cudnn_size(shape[1]), cudnn_size(shape[2]), cudnn_size(shape[3])),
+      "cudnnSetFilter4dDescriptor");
+  return descriptor;
+}
+
+}  // namespace tasuki

@@ -1,0 +1,48 @@
+// cuDNN: checked calls, the handle, descriptors.
+#pragma once
+
+#include <cudnn.h>
+
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+#include "tasuki/tensor/cuda/context.hpp"
+#include "tasuki/tensor/dtype.hpp"
+#include "tasuki/tensor/shape.hpp"
+
+namespace tasuki {
+
+// A code that is no success becomes an Error with the name of the function, the code's name and the
+// library's own last text.
+void check_cudnn(cudnnStatus_t code, const char* call);
+
+// The calling thread's handle for a device, with that thread's stream set. Made at the first use:
+// cuDNN's parts are loaded then, which networks without convolutions never need.
+cudnnHandle_t cudnn_handle(const CudaContext& context);
+
+template <auto function>
+struct CudnnRelease {
+  template <class T>
+  void operator()(T* descriptor) const {
+    static_cast<void>(function(descriptor));
+  }
+};
+template <class Descriptor, auto function>
+using CudnnDescriptor = std::unique_ptr<std::remove_pointer_t<Descriptor>, CudnnRelease<function>>;
+
+using CudnnTensor = CudnnDescriptor<cudnnTensorDescriptor_t, &cudnnDestroyTensorDescriptor>;
+using CudnnFilter = CudnnDescriptor<cudnnFilterDescriptor_t, &cudnnDestroyFilterDescriptor>;
+using CudnnConvolution =
+    CudnnDescriptor<cudnnConvolutionDescriptor_t, &cudnnDestroyConvolutionDescriptor>;
+
+// float32, float16 or bfloat16.
+cudnnDataType_t cudnn_type(DType type);
+// Dense tensors of four axes, in the order that shapes have, lying in memory as `format` says.
+CudnnTensor cudnn_tensor(const Shape& shape, DType type, cudnnTensorFormat_t format);
+CudnnFilter cudnn_filter(const Shape& shape, DType type, cudnnTensorFormat_t format);
+
+// As cuDNN counts; an Error where a size is beyond its 31 bits.
+int cudnn_size(std::int64_t size);
+
+}  // namespace tasuki

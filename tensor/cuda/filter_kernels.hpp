@@ -1,0 +1,28 @@
+// Kernels beside cuDNN's convolutions: weights in another type and order, and biases.
+#pragma once
+
+#include <cstdint>
+
+#include "tasuki/tensor/cuda/launch.hpp"
+#include "tasuki/tensor/dtype.hpp"
+
+namespace tasuki::kernels {
+
+// A filter of O outputs, I inputs (of a group) and P = KH x KW places. Parameters are float32,
+// O x I x P; what cuDNN works on has a float type and is O x P x I with `channels_last`, else
+// O x I x P.
+struct FilterSize {
+  std::int64_t outputs, inputs, places;
+};
+
+void convert_filter(const Launch& launch, DType type, void* to, const float* from,
+                    const FilterSize& size, bool channels_last);
+// Back: to = from, or to += from with `accumulate`.
+void convert_filter_gradient(const Launch& launch, float* to, DType type, const void* from,
+                             const FilterSize& size, bool channels_last, bool accumulate);
+
+// y[n, c, p] += bias[c], for `items` images of `channels` channels of `pixels` pixels.
+void add_bias(const Launch& launch, DType type, void* y, const float* bias, std::int64_t items,
+              std::int64_t channels, std::int64_t pixels, bool channels_last);
+
+}  // namespace tasuki::kernels

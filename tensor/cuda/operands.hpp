@@ -1,0 +1,35 @@
+// Checks that operations share. They look at the host's description of tensors alone.
+#pragma once
+
+#include "tasuki/tensor/tensor.hpp"
+
+namespace tasuki {
+
+inline bool is_float_type(DType type) {
+  return type == DType::float32 || type == DType::float16 || type == DType::bfloat16;
+}
+
+// An activation of one of the types that operations compute in.
+inline void check_activation(const Tensor& x, const char* what) {
+  TASUKI_CHECK(!x.device().is_cpu() && is_float_type(x.dtype()),
+               "{}: a float32, float16 or bfloat16 tensor on a GPU was expected, not {} on {}",
+               what, name_of(x.dtype()), x.device().text());
+}
+
+// Parameters, their gradients and statistics: plain float32 on the same GPU.
+inline void check_parameter(const Tensor& w, Device device, const char* what) {
+  TASUKI_CHECK(w.device() == device && w.dtype() == DType::float32 && w.is_plain(),
+               "{}: plain float32 parameters on {} were expected, not {} on {}", what,
+               device.text(), name_of(w.dtype()), w.device().text());
+}
+
+// Two activations that are combined element by element.
+inline void check_alike(const Tensor& a, const Tensor& b, const char* what) {
+  check_activation(a, what);
+  TASUKI_CHECK(a.shape() == b.shape() && a.dtype() == b.dtype() && a.device() == b.device(),
+               "{}: {} of {} on {} and {} of {} on {} differ", what, a.shape().text(),
+               name_of(a.dtype()), a.device().text(), b.shape().text(), name_of(b.dtype()),
+               b.device().text());
+}
+
+}  // namespace tasuki
