@@ -15,8 +15,9 @@ namespace tasuki::apps {
 std::filesystem::path find_data(Communicator& communicator, const std::string& name,
                                 const TrainingSettings& settings);
 
-// Opens a split of the data set in `folder` with examples of the model's shape, cut after `limit`.
+// Opens a split of the data set in `folder`, with examples of the model's shape when one is given,
+// cut after `limit`.
 OpenSource open_split(const std::string& name, const std::filesystem::path& folder, DataSplit split,
-                      const Shape& example_shape, std::optional<std::int64_t> limit);
+                      const std::optional<Shape>& example_shape, std::optional<std::int64_t> limit);
 
 }  // namespace tasuki::apps

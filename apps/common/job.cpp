@@ -9,6 +9,7 @@
 #include "tasuki/core/log.hpp"
 #include "tasuki/core/version.hpp"
 #include "tasuki/tensor/backend.hpp"
+#include "tasuki/tensor/cpu/convolution.hpp"
 
 namespace tasuki::apps {
 namespace {
@@ -19,6 +20,12 @@ void check_same_program(Communicator& communicator, const std::vector<std::strin
   std::vector<std::string> lines = {fmt::format("Tasuki {}", version())};
   for (const std::string& argument : arguments) lines.push_back("argument " + argument);
   check_agreement(communicator, lines, "all ranks must be started with the same arguments");
+}
+
+ConvAlgorithm conv_algorithm_of(const std::string& flag) {
+  if (flag == "direct") return ConvAlgorithm::direct;
+  if (flag == "winograd") return ConvAlgorithm::winograd;
+  return ConvAlgorithm::fastest;
 }
 
 }  // namespace
@@ -51,6 +58,7 @@ std::optional<Job> start_job(Options& options, const TrainingSettings& settings,
   job.threads = plan_threads(settings.threads, job.processors.cores, job.communicator->intra_size(),
                              static_cast<int>(job.processors.cpus.size()));
   set_cpu_threads(job.threads.threads);
+  set_conv_algorithm(conv_algorithm_of(settings.conv));
   return job;
 }
 

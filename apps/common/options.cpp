@@ -132,14 +132,25 @@ Options::Request Options::parse(const std::vector<std::string>& arguments, const
   if (take(builtin::print_config)) request_ = Request::print_config;
   if (take(builtin::version)) request_ = Request::version;
   if (take(builtin::help)) request_ = Request::help;
-  if (request_ == Request::help || request_ == Request::version) return request_;
+  if (request_ == Request::help || request_ == Request::version) {
+    choose_defaults_();
+    return request_;
+  }
 
   if (const auto file = take(builtin::config)) {
     config_ = *file;
     assign(from_file(read(config_), config_), Source::file, ErrorKind::config);
   }
   assign(given, Source::command_line, ErrorKind::usage);
+  choose_defaults_();
   return request_;
+}
+
+void Options::set_default(const std::string& name, const std::string& text) {
+  Option* option = find(name);
+  TASUKI_CHECK(option, "there is no flag --{} to give a default", name);
+  option->standard = text;
+  if (option->source == Source::standard) option->set(text);
 }
 
 std::vector<Options::Given> Options::from_file(const std::string& text,

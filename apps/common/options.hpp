@@ -68,6 +68,11 @@ class Options {
   // Anything else: set, get, help and names filled in by the caller.
   void add(const std::string& names, Option option);
 
+  // Another default for a flag; one that was given keeps its value. For defaults that depend on
+  // other flags: `choose` is called when those given are known, before anything is printed.
+  void set_default(const std::string& name, const std::string& text);
+  void choose_defaults(std::function<void()> choose) { choose_defaults_ = std::move(choose); }
+
   enum class Request { run, help, version, print_config };
   // How a config file is read; a program of many ranks reads it on one.
   using FileReader = std::function<std::string(const std::filesystem::path&)>;
@@ -95,6 +100,7 @@ class Options {
   std::string program_, purpose_, example_, group_;
   std::string config_;  // file named by --config
   Request request_ = Request::run;
+  std::function<void()> choose_defaults_ = [] {};
   std::vector<Option> options_;
 };
 

@@ -15,9 +15,9 @@ std::string megabytes(std::size_t bytes) {
 }
 
 // Bytes of a batch of zeros and of what its forward pass keeps for the backward pass.
-std::size_t measure_activations(const TrainingSettings& settings, const LossFunction& loss,
-                                const DatasetHeader& header) {
-  const std::int64_t n = std::min(settings.batchsize, header.count);
+std::size_t measure_activations(const TrainingSettings& settings, int ranks,
+                                const LossFunction& loss, const DatasetHeader& header) {
+  const std::int64_t n = std::min(largest_batch(settings, ranks), header.count);
   if (n == 0) return 0;
   const std::size_t before = host_pool_statistics().in_use;
   std::vector<std::int64_t> sizes = {n};
@@ -44,6 +44,13 @@ std::string parameter_table(const Optimizer& optimizer) {
   return text;
 }
 
+std::string batch_text(const TrainingSettings& settings, int ranks) {
+  const std::int64_t together = global_batch(settings, ranks);
+  const std::int64_t least = together / ranks, most = largest_batch(settings, ranks);
+  return fmt::format("{}{} per rank, {} together", least,
+                     most > least ? fmt::format(" or {}", most) : "", together);
+}
+
 }  // namespace
 
 BannerLines banner_lines(const Job& job, const TrainingSettings& settings,
@@ -59,8 +66,7 @@ BannerLines banner_lines(const Job& job, const TrainingSettings& settings,
   return {
       {"Num process (COMM_WORLD)", std::to_string(communicator.size())},
       {fmt::format("Using {} communicator", settings.communicator), description},
-      {"Num Minibatch-size", fmt::format("{} per rank, {} together", settings.batchsize,
-                                         settings.batchsize * communicator.size())},
+      {"Num Minibatch-size", batch_text(settings, communicator.size())},
       {"Num epoch", std::to_string(settings.epoch)},
       {"Data", fmt::format("{} ({} examples, {} to evaluate on)", data.folder.string(),
                            data.train.count, data.test.count)},
@@ -71,10 +77,12 @@ BannerLines banner_lines(const Job& job, const TrainingSettings& settings,
 
 void print_plan(const Job& job, const TrainingSettings& settings, const Optimizer& optimizer,
                 const LossFunction& loss, const DataSummary& data) {
-  const std::size_t activations = measure_activations(settings, loss, data.train);
+  const std::size_t activations =
+      measure_activations(settings, job.communicator->size(), loss, data.train);
   const ShardPlan plan(data.train.count, job.communicator->size(),
                        static_cast<int>(settings.shards.value_or(0)));
-  const std::int64_t steps = plan.steps_per_epoch(settings.batchsize * job.communicator->size());
+  const std::int64_t batch = global_batch(settings, job.communicator->size());
+  const std::int64_t steps = plan.steps_per_epoch(batch);
   const std::int64_t all_steps =
       std::min(steps * settings.epoch, settings.max_iterations.value_or(steps * settings.epoch));
   const std::size_t parameters = optimizer.arena().values().bytes();
@@ -92,9 +100,8 @@ void print_plan(const Job& job, const TrainingSettings& settings, const Optimize
   text += fmt::format("  {} in all\n", optimizer.model().parameter_count());
   text +=
       fmt::format("Example: {}, {} classes\n", data.train.example_shape.text(), data.train.classes);
-  text += fmt::format(
-      "Steps: {} per epoch, {} in all; the last of an epoch has {} examples\n", steps, all_steps,
-      steps ? plan.global_size(steps - 1, settings.batchsize * job.communicator->size()) : 0);
+  text += fmt::format("Steps: {} per epoch, {} in all; the last of an epoch has {} examples\n",
+                      steps, all_steps, steps ? plan.global_size(steps - 1, batch) : 0);
   text += fmt::format(
       "Memory of a rank: {} parameters, {} gradients, {} optimizer state, {} activations, {} "
       "data; {} together, besides what MPI and libraries take\n",
@@ -104,10 +111,36 @@ void print_plan(const Job& job, const TrainingSettings& settings, const Optimize
   print_on_root(*job.communicator, text);
 }
 
-RunSummary::RunSummary(const Trainer& trainer)
+std::string describe_epochs(std::vector<double> seconds) {
+  if (seconds.empty()) return "";
+  std::string text = fmt::format("epochs: {:.2f} s the first", seconds.front());
+  seconds.erase(seconds.begin());
+  if (!seconds.empty()) {
+    const auto middle = seconds.begin() + std::ssize(seconds) / 2;
+    std::nth_element(seconds.begin(), middle, seconds.end());
+    double median = *middle;
+    if (seconds.size() % 2 == 0) median = (median + *std::max_element(seconds.begin(), middle)) / 2;
+    text += fmt::format(", {:.2f} s the median of the other {}", median, seconds.size());
+  }
+  return text;
+}
+
+RunSummary::RunSummary(Trainer& trainer)
     : trainer_(trainer),
       first_iteration_(trainer.updater().iteration()),
-      first_seconds_(trainer.elapsed_time()) {}
+      first_seconds_(trainer.elapsed_time()) {
+  if (trainer.updater().state().step == 0) epoch_began_at_ = first_seconds_;
+  trainer.extend(make_extension("RunSummary", [this](Trainer& running) { note_epoch(running); }),
+                 {.trigger = every(1, Unit::epoch)});
+}
+
+void RunSummary::note_epoch(Trainer& trainer) {
+  const double now = trainer.elapsed_time();
+  if (epoch_began_at_) epoch_seconds_.push_back(now - *epoch_began_at_);
+  epoch_began_at_ = now;
+  if (const auto found = trainer.observation().mean("validation/main/accuracy"))
+    accuracies_.push_back({*found, trainer.updater().epoch()});
+}
 
 void RunSummary::print(Communicator& communicator) const {
   rusage usage{};
@@ -117,11 +150,17 @@ void RunSummary::print(Communicator& communicator) const {
   communicator.allreduce(peak, ReduceOp::max);
   const std::int64_t steps = trainer_.updater().iteration() - first_iteration_;
   const double seconds = trainer_.elapsed_time() - first_seconds_;
-  print_on_root(communicator,
-                fmt::format("{} steps in {:.1f} s ({:.1f} a second), at most {:.0f} MB of memory a "
-                            "rank; results in {}\n",
-                            steps, seconds, static_cast<double>(steps) / std::max(seconds, 1e-9),
-                            peak.item() / 1e6, trainer_.out().string()));
+  std::string text = fmt::format(
+      "{} steps in {:.1f} s ({:.1f} a second), at most {:.0f} MB of memory a rank; results in {}\n",
+      steps, seconds, static_cast<double>(steps) / std::max(seconds, 1e-9), peak.item() / 1e6,
+      trainer_.out().string());
+  if (!epoch_seconds_.empty()) text += describe_epochs(epoch_seconds_) + '\n';
+  if (!accuracies_.empty()) {
+    const Accuracy best = *std::ranges::max_element(accuracies_, {}, &Accuracy::value);
+    text += fmt::format("validation accuracy: {:.4f}, at best {:.4f} after epoch {}\n",
+                        accuracies_.back().value, best.value, best.epoch);
+  }
+  print_on_root(communicator, text);
 }
 
 }  // namespace tasuki::apps

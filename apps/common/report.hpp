@@ -4,6 +4,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "common/banner.hpp"
 #include "common/training_options.hpp"
@@ -28,18 +31,32 @@ BannerLines banner_lines(const Job& job, const TrainingSettings& settings,
 void print_plan(const Job& job, const TrainingSettings& settings, const Optimizer& optimizer,
                 const LossFunction& loss, const DataSummary& data);
 
-// Measures a run between its making and print().
+// Measures a run between its making and print(). It must outlive the run.
 class RunSummary {
  public:
-  explicit RunSummary(const Trainer& trainer);
-  // Steps, speed, the largest peak memory of a rank, where the results are. Collective, printed by
-  // rank 0.
+  // Attaches itself to the trainer, after everything else and after a resume.
+  explicit RunSummary(Trainer& trainer);
+  // Steps, speed, the largest peak memory of a rank, where the results are; the time of the first
+  // epoch and the median of the others (evaluation included), accuracy. Collective, printed by rank
+  // 0.
   void print(Communicator& communicator) const;
 
  private:
+  void note_epoch(Trainer& trainer);
+
   const Trainer& trainer_;
   std::int64_t first_iteration_;
   double first_seconds_;
+  std::optional<double> epoch_began_at_;  // seconds; nothing in the middle of an epoch
+  std::vector<double> epoch_seconds_;     // of whole epochs of this run
+  struct Accuracy {
+    double value;
+    std::int64_t epoch;
+  };
+  std::vector<Accuracy> accuracies_;
 };
+
+// "epochs: 2.10 s the first, 1.98 s the median of the other 9"; empty without a whole epoch.
+std::string describe_epochs(std::vector<double> seconds);
 
 }  // namespace tasuki::apps

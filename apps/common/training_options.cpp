@@ -1,11 +1,15 @@
 #include "common/training_options.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <stdexcept>
 
+#include "common/learning_rate.hpp"
+#include "tasuki/dataset/shard_plan.hpp"
 #include "tasuki/training/extensions/fail_on_non_number.hpp"
 #include "tasuki/training/extensions/log_report.hpp"
 #include "tasuki/training/extensions/print_report.hpp"
+#include "tasuki/training/extensions/print_steps.hpp"
 #include "tasuki/training/extensions/progress_bar.hpp"
 
 namespace tasuki::apps {
@@ -13,6 +17,7 @@ namespace {
 
 constexpr std::int64_t billion = 1'000'000'000;
 constexpr std::int64_t unlimited = std::numeric_limits<std::int64_t>::max();
+constexpr IntegerRange batch_sizes = {1, 1 << 24};
 
 Option gpu_option(std::string& gpu) {
   Option option;
@@ -34,11 +39,49 @@ Option gpu_option(std::string& gpu) {
   return option;
 }
 
+// Of the batch's two flags, the one that is given last counts: each takes the other back.
+Option batchsize_option(TrainingSettings& settings) {
+  Option option;
+  option.value_name = "N";
+  option.help = "examples per rank and step";
+  option.set = [&settings](const std::string& text) {
+    settings.batchsize = parse_integer(text, batch_sizes);
+    settings.global_batch.reset();
+  };
+  option.get = [&settings] { return std::to_string(settings.batchsize); };
+  return option;
+}
+
+Option global_batch_option(TrainingSettings& settings) {
+  Option option;
+  option.value_name = "B";
+  option.help =
+      "examples of a step on all ranks together, shared as evenly as may be, instead of "
+      "--batchsize "
+      "(of the two the one that is given last counts)";
+  option.set = [&settings](const std::string& text) {
+    if (text == "none") {
+      settings.global_batch.reset();
+      return;
+    }
+    try {
+      settings.global_batch = parse_integer(text, batch_sizes);
+    } catch (const std::invalid_argument& expected) {
+      throw std::invalid_argument(fmt::format("{}, or 'none'", expected.what()));
+    }
+  };
+  option.get = [&settings] {
+    return settings.global_batch ? std::to_string(*settings.global_batch) : "none";
+  };
+  return option;
+}
+
 }  // namespace
 
 void add_training_options(Options& options, TrainingSettings& settings) {
   options.group("Run");
-  options.add("batchsize,b", settings.batchsize, {1, 1 << 24}, "N", "examples per rank and step");
+  options.add("batchsize,b", batchsize_option(settings));
+  options.add("global-batch", global_batch_option(settings));
   options.add("epoch,e", settings.epoch, {1, billion}, "N", "passes over the training data");
   options.add("max-iterations", settings.max_iterations, "none", {1, unlimited}, "N",
               "end after this many steps, if that comes before the last epoch's end");
@@ -63,8 +106,13 @@ void add_training_options(Options& options, TrainingSettings& settings) {
 
   options.group("Optimizer");
   options.add("optimizer", settings.optimizer, optimizer_names(), "NAME", "update rule");
-  options.add("lr", settings.lr, "auto", {0.0, 1e6}, "X",
-              "learning rate (Adam's alpha); by itself Chainer's default of the optimizer");
+  add_learning_rate_options(options, settings);
+  options.add("momentum", settings.momentum, "auto", {0.0, 1.0}, "X",
+              "of momentum_sgd and nesterov; by itself Chainer's default");
+  options.add(
+      "weight-decay", settings.weight_decay, {0.0, 1e3}, "X",
+      "adds X times each weight to its gradient, of all parameters (adamw: takes it off the "
+      "weight itself)");
 
   options.group("Communication and devices");
   options.add("communicator", settings.communicator, "NAME",
@@ -74,27 +122,74 @@ void add_training_options(Options& options, TrainingSettings& settings) {
               "threads per rank; by itself the node's cores shared among its ranks, as far as the "
               "binding allows");
 
+  options.add("conv", settings.conv, {"auto", "direct", "winograd"}, "NAME",
+              "convolutions on CPUs; `auto` times both once per shape and keeps the faster");
+
   options.group("Output");
   options.add("out,o", settings.out, "DIR", "folder for log and snapshots");
   options.add("log-every", settings.log_every, "epoch", {1, unlimited}, "N",
               "iterations between lines of the log; by itself one each epoch");
+  options.add("print-every", settings.print_every, "never", {1, unlimited}, "N",
+              "iterations between lines with loss and speed, besides the table");
   options.add("snapshot-every", settings.snapshot_every, "end", {1, billion}, "N",
               "epochs between snapshots; by itself one at the end");
   options.add("quiet", settings.quiet, "print warnings and errors only");
 }
 
-std::unique_ptr<Optimizer> create_optimizer(const TrainingSettings& settings) {
+void apply_recipe(const Recipe& recipe, Options& options, const TrainingSettings& settings) {
+  const auto of_optimizer = [](const std::string& flag) {
+    return flag == "lr" || flag.starts_with("lr-") || flag == "momentum" || flag == "weight-decay";
+  };
+  // The optimizer first, as others depend on it.
+  bool is_recipes = true;
+  for (const auto& [flag, text] : recipe) {
+    if (flag != "optimizer") continue;
+    options.set_default(flag, text);
+    is_recipes = settings.optimizer == text;
+  }
+  for (const auto& [flag, text] : recipe) {
+    if (flag == "optimizer" || (flag == "batchsize" && settings.global_batch) ||
+        (!is_recipes && of_optimizer(flag)))
+      continue;
+    options.set_default(flag, text);
+  }
+}
+
+std::int64_t global_batch(const TrainingSettings& settings, int ranks) {
+  const std::int64_t together = settings.global_batch.value_or(settings.batchsize * ranks);
+  if (together < ranks)
+    fail_everywhere(ErrorKind::usage,
+                    "--global-batch: expected at least {}, an example for each rank, found {}",
+                    ranks, together);
+  return together;
+}
+
+std::int64_t largest_batch(const TrainingSettings& settings, int ranks) {
+  return part_of(global_batch(settings, ranks), ranks, 0).size();
+}
+
+std::unique_ptr<Optimizer> create_optimizer(const TrainingSettings& settings, int ranks) {
   auto optimizer = tasuki::create_optimizer(settings.optimizer);
-  if (settings.lr) {
-    if (optimizer->rate_name().empty())
-      fail_everywhere(ErrorKind::usage, "--lr: {} has no learning rate; leave --lr out",
+  set_learning_rate(*optimizer, settings, global_batch(settings, ranks));
+  const std::vector<std::string> known = optimizer->hyperparameters();
+  const auto has = [&known](const char* name) { return std::ranges::count(known, name) > 0; };
+  if (settings.momentum) {
+    if (!has("momentum"))
+      fail_everywhere(ErrorKind::usage, "--momentum: {} has none; leave --momentum out",
                       settings.optimizer);
-    optimizer->set(optimizer->rate_name(), *settings.lr);
+    optimizer->set("momentum", *settings.momentum);
+  }
+  if (settings.weight_decay > 0) {
+    if (has("weight_decay_rate"))
+      optimizer->set("weight_decay_rate", settings.weight_decay);
+    else
+      optimizer->add_hook(weight_decay(settings.weight_decay));
   }
   return optimizer;
 }
 
 void extend_and_resume(Trainer& trainer, const TrainingSettings& settings) {
+  extend_with_schedule(trainer, settings);
   trainer.extend(std::make_unique<FailOnNonNumber>());
   auto due = settings.log_every ? every(static_cast<double>(*settings.log_every), Unit::iteration)
                                 : every(1, Unit::epoch);
@@ -108,6 +203,7 @@ void extend_and_resume(Trainer& trainer, const TrainingSettings& settings) {
                                         "elapsed_time"};
     if (settings.log_every) columns.insert(columns.begin() + 1, "iteration");
     trainer.extend(std::make_unique<PrintReport>(std::move(columns)));
+    if (settings.print_every) trainer.extend(std::make_unique<PrintSteps>(*settings.print_every));
     trainer.extend(std::make_unique<ProgressBar>());
   }
   Snapshot::Settings saving;

@@ -5,6 +5,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "common/options.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
@@ -15,7 +17,8 @@ namespace tasuki::apps {
 
 // ChainerMN's names and defaults where it has them.
 struct TrainingSettings {
-  std::int64_t batchsize = 100;  // per rank
+  std::int64_t batchsize = 100;              // per rank
+  std::optional<std::int64_t> global_batch;  // of all ranks, instead of batchsize
   std::int64_t epoch = 20;
   std::optional<std::int64_t> max_iterations;
   std::int64_t seed = 0;
@@ -27,13 +30,21 @@ struct TrainingSettings {
 
   std::string optimizer = "adam";
   std::optional<double> lr;
+  std::string lr_scaling = "none";       // none, linear, sqrt
+  std::int64_t reference_batch = 100;    // that lr is for
+  std::string lr_schedule = "constant";  // constant, steps, halving
+  double warmup = 0;                     // epochs
+  std::optional<double> momentum;
+  double weight_decay = 0;
 
   std::string communicator = "auto";
   std::string gpu = "none";  // none, auto, or a number
   std::optional<std::int64_t> threads;
+  std::string conv = "auto";  // auto, direct, winograd
 
   std::string out = "result";
   std::optional<std::int64_t> log_every;       // iterations
+  std::optional<std::int64_t> print_every;     // iterations
   std::optional<std::int64_t> snapshot_every;  // epochs
   bool dry_run = false;
   bool quiet = false;
@@ -41,11 +52,23 @@ struct TrainingSettings {
 
 void add_training_options(Options& options, TrainingSettings& settings);
 
-// The optimizer that --optimizer and --lr ask for.
-std::unique_ptr<Optimizer> create_optimizer(const TrainingSettings& settings);
+// Defaults that belong together, as flags and texts: {{"epoch", "300"}, {"lr", "0.05"}}. Call it in
+// choose_defaults(). With another optimizer than the recipe's, its other settings of the optimizer
+// are left out; a --global-batch that was given stays.
+using Recipe = std::vector<std::pair<std::string, std::string>>;
+void apply_recipe(const Recipe& recipe, Options& options, const TrainingSettings& settings);
 
-// Attaches what every training program has: a check for numbers that are not finite, the log, the
-// table, a progress bar on a terminal and snapshots; then goes on from --resume.
+// Examples of a step on all ranks together, and the most that one rank has of them. A global batch
+// that leaves ranks without an example is a usage error.
+std::int64_t global_batch(const TrainingSettings& settings, int ranks);
+std::int64_t largest_batch(const TrainingSettings& settings, int ranks);
+
+// The optimizer that --optimizer, --lr, --lr-scaling, --momentum and --weight-decay ask for.
+std::unique_ptr<Optimizer> create_optimizer(const TrainingSettings& settings, int ranks);
+
+// Attaches what every training program has: the learning rate's schedule, a check for numbers that
+// are not finite, the log, the table, a progress bar on a terminal and snapshots; then goes on from
+// --resume.
 void extend_and_resume(Trainer& trainer, const TrainingSettings& settings);
 
 }  // namespace tasuki::apps

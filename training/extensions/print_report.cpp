@@ -10,8 +10,6 @@
 namespace tasuki {
 namespace {
 
-constexpr const char* erase_below = "\033[J";
-
 std::size_t width_of(const std::string& column) {
   return std::max<std::size_t>(10, column.size());
 }

@@ -9,7 +9,6 @@
 namespace tasuki {
 namespace {
 
-constexpr const char* erase_below = "\033[J";
 constexpr const char* up_four_lines = "\033[4A";
 constexpr int bar_length = 50;
 constexpr std::size_t speed_window = 100;  // redraws

@@ -93,4 +93,17 @@ std::unique_ptr<Shift> warmup_shift(std::string attribute, double start, std::in
       });
 }
 
+std::unique_ptr<Shift> scheduled_shift(std::string attribute, RateSchedule schedule) {
+  check_factor("a rate schedule's gamma", schedule.gamma);
+  return std::make_unique<Shift>(
+      "RateSchedule", std::move(attribute),
+      [schedule = std::move(schedule)](double found, std::int64_t t) {
+        const auto drops =
+            std::ranges::count_if(schedule.drops, [t](std::int64_t drop) { return drop <= t; });
+        const double rate = found * std::pow(schedule.gamma, static_cast<double>(drops));
+        if (t >= schedule.warmup) return rate;
+        return rate * (static_cast<double>(t + 1) / static_cast<double>(schedule.warmup));
+      });
+}
+
 }  // namespace tasuki

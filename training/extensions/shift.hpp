@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tasuki/training/extension.hpp"
 
@@ -47,5 +48,16 @@ std::unique_ptr<Shift> step_shift(std::string attribute, double gamma, std::int6
 // Straight from `start` to the value found, over `iterations` triggers; that value from then on.
 std::unique_ptr<Shift> warmup_shift(std::string attribute, double start, std::int64_t iterations,
                                     std::optional<double> init = std::nullopt);
+
+// Warm-up and drops in one (two shifts of one hyper-parameter would overwrite each other).
+struct RateSchedule {
+  // The rate rises in equal steps to the value found, which it has in this iteration (counted from
+  // 1) for the first time (gradual warm-up: Goyal et al., arXiv 1706.02677, section 2.2).
+  std::int64_t warmup = 0;
+  // After each of these numbers of iterations the rate is multiplied by gamma.
+  std::vector<std::int64_t> drops;
+  double gamma = 1;
+};
+std::unique_ptr<Shift> scheduled_shift(std::string attribute, RateSchedule schedule);
 
 }  // namespace tasuki

@@ -1,0 +1,23 @@
+// The learning rate: its flags, its size for the batch, its course.
+#pragma once
+
+#include <cstdint>
+
+#include "common/training_options.hpp"
+
+namespace tasuki::apps {
+
+// --lr, --lr-scaling, --lr-reference-batch, --lr-schedule, --warmup.
+void add_learning_rate_options(Options& options, TrainingSettings& settings);
+
+// The rate for steps of `global_batch` examples: --lr (or the optimizer's default), times
+// global_batch / reference ("linear": Goyal et al., arXiv 1706.02677) or the square root of that
+// ("sqrt": Krizhevsky, arXiv 1404.5997). Flags for a rate that the optimizer has not are a usage
+// error.
+void set_learning_rate(Optimizer& optimizer, const TrainingSettings& settings,
+                       std::int64_t global_batch);
+
+// Attaches what --lr-schedule and --warmup ask for, and the rate in force, "lr", to the log.
+void extend_with_schedule(Trainer& trainer, const TrainingSettings& settings);
+
+}  // namespace tasuki::apps

@@ -1,0 +1,77 @@
+#include "common/training_program.hpp"
+
+#include "common/data.hpp"
+#include "common/report.hpp"
+#include "tasuki/dataset/share_iterator.hpp"
+#include "tasuki/nn/classifier.hpp"
+#include "tasuki/training/extensions/allreduce_persistent.hpp"
+#include "tasuki/training/extensions/evaluator.hpp"
+
+namespace tasuki::apps {
+
+void run_training(const Job& job, const TrainingSettings& settings,
+                  const TrainingProgram& program) {
+  Communicator& comm = *job.communicator;
+  const auto seed = static_cast<std::uint64_t>(settings.seed);
+  const std::int64_t batch = global_batch(settings, comm.size());
+  // Before files are looked for: flags that do not fit are the first thing to say.
+  auto base = create_optimizer(settings, comm.size());
+
+  const auto folder = find_data(comm, program.dataset, settings);
+  const auto open = [&](DataSplit split, std::optional<std::int64_t> limit) {
+    return open_split(program.dataset, folder, split, program.example_shape, limit);
+  };
+  const auto open_train = open(DataSplit::train, settings.examples);
+  const auto open_test = open(DataSplit::test, settings.test_examples);
+  const DataSummary data = {folder, broadcast_header(open_train, comm),
+                            broadcast_header(open_test, comm)};
+
+  Classifier model(program.create_model(data.train));
+  model.initialize(seed);
+  const auto optimizer = create_multi_node_optimizer(std::move(base), comm);
+  optimizer->setup(model);
+
+  BannerLines banner = banner_lines(job, settings, *optimizer, data);
+  banner.insert(banner.begin() + 2, program.banner.begin(), program.banner.end());
+  if (settings.dry_run) {
+    print_banner(job, banner);
+    print_plan(job, settings, *optimizer, classification_loss(model), data);
+    return;
+  }
+
+  // Rank 0 reads the files; every rank gets its share only.
+  prepare_output_folder(comm, settings.out);
+  ScatterOptions scattering;
+  scattering.shuffle = true;
+  scattering.seed = seed;
+  scattering.shards = static_cast<int>(settings.shards.value_or(0));
+  const Share train = scatter_dataset(open_train, comm, scattering);
+  const Share test = scatter_dataset(open_test, comm);
+
+  ShareIteratorOptions reading;
+  reading.global_batch = batch;
+  reading.shuffle = true;
+  reading.seed = seed;
+  StandardUpdater::Settings updating;
+  updating.seed = seed;
+  updating.communicator = &comm;
+  Trainer trainer(
+      std::make_unique<StandardUpdater>(std::make_unique<ShareIterator>(train, reading), *optimizer,
+                                        classification_loss(model), updating),
+      stop_after(static_cast<double>(settings.epoch), settings.max_iterations), settings.out,
+      &comm);
+  trainer.extend(allreduce_persistent());
+  trainer.extend(create_multi_node_evaluator(
+      std::make_unique<Evaluator>(
+          create_serial_iterator(test, largest_batch(settings, comm.size())),
+          classification_loss(model)),
+      comm));
+  extend_and_resume(trainer, settings);
+
+  if (!settings.quiet) print_banner(job, banner);
+  const RunSummary summary(trainer);
+  trainer.run();
+  if (!settings.quiet) summary.print(comm);
+}
+
+}  // namespace tasuki::apps

@@ -1,0 +1,51 @@
+#include "tasuki/training/extensions/print_steps.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "tasuki/core/error.hpp"
+#include "tasuki/core/terminal.hpp"
+#include "tasuki/training/trainer.hpp"
+
+namespace tasuki {
+
+PrintSteps::PrintSteps(std::int64_t interval, std::string key, std::FILE* out)
+    : interval_(interval), key_(std::move(key)), out_(out), is_terminal_(is_terminal(out)) {
+  if (interval < 1)
+    fail_everywhere(ErrorKind::usage, "steps are printed every 1 or more, not every {}", interval);
+}
+
+void PrintSteps::initialize(Trainer& trainer) {
+  last_line_at_ = trainer.elapsed_time();
+}
+
+void PrintSteps::run(Trainer& trainer) {
+  const auto& seen = trainer.observation().values();
+  if (const auto loss = seen.find(key_); loss != seen.end())
+    pending_.add(key_, loss->second.sum, loss->second.count, loss->second.reach);
+  ++batches_;
+  const std::int64_t step = trainer.updater().iteration();
+  if (step % interval_ != 0) return;
+
+  const Observation all = pending_.over_ranks(trainer.communicator());
+  const double now = trainer.elapsed_time();
+  const auto loss = all.values().find(key_);
+  if (trainer.is_root() && loss != all.values().end()) {
+    fmt::print(out_, "{}{}\n", is_terminal_ ? erase_below : "",
+               text(step, loss->second.mean(), loss->second.count, batches_, now - last_line_at_));
+    std::fflush(out_);
+  }
+  pending_.clear();
+  batches_ = 0;
+  last_line_at_ = now;
+}
+
+std::string PrintSteps::text(std::int64_t step, double loss, std::int64_t examples,
+                             std::int64_t batches, double seconds) {
+  seconds = std::max(seconds, 1e-9);
+  return fmt::format("step {}, loss = {:.2f} ({:.1f} examples/sec; {:.3f} sec/batch)", step, loss,
+                     static_cast<double>(examples) / seconds,
+                     seconds / static_cast<double>(batches));
+}
+
+}  // namespace tasuki
