@@ -7,12 +7,6 @@ namespace {
 
 const std::vector<std::string> momentum = {"--optimizer", "momentum_sgd", "--log-every", "1"};
 
-std::vector<std::string> with(std::vector<std::string> flags,
-                              const std::vector<std::string>& more) {
-  flags.insert(flags.end(), more.begin(), more.end());
-  return flags;
-}
-
 class Communicators : public TrainMnist, public ::testing::WithParamInterface<int> {};
 
 TEST_P(Communicators, TrainAsNaiveDoes) {

@@ -86,11 +86,23 @@ TEST(Shifts, Warmup) {
   expect_rates([] { return warmup_shift("lr", 0.5, 1, 2.0); }, {0.5, 2, 2, 2});
 }
 
+TEST(Shifts, ScheduleOfWarmupAndDrops) {
+  expect_rates(
+      [] {
+        return scheduled_shift("lr", {4, {6, 8}, 0.5});
+      },
+      {0.2, 0.4, 0.6, 0.8, 0.8, 0.8, 0.4, 0.4, 0.2, 0.2});
+  // A drop while the rate still rises counts at once.
+  expect_rates([] { return scheduled_shift("lr", {4, {2}, 0.5}); }, {0.2, 0.4, 0.3, 0.4, 0.4});
+  expect_rates([] { return scheduled_shift("lr", {}); }, {0.8, 0.8, 0.8, 0.8});
+}
+
 TEST(Shifts, WhatMakesNoSenseIsAUsageError) {
   EXPECT_THAT(error_of([] { exponential_shift("lr", -0.5); }), HasSubstr("-0.5"));
   EXPECT_THAT(error_of([] { linear_shift("lr", 1, 2, 5, 5); }), HasSubstr("not at 5"));
   EXPECT_THAT(error_of([] { step_shift("lr", 0.5, 0); }), HasSubstr("positive"));
   EXPECT_THAT(error_of([] { warmup_shift("lr", 0.5, 0); }), HasSubstr("at least one"));
+  EXPECT_THAT(error_of([] { scheduled_shift("lr", {0, {}, -1}); }), HasSubstr("gamma"));
   EXPECT_THAT(error_of([] { rates([] { return step_shift("speed", 0.5, 1); }, 2); }),
               HasSubstr("speed"));
 }

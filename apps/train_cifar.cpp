@@ -1,0 +1,91 @@
+// Trains a convnet on CIFAR-10 or CIFAR-100, data-parallel over MPI.
+//
+//   mpirun -np 2 build/apps/train_cifar --arch cnn10
+
+#include <map>
+
+#include "common/training_program.hpp"
+#include "tasuki/communicator/environment.hpp"
+#include "tasuki/models/catalog.hpp"
+
+namespace tasuki::apps {
+namespace {
+
+// Small convnets with batch normalisation, as in the papers on residual networks.
+const Recipe of_small_convnets = {{"batchsize", "128"},          {"epoch", "100"},
+                                  {"optimizer", "momentum_sgd"}, {"lr", "0.1"},
+                                  {"lr-scaling", "linear"},      {"lr-schedule", "steps"}};
+
+const std::map<std::string, Recipe> recipes = {
+    {"cnn10", of_small_convnets},
+    {"wrn_28_10", of_small_convnets},
+    {"vgg_small", {{"batchsize", "64"}, {"epoch", "50"}, {"optimizer", "adam"}, {"lr", "0.001"}}},
+    // ChainerMN's CIFAR example.
+    {"vgg16_bn",
+     {{"batchsize", "64"},
+      {"epoch", "300"},
+      {"optimizer", "momentum_sgd"},
+      {"lr", "0.05"},
+      {"weight-decay", "0.0005"},
+      {"lr-schedule", "halving"}}},
+    // He et al., arXiv 1512.03385, section 4.2, but for the places of the drops.
+    {"resnet20",
+     {{"batchsize", "128"},
+      {"epoch", "160"},
+      {"optimizer", "momentum_sgd"},
+      {"lr", "0.1"},
+      {"lr-scaling", "linear"},
+      {"weight-decay", "0.0001"},
+      {"lr-schedule", "steps"}}},
+    {"resnet50",
+     {{"batchsize", "128"},
+      {"epoch", "100"},
+      {"optimizer", "momentum_sgd"},
+      {"lr", "0.1"},
+      {"lr-scaling", "linear"},
+      {"weight-decay", "0.0001"},
+      {"lr-schedule", "steps"}}},
+};
+
+std::vector<std::string> known_models() {
+  std::vector<std::string> names;
+  for (const ModelKind& kind : model_kinds()) names.push_back(kind.name);
+  return names;
+}
+
+int train_cifar(int argc, char** argv) {
+  TrainingSettings settings;
+  settings.reference_batch = 128;
+  std::string arch = "cnn10", dataset = "cifar10";
+  Options options("train_cifar", "trains a convnet on CIFAR-10 or CIFAR-100, over MPI",
+                  "mpirun -np 4 train_cifar --arch wrn_28_10 --warmup 5");
+  options.group("Model");
+  options.add("arch", arch, known_models(), "NAME",
+              fmt::format("{}; sets the defaults of --batchsize, --epoch and of the optimizer",
+                          fmt::join(known_models(), ", ")));
+  options.add("dataset,d", dataset, {"cifar10", "cifar100"}, "NAME", "cifar10 or cifar100");
+  add_training_options(options, settings);
+  options.choose_defaults([&] {
+    const auto found = recipes.find(arch);
+    apply_recipe(found != recipes.end() ? found->second : of_small_convnets, options, settings);
+  });
+
+  const std::optional<Job> job = start_job(options, settings, argc, argv);
+  if (!job) return 0;
+
+  TrainingProgram program;
+  program.dataset = dataset;
+  program.create_model = [&arch](const DatasetHeader& data) {
+    return create_model(arch, {data.classes, data.example_shape});
+  };
+  program.banner = {{"Model", arch}};
+  run_training(*job, settings, program);
+  return 0;
+}
+
+}  // namespace
+}  // namespace tasuki::apps
+
+int main(int argc, char** argv) {
+  return tasuki::run_job(argc, argv, tasuki::apps::train_cifar);
+}

@@ -1,0 +1,191 @@
+// Flags that all training programs share: batches, recipes, optimizers; the summary's text.
+
+#include "common/training_options.hpp"
+
+#include <gtest/gtest.h>
+
+#include "common/report.hpp"
+#include "tasuki/models/mlp.hpp"
+#include "tasuki/nn/classifier.hpp"
+
+namespace tasuki::apps {
+namespace {
+
+struct Program {
+  Program() { add_training_options(options, settings); }
+  Options::Request parse(const std::vector<std::string>& arguments, const std::string& file = "") {
+    return options.parse(arguments, [&](const std::filesystem::path&) { return file; });
+  }
+
+  TrainingSettings settings;
+  Options options{"train_test", "A program.", "mpirun -np 4 train_test"};
+};
+
+std::string error_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    EXPECT_EQ(error.scope(), ErrorScope::every_rank);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Batch, IsSharedAmongRanks) {
+  Program program;
+  program.parse({"--global-batch", "256"});
+  EXPECT_EQ(global_batch(program.settings, 3), 256);
+  EXPECT_EQ(largest_batch(program.settings, 3), 86);
+  EXPECT_EQ(largest_batch(program.settings, 256), 1);
+  EXPECT_NE(error_of([&] { global_batch(program.settings, 257); }).find("at least 257"),
+            std::string::npos);
+  program.parse({"-b", "10"});
+  EXPECT_EQ(global_batch(program.settings, 3), 30);
+  EXPECT_EQ(largest_batch(program.settings, 3), 10);
+}
+
+TEST(Batch, OfItsTwoFlagsTheLastCounts) {
+  const auto together = [](const std::vector<std::string>& arguments,
+                           const std::string& file = "") {
+    Program program;
+    program.settings.global_batch = 256;  // a program's default
+    program.parse(arguments, file);
+    return global_batch(program.settings, 2);
+  };
+  EXPECT_EQ(together({}), 256);
+  EXPECT_EQ(together({"-b", "7"}), 14);
+  EXPECT_EQ(together({"--global-batch", "none", "-b", "7"}), 14);
+  EXPECT_EQ(together({"-b", "7", "--global-batch", "9"}), 9);
+  EXPECT_EQ(together({"--config", "f", "-b", "7"}, "global-batch = 9\n"), 14);
+  EXPECT_EQ(together({"--config", "f"}, "global-batch = 9\n"), 9);
+  EXPECT_EQ(together({"--config", "f"}, "batchsize = 100\nglobal-batch = none\n"), 200);
+}
+
+// A printed configuration starts the same run, whichever of the two flags decided.
+TEST(Batch, IsTheSameWhenItsConfigurationIsReadBack) {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"--global-batch", "9"}, {"-b", "7"}, {}}) {
+    Program first, second;
+    first.settings.global_batch = second.settings.global_batch = 256;
+    first.parse(arguments);
+    second.parse({"--config", "f"}, first.options.text(Options::Request::print_config));
+    EXPECT_EQ(global_batch(first.settings, 2), global_batch(second.settings, 2));
+  }
+}
+
+const Recipe recipe = {{"batchsize", "64"}, {"epoch", "300"},         {"optimizer", "momentum_sgd"},
+                       {"lr", "0.05"},      {"weight-decay", "5e-4"}, {"lr-schedule", "halving"}};
+
+TrainingSettings with_recipe(const std::vector<std::string>& arguments) {
+  Program program;
+  program.options.choose_defaults([&] { apply_recipe(recipe, program.options, program.settings); });
+  program.parse(arguments);
+  return program.settings;
+}
+
+TEST(Recipes, AreDefaults) {
+  const TrainingSettings all = with_recipe({});
+  EXPECT_EQ(all.batchsize, 64);
+  EXPECT_EQ(all.epoch, 300);
+  EXPECT_EQ(all.optimizer, "momentum_sgd");
+  EXPECT_EQ(all.lr, 0.05);
+  EXPECT_EQ(all.weight_decay, 5e-4);
+  EXPECT_EQ(all.lr_schedule, "halving");
+  const TrainingSettings given = with_recipe({"-e", "3", "--lr", "1", "--lr-schedule", "steps"});
+  EXPECT_EQ(given.epoch, 3);
+  EXPECT_EQ(given.lr, 1);
+  EXPECT_EQ(given.lr_schedule, "steps");
+  EXPECT_EQ(given.weight_decay, 5e-4);
+}
+
+TEST(Recipes, LeaveAnotherOptimizerAndAGlobalBatchAlone) {
+  const TrainingSettings adam = with_recipe({"--optimizer", "adam", "--global-batch", "9"});
+  EXPECT_EQ(adam.lr, std::nullopt);
+  EXPECT_EQ(adam.weight_decay, 0);
+  EXPECT_EQ(adam.lr_schedule, "constant");
+  EXPECT_EQ(adam.epoch, 300);
+  EXPECT_EQ(adam.global_batch, 9);
+}
+
+TEST(Recipes, AreInHelpAndPrintedConfiguration) {
+  for (const Options::Request request : {Options::Request::help, Options::Request::print_config}) {
+    Program program;
+    program.options.choose_defaults(
+        [&] { apply_recipe(recipe, program.options, program.settings); });
+    program.parse({request == Options::Request::help ? "--help" : "--print-config"});
+    const std::string text = program.options.text(request);
+    EXPECT_NE(text.find(request == Options::Request::help ? "(default: 300)" : "epoch = 300 "),
+              std::string::npos)
+        << text;
+  }
+}
+
+double rate_of(const std::vector<std::string>& arguments, int ranks) {
+  Program program;
+  program.parse(arguments);
+  const auto optimizer = create_optimizer(program.settings, ranks);
+  return optimizer->get(optimizer->rate_name());
+}
+
+TEST(LearningRate, GrowsWithTheGlobalBatch) {
+  const std::vector<std::string> base = {"--optimizer",          "sgd", "--lr", "0.1", "-b", "128",
+                                         "--lr-reference-batch", "128"};
+  const auto scaled = [&](const std::string& scaling, int ranks) {
+    std::vector<std::string> arguments = base;
+    arguments.insert(arguments.end(), {"--lr-scaling", scaling});
+    return rate_of(arguments, ranks);
+  };
+  EXPECT_DOUBLE_EQ(scaled("none", 4), 0.1);
+  EXPECT_DOUBLE_EQ(scaled("linear", 1), 0.1);
+  EXPECT_DOUBLE_EQ(scaled("linear", 4), 0.4);
+  EXPECT_DOUBLE_EQ(scaled("sqrt", 4), 0.2);
+  EXPECT_DOUBLE_EQ(rate_of({"--lr-scaling", "linear", "-b", "50"}, 1), 0.0005) << "Adam's own";
+  EXPECT_NE(error_of([] {
+              rate_of({"--optimizer", "adadelta", "--lr-scaling", "sqrt"}, 1);
+            }).find("adadelta has no learning rate; leave --lr-scaling out"),
+            std::string::npos);
+}
+
+TEST(OptimizerFlags, Momentum) {
+  Program program;
+  program.parse({"--optimizer", "nesterov", "--momentum", "0.5"});
+  EXPECT_EQ(create_optimizer(program.settings, 1)->get("momentum"), 0.5);
+  program.parse({"--optimizer", "adam"});
+  EXPECT_NE(error_of([&] { create_optimizer(program.settings, 1); }).find("adam has none"),
+            std::string::npos);
+}
+
+// One step without any gradient but the decay's: every parameter, biases too, shrinks.
+TEST(OptimizerFlags, WeightDecayIsOfAllParameters) {
+  for (const auto& [name, expected] :
+       std::vector<std::pair<std::string, double>>{{"sgd", 1 - 0.5 * 0.1}, {"adamw", 1 - 0.1}}) {
+    Program program;
+    program.parse({"--optimizer", name, "--lr", "0.5", "--weight-decay", "0.1"});
+    Classifier model(std::make_unique<MLP>(2, 3, 2));
+    const auto optimizer = create_optimizer(program.settings, 1);
+    optimizer->setup(model);
+    for (const auto& named : model.parameters()) named.parameter->value().fill(1);
+    Step step;
+    step.examples = step.global_examples = 1;
+    step.loss = [&] {  // labels that do not count: no gradient
+      return model(Variable(Tensor::zeros({1, 2})), Tensor::full({1}, -1, DType::int32)).loss;
+    };
+    optimizer->update(step);
+    for (const auto& [path, parameter] : model.parameters())
+      for (const float value : parameter->value().span<float>())
+        EXPECT_NEAR(value, expected, 1e-6) << name << ' ' << path;
+  }
+}
+
+TEST(Summary, EpochsAreTheFirstAndTheMedianOfTheOthers) {
+  EXPECT_EQ(describe_epochs({}), "");
+  EXPECT_EQ(describe_epochs({2.5}), "epochs: 2.50 s the first");
+  EXPECT_EQ(describe_epochs({9, 3, 1, 2}),
+            "epochs: 9.00 s the first, 2.00 s the median of the other 3");
+  EXPECT_EQ(describe_epochs({9, 4, 1, 2, 3}),
+            "epochs: 9.00 s the first, 2.50 s the median of the other 4");
+}
+
+}  // namespace
+}  // namespace tasuki::apps
