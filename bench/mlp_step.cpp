@@ -2,7 +2,9 @@
 // matrix products, timed alone, and Adam's memory traffic. All are measured in turns in
 // one run, so that a busy machine slows all of them alike.
 //
-//   mlp_step [ROUNDS = 200] [THREADS = 1] [BATCH = 100]
+//   mlp_step [ROUNDS = 200] [THREADS = 1] [BATCH = 100] [float32|bfloat16]
+//
+// The type is that of the step's products; the floor's stay float32.
 #include <fmt/format.h>
 #include <oneapi/dnnl/dnnl.h>
 
@@ -99,8 +101,9 @@ void print(Part& part) {
   fmt::print("\n");
 }
 
-int run(int rounds, int threads, std::int64_t batch) {
+int run(int rounds, int threads, std::int64_t batch, DType products_in) {
   set_cpu_threads(threads);
+  set_cpu_product_type(products_in);
   Classifier model(std::make_unique<MLP>());
   model.initialize(1);
   const auto optimizer = create_optimizer("adam");
@@ -166,7 +169,8 @@ int run(int rounds, int threads, std::int64_t batch) {
 int main(int argc, char** argv) {
   try {
     return run(argc > 1 ? std::atoi(argv[1]) : 200, argc > 2 ? std::atoi(argv[2]) : 1,
-               argc > 3 ? std::atoi(argv[3]) : 100);
+               argc > 3 ? std::atoi(argv[3]) : 100,
+               argc > 4 && std::string(argv[4]) == "bfloat16" ? DType::bfloat16 : DType::float32);
   } catch (const Error& error) {
     fmt::print(stderr, "mlp_step: {}\n", error.what());
     return error.exit_code();

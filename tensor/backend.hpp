@@ -169,4 +169,11 @@ void register_backend(DeviceKind kind, std::unique_ptr<Backend> implementation);
 void set_cpu_threads(int threads);
 int cpu_threads();
 
+// What the calling thread's matrix products and convolutions on the CPU may be computed in: float32
+// (at first) or bfloat16, to which inputs are rounded while sums and everything else stay float32;
+// it is used where it is the faster, found out once per shape. A processor without instructions for
+// it (AVX512_BF16) is an error of kind unavailable.
+void set_cpu_product_type(DType type);
+DType cpu_product_type();
+
 }  // namespace tasuki

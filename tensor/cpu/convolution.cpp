@@ -1,11 +1,11 @@
 #include "tasuki/tensor/cpu/convolution.hpp"
 
-#include <chrono>
 #include <limits>
-#include <optional>
+#include <vector>
 
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
 #include "tasuki/tensor/cpu/dnnl_support.hpp"
+#include "tasuki/tensor/cpu/measure.hpp"
 
 namespace tasuki {
 namespace {
@@ -13,7 +13,14 @@ namespace {
 thread_local ConvAlgorithm chosen_algorithm = ConvAlgorithm::fastest;
 
 using Addresses = std::initializer_list<std::pair<int, const void*>>;
-using Clock = std::chrono::steady_clock;
+
+// A way to compute a convolution: results are float32 whatever the products are in.
+struct Variant {
+  dnnl::algorithm algorithm = dnnl::algorithm::convolution_direct;
+  DType products = DType::float32;
+};
+constexpr Variant direct, direct_bfloat16{dnnl::algorithm::convolution_direct, DType::bfloat16},
+    winograd{dnnl::algorithm::convolution_winograd};
 
 // Sizes of one convolution and what oneDNN wants to know about it.
 struct Geometry {
@@ -55,6 +62,7 @@ struct Geometry {
   OperationKey key(OperationKey::Kind kind) const {
     OperationKey key(kind);
     key.add(static_cast<std::int64_t>(chosen_algorithm)).add(x).add(w);
+    key.add(static_cast<std::int64_t>(cpu_product_type()));
     for (const std::int64_t value :
          {options.stride_h, options.stride_w, options.pad_h, options.pad_w, options.dilation_h,
           options.dilation_w, options.groups})
@@ -62,50 +70,51 @@ struct Geometry {
     return key;
   }
 
-  dnnl::convolution_forward::primitive_desc forward(dnnl::algorithm algorithm, bool bias) const {
+  dnnl::convolution_forward::primitive_desc forward(const Variant& variant, bool bias) const {
     const dnnl::memory::desc b = bias ? plain_desc({w[0]}) : dnnl::memory::desc();
-    const dnnl::convolution_forward::desc desc(dnnl::prop_kind::forward_training, algorithm,
-                                               any_desc(x), any_desc(grouped()), b, any_desc(y),
-                                               strides(), dilations(), padding(), padding());
+    const dnnl::convolution_forward::desc desc(
+        dnnl::prop_kind::forward_training, variant.algorithm, any_desc(x, variant.products),
+        any_desc(grouped(), variant.products), b, any_desc(y), strides(), dilations(), padding(),
+        padding());
     return {desc, scratchpad_attr(), dnnl_engine()};
   }
 };
 
-// The operation that `make` builds for an algorithm; nothing where oneDNN does not have it.
+// The operation that `make` builds for a variant; nothing where oneDNN does not have it.
 template <class Make>
-OperationPointer offered(const Make& make, dnnl::algorithm algorithm) {
+OperationPointer offered(const Make& make, const Variant& variant) {
   try {
-    return std::make_shared<DnnlOperation>(make(algorithm));
+    return std::make_shared<DnnlOperation>(make(variant));
   } catch (const dnnl::error& error) {
     if (error.status == dnnl_unimplemented) return nullptr;
     throw;
   }
 }
 
-// Best of three runs after a first one.
-template <class Run>
-double seconds(const Run& run, DnnlOperation& operation) {
-  run(operation);
-  double best = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < 3; ++i) {
-    const auto start = Clock::now();
-    run(operation);
-    best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count());
-  }
-  return best;
-}
-
-// The operation for `key`. `make(algorithm)` builds a candidate, `run(operation)` runs it as the
+// The operation for `key`. `make(variant)` builds a candidate, `run(operation)` runs it as the
 // caller will, with results nobody has seen yet.
 template <class Make, class Run>
 OperationPointer choose(const OperationKey& key, const Make& make, const Run& run) {
   if (OperationPointer found = find_operation(key)) return found;
-  OperationPointer best;
-  if (chosen_algorithm != ConvAlgorithm::direct)
-    best = offered(make, dnnl::algorithm::convolution_winograd);
-  if (best == nullptr || chosen_algorithm == ConvAlgorithm::fastest) {
-    auto direct = std::make_shared<DnnlOperation>(make(dnnl::algorithm::convolution_direct));
-    if (best == nullptr || seconds(run, *direct) <= seconds(run, *best)) best = direct;
+  std::vector<OperationPointer> candidates;
+  const auto consider = [&](const Variant& variant) {
+    if (auto operation = offered(make, variant)) candidates.push_back(std::move(operation));
+  };
+  if (chosen_algorithm != ConvAlgorithm::direct) consider(winograd);
+  if (candidates.empty() || chosen_algorithm != ConvAlgorithm::winograd) {
+    if (cpu_product_type() == DType::bfloat16) consider(direct_bfloat16);
+    consider(direct);
+  }
+  TASUKI_CHECK(!candidates.empty(), "oneDNN offers no convolution for this");
+  OperationPointer best = candidates.front();
+  if (candidates.size() > 1) {
+    double least = std::numeric_limits<double>::infinity();
+    for (const OperationPointer& candidate : candidates) {
+      const double taken = best_seconds([&] { run(*candidate); });
+      if (taken >= least) continue;
+      least = taken;
+      best = candidate;
+    }
   }
   keep_operation(key, best);
   return best;
@@ -129,8 +138,8 @@ Tensor CpuBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& b,
   if (geometry.y.count() == 0) return Tensor::empty(geometry.y);
   return with_dnnl([&] { return geometry.text(); },
                    [&] {
-                     const auto make = [&](dnnl::algorithm algorithm) {
-                       const auto pd = geometry.forward(algorithm, b.defined());
+                     const auto make = [&](const Variant& variant) {
+                       const auto pd = geometry.forward(variant, b.defined());
                        return DnnlOperation(dnnl::convolution_forward(pd),
                                             {{DNNL_ARG_SRC, pd.src_desc()},
                                              {DNNL_ARG_WEIGHTS, pd.weights_desc()},
@@ -162,12 +171,13 @@ Tensor CpuBackend::conv2d_backward_data(const Tensor& dy, const Tensor& w, const
   if (x_shape.count() == 0) return Tensor::empty(x_shape);
   const auto what = [&] { return fmt::format("the data gradient of {}", geometry.text()); };
   return with_dnnl(what, [&] {
-    const auto make = [&](dnnl::algorithm algorithm) {
+    const auto make = [&](const Variant& variant) {
       const dnnl::convolution_backward_data::desc desc(
-          algorithm, any_desc(x_shape), any_desc(geometry.grouped()), any_desc(geometry.y),
-          geometry.strides(), geometry.dilations(), geometry.padding(), geometry.padding());
+          variant.algorithm, any_desc(x_shape), any_desc(geometry.grouped(), variant.products),
+          any_desc(geometry.y, variant.products), geometry.strides(), geometry.dilations(),
+          geometry.padding(), geometry.padding());
       const dnnl::convolution_backward_data::primitive_desc pd(
-          desc, scratchpad_attr(), dnnl_engine(), geometry.forward(algorithm, false));
+          desc, scratchpad_attr(), dnnl_engine(), geometry.forward(variant, false));
       return DnnlOperation(dnnl::convolution_backward_data(pd),
                            {{DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
                             {DNNL_ARG_WEIGHTS, pd.weights_desc()},
@@ -199,12 +209,13 @@ void CpuBackend::conv2d_backward_weights(const Tensor& x, const Tensor& dy, cons
   }
   const auto what = [&] { return fmt::format("the weight gradient of {}", geometry.text()); };
   with_dnnl(what, [&] {
-    const auto make = [&](dnnl::algorithm algorithm) {
+    const auto make = [&](const Variant& variant) {
       const dnnl::convolution_backward_weights::desc desc(
-          algorithm, any_desc(geometry.x), any_desc(geometry.grouped()), any_desc(geometry.y),
-          geometry.strides(), geometry.dilations(), geometry.padding(), geometry.padding());
+          variant.algorithm, any_desc(geometry.x, variant.products), any_desc(geometry.grouped()),
+          any_desc(geometry.y, variant.products), geometry.strides(), geometry.dilations(),
+          geometry.padding(), geometry.padding());
       const dnnl::convolution_backward_weights::primitive_desc pd(
-          desc, scratchpad_attr(), dnnl_engine(), geometry.forward(algorithm, false));
+          desc, scratchpad_attr(), dnnl_engine(), geometry.forward(variant, false));
       return DnnlOperation(dnnl::convolution_backward_weights(pd),
                            {{DNNL_ARG_SRC, pd.src_desc()},
                             {DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},

@@ -17,10 +17,22 @@ Shape shape_of(const dnnl::memory::desc& desc) {
   return Shape(std::span(desc.data.dims, static_cast<std::size_t>(desc.data.ndims)));
 }
 
-// nullptr for plain row-major order, and for what never becomes a tensor (workspaces).
+dnnl::memory::data_type dnnl_type(DType type) {
+  TASUKI_CHECK(type == DType::float32 || type == DType::bfloat16,
+               "oneDNN is given float32 and bfloat16 tensors only, not {}", name_of(type));
+  return type == DType::float32 ? dnnl::memory::data_type::f32 : dnnl::memory::data_type::bf16;
+}
+
+// Of tensors; anything else (workspaces) counts as bytes.
+DType type_of(const dnnl::memory::desc& desc) {
+  if (desc.data_type() == dnnl::memory::data_type::f32) return DType::float32;
+  return desc.data_type() == dnnl::memory::data_type::bf16 ? DType::bfloat16 : DType::uint8;
+}
+
+// nullptr for plain row-major order, and for what never becomes a tensor.
 std::shared_ptr<const Layout> layout_of(const dnnl::memory::desc& desc) {
-  if (desc.data_type() != dnnl::memory::data_type::f32) return nullptr;
-  if (desc == plain_desc(shape_of(desc))) return nullptr;
+  if (type_of(desc) == DType::uint8 || desc == plain_desc(shape_of(desc), type_of(desc)))
+    return nullptr;
   static std::mutex mutex;
   static auto* const known = new std::deque<std::shared_ptr<const DnnlLayout>>;
   const std::lock_guard lock(mutex);
@@ -70,31 +82,30 @@ dnnl::primitive_attr scratchpad_attr() {
   return attr;
 }
 
-dnnl::memory::desc plain_desc(const Shape& shape) {
+dnnl::memory::desc plain_desc(const Shape& shape, DType type) {
   const dnnl::memory::dims dims = dims_of(shape);
   dnnl::memory::dims strides(dims.size(), 1);
   for (std::size_t axis = dims.size(); axis-- > 1;)
     strides[axis - 1] = strides[axis] * std::max<dnnl::memory::dim>(dims[axis], 1);
-  return {dims, dnnl::memory::data_type::f32, strides};
+  return {dims, dnnl_type(type), strides};
 }
 
-dnnl::memory::desc any_desc(const Shape& shape) {
-  return {dims_of(shape), dnnl::memory::data_type::f32, dnnl::memory::format_tag::any};
+dnnl::memory::desc any_desc(const Shape& shape, DType type) {
+  return {dims_of(shape), dnnl_type(type), dnnl::memory::format_tag::any};
 }
 
 dnnl::memory::desc desc_of(const Tensor& tensor) {
-  TASUKI_CHECK(tensor.dtype() == DType::float32, "oneDNN is given float32 tensors only, not {}",
-               name_of(tensor.dtype()));
-  if (tensor.is_plain()) return plain_desc(tensor.shape());
+  if (tensor.is_plain()) return plain_desc(tensor.shape(), tensor.dtype());
   return static_cast<const DnnlLayout&>(*tensor.layout()).desc;
 }
 
 Tensor empty_in(const dnnl::memory::desc& desc) {
-  return {allocate_host(desc.get_size()), 0, shape_of(desc), DType::float32, layout_of(desc)};
+  return {allocate_host(desc.get_size()), 0, shape_of(desc), type_of(desc), layout_of(desc)};
 }
 
 Tensor empty_like(const Tensor& tensor) {
-  return tensor.is_plain() ? Tensor::empty(tensor.shape()) : empty_in(desc_of(tensor));
+  return tensor.is_plain() ? Tensor::empty(tensor.shape(), tensor.dtype())
+                           : empty_in(desc_of(tensor));
 }
 
 void reorder_into(const Tensor& destination, const Tensor& source, bool accumulate) {
@@ -131,26 +142,28 @@ Tensor reordered(const Tensor& source, const dnnl::memory::desc& desc) {
 
 std::int64_t stored_count(const Tensor& tensor) {
   if (tensor.is_plain()) return tensor.count();
-  return static_cast<std::int64_t>(desc_of(tensor).get_size() / sizeof(float));
+  return static_cast<std::int64_t>(desc_of(tensor).get_size() / size_of(tensor.dtype()));
 }
 
 DnnlOperation::DnnlOperation(dnnl::primitive primitive,
                              std::initializer_list<std::pair<int, dnnl::memory::desc>> arguments)
     : primitive_(std::move(primitive)) {
   for (const auto& [argument, desc] : arguments) {
-    arguments_.emplace(argument, Argument{desc, layout_of(desc), shape_of(desc)});
+    arguments_.emplace(argument, Argument{desc, layout_of(desc), shape_of(desc), type_of(desc)});
     memory_.emplace(argument, dnnl::memory(desc, dnnl_engine(), DNNL_MEMORY_NONE));
   }
 }
 
 Tensor DnnlOperation::make(int argument) const {
   const Argument& wanted = arguments_.at(argument);
-  return {allocate_host(wanted.desc.get_size()), 0, wanted.shape, DType::float32, wanted.layout};
+  return {allocate_host(wanted.desc.get_size()), 0, wanted.shape, wanted.type, wanted.layout};
 }
 
 Tensor DnnlOperation::fit(int argument, const Tensor& tensor) const {
   const Argument& wanted = arguments_.at(argument);
-  if (tensor.layout() == wanted.layout && tensor.shape() == wanted.shape) return tensor;
+  if (tensor.layout() == wanted.layout && tensor.shape() == wanted.shape &&
+      tensor.dtype() == wanted.type)
+    return tensor;
   Tensor made = make(argument);
   reorder_into(made, tensor, false);
   return made;
@@ -192,7 +205,7 @@ OperationKey& OperationKey::add(const std::shared_ptr<const Layout>& layout) {
 }
 
 OperationKey& OperationKey::add(const Tensor& tensor) {
-  return add(tensor.shape()).add(tensor.layout());
+  return add(tensor.shape()).add(static_cast<std::int64_t>(tensor.dtype())).add(tensor.layout());
 }
 
 bool operator==(const OperationKey& a, const OperationKey& b) {

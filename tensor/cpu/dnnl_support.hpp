@@ -25,22 +25,22 @@ struct DnnlLayout final : Layout {
   dnnl::memory::desc desc;
 };
 
-// Plain row-major float32 of this shape.
-dnnl::memory::desc plain_desc(const Shape& shape);
+// Plain row-major of this shape, float32 or bfloat16.
+dnnl::memory::desc plain_desc(const Shape& shape, DType type = DType::float32);
 // The same with the order left to the primitive.
-dnnl::memory::desc any_desc(const Shape& shape);
+dnnl::memory::desc any_desc(const Shape& shape, DType type = DType::float32);
 // As the tensor lies in memory.
 dnnl::memory::desc desc_of(const Tensor& tensor);
 // New memory in this order; the shape is the descriptor's.
 Tensor empty_in(const dnnl::memory::desc& desc);
 // New memory of the same shape and layout.
 Tensor empty_like(const Tensor& tensor);
-// The same values in this order; shares memory when they are in it already.
+// The same values in this order and type; shares memory when they are in it already.
 Tensor reordered(const Tensor& source, const dnnl::memory::desc& desc);
-// Writes (or adds) the values to a tensor of the same shape in another order.
+// Writes (or adds) the values to a tensor of the same shape in another order or type.
 void reorder_into(const Tensor& destination, const Tensor& source, bool accumulate);
-// Floats in memory, those that pad a blocked order included: what element-wise loops run over when
-// all their tensors have the same layout.
+// Elements in memory, those that pad a blocked order included: what element-wise loops run over
+// when all their tensors have the same layout.
 std::int64_t stored_count(const Tensor& tensor);
 
 const dnnl::engine& dnnl_engine();
@@ -79,7 +79,7 @@ class DnnlOperation {
   const dnnl::memory::desc& desc(int argument) const { return arguments_.at(argument).desc; }
   // New memory for a result.
   Tensor make(int argument) const;
-  // The tensor in the order that the primitive expects.
+  // The tensor in the order and type that the primitive expects.
   Tensor fit(int argument, const Tensor& tensor) const;
   // Runs on these addresses and waits for the end.
   void run(std::initializer_list<std::pair<int, const void*>> addresses);
@@ -89,6 +89,7 @@ class DnnlOperation {
     dnnl::memory::desc desc;
     std::shared_ptr<const Layout> layout;
     Shape shape;
+    DType type;
   };
   dnnl::primitive primitive_;
   std::unordered_map<int, Argument> arguments_;
@@ -103,6 +104,8 @@ class OperationKey {
     reorder,
     eltwise,
     linear,
+    linear_data,
+    linear_weights,
     conv,
     conv_data,
     conv_weights,
@@ -117,7 +120,7 @@ class OperationKey {
   OperationKey& add(std::int64_t value);
   OperationKey& add(const Shape& shape);
   OperationKey& add(const std::shared_ptr<const Layout>& layout);
-  OperationKey& add(const Tensor& tensor);  // shape and layout
+  OperationKey& add(const Tensor& tensor);  // shape, type and layout
 
   std::size_t hash() const { return static_cast<std::size_t>(hash_); }
   friend bool operator==(const OperationKey& a, const OperationKey& b);

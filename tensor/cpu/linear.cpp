@@ -4,9 +4,13 @@
 // reorder weights that change at every step.
 #include <oneapi/dnnl/dnnl.h>
 
+#include <unordered_map>
+
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
 #include "tasuki/tensor/cpu/dnnl_support.hpp"
 #include "tasuki/tensor/cpu/eltwise_kernels.hpp"
+#include "tasuki/tensor/cpu/linear_bfloat16.hpp"
+#include "tasuki/tensor/cpu/measure.hpp"
 
 namespace tasuki {
 namespace {
@@ -29,6 +33,23 @@ void multiply(const Product& p) {
              what);
 }
 
+// Whether bfloat16 was asked for and is the faster: both ways are timed once per shape and thread.
+// Results of the runs are dropped.
+template <class Exact, class Rounded>
+bool rounding_pays(OperationKey::Kind kind, std::int64_t items, std::int64_t outputs,
+                   std::int64_t inputs, const Exact& exact, const Rounded& rounded) {
+  if (cpu_product_type() != DType::bfloat16 || items * outputs * inputs == 0) return false;
+  struct Hash {
+    std::size_t operator()(const OperationKey& key) const { return key.hash(); }
+  };
+  thread_local std::unordered_map<OperationKey, bool, Hash> known;
+  OperationKey key(kind);
+  key.add(items).add(outputs).add(inputs);
+  const auto [entry, is_new] = known.try_emplace(key, false);
+  if (is_new) entry->second = best_seconds(rounded) < best_seconds(exact);
+  return entry->second;
+}
+
 void check_linear(const Shape& x, const Shape& w, const char* what) {
   TASUKI_CHECK(x.rank() == 2 && w.rank() == 2 && x[1] == w[1],
                "{}: an input of {} does not fit weights of {} (outputs x inputs)", what, x.text(),
@@ -44,13 +65,20 @@ Tensor CpuBackend::linear(const Tensor& x, const Tensor& w, const Tensor& b) {
                b.shape().text(), outputs);
   Tensor y = Tensor::empty({items, outputs});
   if (y.count() == 0) return y;
-  if (b)
-    repeat_row_kernel(b.data<float>(), y.data<float>(), items, outputs);
-  else if (inputs == 0)
-    y.fill(0);
-  if (inputs > 0)
-    multiply({'N', 'T', items, outputs, inputs, x.plain().data<float>(), w.data<float>(),
-              y.data<float>(), b ? 1.0f : 0.0f});
+  const auto exact = [&] {
+    if (b)
+      repeat_row_kernel(b.data<float>(), y.data<float>(), items, outputs);
+    else if (inputs == 0)
+      y.fill(0);
+    if (inputs > 0)
+      multiply({'N', 'T', items, outputs, inputs, x.plain().data<float>(), w.data<float>(),
+                y.data<float>(), b ? 1.0f : 0.0f});
+  };
+  const auto rounded = [&] { linear_bfloat16(x, w, b, y); };
+  if (rounding_pays(OperationKey::linear, items, outputs, inputs, exact, rounded))
+    rounded();
+  else
+    exact();
   return y;
 }
 
@@ -61,11 +89,18 @@ Tensor CpuBackend::linear_backward_data(const Tensor& dy, const Tensor& w) {
   const std::int64_t items = dy.shape()[0], outputs = w.shape()[0], inputs = w.shape()[1];
   Tensor dx = Tensor::empty({items, inputs});
   if (dx.count() == 0) return dx;
-  if (outputs == 0)
-    dx.fill(0);
+  const auto exact = [&] {
+    if (outputs == 0)
+      dx.fill(0);
+    else
+      multiply({'N', 'N', items, inputs, outputs, dy.plain().data<float>(), w.data<float>(),
+                dx.data<float>(), 0.0f});
+  };
+  const auto rounded = [&] { linear_bfloat16_backward_data(dy, w, dx); };
+  if (rounding_pays(OperationKey::linear_data, items, outputs, inputs, exact, rounded))
+    rounded();
   else
-    multiply({'N', 'N', items, inputs, outputs, dy.plain().data<float>(), w.data<float>(),
-              dx.data<float>(), 0.0f});
+    exact();
   return dx;
 }
 
@@ -77,11 +112,24 @@ void CpuBackend::linear_backward_weights(const Tensor& x, const Tensor& dy, cons
                dy.shape().text(), x.shape().text(), dw.shape().text());
   const std::int64_t items = x.shape()[0], outputs = dw.shape()[0], inputs = dw.shape()[1];
   if (dw.count() == 0) return;
-  if (items > 0)
+  if (items == 0) {
+    if (!accumulate) dw.fill(0);
+    return;
+  }
+  const auto exact = [&](const Tensor& result) {
     multiply({'T', 'N', outputs, inputs, items, dy.plain().data<float>(), x.plain().data<float>(),
-              dw.data<float>(), accumulate ? 1.0f : 0.0f});
-  else if (!accumulate)
-    dw.fill(0);
+              result.data<float>(), accumulate ? 1.0f : 0.0f});
+  };
+  const auto rounded = [&](const Tensor& result) {
+    linear_bfloat16_backward_weights(x, dy, result, accumulate);
+  };
+  // Timed on a copy, as runs that accumulate would add up.
+  const auto timed = [&](const auto& way) { return [&] { way(dw.clone()); }; };
+  if (rounding_pays(OperationKey::linear_weights, items, outputs, inputs, timed(exact),
+                    timed(rounded)))
+    rounded(dw);
+  else
+    exact(dw);
 }
 
 }  // namespace tasuki

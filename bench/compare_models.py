@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""One training step of convnets (forward, backward, momentum SGD) against PyTorch, in one run.
+
+Programs take turns (A B A B ...) pinned to as many cores as they have threads; with one thread,
+processor time counts. The peer is PyTorch in the faster of its two memory formats. Prints Markdown;
+--out writes it to a file too.
+"""
+import argparse
+import json
+import os
+import pathlib
+import shlex
+import statistics
+import subprocess
+import sys
+
+from compare_mlp import HERE, machine, output_of
+
+CASES = {"lenet": 256, "cnn10": 128, "vgg16_bn": 64, "wrn_28_10": 8, "resnet20": 128}
+
+
+def seconds_of(command, threads):
+    pinned = ["taskset", "-c", f"0-{threads - 1}"] + [str(part) for part in command]
+    done = subprocess.run(pinned, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        sys.exit(f"compare_models.py: {shlex.join(pinned)} failed:\n{done.stderr}")
+    return json.loads(done.stdout.splitlines()[-1])["seconds"]
+
+
+def compare(options, model):
+    batch = options.batch or CASES[model]
+    steps, threads = options.steps, options.threads
+    peer = [options.python, HERE / "peer_step.py", model, batch, "--steps", steps, "--threads",
+            threads]
+    ours = [options.build / "bench/bench_model_step", model, batch, steps, threads]
+    contenders = {"PyTorch": peer, "PyTorch, channels_last": peer + ["--channels-last"],
+                  "Tasuki": ours}
+    if options.bfloat16:
+        contenders |= {"PyTorch, channels_last, bfloat16": peer + ["--channels-last", "--bf16"],
+                       "Tasuki, bfloat16": ours + ["bfloat16"]}
+    seconds = {name: [] for name in contenders}
+    for turn in range(options.rounds):
+        for name, command in contenders.items():
+            seconds[name] += seconds_of(command, threads)
+            print(f"{model} turn {turn + 1}: {name} {statistics.median(seconds[name]):.4f}",
+                  file=sys.stderr)
+    median = {name: statistics.median(times) for name, times in seconds.items()}
+    best = min(median["PyTorch"], median["PyTorch, channels_last"])
+    row = f"| {model} | {batch} |"
+    for name, times in seconds.items():
+        row += f" {median[name] * 1e3:.1f} ({min(times) * 1e3:.1f}..{max(times) * 1e3:.1f}) |"
+    return list(contenders), row + f" **{median['Tasuki'] / best:.2f}** |"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=HERE.parent / "build")
+    parser.add_argument("--python", default=os.environ.get("TASUKI_TORCH_PYTHON", "python3"),
+                        help="interpreter with PyTorch (default: $TASUKI_TORCH_PYTHON or python3)")
+    parser.add_argument("--models", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--batch", type=int, help="instead of each model's own")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=4, help="timed in each turn")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--bfloat16", action="store_true", help="both in bfloat16, too")
+    parser.add_argument("--out", type=pathlib.Path)
+    options = parser.parse_args()
+
+    version = output_of(options.python, "-c", "import torch; print(torch.__version__)")
+    if not version:
+        sys.exit(f"compare_models.py: {options.python} has no PyTorch; name one by --python")
+    commit = output_of("git", "-C", str(HERE), "rev-parse", "--short", "HEAD")
+    rows = [compare(options, model) for model in options.models]
+    names = rows[0][0]
+    text = (f"# One training step, {options.threads} thread(s)\n\n"
+            f"`bench/compare_models.py {shlex.join(sys.argv[1:])}` at {commit}, {machine()}, PyTorch "
+            f"{version}. Milliseconds: median (min..max) of {options.rounds} turns of "
+            f"{options.steps} steps; ratio: Tasuki's time over PyTorch's better one, float32.\n\n"
+            f"| model | batch | {' | '.join(names)} | ratio |\n|{'-|' * (len(names) + 3)}\n"
+            + "\n".join(row for _, row in rows) + "\n")
+    print(text)
+    if options.out:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+// One training step (forward, backward, momentum SGD) of a convnet on made-up images.
+//
+//   model_step MODEL BATCH [STEPS = 5] [THREADS = 1] [float32|bfloat16]
+//
+// Prints one line of JSON with every step's seconds, after two steps that make primitives:
+// processor time with one thread, so that what else the machine does is not counted, else the wall
+// clock's.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdlib>
+#include <ctime>
+#include <string>
+#include <vector>
+
+#include "tasuki/models/catalog.hpp"
+#include "tasuki/nn/classifier.hpp"
+#include "tasuki/nn/initializer.hpp"
+#include "tasuki/optimizer/optimizer.hpp"
+#include "tasuki/tensor/backend.hpp"
+
+using namespace tasuki;
+
+namespace {
+
+double now(int threads) {
+  timespec time{};
+  ::clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+int run(const std::string& name, std::int64_t batch, int steps, int threads,
+        const std::string& precision) {
+  set_cpu_threads(threads);
+  set_cpu_product_type(precision == "bfloat16" ? DType::bfloat16 : DType::float32);
+  const bool is_lenet = name == "lenet";
+  const Shape image = is_lenet ? Shape{1, 28, 28} : Shape{3, 32, 32};
+  Classifier model(create_model(name, {.classes = 10, .image = image}));
+  model.initialize(1);
+  const auto optimizer = create_optimizer("momentum_sgd");
+  optimizer->set("lr", 0.01);
+  optimizer->setup(model);
+
+  const Tensor images = Tensor::empty({batch, image[0], image[1], image[2]});
+  initializers::uniform(1)(images, 1, 2);
+  const Tensor t = Tensor::empty({batch}, DType::int32);
+  for (std::int64_t i = 0; i < batch; ++i)
+    t.data<std::int32_t>()[i] = static_cast<std::int32_t>(i % 10);
+  const Variable x(images);
+
+  std::vector<double> seconds;
+  for (int step = -2; step < steps; ++step) {
+    const double start = now(threads);
+    optimizer->update({[&] { return model(x, t).loss; }, batch, batch});
+    if (step >= 0) seconds.push_back(now(threads) - start);
+  }
+  fmt::print(
+      "{{\"model\": \"{}\", \"batch\": {}, \"threads\": {}, \"precision\": \"{}\", "
+      "\"seconds\": [{:.6f}]}}\n",
+      name, batch, threads, precision, fmt::join(seconds, ", "));
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) {
+    fmt::print(stderr, "usage: model_step MODEL BATCH [STEPS] [THREADS] [float32|bfloat16]\n");
+    return 64;
+  }
+  try {
+    return run(argv[1], std::atoll(argv[2]), argc > 3 ? std::atoi(argv[3]) : 5,
+               argc > 4 ? std::atoi(argv[4]) : 1, argc > 5 ? argv[5] : "float32");
+  } catch (const Error& error) {
+    fmt::print(stderr, "model_step: {}\n", error.what());
+    return error.exit_code();
+  }
+}
