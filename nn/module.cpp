@@ -48,6 +48,18 @@ void Module::clear_grads() const {
   for (const NamedParameter& named : parameters()) named.parameter->clear_grad();
 }
 
+void Module::to(Device device) const {
+  for (const NamedParameter& named : parameters()) {
+    if (named.parameter->value().device() == device) continue;
+    const auto fresh = [&] {
+      return Tensor::empty(named.parameter->shape(), DType::float32, device);
+    };
+    named.parameter->clear_grad();
+    named.parameter->move_to(fresh(), fresh());
+  }
+  for (const NamedBuffer& named : buffers()) *named.tensor = named.tensor->to(device);
+}
+
 void Module::check_name(const std::string& name) const {
   const auto same = [&](const auto& other) { return other.name == name; };
   TASUKI_CHECK(!name.empty() && name.find('/') == std::string::npos,

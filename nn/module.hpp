@@ -39,6 +39,9 @@ class Module {
   // Draws all parameters from `seed`; each depends on the seed and its own path alone.
   void initialize(std::uint64_t seed);
   void clear_grads() const;
+  // Lets parameters and buffers live on `device` from now on, with their values; gradients are
+  // lost. Before an optimizer is set up.
+  void to(Device device) const;
 
  protected:
   Parameter& add_parameter(const std::string& name, const Shape& shape, Initializer initializer);

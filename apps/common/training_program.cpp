@@ -8,6 +8,19 @@
 #include "tasuki/training/extensions/evaluator.hpp"
 
 namespace tasuki::apps {
+namespace {
+
+TrainingEngine create_standard_engine(Classifier& model, Optimizer& optimizer,
+                                      std::unique_ptr<Iterator> batches,
+                                      const TrainingSettings& settings, Communicator& comm) {
+  StandardUpdater::Settings updating;
+  updating.seed = static_cast<std::uint64_t>(settings.seed);
+  updating.communicator = &comm;
+  LossFunction loss = classification_loss(model);
+  return {std::make_unique<StandardUpdater>(std::move(batches), optimizer, loss, updating), loss};
+}
+
+}  // namespace
 
 void run_training(const Job& job, const TrainingSettings& settings,
                   const TrainingProgram& program) {
@@ -28,6 +41,7 @@ void run_training(const Job& job, const TrainingSettings& settings,
 
   Classifier model(program.create_model(data.train));
   model.initialize(seed);
+  model.to(job.device);
   const auto optimizer = create_multi_node_optimizer(std::move(base), comm);
   optimizer->setup(model);
 
@@ -52,19 +66,19 @@ void run_training(const Job& job, const TrainingSettings& settings,
   reading.global_batch = batch;
   reading.shuffle = true;
   reading.seed = seed;
-  StandardUpdater::Settings updating;
-  updating.seed = seed;
-  updating.communicator = &comm;
-  Trainer trainer(
-      std::make_unique<StandardUpdater>(std::make_unique<ShareIterator>(train, reading), *optimizer,
-                                        classification_loss(model), updating),
-      stop_after(static_cast<double>(settings.epoch), settings.max_iterations), settings.out,
-      &comm);
+  auto batches = std::make_unique<ShareIterator>(train, reading);
+  TrainingEngine engine =
+      program.create_engine
+          ? program.create_engine(data.train, model, *optimizer, std::move(batches))
+          : create_standard_engine(model, *optimizer, std::move(batches), settings, comm);
+  Trainer trainer(std::move(engine.updater),
+                  stop_after(static_cast<double>(settings.epoch), settings.max_iterations),
+                  settings.out, &comm);
   trainer.extend(allreduce_persistent());
   trainer.extend(create_multi_node_evaluator(
       std::make_unique<Evaluator>(
           create_serial_iterator(test, largest_batch(settings, comm.size())),
-          classification_loss(model)),
+          std::move(engine.evaluation_loss)),
       comm));
   extend_and_resume(trainer, settings);
 

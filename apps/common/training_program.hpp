@@ -10,9 +10,16 @@
 #include "common/job.hpp"
 #include "common/training_options.hpp"
 #include "tasuki/dataset/dataset.hpp"
-#include "tasuki/nn/layer.hpp"
+#include "tasuki/nn/classifier.hpp"
+#include "tasuki/training/updater.hpp"
 
 namespace tasuki::apps {
+
+// What trains a model, and the loss that it is evaluated by.
+struct TrainingEngine {
+  std::unique_ptr<Updater> updater;
+  LossFunction evaluation_loss;
+};
 
 // What one has of its own.
 struct TrainingProgram {
@@ -20,6 +27,10 @@ struct TrainingProgram {
   std::optional<Shape> example_shape;  // that the model takes; by itself as the data set has it
   std::function<std::unique_ptr<Layer>(const DatasetHeader&)> create_model;
   BannerLines banner;  // lines of its own
+  // For the optimizer's model, on the job's device; by itself a StandardUpdater.
+  std::function<TrainingEngine(const DatasetHeader&, Classifier& model, Optimizer&,
+                               std::unique_ptr<Iterator>)>
+      create_engine;
 };
 
 // ChainerMN's training program: a multi-node optimizer for the model, the data scattered from rank
