@@ -33,8 +33,10 @@ install(FILES ${PROJECT_BINARY_DIR}/tasuki-config.cmake
               ${PROJECT_BINARY_DIR}/tasuki-config-version.cmake DESTINATION ${package_folder})
 
 install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/docs/architecture.md
+              ${PROJECT_SOURCE_DIR}/docs/results.md
         DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/hostfiles ${PROJECT_SOURCE_DIR}/examples
+                  ${PROJECT_SOURCE_DIR}/experiments
         DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)
 install(PROGRAMS ${PROJECT_SOURCE_DIR}/scripts/get_data.sh
         DESTINATION ${CMAKE_INSTALL_DATADIR}/tasuki OPTIONAL)

@@ -1,20 +1,15 @@
 #include "tasuki/training/parallel_updater.hpp"
 
-#include <chrono>
 #include <numeric>
 #include <utility>
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/core/stopwatch.hpp"
 #include "tasuki/training/state.hpp"
 
 namespace tasuki {
 namespace {
-
-double seconds_now() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(now).count();
-}
 
 std::vector<Module*> models_of(const std::vector<ParallelUpdater::Worker>& workers) {
   std::vector<Module*> models;
@@ -69,7 +64,7 @@ void ParallelUpdater::run_parts(const Batch& batch, const std::vector<std::int64
 }
 
 ParallelUpdater::Outcome ParallelUpdater::compute_gradients(std::size_t worker, const Batch& part) {
-  const double start = seconds_now();
+  Stopwatch watch;
   Outcome outcome;
   replicas_.begin_gradients(worker);
   if (part.size() > 0) {
@@ -83,13 +78,15 @@ ParallelUpdater::Outcome ParallelUpdater::compute_gradients(std::size_t worker, 
   if (settings_.split.wants_times()) {
     const Device device = replicas_.device(worker);
     backend(device).synchronize(device);
-    outcome.seconds = seconds_now() - start;
+    outcome.seconds = watch.lap();
   }
   return outcome;
 }
 
 void ParallelUpdater::update(Observation& observation) {
+  Stopwatch watch;
   const Batch batch = iterator_->next();
+  times_.input += watch.lap();
   const std::vector<std::int64_t> parts = settings_.split.parts(batch.size());
   std::vector<Outcome> outcomes(parts.size());
   StepInParts step;
@@ -98,10 +95,14 @@ void ParallelUpdater::update(Observation& observation) {
     run_parts(batch, parts, [&](std::size_t worker, const Batch& part) {
       outcomes[worker] = compute_gradients(worker, part);
     });
+    times_.compute += watch.lap();
     replicas_.sum_gradients(threads_);
+    times_.communication += watch.lap();
   };
   step.apply = [&](const UpdateStep& update) { replicas_.apply(threads_, update); };
   optimizer_.update_in_parts(step);
+  times_.compute += watch.lap();
+  ++times_.steps;
   ++iteration_;
   if (batch.size() == 0) return;
 

@@ -46,6 +46,8 @@ class ParallelUpdater : public Updater {
   IteratorState state() const override { return iterator_->state(); }
   std::int64_t steps_per_epoch() const override { return iterator_->steps_per_epoch(); }
   Optimizer& optimizer() const override { return optimizer_; }
+  // Communication is summing the workers' gradients; waiting for the slowest worker is computing.
+  StepTimes times() const override { return times_; }
   void serialize(const Serializer& serializer) override;
 
   // For an Evaluator: splits a batch over the workers, in evaluation mode and with the first
@@ -75,6 +77,7 @@ class ParallelUpdater : public Updater {
   Replicas replicas_;
   WorkerThreads threads_;
   std::int64_t iteration_ = 0;
+  StepTimes times_;
 };
 
 }  // namespace tasuki

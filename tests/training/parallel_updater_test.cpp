@@ -162,6 +162,16 @@ TEST(ParallelUpdater, AccuracyIsThatOfAllParts) {
   EXPECT_EQ(train(*parallel.updater, 5).accuracies, train(*plain.updater, 5).accuracies);
 }
 
+TEST(ParallelUpdater, SaysWhereItsTimeWent) {
+  ParallelRun run(BatchSplit::even(2));
+  train(*run.updater, 5);
+  const StepTimes times = run.updater->times();
+  EXPECT_EQ(times.steps, 5);
+  EXPECT_GT(times.input, 0);
+  EXPECT_GT(times.compute, 0);
+  EXPECT_GT(times.communication, 0);
+}
+
 TEST(ParallelUpdater, TheSameSplitGivesTheSameBits) {
   ParallelRun a(BatchSplit::fixed({2, 3})), b(BatchSplit::fixed({2, 3}));
   EXPECT_EQ(train(*a.updater, 50).losses, train(*b.updater, 50).losses);
