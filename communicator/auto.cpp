@@ -1,4 +1,4 @@
-// auto: the best communicator for the placement found.
+// auto: the best communicator for the placement and the devices found.
 #include "tasuki/communicator/mpi_communicator.hpp"
 
 namespace tasuki {
@@ -9,7 +9,8 @@ struct Choice {
   const char* reason;
 };
 
-Choice choose(const Topology& topology) {
+Choice choose(const Topology& topology, Device device) {
+  if (!device.is_cpu()) return {"pure_nccl", "NCCL finds the fastest way between GPUs itself"};
   if (topology.inter_size == 1) return {"single_node", "all ranks are on one node"};
   if (topology.ranks_per_node() == 0)
     return {"hierarchical", "nodes have different numbers of ranks"};
@@ -20,7 +21,7 @@ class AutoCommunicator : public MpiCommunicator {
  public:
   AutoCommunicator(const std::string& name, MPI_Comm comm, const CommunicatorOptions& options)
       : MpiCommunicator(name, comm, options),
-        choice_(choose(topology())),
+        choice_(choose(topology(), options.device)),
         chosen_(create_communicator(choice_.name, comm, options)) {}
 
   std::string describe() const override {
@@ -34,15 +35,17 @@ class AutoCommunicator : public MpiCommunicator {
     return chosen_->start_sum_gradients(gradients);
   }
   void allreduce(const Tensor& tensor, ReduceOp op) override { chosen_->allreduce(tensor, op); }
+  void bcast_data(const Tensor& parameters) override { chosen_->bcast_data(parameters); }
 
  private:
   Choice choice_;
   std::unique_ptr<Communicator> chosen_;
 };
 
+constexpr bool needs_gpu = false, takes_wire_dtype = true;
 const Registration<AutoCommunicator> registration{
-    "auto", "the best of the others for the placement found; the default",
-    "memory that the ranks of a node can share (else use flat)"};
+    "auto", "the best of the others for the placement and devices found; the default",
+    "memory that the ranks of a node can share (else use flat)", needs_gpu, takes_wire_dtype};
 
 }  // namespace
 }  // namespace tasuki

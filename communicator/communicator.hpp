@@ -36,12 +36,16 @@ struct GradientView {
   };
   Tensor arena;  // plain, one axis, float32
   std::span<const Segment> segments;
+  // What the sums will be divided by (the examples of the global batch), 0 if that is not known. It
+  // scales what travels as float16, and does not change the result.
+  double divisor = 0;
 };
 
 using Bytes = std::vector<std::byte>;
 
 // A gradient exchange under way. wait() returns when the arena holds the sums; it must be called
-// once, by the thread that started it.
+// once, by the thread that started it. On a GPU, wait() makes what is asked of the device later
+// follow the exchange, and the host waits only where MPI carries the values.
 class PendingExchange {
  public:
   virtual ~PendingExchange() = default;

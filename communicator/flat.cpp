@@ -1,4 +1,5 @@
-// flat: the whole arena in one MPI_Allreduce.
+// flat: the whole arena in one MPI_Allreduce, from a GPU's memory where MPI takes it.
+#include "tasuki/communicator/gpu_exchange.hpp"
 #include "tasuki/communicator/mpi_communicator.hpp"
 
 namespace tasuki {
@@ -9,7 +10,13 @@ class FlatCommunicator : public MpiCommunicator {
   using MpiCommunicator::MpiCommunicator;
 
   std::string describe() const override {
-    return fmt::format("flat: one MPI_Allreduce of all gradients over {} ranks", size());
+    return fmt::format("flat: one MPI_Allreduce of all gradients over {} ranks{}", size(),
+                       way_of(options().device));
+  }
+
+ protected:
+  void combine_on_gpu(const Tensor& values, ReduceOp op) override {
+    gpu().with_mpi(values, [&](const Tensor& reachable) { combine(reachable, op); });
   }
 };
 

@@ -3,10 +3,11 @@
 //
 // The leader (the node's first rank) drives the transfer. The other ranks of the node combine the
 // chunks for it, in the order in which the transfer needs them, and copy finished chunks into their
-// own memory as they come.
+// own memory as they come. On GPUs, NCCL does what is inside the node.
 #include <numeric>
 
 #include "tasuki/communicator/between_nodes.hpp"
+#include "tasuki/communicator/gpu_exchange.hpp"
 #include "tasuki/communicator/node_communicator.hpp"
 
 namespace tasuki {
@@ -25,6 +26,10 @@ class HierarchicalCommunicator : public NodeCommunicator {
         counts_(static_cast<std::size_t>(intra_size()), 0) {}
 
   std::string describe() const override {
+    if (!options().device.is_cpu())
+      return fmt::format(
+          "hierarchical: NCCL inside {} node(s), MPI between their first ranks by {}, {} ranks",
+          inter_size(), way_between_nodes(), size());
     return fmt::format(
         "hierarchical: shared memory inside {} node(s), chunked ring between their first ranks, {} "
         "ranks",
@@ -50,6 +55,9 @@ class HierarchicalCommunicator : public NodeCommunicator {
     });
   }
   bool checks_agreement() const override { return true; }
+  void combine_on_gpu(const Tensor& values, ReduceOp op) override {
+    through_leader_on_gpu(values, op, leaders_);
+  }
 
  private:
   int worker_of(std::size_t chunk) const {
@@ -95,7 +103,7 @@ class HierarchicalCommunicator : public NodeCommunicator {
 };
 
 const Registration<HierarchicalCommunicator> registration{
-    "hierarchical", "shared memory inside nodes, chunked ring between their first ranks",
+    "hierarchical", "shared memory or NCCL inside nodes, chunked ring between first ranks",
     "any placement"};
 
 }  // namespace

@@ -5,47 +5,45 @@
 
 #include "tasuki/communicator/background_thread.hpp"
 #include "tasuki/communicator/environment.hpp"
+#include "tasuki/communicator/gpu_exchange.hpp"
 #include "tasuki/communicator/host_values.hpp"
 #include "tasuki/communicator/transfer.hpp"
 #include "tasuki/core/hash.hpp"
+#include "tasuki/core/log.hpp"
 #include "tasuki/tensor/backend.hpp"
 
 namespace tasuki {
 namespace {
 
-// An exchange that runs on the background thread, or in wait() where MPI allows one thread only.
+// An exchange that something else works on until wait() calls `finish`.
 class Exchange : public PendingExchange {
  public:
-  explicit Exchange(std::function<void()> work) : work_(std::move(work)) {}
-  Exchange(std::future<void> result, std::shared_ptr<int> under_way)
-      : result_(std::move(result)), under_way_(std::move(under_way)) {
-    ++*under_way_;
+  // `under_way` counts exchanges; nullptr for one whose work is all in `finish`.
+  Exchange(std::function<void()> finish, std::shared_ptr<int> under_way)
+      : finish_(std::move(finish)), under_way_(std::move(under_way)) {
+    if (under_way_) ++*under_way_;
   }
-  // An exchange given up half-way would leave its buffer in use by the thread.
+  // An exchange given up half-way would leave its buffer in use.
   ~Exchange() override {
-    if (result_.valid()) finish();
+    if (!finish_ || !under_way_) return;
+    --*under_way_;
+    try {
+      finish_();
+    } catch (const std::exception& error) {
+      log_warning("an exchange of gradients that nobody waited for failed: {}", error.what());
+    }
   }
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
   void wait() override {
-    if (under_way_) {
-      TASUKI_CHECK(result_.valid(), "wait() was called twice on a gradient exchange");
-      finish();
-      return result_.get();
-    }
-    TASUKI_CHECK(work_ != nullptr, "wait() was called twice on a gradient exchange");
-    std::exchange(work_, nullptr)();
+    TASUKI_CHECK(finish_ != nullptr, "wait() was called twice on a gradient exchange");
+    if (under_way_) --*under_way_;
+    std::exchange(finish_, nullptr)();
   }
 
  private:
-  void finish() {
-    result_.wait();
-    --*under_way_;
-  }
-
-  std::function<void()> work_;
-  std::future<void> result_;
+  std::function<void()> finish_;
   std::shared_ptr<int> under_way_;
 };
 
@@ -55,6 +53,10 @@ std::string text_of(const Tensor& tensor) {
 
 std::string text_of(const Tensor& tensor, ReduceOp op) {
   return fmt::format("{} of {}", name_of(op), text_of(tensor));
+}
+
+Tensor flat(const Tensor& tensor) {
+  return tensor.reshape({tensor.count()});
 }
 
 void check_reducible(const char* operation, const Tensor& tensor) {
@@ -107,7 +109,9 @@ void MpiCommunicator::barrier() {
 }
 
 std::shared_ptr<Storage> MpiCommunicator::allocate(std::size_t bytes, Device device) {
-  auto storage = backend(device).allocate(bytes, device);
+  const bool own_gpu = size() > 1 && has_gpu_groups() && device == options_.device;
+  auto storage = own_gpu && !device.is_cpu() ? gpu().channel().allocate(bytes)
+                                             : backend(device).allocate(bytes, device);
   const Shape shape{static_cast<std::int64_t>(bytes)};
   Tensor(storage, 0, shape, DType::uint8).fill(0);
   return storage;
@@ -118,26 +122,54 @@ void MpiCommunicator::combine(const Tensor& values, ReduceOp op) {
 }
 
 void MpiCommunicator::sum_gradients(const GradientView& gradients) {
+  if (is_on_gpu(gradients.arena)) return sum_gradients_on_gpu(gradients);
   allreduce(gradients.arena, ReduceOp::sum);
 }
 
 std::unique_ptr<PendingExchange> MpiCommunicator::start_sum_gradients(
     const GradientView& gradients) {
   // The segments' span may end before the exchange does.
-  auto work = [this, arena = gradients.arena,
-               segments = std::vector(gradients.segments.begin(), gradients.segments.end())] {
-    sum_gradients({arena, segments});
+  std::function<void()> work = [this, arena = gradients.arena,
+                                segments = std::vector(gradients.segments.begin(),
+                                                       gradients.segments.end()),
+                                divisor = gradients.divisor] {
+    sum_gradients({arena, segments, divisor});
   };
+  std::function<void()> join;
+  if (is_on_gpu(gradients.arena)) {
+    const auto place = std::make_shared<GpuExchange::Background>(gpu().background_start());
+    work = [this, place, work] { gpu().in_background(*place, work); };
+    join = [this, place, arena = gradients.arena] {  // whose memory stays in use until then
+      if (place->end) gpu().channel().let_backend_follow(*place->end);
+    };
+    if (only_asks_gpu()) {
+      start_on_gpu(work);
+      return std::make_unique<Exchange>(join, under_way_);
+    }
+  }
   int provided = MPI_THREAD_SINGLE;
   TASUKI_MPI(MPI_Query_thread, &provided);
-  if (provided < MPI_THREAD_MULTIPLE) return std::make_unique<Exchange>(std::function(work));
+  if (provided < MPI_THREAD_MULTIPLE)
+    return std::make_unique<Exchange>(
+        [work, join] {
+          work();
+          if (join) join();
+        },
+        nullptr);
   if (!background_) background_ = std::make_unique<BackgroundThread>();
-  return std::make_unique<Exchange>(background_->start(std::move(work)), under_way_);
+  const std::shared_future<void> result = background_->start(std::move(work));
+  return std::make_unique<Exchange>(
+      [result, join] {
+        result.get();
+        if (join) join();
+      },
+      under_way_);
 }
 
 void MpiCommunicator::bcast_data(const Tensor& parameters) {
   TASUKI_CHECK(parameters.defined(), "bcast_data of an undefined tensor");
   require_agreement("bcast_data", text_of(parameters));
+  if (is_on_gpu(parameters)) return gpu().in_order([&] { bcast_on_gpu(parameters); });
   HostValues values(parameters);
   tasuki::bcast(values.bytes(), 0, comm());
   values.write_back();
@@ -147,7 +179,9 @@ void MpiCommunicator::allreduce(const Tensor& tensor, ReduceOp op) {
   check_reducible("allreduce", tensor);
   check_free();
   if (size() == 1) return;
-  if (!checks_agreement()) require_agreement("allreduce", text_of(tensor, op));
+  const bool on_gpu = is_on_gpu(tensor);
+  if (on_gpu || !checks_agreement()) require_agreement("allreduce", text_of(tensor, op));
+  if (on_gpu) return gpu().in_order([&] { combine_on_gpu(flat(tensor), op); });
   HostValues values(tensor);
   combine(values.tensor(), op);
   values.write_back();
@@ -201,7 +235,7 @@ void MpiCommunicator::require_agreement(const char* operation, const std::string
 }
 
 void MpiCommunicator::check_free() const {
-  TASUKI_CHECK(*under_way_ == 0 || background_->is_this_thread(),
+  TASUKI_CHECK(*under_way_ == 0 || is_starting_ || (background_ && background_->is_this_thread()),
                "the communicator is busy with an exchange of gradients; wait() for it first");
 }
 

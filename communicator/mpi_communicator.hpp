@@ -2,7 +2,9 @@
 // derive from it and replace what they do better, as a rule `combine` and `allocate`.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,7 @@
 namespace tasuki {
 
 class BackgroundThread;
+class GpuExchange;
 
 class MpiCommunicator : public Communicator {
  public:
@@ -58,6 +61,21 @@ class MpiCommunicator : public Communicator {
   virtual void combine(const Tensor& values, ReduceOp op);
   virtual bool checks_agreement() const { return false; }
 
+  // --- values in the memory of this rank's GPU (CommunicatorOptions::device) ---
+  bool is_on_gpu(const Tensor& values) const;
+  // Made when it is first asked for.
+  GpuExchange& gpu();
+  // What the operations come down to there. They are called in gpu().in_order(); all ranks have
+  // agreed on type and number. By themselves they pass through the host.
+  virtual void combine_on_gpu(const Tensor& values, ReduceOp op);
+  virtual void sum_on_gpu(const GradientView& gradients);  // by itself combine_on_gpu
+  virtual void bcast_on_gpu(const Tensor& values);         // from rank 0
+  // Whether sum_on_gpu asks the GPU for work and waits for nothing: it then needs no thread to run
+  // beside the computation, and can be captured in a CUDA graph.
+  virtual bool only_asks_gpu() const { return false; }
+  // Whether values go through GpuGroups, which prefer memory of their own.
+  virtual bool has_gpu_groups() const { return false; }
+
   // An error on all ranks (kind disagreement), naming two that differ, unless all give the same
   // text. Collective. `maxima` become their largest values over all ranks, on the same occasion.
   void require_agreement(const char* operation, const std::string& text,
@@ -69,6 +87,9 @@ class MpiCommunicator : public Communicator {
 
  private:
   std::size_t ranks() const { return static_cast<std::size_t>(size()); }
+  void sum_gradients_on_gpu(const GradientView& gradients);
+  // Does `work` although exchanges may be under way: the GPU does them one after the other.
+  void start_on_gpu(const std::function<void()>& work);
   // An error while an exchange runs in the background, unless this is its thread.
   void check_free() const;
   void check_root(const char* operation, int root) const;
@@ -78,6 +99,9 @@ class MpiCommunicator : public Communicator {
   CommunicatorOptions options_;
   MpiComm comm_, messages_;
   Topology topology_;
+  std::unique_ptr<GpuExchange> gpu_;
+  std::set<std::string> agreed_;  // gradients on GPUs that all ranks are known to give alike
+  bool is_starting_ = false;      // an exchange that only asks the GPU, in start_sum_gradients
   std::unique_ptr<BackgroundThread> background_;
   std::shared_ptr<int> under_way_ = std::make_shared<int>(0);  // exchanges started, not waited for
 };

@@ -3,6 +3,8 @@
 #include <array>
 #include <limits>
 
+#include "tasuki/communicator/gpu_exchange.hpp"
+
 namespace tasuki {
 
 bool NodeCommunicator::all_nodes_in_place(const Tensor& values, ReduceOp op) {
@@ -18,6 +20,19 @@ bool NodeCommunicator::all_nodes_in_place(const Tensor& values, ReduceOp op) {
       maxima);
   const bool one_segment = maxima[0] == any || maxima[0] == -maxima[1];
   return one_segment && maxima[2] == 0;
+}
+
+GpuGroup& NodeCommunicator::gpu_node() {
+  if (!gpu_node_) gpu_node_ = gpu().connect(node_.comm());
+  return *gpu_node_;
+}
+
+void NodeCommunicator::through_leader_on_gpu(const Tensor& values, ReduceOp op,
+                                             const MpiComm& leaders, bool staged) {
+  constexpr int leader = 0;
+  gpu_node().reduce(values, op, leader);
+  if (leaders) gpu().between_nodes(values, op, leaders.get(), staged);
+  gpu_node().broadcast(values, leader);
 }
 
 }  // namespace tasuki

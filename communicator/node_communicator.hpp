@@ -1,6 +1,8 @@
-// What the communicators that work in node-shared memory have in common.
+// What the communicators that work inside nodes first have in common: on CPUs node-shared memory, on
+// GPUs a group of the node's GPUs.
 #pragma once
 
+#include "tasuki/communicator/gpu_transport.hpp"
 #include "tasuki/communicator/mpi_communicator.hpp"
 #include "tasuki/communicator/node_group.hpp"
 
@@ -21,6 +23,14 @@ class NodeCommunicator : public MpiCommunicator {
  protected:
   NodeGroup& node() { return node_; }
 
+  // The GPUs of this node's ranks, connected when they are first needed.
+  GpuGroup& gpu_node();
+  // Allreduce on GPUs: reduce to the node's first rank, allreduce between those of all nodes
+  // (`leaders`, empty elsewhere; GpuExchange::between_nodes), broadcast from it.
+  void through_leader_on_gpu(const Tensor& values, ReduceOp op, const MpiComm& leaders,
+                             bool staged = false);
+  bool has_gpu_groups() const override { return true; }
+
   // Whether the nodes of a job with several can work in place on these values. All must do the
   // same, because they exchange as many pieces. Checks on the way that all ranks bring alike
   // values.
@@ -35,6 +45,7 @@ class NodeCommunicator : public MpiCommunicator {
 
  private:
   NodeGroup node_;
+  std::unique_ptr<GpuGroup> gpu_node_;
 };
 
 }  // namespace tasuki

@@ -44,6 +44,7 @@ class NodeGroup {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
+  MPI_Comm comm() const { return node_.get(); }
   std::shared_ptr<Storage> allocate(std::size_t bytes) {
     return arenas_.allocate(bytes, node_.get());
   }

@@ -44,6 +44,15 @@ std::unique_ptr<Communicator> create_communicator(std::string_view name, MPI_Com
     fail_everywhere(ErrorKind::usage, "unknown communicator '{}'; known are {}", name,
                     fmt::join(names, ", "));
   }
+  if (kind->needs_gpu && options.device.is_cpu())
+    fail_everywhere(ErrorKind::config,
+                    "the communicator {} needs --gpu: it works on the memory of GPUs; on CPUs use auto",
+                    name);
+  if (!kind->takes_wire_dtype && options.wire_dtype != DType::float32)
+    fail_everywhere(ErrorKind::config,
+                    "the communicator {} sends gradients as float32; to send them as {} use "
+                    "pure_nccl, with --gpu",
+                    name, name_of(options.wire_dtype));
   return kind->create(comm, options);
 }
 

@@ -14,7 +14,8 @@
 namespace tasuki {
 
 struct CommunicatorOptions {
-  Device device = Device::cpu();
+  Device device = Device::cpu();       // of this rank
+  DType wire_dtype = DType::float32;   // in which gradients travel between GPUs
 };
 
 struct CommunicatorKind {
@@ -22,6 +23,8 @@ struct CommunicatorKind {
   std::string summary;  // what travels where
   std::string needs;    // what it needs of the machine
   std::function<std::unique_ptr<Communicator>(MPI_Comm, const CommunicatorOptions&)> create;
+  bool needs_gpu = false;         // refused on CPUs
+  bool takes_wire_dtype = false;  // else gradients travel as they are, and float32 must be asked for
 };
 
 // Adds a kind; a user's own program may do so before it creates one. A name that exists is an
@@ -42,11 +45,12 @@ std::unique_ptr<Communicator> create_communicator(std::string_view name,
 //   const Registration<MyCommunicator> registration{"mine", "what travels where", "any MPI"};
 template <class Kind>
 struct Registration {
-  Registration(const std::string& name, const std::string& summary, const std::string& needs) {
-    register_communicator(
-        {name, summary, needs, [name](MPI_Comm comm, const CommunicatorOptions& options) {
-           return std::make_unique<Kind>(name, comm, options);
-         }});
+  Registration(const std::string& name, const std::string& summary, const std::string& needs,
+               bool needs_gpu = false, bool takes_wire_dtype = false) {
+    const auto create = [name](MPI_Comm comm, const CommunicatorOptions& options) {
+      return std::make_unique<Kind>(name, comm, options);
+    };
+    register_communicator({name, summary, needs, create, needs_gpu, takes_wire_dtype});
   }
 };
 

@@ -1,5 +1,5 @@
 // single_node: every rank adds its share of all its neighbours' values and writes the result to all
-// of them, in place.
+// of them, in place. On GPUs that is one NCCL allreduce.
 #include "tasuki/communicator/node_communicator.hpp"
 
 namespace tasuki {
@@ -22,6 +22,9 @@ class SingleNodeCommunicator : public NodeCommunicator {
   }
 
   std::string describe() const override {
+    if (!options().device.is_cpu())
+      return fmt::format("single_node: {} allreduce over {} GPUs of {}", gpu_transport().describe(),
+                         size(), topology().host_of[0]);
     return fmt::format("single_node: shared-memory allreduce over {} ranks of {}", size(),
                        topology().host_of[0]);
   }
@@ -33,10 +36,16 @@ class SingleNodeCommunicator : public NodeCommunicator {
     });
   }
   bool checks_agreement() const override { return true; }
+
+  void combine_on_gpu(const Tensor& values, ReduceOp op) override {
+    gpu_node().allreduce(values, op, {});
+  }
+  void bcast_on_gpu(const Tensor& values) override { gpu_node().broadcast(values, 0); }
+  bool only_asks_gpu() const override { return true; }
 };
 
-const Registration<SingleNodeCommunicator> registration{"single_node", "shared-memory allreduce",
-                                                        "all ranks on one node"};
+const Registration<SingleNodeCommunicator> registration{
+    "single_node", "allreduce in shared memory; with --gpu by NCCL", "all ranks on one node"};
 
 }  // namespace
 }  // namespace tasuki

@@ -1,6 +1,8 @@
 // two_dimensional: reduce-scatter inside the node, allreduce of each share between the ranks that
-// hold it on the other nodes, allgather inside the node; all three at once, on different chunks.
+// hold it on the other nodes, allgather inside the node; on CPUs all three at once, on different
+// chunks, on GPUs the outer two by NCCL.
 #include "tasuki/communicator/between_nodes.hpp"
+#include "tasuki/communicator/gpu_exchange.hpp"
 #include "tasuki/communicator/node_communicator.hpp"
 
 namespace tasuki {
@@ -33,6 +35,11 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
   }
 
   std::string describe() const override {
+    if (!options().device.is_cpu())
+      return fmt::format(
+          "two_dimensional: {} node(s) x {} ranks, NCCL inside nodes, MPI between them by {}, each "
+          "rank with its part",
+          inter_size(), intra_size(), way_between_nodes());
     return fmt::format(
         "two_dimensional: {} node(s) x {} ranks, shared memory inside nodes, {} chunked ring(s) "
         "between them",
@@ -62,12 +69,19 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
   }
   bool checks_agreement() const override { return true; }
 
+  void combine_on_gpu(const Tensor& values, ReduceOp op) override {
+    gpu_node().reduce_scatter(values, op);
+    const Chunk own = gpu_part(values.count(), values.dtype(), intra_rank(), intra_size());
+    gpu().between_nodes(values.slice(own.begin, own.end), op, across_.get());
+    gpu_node().allgather(values);
+  }
+
  private:
   MpiComm across_;  // ranks with the same intra_rank, one per node
 };
 
 const Registration<TwoDimensionalCommunicator> registration{
-    "two_dimensional", "shared memory inside nodes, one chunked ring between nodes per share",
+    "two_dimensional", "shared memory or NCCL inside nodes, a ring between nodes for each share",
     "as many ranks on every node"};
 
 }  // namespace

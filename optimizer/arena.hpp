@@ -31,7 +31,7 @@ class ParameterArena {
   const std::vector<Entry>& entries() const { return entries_; }
   std::int64_t count() const { return values_.count(); }  // with padding and the notice
   // What is exchanged: a segment for each entry and one for the notice.
-  GradientView gradient_view() const { return {gradients_, segments_}; }
+  GradientView gradient_view() const { return {gradients_, segments_, 0}; }
   // The part of an array with this arena's offsets (a state, say) that belongs to an entry.
   static Tensor part(const Tensor& array, const Entry& entry) {
     return array.slice(entry.offset, entry.offset + entry.count);

@@ -40,9 +40,11 @@ void Optimizer::follow_changed_model() {
   build_arena();
 }
 
-void Optimizer::exchange_gradients() {
+void Optimizer::exchange_gradients(std::int64_t global_examples) {
+  GradientView gradients = arena_->gradient_view();
+  gradients.divisor = static_cast<double>(global_examples);
   Stopwatch watch;
-  communicator_->sum_gradients(arena_->gradient_view());
+  communicator_->sum_gradients(gradients);
   exchange_seconds_ += watch.lap();
   if (arena_->notice().item() != 0) check_same_everywhere(false);
 }

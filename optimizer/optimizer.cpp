@@ -105,7 +105,7 @@ void Optimizer::compute_gradients(const Step& step) {
 }
 
 void Optimizer::finish_update(std::int64_t global_examples, const Apply& apply) {
-  if (communicator_) exchange_gradients();
+  if (communicator_) exchange_gradients(global_examples);
   GradientInFlight gradient{*arena_, 1 / static_cast<double>(global_examples)};
   for (const auto& hook : hooks_) hook->apply(gradient);
 

@@ -93,7 +93,7 @@ class Optimizer {
   void build_arena();
   void follow_changed_model();
   void compute_gradients(const Step& step);
-  void exchange_gradients();
+  void exchange_gradients(std::int64_t global_examples);
   using Apply = std::function<void(const UpdateStep& update)>;
   // From local sums in the arena to new weights.
   void finish_update(std::int64_t global_examples, const Apply& apply);

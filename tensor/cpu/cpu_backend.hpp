@@ -7,7 +7,7 @@
 
 namespace tasuki {
 
-class CpuBackend final : public Backend {
+class CpuBackend : public Backend {
  public:
   std::string describe() const override;
 

@@ -1,0 +1,230 @@
+// What the communicators do with values on GPUs, with GPUs that are not there (fake_gpu.hpp): every
+// step of each algorithm but NCCL's and CUDA's own.
+#include "communicator_fixture.hpp"
+#include "fake_gpu/fake_gpu.hpp"
+#include "tasuki/communicator/gpu_staging.hpp"
+#include "tasuki/tensor/backend.hpp"
+
+namespace tasuki {
+namespace {
+
+// Device 0 stands for the GPU of each rank.
+const bool registered = [] {
+  testing::register_fake_gpus(1, "here");
+  return true;
+}();
+
+const Device gpu = Device::cuda(0);
+
+class OnGpus : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    const auto placement = create_communicator("naive");
+    if (!allows(GetParam(), placement->topology()))
+      GTEST_SKIP() << GetParam() << " does not allow this placement of ranks";
+    comm_ = create_communicator(GetParam(), MPI_COMM_WORLD, {.device = gpu});
+    set_ring_chunk(1024);
+    set_staging_bytes(4096);
+  }
+  void TearDown() override {
+    set_ring_chunk(default_ring_chunk);
+    set_staging_bytes(default_staging_bytes);
+  }
+
+  int rank() const { return comm_->rank(); }
+  int size() const { return comm_->size(); }
+  Tensor allocated(std::int64_t count) {
+    return {comm_->allocate(static_cast<std::size_t>(count) * 4, gpu), 0, {count}, DType::float32};
+  }
+  // Whole numbers whose sums float32 holds exactly.
+  static void fill(const Tensor& values, int rank) {
+    const Tensor host = Tensor::empty({values.count()});
+    for (std::int64_t i = 0; i < host.count(); ++i)
+      host.data<float>()[i] = static_cast<float>(i % 97 + rank);
+    values.copy_from(host);
+  }
+  void expect_sums(const Tensor& values) const {
+    const Tensor host = values.to(Device::cpu());
+    for (std::int64_t i = 0; i < host.count(); ++i)
+      ASSERT_EQ(host.data<float>()[i],
+                static_cast<float>(i % 97 * size() + size() * (size() - 1) / 2))
+          << "element " << i << " of " << host.count();
+  }
+
+  std::unique_ptr<Communicator> comm_;
+};
+
+TEST_P(OnGpus, SumsOfAnySize) {
+  for (const std::int64_t count : {1, 2, 7, 31, 33, 255, 1000, 4097, 30'011}) {
+    for (const Tensor& arena : {allocated(count), Tensor::zeros({count}, DType::float32, gpu)}) {
+      const std::vector<GradientView::Segment> parts{{0, count / 2},
+                                                     {count / 2, count - count / 2}};
+      fill(arena, rank());
+      comm_->sum_gradients({arena, parts});
+      expect_sums(arena);
+    }
+  }
+}
+
+TEST_P(OnGpus, AllocatedMemoryStartsAsZeros) {
+  const Tensor host = allocated(1000).to(Device::cpu());
+  for (const float value : host.span<float>()) ASSERT_EQ(value, 0);
+}
+
+TEST_P(OnGpus, RepeatedSumsReuseTheStaging) {
+  const Tensor arena = allocated(5000);
+  const std::vector<GradientView::Segment> whole{{0, 5000}};
+  for (int turn = 0; turn < 4; ++turn) {
+    fill(arena, rank());
+    comm_->sum_gradients({arena, whole});
+    expect_sums(arena);
+  }
+}
+
+TEST_P(OnGpus, BucketsInTheBackground) {
+  const std::int64_t count = 20'000;
+  const Tensor arena = allocated(count);
+  fill(arena, rank());
+  std::vector<std::unique_ptr<PendingExchange>> pending;
+  const std::vector<GradientView::Segment> bucket{{0, count / 4}};
+  for (int part = 3; part >= 0; --part)
+    pending.push_back(comm_->start_sum_gradients(
+        {arena.slice(part * count / 4, (part + 1) * count / 4), bucket}));
+  if (size() > 1) {
+    EXPECT_THROW(comm_->allreduce(Tensor::zeros({1})), Error);
+  }
+  for (const auto& exchange : pending) exchange->wait();
+  EXPECT_THROW(pending.front()->wait(), Error);
+  expect_sums(arena);
+  comm_->start_sum_gradients({arena, bucket});  // one that is dropped is waited for
+  comm_->allreduce(Tensor::zeros({1}));
+}
+
+TEST_P(OnGpus, AllreduceOfTypesAndOperations) {
+  for (const DType type : {DType::float32, DType::float64, DType::float16, DType::bfloat16,
+                           DType::int32, DType::int64}) {
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max, ReduceOp::min}) {
+      const Tensor host = Tensor::full({3, 11}, rank() + 1, DType::float32).to(type);
+      const Tensor values = host.to(gpu);
+      comm_->allreduce(values, op);
+      const double expected =
+          op == ReduceOp::sum ? size() * (size() + 1) / 2 : op == ReduceOp::max ? size() : 1;
+      const Tensor found = values.to(Device::cpu()).to(DType::float64);
+      for (const double value : found.span<double>())
+        ASSERT_EQ(value, expected) << name_of(type) << ' ' << name_of(op);
+    }
+  }
+}
+
+TEST_P(OnGpus, BcastDataAndArraysOfTheGpu) {
+  const Tensor parameters = allocated(777);
+  fill(parameters, 5 * (rank() + 1));
+  comm_->bcast_data(parameters);
+  const Tensor host = parameters.to(Device::cpu());
+  for (std::int64_t i = 0; i < host.count(); ++i)
+    ASSERT_EQ(host.data<float>()[i], static_cast<float>(i % 97 + 5));
+
+  const Tensor own = Tensor::full({4}, rank(), DType::float32, gpu);
+  const auto gathered = comm_->allgather(own);
+  for (int other = 0; other < size(); ++other) {
+    EXPECT_EQ(gathered[static_cast<std::size_t>(other)].device(), gpu);
+    EXPECT_EQ(gathered[static_cast<std::size_t>(other)].slice(0, 1).item(), other);
+  }
+}
+
+TEST_P(OnGpus, ValuesOnTheHostWorkBesides) {
+  const Tensor host = Tensor::full({100}, rank());
+  comm_->allreduce(host);
+  EXPECT_EQ(host.data<float>()[99], static_cast<float>(size() * (size() - 1) / 2));
+}
+
+TEST_P(OnGpus, DifferentSizesAreAnErrorOnAllRanks) {
+  if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
+  const std::int64_t count = rank() == 0 ? 3 : 4;
+  const std::vector<GradientView::Segment> whole{{0, count}};
+  try {
+    comm_->sum_gradients({Tensor::zeros({count}, DType::float32, gpu), whole});
+    ADD_FAILURE() << "the sum went through";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::disagreement);
+  }
+}
+
+TEST_P(OnGpus, SplitKeepsTheDevice) {
+  const auto half = comm_->split(rank() % 2, rank());
+  const Tensor values = Tensor::full({100}, 1, DType::float32, gpu);
+  half->allreduce(values);
+  EXPECT_EQ(values.slice(99, 100).item(), half->size());
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, OnGpus,
+                         ::testing::Values("naive", "flat", "single_node", "hierarchical",
+                                           "two_dimensional", "non_cuda_aware", "pure_nccl",
+                                           "auto"),
+                         name_of_parameter);
+
+TEST(PureNccl, WireTypesRoundAndDoNotOverflow) {
+  for (const DType type : {DType::float16, DType::bfloat16}) {
+    const auto comm = create_communicator("pure_nccl", MPI_COMM_WORLD,
+                                          {.device = gpu, .wire_dtype = type});
+    const std::int64_t count = 1001;
+    const Tensor host = Tensor::empty({count});
+    // Sums over 1000 examples of gradients up to 200: 200 000 a rank.
+    for (std::int64_t i = 0; i < count; ++i)
+      host.data<float>()[i] = static_cast<float>(200 * (i + comm->rank()));
+    const Tensor arena = host.to(gpu);
+    const std::vector<GradientView::Segment> whole{{0, count}};
+    comm->sum_gradients({arena, whole, 1000.0 * comm->size()});
+    const Tensor sums = arena.to(Device::cpu());
+    const int ranks = comm->size();
+    for (std::int64_t i = 0; i < count; ++i) {
+      const double exact = 200.0 * static_cast<double>(i * ranks + ranks * (ranks - 1) / 2);
+      ASSERT_NEAR(sums.data<float>()[i], exact, exact * 0.02) << "element " << i;
+    }
+  }
+}
+
+TEST(PureNccl, IsConnectedWhenItIsNeededAndNotBefore) {
+  const int before = testing::fake_groups_connected();
+  const auto comm = create_communicator("pure_nccl", MPI_COMM_WORLD, {.device = gpu});
+  comm->barrier();
+  comm->allreduce(Tensor::zeros({1}));
+  comm->allocate(100, gpu);
+  EXPECT_EQ(testing::fake_groups_connected(), before);
+  comm->allreduce(Tensor::zeros({1}, DType::float32, gpu));
+  comm->allreduce(Tensor::zeros({1}, DType::float32, gpu));
+  EXPECT_EQ(testing::fake_groups_connected(), before + (comm->size() > 1 ? 1 : 0));
+}
+
+TEST(PureNccl, AnIdThatCannotBeMadeIsEveryRanksError) {
+  const auto comm = create_communicator("pure_nccl", MPI_COMM_WORLD, {.device = gpu});
+  if (comm->size() == 1) GTEST_SKIP() << "one rank needs no id";
+  if (comm->rank() == 0) testing::fail_next_id("no network interface");
+  try {
+    comm->allreduce(Tensor::zeros({1}, DType::float32, gpu));
+    ADD_FAILURE() << "connected";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::io);
+    EXPECT_EQ(error.scope(), ErrorScope::every_rank);
+    EXPECT_STREQ(error.what(), "no network interface");
+  }
+}
+
+TEST(Kinds, ThatNeedGpusOrAWireSaySo) {
+  for (const char* name : {"pure_nccl", "non_cuda_aware"}) {
+    try {
+      create_communicator(name);
+      ADD_FAILURE() << name << " was created on CPUs";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::config);
+      EXPECT_NE(std::string(error.what()).find("--gpu"), std::string::npos);
+    }
+  }
+  EXPECT_THROW(create_communicator("flat", MPI_COMM_WORLD,
+                                   {.device = gpu, .wire_dtype = DType::float16}),
+               Error);
+  EXPECT_NE(communicator_help().find("pure_nccl"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tasuki
