@@ -17,7 +17,8 @@ class Binder {
       : topology_(topology), visible_(visible), flags_(flags), of_rank_(visible.size()) {}
 
   GpuBinding run() {
-    for (int node = 0; node < topology_.inter_size; ++node) bind_node(topology_.ranks_of_node(node));
+    for (int node = 0; node < topology_.inter_size; ++node)
+      bind_node(topology_.ranks_of_node(node));
     return {of_rank_, refusal()};
   }
 
@@ -83,10 +84,10 @@ class Binder {
     std::string text = fmt::format("{:>4}  {:<{}}  {:>12}  {:>10}  {:>10}\n", "rank", "host", host,
                                    "rank in node", "wanted GPU", "GPUs there");
     for (std::size_t rank = 0; rank < std::min(of_rank_.size(), most_rows); ++rank)
-      text += fmt::format("{:>4}  {:<{}}  {:>12}  {:>10}  {:>10}{}\n", rank,
-                          topology_.host_of[rank], host, topology_.intra_rank_of[rank],
-                          of_rank_[rank].wanted, visible_[rank].size(),
-                          of_rank_[rank].index < 0 ? "  cannot have it" : "");
+      text +=
+          fmt::format("{:>4}  {:<{}}  {:>12}  {:>10}  {:>10}{}\n", rank, topology_.host_of[rank],
+                      host, topology_.intra_rank_of[rank], of_rank_[rank].wanted,
+                      visible_[rank].size(), of_rank_[rank].index < 0 ? "  cannot have it" : "");
     if (of_rank_.size() > most_rows)
       text += fmt::format("      ... and {} more ranks\n", of_rank_.size() - most_rows);
     return text;

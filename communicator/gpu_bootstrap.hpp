@@ -10,8 +10,8 @@
 namespace tasuki {
 
 // The group of the GPUs of all ranks of `comm`: its first rank makes the id, MPI carries it to the
-// others. A failure to make it is met by all. One rank alone gets a group that does nothing, without
-// NCCL ever being asked. Collective.
+// others. A failure to make it is met by all. One rank alone gets a group that does nothing,
+// without NCCL ever being asked. Collective.
 std::unique_ptr<GpuGroup> connect_gpus(GpuTransport& transport, GpuChannel& channel, MPI_Comm comm);
 
 }  // namespace tasuki

@@ -39,8 +39,8 @@ class GpuExchange {
   // memory, else in pinned memory on the way through the host.
   void with_mpi(const Tensor& values, const std::function<void(const Tensor&)>& work);
 
-  // Allreduce over `comm`, which has one rank of each node: MPI's own when it takes the GPU's memory
-  // and `staged` does not forbid it, else chunk by chunk through pinned memory.
+  // Allreduce over `comm`, which has one rank of each node: MPI's own when it takes the GPU's
+  // memory and `staged` does not forbid it, else chunk by chunk through pinned memory.
   void between_nodes(const Tensor& values, ReduceOp op, MPI_Comm comm, bool staged = false);
 
  private:

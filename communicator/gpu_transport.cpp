@@ -19,9 +19,10 @@ Chunk gpu_part(std::int64_t count, DType type, int rank, int ranks) {
 GpuTransport& gpu_transport() {
   GpuTransport* const transport = registered.load(std::memory_order_acquire);
   if (transport == nullptr)
-    fail(ErrorKind::unavailable,
-         "values on a GPU were to be exchanged, but no CUDA backend is loaded; ask for the GPU with "
-         "--gpu");
+    fail(
+        ErrorKind::unavailable,
+        "values on a GPU were to be exchanged, but no CUDA backend is loaded; ask for the GPU with "
+        "--gpu");
   return *transport;
 }
 

@@ -1,10 +1,10 @@
-// What communicators need of GPUs: memory, a queue of transfers beside the computation, and groups of
-// GPUs that combine their values without passing through the host (NCCL).
+// What communicators need of GPUs: memory, a queue of transfers beside the computation, and groups
+// of GPUs that combine their values without passing through the host (NCCL).
 //
 // The implementation is in libtasuki_cuda.so (communicator/cuda) and registers itself when the CUDA
 // backend is loaded; nothing here knows CUDA. Work on a GPU is asked for in one moment and done in
-// a later one. "The backend" below is the computation that backend(device) was asked for; a channel's
-// work is ordered with it only where an event says so.
+// a later one. "The backend" below is the computation that backend(device) was asked for; a
+// channel's work is ordered with it only where an event says so.
 #pragma once
 
 #include <cstddef>

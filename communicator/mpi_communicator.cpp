@@ -129,12 +129,12 @@ void MpiCommunicator::sum_gradients(const GradientView& gradients) {
 std::unique_ptr<PendingExchange> MpiCommunicator::start_sum_gradients(
     const GradientView& gradients) {
   // The segments' span may end before the exchange does.
-  std::function<void()> work = [this, arena = gradients.arena,
-                                segments = std::vector(gradients.segments.begin(),
-                                                       gradients.segments.end()),
-                                divisor = gradients.divisor] {
-    sum_gradients({arena, segments, divisor});
-  };
+  std::function<void()> work =
+      [this, arena = gradients.arena,
+       segments = std::vector(gradients.segments.begin(), gradients.segments.end()),
+       divisor = gradients.divisor] {
+        sum_gradients({arena, segments, divisor});
+      };
   std::function<void()> join;
   if (is_on_gpu(gradients.arena)) {
     const auto place = std::make_shared<GpuExchange::Background>(gpu().background_start());

@@ -20,8 +20,8 @@ void MpiCommunicator::sum_gradients_on_gpu(const GradientView& gradients) {
   if (size() == 1) return;
   // Ranks agree once on what they will do in every step; to ask each time would make the hosts wait
   // for each other.
-  const std::string text = fmt::format("{} gradients of {}", gradients.arena.count(),
-                                       name_of(gradients.arena.dtype()));
+  const std::string text =
+      fmt::format("{} gradients of {}", gradients.arena.count(), name_of(gradients.arena.dtype()));
   if (!agreed_.contains(text)) require_agreement("sum_gradients", text);
   agreed_.insert(text);
   if (gradients.arena.count() == 0) return;

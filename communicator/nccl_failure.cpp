@@ -45,9 +45,9 @@ std::string nccl_code_name(int code) {
 
 std::string describe(const NcclFailure& failure) {
   const bool known = failure.code >= 0 && failure.code < static_cast<int>(codes.size());
-  std::string text = fmt::format("{} failed on rank {} of {} GPUs ({}, {}): {}", failure.operation,
-                                 failure.rank, failure.ranks, failure.host, failure.gpu,
-                                 nccl_code_name(failure.code));
+  std::string text =
+      fmt::format("{} failed on rank {} of {} GPUs ({}, {}): {}", failure.operation, failure.rank,
+                  failure.ranks, failure.host, failure.gpu, nccl_code_name(failure.code));
   if (known) text += fmt::format(", {}", codes[static_cast<std::size_t>(failure.code)].meaning);
   if (const auto last = one_line(failure.last_error); !last.empty())
     text += fmt::format("; NCCL's last error: {}", last);

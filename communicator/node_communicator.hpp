@@ -1,5 +1,5 @@
-// What the communicators that work inside nodes first have in common: on CPUs node-shared memory, on
-// GPUs a group of the node's GPUs.
+// What the communicators that work inside nodes first have in common: on CPUs node-shared memory,
+// on GPUs a group of the node's GPUs.
 #pragma once
 
 #include "tasuki/communicator/gpu_transport.hpp"

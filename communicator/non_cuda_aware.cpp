@@ -1,5 +1,5 @@
-// non_cuda_aware: NCCL inside the node; between the nodes' first ranks a ring of chunks through pinned
-// host memory, for any MPI.
+// non_cuda_aware: NCCL inside the node; between the nodes' first ranks a ring of chunks through
+// pinned host memory, for any MPI.
 #include "tasuki/communicator/gpu_exchange.hpp"
 #include "tasuki/communicator/node_communicator.hpp"
 

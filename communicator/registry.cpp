@@ -45,9 +45,9 @@ std::unique_ptr<Communicator> create_communicator(std::string_view name, MPI_Com
                     fmt::join(names, ", "));
   }
   if (kind->needs_gpu && options.device.is_cpu())
-    fail_everywhere(ErrorKind::config,
-                    "the communicator {} needs --gpu: it works on the memory of GPUs; on CPUs use auto",
-                    name);
+    fail_everywhere(
+        ErrorKind::config,
+        "the communicator {} needs --gpu: it works on the memory of GPUs; on CPUs use auto", name);
   if (!kind->takes_wire_dtype && options.wire_dtype != DType::float32)
     fail_everywhere(ErrorKind::config,
                     "the communicator {} sends gradients as float32; to send them as {} use "

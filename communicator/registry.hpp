@@ -14,8 +14,8 @@
 namespace tasuki {
 
 struct CommunicatorOptions {
-  Device device = Device::cpu();       // of this rank
-  DType wire_dtype = DType::float32;   // in which gradients travel between GPUs
+  Device device = Device::cpu();      // of this rank
+  DType wire_dtype = DType::float32;  // in which gradients travel between GPUs
 };
 
 struct CommunicatorKind {
@@ -23,8 +23,9 @@ struct CommunicatorKind {
   std::string summary;  // what travels where
   std::string needs;    // what it needs of the machine
   std::function<std::unique_ptr<Communicator>(MPI_Comm, const CommunicatorOptions&)> create;
-  bool needs_gpu = false;         // refused on CPUs
-  bool takes_wire_dtype = false;  // else gradients travel as they are, and float32 must be asked for
+  bool needs_gpu = false;  // refused on CPUs
+  bool takes_wire_dtype =
+      false;  // else gradients travel as they are, and float32 must be asked for
 };
 
 // Adds a kind; a user's own program may do so before it creates one. A name that exists is an

@@ -53,7 +53,7 @@ std::string banner_text(const BannerLines& lines, const std::vector<RankPlace>& 
 
 void print_banner(const Job& job, const BannerLines& lines) {
   Communicator& communicator = *job.communicator;
-  const nlohmann::json own = {job.device.text(), cpu_list(job.processors.cpus), job.threads.threads,
+  const nlohmann::json own = {job.device_text, cpu_list(job.processors.cpus), job.threads.threads,
                               job.threads.lost_to_binding};
   const auto gathered = communicator.gather_bytes(text_to_bytes(own.dump()));
   if (communicator.rank() != 0) return;

@@ -2,14 +2,23 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
-#include "tasuki/communicator/topology.hpp"
+#include "common/training_options.hpp"
+#include "tasuki/communicator/communicator.hpp"
 #include "tasuki/tensor/device.hpp"
 
 namespace tasuki::apps {
 
-// For `--gpu` ("none", "auto": by the rank's number within its node, or a number). GPUs that cannot
-// be used are an error of kind unavailable that says what is missing.
-Device select_device(const std::string& gpu, const Topology& topology);
+struct ChosenDevice {
+  Device device;
+  std::string text = "cpu";      // "cuda:1 NVIDIA H100 80GB HBM3", for the banner
+  std::vector<int> cpus_nearby;  // empty: all are, or it is not known
+};
+
+// The device that --gpu and --share-gpu give this rank (communicator/gpu_binding.hpp), with NCCL
+// prepared for ranks that share one. GPUs that cannot be used, and more ranks than GPUs, are an
+// error that all ranks meet. Collective.
+ChosenDevice choose_device(const TrainingSettings& settings, Communicator& communicator);
 
 }  // namespace tasuki::apps

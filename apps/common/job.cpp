@@ -1,11 +1,14 @@
 #include "common/job.hpp"
 
+#include <algorithm>
+
 #include "common/console.hpp"
 #include "common/device.hpp"
 #include "tasuki/communicator/agreement.hpp"
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/communicator/text_bytes.hpp"
+#include "tasuki/communicator/wire_format.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/core/version.hpp"
 #include "tasuki/tensor/backend.hpp"
@@ -26,6 +29,15 @@ ConvAlgorithm conv_algorithm_of(const std::string& flag) {
   if (flag == "direct") return ConvAlgorithm::direct;
   if (flag == "winograd") return ConvAlgorithm::winograd;
   return ConvAlgorithm::fastest;
+}
+
+// Keeps this rank's threads on those of its CPUs that are next to its GPU, where there are any.
+void prefer_cpus(std::span<const int> nearby, bool threads_are_given, Job& job) {
+  const std::vector<int> preferred = preferred_cpus(job.processors.cpus, nearby);
+  if (preferred.size() == job.processors.cpus.size() || !run_on(preferred)) return;
+  job.processors.cpus = preferred;
+  if (!threads_are_given)
+    job.threads.threads = std::min(job.threads.threads, static_cast<int>(preferred.size()));
 }
 
 }  // namespace
@@ -52,11 +64,15 @@ std::optional<Job> start_job(Options& options, const TrainingSettings& settings,
   configure_log(starting->rank(), settings.quiet ? LogLevel::warning : LogLevel::info);
 
   Job job;
-  job.device = select_device(settings.gpu, starting->topology());
-  job.communicator = create_communicator(settings.communicator, MPI_COMM_WORLD, {job.device});
+  const ChosenDevice chosen = choose_device(settings, *starting);
+  job.device = chosen.device;
+  job.device_text = chosen.text;
+  job.communicator = create_communicator(settings.communicator, MPI_COMM_WORLD,
+                                         {job.device, wire_dtype(settings.wire_dtype)});
   job.processors = find_processors();
   job.threads = plan_threads(settings.threads, job.processors.cores, job.communicator->intra_size(),
                              static_cast<int>(job.processors.cpus.size()));
+  prefer_cpus(chosen.cpus_nearby, settings.threads.has_value(), job);
   set_cpu_threads(job.threads.threads);
   set_conv_algorithm(conv_algorithm_of(settings.conv));
   return job;

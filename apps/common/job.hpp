@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "common/options.hpp"
 #include "common/processors.hpp"
@@ -14,6 +15,7 @@ namespace tasuki::apps {
 struct Job {
   std::unique_ptr<Communicator> communicator;
   Device device;
+  std::string device_text;  // with the GPU's name, for the banner
   Processors processors;
   ThreadPlan threads;
 };

@@ -8,18 +8,36 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <iterator>
 #include <memory>
 
 namespace tasuki::apps {
 namespace {
 
+using HardwareTopology = std::unique_ptr<hwloc_topology, void (*)(hwloc_topology_t)>;
+
+// nullptr where hwloc cannot read the machine.
+HardwareTopology load_topology(bool with_devices) {
+  hwloc_topology_t made = nullptr;
+  if (hwloc_topology_init(&made) != 0) return {nullptr, hwloc_topology_destroy};
+  HardwareTopology topology(made, hwloc_topology_destroy);
+  if (with_devices) hwloc_topology_set_io_types_filter(made, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+  if (hwloc_topology_load(made) != 0) topology.reset();
+  return topology;
+}
+
 int count_cores() {
-  hwloc_topology_t topology = nullptr;
-  if (hwloc_topology_init(&topology) != 0) return 0;
-  const std::unique_ptr<hwloc_topology, void (*)(hwloc_topology_t)> owner(topology,
-                                                                          hwloc_topology_destroy);
-  if (hwloc_topology_load(topology) != 0) return 0;
-  return hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE);
+  const HardwareTopology topology = load_topology(false);
+  return topology ? hwloc_get_nbobjs_by_type(topology.get(), HWLOC_OBJ_CORE) : 0;
+}
+
+// As many CPUs as the kernel may have, not as cpu_set_t has room for.
+int most_cpus() {
+  return static_cast<int>(std::max(1024L, sysconf(_SC_NPROCESSORS_CONF)));
+}
+using CpuMask = std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)>;
+CpuMask make_mask() {
+  return {CPU_ALLOC(static_cast<std::size_t>(most_cpus())), [](cpu_set_t* set) { CPU_FREE(set); }};
 }
 
 // CPUs' worth of time that the control group grants (version 2: "quota period", or "max period");
@@ -35,10 +53,8 @@ std::optional<int> cpu_quota() {
 
 Processors find_processors() {
   Processors found;
-  // As many CPUs as the kernel may have, not as cpu_set_t has room for.
-  const int most = static_cast<int>(std::max(1024L, sysconf(_SC_NPROCESSORS_CONF)));
-  const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> mask(
-      CPU_ALLOC(static_cast<std::size_t>(most)), [](cpu_set_t* set) { CPU_FREE(set); });
+  const int most = most_cpus();
+  const CpuMask mask = make_mask();
   const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(most));
   if (mask && sched_getaffinity(0, bytes, mask.get()) == 0)
     for (int cpu = 0; cpu < most; ++cpu)
@@ -49,6 +65,39 @@ Processors find_processors() {
   if (const auto quota = cpu_quota()) found.cores = std::min(found.cores, *quota);
   found.cores = std::max(1, found.cores);
   return found;
+}
+
+std::vector<int> cpus_near(const std::string& pci_bus_id) {
+  const HardwareTopology topology = load_topology(true);
+  if (!topology) return {};
+  const hwloc_obj_t device = hwloc_get_pcidev_by_busidstring(topology.get(), pci_bus_id.c_str());
+  if (device == nullptr) return {};
+  const hwloc_obj_t near = hwloc_get_non_io_ancestor_obj(topology.get(), device);
+  if (near == nullptr || near->cpuset == nullptr) return {};
+  const hwloc_const_bitmap_t all = hwloc_topology_get_topology_cpuset(topology.get());
+  if (hwloc_bitmap_isequal(near->cpuset, all)) return {};
+  std::vector<int> cpus;
+  for (int cpu = hwloc_bitmap_first(near->cpuset); cpu >= 0;
+       cpu = hwloc_bitmap_next(near->cpuset, cpu))
+    cpus.push_back(cpu);
+  return cpus;
+}
+
+std::vector<int> preferred_cpus(std::span<const int> allowed, std::span<const int> nearby) {
+  std::vector<int> preferred;
+  std::set_intersection(allowed.begin(), allowed.end(), nearby.begin(), nearby.end(),
+                        std::back_inserter(preferred));
+  if (preferred.empty()) preferred.assign(allowed.begin(), allowed.end());
+  return preferred;
+}
+
+bool run_on(std::span<const int> cpus) {
+  const CpuMask mask = make_mask();
+  if (!mask) return false;
+  const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(most_cpus()));
+  CPU_ZERO_S(bytes, mask.get());
+  for (const int cpu : cpus) CPU_SET_S(static_cast<std::size_t>(cpu), bytes, mask.get());
+  return sched_setaffinity(0, bytes, mask.get()) == 0;
 }
 
 std::string cpu_list(std::span<const int> cpus) {

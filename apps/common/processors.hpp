@@ -15,6 +15,15 @@ struct Processors {
 };
 Processors find_processors();
 
+// CPUs next to a PCI device ("0000:4f:00.0"), ascending, as far as hwloc knows: none where every
+// CPU is as near, or the machine does not say.
+std::vector<int> cpus_near(const std::string& pci_bus_id);
+// Those of `allowed` that are in `nearby`; all of `allowed` where none is.
+std::vector<int> preferred_cpus(std::span<const int> allowed, std::span<const int> nearby);
+// Keeps the calling thread, and those that it starts from now on, on these CPUs; false where that
+// is not allowed.
+bool run_on(std::span<const int> cpus);
+
 // "0-3,8" for CPUs 0, 1, 2, 3 and 8.
 std::string cpu_list(std::span<const int> cpus);
 

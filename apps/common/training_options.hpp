@@ -38,7 +38,9 @@ struct TrainingSettings {
   double weight_decay = 0;
 
   std::string communicator = "auto";
+  std::string wire_dtype = "fp32";
   std::string gpu = "none";  // none, auto, or a number
+  bool share_gpu = false;    // several ranks may have the same one
   std::optional<std::int64_t> threads;
   std::string conv = "auto";  // auto, direct, winograd
 

@@ -8,6 +8,7 @@
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/tensor/cuda/cuda_backend.hpp"
+#include "tasuki/tensor/cuda/transport_entry.hpp"
 
 namespace tasuki {
 
@@ -22,4 +23,5 @@ std::string CudaBackend::describe() const {
 extern "C" const tasuki::CudaEntry tasuki_cuda_entry{
     TASUKI_PROJECT_VERSION, CUDART_VERSION, [] {
       tasuki::register_backend(tasuki::DeviceKind::cuda, std::make_unique<tasuki::CudaBackend>());
+      tasuki::register_nccl_transport();
     }};

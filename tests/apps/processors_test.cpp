@@ -41,6 +41,22 @@ TEST(Processors, AreFound) {
   EXPECT_TRUE(std::is_sorted(found.cpus.begin(), found.cpus.end()));
 }
 
+TEST(Processors, ThoseNearADeviceArePreferredWhereTheRankMayUseThem) {
+  using Cpus = std::vector<int>;
+  EXPECT_EQ(preferred_cpus(Cpus{0, 1, 2, 3}, Cpus{2, 3, 4}), (Cpus{2, 3}));
+  EXPECT_EQ(preferred_cpus(Cpus{0, 1}, Cpus{2, 3}), (Cpus{0, 1}));
+  EXPECT_EQ(preferred_cpus(Cpus{0, 1}, Cpus{}), (Cpus{0, 1}));
+  EXPECT_EQ(cpus_near("ffff:ff:1f.7"), Cpus{});
+}
+
+TEST(Processors, AThreadCanBeKeptOnSome) {
+  const Processors before = find_processors();
+  const std::vector<int> first{before.cpus.front()};
+  ASSERT_TRUE(run_on(first));
+  EXPECT_EQ(find_processors().cpus, first);
+  EXPECT_TRUE(run_on(before.cpus));
+}
+
 TEST(Processors, CpuListsAreShort) {
   EXPECT_EQ(cpu_list(std::vector<int>{0, 1, 2, 3, 8}), "0-3,8");
   EXPECT_EQ(cpu_list(std::vector<int>{5}), "5");

@@ -78,8 +78,7 @@ TEST(GpuBinding, ANumberIsForOneRankPerNode) {
   EXPECT_EQ(indices(bind_gpus(nodes_of({1, 1}), all_see({1, 1}, {2, 4}), flags)),
             (std::vector<int>{1, 1}));
   const auto refused = bind_gpus(nodes_of({2}), all_see({2}, {2}), flags);
-  EXPECT_NE(refused.refusal.find("--gpu 1 names one GPU and node-a has 2 ranks"),
-            std::string::npos)
+  EXPECT_NE(refused.refusal.find("--gpu 1 names one GPU and node-a has 2 ranks"), std::string::npos)
       << refused.refusal;
   flags.number = 7;
   const auto missing = bind_gpus(nodes_of({1}), all_see({1}, {2}), flags);

@@ -107,8 +107,9 @@ TEST_P(OnGpus, AllreduceOfTypesAndOperations) {
       const Tensor host = Tensor::full({3, 11}, rank() + 1, DType::float32).to(type);
       const Tensor values = host.to(gpu);
       comm_->allreduce(values, op);
-      const double expected =
-          op == ReduceOp::sum ? size() * (size() + 1) / 2 : op == ReduceOp::max ? size() : 1;
+      const double expected = op == ReduceOp::sum   ? size() * (size() + 1) / 2
+                              : op == ReduceOp::max ? size()
+                                                    : 1;
       const Tensor found = values.to(Device::cpu()).to(DType::float64);
       for (const double value : found.span<double>())
         ASSERT_EQ(value, expected) << name_of(type) << ' ' << name_of(op);
@@ -165,8 +166,8 @@ INSTANTIATE_TEST_SUITE_P(Kinds, OnGpus,
 
 TEST(PureNccl, WireTypesRoundAndDoNotOverflow) {
   for (const DType type : {DType::float16, DType::bfloat16}) {
-    const auto comm = create_communicator("pure_nccl", MPI_COMM_WORLD,
-                                          {.device = gpu, .wire_dtype = type});
+    const auto comm =
+        create_communicator("pure_nccl", MPI_COMM_WORLD, {.device = gpu, .wire_dtype = type});
     const std::int64_t count = 1001;
     const Tensor host = Tensor::empty({count});
     // Sums over 1000 examples of gradients up to 200: 200 000 a rank.
@@ -220,9 +221,9 @@ TEST(Kinds, ThatNeedGpusOrAWireSaySo) {
       EXPECT_NE(std::string(error.what()).find("--gpu"), std::string::npos);
     }
   }
-  EXPECT_THROW(create_communicator("flat", MPI_COMM_WORLD,
-                                   {.device = gpu, .wire_dtype = DType::float16}),
-               Error);
+  EXPECT_THROW(
+      create_communicator("flat", MPI_COMM_WORLD, {.device = gpu, .wire_dtype = DType::float16}),
+      Error);
   EXPECT_NE(communicator_help().find("pure_nccl"), std::string::npos);
 }
 

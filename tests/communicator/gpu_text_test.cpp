@@ -77,9 +77,8 @@ TEST(NcclFailure, SaysWhoWhereWhatAndNcclsOwnWords) {
 
 TEST(NcclFailure, CodesThatAreNotKnownAndNoLastErrorReadWell) {
   EXPECT_EQ(nccl_code_name(6), "ncclRemoteError");
-  const std::string text =
-      describe({.code = 42, .operation = "ncclAllReduce", .host = "b", .gpu = "cuda:0",
-                .last_error = ""});
+  const std::string text = describe(
+      {.code = 42, .operation = "ncclAllReduce", .host = "b", .gpu = "cuda:0", .last_error = ""});
   EXPECT_EQ(text, "ncclAllReduce failed on rank 0 of 1 GPUs (b, cuda:0): NCCL error 42");
 }
 

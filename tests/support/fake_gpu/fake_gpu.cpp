@@ -2,6 +2,7 @@
 
 #include <deque>
 #include <functional>
+#include <mutex>
 #include <utility>
 
 #include "fake_group.hpp"
@@ -31,15 +32,20 @@ class FakeBackend : public CpuBackend {
   }
 };
 
-// Work in the order in which it was asked for, done when something waits.
+// Work in the order in which it was asked for, done when something waits, in any thread.
 class Queue {
  public:
   void add(std::function<void()> work) {
+    const std::lock_guard lock(mutex_);
     waiting_.push_back(std::move(work));
     ++asked_;
   }
-  std::int64_t asked() const { return asked_; }
+  std::int64_t asked() {
+    const std::lock_guard lock(mutex_);
+    return asked_;
+  }
   void run_up_to(std::int64_t number) {
+    const std::lock_guard lock(mutex_);
     for (; done_ < number; ++done_) {
       const auto work = std::move(waiting_.front());
       waiting_.pop_front();
@@ -48,6 +54,7 @@ class Queue {
   }
 
  private:
+  std::mutex mutex_;
   std::deque<std::function<void()>> waiting_;
   std::int64_t asked_ = 0, done_ = 0;
 };
@@ -103,8 +110,7 @@ class FakeTransport : public GpuTransport {
     return found;
   }
   Bytes new_id() override {
-    if (!next_id_failure.empty())
-      fail(ErrorKind::io, "{}", std::exchange(next_id_failure, ""));
+    if (!next_id_failure.empty()) fail(ErrorKind::io, "{}", std::exchange(next_id_failure, ""));
     return new_fake_id();
   }
   std::unique_ptr<GpuChannel> open(Device /*device*/) override {

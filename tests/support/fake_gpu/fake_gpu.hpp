@@ -1,6 +1,7 @@
 // GPUs that are not there: a backend that computes on the CPU in memory marked as a GPU's, and a
-// transport between ranks in MPI's place of NCCL. What communicators ask of a GPU is done as late as
-// a GPU may do it, when somebody waits for it, so that a wait that is missing shows as a wrong result.
+// transport between ranks in MPI's place of NCCL. What communicators ask of a GPU is done as late
+// as a GPU may do it, when somebody waits for it, so that a wait that is missing shows as a wrong
+// result.
 #pragma once
 
 #include <string>

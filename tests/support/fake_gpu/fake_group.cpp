@@ -135,9 +135,8 @@ Bytes new_fake_id() {
   return {bytes.begin(), bytes.end()};
 }
 
-std::unique_ptr<GpuGroup> connect_fake_group(
-    const Bytes& id, int rank, int ranks,
-    std::function<void(std::function<void()>)> later) {
+std::unique_ptr<GpuGroup> connect_fake_group(const Bytes& id, int rank, int ranks,
+                                             std::function<void(std::function<void()>)> later) {
   Meeting meeting;
   TASUKI_CHECK(id.size() == sizeof(meeting), "an id of {} bytes", id.size());
   std::memcpy(&meeting, id.data(), sizeof(meeting));

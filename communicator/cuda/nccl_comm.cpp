@@ -1,0 +1,158 @@
+#include "tasuki/communicator/cuda/nccl_comm.hpp"
+
+#include <chrono>
+#include <cstring>
+#include <exception>
+
+#include "tasuki/communicator/cuda/nccl_monitor.hpp"
+#include "tasuki/communicator/environment.hpp"
+#include "tasuki/communicator/polite_wait.hpp"
+#include "tasuki/core/log.hpp"
+
+namespace tasuki {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+// The slowest that is sound: the first connections of many nodes. A rank that has ended is found
+// sooner, by NCCL or by mpirun.
+constexpr std::chrono::seconds longest_call{300};
+constexpr std::chrono::seconds longest_farewell{10};
+
+bool is_fine(ncclResult_t result) {
+  return result == ncclSuccess || result == ncclInProgress;
+}
+
+// The state of a communicator once it is no longer busy; still ncclInProgress after `limit`.
+ncclResult_t wait_while_busy(ncclComm_t comm, std::chrono::seconds limit) {
+  const auto end = clock::now() + limit;
+  PoliteWait waiting;
+  for (;;) {
+    ncclResult_t state = ncclSuccess;
+    const ncclResult_t asked = ncclCommGetAsyncError(comm, &state);
+    if (asked != ncclSuccess) return asked;
+    if (state != ncclInProgress || clock::now() > end) return state;
+    waiting.pause();
+  }
+}
+
+}  // namespace
+
+void check_nccl(ncclResult_t result, const char* operation) {
+  if (result == ncclSuccess) return;
+  NcclFailure failure;
+  failure.code = result;
+  failure.operation = operation;
+  failure.host = host_name();
+  failure.gpu = "no GPU yet";
+  failure.last_error = ncclGetLastError(nullptr);
+  throw Error(ErrorKind::io, describe(failure));
+}
+
+NcclComm::NcclComm(const Bytes& id, int rank, int ranks, Device device) {
+  place_.rank = rank;
+  place_.ranks = ranks;
+  place_.host = host_name();
+  place_.gpu = device.text();
+  ncclUniqueId unique;
+  TASUKI_CHECK(id.size() == sizeof(unique), "an NCCL id of {} bytes, expected {}", id.size(),
+               sizeof(unique));
+  std::memcpy(&unique, id.data(), sizeof(unique));
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  const std::lock_guard lock(mutex_);
+  constexpr const char* operation = "ncclCommInitRankConfig";
+  const ncclResult_t result = ncclCommInitRankConfig(&comm_, ranks, unique, rank, &config);
+  settle(operation, result);
+  NcclMonitor::instance().add(*this);
+}
+
+NcclComm::~NcclComm() {
+  NcclMonitor::instance().remove(*this);
+  const std::lock_guard lock(mutex_);
+  if (comm_ == nullptr) return;
+  // Ranks that an error has taken elsewhere would never say farewell.
+  if (std::uncaught_exceptions() > 0 || !finalize()) abort();
+}
+
+bool NcclComm::finalize() noexcept {
+  for (const auto& [begin, handle] : registered_)
+    if (handle != nullptr) static_cast<void>(ncclCommDeregister(comm_, handle));
+  registered_.clear();
+  if (!is_fine(ncclCommFinalize(comm_))) return false;
+  if (wait_while_busy(comm_, longest_farewell) != ncclSuccess) return false;
+  static_cast<void>(ncclCommDestroy(comm_));
+  comm_ = nullptr;
+  return true;
+}
+
+void NcclComm::abort() noexcept {
+  if (comm_ != nullptr) static_cast<void>(ncclCommAbort(comm_));
+  comm_ = nullptr;
+  registered_.clear();
+}
+
+void NcclComm::call(const char* operation,
+                    const std::function<ncclResult_t(ncclComm_t)>& function) {
+  const std::lock_guard lock(mutex_);
+  if (comm_ == nullptr) give_up(operation, ncclInvalidUsage);
+  settle(operation, function(comm_));
+}
+
+void NcclComm::settle(const char* operation, ncclResult_t result) {
+  if (!is_fine(result)) give_up(operation, result);
+  // What was asked for is not on the stream before NCCL says so.
+  result = comm_ == nullptr ? ncclInternalError : wait_while_busy(comm_, longest_call);
+  if (result != ncclSuccess) give_up(operation, result);
+}
+
+void NcclComm::check_async(bool skip_if_busy) {
+  std::unique_lock lock(mutex_, std::defer_lock);
+  if (!skip_if_busy) lock.lock();
+  if ((skip_if_busy && !lock.try_lock()) || comm_ == nullptr) return;
+  ncclResult_t state = ncclSuccess;
+  const ncclResult_t asked = ncclCommGetAsyncError(comm_, &state);
+  if (!is_fine(asked)) give_up("ncclCommGetAsyncError", asked);
+  if (!is_fine(state)) give_up("an exchange by NCCL", state);
+}
+
+void NcclComm::give_up(const char* operation, ncclResult_t result) {
+  NcclFailure failure = place_;
+  failure.code = result;
+  failure.operation = operation;
+  if (comm_ == nullptr) {
+    failure.last_error = "the communicator was given up after an earlier error";
+  } else if (result == ncclInProgress) {
+    failure.last_error =
+        fmt::format("no answer from the other ranks in {} seconds", longest_call.count());
+  } else {
+    failure.last_error = ncclGetLastError(comm_);
+  }
+  abort();
+  throw Error(result == ncclInProgress ? ErrorKind::hang : ErrorKind::io, describe(failure));
+}
+
+void NcclComm::register_memory(void* begin, std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (comm_ == nullptr || registered_.contains(begin)) return;
+  void* handle = nullptr;
+  const ncclResult_t result = ncclCommRegister(comm_, begin, bytes, &handle);
+  if (is_fine(result)) {
+    settle("ncclCommRegister", result);
+  } else {
+    log_verbose("NCCL does not register {} bytes: {}", bytes, ncclGetErrorString(result));
+    handle = nullptr;
+  }
+  registered_.emplace(begin, handle);
+}
+
+void NcclComm::forget_memory(void* begin) {
+  const std::lock_guard lock(mutex_);
+  const auto found = registered_.find(begin);
+  if (found == registered_.end()) return;
+  if (comm_ != nullptr && found->second != nullptr)
+    static_cast<void>(ncclCommDeregister(comm_, found->second));
+  registered_.erase(found);
+}
+
+}  // namespace tasuki

@@ -1,0 +1,43 @@
+// GpuGroup over NCCL.
+#pragma once
+
+#include <memory>
+
+#include "tasuki/communicator/cuda/nccl_comm.hpp"
+#include "tasuki/communicator/cuda/nccl_memory.hpp"
+#include "tasuki/communicator/gpu_transport.hpp"
+#include "tasuki/tensor/cuda/launch.hpp"
+
+namespace tasuki {
+
+class NcclGroup : public GpuGroup {
+ public:
+  // Operations are queued on launch.stream.
+  NcclGroup(const Bytes& id, int rank, int ranks, Device device, const Launch& launch,
+            std::shared_ptr<NcclMemory> memory);
+  ~NcclGroup() override;
+  NcclGroup(const NcclGroup&) = delete;
+  NcclGroup& operator=(const NcclGroup&) = delete;
+
+  void allreduce(const Tensor& values, ReduceOp op, const WireFormat& wire) override;
+  void reduce(const Tensor& values, ReduceOp op, int root) override;
+  void broadcast(const Tensor& values, int root) override;
+  void reduce_scatter(const Tensor& values, ReduceOp op) override;
+  void allgather(const Tensor& values) override;
+
+  NcclComm& comm() { return comm_; }
+
+ private:
+  void allreduce_as_they_are(void* values, std::int64_t count, DType type, ReduceOp op);
+  // Memory for `bytes` on the wire, the same until more is needed.
+  void* wire_buffer(std::size_t bytes);
+
+  int rank_, ranks_;
+  Device device_;
+  Launch launch_;
+  std::shared_ptr<NcclMemory> memory_;
+  std::shared_ptr<Storage> wire_;
+  NcclComm comm_;
+};
+
+}  // namespace tasuki
