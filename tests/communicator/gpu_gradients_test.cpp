@@ -1,24 +1,18 @@
-// What the communicators do with values on GPUs, with GPUs that are not there (fake_gpu.hpp): every
-// step of each algorithm but NCCL's and CUDA's own.
+// What the communicators do with values on GPUs: fake ones, which show every step of each algorithm
+// but NCCL's and CUDA's own, or this machine's (gpus_of_the_test.hpp).
 #include "communicator_fixture.hpp"
-#include "fake_gpu/fake_gpu.hpp"
-#include "tasuki/communicator/gpu_staging.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "gpus_of_the_test.hpp"
+#include "tasuki/communicator/gpu_exchange.hpp"
 
 namespace tasuki {
 namespace {
 
-// Device 0 stands for the GPU of each rank.
-const bool registered = [] {
-  testing::register_fake_gpus(1, "here");
-  return true;
-}();
-
-const Device gpu = Device::cuda(0);
-
 class OnGpus : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
+    const testing::OwnGpu own = testing::own_gpu();
+    if (!own.device) GTEST_SKIP() << own.reason_for_none;
+    gpu = *own.device;
     const auto placement = create_communicator("naive");
     if (!allows(GetParam(), placement->topology()))
       GTEST_SKIP() << GetParam() << " does not allow this placement of ranks";
@@ -51,6 +45,7 @@ class OnGpus : public ::testing::TestWithParam<std::string> {
           << "element " << i << " of " << host.count();
   }
 
+  Device gpu;
   std::unique_ptr<Communicator> comm_;
 };
 
@@ -164,7 +159,36 @@ INSTANTIATE_TEST_SUITE_P(Kinds, OnGpus,
                                            "auto"),
                          name_of_parameter);
 
+// Without several nodes, all ranks as if each were a node of its own.
+TEST(BetweenNodes, ValuesPassThroughTheHostInChunks) {
+  const testing::OwnGpu own = testing::own_gpu();
+  if (!own.device) GTEST_SKIP() << own.reason_for_none;
+  set_ring_chunk(1024);
+  set_staging_bytes(4096);
+  const auto world = create_communicator("naive");
+  const int ranks = world->size();
+  GpuExchange exchange(*own.device);
+  for (const std::int64_t count : {1, 33, 1000, 30'011, 30'011}) {
+    const Tensor host = Tensor::empty({count});
+    for (std::int64_t i = 0; i < count; ++i)
+      host.data<float>()[i] = static_cast<float>(i % 97 + world->rank());
+    const Tensor values = host.to(*own.device);
+    constexpr bool staged = true;
+    exchange.in_order(
+        [&] { exchange.between_nodes(values, ReduceOp::sum, MPI_COMM_WORLD, staged); });
+    const Tensor sums = values.to(Device::cpu());
+    for (std::int64_t i = 0; i < count; ++i)
+      ASSERT_EQ(sums.data<float>()[i], static_cast<float>(i % 97 * ranks + ranks * (ranks - 1) / 2))
+          << "element " << i << " of " << count;
+  }
+  set_ring_chunk(default_ring_chunk);
+  set_staging_bytes(default_staging_bytes);
+}
+
 TEST(PureNccl, WireTypesRoundAndDoNotOverflow) {
+  const testing::OwnGpu own = testing::own_gpu();
+  if (!own.device) GTEST_SKIP() << own.reason_for_none;
+  const Device gpu = *own.device;
   for (const DType type : {DType::float16, DType::bfloat16}) {
     const auto comm =
         create_communicator("pure_nccl", MPI_COMM_WORLD, {.device = gpu, .wire_dtype = type});
@@ -183,48 +207,6 @@ TEST(PureNccl, WireTypesRoundAndDoNotOverflow) {
       ASSERT_NEAR(sums.data<float>()[i], exact, exact * 0.02) << "element " << i;
     }
   }
-}
-
-TEST(PureNccl, IsConnectedWhenItIsNeededAndNotBefore) {
-  const int before = testing::fake_groups_connected();
-  const auto comm = create_communicator("pure_nccl", MPI_COMM_WORLD, {.device = gpu});
-  comm->barrier();
-  comm->allreduce(Tensor::zeros({1}));
-  comm->allocate(100, gpu);
-  EXPECT_EQ(testing::fake_groups_connected(), before);
-  comm->allreduce(Tensor::zeros({1}, DType::float32, gpu));
-  comm->allreduce(Tensor::zeros({1}, DType::float32, gpu));
-  EXPECT_EQ(testing::fake_groups_connected(), before + (comm->size() > 1 ? 1 : 0));
-}
-
-TEST(PureNccl, AnIdThatCannotBeMadeIsEveryRanksError) {
-  const auto comm = create_communicator("pure_nccl", MPI_COMM_WORLD, {.device = gpu});
-  if (comm->size() == 1) GTEST_SKIP() << "one rank needs no id";
-  if (comm->rank() == 0) testing::fail_next_id("no network interface");
-  try {
-    comm->allreduce(Tensor::zeros({1}, DType::float32, gpu));
-    ADD_FAILURE() << "connected";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::io);
-    EXPECT_EQ(error.scope(), ErrorScope::every_rank);
-    EXPECT_STREQ(error.what(), "no network interface");
-  }
-}
-
-TEST(Kinds, ThatNeedGpusOrAWireSaySo) {
-  for (const char* name : {"pure_nccl", "non_cuda_aware"}) {
-    try {
-      create_communicator(name);
-      ADD_FAILURE() << name << " was created on CPUs";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::config);
-      EXPECT_NE(std::string(error.what()).find("--gpu"), std::string::npos);
-    }
-  }
-  EXPECT_THROW(
-      create_communicator("flat", MPI_COMM_WORLD, {.device = gpu, .wire_dtype = DType::float16}),
-      Error);
-  EXPECT_NE(communicator_help().find("pure_nccl"), std::string::npos);
 }
 
 }  // namespace

@@ -1,0 +1,11 @@
+#include "fake_gpu/fake_gpu.hpp"
+#include "gpus_of_the_test.hpp"
+
+tasuki::testing::OwnGpu tasuki::testing::own_gpu() {
+  static const bool registered = [] {
+    register_fake_gpus(1, "here");
+    return true;
+  }();
+  static_cast<void>(registered);
+  return {Device::cuda(0), ""};
+}

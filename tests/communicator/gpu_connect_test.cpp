@@ -1,0 +1,54 @@
+// When GPUs are connected, when that fails, and what cannot run without them.
+#include "communicator_fixture.hpp"
+#include "fake_gpu/fake_gpu.hpp"
+#include "gpus_of_the_test.hpp"
+
+namespace tasuki {
+namespace {
+
+const Device gpu = *testing::own_gpu().device;
+
+TEST(PureNccl, IsConnectedWhenItIsNeededAndNotBefore) {
+  const int before = testing::fake_groups_connected();
+  const auto comm = create_communicator("pure_nccl", MPI_COMM_WORLD, {.device = gpu});
+  comm->barrier();
+  comm->allreduce(Tensor::zeros({1}));
+  comm->allocate(100, gpu);
+  EXPECT_EQ(testing::fake_groups_connected(), before);
+  comm->allreduce(Tensor::zeros({1}, DType::float32, gpu));
+  comm->allreduce(Tensor::zeros({1}, DType::float32, gpu));
+  EXPECT_EQ(testing::fake_groups_connected(), before + (comm->size() > 1 ? 1 : 0));
+}
+
+TEST(PureNccl, AnIdThatCannotBeMadeIsEveryRanksError) {
+  const auto comm = create_communicator("pure_nccl", MPI_COMM_WORLD, {.device = gpu});
+  if (comm->size() == 1) GTEST_SKIP() << "one rank needs no id";
+  if (comm->rank() == 0) testing::fail_next_id("no network interface");
+  try {
+    comm->allreduce(Tensor::zeros({1}, DType::float32, gpu));
+    ADD_FAILURE() << "connected";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::io);
+    EXPECT_EQ(error.scope(), ErrorScope::every_rank);
+    EXPECT_STREQ(error.what(), "no network interface");
+  }
+}
+
+TEST(Kinds, ThatNeedGpusOrAWireSaySo) {
+  for (const char* name : {"pure_nccl", "non_cuda_aware"}) {
+    try {
+      create_communicator(name);
+      ADD_FAILURE() << name << " was created on CPUs";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::config);
+      EXPECT_NE(std::string(error.what()).find("--gpu"), std::string::npos);
+    }
+  }
+  EXPECT_THROW(
+      create_communicator("flat", MPI_COMM_WORLD, {.device = gpu, .wire_dtype = DType::float16}),
+      Error);
+  EXPECT_NE(communicator_help().find("pure_nccl"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tasuki
