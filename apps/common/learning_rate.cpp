@@ -67,6 +67,16 @@ void set_learning_rate(Optimizer& optimizer, const TrainingSettings& settings,
   optimizer.set(name, settings.lr.value_or(optimizer.get(name)) * factor);
 }
 
+std::string describe_schedule(const TrainingSettings& settings) {
+  std::string text;
+  if (settings.lr_schedule == "steps") text = "x 0.1 after 50 % and 80 % of the epochs";
+  if (settings.lr_schedule == "halving")
+    text = fmt::format("halved every {} epochs", epochs_to_half);
+  if (settings.warmup > 0)
+    text += fmt::format("{}rising for {} epochs", text.empty() ? "" : ", ", settings.warmup);
+  return text;
+}
+
 void extend_with_schedule(Trainer& trainer, const TrainingSettings& settings) {
   const std::string& rate = trainer.updater().optimizer().rate_name();
   if (rate.empty()) return;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "common/training_options.hpp"
 
@@ -16,6 +17,10 @@ void add_learning_rate_options(Options& options, TrainingSettings& settings);
 // error.
 void set_learning_rate(Optimizer& optimizer, const TrainingSettings& settings,
                        std::int64_t global_batch);
+
+// The course as people read it, "x 0.1 after 50 % and 80 % of the epochs, rising for 5 epochs";
+// empty for a rate that stays as it is.
+std::string describe_schedule(const TrainingSettings& settings);
 
 // Attaches what --lr-schedule and --warmup ask for, and the rate in force, "lr", to the log.
 void extend_with_schedule(Trainer& trainer, const TrainingSettings& settings);

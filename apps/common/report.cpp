@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/console.hpp"
+#include "common/learning_rate.hpp"
 #include "tasuki/tensor/storage.hpp"
 
 namespace tasuki::apps {
@@ -60,9 +61,14 @@ BannerLines banner_lines(const Job& job, const TrainingSettings& settings,
   std::string description = communicator.describe();
   const std::string name = settings.communicator + ": ";
   if (description.starts_with(name)) description.erase(0, name.size());
-  std::string rates;
+  std::string rule = optimizer.name();
   for (const std::string& parameter : optimizer.hyperparameters())
-    rates += fmt::format(", {} {}", parameter, optimizer.get(parameter));
+    rule += fmt::format(", {} {}", parameter, optimizer.get(parameter));
+  // AdamW has a hyper-parameter for it.
+  if (settings.weight_decay > 0 && rule.find("weight_decay") == std::string::npos)
+    rule += fmt::format(", weight_decay {}", settings.weight_decay);
+  if (const std::string course = describe_schedule(settings); !course.empty())
+    rule += fmt::format("; {} {}", optimizer.rate_name(), course);
   return {
       {"Num process (COMM_WORLD)", std::to_string(communicator.size())},
       {fmt::format("Using {} communicator", settings.communicator), description},
@@ -70,7 +76,7 @@ BannerLines banner_lines(const Job& job, const TrainingSettings& settings,
       {"Num epoch", std::to_string(settings.epoch)},
       {"Data", fmt::format("{} ({} examples, {} to evaluate on)", data.folder.string(),
                            data.train.count, data.test.count)},
-      {"Optimizer", optimizer.name() + rates},
+      {"Optimizer", rule},
       {"Output", settings.out},
   };
 }

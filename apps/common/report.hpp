@@ -36,6 +36,8 @@ class RunSummary {
  public:
   // Attaches itself to the trainer, after everything else and after a resume.
   explicit RunSummary(Trainer& trainer);
+  RunSummary(const RunSummary&) = delete;  // the trainer knows its address
+  RunSummary& operator=(const RunSummary&) = delete;
   // Steps, speed, the largest peak memory of a rank, where the results are; the time of the first
   // epoch and the median of the others (evaluation included), accuracy. Collective, printed by rank
   // 0.

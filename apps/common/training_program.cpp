@@ -83,7 +83,7 @@ void run_training(const Job& job, const TrainingSettings& settings,
   extend_and_resume(trainer, settings);
 
   if (!settings.quiet) print_banner(job, banner);
-  const RunSummary summary(trainer);
+  RunSummary summary(trainer);
   trainer.run();
   if (!settings.quiet) summary.print(comm);
 }

@@ -53,11 +53,17 @@ TEST_F(TrainCifar, LearnsOnTwoRanks) {
 TEST_F(TrainCifar, TakesCifar100) {
   std::filesystem::remove_all(data);
   write_pictures(data, 40, 10, 100);
-  const Finished job =
-      run(1, "result", {"--dataset", "cifar100", "--arch", "resnet20", "--dry-run"});
+  const Finished job = run(
+      1, "result", {"--dataset", "cifar100", "--arch", "resnet20", "--dry-run", "--warmup", "5"});
   ASSERT_EQ(job.exit_code, 0) << job.all();
   EXPECT_NE(job.out.find("Example: 3x32x32, 100 classes"), std::string::npos) << job.out;
   EXPECT_NE(job.out.find("278324 in all"), std::string::npos) << job.out;
+  EXPECT_NE(job.out.find("Model: resnet20\n"), std::string::npos) << job.out;
+  EXPECT_NE(
+      job.out.find("Optimizer: MomentumSGD, lr 0.1, momentum 0.9, weight_decay 0.0001; lr x 0.1 "
+                   "after 50 % and 80 % of the epochs, rising for 5 epochs\n"),
+      std::string::npos)
+      << job.out;
 }
 
 TEST_F(TrainCifar, BadFlagsAndDataAreOneLine) {
