@@ -1,6 +1,9 @@
 // train_mnist on a small data set.
 #pragma once
 
+#include <cstdlib>
+#include <string>
+
 #include "digits.hpp"
 #include "training_job.hpp"
 
@@ -10,8 +13,15 @@ class TrainMnist : public TrainingJob {
  protected:
   static constexpr int train_examples = 480, test_examples = 100;
 
-  TrainMnist() : TrainingJob({TRAIN_MNIST, "--unit", "32"}) {
+  TrainMnist() : TrainingJob({program_file(), "--unit", "32"}) {
     write_digits(data, train_examples, test_examples);
+  }
+
+ private:
+  // A bundle (scripts/bundle.sh) has the program elsewhere than the build that it was made of.
+  static std::string program_file() {
+    const char* const programs = std::getenv("TASUKI_PROGRAMS");
+    return programs ? programs + std::string("/train_mnist") : TRAIN_MNIST;
   }
 };
 

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""Training steps on a GPU against PyTorch on the same GPU, in one run: examples a second, the ratio
+to PyTorch's eager mode and to its fastest, and the share of the GPU's peak.
+
+Programs take turns. Prints Markdown; --out writes it to a file too. Without PyTorch its columns stay
+empty. Exit code 77 without a GPU.
+"""
+import argparse
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+CASES = [("mlp", 100), ("lenet", 256), ("cnn10", 128), ("cnn10", 1024), ("wrn_28_10", 128)]
+PRECISIONS = ["fp32", "tf32", "bf16"]
+# Multiplications of convolutions and linear layers in one example's forward pass.
+PRODUCTS = {"mlp": 1_794_000, "lenet": 2_250_360, "cnn10": 266_013_184, "wrn_28_10": 5_243_328_768}
+MODES = ["eager", "compile", "graph"]
+
+# Dense TFLOP/s from NVIDIA's data sheets by part of the name that nvidia-smi gives, the first that
+# fits: float32 without tensor cores, TF32, bfloat16.
+PEAKS = [("H200", (67, 495, 989)), ("H100 PCIe", (51, 378, 756)), ("H100 NVL", (60, 418, 835)),
+         ("H100", (67, 495, 989)), ("GH200", (67, 495, 989)), ("A100", (19.5, 156, 312)),
+         ("L40S", (91.6, 183, 362)), ("RTX 4090", (82.6, 82.6, 165))]
+
+
+def peak_of(name, precision):
+    for part, peaks in PEAKS:
+        if part in name:
+            return peaks[PRECISIONS.index(precision)] * 1e12
+    return None
+
+
+def run(command, limit):
+    """The command's JSON, or the last line of what it said instead."""
+    try:
+        done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, timeout=limit)
+    except subprocess.TimeoutExpired:
+        return f"no result in {limit} s"
+    except OSError as error:
+        return str(error)
+    if done.returncode == 0:
+        return json.loads(done.stdout.splitlines()[-1])
+    said = (done.stderr or done.stdout).strip().splitlines()
+    return said[-1] if said else f"exit code {done.returncode}"
+
+
+def speed(result):
+    return result["examples_per_second"] if isinstance(result, dict) else None
+
+
+def cell(value, text):
+    return text.format(value) if value is not None else "-"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program", type=pathlib.Path, help="gpu_step, as it was built")
+    parser.add_argument("--out", type=pathlib.Path)
+    parser.add_argument("--seconds", type=float, default=3, help="of each measurement")
+    parser.add_argument("--budget", type=float, default=1e9,
+                        help="begin no measurement after so many seconds")
+    parser.add_argument("--precision", choices=PRECISIONS, action="append")
+    parser.add_argument("--mode", choices=MODES, action="append", help="of PyTorch")
+    options = parser.parse_args()
+    start = time.monotonic()
+
+    if not shutil.which("nvidia-smi"):
+        print("skipped: there is no nvidia-smi, and so no GPU")
+        sys.exit(77)
+    gpu = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
+                         stdout=subprocess.PIPE, text=True).stdout.splitlines()
+    if not gpu:
+        print("skipped: nvidia-smi lists no GPU")
+        sys.exit(77)
+    name = gpu[0].split(",")[0]
+    has_torch = subprocess.run([sys.executable, "-c", "import torch"],
+                               stderr=subprocess.DEVNULL).returncode == 0
+    modes = (options.mode or MODES) if has_torch else []
+
+    lines = [f"{gpu[0]}; PyTorch {'here' if has_torch else 'is not installed'}; "
+             f"{options.seconds:g} s a measurement", "",
+             "| model | batch | precision | Tasuki, examples/s | share of peak | eager | compile | "
+             "graph | / eager | / best |", "|---|--:|---|--:|--:|--:|--:|--:|--:|--:|"]
+    print("\n".join(lines), flush=True)
+    notes, left_out = [], []
+    for model, batch in CASES:
+        for precision in options.precision or PRECISIONS:
+            what = f"{model}, batch {batch}, {precision}"
+            if time.monotonic() - start > options.budget:
+                left_out.append(what)
+                continue
+            ours = run([options.program, model, batch, precision, options.seconds], 120)
+            peers = {mode: run([sys.executable, HERE / "peer_gpu_step.py", model, batch, precision,
+                                mode, "--seconds", options.seconds], 240) for mode in modes}
+            for who, result in [("Tasuki", ours), *peers.items()]:
+                if isinstance(result, str):
+                    notes.append(f"{what}: {who}: {result}")
+            mine = speed(ours)
+            theirs = {mode: speed(result) for mode, result in peers.items()}
+            known = [value for value in theirs.values() if value]
+            peak = peak_of(name, precision)
+            # A product is two operations; the backward pass takes two forward passes.
+            share = mine * PRODUCTS[model] * 6 / peak if mine and peak else None
+            eager = theirs.get("eager")
+            line = (f"| {model} | {batch} | {precision} | {cell(mine, '{:,.0f}')} | "
+                    f"{cell(share, '{:.1%}')} | " +
+                    " | ".join(cell(theirs.get(mode), "{:,.0f}") for mode in MODES) +
+                    f" | {cell(mine / eager if mine and eager else None, '{:.2f}')} | "
+                    f"{cell(mine / max(known) if mine and known else None, '{:.2f}')} |")
+            print(line, flush=True)
+            lines.append(line)
+    for note in notes + ([f"left out for lack of time: {'; '.join(left_out)}"] if left_out else []):
+        print(f"\n{note}")
+        lines += ["", note]
+    if options.out:
+        options.out.write_text("\n".join(lines) + "\n")
+    sys.exit(1 if notes else 0)
+
+
+main()

@@ -1,0 +1,161 @@
+#!/bin/bash
+# Packs a build into one relocatable archive, for machines without a shared file system and without
+# the packages that Tasuki needs:
+#
+#   scripts/bundle.sh [BUILD = build] [OUTPUT = BUILD/tasuki-<processor>.tar.xz]
+#
+# In it are the programs, the tests that need a GPU and the benchmarks, the shared libraries that
+# they need except the C library's, the driver, CUDA, cuDNN and NCCL, and Open MPI with mpirun.
+# Unpacked anywhere, bin/ holds a script for each program which says where the rest is:
+#
+#   tasuki/bin/mpirun -np 2 tasuki/bin/train_mnist
+#
+# CUDA, cuDNN and NCCL are then taken from the loader's path, CUDA_HOME, or the folders of NVIDIA's
+# Python wheels (libtasuki looks for them itself when --gpu is given). XZ_OPT is passed to xz.
+set -euo pipefail
+source=$(cd "$(dirname "$0")/.." && pwd)
+build=$(cd "${1:-$source/build}" && pwd)
+output=$(realpath -m "${2:-$build/tasuki-$(uname -m).tar.xz}")
+largest=$((30 * 1024 * 1024))  # bytes
+
+say() { echo "bundle.sh: $*" >&2; }
+fail() { say "$*"; exit 1; }
+command -v xz strip ldd >/dev/null || fail "xz, strip and ldd are needed (packages xz-utils, binutils)"
+[ -x "$build/apps/train_mnist" ] || fail "$build holds no built programs; build first (cmake --build)"
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+root=$work/tasuki
+mkdir -p "$root"/{bin,libexec,lib,scripts,bench,docs,openmpi/bin,openmpi/etc,openmpi/share,pmix/share}
+
+# What every machine has, or has in a version that fits its GPU.
+is_base() {
+  case $1 in
+    linux-vdso* | ld-linux* | libc.so* | libm.so* | libdl.so* | libpthread.so* | librt.so*) ;;
+    libresolv.so* | libutil.so*) ;;
+    libcuda* | libcublas* | libcudnn* | libnccl* | libnvrtc* | libnvidia* | libnvJitLink*) ;;
+    *) return 1 ;;
+  esac
+}
+
+# Lines "name path" of the libraries that a file needs, directly or not.
+needs() {
+  LD_LIBRARY_PATH=$build:${LD_LIBRARY_PATH:-} ldd "$1" 2>/dev/null |
+    awk '/=> \// { print $1, $3 } /=> not found/ { print $1, "-" }'
+}
+
+add_file() {  # file, folder [name]
+  local made=$2/${3:-$(basename "$1")}
+  cp -L "$1" "$made"
+  chmod u+w "$made"
+  strip --strip-unneeded "$made"
+}
+
+add_libraries_of() {
+  local name path
+  while read -r name path; do
+    is_base "$name" && continue
+    [ "$path" != - ] || fail "$1 needs $name, which is not on this machine"
+    [ -e "$root/lib/$name" ] || add_file "$path" "$root/lib" "$name"
+  done < <(needs "$1")
+}
+
+# --- programs, tests, benchmarks ---
+find_programs() {
+  find "$build/apps" "$build/bench" -maxdepth 2 -type f -executable ! -name '*.so*' ! -path '*/CMakeFiles/*' 2>/dev/null
+  find "$build/tests/gpu" -maxdepth 1 -type f -executable -name 'test_*' 2>/dev/null || true
+}
+while read -r program; do
+  add_file "$program" "$root/libexec"
+  add_libraries_of "$program"
+done < <(find_programs)
+if [ -e "$build/libtasuki_cuda.so" ]; then
+  add_file "$build/libtasuki_cuda.so" "$root/lib"
+  add_libraries_of "$build/libtasuki_cuda.so"
+else
+  say "$build has no libtasuki_cuda.so: the bundle will compute on CPUs only"
+fi
+
+# --- Open MPI: its programs, the components that need nothing special, what they print ---
+path_of() { ompi_info --path "$1" --parsable | cut -d: -f3- | head -1; }
+components=$(path_of pkglibdir)
+for tool in mpirun orted; do
+  add_file "$(path_of bindir)/$tool" "$root/openmpi/bin"
+  add_libraries_of "$(path_of bindir)/$tool"
+done
+mkdir -p "$root/openmpi/components"
+for component in "$components"/*.so; do
+  # Networks' own libraries are large and of use only where they are installed.
+  needs "$component" |
+    grep -qE '^lib(ucp|uct|ucs|fabric|ibverbs|rdmacm|psm|psm2|torque|lustreapi|pvfs2|cuda)|-$' && continue
+  add_file "$component" "$root/openmpi/components"
+  add_libraries_of "$component"
+done
+cp -r "$(path_of pkgdatadir)/." "$root/openmpi/share/"
+cp -rL "$(path_of sysconfdir)/." "$root/openmpi/etc/" 2>/dev/null || true
+ln -s ../lib "$root/openmpi/lib"
+
+# PMIx, by which mpirun and its ranks find each other, has components of its own beside it.
+pmix=$(needs "$components/mca_pmix_ext3x.so" | awk '$1 ~ /^libpmix/ { print $2; exit }')
+if [ -n "$pmix" ]; then
+  pmix=$(dirname "$(realpath "$pmix")")
+  mkdir -p "$root/pmix/components"
+  for component in "$pmix"/pmix/*.so; do
+    [ -e "$component" ] || continue
+    add_file "$component" "$root/pmix/components"
+    add_libraries_of "$component"
+  done
+  [ -d "$pmix/../share/pmix" ] && cp -r "$pmix/../share/pmix/." "$root/pmix/share/"
+fi
+
+# Of hwloc's plugins the one that finds PCI devices; the others look for displays and the like.
+hwloc=$(needs "$root/libexec/train_mnist" | awk '$1 ~ /^libhwloc/ { print $2; exit }')
+mkdir -p "$root/lib/hwloc"
+for plugin in "$(dirname "$hwloc")"/hwloc/hwloc_pci.so; do
+  [ -e "$plugin" ] || continue
+  add_file "$plugin" "$root/lib/hwloc"
+  add_libraries_of "$plugin"
+done
+
+# --- one script for each program, without a command from outside ---
+for program in "$root"/libexec/* "$root"/openmpi/bin/*; do
+  name=$(basename "$program")
+  cat > "$root/bin/$name" <<'WRAPPER'
+#!/bin/sh
+# Runs the program of this name from the bundle that this file is in.
+self=$0
+[ -L "$self" ] && self=$(readlink -f "$self")
+root=$(cd "${self%/*}/.." && pwd) || exit 1
+name=${self##*/}
+export OPAL_PREFIX="$root/openmpi" OPAL_BINDIR="$root/openmpi/bin" OPAL_LIBDIR="$root/lib"
+export OPAL_PKGLIBDIR="$root/openmpi/components" OPAL_DATADIR="$root/openmpi/share"
+export OPAL_PKGDATADIR="$root/openmpi/share" OPAL_SYSCONFDIR="$root/openmpi/etc"
+export HWLOC_PLUGINS_PATH="$root/lib/hwloc"
+export PMIX_INSTALL_PREFIX="$root/pmix" PMIX_LIBDIR="$root/lib"
+export PMIX_PKGLIBDIR="$root/pmix/components" PMIX_PKGDATADIR="$root/pmix/share"
+export OMPI_MCA_orte_launch_agent="$root/bin/orted"
+# mpirun wants a way to other machines, even where it needs none.
+command -v ssh >/dev/null || command -v rsh >/dev/null || export OMPI_MCA_plm=isolated
+export TASUKI_PROGRAMS="$root/bin"
+export LD_LIBRARY_PATH="$root/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+export PATH="$root/bin${PATH:+:$PATH}"
+for folder in "$root/libexec" "$root/openmpi/bin"; do
+  [ -x "$folder/$name" ] && exec "$folder/$name" "$@"
+done
+echo "$name: not in the bundle at $root" >&2
+exit 127
+WRAPPER
+  chmod +x "$root/bin/$name"
+done
+
+# --- scripts and documents ---
+cp "$source/README.md" "$root/"
+cp "$source"/docs/*.md "$root/docs/"
+cp "$source"/scripts/{gpu_check,get_data}.sh "$source/tests/gpu/sanitize.sh" "$root/scripts/"
+find "$source/bench" -name '*.py' -exec cp {} "$root/bench/" \;
+
+tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner -c tasuki | xz -T0 -c > "$output.part"
+mv "$output.part" "$output"
+size=$(stat -c %s "$output")
+say "$output: $((size / 1024)) KiB"
+[ "$size" -lt "$largest" ] || fail "$output is larger than $((largest / 1024 / 1024)) MiB"

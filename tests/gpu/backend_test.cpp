@@ -1,0 +1,109 @@
+// Every function of the CUDA backend and its gradients against the CPU's, with fresh random inputs.
+#include <gtest/gtest.h>
+
+#include <iostream>
+
+#include "compare.hpp"
+#include "device.hpp"
+#include "problems.hpp"
+#include "tasuki/tensor/cuda_settings.hpp"
+
+namespace tasuki::testing {
+namespace {
+
+struct Precision {
+  const char* name;
+  DType dtype;
+  bool tf32;
+  double tolerance;
+};
+
+class Gpu : public ::testing::TestWithParam<Precision> {
+ protected:
+  void SetUp() override {
+    if (const auto reason = why_no_gpu()) GTEST_SKIP() << *reason;
+    cuda_settings() = {};
+    cuda_settings().allow_tf32 = GetParam().tf32;
+  }
+  void TearDown() override { cuda_settings() = {}; }
+
+  static std::uint64_t seed() {
+    static const std::uint64_t chosen = [] {
+      const std::uint64_t fresh = fresh_seed();
+      std::cout << "inputs of TASUKI_TEST_SEED=" << fresh << std::endl;
+      return fresh;
+    }();
+    return chosen;
+  }
+
+  // Problems whose name begins with `subject`; all for an empty one.
+  void check(const std::string& subject) {
+    const auto& [name, dtype, tf32, tolerance] = GetParam();
+    for (const Problem& problem : all_problems()) {
+      if (!problem.name.starts_with(subject)) continue;
+      SCOPED_TRACE(problem.name);
+      Side tested(Device::cuda(0), dtype, dtype, seed());
+      Side reference(Device::cpu(), DType::float32, dtype, seed());
+      poison_pool(Device::cuda(0));
+      try {
+        EXPECT_TRUE(agree(problem.compute(tested), problem.compute(reference), tolerance));
+      } catch (const Error& error) {
+        ADD_FAILURE() << error.what();
+      }
+    }
+  }
+};
+
+TEST_P(Gpu, Elementwise) {
+  for (const char* subject :
+       {"relu", "leaky_relu", "sigmoid", "tanh", "add/", "accumulate/", "scale/"})
+    check(subject);
+}
+TEST_P(Gpu, ConcatAndTake) {
+  check("concat");
+}
+TEST_P(Gpu, Linear) {
+  check("linear");
+}
+TEST_P(Gpu, Bias) {
+  check("bias");
+}
+TEST_P(Gpu, Convolution) {
+  check("convolution");
+}
+TEST_P(Gpu, Pooling) {
+  check("pooling");
+}
+TEST_P(Gpu, BatchNorm) {
+  check("batch_norm");
+}
+
+TEST_P(Gpu, ConvolutionTimedOrDeterministic) {
+  cuda_settings().autotune = true;
+  check("convolution/conv2d of 2x");
+  cuda_settings().autotune = false;
+  cuda_settings().deterministic = true;
+  check("convolution/conv2d of 2x");
+}
+
+TEST_P(Gpu, DeterministicConvolutionsRepeatTheirBits) {
+  cuda_settings().deterministic = true;
+  Side side(Device::cuda(0), GetParam().dtype, GetParam().dtype, seed());
+  const Tensor x = side.activations({32, 64, 16, 16}), dy = side.activations({32, 64, 16, 16});
+  const Tensor first = side.destination({64, 64, 3, 3}, false);
+  const Tensor second = side.destination({64, 64, 3, 3}, false);
+  const Conv2dOptions same{1, 1, 1, 1, 1, 1, 1};
+  side.backend().conv2d_backward_weights(x, dy, first, same, false);
+  side.backend().conv2d_backward_weights(x, dy, second, same, false);
+  EXPECT_EQ(relative_distance(first, second), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Precisions, Gpu,
+                         ::testing::Values(Precision{"fp32", DType::float32, false, 1e-5},
+                                           Precision{"tf32", DType::float32, true, 5e-4},
+                                           Precision{"bf16", DType::bfloat16, false, 1e-2},
+                                           Precision{"fp16", DType::float16, false, 1e-2}),
+                         [](const auto& precision) { return std::string(precision.param.name); });
+
+}  // namespace
+}  // namespace tasuki::testing

@@ -1,0 +1,88 @@
+#include "problems.hpp"
+#include "tasuki/tensor/convolution_geometry.hpp"
+
+namespace tasuki::testing {
+namespace {
+
+struct Size {
+  Shape x, w;
+  Conv2dOptions options;
+};
+
+Results convolution(Side& side, const Size& size, bool accumulate) {
+  const ConvolutionGeometry geometry(size.x, size.w, size.options);
+  const Tensor x = side.activations(size.x), dy = side.activations(geometry.y);
+  const Tensor w = side.parameters(size.w), b = side.parameters({size.w[0]});
+  const Tensor dw = side.destination(size.w, accumulate);
+  Backend& backend = side.backend();
+  const Tensor y = backend.conv2d(x, w, b, size.options);
+  const Tensor without_bias = backend.conv2d(x, w, {}, size.options);
+  const Tensor dx = backend.conv2d_backward_data(dy, w, size.x, size.options);
+  backend.conv2d_backward_weights(x, dy, dw, size.options, accumulate);
+  return {{"y", y}, {"y without bias", without_bias}, {"dx", dx}, {"dw", dw}};
+}
+
+// Results in a backend's own layout as inputs of every function that takes images.
+Results chain(Side& side) {
+  const Conv2dOptions same{1, 1, 1, 1, 1, 1, 1};
+  const Tensor x = side.activations({4, 8, 10, 10});
+  const Tensor w1 = side.parameters({16, 8, 3, 3}), w2 = side.parameters({12, 16, 3, 3});
+  const Tensor w3 = side.parameters({10, 12 * 25});
+  const Tensor gamma = side.parameters({16}, 0.5f, 1.5f), beta = side.parameters({16});
+  const Tensor scores = side.activations({4, 10});
+  Backend& backend = side.backend();
+
+  const Tensor a = backend.conv2d(x, w1, {}, same);
+  const BatchNormResult norm = backend.batch_norm(a, gamma, beta, 1e-5f, false);
+  const Tensor sum = backend.add(norm.y, a);
+  const Pool2dOptions halve{PoolKind::average, 2, 2, 2, 2, 0, 0, false};
+  std::shared_ptr<Workspace> pooled;
+  const Tensor half = backend.pool2d(sum, halve, &pooled);
+  const Tensor c = backend.conv2d(half, w2, {}, same);
+  const Tensor flat = c.reshape({4, 12 * 25});
+  const Tensor y = backend.linear(flat, w3, {});
+
+  const Tensor dc = backend.linear_backward_data(scores, w3).reshape(c.shape());
+  const Tensor dw2 = side.destination(w2.shape(), false), db2 = side.destination({12}, false);
+  backend.conv2d_backward_weights(half, dc, dw2, same, false);
+  backend.backward_bias(c, db2, false);
+  const Tensor dhalf = backend.conv2d_backward_data(dc, w2, half.shape(), same);
+  const Tensor dsum = backend.pool2d_backward(dhalf, sum.shape(), halve, pooled.get());
+  const Tensor dgamma = side.destination({16}, false), dbeta = side.destination({16}, false);
+  const Tensor dnorm =
+      backend.batch_norm_backward(a, norm, dsum, gamma, beta, 1e-5f, false, dgamma, dbeta, false);
+  const Tensor da = backend.add(dnorm, dsum);
+  return {{"y", y},           {"dw2", dw2},
+          {"sums of c", db2}, {"dgamma", dgamma},
+          {"dbeta", dbeta},   {"da", da},
+          {"a", a.clone()},   {"dx", backend.conv2d_backward_data(da, w1, x.shape(), same)}};
+}
+
+}  // namespace
+
+void add_convolution_problems(Problems& problems) {
+  const std::vector<Size> sizes = {
+      {{4, 1, 28, 28}, {20, 1, 3, 3}, {}},  // LeNet's
+      {{4, 20, 13, 13}, {50, 20, 5, 5}, {}},
+      {{8, 3, 32, 32}, {16, 3, 3, 3}, {1, 1, 1, 1, 1, 1, 1}},  // at the input
+      {{2, 64, 16, 16}, {64, 64, 3, 3}, {1, 1, 1, 1, 1, 1, 1}},
+      {{2, 32, 16, 16}, {64, 32, 3, 3}, {2, 2, 1, 1, 1, 1, 1}},  // strides
+      {{2, 32, 15, 17}, {64, 32, 1, 1}, {2, 1, 0, 0, 1, 1, 1}},
+      {{3, 5, 7, 8}, {9, 5, 2, 3}, {1, 1, 1, 1, 1, 1, 1}},  // odd in every way
+      {{1, 1, 1, 1}, {1, 1, 1, 1}, {}},
+      {{2, 8, 12, 12}, {8, 8, 3, 3}, {1, 1, 2, 2, 2, 2, 1}},  // dilation
+      {{2, 16, 8, 8}, {32, 4, 3, 3}, {1, 1, 1, 1, 1, 1, 4}},  // groups
+      {{2, 16, 8, 8}, {16, 1, 3, 3}, {1, 1, 1, 1, 1, 1, 16}},
+      {{1, 3, 64, 64}, {32, 3, 7, 7}, {2, 2, 3, 3, 1, 1, 1}},  // ResNet's stem
+      {{0, 3, 8, 8}, {4, 3, 3, 3}, {}},
+  };
+  for (const Size& size : sizes)
+    for (const bool accumulate : {false, true})
+      problems.push_back(
+          {fmt::format("convolution/{}{}", ConvolutionGeometry(size.x, size.w, size.options).text(),
+                       accumulate ? ", added" : ""),
+           [=](Side& side) { return convolution(side, size, accumulate); }, true});
+  problems.push_back({"convolution/chain of layouts", chain, true});
+}
+
+}  // namespace tasuki::testing

@@ -1,0 +1,17 @@
+#include "device.hpp"
+
+#include "tasuki/core/error.hpp"
+#include "tasuki/tensor/cuda_loader.hpp"
+
+namespace tasuki::testing {
+
+std::optional<std::string> why_no_gpu() {
+  try {
+    load_cuda_backend();
+    return std::nullopt;
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+}  // namespace tasuki::testing

@@ -1,0 +1,47 @@
+#include "problems.hpp"
+
+namespace tasuki::testing {
+namespace {
+
+struct Size {
+  std::int64_t items, inputs, outputs;
+};
+
+Results linear(Side& side, const Size& size, bool accumulate) {
+  const Tensor x = side.activations({size.items, size.inputs});
+  const Tensor dy = side.activations({size.items, size.outputs});
+  const Tensor w = side.parameters({size.outputs, size.inputs});
+  const Tensor b = side.parameters({size.outputs});
+  const Tensor dw = side.destination(w.shape(), accumulate);
+  const Tensor db = side.destination(b.shape(), accumulate);
+  Backend& backend = side.backend();
+  const Tensor y = backend.linear(x, w, b), without_bias = backend.linear(x, w, {});
+  const Tensor dx = backend.linear_backward_data(dy, w);
+  backend.linear_backward_weights(x, dy, dw, accumulate);
+  backend.backward_bias(dy, db, accumulate);
+  return {{"y", y}, {"y without bias", without_bias}, {"dx", dx}, {"dw", dw}, {"db", db}};
+}
+
+Results image_bias(Side& side, const Shape& shape, bool accumulate) {
+  const Tensor dy = side.activations(shape);
+  const Tensor db = side.destination({shape[1]}, accumulate);
+  side.backend().backward_bias(dy, db, accumulate);
+  return {{"db", db}};
+}
+
+}  // namespace
+
+void add_linear_problems(Problems& problems) {
+  for (const Size& size : {Size{100, 784, 1000}, Size{100, 1000, 10}, Size{1, 1, 1}, Size{3, 17, 5},
+                           Size{33, 31, 129}, Size{0, 8, 4}, Size{64, 64, 64}})
+    for (const bool accumulate : {false, true})
+      problems.push_back({fmt::format("linear/{} x {} x {}{}", size.items, size.inputs,
+                                      size.outputs, accumulate ? ", added" : ""),
+                          [=](Side& side) { return linear(side, size, accumulate); }, true});
+  for (const Shape& shape : {Shape{4, 6, 9, 7}, Shape{1, 1, 1, 1}, Shape{0, 3, 4, 4}})
+    for (const bool accumulate : {false, true})
+      problems.push_back({fmt::format("bias/{}{}", shape.text(), accumulate ? ", added" : ""),
+                          [=](Side& side) { return image_bias(side, shape, accumulate); }});
+}
+
+}  // namespace tasuki::testing

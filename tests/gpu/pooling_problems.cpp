@@ -1,0 +1,33 @@
+#include "problems.hpp"
+#include "tasuki/tensor/pooling_geometry.hpp"
+
+namespace tasuki::testing {
+namespace {
+
+Results pooling(Side& side, const Shape& shape, const Pool2dOptions& options) {
+  const Tensor x = side.activations(shape);
+  const Tensor dy = side.activations(PoolingGeometry(shape, options).y);
+  std::shared_ptr<Workspace> workspace;
+  const Tensor y = side.backend().pool2d(x, options, &workspace);
+  const Tensor inferred = side.backend().pool2d(x, options, nullptr);
+  return {{"y", y},
+          {"y of inference", inferred},
+          {"dx", side.backend().pool2d_backward(dy, shape, options, workspace.get())}};
+}
+
+}  // namespace
+
+void add_pooling_problems(Problems& problems) {
+  const std::vector<Pool2dOptions> settings = {
+      {PoolKind::max, 2, 2, 2, 2, 0, 0, true},      {PoolKind::max, 2, 2, 2, 2, 0, 0, false},
+      {PoolKind::max, 3, 3, 2, 2, 1, 1, true},      {PoolKind::max, 3, 2, 1, 3, 1, 0, true},
+      {PoolKind::max, 1, 1, 2, 2, 0, 0, true},      {PoolKind::average, 2, 2, 2, 2, 0, 0, false},
+      {PoolKind::average, 3, 3, 2, 1, 1, 1, false}, {PoolKind::average, 7, 7, 1, 1, 0, 0, false}};
+  for (const Shape& shape : {Shape{3, 5, 7, 8}, Shape{2, 16, 9, 9}, Shape{0, 2, 8, 8}})
+    for (const Pool2dOptions& options : settings)
+      problems.push_back({fmt::format("pooling/{}{}", PoolingGeometry(shape, options).text(),
+                                      options.cover_all ? ", all covered" : ""),
+                          [=](Side& side) { return pooling(side, shape, options); }});
+}
+
+}  // namespace tasuki::testing

@@ -1,0 +1,15 @@
+#include "problems.hpp"
+
+namespace tasuki::testing {
+
+Problems all_problems() {
+  Problems problems;
+  add_elementwise_problems(problems);
+  add_linear_problems(problems);
+  add_convolution_problems(problems);
+  add_pooling_problems(problems);
+  add_batch_norm_problems(problems);
+  return problems;
+}
+
+}  // namespace tasuki::testing

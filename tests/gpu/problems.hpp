@@ -1,0 +1,27 @@
+// Every function of a backend and its gradients, as problems that any side can compute.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "side.hpp"
+
+namespace tasuki::testing {
+
+struct Problem {
+  std::string name;  // subject/variant
+  std::function<Results(Side&)> compute;
+  bool has_products = false;  // so that TF32 rounds it
+};
+using Problems = std::vector<Problem>;
+
+void add_elementwise_problems(Problems& problems);
+void add_linear_problems(Problems& problems);
+void add_convolution_problems(Problems& problems);
+void add_pooling_problems(Problems& problems);
+void add_batch_norm_problems(Problems& problems);
+
+Problems all_problems();
+
+}  // namespace tasuki::testing

@@ -1,0 +1,54 @@
+#include "side.hpp"
+
+#include <cstdlib>
+#include <limits>
+#include <random>
+
+#include "tasuki/core/philox.hpp"
+
+namespace tasuki::testing {
+
+Tensor Side::uniform(const Shape& shape, float low, float high) {
+  Tensor made = Tensor::empty(shape);
+  RandomStream stream(seed_ + 7919 * ++drawn_);
+  for (float& value : made.span<float>()) value = low + (high - low) * stream.uniform();
+  return made;
+}
+
+Tensor Side::activations(const Shape& shape) {
+  return uniform(shape, -1, 1).to(rounding_).to(dtype_).to(device_);
+}
+
+Tensor Side::parameters(const Shape& shape, float low, float high) {
+  return uniform(shape, low, high).to(device_);
+}
+
+Tensor Side::labels(std::int64_t count, std::int64_t classes) {
+  const Tensor numbers = uniform({count}, 0, static_cast<float>(classes));
+  Tensor made = Tensor::empty({count}, DType::int32);
+  for (std::int64_t i = 0; i < count; ++i)
+    made.data<std::int32_t>()[i] =
+        i % 7 == 3 ? -1 : static_cast<std::int32_t>(numbers.data<float>()[i]);
+  return made.to(device_);
+}
+
+Tensor Side::destination(const Shape& shape, bool accumulate) {
+  if (accumulate) return parameters(shape);
+  return Tensor::full(shape, std::numeric_limits<double>::quiet_NaN(), DType::float32, device_);
+}
+
+void poison_pool(Device device) {
+  std::vector<Tensor> blocks;
+  for (const std::int64_t count : {64, 1024, 16384, 262144})
+    for (int i = 0; i < 6; ++i)
+      blocks.push_back(
+          Tensor::full({count}, std::numeric_limits<double>::quiet_NaN(), DType::float32, device));
+}
+
+std::uint64_t fresh_seed() {
+  if (const char* const given = std::getenv("TASUKI_TEST_SEED"))
+    return std::strtoull(given, nullptr, 10);
+  return std::random_device()();
+}
+
+}  // namespace tasuki::testing

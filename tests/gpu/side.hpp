@@ -1,0 +1,55 @@
+// One side of a comparison: a device and the type of its activations. The same problem is computed
+// on two sides with the same random inputs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tasuki/tensor/backend.hpp"
+
+namespace tasuki::testing {
+
+class Side {
+ public:
+  // Activations are rounded to `rounding` and have type `dtype`: a reference side computes in
+  // float32 with the values that the other side has in 16 bits.
+  Side(Device device, DType dtype, DType rounding, std::uint64_t seed)
+      : device_(device), dtype_(dtype), rounding_(rounding), seed_(seed) {}
+
+  Backend& backend() const { return tasuki::backend(device_); }
+  Device device() const { return device_; }
+  DType dtype() const { return dtype_; }
+
+  // Uniform in [-1, 1). Every call gives other values, the same on both sides.
+  Tensor activations(const Shape& shape);
+  // float32, uniform in [low, high).
+  Tensor parameters(const Shape& shape, float low = -1, float high = 1);
+  // int32 in [0, classes), some of them -1.
+  Tensor labels(std::int64_t count, std::int64_t classes);
+  // float32 destinations: NaN, which must be overwritten, or values that are added to.
+  Tensor destination(const Shape& shape, bool accumulate);
+
+ private:
+  Tensor uniform(const Shape& shape, float low, float high);
+
+  Device device_;
+  DType dtype_, rounding_;
+  std::uint64_t seed_;
+  std::uint64_t drawn_ = 0;
+};
+
+struct Result {
+  std::string name;
+  Tensor value;
+};
+using Results = std::vector<Result>;
+
+// Fills memory that the device's pool hands out next with NaN, so that a result that is not written
+// shows.
+void poison_pool(Device device);
+
+// Chosen afresh for each run, or TASUKI_TEST_SEED.
+std::uint64_t fresh_seed();
+
+}  // namespace tasuki::testing

@@ -1,0 +1,48 @@
+// The first losses of train_mnist --gpu against the CPU's.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "../apps/train_mnist_job.hpp"
+#include "device.hpp"
+
+namespace tasuki::testing {
+namespace {
+
+class GpuTraining : public TrainMnist {
+ protected:
+  void SetUp() override {
+    if (const auto reason = why_no_gpu()) GTEST_SKIP() << *reason;
+  }
+
+  std::vector<double> losses(const std::string& out, std::vector<std::string> flags) {
+    const std::vector<std::string> common = {"-b", "100", "--max-iterations", "100",
+                                             "-e", "100", "--log-every",      "1"};
+    flags.insert(flags.end(), common.begin(), common.end());
+    return values_of(log_of(1, out, flags), "main/loss");
+  }
+  static double mean(const std::vector<double>& values) {
+    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  }
+};
+
+TEST_F(GpuTraining, MomentumLossesAreTheCpus) {
+  const std::vector<std::string> flags = {"--optimizer", "momentum_sgd"};
+  std::vector<std::string> on_gpu = flags;
+  on_gpu.push_back("--gpu");
+  const auto expected = losses("cpu", flags), found = losses("gpu", on_gpu);
+  ASSERT_EQ(expected.size(), 100);
+  expect_near(found, expected, 1e-4);
+}
+
+// Adam divides by small numbers: single losses drift apart, their mean does not.
+TEST_F(GpuTraining, AdamLossesAreTheCpusInTheMean) {
+  const auto expected = losses("cpu", {}), found = losses("gpu", {"--gpu"});
+  ASSERT_EQ(expected.size(), 100);
+  ASSERT_EQ(found.size(), 100);
+  EXPECT_NEAR(mean(found), mean(expected), 5e-3 * mean(expected));
+}
+
+}  // namespace
+}  // namespace tasuki::testing
