@@ -13,12 +13,14 @@ namespace {
 
 std::vector<Module*> models_of(const std::vector<ParallelUpdater::Worker>& workers) {
   std::vector<Module*> models;
+  models.reserve(workers.size());
   for (const auto& worker : workers) models.push_back(&worker.model);
   return models;
 }
 
 std::vector<int> threads_of(const std::vector<ParallelUpdater::Worker>& workers) {
   std::vector<int> threads;
+  threads.reserve(workers.size());
   for (const auto& worker : workers) threads.push_back(worker.threads);
   return threads;
 }
@@ -119,6 +121,7 @@ void ParallelUpdater::update(Observation& observation) {
 void ParallelUpdater::follow_times(const std::vector<std::int64_t>& parts,
                                    const std::vector<Outcome>& outcomes) {
   std::vector<double> seconds;
+  seconds.reserve(outcomes.size());
   for (const Outcome& outcome : outcomes) seconds.push_back(outcome.seconds);
   if (settings_.split.observe(parts, seconds))
     log_info("iteration {}: batches are now split {}, by the workers' measured speeds", iteration_,

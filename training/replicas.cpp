@@ -94,6 +94,7 @@ void Replicas::sum_gradients(WorkerThreads& workers) const {
   workers.run([&](std::size_t worker) {
     const Range range = slice_of(sum.count(), size(), worker);
     std::vector<const void*> sources;
+    sources.reserve(gradients_.size());
     for (const Tensor& gradients : gradients_)
       sources.push_back(gradients.data<float>() + range.begin);
     void* const destination = sum.data<float>() + range.begin;

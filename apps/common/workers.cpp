@@ -67,6 +67,7 @@ BatchSplit parse_split(const std::string& text, std::size_t workers) {
   if (text == "even") return BatchSplit::even(workers);
   if (text == "auto") return BatchSplit::measured(workers);
   std::vector<double> weights;
+  weights.reserve(workers);
   try {
     for (const std::string& part : split_at(text, ':'))
       weights.push_back(parse_number(part, {0, 1e9}));

@@ -206,7 +206,7 @@ std::vector<std::string> ExperimentPlan::command(const RunSettings& run,
   const auto value = [&](const std::string& name) {
     if (name == "ranks_per_node") return std::to_string(run.np / run.nodes);
     if (name == "hostfile" && !hostfile.empty()) return hostfile;
-    const std::string found = run.value(name);
+    std::string found = run.value(name);
     if (found.empty()) throw std::out_of_range(name);
     return found;
   };

@@ -52,7 +52,7 @@ std::string speedup_plot(const ExperimentPlan& plan, const std::vector<TableRow>
   }
   return text + fmt::format(
                     "set xlabel \"processes\"\nset ylabel \"speed-up\"\n"
-                    "set xrange [0:{}]\nset yrange [0:*]\nset key left top\n"
+                    "set xtics 1\nset xrange [0:{}]\nset yrange [0:*]\nset key left top\n"
                     "plot {}x / {} with lines dashtype 2 title \"ideal\"\n",
                     most + 1, plots, least);
 }

@@ -97,6 +97,7 @@ EndedProcess run_to_end(const std::vector<std::string>& words, const std::filesy
   if (output < 0)
     fail(ErrorKind::cannot_write, "{} cannot be written: {}", log.string(), std::strerror(errno));
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
 

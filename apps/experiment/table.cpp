@@ -26,6 +26,7 @@ std::optional<double> median(std::vector<std::optional<double>> found) {
 RunResult median_of(const std::vector<RunResult>& results) {
   const auto over = [&](auto get) {
     std::vector<std::optional<double>> values;
+    values.reserve(results.size());
     for (const RunResult& each : results) values.push_back(get(each));
     return median(std::move(values));
   };
@@ -100,6 +101,7 @@ struct Column {
 std::vector<Column> columns_of(const ExperimentPlan& plan) {
   std::vector<Column> columns;
   const std::vector<std::string> varying = plan.varying();
+  columns.reserve(varying.size() + 6);
   for (const std::string& name : varying)
     columns.push_back({name == "np" ? "processes" : name,
                        [name](const TableRow& row) { return row.settings.value(name); }});
