@@ -195,19 +195,16 @@ TEST(ParallelUpdater, ReplicasMustBeAlike) {
               HasSubstr("a replica has no parameter predictor/l2/W of shape 4x8"));
 }
 
-TEST(ParallelUpdater, SplitsByMeasuredSpeed) {
-  ParallelRun::Options options;
-  options.loss = [](std::size_t worker, Classifier& model) -> LossFunction {
-    return [&model, worker](const Batch& batch, Observation& report) {
-      // Long enough that the time of the computation does not matter.
-      std::this_thread::sleep_for(std::chrono::microseconds(worker == 0 ? 200 : 600) *
-                                  batch.size());
-      return classification_loss(model)(batch, report);
-    };
-  };
-  ParallelRun run(BatchSplit::measured(2), options);
-  train(*run.updater, 24);
-  EXPECT_GT(run.updater->split().weights()[0], 0.6);
+TEST(ParallelUpdater, MeasuresItsWorkersForTheSplit) {
+  // What the split makes of times is tested without a clock.
+  ParallelRun run(BatchSplit::measured(2), {.examples = 96, .batch = 24});
+  const BatchSplit& split = run.updater->split();
+  train(*run.updater, 3);
+  EXPECT_TRUE(split.wants_times());
+  train(*run.updater, 15);
+  EXPECT_TRUE(split.wants_times());
+  train(*run.updater, 1);
+  EXPECT_FALSE(split.wants_times());
 }
 
 TEST(ParallelEvaluation, IsThatOfOneWorker) {
