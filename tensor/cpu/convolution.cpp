@@ -3,6 +3,7 @@
 #include <limits>
 #include <vector>
 
+#include "tasuki/tensor/convolution_geometry.hpp"
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
 #include "tasuki/tensor/cpu/dnnl_support.hpp"
 #include "tasuki/tensor/cpu/measure.hpp"
@@ -22,33 +23,9 @@ struct Variant {
 constexpr Variant direct, direct_bfloat16{dnnl::algorithm::convolution_direct, DType::bfloat16},
     winograd{dnnl::algorithm::convolution_winograd};
 
-// Sizes of one convolution and what oneDNN wants to know about it.
-struct Geometry {
-  Shape x, w, y;
-  Conv2dOptions options;
-
-  Geometry(const Shape& x_shape, const Shape& w_shape, const Conv2dOptions& o)
-      : x(x_shape), w(w_shape), options(o) {
-    TASUKI_CHECK(x.rank() == 4 && w.rank() == 4, "conv2d of {} with {}: both need four axes",
-                 x.text(), w.text());
-    TASUKI_CHECK(o.stride_h > 0 && o.stride_w > 0 && o.pad_h >= 0 && o.pad_w >= 0 &&
-                     o.dilation_h > 0 && o.dilation_w > 0 && o.groups > 0 && w.count() > 0,
-                 "{}: impossible settings", text());
-    TASUKI_CHECK(x[1] == w[1] * o.groups && w[0] % o.groups == 0,
-                 "{}: the channels do not fit each other", text());
-    const std::int64_t spare_h = x[2] + 2 * o.pad_h - (o.dilation_h * (w[2] - 1) + 1);
-    const std::int64_t spare_w = x[3] + 2 * o.pad_w - (o.dilation_w * (w[3] - 1) + 1);
-    TASUKI_CHECK(spare_h >= 0 && spare_w >= 0, "{}: the kernel is larger than the padded image",
-                 text());
-    y = {x[0], w[0], spare_h / o.stride_h + 1, spare_w / o.stride_w + 1};
-  }
-
-  std::string text() const {
-    const Conv2dOptions& o = options;
-    return fmt::format(
-        "conv2d of {} with {} (stride {}x{}, padding {}x{}, dilation {}x{}, groups {})", x.text(),
-        w.text(), o.stride_h, o.stride_w, o.pad_h, o.pad_w, o.dilation_h, o.dilation_w, o.groups);
-  }
+// One convolution and what oneDNN wants to know about it.
+struct Geometry : ConvolutionGeometry {
+  using ConvolutionGeometry::ConvolutionGeometry;
 
   // With groups oneDNN has an axis more: G x O/G x I/G x KH x KW, in the same order of elements.
   Shape grouped() const {

@@ -1,6 +1,7 @@
 // Max and average pooling.
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
 #include "tasuki/tensor/cpu/dnnl_support.hpp"
+#include "tasuki/tensor/pooling_geometry.hpp"
 
 namespace tasuki {
 namespace {
@@ -12,46 +13,10 @@ struct PoolWorkspace final : Workspace {
   std::shared_ptr<Storage> maxima;  // where oneDNN notes which element of a window was largest
 };
 
-struct Window {
-  std::int64_t out, pad_end;
-};
+// One pooling and what oneDNN wants to know about it.
+struct Geometry : PoolingGeometry {
+  using PoolingGeometry::PoolingGeometry;
 
-// Number of windows along one axis. Those over the far edge count with `cover_all`, unless they
-// would begin beyond it; the padding there is made as long as they need.
-Window windows(std::int64_t size, std::int64_t kernel, std::int64_t stride, std::int64_t pad,
-               bool cover_all) {
-  const std::int64_t spare = size + 2 * pad - kernel;
-  std::int64_t out = (spare + (cover_all ? stride - 1 : 0)) / stride + 1;
-  if (cover_all && (out - 1) * stride >= size + pad) --out;
-  return {out, std::max<std::int64_t>((out - 1) * stride + kernel - size - pad, 0)};
-}
-
-struct Geometry {
-  Shape x, y;
-  Pool2dOptions options;
-  dnnl::memory::dims pad_end;
-
-  Geometry(const Shape& x_shape, const Pool2dOptions& o) : x(x_shape), options(o) {
-    TASUKI_CHECK(x.rank() == 4, "{}: four axes are needed", text());
-    TASUKI_CHECK(o.kernel_h > 0 && o.kernel_w > 0 && o.stride_h > 0 && o.stride_w > 0 &&
-                     o.pad_h >= 0 && o.pad_w >= 0 && o.pad_h < o.kernel_h && o.pad_w < o.kernel_w,
-                 "{}: impossible settings", text());
-    TASUKI_CHECK(!o.cover_all || o.kind == PoolKind::max,
-                 "{}: only max pooling can cover windows over the edge", text());
-    TASUKI_CHECK(x[2] + 2 * o.pad_h >= o.kernel_h && x[3] + 2 * o.pad_w >= o.kernel_w,
-                 "{}: the window is larger than the padded image", text());
-    const Window h = windows(x[2], o.kernel_h, o.stride_h, o.pad_h, o.cover_all);
-    const Window w = windows(x[3], o.kernel_w, o.stride_w, o.pad_w, o.cover_all);
-    y = {x[0], x[1], h.out, w.out};
-    pad_end = {h.pad_end, w.pad_end};
-  }
-
-  std::string text() const {
-    return fmt::format("{} pooling of {} (window {}x{}, stride {}x{}, padding {}x{})",
-                       options.kind == PoolKind::max ? "max" : "average", x.text(),
-                       options.kernel_h, options.kernel_w, options.stride_h, options.stride_w,
-                       options.pad_h, options.pad_w);
-  }
   dnnl::algorithm algorithm() const {
     return options.kind == PoolKind::max ? dnnl::algorithm::pooling_max
                                          : dnnl::algorithm::pooling_avg_include_padding;
@@ -59,6 +24,7 @@ struct Geometry {
   dnnl::memory::dims kernel() const { return {options.kernel_h, options.kernel_w}; }
   dnnl::memory::dims strides() const { return {options.stride_h, options.stride_w}; }
   dnnl::memory::dims pad_begin() const { return {options.pad_h, options.pad_w}; }
+  dnnl::memory::dims pad_end() const { return {pad_end_h, pad_end_w}; }
 
   OperationKey key(OperationKey::Kind kind, const std::shared_ptr<const Layout>& layout) const {
     OperationKey key(kind);
@@ -71,7 +37,7 @@ struct Geometry {
   dnnl::pooling_forward::primitive_desc forward(const dnnl::memory::desc& x_desc,
                                                 dnnl::prop_kind kind) const {
     const dnnl::pooling_forward::desc desc(kind, algorithm(), x_desc, any_desc(y), strides(),
-                                           kernel(), pad_begin(), pad_end);
+                                           kernel(), pad_begin(), pad_end());
     return {desc, scratchpad_attr(), dnnl_engine()};
   }
 };
@@ -130,7 +96,7 @@ Tensor CpuBackend::pool2d_backward(const Tensor& dy, const Shape& x_shape,
           const auto forward = geometry.forward(kept->x_desc, dnnl::prop_kind::forward_training);
           const dnnl::pooling_backward::desc desc(
               geometry.algorithm(), kept->x_desc, forward.dst_desc(), geometry.strides(),
-              geometry.kernel(), geometry.pad_begin(), geometry.pad_end);
+              geometry.kernel(), geometry.pad_begin(), geometry.pad_end());
           const dnnl::pooling_backward::primitive_desc pd(desc, scratchpad_attr(), dnnl_engine(),
                                                           forward);
           return DnnlOperation(dnnl::pooling_backward(pd),
