@@ -49,5 +49,5 @@ function(tasuki_library)
     tasuki
     PUBLIC fmt::fmt MPI::MPI_CXX nlohmann_json::nlohmann_json
     PRIVATE tasuki_compiler spdlog::spdlog PkgConfig::xxhash DNNL::dnnl OpenMP::OpenMP_CXX
-            ZLIB::ZLIB libzip::zip Threads::Threads ${CMAKE_DL_LIBS})
+            ZLIB::ZLIB JPEG::JPEG PNG::PNG libzip::zip Threads::Threads ${CMAKE_DL_LIBS})
 endfunction()

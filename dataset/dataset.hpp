@@ -24,8 +24,11 @@ struct DatasetHeader {
   Shape example_shape;          // 784 or 3 x 32 x 32
   std::int64_t classes = 0;     // labels are 0 .. classes - 1
   DType stored = DType::uint8;  // uint8: decoded as value / 255; float32: as it is
+  // Whether examples are handed out as image files of any length (image_folder.hpp), which are
+  // decoded to uint8 whenever they are read.
+  bool encoded = false;
 
-  // Bytes of one example as stored, without its label.
+  // Bytes of one example as stored (where encoded: as decoded), without its label.
   std::size_t value_bytes() const {
     return static_cast<std::size_t>(example_shape.count()) * size_of(stored);
   }

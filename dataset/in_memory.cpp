@@ -65,10 +65,10 @@ void InMemoryDataset::read(std::span<const std::int64_t> indices, std::int64_t /
 }
 
 std::shared_ptr<InMemoryDataset> read_dataset(DataSource& source) {
-  auto dataset = std::make_shared<InMemoryDataset>(source.header());
-  for (RecordBlock block; source.read_block(block);)
-    for (std::int64_t i = 0; i < block.count; ++i)
-      dataset->set(block.first + i, block.first + i, block.values_of(i), block.label_of(i));
+  DatasetHeader header = source.header();
+  header.encoded = false;
+  auto dataset = std::make_shared<InMemoryDataset>(header);
+  source.read(header.count, dataset->values_.data(), dataset->labels_.data());
   return dataset;
 }
 

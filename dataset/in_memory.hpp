@@ -29,6 +29,7 @@ class InMemoryDataset final : public Dataset {
             std::int32_t* t) const override;
 
  private:
+  friend std::shared_ptr<InMemoryDataset> read_dataset(DataSource& source);
   const std::byte* values_of(std::int64_t i) const;
   void fetch_early(const std::byte* values) const;
 
@@ -38,7 +39,7 @@ class InMemoryDataset final : public Dataset {
   std::vector<std::int64_t> ids_;
 };
 
-// All examples of a source that was not read from yet.
+// All examples of a source that was not read from yet; images are decoded.
 std::shared_ptr<InMemoryDataset> read_dataset(DataSource& source);
 
 // A data set of the caller's own values: count x (example shape) in order, one label each.

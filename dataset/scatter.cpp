@@ -2,10 +2,13 @@
 
 #include <cstring>
 #include <exception>
+#include <functional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "tasuki/communicator/run_on_root.hpp"
+#include "tasuki/dataset/encoded_images.hpp"
 #include "tasuki/dataset/in_memory.hpp"
 #include "tasuki/dataset/numbers.hpp"
 #include "tasuki/dataset/views.hpp"
@@ -22,18 +25,21 @@ struct Announcement {
   bool force_equal_length;
 
   Bytes encoded() const {
-    std::vector<std::int64_t> numbers{header.count, header.classes,
-                                      static_cast<std::int64_t>(header.stored), shards,
-                                      force_equal_length ? 1 : 0};
+    std::vector<std::int64_t> numbers{header.count,
+                                      header.classes,
+                                      static_cast<std::int64_t>(header.stored),
+                                      shards,
+                                      force_equal_length ? 1 : 0,
+                                      header.encoded ? 1 : 0};
     numbers.insert(numbers.end(), header.example_shape.begin(), header.example_shape.end());
     return encode_numbers(numbers);
   }
   explicit Announcement(const Bytes& bytes) {
     const std::vector<std::int64_t> numbers = decode_numbers(bytes);
-    constexpr std::size_t fixed = 5;
+    constexpr std::size_t fixed = 6;
     TASUKI_CHECK(numbers.size() >= fixed, "the root's announcement has {} bytes", bytes.size());
     header = {numbers[0], Shape(std::span(numbers).subspan(fixed)), numbers[1],
-              static_cast<DType>(numbers[2])};
+              static_cast<DType>(numbers[2]), numbers[5] != 0};
     shards = static_cast<int>(numbers[3]);
     force_equal_length = numbers[4] != 0;
   }
@@ -55,30 +61,74 @@ struct Address {
   std::int64_t local;  // number in the rank's share
   std::int64_t id;     // number in the whole data set
   std::int64_t label;
+  std::uint64_t bytes;  // of its record
 };
 
-// Examples for one rank: addresses, then values. Packed from a block, unpacked into a share.
-Bytes pack(const std::vector<Address>& addresses, const RecordBlock& block) {
-  Bytes message(addresses.size() * (sizeof(Address) + block.value_bytes));
-  std::byte* next = message.data();
-  std::memcpy(next, addresses.data(), addresses.size() * sizeof(Address));
-  next += addresses.size() * sizeof(Address);
-  for (const Address& address : addresses) {
-    if (block.value_bytes > 0)
-      std::memcpy(next, block.values_of(address.id - block.first), block.value_bytes);
-    next += block.value_bytes;
+// A share being filled: examples held as stored, or images as files.
+struct ShareBuilder {
+  std::shared_ptr<const Dataset> dataset;
+  std::function<void(const Address& address, std::span<const std::byte> record)> set;
+
+  explicit ShareBuilder(const DatasetHeader& header) {
+    if (header.encoded)
+      fill(std::make_shared<EncodedImages>(header));
+    else
+      fill(std::make_shared<InMemoryDataset>(header));
   }
+
+ private:
+  void fill(const std::shared_ptr<EncodedImages>& images) {
+    dataset = images;
+    set = [images](const Address& to, std::span<const std::byte> record) {
+      images->set(to.local, to.id, record, static_cast<std::int32_t>(to.label));
+    };
+  }
+  void fill(const std::shared_ptr<InMemoryDataset>& examples) {
+    dataset = examples;
+    set = [examples](const Address& to, std::span<const std::byte> record) {
+      TASUKI_CHECK(record.size() == examples->header().value_bytes(),
+                   "an example of {} bytes, expected {}", record.size(),
+                   examples->header().value_bytes());
+      examples->set(to.local, to.id, record.data(), static_cast<std::int32_t>(to.label));
+    };
+  }
+};
+
+// Examples for one rank: their number, their addresses, then their records. Packed from a block,
+// unpacked into a share.
+Bytes pack(const std::vector<Address>& addresses, const RecordBlock& block) {
+  const std::uint64_t count = addresses.size();
+  std::size_t size = sizeof(count) + count * sizeof(Address);
+  for (const Address& address : addresses) size += address.bytes;
+  Bytes message(size);
+  std::byte* next = message.data();
+  const auto append = [&next](const void* bytes, std::size_t length) {
+    if (length > 0) std::memcpy(next, bytes, length);
+    next += length;
+  };
+  append(&count, sizeof(count));
+  append(addresses.data(), count * sizeof(Address));
+  for (const Address& address : addresses)
+    append(block.values_of(address.id - block.first).data(), address.bytes);
   return message;
 }
 
-void unpack(const Bytes& message, InMemoryDataset& share) {
-  const std::size_t value_bytes = share.header().value_bytes();
-  const std::size_t count = message.size() / (sizeof(Address) + value_bytes);
-  const std::byte* values = message.data() + count * sizeof(Address);
-  for (std::size_t i = 0; i < count; ++i, values += value_bytes) {
+void unpack(const Bytes& message, const ShareBuilder& share) {
+  std::span<const std::byte> rest = message;
+  const auto take = [&rest](std::size_t bytes) {
+    TASUKI_CHECK(bytes <= rest.size(), "{} bytes expected in a message, {} left", bytes,
+                 rest.size());
+    const auto taken = rest.first(bytes);
+    rest = rest.subspan(bytes);
+    return taken;
+  };
+  std::uint64_t count = 0;
+  std::memcpy(&count, take(sizeof(count)).data(), sizeof(count));
+  std::span<const std::byte> addresses = take(count * sizeof(Address));
+  for (; !addresses.empty(); addresses = addresses.subspan(sizeof(Address))) {
     Address address;
-    std::memcpy(&address, message.data() + i * sizeof(Address), sizeof(Address));
-    share.set(address.local, address.id, values, static_cast<std::int32_t>(address.label));
+    std::memcpy(&address, addresses.data(), sizeof(Address));
+    share.set(address, take(address.bytes));
   }
 }
 
@@ -93,7 +143,7 @@ class Dealer {
   // One list per rank, valid until the next call.
   const std::vector<std::vector<Address>>& deal(const RecordBlock& block) {
     for (auto& list : addresses_) list.clear();
-    for (std::int64_t i = 0; i < block.count; ++i) {
+    for (std::int64_t i = 0; i < block.count(); ++i) {
       const std::int64_t id = block.first + i;
       const std::int64_t position =
           positions_.empty() ? id : positions_[static_cast<std::size_t>(id)];
@@ -101,7 +151,7 @@ class Dealer {
       for (int shard = static_cast<int>(shards.begin); shard < shards.end; ++shard)
         addresses_[static_cast<std::size_t>(shard / plan_.shards_per_rank())].push_back(
             {plan_.offset_in_share(shard) + position - plan_.shard(shard).begin, id,
-             block.label_of(i)});
+             block.label_of(i), block.values_of(i).size()});
     }
     return addresses_;
   }
@@ -116,7 +166,7 @@ class Dealer {
 // stands in the way. An empty message ends each rank's wait.
 std::exception_ptr send_shares(DataSource& source, const ShardPlan& plan,
                                const ScatterOptions& options, Communicator& communicator,
-                               InMemoryDataset& own) {
+                               const ShareBuilder& own) {
   const auto send = [&](const Bytes& message, int rank) {
     if (rank != options.root) {
       communicator.send_bytes(message, rank, examples_tag);
@@ -142,7 +192,7 @@ std::exception_ptr send_shares(DataSource& source, const ShardPlan& plan,
   return error;
 }
 
-void receive_share(Communicator& communicator, int root, InMemoryDataset& own) {
+void receive_share(Communicator& communicator, int root, const ShareBuilder& own) {
   for (;;) {
     const Bytes message = communicator.recv_bytes(root, examples_tag);
     if (message.empty()) return;
@@ -165,18 +215,18 @@ Share scatter_dataset(const OpenSource& open, Communicator& communicator,
                        known.force_equal_length);
   DatasetHeader header = known.header;
   header.count = plan.share_size(communicator.rank());
-  auto own = std::make_shared<InMemoryDataset>(header);
+  const ShareBuilder own(header);
   std::exception_ptr error;
   if (communicator.rank() == options.root) {
-    error = send_shares(*source, plan, options, communicator, *own);
+    error = send_shares(*source, plan, options, communicator, own);
   } else {
-    receive_share(communicator, options.root, *own);
+    receive_share(communicator, options.root, own);
   }
   run_on_root(communicator, options.root, [&error] {
     if (error) std::rethrow_exception(error);
     return Bytes{};
   });
-  return {std::move(own), plan, communicator.rank()};
+  return {own.dataset, plan, communicator.rank()};
 }
 
 Share scatter_dataset(const Dataset* dataset, Communicator& communicator,

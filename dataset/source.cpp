@@ -45,6 +45,10 @@ void DataSource::read(std::int64_t count, std::byte* values, std::int32_t* label
                header_.count);
   if (count == 0) return;
   read_next(count, values, labels);
+  note_read(count);
+}
+
+void DataSource::note_read(std::int64_t count) {
   position_ += count;
   if (position_ == available_) check_end();
 }
@@ -53,16 +57,30 @@ bool DataSource::read_block(RecordBlock& block) {
   constexpr std::size_t target_bytes = 1 << 20;
   const std::int64_t left = header_.count - position_;
   if (left == 0) return false;
-  block.value_bytes = header_.value_bytes();
-  const std::size_t record_bytes = block.value_bytes + sizeof(std::int32_t);
-  const auto most =
-      static_cast<std::int64_t>(std::max<std::size_t>(1, target_bytes / record_bytes));
+  block.values.clear();
+  block.ends.assign(1, 0);
+  block.labels.clear();
   block.first = position_;
-  block.count = std::min(left, most);
-  block.values.resize(static_cast<std::size_t>(block.count) * block.value_bytes);
-  block.labels.resize(static_cast<std::size_t>(block.count));
-  read(block.count, block.values.data(), block.labels.data());
+  read_next_block(block, left, target_bytes);
+  note_read(block.count());
   return true;
+}
+
+void DataSource::read_next_block(RecordBlock& block, std::int64_t most, std::size_t target_bytes) {
+  const std::size_t bytes = header_.value_bytes();
+  const std::size_t count =
+      std::min(static_cast<std::size_t>(most),
+               std::max<std::size_t>(1, target_bytes / (bytes + sizeof(std::int32_t))));
+  block.values.resize(count * bytes);
+  block.labels.resize(count);
+  for (std::size_t i = 1; i <= count; ++i) block.ends.push_back(i * bytes);
+  read_next(static_cast<std::int64_t>(count), block.values.data(), block.labels.data());
+}
+
+void RecordBlock::add(std::span<const std::byte> record, std::int32_t label) {
+  values.insert(values.end(), record.begin(), record.end());
+  ends.push_back(values.size());
+  labels.push_back(label);
 }
 
 std::unique_ptr<DataSource> source_of(const Dataset& dataset) {

@@ -6,23 +6,27 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "tasuki/dataset/dataset.hpp"
 
 namespace tasuki {
 
-// A run of neighbouring examples as stored.
+// A run of neighbouring examples as they are handed out.
 struct RecordBlock {
-  std::int64_t first = 0, count = 0;
-  std::size_t value_bytes = 0;    // of each example
-  std::vector<std::byte> values;  // of `count` examples
+  std::int64_t first = 0;
+  std::vector<std::byte> values;     // one record after the other
+  std::vector<std::size_t> ends{0};  // of records in `values`, behind a 0
   std::vector<std::int32_t> labels;
 
-  const std::byte* values_of(std::int64_t i) const {
-    return values.data() + static_cast<std::size_t>(i) * value_bytes;
+  std::int64_t count() const { return static_cast<std::int64_t>(labels.size()); }
+  std::span<const std::byte> values_of(std::int64_t i) const {
+    const auto at = static_cast<std::size_t>(i);
+    return std::span(values).subspan(ends[at], ends[at + 1] - ends[at]);
   }
   std::int32_t label_of(std::int64_t i) const { return labels[static_cast<std::size_t>(i)]; }
+  void add(std::span<const std::byte> record, std::int32_t label);
 };
 
 class DataSource {
@@ -42,7 +46,8 @@ class DataSource {
   // Reads the next `count` examples, header().value_bytes() each, and their labels. Contents that
   // are not as expected are an error of kind data, with the file's path.
   void read(std::int64_t count, std::byte* values, std::int32_t* labels);
-  // Reads on into `block`: about a mebibyte, at least one example. False when none is left.
+  // Reads on into `block`: about a mebibyte, at least one example. False when none is left. Where
+  // header().encoded, the block has files as they are, else header().value_bytes() an example.
   bool read_block(RecordBlock& block);
 
  protected:
@@ -51,8 +56,12 @@ class DataSource {
  private:
   // The next `count` examples; never more than the header announced.
   virtual void read_next(std::int64_t count, std::byte* values, std::int32_t* labels) = 0;
+  // Adds at most `most` examples (at least one) to an empty block, up to about `target_bytes`.
+  virtual void read_next_block(RecordBlock& block, std::int64_t most, std::size_t target_bytes);
   // Called once after the last example announced: checks that nothing follows it.
   virtual void check_end() {}
+
+  void note_read(std::int64_t count);
 
   DatasetHeader header_;
   std::int64_t available_;  // before keep_first

@@ -13,6 +13,7 @@ build_packages=(
   libopenmpi-dev openmpi-bin openssh-client  # mpirun reaches other hosts through ssh
   libdnnl-dev libhwloc-dev libboost-program-options-dev
   nlohmann-json3-dev libfmt-dev libspdlog-dev libxxhash-dev libzip-dev zlib1g-dev
+  libjpeg-dev libpng-dev  # folders of images
   libgtest-dev libgmock-dev
   dataset-fashion-mnist
 )

@@ -107,8 +107,8 @@ TEST(Source, BlocksAreOfBoundedSize) {
   for (RecordBlock block; source->read_block(block);) {
     EXPECT_EQ(block.first, next);
     EXPECT_LE(block.values.size() + block.labels.size() * 4, 1u << 20);
-    EXPECT_GE(block.count, 1);
-    next += block.count;
+    EXPECT_GE(block.count(), 1);
+    next += block.count();
   }
   EXPECT_EQ(next, 5000);
 }

@@ -1,0 +1,31 @@
+// Image files: JPEG (libjpeg-turbo) and PNG (libpng), decoded from memory, resized and cropped.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tasuki {
+
+// Rows of red, green and blue bytes.
+struct Image {
+  std::int64_t height = 0, width = 0;
+  std::vector<std::uint8_t> pixels;  // height x width x 3
+};
+
+// Decodes a file's contents; which format it is says its beginning. Grey values, palettes, 16-bit
+// channels and CMYK become RGB, transparent parts black. A JPEG much larger than `shortest_side`
+// asks for may be decoded at 1/2, 1/4 or 1/8 of its size, never below that side. Contents that are
+// damaged, cut off or of another format are an error of kind data, one line that begins with
+// `name`. Thread-safe.
+Image decode_image(std::span<const std::byte> file, const std::string& name,
+                   std::int64_t shortest_side = 1);
+
+// Scales the image so that its shorter side is `side` and writes the square in the middle, channel
+// after channel (3 x side x side). Bilinear; in making images smaller, the mean over the pixels
+// that a result stands for, weighted by distance. An image of that size is copied as it is.
+void resize_and_crop(const Image& image, std::int64_t side, std::uint8_t* planes);
+
+}  // namespace tasuki

@@ -1,0 +1,28 @@
+// Folders of image files: one subfolder a class.
+//
+//   DIR/train/cat/1.jpg   DIR/train/dog/a.png ...
+//   DIR/test/cat/9.jpg    (or DIR/val/...)
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+
+#include "tasuki/dataset/catalog.hpp"
+#include "tasuki/dataset/source.hpp"
+
+namespace tasuki {
+
+// The JPEG and PNG files of a split in `folder`. Classes are the subfolders of its train folder in
+// alphabetical order; those of the test folder must be the same. Examples are 3 x side x side
+// (image.hpp: shorter side scaled, middle cropped); they come in turns from all classes, so that
+// the first N have some of each. Files whose names begin with a dot or end in none of .jpg, .jpeg
+// and .png are passed over.
+//
+// What is handed out are the files as they are (header().encoded), which are decoded when they
+// are read into a batch, by the rank and the thread that does so. A folder that is missing or
+// without images is an error of kind missing.
+std::unique_ptr<DataSource> open_image_folder(const std::filesystem::path& folder, DataSplit split,
+                                              std::int64_t side);
+
+}  // namespace tasuki

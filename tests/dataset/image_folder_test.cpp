@@ -1,0 +1,158 @@
+// Folders of images, from files to batches on every rank.
+#include "tasuki/dataset/image_folder.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "files.hpp"
+#include "image_files.hpp"
+#include "tasuki/communicator/registry.hpp"
+#include "tasuki/dataset/augmentation.hpp"
+#include "tasuki/dataset/in_memory.hpp"
+#include "tasuki/dataset/prefetch_iterator.hpp"
+
+namespace tasuki {
+namespace {
+
+using namespace tasuki::testing;
+
+// Classes bird, cat and dog with 5, 3 and 4 images, all of one colour: 20 * class + number.
+class ImageFolder : public ::testing::Test {
+ protected:
+  static constexpr int sizes[] = {5, 3, 4}, total = 12, side = 8;
+
+  void SetUp() override {
+    if (comm->rank() == 0) {
+      write_split("train");
+      write_split("test");
+    }
+    comm->barrier();
+  }
+  void write_split(const std::string& split) const {
+    const char* const names[] = {"bird", "cat", "dog"};
+    for (int label = 0; label < 3; ++label) {
+      const auto sub = folder / (split + '/' + names[label]);
+      std::filesystem::create_directories(sub);
+      write_plain(sub / "notes.txt", "no image");
+      write_plain(sub / ".hidden.png", "no image");
+      for (int i = 0; i < sizes[label]; ++i) {
+        const Image image = make_image(8 + i, 11, [&](int, int, int) { return 20 * label + i; });
+        write_plain(sub / fmt::format("{}.{}", i, i % 2 ? "png" : "JPG"),
+                    i % 2 ? png_file(image) : jpeg_file(image));
+      }
+    }
+  }
+  std::unique_ptr<DataSource> open(DataSplit split = DataSplit::train) const {
+    return open_image_folder(folder.path(), split, side);
+  }
+  Share scatter(int shards = 0) {
+    return scatter_dataset([&] { return open(); }, *comm, {.shuffle = true, .shards = shards});
+  }
+
+  std::unique_ptr<Communicator> comm = create_communicator("naive");
+  TemporaryFolder folder{comm.get()};
+};
+
+TEST_F(ImageFolder, ClassesTakeTurns) {
+  const auto source = open();
+  EXPECT_EQ(source->header().count, total);
+  EXPECT_EQ(source->header().classes, 3);
+  EXPECT_EQ(source->header().example_shape, (Shape{3, side, side}));
+  const auto all = read_dataset(*source);
+  std::vector<int> labels;
+  for (std::int64_t i = 0; i < total; ++i) {
+    const StoredExample example = all->in_place(i);
+    labels.push_back(example.label);
+    EXPECT_NEAR(std::to_integer<int>(example.values[30]), 20 * example.label + i / 3, 4);
+  }
+  EXPECT_EQ(labels, (std::vector<int>{0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 2, 0}));
+}
+
+TEST_F(ImageFolder, FilesAreScatteredAndDecodedWhereTheyAreRead) {
+  const auto reference = read_dataset(*open());
+  Share share = scatter();
+  const auto raw = static_cast<std::size_t>(share.dataset->size()) * 3 * side * side;
+  EXPECT_EQ(share.dataset->in_place(0).values, nullptr) << "decoded before it is read";
+  EXPECT_GT(raw, 0u);
+  share.dataset =
+      transformed(share.dataset, create_transform(augmentation, share.dataset->header(), 3));
+  const Transform transform = create_transform(augmentation, reference->header(), 3);
+  PrefetchIterator batches(create_shuffled_iterator(share, 3, 1), 2, 4);
+  std::int64_t seen = 0;
+  for (std::int64_t step = 0; step < batches.steps_per_epoch(); ++step) {
+    const Batch batch = batches.next();
+    seen += batch.size();
+    for (std::size_t i = 0; i < batch.ids.size(); ++i) {
+      const StoredExample example = reference->in_place(batch.ids[i]);
+      EXPECT_EQ(batch.t.data<std::int32_t>()[i], example.label);
+      std::vector<float> expected(3 * side * side);
+      transform(example.values, {0, batch.ids[i]}, expected.data());
+      const float* row = batch.x.data<float>() + i * expected.size();
+      EXPECT_TRUE(std::equal(expected.begin(), expected.end(), row));
+    }
+  }
+  const Tensor all = Tensor::from(std::span<const std::int64_t>(&seen, 1), Shape{});
+  comm->allreduce(all);
+  EXPECT_EQ(all.item(), total);
+}
+
+TEST_F(ImageFolder, ShardsDealTheSameImages) {
+  const int shards = comm->size() * 2;
+  const Share share = scatter(shards);
+  EXPECT_EQ(share.plan.shards(), shards);
+  std::vector<std::byte> pixels(3 * side * side);
+  for (std::int64_t i = 0; i < share.dataset->size(); ++i) {
+    std::int32_t label = -1;
+    share.dataset->read_stored({&i, 1}, pixels.data(), &label);
+    EXPECT_NEAR(std::to_integer<int>(pixels[0]) / 20, label, 1);
+  }
+}
+
+TEST_F(ImageFolder, ABrokenFileIsNamedByTheRankThatReadsIt) {
+  if (comm->rank() == 0) {
+    const auto file = folder / "train/cat/2.JPG";
+    std::filesystem::resize_file(file, std::filesystem::file_size(file) / 2);
+  }
+  comm->barrier();
+  const Share share = scatter();
+  const auto iterator = create_serial_iterator(share, total);
+  int found = 0;
+  for (std::int64_t i = 0; i < share.dataset->size(); ++i) {
+    if (share.dataset->id(i) != 7) continue;
+    ++found;
+    expect_error(ErrorKind::data, {"train/cat/2.JPG", "JPEG", "found damage"},
+                 [&] { iterator->next(); });
+  }
+  const Tensor all = Tensor::full({1}, found);
+  comm->allreduce(all);
+  EXPECT_EQ(all.item(), 1);
+}
+
+TEST_F(ImageFolder, WhatIsMissingIsNamed) {
+  const auto fails_with = [&](ErrorKind kind, const std::vector<std::string>& words,
+                              DataSplit split = DataSplit::train) {
+    comm->barrier();
+    expect_error(kind, words, [&] { open(split); });
+    comm->barrier();
+  };
+  const auto change = [&](const std::function<void()>& work) {
+    comm->barrier();
+    if (comm->rank() == 0) work();
+    comm->barrier();
+  };
+  change([&] { std::filesystem::rename(folder / "test/dog", folder / "test/doge"); });
+  fails_with(ErrorKind::data, {"test", "'dog', found 'doge'"}, DataSplit::test);
+  change([&] { std::filesystem::rename(folder / "test", folder / "tests"); });
+  fails_with(ErrorKind::missing, {"'test' or 'val'"}, DataSplit::test);
+  change([&] { std::filesystem::remove_all(folder / "train/cat"); });
+  change([&] { std::filesystem::create_directories(folder / "train/cat"); });
+  fails_with(ErrorKind::missing, {"train/cat", ".png"});
+  change([&] { std::filesystem::remove_all(folder / "train"); });
+  fails_with(ErrorKind::missing, {"train", "folder of images"});
+  change([&] { std::filesystem::create_directories(folder / "train"); });
+  fails_with(ErrorKind::missing, {"train", "subfolder"});
+}
+
+}  // namespace
+}  // namespace tasuki

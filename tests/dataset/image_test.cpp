@@ -1,0 +1,148 @@
+// Image files become pixels of the right size, and damage becomes a line.
+#include "tasuki/dataset/image.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "files.hpp"
+#include "image_files.hpp"
+
+namespace tasuki {
+namespace {
+
+using namespace tasuki::testing;
+
+// Smooth enough that JPEG keeps it nearly as it is.
+Image slope(std::int64_t height, std::int64_t width) {
+  return make_image(height, width, [](int c, int y, int x) { return 40 * c + 2 * y + 3 * x; });
+}
+
+Image decoded(const std::string& file, std::int64_t shortest_side = 1) {
+  return decode_image(bytes_of(file), "a file", shortest_side);
+}
+
+std::vector<std::uint8_t> resized(const Image& image, std::int64_t side) {
+  std::vector<std::uint8_t> planes(static_cast<std::size_t>(3 * side * side));
+  resize_and_crop(image, side, planes.data());
+  return planes;
+}
+
+void expect_close(const Image& found, const Image& expected, int tolerance) {
+  ASSERT_EQ(found.height, expected.height);
+  ASSERT_EQ(found.width, expected.width);
+  ASSERT_EQ(found.pixels.size(), expected.pixels.size());
+  for (std::size_t i = 0; i < found.pixels.size(); ++i)
+    ASSERT_NEAR(found.pixels[i], expected.pixels[i], tolerance) << "byte " << i;
+}
+
+TEST(Image, PngIsExact) {
+  const Image image = slope(13, 22);
+  expect_close(decoded(png_file(image)), image, 0);
+}
+
+TEST(Image, JpegIsClose) {
+  const Image image = slope(24, 40);
+  expect_close(decoded(jpeg_file(image)), image, 6);
+}
+
+TEST(Image, GreyAndInkBecomeRgb) {
+  const std::vector<std::uint8_t> grey(16 * 16, 90);
+  const Image from_grey = decoded(jpeg_file(16, 16, grey, JCS_GRAYSCALE));
+  expect_close(from_grey, make_image(16, 16, [](int, int, int) { return 90; }), 2);
+
+  // libjpeg writes CMYK with Adobe's marker: 255 is no ink.
+  std::vector<std::uint8_t> inks;
+  for (int i = 0; i < 256; ++i) inks.insert(inks.end(), {200, 100, 50, 255});
+  const Image from_inks = decoded(jpeg_file(16, 16, inks, JCS_CMYK));
+  expect_close(from_inks,
+               make_image(16, 16, [](int c, int, int) { return c == 0   ? 200
+                                                               : c == 1 ? 100
+                                                                        : 50; }),
+               4);
+}
+
+TEST(Image, LargeJpegsAreReducedWhileDecoded) {
+  const std::string file = jpeg_file(slope(64, 48));
+  EXPECT_EQ(decoded(file, 48).width, 48);
+  EXPECT_EQ(decoded(file, 25).width, 48) << "24 would be too small";
+  EXPECT_EQ(decoded(file, 24).width, 24);
+  EXPECT_EQ(decoded(file, 24).height, 32);
+  EXPECT_EQ(decoded(file, 1).width, 6);
+}
+
+TEST(Image, EveryCutIsNoticed) {
+  for (const std::string& file : {jpeg_file(slope(40, 40)), png_file(slope(40, 40))}) {
+    for (std::size_t length = 0; length < file.size() - 2; length += 1 + length / 8) {
+      SCOPED_TRACE(length);
+      expect_error(ErrorKind::data, {"dog/7", "expected", "found"},
+                   [&] { decode_image(bytes_of(file.substr(0, length)), "dog/7", 1); });
+    }
+  }
+}
+
+// Whatever bytes come: an image or one line, never a crash.
+TEST(Image, DamagedBytesNeverCrash) {
+  for (const std::string& file : {jpeg_file(slope(40, 40)), png_file(slope(40, 40))}) {
+    for (std::size_t at = 0; at < file.size(); ++at) {
+      std::string damaged = file;
+      damaged[at] = static_cast<char>(damaged[at] ^ 0x5A);
+      try {
+        const Image image = decoded(damaged);
+        EXPECT_EQ(image.pixels.size(), static_cast<std::size_t>(image.height * image.width * 3));
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::data);
+        EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
+      }
+    }
+  }
+}
+
+TEST(Image, OtherFilesAreNamed) {
+  expect_error(ErrorKind::data, {"x.jpg", "JPEG or PNG", "an empty file"},
+               [] { decode_image({}, "x.jpg"); });
+  expect_error(ErrorKind::data, {"x.jpg", "something else"},
+               [] { decode_image(bytes_of("<html>not found</html>"), "x.jpg"); });
+}
+
+TEST(Resize, TheSameSizeIsACopyInPlanes) {
+  const Image image = slope(9, 9);
+  const auto planes = resized(image, 9);
+  for (std::size_t c = 0; c < 3; ++c)
+    for (std::size_t i = 0; i < 81; ++i) ASSERT_EQ(planes[c * 81 + i], image.pixels[i * 3 + c]);
+}
+
+TEST(Resize, TheMiddleOfTheLongerSideIsShown) {
+  const Image wide = make_image(4, 10, [](int, int, int x) { return x * 10; });
+  const auto planes = resized(wide, 4);
+  for (std::size_t x = 0; x < 4; ++x) EXPECT_EQ(planes[x], 30 + 10 * x);
+  const Image tall = make_image(10, 4, [](int, int y, int) { return y * 10; });
+  const auto columns = resized(tall, 4);
+  for (std::size_t y = 0; y < 4; ++y) EXPECT_EQ(columns[4 * y], 30 + 10 * y);
+}
+
+TEST(Resize, LargerIsBilinear) {
+  const Image image = make_image(2, 2, [](int, int, int x) { return x == 0 ? 0 : 100; });
+  const auto planes = resized(image, 4);
+  EXPECT_EQ(std::vector<std::uint8_t>(planes.begin(), planes.begin() + 4),
+            (std::vector<std::uint8_t>{0, 25, 75, 100}));
+}
+
+// Single pixels of a fine pattern would otherwise appear and vanish.
+TEST(Resize, SmallerIsAMean) {
+  const Image board = make_image(64, 64, [](int, int y, int x) { return (x + y) % 2 * 200; });
+  const auto planes = resized(board, 8);
+  for (const std::uint8_t value : planes) EXPECT_NEAR(value, 100, 1);
+  const Image flat = make_image(37, 53, [](int c, int, int) { return 70 + c; });
+  const auto even = resized(flat, 10);
+  for (std::size_t i = 0; i < even.size(); ++i) ASSERT_EQ(even[i], 70 + i / 100);
+}
+
+TEST(Resize, OnePixelFillsAll) {
+  const auto planes = resized(make_image(1, 1, [](int, int, int) { return 9; }), 3);
+  EXPECT_EQ(planes, std::vector<std::uint8_t>(27, 9));
+}
+
+}  // namespace
+}  // namespace tasuki
