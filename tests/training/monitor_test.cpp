@@ -1,0 +1,135 @@
+// The device monitor: a file for each rank, from a thread that nobody waits for.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "scripted_updater.hpp"
+#include "tasuki/training/extensions/device_monitor.hpp"
+#include "tasuki/training/gpu_sensors.hpp"
+#include "tasuki/training/process_load.hpp"
+#include "temporary_folder.hpp"
+
+namespace tasuki {
+namespace {
+
+using testing::ScriptedUpdater;
+using testing::TemporaryFolder;
+
+// Libraries of these names are then found loaded, whatever the machine has.
+void load_fakes() {
+  for (const char* const path : {FAKE_NVML, FAKE_CUDA})
+    ASSERT_NE(::dlopen(path, RTLD_NOW | RTLD_LOCAL), nullptr) << ::dlerror();
+}
+
+std::vector<std::vector<std::string>> read_csv(const std::filesystem::path& path) {
+  std::vector<std::vector<std::string>> rows;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    auto& row = rows.emplace_back();
+    std::istringstream cells(line + ',');
+    for (std::string cell; std::getline(cells, cell, ',');) row.push_back(cell);
+  }
+  return rows;
+}
+
+// Trains nothing for as many iterations of 5 ms.
+void run_monitored(const std::filesystem::path& out, Device device, int iterations) {
+  Trainer trainer(
+      std::make_unique<ScriptedUpdater>(iterations,
+                                        [](std::int64_t, Observation&) {
+                                          std::this_thread::sleep_for(std::chrono::milliseconds(5));
+                                        }),
+      stop_after(1, {}), out);
+  trainer.extend(monitor_device(device, 0.01));
+  trainer.run();
+}
+
+TEST(Monitor, WritesALineAtEveryInterval) {
+  const TemporaryFolder folder;
+  run_monitored(folder / "out", Device::cpu(), 40);
+  const auto rows = read_csv(folder / "out/monitor.0.csv");
+  ASSERT_GE(rows.size(), 3u);
+  EXPECT_EQ(rows[0], (std::vector<std::string>{"seconds", "cpu_percent", "memory_mb",
+                                               "machine_cpu_percent", "machine_free_mb"}));
+  double before = 0;
+  for (std::size_t i = 1; i < rows.size(); ++i) {
+    ASSERT_EQ(rows[i].size(), 5u);
+    EXPECT_GT(std::stod(rows[i][0]), before);
+    before = std::stod(rows[i][0]);
+    EXPECT_GT(std::stod(rows[i][2]), 1);
+    EXPECT_GT(std::stod(rows[i][4]), 1);
+  }
+}
+
+TEST(Monitor, AFileThatCannotBeWrittenDisturbsNothing) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "out/monitor.0.csv");
+  ::testing::internal::CaptureStderr();
+  run_monitored(folder / "out", Device::cpu(), 10);
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("monitor.0.csv: cannot be written"), std::string::npos) << said;
+}
+
+TEST(Monitor, WithoutNvmlTheProcessIsWatched) {
+  if (void* const library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW); library != nullptr) {
+    ::dlclose(library);
+    GTEST_SKIP() << "this machine has NVML";
+  }
+  const TemporaryFolder folder;
+  ::testing::internal::CaptureStderr();
+  run_monitored(folder / "out", Device::cuda(0), 10);
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("GPUs cannot be watched without NVML"), std::string::npos) << said;
+  EXPECT_EQ(read_csv(folder / "out/monitor.0.csv").at(0).size(), 5u);
+}
+
+TEST(Monitor, KnowsHowBusyTheProcessIs) {
+  ProcessLoad load;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
+  volatile double work = 1;
+  while (std::chrono::steady_clock::now() < end) work = work * 1.0000001;
+  const ProcessLoad::Reading reading = load.read();
+  EXPECT_GT(reading.cpu_percent, 0);
+  EXPECT_LE(reading.cpu_percent, 200);
+  EXPECT_GT(reading.machine_cpu_percent, 0);
+  EXPECT_LE(reading.machine_cpu_percent, 100);
+}
+
+// From here on the fakes are loaded: tests run in the order of this file.
+TEST(MonitorOfGpu, CudasNumbersCount) {
+  load_fakes();
+  const GpuSensors::Reading first = GpuSensors(0).read(), second = GpuSensors(1).read();
+  EXPECT_EQ(first.load_percent, 41);
+  EXPECT_EQ(first.memory_mb, 1500);
+  EXPECT_EQ(first.memory_total_mb, 80000);
+  EXPECT_EQ(first.clock_mhz, 1901);
+  EXPECT_EQ(first.temperature_c, 61);
+  EXPECT_EQ(first.power_w, 250.5);
+  EXPECT_EQ(second.load_percent, 40);
+  EXPECT_EQ(second.power_w, std::nullopt) << "this card does not measure it";
+  try {
+    const GpuSensors none(7);
+    FAIL() << "a GPU that is not there";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("Not Found"), std::string::npos) << error.what();
+  }
+}
+
+TEST(MonitorOfGpu, HasItsColumns) {
+  load_fakes();
+  const TemporaryFolder folder;
+  run_monitored(folder / "out", Device::cuda(1), 20);
+  const auto rows = read_csv(folder / "out/monitor.0.csv");
+  ASSERT_GE(rows.size(), 2u);
+  ASSERT_EQ(rows[0].size(), 11u);
+  EXPECT_EQ(rows[0].back(), "gpu_power_w");
+  EXPECT_EQ(std::vector<std::string>(rows[1].begin() + 5, rows[1].end()),
+            (std::vector<std::string>{"40.0", "1000.0", "80000.0", "1900.0", "60.0", ""}));
+}
+
+}  // namespace
+}  // namespace tasuki
