@@ -1,0 +1,38 @@
+// Memory of a training step, and the largest batch that a device has room for.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+#include "tasuki/training/updater.hpp"
+
+namespace tasuki {
+
+struct StepMemory {
+  std::size_t held =
+      0;  // bytes of a batch and of what its forward pass keeps for the backward pass
+  std::size_t peak = 0;  // the most in use in a step, parameters and all else included
+};
+
+// Runs `n` examples of zeros forward and backward; nothing is updated but gradients and batch
+// normalisation's averages. Throws OutOfMemory.
+StepMemory measure_step(std::int64_t n, const DatasetHeader& header, Device device,
+                        const LossFunction& loss);
+
+// What find_largest_batch needs to know.
+struct BatchSearch {
+  // The most bytes in use in a step of n examples; throws OutOfMemory or std::bad_alloc.
+  std::function<std::size_t(std::int64_t n)> peak_of;
+  std::size_t capacity = 0;  // bytes that may be in use at once
+  std::int64_t limit = 1;    // the most examples that make sense
+  // The least of all ranks' values. Collective; a single process gives back what it is given.
+  std::function<std::int64_t(std::int64_t)> least = [](std::int64_t n) { return n; };
+};
+
+// The largest number of examples per rank that all ranks have room for; 0 when there is none for a
+// single one. Memory grows in proportion to the batch, so two small steps foretell it; a real step
+// of the size found must succeed on every rank, else it is made smaller. Collective.
+std::int64_t find_largest_batch(const BatchSearch& search);
+
+}  // namespace tasuki
