@@ -1,4 +1,4 @@
-// Trains a convnet on CIFAR-10 or CIFAR-100, data-parallel over MPI.
+// Trains a convnet on CIFAR-10, CIFAR-100 or a folder of images, data-parallel over MPI.
 //
 //   mpirun -np 2 build/apps/train_cifar --arch cnn10
 
@@ -56,14 +56,21 @@ std::vector<std::string> known_models() {
 int train_cifar(int argc, char** argv) {
   TrainingSettings settings;
   settings.reference_batch = 128;
+  settings.augment = true;
   std::string arch = "cnn10", dataset = "cifar10";
-  Options options("train_cifar", "trains a convnet on CIFAR-10 or CIFAR-100, over MPI",
+  std::int64_t image_side = 32;
+  Options options("train_cifar",
+                  "trains a convnet on CIFAR-10, CIFAR-100 or a folder of images, over MPI",
                   "mpirun -np 4 train_cifar --arch wrn_28_10 --warmup 5");
   options.group("Model");
   options.add("arch", arch, known_models(), "NAME",
               fmt::format("{}; sets the defaults of --batchsize, --epoch and of the optimizer",
                           fmt::join(known_models(), ", ")));
-  options.add("dataset,d", dataset, {"cifar10", "cifar100"}, "NAME", "cifar10 or cifar100");
+  options.add("dataset,d", dataset, {"cifar10", "cifar100", "images"}, "NAME",
+              "cifar10, cifar100, or images: JPEG and PNG files in the folder --data, as "
+              "train/<class>/* and test/<class>/*");
+  options.add("image-size", image_side, {8, 1024}, "N",
+              "pixels that images of a folder are scaled to, in height and width");
   add_training_options(options, settings);
   options.choose_defaults([&] {
     const auto found = recipes.find(arch);
@@ -75,6 +82,7 @@ int train_cifar(int argc, char** argv) {
 
   TrainingProgram program;
   program.dataset = dataset;
+  program.image_side = image_side;
   program.create_model = [&arch](const DatasetHeader& data) {
     return create_model(arch, {data.classes, data.example_shape});
   };

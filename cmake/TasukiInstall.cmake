@@ -38,5 +38,5 @@ install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/docs/archite
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/hostfiles ${PROJECT_SOURCE_DIR}/examples
                   ${PROJECT_SOURCE_DIR}/experiments
         DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)
-install(PROGRAMS ${PROJECT_SOURCE_DIR}/scripts/get_data.sh
+install(PROGRAMS ${PROJECT_SOURCE_DIR}/scripts/get_data.sh ${PROJECT_SOURCE_DIR}/scripts/plot_monitor
         DESTINATION ${CMAKE_INSTALL_DATADIR}/tasuki OPTIONAL)

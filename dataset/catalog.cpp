@@ -7,6 +7,7 @@
 
 #include "tasuki/dataset/cifar.hpp"
 #include "tasuki/dataset/idx.hpp"
+#include "tasuki/dataset/image_folder.hpp"
 
 namespace tasuki {
 namespace fs = std::filesystem;
@@ -32,14 +33,14 @@ fs::path find_idx_file(const fs::path& folder, const std::string& part, const st
        folder.string(), usual, usual);
 }
 
-std::unique_ptr<DataSource> open_mnist(const fs::path& folder, DataSplit split) {
+std::unique_ptr<DataSource> open_mnist(const fs::path& folder, DataSplit split, std::int64_t) {
   const std::string part = split == DataSplit::train ? "train" : "t10k";
   const fs::path images = find_idx_file(folder, part + "-images", "3");
   const fs::path labels = find_idx_file(folder, part + "-labels", "1");
   return open_idx(images, labels);
 }
 
-std::unique_ptr<DataSource> open_cifar10(const fs::path& folder, DataSplit split) {
+std::unique_ptr<DataSource> open_cifar10(const fs::path& folder, DataSplit split, std::int64_t) {
   std::vector<fs::path> files;
   if (split == DataSplit::test) {
     files.push_back(folder / "test_batch.bin");
@@ -49,20 +50,31 @@ std::unique_ptr<DataSource> open_cifar10(const fs::path& folder, DataSplit split
   return open_cifar(std::move(files), 10, 1);
 }
 
-std::unique_ptr<DataSource> open_cifar100(const fs::path& folder, DataSplit split) {
+std::unique_ptr<DataSource> open_cifar100(const fs::path& folder, DataSplit split, std::int64_t) {
   return open_cifar({folder / (split == DataSplit::train ? "train.bin" : "test.bin")}, 100, 2);
 }
 
 struct CatalogEntry {
   const char* name;
-  std::unique_ptr<DataSource> (*open)(const fs::path& folder, DataSplit split);
-  bool in_debian;  // the package dataset-fashion-mnist will do
+  std::unique_ptr<DataSource> (*open)(const fs::path& folder, DataSplit split,
+                                      std::int64_t image_side);
+  const char* origin;  // how to get it, for messages
+  bool in_debian = false;
 };
 
-constexpr CatalogEntry catalog[] = {{"mnist", open_mnist, true},
-                                    {"fashion-mnist", open_mnist, true},
-                                    {"cifar10", open_cifar10, false},
-                                    {"cifar100", open_cifar100, false}};
+constexpr const char* script = "run scripts/get_data.sh {0}";
+constexpr const char* script_or_package =
+    "run scripts/get_data.sh {0} or apt-get install dataset-fashion-mnist";
+constexpr const char* own =
+    "put subfolders train and test there, with one of images for each class";
+
+constexpr CatalogEntry catalog[] = {
+    {"mnist", open_mnist, script_or_package, true},
+    {"fashion-mnist", open_mnist, script_or_package, true},
+    {"cifar10", open_cifar10, script},
+    {"cifar100", open_cifar100, script},
+    {"images", open_image_folder, own},
+};
 
 const CatalogEntry& entry_of(std::string_view name) {
   for (const CatalogEntry& entry : catalog)
@@ -100,15 +112,13 @@ fs::path find_data_folder(std::string_view name, const fs::path& given) {
   searched.reserve(candidates.size());
   for (const fs::path& candidate : candidates) searched.push_back(candidate.string());
   if (searched.empty()) searched.emplace_back("any folder, as TASUKI_DATA and HOME are not set");
-  fail(ErrorKind::missing,
-       "no data for {} in {}; run scripts/get_data.sh {}{}, or name a folder with --data", name,
-       fmt::join(searched, ", "), name,
-       entry.in_debian ? " or apt-get install dataset-fashion-mnist" : "");
+  fail(ErrorKind::missing, "no data for {} in {}; {}, or name a folder with --data", name,
+       fmt::join(searched, ", "), fmt::format(fmt::runtime(entry.origin), name));
 }
 
 std::unique_ptr<DataSource> open_dataset(std::string_view name, const fs::path& folder,
-                                         DataSplit split) {
-  return entry_of(name).open(folder, split);
+                                         DataSplit split, std::int64_t image_side) {
+  return entry_of(name).open(folder, split, image_side);
 }
 
 }  // namespace tasuki

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,13 +16,16 @@ struct Image {
   std::vector<std::uint8_t> pixels;  // height x width x 3
 };
 
+// For decode_image: as many pixels as the file has.
+inline constexpr std::int64_t whole_image = std::numeric_limits<std::int64_t>::max();
+
 // Decodes a file's contents; which format it is says its beginning. Grey values, palettes, 16-bit
 // channels and CMYK become RGB, transparent parts black. A JPEG much larger than `shortest_side`
-// asks for may be decoded at 1/2, 1/4 or 1/8 of its size, never below that side. Contents that are
+// asks for is decoded at 1/2, 1/4 or 1/8 of its size, never below that side. Contents that are
 // damaged, cut off or of another format are an error of kind data, one line that begins with
 // `name`. Thread-safe.
 Image decode_image(std::span<const std::byte> file, const std::string& name,
-                   std::int64_t shortest_side = 1);
+                   std::int64_t shortest_side = whole_image);
 
 // Scales the image so that its shorter side is `side` and writes the square in the middle, channel
 // after channel (3 x side x side). Bilinear; in making images smaller, the mean over the pixels

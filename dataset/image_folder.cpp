@@ -107,7 +107,8 @@ class ImageFolderSource final : public DataSource {
   void read_next_block(RecordBlock& block, std::int64_t most, std::size_t target_bytes) override {
     while (block.count() < most && block.values.size() < target_bytes) {
       std::int32_t label = 0;
-      block.add(next_record(&label), label);
+      const std::vector<std::byte> record = next_record(&label);
+      block.add(record, label);
     }
   }
 

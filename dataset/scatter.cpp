@@ -188,7 +188,8 @@ std::exception_ptr send_shares(DataSource& source, const ShardPlan& plan,
       if (const auto& part = addresses[static_cast<std::size_t>(rank)]; !part.empty())
         send(pack(part, block), rank);
   }
-  for (int rank = 0; rank < plan.ranks(); ++rank) send({}, rank);
+  for (int rank = 0; rank < plan.ranks(); ++rank)
+    if (rank != options.root) send({}, rank);
   return error;
 }
 

@@ -13,10 +13,10 @@ std::filesystem::path find_data(Communicator& communicator, const std::string& n
 }
 
 OpenSource open_split(const std::string& name, const std::filesystem::path& folder, DataSplit split,
-                      const std::optional<Shape>& example_shape,
-                      std::optional<std::int64_t> limit) {
+                      const std::optional<Shape>& example_shape, std::optional<std::int64_t> limit,
+                      std::int64_t image_side) {
   return [=] {
-    auto source = open_dataset(name, folder, split);
+    auto source = open_dataset(name, folder, split, image_side);
     if (example_shape) source->reshape(*example_shape);
     if (limit) source->keep_first(*limit);
     return source;

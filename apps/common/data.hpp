@@ -16,8 +16,9 @@ std::filesystem::path find_data(Communicator& communicator, const std::string& n
                                 const TrainingSettings& settings);
 
 // Opens a split of the data set in `folder`, with examples of the model's shape when one is given,
-// cut after `limit`.
+// cut after `limit`. Images of a folder of one's own are made `image_side` pixels high and wide.
 OpenSource open_split(const std::string& name, const std::filesystem::path& folder, DataSplit split,
-                      const std::optional<Shape>& example_shape, std::optional<std::int64_t> limit);
+                      const std::optional<Shape>& example_shape, std::optional<std::int64_t> limit,
+                      std::int64_t image_side = 32);
 
 }  // namespace tasuki::apps

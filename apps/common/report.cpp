@@ -6,32 +6,14 @@
 
 #include "common/console.hpp"
 #include "common/learning_rate.hpp"
-#include "tasuki/tensor/storage.hpp"
+#include "tasuki/training/batch_memory.hpp"
+#include "tasuki/training/step_times.hpp"
 
 namespace tasuki::apps {
 namespace {
 
 std::string megabytes(std::size_t bytes) {
   return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
-}
-
-// Bytes of a batch of zeros and of what its forward pass keeps for the backward pass.
-std::size_t measure_activations(const TrainingSettings& settings, int ranks,
-                                const LossFunction& loss, const DatasetHeader& header) {
-  const std::int64_t n = std::min(largest_batch(settings, ranks), header.count);
-  if (n == 0) return 0;
-  const std::size_t before = host_pool_statistics().in_use;
-  std::vector<std::int64_t> sizes = {n};
-  sizes.insert(sizes.end(), header.example_shape.begin(), header.example_shape.end());
-  Batch batch;
-  batch.x = Tensor::zeros(Shape(sizes));
-  batch.t = Tensor::zeros({n}, DType::int32);
-  batch.ids.resize(static_cast<std::size_t>(n));
-  Observation unused;
-  const Variable result = loss(batch, unused);
-  const std::size_t held = host_pool_statistics().in_use - before;
-  result.backward();
-  return held;
 }
 
 std::string parameter_table(const Optimizer& optimizer) {
@@ -83,8 +65,10 @@ BannerLines banner_lines(const Job& job, const TrainingSettings& settings,
 
 void print_plan(const Job& job, const TrainingSettings& settings, const Optimizer& optimizer,
                 const LossFunction& loss, const DataSummary& data) {
+  const std::int64_t largest =
+      std::min(largest_batch(settings, job.communicator->size()), data.train.count);
   const std::size_t activations =
-      measure_activations(settings, job.communicator->size(), loss, data.train);
+      largest > 0 ? measure_step(largest, data.train, job.device, loss).held : 0;
   const ShardPlan plan(data.train.count, job.communicator->size(),
                        static_cast<int>(settings.shards.value_or(0)));
   const std::int64_t batch = global_batch(settings, job.communicator->size());
@@ -166,6 +150,7 @@ void RunSummary::print(Communicator& communicator) const {
     text += fmt::format("validation accuracy: {:.4f}, at best {:.4f} after epoch {}\n",
                         accuracies_.back().value, best.value, best.epoch);
   }
+  text += step_time_table(gather_step_times(trainer_.updater().times(), &communicator));
   print_on_root(communicator, text);
 }
 

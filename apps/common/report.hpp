@@ -39,8 +39,8 @@ class RunSummary {
   RunSummary(const RunSummary&) = delete;  // the trainer knows its address
   RunSummary& operator=(const RunSummary&) = delete;
   // Steps, speed, the largest peak memory of a rank, where the results are; the time of the first
-  // epoch and the median of the others (evaluation included), accuracy. Collective, printed by rank
-  // 0.
+  // epoch and the median of the others (evaluation included), accuracy, where each rank's time
+  // went. Collective, printed by rank 0.
   void print(Communicator& communicator) const;
 
  private:

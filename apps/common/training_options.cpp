@@ -91,6 +91,9 @@ void add_training_options(Options& options, TrainingSettings& settings) {
   options.add("resume,r", settings.resume, "none", "FILE", "go on from this snapshot");
   options.add("dry-run", settings.dry_run,
               "set everything up and say what would be done, without training");
+  options.add("find-batchsize", settings.find_batchsize,
+              "say which --batchsize is the largest that all ranks have memory for, without "
+              "training");
 
   options.group("Data");
   options.add("data", settings.data, "auto", "DIR",
@@ -104,6 +107,14 @@ void add_training_options(Options& options, TrainingSettings& settings) {
       "shards", settings.shards, "none", {1, 1 << 20}, "V",
       "deal the data to V virtual shards, a multiple of the number of ranks: global batches "
       "are then the same for any number of ranks");
+  options.add(
+      "augment", settings.augment,
+      "train on random crops and mirror images of other brightness and contrast; all images, "
+      "also those to evaluate on, are standardised");
+  options.add(
+      "loader-threads", settings.loader_threads, "auto", {0, 256}, "N",
+      "threads per rank that read batches ahead; by itself one where examples are augmented "
+      "or decoded, else none");
 
   options.group("Optimizer");
   options.add("optimizer", settings.optimizer, optimizer_names(), "NAME", "update rule");
@@ -138,6 +149,9 @@ void add_training_options(Options& options, TrainingSettings& settings) {
               "iterations between lines with loss and speed, besides the table");
   options.add("snapshot-every", settings.snapshot_every, "end", {1, billion}, "N",
               "epochs between snapshots; by itself one at the end");
+  options.add("monitor", settings.monitor, "never", {0.01, 1e6}, "SECONDS",
+              "seconds between lines on each rank's device (load, memory, ...) in "
+              "monitor.<rank>.csv");
   options.add("quiet", settings.quiet, "print warnings and errors only");
 }
 

@@ -27,6 +27,8 @@ struct TrainingSettings {
   std::optional<std::string> data;
   std::optional<std::int64_t> examples, test_examples;
   std::optional<std::int64_t> shards;
+  bool augment = false;
+  std::optional<std::int64_t> loader_threads;
 
   std::string optimizer = "adam";
   std::optional<double> lr;
@@ -48,7 +50,9 @@ struct TrainingSettings {
   std::optional<std::int64_t> log_every;       // iterations
   std::optional<std::int64_t> print_every;     // iterations
   std::optional<std::int64_t> snapshot_every;  // epochs
+  std::optional<double> monitor;               // seconds
   bool dry_run = false;
+  bool find_batchsize = false;
   bool quiet = false;
 };
 

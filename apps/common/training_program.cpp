@@ -1,11 +1,15 @@
 #include "common/training_program.hpp"
 
+#include "common/batch_size.hpp"
 #include "common/data.hpp"
+#include "common/input.hpp"
 #include "common/report.hpp"
 #include "tasuki/dataset/share_iterator.hpp"
 #include "tasuki/nn/classifier.hpp"
 #include "tasuki/training/extensions/allreduce_persistent.hpp"
+#include "tasuki/training/extensions/device_monitor.hpp"
 #include "tasuki/training/extensions/evaluator.hpp"
+#include "tasuki/training/extensions/report_step_times.hpp"
 
 namespace tasuki::apps {
 namespace {
@@ -32,7 +36,8 @@ void run_training(const Job& job, const TrainingSettings& settings,
 
   const auto folder = find_data(comm, program.dataset, settings);
   const auto open = [&](DataSplit split, std::optional<std::int64_t> limit) {
-    return open_split(program.dataset, folder, split, program.example_shape, limit);
+    return open_split(program.dataset, folder, split, program.example_shape, limit,
+                      program.image_side);
   };
   const auto open_train = open(DataSplit::train, settings.examples);
   const auto open_test = open(DataSplit::test, settings.test_examples);
@@ -52,6 +57,8 @@ void run_training(const Job& job, const TrainingSettings& settings,
     print_plan(job, settings, *optimizer, classification_loss(model), data);
     return;
   }
+  if (settings.find_batchsize)
+    return print_largest_batch(job, settings, data.train, classification_loss(model));
 
   // Rank 0 reads the files; every rank gets its share only.
   prepare_output_folder(comm, settings.out);
@@ -59,14 +66,14 @@ void run_training(const Job& job, const TrainingSettings& settings,
   scattering.shuffle = true;
   scattering.seed = seed;
   scattering.shards = static_cast<int>(settings.shards.value_or(0));
-  const Share train = scatter_dataset(open_train, comm, scattering);
-  const Share test = scatter_dataset(open_test, comm);
+  const Share train = with_augmentation(scatter_dataset(open_train, comm, scattering), settings);
+  const Share test = with_standardization(scatter_dataset(open_test, comm), settings);
 
   ShareIteratorOptions reading;
   reading.global_batch = batch;
   reading.shuffle = true;
   reading.seed = seed;
-  auto batches = std::make_unique<ShareIterator>(train, reading);
+  auto batches = read_ahead(std::make_unique<ShareIterator>(train, reading), settings, data.train);
   TrainingEngine engine =
       program.create_engine
           ? program.create_engine(data.train, model, *optimizer, std::move(batches))
@@ -80,11 +87,14 @@ void run_training(const Job& job, const TrainingSettings& settings,
           create_serial_iterator(test, largest_batch(settings, comm.size())),
           std::move(engine.evaluation_loss)),
       comm));
+  trainer.extend(report_step_times());
+  if (settings.monitor) trainer.extend(monitor_device(job.device, *settings.monitor));
   extend_and_resume(trainer, settings);
 
   if (!settings.quiet) print_banner(job, banner);
   RunSummary summary(trainer);
-  trainer.run();
+  train_within_memory(job, settings, data.train, classification_loss(model),
+                      [&] { trainer.run(); });
   if (!settings.quiet) summary.print(comm);
 }
 

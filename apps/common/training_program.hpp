@@ -24,6 +24,7 @@ struct TrainingEngine {
 // What one has of its own.
 struct TrainingProgram {
   std::string dataset;                 // by name (dataset/catalog.hpp)
+  std::int64_t image_side = 32;        // of images of a folder of one's own
   std::optional<Shape> example_shape;  // that the model takes; by itself as the data set has it
   std::function<std::unique_ptr<Layer>(const DatasetHeader&)> create_model;
   BannerLines banner;  // lines of its own

@@ -44,7 +44,9 @@ TEST_F(TrainCifar, ModelsWithAndWithoutNormalisationTakeAStep) {
 }
 
 TEST_F(TrainCifar, LearnsOnTwoRanks) {
-  const auto log = log_of(2, "result", {"--arch", "resnet20", "-b", "15", "--epoch", "5"});
+  // So few steps teach where the squares are, not what they look like elsewhere.
+  const auto log =
+      log_of(2, "result", {"--arch", "resnet20", "-b", "15", "--epoch", "5", "--augment=false"});
   const auto accuracy = values_of(log, "validation/main/accuracy");
   ASSERT_EQ(accuracy.size(), 5u);
   EXPECT_LT(log.back().at("main/loss"), 0.8 * log.front().at("main/loss").get<double>());

@@ -95,7 +95,10 @@ TEST_F(TrainMnist, ResumedRunEndsAsAnUninterruptedOne) {
   ASSERT_TRUE(std::filesystem::exists(snapshot));
   auto parts = log_of(2, "parts", with(flags, {"--epoch", "3", "--resume", snapshot}));
   for (auto* log : {&whole, &parts})
-    for (auto& entry : *log) entry.erase("elapsed_time");
+    for (auto& entry : *log)
+      std::erase_if(entry.get_ref<nlohmann::json::object_t&>(), [](const auto& value) {
+        return value.first.find("time") != std::string::npos;
+      });
   EXPECT_EQ(parts, whole);
 }
 

@@ -19,7 +19,7 @@ Image slope(std::int64_t height, std::int64_t width) {
   return make_image(height, width, [](int c, int y, int x) { return 40 * c + 2 * y + 3 * x; });
 }
 
-Image decoded(const std::string& file, std::int64_t shortest_side = 1) {
+Image decoded(const std::string& file, std::int64_t shortest_side = whole_image) {
   return decode_image(bytes_of(file), "a file", shortest_side);
 }
 
@@ -77,7 +77,7 @@ TEST(Image, EveryCutIsNoticed) {
     for (std::size_t length = 0; length < file.size() - 2; length += 1 + length / 8) {
       SCOPED_TRACE(length);
       expect_error(ErrorKind::data, {"dog/7", "expected", "found"},
-                   [&] { decode_image(bytes_of(file.substr(0, length)), "dog/7", 1); });
+                   [&] { decode_image(bytes_of(file.substr(0, length)), "dog/7"); });
     }
   }
 }

@@ -24,7 +24,8 @@ struct FakeDevice {
     const std::size_t bytes =
         fixed +
         static_cast<std::size_t>(static_cast<double>(examples * each) * (n >= 100 ? at_large : 1));
-    if (bytes > capacity && n % 2 == 0) throw OutOfMemory({.requested = bytes});
+    if (bytes > capacity && n % 2 == 0)
+      throw OutOfMemory({.device = Device::cpu(), .requested = bytes});
     if (bytes > capacity) throw std::bad_alloc();
     return bytes;
   }

@@ -1,0 +1,117 @@
+// What is around training: augmented input, folders of images, where time goes, the monitor, and
+// batches that memory has room for.
+
+#include "image_files.hpp"
+#include "pictures.hpp"
+#include "tasuki/core/error.hpp"
+#include "training_job.hpp"
+
+namespace tasuki::testing {
+namespace {
+
+class TrainingInput : public TrainingJob {
+ protected:
+  TrainingInput() : TrainingJob({TRAIN_CIFAR, "--conv", "direct"}) {
+    write_pictures(data, 1000, 20);
+  }
+};
+
+// vgg_small: no batch normalisation, whose statistics are each rank's own.
+TEST_F(TrainingInput, AugmentedImagesDoNotDependOnRanksOrThreads) {
+  const std::vector<std::string> flags = {"--arch",           "vgg_small", "--global-batch", "4",
+                                          "--shards",         "2",         "--examples",     "40",
+                                          "--max-iterations", "2",         "--log-every",    "1"};
+  const auto losses = [&](int np, const std::string& out, const std::vector<std::string>& more) {
+    return values_of(log_of(np, out, with(flags, more)), "main/loss");
+  };
+  const auto one = losses(1, "one", {});
+  ASSERT_EQ(one.size(), 2u);
+  expect_near(losses(2, "two", {"--loader-threads", "2"}), one, 1e-3);
+  expect_near(losses(1, "alone", {"--loader-threads", "0"}), one, 1e-6);
+  const auto plain = losses(1, "plain", {"--augment=false"});
+  EXPECT_NE(plain, one);
+}
+
+TEST_F(TrainingInput, TimesAreShownPerRankAndDevicesAreWatched) {
+  const Finished job = run(2, "result",
+                           {"--arch", "resnet20", "-b", "10", "--examples", "60", "--epoch", "2",
+                            "--test-examples", "10", "--monitor", "0.05"});
+  ASSERT_EQ(job.exit_code, 0) << job.all();
+  EXPECT_EQ(count_of(job.out, "rank  input wait            compute"), 1) << job.out;
+  const auto log = read_log("result");
+  ASSERT_EQ(log.size(), 2u);
+  for (const std::string part : {"input", "compute", "communication"})
+    EXPECT_GE(log[1].at("time/" + part + "/max"), log[1].at("time/" + part + "/min"));
+  for (const int rank : {0, 1}) {
+    std::ifstream file(folder / fmt::format("result/monitor.{}.csv", rank));
+    std::string header, line;
+    EXPECT_TRUE(std::getline(file, header) && std::getline(file, line)) << "rank " << rank;
+  }
+}
+
+TEST_F(TrainingInput, TrainsOnAFolderOfImages) {
+  std::filesystem::remove_all(data);
+  for (const char* split : {"train", "val"}) {
+    for (const int label : {0, 1}) {
+      const auto sub = std::filesystem::path(data) / split / (label ? "bright" : "dark");
+      std::filesystem::create_directories(sub);
+      for (int i = 0; i < 12; ++i) {
+        const Image image = make_image(20 + i, 30, [&](int c, int y, int x) {
+          return (label ? 10 * x % 256 : 10 * y % 256) / (c + 1);
+        });
+        std::ofstream(sub / fmt::format("{}.{}", i, i % 2 ? "png" : "jpg"), std::ios::binary)
+            << (i % 2 ? png_file(image) : jpeg_file(image));
+      }
+    }
+  }
+  const std::vector<std::string> flags = {"--dataset", "images",   "--image-size", "16",
+                                          "--arch",    "resnet20", "-b",           "6"};
+  const auto log = log_of(2, "result", with(flags, {"--epoch", "2"}));
+  ASSERT_EQ(log.size(), 2u);
+  EXPECT_EQ(log[1].at("iteration"), 4);
+
+  std::filesystem::resize_file(data + "/train/dark/3.png", 60);
+  const Finished job = run(2, "broken", with(flags, {"--epoch", "1"}));
+  EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::data)) << job.all();
+  EXPECT_EQ(count_of(job.all(), "train/dark/3.png: expected a PNG image, found damage"), 1)
+      << job.all();
+}
+
+// Each rank may have so much address space: for tests of what happens when memory runs out.
+std::vector<std::string> limited(const std::vector<std::string>& program) {
+  return with({"prlimit", "--as=1100000000"}, program);
+}
+
+TEST_F(TrainingInput, TheLargestBatchIsFoundAndFits) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "AddressSanitizer needs terabytes of address space";
+#endif
+  const std::vector<std::string> flags = {"--arch", "resnet20"};
+  const Finished search =
+      run_program(mpirun(2, limited(program("none", with(flags, {"--find-batchsize"})))));
+  ASSERT_EQ(search.exit_code, 0) << search.all();
+  const std::string before = "Largest batch: --batchsize ";
+  const auto at = search.out.find(before);
+  ASSERT_NE(at, std::string::npos) << search.all();
+  const int found = std::stoi(search.out.substr(at + before.size()));
+  EXPECT_GT(found, 8);
+  EXPECT_LT(found, 500) << "the limit did not count: " << search.out;
+  EXPECT_FALSE(std::filesystem::exists(folder / "none")) << "nothing is trained";
+
+  const auto train = [&](int batch) {
+    return run_program(mpirun(
+        2, limited(program("result",
+                           with(flags, {"-b", std::to_string(batch), "--max-iterations", "1"})))));
+  };
+  const Finished fits = train(found);
+  EXPECT_EQ(fits.exit_code, 0) << fits.all();
+
+  const Finished too_much = train(std::min(3 * found, 500));
+  EXPECT_EQ(too_much.exit_code, static_cast<int>(ErrorKind::unavailable)) << too_much.all();
+  EXPECT_NE(too_much.all().find("out of memory"), std::string::npos) << too_much.all();
+  EXPECT_NE(too_much.all().find("the largest batch that fits is --batchsize "), std::string::npos)
+      << too_much.all();
+}
+
+}  // namespace
+}  // namespace tasuki::testing
