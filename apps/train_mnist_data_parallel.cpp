@@ -45,6 +45,7 @@ int train_mnist_data_parallel(int argc, char** argv) {
   const BatchSplit split = parse_split(workers.split, count);
   prepare_devices(workers.devices);
   job->device = workers.devices[0];
+  job->device_text = job->device.text();
   const int threads = threads_of_worker(*job, settings, count);
 
   TrainingProgram program;

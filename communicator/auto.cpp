@@ -31,6 +31,7 @@ class AutoCommunicator : public MpiCommunicator {
     return chosen_->allocate(bytes, device);
   }
   void sum_gradients(const GradientView& gradients) override { chosen_->sum_gradients(gradients); }
+  bool queues_exchanges() const override { return chosen_->queues_exchanges(); }
   std::unique_ptr<PendingExchange> start_sum_gradients(const GradientView& gradients) override {
     return chosen_->start_sum_gradients(gradients);
   }

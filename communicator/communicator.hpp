@@ -81,6 +81,9 @@ class Communicator {
   // --- training ---
   // Sums the gradients of all ranks in place.
   virtual void sum_gradients(const GradientView& gradients) = 0;
+  // Whether sum_gradients() of values in a GPU's memory only asks the GPU for work, so that it can
+  // be recorded with the rest of a step.
+  virtual bool queues_exchanges() const { return false; }
   // sum_gradients times 1 / divisor (default: the number of ranks).
   void mean_gradients(const GradientView& gradients, double divisor = 0);
   // Starts sum_gradients in the background. No other operation of this communicator may be called

@@ -14,6 +14,9 @@ class DummyCommunicator : public MpiCommunicator {
   }
 
   void sum_gradients(const GradientView& /*gradients*/) override {}
+
+ protected:
+  bool only_asks_gpu() const override { return true; }
 };
 
 const Registration<DummyCommunicator> registration{

@@ -31,6 +31,8 @@ class MpiCommunicator : public Communicator {
   std::shared_ptr<Storage> allocate(std::size_t bytes, Device device) override;
 
   void sum_gradients(const GradientView& gradients) override;
+  // Ranks on one GPU that wait for each other inside a recorded step may wait forever.
+  bool queues_exchanges() const override { return only_asks_gpu() && !options_.gpu_is_shared; }
   std::unique_ptr<PendingExchange> start_sum_gradients(const GradientView& gradients) override;
   void bcast_data(const Tensor& parameters) override;
 
@@ -71,7 +73,7 @@ class MpiCommunicator : public Communicator {
   virtual void sum_on_gpu(const GradientView& gradients);  // by itself combine_on_gpu
   virtual void bcast_on_gpu(const Tensor& values);         // from rank 0
   // Whether sum_on_gpu asks the GPU for work and waits for nothing: it then needs no thread to run
-  // beside the computation, and can be captured in a CUDA graph.
+  // beside the computation.
   virtual bool only_asks_gpu() const { return false; }
   // Whether values go through GpuGroups, which prefer memory of their own.
   virtual bool has_gpu_groups() const { return false; }

@@ -16,6 +16,7 @@ namespace tasuki {
 struct CommunicatorOptions {
   Device device = Device::cpu();      // of this rank
   DType wire_dtype = DType::float32;  // in which gradients travel between GPUs
+  bool gpu_is_shared = false;         // ranks may have the same one; alike on all ranks
 };
 
 struct CommunicatorKind {

@@ -67,8 +67,9 @@ std::optional<Job> start_job(Options& options, const TrainingSettings& settings,
   const ChosenDevice chosen = choose_device(settings, *starting);
   job.device = chosen.device;
   job.device_text = chosen.text;
-  job.communicator = create_communicator(settings.communicator, MPI_COMM_WORLD,
-                                         {job.device, wire_dtype(settings.wire_dtype)});
+  job.communicator =
+      create_communicator(settings.communicator, MPI_COMM_WORLD,
+                          {job.device, wire_dtype(settings.wire_dtype), settings.share_gpu});
   job.processors = find_processors();
   job.threads = plan_threads(settings.threads, job.processors.cores, job.communicator->intra_size(),
                              static_cast<int>(job.processors.cpus.size()));

@@ -34,6 +34,19 @@ TEST(PureNccl, AnIdThatCannotBeMadeIsEveryRanksError) {
   }
 }
 
+TEST(Kinds, ThatOnlyAskTheGpuCanBeRecordedUnlessRanksShareIt) {
+  const auto queues = [](const char* name, bool shared) {
+    return create_communicator(name, MPI_COMM_WORLD, {.device = gpu, .gpu_is_shared = shared})
+        ->queues_exchanges();
+  };
+  for (const char* name : {"pure_nccl", "auto", "dummy"}) {
+    EXPECT_TRUE(queues(name, false)) << name;
+    EXPECT_FALSE(queues(name, true)) << name;
+  }
+  for (const char* name : {"naive", "flat", "hierarchical", "non_cuda_aware"})
+    EXPECT_FALSE(queues(name, false)) << name;
+}
+
 TEST(Kinds, ThatNeedGpusOrAWireSaySo) {
   for (const char* name : {"pure_nccl", "non_cuda_aware"}) {
     try {
