@@ -67,6 +67,7 @@ struct FakeEvent : GpuEvent {
 
 class FakeChannel : public GpuChannel {
  public:
+  explicit FakeChannel(Device device) : device_(device) {}
   ~FakeChannel() override { queue_.run_up_to(queue_.asked()); }
 
   std::unique_ptr<GpuGroup> connect(const Bytes& id, int rank, int ranks) override {
@@ -75,7 +76,7 @@ class FakeChannel : public GpuChannel {
                               [this](std::function<void()> work) { queue_.add(std::move(work)); });
   }
   std::shared_ptr<Storage> allocate(std::size_t bytes) override {
-    return host_memory(bytes, Device::cuda(0));
+    return host_memory(bytes, device_);
   }
   std::shared_ptr<Storage> allocate_pinned(std::size_t bytes) override {
     return host_memory(bytes, Device::cpu());
@@ -95,6 +96,7 @@ class FakeChannel : public GpuChannel {
   }
 
  private:
+  Device device_;
   Queue queue_;
 };
 
@@ -113,8 +115,8 @@ class FakeTransport : public GpuTransport {
     if (!next_id_failure.empty()) fail(ErrorKind::io, "{}", std::exchange(next_id_failure, ""));
     return new_fake_id();
   }
-  std::unique_ptr<GpuChannel> open(Device /*device*/) override {
-    return std::make_unique<FakeChannel>();
+  std::unique_ptr<GpuChannel> open(Device device) override {
+    return std::make_unique<FakeChannel>(device);
   }
 
  private:
