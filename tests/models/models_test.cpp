@@ -12,6 +12,7 @@
 #include "tasuki/models/wide_resnet.hpp"
 #include "tasuki/nn/classifier.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
+#include "tasuki/tensor/backend.hpp"
 #include "tasuki/tensor/cpu/convolution.hpp"
 
 namespace tasuki {
@@ -48,7 +49,16 @@ double norm_of(const Tensor& tensor) {
   return std::sqrt(squares);
 }
 
-TEST(Models, ParameterCountsAreTheKnownOnes) {
+// Quick on a busy machine too: nothing waits for a second thread, nothing is timed.
+class Models : public ::testing::Test {
+ protected:
+  Models() {
+    set_cpu_threads(1);
+    set_conv_algorithm(ConvAlgorithm::direct);
+  }
+};
+
+TEST_F(Models, ParameterCountsAreTheKnownOnes) {
   const std::vector<std::pair<std::string, std::int64_t>> known = {
       {"lenet", 129'068},       {"cnn10", 1'923'914},  {"vgg_small", 5'941'066},
       {"vgg16_bn", 14'724'042}, {"resnet20", 272'474}, {"wrn_28_10", 36'479'194}};
@@ -59,7 +69,7 @@ TEST(Models, ParameterCountsAreTheKnownOnes) {
   EXPECT_EQ(create_model("resnet50")->parameter_count(), 23'520'842);
 }
 
-TEST(Models, CountsFollowClassesAndChannels) {
+TEST_F(Models, CountsFollowClassesAndChannels) {
   for (const std::string& name : names) {
     const auto few = create_model(name, {10, image_for(name)});
     const auto many = create_model(name, {100, image_for(name)});
@@ -74,7 +84,7 @@ TEST(Models, CountsFollowClassesAndChannels) {
   }
 }
 
-TEST(Models, KeysAreChainers) {
+TEST_F(Models, KeysAreChainers) {
   EXPECT_EQ(paths_of(*lenet()),
             (std::vector<std::string>{"conv1/W", "conv1/b", "conv2/W", "conv2/b", "fc1/W", "fc1/b",
                                       "fc2/W", "fc2/b"}));
@@ -94,7 +104,7 @@ TEST(Models, KeysAreChainers) {
   }
 }
 
-TEST(Models, WeightsAreDrawnAsTheirPapersSay) {
+TEST_F(Models, WeightsAreDrawnAsTheirPapersSay) {
   const auto deviation_of = [](const Tensor& tensor) {
     return norm_of(tensor) / std::sqrt(static_cast<double>(tensor.count()));
   };
@@ -115,7 +125,6 @@ TEST(Models, WeightsAreDrawnAsTheirPapersSay) {
 void expect_learns(std::unique_ptr<Layer> net, const Shape& image, double rate) {
   Classifier model(std::move(net));
   model.initialize(1);
-  set_conv_algorithm(ConvAlgorithm::direct);  // nothing is to be timed here
   const auto optimizer = create_optimizer("sgd");
   optimizer->setup(model);
   optimizer->set("lr", rate);
@@ -140,7 +149,7 @@ void expect_learns(std::unique_ptr<Layer> net, const Shape& image, double rate) 
   EXPECT_LT(losses[1], losses[0]);
 }
 
-TEST(Models, EveryKindLearns) {
+TEST_F(Models, EveryKindLearns) {
   const std::vector<std::pair<std::string, double>> rates = {
       {"lenet", 0.2},     {"cnn10", 0.01},    {"vgg_small", 0.001},
       {"vgg16_bn", 0.01}, {"resnet20", 0.01}, {"resnet50", 0.001}};
@@ -152,12 +161,12 @@ TEST(Models, EveryKindLearns) {
   }
 }
 
-TEST(Models, WideResNetLearns) {
+TEST_F(Models, WideResNetLearns) {
   expect_learns(wide_resnet(10, 2, 3), {3, 16, 16}, 0.01);
 }
 
 // Images of other sizes, an odd one among them: what is left of it is averaged.
-TEST(Models, ScoresForImagesOfOtherSizes) {
+TEST_F(Models, ScoresForImagesOfOtherSizes) {
   const NoGrad no_grad;
   const TrainingMode evaluation(false);
   for (const char* name : {"cnn10", "vgg_small", "vgg16_bn", "resnet20", "resnet50"}) {
@@ -169,7 +178,7 @@ TEST(Models, ScoresForImagesOfOtherSizes) {
   EXPECT_EQ((*large)(Variable(normal_images({1, 3, 96, 96}))).shape(), (Shape{1, 5}));
 }
 
-TEST(Models, AnEmptyBatchGivesNoScores) {
+TEST_F(Models, AnEmptyBatchGivesNoScores) {
   for (const char* name : {"cnn10", "vgg_small", "vgg16_bn", "resnet20"}) {
     const auto model = create_model(name);
     EXPECT_EQ((*model)(Variable(Tensor::empty({0, 3, 32, 32}))).shape(), (Shape{0, 10})) << name;
