@@ -15,7 +15,7 @@ class Classifier : public Module {
 
   struct Result {
     Variable loss;              // softmax cross entropy, mean over the examples of the batch
-    std::int64_t correct = 0;   // examples whose highest score is at the label
+    Tensor correct;             // int64 scalar: examples whose highest score is at the label
     std::int64_t examples = 0;  // of the batch
   };
   // x: N x ...; t: N labels, int32 or int64.

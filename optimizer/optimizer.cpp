@@ -111,6 +111,7 @@ void Optimizer::finish_update(std::int64_t global_examples, const Apply& apply) 
 
   const RuleFactors factors = rule_.factors(hyperparameters_, t_ + 1);
   UpdateStep update;
+  update.device = arena_->values().device();
   update.rule = rule_.kernel;
   update.parameter = arena_->values().data<float>();
   update.gradient = arena_->gradients().data<float>();

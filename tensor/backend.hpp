@@ -1,10 +1,14 @@
 // What a device can compute. One object per kind of device; functions in nn/ and optimizers call it
 // through `backend(device)` and so never know which one they run on.
 //
-// Conventions: activations are N x C x H x W or N x F, float32. Results are new tensors unless a
-// destination is named. A destination with `accumulate` is added to, else overwritten. Inputs may
-// be in the backend's own layout (Tensor::layout), results too; destinations named by the caller
-// (gradients of parameters) are plain. Errors name the shapes they met.
+// Conventions: activations are N x C x H x W or N x F. Their type (float32; on GPUs float16 and
+// bfloat16 too) is what an operation computes in and what results have; parameters, biases,
+// statistics and all gradients of parameters are float32 whatever it is. Results are new tensors
+// unless a destination is named, scalar results included: nothing waits for a device but copies to
+// the host, item(), synchronize() and squared_norm(). A destination with `accumulate` is added to,
+// else overwritten. Inputs may be in the backend's own layout (Tensor::layout), results too;
+// destinations named by the caller (gradients of parameters) are plain. Errors name the shapes they
+// met.
 #pragma once
 
 #include <cstdint>
@@ -13,27 +17,10 @@
 #include <string>
 #include <vector>
 
+#include "tasuki/tensor/operations.hpp"
 #include "tasuki/tensor/tensor.hpp"
 
 namespace tasuki {
-
-struct Conv2dOptions {
-  std::int64_t stride_h = 1, stride_w = 1;
-  std::int64_t pad_h = 0, pad_w = 0;
-  std::int64_t dilation_h = 1, dilation_w = 1;  // 1: dense
-  std::int64_t groups = 1;
-};
-
-enum class PoolKind { max, average };
-struct Pool2dOptions {
-  PoolKind kind = PoolKind::max;
-  std::int64_t kernel_h = 2, kernel_w = 2;
-  std::int64_t stride_h = 2, stride_w = 2;
-  std::int64_t pad_h = 0, pad_w = 0;
-  bool cover_all = true;  // Chainer's default for max: windows over the edge count
-};
-
-enum class Unary { relu, leaky_relu, sigmoid, tanh };
 
 // What a forward pass keeps for its backward pass and only the backend can read.
 struct Workspace {
@@ -47,28 +34,10 @@ struct BatchNormResult {
 };
 
 struct CrossEntropyResult {
-  Tensor loss;           // scalar: mean over the examples that count
-  Tensor probabilities;  // N x C softmax, for the backward pass
-  std::int64_t counted = 0;
-};
-
-// One fused optimizer step over an arena: for every element i, in one pass over memory.
-// g = gradient_scale * gradient[i] + weight_decay * parameter[i], then the rule.
-enum class UpdateRule { sgd, momentum_sgd, nesterov, adam, adamw, rmsprop, adagrad, adadelta };
-struct UpdateStep {
-  UpdateRule rule = UpdateRule::sgd;
-  float* parameter = nullptr;
-  const float* gradient = nullptr;
-  float* state[2] = {nullptr, nullptr};  // v | m, v | ms | h | msg, msdx
-  std::int64_t count = 0;
-  float gradient_scale = 1;
-  float weight_decay = 0;
-  // Learning rate as it multiplies this step (Adam: eta and both bias corrections folded in) and
-  // the rule's own constants; decay factors of averages as 1 - factor, which float would round
-  // badly. momentum: momentum | adam: 1 - beta1, 1 - beta2, eps, eta * weight_decay_rate | rmsprop:
-  // 1 - alpha, eps | adagrad: eps | adadelta: 1 - rho, eps.
-  float rate = 0;
-  float constant[4] = {0, 0, 0, 0};
+  Tensor loss;           // float32 scalar: mean over the examples that count, 0 when none does
+  Tensor probabilities;  // N x C softmax in float32, for the backward pass
+  Tensor counted;        // int64 scalar: the examples that count
+  DType dtype;           // of x, and so of dx
 };
 
 // Memory of a device, in bytes.
@@ -103,6 +72,9 @@ class Backend {
   // destination += scale * source; shapes equal.
   virtual void accumulate(const Tensor& destination, const Tensor& source, float scale) = 0;
   virtual void scale(const Tensor& x, float factor) = 0;
+  // sum += factor * value for scalars; sum is float64, value of any type. Lets sums over many steps
+  // stay on their device until somebody asks for them.
+  virtual void accumulate_scalar(const Tensor& sum, const Tensor& value, double factor) = 0;
   // y = x * mask / (1 - ratio). Element j of example i is kept when the Philox number for
   // (seed, example_ids[i], j) is at least `ratio`: independent of batches, ranks and devices.
   virtual Tensor dropout(const Tensor& x, float ratio, std::uint64_t seed,
@@ -110,6 +82,10 @@ class Backend {
   virtual Tensor concat(std::span<const Tensor> parts, int axis) = 0;
   // Inverse of concat: elements [begin, end) of an axis, copied.
   virtual Tensor take(const Tensor& x, int axis, std::int64_t begin, std::int64_t end) = 0;
+  // Items of axis 0 of `source` by number (int64, on the host or the source's device), as `dtype`:
+  // a batch of a data set that lives on the device. uint8 becomes value / 255, rounded correctly,
+  // when a floating-point type is asked for; nothing else is converted but float32.
+  virtual Tensor gather(const Tensor& source, const Tensor& indices, DType dtype) = 0;
 
   // --- linear: x N x I, w O x I, b O or undefined ---
   virtual Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b) = 0;
@@ -147,11 +123,12 @@ class Backend {
 
   // --- loss: x N x C, t N labels (int32 or int64); label -1 does not count ---
   virtual CrossEntropyResult softmax_cross_entropy(const Tensor& x, const Tensor& t) = 0;
-  // dx of mean loss, times `scale`.
+  // dx of the mean loss, times the scalar dy.
   virtual Tensor softmax_cross_entropy_backward(const CrossEntropyResult& forward, const Tensor& t,
-                                                float scale) = 0;
-  // Number of rows whose largest element is at the label.
-  virtual std::int64_t count_correct(const Tensor& x, const Tensor& t) = 0;
+                                                const Tensor& dy) = 0;
+  // Number of rows whose largest element is at the label; the first of equal ones counts. An int64
+  // scalar on x's device.
+  virtual Tensor count_correct(const Tensor& x, const Tensor& t) = 0;
 
   // --- optimizer ---
   virtual void update(const UpdateStep& step) = 0;
@@ -163,6 +140,11 @@ class Backend {
 // asking for it before that is an error.
 Backend& backend(Device device);
 void register_backend(DeviceKind kind, std::unique_ptr<Backend> implementation);
+
+// Whether float32 products on GPUs may round their operands to TF32 (10 bits of mantissa), which
+// tensor cores multiply several times faster. Off by default; for the whole process.
+void allow_tf32(bool allowed);
+bool tf32_is_allowed();
 
 // Threads that the CPU backend's loops and oneDNN use in the calling thread. From then on these
 // threads take subnormal numbers as zero (FTZ and DAZ), which keeps training at full speed.

@@ -7,7 +7,7 @@
 
 namespace tasuki {
 
-std::int64_t count_correct(const Variable& x, const Tensor& t) {
+Tensor count_correct(const Variable& x, const Tensor& t) {
   return backend(x.value().device()).count_correct(x.value(), t);
 }
 
@@ -16,7 +16,7 @@ double accuracy(const Variable& x, const Tensor& t) {
   const auto values = labels.span<std::int64_t>();
   const auto counted = std::ranges::count_if(values, [](std::int64_t label) { return label >= 0; });
   if (counted == 0) return std::numeric_limits<double>::quiet_NaN();
-  return static_cast<double>(count_correct(x, t)) / static_cast<double>(counted);
+  return count_correct(x, t).item() / static_cast<double>(counted);
 }
 
 }  // namespace tasuki

@@ -13,8 +13,7 @@ class SoftmaxCrossEntropy final : public Function {
   const char* name() const override { return "softmax_cross_entropy"; }
 
   void backward(const Tensor& dy, Gradients& gradients) override {
-    const auto scale = static_cast<float>(dy.item());
-    gradients.add(0, backend(t_.device()).softmax_cross_entropy_backward(forward_, t_, scale));
+    gradients.add(0, backend(dy.device()).softmax_cross_entropy_backward(forward_, t_, dy));
   }
 
  private:

@@ -109,6 +109,12 @@ void CpuBackend::accumulate(const Tensor& destination, const Tensor& source, flo
   });
 }
 
+void CpuBackend::accumulate_scalar(const Tensor& sum, const Tensor& value, double factor) {
+  TASUKI_CHECK(sum.count() == 1, "a scalar was expected to add to, not a tensor of {}",
+               sum.shape().text());
+  *sum.data<double>() += factor * value.item();
+}
+
 void CpuBackend::scale(const Tensor& x, float factor) {
   float* const values = floats(x);
   parallel_for(stored_count(x), eltwise_grain, [&](std::int64_t begin, std::int64_t end) {

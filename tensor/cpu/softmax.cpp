@@ -98,7 +98,8 @@ CrossEntropyResult CpuBackend::softmax_cross_entropy(const Tensor& scores, const
   const Labels labels(t, scores.shape());
   const Tensor x = scores.plain();
   const std::int64_t items = x.shape()[0], classes = x.shape()[1];
-  CrossEntropyResult result{Tensor::zeros({}), Tensor::empty(x.shape()), 0};
+  CrossEntropyResult result{Tensor::zeros({}), Tensor::empty(x.shape()),
+                            Tensor::zeros({}, DType::int64), x.dtype()};
   const Tensor losses = Tensor::empty({items});
   const float* const from = x.data<float>();
   float* const probabilities = result.probabilities.data<float>();
@@ -116,22 +117,25 @@ CrossEntropyResult CpuBackend::softmax_cross_entropy(const Tensor& scores, const
     }
   });
   double total = 0;
+  std::int64_t& counted = *result.counted.data<std::int64_t>();
   for (std::int64_t i = 0; i < items; ++i) {
     if (labels[i] < 0) continue;
     total += static_cast<double>(loss[i]);
-    ++result.counted;
+    ++counted;
   }
-  if (result.counted > 0)
-    *result.loss.data<float>() = static_cast<float>(total / static_cast<double>(result.counted));
+  if (counted > 0)
+    *result.loss.data<float>() = static_cast<float>(total / static_cast<double>(counted));
   return result;
 }
 
 Tensor CpuBackend::softmax_cross_entropy_backward(const CrossEntropyResult& forward,
-                                                  const Tensor& t, float scale) {
+                                                  const Tensor& t, const Tensor& dy) {
   const Labels labels(t, forward.probabilities.shape());
   Tensor dx = Tensor::empty(forward.probabilities.shape());
   const std::int64_t items = dx.shape()[0], classes = dx.shape()[1];
-  const float factor = scale / static_cast<float>(std::max<std::int64_t>(forward.counted, 1));
+  const std::int64_t counted = *forward.counted.data<std::int64_t>();
+  const float factor =
+      static_cast<float>(dy.item()) / static_cast<float>(std::max<std::int64_t>(counted, 1));
   const float* const from = forward.probabilities.data<float>();
   float* const to = dx.data<float>();
   parallel_for(items, row_grain(classes), [&](std::int64_t begin, std::int64_t end) {
@@ -144,17 +148,18 @@ Tensor CpuBackend::softmax_cross_entropy_backward(const CrossEntropyResult& forw
   return dx;
 }
 
-std::int64_t CpuBackend::count_correct(const Tensor& scores, const Tensor& t) {
+Tensor CpuBackend::count_correct(const Tensor& scores, const Tensor& t) {
   const Labels labels(t, scores.shape());
   const Tensor x = scores.plain();
   const std::int64_t classes = x.shape()[1];
-  std::int64_t correct = 0;
+  Tensor result = Tensor::zeros({}, DType::int64);
+  std::int64_t& correct = *result.data<std::int64_t>();
   for (std::int64_t i = 0; i < x.shape()[0]; ++i) {
     const float* const row = x.data<float>() + i * classes;
     // The first of equal scores is the answer, as with NumPy's argmax.
     if (labels[i] >= 0 && std::max_element(row, row + classes) - row == labels[i]) ++correct;
   }
-  return correct;
+  return result;
 }
 
 }  // namespace tasuki

@@ -11,6 +11,7 @@
 #include "tasuki/tensor/cuda/block_pool.hpp"
 #include "tasuki/tensor/cuda/handles.hpp"
 #include "tasuki/tensor/cuda/launch.hpp"
+#include "tasuki/tensor/cuda/matmul.hpp"
 #include "tasuki/tensor/cuda/staging.hpp"
 #include "tasuki/tensor/device.hpp"
 #include "tasuki/tensor/storage.hpp"
@@ -39,6 +40,7 @@ class CudaContext {
   std::shared_ptr<BlockPool> make_pool() const;
 
   cublasLtHandle_t cublaslt() const { return cublaslt_.get(); }
+  MatmulAlgorithms& matmul_algorithms() { return matmul_algorithms_; }
   StagingBuffers& staging() { return staging_; }
 
  private:
@@ -52,6 +54,7 @@ class CudaContext {
   CudaStream stream_;
   CublasLt cublaslt_;
   std::shared_ptr<BlockPool> pool_;
+  MatmulAlgorithms matmul_algorithms_;
   StagingBuffers staging_;
 };
 

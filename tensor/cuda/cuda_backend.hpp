@@ -27,10 +27,12 @@ class CudaBackend final : public Backend {
   Tensor add(const Tensor& a, const Tensor& b) override;
   void accumulate(const Tensor& destination, const Tensor& source, float scale) override;
   void scale(const Tensor& x, float factor) override;
+  void accumulate_scalar(const Tensor& sum, const Tensor& value, double factor) override;
   Tensor dropout(const Tensor& x, float ratio, std::uint64_t seed,
                  std::span<const std::int64_t> example_ids) override;
   Tensor concat(std::span<const Tensor> parts, int axis) override;
   Tensor take(const Tensor& x, int axis, std::int64_t begin, std::int64_t end) override;
+  Tensor gather(const Tensor& source, const Tensor& indices, DType dtype) override;
 
   Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b) override;
   Tensor linear_backward_data(const Tensor& dy, const Tensor& w) override;
@@ -61,8 +63,8 @@ class CudaBackend final : public Backend {
 
   CrossEntropyResult softmax_cross_entropy(const Tensor& x, const Tensor& t) override;
   Tensor softmax_cross_entropy_backward(const CrossEntropyResult& forward, const Tensor& t,
-                                        float scale) override;
-  std::int64_t count_correct(const Tensor& x, const Tensor& t) override;
+                                        const Tensor& dy) override;
+  Tensor count_correct(const Tensor& x, const Tensor& t) override;
 
   void update(const UpdateStep& step) override;
   double squared_norm(const Tensor& x) override;

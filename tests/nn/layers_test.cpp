@@ -191,7 +191,7 @@ TEST(Classifier, CountsAndLosses) {
     t.data<std::int32_t>()[i] = static_cast<std::int32_t>(i < 4 ? best : (best + 1) % 3);
   }
   const auto result = model(x, t);
-  EXPECT_EQ(result.correct, 4);
+  EXPECT_EQ(result.correct.item(), 4);
   EXPECT_EQ(result.examples, 6);
   EXPECT_EQ(accuracy(Variable(scores), t), 4.0 / 6);
   EXPECT_EQ(model(x, t.to(DType::int64)).loss.value().item(), result.loss.value().item());

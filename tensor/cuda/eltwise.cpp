@@ -1,0 +1,68 @@
+// Element-wise functions. They keep type and layout of their inputs.
+#include "tasuki/tensor/cuda/channels_last.hpp"
+#include "tasuki/tensor/cuda/context.hpp"
+#include "tasuki/tensor/cuda/cuda_backend.hpp"
+#include "tasuki/tensor/cuda/eltwise_kernels.hpp"
+#include "tasuki/tensor/cuda/operands.hpp"
+
+namespace tasuki {
+namespace {
+
+Launch launch_on(const Tensor& x) {
+  return CudaContext::of(x.device()).launch();
+}
+
+}  // namespace
+
+Tensor CudaBackend::unary(Unary op, const Tensor& x, float slope) {
+  check_activation(x, "element-wise function");
+  Tensor y = cuda_empty_like(x);
+  kernels::apply(launch_on(x), op, x.dtype(), x.raw(), y.raw(), slope, x.count());
+  check_launch("element-wise function");
+  return y;
+}
+
+Tensor CudaBackend::unary_backward(Unary op, const Tensor& y, const Tensor& dy, float slope) {
+  check_alike(y, dy, "gradient of an element-wise function");
+  const Tensor upstream = cuda_in_layout(dy, y.layout());
+  Tensor dx = cuda_empty_like(y);
+  kernels::apply_backward(launch_on(y), op, y.dtype(), y.raw(), upstream.raw(), dx.raw(), slope,
+                          y.count());
+  check_launch("gradient of an element-wise function");
+  return dx;
+}
+
+Tensor CudaBackend::add(const Tensor& a, const Tensor& b) {
+  check_alike(a, b, "add");
+  const Tensor other = cuda_in_layout(b, a.layout());
+  Tensor c = cuda_empty_like(a);
+  kernels::add(launch_on(a), a.dtype(), a.raw(), other.raw(), c.raw(), a.count());
+  check_launch("add");
+  return c;
+}
+
+void CudaBackend::accumulate(const Tensor& destination, const Tensor& source, float scale) {
+  const Tensor same_type = source.to(destination.dtype());
+  check_alike(destination, same_type, "accumulate");
+  const Tensor from = cuda_in_layout(same_type, destination.layout());
+  kernels::accumulate(launch_on(destination), destination.dtype(), destination.raw(), from.raw(),
+                      scale, destination.count());
+  check_launch("accumulate");
+}
+
+void CudaBackend::accumulate_scalar(const Tensor& sum, const Tensor& value, double factor) {
+  TASUKI_CHECK(sum.count() == 1 && value.count() == 1 && sum.device() == value.device(),
+               "a scalar of {} on {} cannot be added to one of {} on {}", value.shape().text(),
+               value.device().text(), sum.shape().text(), sum.device().text());
+  kernels::accumulate_scalar(launch_on(sum), sum.data<double>(), value.dtype(), value.raw(),
+                             factor);
+  check_launch("accumulate_scalar");
+}
+
+void CudaBackend::scale(const Tensor& x, float factor) {
+  check_activation(x, "scale");
+  kernels::scale(launch_on(x), x.dtype(), x.raw(), factor, x.count());
+  check_launch("scale");
+}
+
+}  // namespace tasuki

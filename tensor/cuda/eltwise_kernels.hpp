@@ -1,0 +1,30 @@
+// Element-wise kernels over arrays of `count` activations (float32, float16 or bfloat16, the same
+// for all arrays of a call), computed in float32. Results may be written over inputs.
+#pragma once
+
+#include <cstdint>
+
+#include "tasuki/tensor/cuda/launch.hpp"
+#include "tasuki/tensor/dtype.hpp"
+#include "tasuki/tensor/operations.hpp"
+
+namespace tasuki::kernels {
+
+void apply(const Launch& launch, Unary op, DType type, const void* x, void* y, float slope,
+           std::int64_t count);
+// dx from the function's output y.
+void apply_backward(const Launch& launch, Unary op, DType type, const void* y, const void* dy,
+                    void* dx, float slope, std::int64_t count);
+// c = a + b.
+void add(const Launch& launch, DType type, const void* a, const void* b, void* c,
+         std::int64_t count);
+// y += factor * x.
+void accumulate(const Launch& launch, DType type, void* y, const void* x, float factor,
+                std::int64_t count);
+// x *= factor.
+void scale(const Launch& launch, DType type, void* x, float factor, std::int64_t count);
+// *sum += factor * *value, for a value of any type.
+void accumulate_scalar(const Launch& launch, double* sum, DType type, const void* value,
+                       double factor);
+
+}  // namespace tasuki::kernels

@@ -1,0 +1,18 @@
+// Batches of a data set that lives on the device.
+#pragma once
+
+#include <cstdint>
+
+#include "tasuki/tensor/cuda/launch.hpp"
+#include "tasuki/tensor/dtype.hpp"
+
+namespace tasuki::kernels {
+
+// destination[i] = source[indices[i]] for items of `count` values each: of the same type, or from
+// uint8 (as value / 255, rounded correctly) or float32 to an activation's type. Numbers that are
+// not in 0 .. source_items - 1 give zeros.
+void gather(const Launch& launch, DType to, void* destination, DType from, const void* source,
+            std::int64_t source_items, const std::int64_t* indices, std::int64_t items,
+            std::int64_t count);
+
+}  // namespace tasuki::kernels

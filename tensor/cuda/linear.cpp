@@ -1,0 +1,105 @@
+// Fully connected layers. Weights are float32; with activations of another type their values are
+// rounded to it for the product, as are those of the bias.
+#include "tasuki/tensor/cuda/context.hpp"
+#include "tasuki/tensor/cuda/cuda_backend.hpp"
+#include "tasuki/tensor/cuda/matmul.hpp"
+#include "tasuki/tensor/cuda/operands.hpp"
+#include "tasuki/tensor/cuda/reduce_kernels.hpp"
+
+namespace tasuki {
+namespace {
+
+void check_linear(const Tensor& x, const Tensor& w) {
+  check_activation(x, "linear");
+  check_parameter(w, x.device(), "linear");
+  TASUKI_CHECK(x.shape().rank() == 2 && w.shape().rank() == 2 && x.shape()[1] == w.shape()[1],
+               "linear: an input of {} does not fit weights of {} (outputs x inputs)",
+               x.shape().text(), w.shape().text());
+}
+
+}  // namespace
+
+Tensor CudaBackend::linear(const Tensor& x, const Tensor& w, const Tensor& b) {
+  check_linear(x, w);
+  const std::int64_t items = x.shape()[0], outputs = w.shape()[0], inputs = w.shape()[1];
+  if (b) {
+    check_parameter(b, x.device(), "linear");
+    TASUKI_CHECK(b.shape() == Shape{outputs}, "linear: a bias of {} for {} outputs",
+                 b.shape().text(), outputs);
+  }
+  Tensor y = Tensor::empty({items, outputs}, x.dtype(), x.device());
+  if (y.count() == 0) return y;
+  if (inputs == 0) {
+    y.fill(0);
+    if (b)
+      kernels::add_bias(CudaContext::of(x.device()).launch(), y.dtype(), y.raw(), b.data<float>(),
+                        items, outputs, false);
+    check_launch("bias");
+    return y;
+  }
+  const Tensor source = x.plain(), weights = w.to(x.dtype());
+  multiply(CudaContext::of(x.device()), {.transpose_b = true,
+                                         .m = items,
+                                         .n = outputs,
+                                         .k = inputs,
+                                         .operands = x.dtype(),
+                                         .result = x.dtype(),
+                                         .a = source.raw(),
+                                         .b = weights.raw(),
+                                         .c = y.raw(),
+                                         .bias = b ? b.data<float>() : nullptr});
+  return y;
+}
+
+Tensor CudaBackend::linear_backward_data(const Tensor& dy, const Tensor& w) {
+  check_activation(dy, "linear");
+  check_parameter(w, dy.device(), "linear");
+  TASUKI_CHECK(dy.shape().rank() == 2 && dy.shape()[1] == w.shape()[0],
+               "linear: a gradient of {} does not fit weights of {} (outputs x inputs)",
+               dy.shape().text(), w.shape().text());
+  const std::int64_t items = dy.shape()[0], outputs = w.shape()[0], inputs = w.shape()[1];
+  Tensor dx = Tensor::empty({items, inputs}, dy.dtype(), dy.device());
+  if (dx.count() == 0) return dx;
+  if (outputs == 0) {
+    dx.fill(0);
+    return dx;
+  }
+  const Tensor upstream = dy.plain(), weights = w.to(dy.dtype());
+  multiply(CudaContext::of(dy.device()), {.m = items,
+                                          .n = inputs,
+                                          .k = outputs,
+                                          .operands = dy.dtype(),
+                                          .result = dy.dtype(),
+                                          .a = upstream.raw(),
+                                          .b = weights.raw(),
+                                          .c = dx.raw()});
+  return dx;
+}
+
+void CudaBackend::linear_backward_weights(const Tensor& x, const Tensor& dy, const Tensor& dw,
+                                          bool accumulate) {
+  check_linear(x, dw);
+  TASUKI_CHECK(dy.shape() == Shape({x.shape()[0], dw.shape()[0]}) && dy.dtype() == x.dtype(),
+               "linear: a gradient of {} in {} does not fit an input of {} in {} and weights of {}",
+               dy.shape().text(), name_of(dy.dtype()), x.shape().text(), name_of(x.dtype()),
+               dw.shape().text());
+  const std::int64_t items = x.shape()[0], outputs = dw.shape()[0], inputs = dw.shape()[1];
+  if (dw.count() == 0) return;
+  if (items == 0) {
+    if (!accumulate) dw.fill(0);
+    return;
+  }
+  const Tensor upstream = dy.plain(), source = x.plain();
+  multiply(CudaContext::of(x.device()), {.transpose_a = true,
+                                         .m = outputs,
+                                         .n = inputs,
+                                         .k = items,
+                                         .operands = x.dtype(),
+                                         .result = DType::float32,
+                                         .a = upstream.raw(),
+                                         .b = source.raw(),
+                                         .c = dw.raw(),
+                                         .beta = accumulate ? 1.0F : 0.0F});
+}
+
+}  // namespace tasuki

@@ -1,0 +1,130 @@
+#include "tasuki/tensor/cuda/kernel_support.cuh"
+#include "tasuki/tensor/cuda/optimizer_kernels.hpp"
+
+namespace tasuki::kernels {
+namespace {
+
+// The rules, element by element, in the order of operations of the CPU's loops; products and sums
+// may be rounded together here. p: parameter, g: gradient with scale and weight decay, s and r: the
+// rule's states.
+struct Constants {
+  float scale, decay, rate, c0, c1, c2, c3;
+};
+
+struct Sgd {
+  static constexpr int states = 0;
+  __device__ static void apply(const Constants& k, float& p, float g, float&, float&) {
+    p -= k.rate * g;
+  }
+};
+struct MomentumSgd {
+  static constexpr int states = 1;
+  __device__ static void apply(const Constants& k, float& p, float g, float& v, float&) {
+    v = k.c0 * v - k.rate * g;
+    p += v;
+  }
+};
+struct Nesterov {
+  static constexpr int states = 1;
+  __device__ static void apply(const Constants& k, float& p, float g, float& v, float&) {
+    v = k.c0 * v - k.rate * g;
+    p += k.c0 * k.c0 * v - (1 + k.c0) * k.rate * g;
+  }
+};
+struct Adam {
+  static constexpr int states = 2;
+  __device__ static void apply(const Constants& k, float& p, float g, float& m, float& v) {
+    m += k.c0 * (g - m);
+    v += k.c1 * (g * g - v);
+    p -= k.rate * (m / (sqrtf(v) + k.c2)) + k.c3 * p;
+  }
+};
+struct RmsProp {
+  static constexpr int states = 1;
+  __device__ static void apply(const Constants& k, float& p, float g, float& ms, float&) {
+    ms += k.c0 * (g * g - ms);
+    p -= k.rate * (g / (sqrtf(ms) + k.c1));
+  }
+};
+struct AdaGrad {
+  static constexpr int states = 1;
+  __device__ static void apply(const Constants& k, float& p, float g, float& h, float&) {
+    h += g * g;
+    p -= k.rate * (g / (sqrtf(h) + k.c0));
+  }
+};
+struct AdaDelta {
+  static constexpr int states = 2;
+  __device__ static void apply(const Constants& k, float& p, float g, float& msg, float& msdx) {
+    msg += k.c0 * (g * g - msg);
+    const float dx = sqrtf((msdx + k.c1) / (msg + k.c1)) * g;
+    msdx += k.c0 * (dx * dx - msdx);
+    p -= dx;
+  }
+};
+
+template <class Rule>
+__device__ void step_one(const Constants& k, float& p, float gradient, float& s, float& r) {
+  const float g = k.scale * gradient + k.decay * p;
+  Rule::apply(k, p, g, s, r);
+}
+
+template <class Rule>
+__global__ void update_kernel(Constants k, std::int64_t packs, std::int64_t count, float* p,
+                              const float* gradient, float* s, float* r) {
+  for (std::int64_t i = thread_index(); i < packs; i += thread_count()) {
+    Pack<float> parameter = load_pack(p, i), first{}, second{};
+    const Pack<float> g = load_pack(gradient, i);
+    if constexpr (Rule::states > 0) first = load_pack(s, i);
+    if constexpr (Rule::states > 1) second = load_pack(r, i);
+    for (int j = 0; j < Pack<float>::width; ++j)
+      step_one<Rule>(k, parameter.values[j], g.values[j], first.values[j], second.values[j]);
+    store_pack(p, i, parameter);
+    if constexpr (Rule::states > 0) store_pack(s, i, first);
+    if constexpr (Rule::states > 1) store_pack(r, i, second);
+  }
+  for (std::int64_t i = packs * Pack<float>::width + thread_index(); i < count;
+       i += thread_count()) {
+    float unused = 0;
+    float& first = Rule::states > 0 ? s[i] : unused;
+    float& second = Rule::states > 1 ? r[i] : unused;
+    step_one<Rule>(k, p[i], gradient[i], first, second);
+  }
+}
+
+template <class Rule>
+void run(const Launch& launch, const UpdateStep& step) {
+  const Constants constants{step.gradient_scale, step.weight_decay, step.rate,
+                            step.constant[0],    step.constant[1],  step.constant[2],
+                            step.constant[3]};
+  const bool is_aligned = are_aligned(step.parameter, step.gradient, step.state[0], step.state[1]);
+  const std::int64_t packs = is_aligned ? step.count / Pack<float>::width : 0;
+  const std::int64_t work = packs > 0 ? packs : step.count;
+  update_kernel<Rule><<<grid_for(launch, work), block_threads, 0, launch.stream>>>(
+      constants, packs, step.count, step.parameter, step.gradient, step.state[0], step.state[1]);
+}
+
+}  // namespace
+
+void update(const Launch& launch, const UpdateStep& step) {
+  if (step.count == 0) return;
+  switch (step.rule) {
+    case UpdateRule::sgd:
+      return run<Sgd>(launch, step);
+    case UpdateRule::momentum_sgd:
+      return run<MomentumSgd>(launch, step);
+    case UpdateRule::nesterov:
+      return run<Nesterov>(launch, step);
+    case UpdateRule::adam:
+    case UpdateRule::adamw:
+      return run<Adam>(launch, step);
+    case UpdateRule::rmsprop:
+      return run<RmsProp>(launch, step);
+    case UpdateRule::adagrad:
+      return run<AdaGrad>(launch, step);
+    case UpdateRule::adadelta:
+      return run<AdaDelta>(launch, step);
+  }
+}
+
+}  // namespace tasuki::kernels

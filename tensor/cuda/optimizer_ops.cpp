@@ -1,0 +1,28 @@
+// The backend's members for optimizers; the kernels are in optimizer_kernels.cu.
+#include "tasuki/tensor/cuda/context.hpp"
+#include "tasuki/tensor/cuda/cuda_backend.hpp"
+#include "tasuki/tensor/cuda/operands.hpp"
+#include "tasuki/tensor/cuda/optimizer_kernels.hpp"
+#include "tasuki/tensor/cuda/reduce_kernels.hpp"
+
+namespace tasuki {
+
+void CudaBackend::update(const UpdateStep& step) {
+  kernels::update(CudaContext::of(step.device).launch(), step);
+  check_launch("update");
+}
+
+double CudaBackend::squared_norm(const Tensor& x) {
+  check_parameter(x.plain(), x.device(), "squared norm");
+  const Tensor values = x.plain();
+  const Launch launch = CudaContext::of(x.device()).launch();
+  const Tensor scratch = Tensor::empty(
+      {kernels::squared_norm_parts(launch.multiprocessors, x.count())}, DType::float64, x.device());
+  const Tensor result = Tensor::empty({}, DType::float64, x.device());
+  kernels::squared_norm(launch, values.data<float>(), x.count(), result.data<double>(),
+                        scratch.data<double>());
+  check_launch("squared norm");
+  return result.item();
+}
+
+}  // namespace tasuki

@@ -1,0 +1,63 @@
+// Softmax cross entropy and accuracy. All results stay on the device.
+#include "tasuki/tensor/cuda/softmax_kernels.hpp"
+#include "tasuki/tensor/cuda/context.hpp"
+#include "tasuki/tensor/cuda/cuda_backend.hpp"
+#include "tasuki/tensor/cuda/operands.hpp"
+
+namespace tasuki {
+namespace {
+
+// `x` plain, as its kernels see it.
+kernels::Scores scores_of(const Tensor& x, DType type, const Tensor& t) {
+  TASUKI_CHECK(x.shape().rank() == 2 && t.shape() == Shape{x.shape()[0]},
+               "scores of {} (examples x classes) and labels of {} do not fit", x.shape().text(),
+               t.shape().text());
+  TASUKI_CHECK((t.dtype() == DType::int32 || t.dtype() == DType::int64) && t.is_plain() &&
+                   t.device() == x.device(),
+               "labels must be int32 or int64 on {}, not {} on {}", x.device().text(),
+               name_of(t.dtype()), t.device().text());
+  return {type, x.raw(), x.shape()[0], x.shape()[1], t.dtype(), t.raw()};
+}
+
+}  // namespace
+
+CrossEntropyResult CudaBackend::softmax_cross_entropy(const Tensor& scores, const Tensor& t) {
+  check_activation(scores, "softmax cross entropy");
+  const Tensor x = scores.plain();
+  const Device device = x.device();
+  const kernels::Scores rows = scores_of(x, x.dtype(), t);
+  CrossEntropyResult result{Tensor::empty({}, DType::float32, device),
+                            Tensor::empty(x.shape(), DType::float32, device),
+                            Tensor::empty({}, DType::int64, device), x.dtype()};
+  const Tensor row_losses = Tensor::empty({rows.items}, DType::float32, device);
+  kernels::softmax_cross_entropy(CudaContext::of(device).launch(), rows,
+                                 result.probabilities.data<float>(), result.loss.data<float>(),
+                                 result.counted.data<std::int64_t>(), row_losses.data<float>());
+  check_launch("softmax cross entropy");
+  return result;
+}
+
+Tensor CudaBackend::softmax_cross_entropy_backward(const CrossEntropyResult& forward,
+                                                   const Tensor& t, const Tensor& dy) {
+  check_activation(dy, "gradient of softmax cross entropy");
+  TASUKI_CHECK(dy.count() == 1, "the gradient of a loss is a scalar, not of {}", dy.shape().text());
+  const Tensor& probabilities = forward.probabilities;
+  Tensor dx = Tensor::empty(probabilities.shape(), forward.dtype, probabilities.device());
+  kernels::softmax_cross_entropy_backward(
+      CudaContext::of(dx.device()).launch(), scores_of(dx, dx.dtype(), t), dx.raw(),
+      probabilities.data<float>(), forward.counted.data<std::int64_t>(), dy.dtype(), dy.raw());
+  check_launch("gradient of softmax cross entropy");
+  return dx;
+}
+
+Tensor CudaBackend::count_correct(const Tensor& scores, const Tensor& t) {
+  check_activation(scores, "accuracy");
+  const Tensor x = scores.plain();
+  Tensor correct = Tensor::empty({}, DType::int64, x.device());
+  kernels::count_correct(CudaContext::of(x.device()).launch(), scores_of(x, x.dtype(), t),
+                         correct.data<std::int64_t>());
+  check_launch("accuracy");
+  return correct;
+}
+
+}  // namespace tasuki

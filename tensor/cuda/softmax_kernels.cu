@@ -1,0 +1,209 @@
+#include <climits>
+#include <cmath>
+
+#include "tasuki/tensor/cuda/kernel_support.cuh"
+#include "tasuki/tensor/cuda/softmax_kernels.hpp"
+
+namespace tasuki::kernels {
+namespace {
+
+// A row belongs to a warp. Batches of up to this many rows are done by one block, which adds up the
+// losses as well and so saves a launch.
+constexpr int warps_of_one_block = 32;
+constexpr std::int64_t most_rows_of_one_block = 256;
+constexpr std::int64_t most_classes_of_one_block = 64;
+
+bool fit_one_block(const Scores& scores) {
+  return scores.items <= most_rows_of_one_block && scores.classes <= most_classes_of_one_block;
+}
+
+struct Larger {
+  __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
+};
+
+// Writes a row's softmax; returns its loss, in all lanes.
+template <class T>
+__device__ float softmax_row(const T* row, float* out, std::int64_t classes, std::int64_t label) {
+  const int lane = threadIdx.x % 32;
+  float top = -INFINITY;
+  for (std::int64_t j = lane; j < classes; j += 32) top = fmaxf(top, convert<float>(row[j]));
+  top = warp_reduce(top, Larger());
+  float sum = 0;
+  for (std::int64_t j = lane; j < classes; j += 32) {
+    const float e = expf(convert<float>(row[j]) - top);
+    out[j] = e;
+    sum += e;
+  }
+  sum = warp_reduce(sum, Plus());
+  const float factor = 1 / sum;
+  for (std::int64_t j = lane; j < classes; j += 32) out[j] *= factor;
+  if (label == -1) return 0;
+  if (label < 0 || label >= classes) return NAN;
+  return logf(sum) - (convert<float>(row[label]) - top);
+}
+
+template <class T, class Label>
+__global__ void softmax_rows_kernel(const T* x, const Label* labels, std::int64_t items,
+                                    std::int64_t classes, float* probabilities, float* row_losses) {
+  const std::int64_t warps = thread_count() / 32;
+  for (std::int64_t i = thread_index() / 32; i < items; i += warps) {
+    const float loss =
+        softmax_row(x + i * classes, probabilities + i * classes, classes, labels[i]);
+    if (threadIdx.x % 32 == 0) row_losses[i] = loss;
+  }
+}
+
+// The mean over the rows that count, by one block.
+template <class Label>
+__device__ void mean_of_rows(const float* row_losses, const Label* labels, std::int64_t items,
+                             float* loss, std::int64_t* counted) {
+  double sum = 0;
+  long long count = 0;
+  for (std::int64_t i = threadIdx.x; i < items; i += blockDim.x) {
+    if (labels[i] == -1) continue;
+    sum += static_cast<double>(row_losses[i]);
+    ++count;
+  }
+  __shared__ double shared_sums[32];
+  __shared__ long long shared_counts[32];
+  sum = block_sum(sum, shared_sums);
+  count = block_sum(count, shared_counts);
+  if (threadIdx.x != 0) return;
+  *loss = count > 0 ? static_cast<float>(sum / static_cast<double>(count)) : 0.0f;
+  *counted = count;
+}
+
+template <class Label>
+__global__ void mean_kernel(const float* row_losses, const Label* labels, std::int64_t items,
+                            float* loss, std::int64_t* counted) {
+  mean_of_rows(row_losses, labels, items, loss, counted);
+}
+
+template <class T, class Label>
+__global__ void __launch_bounds__(32 * warps_of_one_block)
+    softmax_one_block_kernel(const T* x, const Label* labels, std::int64_t items,
+                             std::int64_t classes, float* probabilities, float* loss,
+                             std::int64_t* counted) {
+  __shared__ float row_losses[most_rows_of_one_block];
+  for (std::int64_t i = threadIdx.x / 32; i < items; i += warps_of_one_block) {
+    const float row = softmax_row(x + i * classes, probabilities + i * classes, classes, labels[i]);
+    if (threadIdx.x % 32 == 0) row_losses[i] = row;
+  }
+  __syncthreads();
+  mean_of_rows(row_losses, labels, items, loss, counted);
+}
+
+template <class T, class Label, class Upstream>
+__global__ void softmax_backward_kernel(const float* probabilities, const Label* labels,
+                                        std::int64_t items, std::int64_t classes, T* dx,
+                                        const std::int64_t* counted, const Upstream* dy) {
+  const std::int64_t n = *counted;
+  const float factor = convert<float>(*dy) / static_cast<float>(n > 0 ? n : 1);
+  for (std::int64_t i = thread_index(); i < items * classes; i += thread_count()) {
+    const std::int64_t row = i / classes, column = i % classes;
+    const std::int64_t label = labels[row];
+    const float target = label == column ? 1.0f : 0.0f;
+    dx[i] = convert<T>(label == -1 ? 0.0f : (probabilities[i] - target) * factor);
+  }
+}
+
+template <class T, class Label>
+__global__ void count_correct_kernel(const T* x, const Label* labels, std::int64_t items,
+                                     std::int64_t classes, unsigned long long* correct) {
+  const int lane = threadIdx.x % 32;
+  const std::int64_t warps = thread_count() / 32;
+  long long found = 0;
+  for (std::int64_t i = thread_index() / 32; i < items; i += warps) {
+    const T* const row = x + i * classes;
+    float top = -INFINITY;
+    std::int64_t at = LLONG_MAX;
+    for (std::int64_t j = lane; j < classes; j += 32) {
+      const float value = convert<float>(row[j]);
+      if (value > top || (value == top && j < at)) {
+        top = value;
+        at = j;
+      }
+    }
+    for (int step = 16; step > 0; step /= 2) {
+      const float other = __shfl_xor_sync(~0u, top, step);
+      const std::int64_t other_at = __shfl_xor_sync(~0u, at, step);
+      if (other > top || (other == top && other_at < at)) {
+        top = other;
+        at = other_at;
+      }
+    }
+    if (labels[i] >= 0 && at == labels[i]) ++found;
+  }
+  __shared__ long long shared[32];
+  if (lane != 0) found = 0;
+  found = block_sum(found, shared);
+  if (threadIdx.x != 0) return;
+  if (gridDim.x == 1)
+    *correct = static_cast<unsigned long long>(found);
+  else
+    atomicAdd(correct, static_cast<unsigned long long>(found));
+}
+
+template <class Visitor>
+void with_scores(const Scores& scores, Visitor&& visitor) {
+  with_float_type(scores.type, [&](auto type) {
+    if (scores.label_type == DType::int64)
+      visitor(type, static_cast<const std::int64_t*>(scores.labels));
+    else
+      visitor(type, static_cast<const std::int32_t*>(scores.labels));
+  });
+}
+
+// Blocks of `block_threads` threads for a warp a row.
+unsigned grid_for_rows(const Launch& launch, std::int64_t rows) {
+  return grid_for(launch, rows * 32);
+}
+
+}  // namespace
+
+void softmax_cross_entropy(const Launch& launch, const Scores& scores, float* probabilities,
+                           float* loss, std::int64_t* counted, float* row_losses) {
+  with_scores(scores, [&](auto type, const auto* labels) {
+    using T = typename decltype(type)::type;
+    const auto* const x = static_cast<const T*>(scores.values);
+    if (fit_one_block(scores)) {
+      softmax_one_block_kernel<<<1, 32 * warps_of_one_block, 0, launch.stream>>>(
+          x, labels, scores.items, scores.classes, probabilities, loss, counted);
+      return;
+    }
+    softmax_rows_kernel<<<grid_for_rows(launch, scores.items), block_threads, 0, launch.stream>>>(
+        x, labels, scores.items, scores.classes, probabilities, row_losses);
+    mean_kernel<<<1, 1024, 0, launch.stream>>>(row_losses, labels, scores.items, loss, counted);
+  });
+}
+
+void softmax_cross_entropy_backward(const Launch& launch, const Scores& dx, void* dx_values,
+                                    const float* probabilities, const std::int64_t* counted,
+                                    DType dy_type, const void* dy) {
+  const std::int64_t count = dx.items * dx.classes;
+  if (count == 0) return;
+  with_scores(dx, [&](auto type, const auto* labels) {
+    using T = typename decltype(type)::type;
+    with_float_type(dy_type, [&](auto upstream) {
+      using Upstream = typename decltype(upstream)::type;
+      softmax_backward_kernel<<<grid_for(launch, count), block_threads, 0, launch.stream>>>(
+          probabilities, labels, dx.items, dx.classes, static_cast<T*>(dx_values), counted,
+          static_cast<const Upstream*>(dy));
+    });
+  });
+}
+
+void count_correct(const Launch& launch, const Scores& scores, std::int64_t* correct) {
+  auto* const result = reinterpret_cast<unsigned long long*>(correct);
+  const bool one_block = fit_one_block(scores);
+  if (!one_block) cudaMemsetAsync(result, 0, sizeof(*result), launch.stream);
+  const unsigned grid = one_block ? 1 : grid_for_rows(launch, scores.items);
+  const int threads = one_block ? 32 * warps_of_one_block : block_threads;
+  with_scores(scores, [&](auto type, const auto* labels) {
+    using T = typename decltype(type)::type;
+    count_correct_kernel<<<grid, threads, 0, launch.stream>>>(
+        static_cast<const T*>(scores.values), labels, scores.items, scores.classes, result);
+  });
+}
+
+}  // namespace tasuki::kernels

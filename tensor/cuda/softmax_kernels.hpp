@@ -1,0 +1,35 @@
+// Softmax cross entropy and accuracy, in float32 whatever the type of the scores.
+#pragma once
+
+#include <cstdint>
+
+#include "tasuki/tensor/cuda/launch.hpp"
+#include "tasuki/tensor/dtype.hpp"
+
+namespace tasuki::kernels {
+
+// items x classes scores and a label for each row: int32 or int64, -1 for rows that do not count. A
+// label that is no class makes its loss (and so the mean) not a number, as nobody waits to be told.
+struct Scores {
+  DType type = DType::float32;
+  const void* values = nullptr;
+  std::int64_t items = 0, classes = 0;
+  DType label_type = DType::int32;
+  const void* labels = nullptr;
+};
+
+// The rows' softmax, how many rows count, and the mean of their losses (0 when none does).
+// `row_losses`: scratch memory, one float a row.
+void softmax_cross_entropy(const Launch& launch, const Scores& scores, float* probabilities,
+                           float* loss, std::int64_t* counted, float* row_losses);
+
+// dx = (probabilities - one at the label) * *dy / max(*counted, 1), 0 in rows that do not count. dy
+// is of `dy_type`, an activation's.
+void softmax_cross_entropy_backward(const Launch& launch, const Scores& dx, void* dx_values,
+                                    const float* probabilities, const std::int64_t* counted,
+                                    DType dy_type, const void* dy);
+
+// *correct = rows whose largest score is at their label; the first of equal ones counts.
+void count_correct(const Launch& launch, const Scores& scores, std::int64_t* correct);
+
+}  // namespace tasuki::kernels
