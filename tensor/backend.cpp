@@ -22,17 +22,7 @@ struct Registry {
   }
 };
 
-std::atomic<bool> tf32 = false;
-
 }  // namespace
-
-void allow_tf32(bool allowed) {
-  tf32.store(allowed, std::memory_order_relaxed);
-}
-
-bool tf32_is_allowed() {
-  return tf32.load(std::memory_order_relaxed);
-}
 
 Backend& backend(Device device) {
   Backend* const found = Registry::instance().backends[static_cast<std::size_t>(device.kind)].load(

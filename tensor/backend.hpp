@@ -141,11 +141,6 @@ class Backend {
 Backend& backend(Device device);
 void register_backend(DeviceKind kind, std::unique_ptr<Backend> implementation);
 
-// Whether float32 products on GPUs may round their operands to TF32 (10 bits of mantissa), which
-// tensor cores multiply several times faster. Off by default; for the whole process.
-void allow_tf32(bool allowed);
-bool tf32_is_allowed();
-
 // Threads that the CPU backend's loops and oneDNN use in the calling thread. From then on these
 // threads take subnormal numbers as zero (FTZ and DAZ), which keeps training at full speed.
 void set_cpu_threads(int threads);

@@ -1,11 +1,13 @@
 #include "tasuki/training/observation.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
 #include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/core/cast.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/tensor/backend.hpp"
 
 namespace tasuki {
 namespace {
@@ -49,19 +51,75 @@ void Observation::add(std::string_view key, double sum, std::int64_t count, Reac
   at->second.count += count;
 }
 
-void Observation::add(const Observation& other) {
-  for (const auto& [key, value] : other.values_) add(key, value.sum, value.count, value.reach);
+void Observation::add(std::string_view key, const Tensor& value, double factor, std::int64_t count,
+                      Reach reach) {
+  TASUKI_CHECK(value.count() == 1, "{} is observed as a tensor of {}; a scalar was expected", key,
+               value.shape().text());
+  if (value.device().is_cpu()) return add(key, factor * value.item(), count, reach);
+  const Terms terms{{value, factor}};
+  add_value(std::string(key), {0, count, reach}, &terms);
+}
+
+void Observation::add(const Observation& other, std::string_view prefix) {
+  for (const auto& [key, value] : other.values_) {
+    const auto terms = other.terms_.find(key);
+    add_value(std::string(prefix) + key, value,
+              terms == other.terms_.end() ? nullptr : &terms->second);
+  }
+}
+
+void Observation::add_value_of(const Observation& other, std::string_view key) {
+  const auto value = other.values_.find(key);
+  if (value == other.values_.end()) return;
+  const auto terms = other.terms_.find(key);
+  add_value(std::string(key), value->second,
+            terms == other.terms_.end() ? nullptr : &terms->second);
+}
+
+void Observation::add_value(const std::string& key, const Value& value, const Terms* terms) {
+  add(key, value.sum, value.count, value.reach);
+  if (terms == nullptr) return;
+  for (const Term& term : *terms) add_term(terms_[key], term.value, term.factor);
+}
+
+void Observation::add_term(Terms& terms, const Tensor& value, double factor) {
+  const auto at = std::ranges::find(terms, value.device(),
+                                    [](const Term& term) { return term.value.device(); });
+  if (at == terms.end()) {
+    terms.push_back({value, factor});
+    return;
+  }
+  Backend& device = backend(value.device());
+  // A copy of this observation may hold the same sum.
+  if (!at->is_own || at->value.storage().use_count() > 1) {
+    const Tensor sum = Tensor::zeros({}, DType::float64, value.device());
+    device.accumulate_scalar(sum, at->value, at->factor);
+    *at = {sum, 1, true};
+  }
+  device.accumulate_scalar(at->value, value, factor);
+}
+
+void Observation::clear() {
+  values_.clear();
+  terms_.clear();
+}
+
+const std::map<std::string, Observation::Value, std::less<>>& Observation::values() const {
+  for (const auto& [key, terms] : terms_)
+    for (const Term& term : terms) values_.at(key).sum += term.factor * term.value.item();
+  terms_.clear();
+  return values_;
 }
 
 std::optional<double> Observation::mean(std::string_view key) const {
-  const auto at = values_.find(key);
+  const auto at = values().find(key);
   if (at == values_.end() || at->second.count == 0) return std::nullopt;
   return at->second.mean();
 }
 
 Bytes Observation::encode() const {
   Bytes bytes;
-  for (const auto& [key, value] : values_) {
+  for (const auto& [key, value] : values()) {
     put(bytes, checked_cast<std::uint32_t>(key.size(), "length of a key"));
     const Bytes text = text_to_bytes(key);
     bytes.insert(bytes.end(), text.begin(), text.end());
@@ -98,6 +156,7 @@ Observation Observation::over_ranks(Communicator* communicator) const {
   Observation all = communicator && communicator->size() > 1
                         ? join(communicator->allgather_bytes(encode()))
                         : *this;
+  all.values();
   for (auto& [key, value] : all.values_) value.reach = Reach::job;
   return all;
 }

@@ -1,5 +1,6 @@
 // Observation: named values as sums and counts, so that means over batches, epochs and ranks are
-// exact whatever their sizes.
+// exact whatever their sizes. Values that are on a GPU are added up there until somebody reads
+// them.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "tasuki/communicator/communicator.hpp"
+#include "tasuki/tensor/tensor.hpp"
 #include "tasuki/training/serializer.hpp"
 
 namespace tasuki {
@@ -31,14 +33,22 @@ class Observation {
 
   // Adds `sum` over `count` things (examples, mostly) to what `key` has.
   void add(std::string_view key, double sum, std::int64_t count, Reach reach = Reach::rank);
-  void add(const Observation& other);
+  // Adds factor * value, a scalar on any device. Nothing waits for a GPU.
+  void add(std::string_view key, const Tensor& value, double factor, std::int64_t count,
+           Reach reach = Reach::rank);
+  // All that `other` has, with `prefix` before the keys; nothing waits for a GPU.
+  void add(const Observation& other, std::string_view prefix = "");
+  // What `other` has under `key`, if anything.
+  void add_value_of(const Observation& other, std::string_view key);
   // A single value of the whole job.
   void add(std::string_view key, double value) { add(key, value, 1, Reach::job); }
-  void clear() { values_.clear(); }
+  void clear();
   bool empty() const { return values_.empty(); }
+  // Whether reading values() would wait for a GPU.
+  bool is_on_device() const { return !terms_.empty(); }
 
-  // By key, in alphabetical order.
-  const std::map<std::string, Value, std::less<>>& values() const { return values_; }
+  // By key, in alphabetical order. Waits for what is still on a GPU.
+  const std::map<std::string, Value, std::less<>>& values() const;
   // Nothing when `key` was not observed, or over no example.
   std::optional<double> mean(std::string_view key) const;
 
@@ -57,7 +67,20 @@ class Observation {
   // from the first that has them.
   static Observation join(const std::vector<Bytes>& parts);
 
-  std::map<std::string, Value, std::less<>> values_;
+  // A part of a key's sum that is on a GPU: factor * value.
+  struct Term {
+    Tensor value;
+    double factor = 1;
+    bool is_own = false;  // made here, to be added to
+  };
+  using Terms = std::vector<Term>;  // one a device
+
+  static void add_term(Terms& terms, const Tensor& value, double factor);
+  void add_value(const std::string& key, const Value& value, const Terms* terms);
+
+  // Terms move into values when these are read.
+  mutable std::map<std::string, Value, std::less<>> values_;
+  mutable std::map<std::string, Terms, std::less<>> terms_;
 };
 
 }  // namespace tasuki

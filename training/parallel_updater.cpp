@@ -74,7 +74,7 @@ ParallelUpdater::Outcome ParallelUpdater::compute_gradients(std::size_t worker, 
     const Variable loss = losses_[worker](part, outcome.reported);
     // Sums over examples, so that parts of any size add up.
     loss.backward(static_cast<float>(part.size()));
-    outcome.loss_sum = loss.value().item() * static_cast<double>(part.size());
+    outcome.loss = loss.value();
   }
   replicas_.end_gradients(worker);
   if (settings_.split.wants_times()) {
@@ -108,13 +108,13 @@ void ParallelUpdater::update(Observation& observation) {
   ++iteration_;
   if (batch.size() == 0) return;
 
-  double loss_sum = 0;
-  for (const Outcome& outcome : outcomes) {
-    loss_sum += outcome.loss_sum;
-    for (const auto& [key, value] : outcome.reported.values())
-      observation.add(settings_.prefix + key, value.sum, value.count, value.reach);
+  for (std::size_t worker = 0; worker < parts.size(); ++worker) {
+    const Outcome& outcome = outcomes[worker];
+    if (parts[worker] == 0) continue;
+    observation.add(settings_.prefix + "loss", outcome.loss, static_cast<double>(parts[worker]),
+                    parts[worker]);
+    observation.add(outcome.reported, settings_.prefix);
   }
-  observation.add(settings_.prefix + "loss", loss_sum, batch.size());
   follow_times(parts, outcomes);
 }
 
@@ -141,12 +141,12 @@ Variable ParallelUpdater::evaluate(const Batch& batch, Observation& report) {
     const NoGrad no_grad;
     const TrainingMode evaluation(false);
     Outcome& outcome = outcomes[worker];
-    outcome.loss_sum =
-        losses_[worker](part, outcome.reported).value().item() * static_cast<double>(part.size());
+    outcome.loss = losses_[worker](part, outcome.reported).value();
   });
   double loss_sum = 0;
-  for (const Outcome& outcome : outcomes) {
-    loss_sum += outcome.loss_sum;
+  for (std::size_t worker = 0; worker < parts.size(); ++worker) {
+    const Outcome& outcome = outcomes[worker];
+    if (parts[worker] > 0) loss_sum += outcome.loss.item() * static_cast<double>(parts[worker]);
     report.add(outcome.reported);
   }
   return Variable(Tensor::full({}, loss_sum / static_cast<double>(batch.size())));

@@ -58,7 +58,7 @@ class ParallelUpdater : public Updater {
 
  private:
   struct Outcome {
-    double loss_sum = 0;  // over examples
+    Tensor loss;  // mean over the part; undefined without examples
     Observation reported;
     double seconds = 0;
   };

@@ -48,10 +48,9 @@ void StandardUpdater::update(Observation& observation) {
   ++times_.steps;
   ++iteration_;
   if (step.examples == 0) return;
-  const double loss_sum = loss.item() * static_cast<double>(step.examples);
-  observation.add(settings_.prefix + "loss", loss_sum, step.examples);
-  for (const auto& [key, value] : reported.values())
-    observation.add(settings_.prefix + key, value.sum, value.count, value.reach);
+  observation.add(settings_.prefix + "loss", loss, static_cast<double>(step.examples),
+                  step.examples);
+  observation.add(reported, settings_.prefix);
 }
 
 std::int64_t StandardUpdater::ask_global_size(std::int64_t local) const {
@@ -71,7 +70,7 @@ void StandardUpdater::serialize(const Serializer& serializer) {
 LossFunction classification_loss(Classifier& model) {
   return [&model](const Batch& batch, Observation& report) {
     Classifier::Result result = model(Variable(batch.x), batch.t);
-    report.add("accuracy", static_cast<double>(result.correct), result.examples);
+    report.add("accuracy", result.correct, 1, result.examples);
     return result.loss;
   };
 }

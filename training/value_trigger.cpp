@@ -19,9 +19,7 @@ class Monitor {
 
   enum class Finding { no_check, not_observed, better, not_better };
   Finding look(Trainer& trainer) {
-    const auto& values = trainer.observation().values();
-    if (const auto seen = values.find(key_); seen != values.end())
-      pending_.add(key_, seen->second.sum, seen->second.count, seen->second.reach);
+    pending_.add_value_of(trainer.observation(), key_);
     if (!check_->fires(trainer)) return Finding::no_check;
     const auto mean = pending_.over_ranks(trainer.communicator()).mean(key_);
     pending_.clear();

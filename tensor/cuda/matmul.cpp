@@ -5,11 +5,11 @@
 
 #include "tasuki/core/cast.hpp"
 #include "tasuki/core/error.hpp"
-#include "tasuki/tensor/backend.hpp"
 #include "tasuki/tensor/cuda/check.hpp"
 #include "tasuki/tensor/cuda/context.hpp"
 #include "tasuki/tensor/cuda/copy_kernels.hpp"
 #include "tasuki/tensor/cuda/reduce_kernels.hpp"
+#include "tasuki/tensor/cuda_settings.hpp"
 
 namespace tasuki {
 namespace {
@@ -74,7 +74,8 @@ struct Preference {
 
   explicit Preference(const MatmulKey& key) {
     check_cublas(cublasLtMatmulPreferenceInit(&value), "cublasLtMatmulPreferenceInit");
-    set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, largest_workspace);
+    set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+        std::min(largest_workspace, cuda_settings().workspace_limit));
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.alignment_b);
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.alignment_a);
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.alignment_c);
@@ -89,12 +90,12 @@ struct Preference {
 
 MatmulAlgorithms::Choice choose(CudaContext& context, const MatrixProduct& p,
                                 const MatmulKey& key) {
-  const Preference preference(key);
+  Preference preference(key);
   cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
   // Not every type and shape has an algorithm that adds the bias itself.
   for (const bool fuse_bias : {true, false}) {
     if (fuse_bias && !key.has_bias) continue;
-    const Description description(p, key.tf32, fuse_bias);
+    Description description(p, key.tf32, fuse_bias);
     cublasLtMatmulHeuristicResult_t found{};
     int count = 0;
     status = cublasLtMatmulAlgoGetHeuristic(
@@ -155,7 +156,7 @@ void multiply(CudaContext& context, const MatrixProduct& product) {
   MatrixProduct p = product;
   // A bias that cuBLASLt adds has the type of the result.
   Tensor narrow_bias;
-  const MatmulKey key(p, tf32_is_allowed());
+  const MatmulKey key(p, cuda_settings().allow_tf32);
   const MatmulAlgorithms::Choice choice =
       context.matmul_algorithms().get(key, [&] { return choose(context, p, key); });
   const Launch launch = context.launch();
@@ -166,7 +167,7 @@ void multiply(CudaContext& context, const MatrixProduct& product) {
     p.bias = static_cast<const float*>(narrow_bias.raw());
   }
   const bool separate_bias = p.bias != nullptr && !choice.fuses_bias;
-  const Description description(p, key.tf32, choice.fuses_bias);
+  Description description(p, key.tf32, choice.fuses_bias);
   const std::shared_ptr<Storage> workspace =
       choice.workspace > 0 ? context.allocate(choice.workspace) : nullptr;
   const float one = 1;

@@ -1,8 +1,8 @@
 // Softmax cross entropy and accuracy. All results stay on the device.
-#include "tasuki/tensor/cuda/softmax_kernels.hpp"
 #include "tasuki/tensor/cuda/context.hpp"
 #include "tasuki/tensor/cuda/cuda_backend.hpp"
 #include "tasuki/tensor/cuda/operands.hpp"
+#include "tasuki/tensor/cuda/softmax_kernels.hpp"
 
 namespace tasuki {
 namespace {

@@ -18,10 +18,9 @@ Observation Evaluator::evaluate_share() {
     const Batch batch = iterator_->next();
     if (batch.size() == 0) continue;
     Observation reported;
-    const double loss = loss_(batch, reported).value().item();
-    seen.add("main/loss", loss * static_cast<double>(batch.size()), batch.size());
-    for (const auto& [key, value] : reported.values())
-      seen.add("main/" + key, value.sum, value.count, value.reach);
+    const Tensor loss = loss_(batch, reported).value();
+    seen.add("main/loss", loss, static_cast<double>(batch.size()), batch.size());
+    seen.add(reported, "main/");
   }
   return seen;
 }

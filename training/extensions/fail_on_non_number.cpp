@@ -29,7 +29,8 @@ std::string describe_parameters(const Optimizer& optimizer) {
 FailOnNonNumber::FailOnNonNumber(std::unique_ptr<Trigger> check) : check_(std::move(check)) {}
 
 void FailOnNonNumber::run(Trainer& trainer) {
-  if (first_bad_.empty()) {
+  // What is still on a GPU is not waited for; it shows in the parameters soon enough.
+  if (first_bad_.empty() && !trainer.observation().is_on_device()) {
     for (const auto& [key, value] : trainer.observation().values()) {
       if (std::isfinite(value.sum)) continue;
       first_bad_ = fmt::format("{} became {} in iteration {}", key, value.mean(),

@@ -8,10 +8,10 @@
 
 namespace tasuki {
 
-// Notes the first iteration in which this rank observed a value that is not finite; whenever
-// `check` fires (and at the end) also looks at all parameters, and the ranks agree. The error names
-// iteration, rank and value. Runs before snapshots, so that no broken model is saved when both are
-// due together.
+// Notes the first iteration in which this rank observed a value that is not finite (of values on
+// the host; those on GPUs are not waited for); whenever `check` fires (and at the end) also looks
+// at all parameters, and the ranks agree. The error names iteration, rank and value. Runs before
+// snapshots, so that no broken model is saved when both are due together.
 class FailOnNonNumber : public Extension {
  public:
   explicit FailOnNonNumber(std::unique_ptr<Trigger> check = every(1, Unit::epoch));
