@@ -60,6 +60,11 @@ void Module::to(Device device) const {
   for (const NamedBuffer& named : buffers()) *named.tensor = named.tensor->to(device);
 }
 
+Device Module::device() const {
+  const std::vector<NamedParameter> all = parameters();
+  return all.empty() ? Device::cpu() : all.front().parameter->value().device();
+}
+
 void Module::check_name(const std::string& name) const {
   const auto same = [&](const auto& other) { return other.name == name; };
   TASUKI_CHECK(!name.empty() && name.find('/') == std::string::npos,

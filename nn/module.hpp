@@ -42,6 +42,8 @@ class Module {
   // Lets parameters and buffers live on `device` from now on, with their values; gradients are
   // lost. Before an optimizer is set up.
   void to(Device device) const;
+  // Where the parameters are; the CPU when there are none.
+  Device device() const;
 
  protected:
   Parameter& add_parameter(const std::string& name, const Shape& shape, Initializer initializer);

@@ -29,15 +29,24 @@ void Optimizer::check_same_everywhere(bool changed) const {
                   "all ranks must train the same model with the same optimizer");
 }
 
-// Ranks whose model did not change are in exchange_gradients() now: they learn of the change by the
-// notice in the sum, and then all compare their models. Nothing is lost where all changed alike,
-// because no rank has computed gradients yet.
+// Ranks whose model did not change learn of the change by the notice and then all compare their
+// models. Nothing is lost where all changed alike, because no rank has computed gradients yet. On
+// CPUs the notice is summed with the gradients, which those ranks are about to exchange; to read it
+// on a GPU would be to wait for the whole step, so there a message between hosts goes ahead of each
+// step, while the device is busy with the one before.
 void Optimizer::follow_changed_model() {
-  if (communicator_) {
+  if (communicator_ && arena_->notice().device().is_cpu()) {
     arena_->notice().fill(1);
     communicator_->sum_gradients(arena_->gradient_view());
   }
   build_arena();
+}
+
+void Optimizer::announce_step(bool model_changed) const {
+  if (arena_->notice().device().is_cpu()) return;
+  const Tensor changed = Tensor::full({}, model_changed ? 1 : 0, DType::int32);
+  communicator_->allreduce(changed);
+  if (!model_changed && changed.item() != 0) check_same_everywhere(false);
 }
 
 void Optimizer::exchange_gradients(std::int64_t global_examples) {
@@ -46,7 +55,8 @@ void Optimizer::exchange_gradients(std::int64_t global_examples) {
   Stopwatch watch;
   communicator_->sum_gradients(gradients);
   exchange_seconds_ += watch.lap();
-  if (arena_->notice().item() != 0) check_same_everywhere(false);
+  const Tensor notice = arena_->notice();
+  if (notice.device().is_cpu() && notice.item() != 0) check_same_everywhere(false);
 }
 
 }  // namespace tasuki

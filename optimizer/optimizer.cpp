@@ -76,17 +76,19 @@ void Optimizer::update(const Step& step) {
   TASUKI_CHECK(0 <= step.examples && step.examples <= step.global_examples,
                "{} examples of a global batch of {}", step.examples, step.global_examples);
   if (step.global_examples == 0) return;
-  if (!arena().matches(*model_)) follow_changed_model();
+  const bool model_changed = !arena().matches(*model_);
+  if (communicator_) announce_step(model_changed);
+  if (model_changed) follow_changed_model();
   compute_gradients(step);
-  finish_update(step.global_examples, [this](const UpdateStep& update) {
-    backend(arena_->values().device()).update(update);
-  });
+  finish_update(step.global_examples,
+                [](const UpdateStep& update) { backend(update.device).update(update); });
 }
 
 void Optimizer::update_in_parts(const StepInParts& step) {
   if (step.global_examples == 0) return;
   TASUKI_CHECK(arena().matches(*model_),
                "the model's parameters changed; a step in parts needs those of setup()");
+  if (communicator_) announce_step(false);
   step.gradients();
   finish_update(step.global_examples, step.apply);
 }

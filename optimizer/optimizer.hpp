@@ -92,6 +92,8 @@ class Optimizer {
   void check_same_everywhere(bool changed) const;
   void build_arena();
   void follow_changed_model();
+  // Tells the other ranks before a step on a GPU whether this rank's model changed.
+  void announce_step(bool model_changed) const;
   void compute_gradients(const Step& step);
   void exchange_gradients(std::int64_t global_examples);
   using Apply = std::function<void(const UpdateStep& update)>;

@@ -69,7 +69,8 @@ void StandardUpdater::serialize(const Serializer& serializer) {
 
 LossFunction classification_loss(Classifier& model) {
   return [&model](const Batch& batch, Observation& report) {
-    Classifier::Result result = model(Variable(batch.x), batch.t);
+    const Device device = model.device();
+    Classifier::Result result = model(Variable(batch.x.to(device)), batch.t.to(device));
     report.add("accuracy", result.correct, 1, result.examples);
     return result.loss;
   };

@@ -77,7 +77,8 @@ class StandardUpdater : public Updater {
   StepTimes times_;
 };
 
-// A classifier's loss and "accuracy". The model must outlive the function.
+// A classifier's loss and "accuracy"; batches are taken to the model's device. The model must
+// outlive the function.
 LossFunction classification_loss(Classifier& model);
 
 }  // namespace tasuki

@@ -193,6 +193,31 @@ TEST(CpuBackend, FirstOfEqualScoresIsTheAnswer) {
   EXPECT_EQ(cpu().count_correct(x, t).item(), 1);
 }
 
+TEST(CpuBackend, GatherTakesItemsByNumberAndDecodesPixels) {
+  std::vector<std::uint8_t> pixels(256);
+  for (std::size_t i = 0; i < 256; ++i) pixels[i] = static_cast<std::uint8_t>(i);
+  const Tensor source = Tensor::from(std::span<const std::uint8_t>(pixels), {64, 2, 2});
+  const Tensor indices =
+      Tensor::from(std::span<const std::int64_t>(std::vector<std::int64_t>{63, 0, 63}), {3});
+  const Tensor same = cpu().gather(source, indices, DType::uint8);
+  EXPECT_EQ(same.shape(), Shape({3, 2, 2}));
+  EXPECT_EQ(same.data<std::uint8_t>()[0], 252);
+  EXPECT_EQ(same.data<std::uint8_t>()[4], 0);
+  const Tensor decoded = cpu().gather(source, indices, DType::float32);
+  for (std::int64_t i = 0; i < 12; ++i)
+    EXPECT_EQ(decoded.data<float>()[i], static_cast<float>(same.data<std::uint8_t>()[i]) / 255.0F);
+  EXPECT_THROW(cpu().gather(source, Tensor::full({1}, 64, DType::int64), DType::uint8), Error);
+  EXPECT_THROW(cpu().gather(source, Tensor::full({1}, -1, DType::int64), DType::uint8), Error);
+  EXPECT_THROW(cpu().gather(source, indices, DType::int32), Error);
+}
+
+TEST(CpuBackend, ScalarsAreAddedUpInDouble) {
+  const Tensor sum = Tensor::full({}, 1, DType::float64);
+  cpu().accumulate_scalar(sum, Tensor::full({}, 3, DType::int64), 0.5);
+  cpu().accumulate_scalar(sum, Tensor::full({}, 0.25), 2);
+  EXPECT_EQ(sum.item(), 3);
+}
+
 TEST(CpuBackend, LabelsAreChecked) {
   const Tensor x = Tensor::zeros({2, 3});
   EXPECT_THROW(cpu().softmax_cross_entropy(x, Tensor::full({2}, 3, DType::int64)), Error);

@@ -1,0 +1,146 @@
+// What the CUDA backend decides on the host: no GPU is needed.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+
+#include "tasuki/core/error.hpp"
+#include "tasuki/tensor/cuda/check.hpp"
+#include "tasuki/tensor/cuda/matmul.hpp"
+#include "tasuki/tensor/out_of_memory.hpp"
+
+namespace tasuki {
+namespace {
+
+template <class Action>
+Error error_of(Action&& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "no error";
+  return {ErrorKind::internal, ""};
+}
+
+TEST(CheckCuda, NamesCallTextAndCode) {
+  EXPECT_NO_THROW(check_cuda(cudaSuccess, "cudaMalloc"));
+  const Error error = error_of([] { check_cuda(cudaErrorInvalidValue, "cudaMemcpyAsync"); });
+  EXPECT_EQ(error.what(),
+            std::string("cudaMemcpyAsync failed: invalid argument (cudaErrorInvalidValue)"));
+  EXPECT_EQ(error.kind(), ErrorKind::internal);
+}
+
+TEST(CheckCuda, TellsWhatTheMachineLacksFromDefects) {
+  const auto kind_of = [](cudaError_t code) {
+    return error_of([&] { check_cuda(code, "call"); }).kind();
+  };
+  EXPECT_EQ(kind_of(cudaErrorMemoryAllocation), ErrorKind::unavailable);
+  EXPECT_EQ(kind_of(cudaErrorNoDevice), ErrorKind::unavailable);
+  EXPECT_EQ(kind_of(cudaErrorECCUncorrectable), ErrorKind::io);
+  EXPECT_EQ(kind_of(cudaErrorIllegalAddress), ErrorKind::internal);
+}
+
+TEST(CheckCuda, SaysWhereToLookForTheCause) {
+  const auto message = [](cudaError_t code) {
+    return std::string(error_of([&] { check_cuda(code, "call"); }).what());
+  };
+  EXPECT_NE(message(cudaErrorIllegalAddress).find("earlier work on the device"), std::string::npos);
+  EXPECT_NE(message(cudaErrorNoKernelImageForDevice).find("TASUKI_CUDA_ARCHITECTURES"),
+            std::string::npos);
+}
+
+TEST(CheckCublas, NamesCallTextAndCode) {
+  EXPECT_NO_THROW(check_cublas(CUBLAS_STATUS_SUCCESS, "cublasLtMatmul"));
+  const Error error = error_of([] { check_cublas(CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmul"); });
+  const std::string message = error.what();
+  EXPECT_NE(message.find("cublasLtMatmul failed: "), std::string::npos) << message;
+  EXPECT_NE(message.find("CUBLAS_STATUS_NOT_SUPPORTED"), std::string::npos) << message;
+}
+
+TEST(OutOfMemory, HasFiguresForPeopleAndPrograms) {
+  constexpr std::size_t mib = 1 << 20;
+  const OutOfMemory error(
+      {Device::cuda(2), 512 * mib, 100 * mib, 1000 * mib, 700 * mib, 800 * mib});
+  EXPECT_EQ(error.kind(), ErrorKind::unavailable);
+  EXPECT_EQ(error.figures().requested, 512 * mib);
+  EXPECT_EQ(std::string(error.what())
+                .find("cuda:2 is out of memory: 512.0 MiB more were asked for, "
+                      "100.0 of 1000.0 MiB are free, this process holds 800.0 "
+                      "MiB (700.0 in use)"),
+            0U)
+      << error.what();
+}
+
+TEST(MatmulKey, HasAllThatAnAlgorithmDependsOn) {
+  alignas(256) std::array<std::byte, 1024> memory{};
+  MatrixProduct product{.m = 3,
+                        .n = 4,
+                        .k = 5,
+                        .a = memory.data(),
+                        .b = memory.data() + 256,
+                        .c = memory.data() + 512};
+  const auto key_of = [](const MatrixProduct& p) { return MatmulKey(p, false); };
+  const MatmulKey key = key_of(product);
+  EXPECT_EQ(key, key_of(product));
+  EXPECT_EQ(MatmulKeyHash()(key), MatmulKeyHash()(key_of(product)));
+
+  std::vector<MatrixProduct> others(10, product);
+  others[0].m = 4;
+  others[1].n = 3;
+  others[2].k = 4;
+  others[3].transpose_a = true;
+  others[4].transpose_b = true;
+  others[5].operands = DType::bfloat16;
+  others[6].result = DType::float16;
+  others[7].beta = 1;
+  const float bias = 0;
+  others[8].bias = &bias;
+  others[9].relu = true;
+  for (const MatrixProduct& other : others) {
+    EXPECT_NE(key_of(other), key);
+    EXPECT_NE(MatmulKeyHash()(key_of(other)), MatmulKeyHash()(key));
+  }
+  EXPECT_NE(MatmulKey(product, true), key);  // TF32
+
+  // Addresses count by their alignment alone.
+  MatrixProduct moved = product;
+  moved.a = memory.data() + 768;
+  EXPECT_EQ(key_of(moved), key);
+  moved.a = memory.data() + 4;
+  EXPECT_NE(key_of(moved), key);
+}
+
+TEST(MatmulKey, Tf32IsForFloat32Alone) {
+  MatrixProduct product{.m = 1, .n = 1, .k = 1, .operands = DType::bfloat16};
+  EXPECT_EQ(MatmulKey(product, true), MatmulKey(product, false));
+}
+
+TEST(MatmulKey, AlignmentIsAPowerOfTwo) {
+  const auto of = [](std::uintptr_t address) {
+    return alignment_of(reinterpret_cast<const void*>(address));
+  };
+  EXPECT_EQ(of(0x1000), 256U);
+  EXPECT_EQ(of(0x1040), 64U);
+  EXPECT_EQ(of(0x1002), 2U);
+  EXPECT_EQ(of(0x1001), 1U);
+}
+
+TEST(MatmulAlgorithms, AsksOncePerKey) {
+  MatmulAlgorithms algorithms;
+  int asked = 0;
+  const auto choose = [&] {
+    ++asked;
+    return MatmulAlgorithms::Choice{{}, 4096, true};
+  };
+  MatrixProduct product{.m = 1, .n = 2, .k = 3};
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(algorithms.get(MatmulKey(product, false), choose).workspace, 4096U);
+  EXPECT_EQ(asked, 1);
+  product.k = 4;
+  algorithms.get(MatmulKey(product, false), choose);
+  EXPECT_EQ(asked, 2);
+}
+
+}  // namespace
+}  // namespace tasuki
