@@ -10,6 +10,7 @@
 #include "tasuki/tensor/cuda/copy_kernels.hpp"
 #include "tasuki/tensor/cuda/reduce_kernels.hpp"
 #include "tasuki/tensor/cuda_settings.hpp"
+#include "tasuki/tensor/tensor.hpp"
 
 namespace tasuki {
 namespace {

@@ -134,7 +134,9 @@ TEST(BlockPool, BlocksNeverOverlap) {
     auto* const block = static_cast<std::byte*>(pool.acquire(bytes));
     ASSERT_NE(block, nullptr);
     const auto after = live.lower_bound(block);
-    if (after != live.end()) ASSERT_LE(block + bytes, after->first);
+    if (after != live.end()) {
+      ASSERT_LE(block + bytes, after->first);
+    }
     if (after != live.begin()) {
       const auto before = std::prev(after);
       ASSERT_LE(before->first + before->second, block);
