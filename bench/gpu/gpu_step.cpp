@@ -45,15 +45,6 @@ DType type_of(const std::string& precision) {
   return DType::float32;
 }
 
-void move(const Module& model, Device device) {
-  for (const Module::NamedParameter& named : model.parameters()) {
-    const Shape& shape = named.parameter->shape();
-    named.parameter->move_to(Tensor::empty(shape, DType::float32, device),
-                             Tensor::empty(shape, DType::float32, device));
-  }
-  for (const Module::NamedBuffer& named : model.buffers()) *named.tensor = named.tensor->to(device);
-}
-
 // Seconds that `steps` steps take, the device's work included.
 template <class Step>
 double seconds_of(const Step& step, std::int64_t steps, Device device) {
@@ -73,7 +64,7 @@ int run(const std::string& name, std::int64_t batch, const std::string& precisio
   Task task = task_of(name, batch);
   Classifier model(std::move(task.model));
   model.initialize(1);
-  move(model, device);
+  model.to(device);
   const auto optimizer = create_optimizer(task.optimizer);
   optimizer->setup(model);
 

@@ -77,6 +77,21 @@ TEST_P(Gpu, Pooling) {
 TEST_P(Gpu, BatchNorm) {
   check("batch_norm");
 }
+TEST_P(Gpu, Dropout) {
+  check("dropout");
+}
+TEST_P(Gpu, Gather) {
+  check("gather");
+}
+TEST_P(Gpu, CrossEntropy) {
+  check("cross_entropy");
+}
+TEST_P(Gpu, Metrics) {
+  check("metrics");
+}
+TEST_P(Gpu, Update) {
+  check("update");
+}
 
 TEST_P(Gpu, ConvolutionTimedOrDeterministic) {
   cuda_settings().autotune = true;

@@ -1,4 +1,5 @@
 #include <array>
+#include <numeric>
 
 #include "problems.hpp"
 
@@ -18,6 +19,22 @@ Results join(Side& side, int axis) {
                                        side.activations({3, 4, 5})};
   const Tensor joined = side.backend().concat(parts, axis);
   return {{"joined", joined}, {"part", side.backend().take(joined, axis, 2, 5)}};
+}
+
+Results dropout(Side& side, const Shape& shape) {
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(shape[0]));
+  std::iota(ids.begin(), ids.end(), std::int64_t{1} << 33);
+  return {{"y", side.backend().dropout(side.activations(shape), 0.4f, 77, ids)}};
+}
+
+Results gather(Side& side, DType from, const Shape& shape) {
+  Tensor source = Tensor::empty(shape, DType::uint8);
+  for (std::int64_t i = 0; i < source.count(); ++i)
+    source.data<std::uint8_t>()[i] = static_cast<std::uint8_t>(i * 37);
+  const std::array<std::int64_t, 5> numbers = {4, 0, 0, 6, 2};
+  const Tensor indices = Tensor::from(std::span<const std::int64_t>(numbers), {5});
+  const Tensor data = source.to(from).to(side.device());
+  return {{"batch", side.backend().gather(data, indices.to(side.device()), side.dtype())}};
 }
 
 }  // namespace
@@ -50,6 +67,13 @@ void add_elementwise_problems(Problems& problems) {
   for (const int axis : {0, 1, 2})
     problems.push_back(
         {fmt::format("concat/axis {}", axis), [=](Side& side) { return join(side, axis); }});
+  for (const Shape& shape : {Shape{5, 129}, Shape{0, 4}, Shape{3, 4, 7, 7}})
+    problems.push_back(
+        {"dropout/" + shape.text(), [=](Side& side) { return dropout(side, shape); }});
+  for (const DType from : {DType::uint8, DType::float32})
+    for (const Shape& shape : {Shape{7, 784}, Shape{7, 3, 5, 5}})
+      problems.push_back({fmt::format("gather/{} from {}", shape.text(), name_of(from)),
+                          [=](Side& side) { return gather(side, from, shape); }});
 }
 
 }  // namespace tasuki::testing

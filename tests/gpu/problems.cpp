@@ -9,6 +9,8 @@ Problems all_problems() {
   add_convolution_problems(problems);
   add_pooling_problems(problems);
   add_batch_norm_problems(problems);
+  add_loss_problems(problems);
+  add_optimizer_problems(problems);
   return problems;
 }
 

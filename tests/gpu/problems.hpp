@@ -21,6 +21,8 @@ void add_linear_problems(Problems& problems);
 void add_convolution_problems(Problems& problems);
 void add_pooling_problems(Problems& problems);
 void add_batch_norm_problems(Problems& problems);
+void add_loss_problems(Problems& problems);
+void add_optimizer_problems(Problems& problems);
 
 Problems all_problems();
 

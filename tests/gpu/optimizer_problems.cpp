@@ -1,0 +1,52 @@
+#include <array>
+
+#include "problems.hpp"
+
+namespace tasuki::testing {
+namespace {
+
+// Three steps, so that states that were written are read.
+Results update(Side& side, UpdateRule rule, std::int64_t count) {
+  const Tensor parameter = side.parameters({count});
+  const std::array<Tensor, 2> state = {side.parameters({count}, 0, 1),
+                                       side.parameters({count}, 0, 1)};
+  UpdateStep step;
+  step.device = side.device();
+  step.rule = rule;
+  step.parameter = parameter.data<float>();
+  step.state[0] = state[0].data<float>();
+  step.state[1] = state[1].data<float>();
+  step.count = count;
+  step.gradient_scale = 0.25f;
+  step.weight_decay = 0.01f;
+  step.rate = 0.05f;
+  const bool has_adam_constants = rule == UpdateRule::adam || rule == UpdateRule::adamw;
+  const float constants[4] = {0.1f, has_adam_constants ? 0.01f : 1e-6f, 1e-8f, 0.002f};
+  std::copy_n(constants, 4, step.constant);
+  for (int i = 0; i < 3; ++i) {
+    const Tensor gradient = side.parameters({count});
+    step.gradient = gradient.data<float>();
+    side.backend().update(step);
+  }
+  return {{"parameter", parameter}, {"state 1", state[0]}, {"state 2", state[1]}};
+}
+
+}  // namespace
+
+void add_optimizer_problems(Problems& problems) {
+  const std::array<std::pair<const char*, UpdateRule>, 8> rules = {
+      {{"sgd", UpdateRule::sgd},
+       {"momentum_sgd", UpdateRule::momentum_sgd},
+       {"nesterov", UpdateRule::nesterov},
+       {"adam", UpdateRule::adam},
+       {"adamw", UpdateRule::adamw},
+       {"rmsprop", UpdateRule::rmsprop},
+       {"adagrad", UpdateRule::adagrad},
+       {"adadelta", UpdateRule::adadelta}}};
+  for (const auto& [name, rule] : rules)
+    for (const std::int64_t count : {1, 4099})
+      problems.push_back({fmt::format("update/{}, {} values", name, count),
+                          [rule = rule, count](Side& side) { return update(side, rule, count); }});
+}
+
+}  // namespace tasuki::testing
