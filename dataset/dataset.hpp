@@ -10,11 +10,13 @@
 
 namespace tasuki {
 
-// What a training step works on. x is N x (example shape) float32, t is N labels int32.
+// What a training step works on. x is N x (example shape), float32 or what a device iterator was
+// told to compute in, t is N labels int32.
 struct Batch {
   Tensor x, t;
   std::vector<std::int64_t> ids;  // number of each example in the whole data set
   std::int64_t epoch = 0;         // complete epochs before this batch
+  Tensor device_ids = {};         // ids in the device's memory, of batches made there
   std::int64_t size() const { return static_cast<std::int64_t>(ids.size()); }
 };
 
@@ -54,6 +56,8 @@ class Dataset {
                            std::int32_t* labels) const = 0;
   // Example i without a copy; values are null in a data set that has to make or decode it.
   virtual StoredExample in_place(std::int64_t) const { return {}; }
+  // Whether read() gives anything else than the stored values, decoded.
+  virtual bool is_transformed() const { return false; }
   // Examples as floats, into x (values of the example shape each) and t. Which epoch they are read
   // for matters to data sets that transform them (transform.hpp).
   virtual void read(std::span<const std::int64_t> indices, std::int64_t epoch, float* x,

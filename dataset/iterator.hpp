@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "tasuki/dataset/dataset.hpp"
+#include "tasuki/tensor/step_block.hpp"
 
 namespace tasuki {
 
@@ -33,6 +34,15 @@ class Iterator {
   // The next batch; for a one-epoch iterator it is an error to go on after the last. When it
   // throws, the state is as it was before.
   virtual Batch next() = 0;
+
+  // next() in two parts, for steps whose device work is recorded and repeated. announce() is the
+  // host's part: it decides on the batch and gives its ids and epoch. fill() asks the device for x
+  // and t of the batch that was announced last, in the same way for all batches of one size; what
+  // differs it reads from a block (join), which is sent in between.
+  virtual Batch announce() { return next(); }
+  virtual void fill(Batch&) {}
+  virtual void join(StepBlock&) {}
+
   virtual std::int64_t steps_per_epoch() const = 0;  // 0 when the whole data set is empty
   // Examples of the next batch over all ranks (0: a one-epoch iterator is at its end), or -1 when
   // this iterator cannot know (then the updater asks the other ranks).

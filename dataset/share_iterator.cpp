@@ -85,6 +85,11 @@ BatchPlan ShareIterator::plan_next() {
   return next;
 }
 
+std::int64_t ShareIterator::largest_batch() const {
+  const std::int64_t shards = share_.plan.shards();
+  return share_.plan.shards_per_rank() * ((global_batch_ + shards - 1) / shards);
+}
+
 void ShareIterator::advance() {
   if (++state_.step == steps_) state_ = {state_.epoch + 1, 0};
 }

@@ -49,6 +49,9 @@ class ShareIterator final : public Iterator {
   Batch load(const BatchPlan& plan) const;
 
   const ShareIteratorOptions& options() const { return options_; }
+  const Dataset& dataset() const { return *share_.dataset; }
+  // No batch of this rank has more examples.
+  std::int64_t largest_batch() const;
   // Another seed, from the start.
   void reseed(std::uint64_t seed);
 

@@ -15,6 +15,7 @@ class Transformed final : public Dataset {
   std::size_t stored_bytes() const override { return dataset_->stored_bytes(); }
   std::int64_t id(std::int64_t i) const override { return dataset_->id(i); }
   StoredExample in_place(std::int64_t i) const override { return dataset_->in_place(i); }
+  bool is_transformed() const override { return true; }
   void read_stored(std::span<const std::int64_t> indices, std::byte* values,
                    std::int32_t* labels) const override {
     dataset_->read_stored(indices, values, labels);

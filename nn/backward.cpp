@@ -84,12 +84,19 @@ class InputGradients final : public Gradients {
 }  // namespace
 
 void Variable::backward(float seed, const GradientReady& ready) const {
+  backward(Tensor::full(value_.shape(), seed, value_.dtype(), value_.device()), ready);
+}
+
+void Variable::backward(const Tensor& seed, const GradientReady& ready) const {
   TASUKI_CHECK(node_ && !node_->is_leaf(),
                "backward() of a value that no recorded function made; are gradients switched off?");
   TASUKI_CHECK(value_.count() == 1, "backward() starts at a scalar, this is of shape {}",
                value_.shape().text());
   Graph graph = collect(node_);
-  node_->grad = Tensor::full(value_.shape(), seed, value_.dtype(), value_.device());
+  TASUKI_CHECK(seed.shape() == value_.shape() && seed.dtype() == value_.dtype(),
+               "backward() of a {} scalar from a seed of {} {}", name_of(value_.dtype()),
+               seed.shape().text(), name_of(seed.dtype()));
+  node_->grad = seed;
   for (const NodePointer& node : graph.results) {
     // Taken out of the graph, so that what it saved goes as soon as it has run.
     const std::unique_ptr<Function> function = std::move(node->function);

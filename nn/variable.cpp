@@ -1,8 +1,10 @@
 #include "tasuki/nn/variable.hpp"
 
+#include <array>
 #include <atomic>
 #include <utility>
 
+#include "tasuki/core/philox.hpp"
 #include "tasuki/nn/node.hpp"
 #include "tasuki/tensor/backend.hpp"
 
@@ -90,6 +92,10 @@ TrainingMode::~TrainingMode() {
 }
 bool TrainingMode::is_training() {
   return training;
+}
+
+std::uint64_t random_seed(std::uint64_t seed, std::int64_t epoch, std::uint64_t call) {
+  return mix(std::array{seed, static_cast<std::uint64_t>(epoch), call});
 }
 
 RandomContext& random_context() {

@@ -43,6 +43,8 @@ class Variable {
   // gradient of the scalar itself; with the mean loss of n examples, seed n gives sums over
   // examples. The graph is released on the way, a second call is an error.
   void backward(float seed = 1, const GradientReady& ready = {}) const;
+  // The same with a seed that is on the device, a scalar like this one.
+  void backward(const Tensor& seed, const GradientReady& ready = {}) const;
 
   // The place in the graph; nullptr for values without gradients.
   const std::shared_ptr<detail::Node>& node() const { return node_; }
@@ -91,7 +93,12 @@ struct RandomContext {
   std::int64_t epoch = 0;
   std::span<const std::int64_t> example_ids;  // of the batch; empty: 0, 1, 2, ...
   std::uint64_t calls = 0;                    // random functions so far in this forward pass
+  // The same for steps that are recorded and repeated, in the device's memory, read when a step
+  // runs: random_seed() of the first calls, int64 each, and the batch's ids. Undefined otherwise.
+  Tensor device_seeds = {}, device_ids = {};
 };
 RandomContext& random_context();
+// What the random function with this number is keyed by, in a forward pass of `epoch`.
+std::uint64_t random_seed(std::uint64_t seed, std::int64_t epoch, std::uint64_t call);
 
 }  // namespace tasuki

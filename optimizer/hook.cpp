@@ -31,6 +31,7 @@ class WeightDecay final : public OptimizerHook {
   explicit WeightDecay(double rate) : rate_(rate) {}
   std::string name() const override { return fmt::format("WeightDecay({})", rate_); }
   void apply(GradientInFlight& gradient) override { gradient.decay += rate_; }
+  bool can_be_recorded() const override { return true; }
 
  private:
   double rate_;
@@ -42,9 +43,13 @@ class GradientClipping final : public OptimizerHook {
   std::string name() const override { return fmt::format("GradientClipping({})", threshold_); }
   void apply(GradientInFlight& gradient) override {
     if (gradient.decay != 0) gradient.materialize();
-    const double length = norm(gradient.arena.gradients()) * gradient.scale;
+    const Tensor& gradients = gradient.arena.gradients();
+    if (!gradients.device().is_cpu())
+      return backend(gradients.device()).clip(gradients, gradient.scale, threshold_);
+    const double length = norm(gradients) * gradient.scale;
     if (length > threshold_) gradient.scale *= threshold_ / length;
   }
+  bool can_be_recorded() const override { return true; }
 
  private:
   double threshold_;

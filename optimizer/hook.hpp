@@ -24,6 +24,9 @@ class OptimizerHook {
   // With its settings, "WeightDecay(0.0005)": ranks compare it.
   virtual std::string name() const = 0;
   virtual void apply(GradientInFlight& gradient) = 0;
+  // Whether apply() only asks the device for things, the same in all steps with equal numbers of
+  // examples, so that it can be part of a recording.
+  virtual bool can_be_recorded() const { return false; }
 };
 
 // g += rate * w.

@@ -76,12 +76,48 @@ void Optimizer::update(const Step& step) {
   TASUKI_CHECK(0 <= step.examples && step.examples <= step.global_examples,
                "{} examples of a global batch of {}", step.examples, step.global_examples);
   if (step.global_examples == 0) return;
+  prepare(step);
+  perform(step);
+  complete();
+}
+
+void Optimizer::join(StepBlock& block) {
+  TASUKI_CHECK(block_ == nullptr, "an optimizer joins one step's block only");
+  block_ = &block;
+  factors_ = block.reserve(5, DType::float32);
+}
+
+void Optimizer::prepare(const Step& step) {
+  TASUKI_CHECK(0 <= step.examples && step.examples <= step.global_examples,
+               "{} examples of a global batch of {}", step.examples, step.global_examples);
   const bool model_changed = !arena().matches(*model_);
   if (communicator_) announce_step(model_changed);
   if (model_changed) follow_changed_model();
+  if (block_ == nullptr) return;
+  const RuleFactors factors = rule_.factors(hyperparameters_, t_ + 1);
+  const std::span<float> fields = block_->host<float>(factors_);
+  fields[0] = static_cast<float>(factors.rate);
+  std::ranges::transform(factors.constants, fields.begin() + 1,
+                         [](double constant) { return static_cast<float>(constant); });
+}
+
+void Optimizer::perform(const Step& step) {
   compute_gradients(step);
   finish_update(step.global_examples,
                 [](const UpdateStep& update) { backend(update.device).update(update); });
+}
+
+std::string Optimizer::why_not_recorded() const {
+  for (const auto& hook : hooks_)
+    if (!hook->can_be_recorded()) return hook->name() + " computes on the host";
+  if (communicator_ && communicator_->size() > 1 && !communicator_->queues_exchanges())
+    return fmt::format("communicator {} exchanges gradients by way of the host",
+                       communicator_->name());
+  return "";
+}
+
+void Optimizer::scale_losses(const LossScaler::Settings& settings) {
+  loss_scaler_.emplace(arena().values().device(), settings);
 }
 
 void Optimizer::update_in_parts(const StepInParts& step) {
@@ -91,6 +127,7 @@ void Optimizer::update_in_parts(const StepInParts& step) {
   if (communicator_) announce_step(false);
   step.gradients();
   finish_update(step.global_examples, step.apply);
+  complete();
 }
 
 void Optimizer::compute_gradients(const Step& step) {
@@ -101,13 +138,17 @@ void Optimizer::compute_gradients(const Step& step) {
     TASUKI_CHECK(arena_->matches(*model_),
                  "the model's parameters changed during its forward pass; add layers before");
     // From the mean over the local batch to sums over examples, so that ranks add up.
-    loss.backward(static_cast<float>(step.examples));
+    if (loss_scaler_)
+      loss.backward(loss_scaler_->seed(static_cast<double>(step.examples)));
+    else
+      loss.backward(static_cast<float>(step.examples));
   }
   for (const ParameterArena::Entry& entry : arena_->entries()) entry.parameter->fill_missing_grad();
 }
 
 void Optimizer::finish_update(std::int64_t global_examples, const Apply& apply) {
-  if (communicator_) exchange_gradients(global_examples);
+  if (communicator_ && communicator_->size() > 1) exchange_gradients(global_examples);
+  if (loss_scaler_) loss_scaler_->unscale(arena_->gradients());
   GradientInFlight gradient{*arena_, 1 / static_cast<double>(global_examples)};
   for (const auto& hook : hooks_) hook->apply(gradient);
 
@@ -125,8 +166,10 @@ void Optimizer::finish_update(std::int64_t global_examples, const Apply& apply) 
   update.rate = static_cast<float>(factors.rate);
   std::transform(factors.constants.begin(), factors.constants.end(), update.constant,
                  [](double constant) { return static_cast<float>(constant); });
+  if (block_ != nullptr) update.device_factors = block_->on_device(factors_).data<float>();
+  if (loss_scaler_) update.skip = loss_scaler_->skip();
   apply(update);
-  ++t_;
+  if (loss_scaler_) loss_scaler_->adjust();
 }
 
 void Optimizer::build_arena() {
@@ -150,6 +193,7 @@ void Optimizer::build_arena() {
     }
   }
   arena_ = std::move(arena);
+  ++arenas_made_;
   states_ = std::move(states);
   if (!communicator_) return;
   communicator_->bcast_data(arena_->values());

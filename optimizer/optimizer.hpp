@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,9 @@
 #include "tasuki/nn/module.hpp"
 #include "tasuki/optimizer/arena.hpp"
 #include "tasuki/optimizer/hook.hpp"
+#include "tasuki/optimizer/loss_scaler.hpp"
 #include "tasuki/optimizer/rule.hpp"
+#include "tasuki/tensor/step_block.hpp"
 
 namespace tasuki {
 
@@ -52,6 +55,26 @@ class Optimizer {
   void update(const Step& step);
   // The same in parts. The model must have the parameters it had in the last setup() or update().
   void update_in_parts(const StepInParts& step);
+
+  // update() in three parts, for steps whose device work is recorded and repeated. prepare() is the
+  // host's part: it follows a changed model, and writes what differs from step to step into the
+  // block that was joined (one at a time; leave() before the block goes). perform() asks the device
+  // for everything, alike in all steps with the same numbers of examples. complete() counts the
+  // update. Not called without any examples.
+  void join(StepBlock& block);
+  void leave() { block_ = nullptr; }
+  void prepare(const Step& step);
+  void perform(const Step& step);
+  void complete() { ++t_; }
+  // How often arenas were made: recordings of perform() belong to one of these.
+  std::int64_t arenas_made() const { return arenas_made_; }
+  // Why perform() cannot be recorded; empty when it can.
+  std::string why_not_recorded() const;
+
+  // Dynamic loss scaling, for gradients that pass through float16; after setup().
+  void scale_losses(const LossScaler::Settings& settings);
+  // nullptr without it.
+  const LossScaler* loss_scaler() const { return loss_scaler_ ? &*loss_scaler_ : nullptr; }
 
   const std::string& name() const { return rule_.title; }  // "Adam"
   // Number of updates done.
@@ -109,6 +132,10 @@ class Optimizer {
   Module* model_ = nullptr;
   std::unique_ptr<ParameterArena> arena_;
   std::vector<StateArray> states_;
+  std::optional<LossScaler> loss_scaler_;
+  std::int64_t arenas_made_ = 0;
+  StepBlock* block_ = nullptr;
+  StepBlock::Field factors_;  // rate and constants of the update
 };
 
 // By name as in `--optimizer`: sgd, momentum_sgd, nesterov, adam, adamw, rmsprop, adagrad,

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -47,6 +48,20 @@ struct DeviceMemory {
   std::size_t free = 0;    // that allocate() could still get, blocks kept for later included
 };
 
+// Device work that was asked for once and can be done again, in the same memory.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  // Asks for all of it.
+  virtual void replay() = 0;
+};
+
+// How dynamic loss scaling reacts (optimizer/loss_scaler.hpp).
+struct LossScaleRule {
+  float growth = 2, backoff = 0.5F;
+  std::int64_t interval = 2000;  // good steps in a row before the scale grows
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -63,6 +78,21 @@ class Backend {
   virtual void fill(const Tensor& destination, double value) = 0;
   // Waits until everything asked for so far on `device` is done.
   virtual void synchronize(Device device) = 0;
+  // Whether everything asked for so far is done. Throws what it failed with.
+  virtual bool is_idle(Device device) = 0;
+
+  // --- steps that nobody waits for ---
+  // Calls `work`, which asks for things on `device` in this thread, and returns what it asked for,
+  // undone. nullptr when devices of this kind cannot record; an error when `work` does what cannot
+  // be recorded (waiting, copying from or to the host). Tensors that `work` makes keep their memory
+  // as long as the recording lives.
+  virtual std::unique_ptr<Recording> record(Device device, const std::function<void()>& work) = 0;
+  // Host memory that work on `device` can write to and the host can read meanwhile.
+  virtual std::shared_ptr<Storage> allocate_mailbox(std::size_t bytes, Device device) = 0;
+  // Writes scalars of any types, as float64, into row `*row % rows` of `table` (in such memory),
+  // from column 1 on; then `*row + 1` into column 0, which tells the host that the others are
+  // there.
+  virtual void post(const Tensor& table, const Tensor& row, std::span<const Tensor> scalars) = 0;
 
   // --- element-wise ---
   virtual Tensor unary(Unary op, const Tensor& x, float slope) = 0;
@@ -77,8 +107,9 @@ class Backend {
   virtual void accumulate_scalar(const Tensor& sum, const Tensor& value, double factor) = 0;
   // y = x * mask / (1 - ratio). Element j of example i is kept when the Philox number for
   // (seed, example_ids[i], j) is at least `ratio`: independent of batches, ranks and devices.
-  virtual Tensor dropout(const Tensor& x, float ratio, std::uint64_t seed,
-                         std::span<const std::int64_t> example_ids) = 0;
+  // `seed`: one int64, its bits are what counts; `example_ids`: N int64; both on x's device.
+  virtual Tensor dropout(const Tensor& x, float ratio, const Tensor& seed,
+                         const Tensor& example_ids) = 0;
   virtual Tensor concat(std::span<const Tensor> parts, int axis) = 0;
   // Inverse of concat: elements [begin, end) of an axis, copied.
   virtual Tensor take(const Tensor& x, int axis, std::int64_t begin, std::int64_t end) = 0;
@@ -134,6 +165,13 @@ class Backend {
   virtual void update(const UpdateStep& step) = 0;
   // Sum of squares, in double.
   virtual double squared_norm(const Tensor& x) = 0;
+  // x *= min(1, threshold / (scale * |x|)), |x| the L2 norm; nothing waits.
+  virtual void clip(const Tensor& x, double scale, double threshold) = 0;
+  // `state`: three float32, a loss scale, good steps in a row, and whether a number was found that
+  // is not finite. unscale() divides x by the scale and notes such numbers; adjust_loss_scale()
+  // backs off after one and grows after `interval` good steps, and forgets it.
+  virtual void unscale(const Tensor& x, const Tensor& state) = 0;
+  virtual void adjust_loss_scale(const Tensor& state, const LossScaleRule& rule) = 0;
 };
 
 // The backend of a device. The CPU's is always there; CUDA's is loaded by `load_cuda_backend`, and

@@ -43,6 +43,10 @@ struct UpdateStep {
   // 1 - alpha, eps | adagrad: eps | adadelta: 1 - rho, eps.
   float rate = 0;
   float constant[4] = {0, 0, 0, 0};
+  // For work that is recorded and repeated, in the device's memory: the rate and the constants,
+  // read there when the update runs; and a number that, when it is not 0, makes it change nothing.
+  const float* device_factors = nullptr;
+  const float* skip = nullptr;
 };
 
 }  // namespace tasuki

@@ -56,30 +56,34 @@ void Observation::add(std::string_view key, const Tensor& value, double factor, 
   TASUKI_CHECK(value.count() == 1, "{} is observed as a tensor of {}; a scalar was expected", key,
                value.shape().text());
   if (value.device().is_cpu()) return add(key, factor * value.item(), count, reach);
-  const Terms terms{{value, factor}};
-  add_value(std::string(key), {0, count, reach}, &terms);
+  add(key, 0, count, reach);
+  add_term(terms_[std::string(key)], value, factor);
+}
+
+void Observation::add(std::string_view key, const JournalSum& sum, std::int64_t count) {
+  add(key, 0, count);
+  add_journal(std::string(key), sum);
+}
+
+void Observation::add_journal(const std::string& key, const JournalSum& sum) {
+  std::vector<JournalSum>& sums = journal_[key];
+  if (sums.empty() || !sums.back().append(sum)) sums.push_back(sum);
 }
 
 void Observation::add(const Observation& other, std::string_view prefix) {
-  for (const auto& [key, value] : other.values_) {
-    const auto terms = other.terms_.find(key);
-    add_value(std::string(prefix) + key, value,
-              terms == other.terms_.end() ? nullptr : &terms->second);
-  }
+  for (const auto& [key, value] : other.values_) add_value_of(other, key, prefix);
 }
 
-void Observation::add_value_of(const Observation& other, std::string_view key) {
+void Observation::add_value_of(const Observation& other, std::string_view key,
+                               std::string_view prefix) {
   const auto value = other.values_.find(key);
   if (value == other.values_.end()) return;
-  const auto terms = other.terms_.find(key);
-  add_value(std::string(key), value->second,
-            terms == other.terms_.end() ? nullptr : &terms->second);
-}
-
-void Observation::add_value(const std::string& key, const Value& value, const Terms* terms) {
-  add(key, value.sum, value.count, value.reach);
-  if (terms == nullptr) return;
-  for (const Term& term : *terms) add_term(terms_[key], term.value, term.factor);
+  const std::string name = std::string(prefix) + std::string(key);
+  add(name, value->second.sum, value->second.count, value->second.reach);
+  if (const auto terms = other.terms_.find(key); terms != other.terms_.end())
+    for (const Term& term : terms->second) add_term(terms_[name], term.value, term.factor);
+  if (const auto sums = other.journal_.find(key); sums != other.journal_.end())
+    for (const JournalSum& sum : sums->second) add_journal(name, sum);
 }
 
 void Observation::add_term(Terms& terms, const Tensor& value, double factor) {
@@ -102,12 +106,16 @@ void Observation::add_term(Terms& terms, const Tensor& value, double factor) {
 void Observation::clear() {
   values_.clear();
   terms_.clear();
+  journal_.clear();
 }
 
 const std::map<std::string, Observation::Value, std::less<>>& Observation::values() const {
   for (const auto& [key, terms] : terms_)
     for (const Term& term : terms) values_.at(key).sum += term.factor * term.value.item();
+  for (const auto& [key, sums] : journal_)
+    for (const JournalSum& sum : sums) sum.add_to(values_.at(key).sum);
   terms_.clear();
+  journal_.clear();
   return values_;
 }
 

@@ -14,6 +14,7 @@
 
 #include "tasuki/communicator/communicator.hpp"
 #include "tasuki/tensor/tensor.hpp"
+#include "tasuki/training/journal.hpp"
 #include "tasuki/training/serializer.hpp"
 
 namespace tasuki {
@@ -36,16 +37,31 @@ class Observation {
   // Adds factor * value, a scalar on any device. Nothing waits for a GPU.
   void add(std::string_view key, const Tensor& value, double factor, std::int64_t count,
            Reach reach = Reach::rank);
+  // What a journal will hold.
+  void add(std::string_view key, const JournalSum& sum, std::int64_t count);
   // All that `other` has, with `prefix` before the keys; nothing waits for a GPU.
   void add(const Observation& other, std::string_view prefix = "");
   // What `other` has under `key`, if anything.
-  void add_value_of(const Observation& other, std::string_view key);
+  void add_value_of(const Observation& other, std::string_view key) {
+    add_value_of(other, key, "");
+  }
   // A single value of the whole job.
   void add(std::string_view key, double value) { add(key, value, 1, Reach::job); }
   void clear();
   bool empty() const { return values_.empty(); }
   // Whether reading values() would wait for a GPU.
-  bool is_on_device() const { return !terms_.empty(); }
+  bool is_on_device() const { return !terms_.empty() || !journal_.empty(); }
+
+  // A part of a key's sum that is on a GPU: factor * value.
+  struct Term {
+    Tensor value;
+    double factor = 1;
+    bool is_own = false;  // made here, to be added to
+  };
+  using Terms = std::vector<Term>;  // one a device
+  // Keys with their counts and what is known of their sums, and such parts by key.
+  const std::map<std::string, Value, std::less<>>& known() const { return values_; }
+  const std::map<std::string, Terms, std::less<>>& terms() const { return terms_; }
 
   // By key, in alphabetical order. Waits for what is still on a GPU.
   const std::map<std::string, Value, std::less<>>& values() const;
@@ -67,20 +83,14 @@ class Observation {
   // from the first that has them.
   static Observation join(const std::vector<Bytes>& parts);
 
-  // A part of a key's sum that is on a GPU: factor * value.
-  struct Term {
-    Tensor value;
-    double factor = 1;
-    bool is_own = false;  // made here, to be added to
-  };
-  using Terms = std::vector<Term>;  // one a device
-
   static void add_term(Terms& terms, const Tensor& value, double factor);
-  void add_value(const std::string& key, const Value& value, const Terms* terms);
+  void add_value_of(const Observation& other, std::string_view key, std::string_view prefix);
+  void add_journal(const std::string& key, const JournalSum& sum);
 
-  // Terms move into values when these are read.
+  // Terms and what journals hold move into values when these are read.
   mutable std::map<std::string, Value, std::less<>> values_;
   mutable std::map<std::string, Terms, std::less<>> terms_;
+  mutable std::map<std::string, std::vector<JournalSum>, std::less<>> journal_;
 };
 
 }  // namespace tasuki

@@ -91,6 +91,20 @@ void serialize_model(const Serializer& serializer, const Module& model) {
     unpack(parts[static_cast<std::size_t>(communicator->rank())], buffers);
 }
 
+namespace {
+
+// A run that goes on in another type starts with, or forgets, the scale.
+void serialize_loss_scale(const Serializer& serializer, const LossScaler* scaler) {
+  if (scaler == nullptr || (serializer.is_loading() && !serializer.contains("loss_scale"))) return;
+  double scale = scaler->scale();
+  std::int64_t good_steps = scaler->good_steps();
+  serializer("loss_scale", scale);
+  serializer("loss_scale_good_steps", good_steps);
+  if (serializer.is_loading()) scaler->restore(scale, good_steps);
+}
+
+}  // namespace
+
 void serialize_optimizer(const Serializer& serializer, Optimizer& optimizer) {
   std::string name = optimizer.name();
   serializer("name", name);
@@ -108,6 +122,7 @@ void serialize_optimizer(const Serializer& serializer, Optimizer& optimizer) {
     hyperparameters(each, value);
     if (serializer.is_loading()) optimizer.set(each, value);
   }
+  serialize_loss_scale(serializer, optimizer.loss_scaler());
   for (const ParameterArena::Entry& entry : optimizer.arena().entries())
     for (const Optimizer::StateArray& state : optimizer.states())
       serializer[entry.path](

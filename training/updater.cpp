@@ -7,6 +7,13 @@
 #include "tasuki/training/state.hpp"
 
 namespace tasuki {
+namespace {
+
+// Random functions in a forward pass whose seeds are on the device before it; others cannot be
+// recorded.
+constexpr std::int64_t device_seeds = 64;
+
+}  // namespace
 
 double Updater::epoch_detail() const {
   const IteratorState now = state();
@@ -19,38 +26,78 @@ StandardUpdater::StandardUpdater(std::unique_ptr<Iterator> iterator, Optimizer& 
     : iterator_(std::move(iterator)),
       optimizer_(optimizer),
       loss_(std::move(loss)),
-      settings_(std::move(settings)) {
+      settings_(std::move(settings)),
+      steps_(optimizer.arena().values().device(), settings_.graph),
+      seeds_(steps_.block().reserve(device_seeds, DType::int64)),
+      arenas_of_recordings_(optimizer.arenas_made()) {
   if (iterator_->steps_per_epoch() < 1)
     fail_everywhere(ErrorKind::data, "there are no examples to train on");
+  if (!steps_.device().is_cpu()) {
+    iterator_->join(steps_.block());
+    optimizer_.join(steps_.block());
+  }
+}
+
+StandardUpdater::~StandardUpdater() {
+  if (!steps_.device().is_cpu()) optimizer_.leave();
 }
 
 void StandardUpdater::update(Observation& observation) {
   Stopwatch watch;
   const std::int64_t known_global_size = iterator_->next_global_size();
-  const Batch batch = iterator_->next();
+  Batch batch = iterator_->announce();
   times_.input += watch.lap();
   Step step;
   step.examples = batch.size();
   step.global_examples = known_global_size >= 0 ? known_global_size : ask_global_size(batch.size());
-  Observation reported;
-  Tensor loss;
-  step.loss = [&] {
-    random_context() = {settings_.seed, batch.epoch, batch.ids, 0};
-    Variable result = loss_(batch, reported);
-    loss = result.value();
-    return result;
-  };
   const double exchanged_before = optimizer_.exchange_seconds();
-  optimizer_.update(step);
+  if (step.global_examples > 0) {
+    optimizer_.prepare(step);
+    check_recordings();
+    write_seeds(batch.epoch);
+    const Observation seen =
+        steps_.run({step.examples, step.global_examples}, [&] { return perform(step, batch); });
+    optimizer_.complete();
+    observation.add(seen, settings_.prefix);
+  }
   const double exchange = optimizer_.exchange_seconds() - exchanged_before;
   times_.communication += exchange;
   times_.compute += watch.lap() - exchange;
   ++times_.steps;
   ++iteration_;
-  if (step.examples == 0) return;
-  observation.add(settings_.prefix + "loss", loss, static_cast<double>(step.examples),
-                  step.examples);
-  observation.add(reported, settings_.prefix);
+}
+
+void StandardUpdater::check_recordings() {
+  if (!steps_.recorded().records()) return;
+  if (const std::string reason = optimizer_.why_not_recorded(); !reason.empty())
+    steps_.recorded().refuse(reason);
+  if (arenas_of_recordings_ != optimizer_.arenas_made()) steps_.recorded().forget();
+  arenas_of_recordings_ = optimizer_.arenas_made();
+}
+
+Observation StandardUpdater::perform(Step step, Batch& batch) {
+  Observation seen;
+  step.loss = [&] {
+    iterator_->fill(batch);
+    batch.x = batch.x.to(steps_.device());
+    batch.t = batch.t.to(steps_.device());
+    random_context() = {settings_.seed, batch.epoch, batch.ids, 0, {}, batch.device_ids};
+    if (batch.device_ids) random_context().device_seeds = steps_.block().on_device(seeds_);
+    Variable result = loss_(batch, seen);
+    const auto n = static_cast<double>(step.examples);
+    seen.add("loss", result.value(), n, step.examples);
+    return result;
+  };
+  optimizer_.perform(step);
+  random_context() = {};
+  return seen;
+}
+
+void StandardUpdater::write_seeds(std::int64_t epoch) {
+  if (steps_.device().is_cpu()) return;
+  std::uint64_t call = 0;
+  for (std::int64_t& seed : steps_.block().host<std::int64_t>(seeds_))
+    seed = static_cast<std::int64_t>(random_seed(settings_.seed, epoch, call++));
 }
 
 std::int64_t StandardUpdater::ask_global_size(std::int64_t local) const {

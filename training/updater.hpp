@@ -9,6 +9,7 @@
 #include "tasuki/dataset/iterator.hpp"
 #include "tasuki/nn/classifier.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
+#include "tasuki/training/device_steps.hpp"
 #include "tasuki/training/observation.hpp"
 #include "tasuki/training/serializer.hpp"
 #include "tasuki/training/step_times.hpp"
@@ -51,6 +52,9 @@ class StandardUpdater : public Updater {
     std::uint64_t seed = 0;                // of dropout and the like
     Communicator* communicator = nullptr;  // null: one process
     std::string prefix = "main/";          // of what is observed
+    // Whether steps on a GPU are recorded and repeated. The loss function is then called for the
+    // first steps only, and may not depend on anything that is not in the batch.
+    GraphMode graph = GraphMode::off;
   };
   // `optimizer` is set up already and outlives the updater.
   StandardUpdater(std::unique_ptr<Iterator> iterator, Optimizer& optimizer, LossFunction loss,
@@ -58,16 +62,25 @@ class StandardUpdater : public Updater {
   StandardUpdater(std::unique_ptr<Iterator> iterator, Optimizer& optimizer, LossFunction loss)
       : StandardUpdater(std::move(iterator), optimizer, std::move(loss), Settings()) {}
 
+  ~StandardUpdater() override;
+
   void update(Observation& observation) override;
   std::int64_t iteration() const override { return iteration_; }
   IteratorState state() const override { return iterator_->state(); }
   std::int64_t steps_per_epoch() const override { return iterator_->steps_per_epoch(); }
   Optimizer& optimizer() const override { return optimizer_; }
   StepTimes times() const override { return times_; }
+  // How steps are done on the device.
+  const RecordedSteps& recorded() { return steps_.recorded(); }
   void serialize(const Serializer& serializer) override;
 
  private:
   std::int64_t ask_global_size(std::int64_t local) const;
+  // Whether steps may be recorded, and recordings still fit.
+  void check_recordings();
+  void write_seeds(std::int64_t epoch);
+  // The device's part of a step; what it observes.
+  Observation perform(Step step, Batch& batch);
 
   std::unique_ptr<Iterator> iterator_;
   Optimizer& optimizer_;
@@ -75,6 +88,9 @@ class StandardUpdater : public Updater {
   Settings settings_;
   std::int64_t iteration_ = 0;
   StepTimes times_;
+  DeviceSteps steps_;
+  StepBlock::Field seeds_;             // of random functions, by their number in a forward pass
+  std::int64_t arenas_of_recordings_;  // Optimizer::arenas_made
 };
 
 // A classifier's loss and "accuracy"; batches are taken to the model's device. The model must

@@ -61,12 +61,15 @@ std::optional<Job> start_job(Options& options, const TrainingSettings& settings,
     print_on_root(*starting, communicator_help());
     return std::nullopt;
   }
-  configure_log(starting->rank(), settings.quiet ? LogLevel::warning : LogLevel::info);
+  configure_log(starting->rank(), settings.quiet     ? LogLevel::warning
+                                  : settings.verbose ? LogLevel::verbose
+                                                     : LogLevel::info);
 
   Job job;
   const ChosenDevice chosen = choose_device(settings, *starting);
   job.device = chosen.device;
   job.device_text = chosen.text;
+  job.precision = choose_precision(settings.dtype, job.device);
   job.communicator =
       create_communicator(settings.communicator, MPI_COMM_WORLD,
                           {job.device, wire_dtype(settings.wire_dtype), settings.share_gpu});

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "common/options.hpp"
+#include "common/precision.hpp"
 #include "common/processors.hpp"
 #include "common/training_options.hpp"
 #include "tasuki/communicator/communicator.hpp"
@@ -16,6 +17,7 @@ struct Job {
   std::unique_ptr<Communicator> communicator;
   Device device;
   std::string device_text;  // with the GPU's name, for the banner
+  Precision precision;
   Processors processors;
   ThreadPlan threads;
 };

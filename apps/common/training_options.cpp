@@ -1,5 +1,7 @@
 #include "common/training_options.hpp"
 
+#include "common/precision.hpp"
+
 #include <algorithm>
 #include <limits>
 #include <stdexcept>
@@ -141,6 +143,12 @@ void add_training_options(Options& options, TrainingSettings& settings) {
   options.add("conv", settings.conv, {"auto", "direct", "winograd"}, "NAME",
               "convolutions on CPUs; `auto` times both once per shape and keeps the faster");
 
+  options.add("dtype", settings.dtype, precision_names(), "NAME",
+              "what is computed in, on CPUs fp32 or bf16 (products alone); weights stay fp32, fp16 "
+              "scales losses by itself");
+  options.add("graph", settings.graph, {"auto", "on", "off"}, "WHEN",
+              "record a training step on a GPU once and repeat it; `auto`: where that is possible");
+
   options.group("Output");
   options.add("out,o", settings.out, "DIR", "folder for log and snapshots");
   options.add("log-every", settings.log_every, "epoch", {1, unlimited}, "N",
@@ -153,6 +161,7 @@ void add_training_options(Options& options, TrainingSettings& settings) {
               "seconds between lines on each rank's device (load, memory, ...) in "
               "monitor.<rank>.csv");
   options.add("quiet", settings.quiet, "print warnings and errors only");
+  options.add("verbose", settings.verbose, "also say what was chosen, and why");
 }
 
 void apply_recipe(const Recipe& recipe, Options& options, const TrainingSettings& settings) {

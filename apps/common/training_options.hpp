@@ -44,7 +44,9 @@ struct TrainingSettings {
   std::string gpu = "none";  // none, auto, or a number
   bool share_gpu = false;    // several ranks may have the same one
   std::optional<std::int64_t> threads;
-  std::string conv = "auto";  // auto, direct, winograd
+  std::string conv = "auto";   // auto, direct, winograd
+  std::string dtype = "fp32";  // precision.hpp
+  std::string graph = "auto";  // auto, on, off
 
   std::string out = "result";
   std::optional<std::int64_t> log_every;       // iterations
@@ -54,6 +56,7 @@ struct TrainingSettings {
   bool dry_run = false;
   bool find_batchsize = false;
   bool quiet = false;
+  bool verbose = false;
 };
 
 void add_training_options(Options& options, TrainingSettings& settings);

@@ -4,7 +4,8 @@
 #include "common/data.hpp"
 #include "common/input.hpp"
 #include "common/report.hpp"
-#include "tasuki/dataset/share_iterator.hpp"
+#include "tasuki/core/error.hpp"
+#include "tasuki/dataset/device_iterator.hpp"
 #include "tasuki/nn/classifier.hpp"
 #include "tasuki/training/extensions/allreduce_persistent.hpp"
 #include "tasuki/training/extensions/device_monitor.hpp"
@@ -14,12 +15,21 @@
 namespace tasuki::apps {
 namespace {
 
+GraphMode graph_mode(const TrainingSettings& settings, Device device) {
+  if (settings.graph == "on" && device.is_cpu())
+    fail_everywhere(ErrorKind::usage, "--graph on: CPUs record no steps; add --gpu");
+  if (settings.graph == "on") return GraphMode::on;
+  return settings.graph == "off" ? GraphMode::off : GraphMode::automatic;
+}
+
 TrainingEngine create_standard_engine(Classifier& model, Optimizer& optimizer,
                                       std::unique_ptr<Iterator> batches,
-                                      const TrainingSettings& settings, Communicator& comm) {
+                                      const TrainingSettings& settings, Communicator& comm,
+                                      GraphMode graph) {
   StandardUpdater::Settings updating;
   updating.seed = static_cast<std::uint64_t>(settings.seed);
   updating.communicator = &comm;
+  updating.graph = graph;
   LossFunction loss = classification_loss(model);
   return {std::make_unique<StandardUpdater>(std::move(batches), optimizer, loss, updating), loss};
 }
@@ -33,6 +43,12 @@ void run_training(const Job& job, const TrainingSettings& settings,
   const std::int64_t batch = global_batch(settings, comm.size());
   // Before files are looked for: flags that do not fit are the first thing to say.
   auto base = create_optimizer(settings, comm.size());
+  // An engine of the program's own hands batches from the host out to its devices.
+  const Device device = program.create_engine ? Device::cpu() : job.device;
+  if (program.create_engine && settings.dtype != "fp32")
+    fail_everywhere(ErrorKind::usage, "--dtype {}: several devices in one process compute in fp32",
+                    settings.dtype);
+  const GraphMode graph = graph_mode(settings, device);
 
   const auto folder = find_data(comm, program.dataset, settings);
   const auto open = [&](DataSplit split, std::optional<std::int64_t> limit) {
@@ -49,6 +65,7 @@ void run_training(const Job& job, const TrainingSettings& settings,
   model.to(job.device);
   const auto optimizer = create_multi_node_optimizer(std::move(base), comm);
   optimizer->setup(model);
+  if (job.precision.scales_losses) optimizer->scale_losses({});
 
   BannerLines banner = banner_lines(job, settings, *optimizer, data);
   banner.insert(banner.begin() + 2, program.banner.begin(), program.banner.end());
@@ -73,19 +90,24 @@ void run_training(const Job& job, const TrainingSettings& settings,
   reading.global_batch = batch;
   reading.shuffle = true;
   reading.seed = seed;
-  auto batches = read_ahead(std::make_unique<ShareIterator>(train, reading), settings, data.train);
+  const auto on_device = [&](std::unique_ptr<ShareIterator> iterator) {
+    return create_device_iterator(std::move(iterator), device, job.precision.activations);
+  };
+  auto share = std::make_unique<ShareIterator>(train, reading);
+  auto batches = device.is_cpu() ? read_ahead(std::move(share), settings, data.train)
+                                 : on_device(std::move(share));
   TrainingEngine engine =
       program.create_engine
           ? program.create_engine(data.train, model, *optimizer, std::move(batches))
-          : create_standard_engine(model, *optimizer, std::move(batches), settings, comm);
+          : create_standard_engine(model, *optimizer, std::move(batches), settings, comm, graph);
   Trainer trainer(std::move(engine.updater),
                   stop_after(static_cast<double>(settings.epoch), settings.max_iterations),
                   settings.out, &comm);
   trainer.extend(allreduce_persistent());
   trainer.extend(create_multi_node_evaluator(
       std::make_unique<Evaluator>(
-          create_serial_iterator(test, largest_batch(settings, comm.size())),
-          std::move(engine.evaluation_loss)),
+          on_device(create_serial_iterator(test, largest_batch(settings, comm.size()))),
+          std::move(engine.evaluation_loss), device, graph),
       comm));
   trainer.extend(report_step_times());
   if (settings.monitor) trainer.extend(monitor_device(job.device, *settings.monitor));

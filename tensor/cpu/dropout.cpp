@@ -50,22 +50,24 @@ TASUKI_VECTORIZE void dropout_kernel(const float* x, float* y, std::int64_t coun
 
 }  // namespace
 
-Tensor CpuBackend::dropout(const Tensor& x, float ratio, std::uint64_t seed,
-                           std::span<const std::int64_t> example_ids) {
+Tensor CpuBackend::dropout(const Tensor& x, float ratio, const Tensor& seed,
+                           const Tensor& example_ids) {
   TASUKI_CHECK(0 <= ratio && ratio < 1, "dropout: the ratio {} is not in [0, 1)", ratio);
-  TASUKI_CHECK(x.shape().rank() >= 1 && std::cmp_equal(x.shape()[0], example_ids.size()),
-               "dropout: {} example numbers for a batch of {}", example_ids.size(),
-               x.shape().text());
+  TASUKI_CHECK(x.shape().rank() >= 1 && x.shape()[0] == example_ids.count() && seed.count() == 1,
+               "dropout: {} example numbers and {} seeds for a batch of {}", example_ids.count(),
+               seed.count(), x.shape().text());
   const Tensor source = x.plain();
   Tensor y = Tensor::empty(x.shape());
   const std::int64_t items = x.shape()[0], count = x.shape().count_per_item();
   const float* const from = source.data<float>();
   float* const to = y.data<float>();
+  const auto key = static_cast<std::uint64_t>(*seed.data<std::int64_t>());
+  const std::int64_t* const ids = example_ids.data<std::int64_t>();
   const std::int64_t grain = count == 0 ? items : eltwise_grain / 8 / count + 1;
   parallel_for(items, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
-      dropout_kernel(from + i * count, to + i * count, count, ratio, 1 / (1 - ratio), seed,
-                     static_cast<std::uint64_t>(example_ids[static_cast<std::size_t>(i)]));
+      dropout_kernel(from + i * count, to + i * count, count, ratio, 1 / (1 - ratio), key,
+                     static_cast<std::uint64_t>(ids[i]));
   });
   return y;
 }

@@ -1,11 +1,19 @@
 // The backend's members for optimizers; the loops are in optimizer_kernels.cpp.
+#include <algorithm>
+
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
 #include "tasuki/tensor/cpu/optimizer_kernels.hpp"
 
 namespace tasuki {
 
 void CpuBackend::update(const UpdateStep& step) {
-  cpu_update(step);
+  if (step.skip != nullptr && *step.skip != 0) return;
+  UpdateStep now = step;
+  if (step.device_factors != nullptr) {
+    now.rate = step.device_factors[0];
+    std::copy_n(step.device_factors + 1, 4, now.constant);
+  }
+  cpu_update(now);
 }
 
 double CpuBackend::squared_norm(const Tensor& x) {

@@ -21,6 +21,11 @@ class CudaBackend final : public Backend {
   void copy(const Tensor& destination, const Tensor& source) override;
   void fill(const Tensor& destination, double value) override;
   void synchronize(Device device) override;
+  bool is_idle(Device device) override;
+
+  std::unique_ptr<Recording> record(Device device, const std::function<void()>& work) override;
+  std::shared_ptr<Storage> allocate_mailbox(std::size_t bytes, Device device) override;
+  void post(const Tensor& table, const Tensor& row, std::span<const Tensor> scalars) override;
 
   Tensor unary(Unary op, const Tensor& x, float slope) override;
   Tensor unary_backward(Unary op, const Tensor& y, const Tensor& dy, float slope) override;
@@ -28,8 +33,8 @@ class CudaBackend final : public Backend {
   void accumulate(const Tensor& destination, const Tensor& source, float scale) override;
   void scale(const Tensor& x, float factor) override;
   void accumulate_scalar(const Tensor& sum, const Tensor& value, double factor) override;
-  Tensor dropout(const Tensor& x, float ratio, std::uint64_t seed,
-                 std::span<const std::int64_t> example_ids) override;
+  Tensor dropout(const Tensor& x, float ratio, const Tensor& seed,
+                 const Tensor& example_ids) override;
   Tensor concat(std::span<const Tensor> parts, int axis) override;
   Tensor take(const Tensor& x, int axis, std::int64_t begin, std::int64_t end) override;
   Tensor gather(const Tensor& source, const Tensor& indices, DType dtype) override;
@@ -68,6 +73,9 @@ class CudaBackend final : public Backend {
 
   void update(const UpdateStep& step) override;
   double squared_norm(const Tensor& x) override;
+  void clip(const Tensor& x, double scale, double threshold) override;
+  void unscale(const Tensor& x, const Tensor& state) override;
+  void adjust_loss_scale(const Tensor& state, const LossScaleRule& rule) override;
 };
 
 }  // namespace tasuki

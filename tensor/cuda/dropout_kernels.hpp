@@ -16,8 +16,10 @@ struct ExampleOrder {
 };
 
 // y = x kept or 0: element j of example i is kept, times 1 / (1 - ratio), when word j % 4 of the
-// Philox block with counter {j / 4, 0, ids[i]} is at least ratio as a number in [0, 1).
+// Philox block with key *seed and counter {j / 4, 0, ids[i]} is at least ratio as a number in [0,
+// 1).
 void dropout(const Launch& launch, DType type, const void* x, void* y, std::int64_t items,
-             const ExampleOrder& order, float ratio, std::uint64_t seed, const std::int64_t* ids);
+             const ExampleOrder& order, float ratio, const std::int64_t* seed,
+             const std::int64_t* ids);
 
 }  // namespace tasuki::kernels

@@ -70,8 +70,17 @@ __device__ void step_one(const Constants& k, float& p, float gradient, float& s,
 }
 
 template <class Rule>
-__global__ void update_kernel(Constants k, std::int64_t packs, std::int64_t count, float* p,
+__global__ void update_kernel(Constants k, const float* factors, const float* skip,
+                              std::int64_t packs, std::int64_t count, float* p,
                               const float* gradient, float* s, float* r) {
+  if (skip != nullptr && *skip != 0) return;
+  if (factors != nullptr) {
+    k.rate = factors[0];
+    k.c0 = factors[1];
+    k.c1 = factors[2];
+    k.c2 = factors[3];
+    k.c3 = factors[4];
+  }
   for (std::int64_t i = thread_index(); i < packs; i += thread_count()) {
     Pack<float> parameter = load_pack(p, i), first{}, second{};
     const Pack<float> g = load_pack(gradient, i);
@@ -101,7 +110,8 @@ void run(const Launch& launch, const UpdateStep& step) {
   const std::int64_t packs = is_aligned ? step.count / Pack<float>::width : 0;
   const std::int64_t work = packs > 0 ? packs : step.count;
   update_kernel<Rule><<<grid_for(launch, work), block_threads, 0, launch.stream>>>(
-      constants, packs, step.count, step.parameter, step.gradient, step.state[0], step.state[1]);
+      constants, step.device_factors, step.skip, packs, step.count, step.parameter, step.gradient,
+      step.state[0], step.state[1]);
 }
 
 }  // namespace

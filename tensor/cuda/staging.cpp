@@ -26,6 +26,14 @@ void* take_pinned(std::size_t bytes) {
   return block;
 }
 
+// A recording would repeat a copy from or to memory that has other contents by then.
+void refuse_to_record(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check_cuda(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
+  if (status != cudaStreamCaptureStatusNone)
+    fail(ErrorKind::unavailable, "values are copied between the host and the GPU in each step");
+}
+
 }  // namespace
 
 StagingBuffers::StagingBuffers()
@@ -33,6 +41,7 @@ StagingBuffers::StagingBuffers()
 
 void StagingBuffers::upload(void* destination, const void* source, std::size_t bytes,
                             cudaStream_t stream) {
+  refuse_to_record(stream);
   auto* to = static_cast<std::byte*>(destination);
   const auto* from = static_cast<const std::byte*>(source);
   for (std::size_t done = 0; done < bytes;) {
@@ -48,6 +57,7 @@ void StagingBuffers::upload(void* destination, const void* source, std::size_t b
 
 void StagingBuffers::download(void* destination, const void* source, std::size_t bytes,
                               cudaStream_t stream) {
+  refuse_to_record(stream);
   auto* to = static_cast<std::byte*>(destination);
   const auto* from = static_cast<const std::byte*>(source);
   // Two pieces: one is copied out of its block while the next is on its way.

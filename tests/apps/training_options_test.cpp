@@ -4,9 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include "common/precision.hpp"
 #include "common/report.hpp"
 #include "tasuki/models/mlp.hpp"
 #include "tasuki/nn/classifier.hpp"
+#include "tasuki/tensor/cuda_settings.hpp"
 
 namespace tasuki::apps {
 namespace {
@@ -185,6 +187,22 @@ TEST(Summary, EpochsAreTheFirstAndTheMedianOfTheOthers) {
             "epochs: 9.00 s the first, 2.00 s the median of the other 3");
   EXPECT_EQ(describe_epochs({9, 4, 1, 2, 3}),
             "epochs: 9.00 s the first, 2.50 s the median of the other 4");
+}
+
+TEST(Precision, IsThatOfADevice) {
+  const Device gpu = Device::cuda(0);
+  EXPECT_EQ(choose_precision("fp32", Device::cpu()).activations, DType::float32);
+  EXPECT_NE(error_of([] { choose_precision("fp16", Device::cpu()); }).find("--dtype fp16"),
+            std::string::npos);
+  EXPECT_NE(error_of([] { choose_precision("tf32", Device::cpu()); }).find("--gpu"),
+            std::string::npos);
+  EXPECT_FALSE(choose_precision("bf16", gpu).scales_losses);
+  EXPECT_EQ(choose_precision("bf16", gpu).activations, DType::bfloat16);
+  EXPECT_TRUE(choose_precision("fp16", gpu).scales_losses);
+  EXPECT_EQ(choose_precision("tf32", gpu).activations, DType::float32);
+  EXPECT_TRUE(cuda_settings().allow_tf32);
+  choose_precision("fp32", gpu);
+  EXPECT_FALSE(cuda_settings().allow_tf32);
 }
 
 }  // namespace

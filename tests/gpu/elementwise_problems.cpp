@@ -22,9 +22,12 @@ Results join(Side& side, int axis) {
 }
 
 Results dropout(Side& side, const Shape& shape) {
-  std::vector<std::int64_t> ids(static_cast<std::size_t>(shape[0]));
-  std::iota(ids.begin(), ids.end(), std::int64_t{1} << 33);
-  return {{"y", side.backend().dropout(side.activations(shape), 0.4f, 77, ids)}};
+  const Tensor ids = Tensor::empty({shape[0]}, DType::int64);
+  const auto numbers = ids.span<std::int64_t>();
+  std::iota(numbers.begin(), numbers.end(), std::int64_t{1} << 33);
+  const Tensor seed = Tensor::full({1}, 77, DType::int64);
+  const Tensor x = side.activations(shape);
+  return {{"y", side.backend().dropout(x, 0.4f, seed.to(x.device()), ids.to(x.device()))}};
 }
 
 Results gather(Side& side, DType from, const Shape& shape) {

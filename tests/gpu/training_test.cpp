@@ -44,5 +44,22 @@ TEST_F(GpuTraining, AdamLossesAreTheCpusInTheMean) {
   EXPECT_NEAR(mean(found), mean(expected), 5e-3 * mean(expected));
 }
 
+TEST_F(GpuTraining, RepeatedRecordingsAreSteps) {
+  const auto plain = losses("off", {"--gpu", "--graph", "off"});
+  const auto recorded = losses("on", {"--gpu", "--graph", "on"});
+  ASSERT_EQ(plain.size(), 100);
+  expect_near(recorded, plain, 1e-6);
+}
+
+TEST_F(GpuTraining, OtherPrecisionsLearnTheSame) {
+  const auto expected = losses("fp32", {"--gpu"});
+  for (const std::string dtype : {"tf32", "bf16", "fp16"}) {
+    SCOPED_TRACE(dtype);
+    const auto found = losses(dtype, {"--gpu", "--dtype", dtype});
+    ASSERT_EQ(found.size(), 100);
+    EXPECT_NEAR(mean(found), mean(expected), 2e-2 * mean(expected));
+  }
+}
+
 }  // namespace
 }  // namespace tasuki::testing

@@ -12,8 +12,7 @@ namespace tasuki::test {
 inline std::vector<std::string> summing_communicators() {
   std::vector<std::string> names;
   for (const CommunicatorKind& kind : communicator_kinds())
-    if (kind.name != "dummy" && kind.needs.find("NCCL") == std::string::npos)
-      names.push_back(kind.name);
+    if (kind.name != "dummy" && !kind.needs_gpu) names.push_back(kind.name);
   return names;
 }
 

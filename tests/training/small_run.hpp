@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tasuki/communicator/communicator.hpp"
+#include "tasuki/dataset/device_iterator.hpp"
 #include "tasuki/dataset/share_iterator.hpp"
 #include "tasuki/dataset/synthetic.hpp"
 #include "tasuki/nn/batch_norm.hpp"
@@ -59,25 +60,34 @@ struct SmallRun {
     std::uint64_t seed = 3;
     std::int64_t units = 8;
     int shards = 0;  // 0: one per rank
+    Device device = Device::cpu();
+    DType dtype = DType::float32;  // of batches
+    GraphMode graph = GraphMode::off;
+    bool is_resident = true;  // on another device than a CPU
   };
 
   SmallRun(const std::filesystem::path& out, Communicator* communicator, Options options)
       : model(small_model(options.units)), optimizer(create_optimizer(options.optimizer)) {
     if (communicator) optimizer = create_multi_node_optimizer(std::move(optimizer), *communicator);
+    model->to(options.device);
     optimizer->setup(*model);
+    if (options.dtype == DType::float16) optimizer->scale_losses({});
     StandardUpdater::Settings settings;
     settings.seed = options.seed;
     settings.communicator = communicator;
+    settings.graph = options.graph;
     trainer = std::make_unique<Trainer>(
         std::make_unique<StandardUpdater>(
-            create_shuffled_iterator(
-                share_of(synthetic(options.examples), communicator, options.shards), options.batch,
-                options.seed),
+            on_device(create_shuffled_iterator(
+                          share_of(synthetic(options.examples), communicator, options.shards),
+                          options.batch, options.seed),
+                      options),
             *optimizer, classification_loss(*model), settings),
         stop_after(options.epochs, options.iterations), out, communicator);
     auto evaluator = std::make_unique<Evaluator>(
-        create_serial_iterator(share_of(synthetic(41, 1), communicator), options.batch),
-        classification_loss(*model));
+        on_device(create_serial_iterator(share_of(synthetic(41, 1), communicator), options.batch),
+                  options),
+        classification_loss(*model), options.device, options.graph);
     if (communicator) evaluator = create_multi_node_evaluator(std::move(evaluator), *communicator);
     trainer->extend(std::move(evaluator));
     trainer->extend(observe_lr());
@@ -86,6 +96,13 @@ struct SmallRun {
     trainer->extend(std::make_unique<Snapshot>(
                         Snapshot::Settings{.filename = "best", .n_retains = 0, .at_end = false}),
                     {.trigger = on_max_value("validation/main/accuracy")});
+  }
+
+  static std::unique_ptr<Iterator> on_device(std::unique_ptr<ShareIterator> iterator,
+                                             const Options& options) {
+    if (options.device.is_cpu()) return iterator;
+    const auto create = options.is_resident ? create_resident_iterator : create_copying_iterator;
+    return create(std::move(iterator), options.device, options.dtype);
   }
 
   std::unique_ptr<Classifier> model;

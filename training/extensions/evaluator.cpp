@@ -6,8 +6,11 @@
 
 namespace tasuki {
 
-Evaluator::Evaluator(std::unique_ptr<Iterator> iterator, LossFunction loss)
-    : iterator_(std::move(iterator)), loss_(std::move(loss)) {}
+Evaluator::Evaluator(std::unique_ptr<Iterator> iterator, LossFunction loss, Device device,
+                     GraphMode graph)
+    : iterator_(std::move(iterator)), loss_(std::move(loss)), steps_(device, graph) {
+  if (!device.is_cpu()) iterator_->join(steps_.block());
+}
 
 Observation Evaluator::evaluate_share() {
   const NoGrad no_grad;
@@ -15,13 +18,19 @@ Observation Evaluator::evaluate_share() {
   Observation seen;
   iterator_->restore({});
   for (std::int64_t step = iterator_->steps_per_epoch(); step > 0; --step) {
-    const Batch batch = iterator_->next();
+    Batch batch = iterator_->announce();
     if (batch.size() == 0) continue;
-    Observation reported;
-    const Tensor loss = loss_(batch, reported).value();
-    seen.add("main/loss", loss, static_cast<double>(batch.size()), batch.size());
-    seen.add(reported, "main/");
+    seen.add(steps_.run({batch.size(), batch.size()}, [&] { return evaluate_batch(batch); }),
+             "main/");
   }
+  return seen;
+}
+
+Observation Evaluator::evaluate_batch(Batch& batch) {
+  iterator_->fill(batch);
+  Observation seen;
+  const Tensor loss = loss_(batch, seen).value();
+  seen.add("loss", loss, static_cast<double>(batch.size()), batch.size());
   return seen;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tasuki/dataset/iterator.hpp"
+#include "tasuki/training/device_steps.hpp"
 #include "tasuki/training/extension.hpp"
 #include "tasuki/training/updater.hpp"
 
@@ -17,8 +18,10 @@ namespace tasuki {
 class Evaluator : public Extension {
  public:
   // `iterator` gives one epoch of this rank's share (create_serial_iterator) and is set back to its
-  // start before each pass.
-  Evaluator(std::unique_ptr<Iterator> iterator, LossFunction loss);
+  // start before each pass. On a GPU nothing waits during a pass; batches may be recorded and
+  // repeated, of a loss function as in StandardUpdater::Settings.
+  Evaluator(std::unique_ptr<Iterator> iterator, LossFunction loss, Device device = Device::cpu(),
+            GraphMode graph = GraphMode::off);
 
   std::string default_name() const override { return "validation"; }
   int priority() const override { return priority_writer; }
@@ -33,11 +36,14 @@ class Evaluator : public Extension {
   virtual Observation evaluate_share();
 
  private:
+  Observation evaluate_batch(Batch& batch);
+
   friend std::unique_ptr<Evaluator> create_multi_node_evaluator(std::unique_ptr<Evaluator>,
                                                                 Communicator&);
 
   std::unique_ptr<Iterator> iterator_;
   LossFunction loss_;
+  DeviceSteps steps_;
   Communicator* communicator_ = nullptr;
 };
 

@@ -29,16 +29,21 @@ std::string describe_parameters(const Optimizer& optimizer) {
 FailOnNonNumber::FailOnNonNumber(std::unique_ptr<Trigger> check) : check_(std::move(check)) {}
 
 void FailOnNonNumber::run(Trainer& trainer) {
-  // What is still on a GPU is not waited for; it shows in the parameters soon enough.
-  if (first_bad_.empty() && !trainer.observation().is_on_device()) {
-    for (const auto& [key, value] : trainer.observation().values()) {
-      if (std::isfinite(value.sum)) continue;
-      first_bad_ = fmt::format("{} became {} in iteration {}", key, value.mean(),
-                               trainer.updater().iteration());
-      break;
+  constexpr std::size_t most_unseen = 1000;
+  const Observation& now = trainer.observation();
+  if (first_bad_.empty()) unseen_.emplace_back(trainer.updater().iteration(), now);
+  if (!now.is_on_device() || unseen_.size() == most_unseen) look_at_unseen();
+  if (check_->fires(trainer)) check_all_ranks(trainer);
+}
+
+void FailOnNonNumber::look_at_unseen() {
+  for (const auto& [iteration, observation] : unseen_) {
+    for (const auto& [key, value] : observation.values()) {
+      if (std::isfinite(value.sum) || !first_bad_.empty()) continue;
+      first_bad_ = fmt::format("{} became {} in iteration {}", key, value.mean(), iteration);
     }
   }
-  if (check_->fires(trainer)) check_all_ranks(trainer);
+  unseen_.clear();
 }
 
 void FailOnNonNumber::finalize(Trainer& trainer) {
@@ -46,6 +51,7 @@ void FailOnNonNumber::finalize(Trainer& trainer) {
 }
 
 void FailOnNonNumber::check_all_ranks(Trainer& trainer) {
+  look_at_unseen();
   std::string finding = first_bad_;
   if (finding.empty()) finding = describe_parameters(trainer.updater().optimizer());
   std::string who;

@@ -1,0 +1,29 @@
+#include "common/precision.hpp"
+
+#include "tasuki/core/error.hpp"
+#include "tasuki/tensor/backend.hpp"
+#include "tasuki/tensor/cuda_settings.hpp"
+
+namespace tasuki::apps {
+
+const std::vector<std::string>& precision_names() {
+  static const std::vector<std::string> names = {"fp32", "tf32", "bf16", "fp16"};
+  return names;
+}
+
+Precision choose_precision(const std::string& dtype, Device device) {
+  if (device.is_cpu()) {
+    if (dtype == "tf32" || dtype == "fp16")
+      fail_everywhere(ErrorKind::usage,
+                      "--dtype {}: CPUs compute in fp32 or bf16; add --gpu, or choose one of these",
+                      dtype);
+    set_cpu_product_type(dtype == "bf16" ? DType::bfloat16 : DType::float32);
+    return {};
+  }
+  cuda_settings().allow_tf32 = dtype == "tf32";
+  if (dtype == "bf16") return {DType::bfloat16, false};
+  if (dtype == "fp16") return {DType::float16, true};
+  return {};
+}
+
+}  // namespace tasuki::apps

@@ -1,0 +1,30 @@
+// Batches in the memory of the device that trains.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "tasuki/dataset/share_iterator.hpp"
+
+namespace tasuki {
+
+// The same batches in the same order, with x (as `dtype`) and t on `device`; a CPU gets `iterator`
+// itself. A share that fits (fits_on_device) and is not transformed on its way is copied to the
+// device once, as stored, and batches are gathered there by number. Otherwise threads read ahead
+// and batches are copied one by one; nothing waits for that either.
+std::unique_ptr<Iterator> create_device_iterator(std::unique_ptr<ShareIterator> iterator,
+                                                 Device device, DType dtype = DType::float32);
+
+// Whether a share of so many bytes is to live on a device with that much memory free: half of it
+// stays for activations.
+constexpr bool fits_on_device(std::size_t share_bytes, std::size_t free_bytes) {
+  return share_bytes <= free_bytes / 2;
+}
+
+// The two ways by themselves.
+std::unique_ptr<Iterator> create_resident_iterator(std::unique_ptr<ShareIterator> iterator,
+                                                   Device device, DType dtype);
+std::unique_ptr<Iterator> create_copying_iterator(std::unique_ptr<ShareIterator> iterator,
+                                                  Device device, DType dtype);
+
+}  // namespace tasuki

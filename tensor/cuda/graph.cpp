@@ -1,0 +1,96 @@
+// Recordings as CUDA graphs.
+#include <exception>
+#include <utility>
+
+#include "tasuki/core/error.hpp"
+#include "tasuki/tensor/cuda/context.hpp"
+#include "tasuki/tensor/cuda/cuda_backend.hpp"
+#include "tasuki/tensor/cuda/recording_pool.hpp"
+
+namespace tasuki {
+namespace {
+
+using Graph = CudaHandle<cudaGraph_t, &cudaGraphDestroy>;
+using ExecutableGraph = CudaHandle<cudaGraphExec_t, &cudaGraphExecDestroy>;
+
+// Keeps the memory that the graph's kernels write at every launch.
+class CudaRecording final : public Recording {
+ public:
+  CudaRecording(Device device, ExecutableGraph graph, std::shared_ptr<BlockPool> pool)
+      : device_(device), pool_(std::move(pool)), graph_(std::move(graph)) {}
+  // The device may still be at it.
+  ~CudaRecording() override {
+    static_cast<void>(cudaStreamSynchronize(CudaContext::of(device_).stream()));
+  }
+  CudaRecording(const CudaRecording&) = delete;
+  CudaRecording& operator=(const CudaRecording&) = delete;
+
+  void replay() override {
+    const cudaStream_t stream = CudaContext::of(device_).stream();
+    check_cuda(cudaGraphLaunch(graph_.get(), stream), "cudaGraphLaunch");
+  }
+
+ private:
+  Device device_;
+  std::shared_ptr<BlockPool> pool_;
+  ExecutableGraph graph_;
+};
+
+// Between begin and end, what is queued on a stream, and on others that wait for it, is noted
+// instead of done.
+class Capture {
+ public:
+  explicit Capture(cudaStream_t stream) : stream_(stream) {
+    // Relaxed: the pool may ask the driver for memory meanwhile.
+    check_cuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed),
+               "cudaStreamBeginCapture");
+  }
+  ~Capture() {
+    if (!is_over_) abandon();
+  }
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+
+  Graph end() {
+    is_over_ = true;
+    cudaGraph_t graph = nullptr;
+    check_cuda(cudaStreamEndCapture(stream_, &graph), "cudaStreamEndCapture");
+    return Graph(graph);
+  }
+
+ private:
+  // The capture is broken or not wanted; what CUDA says of that has been said already.
+  void abandon() noexcept {
+    cudaGraph_t graph = nullptr;
+    static_cast<void>(cudaStreamEndCapture(stream_, &graph));
+    if (graph != nullptr) static_cast<void>(cudaGraphDestroy(graph));
+    static_cast<void>(cudaGetLastError());
+  }
+
+  cudaStream_t stream_;
+  bool is_over_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Recording> CudaBackend::record(Device device, const std::function<void()>& work) {
+  CudaContext& context = CudaContext::of(device);
+  // Steps that were not recorded leave blocks that recorded ones, with a pool of their own, would
+  // need once more.
+  synchronize(device);
+  context.pool()->trim();
+  const std::shared_ptr<BlockPool> pool = recording_pool(context);
+  const CudaStream stream = make_stream();
+  Graph graph;
+  {
+    const CudaStreamScope scope(device, stream.get(), pool);
+    Capture capture(stream.get());
+    work();
+    graph = capture.end();
+  }
+  cudaGraphExec_t executable = nullptr;
+  check_cuda(cudaGraphInstantiate(&executable, graph.get(), 0), "cudaGraphInstantiate");
+  return std::make_unique<CudaRecording>(device, ExecutableGraph(executable), pool);
+}
+
+}  // namespace tasuki

@@ -1,0 +1,92 @@
+#include "tasuki/tensor/cuda/kernel_support.cuh"
+#include "tasuki/tensor/cuda/step_kernels.hpp"
+
+namespace tasuki::kernels {
+namespace {
+
+__device__ double scalar_as_double(DType type, const void* value) {
+  switch (type) {
+    case DType::float32:
+      return *static_cast<const float*>(value);
+    case DType::float64:
+      return *static_cast<const double*>(value);
+    case DType::float16:
+      return __half2float(*static_cast<const __half*>(value));
+    case DType::bfloat16:
+      return __bfloat162float(*static_cast<const __nv_bfloat16*>(value));
+    case DType::int32:
+      return *static_cast<const std::int32_t*>(value);
+    case DType::int64:
+      return static_cast<double>(*static_cast<const std::int64_t*>(value));
+    case DType::uint8:
+      return *static_cast<const std::uint8_t*>(value);
+  }
+  return 0;
+}
+
+// One thread: a few numbers, and their order matters.
+__global__ void post_kernel(volatile double* table, std::int64_t rows, std::int64_t columns,
+                            const std::int64_t* row, PostedScalars scalars) {
+  volatile double* const to = table + *row % rows * columns;
+  for (int i = 0; i < scalars.count; ++i)
+    to[i + 1] = scalar_as_double(scalars.types[i], scalars.values[i]);
+  __threadfence_system();
+  to[0] = static_cast<double>(*row + 1);
+}
+
+__global__ void clip_kernel(float* x, std::int64_t count, const double* squared_norm, double scale,
+                            double threshold) {
+  const double length = sqrt(*squared_norm) * scale;
+  if (!(length > threshold)) return;
+  const auto factor = static_cast<float>(threshold / length);
+  for (std::int64_t i = thread_index(); i < count; i += thread_count()) x[i] *= factor;
+}
+
+// Every thread that finds such a number writes the same.
+__global__ void unscale_kernel(float* x, std::int64_t count, float* state) {
+  const float factor = 1 / state[0];
+  bool is_finite = true;
+  for (std::int64_t i = thread_index(); i < count; i += thread_count()) {
+    const float value = x[i] * factor;
+    x[i] = value;
+    is_finite = is_finite && isfinite(value);
+  }
+  if (!is_finite) state[2] = 1;
+}
+
+__global__ void adjust_kernel(float* state, float growth, float backoff, float interval) {
+  if (state[2] != 0) {
+    state[0] *= backoff;
+    state[1] = 0;
+  } else if (++state[1] >= interval) {
+    state[0] *= growth;
+    state[1] = 0;
+  }
+  state[2] = 0;
+}
+
+}  // namespace
+
+void post(const Launch& launch, double* table, std::int64_t rows, std::int64_t columns,
+          const std::int64_t* row, const PostedScalars& scalars) {
+  post_kernel<<<1, 1, 0, launch.stream>>>(table, rows, columns, row, scalars);
+}
+
+void clip(const Launch& launch, float* x, std::int64_t count, const double* squared_norm,
+          double scale, double threshold) {
+  if (count == 0) return;
+  clip_kernel<<<grid_for(launch, count), block_threads, 0, launch.stream>>>(x, count, squared_norm,
+                                                                            scale, threshold);
+}
+
+void unscale(const Launch& launch, float* x, std::int64_t count, float* state) {
+  if (count == 0) return;
+  unscale_kernel<<<grid_for(launch, count), block_threads, 0, launch.stream>>>(x, count, state);
+}
+
+void adjust_loss_scale(const Launch& launch, float* state, float growth, float backoff,
+                       float interval) {
+  adjust_kernel<<<1, 1, 0, launch.stream>>>(state, growth, backoff, interval);
+}
+
+}  // namespace tasuki::kernels

@@ -1,0 +1,35 @@
+// Kernels for steps that nobody waits for, and for loss scaling.
+#pragma once
+
+#include <cstdint>
+
+#include "tasuki/tensor/cuda/launch.hpp"
+#include "tasuki/tensor/dtype.hpp"
+
+namespace tasuki::kernels {
+
+inline constexpr int most_posted = 16;
+
+// Scalars of any types.
+struct PostedScalars {
+  const void* values[most_posted];
+  DType types[most_posted];
+  int count = 0;
+};
+
+// Into row *row % rows of a table of so many columns, in host memory that the device can write: the
+// values from column 1 on, then *row + 1 into column 0, in that order for whoever reads there.
+void post(const Launch& launch, double* table, std::int64_t rows, std::int64_t columns,
+          const std::int64_t* row, const PostedScalars& scalars);
+
+// x *= min(1, threshold / (scale * sqrt(*squared_norm))).
+void clip(const Launch& launch, float* x, std::int64_t count, const double* squared_norm,
+          double scale, double threshold);
+
+// x /= state[0]; state[2] = 1 when a result is not finite.
+void unscale(const Launch& launch, float* x, std::int64_t count, float* state);
+// state: scale, good steps, found (see Backend::adjust_loss_scale).
+void adjust_loss_scale(const Launch& launch, float* state, float growth, float backoff,
+                       float interval);
+
+}  // namespace tasuki::kernels

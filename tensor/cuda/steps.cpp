@@ -1,0 +1,70 @@
+// What steps need that nobody waits for, and loss scaling.
+#include "tasuki/tensor/cuda/context.hpp"
+#include "tasuki/tensor/cuda/cuda_backend.hpp"
+#include "tasuki/tensor/cuda/operands.hpp"
+#include "tasuki/tensor/cuda/reduce_kernels.hpp"
+#include "tasuki/tensor/cuda/step_kernels.hpp"
+
+namespace tasuki {
+
+bool CudaBackend::is_idle(Device device) {
+  const cudaError_t code = cudaStreamQuery(CudaContext::of(device).stream());
+  if (code != cudaErrorNotReady) check_cuda(code, "cudaStreamQuery");
+  return code == cudaSuccess;
+}
+
+// Portable and mapped: the address is the same on the device.
+std::shared_ptr<Storage> CudaBackend::allocate_mailbox(std::size_t bytes, Device device) {
+  CudaContext::of(device);
+  void* data = nullptr;
+  check_cuda(cudaHostAlloc(&data, bytes, cudaHostAllocPortable | cudaHostAllocMapped),
+             "cudaHostAlloc");
+  return std::make_shared<Storage>(data, bytes, Device::cpu(), [](void* block, std::size_t) {
+    static_cast<void>(cudaFreeHost(block));
+  });
+}
+
+void CudaBackend::post(const Tensor& table, const Tensor& row, std::span<const Tensor> scalars) {
+  TASUKI_CHECK(scalars.size() <= kernels::most_posted && std::ssize(scalars) < table.shape()[1],
+               "{} scalars for a table of {}", scalars.size(), table.shape().text());
+  kernels::PostedScalars posted{};
+  for (const Tensor& scalar : scalars) {
+    TASUKI_CHECK(scalar.count() == 1 && scalar.device() == row.device(),
+                 "a scalar on {} was expected, not {} on {}", row.device().text(),
+                 scalar.shape().text(), scalar.device().text());
+    posted.values[posted.count] = scalar.raw();
+    posted.types[posted.count++] = scalar.dtype();
+  }
+  kernels::post(CudaContext::of(row.device()).launch(), table.data<double>(), table.shape()[0],
+                table.shape()[1], row.data<std::int64_t>(), posted);
+  check_launch("post");
+}
+
+void CudaBackend::clip(const Tensor& x, double scale, double threshold) {
+  check_parameter(x, x.device(), "clip");
+  const Launch launch = CudaContext::of(x.device()).launch();
+  const Tensor scratch = Tensor::empty(
+      {kernels::squared_norm_parts(launch.multiprocessors, x.count())}, DType::float64, x.device());
+  const Tensor norm = Tensor::empty({}, DType::float64, x.device());
+  kernels::squared_norm(launch, x.data<float>(), x.count(), norm.data<double>(),
+                        scratch.data<double>());
+  kernels::clip(launch, x.data<float>(), x.count(), norm.data<double>(), scale, threshold);
+  check_launch("clip");
+}
+
+void CudaBackend::unscale(const Tensor& x, const Tensor& state) {
+  check_parameter(x, x.device(), "unscale");
+  check_parameter(state, x.device(), "unscale");
+  kernels::unscale(CudaContext::of(x.device()).launch(), x.data<float>(), x.count(),
+                   state.data<float>());
+  check_launch("unscale");
+}
+
+void CudaBackend::adjust_loss_scale(const Tensor& state, const LossScaleRule& rule) {
+  check_parameter(state, state.device(), "adjust_loss_scale");
+  kernels::adjust_loss_scale(CudaContext::of(state.device()).launch(), state.data<float>(),
+                             rule.growth, rule.backoff, static_cast<float>(rule.interval));
+  check_launch("adjust_loss_scale");
+}
+
+}  // namespace tasuki

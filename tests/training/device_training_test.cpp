@@ -1,0 +1,197 @@
+// Whole runs on a device whose memory the host cannot touch: nothing reads or writes it but through
+// the backend, no step waits, and the results are those of a CPU to the bit.
+#include <gtest/gtest.h>
+
+#include "guarded_device/guarded_device.hpp"
+#include "small_run.hpp"
+#include "tasuki/communicator/registry.hpp"
+#include "tasuki/optimizer/hook.hpp"
+#include "tasuki/training/extensions/fail_on_non_number.hpp"
+#include "temporary_folder.hpp"
+
+namespace tasuki {
+namespace {
+
+using testing::guarded_device_counts;
+using testing::SmallRun;
+using testing::TemporaryFolder;
+
+const bool is_registered = [] {
+  testing::register_guarded_device();
+  return true;
+}();
+
+SmallRun::Options on_device(GraphMode graph = GraphMode::off, bool is_resident = true) {
+  SmallRun::Options options;
+  options.device = Device::cuda(0);
+  options.graph = graph;
+  options.is_resident = is_resident;
+  return options;
+}
+
+// Steps through the host (MPI) cannot be recorded.
+GraphMode graph_of(const Communicator& comm) {
+  return comm.size() == 1 ? GraphMode::on : GraphMode::automatic;
+}
+
+std::string log_without_times(const SmallRun& run) {
+  auto entries = run.log->entries();
+  for (auto& entry : entries) entry.erase("elapsed_time");
+  return entries.dump(1);
+}
+
+std::vector<float> weights(const SmallRun& run) {
+  const Tensor host = run.optimizer->arena().values().to(Device::cpu());
+  const auto values = host.span<float>();
+  return {values.begin(), values.end()};
+}
+
+class DeviceTraining : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(is_registered); }
+  std::unique_ptr<Communicator> comm = create_communicator("naive");
+  TemporaryFolder folder{comm.get()};
+};
+
+TEST_F(DeviceTraining, IsThatOfACpu) {
+  const SmallRun cpu(folder / "cpu", comm.get(), {});
+  cpu.trainer->run();
+  for (const bool is_resident : {true, false}) {
+    for (const GraphMode graph : {GraphMode::off, graph_of(*comm)}) {
+      SCOPED_TRACE(fmt::format("resident {}, graph {}", is_resident, static_cast<int>(graph)));
+      const auto before = guarded_device_counts();
+      const SmallRun device(folder / "device", comm.get(), on_device(graph, is_resident));
+      device.trainer->extend(std::make_unique<FailOnNonNumber>());
+      device.trainer->run();
+      EXPECT_EQ(log_without_times(device), log_without_times(cpu));
+      EXPECT_EQ(weights(device), weights(cpu));
+      const auto after = guarded_device_counts();
+      EXPECT_EQ(after.replays > before.replays, graph != GraphMode::off);
+      // Training steps over the host cannot be recorded, evaluation can. 97 examples in batches of
+      // 7, and 41: a full and a short batch each.
+      if (graph == GraphMode::on) {
+        EXPECT_EQ(after.recordings - before.recordings, 4);
+      }
+    }
+  }
+}
+
+TEST_F(DeviceTraining, NoStepWaits) {
+  if (comm->size() > 1) GTEST_SKIP() << "exchanges through MPI wait for the device";
+  for (const GraphMode graph : {GraphMode::off, GraphMode::on}) {
+    const SmallRun run(folder / "out", comm.get(), on_device(graph));
+    Observation seen;
+    Updater& updater = run.trainer->updater();
+    const auto before = guarded_device_counts();
+    for (int step = 0; step < 40; ++step) updater.update(seen);
+    const auto after = guarded_device_counts();
+    EXPECT_EQ(after.waits, before.waits);
+    // A recorded step asks for its block alone.
+    if (graph == GraphMode::on) {
+      EXPECT_LT(after.operations - before.operations, 40 + 6 * 60);
+    }
+    EXPECT_GT(seen.values().at("main/loss").sum, 0);
+    EXPECT_EQ(seen.values().at("main/loss").count, seen.values().at("main/accuracy").count);
+  }
+}
+
+TEST_F(DeviceTraining, GoesOnFromASnapshotOfEitherKind) {
+  SmallRun::Options cpu, device = on_device(graph_of(*comm));
+  const SmallRun whole(folder / "whole", comm.get(), cpu);
+  whole.trainer->run();
+  for (const bool from_device : {true, false}) {
+    SCOPED_TRACE(from_device);
+    SmallRun::Options first = from_device ? device : cpu, second = from_device ? cpu : device;
+    first.epochs = 1;
+    {
+      const SmallRun run(folder / "first", comm.get(), first);
+      run.trainer->extend(std::make_unique<Snapshot>());
+      run.trainer->run();
+    }
+    comm->barrier();
+    const SmallRun run(folder / "second", comm.get(), second);
+    run.trainer->extend(std::make_unique<Snapshot>());
+    resume(*newest_snapshot(folder / "first"), *run.trainer);
+    run.trainer->run();
+    EXPECT_EQ(log_without_times(run), log_without_times(whole));
+    EXPECT_EQ(weights(run), weights(whole));
+  }
+}
+
+TEST_F(DeviceTraining, HooksOfTheDeviceAreRecordedOthersAreNot) {
+  if (comm->size() > 1) GTEST_SKIP() << "exchanges through MPI are not recorded";
+  const auto run = [&](SmallRun::Options options, const std::shared_ptr<OptimizerHook>& hook) {
+    options.optimizer = "momentum_sgd";
+    const SmallRun made(folder / "out", comm.get(), options);
+    made.optimizer->add_hook(hook);
+    made.trainer->run();
+    return weights(made);
+  };
+  for (const auto& hook : {weight_decay(0.01), gradient_clipping(0.5)}) {
+    const auto expected = run({}, hook), found = run(on_device(GraphMode::on), hook);
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 1e-5);
+  }
+  EXPECT_THROW(run(on_device(GraphMode::on), gradient_lars()), Error);
+  EXPECT_EQ(run(on_device(GraphMode::automatic), gradient_lars()), run({}, gradient_lars()));
+}
+
+TEST_F(DeviceTraining, HalfTypesLearnToo) {
+  const SmallRun cpu(folder / "cpu", comm.get(), {});
+  cpu.trainer->run();
+  for (const DType dtype : {DType::bfloat16, DType::float16}) {
+    SCOPED_TRACE(name_of(dtype));
+    SmallRun::Options options = on_device(graph_of(*comm));
+    options.dtype = dtype;
+    const SmallRun half(folder / "half", comm.get(), options);
+    half.trainer->run();
+    const auto loss = [](const SmallRun& run) {
+      return run.log->entries().back().at("main/loss").get<double>();
+    };
+    EXPECT_NEAR(loss(half), loss(cpu), 0.05 * loss(cpu));
+    EXPECT_EQ(half.optimizer->loss_scaler() != nullptr, dtype == DType::float16);
+  }
+}
+
+TEST_F(DeviceTraining, ADivergedRunIsFoundWithItsIteration) {
+  SmallRun::Options options = on_device(graph_of(*comm));
+  options.optimizer = "sgd";
+  const SmallRun run(folder / "out", comm.get(), options);
+  run.optimizer->set("lr", 1e30);
+  run.trainer->extend(std::make_unique<FailOnNonNumber>());
+  try {
+    run.trainer->run();
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("main/"), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(DeviceTraining, SharesThatFitLiveOnTheDevice) {
+  EXPECT_TRUE(fits_on_device(10, 20));
+  EXPECT_FALSE(fits_on_device(11, 20));
+  const auto batches = [](std::unique_ptr<Iterator> iterator) {
+    std::vector<float> all;
+    for (int i = 0; i < 30; ++i) {
+      const Batch batch = iterator->next();
+      const Tensor x = batch.x.to(Device::cpu());
+      all.insert(all.end(), x.span<float>().begin(), x.span<float>().end());
+      const Tensor t = batch.t.to(Device::cpu());
+      all.insert(all.end(), t.span<std::int32_t>().begin(), t.span<std::int32_t>().end());
+    }
+    return all;
+  };
+  const auto shuffled = [&] {
+    return create_shuffled_iterator(testing::share_of(testing::synthetic(97), comm.get()), 7, 3);
+  };
+  const auto expected = batches(shuffled());
+  EXPECT_EQ(batches(create_device_iterator(shuffled(), Device::cpu())), expected);
+  const auto before = guarded_device_counts();
+  EXPECT_EQ(batches(create_device_iterator(shuffled(), Device::cuda(0))), expected);
+  EXPECT_GT(guarded_device_counts().operations, before.operations);
+  EXPECT_EQ(batches(create_copying_iterator(shuffled(), Device::cuda(0), DType::float32)),
+            expected);
+}
+
+}  // namespace
+}  // namespace tasuki

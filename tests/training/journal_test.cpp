@@ -1,0 +1,70 @@
+// What a device writes step by step, and when the host reads it.
+#include "tasuki/training/journal.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tasuki/core/error.hpp"
+#include "tasuki/training/observation.hpp"
+
+namespace tasuki {
+namespace {
+
+Tensor scalar(double value, DType dtype = DType::float64) {
+  return Tensor::full({}, value, dtype);
+}
+
+// Step i reports i and 2 i.
+JournalSum write_step(Journal& journal, std::int64_t column, double factor) {
+  const std::int64_t row = journal.open_row();
+  const Tensor number = Tensor::from(std::span(&row, 1), Shape{});
+  const auto value = static_cast<double>(row);
+  const Tensor scalars[] = {scalar(value, DType::float32), scalar(2 * value, DType::int64)};
+  journal.post(number, scalars);
+  return journal.cell(column, factor);
+}
+
+TEST(Journal, SumsStayRightHoweverLateTheyAreRead) {
+  Journal journal(Device::cpu(), 2);
+  Observation epoch, odd;
+  double expected = 0, expected_odd = 0;
+  for (int step = 0; step < 5000; ++step) {  // several times round the ring
+    Observation now;
+    now.add("value", write_step(journal, 1, 3), 2);
+    epoch.add(now);
+    expected += 2.0 * step * 3;
+    if (step % 2 == 0) continue;
+    odd.add(now, "odd/");
+    expected_odd += 2.0 * step * 3;
+  }
+  EXPECT_TRUE(epoch.is_on_device());
+  EXPECT_EQ(epoch.values().at("value").sum, expected);
+  EXPECT_EQ(epoch.values().at("value").count, 10000);
+  EXPECT_FALSE(epoch.is_on_device());
+  EXPECT_EQ(odd.values().at("odd/value").sum, expected_odd);
+}
+
+TEST(Journal, ACopyMayBeReadAfterTheJournalHasGone) {
+  Observation kept;
+  {
+    Journal journal(Device::cpu(), 2);
+    for (int step = 0; step < 3; ++step) kept.add("value", write_step(journal, 0, 1), 1);
+  }
+  EXPECT_EQ(kept.values().at("value").sum, 0 + 1 + 2);
+}
+
+TEST(Journal, AStepThatNeverReportsIsAnError) {
+  Journal journal(Device::cpu(), 1);
+  journal.open_row();
+  Observation seen;
+  seen.add("value", journal.cell(0, 1), 1);
+  EXPECT_THROW(seen.values(), Error);
+}
+
+TEST(Journal, RefusesMoreNumbersThanItHasColumns) {
+  Journal journal(Device::cpu(), 1);
+  const Tensor scalars[] = {scalar(1), scalar(2)};
+  EXPECT_THROW(journal.post(scalar(0, DType::int64), scalars), Error);
+}
+
+}  // namespace
+}  // namespace tasuki

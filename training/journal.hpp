@@ -1,0 +1,77 @@
+// Journal: scalars that a device finds in each step, in memory that the device writes and the host
+// reads without asking it to wait.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tasuki/tensor/tensor.hpp"
+
+namespace tasuki {
+
+namespace detail {
+
+// So many consecutive rows of a journal. Rows are copied out of the shared memory when somebody
+// asks for them, at the latest before the device writes there again.
+class JournalPage {
+ public:
+  JournalPage(Device device, Tensor table, std::int64_t first_row, std::int64_t rows);
+  // Waits for the device where it has not got that far.
+  double at(std::int64_t row, std::int64_t column);
+
+ private:
+  void take_row();
+
+  Device device_;
+  Tensor table_;
+  std::int64_t first_row_, rows_, taken_ = 0;
+  std::vector<double> values_;
+};
+
+}  // namespace detail
+
+// The sum of one column over consecutive steps, each value times a factor.
+class JournalSum {
+ public:
+  JournalSum(std::shared_ptr<detail::JournalPage> page, std::int64_t row, std::int64_t column,
+             double factor)
+      : page_(std::move(page)), begin_(row), end_(row + 1), column_(column), factor_(factor) {}
+
+  // Adds the values to `sum` one after the other, waiting for those that are not there yet.
+  void add_to(double& sum) const;
+  // Whether `next` is of the steps that follow, and is now part of this sum.
+  bool append(const JournalSum& next);
+
+ private:
+  std::shared_ptr<detail::JournalPage> page_;
+  std::int64_t begin_, end_, column_;
+  double factor_;
+};
+
+class Journal {
+ public:
+  Journal(Device device, std::int64_t columns);
+
+  std::int64_t columns() const { return columns_; }
+  // Begins the next step; its number is to reach the device as the `row` of post().
+  std::int64_t open_row();
+  // Device work: the scalars (of any type) are written into the first columns of a row.
+  void post(const Tensor& row, std::span<const Tensor> scalars) const;
+  // What will be in a column of the row that was opened last.
+  JournalSum cell(std::int64_t column, double factor) const {
+    return {page_, next_row_ - 1, column, factor};
+  }
+
+ private:
+  static constexpr std::int64_t page_rows = 512;
+
+  Device device_;
+  std::int64_t columns_;
+  Tensor table_;  // a ring of two pages
+  std::int64_t next_row_ = 0;
+  std::shared_ptr<detail::JournalPage> page_, previous_page_;
+};
+
+}  // namespace tasuki
