@@ -180,8 +180,11 @@ TEST(Reference, AddConcatReshape) {
 // The functions key by (seed, epoch, call); here the backend's part is compared.
 TEST(Reference, Dropout) {
   for (const ReferenceCase& test : read_reference_cases("dropout")) {
-    const auto ids = test.options["ids"].get<std::vector<std::int64_t>>();
-    const std::uint64_t seed = std::stoull(test.options["seed"].get<std::string>());
+    const auto numbers = test.options["ids"].get<std::vector<std::int64_t>>();
+    const Tensor ids = Tensor::from(std::span(numbers), {std::ssize(numbers)});
+    const auto key =
+        static_cast<std::int64_t>(std::stoull(test.options["seed"].get<std::string>()));
+    const Tensor seed = Tensor::from(std::span(&key, 1), {1});
     const float ratio = test.options["ratio"];
     Backend& cpu = backend(Device::cpu());
     EXPECT_LT(relative_error(cpu.dropout(test.inputs.at("x"), ratio, seed, ids), test.result),
