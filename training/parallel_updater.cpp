@@ -6,6 +6,7 @@
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/core/stopwatch.hpp"
+#include "tasuki/tensor/out_of_memory.hpp"
 #include "tasuki/training/state.hpp"
 
 namespace tasuki {
@@ -57,6 +58,8 @@ void ParallelUpdater::run_parts(const Batch& batch, const std::vector<std::int64
     const std::int64_t begin = ends[worker] - parts[worker];
     try {
       work(worker, part_of_batch(batch, begin, ends[worker], replicas_.device(worker)));
+    } catch (const OutOfMemory&) {
+      throw;  // its figures are wanted
     } catch (const Error& error) {
       if (parts.size() == 1) throw;
       throw Error(error.kind(), fmt::format("worker {} ({}): {}", worker,

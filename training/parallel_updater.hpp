@@ -62,7 +62,7 @@ class ParallelUpdater : public Updater {
     Observation reported;
     double seconds = 0;
   };
-  // Calls `work` in each worker that has examples, with its part.
+  // Calls `work` in every worker, with its part, which may be empty.
   using Work = std::function<void(std::size_t worker, const Batch& part)>;
   void run_parts(const Batch& batch, const std::vector<std::int64_t>& parts, const Work& work);
   Outcome compute_gradients(std::size_t worker, const Batch& part);

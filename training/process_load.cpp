@@ -46,8 +46,11 @@ ProcessLoad::Reading ProcessLoad::read() {
   reading.cpu_percent = part(static_cast<double>(now.own_ticks - before_.own_ticks),
                              seconds * static_cast<double>(sysconf(_SC_CLK_TCK)));
   const std::int64_t all = now.machine_ticks - before_.machine_ticks;
-  reading.machine_cpu_percent = part(
-      static_cast<double>(all - (now.idle_ticks - before_.idle_ticks)), static_cast<double>(all));
+  // Idle time as the kernel counts it may go backwards (proc(5), iowait).
+  reading.machine_cpu_percent =
+      std::clamp(part(static_cast<double>(all - (now.idle_ticks - before_.idle_ticks)),
+                      static_cast<double>(all)),
+                 0.0, 100.0);
   before_ = now;
 
   std::int64_t virtual_pages = 0, resident_pages = 0;

@@ -15,6 +15,7 @@ using nlohmann::json;
 std::string folder_name(const ExperimentPlan& plan, const RunSettings& run) {
   std::string identity = std::filesystem::path(plan.program).filename().string() + '\n' +
                          (run.nodes > 1 ? plan.launcher_nodes : plan.launcher);
+  if (!plan.hostfile.empty()) identity += '\n' + plan.hostfile;
   for (const auto& [name, value] : run.values) identity += fmt::format("\n{}={}", name, value);
   return fmt::format("np{}-nodes{}-{:016x}-r{}", run.np, run.nodes, hash_text(identity),
                      run.repeat);

@@ -76,7 +76,7 @@ TEST_F(TrainCifar, BadFlagsAndDataAreOneLine) {
     EXPECT_EQ(count_of(job.all(), line), 1) << line << "\n--- in ---\n" << job.all();
   };
   expect_line({"--arch", "cnn11"}, "did you mean cnn10?", ErrorKind::usage);
-  expect_line({"--arch", "lenet"}, "lenet takes images of 1x28x28, not 3x32x32", ErrorKind::config);
+  expect_line({"--arch", "lenet"}, "--arch: expected one of", ErrorKind::usage);
   std::filesystem::resize_file(data + "/data_batch_3.bin", 3073);
   expect_line({}, "data_batch_3.bin: expected 24 pictures", ErrorKind::data);
 }

@@ -36,6 +36,7 @@ TEST_F(TrainLenet, LossesAreTheSameForAnyNumberOfRanks) {
     SCOPED_TRACE(np);
     const auto log = log_of(np, "np" + std::to_string(np), flags);
     expect_near(values_of(log, "main/loss"), losses, 1e-3);
+    ASSERT_EQ(values_of(one, "validation/main/accuracy").size(), 2u);
     expect_near(values_of(log, "validation/main/accuracy"),
                 values_of(one, "validation/main/accuracy"), 0.1);
   }

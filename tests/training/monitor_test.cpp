@@ -50,7 +50,7 @@ void run_monitored(const std::filesystem::path& out, Device device, int iteratio
 
 TEST(Monitor, WritesALineAtEveryInterval) {
   const TemporaryFolder folder;
-  run_monitored(folder / "out", Device::cpu(), 40);
+  run_monitored(folder / "out", Device::cpu(), 200);
   const auto rows = read_csv(folder / "out/monitor.0.csv");
   ASSERT_GE(rows.size(), 3u);
   EXPECT_EQ(rows[0], (std::vector<std::string>{"seconds", "cpu_percent", "memory_mb",
@@ -69,7 +69,7 @@ TEST(Monitor, AFileThatCannotBeWrittenDisturbsNothing) {
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder / "out/monitor.0.csv");
   ::testing::internal::CaptureStderr();
-  run_monitored(folder / "out", Device::cpu(), 10);
+  run_monitored(folder / "out", Device::cpu(), 100);
   const std::string said = ::testing::internal::GetCapturedStderr();
   EXPECT_NE(said.find("monitor.0.csv: cannot be written"), std::string::npos) << said;
 }
@@ -81,7 +81,7 @@ TEST(Monitor, WithoutNvmlTheProcessIsWatched) {
   }
   const TemporaryFolder folder;
   ::testing::internal::CaptureStderr();
-  run_monitored(folder / "out", Device::cuda(0), 10);
+  run_monitored(folder / "out", Device::cuda(0), 100);
   const std::string said = ::testing::internal::GetCapturedStderr();
   EXPECT_NE(said.find("GPUs cannot be watched without NVML"), std::string::npos) << said;
   EXPECT_EQ(read_csv(folder / "out/monitor.0.csv").at(0).size(), 5u);
@@ -122,7 +122,7 @@ TEST(MonitorOfGpu, CudasNumbersCount) {
 TEST(MonitorOfGpu, HasItsColumns) {
   load_fakes();
   const TemporaryFolder folder;
-  run_monitored(folder / "out", Device::cuda(1), 20);
+  run_monitored(folder / "out", Device::cuda(1), 100);
   const auto rows = read_csv(folder / "out/monitor.0.csv");
   ASSERT_GE(rows.size(), 2u);
   ASSERT_EQ(rows[0].size(), 11u);

@@ -20,9 +20,7 @@ void PrintSteps::initialize(Trainer& trainer) {
 }
 
 void PrintSteps::run(Trainer& trainer) {
-  const auto& seen = trainer.observation().values();
-  if (const auto loss = seen.find(key_); loss != seen.end())
-    pending_.add(key_, loss->second.sum, loss->second.count, loss->second.reach);
+  pending_.add_value_of(trainer.observation(), key_);
   ++batches_;
   const std::int64_t step = trainer.updater().iteration();
   if (step % interval_ != 0) return;
