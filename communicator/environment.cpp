@@ -17,6 +17,7 @@
 #include <string>
 #include <thread>
 
+#include "tasuki/communicator/launcher.hpp"
 #include "tasuki/communicator/mpi.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
@@ -49,14 +50,6 @@ Failure describe(const std::exception_ptr& exception) {
   } catch (...) {
     return {"an exception of unknown type", internal, ErrorScope::this_rank};
   }
-}
-
-// Whether ranks run on several hosts, where ending them takes seconds. From the launcher, as this
-// is asked when MPI may no longer be.
-bool spans_hosts() {
-  const char* const all = std::getenv("OMPI_COMM_WORLD_SIZE");
-  const char* const here = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
-  return all != nullptr && here != nullptr && std::strcmp(all, here) != 0;
 }
 
 // mpirun that is told to end the job at once may leave without what is still in the pipe from this
@@ -131,6 +124,7 @@ void configure_mpi() {
 
 void initialize(int* argc, char*** argv) {
   configure_mpi();
+  answer_launcher();
   int provided = MPI_THREAD_SINGLE;
   check_mpi(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
   TASUKI_MPI(MPI_Comm_set_errhandler, MPI_COMM_WORLD, MPI_ERRORS_RETURN);

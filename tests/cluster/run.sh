@@ -96,7 +96,7 @@ total=0
 for count in "${slots_of[@]}"; do total=$((total + count)); done
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 launch=(mpirun -np "${np:-$total}" --hostfile /run/hostfile --map-by "$map_by"
-  --oversubscribe --bind-to none --mca odls_base_sigkill_timeout 0
+  --oversubscribe --bind-to none
   --mca plm rsh --mca plm_rsh_agent /run/on_node --mca plm_rsh_no_tree_spawn 1
   --mca btl self,vader,tcp --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0)
 /run/on_node node1 "$(printf '%q ' exec "${launch[@]}" "$@")" &

@@ -1,0 +1,52 @@
+#include "tasuki/communicator/launcher.hpp"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <initializer_list>
+
+namespace tasuki {
+namespace {
+
+// To end a job, Open MPI's daemon on a host sends its ranks SIGCONT, sleeps a second, sends SIGTERM
+// and sleeps a second; mpirun does so for its own host before it tells the others. With several
+// hosts that took 2 to 3 s. A SIGCHLD ends such a sleep, but that of a rank's end goes to another
+// thread of the daemon. So a rank answers both signals with one of its own. To a daemon that is
+// awake, or that does without these sleeps, and to any other parent it means nothing.
+void wake_launcher(int signal) {
+  const int saved_errno = errno;
+  constexpr int until_it_sleeps = 10;  // milliseconds
+  poll(nullptr, 0, until_it_sleeps);
+  if (const pid_t parent = getppid(); parent > 1) kill(parent, SIGCHLD);
+  if (signal == SIGTERM) {
+    std::signal(SIGTERM, SIG_DFL);
+    raise(SIGTERM);
+  }
+  errno = saved_errno;
+}
+
+}  // namespace
+
+bool spans_hosts() {
+  const char* const all = std::getenv("OMPI_COMM_WORLD_SIZE");
+  const char* const here = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+  return all != nullptr && here != nullptr && std::strcmp(all, here) != 0;
+}
+
+void answer_launcher() {
+  if (std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr) return;
+  for (const int signal : {SIGCONT, SIGTERM}) {
+    struct sigaction present{};
+    if (sigaction(signal, nullptr, &present) != 0 || present.sa_handler != SIG_DFL) continue;
+    struct sigaction answer{};
+    answer.sa_handler = wake_launcher;
+    answer.sa_flags = SA_RESTART;
+    sigaction(signal, &answer, nullptr);
+  }
+}
+
+}  // namespace tasuki
