@@ -40,9 +40,9 @@ bool spans_hosts() {
 void answer_launcher() {
   if (std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr) return;
   for (const int signal : {SIGCONT, SIGTERM}) {
-    struct sigaction present{};
+    struct sigaction present {};
     if (sigaction(signal, nullptr, &present) != 0 || present.sa_handler != SIG_DFL) continue;
-    struct sigaction answer{};
+    struct sigaction answer {};
     answer.sa_handler = wake_launcher;
     answer.sa_flags = SA_RESTART;
     sigaction(signal, &answer, nullptr);
