@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "tasuki/core/error.hpp"
@@ -39,10 +40,11 @@ void Shift::run(Trainer& trainer) {
 }
 
 void Shift::serialize(const Serializer& serializer) {
-  double initial = initial_.value_or(0);
+  // Not found yet in a snapshot from before the first iteration.
+  double initial = initial_.value_or(std::numeric_limits<double>::quiet_NaN());
   serializer("_t", t_);
   serializer("initial", initial);
-  initial_ = initial;
+  initial_ = std::isnan(initial) ? std::nullopt : std::optional(initial);
 }
 
 std::unique_ptr<Shift> exponential_shift(std::string attribute, double rate,
