@@ -4,11 +4,13 @@
 
 namespace tasuki {
 
-Linear::Linear(std::int64_t n_in, std::int64_t n_out, bool bias, Initializer weights)
-    : w_(add_parameter("W", {n_out, n_in}, std::move(weights))),
+Linear::Linear(std::optional<std::int64_t> n_in, std::int64_t n_out, bool bias, Initializer weights)
+    : w_(n_in ? add_parameter("W", {n_out, *n_in}, std::move(weights))
+              : add_unshaped_parameter("W", {n_out, 0}, std::move(weights))),
       b_(bias ? &add_parameter("b", {n_out}, initializers::zero()) : nullptr) {}
 
 Variable Linear::forward(const Variable& x) {
+  if (!w_.has_shape()) w_.set_shape({w_.shape()[0], x.shape().count_per_item()});
   return linear(x, w_, b_ != nullptr ? *b_ : Variable());
 }
 

@@ -1,14 +1,17 @@
 // Fully connected layer.
 #pragma once
 
+#include <optional>
+
 #include "tasuki/nn/layer.hpp"
 
 namespace tasuki {
 
-// Parameters W (n_out x n_in, LeCun normal) and b (n_out, zeros) unless `bias` is false.
+// Parameters W (n_out x n_in, LeCun normal) and b (n_out, zeros) unless `bias` is false. Without
+// n_in (std::nullopt, Chainer's None), W gets its shape from the first input.
 class Linear : public Layer {
  public:
-  Linear(std::int64_t n_in, std::int64_t n_out, bool bias = true,
+  Linear(std::optional<std::int64_t> n_in, std::int64_t n_out, bool bias = true,
          Initializer weights = initializers::lecun_normal());
 
   // N x n_in (more axes are flattened) to N x n_out.

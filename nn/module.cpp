@@ -13,12 +13,24 @@ void Module::visit(const std::string& prefix,
   for (const Child& child : children_) child.module->visit(prefix + child.name + "/", fn);
 }
 
-std::vector<Module::NamedParameter> Module::parameters() const {
+std::vector<Module::NamedParameter> Module::all_parameters() const {
   std::vector<NamedParameter> found;
   visit("", [&](const std::string& prefix, const Module& module) {
     for (const OwnedParameter& owned : module.parameters_)
       found.push_back({prefix + owned.name, owned.parameter.get()});
   });
+  return found;
+}
+
+std::vector<Module::NamedParameter> Module::parameters() const {
+  std::vector<NamedParameter> found = all_parameters();
+  std::erase_if(found, [](const NamedParameter& each) { return !each.parameter->has_shape(); });
+  return found;
+}
+
+std::vector<Module::NamedParameter> Module::unshaped_parameters() const {
+  std::vector<NamedParameter> found = all_parameters();
+  std::erase_if(found, [](const NamedParameter& each) { return each.parameter->has_shape(); });
   return found;
 }
 
@@ -39,8 +51,14 @@ std::int64_t Module::parameter_count() const {
 
 void Module::initialize(std::uint64_t seed) {
   visit("", [&](const std::string& prefix, const Module& module) {
-    for (const OwnedParameter& owned : module.parameters_)
-      owned.initializer(owned.parameter->value(), seed, hash_text(prefix + owned.name));
+    for (const OwnedParameter& owned : module.parameters_) {
+      const auto fill = [draw = owned.initializer, seed, stream = hash_text(prefix + owned.name)](
+                            const Tensor& value) { draw(value, seed, stream); };
+      if (owned.parameter->has_shape())
+        fill(owned.parameter->value());
+      else
+        owned.parameter->initialize_later(fill);
+    }
   });
 }
 
@@ -49,7 +67,7 @@ void Module::clear_grads() const {
 }
 
 void Module::to(Device device) const {
-  for (const NamedParameter& named : parameters()) {
+  for (const NamedParameter& named : all_parameters()) {
     if (named.parameter->value().device() == device) continue;
     const auto fresh = [&] {
       return Tensor::empty(named.parameter->shape(), DType::float32, device);
@@ -61,7 +79,7 @@ void Module::to(Device device) const {
 }
 
 Device Module::device() const {
-  const std::vector<NamedParameter> all = parameters();
+  const std::vector<NamedParameter> all = all_parameters();
   return all.empty() ? Device::cpu() : all.front().parameter->value().device();
 }
 
@@ -76,10 +94,19 @@ void Module::check_name(const std::string& name) const {
 
 Parameter& Module::add_parameter(const std::string& name, const Shape& shape,
                                  Initializer initializer) {
+  return own(std::make_unique<Parameter>(name, Tensor::zeros(shape)), std::move(initializer));
+}
+
+Parameter& Module::add_unshaped_parameter(const std::string& name, const Shape& open_shape,
+                                          Initializer initializer) {
+  return own(std::make_unique<Parameter>(name, open_shape), std::move(initializer));
+}
+
+Parameter& Module::own(std::unique_ptr<Parameter> parameter, Initializer initializer) {
+  const std::string& name = parameter->name();
   check_name(name);
   TASUKI_CHECK(initializer != nullptr, "parameter {} has no initializer", name);
-  parameters_.push_back(
-      {name, std::make_unique<Parameter>(name, Tensor::zeros(shape)), std::move(initializer)});
+  parameters_.push_back({name, std::move(parameter), std::move(initializer)});
   return *parameters_.back().parameter;
 }
 

@@ -30,13 +30,16 @@ class Module {
     std::string path;
     Tensor* tensor;
   };
-  // In order of registration, depth first.
+  // In order of registration, depth first, without those that have no shape yet.
   std::vector<NamedParameter> parameters() const;
+  // Those whose shape waits for the first forward pass (lazily shaped layers).
+  std::vector<NamedParameter> unshaped_parameters() const;
   // Values that are saved but not learnt (running statistics).
   std::vector<NamedBuffer> buffers() const;
   std::int64_t parameter_count() const;
 
-  // Draws all parameters from `seed`; each depends on the seed and its own path alone.
+  // Draws all parameters from `seed`; each depends on the seed and its own path alone. Those
+  // without a shape are drawn in the same way when they get one.
   void initialize(std::uint64_t seed);
   void clear_grads() const;
   // Lets parameters and buffers live on `device` from now on, with their values; gradients are
@@ -47,6 +50,10 @@ class Module {
 
  protected:
   Parameter& add_parameter(const std::string& name, const Shape& shape, Initializer initializer);
+  // A parameter whose axes of size 0 are known in the first forward pass, where the layer calls
+  // Parameter::set_shape.
+  Parameter& add_unshaped_parameter(const std::string& name, const Shape& open_shape,
+                                    Initializer initializer);
   Tensor& add_buffer(const std::string& name, Tensor value);
   void add(const std::string& name, Module& child);
 
@@ -65,6 +72,8 @@ class Module {
     Module* module;
   };
   void check_name(const std::string& name) const;
+  Parameter& own(std::unique_ptr<Parameter> parameter, Initializer initializer);
+  std::vector<NamedParameter> all_parameters() const;
   void visit(const std::string& prefix,
              const std::function<void(const std::string& prefix, const Module&)>& fn) const;
 

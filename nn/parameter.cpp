@@ -1,5 +1,8 @@
 #include "tasuki/nn/parameter.hpp"
 
+#include <algorithm>
+#include <utility>
+
 #include "tasuki/nn/node.hpp"
 
 namespace tasuki {
@@ -12,10 +15,46 @@ Parameter::Parameter(std::string name, Tensor value)
   node_->grad = Tensor::empty(node_->value.shape(), DType::float32, node_->value.device());
 }
 
+Parameter::Parameter(std::string name, const Shape& open_shape)
+    : Parameter(std::move(name), Tensor::empty(open_shape)) {
+  TASUKI_CHECK(open_shape.count() == 0, "parameter {} of shape {} has no open axis", name_,
+               open_shape.text());
+  has_shape_ = false;
+}
+
 Parameter::~Parameter() {
   // A graph may live on; for it this becomes a leaf like any other.
   node_->parameter = nullptr;
   if (!node_->has_grad) node_->grad = {};
+}
+
+std::string Parameter::shape_text() const {
+  if (has_shape_) return shape().text();
+  std::vector<std::string> axes;
+  for (const std::int64_t size : shape()) axes.push_back(size == 0 ? "?" : std::to_string(size));
+  return fmt::format("{}", fmt::join(axes, "x"));
+}
+
+bool Parameter::accepts(const Shape& shape) const {
+  const Shape& open = node_->value.shape();
+  return !has_shape_ && shape.count() > 0 &&
+         std::equal(
+             open.begin(), open.end(), shape.begin(), shape.end(),
+             [](std::int64_t known, std::int64_t size) { return known == 0 || known == size; });
+}
+
+void Parameter::set_shape(const Shape& shape) {
+  TASUKI_CHECK(accepts(shape), "parameter {} of shape {} cannot take the shape {}", name_,
+               shape_text(), shape.text());
+  const Device device = node_->value.device();
+  node_->value = Tensor::zeros(shape, DType::float32, device);
+  node_->grad = Tensor::empty(shape, DType::float32, device);
+  has_shape_ = true;
+  if (fill_) fill_(node_->value);
+}
+
+void Parameter::initialize_later(std::function<void(const Tensor& value)> fill) {
+  fill_ = std::move(fill);
 }
 
 const Tensor& Parameter::grad_storage() const {

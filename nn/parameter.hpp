@@ -1,6 +1,7 @@
 // A learnable tensor with a name and a gradient.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "tasuki/nn/variable.hpp"
@@ -9,15 +10,30 @@ namespace tasuki {
 
 // A leaf Variable. Value and gradient are plain float32 tensors of the same shape; an optimizer
 // moves both into its arenas (`move_to`), which keeps the values.
+//
+// The shape may wait for the first input: until set_shape() the parameter has no elements, and
+// models and optimizers leave it out.
 class Parameter : public Variable {
  public:
   Parameter(std::string name, Tensor value);
+  // Without a shape yet: axes of `open_shape` that are 0 are not known.
+  Parameter(std::string name, const Shape& open_shape);
   ~Parameter();
   // Graphs and optimizers know a parameter by its address.
   Parameter(const Parameter&) = delete;
   Parameter& operator=(const Parameter&) = delete;
 
   const std::string& name() const { return name_; }
+  bool has_shape() const { return has_shape_; }
+  // "100x784"; "100x?" without a shape yet.
+  std::string shape_text() const;
+  // Whether set_shape() can give it this shape: all known axes are as they are here, none is 0.
+  bool accepts(const Shape& shape) const;
+  // Gives a parameter without a shape its own, and its first values: those of initialize_later(),
+  // or zeros. The memory is where the parameter was.
+  void set_shape(const Shape& shape);
+  // What fills the value once there is a shape.
+  void initialize_later(std::function<void(const Tensor& value)> fill);
   // The memory of the gradient, written or not.
   const Tensor& grad_storage() const;
   // Whether the gradient was written since the last clear_grad().
@@ -31,6 +47,8 @@ class Parameter : public Variable {
 
  private:
   std::string name_;
+  bool has_shape_ = true;
+  std::function<void(const Tensor& value)> fill_;
 };
 
 }  // namespace tasuki

@@ -7,8 +7,7 @@ namespace tasuki {
 namespace {
 
 // Each parameter once, in order of registration.
-std::vector<Module::NamedParameter> distinct_parameters(const Module& model) {
-  std::vector<Module::NamedParameter> parameters = model.parameters();
+std::vector<Module::NamedParameter> distinct(std::vector<Module::NamedParameter> parameters) {
   std::unordered_set<const Parameter*> met;
   std::erase_if(parameters, [&](const Module::NamedParameter& named) {
     return !met.insert(named.parameter).second;
@@ -24,11 +23,11 @@ Tensor zeros(std::int64_t count, Device device, Communicator* allocator) {
 
 }  // namespace
 
-ParameterArena::ParameterArena(const Module& model, Communicator* allocator) {
-  std::vector<Module::NamedParameter> parameters = distinct_parameters(model);
+ParameterArena::ParameterArena(const Module& model, Communicator* allocator)
+    : unshaped_(distinct(model.unshaped_parameters())) {
+  std::vector<Module::NamedParameter> parameters = distinct(model.parameters());
   std::reverse(parameters.begin(), parameters.end());
-  Device device = Device::cpu();
-  if (!parameters.empty()) device = parameters.front().parameter->value().device();
+  const Device device = model.device();
 
   std::int64_t end = 0;
   for (auto& [path, parameter] : parameters) {
@@ -51,7 +50,11 @@ ParameterArena::ParameterArena(const Module& model, Communicator* allocator) {
 }
 
 bool ParameterArena::matches(const Module& model) const {
-  const std::vector<Module::NamedParameter> now = distinct_parameters(model);
+  const auto same = [](const Module::NamedParameter& a, const Module::NamedParameter& b) {
+    return a.parameter == b.parameter && a.path == b.path;
+  };
+  if (!std::ranges::equal(distinct(model.unshaped_parameters()), unshaped_, same)) return false;
+  const std::vector<Module::NamedParameter> now = distinct(model.parameters());
   return std::equal(now.rbegin(), now.rend(), entries_.begin(), entries_.end(),
                     [&](const Module::NamedParameter& named, const Entry& entry) {
                       return named.parameter == entry.parameter && named.path == entry.path &&

@@ -13,7 +13,8 @@ namespace tasuki {
 // Offsets are the same in both arrays and in all optimizer states. Parameters lie in reverse order
 // of registration, so that gradients that become ready first in the backward pass are neighbours;
 // each starts at a multiple of 64 bytes (16 floats); padding is always zero. A parameter that a
-// model holds twice (tied weights) has one place, under the path met first.
+// model holds twice (tied weights) has one place, under the path met first. Parameters without a
+// shape yet have none.
 class ParameterArena {
  public:
   struct Entry {
@@ -29,6 +30,8 @@ class ParameterArena {
   const Tensor& values() const { return values_; }
   const Tensor& gradients() const { return gradients_; }
   const std::vector<Entry>& entries() const { return entries_; }
+  // Parameters that had no shape when the arena was made.
+  const std::vector<Module::NamedParameter>& unshaped() const { return unshaped_; }
   std::int64_t count() const { return values_.count(); }  // with padding and the notice
   // What is exchanged: a segment for each entry and one for the notice.
   GradientView gradient_view() const { return {gradients_, segments_, 0}; }
@@ -36,7 +39,7 @@ class ParameterArena {
   static Tensor part(const Tensor& array, const Entry& entry) {
     return array.slice(entry.offset, entry.offset + entry.count);
   }
-  // Whether `model` still has just these parameters in these places.
+  // Whether `model` still has just these parameters in these places, and these without a shape.
   bool matches(const Module& model) const;
 
   // One element after all gradients that is summed with them: ranks tell each other something by it
@@ -48,6 +51,7 @@ class ParameterArena {
 
   Tensor values_, gradients_;
   std::vector<Entry> entries_;
+  std::vector<Module::NamedParameter> unshaped_;
   std::vector<GradientView::Segment> segments_;
 };
 

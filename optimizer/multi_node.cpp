@@ -20,6 +20,8 @@ void Optimizer::check_same_everywhere(bool changed) const {
   for (const auto& hook : hooks_) lines.push_back("hook " + hook->name());
   for (const auto& [path, parameter] : model_->parameters())
     lines.push_back(fmt::format("parameter {} {}", path, parameter->shape().text()));
+  for (const auto& [path, parameter] : model_->unshaped_parameters())
+    lines.push_back(fmt::format("parameter {} {}", path, parameter->shape_text()));
   for (const auto& [path, tensor] : model_->buffers())
     lines.push_back(
         fmt::format("buffer {} {} {}", path, tensor->shape().text(), name_of(tensor->dtype())));
@@ -27,6 +29,35 @@ void Optimizer::check_same_everywhere(bool changed) const {
                           : "a model as in the last update");
   check_agreement(*communicator_, lines,
                   "all ranks must train the same model with the same optimizer");
+}
+
+// Each rank says which of the parameters that had no shape have one now: number, axes, sizes. Where
+// ranks found different shapes, comparing the models says so afterwards.
+bool Optimizer::share_shapes() {
+  const std::vector<Module::NamedParameter>& waiting = arena_->unshaped();
+  std::vector<std::int64_t> own;
+  for (std::size_t i = 0; i < waiting.size(); ++i) {
+    if (!waiting[i].parameter->has_shape()) continue;
+    const Shape& shape = waiting[i].parameter->shape();
+    own.push_back(static_cast<std::int64_t>(i));
+    own.push_back(shape.rank());
+    own.insert(own.end(), shape.begin(), shape.end());
+  }
+  if (communicator_ == nullptr) return !own.empty();
+  bool any = false;
+  const Shape length{static_cast<std::int64_t>(own.size())};
+  for (const Tensor& found :
+       communicator_->allgather(Tensor::from(std::span<const std::int64_t>(own), length))) {
+    const std::span<const std::int64_t> numbers = found.span<std::int64_t>();
+    for (std::size_t at = 0; at < numbers.size();) {
+      Parameter& parameter = *waiting[static_cast<std::size_t>(numbers[at])].parameter;
+      const Shape shape(numbers.subspan(at + 2, static_cast<std::size_t>(numbers[at + 1])));
+      if (parameter.accepts(shape)) parameter.set_shape(shape);
+      at += 2 + static_cast<std::size_t>(numbers[at + 1]);
+      any = true;
+    }
+  }
+  return any;
 }
 
 // Ranks whose model did not change learn of the change by the notice and then all compare their

@@ -90,6 +90,7 @@ void Optimizer::join(StepBlock& block) {
 void Optimizer::prepare(const Step& step) {
   TASUKI_CHECK(0 <= step.examples && step.examples <= step.global_examples,
                "{} examples of a global batch of {}", step.examples, step.global_examples);
+  follow_shapes();
   const bool model_changed = !arena().matches(*model_);
   if (communicator_) announce_step(model_changed);
   if (model_changed) follow_changed_model();
@@ -124,16 +125,45 @@ void Optimizer::update_in_parts(const StepInParts& step) {
   if (step.global_examples == 0) return;
   TASUKI_CHECK(arena().matches(*model_),
                "the model's parameters changed; a step in parts needs those of setup()");
+  TASUKI_CHECK(arena().unshaped().empty(),
+               "parameter {} has no shape yet; a step in parts needs it",
+               arena().unshaped().front().path);
   if (communicator_) announce_step(false);
   step.gradients();
   finish_update(step.global_examples, step.apply);
   complete();
 }
 
+// A pass in which parameters got their shape is done again: they are in the arena now, and have
+// rank 0's values.
+Variable Optimizer::forward(const Step& step) {
+  while (true) {
+    const bool may_change = !arena_->unshaped().empty();
+    // What a forward pass moves besides.
+    const std::uint64_t random_calls = random_context().calls;
+    std::vector<Tensor> statistics;
+    if (may_change)
+      for (const Module::NamedBuffer& buffer : model_->buffers())
+        statistics.push_back(buffer.tensor->clone());
+
+    Variable loss;
+    if (step.examples > 0) loss = step.loss();
+    if (!may_change || !share_shapes()) return loss;
+    random_context().calls = random_calls;
+    const std::vector<Module::NamedBuffer> buffers = model_->buffers();
+    for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i].tensor->copy_from(statistics[i]);
+    build_arena();
+  }
+}
+
+void Optimizer::follow_shapes() {
+  if (!arena().unshaped().empty() && share_shapes()) build_arena();
+}
+
 void Optimizer::compute_gradients(const Step& step) {
+  const Variable loss = forward(step);
   model_->clear_grads();
   if (step.examples > 0) {
-    const Variable loss = step.loss();
     TASUKI_CHECK(loss.defined(), "the loss of a step is undefined; return it from Step::loss");
     TASUKI_CHECK(arena_->matches(*model_),
                  "the model's parameters changed during its forward pass; add layers before");

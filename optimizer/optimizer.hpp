@@ -20,7 +20,9 @@ namespace tasuki {
 
 // What one step is about: the local batch's mean loss and how many examples stand behind it.
 struct Step {
-  std::function<Variable()> loss;    // forward pass; called once; not called when examples == 0
+  // Forward pass; not called when examples == 0. Called once, and once more when parameters got
+  // their shape in it: what else it does must be the same for that.
+  std::function<Variable()> loss;
   std::int64_t examples = 0;         // of the local batch
   std::int64_t global_examples = 0;  // of all ranks together (equal to examples with one rank)
 };
@@ -51,7 +53,10 @@ class Optimizer {
   // When layers were added to the model (or taken from it) since the last update, new arenas are
   // made first: states are kept by path, new parameters start with zero states, t goes on, and rank
   // 0's weights are sent again. If only some ranks did so, every rank throws
-  // (ErrorKind::disagreement).
+  // (ErrorKind::disagreement). A lazily shaped layer is a layer that is added when its weights get
+  // their shape, in the forward pass of any rank: the others take it, whether or not they had
+  // examples, and the pass is done again with rank 0's weights. While a model has parameters
+  // without a shape, each step costs two small messages more.
   void update(const Step& step);
   // The same in parts. The model must have the parameters it had in the last setup() or update().
   void update_in_parts(const StepInParts& step);
@@ -70,6 +75,10 @@ class Optimizer {
   std::int64_t arenas_made() const { return arenas_made_; }
   // Why perform() cannot be recorded; empty when it can.
   std::string why_not_recorded() const;
+
+  // Makes the arenas anew where something else than an update has given parameters their shape (a
+  // snapshot that was loaded). Collective, like an update.
+  void follow_shapes();
 
   // Dynamic loss scaling, for gradients that pass through float16; after setup().
   void scale_losses(const LossScaler::Settings& settings);
@@ -117,6 +126,9 @@ class Optimizer {
   void follow_changed_model();
   // Tells the other ranks before a step on a GPU whether this rank's model changed.
   void announce_step(bool model_changed) const;
+  // Gives parameters that have a shape on some ranks the same one on all; whether there were any.
+  bool share_shapes();
+  Variable forward(const Step& step);
   void compute_gradients(const Step& step);
   void exchange_gradients(std::int64_t global_examples);
   using Apply = std::function<void(const UpdateStep& update)>;

@@ -25,24 +25,35 @@ std::string describe_difference(const NpzFile& file, const std::string& prefix,
   const std::vector<NpzEntry> entries = entries_of(model);
   int differing = 0;
   std::string first;
+  const auto differs = [&](const std::string& difference) {
+    if (differing++ == 0) first = difference;
+  };
+  const std::vector<Module::NamedParameter> unshaped = model.unshaped_parameters();
+  for (const auto& [path, parameter] : unshaped) {
+    const auto found = file.find(prefix + path);
+    if (found && !(found->dtype && parameter->accepts(found->shape)))
+      differs(fmt::format("{} is {} in the file and {} in the model", path, found->shape.text(),
+                          parameter->shape_text()));
+  }
   for (const auto& [path, value] : entries) {
     const Tensor& tensor = std::get<Tensor>(value);
     const auto found = file.find(prefix + path);
     if (found && found->dtype && found->shape == tensor.shape()) continue;
-    if (differing++ == 0)
-      first = found ? fmt::format("{} is {} in the file and {} in the model", path,
-                                  found->shape.text(), tensor.shape().text())
-                    : fmt::format("{} ({}) is not in the file", path, tensor.shape().text());
+    differs(found ? fmt::format("{} is {} in the file and {} in the model", path,
+                                found->shape.text(), tensor.shape().text())
+                  : fmt::format("{} ({}) is not in the file", path, tensor.shape().text()));
   }
   if (differing == 0) return "";
   return fmt::format("{} is of another model: {} ({} of the model's {} arrays differ)",
-                     file.path().string(), first, differing, entries.size());
+                     file.path().string(), first, differing, entries.size() + unshaped.size());
 }
 
 void load_npz(const std::filesystem::path& path, const Module& model) {
   const NpzFile file(path);
   if (const std::string difference = describe_difference(file, "", model); !difference.empty())
     fail(ErrorKind::data, "{}", difference);
+  for (const auto& [path_in_file, parameter] : model.unshaped_parameters())
+    if (const auto found = file.find(path_in_file)) parameter->set_shape(found->shape);
   for (const auto& [name, value] : entries_of(model)) {
     const Tensor& tensor = std::get<Tensor>(value);
     tensor.copy_from(std::get<Tensor>(file.read(name)));

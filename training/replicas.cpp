@@ -41,6 +41,12 @@ Replicas::Replicas(Optimizer& optimizer, std::vector<Module*> models, Weights we
     : optimizer_(optimizer), models_(std::move(models)) {
   TASUKI_CHECK(!models_.empty() && models_[0] == &optimizer.model(),
                "the first replica must be the optimizer's model");
+  for (const Module* model : models_)
+    for (const auto& [path, parameter] : model->unshaped_parameters())
+      fail(ErrorKind::config,
+           "parameter {} has no shape yet, which workers need: give the layer its input size, or "
+           "run each model on an example before the optimizer's setup",
+           path);
   share_weights_ =
       weights == Weights::as_devices_need &&
       std::ranges::all_of(models_, [](const Module* model) { return device_of(*model).is_cpu(); });

@@ -67,6 +67,22 @@ bool Serializer::contains(const std::string& name) const {
   return found.front() == std::byte{1};
 }
 
+std::optional<Shape> Serializer::find_shape(const std::string& name) const {
+  TASUKI_CHECK(is_loading(), "asked while saving for the shape of {}{}", prefix_, name);
+  const Bytes found = from_root(communicator_, [&] {
+    const auto header = file_->find(prefix_ + name);
+    if (!header || !header->dtype) return Bytes();
+    const auto sizes = std::as_bytes(std::span(header->shape.begin(), header->shape.end()));
+    Bytes bytes{std::byte{1}};
+    bytes.insert(bytes.end(), sizes.begin(), sizes.end());
+    return bytes;
+  });
+  if (found.empty()) return std::nullopt;
+  std::vector<std::int64_t> sizes((found.size() - 1) / sizeof(std::int64_t));
+  if (!sizes.empty()) std::memcpy(sizes.data(), found.data() + 1, found.size() - 1);
+  return Shape(sizes);
+}
+
 void Serializer::save(const std::string& name, NpzValue value) const {
   if (is_root()) entries_->push_back({prefix_ + name, std::move(value)});
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,6 +30,8 @@ class Serializer {
   Serializer operator[](const std::string& name) const;
   // Loading: whether there is such a value, or any value below it.
   bool contains(const std::string& name) const;
+  // Loading: the shape of an array; nothing when there is none of this name.
+  std::optional<Shape> find_shape(const std::string& name) const;
 
   void operator()(const std::string& name, double& value) const;
   void operator()(const std::string& name, std::int64_t& value) const;

@@ -77,6 +77,13 @@ void serialize_position(const Serializer& serializer, const RunIdentity& run,
   if (serializer.is_loading()) iterator.restore(state);
 }
 
+void load_shapes(const Serializer& serializer, Optimizer& optimizer) {
+  if (!serializer.is_loading()) return;
+  for (const auto& [path, parameter] : optimizer.model().unshaped_parameters())
+    if (const auto shape = serializer.find_shape(path)) parameter->set_shape(*shape);
+  optimizer.follow_shapes();
+}
+
 void serialize_model(const Serializer& serializer, const Module& model) {
   for (const auto& [path, parameter] : model.parameters()) serializer(path, parameter->value());
   const auto buffers = model.buffers();

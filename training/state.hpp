@@ -18,6 +18,10 @@ struct RunIdentity {
 void serialize_position(const Serializer& serializer, const RunIdentity& run,
                         std::int64_t& iteration, Iterator& iterator);
 
+// Loading: parameters without a shape take that of the snapshot, before anything else is loaded
+// into the model or the optimizer. One that had none when it was saved is not in a snapshot.
+void load_shapes(const Serializer& serializer, Optimizer& optimizer);
+
 // Parameters and buffers by path. Buffers (running statistics) may differ between ranks: those of
 // each rank are kept besides rank 0's, which a run with another number of ranks goes on with.
 void serialize_model(const Serializer& serializer, const Module& model);

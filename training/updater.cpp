@@ -71,13 +71,16 @@ void StandardUpdater::check_recordings() {
   if (!steps_.recorded().records()) return;
   if (const std::string reason = optimizer_.why_not_recorded(); !reason.empty())
     steps_.recorded().refuse(reason);
-  if (arenas_of_recordings_ != optimizer_.arenas_made()) steps_.recorded().forget();
+  // A step in which parameters get their shape is unlike the others.
+  if (arenas_of_recordings_ != optimizer_.arenas_made() || !optimizer_.arena().unshaped().empty())
+    steps_.recorded().forget();
   arenas_of_recordings_ = optimizer_.arenas_made();
 }
 
 Observation StandardUpdater::perform(Step step, Batch& batch) {
   Observation seen;
   step.loss = [&] {
+    seen.clear();
     iterator_->fill(batch);
     batch.x = batch.x.to(steps_.device());
     batch.t = batch.t.to(steps_.device());
@@ -110,6 +113,7 @@ std::int64_t StandardUpdater::ask_global_size(std::int64_t local) const {
 void StandardUpdater::serialize(const Serializer& serializer) {
   const std::int64_t ranks = settings_.communicator ? settings_.communicator->size() : 1;
   serialize_position(serializer, {settings_.seed, ranks}, iteration_, *iterator_);
+  load_shapes(serializer["model:main"], optimizer_);
   serialize_model(serializer["model:main"], optimizer_.model());
   serialize_optimizer(serializer["optimizer:main"], optimizer_);
 }

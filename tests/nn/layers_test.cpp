@@ -45,6 +45,11 @@ TEST(Module, NamesAreCheckedWhenParted) {
   EXPECT_THROW(net.append("", std::make_unique<Linear>(2, 2)), Error);
 }
 
+std::vector<float> values_of(const Tensor& tensor) {
+  const std::span<const float> values = tensor.span<float>();
+  return {values.begin(), values.end()};
+}
+
 // A parameter's first values depend on the seed and its path, not on what else the model has.
 TEST(Module, InitializationDependsOnSeedAndPathAlone) {
   Sequential small, large, other;
@@ -149,6 +154,80 @@ TEST(Layers, ShapesOfAConvnet) {
   EXPECT_EQ(net(Variable(random_tensor({2, 3, 9, 8}, 1))).shape(), (Shape{2, 7}));
   EXPECT_EQ(paths(net), (std::vector<std::string>{"conv/W", "conv/b", "norm/gamma", "norm/beta",
                                                   "out/W", "out/b"}));
+}
+
+// Everything but the shape is that of a layer which was told its input.
+TEST(LazyLayers, FirstInputGivesTheShape) {
+  const auto make = [](bool lazy) {
+    auto net = std::make_unique<Sequential>();
+    const auto size = [lazy](std::int64_t n) { return lazy ? std::nullopt : std::optional(n); };
+    Conv2d::Settings grouped;
+    grouped.options.groups = 2;
+    net->append("conv", std::make_unique<Conv2d>(size(3), 8, 3, 2, 1))
+        .append("grouped", std::make_unique<Conv2d>(size(8), 4, 1, 1, grouped))
+        .append("out", std::make_unique<Linear>(size(4 * 5 * 4), 7));
+    net->initialize(1);
+    return net;
+  };
+  const auto lazy = make(true), told = make(false);
+  EXPECT_EQ(paths(*lazy), (std::vector<std::string>{"conv/b", "grouped/b", "out/b"}));
+  const auto unshaped = lazy->unshaped_parameters();
+  ASSERT_EQ(unshaped.size(), 3u);
+  EXPECT_EQ(unshaped[0].path, "conv/W");
+  EXPECT_EQ(unshaped[0].parameter->shape_text(), "8x?x3x3");
+  EXPECT_EQ(unshaped[2].parameter->shape_text(), "7x?");
+
+  const Variable x(random_tensor({2, 3, 9, 8}, 1));
+  const Tensor expected = (*told)(x).value();
+  for (int pass = 0; pass < 2; ++pass) EXPECT_EQ(relative_error((*lazy)(x).value(), expected), 0);
+  EXPECT_EQ(paths(*lazy), paths(*told));
+  EXPECT_TRUE(lazy->unshaped_parameters().empty());
+  for (std::size_t i = 0; i < 6; ++i) {
+    const Parameter& here = *lazy->parameters()[i].parameter;
+    const Parameter& there = *told->parameters()[i].parameter;
+    EXPECT_EQ(here.shape(), there.shape());
+    EXPECT_EQ(values_of(here.value()), values_of(there.value())) << here.name();
+    EXPECT_FALSE(here.has_grad());
+  }
+}
+
+TEST(LazyLayers, AnEmptyBatchHasAShapeToo) {
+  Linear layer(std::nullopt, 5);
+  layer.initialize(1);
+  EXPECT_EQ(layer(Variable(Tensor::empty({0, 2, 3}))).shape(), (Shape{0, 5}));
+  EXPECT_EQ(layer.parameters()[0].parameter->shape(), (Shape{5, 6}));
+}
+
+TEST(LazyLayers, AreDrawnAgainOnceTheyHaveAShape) {
+  Linear layer(std::nullopt, 5);
+  const Variable x(random_tensor({2, 3}, 1));
+  layer(x);
+  EXPECT_EQ(values_of(layer.parameters()[0].parameter->value()), std::vector<float>(15, 0));
+  layer.initialize(1);
+  EXPECT_GT(moments(layer.parameters()[0].parameter->value()).largest, 0);
+}
+
+TEST(LazyLayers, LaterInputsMustFit) {
+  Linear layer(std::nullopt, 5);
+  layer(Variable(random_tensor({2, 3}, 1)));
+  EXPECT_THROW(layer(Variable(random_tensor({2, 4}, 1))), Error);
+  Conv2d::Settings settings;
+  settings.options.groups = 2;
+  Conv2d convolution(std::nullopt, 4, 3, 3, settings);
+  EXPECT_THROW(convolution(Variable(random_tensor({2, 3, 5, 5}, 1))), Error);
+  EXPECT_THROW(convolution(Variable(random_tensor({2, 4}, 1))), Error);
+  EXPECT_EQ(convolution(Variable(random_tensor({2, 6, 5, 5}, 1))).shape(), (Shape{2, 4, 3, 3}));
+}
+
+TEST(LazyLayers, ShapesThatDoNotFitAreRefused) {
+  Parameter parameter("W", Shape{4, 0, 3});
+  for (const Shape& shape : {Shape{5, 2, 3}, Shape{4, 2}, Shape{4, 0, 3}, Shape{4, 2, 3, 1}}) {
+    EXPECT_FALSE(parameter.accepts(shape)) << shape.text();
+    EXPECT_THROW(parameter.set_shape(shape), Error) << shape.text();
+  }
+  parameter.set_shape({4, 9, 3});
+  EXPECT_THROW(parameter.set_shape({4, 9, 3}), Error);
+  EXPECT_THROW(Parameter("b", Shape{4}), Error);
 }
 
 TEST(Layers, WithoutBias) {

@@ -76,6 +76,21 @@ TEST_F(DeviceTraining, IsThatOfACpu) {
   }
 }
 
+TEST_F(DeviceTraining, LazyShapesChangeNothing) {
+  const SmallRun cpu(folder / "cpu", comm.get(), {});
+  cpu.trainer->run();
+  for (const GraphMode graph : {GraphMode::off, graph_of(*comm)}) {
+    SmallRun::Options options = on_device(graph);
+    options.lazy = true;
+    const auto before = guarded_device_counts();
+    const SmallRun lazy(folder / "lazy", comm.get(), options);
+    lazy.trainer->run();
+    EXPECT_EQ(log_without_times(lazy), log_without_times(cpu));
+    EXPECT_EQ(weights(lazy), weights(cpu));
+    EXPECT_EQ(guarded_device_counts().replays > before.replays, graph != GraphMode::off);
+  }
+}
+
 TEST_F(DeviceTraining, NoStepWaits) {
   if (comm->size() > 1) GTEST_SKIP() << "exchanges through MPI wait for the device";
   for (const GraphMode graph : {GraphMode::off, GraphMode::on}) {

@@ -25,6 +25,25 @@ std::unique_ptr<Classifier> make_model(std::int64_t units, std::uint64_t seed) {
   return model;
 }
 
+TEST(ModelFile, ParametersWithoutAShapeTakeTheFiles) {
+  const TemporaryFolder folder;
+  Linear saved(3, 5), lazy(std::nullopt, 5), other(std::nullopt, 4);
+  saved.initialize(1);
+  save_npz(folder / "model", saved);
+  load_npz(folder / "model", lazy);
+  const Tensor &x = saved.parameters()[0].parameter->value(),
+               &y = lazy.parameters()[0].parameter->value();
+  ASSERT_EQ(x.shape(), y.shape());
+  EXPECT_EQ(std::memcmp(x.raw(), y.raw(), x.bytes()), 0);
+  EXPECT_THAT(error_of([&] { load_npz(folder / "model", other); }),
+              HasSubstr("W is 5x3 in the file and 4x? in the model (2 of the model's 2 arrays"));
+  // What has no shape is not saved, and what is not in a file waits for its shape.
+  save_npz(folder / "unshaped", other);
+  EXPECT_THAT(NpzFile(folder / "unshaped").names(), ElementsAre("b"));
+  load_npz(folder / "unshaped", other);
+  EXPECT_EQ(other.unshaped_parameters().size(), 1U);
+}
+
 // A model with a running statistic.
 struct Averaging : Module {
   Tensor& mean;

@@ -123,6 +123,13 @@ void expect_same_training(BatchSplit split, const ParallelRun::Options& options)
   EXPECT_EQ(parallel.optimizer->t(), 100);
 }
 
+TEST(ParallelUpdater, LayersWithoutAShapeAreRefused) {
+  ParallelRun::Options options;
+  options.make = [](std::uint64_t seed) { return small_model(8, seed, /*lazy=*/true); };
+  EXPECT_THAT(error_of([&] { ParallelRun(BatchSplit::even(2), options); }),
+              HasSubstr("predictor/l1/W has no shape yet"));
+}
+
 TEST(ParallelUpdater, TwoWorkersTrainAsOne) {
   expect_same_training(BatchSplit::even(2), {});
 }

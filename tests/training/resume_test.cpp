@@ -106,6 +106,44 @@ TEST_F(Resume, FromASnapshotThatTheRunItselfTook) {
   expect_same_run(whole, resumed);
 }
 
+// Layers that learn their shape from the first batch train as those that were told it, also where
+// ranks have no example of it (2 on up to 4 ranks).
+TEST_F(Resume, LazyShapesChangeNothing) {
+  for (const std::int64_t examples : {std::int64_t{97}, std::int64_t{2}}) {
+    SCOPED_TRACE(fmt::format("{} examples", examples));
+    SmallRun told(folder / "told", comm.get(), {.examples = examples});
+    SmallRun lazy(folder / "lazy", comm.get(), {.examples = examples, .lazy = true});
+    told.trainer->run();
+    lazy.trainer->run();
+    expect_same_run(told, lazy);
+  }
+}
+
+TEST_F(Resume, LazyShapesComeFromTheSnapshot) {
+  SmallRun whole(folder / "whole", comm.get(), {.lazy = true});
+  save_snapshot(folder / "unshaped", *whole.trainer);
+  whole.trainer->run();
+  for (const std::int64_t cut : {1, 5}) {
+    saved_run({.iterations = cut, .lazy = true});
+    SmallRun resumed(folder / "second", comm.get(), {.lazy = true});
+    resume(folder / "state", *resumed.trainer);
+    EXPECT_TRUE(resumed.model->unshaped_parameters().empty());
+    resumed.trainer->run();
+    expect_same_run(whole, resumed);
+  }
+  SmallRun from_the_start(folder / "second", comm.get(), {.lazy = true});
+  resume(folder / "unshaped", *from_the_start.trainer);
+  EXPECT_EQ(from_the_start.model->unshaped_parameters().size(), 2u);
+  from_the_start.trainer->run();
+  expect_same_run(whole, from_the_start);
+}
+
+TEST_F(Resume, LazyShapesThatDoNotFitTheSnapshotAreRefused) {
+  saved_run({.iterations = 1});
+  EXPECT_THAT(refusal({.units = 9, .lazy = true}),
+              HasSubstr("predictor/l1/W is 8x12 in the file and 9x? in the model"));
+}
+
 TEST_F(Resume, AFinishedRunStaysFinishedAndCanBeProlonged) {
   saved_run({.epochs = 2});
   SmallRun again(folder / "second", comm.get(), {.epochs = 2});

@@ -39,13 +39,16 @@ inline Share share_of(std::shared_ptr<const Dataset> dataset, Communicator* comm
                     communicator ? communicator->rank() : 0, {.shards = shards});
 }
 
-// Dropout draws random numbers, batch normalisation keeps averages of each rank's own.
-inline std::unique_ptr<Classifier> small_model(std::int64_t units = 8, std::uint64_t seed = 5) {
+// Dropout draws random numbers, batch normalisation keeps averages of each rank's own. `lazy`:
+// fully connected layers learn the number of their inputs in the first forward pass.
+inline std::unique_ptr<Classifier> small_model(std::int64_t units = 8, std::uint64_t seed = 5,
+                                               bool lazy = false) {
+  const auto inputs = [lazy](std::int64_t n) { return lazy ? std::nullopt : std::optional(n); };
   auto net = std::make_unique<Sequential>();
-  net->append("l1", std::make_unique<Linear>(12, units));
+  net->append("l1", std::make_unique<Linear>(inputs(12), units));
   net->append("bn", std::make_unique<BatchNorm>(units)).append(relu);
   net->append([](const Variable& x) { return dropout(x, 0.3F); });
-  net->append("l2", std::make_unique<Linear>(units, 4));
+  net->append("l2", std::make_unique<Linear>(inputs(units), 4));
   auto model = std::make_unique<Classifier>(std::move(net));
   model->initialize(seed);
   return model;
@@ -59,6 +62,7 @@ struct SmallRun {
     std::optional<std::int64_t> iterations = std::nullopt;
     std::uint64_t seed = 3;
     std::int64_t units = 8;
+    bool lazy = false;
     int shards = 0;  // 0: one per rank
     Device device = Device::cpu();
     DType dtype = DType::float32;  // of batches
@@ -67,7 +71,8 @@ struct SmallRun {
   };
 
   SmallRun(const std::filesystem::path& out, Communicator* communicator, Options options)
-      : model(small_model(options.units)), optimizer(create_optimizer(options.optimizer)) {
+      : model(small_model(options.units, 5, options.lazy)),
+        optimizer(create_optimizer(options.optimizer)) {
     if (communicator) optimizer = create_multi_node_optimizer(std::move(optimizer), *communicator);
     model->to(options.device);
     optimizer->setup(*model);
