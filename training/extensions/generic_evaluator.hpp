@@ -1,0 +1,59 @@
+// GenericEvaluator: metrics that are no sums over examples (BLEU, a ranking, an area under a
+// curve), after ChainerMN's GenericMultiNodeEvaluator.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tasuki/communicator/communicator.hpp"
+#include "tasuki/dataset/iterator.hpp"
+#include "tasuki/training/extension.hpp"
+#include "tasuki/training/observation.hpp"
+
+namespace tasuki {
+
+// Every rank applies a function to each batch of its share, with layers in evaluation mode and
+// nothing recorded; the root gets all results, makes values of them, and these are observed on all
+// ranks ("validation/<key>"). Each epoch by default.
+class GenericEvaluator : public Extension {
+ public:
+  // What a rank says of one of its batches, which is not empty. Any object as bytes
+  // (communicator/text_bytes.hpp for texts).
+  using Local = std::function<Bytes(const Batch& batch)>;
+  // On the root alone: `results` of all batches in the order of rounds, that is, the first batches
+  // of ranks 0, 1, 2, ..., then the second ones; ranks without examples in a round are left out.
+  // What it adds to `found` counts for the whole job.
+  using Aggregate = std::function<void(const std::vector<Bytes>& results, Observation& found)>;
+
+  // `iterator` gives one epoch of this rank's share (create_serial_iterator) and is set back to its
+  // start before each pass. The communicator must outlive the evaluator; null: one process.
+  GenericEvaluator(std::unique_ptr<Iterator> iterator, Local local, Aggregate aggregate,
+                   Communicator* communicator = nullptr, int root = 0);
+
+  std::string default_name() const override { return "validation"; }
+  int priority() const override { return priority_writer; }
+  std::unique_ptr<Trigger> default_trigger() const override { return every(1, Unit::epoch); }
+  void run(Trainer& trainer) override;
+
+  // One pass by itself: the results in the order of rounds on the root, nothing on other ranks.
+  // Collective.
+  std::vector<Bytes> gather_results();
+  // One pass with its values, the same on all ranks. Collective; what the root throws over the
+  // results is thrown on all ranks.
+  Observation evaluate();
+
+ private:
+  bool is_root() const { return communicator_ == nullptr || communicator_->rank() == root_; }
+  // Each with its round, as one message.
+  Bytes results_of_share();
+
+  std::unique_ptr<Iterator> iterator_;
+  Local local_;
+  Aggregate aggregate_;
+  Communicator* communicator_;
+  int root_;
+};
+
+}  // namespace tasuki
