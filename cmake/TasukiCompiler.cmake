@@ -44,3 +44,14 @@ if(TASUKI_SANITIZE)
                          -fno-omit-frame-pointer)
   target_link_options(tasuki_compiler INTERFACE -fsanitize=${TASUKI_SANITIZE})
 endif()
+
+# tasuki_kernels(<file> [<level of x86-64>]): inner loops whose results stay on a rank, so that they
+# may fuse multiply and add; for one kind of processor if a level is given (the file's functions are
+# then called on such processors only, and it must include no functions that others share).
+function(tasuki_kernels file)
+  set(options -O3 -ffp-contract=fast)
+  if(ARGN AND CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64)
+    list(APPEND options -march=${ARGN})
+  endif()
+  set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS "${options}")
+endfunction()

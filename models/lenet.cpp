@@ -17,11 +17,11 @@ std::unique_ptr<Layer> lenet(std::int64_t classes) {
   const auto connected = [&](std::int64_t from, std::int64_t to) {
     return std::make_unique<Linear>(from, to, /*bias=*/true, weights);
   };
-  const auto halve = [](const Variable& x) { return average_pooling_2d(x, 2); };
+  const auto relu_halve = [](const Variable& x) { return relu_average_pooling_2d(x, 2); };
 
   auto net = std::make_unique<Sequential>();
-  net->append("conv1", convolution(1, 20, 3)).append(relu).append(halve);
-  net->append("conv2", convolution(20, 50, 5)).append(relu).append(halve);
+  net->append("conv1", convolution(1, 20, 3)).append(relu_halve);
+  net->append("conv2", convolution(20, 50, 5)).append(relu_halve);
   net->append("fc1", connected(50 * 4 * 4, 128)).append(relu);
   net->append("fc2", connected(128, classes));
   return net;

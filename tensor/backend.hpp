@@ -139,6 +139,11 @@ class Backend {
                         std::shared_ptr<Workspace>* workspace) = 0;
   virtual Tensor pool2d_backward(const Tensor& dy, const Shape& x_shape,
                                  const Pool2dOptions& options, const Workspace* workspace) = 0;
+  // Pooling of max(x, 0): in one pass where a backend overrides these, else in two.
+  virtual Tensor relu_pool2d(const Tensor& x, const Pool2dOptions& options,
+                             std::shared_ptr<Workspace>* workspace);
+  virtual Tensor relu_pool2d_backward(const Tensor& dy, const Shape& x_shape,
+                                      const Pool2dOptions& options, const Workspace* workspace);
 
   // --- batch normalisation over N, H, W; with `relu` the result is clipped at 0 in the same pass
   // ---

@@ -28,6 +28,7 @@ void check_same_program(Communicator& communicator, const std::vector<std::strin
 ConvAlgorithm conv_algorithm_of(const std::string& flag) {
   if (flag == "direct") return ConvAlgorithm::direct;
   if (flag == "winograd") return ConvAlgorithm::winograd;
+  if (flag == "interleaved") return ConvAlgorithm::interleaved;
   return ConvAlgorithm::fastest;
 }
 

@@ -140,8 +140,10 @@ void add_training_options(Options& options, TrainingSettings& settings) {
               "threads per rank; by itself the node's cores shared among its ranks, as far as the "
               "binding allows");
 
-  options.add("conv", settings.conv, {"auto", "direct", "winograd"}, "NAME",
-              "convolutions on CPUs; `auto` times both once per shape and keeps the faster");
+  options.add(
+      "conv", settings.conv, {"auto", "direct", "winograd", "interleaved"}, "NAME",
+      "convolutions on CPUs; `auto` times those that may pay, once per shape, and keeps the "
+      "fastest");
 
   options.add("dtype", settings.dtype, precision_names(), "NAME",
               "what is computed in, on CPUs fp32 or bf16 (products alone); weights stay fp32, fp16 "

@@ -44,7 +44,7 @@ struct TrainingSettings {
   std::string gpu = "none";  // none, auto, or a number
   bool share_gpu = false;    // several ranks may have the same one
   std::optional<std::int64_t> threads;
-  std::string conv = "auto";   // auto, direct, winograd
+  std::string conv = "auto";   // auto, direct, winograd, interleaved
   std::string dtype = "fp32";  // precision.hpp
   std::string graph = "auto";  // auto, on, off
 

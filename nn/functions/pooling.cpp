@@ -9,29 +9,35 @@ namespace {
 
 class Pool2d final : public Function {
  public:
-  Pool2d(const Shape& x_shape, const Pool2dOptions& options, std::shared_ptr<Workspace> workspace)
-      : x_shape_(x_shape), options_(options), workspace_(std::move(workspace)) {}
+  Pool2d(const Shape& x_shape, const Pool2dOptions& options, bool relu,
+         std::shared_ptr<Workspace> workspace)
+      : x_shape_(x_shape), options_(options), relu_(relu), workspace_(std::move(workspace)) {}
   const char* name() const override {
-    return options_.kind == PoolKind::max ? "max_pooling_2d" : "average_pooling_2d";
+    if (options_.kind == PoolKind::max) return "max_pooling_2d";
+    return relu_ ? "relu_average_pooling_2d" : "average_pooling_2d";
   }
 
   void backward(const Tensor& dy, Gradients& gradients) override {
-    gradients.add(0,
-                  backend(dy.device()).pool2d_backward(dy, x_shape_, options_, workspace_.get()));
+    Backend& device = backend(dy.device());
+    gradients.add(0, relu_ ? device.relu_pool2d_backward(dy, x_shape_, options_, workspace_.get())
+                           : device.pool2d_backward(dy, x_shape_, options_, workspace_.get()));
   }
 
  private:
   Shape x_shape_;
   Pool2dOptions options_;
+  bool relu_;
   std::shared_ptr<Workspace> workspace_;
 };
 
-Variable pool2d(const Variable& x, const Pool2dOptions& options) {
+Variable pool2d(const Variable& x, const Pool2dOptions& options, bool relu = false) {
+  Backend& device = backend(x.value().device());
   std::shared_ptr<Workspace> workspace;
-  Tensor y = backend(x.value().device())
-                 .pool2d(x.value(), options, x.requires_grad() ? &workspace : nullptr);
+  auto* const kept = x.requires_grad() ? &workspace : nullptr;
+  Tensor y =
+      relu ? device.relu_pool2d(x.value(), options, kept) : device.pool2d(x.value(), options, kept);
   return Function::record(std::move(y), {x}, [&] {
-    return std::make_unique<Pool2d>(x.shape(), options, std::move(workspace));
+    return std::make_unique<Pool2d>(x.shape(), options, relu, std::move(workspace));
   });
 }
 
@@ -51,6 +57,11 @@ Variable max_pooling_2d(const Variable& x, std::int64_t window, std::int64_t str
 Variable average_pooling_2d(const Variable& x, std::int64_t window, std::int64_t stride,
                             std::int64_t pad) {
   return pool2d(x, square(PoolKind::average, window, stride, pad, false));
+}
+
+Variable relu_average_pooling_2d(const Variable& x, std::int64_t window, std::int64_t stride,
+                                 std::int64_t pad) {
+  return pool2d(x, square(PoolKind::average, window, stride, pad, false), /*relu=*/true);
 }
 
 Variable global_average_pooling_2d(const Variable& x) {

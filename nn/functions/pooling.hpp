@@ -12,6 +12,9 @@ Variable max_pooling_2d(const Variable& x, std::int64_t window, std::int64_t str
 // Mean of each window; padding counts as zeros.
 Variable average_pooling_2d(const Variable& x, std::int64_t window, std::int64_t stride = 0,
                             std::int64_t pad = 0);
+// The same of max(x, 0), without a pass of its own for ReLU where the device can do so.
+Variable relu_average_pooling_2d(const Variable& x, std::int64_t window, std::int64_t stride = 0,
+                                 std::int64_t pad = 0);
 // Mean over all pixels: N x C.
 Variable global_average_pooling_2d(const Variable& x);
 

@@ -3,6 +3,7 @@
 
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
 #include "tasuki/tensor/cpu/dnnl_support.hpp"
+#include "tasuki/tensor/cpu/interleaved.hpp"
 
 namespace tasuki {
 namespace {
@@ -42,6 +43,24 @@ dnnl::batch_normalization_forward::primitive_desc forward_of(const Tensor& x, fl
   return {desc, scratchpad_attr(), dnnl_engine()};
 }
 
+// Inference has no workspace: its descriptor is empty.
+OperationPointer forward_operation(const Tensor& x, float eps, bool relu, bool inference) {
+  const auto kind = inference ? OperationKey::batch_norm_inference : OperationKey::batch_norm;
+  return cached_operation(key_of(kind, x, eps, relu), [&] {
+    const auto pd = forward_of(x, eps, relu, inference);
+    const dnnl::memory::desc per_channel = plain_desc({x.shape()[1]});
+    return DnnlOperation(dnnl::batch_normalization_forward(pd),
+                         {{DNNL_ARG_SRC, pd.src_desc()},
+                          {DNNL_ARG_DST, pd.dst_desc()},
+                          {DNNL_ARG_MEAN, pd.mean_desc()},
+                          {DNNL_ARG_VARIANCE, pd.variance_desc()},
+                          {DNNL_ARG_SCALE, per_channel},
+                          {DNNL_ARG_SHIFT, per_channel},
+                          {DNNL_ARG_WORKSPACE, pd.workspace_desc()},
+                          {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()}});
+  });
+}
+
 std::string text_of(const Tensor& x) {
   return fmt::format("batch normalisation of {}", x.shape().text());
 }
@@ -57,81 +76,62 @@ void check_shapes(const Tensor& x, std::initializer_list<const Tensor*> per_chan
 
 }  // namespace
 
-BatchNormResult CpuBackend::batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+BatchNormResult CpuBackend::batch_norm(const Tensor& input, const Tensor& gamma, const Tensor& beta,
                                        float eps, bool relu) {
-  check_shapes(x, {&gamma, &beta});
-  TASUKI_CHECK(x.count() > 0, "{}: an empty batch has no mean", text_of(x));
-  return with_dnnl([&] { return text_of(x); },
-                   [&] {
-                     const auto operation =
-                         cached_operation(key_of(OperationKey::batch_norm, x, eps, relu), [&] {
-                           const auto pd = forward_of(x, eps, relu, false);
-                           return DnnlOperation(dnnl::batch_normalization_forward(pd),
-                                                {{DNNL_ARG_SRC, pd.src_desc()},
-                                                 {DNNL_ARG_DST, pd.dst_desc()},
-                                                 {DNNL_ARG_MEAN, pd.mean_desc()},
-                                                 {DNNL_ARG_VARIANCE, pd.variance_desc()},
-                                                 {DNNL_ARG_SCALE, plain_desc(gamma.shape())},
-                                                 {DNNL_ARG_SHIFT, plain_desc(beta.shape())},
-                                                 {DNNL_ARG_WORKSPACE, pd.workspace_desc()},
-                                                 {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()}});
-                         });
-                     auto kept = std::make_shared<BatchNormWorkspace>();
-                     kept->passed = allocate_host(operation->desc(DNNL_ARG_WORKSPACE).get_size());
-                     BatchNormResult result{empty_like(x), Tensor::empty(gamma.shape()),
-                                            Tensor::empty(gamma.shape()), kept};
-                     operation->run({{DNNL_ARG_SRC, x.raw()},
-                                     {DNNL_ARG_DST, result.y.raw()},
-                                     {DNNL_ARG_MEAN, result.mean.raw()},
-                                     {DNNL_ARG_VARIANCE, result.variance.raw()},
-                                     {DNNL_ARG_SCALE, gamma.raw()},
-                                     {DNNL_ARG_SHIFT, beta.raw()},
-                                     {DNNL_ARG_WORKSPACE, kept->passed->data()}});
-                     return result;
-                   });
+  check_shapes(input, {&gamma, &beta});
+  TASUKI_CHECK(input.count() > 0, "{}: an empty batch has no mean", text_of(input));
+  const auto what = [&] { return text_of(input); };
+  return with_dnnl(what, [&] {
+    const Tensor x = dnnl_order(input);
+    const auto operation = forward_operation(x, eps, relu, false);
+    auto kept = std::make_shared<BatchNormWorkspace>();
+    kept->passed = allocate_host(operation->desc(DNNL_ARG_WORKSPACE).get_size());
+    BatchNormResult result{empty_like(x), Tensor::empty(gamma.shape()),
+                           Tensor::empty(gamma.shape()), kept};
+    operation->run({{DNNL_ARG_SRC, x.raw()},
+                    {DNNL_ARG_DST, result.y.raw()},
+                    {DNNL_ARG_MEAN, result.mean.raw()},
+                    {DNNL_ARG_VARIANCE, result.variance.raw()},
+                    {DNNL_ARG_SCALE, gamma.raw()},
+                    {DNNL_ARG_SHIFT, beta.raw()},
+                    {DNNL_ARG_WORKSPACE, kept->passed->data()}});
+    return result;
+  });
 }
 
-Tensor CpuBackend::batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta,
-                                        const Tensor& mean, const Tensor& variance, float eps,
-                                        bool relu) {
-  check_shapes(x, {&gamma, &beta, &mean, &variance});
-  if (x.count() == 0) return Tensor::empty(x.shape());
-  return with_dnnl([&] { return text_of(x); },
-                   [&] {
-                     const auto operation = cached_operation(
-                         key_of(OperationKey::batch_norm_inference, x, eps, relu), [&] {
-                           const auto pd = forward_of(x, eps, relu, true);
-                           return DnnlOperation(dnnl::batch_normalization_forward(pd),
-                                                {{DNNL_ARG_SRC, pd.src_desc()},
-                                                 {DNNL_ARG_DST, pd.dst_desc()},
-                                                 {DNNL_ARG_MEAN, pd.mean_desc()},
-                                                 {DNNL_ARG_VARIANCE, pd.variance_desc()},
-                                                 {DNNL_ARG_SCALE, plain_desc(gamma.shape())},
-                                                 {DNNL_ARG_SHIFT, plain_desc(beta.shape())},
-                                                 {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()}});
-                         });
-                     Tensor y = empty_like(x);
-                     operation->run({{DNNL_ARG_SRC, x.raw()},
-                                     {DNNL_ARG_DST, y.raw()},
-                                     {DNNL_ARG_MEAN, mean.raw()},
-                                     {DNNL_ARG_VARIANCE, variance.raw()},
-                                     {DNNL_ARG_SCALE, gamma.raw()},
-                                     {DNNL_ARG_SHIFT, beta.raw()}});
-                     return y;
-                   });
+Tensor CpuBackend::batch_norm_inference(const Tensor& input, const Tensor& gamma,
+                                        const Tensor& beta, const Tensor& mean,
+                                        const Tensor& variance, float eps, bool relu) {
+  check_shapes(input, {&gamma, &beta});
+  if (input.count() == 0) return Tensor::empty(input.shape());
+  const auto what = [&] { return text_of(input); };
+  return with_dnnl(what, [&] {
+    const Tensor x = dnnl_order(input);
+    const auto operation = forward_operation(x, eps, relu, true);
+    Tensor y = empty_like(x);
+    operation->run({{DNNL_ARG_SRC, x.raw()},
+                    {DNNL_ARG_DST, y.raw()},
+                    {DNNL_ARG_MEAN, mean.raw()},
+                    {DNNL_ARG_VARIANCE, variance.raw()},
+                    {DNNL_ARG_SCALE, gamma.raw()},
+                    {DNNL_ARG_SHIFT, beta.raw()}});
+    return y;
+  });
 }
 
-Tensor CpuBackend::batch_norm_backward(const Tensor& x, const BatchNormResult& forward,
+Tensor CpuBackend::batch_norm_backward(const Tensor& input, const BatchNormResult& forward,
                                        const Tensor& dy, const Tensor& gamma, const Tensor& beta,
                                        float eps, bool relu, const Tensor& dgamma,
                                        const Tensor& dbeta, bool accumulate) {
-  check_shapes(x, {&gamma, &beta, &dgamma, &dbeta});
-  TASUKI_CHECK(dy.shape() == x.shape(), "{}: a gradient of {}", text_of(x), dy.shape().text());
+  check_shapes(input, {&gamma, &beta, &dgamma, &dbeta});
+  TASUKI_CHECK(dy.shape() == input.shape(), "{}: a gradient of {}", text_of(input),
+               dy.shape().text());
   const auto* const kept = dynamic_cast<const BatchNormWorkspace*>(forward.workspace.get());
   TASUKI_CHECK(kept != nullptr, "{}: the forward pass kept nothing for the backward pass",
-               text_of(x));
-  const auto what = [&] { return fmt::format("the gradient of {}", text_of(x)); };
+               text_of(input));
+  const auto what = [&] { return fmt::format("the gradient of {}", text_of(input)); };
   return with_dnnl(what, [&] {
+    const Tensor x = dnnl_order(input);
     const auto operation =
         cached_operation(key_of(OperationKey::batch_norm_backward, x, eps, relu), [&] {
           const dnnl::batch_normalization_backward::desc desc(

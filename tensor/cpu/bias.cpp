@@ -4,6 +4,7 @@
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
 #include "tasuki/tensor/cpu/dnnl_support.hpp"
 #include "tasuki/tensor/cpu/eltwise_kernels.hpp"
+#include "tasuki/tensor/cpu/interleaved.hpp"
 #include "tasuki/tensor/cpu/parallel.hpp"
 
 namespace tasuki {
@@ -41,12 +42,16 @@ void CpuBackend::backward_bias(const Tensor& dy, const Tensor& db, bool accumula
     });
     return accumulate_kernel(sums, padded.data(), 1, channels);
   }
-  const Tensor plain = dy.plain();
-  const float* const from = plain.data<float>();
-  if (pixels == 1) return column_sum_kernel(from, sums, items, channels);
+  // Interleaved images count as one: they fill a row for each channel.
+  const bool interleaved = is_interleaved(dy);
+  const Tensor rows = interleaved ? dy : dy.plain();
+  const auto* const from = static_cast<const float*>(rows.raw());
+  const std::int64_t length = interleaved ? pixels * interleave : pixels;
+  if (length == 1) return column_sum_kernel(from, sums, items, channels);
+  const std::int64_t blocks = stored_count(rows) / (channels * length);
   parallel_for(channels, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = 0; i < items; ++i)
-      row_sum_kernel(from + (i * channels + begin) * pixels, sums + begin, end - begin, pixels);
+    for (std::int64_t i = 0; i < blocks; ++i)
+      row_sum_kernel(from + (i * channels + begin) * length, sums + begin, end - begin, length);
   });
 }
 

@@ -6,6 +6,7 @@
 #include "tasuki/tensor/convolution_geometry.hpp"
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
 #include "tasuki/tensor/cpu/dnnl_support.hpp"
+#include "tasuki/tensor/cpu/interleaved.hpp"
 #include "tasuki/tensor/cpu/measure.hpp"
 
 namespace tasuki {
@@ -77,8 +78,9 @@ OperationPointer choose(const OperationKey& key, const Make& make, const Run& ru
   const auto consider = [&](const Variant& variant) {
     if (auto operation = offered(make, variant)) candidates.push_back(std::move(operation));
   };
-  if (chosen_algorithm != ConvAlgorithm::direct) consider(winograd);
-  if (candidates.empty() || chosen_algorithm != ConvAlgorithm::winograd) {
+  const bool all = chosen_algorithm == ConvAlgorithm::fastest;
+  if (all || chosen_algorithm == ConvAlgorithm::winograd) consider(winograd);
+  if (all || candidates.empty()) {
     if (cpu_product_type() == DType::bfloat16) consider(direct_bfloat16);
     consider(direct);
   }
@@ -95,6 +97,22 @@ OperationPointer choose(const OperationKey& key, const Make& make, const Run& ru
   }
   keep_operation(key, best);
   return best;
+}
+
+// Runs `interleaved` or what `choose` finds among oneDNN's: where either may do, the faster.
+template <class Interleaved, class Make, class Run>
+void run_chosen(const Geometry& geometry, const OperationKey& key, const Interleaved& interleaved,
+                const Make& make, const Run& run) {
+  const auto by_dnnl = [&] { run(*choose(key, make, run)); };
+  const bool interleave = chosen_algorithm == ConvAlgorithm::interleaved
+                              ? can_interleave(geometry)
+                              : chosen_algorithm == ConvAlgorithm::fastest &&
+                                    interleaving_may_pay(geometry) &&
+                                    is_faster(key, interleaved, by_dnnl);
+  if (interleave)
+    interleaved();
+  else
+    by_dnnl();
 }
 
 }  // namespace
@@ -135,7 +153,9 @@ Tensor CpuBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& b,
                                       {DNNL_ARG_BIAS, b.raw()},
                                       {DNNL_ARG_DST, y.raw()}});
                      };
-                     run(*choose(geometry.key(OperationKey::conv).add(b.defined()), make, run));
+                     run_chosen(
+                         geometry, geometry.key(OperationKey::conv).add(b.defined()),
+                         [&] { y = interleaved_conv2d(geometry, x, w, b); }, make, run);
                      return y;
                    });
 }
@@ -170,7 +190,9 @@ Tensor CpuBackend::conv2d_backward_data(const Tensor& dy, const Tensor& w, const
                      {DNNL_ARG_WEIGHTS, weights.raw()},
                      {DNNL_ARG_DIFF_SRC, dx.raw()}});
     };
-    run(*choose(geometry.key(OperationKey::conv_data), make, run));
+    run_chosen(
+        geometry, geometry.key(OperationKey::conv_data),
+        [&] { dx = interleaved_conv2d_backward_data(geometry, dy, w); }, make, run);
     return dx;
   });
 }
@@ -208,7 +230,11 @@ void CpuBackend::conv2d_backward_weights(const Tensor& x, const Tensor& dy, cons
                      {DNNL_ARG_DIFF_DST, upstream.raw()},
                      {DNNL_ARG_DIFF_WEIGHTS, gradient.raw()}});
     };
-    run(*choose(geometry.key(OperationKey::conv_weights), make, run));
+    const auto interleaved = [&] {
+      gradient = Tensor::empty(geometry.grouped());
+      interleaved_conv2d_backward_weights(geometry, x, dy, gradient);
+    };
+    run_chosen(geometry, geometry.key(OperationKey::conv_weights), interleaved, make, run);
     reorder_into(dw.reshape(geometry.grouped()), gradient, accumulate);
   });
 }

@@ -4,8 +4,6 @@
 // reorder weights that change at every step.
 #include <oneapi/dnnl/dnnl.h>
 
-#include <unordered_map>
-
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
 #include "tasuki/tensor/cpu/dnnl_support.hpp"
 #include "tasuki/tensor/cpu/eltwise_kernels.hpp"
@@ -39,15 +37,9 @@ template <class Exact, class Rounded>
 bool rounding_pays(OperationKey::Kind kind, std::int64_t items, std::int64_t outputs,
                    std::int64_t inputs, const Exact& exact, const Rounded& rounded) {
   if (cpu_product_type() != DType::bfloat16 || items * outputs * inputs == 0) return false;
-  struct Hash {
-    std::size_t operator()(const OperationKey& key) const { return key.hash(); }
-  };
-  thread_local std::unordered_map<OperationKey, bool, Hash> known;
   OperationKey key(kind);
   key.add(items).add(outputs).add(inputs);
-  const auto [entry, is_new] = known.try_emplace(key, false);
-  if (is_new) entry->second = best_seconds(rounded) < best_seconds(exact);
-  return entry->second;
+  return is_faster(key, rounded, exact);
 }
 
 void check_linear(const Shape& x, const Shape& w, const char* what) {

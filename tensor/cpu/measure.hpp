@@ -5,6 +5,8 @@
 #include <chrono>
 #include <limits>
 
+#include "tasuki/tensor/cpu/dnnl_support.hpp"
+
 namespace tasuki {
 
 // Seconds that `run` takes: the best of three runs after a first one.
@@ -19,6 +21,21 @@ double best_seconds(const Run& run) {
     best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count());
   }
   return best;
+}
+
+// What has been found out about `key` in this thread: whether the first of two ways is the faster.
+// nullptr when nobody asked yet.
+bool* find_comparison(const OperationKey& key);
+void keep_comparison(const OperationKey& key, bool first_is_faster);
+
+// Whether `first` takes less time than `second`: both are timed once per key and thread, so their
+// results must be ones that can be dropped.
+template <class First, class Second>
+bool is_faster(const OperationKey& key, const First& first, const Second& second) {
+  if (const bool* known = find_comparison(key)) return *known;
+  const bool found = best_seconds(first) < best_seconds(second);
+  keep_comparison(key, found);
+  return found;
 }
 
 }  // namespace tasuki

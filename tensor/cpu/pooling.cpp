@@ -1,6 +1,7 @@
 // Max and average pooling.
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
 #include "tasuki/tensor/cpu/dnnl_support.hpp"
+#include "tasuki/tensor/cpu/interleaved.hpp"
 #include "tasuki/tensor/pooling_geometry.hpp"
 
 namespace tasuki {
@@ -11,6 +12,12 @@ struct PoolWorkspace final : Workspace {
   std::shared_ptr<const Layout> layout;  // of x
   dnnl::memory::desc x_desc;
   std::shared_ptr<Storage> maxima;  // where oneDNN notes which element of a window was largest
+};
+
+// Of average pooling of interleaved images.
+struct InterleavedWorkspace final : Workspace {
+  explicit InterleavedWorkspace(Tensor values) : x(std::move(values)) {}
+  Tensor x;  // if it was clipped at 0
 };
 
 // One pooling and what oneDNN wants to know about it.
@@ -44,11 +51,16 @@ struct Geometry : PoolingGeometry {
 
 }  // namespace
 
-Tensor CpuBackend::pool2d(const Tensor& x, const Pool2dOptions& options,
+Tensor CpuBackend::pool2d(const Tensor& input, const Pool2dOptions& options,
                           std::shared_ptr<Workspace>* workspace) {
-  const Geometry geometry(x.shape(), options);
+  const Geometry geometry(input.shape(), options);
   if (workspace != nullptr) *workspace = nullptr;
   if (geometry.y.count() == 0) return Tensor::empty(geometry.y);
+  if (is_interleaved(input) && options.kind == PoolKind::average) {
+    if (workspace != nullptr) *workspace = std::make_shared<InterleavedWorkspace>(Tensor());
+    return interleaved_average(geometry, input, false);
+  }
+  const Tensor x = dnnl_order(input);
   return with_dnnl(
       [&] { return geometry.text(); },
       [&] {
@@ -86,6 +98,8 @@ Tensor CpuBackend::pool2d_backward(const Tensor& dy, const Shape& x_shape,
   TASUKI_CHECK(dy.shape() == geometry.y, "{}: a gradient of {}", geometry.text(),
                dy.shape().text());
   if (x_shape.count() == 0) return Tensor::empty(x_shape);
+  if (const auto* const kept = dynamic_cast<const InterleavedWorkspace*>(workspace))
+    return interleaved_average_backward(geometry, dy, kept->x);
   const auto* const kept = dynamic_cast<const PoolWorkspace*>(workspace);
   TASUKI_CHECK(kept != nullptr, "{}: the forward pass kept nothing for the backward pass",
                geometry.text());
@@ -112,6 +126,22 @@ Tensor CpuBackend::pool2d_backward(const Tensor& dy, const Shape& x_shape,
                     {DNNL_ARG_WORKSPACE, kept->maxima->data()}});
     return dx;
   });
+}
+
+Tensor CpuBackend::relu_pool2d(const Tensor& x, const Pool2dOptions& options,
+                               std::shared_ptr<Workspace>* workspace) {
+  const Geometry geometry(x.shape(), options);
+  if (geometry.y.count() == 0 || options.kind != PoolKind::average || !is_interleaved(x))
+    return Backend::relu_pool2d(x, options, workspace);
+  if (workspace != nullptr) *workspace = std::make_shared<InterleavedWorkspace>(x);
+  return interleaved_average(geometry, x, true);
+}
+
+Tensor CpuBackend::relu_pool2d_backward(const Tensor& dy, const Shape& x_shape,
+                                        const Pool2dOptions& options, const Workspace* workspace) {
+  if (dynamic_cast<const InterleavedWorkspace*>(workspace) != nullptr)
+    return pool2d_backward(dy, x_shape, options, workspace);
+  return Backend::relu_pool2d_backward(dy, x_shape, options, workspace);
 }
 
 }  // namespace tasuki

@@ -117,8 +117,8 @@ TEST(Reference, Linear) {
 }
 
 TEST(Reference, Conv2d) {
-  for (const ConvAlgorithm algorithm :
-       {ConvAlgorithm::direct, ConvAlgorithm::winograd, ConvAlgorithm::fastest}) {
+  for (const ConvAlgorithm algorithm : {ConvAlgorithm::direct, ConvAlgorithm::winograd,
+                                        ConvAlgorithm::interleaved, ConvAlgorithm::fastest}) {
     set_conv_algorithm(algorithm);
     check_file("conv2d", run_conv2d);
   }

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <tuple>
 
 #include "tasuki/tensor/backend.hpp"
+#include "tasuki/tensor/cpu/interleaved.hpp"
 #include "values.hpp"
 
 namespace tasuki {
@@ -91,8 +93,10 @@ class Convolution : public ::testing::Test {
   }
 };
 
-TEST_F(Convolution, EveryGeometryByDefinition) {
-  set_conv_algorithm(ConvAlgorithm::direct);
+class Geometries : public Convolution, public ::testing::WithParamInterface<ConvAlgorithm> {};
+
+TEST_P(Geometries, ByDefinition) {
+  set_conv_algorithm(GetParam());
   for (const std::int64_t kernel : {1, 2, 3})
     for (const std::int64_t stride : {1, 2})
       check({{2, 3, 7, 8}, {5, 3, kernel, kernel}, {stride, stride, 1, 1, 1, 1, 1}}, 1e-5f);
@@ -103,12 +107,18 @@ TEST_F(Convolution, EveryGeometryByDefinition) {
   check({{2, 32, 6, 6}, {32, 1, 3, 3}, {2, 2, 1, 1, 1, 1, 32}}, 1e-5f);
   check({{1, 1, 1, 1}, {1, 1, 1, 1}, {}}, 1e-5f);
   check({{3, 17, 4, 5}, {33, 17, 1, 1}, {}}, 1e-5f);
+  // More images than one block, and a last one that is not full.
+  check({{37, 5, 6, 7}, {13, 5, 3, 2}, {2, 1, 1, 1, 1, 2, 1}}, 1e-5f);
 }
 
+INSTANTIATE_TEST_SUITE_P(, Geometries,
+                         ::testing::Values(ConvAlgorithm::direct, ConvAlgorithm::interleaved));
+
 TEST_F(Convolution, AlgorithmsAgree) {
-  for (const ConvAlgorithm algorithm :
-       {ConvAlgorithm::direct, ConvAlgorithm::winograd, ConvAlgorithm::fastest}) {
+  for (const ConvAlgorithm algorithm : {ConvAlgorithm::direct, ConvAlgorithm::winograd,
+                                        ConvAlgorithm::interleaved, ConvAlgorithm::fastest}) {
     set_conv_algorithm(algorithm);
+    check({{32, 20, 7, 7}, {10, 20, 5, 5}, {}}, 2e-5f);
     check({{4, 32, 12, 12}, {32, 32, 3, 3}, {1, 1, 1, 1, 1, 1, 1}}, 2e-5f);
     check({{2, 64, 7, 9}, {48, 64, 3, 3}, {1, 1, 1, 1, 1, 1, 1}}, 2e-5f);
   }
@@ -130,42 +140,133 @@ TEST_F(Convolution, OneAndTwoThreadsAgree) {
   EXPECT_LT(distance(dw[1], dw[0]), 1e-5f);
 }
 
-// Results stay in oneDNN's order from layer to layer, and every function accepts them.
-TEST_F(Convolution, BlockedLayoutsRoundTrip) {
-  const Tensor x = random_tensor({2, 16, 8, 8}, 1), w = random_tensor({24, 16, 3, 3}, 2);
-  const Conv2dOptions same{1, 1, 1, 1, 1, 1, 1};
-  const Tensor blocked = cpu().conv2d(x, w, {}, same);
-  const Tensor plain = blocked.plain();
-  EXPECT_TRUE(plain.is_plain());
-  if (!blocked.is_plain()) {
-    EXPECT_THROW(blocked.data<float>(), Error);
-  }
-  EXPECT_EQ(distance(blocked, plain), 0);
-
-  EXPECT_EQ(distance(cpu().unary(Unary::relu, blocked, 0), cpu().unary(Unary::relu, plain, 0)), 0);
-  EXPECT_LT(
-      distance(cpu().unary(Unary::sigmoid, blocked, 0), cpu().unary(Unary::sigmoid, plain, 0)),
-      1e-6f);
-  EXPECT_EQ(distance(cpu().unary_backward(Unary::relu, blocked, plain, 0),
-                     cpu().unary_backward(Unary::relu, plain, blocked, 0)),
-            0);
-  EXPECT_EQ(distance(cpu().add(blocked, plain), cpu().add(plain, blocked)), 0);
-  EXPECT_EQ(distance(blocked.reshape({2, 24 * 64}), plain.reshape({2, 24 * 64})), 0);
-  EXPECT_EQ(distance(blocked.clone(), plain), 0);
-  EXPECT_EQ(distance(blocked.to(DType::float64).to(DType::float32), plain), 0);
-  Pool2dOptions pool;
-  EXPECT_EQ(distance(cpu().pool2d(blocked, pool, nullptr), cpu().pool2d(plain, pool, nullptr)), 0);
-  const Tensor bias[2] = {Tensor::full({24}, 1), Tensor::full({24}, 1)};
+// What padding a layout has must be zeros, and stay so: sums over it would show what leaks in.
+void check_bias_gradient(const Tensor& dy, const Tensor& plain) {
+  const Shape channels = {dy.shape()[1]};
+  const Tensor bias[2] = {Tensor::full(channels, 1), Tensor::full(channels, 1)};
   for (const bool accumulate : {false, true}) {
-    cpu().backward_bias(blocked, bias[0], accumulate);
+    cpu().backward_bias(dy, bias[0], accumulate);
     cpu().backward_bias(plain, bias[1], accumulate);
     EXPECT_LT(distance(bias[0], bias[1]), 1e-5f);
   }
-  const Tensor w2 = random_tensor({8, 24, 3, 3}, 3);
-  EXPECT_LT(distance(cpu().conv2d(blocked, w2, {}, same), cpu().conv2d(plain, w2, {}, same)),
-            1e-5f);
-  blocked.fill(0.5);
-  EXPECT_EQ(distance(blocked, Tensor::full(blocked.shape(), 0.5)), 0);
+}
+
+void check_pooling(const Tensor& x, const Tensor& plain) {
+  for (const PoolKind kind : {PoolKind::max, PoolKind::average})
+    for (const auto& [window, stride, pad] : {std::tuple{2, 2, 0}, {2, 2, 1}, {3, 1, 1}, {2, 3, 0}})
+      for (const bool relu : {false, true}) {
+        SCOPED_TRACE(
+            fmt::format("window {} stride {} padding {} relu {}", window, stride, pad, relu));
+        const Pool2dOptions o{kind, window, window, stride, stride, pad, pad, false};
+        std::shared_ptr<Workspace> kept[2];
+        Tensor y[2], dx[2];
+        for (int i = 0; i < 2; ++i) {
+          // In two passes over a plain tensor: what the other is to equal.
+          const Tensor positive = cpu().unary(Unary::relu, plain, 0);
+          const bool fused = relu && i == 0;
+          const Tensor& from = i == 0 ? x : relu ? positive : plain;
+          y[i] = fused ? cpu().relu_pool2d(from, o, &kept[i]) : cpu().pool2d(from, o, &kept[i]);
+          const Tensor dy = random_tensor(y[i].shape(), 5);
+          dx[i] = fused ? cpu().relu_pool2d_backward(dy, x.shape(), o, kept[i].get())
+                        : cpu().pool2d_backward(dy, x.shape(), o, kept[i].get());
+          if (relu && !fused) dx[i] = cpu().unary_backward(Unary::relu, positive, dx[i], 0);
+        }
+        EXPECT_LT(distance(y[0], y[1]), 1e-6f);
+        EXPECT_LT(distance(dx[0], dx[1]), 1e-6f);
+        check_bias_gradient(y[0], y[1].plain());
+        check_bias_gradient(dx[0], dx[1].plain());
+      }
+}
+
+void check_batch_norm(const Tensor& x, const Tensor& plain) {
+  const Shape channels = {x.shape()[1]};
+  const Tensor gamma = random_tensor(channels, 6), beta = random_tensor(channels, 7);
+  const Tensor dy = random_tensor(x.shape(), 8);
+  Tensor y[2], at_rest[2], dx[2], dgamma[2], dbeta[2];
+  for (int i = 0; i < 2; ++i) {
+    const Tensor& from = i == 0 ? x : plain;
+    const BatchNormResult result = cpu().batch_norm(from, gamma, beta, 1e-5f, true);
+    y[i] = result.y;
+    at_rest[i] = cpu().batch_norm_inference(from, gamma, beta, beta, gamma, 2.0f, false);
+    dgamma[i] = Tensor::empty(channels), dbeta[i] = Tensor::empty(channels);
+    dx[i] = cpu().batch_norm_backward(from, result, dy, gamma, beta, 1e-5f, true, dgamma[i],
+                                      dbeta[i], false);
+  }
+  for (const auto* results : {y, at_rest, dx, dgamma, dbeta})
+    EXPECT_LT(distance(results[0], results[1]), 1e-5f);
+}
+
+// Results stay in the order that suits the convolution from layer to layer, and every function
+// accepts them. `y`: 24 channels of 8 x 8.
+void check_that_functions_accept(const Tensor& y) {
+  const Tensor plain = y.plain();
+  EXPECT_TRUE(plain.is_plain());
+  if (!y.is_plain()) {
+    EXPECT_THROW(y.data<float>(), Error);
+  }
+  EXPECT_EQ(distance(y, plain), 0);
+
+  EXPECT_EQ(distance(cpu().unary(Unary::relu, y, 0), cpu().unary(Unary::relu, plain, 0)), 0);
+  EXPECT_LT(distance(cpu().unary(Unary::sigmoid, y, 0), cpu().unary(Unary::sigmoid, plain, 0)),
+            1e-6f);
+  EXPECT_EQ(distance(cpu().unary_backward(Unary::relu, y, plain, 0),
+                     cpu().unary_backward(Unary::relu, plain, y, 0)),
+            0);
+  EXPECT_EQ(distance(cpu().add(y, plain), cpu().add(plain, y)), 0);
+  const Shape flat = {y.shape()[0], 24 * 64};
+  EXPECT_EQ(distance(y.reshape(flat), plain.reshape(flat)), 0);
+  EXPECT_EQ(distance(y.clone(), plain), 0);
+  EXPECT_EQ(distance(y.to(DType::float64).to(DType::float32), plain), 0);
+  check_bias_gradient(y, plain);
+  check_pooling(y, plain);
+  check_batch_norm(y, plain);
+  const Conv2dOptions same{1, 1, 1, 1, 1, 1, 1};
+  const Tensor w = random_tensor({8, 24, 3, 3}, 3);
+  EXPECT_LT(distance(cpu().conv2d(y, w, {}, same), cpu().conv2d(plain, w, {}, same)), 1e-5f);
+  y.fill(0.5);
+  EXPECT_EQ(distance(y, Tensor::full(y.shape(), 0.5)), 0);
+}
+
+TEST_F(Convolution, BlockedLayoutsRoundTrip) {
+  const Tensor x = random_tensor({2, 16, 8, 8}, 1), w = random_tensor({24, 16, 3, 3}, 2);
+  check_that_functions_accept(cpu().conv2d(x, w, {}, {1, 1, 1, 1, 1, 1, 1}));
+}
+
+// A block that is full and one that is not; the bias reaches into what fills it up.
+TEST_F(Convolution, InterleavedImagesRoundTrip) {
+  set_conv_algorithm(ConvAlgorithm::interleaved);
+  const Tensor x = random_tensor({18, 3, 8, 8}, 1), w = random_tensor({24, 3, 3, 3}, 2);
+  const Tensor y = cpu().conv2d(x, w, random_tensor({24}, 4), {1, 1, 1, 1, 1, 1, 1});
+  EXPECT_TRUE(is_interleaved(y));
+  set_conv_algorithm(ConvAlgorithm::direct);
+  check_that_functions_accept(y);
+}
+
+TEST_F(Convolution, ImagesAreInterleavedWhereChannelsWouldBePadded) {
+  const auto may_pay = [](const Shape& x, const Shape& w, std::int64_t groups = 1) {
+    return interleaving_may_pay({x, w, {1, 1, 0, 0, 1, 1, groups}});
+  };
+  EXPECT_TRUE(may_pay({256, 1, 28, 28}, {20, 1, 3, 3}));
+  EXPECT_TRUE(may_pay({256, 20, 13, 13}, {50, 20, 5, 5}));
+  EXPECT_FALSE(may_pay({8, 20, 13, 13}, {50, 20, 5, 5})) << "half a block of images";
+  EXPECT_FALSE(may_pay({128, 3, 32, 32}, {64, 3, 3, 3}));
+  EXPECT_FALSE(may_pay({128, 64, 32, 32}, {64, 64, 3, 3}));
+  EXPECT_FALSE(may_pay({64, 20, 9, 9}, {10, 10, 3, 3}, 2)) << "groups";
+}
+
+// LeNet's: the batch that fills no block is the last of an epoch.
+TEST_F(Convolution, BiasesAreAdded) {
+  for (const ConvAlgorithm algorithm : {ConvAlgorithm::direct, ConvAlgorithm::interleaved})
+    for (const std::int64_t images : {1, 16, 35}) {
+      set_conv_algorithm(algorithm);
+      const Tensor x = random_tensor({images, 4, 6, 6}, 1), w = random_tensor({7, 4, 5, 5}, 2);
+      const Tensor b = random_tensor({7}, 3);
+      const Tensor y = cpu().conv2d(x, w, b, {}), without = cpu().conv2d(x, w, {}, {});
+      const Tensor difference = y.plain().clone();
+      cpu().accumulate(difference, without.plain(), -1);
+      for (std::int64_t i = 0; i < difference.count(); ++i)
+        EXPECT_NEAR(difference.data<float>()[i], b.data<float>()[i / 4 % 7], 1e-5);
+    }
 }
 
 // Channels that do not fill a block: what pads it must never leak into results.

@@ -1,0 +1,57 @@
+// The innermost loops of convolutions over interleaved images (interleaved.hpp), compiled for
+// several processors. Addresses and steps count floats; a line is 16 floats, a pixel of 16 images.
+#pragma once
+
+#include <cstdint>
+
+namespace tasuki {
+
+inline constexpr std::int64_t interleave = 16;  // images
+
+// A part of a sum over a window: a line, from the start of its channel on, times weights.
+struct InterleavedTap {
+  std::int32_t line, weights;
+};
+
+// One pixel of a few output channels (rows), for one block of 16 images or two:
+//   y[block][row] = bias[row] + sum over taps, channels of w[tap][channel][row]
+//   x[block][channel][tap]
+struct InterleavedSum {
+  const float* x;
+  std::int64_t x_block, x_channel;  // steps from block to block, from channel to channel
+  std::int64_t channels;
+  const InterleavedTap* taps;
+  std::int64_t tap_count;
+  const float* weights;  // those of the rows lie side by side
+  std::int64_t weights_channel;
+  const float* bias;  // nullptr: none
+  float* y;
+  std::int64_t y_block, y_row;
+};
+
+// Part of the gradient of a few weights, as 16 numbers each that remain to be added up:
+//   sums[row][tap] += sum over i, j of dy[row][i][j] x[i * x_down + j * x_right + tap]
+struct InterleavedGradient {
+  const float* x;
+  std::int64_t x_down, x_right;
+  const std::int64_t* taps;
+  const float* dy;
+  std::int64_t dy_row;
+  std::int64_t height, width;
+  float* sums;
+  std::int64_t sums_row;
+};
+
+struct InterleavedKernels {
+  // The most rows of a sum, blocks of a sum, and rows and taps of a gradient.
+  std::int64_t sum_rows, sum_blocks, gradient_rows, gradient_taps;
+  void (*sum)(const InterleavedSum&, std::int64_t rows, std::int64_t blocks);
+  void (*gradient)(const InterleavedGradient&, std::int64_t rows, std::int64_t taps);
+};
+
+extern const InterleavedKernels interleaved_kernels_baseline, interleaved_kernels_avx2,
+    interleaved_kernels_avx512;
+// The best for this processor.
+const InterleavedKernels& interleaved_kernels();
+
+}  // namespace tasuki
