@@ -44,15 +44,23 @@ Outcome decode(const Bytes& bytes) {
   return outcome;
 }
 
+void throw_if_failed(const Outcome& outcome) {
+  if (outcome.exit_code != 0)
+    throw Error(static_cast<ErrorKind>(outcome.exit_code), outcome.message, ErrorScope::every_rank);
+}
+
 }  // namespace
 
 Bytes run_on_root(Communicator& communicator, int root, const std::function<Bytes()>& work) {
   Bytes result, message;
   if (communicator.rank() == root) message = encode(outcome_of([&] { result = work(); }));
-  const Outcome outcome = decode(communicator.bcast_bytes(message, root));
-  if (outcome.exit_code != 0)
-    throw Error(static_cast<ErrorKind>(outcome.exit_code), outcome.message, ErrorScope::every_rank);
+  throw_if_failed(decode(communicator.bcast_bytes(message, root)));
   return communicator.bcast_bytes(result, root);
+}
+
+void run_on_all(Communicator& communicator, const std::function<void()>& work) {
+  for (const Bytes& message : communicator.allgather_bytes(encode(outcome_of(work))))
+    throw_if_failed(decode(message));
 }
 
 }  // namespace tasuki

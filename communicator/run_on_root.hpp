@@ -1,4 +1,4 @@
-// Work that one rank does for all.
+// Work that one rank does for all, and work whose failure on any rank is everybody's.
 #pragma once
 
 #include <functional>
@@ -11,5 +11,9 @@ namespace tasuki {
 // ranks, as an error that every rank meets (ErrorScope::every_rank), so that nobody waits for a
 // rank that gave up. Collective.
 Bytes run_on_root(Communicator& communicator, int root, const std::function<Bytes()>& work);
+
+// Calls `work`, which is not collective, on every rank. Where it throws on some, what the first of
+// them threw is thrown on all, in the same way. Collective.
+void run_on_all(Communicator& communicator, const std::function<void()>& work);
 
 }  // namespace tasuki

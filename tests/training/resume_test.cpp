@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "errors.hpp"
-#include "small_run.hpp"
+#include "same_run.hpp"
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/core/file.hpp"
 #include "temporary_folder.hpp"
@@ -18,6 +18,8 @@ namespace tasuki {
 namespace {
 
 using testing::error_of;
+using testing::expect_same_bits;
+using testing::expect_same_run;
 using ::testing::HasSubstr;
 using testing::SmallRun;
 using testing::TemporaryFolder;
@@ -42,27 +44,6 @@ class Resume : public ::testing::Test {
   std::unique_ptr<Communicator> comm = create_communicator("naive");
   TemporaryFolder folder{comm.get()};
 };
-
-void expect_same_bits(const Tensor& a, const Tensor& b, const std::string& what) {
-  ASSERT_EQ(a.bytes(), b.bytes());
-  EXPECT_EQ(std::memcmp(a.raw(), b.raw(), a.bytes()), 0) << what;
-}
-
-void expect_same_run(const SmallRun& a, const SmallRun& b) {
-  expect_same_bits(a.optimizer->arena().values(), b.optimizer->arena().values(), "parameters");
-  for (std::size_t i = 0; i < a.optimizer->states().size(); ++i)
-    expect_same_bits(a.optimizer->states()[i].values, b.optimizer->states()[i].values,
-                     a.optimizer->states()[i].name);
-  EXPECT_EQ(a.optimizer->t(), b.optimizer->t());
-  for (const std::string& name : a.optimizer->hyperparameters())
-    EXPECT_EQ(a.optimizer->get(name), b.optimizer->get(name)) << name;
-  EXPECT_EQ(a.trainer->updater().iteration(), b.trainer->updater().iteration());
-  EXPECT_EQ(a.trainer->updater().state(), b.trainer->updater().state());
-  auto log_a = a.log->entries(), log_b = b.log->entries();
-  for (auto* log : {&log_a, &log_b})
-    for (auto& entry : *log) entry.erase("elapsed_time");
-  EXPECT_EQ(log_a, log_b);
-}
 
 TEST_F(Resume, EqualsTheUninterruptedRun) {
   for (const char* optimizer : {"adam", "momentum_sgd", "rmsprop"}) {

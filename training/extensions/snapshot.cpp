@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -51,22 +52,75 @@ std::vector<Found> find_snapshots(const fs::path& folder, const std::string& fil
   return found;
 }
 
-// Work of rank 0 that all ranks wait for and whose error they share.
-void on_root(Trainer& trainer, const std::function<void()>& work) {
-  if (trainer.communicator() == nullptr) return work();
-  run_on_root(*trainer.communicator(), 0, [&] {
-    work();
-    return Bytes();
-  });
+// Whose state one file holds, and all who must know how writing and reading it went; without a
+// communicator, one process.
+struct Group {
+  Communicator* members;
+  Communicator* whole;
+  std::string suffix;
+
+  Group(const Trainer& trainer, const ReplicaSet* replicas)
+      : members(replicas ? &replicas->members() : trainer.communicator()),
+        whole(replicas ? &replicas->whole() : trainer.communicator()),
+        suffix(replicas ? replicas->suffix() : "") {}
+
+  bool is_writer() const { return members == nullptr || members->rank() == 0; }
+  // Work of the writers that all ranks wait for and whose error they share.
+  void on_writers(const std::function<void()>& work) const {
+    if (whole == nullptr) return work();
+    run_on_all(*whole, [&] {
+      if (is_writer()) work();
+    });
+  }
+};
+
+fs::path with_suffix(fs::path path, const std::string& suffix) {
+  path += suffix;
+  return path;
+}
+
+// The newest iteration that every group has a snapshot of; the same on all ranks.
+std::optional<std::int64_t> newest_iteration(const fs::path& folder, const std::string& filename,
+                                             const Group& group) {
+  std::vector<std::int64_t> own;
+  if (group.is_writer())
+    for (const Found& found : find_snapshots(folder, filename + group.suffix))
+      own.push_back(found.iteration);
+  if (group.whole == nullptr) return own.empty() ? std::nullopt : std::optional(own.front());
+  own.push_back(group.is_writer() ? 1 : 0);  // after its iterations
+  std::int64_t writers = 0;
+  std::map<std::int64_t, std::int64_t> count;  // of writers that have an iteration
+  const Shape length{static_cast<std::int64_t>(own.size())};
+  for (const Tensor& list :
+       group.whole->allgather(Tensor::from(std::span<const std::int64_t>(own), length))) {
+    const auto numbers = list.span<std::int64_t>();
+    for (const std::int64_t iteration : numbers.first(numbers.size() - 1)) ++count[iteration];
+    writers += numbers.back();
+  }
+  for (auto each = count.rbegin(); each != count.rend(); ++each)
+    if (each->second == writers) return each->first;
+  return std::nullopt;
 }
 
 }  // namespace
 
 Snapshot::Snapshot(Settings settings) : settings_(std::move(settings)) {
-  if (settings_.n_retains > 0 && settings_.filename.find(iteration_field) == std::string::npos)
+  const bool is_sought = settings_.n_retains > 0 || settings_.autoload;
+  if (is_sought && settings_.filename.find(iteration_field) == std::string::npos)
     fail_everywhere(ErrorKind::usage,
-                    "snapshots are kept by iteration, but \"{}\" has no {{iteration}} in it",
+                    "snapshots are found by iteration, but \"{}\" has no {{iteration}} in it",
                     settings_.filename);
+}
+
+void Snapshot::initialize(Trainer& trainer) {
+  if (!settings_.autoload) return;
+  const Group group(trainer, replicas_.get());
+  const auto iteration = newest_iteration(trainer.out(), settings_.filename, group);
+  if (!iteration) return;
+  const std::string name = fill_in(settings_.filename, iteration_field, *iteration);
+  resume(trainer.out() / name, trainer, replicas_.get());
+  saved_iteration_ = *iteration;
+  if (trainer.is_root()) log_info("going on from {}", (trainer.out() / name).string());
 }
 
 void Snapshot::run(Trainer& trainer) {
@@ -89,34 +143,45 @@ void Snapshot::save(Trainer& trainer) {
   const Updater& updater = trainer.updater();
   std::string name = fill_in(settings_.filename, iteration_field, updater.iteration());
   name = fill_in(std::move(name), "{epoch}", updater.epoch());
-  save_snapshot(trainer.out() / name, trainer);
+  save_snapshot(trainer.out() / name, trainer, replicas_.get());
   saved_iteration_ = updater.iteration();
-  if (settings_.n_retains > 0 && trainer.is_root()) remove_old(trainer.out());
+  if (settings_.n_retains > 0 && Group(trainer, replicas_.get()).is_writer())
+    remove_old(trainer.out());
 }
 
 void Snapshot::remove_old(const fs::path& folder) const {
-  const std::vector<Found> found = find_snapshots(folder, settings_.filename);
+  const std::string suffix = replicas_ ? replicas_->suffix() : "";
+  const std::vector<Found> found = find_snapshots(folder, settings_.filename + suffix);
   for (auto i = static_cast<std::size_t>(settings_.n_retains); i < found.size(); ++i) {
     std::error_code ignored;
     fs::remove(found[i].path, ignored);
   }
 }
 
-void save_snapshot(const fs::path& path, Trainer& trainer) {
-  std::vector<NpzEntry> entries;
-  trainer.serialize(Serializer::saver(entries, trainer.communicator()));
-  on_root(trainer, [&] { write_npz(path, entries); });
+std::unique_ptr<Snapshot> create_multi_node_snapshot(std::unique_ptr<Snapshot> snapshot,
+                                                     Communicator& communicator,
+                                                     const ReplicaSets& sets) {
+  snapshot->replicas_ = std::make_unique<ReplicaSet>(communicator, sets);
+  return snapshot;
 }
 
-void resume(const fs::path& path, Trainer& trainer) {
+void save_snapshot(const fs::path& path, Trainer& trainer, const ReplicaSet* replicas) {
+  const Group group(trainer, replicas);
+  std::vector<NpzEntry> entries;
+  trainer.serialize(Serializer::saver(entries, group.members));
+  group.on_writers([&] { write_npz(with_suffix(path, group.suffix), entries); });
+}
+
+void resume(const fs::path& path, Trainer& trainer, const ReplicaSet* replicas) {
+  const Group group(trainer, replicas);
   std::unique_ptr<NpzFile> file;
-  on_root(trainer, [&] {
-    file = std::make_unique<NpzFile>(path, /*require_hash=*/true);
+  group.on_writers([&] {
+    file = std::make_unique<NpzFile>(with_suffix(path, group.suffix), /*require_hash=*/true);
     const std::string difference =
         describe_difference(*file, "updater/model:main/", trainer.updater().optimizer().model());
     if (!difference.empty()) fail(ErrorKind::data, "{}", difference);
   });
-  trainer.serialize(Serializer::loader(file.get(), trainer.communicator()));
+  trainer.serialize(Serializer::loader(file.get(), group.members));
 }
 
 std::optional<fs::path> newest_snapshot(const fs::path& folder, const std::string& filename) {

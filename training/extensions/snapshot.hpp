@@ -13,6 +13,7 @@
 #include <string>
 
 #include "tasuki/training/extension.hpp"
+#include "tasuki/training/replica_set.hpp"
 
 namespace tasuki {
 
@@ -28,6 +29,9 @@ class Snapshot : public Extension {
     int n_retains = 0;
     // Also save after the last iteration of a run.
     bool at_end = false;
+    // Before the first iteration, go on from the newest snapshot of this name in the output folder,
+    // where there is one.
+    bool autoload = false;
   };
   explicit Snapshot(Settings settings);
   Snapshot() : Snapshot(Settings()) {}
@@ -35,26 +39,44 @@ class Snapshot : public Extension {
   std::string default_name() const override { return "Snapshot"; }
   int priority() const override { return priority_snapshot; }
   std::unique_ptr<Trigger> default_trigger() const override { return every(1, Unit::epoch); }
+  void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
   void finalize(Trainer& trainer) override;
 
  private:
+  friend std::unique_ptr<Snapshot> create_multi_node_snapshot(std::unique_ptr<Snapshot>,
+                                                              Communicator&, const ReplicaSets&);
+
   void save(Trainer& trainer);
   void remove_old(const std::filesystem::path& folder) const;
 
   Settings settings_;
+  std::unique_ptr<ReplicaSet> replicas_;
   std::int64_t saved_iteration_ = -1;
   bool has_failed_ = false;  // the last attempt; the same on all ranks
 };
 
+// Makes a snapshot of every replica set, in files of their own: the first rank of a set writes it,
+// with the set's suffix. A set restores all of its ranks from its file, and autoloading takes the
+// newest iteration of which every set has one. All sets are saved in the same iterations;
+// extensions are those of the trainers of each set. Collective. The communicator must outlive the
+// extension.
+std::unique_ptr<Snapshot> create_multi_node_snapshot(std::unique_ptr<Snapshot> snapshot,
+                                                     Communicator& communicator,
+                                                     const ReplicaSets& sets);
+
 // Collective: every rank takes part, rank 0 writes, atomically and synced to disk. A file that
-// cannot be written leaves what was there and is an error.
-void save_snapshot(const std::filesystem::path& path, Trainer& trainer);
+// cannot be written leaves what was there and is an error. With replica sets the first rank of each
+// writes `path` and its suffix, and a failure of one is an error on all ranks.
+void save_snapshot(const std::filesystem::path& path, Trainer& trainer,
+                   const ReplicaSet* replicas = nullptr);
 
 // Collective: rank 0 reads and tells the others. Call it after all extensions are attached and
 // before run(). A damaged file, one of another model, optimizer or seed, or one from the middle of
-// an epoch with another number of ranks is refused with the same one line on all ranks.
-void resume(const std::filesystem::path& path, Trainer& trainer);
+// an epoch with another number of ranks is refused with the same one line on all ranks. With
+// replica sets: `path` without a suffix.
+void resume(const std::filesystem::path& path, Trainer& trainer,
+            const ReplicaSet* replicas = nullptr);
 
 // The snapshot with the highest iteration in `folder` whose name is `filename` (as in Settings)
 // filled in; nothing when there is none.

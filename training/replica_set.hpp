@@ -1,0 +1,41 @@
+// Replica sets: which ranks of a job hold the same state, so that one file speaks for all of them
+// (ChainerMN's multi_node_snapshot). Jobs whose ranks train parts of a model have several.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tasuki/communicator/communicator.hpp"
+
+namespace tasuki {
+
+// Ranks by set; each rank is in one of them.
+using ReplicaSets = std::vector<std::vector<int>>;
+
+// The sets in the order given, their ranks ascending; ranks that none of them names form one more.
+// {{0}} of 4 ranks is {0}, {1, 2, 3}; {} is all of them. An empty set, a rank twice or one that the
+// job lacks is a usage error.
+ReplicaSets complete_replica_sets(ReplicaSets sets, int ranks);
+
+// The set that this rank is in.
+class ReplicaSet {
+ public:
+  // Collective over `whole`, which must outlive this object; every rank gives the same sets.
+  ReplicaSet(Communicator& whole, const ReplicaSets& sets);
+
+  // All ranks of the job.
+  Communicator& whole() const { return whole_; }
+  // The ranks of this set, in order; the first of them writes and reads.
+  Communicator& members() const { return *members_; }
+  // What the names of this set's files end in: its first rank, as in ".2".
+  const std::string& suffix() const { return suffix_; }
+
+ private:
+  Communicator& whole_;
+  std::unique_ptr<Communicator> members_;
+  std::string suffix_;
+};
+
+}  // namespace tasuki
