@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -19,6 +20,7 @@
 
 #include "tasuki/communicator/launcher.hpp"
 #include "tasuki/communicator/mpi.hpp"
+#include "tasuki/communicator/polite_wait.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
 
@@ -74,7 +76,7 @@ void wait_until_read(int pipe) {
     std::fflush(stdout);
     if (failure.scope == ErrorScope::every_rank && world_rank != 0) {
       // Rank 0 says it and ends this process; should it not have met the error, this rank speaks.
-      std::this_thread::sleep_for(std::chrono::seconds(spans_hosts() ? 5 : 2));
+      std::this_thread::sleep_for(std::chrono::seconds(1));
     }
     const std::string line =
         failure.scope == ErrorScope::every_rank && world_rank == 0
@@ -122,6 +124,38 @@ void configure_mpi() {
     set_default("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
 }
 
+// How long a rank that returned 0 waits for the others to return.
+std::chrono::seconds wait_after_success() {
+  constexpr const char* variable = "TASUKI_END_SECONDS";
+  const char* const text = std::getenv(variable);
+  if (text == nullptr) return std::chrono::minutes(10);
+  const char* const end = text + std::strlen(text);
+  int seconds = 0;
+  const auto [rest, error] = std::from_chars(text, end, seconds);
+  if (error != std::errc() || rest != end || seconds < 1)
+    fail_everywhere(ErrorKind::usage, "{}={}; expected a number of seconds from 1", variable, text);
+  return std::chrono::seconds(seconds);
+}
+
+// Meets the other ranks before MPI_Finalize, which would wait for them without an end.
+void leave_together(int exit_code, std::chrono::seconds after_success) {
+  constexpr std::chrono::seconds after_failure{2};
+  const std::chrono::seconds longest = exit_code == 0 ? after_success : after_failure;
+  const auto start = std::chrono::steady_clock::now();
+  MPI_Request request = MPI_REQUEST_NULL;
+  TASUKI_MPI(MPI_Ibarrier, MPI_COMM_WORLD, &request);
+  int all_are_here = 0;
+  for (PoliteWait waiting;; waiting.pause()) {
+    TASUKI_MPI(MPI_Test, &request, &all_are_here, MPI_STATUS_IGNORE);
+    if (all_are_here != 0) return;
+    if (std::chrono::steady_clock::now() - start > longest) break;
+  }
+  end_job({fmt::format("the program returned {} on this rank while others were at work, and they "
+                       "did not return within {} s",
+                       exit_code, longest.count()),
+           exit_code != 0 ? exit_code : static_cast<int>(ErrorKind::hang), ErrorScope::this_rank});
+}
+
 void initialize(int* argc, char*** argv) {
   configure_mpi();
   answer_launcher();
@@ -148,7 +182,9 @@ int run_job(int argc, char** argv, const std::function<int(int argc, char** argv
     job_is_running = true;
     std::set_terminate(on_terminate);
     on_exit(on_early_exit, nullptr);
+    const std::chrono::seconds after_success = wait_after_success();
     const int exit_code = job(argc, argv);
+    leave_together(exit_code, after_success);
     TASUKI_MPI(MPI_Finalize);
     job_is_running = false;
     return exit_code;

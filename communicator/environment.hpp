@@ -12,7 +12,13 @@ namespace tasuki {
 // An exception on any rank is printed as one line with rank, host and cause, and ends the whole job
 // (MPI_Abort) with the error's exit code: ranks waiting in a collective are ended too. The same
 // goes for std::terminate and for exit() in the middle of the job. An error that every rank meets
-// alike (ErrorScope::every_rank) is printed by rank 0 alone. Returns job's value, the exit code.
+// alike (ErrorScope::every_rank) is printed by rank 0 alone; should rank 0 not have met it, the
+// others speak a second later. Returns job's value, the exit code.
+//
+// A rank that returns waits for the others. After a value other than 0 it does so for 2 s and then
+// ends the job with one line and this value: others that wait for it would do so forever. After 0
+// it waits for 10 minutes (environment variable TASUKI_END_SECONDS), as others may still have work
+// of their own, say writing files; that the job then ends has the exit code of ErrorKind::hang.
 int run_job(int argc, char** argv, const std::function<int(int argc, char** argv)>& job);
 
 // Name of this machine.

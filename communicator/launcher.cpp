@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <initializer_list>
 
 namespace tasuki {
@@ -30,12 +29,6 @@ void wake_launcher(int signal) {
 }
 
 }  // namespace
-
-bool spans_hosts() {
-  const char* const all = std::getenv("OMPI_COMM_WORLD_SIZE");
-  const char* const here = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
-  return all != nullptr && here != nullptr && std::strcmp(all, here) != 0;
-}
 
 void answer_launcher() {
   if (std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr) return;

@@ -3,10 +3,6 @@
 
 namespace tasuki {
 
-// Whether ranks run on several hosts, where ending them can take seconds. From what the launcher
-// left in the environment, as this is asked when MPI may no longer be; false without a launcher.
-bool spans_hosts();
-
 // Makes this process answer the launcher's SIGCONT and SIGTERM so that a job that failed on one
 // host ends on all at once (in launcher.cpp: how). SIGTERM ends the process as before. Signals that
 // the program handles already, and processes that mpirun did not start, are left alone.

@@ -9,7 +9,7 @@
 namespace tasuki {
 
 // A mapping of shared memory into this process. The memory itself lives until the last process that
-// mapped it has unmapped it or ended, however it ended: it has no name that could stay behind.
+// mapped it has unmapped it or ended, however it ended: it has no name (any more) that could stay.
 class SharedMapping {
  public:
   SharedMapping() = default;
@@ -34,8 +34,9 @@ class SharedMapping {
 //
 // The memory is anonymous (memfd_create) and found by the others through /proc/<pid>/fd, so that
 // the size of /dev/shm does not matter. Where that is not allowed (or wanted: tests), it is a file
-// in /dev/shm that is removed as soon as all have opened it. When neither works, every rank throws
-// (kind unavailable).
+// in /dev/shm that is removed as soon as all have opened it: only a rank that is killed within
+// these few milliseconds leaves its file (/dev/shm/tasuki-<user>-<process>-<n>). When neither
+// works, every rank throws (kind unavailable).
 std::vector<SharedMapping> share_memory(std::size_t bytes, MPI_Comm node,
                                         bool allow_anonymous = true);
 

@@ -2,10 +2,12 @@
 //
 //   faulty_training RANK MOMENT KIND FOLDER
 //
+// RANK: -1 for all of them.
 // MOMENT: start (before any collective), forward, loader, extension, evaluator.
 // KIND: throw, shared (marked as met by every rank), foreign (not a std::exception), abort, exit0,
-// exit3, kill, segv. Each rank leaves its process id in FOLDER/pid.<rank>; the one that fails the
-// time in FOLDER/time and Open MPI's number of the job in FOLDER/job.
+// exit3, return0, return3 (from the job), kill, segv. Each rank leaves its process id in
+// FOLDER/pid.<rank>; the one that fails the time in FOLDER/time and Open MPI's number of the job in
+// FOLDER/job.
 
 #include <signal.h>
 #include <unistd.h>
@@ -27,6 +29,11 @@
 namespace tasuki {
 namespace {
 
+// Leaves the training for its end.
+struct Return {
+  int exit_code;
+};
+
 [[noreturn]] void fail_as(const std::string& kind, const std::string& moment,
                           const std::filesystem::path& folder) {
   if (const char* job = std::getenv("PMIX_NAMESPACE"))
@@ -37,6 +44,8 @@ namespace {
   if (kind == "foreign") throw 42;
   if (kind == "exit0") std::exit(0);
   if (kind == "exit3") std::exit(3);
+  if (kind == "return0") throw Return{0};
+  if (kind == "return3") throw Return{3};
   if (kind == "kill") kill(getpid(), SIGKILL);
   if (kind == "segv") kill(getpid(), SIGSEGV);
   std::abort();
@@ -46,7 +55,10 @@ namespace {
 class Fault {
  public:
   Fault(char** argv, int rank)
-      : chosen_(std::stoi(argv[1]) == rank), moment_(argv[2]), kind_(argv[3]), folder_(argv[4]) {}
+      : chosen_(std::stoi(argv[1]) == rank || std::stoi(argv[1]) == -1),
+        moment_(argv[2]),
+        kind_(argv[3]),
+        folder_(argv[4]) {}
   void at(const std::string& moment, int call) const {
     if (chosen_ && moment == moment_ && call == 3) fail_as(kind_, moment_, folder_);
   }
@@ -124,5 +136,11 @@ int train(int, char** argv) {
 
 int main(int argc, char** argv) {
   if (argc != 5) return 64;
-  return tasuki::run_job(argc, argv, tasuki::train);
+  return tasuki::run_job(argc, argv, [](int count, char** words) {
+    try {
+      return tasuki::train(count, words);
+    } catch (const tasuki::Return& early) {
+      return early.exit_code;
+    }
+  });
 }

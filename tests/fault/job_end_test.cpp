@@ -5,6 +5,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <fstream>
 #include <thread>
@@ -26,13 +27,16 @@ T read_value(const std::string& path) {
   return value;
 }
 
-// Files in /dev/shm of this job: Open MPI puts the job's number into their names.
-std::vector<std::string> shared_memory_of(std::uint32_t job) {
+// Files in /dev/shm of this job: Open MPI puts the job's number into their names, and
+// communicator/shared_memory.cpp a rank's process id.
+std::vector<std::string> shared_memory_of(std::uint32_t job, const std::vector<pid_t>& ranks) {
+  std::vector<std::string> parts = {fmt::format("{:x}", job)};
+  for (const pid_t rank : ranks) parts.push_back(fmt::format("tasuki-{}-{}-", getuid(), rank));
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
     const std::string name = entry.path().filename();
-    if (name.find(fmt::format("{:x}", job)) != std::string::npos ||
-        name.find("tasuki") != std::string::npos)
+    if (std::any_of(parts.begin(), parts.end(),
+                    [&](const std::string& part) { return name.find(part) != std::string::npos; }))
       names.push_back(name);
   }
   return names;
@@ -59,22 +63,26 @@ struct Ended {
   double seconds_after_fault;
 };
 
-Ended end_job(const std::string& moment, const std::string& kind) {
+Ended end_job(const std::string& moment, const std::string& kind,
+              const std::map<std::string, std::string>& environment = {}) {
   const TemporaryFolder folder;
   const Finished job = run_program(
-      mpirun(ranks, {FAULTY_TRAINING, std::to_string(failing), moment, kind, folder.path()}), 30);
+      mpirun(ranks, {FAULTY_TRAINING, std::to_string(failing), moment, kind, folder.path()}), 30,
+      environment);
   const double end = shared_clock();
 
   EXPECT_FALSE(job.timed_out) << job.all();
   EXPECT_NE(job.exit_code, 0) << job.all();
+  std::vector<pid_t> processes;
   for (int rank = 0; rank < ranks; ++rank) {
     const auto pid = read_value<pid_t>(folder / fmt::format("pid.{}", rank));
-    // A rank that another one's early end kept from starting has left no number.
-    EXPECT_TRUE(pid == 0 || ends_soon(pid)) << "rank " << rank << " still runs";
+    if (pid == 0) continue;  // another one's early end kept it from starting
+    EXPECT_TRUE(ends_soon(pid)) << "rank " << rank << " still runs";
+    processes.push_back(pid);
   }
   const auto number = read_value<std::uint32_t>(folder / "job");
   EXPECT_NE(number, 0u);
-  EXPECT_EQ(shared_memory_of(number), std::vector<std::string>{}) << "left in /dev/shm";
+  EXPECT_EQ(shared_memory_of(number, processes), std::vector<std::string>{}) << "left in /dev/shm";
   const auto fault_time = read_value<double>(folder / "time");
   EXPECT_GT(fault_time, 0) << "the fault never came about: " << job.all();
   return {job, end - fault_time};
@@ -113,7 +121,7 @@ TEST(ForeignExceptions, AreReportedToo) {
 // Rank 0 would speak for all, but it has not met the error.
 TEST(SharedErrors, OfOneRankAloneAreReportedToo) {
   const Ended ended = end_job("forward", "shared");
-  EXPECT_LT(ended.seconds_after_fault, 6);
+  EXPECT_LT(ended.seconds_after_fault, 3);
   EXPECT_EQ(count_of(ended.job.err, fmt::format("rank {} on ", failing)), 1) << ended.job.all();
 }
 
@@ -135,10 +143,36 @@ TEST_P(OtherNodes, EndOnAnExceptionToo) {
   EXPECT_LT(end - read_value<double>(folder / "time"), 3);
 }
 
-INSTANTIATE_TEST_SUITE_P(Exceptions, OtherNodes, ::testing::Values("2,2", "1,1"),
-                         [](const auto& info) {
-                           return std::string(info.param[0] == '2' ? "OfTwo" : "OfOne");
-                         });
+TEST_P(OtherNodes, LetRankZeroSpeakForAll) {
+  const TemporaryFolder folder;
+  const Finished job = run_program({CLUSTER_RUN, "--slots", GetParam(), "--", FAULTY_TRAINING, "-1",
+                                    "forward", "shared", folder.path()},
+                                   30);
+  if (job.exit_code == 77) GTEST_SKIP() << job.all();
+  EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::config)) << job.all();
+  EXPECT_EQ(count_of(job.err, "error: planted in forward\n"), 1) << job.all();
+  EXPECT_EQ(count_of(job.err, "planted"), 1) << job.all();
+}
+
+INSTANTIATE_TEST_SUITE_P(Slots, OtherNodes, ::testing::Values("2,2", "1,1"), [](const auto& info) {
+  return std::string(info.param[0] == '2' ? "OfTwo" : "OfOne");
+});
+
+// The others would wait for it forever.
+TEST(EarlyReturns, OfAnExitCodeEndTheJob) {
+  const Ended ended = end_job("forward", "return3");
+  EXPECT_LT(ended.seconds_after_fault, 4);
+  EXPECT_EQ(ended.job.exit_code, 3) << ended.job.all();
+  EXPECT_EQ(count_of(ended.job.err, fmt::format("rank {} on ", failing)), 1) << ended.job.all();
+  EXPECT_EQ(count_of(ended.job.err, "the program returned 3 on this rank while others were"), 1);
+}
+
+TEST(EarlyReturns, OfZeroEndTheJobWhenTheOthersDoNotComeInTime) {
+  const Ended ended = end_job("forward", "return0", {{"TASUKI_END_SECONDS", "1"}});
+  EXPECT_LT(ended.seconds_after_fault, 4);
+  EXPECT_EQ(ended.job.exit_code, static_cast<int>(ErrorKind::hang)) << ended.job.all();
+  EXPECT_EQ(count_of(ended.job.err, "the program returned 0 on this rank while others were"), 1);
+}
 
 struct Death {
   const char* kind;
