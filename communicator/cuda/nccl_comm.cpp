@@ -3,6 +3,9 @@
 #include <chrono>
 #include <cstring>
 #include <exception>
+#include <future>
+#include <thread>
+#include <utility>
 
 #include "tasuki/communicator/cuda/nccl_monitor.hpp"
 #include "tasuki/communicator/environment.hpp"
@@ -14,17 +17,12 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// The slowest that is sound: the first connections of many nodes. A rank that has ended is found
-// sooner, by NCCL or by mpirun.
-constexpr std::chrono::seconds longest_call{300};
-constexpr std::chrono::seconds longest_farewell{10};
-
 bool is_fine(ncclResult_t result) {
   return result == ncclSuccess || result == ncclInProgress;
 }
 
 // The state of a communicator once it is no longer busy; still ncclInProgress after `limit`.
-ncclResult_t wait_while_busy(ncclComm_t comm, std::chrono::seconds limit) {
+ncclResult_t wait_while_busy(ncclComm_t comm, std::chrono::milliseconds limit) {
   const auto end = clock::now() + limit;
   PoliteWait waiting;
   for (;;) {
@@ -49,7 +47,8 @@ void check_nccl(ncclResult_t result, const char* operation) {
   throw Error(ErrorKind::io, describe(failure));
 }
 
-NcclComm::NcclComm(const Bytes& id, int rank, int ranks, Device device) {
+NcclComm::NcclComm(const Bytes& id, int rank, int ranks, Device device, const NcclLimits& limits)
+    : limits_(limits) {
   place_.rank = rank;
   place_.ranks = ranks;
   place_.host = host_name();
@@ -80,16 +79,26 @@ bool NcclComm::finalize() noexcept {
     if (handle != nullptr) static_cast<void>(ncclCommDeregister(comm_, handle));
   registered_.clear();
   if (!is_fine(ncclCommFinalize(comm_))) return false;
-  if (wait_while_busy(comm_, longest_farewell) != ncclSuccess) return false;
+  if (wait_while_busy(comm_, limits_.farewell) != ncclSuccess) return false;
   static_cast<void>(ncclCommDestroy(comm_));
   comm_ = nullptr;
   return true;
 }
 
+// NCCL first has the kernels end. What it does then may wait for others, and without end: for
+// recordings that hold exchanges to be destroyed, for example, which the failing program still has.
 void NcclComm::abort() noexcept {
-  if (comm_ != nullptr) static_cast<void>(ncclCommAbort(comm_));
-  comm_ = nullptr;
   registered_.clear();
+  ncclComm_t const comm = std::exchange(comm_, nullptr);
+  if (comm == nullptr) return;
+  try {
+    std::packaged_task<void()> aborting([comm] { static_cast<void>(ncclCommAbort(comm)); });
+    const std::future<void> done = aborting.get_future();
+    std::thread(std::move(aborting)).detach();
+    done.wait_for(limits_.abort);
+  } catch (const std::exception&) {
+    // There is no thread to be had. The end of the process ends the kernels, too.
+  }
 }
 
 void NcclComm::call(const char* operation,
@@ -102,7 +111,7 @@ void NcclComm::call(const char* operation,
 void NcclComm::settle(const char* operation, ncclResult_t result) {
   if (!is_fine(result)) give_up(operation, result);
   // What was asked for is not on the stream before NCCL says so.
-  result = comm_ == nullptr ? ncclInternalError : wait_while_busy(comm_, longest_call);
+  result = comm_ == nullptr ? ncclInternalError : wait_while_busy(comm_, limits_.call);
   if (result != ncclSuccess) give_up(operation, result);
 }
 
@@ -117,19 +126,18 @@ void NcclComm::check_async(bool skip_if_busy) {
 }
 
 void NcclComm::give_up(const char* operation, ncclResult_t result) {
+  if (failure_) throw *failure_;
   NcclFailure failure = place_;
   failure.code = result;
   failure.operation = operation;
-  if (comm_ == nullptr) {
-    failure.last_error = "the communicator was given up after an earlier error";
-  } else if (result == ncclInProgress) {
-    failure.last_error =
-        fmt::format("no answer from the other ranks in {} seconds", longest_call.count());
-  } else {
-    failure.last_error = ncclGetLastError(comm_);
-  }
+  const bool is_late = result == ncclInProgress;
+  failure.last_error =
+      is_late ? fmt::format("no answer from the other ranks in {:.3g} seconds",
+                            std::chrono::duration<double>(limits_.call).count())
+              : ncclGetLastError(comm_);
+  failure_.emplace(is_late ? ErrorKind::hang : ErrorKind::io, describe(failure));
   abort();
-  throw Error(result == ncclInProgress ? ErrorKind::hang : ErrorKind::io, describe(failure));
+  throw *failure_;
 }
 
 void NcclComm::register_memory(void* begin, std::size_t bytes) {

@@ -3,23 +3,41 @@
 
 #include <nccl.h>
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "tasuki/communicator/communicator.hpp"
 #include "tasuki/communicator/nccl_failure.hpp"
+#include "tasuki/core/error.hpp"
 
 namespace tasuki {
 
+// How long NCCL may take.
+struct NcclLimits {
+  // For a call. The slowest that is sound: the first connections of many nodes. A rank that has
+  // ended is found sooner, by NCCL or by mpirun.
+  std::chrono::milliseconds call{300'000};
+  // For the others to be done with a communicator that is destroyed.
+  std::chrono::milliseconds farewell{10'000};
+  // For giving one up.
+  std::chrono::milliseconds abort{2'000};
+};
+
 // Non-blocking (NCCL's fault tolerance needs that), so that a call that waits for other ranks can
 // be given up. A failure, found in a call or reported by NCCL later, aborts the communicator:
-// kernels that wait for lost ranks end, and so does the host's waiting for them. Thread-safe.
+// kernels that wait for lost ranks end, and so does the host's waiting for them; every later call
+// throws the same error again. Thread-safe.
+//
+// Recordings (CUDA graphs) that hold exchanges should go first: NCCL waits for them before it gives
+// back anything, so that the farewell, and giving up, then take as long as NcclLimits lets them.
 class NcclComm {
  public:
   // Collective among the ranks with this id; the device must be the calling thread's current one.
-  NcclComm(const Bytes& id, int rank, int ranks, Device device);
+  NcclComm(const Bytes& id, int rank, int ranks, Device device, const NcclLimits& limits = {});
   // Collective as well: waits until the others, too, are done with it, for some seconds at most.
   // While an error goes through the program it is aborted instead.
   ~NcclComm();
@@ -45,9 +63,11 @@ class NcclComm {
   void abort() noexcept;
   bool finalize() noexcept;
 
+  NcclLimits limits_;
   std::mutex mutex_;
   ncclComm_t comm_ = nullptr;          // nullptr once it was aborted
   NcclFailure place_;                  // this rank, for errors
+  std::optional<Error> failure_;       // the one that it was aborted for
   std::map<void*, void*> registered_;  // NCCL's handles by address
 };
 
