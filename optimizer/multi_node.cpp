@@ -1,4 +1,6 @@
 // The multi-node part of Optimizer: what ranks compare and exchange.
+#include <array>
+
 #include "tasuki/communicator/agreement.hpp"
 #include "tasuki/core/stopwatch.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
@@ -73,11 +75,22 @@ void Optimizer::follow_changed_model() {
   build_arena();
 }
 
-void Optimizer::announce_step(bool model_changed) const {
-  if (arena_->notice().device().is_cpu()) return;
-  const Tensor changed = Tensor::full({}, model_changed ? 1 : 0, DType::int32);
-  communicator_->allreduce(changed);
-  if (!model_changed && changed.item() != 0) check_same_everywhere(false);
+bool Optimizer::announce_step(const Step& step, bool model_changed) const {
+  if (arena_->notice().device().is_cpu()) return step.may_be_recorded;
+  const std::array<std::int64_t, 4> own{model_changed ? 1 : 0, step.may_be_recorded ? 0 : 1,
+                                        step.examples, -step.examples};
+  const Tensor largest = Tensor::from(std::span<const std::int64_t>(own), {4});
+  communicator_->allreduce(largest, ReduceOp::max);
+  const auto of_all = largest.span<std::int64_t>();
+  if (!model_changed && of_all[0] != 0) check_same_everywhere(false);
+  return of_all[1] == 0 && of_all[2] == -of_all[3];
+}
+
+bool Optimizer::all_ranks(bool yes) const {
+  if (communicator_ == nullptr) return yes;
+  const Tensor no = Tensor::full({}, yes ? 0 : 1, DType::int32);
+  communicator_->allreduce(no);
+  return no.item() == 0;
 }
 
 void Optimizer::exchange_gradients(std::int64_t global_examples) {

@@ -87,19 +87,21 @@ void Optimizer::join(StepBlock& block) {
   factors_ = block.reserve(5, DType::float32);
 }
 
-void Optimizer::prepare(const Step& step) {
+bool Optimizer::prepare(const Step& step) {
   TASUKI_CHECK(0 <= step.examples && step.examples <= step.global_examples,
                "{} examples of a global batch of {}", step.examples, step.global_examples);
   follow_shapes();
   const bool model_changed = !arena().matches(*model_);
-  if (communicator_) announce_step(model_changed);
+  const bool is_alike =
+      communicator_ ? announce_step(step, model_changed) : step.may_be_recorded;
   if (model_changed) follow_changed_model();
-  if (block_ == nullptr) return;
+  if (block_ == nullptr) return is_alike;
   const RuleFactors factors = rule_.factors(hyperparameters_, t_ + 1);
   const std::span<float> fields = block_->host<float>(factors_);
   fields[0] = static_cast<float>(factors.rate);
   std::ranges::transform(factors.constants, fields.begin() + 1,
                          [](double constant) { return static_cast<float>(constant); });
+  return is_alike;
 }
 
 void Optimizer::perform(const Step& step) {
@@ -128,7 +130,7 @@ void Optimizer::update_in_parts(const StepInParts& step) {
   TASUKI_CHECK(arena().unshaped().empty(),
                "parameter {} has no shape yet; a step in parts needs it",
                arena().unshaped().front().path);
-  if (communicator_) announce_step(false);
+  if (communicator_) announce_step({}, false);
   step.gradients();
   finish_update(step.global_examples, step.apply);
   complete();

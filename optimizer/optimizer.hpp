@@ -25,6 +25,7 @@ struct Step {
   std::function<Variable()> loss;
   std::int64_t examples = 0;         // of the local batch
   std::int64_t global_examples = 0;  // of all ranks together (equal to examples with one rank)
+  bool may_be_recorded = false;      // for Optimizer::prepare: that its device work may be recorded
 };
 
 // A step whose two halves somebody else does, who has several threads or devices for them.
@@ -68,13 +69,18 @@ class Optimizer {
   // update. Not called without any examples.
   void join(StepBlock& block);
   void leave() { block_ = nullptr; }
-  void prepare(const Step& step);
+  //
+  // prepare() returns whether all ranks have as many examples in this step and all would record it:
+  // exchanges are recorded on all ranks or on none.
+  bool prepare(const Step& step);
   void perform(const Step& step);
   void complete() { ++t_; }
   // How often arenas were made: recordings of perform() belong to one of these.
   std::int64_t arenas_made() const { return arenas_made_; }
   // Why perform() cannot be recorded; empty when it can.
   std::string why_not_recorded() const;
+  // Whether all ranks say yes. Collective.
+  bool all_ranks(bool yes) const;
 
   // Makes the arenas anew where something else than an update has given parameters their shape (a
   // snapshot that was loaded). Collective, like an update.
@@ -124,8 +130,9 @@ class Optimizer {
   void check_same_everywhere(bool changed) const;
   void build_arena();
   void follow_changed_model();
-  // Tells the other ranks before a step on a GPU whether this rank's model changed.
-  void announce_step(bool model_changed) const;
+  // Tells the other ranks before a step on a GPU whether this rank's model changed; returns what
+  // prepare() does.
+  bool announce_step(const Step& step, bool model_changed) const;
   // Gives parameters that have a shape on some ranks the same one on all; whether there were any.
   bool share_shapes();
   Variable forward(const Step& step);

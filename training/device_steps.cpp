@@ -13,23 +13,27 @@ constexpr std::int64_t most_scalars = 16;  // of a step
 
 }  // namespace
 
-DeviceSteps::DeviceSteps(Device device, GraphMode mode)
+DeviceSteps::DeviceSteps(Device device, GraphMode mode, RecordedSteps::Agree agree)
     : device_(device),
       block_(device),
       row_(block_.reserve(1, DType::int64)),
-      recorded_(device.is_cpu() ? GraphMode::off : mode, [device](const RecordedSteps::Work& work) {
-        return backend(device).record(device, work);
-      }) {
+      recorded_(
+          device.is_cpu() ? GraphMode::off : mode,
+          [device](const RecordedSteps::Work& work) {
+            return backend(device).record(device, work);
+          },
+          std::move(agree)) {
   if (!device.is_cpu()) journal_.emplace(device, most_scalars);
 }
 
 Observation DeviceSteps::run(const RecordedSteps::Key& key,
-                             const std::function<Observation()>& work) {
+                             const std::function<Observation()>& work, bool is_alike) {
   if (!journal_) return work();
   block_.host<std::int64_t>(row_)[0] = journal_->open_row();
   block_.send();
   Report& report = reports_[key];
-  recorded_.run(key, [&] { post(work(), report); });
+  recorded_.run(
+      key, [&] { post(work(), report); }, is_alike);
   if (report.has_numbers_of_host)
     recorded_.refuse("what the loss function reports is computed by the host in each step");
 

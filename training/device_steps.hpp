@@ -19,7 +19,8 @@ namespace tasuki {
 // plain call.
 class DeviceSteps {
  public:
-  DeviceSteps(Device device, GraphMode mode);
+  // `agree`: as RecordedSteps.
+  DeviceSteps(Device device, GraphMode mode, RecordedSteps::Agree agree = nullptr);
 
   Device device() const { return device_; }
   // What is to be reserved there is reserved before the first run().
@@ -29,7 +30,8 @@ class DeviceSteps {
   // Sends the block and has `work` done, which asks the device for everything and returns its
   // scalars; their keys and counts are the same for all steps of a key. Work that returns numbers
   // of the host is not recorded.
-  Observation run(const RecordedSteps::Key& key, const std::function<Observation()>& work);
+  Observation run(const RecordedSteps::Key& key, const std::function<Observation()>& work,
+                  bool is_alike = true);
 
  private:
   // What a step of a key returns: scalars of the device by the journal's columns, counts, and

@@ -26,12 +26,17 @@ class RecordedSteps {
   using Work = std::function<void()>;
   // As Backend::record: nullptr where devices do not record; throws what recording failed with.
   using Record = std::function<std::unique_ptr<Recording>(const Work&)>;
-  RecordedSteps(GraphMode mode, Record record);
+  // Whether all ranks say yes, asked of all of them at the same time.
+  using Agree = std::function<bool(bool yes)>;
+  // With `agree`, steps hold exchanges, which are recorded and repeated on all ranks or on none
+  // (NCCL relies on it).
+  RecordedSteps(GraphMode mode, Record record, Agree agree = nullptr);
 
   // Has the device do `work`, as a recording where there is one. The first steps are done as they
-  // are, as libraries then choose algorithms and connect. When recording fails, `work` is called
-  // again, and no other step is recorded.
-  void run(const Key& key, const Work& work);
+  // are, as libraries then choose algorithms and connect. When recording fails, here or on another
+  // rank, `work` is called again, and no other step is recorded. A step in which ranks do not do
+  // the same (`is_alike`, the same on all) is done as it is and does not count.
+  void run(const Key& key, const Work& work, bool is_alike = true);
 
   // Steps are not recorded from now on, because of `reason`; with GraphMode::on an error of kind
   // config.
@@ -52,9 +57,11 @@ class RecordedSteps {
 
   GraphMode mode_;
   Record record_;
+  Agree agree_;
   std::string reason_;
   std::map<Key, Known> steps_;
   std::int64_t recordings_ = 0;
+  bool has_met_unlike_ = false;  // and said so
 };
 
 }  // namespace tasuki

@@ -27,7 +27,8 @@ StandardUpdater::StandardUpdater(std::unique_ptr<Iterator> iterator, Optimizer& 
       optimizer_(optimizer),
       loss_(std::move(loss)),
       settings_(std::move(settings)),
-      steps_(optimizer.arena().values().device(), settings_.graph),
+      steps_(optimizer.arena().values().device(), settings_.graph,
+             [&optimizer](bool yes) { return optimizer.all_ranks(yes); }),
       seeds_(steps_.block().reserve(device_seeds, DType::int64)),
       arenas_of_recordings_(optimizer.arenas_made()) {
   if (iterator_->steps_per_epoch() < 1)
@@ -52,11 +53,14 @@ void StandardUpdater::update(Observation& observation) {
   step.global_examples = known_global_size >= 0 ? known_global_size : ask_global_size(batch.size());
   const double exchanged_before = optimizer_.exchange_seconds();
   if (step.global_examples > 0) {
-    optimizer_.prepare(step);
-    check_recordings();
+    if (const std::string reason = optimizer_.why_not_recorded(); !reason.empty())
+      steps_.recorded().refuse(reason);
+    step.may_be_recorded = steps_.recorded().records();
+    const bool is_alike = optimizer_.prepare(step);
+    forget_old_recordings();
     write_seeds(batch.epoch);
-    const Observation seen =
-        steps_.run({step.examples, step.global_examples}, [&] { return perform(step, batch); });
+    const Observation seen = steps_.run(
+        {step.examples, step.global_examples}, [&] { return perform(step, batch); }, is_alike);
     optimizer_.complete();
     observation.add(seen, settings_.prefix);
   }
@@ -67,10 +71,7 @@ void StandardUpdater::update(Observation& observation) {
   ++iteration_;
 }
 
-void StandardUpdater::check_recordings() {
-  if (!steps_.recorded().records()) return;
-  if (const std::string reason = optimizer_.why_not_recorded(); !reason.empty())
-    steps_.recorded().refuse(reason);
+void StandardUpdater::forget_old_recordings() {
   // A step in which parameters get their shape is unlike the others.
   if (arenas_of_recordings_ != optimizer_.arenas_made() || !optimizer_.arena().unshaped().empty())
     steps_.recorded().forget();

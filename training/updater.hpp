@@ -76,8 +76,8 @@ class StandardUpdater : public Updater {
 
  private:
   std::int64_t ask_global_size(std::int64_t local) const;
-  // Whether steps may be recorded, and recordings still fit.
-  void check_recordings();
+  // Those of arenas that are no more.
+  void forget_old_recordings();
   void write_seeds(std::int64_t epoch);
   // The device's part of a step; what it observes.
   Observation perform(Step step, Batch& batch);

@@ -1,6 +1,5 @@
 #include "tasuki/communicator/cuda/cuda_channel.hpp"
 
-#include <exception>
 #include <utility>
 
 #include "tasuki/communicator/cuda/nccl_group.hpp"
@@ -92,14 +91,9 @@ std::shared_ptr<Storage> CudaChannel::allocate_pinned(std::size_t bytes) {
   CudaContext::of(device_);
   void* data = nullptr;
   check_cuda(cudaHostAlloc(&data, bytes, cudaHostAllocPortable), "cudaHostAlloc");
-  const int index = device_.index;
   return std::make_shared<Storage>(
-      data, bytes, Device::cpu(), [index](void* begin, std::size_t /*size*/) {
-        // While an error ends the job, copies may be under way that never get to their end.
-        if (std::uncaught_exceptions() > 0) return;
-        if (cudaSetDevice(index) != cudaSuccess || cudaDeviceSynchronize() != cudaSuccess) return;
-        static_cast<void>(cudaFreeHost(begin));
-      });
+      data, bytes, Device::cpu(),
+      [index = device_.index](void* begin, std::size_t /*size*/) { free_pinned(begin, index); });
 }
 
 void CudaChannel::copy(void* destination, const void* source, std::size_t bytes) {

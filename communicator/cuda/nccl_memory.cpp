@@ -1,7 +1,5 @@
 #include "tasuki/communicator/cuda/nccl_memory.hpp"
 
-#include <exception>
-
 #include "tasuki/core/log.hpp"
 #include "tasuki/tensor/backend.hpp"
 #include "tasuki/tensor/cuda/context.hpp"
@@ -27,9 +25,7 @@ std::shared_ptr<Storage> NcclMemory::allocate(std::size_t bytes, Device device) 
 }
 
 void NcclMemory::release(void* begin, Device device) {
-  // While an error ends the job, work may be under way that never gets to its end, and freeing
-  // waits for it; the memory goes with the process.
-  if (std::uncaught_exceptions() > 0) return;
+  if (is_failing()) return;
   const std::lock_guard lock(mutex_);
   for (NcclComm* const comm : comms_) comm->forget_memory(begin);
   blocks_.erase(static_cast<std::byte*>(begin));

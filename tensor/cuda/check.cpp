@@ -1,5 +1,7 @@
 #include "tasuki/tensor/cuda/check.hpp"
 
+#include <exception>
+
 #include "tasuki/core/error.hpp"
 
 namespace tasuki {
@@ -82,6 +84,16 @@ void check_cublas(cublasStatus_t code, const char* call) {
 
 void check_launch(const char* kernel) {
   check_cuda(cudaGetLastError(), kernel);
+}
+
+bool is_failing() noexcept {
+  return std::uncaught_exceptions() > 0;
+}
+
+void free_pinned(void* memory, int device) noexcept {
+  if (is_failing()) return;
+  if (cudaSetDevice(device) != cudaSuccess || cudaDeviceSynchronize() != cudaSuccess) return;
+  static_cast<void>(cudaFreeHost(memory));
 }
 
 }  // namespace tasuki

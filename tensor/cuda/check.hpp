@@ -15,4 +15,12 @@ void check_cublas(cublasStatus_t code, const char* call);
 // After a kernel launch.
 void check_launch(const char* kernel);
 
+// Whether an error goes through the calling thread. Nothing waits for a device then, not even to
+// free its memory: it may be at work that has no end (an exchange with a rank that is lost), and
+// the process is about to end.
+bool is_failing() noexcept;
+
+// Gives page-locked memory back when `device` is done with it.
+void free_pinned(void* memory, int device) noexcept;
+
 }  // namespace tasuki

@@ -1,5 +1,4 @@
 // Recordings as CUDA graphs.
-#include <exception>
 #include <utility>
 
 #include "tasuki/core/error.hpp"
@@ -18,9 +17,12 @@ class CudaRecording final : public Recording {
  public:
   CudaRecording(Device device, ExecutableGraph graph, std::shared_ptr<BlockPool> pool)
       : device_(device), pool_(std::move(pool)), graph_(std::move(graph)) {}
-  // The device may still be at it.
+  // The device may still be at it, and freeing its memory would wait, too.
   ~CudaRecording() override {
-    static_cast<void>(cudaStreamSynchronize(CudaContext::of(device_).stream()));
+    if (is_failing())
+      static_cast<void>(new std::shared_ptr<BlockPool>(std::move(pool_)));  // it goes with the process
+    else
+      static_cast<void>(cudaStreamSynchronize(CudaContext::of(device_).stream()));
   }
   CudaRecording(const CudaRecording&) = delete;
   CudaRecording& operator=(const CudaRecording&) = delete;

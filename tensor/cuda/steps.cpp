@@ -19,9 +19,9 @@ std::shared_ptr<Storage> CudaBackend::allocate_mailbox(std::size_t bytes, Device
   void* data = nullptr;
   check_cuda(cudaHostAlloc(&data, bytes, cudaHostAllocPortable | cudaHostAllocMapped),
              "cudaHostAlloc");
-  return std::make_shared<Storage>(data, bytes, Device::cpu(), [](void* block, std::size_t) {
-    static_cast<void>(cudaFreeHost(block));
-  });
+  return std::make_shared<Storage>(
+      data, bytes, Device::cpu(),
+      [index = device.index](void* block, std::size_t) { free_pinned(block, index); });
 }
 
 void CudaBackend::post(const Tensor& table, const Tensor& row, std::span<const Tensor> scalars) {

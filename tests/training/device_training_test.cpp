@@ -46,6 +46,15 @@ std::vector<float> weights(const SmallRun& run) {
   return {values.begin(), values.end()};
 }
 
+// A hook that cannot be recorded.
+std::shared_ptr<OptimizerHook> make_host_hook() {
+  struct HostHook : OptimizerHook {
+    std::string name() const override { return "a hook that computes on the host"; }
+    void apply(GradientInFlight& /*gradient*/) override {}
+  };
+  return std::make_shared<HostHook>();
+}
+
 class DeviceTraining : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(is_registered); }
@@ -108,6 +117,27 @@ TEST_F(DeviceTraining, NoStepWaits) {
     EXPECT_GT(seen.values().at("main/loss").sum, 0);
     EXPECT_EQ(seen.values().at("main/loss").count, seen.values().at("main/accuracy").count);
   }
+}
+
+// NCCL's exchanges are recorded on all ranks or on none. No exchange at all will do for a look at
+// what is recorded.
+TEST_F(DeviceTraining, StepsAreRecordedOnAllRanksAlike) {
+  if (comm->size() == 1) GTEST_SKIP() << "one rank agrees with itself";
+  const auto queueing = create_communicator("dummy");
+  const auto recordings = [&](std::int64_t batch, bool one_refuses) {
+    SmallRun::Options options = on_device(GraphMode::automatic);
+    options.batch = batch;
+    const SmallRun run(folder / "out", queueing.get(), options);
+    // Reads a number on the host.
+    if (one_refuses && comm->rank() == 1) run.optimizer->add_hook(make_host_hook());
+    const auto before = guarded_device_counts().recordings;
+    Observation seen;
+    for (int step = 0; step < 11; ++step) run.trainer->updater().update(seen);
+    return guarded_device_counts().recordings - before;
+  };
+  EXPECT_EQ(recordings(4, false), 1);
+  EXPECT_EQ(recordings(97, false), 0);  // a rank's whole share, and one has more
+  EXPECT_EQ(recordings(4, true), 0);
 }
 
 TEST_F(DeviceTraining, GoesOnFromASnapshotOfEitherKind) {

@@ -17,16 +17,17 @@ struct Counted : Recording {
 
 class RecordedStepsTest : public ::testing::Test {
  protected:
-  RecordedSteps make(GraphMode mode) {
-    return {mode, [this](const RecordedSteps::Work& work) -> std::unique_ptr<Recording> {
-              ++attempts;
-              if (!failure.empty()) fail(ErrorKind::unavailable, "{}", failure);
-              if (!can_record) return nullptr;
-              is_recording = true;
-              work();
-              is_recording = false;
-              return std::make_unique<Counted>(replays);
-            }};
+  RecordedSteps make(GraphMode mode, RecordedSteps::Agree agree = nullptr) {
+    const auto record = [this](const RecordedSteps::Work& work) -> std::unique_ptr<Recording> {
+      ++attempts;
+      if (!failure.empty()) fail(ErrorKind::unavailable, "{}", failure);
+      if (!can_record) return nullptr;
+      is_recording = true;
+      work();
+      is_recording = false;
+      return std::make_unique<Counted>(replays);
+    };
+    return {mode, record, std::move(agree)};
   }
   RecordedSteps::Work work = [this] { ++(is_recording ? recorded : done); };
   void run(RecordedSteps& steps, const RecordedSteps::Key& key, int times) {
@@ -65,6 +66,52 @@ TEST_F(RecordedStepsTest, AFailureIsRememberedAndTheStepIsDone) {
   EXPECT_EQ(attempts, 1);
   EXPECT_EQ(done, 12);
   EXPECT_FALSE(steps.records());
+  EXPECT_EQ(steps.reason(), "the stream is busy");
+}
+
+TEST_F(RecordedStepsTest, StepsThatDifferBetweenRanksAreDoneAsTheyAre) {
+  RecordedSteps steps = make(GraphMode::automatic);
+  for (int i = 0; i < 4; ++i) {
+    steps.run({100, 200}, work);
+    constexpr bool is_alike = false;
+    steps.run({100, 200}, work, is_alike);
+  }
+  EXPECT_EQ(done, 3 + 4);
+  EXPECT_EQ(recorded, 1);
+  EXPECT_EQ(replays, 1);
+}
+
+TEST_F(RecordedStepsTest, NobodyRepeatsWhatAnotherRankCouldNotRecord) {
+  bool others = true;
+  int votes = 0;
+  const auto agree = [&](bool yes) {
+    ++votes;
+    return yes && others;
+  };
+  RecordedSteps steps = make(GraphMode::automatic, agree);
+  run(steps, {1, 1}, 4);
+  EXPECT_EQ(replays, 1);
+  others = false;
+  run(steps, {2, 2}, 4);
+  EXPECT_EQ(recorded, 2);
+  EXPECT_EQ(replays, 1);
+  EXPECT_EQ(done, 3 + 4);
+  EXPECT_EQ(steps.reason(), "another rank could not record its part");
+  run(steps, {1, 1}, 2);  // others do as they are, too
+  EXPECT_EQ(replays, 1);
+  EXPECT_EQ(votes, 2);
+}
+
+// The others are asked also when this rank failed: they wait for its answer.
+TEST_F(RecordedStepsTest, AFailureIsToldToOtherRanks) {
+  std::vector<bool> votes;
+  RecordedSteps steps = make(GraphMode::automatic, [&](bool yes) {
+    votes.push_back(yes);
+    return yes;
+  });
+  failure = "the stream is busy";
+  run(steps, {1, 1}, 6);
+  EXPECT_EQ(votes, std::vector<bool>{false});
   EXPECT_EQ(steps.reason(), "the stream is busy");
 }
 
