@@ -92,8 +92,7 @@ bool Optimizer::prepare(const Step& step) {
                "{} examples of a global batch of {}", step.examples, step.global_examples);
   follow_shapes();
   const bool model_changed = !arena().matches(*model_);
-  const bool is_alike =
-      communicator_ ? announce_step(step, model_changed) : step.may_be_recorded;
+  const bool is_alike = communicator_ ? announce_step(step, model_changed) : step.may_be_recorded;
   if (model_changed) follow_changed_model();
   if (block_ == nullptr) return is_alike;
   const RuleFactors factors = rule_.factors(hyperparameters_, t_ + 1);

@@ -131,10 +131,9 @@ void NcclComm::give_up(const char* operation, ncclResult_t result) {
   failure.code = result;
   failure.operation = operation;
   const bool is_late = result == ncclInProgress;
-  failure.last_error =
-      is_late ? fmt::format("no answer from the other ranks in {:.3g} seconds",
-                            std::chrono::duration<double>(limits_.call).count())
-              : ncclGetLastError(comm_);
+  failure.last_error = is_late ? fmt::format("no answer from the other ranks in {:.3g} seconds",
+                                             std::chrono::duration<double>(limits_.call).count())
+                               : ncclGetLastError(comm_);
   failure_.emplace(is_late ? ErrorKind::hang : ErrorKind::io, describe(failure));
   abort();
   throw *failure_;

@@ -20,7 +20,8 @@ class CudaRecording final : public Recording {
   // The device may still be at it, and freeing its memory would wait, too.
   ~CudaRecording() override {
     if (is_failing())
-      static_cast<void>(new std::shared_ptr<BlockPool>(std::move(pool_)));  // it goes with the process
+      static_cast<void>(
+          new std::shared_ptr<BlockPool>(std::move(pool_)));  // it goes with the process
     else
       static_cast<void>(cudaStreamSynchronize(CudaContext::of(device_).stream()));
   }
