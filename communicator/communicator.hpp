@@ -2,7 +2,8 @@
 // communicator is one class and one line that registers its name (registry.hpp).
 //
 // All operations are collective (every rank calls them in the same order) unless they are send or
-// recv. Errors are thrown as tasuki::Error and name the operation, the peer and MPI's own text.
+// recv. Errors are thrown as tasuki::Error and name the operation, the peer and MPI's own text. A
+// rank or root that is not one of 0 .. size() - 1 is an error of kind usage.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +19,8 @@
 
 namespace tasuki {
 
+// For receiving: from whichever rank, with whichever tag a message comes first. Tags themselves are
+// 0 .. 32767 (MPI's least; most libraries take larger ones).
 inline constexpr int any_source = -1;
 inline constexpr int any_tag = -1;
 
@@ -43,8 +46,9 @@ struct GradientView {
 
 using Bytes = std::vector<std::byte>;
 
-// A gradient exchange under way. wait() returns when the arena holds the sums; it must be called
-// once, by the thread that started it. On a GPU, wait() makes what is asked of the device later
+// A gradient exchange under way. wait() returns when the arena holds the sums; it may be called
+// once, by the thread that started it. One that is dropped is waited for; should it have failed,
+// that is a warning. On a GPU, wait() makes what is asked of the device later
 // follow the exchange, and the host waits only where MPI carries the values.
 class PendingExchange {
  public:
@@ -68,8 +72,8 @@ class Communicator {
   int inter_rank() const { return topology().inter_rank; }
   int inter_size() const { return topology().inter_size; }
 
-  // A communicator of the same kind and configuration among the ranks that give the same color,
-  // ordered by key.
+  // A communicator of the same kind and configuration among the ranks that give the same color (0
+  // or more), ordered by key.
   virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
   virtual void barrier() = 0;
 
@@ -93,7 +97,8 @@ class Communicator {
   virtual void bcast_data(const Tensor& parameters) = 0;
 
   // --- arrays: shapes, types and tuple lengths travel along ---
-  // float32, float64, float16, bfloat16, int32, int64 and uint8, of any shape, 0-d included.
+  // float32, float64, float16, bfloat16, int32, int64 and uint8, of any shape, 0-d included. To
+  // send to oneself is an error, as nobody could receive it.
   virtual void send(std::span<const Tensor> tensors, int dest, int tag = 0) = 0;
   virtual std::vector<Tensor> recv_many(int source, int tag = 0) = 0;
   void send(const Tensor& tensor, int dest, int tag = 0) { send({&tensor, 1}, dest, tag); }
@@ -105,8 +110,9 @@ class Communicator {
   virtual std::vector<Tensor> alltoall(std::span<const Tensor> tensors) = 0;  // size() of them
   virtual Tensor scatter(std::span<const Tensor> tensors, int root = 0) = 0;  // read at root only
 
-  // --- arrays of one shape on all ranks, in place ---
+  // --- arrays of one shape on all ranks, in place; all types but uint8 ---
   virtual void allreduce(const Tensor& tensor, ReduceOp op = ReduceOp::sum) = 0;
+  // Other ranks than the root keep their values.
   virtual void reduce(const Tensor& tensor, ReduceOp op = ReduceOp::sum, int root = 0) = 0;
   // Items of axis 0 are dealt to ranks in order, the first ranks getting one more where they do not
   // divide; returns this rank's part of the result.

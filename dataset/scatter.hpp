@@ -33,8 +33,8 @@ struct ScatterOptions {
 
 // Gives every rank its share. The root reads its source once, a mebibyte at a time, and sends each
 // rank its own examples as stored (images as files); no rank ever holds more than its share and one
-// such piece. Collective; only the root's source (null or not callable elsewhere) and options
-// count.
+// such piece. Collective, with the same options on all ranks; only the root's source counts (null
+// or not callable elsewhere).
 //
 // What goes wrong at the root while the source is opened or read is met by all ranks at once, as
 // the same error (ErrorScope::every_rank), wherever in the file it is.
