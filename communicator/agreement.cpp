@@ -35,9 +35,11 @@ void check_agreement(Communicator& communicator, const std::vector<std::string>&
     here.remove_prefix(here.find('\n') + 1);
     there.remove_prefix(there.find('\n') + 1);
   }
-  fail_everywhere(ErrorKind::disagreement, "rank {} on {} has \"{}\" where rank 0 has \"{}\"; {}",
-                  rank, communicator.topology().host_of[rank], first_line(there), first_line(here),
-                  rule);
+  const Topology& topology = communicator.topology();
+  throw Error(ErrorKind::disagreement,
+              fmt::format("rank {} on {} has \"{}\" where rank 0 has \"{}\"; {}", rank,
+                          topology.host_of[rank], first_line(there), first_line(here), rule),
+              topology.shared_error_scope);
 }
 
 }  // namespace tasuki

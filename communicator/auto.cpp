@@ -22,7 +22,9 @@ class AutoCommunicator : public MpiCommunicator {
   AutoCommunicator(const std::string& name, MPI_Comm comm, const CommunicatorOptions& options)
       : MpiCommunicator(name, comm, options),
         choice_(choose(topology(), options.device)),
-        chosen_(create_communicator(choice_.name, comm, options)) {}
+        chosen_(create_communicator(choice_.name, comm, options)) {
+    share_exchanges_with(dynamic_cast<const MpiCommunicator&>(*chosen_));
+  }
 
   std::string describe() const override {
     return fmt::format("{} (chosen by auto: {})", chosen_->describe(), choice_.reason);

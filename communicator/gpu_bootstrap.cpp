@@ -58,7 +58,7 @@ std::unique_ptr<GpuGroup> connect_gpus(GpuTransport& transport, GpuChannel& chan
   bcast(id, 0, comm);
   if (header.exit_code != 0)
     throw Error(static_cast<ErrorKind>(header.exit_code), std::string(bytes_to_text(id)),
-                ErrorScope::every_rank);
+                scope_of_shared_error(comm));
   return channel.connect(id, rank, ranks);
 }
 

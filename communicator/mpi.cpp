@@ -62,6 +62,19 @@ void check_mpi(int code, const char* function) {
   if (code != MPI_SUCCESS) fail(ErrorKind::io, "{} failed: {}", function, mpi_error_text(code));
 }
 
+ErrorScope scope_of_shared_error(MPI_Comm comm) {
+  MPI_Group job = MPI_GROUP_NULL, members = MPI_GROUP_NULL;
+  TASUKI_MPI(MPI_Comm_group, MPI_COMM_WORLD, &job);
+  TASUKI_MPI(MPI_Comm_group, comm, &members);
+  const int first_of_job = 0;
+  int place = MPI_UNDEFINED, rank = 0;
+  TASUKI_MPI(MPI_Group_translate_ranks, job, 1, &first_of_job, members, &place);
+  TASUKI_MPI(MPI_Group_rank, members, &rank);
+  TASUKI_MPI(MPI_Group_free, &members);
+  TASUKI_MPI(MPI_Group_free, &job);
+  return place == MPI_UNDEFINED && rank == 0 ? ErrorScope::this_rank : ErrorScope::every_rank;
+}
+
 MpiComm::MpiComm(MPI_Comm comm) : comm_(comm) {
   if (comm_ != MPI_COMM_NULL) TASUKI_MPI(MPI_Comm_set_errhandler, comm_, MPI_ERRORS_RETURN);
 }

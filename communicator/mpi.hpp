@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "tasuki/core/error.hpp"
 #include "tasuki/tensor/dtype.hpp"
 #include "tasuki/tensor/reduce_op.hpp"
 
@@ -16,6 +17,11 @@
 namespace tasuki {
 
 void check_mpi(int code, const char* function);
+
+// The scope, on this rank, of an error that all ranks of `comm` are bound to meet, so that it is
+// printed once and at once: by rank 0 of the job where it is one of them, else by their first. Not
+// collective.
+ErrorScope scope_of_shared_error(MPI_Comm comm);
 
 // Owns a communicator of MPI; empty after a move and for ranks left out of a split. Making one is
 // collective, freeing one is collective too and is skipped once MPI is finalized.

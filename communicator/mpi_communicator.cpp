@@ -1,6 +1,7 @@
 #include "tasuki/communicator/mpi_communicator.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 
 #include "tasuki/communicator/background_thread.hpp"
@@ -19,7 +20,7 @@ namespace {
 class Exchange : public PendingExchange {
  public:
   // `under_way` counts exchanges; nullptr for one whose work is all in `finish`.
-  Exchange(std::function<void()> finish, std::shared_ptr<int> under_way)
+  Exchange(std::function<void()> finish, std::shared_ptr<std::atomic<int>> under_way)
       : finish_(std::move(finish)), under_way_(std::move(under_way)) {
     if (under_way_) ++*under_way_;
   }
@@ -44,7 +45,7 @@ class Exchange : public PendingExchange {
 
  private:
   std::function<void()> finish_;
-  std::shared_ptr<int> under_way_;
+  std::shared_ptr<std::atomic<int>> under_way_;
 };
 
 std::string text_of(const Tensor& tensor) {
@@ -84,7 +85,9 @@ Topology discover_topology(MPI_Comm comm) {
   std::vector<std::string> hosts;
   for (std::size_t other = 0; other < groups.size(); ++other)
     hosts.emplace_back(names.c_str() + other * longest);
-  return make_topology(rank, groups, hosts);
+  Topology topology = make_topology(rank, groups, hosts);
+  topology.shared_error_scope = scope_of_shared_error(comm);
+  return topology;
 }
 
 }  // namespace
@@ -100,6 +103,7 @@ MpiCommunicator::MpiCommunicator(std::string name, MPI_Comm comm,
 MpiCommunicator::~MpiCommunicator() = default;
 
 std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key) {
+  if (color < 0) fail(ErrorKind::usage, "split: color {}; expected a number from 0", color);
   const MpiComm part = MpiComm::split(comm(), color, key);
   return create_communicator(name_, part.get(), options_);
 }
@@ -230,8 +234,10 @@ void MpiCommunicator::require_agreement(const char* operation, const std::string
   const auto readable = [](const Bytes& bytes) {
     return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   };
-  fail_everywhere(ErrorKind::disagreement, "{}: rank 0 gave {} but rank {} gave {}; all must agree",
-                  operation, readable(texts.front()), other - texts.begin(), readable(*other));
+  throw Error(ErrorKind::disagreement,
+              fmt::format("{}: rank 0 gave {} but rank {} gave {}; all must agree", operation,
+                          readable(texts.front()), other - texts.begin(), readable(*other)),
+              topology_.shared_error_scope);
 }
 
 void MpiCommunicator::check_free() const {
@@ -246,8 +252,10 @@ MPI_Comm MpiCommunicator::comm() const {
 
 void MpiCommunicator::check_root(const char* operation, int root) const {
   if (root < 0 || root >= size())
-    fail_everywhere(ErrorKind::usage, "{}: root {} of {} ranks; expected 0 to {}", operation, root,
-                    size(), size() - 1);
+    throw Error(ErrorKind::usage,
+                fmt::format("{}: root {} of {} ranks; expected 0 to {}", operation, root, size(),
+                            size() - 1),
+                topology_.shared_error_scope);
 }
 
 void MpiCommunicator::check_peer(const char* operation, int peer) const {

@@ -2,6 +2,7 @@
 // derive from it and replace what they do better, as a rule `combine` and `allocate`.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <set>
@@ -83,6 +84,10 @@ class MpiCommunicator : public Communicator {
   void require_agreement(const char* operation, const std::string& text,
                          std::span<std::int64_t> maxima = {});
 
+  // Refuses what this communicator is asked for while exchanges of `other`, which does its
+  // exchanges for it, are under way.
+  void share_exchanges_with(const MpiCommunicator& other) { under_way_ = other.under_way_; }
+
   // For collectives; messages of send and recv travel on a communicator of their own.
   MPI_Comm comm() const;
   const CommunicatorOptions& options() const { return options_; }
@@ -105,7 +110,8 @@ class MpiCommunicator : public Communicator {
   std::set<std::string> agreed_;  // gradients on GPUs that all ranks are known to give alike
   bool is_starting_ = false;      // an exchange that only asks the GPU, in start_sum_gradients
   std::unique_ptr<BackgroundThread> background_;
-  std::shared_ptr<int> under_way_ = std::make_shared<int>(0);  // exchanges started, not waited for
+  // Exchanges started and not waited for; exchanges in the background look at it, too.
+  std::shared_ptr<std::atomic<int>> under_way_ = std::make_shared<std::atomic<int>>(0);
 };
 
 }  // namespace tasuki

@@ -42,8 +42,10 @@ Bytes MpiCommunicator::recv_bytes(int source, int tag, MessageInfo* info) {
 Bytes MpiCommunicator::bcast_bytes(std::span<const std::byte> bytes, int root, std::int64_t chunk) {
   check_root("bcast_bytes", root);
   if (chunk < 1 || chunk >= std::numeric_limits<int>::max())
-    fail_everywhere(ErrorKind::usage, "bcast_bytes: chunks of {} bytes; expected 1 to {}", chunk,
-                    std::numeric_limits<int>::max() - 1);
+    throw Error(ErrorKind::usage,
+                fmt::format("bcast_bytes: chunks of {} bytes; expected 1 to {}", chunk,
+                            std::numeric_limits<int>::max() - 1),
+                topology().shared_error_scope);
   std::int64_t length = std::ssize(bytes);
   TASUKI_MPI(MPI_Bcast, &length, 1, MPI_INT64_T, root, comm());
   Bytes copy = rank() == root ? Bytes(bytes.begin(), bytes.end()) : make_bytes(length);

@@ -128,10 +128,11 @@ void NodeGroup::require_equal_offers() const {
     if (other.agrees_with(first)) continue;
     // All ranks have read the offers before any of them can make the next one.
     barrier();
-    fail_everywhere(
-        ErrorKind::disagreement,
-        "allreduce: the node's rank 0 gave a {} but its rank {} gave a {}; all must agree",
-        first.text(), rank, other.text());
+    throw Error(ErrorKind::disagreement,
+                fmt::format("allreduce: the node's rank 0 gave a {} but its rank {} gave a {}; all "
+                            "must agree",
+                            first.text(), rank, other.text()),
+                scope_of_shared_error(node_.get()));
   }
 }
 

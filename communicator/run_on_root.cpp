@@ -44,9 +44,10 @@ Outcome decode(const Bytes& bytes) {
   return outcome;
 }
 
-void throw_if_failed(const Outcome& outcome) {
+void throw_if_failed(const Outcome& outcome, const Communicator& communicator) {
   if (outcome.exit_code != 0)
-    throw Error(static_cast<ErrorKind>(outcome.exit_code), outcome.message, ErrorScope::every_rank);
+    throw Error(static_cast<ErrorKind>(outcome.exit_code), outcome.message,
+                communicator.topology().shared_error_scope);
 }
 
 }  // namespace
@@ -54,13 +55,13 @@ void throw_if_failed(const Outcome& outcome) {
 Bytes run_on_root(Communicator& communicator, int root, const std::function<Bytes()>& work) {
   Bytes result, message;
   if (communicator.rank() == root) message = encode(outcome_of([&] { result = work(); }));
-  throw_if_failed(decode(communicator.bcast_bytes(message, root)));
+  throw_if_failed(decode(communicator.bcast_bytes(message, root)), communicator);
   return communicator.bcast_bytes(result, root);
 }
 
 void run_on_all(Communicator& communicator, const std::function<void()>& work) {
   for (const Bytes& message : communicator.allgather_bytes(encode(outcome_of(work))))
-    throw_if_failed(decode(message));
+    throw_if_failed(decode(message), communicator);
 }
 
 }  // namespace tasuki

@@ -8,7 +8,7 @@
 namespace tasuki {
 
 // Calls `work` on the root and gives its result to all ranks. What it throws is thrown on all
-// ranks, as an error that every rank meets (ErrorScope::every_rank), so that nobody waits for a
+// ranks, as an error that they all meet (Topology::shared_error_scope), so that nobody waits for a
 // rank that gave up. Collective.
 Bytes run_on_root(Communicator& communicator, int root, const std::function<Bytes()>& work);
 

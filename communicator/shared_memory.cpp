@@ -176,15 +176,12 @@ std::vector<SharedMapping> share_memory(std::size_t bytes, MPI_Comm node, bool a
   if (allow_anonymous)
     if (auto mappings = try_share(anonymous, bytes, node, first)) return std::move(*mappings);
   if (auto mappings = try_share(named, bytes, node, second)) return std::move(*mappings);
-  // All ranks of the node are here; the first one speaks for them.
-  int rank = 0;
-  TASUKI_MPI(MPI_Comm_rank, node, &rank);
   throw Error(ErrorKind::unavailable,
               fmt::format("the ranks on {} cannot share memory ({}; {}); give the container more "
                           "--shm-size, or use --communicator flat",
                           host_name(), first.empty() ? "another rank failed" : first,
                           second.empty() ? "another rank failed" : second),
-              rank == 0 ? ErrorScope::this_rank : ErrorScope::every_rank);
+              scope_of_shared_error(node));
 }
 
 }  // namespace tasuki

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "tasuki/core/error.hpp"
+
 namespace tasuki {
 
 // A node is a set of ranks that can share memory (MPI_Comm_split_type) and have one host name.
@@ -17,6 +19,8 @@ struct Topology {
   std::vector<int> node_of;          // node of every rank
   std::vector<int> intra_rank_of;    // position of every rank in its node
   std::vector<std::string> host_of;  // host name of every rank
+  // Of errors that all these ranks meet, on this one (scope_of_shared_error in mpi.hpp).
+  ErrorScope shared_error_scope = ErrorScope::every_rank;
   std::vector<int> ranks_of_node(int node) const;
   // Ranks on every node when they are equally many, else 0.
   int ranks_per_node() const;

@@ -100,6 +100,7 @@ TEST_P(Gradients, OtherOperationsMustWaitForTheExchange) {
   {
     const auto exchange = comm_->start_sum_gradients({arena, segments});
     EXPECT_THROW(comm_->allreduce(Tensor::zeros({1})), Error);
+    EXPECT_THROW(comm_->barrier(), Error);
     exchange->wait();
     EXPECT_THROW(exchange->wait(), Error);
   }

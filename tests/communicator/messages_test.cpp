@@ -254,6 +254,10 @@ TEST_P(Messages, SplitKeepsTheKindAndCountsAnew) {
   EXPECT_EQ(one.item(), members);
 }
 
+TEST_P(Messages, SplitRefusesANegativeColor) {
+  EXPECT_THROW(comm_->split(-1, 0), Error);
+}
+
 TASUKI_FOR_EVERY_COMMUNICATOR(Messages);
 
 }  // namespace

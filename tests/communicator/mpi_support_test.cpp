@@ -1,11 +1,14 @@
 // Checked calls, owners of handles, and what the registry says.
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <utility>
 
+#include "tasuki/communicator/agreement.hpp"
 #include "tasuki/communicator/environment.hpp"
 #include "tasuki/communicator/mpi.hpp"
 #include "tasuki/communicator/registry.hpp"
+#include "tasuki/communicator/run_on_root.hpp"
 
 namespace tasuki {
 namespace {
@@ -53,6 +56,29 @@ TEST(MpiCommOwner, RanksLeftOutOfASplitGetNone) {
   const int rank = MpiComm::duplicate(MPI_COMM_WORLD).rank();
   const MpiComm part = MpiComm::split(MPI_COMM_WORLD, rank == 0 ? 0 : MPI_UNDEFINED, 0);
   EXPECT_EQ(static_cast<bool>(part), rank == 0);
+}
+
+// Printed once and at once, whether or not rank 0 of the job is among those who meet it.
+TEST(SharedErrors, HaveOneRankThatSpeaks) {
+  const auto comm = create_communicator("naive");
+  const auto part = comm->split(comm->rank() == 0 ? 0 : 1, -comm->rank());
+  const bool speaks = comm->rank() != 0 && part->rank() == 0;
+  const auto expected = speaks ? ErrorScope::this_rank : ErrorScope::every_rank;
+  const auto scope_of = [](const auto& function) {
+    try {
+      function();
+    } catch (const Error& error) {
+      return std::optional(error.scope());
+    }
+    return std::optional<ErrorScope>();
+  };
+  const auto lines = std::vector{fmt::format("rank {}", part->rank())};
+  const auto fails = []() -> Bytes { fail(ErrorKind::data, "planted"); };
+  EXPECT_EQ(scope_of([&] { run_on_root(*part, 0, fails); }), expected);
+  EXPECT_EQ(scope_of([&] { run_on_root(*comm, 0, fails); }), ErrorScope::every_rank);
+  if (part->size() == 1) return;
+  EXPECT_EQ(scope_of([&] { check_agreement(*part, lines, "as planned"); }), expected);
+  EXPECT_EQ(scope_of([&] { part->bcast_data(Tensor::zeros({1 + part->rank()})); }), expected);
 }
 
 TEST(Registry, UnknownNameListsTheKnownOnes) {
