@@ -21,9 +21,14 @@ find_package(Python3 REQUIRED COMPONENTS Interpreter)  # tests of scripts
 set(TASUKI_MPIRUN_FLAGS --oversubscribe --bind-to none --mca mpi_yield_when_idle 1)
 set(TASUKI_MPIRUN_ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     OMP_NUM_THREADS=1 OMPI_MCA_btl_vader_single_copy_mechanism=none)
+# Programs with sanitizers take several times as long: limits grow by this factor.
+set(TASUKI_TEST_PATIENCE 1)
 if(TASUKI_SANITIZE)
+  set(TASUKI_TEST_PATIENCE 8)
   set(TASUKI_SANITIZER_ENVIRONMENT
-      LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/leaks/lsan.supp:print_suppressions=0)
+      LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/leaks/lsan.supp:print_suppressions=0
+      TASUKI_TEST_SECONDS=480)  # of a test under MPI
+  target_sources(tasuki PRIVATE ${PROJECT_SOURCE_DIR}/tests/leaks/keep_modules.cpp)
 endif()
 
 function(tasuki_script_test name)
@@ -35,6 +40,7 @@ function(tasuki_script_test name)
     set(ARG_PROCESSORS 1)
   endif()
   list(APPEND ARG_ENVIRONMENT ${TASUKI_SANITIZER_ENVIRONMENT})
+  math(EXPR ARG_TIMEOUT "${ARG_TIMEOUT} * ${TASUKI_TEST_PATIENCE}")
   # ctest's own limit ends the first process only; `timeout` ends the group, mpirun and ssh included.
   math(EXPR last_resort "${ARG_TIMEOUT} + 20")
   add_test(NAME ${name} COMMAND timeout -k 10 ${ARG_TIMEOUT} ${ARG_COMMAND})
