@@ -1,0 +1,271 @@
+// cuBLASLt's matrix product as its documentation defines it, element by element: column-major
+// matrices, D = epilogue(alpha op(A) op(B) + beta C).
+#include <cublasLt.h>
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "queue.hpp"
+#include "values.hpp"
+
+namespace tasuki::simulated {
+namespace {
+
+struct Operation {
+  cublasOperation_t op_a = CUBLAS_OP_N, op_b = CUBLAS_OP_N;
+  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  void* bias = nullptr;
+  std::int32_t bias_type = -1;  // D's
+  void* aux = nullptr;          // ReLU's mask: a bit an element
+  std::int64_t aux_ld = 0;      // in bits
+};
+static_assert(sizeof(Operation) <= sizeof(cublasLtMatmulDescOpaque_t));
+
+struct Matrix {
+  cudaDataType_t type;
+  std::int64_t rows, columns, ld;
+
+  ValueType values() const { return value_type(type); }
+};
+static_assert(sizeof(Matrix) <= sizeof(cublasLtMatrixLayoutOpaque_t));
+
+template <class T, class Opaque>
+T& inside(Opaque* opaque) {
+  return *reinterpret_cast<T*>(opaque);
+}
+template <class T, class Opaque>
+const T& inside(const Opaque* opaque) {
+  return *reinterpret_cast<const T*>(opaque);
+}
+
+bool has(const Operation& operation, unsigned bit) {
+  return (static_cast<unsigned>(operation.epilogue) & bit) != 0;
+}
+constexpr unsigned relu = 2, adds_bias = 4, relu_gradient = 8, bias_gradient = 16, uses_aux = 128,
+                   bias_gradient_a = 256, bias_gradient_b = 512;
+
+struct Sizes {
+  std::int64_t m, n, k;
+};
+
+bool fits(const Operation& o, const Matrix& a, const Matrix& b, const Matrix& d, Sizes& sizes) {
+  const bool ta = o.op_a == CUBLAS_OP_T, tb = o.op_b == CUBLAS_OP_T;
+  sizes = {d.rows, d.columns, ta ? a.rows : a.columns};
+  if ((ta ? a.columns : a.rows) != sizes.m || (tb ? b.rows : b.columns) != sizes.n ||
+      (tb ? b.columns : b.rows) != sizes.k)
+    return false;
+  for (const Matrix* matrix : {&a, &b, &d})
+    if (matrix->ld < matrix->rows || matrix->values() == ValueType::unknown) return false;
+  if (has(o, uses_aux) && (o.aux == nullptr || o.aux_ld < sizes.m || o.aux_ld % 128 != 0))
+    return false;
+  return true;
+}
+
+// A matrix as floats, k running fastest.
+std::vector<float> gather(const void* values, const Matrix& matrix, bool k_is_row,
+                          std::int64_t outer, std::int64_t k) {
+  std::vector<float> result(static_cast<std::size_t>(outer * k));
+  for (std::int64_t i = 0; i < outer; ++i)
+    for (std::int64_t j = 0; j < k; ++j) {
+      const std::int64_t at = k_is_row ? j + i * matrix.ld : i + j * matrix.ld;
+      result[static_cast<std::size_t>(i * k + j)] =
+          load(matrix.values(), values, static_cast<std::size_t>(at));
+    }
+  return result;
+}
+
+struct Product {
+  Operation o;
+  Matrix a, b, c, d;
+  Sizes sizes;
+  float alpha, beta;
+  const void *a_values, *b_values, *c_values;
+  void* d_values;
+
+  void run() const {
+    const auto& [m, n, k] = sizes;
+    const std::vector<float> left = gather(a_values, a, o.op_a == CUBLAS_OP_T, m, k);
+    const std::vector<float> right = gather(b_values, b, o.op_b != CUBLAS_OP_T, n, k);
+    const ValueType bias_type =
+        o.bias_type < 0 ? d.values() : value_type(static_cast<cudaDataType_t>(o.bias_type));
+    std::vector<double> row_sums(static_cast<std::size_t>(m));
+    for (std::int64_t j = 0; j < n; ++j)
+      for (std::int64_t i = 0; i < m; ++i) {
+        const float* const x = left.data() + i * k;
+        const float* const y = right.data() + j * k;
+        double sum = 0;
+        for (std::int64_t l = 0; l < k; ++l)
+          sum += static_cast<double>(x[l]) * static_cast<double>(y[l]);
+        float value = alpha * static_cast<float>(sum);
+        // With beta = 0 C is not read: it may hold anything.
+        if (beta != 0) value += beta * load(c.values(), c_values, at(c, i, j));
+        if (has(o, adds_bias)) value += load(bias_type, o.bias, static_cast<std::size_t>(i));
+        value = masked(value, i, j);
+        row_sums[static_cast<std::size_t>(i)] += static_cast<double>(value);
+        store(d.values(), d_values, at(d, i, j), value);
+      }
+    if (has(o, bias_gradient)) put_bias(bias_type, row_sums);
+    if (has(o, bias_gradient_a)) put_bias(bias_type, sums(left, m));
+    if (has(o, bias_gradient_b)) put_bias(bias_type, sums(right, n));
+  }
+
+ private:
+  static std::size_t at(const Matrix& matrix, std::int64_t i, std::int64_t j) {
+    return static_cast<std::size_t>(i + j * matrix.ld);
+  }
+  float masked(float value, std::int64_t i, std::int64_t j) const {
+    const std::int64_t bit = i + j * o.aux_ld;
+    auto* const bytes = static_cast<std::uint8_t*>(o.aux);
+    const auto flag = static_cast<std::uint8_t>(1 << bit % 8);
+    if (has(o, relu_gradient)) return (bytes[bit / 8] & flag) != 0 ? value : 0;
+    if (!has(o, relu)) return value;
+    const bool is_positive = value > 0;
+    if (has(o, uses_aux)) {
+      bytes[bit / 8] = static_cast<std::uint8_t>(bytes[bit / 8] & ~flag);
+      if (is_positive) bytes[bit / 8] = static_cast<std::uint8_t>(bytes[bit / 8] | flag);
+    }
+    return is_positive || value != value ? value : 0;
+  }
+  std::vector<double> sums(const std::vector<float>& matrix, std::int64_t count) const {
+    std::vector<double> result(static_cast<std::size_t>(count));
+    for (std::int64_t i = 0; i < count * sizes.k; ++i)
+      result[static_cast<std::size_t>(i / sizes.k)] +=
+          static_cast<double>(matrix[static_cast<std::size_t>(i)]);
+    return result;
+  }
+  void put_bias(ValueType type, const std::vector<double>& values) const {
+    for (std::size_t i = 0; i < values.size(); ++i)
+      store(type, o.bias, i, static_cast<float>(values[i]));
+  }
+};
+
+template <class T>
+cublasStatus_t set(T& setting, const void* buffer, std::size_t bytes) {
+  if (bytes != sizeof(T)) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(&setting, buffer, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+constexpr std::size_t workspace_bytes = 256;
+
+}  // namespace
+
+extern "C" {
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  static int something = 0;
+  *handle = reinterpret_cast<cublasLtHandle_t>(&something);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t /*handle*/) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+std::size_t cublasLtGetVersion() {
+  return CUBLAS_VERSION;
+}
+const char* cublasLtGetStatusName(cublasStatus_t /*status*/) {
+  return "a cublasStatus_t";
+}
+const char* cublasLtGetStatusString(cublasStatus_t /*status*/) {
+  return "an error of the simulated cuBLASLt";
+}
+
+cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t description, std::size_t,
+                                               cublasComputeType_t, cudaDataType_t scale_type) {
+  new (description) Operation;
+  return scale_type == CUDA_R_32F ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+}
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
+                                              cublasLtMatmulDescAttributes_t attribute,
+                                              const void* buffer, std::size_t bytes) {
+  auto& operation = inside<Operation>(description);
+  switch (attribute) {
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+      return set(operation.op_a, buffer, bytes);
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+      return set(operation.op_b, buffer, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+      return set(operation.epilogue, buffer, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+      return set(operation.bias, buffer, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
+      return set(operation.bias_type, buffer, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+      return set(operation.aux, buffer, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+      return set(operation.aux_ld, buffer, bytes);
+    default:
+      return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+}
+cublasStatus_t cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t layout, std::size_t,
+                                                 cudaDataType type, std::uint64_t rows,
+                                                 std::uint64_t columns, std::int64_t ld) {
+  new (layout)
+      Matrix{type, static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns), ld};
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceInit_internal(cublasLtMatmulPreference_t, std::size_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
+                                                    cublasLtMatmulPreferenceAttributes_t,
+                                                    const void*, std::size_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t description,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t /*c*/,
+                                              cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t,
+                                              int room, cublasLtMatmulHeuristicResult_t* results,
+                                              int* count) {
+  Sizes sizes{};
+  *count = 0;
+  // The pointers of bias and mask may come later than the question.
+  Operation operation = inside<Operation>(description);
+  operation.epilogue = static_cast<cublasLtEpilogue_t>(operation.epilogue & ~uses_aux);
+  if (!fits(operation, inside<Matrix>(a), inside<Matrix>(b), inside<Matrix>(d), sizes))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  if (room < 1) return CUBLAS_STATUS_INVALID_VALUE;
+  results[0] = {};
+  results[0].workspaceSize = workspace_bytes;
+  results[0].state = CUBLAS_STATUS_SUCCESS;
+  *count = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description, const void* alpha,
+                              const void* a_values, cublasLtMatrixLayout_t a, const void* b_values,
+                              cublasLtMatrixLayout_t b, const void* beta, const void* c_values,
+                              cublasLtMatrixLayout_t c, void* d_values, cublasLtMatrixLayout_t d,
+                              const cublasLtMatmulAlgo_t* algorithm, void* workspace,
+                              std::size_t room, cudaStream_t stream) {
+  Product product{inside<Operation>(description),
+                  inside<Matrix>(a),
+                  inside<Matrix>(b),
+                  inside<Matrix>(c),
+                  inside<Matrix>(d),
+                  {},
+                  *static_cast<const float*>(alpha),
+                  *static_cast<const float*>(beta),
+                  a_values,
+                  b_values,
+                  c_values,
+                  d_values};
+  if (!fits(product.o, product.a, product.b, product.d, product.sizes))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  if (algorithm != nullptr && (room < workspace_bytes || workspace == nullptr))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  enqueue(stream, [product] {
+    const Access access;
+    product.run();
+  });
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+}  // extern "C"
+}  // namespace tasuki::simulated

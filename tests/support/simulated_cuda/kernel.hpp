@@ -1,0 +1,96 @@
+// The language of CUDA kernels for a C++ compiler: included before a translated source
+// (translate_kernels.py). The threads of a block run as fibers of one thread of the host, in an
+// order that changes from barrier to barrier, so that a barrier that is missing shows; blocks run
+// one after the other.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <functional>
+
+#undef __global__
+#undef __launch_bounds__
+#undef __shared__
+#define __global__
+#define __launch_bounds__(...)
+#define __shared__ static
+#define threadIdx (::tasuki::simulated::this_thread().index)
+#define blockIdx (::tasuki::simulated::this_thread().block)
+#define blockDim (::tasuki::simulated::this_thread().block_size)
+#define gridDim (::tasuki::simulated::this_thread().grid_size)
+
+namespace tasuki::simulated {
+
+struct Thread {
+  dim3 index, block, block_size, grid_size;
+};
+const Thread& this_thread();
+
+// Of the running thread: waits for all threads of its block that have not ended.
+void block_barrier();
+// Waits for the 32 threads of its warp and returns where each of them left `bytes` of `value`.
+const void* const* exchange_in_warp(const void* value, std::size_t bytes);
+unsigned lane();
+
+struct Configuration {
+  dim3 grid, block;
+  std::size_t shared_bytes = 0;
+  cudaStream_t stream = nullptr;
+};
+// Has `kernel` run by every thread of the grid when it is the stream's turn. What CUDA would refuse
+// becomes the error that cudaGetLastError reports.
+void enqueue_kernel(const Configuration& configuration, std::function<void()> kernel);
+
+template <class Kernel, class... Arguments>
+void launch(const Configuration& configuration, Kernel kernel, Arguments... arguments) {
+  enqueue_kernel(configuration, [=] { kernel(arguments...); });
+}
+
+}  // namespace tasuki::simulated
+
+// CUDA has these without a namespace.
+using std::isfinite;
+using std::isinf;
+using std::isnan;
+
+inline void __syncthreads() {
+  tasuki::simulated::block_barrier();
+}
+inline void __threadfence_system() {}
+
+template <class T>
+T __shfl_xor_sync(unsigned /*mask*/, T value, int lanes) {
+  const void* const* const values = tasuki::simulated::exchange_in_warp(&value, sizeof(T));
+  T other;
+  std::memcpy(&other, values[tasuki::simulated::lane() ^ static_cast<unsigned>(lanes)], sizeof(T));
+  return other;
+}
+
+template <class T>
+T atomicAdd(T* place, T value) {
+  const T before = *place;
+  *place += value;
+  return before;
+}
+
+inline float __fmaf_rn(float a, float b, float c) {
+  return std::fma(a, b, c);
+}
+inline float __fsub_rn(float a, float b) {
+  return a - b;
+}
+inline float __fadd_rn(float a, float b) {
+  return a + b;
+}
+inline float __fmul_rn(float a, float b) {
+  return a * b;
+}
+inline float __fdiv_rn(float a, float b) {
+  return a / b;
+}

@@ -1,0 +1,189 @@
+// Devices and memory of the simulated GPU: CUDA's runtime but for what queue.cpp has.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "queue.hpp"
+
+namespace tasuki::simulated {
+namespace {
+
+using testing::GuardedMemory;
+
+constexpr std::size_t total_memory = std::size_t{900} << 20;
+
+// Blocks by their first address.
+struct Memory {
+  std::mutex mutex;
+  std::map<const std::byte*, std::size_t> device, pinned;
+  std::size_t used = 0;
+};
+
+Memory& memory() {
+  static auto* const instance = new Memory;
+  return *instance;
+}
+
+bool is_within(const std::map<const std::byte*, std::size_t>& blocks, const void* address) {
+  const auto* const place = static_cast<const std::byte*>(address);
+  const auto after = blocks.upper_bound(place);
+  if (after == blocks.begin()) return false;
+  const auto& [begin, bytes] = *std::prev(after);
+  return place < begin + bytes;
+}
+
+// Memory that CUDA reads and writes on its own time; from other memory of the host it copies before
+// the call returns.
+bool is_asynchronous(const void* address) {
+  const std::lock_guard lock(memory().mutex);
+  return is_within(memory().device, address) || is_within(memory().pinned, address);
+}
+
+int device_count() {
+  const char* const text = std::getenv("FAKE_CUDA_DEVICES");
+  return text != nullptr ? std::atoi(text) : 1;
+}
+
+thread_local int current_device = 0;
+
+cudaError_t failed(cudaError_t error) {
+  set_last_error(error);
+  return error;
+}
+
+}  // namespace
+
+extern "C" {
+
+// --- devices ---
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = device_count();
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) {
+  if (device < 0 || device >= device_count()) return failed(cudaErrorInvalidDevice);
+  current_device = device;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDevice(int* device) {
+  *device = current_device;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  *properties = {};
+  std::strncpy(properties->name, "Simulated GPU", sizeof(properties->name) - 1);
+  properties->totalGlobalMem = total_memory;
+  properties->multiProcessorCount = 2;
+  properties->major = 9;
+  properties->pciBusID = device + 1;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int /*device*/) {
+  switch (attribute) {
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = 9;
+      break;
+    case cudaDevAttrMultiProcessorCount:
+      *value = 2;
+      break;
+    default:
+      *value = 0;
+  }
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int device) {
+  const char id[] = {'0', '0', '0', '0', ':', '0', static_cast<char>('1' + device),
+                     ':', '0', '0', '.', '0', '\0'};
+  std::strncpy(text, id, static_cast<std::size_t>(length));
+  return cudaSuccess;
+}
+const char* cudaGetErrorString(cudaError_t /*error*/) {
+  return "an error of the simulated GPU";
+}
+const char* cudaGetErrorName(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess:
+      return "cudaSuccess";
+    case cudaErrorInvalidValue:
+      return "cudaErrorInvalidValue";
+    case cudaErrorInvalidConfiguration:
+      return "cudaErrorInvalidConfiguration";
+    case cudaErrorStreamCaptureUnsupported:
+      return "cudaErrorStreamCaptureUnsupported";
+    case cudaErrorStreamCaptureInvalidated:
+      return "cudaErrorStreamCaptureInvalidated";
+    case cudaErrorStreamCaptureUnjoined:
+      return "cudaErrorStreamCaptureUnjoined";
+    case cudaErrorStreamCaptureIsolation:
+      return "cudaErrorStreamCaptureIsolation";
+    default:
+      return "another cudaError_t";
+  }
+}
+
+// --- memory ---
+
+cudaError_t cudaMalloc(void** block, std::size_t bytes) {
+  const std::lock_guard lock(memory().mutex);
+  if (memory().used + bytes > total_memory) return failed(cudaErrorMemoryAllocation);
+  *block = GuardedMemory::instance().acquire(bytes);
+  memory().device[static_cast<std::byte*>(*block)] = bytes;
+  memory().used += bytes;
+  return cudaSuccess;
+}
+cudaError_t cudaFree(void* block) {
+  if (block == nullptr) return cudaSuccess;
+  finish_all();
+  const std::lock_guard lock(memory().mutex);
+  const auto found = memory().device.find(static_cast<const std::byte*>(block));
+  if (found == memory().device.end()) return failed(cudaErrorInvalidValue);
+  memory().used -= found->second;
+  GuardedMemory::instance().release(block, found->second);
+  memory().device.erase(found);
+  return cudaSuccess;
+}
+cudaError_t cudaHostAlloc(void** block, std::size_t bytes, unsigned /*flags*/) {
+  *block = std::aligned_alloc(4096, (std::max<std::size_t>(bytes, 1) + 4095) / 4096 * 4096);
+  if (*block == nullptr) return failed(cudaErrorMemoryAllocation);
+  const std::lock_guard lock(memory().mutex);
+  memory().pinned[static_cast<std::byte*>(*block)] = bytes;
+  return cudaSuccess;
+}
+cudaError_t cudaFreeHost(void* block) {
+  finish_all();
+  const std::lock_guard lock(memory().mutex);
+  memory().pinned.erase(static_cast<const std::byte*>(block));
+  std::free(block);
+  return cudaSuccess;
+}
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  const std::lock_guard lock(memory().mutex);
+  *total = total_memory;
+  *free = total_memory - memory().used;
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind /*kind*/,
+                            cudaStream_t stream) {
+  enqueue(stream, [=] {
+    const Access access;
+    std::memcpy(to, from, bytes);
+  });
+  return is_asynchronous(to) && is_asynchronous(from) ? cudaSuccess : finish(stream);
+}
+cudaError_t cudaMemcpyPeerAsync(void* to, int /*device*/, const void* from, int /*from_device*/,
+                                std::size_t bytes, cudaStream_t stream) {
+  return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
+}
+cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
+  enqueue(stream, [=] {
+    const Access access;
+    std::memset(to, value, bytes);
+  });
+  return cudaSuccess;
+}
+
+}  // extern "C"
+}  // namespace tasuki::simulated

@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+"""Makes C++ of a CUDA source: kernel<<<grid, block, shared, stream>>>(arguments) becomes a call of
+tasuki::simulated::launch() (kernel.hpp), all else stays as it is.
+
+  translate_kernels.py SOURCE.cu RESULT.cpp
+"""
+import re
+import sys
+
+# The name of a kernel, with the template arguments that it may have.
+LAUNCH = re.compile(r"(\w+(?:\s*<[\w\s,:]*>)?)\s*<<<(.*?)>>>\s*\(", re.DOTALL)
+
+
+def end_of_arguments(text, begin):
+    """The index of the parenthesis that closes the one before `begin`."""
+    depth = 1
+    for index in range(begin, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[index], 0)
+        if depth == 0:
+            return index
+    raise ValueError("a launch whose arguments do not end")
+
+
+def translate(text):
+    result = ""
+    while launch := LAUNCH.search(text):
+        kernel, configuration = launch.groups()
+        end = end_of_arguments(text, launch.end())
+        result += text[: launch.start()]
+        result += f"::tasuki::simulated::launch({{{configuration}}}, "
+        result += f"[](auto... arguments) {{ {kernel}(arguments...); }}, "
+        result += text[launch.end() : end] + ")"
+        text = text[end + 1 :]
+    return result + text
+
+
+def main():
+    source, destination = sys.argv[1:]
+    with open(source, encoding="utf-8") as file:
+        text = translate(file.read())
+    with open(destination, "w", encoding="utf-8") as file:
+        file.write(f'#include "kernel.hpp"\n#line 1 "{source}"\n{text}')
+
+
+if __name__ == "__main__":
+    main()
