@@ -22,6 +22,8 @@ struct EpochLayout {
   std::int64_t examples = 0;      // of the whole data set
   std::int64_t shards = 0;        // that they are dealt to, see shard_plan.hpp
   std::int64_t global_batch = 0;  // examples of a step on all ranks
+  bool is_shuffled = false;
+  std::uint64_t seed = 0;  // of the order, where it is shuffled
   friend bool operator==(const EpochLayout&, const EpochLayout&) = default;
 };
 

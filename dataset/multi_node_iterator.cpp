@@ -63,7 +63,9 @@ class MultiNodeIterator final : public Iterator {
                                         iterator_->next_global_size(),
                                         layout.examples,
                                         layout.shards,
-                                        layout.global_batch};
+                                        layout.global_batch,
+                                        layout.is_shuffled,
+                                        static_cast<std::int64_t>(layout.seed)};
       numbers.insert(numbers.end(), result.begin(), result.end());
       return encode_numbers(numbers);
     });
@@ -71,8 +73,9 @@ class MultiNodeIterator final : public Iterator {
     state_ = {numbers.at(0), numbers.at(1)};
     steps_per_epoch_ = numbers.at(2);
     next_size_ = numbers.at(3);
-    layout_ = {numbers.at(4), numbers.at(5), numbers.at(6)};
-    return {numbers.begin() + 7, numbers.end()};
+    layout_ = {numbers.at(4), numbers.at(5), numbers.at(6), numbers.at(7) != 0,
+               static_cast<std::uint64_t>(numbers.at(8))};
+    return {numbers.begin() + 9, numbers.end()};
   }
 
   std::unique_ptr<Iterator> iterator_;

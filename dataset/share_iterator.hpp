@@ -38,7 +38,8 @@ class ShareIterator final : public Iterator {
   std::int64_t steps_per_epoch() const override { return steps_; }
   std::int64_t next_global_size() const override;
   EpochLayout layout() const override {
-    return {share_.plan.examples(), share_.plan.shards(), global_batch_};
+    return {share_.plan.examples(), share_.plan.shards(), global_batch_, options_.shuffle,
+            options_.seed};
   }
   IteratorState state() const override { return state_; }
   void restore(const IteratorState& state) override;

@@ -86,10 +86,18 @@ void Trainer::prepare_output() const {
     make();
 }
 
-// Extensions are collective: one that is missing on some ranks would leave the others waiting.
-void Trainer::check_same_extensions() const {
+// Ranks with other numbers of steps, or with extensions (which are collective) that others do not
+// have, would wait for each other; other batches or seeds would train something else unnoticed.
+void Trainer::check_same_everywhere() const {
   if (communicator_ == nullptr) return;
-  std::vector<std::string> lines;
+  std::vector<std::string> lines = updater_->common_settings();
+  lines.push_back(fmt::format("{} steps per epoch", updater_->steps_per_epoch()));
+  const TrainingLength end = length();
+  if (end.epochs) lines.push_back(fmt::format("an end after {} epochs", *end.epochs));
+  if (end.iterations) lines.push_back(fmt::format("an end after {} iterations", *end.iterations));
+  check_agreement(*communicator_, lines,
+                  "all ranks must train for as long, on the same data in the same batches");
+  lines.clear();
   for (const std::string& name : extension_names()) lines.push_back("extension " + name);
   check_agreement(*communicator_, lines,
                   "all ranks must attach the same extensions; those that print or write do so on "
@@ -98,7 +106,7 @@ void Trainer::check_same_extensions() const {
 
 void Trainer::run() {
   prepare_output();
-  check_same_extensions();
+  check_same_everywhere();
   try {
     run_until_stop();
   } catch (...) {

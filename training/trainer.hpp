@@ -47,7 +47,8 @@ class Trainer {
   std::vector<std::string> extension_names() const;
 
   // Trains until the stop trigger fires. Rank 0 makes the output folder first; that it cannot, and
-  // extensions that are not the same on all ranks, are errors before the first iteration.
+  // ranks that differ in their data, batch size, seed, length of training or extensions, are errors
+  // before the first iteration.
   void run();
 
   Updater& updater() const { return *updater_; }
@@ -68,7 +69,7 @@ class Trainer {
   struct Attached;
   void attach(std::unique_ptr<Extension> extension, Attachment attachment);
   void prepare_output() const;
-  void check_same_extensions() const;
+  void check_same_everywhere() const;
   void run_until_stop();
   void save_after_error() noexcept;
   std::vector<Attached*> by_priority() const;

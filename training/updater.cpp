@@ -43,6 +43,16 @@ StandardUpdater::~StandardUpdater() {
   if (!steps_.device().is_cpu()) optimizer_.leave();
 }
 
+std::vector<std::string> StandardUpdater::common_settings() const {
+  const EpochLayout layout = iterator_->layout();
+  return {
+      fmt::format("a global batch of {}", layout.global_batch),
+      fmt::format("seed {}", settings_.seed),
+      layout.is_shuffled ? fmt::format("data shuffled with seed {}", layout.seed) : "data in order",
+      fmt::format("data of {} examples", layout.examples),
+      fmt::format("data in {} shards", layout.shards)};
+}
+
 void StandardUpdater::update(Observation& observation) {
   Stopwatch watch;
   const std::int64_t known_global_size = iterator_->next_global_size();

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "tasuki/communicator/communicator.hpp"
 #include "tasuki/dataset/iterator.hpp"
@@ -35,6 +37,10 @@ class Updater {
   std::int64_t epoch() const { return state().epoch; }
   double epoch_detail() const;
   bool is_new_epoch() const { return state().step == 0 && state().epoch > 0; }
+
+  // What must be the same on all ranks besides the optimizer, a statement each ("seed 0"): the
+  // trainer compares it before the first iteration.
+  virtual std::vector<std::string> common_settings() const { return {}; }
 
   virtual Optimizer& optimizer() const = 0;
   // Where the time of this rank's updates went since the updater was made; no steps when it does
@@ -68,6 +74,7 @@ class StandardUpdater : public Updater {
   std::int64_t iteration() const override { return iteration_; }
   IteratorState state() const override { return iterator_->state(); }
   std::int64_t steps_per_epoch() const override { return iterator_->steps_per_epoch(); }
+  std::vector<std::string> common_settings() const override;
   Optimizer& optimizer() const override { return optimizer_; }
   StepTimes times() const override { return times_; }
   // How steps are done on the device.

@@ -22,6 +22,7 @@ using testing::error_of;
 using ::testing::HasSubstr;
 using testing::ScriptedUpdater;
 using testing::small_model;
+using testing::SmallRun;
 using testing::TemporaryFolder;
 
 class Agreement : public ::testing::Test {
@@ -137,6 +138,31 @@ TEST_F(Agreement, ExtensionsThatDifferAreAnErrorAndNoHang) {
   } else {
     EXPECT_THAT(message, ::testing::StartsWith(fmt::format("rank {} on ", last)));
     EXPECT_THAT(message, HasSubstr("\"extension FailOnNonNumber\" where rank 0 has"));
+  }
+}
+
+// They would drift apart unnoticed, or wait for each other in the last epoch.
+TEST_F(Agreement, SettingsThatDifferAreAnErrorBeforeTheFirstStep) {
+  using Options = SmallRun::Options;
+  const std::pair<Options, const char*> cases[] = {
+      {{.batch = 8}, "\"a global batch of "},
+      {{.seed = 4}, "\"seed 4\" where rank 0 has \"seed 3\""},
+      {{.examples = 98}, "\"data of 98 examples\" where rank 0 has \"data of 97 examples\""},
+      {{.shards = 12}, "\"data in 12 shards\" where rank 0 has "},
+      {{.epochs = 4}, "\"an end after 4 epochs\" where rank 0 has \"an end after 3 epochs\""},
+      {{.iterations = 5}, "\"an end after 5 iterations\" where rank 0 has \"nothing more\""},
+  };
+  for (const auto& [other, difference] : cases) {
+    SmallRun run(folder / "out", comm.get(), comm->rank() == last ? other : Options());
+    const std::string message = error_of([&] { run.trainer->run(); });
+    expect_same_everywhere(message);
+    if (comm->size() == 1) {
+      EXPECT_EQ(message, "(nothing thrown)");
+      continue;
+    }
+    EXPECT_THAT(message, ::testing::StartsWith(fmt::format("rank {} on ", last)));
+    EXPECT_THAT(message, HasSubstr(difference));
+    EXPECT_EQ(run.trainer->updater().iteration(), 0);
   }
 }
 
