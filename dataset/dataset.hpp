@@ -24,7 +24,7 @@ struct Batch {
 struct DatasetHeader {
   std::int64_t count = 0;       // examples
   Shape example_shape;          // 784 or 3 x 32 x 32
-  std::int64_t classes = 0;     // labels are 0 .. classes - 1
+  std::int64_t classes = 0;     // labels are 0 .. classes - 1; 0: there are none
   DType stored = DType::uint8;  // uint8: decoded as value / 255; float32: as it is
   // Whether examples are handed out as image files of any length (image_folder.hpp), which are
   // decoded to uint8 whenever they are read.
@@ -68,7 +68,13 @@ class Dataset {
   std::int64_t classes() const { return header().classes; }
 };
 
-// These examples as a batch, with their ids.
+// An error of kind data when a label is negative. Losses leave such examples out, but a training
+// step is the mean over all examples of the global batch, whose number every rank knows without
+// asking. Data sets without classes may have any labels.
+void check_labels(const Dataset& dataset, std::span<const std::int64_t> indices,
+                  std::span<const std::int32_t> labels);
+
+// These examples as a batch, with their ids; their labels are checked.
 Batch read_batch(const Dataset& dataset, std::span<const std::int64_t> indices,
                  std::int64_t epoch = 0);
 

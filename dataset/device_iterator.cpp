@@ -36,6 +36,7 @@ struct ResidentExamples {
       const Tensor x = Tensor::empty(batch_shape(end - begin, header.example_shape), header.stored);
       const Tensor t = Tensor::empty({end - begin}, DType::int32);
       dataset.read_stored(indices, static_cast<std::byte*>(x.raw()), t.data<std::int32_t>());
+      check_labels(dataset, indices, t.span<std::int32_t>());
       values.slice(begin, end).copy_from(x);
       labels.slice(begin, end).copy_from(t);
     }

@@ -23,7 +23,7 @@ struct Step {
   // Forward pass; not called when examples == 0. Called once, and once more when parameters got
   // their shape in it: what else it does must be the same for that.
   std::function<Variable()> loss;
-  std::int64_t examples = 0;         // of the local batch
+  std::int64_t examples = 0;         // of the local batch, behind the mean
   std::int64_t global_examples = 0;  // of all ranks together (equal to examples with one rank)
   bool may_be_recorded = false;      // for Optimizer::prepare: that its device work may be recorded
 };

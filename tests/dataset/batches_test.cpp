@@ -189,6 +189,16 @@ TEST(Batches, RanksWithoutExamplesGetEmptyBatches) {
   EXPECT_EQ(iterators[3]->state(), (IteratorState{1, 0}));
 }
 
+// Their number would be missing from the mean over the global batch, differently on each rank.
+TEST(Batches, ExamplesThatDoNotCountAreRefused) {
+  const float values[] = {1, 2, 3};
+  const std::int32_t labels[] = {0, 1, -1};
+  const auto iterator = create_serial_iterator(
+      Share::whole(make_dataset(Shape{1}, 2, values, labels)), /*batch_size=*/2);
+  EXPECT_EQ(iterator->next().size(), 2);
+  expect_error(ErrorKind::data, {"example 2 has label -1", "0 .. 1"}, [&] { iterator->next(); });
+}
+
 TEST(Batches, AnEmptyDatasetHasNoSteps) {
   const Ranks iterators = shuffled_ranks(0, 2, 3);
   EXPECT_EQ(iterators[0]->steps_per_epoch(), 0);
