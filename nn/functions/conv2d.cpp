@@ -1,6 +1,6 @@
 #include "tasuki/nn/functions/conv2d.hpp"
 
-#include "tasuki/nn/function.hpp"
+#include "tasuki/nn/functions/weighted.hpp"
 
 namespace tasuki {
 namespace {
@@ -13,16 +13,12 @@ class Conv2dFunction final : public Function {
 
   void backward(const Tensor& dy, Gradients& gradients) override {
     Backend& device = backend(dy.device());
-    if (gradients.needed(2)) {
-      const auto [db, accumulate] = gradients.into(2, Shape{w_.shape()[0]});
-      device.backward_bias(dy, db, accumulate);
-    }
-    if (gradients.needed(1)) {
-      const auto [dw, accumulate] = gradients.into(1, w_.shape());
-      device.conv2d_backward_weights(x_, dy, dw, options_, accumulate);
-    }
-    if (gradients.needed(0))
-      gradients.add(0, device.conv2d_backward_data(dy, w_, x_.shape(), options_));
+    backward_of_weighted(
+        dy, w_.shape(), gradients,
+        [&](const Tensor& dw, bool accumulate) {
+          device.conv2d_backward_weights(x_, dy, dw, options_, accumulate);
+        },
+        [&] { return device.conv2d_backward_data(dy, w_, x_.shape(), options_); });
   }
 
  private:

@@ -1,8 +1,7 @@
 #include "tasuki/nn/functions/linear.hpp"
 
-#include "tasuki/nn/function.hpp"
 #include "tasuki/nn/functions/reshape.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "tasuki/nn/functions/weighted.hpp"
 
 namespace tasuki {
 namespace {
@@ -14,16 +13,12 @@ class Linear final : public Function {
 
   void backward(const Tensor& dy, Gradients& gradients) override {
     Backend& device = backend(dy.device());
-    // Parameters first: their exchange can start while the rest is computed.
-    if (gradients.needed(2)) {
-      const auto [db, accumulate] = gradients.into(2, Shape{w_.shape()[0]});
-      device.backward_bias(dy, db, accumulate);
-    }
-    if (gradients.needed(1)) {
-      const auto [dw, accumulate] = gradients.into(1, w_.shape());
-      device.linear_backward_weights(x_, dy, dw, accumulate);
-    }
-    if (gradients.needed(0)) gradients.add(0, device.linear_backward_data(dy, w_));
+    backward_of_weighted(
+        dy, w_.shape(), gradients,
+        [&](const Tensor& dw, bool accumulate) {
+          device.linear_backward_weights(x_, dy, dw, accumulate);
+        },
+        [&] { return device.linear_backward_data(dy, w_); });
   }
 
  private:
