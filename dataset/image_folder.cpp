@@ -1,6 +1,7 @@
 #include "tasuki/dataset/image_folder.hpp"
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -91,6 +92,18 @@ class ImageFolderSource final : public DataSource {
  public:
   ImageFolderSource(std::vector<ImageFile> files, const DatasetHeader& header)
       : DataSource(header), files_(std::move(files)) {}
+
+  // Files that vanish meanwhile are missed when they are read.
+  std::size_t stored_bytes() const override {
+    std::size_t bytes = 0;
+    for (const ImageFile& file :
+         std::span(files_).first(static_cast<std::size_t>(header().count))) {
+      std::error_code ignored;
+      const std::uintmax_t size = fs::file_size(file.path, ignored);
+      if (!ignored) bytes += size;
+    }
+    return bytes;
+  }
 
  private:
   std::vector<std::byte> next_record(std::int32_t* label) {

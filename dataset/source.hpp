@@ -37,6 +37,11 @@ class DataSource {
 
   const DatasetHeader& header() const { return header_; }
 
+  // Bytes of all examples as they are handed out, without labels: what the ranks hold together.
+  virtual std::size_t stored_bytes() const {
+    return static_cast<std::size_t>(header_.count) * header_.value_bytes();
+  }
+
   // Ends after the first `count` examples (all of them when there are fewer).
   void keep_first(std::int64_t count);
   // Gives examples another shape of the same number of values: 784 for 1 x 28 x 28. Another number

@@ -98,9 +98,10 @@ HostMemory of_own_limit(const fs::path& status, int resource, const char* used_k
 
 }  // namespace
 
-HostMemory find_host_memory(const MemoryFiles& files) {
+HostMemory find_host_memory(const MemoryFiles& files, int sharing) {
   const fs::path status = files.proc / "self" / "status";
   HostMemory found = narrower(of_machine(files.proc), of_groups(files));
+  found.free /= static_cast<std::size_t>(sharing);
   found = narrower(found, of_own_limit(status, RLIMIT_AS, "VmSize:"));
   return narrower(found, of_own_limit(status, RLIMIT_DATA, "VmData:"));
 }

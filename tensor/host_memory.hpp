@@ -23,7 +23,9 @@ struct HostMemory {
 // caches), the control groups that the process is in (version 2, all of them up to the root;
 // version 1), and the process's own limits (ulimit -v, ulimit -d). What cannot be read does not
 // limit.
-HostMemory find_host_memory(const MemoryFiles& files = {});
+// With `sharing` processes that want as much each, what they have in common (the machine, the
+// groups) is divided among them; a process's own limits are not.
+HostMemory find_host_memory(const MemoryFiles& files = {}, int sharing = 1);
 
 // Throws OutOfMemory when `bytes` more would go over a limit or come so near to the end of the
 // machine's memory that the kernel may kill a process: memory is only taken when it is written to,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -25,14 +27,41 @@ std::size_t size_class(std::size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-void* take_from_system(std::size_t bytes) {
-  const bool large = bytes >= 2 * huge_page;
-  const std::size_t align = large ? huge_page : alignment;
-  if (large) require_host_memory(bytes);
-  void* block = std::aligned_alloc(align, (bytes + align - 1) / align * align);
-  if (block == nullptr) throw out_of_host_memory(bytes);
-  if (large) ::madvise(block, bytes, MADV_HUGEPAGE);  // advice only, failing does no harm
+bool is_large(std::size_t bytes) {
+  return bytes >= 2 * huge_page;
+}
+
+// Large blocks are mapped one by one: malloc would keep much of what is given back for itself.
+void* map_block(std::size_t bytes) {
+  require_host_memory(bytes);
+  const std::size_t length = bytes + huge_page;
+  void* const mapped =
+      ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) throw out_of_host_memory(bytes);
+  // What lies before and after the part that begins with a huge page.
+  auto* const begin = static_cast<std::byte*>(mapped);
+  const std::size_t before =
+      (huge_page - std::bit_cast<std::uintptr_t>(mapped) % huge_page) % huge_page;
+  std::byte* const block = begin + before;
+  if (before > 0) ::munmap(begin, before);
+  ::munmap(block + bytes, huge_page - before);
+  ::madvise(block, bytes, MADV_HUGEPAGE);  // advice only, failing does no harm
   return block;
+}
+
+void* take_from_system(std::size_t bytes) {
+  if (is_large(bytes)) return map_block(bytes);
+  void* const block =
+      std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+  if (block == nullptr) throw out_of_host_memory(bytes);
+  return block;
+}
+
+void give_to_system(void* block, std::size_t bytes) noexcept {
+  if (is_large(bytes))
+    ::munmap(block, bytes);
+  else
+    std::free(block);
 }
 
 class HostPool {
@@ -74,7 +103,7 @@ class HostPool {
       free_[bytes].push_back(block);
       statistics_.cached += bytes;
     } catch (const std::bad_alloc&) {  // no memory to remember it
-      std::free(block);
+      give_to_system(block, bytes);
     }
   }
 
@@ -115,7 +144,7 @@ class HostPool {
   void give_back_above(std::size_t limit) {
     for (auto size = free_.rbegin(); size != free_.rend(); ++size) {
       while (!size->second.empty() && statistics_.in_use + statistics_.cached > limit) {
-        std::free(size->second.back());
+        give_to_system(size->second.back(), size->first);
         size->second.pop_back();
         statistics_.cached -= size->first;
       }

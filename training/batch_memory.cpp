@@ -65,6 +65,7 @@ StepMemory measure_step(std::int64_t n, const DatasetHeader& header, Device devi
 std::int64_t find_largest_batch(const BatchSearch& search) {
   std::int64_t n = search.least(foretell(search));
   while (n > 0) {
+    search.trying(n);
     const bool fits = peak_if_it_fits(search, n).has_value();
     if (search.least(fits ? 1 : 0) == 1) return n;
     n = n * 9 / 10;

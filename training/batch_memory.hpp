@@ -28,6 +28,8 @@ struct BatchSearch {
   std::int64_t limit = 1;    // the most examples that make sense
   // The least of all ranks' values. Collective; a single process gives back what it is given.
   std::function<std::int64_t(std::int64_t)> least = [](std::int64_t n) { return n; };
+  // Told of each size that was foretold before a real step of it, which may take a while.
+  std::function<void(std::int64_t n)> trying = [](std::int64_t) {};
 };
 
 // The largest number of examples per rank that all ranks have room for; 0 when there is none for a

@@ -5,8 +5,11 @@
 
 #include "common/console.hpp"
 #include "common/input.hpp"
+#include "tasuki/core/log.hpp"
 #include "tasuki/tensor/backend.hpp"
+#include "tasuki/tensor/host_memory.hpp"
 #include "tasuki/tensor/out_of_memory.hpp"
+#include "tasuki/tensor/storage.hpp"
 #include "tasuki/training/batch_memory.hpp"
 
 namespace tasuki::apps {
@@ -18,8 +21,11 @@ BatchSearch search_on(const Job& job, const TrainingSettings& settings, const Da
   const Device device = job.device;
   const DeviceMemory memory = backend(device).memory(device);
   // Ranks of a node share its memory; some is left to what grows besides (MPI, the C library).
-  const int sharing = device.is_cpu() ? job.communicator->intra_size() : 1;
-  const double usable = 0.95 * static_cast<double>(memory.free) / sharing;
+  const std::size_t free = device.is_cpu()
+                               ? find_host_memory({}, job.communicator->intra_size()).free +
+                                     host_pool_statistics().cached
+                               : memory.free;
+  const double usable = 0.95 * static_cast<double>(free);
   // Batches that were read ahead lie in host memory.
   const std::size_t ahead =
       device.is_cpu()
@@ -51,6 +57,7 @@ void print_largest_batch(const Job& job, const TrainingSettings& settings,
     comm.allreduce(least, ReduceOp::min);
     return *least.data<std::int64_t>();
   };
+  search.trying = [](std::int64_t n) { log_info("trying a step of {} examples on each rank", n); };
   const std::int64_t found = find_largest_batch(search);
   if (found == 0) fail_everywhere(ErrorKind::unavailable, "--find-batchsize: {}", advice(0));
   const bool is_limit = found == search.limit;
@@ -73,9 +80,12 @@ void train_within_memory(const Job& job, const TrainingSettings& settings,
     problem = fmt::format("out of memory, {:.0f} MB are free",
                           static_cast<double>(backend(job.device).memory(job.device).free) / 1e6);
   }
-  // What the failed step held is free again here.
-  fail(ErrorKind::unavailable, "{}; {}", problem,
-       advice(find_largest_batch(search_on(job, settings, data, loss))));
+  // What the failed step held is free again here. The other ranks wait, and say nothing.
+  BatchSearch search = search_on(job, settings, data, loss);
+  search.trying = [&problem](std::int64_t n) {
+    log_warning("{}; trying whether a step of {} examples fits", problem, n);
+  };
+  fail(ErrorKind::unavailable, "{}; {}", problem, advice(find_largest_batch(search)));
 }
 
 }  // namespace tasuki::apps

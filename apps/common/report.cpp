@@ -6,6 +6,8 @@
 
 #include "common/console.hpp"
 #include "common/learning_rate.hpp"
+#include "tasuki/communicator/run_on_root.hpp"
+#include "tasuki/dataset/numbers.hpp"
 #include "tasuki/training/batch_memory.hpp"
 #include "tasuki/training/step_times.hpp"
 
@@ -14,6 +16,21 @@ namespace {
 
 std::string megabytes(std::size_t bytes) {
   return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
+}
+
+// Of the largest share: examples as stored (files where they are), a label and a number each.
+std::size_t share_bytes(const OpenSource& open, const DatasetHeader& header,
+                        Communicator& communicator) {
+  if (header.count == 0) return 0;
+  const Bytes sent = run_on_root(communicator, 0, [&] {
+    const auto bytes = static_cast<std::int64_t>(open()->stored_bytes());
+    return encode_numbers({&bytes, 1});
+  });
+  const auto each =
+      static_cast<double>(decode_numbers(sent).at(0)) / static_cast<double>(header.count) +
+      sizeof(std::int32_t) + sizeof(std::int64_t);
+  const ShardPlan shares(header.count, communicator.size());
+  return static_cast<std::size_t>(each * static_cast<double>(shares.share_size(0)));
 }
 
 std::string parameter_table(const Optimizer& optimizer) {
@@ -78,13 +95,8 @@ void print_plan(const Job& job, const TrainingSettings& settings, const Optimize
   const std::size_t parameters = optimizer.arena().values().bytes();
   std::size_t states = 0;
   for (const auto& state : optimizer.states()) states += state.values.bytes();
-  // Values as stored, a label and a number each.
-  const auto stored = [&](const DatasetHeader& header) {
-    const ShardPlan shares(header.count, job.communicator->size());
-    return static_cast<std::size_t>(shares.share_size(0)) *
-           (header.value_bytes() + sizeof(std::int32_t) + sizeof(std::int64_t));
-  };
-  const std::size_t examples = stored(data.train) + stored(data.test);
+  const std::size_t examples = share_bytes(data.open_train, data.train, *job.communicator) +
+                               share_bytes(data.open_test, data.test, *job.communicator);
 
   std::string text = "Parameters:\n" + parameter_table(optimizer);
   text += fmt::format("  {} in all\n", optimizer.model().parameter_count());

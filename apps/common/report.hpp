@@ -19,6 +19,7 @@ namespace tasuki::apps {
 struct DataSummary {
   std::filesystem::path folder;
   DatasetHeader train, test;
+  OpenSource open_train, open_test;
 };
 
 // ChainerMN's banner lines, and those on data, optimizer and output.

@@ -1,5 +1,7 @@
 // How much memory there is, from files as the kernel writes them.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <fstream>
 
@@ -54,6 +56,26 @@ TEST_F(MemoryLimits, KnowsVersionOneOfControlGroups) {
   write("cgroup/memory/a/memory.limit_in_bytes", "1000\n");
   write("cgroup/memory/a/memory.usage_in_bytes", "400\n");
   EXPECT_EQ(free(), 600u);
+}
+
+// Ranks of a node share the machine; what a process may take by itself is its own.
+TEST_F(MemoryLimits, OwnLimitsAreNotShared) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_DATA, &before), 0);
+  rlimit limit = before;
+  limit.rlim_cur = std::size_t{1} << 40;
+  if (limit.rlim_cur > limit.rlim_max) GTEST_SKIP() << "this process may take less than a tebibyte";
+  write("proc/meminfo", "MemTotal: 300000 kB\nMemAvailable: 200000 kB\n");
+  const std::size_t kilobytes = (limit.rlim_cur >> 10) - 80000;
+  write("proc/self/status", fmt::format("VmData: {} kB\n", kilobytes));
+  ASSERT_EQ(setrlimit(RLIMIT_DATA, &limit), 0);
+  const auto share = [&](int ranks) {
+    return find_host_memory({folder / "proc", folder / "cgroup"}, ranks).free / 1024;
+  };
+  EXPECT_EQ(share(1), 80000u);
+  EXPECT_EQ(share(2), 80000u);
+  EXPECT_EQ(share(4), 50000u);
+  ASSERT_EQ(setrlimit(RLIMIT_DATA, &before), 0);
 }
 
 TEST(Memory, WhatCannotBeThereIsRefusedWithItsNumbers) {

@@ -16,7 +16,7 @@ namespace {
 struct FakeDevice {
   std::size_t capacity, fixed, each;
   double at_large = 1;  // factor of `each` from 100 examples on
-  std::vector<std::int64_t> tried = {};
+  std::vector<std::int64_t> tried = {}, announced = {};
 
   std::size_t step(std::int64_t n) {
     tried.push_back(n);
@@ -32,7 +32,8 @@ struct FakeDevice {
   std::int64_t find(std::int64_t limit) {
     return find_largest_batch({.peak_of = [this](std::int64_t n) { return step(n); },
                                .capacity = capacity,
-                               .limit = limit});
+                               .limit = limit,
+                               .trying = [this](std::int64_t n) { announced.push_back(n); }});
   }
 };
 
@@ -40,6 +41,7 @@ TEST(FindLargestBatch, ForetellsWhatGrowsInProportion) {
   FakeDevice device{100'000, 1'000, 7};
   EXPECT_EQ(device.find(1 << 20), 99'000 / 7);
   EXPECT_EQ(device.tried, (std::vector<std::int64_t>{16, 32, 14142}));
+  EXPECT_EQ(device.announced, (std::vector<std::int64_t>{14142}));
 }
 
 TEST(FindLargestBatch, StaysWithinTheLimit) {
