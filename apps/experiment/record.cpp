@@ -39,6 +39,7 @@ json to_json(const RunResult& result) {
   put(object, "loss", result.loss);
   put(object, "accuracy", result.accuracy);
   put(object, "epoch_seconds", result.epoch_seconds);
+  put(object, "step_seconds", result.step_seconds);
   return object;
 }
 
@@ -51,6 +52,7 @@ RunResult from_json(const json& object) {
   result.loss = number(object, "loss");
   result.accuracy = number(object, "accuracy");
   result.epoch_seconds = number(object, "epoch_seconds");
+  result.step_seconds = number(object, "step_seconds");
   return result;
 }
 
@@ -80,6 +82,26 @@ std::vector<double> epoch_times(const json& log) {
     before = *now;
   }
   return times;
+}
+
+// Seconds of a step between entries of the log that lie in one epoch.
+std::vector<double> step_times(const json& log) {
+  std::vector<double> times;
+  for (std::size_t i = 1; i < log.size(); ++i) {
+    const auto before = number(log[i - 1], "elapsed_time"), now = number(log[i], "elapsed_time");
+    const auto first = number(log[i - 1], "iteration"), last = number(log[i], "iteration");
+    const bool is_one_epoch = number(log[i - 1], "epoch") == number(log[i], "epoch");
+    if (before && now && first && last && is_one_epoch &&
+        *first >= static_cast<double>(warm_up_steps) && *last > *first)
+      times.push_back((*now - *before) / (*last - *first));
+  }
+  return times;
+}
+
+std::optional<double> upper_median(std::vector<double> values) {
+  if (values.empty()) return std::nullopt;
+  std::ranges::sort(values);
+  return values[values.size() / 2];
 }
 
 }  // namespace
@@ -125,11 +147,9 @@ RunResult read_training_log(const std::filesystem::path& file) {
   result.loss = number(last, "validation/main/loss");
   result.accuracy = number(last, "validation/main/accuracy");
   std::vector<double> epochs = epoch_times(log);
-  if (epochs.size() > 1) {
-    epochs.erase(epochs.begin());
-    std::ranges::sort(epochs);
-    result.epoch_seconds = epochs[epochs.size() / 2];
-  }
+  if (!epochs.empty()) epochs.erase(epochs.begin());
+  result.epoch_seconds = upper_median(std::move(epochs));
+  result.step_seconds = upper_median(step_times(log));
   return result;
 }
 

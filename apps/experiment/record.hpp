@@ -10,6 +10,10 @@
 
 namespace tasuki::apps {
 
+// Steps at the start of a run that do not count where single steps are timed: they make primitives
+// and time convolutions.
+inline constexpr std::int64_t warm_up_steps = 3;
+
 // What the program's own log says, and how long the command took.
 struct RunResult {
   double seconds = 0;       // of training, evaluation included: the log's elapsed_time
@@ -17,6 +21,9 @@ struct RunResult {
   std::int64_t epochs = 0, iterations = 0;
   std::optional<double> loss, accuracy;  // on the data to evaluate on, at the end
   std::optional<double> epoch_seconds;   // median over all epochs but the first
+  // Median over what the log tells apart (--log-every) after the first steps, without those that
+  // end an epoch, which is evaluated then.
+  std::optional<double> step_seconds;
 };
 
 // A run of the plan and how it stands. Without result it was not done or it failed, and `failure`

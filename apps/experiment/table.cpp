@@ -36,6 +36,7 @@ RunResult median_of(const std::vector<RunResult>& results) {
   middle.loss = over([](const RunResult& r) { return r.loss; });
   middle.accuracy = over([](const RunResult& r) { return r.accuracy; });
   middle.epoch_seconds = over([](const RunResult& r) { return r.epoch_seconds; });
+  middle.step_seconds = over([](const RunResult& r) { return r.step_seconds; });
   return middle;
 }
 
@@ -51,6 +52,28 @@ std::optional<double> examples_of_step(const RunSettings& run) {
   if (const auto global = number("global-batch")) return global;
   if (const auto each = number("batchsize")) return *each * static_cast<double>(run.np);
   return std::nullopt;
+}
+
+// Of the steady steps, where the log has them.
+std::optional<double> examples_per_second(const RunSettings& settings, const RunResult& result) {
+  const auto examples = examples_of_step(settings);
+  if (!examples) return std::nullopt;
+  if (result.step_seconds && *result.step_seconds > 0) return *examples / *result.step_seconds;
+  if (result.seconds <= 0) return std::nullopt;
+  return *examples * static_cast<double>(result.iterations) / result.seconds;
+}
+
+// What the column of examples a second is a measure of.
+std::string note_on_speed(const std::vector<TableRow>& rows) {
+  const auto has_speed = [](const TableRow& row) { return row.examples_per_second.has_value(); };
+  const auto has_steps = [](const TableRow& row) {
+    return row.result && row.result->step_seconds.has_value();
+  };
+  if (std::ranges::none_of(rows, has_speed)) return "";
+  if (std::ranges::all_of(rows, has_steps))
+    return fmt::format("; examples / s in the median step, the first {} of a run left out",
+                       warm_up_steps);
+  return "; examples / s over whole runs, their start and evaluation included";
 }
 
 // Work a second in a unit that is the same for all rows of an experiment.
@@ -143,9 +166,7 @@ std::vector<TableRow> summarise(const ExperimentPlan& plan, const std::vector<Ru
     row.done = static_cast<int>(results.size());
     if (results.empty()) continue;
     row.result = median_of(results);
-    if (const auto examples = examples_of_step(row.settings); examples && row.result->seconds > 0)
-      row.examples_per_second =
-          *examples * static_cast<double>(row.result->iterations) / row.result->seconds;
+    row.examples_per_second = examples_per_second(row.settings, *row.result);
   }
   compare(plan, rows);
   return rows;
@@ -154,17 +175,20 @@ std::vector<TableRow> summarise(const ExperimentPlan& plan, const std::vector<Ru
 std::string csv_text(const ExperimentPlan& plan, const std::vector<RunRecord>& runs) {
   std::string text;
   for (const GridAxis& axis : plan.axes) text += axis.name + ',';
-  text += "repeat,seconds,wall_seconds,epoch_seconds,epochs,iterations,loss,accuracy,failure\n";
+  text +=
+      "repeat,seconds,wall_seconds,epoch_seconds,step_seconds,epochs,iterations,loss,accuracy,"
+      "failure\n";
   for (const RunRecord& run : runs) {
     for (const GridAxis& axis : plan.axes)
       text += quoted_for_csv(run.settings.value(axis.name)) + ',';
     text += fmt::format("{},", run.settings.repeat);
     if (const auto& result = run.result)
-      text += fmt::format("{},{},{},{},{},{},{},", result->seconds, result->wall_seconds,
-                          cell(result->epoch_seconds, 6), result->epochs, result->iterations,
-                          cell(result->loss, 9), cell(result->accuracy, 9));
+      text +=
+          fmt::format("{},{},{},{},{},{},{},{},", result->seconds, result->wall_seconds,
+                      cell(result->epoch_seconds, 6), cell(result->step_seconds, 6), result->epochs,
+                      result->iterations, cell(result->loss, 9), cell(result->accuracy, 9));
     else
-      text += ",,,,,,,";
+      text += ",,,,,,,,";
     text += quoted_for_csv(run.result ? "" : run.failure) + '\n';
   }
   return text;
@@ -178,7 +202,7 @@ std::string markdown_text(const ExperimentPlan& plan, const std::vector<TableRow
   });
   std::string text = fmt::format("## {}\n\n{}", plan.title, machine);
   if (plan.repeats > 1) text += fmt::format("; medians of {} runs", plan.repeats);
-  text += ".\n\n| |";
+  text += note_on_speed(rows) + ".\n\n| |";
   for (const Column& column : columns) text += fmt::format(" {} |", column.title);
   text += "\n|-|";
   for (std::size_t i = 0; i < columns.size(); ++i) text += "-|";

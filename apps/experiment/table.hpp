@@ -18,10 +18,10 @@ struct TableRow {
   std::string failure;               // of the first repeat that has none
   // Medians over the repeats that are done; nothing when none is.
   std::optional<RunResult> result;
-  std::optional<double> examples_per_second;
+  std::optional<double> examples_per_second;  // of the steady steps if the log has single ones
   // Relative to the first row that differs in the plan's `compare` only: work a second. Whole
-  // epochs are the same work; of runs that --max-iterations cut, steps x examples of a step, where
-  // `batchsize` (for each rank) or `global-batch` is set.
+  // epochs are the same work; of runs that --max-iterations cut, examples, where `batchsize` (for
+  // each rank) or `global-batch` is set.
   std::optional<double> speedup;
   std::optional<double> efficiency;  // speed-up / (processes / processes of that row)
 };

@@ -1,11 +1,15 @@
 // What an experiment file says, and the tables that are made of its runs.
 #include "experiment/plan.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+
+#include <fstream>
 
 #include "experiment/plot.hpp"
 #include "experiment/table.hpp"
 #include "tasuki/core/error.hpp"
+#include "temporary_folder.hpp"
 
 namespace tasuki::apps {
 namespace {
@@ -139,6 +143,35 @@ TEST(ExperimentTable, StepsThatDoMoreWorkCountFor) {
   EXPECT_DOUBLE_EQ(rows[1].speedup.value(), 1.25);
 }
 
+TEST(ExperimentTable, SpeedIsThatOfSteadyStepsWhereTheLogHasThem) {
+  const ExperimentPlan plan = parse("program = t\nbatchsize = 100\nmax-iterations = 10\n");
+  auto records = done(plan, [](const RunSettings&) { return 10; });
+  EXPECT_THAT(markdown_text(plan, summarise(plan, records), "a machine"),
+              HasSubstr("a machine; examples / s over whole runs, their start and evaluation "
+                        "included.\n"));
+  records[0].result->step_seconds = 0.5;
+  const auto rows = summarise(plan, records);
+  EXPECT_DOUBLE_EQ(rows[0].examples_per_second.value(), 200);
+  EXPECT_THAT(markdown_text(plan, rows, "a machine"),
+              HasSubstr("examples / s in the median step, the first 3 of a run left out.\n"));
+}
+
+// Steps of 4, 3 and 2 s at the start; of 1 s then; the sixth ends an epoch and evaluates.
+TEST(TrainingLog, FirstStepsAndThoseThatEvaluateAreNotSteady) {
+  const testing::TemporaryFolder folder;
+  std::ofstream file(folder / "log");
+  file << "[";
+  const std::vector<double> elapsed = {4, 7, 9, 10, 11, 20, 21, 22.5};
+  for (std::size_t i = 0; i < elapsed.size(); ++i)
+    file << fmt::format("{}{{\"iteration\": {}, \"epoch\": {}, \"elapsed_time\": {}}}",
+                        i == 0 ? "" : ",", i + 1, i < 5 ? 0 : 1, elapsed[i]);
+  file << "]";
+  file.close();
+  EXPECT_DOUBLE_EQ(read_training_log(folder / "log").step_seconds.value(), 1);
+  std::ofstream(folder / "log") << R"([{"iteration": 8, "epoch": 1, "elapsed_time": 22.5}])";
+  EXPECT_FALSE(read_training_log(folder / "log").step_seconds.has_value());
+}
+
 TEST(ExperimentTable, TakesMediansOfRepeatsAndSaysWhatIsMissing) {
   const ExperimentPlan plan = parse("program = t\nrepeat = 3\nnp = 1, 2\n");
   auto records = done(plan, [](const RunSettings& run) {
@@ -154,7 +187,7 @@ TEST(ExperimentTable, TakesMediansOfRepeatsAndSaysWhatIsMissing) {
               HasSubstr("(2 of 3 runs done: exit code 1: a, \"b\")"));
   const std::string csv = csv_text(plan, records);
   EXPECT_THAT(csv, HasSubstr("nodes,np,repeat,seconds,"));
-  EXPECT_THAT(csv, HasSubstr("1,2,2,,,,,,,,\"exit code 1: a, \"\"b\"\"\"\n"));
+  EXPECT_THAT(csv, HasSubstr("1,2,2,,,,,,,,,\"exit code 1: a, \"\"b\"\"\"\n"));
 }
 
 TEST(ExperimentPlot, IsOfSpeedupOrOfTime) {
