@@ -60,7 +60,7 @@ int train_mnist_data_parallel(int argc, char** argv) {
                                             threads == 1 ? "" : "s", workers.split)}};
   std::vector<std::unique_ptr<Classifier>> further;  // models of all workers but the first
   program.create_engine = [&](const DatasetHeader& data, Classifier& first, Optimizer& optimizer,
-                              std::unique_ptr<Iterator> batches) {
+                              std::unique_ptr<Iterator> batches, DType activations) {
     std::vector<ParallelUpdater::Worker> all = {{first, classification_loss(first), threads}};
     for (std::size_t i = 1; i < count; ++i) {
       further.push_back(std::make_unique<Classifier>(program.create_model(data)));
@@ -71,6 +71,7 @@ int train_mnist_data_parallel(int argc, char** argv) {
     ParallelUpdater::Settings updating;
     updating.seed = static_cast<std::uint64_t>(settings.seed);
     updating.split = split;
+    updating.activations = activations;
     auto updater =
         std::make_unique<ParallelUpdater>(std::move(batches), optimizer, std::move(all), updating);
     LossFunction evaluation = updater->evaluation_loss();

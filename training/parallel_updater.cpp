@@ -26,14 +26,6 @@ std::vector<int> threads_of(const std::vector<ParallelUpdater::Worker>& workers)
   return threads;
 }
 
-// Examples [begin, end) of a batch, on `device`.
-Batch part_of_batch(const Batch& batch, std::int64_t begin, std::int64_t end, Device device) {
-  return {batch.x.slice(begin, end).to(device),
-          batch.t.slice(begin, end).to(device),
-          {batch.ids.begin() + begin, batch.ids.begin() + end},
-          batch.epoch};
-}
-
 }  // namespace
 
 ParallelUpdater::ParallelUpdater(std::unique_ptr<Iterator> iterator, Optimizer& optimizer,
@@ -48,6 +40,17 @@ ParallelUpdater::ParallelUpdater(std::unique_ptr<Iterator> iterator, Optimizer& 
   if (iterator_->steps_per_epoch() < 1)
     fail_everywhere(ErrorKind::data, "there are no examples to train on");
   for (Worker& worker : workers) losses_.push_back(std::move(worker.loss));
+}
+
+// Examples [begin, end) of a batch, on `device`.
+Batch ParallelUpdater::part_of_batch(const Batch& batch, std::int64_t begin, std::int64_t end,
+                                     Device device) const {
+  Tensor x = batch.x.slice(begin, end).to(device);
+  if (!device.is_cpu()) x = x.to(settings_.activations);
+  return {std::move(x),
+          batch.t.slice(begin, end).to(device),
+          {batch.ids.begin() + begin, batch.ids.begin() + end},
+          batch.epoch};
 }
 
 void ParallelUpdater::run_parts(const Batch& batch, const std::vector<std::int64_t>& parts,

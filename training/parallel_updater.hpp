@@ -35,6 +35,7 @@ class ParallelUpdater : public Updater {
     std::string prefix = "main/";  // of what is observed
     BatchSplit split = BatchSplit::even(1);
     Replicas::Weights weights = Replicas::Weights::as_devices_need;
+    DType activations = DType::float32;  // of batches on GPUs, and so of what is computed there
   };
   // `optimizer` is set up already with the first worker's model and outlives the updater. update()
   // and what evaluation_loss() returned are called by one thread, which is the first worker.
@@ -64,6 +65,8 @@ class ParallelUpdater : public Updater {
   };
   // Calls `work` in every worker, with its part, which may be empty.
   using Work = std::function<void(std::size_t worker, const Batch& part)>;
+  Batch part_of_batch(const Batch& batch, std::int64_t begin, std::int64_t end,
+                      Device device) const;
   void run_parts(const Batch& batch, const std::vector<std::int64_t>& parts, const Work& work);
   Outcome compute_gradients(std::size_t worker, const Batch& part);
   Variable evaluate(const Batch& batch, Observation& report);

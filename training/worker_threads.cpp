@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "tasuki/core/error.hpp"
-#include "tasuki/tensor/backend.hpp"
 
 namespace tasuki {
 
@@ -13,7 +12,10 @@ WorkerThreads::WorkerThreads(std::vector<int> threads)
   TASUKI_CHECK(!threads_.empty(), "at least one worker is needed");
   try {
     for (std::size_t worker = 1; worker < threads_.size(); ++worker)
-      others_.emplace_back([this, worker] { serve(worker); });
+      others_.emplace_back(
+          [this, worker, products = cpu_product_type(), convolutions = conv_algorithm()] {
+            serve(worker, products, convolutions);
+          });
   } catch (const std::system_error& error) {
     end_others();
     fail(ErrorKind::unavailable, "a thread for each of {} workers cannot be had: {}",
@@ -40,8 +42,10 @@ void WorkerThreads::do_part(std::size_t worker) noexcept {
   }
 }
 
-void WorkerThreads::serve(std::size_t worker) {
+void WorkerThreads::serve(std::size_t worker, DType products, ConvAlgorithm convolutions) {
   set_cpu_threads(threads_[worker]);
+  set_cpu_product_type(products);
+  set_conv_algorithm(convolutions);
   for (int seen = 0;;) {
     round_.wait(seen);
     seen = round_.load();

@@ -7,6 +7,9 @@
 #include <thread>
 #include <vector>
 
+#include "tasuki/tensor/backend.hpp"
+#include "tasuki/tensor/cpu/convolution.hpp"
+
 namespace tasuki {
 
 // Worker 0 is the thread that calls run(), always the same one, so that a single worker costs
@@ -14,7 +17,8 @@ namespace tasuki {
 // prepared there.
 class WorkerThreads {
  public:
-  // Worker i computes with threads[i] threads (set_cpu_threads); at least one worker.
+  // Worker i computes with threads[i] threads (set_cpu_threads) and otherwise as the calling thread
+  // does (set_cpu_product_type, set_conv_algorithm); at least one worker.
   explicit WorkerThreads(std::vector<int> threads);
   ~WorkerThreads();
   WorkerThreads(const WorkerThreads&) = delete;
@@ -27,7 +31,7 @@ class WorkerThreads {
   void run(const std::function<void(std::size_t worker)>& work);
 
  private:
-  void serve(std::size_t worker);
+  void serve(std::size_t worker, DType products, ConvAlgorithm convolutions);
   void end_others();
   void do_part(std::size_t worker) noexcept;
 

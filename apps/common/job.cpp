@@ -70,7 +70,6 @@ std::optional<Job> start_job(Options& options, const TrainingSettings& settings,
   const ChosenDevice chosen = choose_device(settings, *starting);
   job.device = chosen.device;
   job.device_text = chosen.text;
-  job.precision = choose_precision(settings.dtype, job.device);
   job.communicator =
       create_communicator(settings.communicator, MPI_COMM_WORLD,
                           {job.device, wire_dtype(settings.wire_dtype), settings.share_gpu});

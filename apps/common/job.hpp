@@ -6,7 +6,6 @@
 #include <string>
 
 #include "common/options.hpp"
-#include "common/precision.hpp"
 #include "common/processors.hpp"
 #include "common/training_options.hpp"
 #include "tasuki/communicator/communicator.hpp"
@@ -17,7 +16,6 @@ struct Job {
   std::unique_ptr<Communicator> communicator;
   Device device;
   std::string device_text;  // with the GPU's name, for the banner
-  Precision precision;
   Processors processors;
   ThreadPlan threads;
 };

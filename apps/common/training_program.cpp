@@ -3,6 +3,7 @@
 #include "common/batch_size.hpp"
 #include "common/data.hpp"
 #include "common/input.hpp"
+#include "common/precision.hpp"
 #include "common/report.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/dataset/device_iterator.hpp"
@@ -45,8 +46,10 @@ void run_training(const Job& job, const TrainingSettings& settings,
   auto base = create_optimizer(settings, comm.size());
   // An engine of the program's own hands batches from the host out to its devices.
   const Device device = program.create_engine ? Device::cpu() : job.device;
-  if (program.create_engine && settings.dtype != "fp32")
-    fail_everywhere(ErrorKind::usage, "--dtype {}: several devices in one process compute in fp32",
+  const Precision precision = choose_precision(settings.dtype, job.device);
+  if (program.create_engine && precision.scales_losses)
+    fail_everywhere(ErrorKind::usage,
+                    "--dtype {}: several devices in one process scale no losses; take bf16",
                     settings.dtype);
   const GraphMode graph = graph_mode(settings, device);
 
@@ -58,14 +61,14 @@ void run_training(const Job& job, const TrainingSettings& settings,
   const auto open_train = open(DataSplit::train, settings.examples);
   const auto open_test = open(DataSplit::test, settings.test_examples);
   const DataSummary data = {folder, broadcast_header(open_train, comm),
-                            broadcast_header(open_test, comm)};
+                            broadcast_header(open_test, comm), open_train, open_test};
 
   Classifier model(program.create_model(data.train));
   model.initialize(seed);
   model.to(job.device);
   const auto optimizer = create_multi_node_optimizer(std::move(base), comm);
   optimizer->setup(model);
-  if (job.precision.scales_losses) optimizer->scale_losses({});
+  if (precision.scales_losses) optimizer->scale_losses({});
 
   BannerLines banner = banner_lines(job, settings, *optimizer, data);
   banner.insert(banner.begin() + 2, program.banner.begin(), program.banner.end());
@@ -91,14 +94,16 @@ void run_training(const Job& job, const TrainingSettings& settings,
   reading.shuffle = true;
   reading.seed = seed;
   const auto on_device = [&](std::unique_ptr<ShareIterator> iterator) {
-    return create_device_iterator(std::move(iterator), device, job.precision.activations);
+    return create_device_iterator(std::move(iterator), device,
+                                  device.is_cpu() ? DType::float32 : precision.activations);
   };
   auto share = std::make_unique<ShareIterator>(train, reading);
   auto batches = device.is_cpu() ? read_ahead(std::move(share), settings, data.train)
                                  : on_device(std::move(share));
   TrainingEngine engine =
       program.create_engine
-          ? program.create_engine(data.train, model, *optimizer, std::move(batches))
+          ? program.create_engine(data.train, model, *optimizer, std::move(batches),
+                                  precision.activations)
           : create_standard_engine(model, *optimizer, std::move(batches), settings, comm, graph);
   Trainer trainer(std::move(engine.updater),
                   stop_after(static_cast<double>(settings.epoch), settings.max_iterations),

@@ -28,9 +28,10 @@ struct TrainingProgram {
   std::optional<Shape> example_shape;  // that the model takes; by itself as the data set has it
   std::function<std::unique_ptr<Layer>(const DatasetHeader&)> create_model;
   BannerLines banner;  // lines of its own
-  // For the optimizer's model, on the job's device; by itself a StandardUpdater.
+  // For the optimizer's model, on the job's device, and activations of this type on GPUs; by itself
+  // a StandardUpdater.
   std::function<TrainingEngine(const DatasetHeader&, Classifier& model, Optimizer&,
-                               std::unique_ptr<Iterator>)>
+                               std::unique_ptr<Iterator>, DType activations)>
       create_engine;
 };
 

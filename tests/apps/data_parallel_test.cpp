@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "common/workers.hpp"
+#include "tasuki/tensor/backend.hpp"
 #include "train_mnist_job.hpp"
 
 namespace tasuki::testing {
@@ -49,6 +50,24 @@ TEST_F(DataParallel, LearnsAndEvaluatesWithAllWorkers) {
   const auto accuracy = values("result", {"--epoch", "8"}, "validation/main/accuracy");
   ASSERT_EQ(accuracy.size(), 8u);
   EXPECT_GT(accuracy.back(), 0.9);
+}
+
+// Where the processor has no instructions for it, --dtype bf16 is an error of its own.
+TEST_F(DataParallel, WorkersComputeInTheTypeAskedFor) {
+  try {
+    set_cpu_product_type(DType::bfloat16);
+  } catch (const Error& error) {
+    GTEST_SKIP() << error.what();
+  }
+  const auto losses = values("result", {"--epoch", "2", "--dtype", "bf16"}, "main/loss");
+  ASSERT_EQ(losses.size(), 2u);
+  EXPECT_LT(losses[1], losses[0]);
+}
+
+TEST_F(DataParallel, TimesOfAStepAreShown) {
+  const Finished job = train("result", {"--devices", "cpu:2", "--epoch", "1"});
+  EXPECT_THAT(job.out, HasSubstr("rank  input wait            compute"));
+  EXPECT_GT(values_of(read_log("result"), "time/compute/max").at(0), 0);
 }
 
 TEST_F(DataParallel, SaysWhoItsWorkersAre) {

@@ -294,6 +294,15 @@ TEST(WorkerThreads, WorkAtTheSameTime) {
   EXPECT_THAT(seen, ElementsAre(100, 100, 100));
 }
 
+TEST(WorkerThreads, ComputeAsTheThreadThatMadeThem) {
+  set_conv_algorithm(ConvAlgorithm::direct);
+  WorkerThreads workers({1, 1});
+  set_conv_algorithm(ConvAlgorithm::fastest);
+  std::vector<ConvAlgorithm> found(2);
+  workers.run([&](std::size_t worker) { found[worker] = conv_algorithm(); });
+  EXPECT_EQ(found, (std::vector{ConvAlgorithm::fastest, ConvAlgorithm::direct}));
+}
+
 TEST(WorkerThreads, HaveComputingThreadsOfTheirOwn) {
   WorkerThreads workers({1, 3, 2});
   std::vector<int> threads(3);
