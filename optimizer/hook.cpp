@@ -64,15 +64,15 @@ class GradientLars final : public OptimizerHook {
   }
   void apply(GradientInFlight& gradient) override {
     if (gradient.decay != 0) gradient.materialize();
+    const LarsRule rule{gradient.scale, threshold_, decay_, eps_};
     for (const ParameterArena::Entry& entry : gradient.arena.entries()) {
       const Tensor w = ParameterArena::part(gradient.arena.values(), entry);
       const Tensor g = ParameterArena::part(gradient.arena.gradients(), entry);
-      const double w_norm = norm(w), g_norm = norm(g) * gradient.scale;
-      const double rate = w_norm > threshold_ ? w_norm / (eps_ + g_norm + decay_ * w_norm) : 1;
-      combine(g, gradient.scale * rate, w, decay_ * rate);
+      backend(g.device()).lars(g, w, rule);
     }
     gradient.scale = 1;
   }
+  bool can_be_recorded() const override { return true; }
 
  private:
   double threshold_, decay_, eps_;

@@ -57,6 +57,17 @@ class Recording {
 };
 
 // How dynamic loss scaling reacts (optimizer/loss_scaler.hpp).
+// Layer-wise adaptive rate scaling of one parameter (You et al., arXiv 1708.03888): with |x| the L2
+// norm and G = gradient_scale * g, g = (G + decay * w) * r, where r = |w| / (eps + |G| + decay *
+// |w|) if |w| > threshold, else 1.
+struct LarsRule {
+  double gradient_scale = 1, threshold = 0, decay = 0, eps = 0;
+  // r from both norms, |G| being gradient_scale * `g_norm`.
+  double rate(double w_norm, double g_norm) const {
+    return w_norm > threshold ? w_norm / (eps + g_norm * gradient_scale + decay * w_norm) : 1;
+  }
+};
+
 struct LossScaleRule {
   float growth = 2, backoff = 0.5F;
   std::int64_t interval = 2000;  // good steps in a row before the scale grows
@@ -172,6 +183,8 @@ class Backend {
   virtual double squared_norm(const Tensor& x) = 0;
   // x *= min(1, threshold / (scale * |x|)), |x| the L2 norm; nothing waits.
   virtual void clip(const Tensor& x, double scale, double threshold) = 0;
+  // Changes the gradient `g` of parameter `w`; nothing waits.
+  virtual void lars(const Tensor& g, const Tensor& w, const LarsRule& rule) = 0;
   // `state`: three float32, a loss scale, good steps in a row, and whether a number was found that
   // is not finite. unscale() divides x by the scale and notes such numbers; adjust_loss_scale()
   // backs off after one and grows after `interval` good steps, and forgets it.

@@ -149,13 +149,19 @@ Variable ParallelUpdater::evaluate(const Batch& batch, Observation& report) {
     Outcome& outcome = outcomes[worker];
     outcome.loss = losses_[worker](part, outcome.reported).value();
   });
-  double loss_sum = 0;
+  // On the first worker's device, which nothing waits for.
+  const Device device = replicas_.device(0);
+  const Tensor loss_sum = Tensor::zeros({}, DType::float64, device);
   for (std::size_t worker = 0; worker < parts.size(); ++worker) {
     const Outcome& outcome = outcomes[worker];
-    if (parts[worker] > 0) loss_sum += outcome.loss.item() * static_cast<double>(parts[worker]);
+    if (parts[worker] > 0)
+      backend(device).accumulate_scalar(loss_sum, outcome.loss.to(device),
+                                        static_cast<double>(parts[worker]));
     report.add(outcome.reported);
   }
-  return Variable(Tensor::full({}, loss_sum / static_cast<double>(batch.size())));
+  const Tensor mean = Tensor::zeros({}, DType::float64, device);
+  backend(device).accumulate_scalar(mean, loss_sum, 1 / static_cast<double>(batch.size()));
+  return Variable(mean);
 }
 
 void ParallelUpdater::serialize(const Serializer& serializer) {

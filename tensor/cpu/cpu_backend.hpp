@@ -78,6 +78,7 @@ class CpuBackend : public Backend {
   void update(const UpdateStep& step) override;
   double squared_norm(const Tensor& x) override;
   void clip(const Tensor& x, double scale, double threshold) override;
+  void lars(const Tensor& g, const Tensor& w, const LarsRule& rule) override;
   void unscale(const Tensor& x, const Tensor& state) override;
   void adjust_loss_scale(const Tensor& state, const LossScaleRule& rule) override;
 };

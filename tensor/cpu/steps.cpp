@@ -21,6 +21,13 @@ void CpuBackend::clip(const Tensor& x, double scale, double threshold) {
   if (length > threshold) this->scale(x, static_cast<float>(threshold / length));
 }
 
+void CpuBackend::lars(const Tensor& g, const Tensor& w, const LarsRule& rule) {
+  const double rate = rule.rate(std::sqrt(squared_norm(w)), std::sqrt(squared_norm(g)));
+  const double scale = rule.gradient_scale * rate, decay = rule.decay * rate;
+  if (scale != 1) this->scale(g, static_cast<float>(scale));
+  if (decay != 0) accumulate(g, w, static_cast<float>(decay));
+}
+
 void CpuBackend::unscale(const Tensor& x, const Tensor& state) {
   float* const numbers = state.data<float>();
   const float factor = 1 / numbers[0];

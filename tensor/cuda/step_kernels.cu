@@ -42,6 +42,16 @@ __global__ void clip_kernel(float* x, std::int64_t count, const double* squared_
   for (std::int64_t i = thread_index(); i < count; i += thread_count()) x[i] *= factor;
 }
 
+__global__ void lars_kernel(float* g, const float* w, std::int64_t count,
+                            const double* squared_norms, LarsNumbers k) {
+  const double w_norm = sqrt(squared_norms[0]), g_norm = sqrt(squared_norms[1]) * k.gradient_scale;
+  const double rate = w_norm > k.threshold ? w_norm / (k.eps + g_norm + k.decay * w_norm) : 1;
+  const auto scale = static_cast<float>(k.gradient_scale * rate);
+  const auto decay = static_cast<float>(k.decay * rate);
+  for (std::int64_t i = thread_index(); i < count; i += thread_count())
+    g[i] = g[i] * scale + w[i] * decay;
+}
+
 // Every thread that finds such a number writes the same.
 __global__ void unscale_kernel(float* x, std::int64_t count, float* state) {
   const float factor = 1 / state[0];
@@ -77,6 +87,13 @@ void clip(const Launch& launch, float* x, std::int64_t count, const double* squa
   if (count == 0) return;
   clip_kernel<<<grid_for(launch, count), block_threads, 0, launch.stream>>>(x, count, squared_norm,
                                                                             scale, threshold);
+}
+
+void lars(const Launch& launch, float* g, const float* w, std::int64_t count,
+          const double* squared_norms, const LarsNumbers& numbers) {
+  if (count == 0) return;
+  lars_kernel<<<grid_for(launch, count), block_threads, 0, launch.stream>>>(g, w, count,
+                                                                            squared_norms, numbers);
 }
 
 void unscale(const Launch& launch, float* x, std::int64_t count, float* state) {

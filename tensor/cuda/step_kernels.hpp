@@ -26,6 +26,14 @@ void post(const Launch& launch, double* table, std::int64_t rows, std::int64_t c
 void clip(const Launch& launch, float* x, std::int64_t count, const double* squared_norm,
           double scale, double threshold);
 
+// g = g * gradient_scale * r + w * decay * r, r as LarsRule::rate (tensor/backend.hpp) with the roots
+// of squared_norms: w's, then g's.
+struct LarsNumbers {
+  double gradient_scale, threshold, decay, eps;
+};
+void lars(const Launch& launch, float* g, const float* w, std::int64_t count,
+          const double* squared_norms, const LarsNumbers& numbers);
+
 // x /= state[0]; state[2] = 1 when a result is not finite.
 void unscale(const Launch& launch, float* x, std::int64_t count, float* state);
 // state: scale, good steps, found (see Backend::adjust_loss_scale).

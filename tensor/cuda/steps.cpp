@@ -7,6 +7,17 @@
 
 namespace tasuki {
 
+namespace {
+
+// On the device, so that nothing waits for it.
+void write_squared_norm(const Launch& launch, const Tensor& x, double* result) {
+  const Tensor scratch = Tensor::empty(
+      {kernels::squared_norm_parts(launch.multiprocessors, x.count())}, DType::float64, x.device());
+  kernels::squared_norm(launch, x.data<float>(), x.count(), result, scratch.data<double>());
+}
+
+}  // namespace
+
 bool CudaBackend::is_idle(Device device) {
   const cudaError_t code = cudaStreamQuery(CudaContext::of(device).stream());
   if (code != cudaErrorNotReady) check_cuda(code, "cudaStreamQuery");
@@ -43,13 +54,24 @@ void CudaBackend::post(const Tensor& table, const Tensor& row, std::span<const T
 void CudaBackend::clip(const Tensor& x, double scale, double threshold) {
   check_parameter(x, x.device(), "clip");
   const Launch launch = CudaContext::of(x.device()).launch();
-  const Tensor scratch = Tensor::empty(
-      {kernels::squared_norm_parts(launch.multiprocessors, x.count())}, DType::float64, x.device());
   const Tensor norm = Tensor::empty({}, DType::float64, x.device());
-  kernels::squared_norm(launch, x.data<float>(), x.count(), norm.data<double>(),
-                        scratch.data<double>());
+  write_squared_norm(launch, x, norm.data<double>());
   kernels::clip(launch, x.data<float>(), x.count(), norm.data<double>(), scale, threshold);
   check_launch("clip");
+}
+
+void CudaBackend::lars(const Tensor& g, const Tensor& w, const LarsRule& rule) {
+  check_parameter(g, g.device(), "lars");
+  check_parameter(w, g.device(), "lars");
+  TASUKI_CHECK(g.shape() == w.shape(), "lars: a gradient of {} for a parameter of {}",
+               g.shape().text(), w.shape().text());
+  const Launch launch = CudaContext::of(g.device()).launch();
+  const Tensor norms = Tensor::empty({2}, DType::float64, g.device());
+  write_squared_norm(launch, w, norms.data<double>());
+  write_squared_norm(launch, g, norms.data<double>() + 1);
+  kernels::lars(launch, g.data<float>(), w.data<float>(), g.count(), norms.data<double>(),
+                {rule.gradient_scale, rule.threshold, rule.decay, rule.eps});
+  check_launch("lars");
 }
 
 void CudaBackend::unscale(const Tensor& x, const Tensor& state) {

@@ -7,6 +7,7 @@
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/optimizer/hook.hpp"
 #include "tasuki/training/extensions/fail_on_non_number.hpp"
+#include "tasuki/training/parallel_updater.hpp"
 #include "temporary_folder.hpp"
 
 namespace tasuki {
@@ -119,6 +120,27 @@ TEST_F(DeviceTraining, NoStepWaits) {
   }
 }
 
+TEST_F(DeviceTraining, WorkersOfOneProcessDoNotWait) {
+  if (comm->size() > 1) GTEST_SKIP() << "one process is enough";
+  const auto model = testing::small_model();
+  model->to(Device::cuda(0));
+  const auto optimizer = create_optimizer("momentum_sgd");
+  optimizer->add_hook(gradient_lars());
+  optimizer->setup(*model);
+  const auto share = testing::share_of(testing::synthetic(97), nullptr);
+  ParallelUpdater updater(create_shuffled_iterator(share, 24, 3), *optimizer,
+                          {{*model, classification_loss(*model)}}, {});
+  Evaluator evaluator(create_serial_iterator(share, 24), updater.evaluation_loss());
+  const auto before = guarded_device_counts();
+  Observation seen;
+  for (int step = 0; step < 10; ++step) updater.update(seen);
+  const Observation found = evaluator.evaluate();
+  EXPECT_EQ(guarded_device_counts().waits, before.waits);
+  EXPECT_EQ(found.known().at("main/loss").count, 97);
+  EXPECT_GT(found.mean("main/loss").value(), 0);
+  EXPECT_GT(seen.mean("main/loss").value(), 0);
+}
+
 // NCCL's exchanges are recorded on all ranks or on none. No exchange at all will do for a look at
 // what is recorded.
 TEST_F(DeviceTraining, StepsAreRecordedOnAllRanksAlike) {
@@ -172,13 +194,14 @@ TEST_F(DeviceTraining, HooksOfTheDeviceAreRecordedOthersAreNot) {
     made.trainer->run();
     return weights(made);
   };
-  for (const auto& hook : {weight_decay(0.01), gradient_clipping(0.5)}) {
+  for (const auto& hook :
+       {weight_decay(0.01), gradient_clipping(0.5), gradient_lars(0.01, 0.1)}) {
     const auto expected = run({}, hook), found = run(on_device(GraphMode::on), hook);
     ASSERT_EQ(found.size(), expected.size());
     for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 1e-5);
   }
-  EXPECT_THROW(run(on_device(GraphMode::on), gradient_lars()), Error);
-  EXPECT_EQ(run(on_device(GraphMode::automatic), gradient_lars()), run({}, gradient_lars()));
+  EXPECT_THROW(run(on_device(GraphMode::on), make_host_hook()), Error);
+  EXPECT_EQ(run(on_device(GraphMode::automatic), make_host_hook()), run({}, make_host_hook()));
 }
 
 TEST_F(DeviceTraining, HalfTypesLearnToo) {

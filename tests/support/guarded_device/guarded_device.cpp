@@ -232,6 +232,9 @@ class GuardedBackend final : public Backend {
   void clip(const Tensor& x, double scale, double threshold) override {
     submit([=] { cpu().clip(host(x), scale, threshold); });
   }
+  void lars(const Tensor& g, const Tensor& w, const LarsRule& rule) override {
+    submit([=] { cpu().lars(host(g), host(w), rule); });
+  }
   void unscale(const Tensor& x, const Tensor& state) override {
     submit([=] { cpu().unscale(host(x), host(state)); });
   }
