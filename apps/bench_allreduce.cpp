@@ -1,25 +1,33 @@
 // Times the exchange of gradients for vectors of several sizes, as nccl-tests does: communicators
-// by name, from memory of the communicator and from private memory, and plain MPI_Allreduce.
+// by name, from memory of the communicator and from private memory, and plain MPI_Allreduce; with
+// --gpu from the GPUs' memory, until they are done.
 //
 //   mpirun -np 2 build/apps/bench_allreduce --communicator single_node --min 7200000 --max 7200000
+//   mpirun -np 4 build/apps/bench_allreduce --gpu --communicator all --wire-dtype bf16
 
 #include <mpi.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
 
+#include "common/device.hpp"
 #include "common/options.hpp"
 #include "tasuki/communicator/environment.hpp"
 #include "tasuki/communicator/mpi.hpp"
+#include "tasuki/communicator/mpi_on_gpus.hpp"
 #include "tasuki/communicator/registry.hpp"
+#include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/communicator/transfer.hpp"
+#include "tasuki/communicator/wire_format.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/tensor/backend.hpp"
 
 namespace tasuki::apps {
 namespace {
@@ -28,6 +36,9 @@ struct Settings {
   std::int64_t min = 4 << 10, max = 16 << 20, factor = 4, iterations = 20, warmup = 5;
   std::string communicators = "auto";
   std::optional<std::string> json;
+  std::string gpu = "none";
+  bool share_gpu = false;
+  std::string wire_dtype = "fp32";
 };
 
 // One line of the table.
@@ -48,27 +59,40 @@ float sum_of(std::int64_t element, int ranks) {
   return static_cast<float>(sum);
 }
 
+// How far a sum over so many ranks may be off, relative to it, where values travel in a type: each
+// addition rounds once.
+double tolerance(DType wire, int ranks) {
+  if (wire == DType::float16) return ranks * std::ldexp(1, -11);
+  if (wire == DType::bfloat16) return ranks * std::ldexp(1, -8);
+  return 0;
+}
+
 class Bench {
  public:
   explicit Bench(const Settings& settings)
-      : settings_(settings), everyone_(create_communicator("naive")) {}
+      : settings_(settings),
+        everyone_(create_communicator("naive")),
+        device_(choose_device(settings.gpu, settings.share_gpu, *everyone_)),
+        wire_(wire_dtype(settings.wire_dtype)) {}
 
   // Returns the number of wrong elements over all lines.
   std::int64_t run() {
     print_header();
-    measure_all("MPI_Allreduce", plain_mpi, "private");
+    if (device().is_cpu() || mpi_reduces_gpu_memory(DType::float32))
+      measure_all("MPI_Allreduce", DType::float32, plain_mpi(), "private");
     for (const std::string& name : names()) {
       std::unique_ptr<Communicator> communicator;
       try {
-        communicator = create_communicator(name);
+        communicator =
+            create_communicator(name, MPI_COMM_WORLD, {device(), wire_, settings_.share_gpu});
       } catch (const Error& error) {
         // With `all`, what this placement does not allow is left out.
         if (settings_.communicators != "all" || error.kind() != ErrorKind::config) throw;
         continue;
       }
       print(fmt::format("# {}\n", communicator->describe()));
-      measure_all(name, exchange_of(*communicator, true), "allocated");
-      measure_all(name, exchange_of(*communicator, false), "private");
+      measure_all(name, wire_, exchange_of(*communicator, true), "allocated");
+      measure_all(name, wire_, exchange_of(*communicator, false), "private");
     }
     if (settings_.json && everyone_->rank() == 0) write_file(*settings_.json, json_.dump(2) + "\n");
     return wrong_;
@@ -91,20 +115,25 @@ class Bench {
     return names;
   }
 
-  static Case plain_mpi(std::int64_t count) {
-    const Tensor values = Tensor::empty({count});
-    return {values, [values] {
-              allreduce(values.raw(), values.count(), DType::float32, ReduceOp::sum,
-                        MPI_COMM_WORLD);
-            }};
+  Device device() const { return device_.device; }
+
+  MakeCase plain_mpi() const {
+    return [on = device()](std::int64_t count) -> Case {
+      const Tensor values = Tensor::empty({count}, DType::float32, on);
+      return {values, [values] {
+                backend(values.device()).synchronize(values.device());
+                allreduce(values.raw(), values.count(), DType::float32, ReduceOp::sum,
+                          MPI_COMM_WORLD);
+              }};
+    };
   }
 
-  static MakeCase exchange_of(Communicator& communicator, bool allocated) {
-    return [&communicator, allocated](std::int64_t count) -> Case {
+  MakeCase exchange_of(Communicator& communicator, bool allocated) const {
+    return [&communicator, allocated, on = device()](std::int64_t count) -> Case {
       const auto bytes = static_cast<std::size_t>(count) * sizeof(float);
-      const Tensor values = allocated
-                                ? Tensor(communicator.allocate(bytes), 0, {count}, DType::float32)
-                                : Tensor::empty({count});
+      const Tensor values =
+          allocated ? Tensor(communicator.allocate(bytes, on), 0, {count}, DType::float32)
+                    : Tensor::empty({count}, DType::float32, on);
       return {values, [&communicator, values] {
                 const GradientView::Segment whole[] = {{0, values.count()}};
                 communicator.sum_gradients({values, whole});
@@ -112,10 +141,18 @@ class Bench {
     };
   }
 
-  void measure_all(const std::string& name, const MakeCase& make, const std::string& memory) {
+  // Exchanges and waits until they are done, which GPUs do later.
+  static void finish(const Tensor& values, const std::function<void()>& exchange) {
+    exchange();
+    backend(values.device()).synchronize(values.device());
+  }
+
+  void measure_all(const std::string& name, DType wire, const MakeCase& make,
+                   const std::string& memory) {
     for (std::int64_t bytes = settings_.min; bytes <= settings_.max; bytes *= settings_.factor) {
       const auto [values, exchange] = make(bytes / static_cast<std::int64_t>(sizeof(float)));
-      const Row row{name, memory, values.count(), time(values, exchange), check(values, exchange)};
+      const Row row{name, memory, values.count(), time(values, exchange),
+                    check(values, exchange, wire)};
       print_row(row);
       if (settings_.factor == 1) break;
     }
@@ -124,13 +161,14 @@ class Bench {
   std::array<double, 3> time(const Tensor& values, const std::function<void()>& exchange) {
     using clock = std::chrono::steady_clock;
     values.fill(0);
-    for (std::int64_t turn = 0; turn < settings_.warmup; ++turn) exchange();
+    for (std::int64_t turn = 0; turn < settings_.warmup; ++turn)
+      finish(values, exchange);
     const Tensor slowest = Tensor::empty({settings_.iterations}, DType::float64);
     const std::span<double> seconds = slowest.span<double>();
     everyone_->barrier();
     for (double& turn : seconds) {
       const auto start = clock::now();
-      exchange();
+      finish(values, exchange);
       turn = std::chrono::duration<double>(clock::now() - start).count();
     }
     everyone_->allreduce(slowest, ReduceOp::max);
@@ -138,13 +176,19 @@ class Bench {
     return {seconds.front(), seconds[seconds.size() / 2], seconds.back()};
   }
 
-  std::int64_t check(const Tensor& values, const std::function<void()>& exchange) {
-    float* elements = values.data<float>();
-    for (std::int64_t i = 0; i < values.count(); ++i) elements[i] = value_of(i, everyone_->rank());
-    exchange();
+  std::int64_t check(const Tensor& values, const std::function<void()>& exchange, DType wire) {
+    const Tensor own = Tensor::empty(values.shape());
+    float* elements = own.data<float>();
+    for (std::int64_t i = 0; i < own.count(); ++i) elements[i] = value_of(i, everyone_->rank());
+    values.copy_from(own);
+    finish(values, exchange);
+    own.copy_from(values);
+    const double off = tolerance(wire, everyone_->size());
     std::int64_t wrong = 0;
-    for (std::int64_t i = 0; i < values.count(); ++i)
-      wrong += elements[i] != sum_of(i, everyone_->size()) ? 1 : 0;
+    for (std::int64_t i = 0; i < own.count(); ++i) {
+      const double expected = sum_of(i, everyone_->size());
+      wrong += std::abs(elements[i] - expected) <= off * expected ? 0 : 1;
+    }
     const Tensor all = Tensor::full({}, static_cast<double>(wrong), DType::int64);
     everyone_->allreduce(all);
     return static_cast<std::int64_t>(all.item());
@@ -165,6 +209,14 @@ class Bench {
       print(fmt::format("# node {} ({}): ranks {}\n", node,
                         topology.host_of[static_cast<std::size_t>(ranks.front())],
                         fmt::join(ranks, " ")));
+    }
+    if (!device().is_cpu()) {
+      const auto names = everyone_->allgather_bytes(text_to_bytes(device_.text));
+      for (std::size_t rank = 0; rank < names.size(); ++rank) {
+        print(fmt::format("# rank {}: {}\n", rank, bytes_to_text(names[rank])));
+        json_["devices"].push_back(bytes_to_text(names[rank]));
+      }
+      json_["wire_dtype"] = settings_.wire_dtype;
     }
     print("# times over the exchanges; algbw = bytes / median, busbw = algbw x 2 (p - 1) / p\n");
     print(fmt::format("{:>12} {:>10} {:<16} {:<10} {:>10} {:>10} {:>10} {:>8} {:>8} {:>7}\n",
@@ -194,6 +246,8 @@ class Bench {
 
   Settings settings_;
   std::unique_ptr<Communicator> everyone_;
+  ChosenDevice device_;
+  DType wire_;
   nlohmann::json json_;
   std::int64_t wrong_ = 0;
 };
@@ -210,6 +264,9 @@ int bench_allreduce(int argc, char** argv) {
               "from one size to the next; 1: min only");
   options.add("communicator", settings.communicators, "NAMES",
               "one or several with commas, or all that can run here");
+  add_gpu_options(options, settings.gpu, settings.share_gpu);
+  options.add("wire-dtype", settings.wire_dtype, {"fp32", "fp16", "bf16"}, "NAME",
+              "type in which pure_nccl sends");
   options.group("How");
   options.add("iterations", settings.iterations, {1, 1'000'000}, "N", "timed exchanges per size");
   options.add("warmup", settings.warmup, {0, 1'000'000}, "N", "exchanges before those");

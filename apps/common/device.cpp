@@ -1,6 +1,7 @@
 #include "common/device.hpp"
 
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "common/processors.hpp"
 #include "tasuki/communicator/gpu_binding.hpp"
@@ -49,39 +50,62 @@ std::vector<std::vector<std::string>> gather_gpus(const json& own, Communicator&
   return visible;
 }
 
-GpuFlags flags_of(const TrainingSettings& settings) {
+GpuFlags flags_of(const std::string& gpu, bool share) {
   GpuFlags flags;
-  if (settings.gpu != "auto") flags.number = std::stoi(settings.gpu);
-  flags.share = settings.share_gpu;
+  if (gpu != "auto") flags.number = std::stoi(gpu);
+  flags.share = share;
   return flags;
 }
 
 }  // namespace
 
-ChosenDevice choose_device(const TrainingSettings& settings, Communicator& communicator) {
-  if (settings.gpu == "none") {
-    if (settings.share_gpu)
+void add_gpu_options(Options& options, std::string& gpu, bool& share) {
+  Option option;
+  option.value_name = "N";
+  option.help =
+      "compute on GPUs: each rank on that of its number within the node, or on number N, with one "
+      "rank per node";
+  option.implicit = "auto";
+  option.set = [&gpu](const std::string& text) {
+    if (text != "none" && text != "auto") {
+      try {
+        parse_integer(text, {0, 1023});
+      } catch (const std::invalid_argument& expected) {
+        throw std::invalid_argument(fmt::format("{}, 'auto' or 'none'", expected.what()));
+      }
+    }
+    gpu = text;
+  };
+  option.get = [&gpu] { return gpu; };
+  options.add("gpu,g", option);
+  options.add("share-gpu", share,
+              "let several ranks compute on one GPU: correct and slow, for tests");
+}
+
+ChosenDevice choose_device(const std::string& gpu, bool share, Communicator& communicator) {
+  if (gpu == "none") {
+    if (share)
       fail_everywhere(ErrorKind::usage, "--share-gpu is about ranks on GPUs; add --gpu");
     return {};
   }
   const Topology& topology = communicator.topology();
   // NCCL reads its settings when it is first asked for anything.
-  if (settings.share_gpu) prepare_shared_gpu(communicator.rank(), topology.inter_size == 1);
+  if (share) prepare_shared_gpu(communicator.rank(), topology.inter_size == 1);
 
   std::vector<Gpu> gpus;
   const json own = look_for_gpus(gpus);
   const auto visible = gather_gpus(own, communicator);
-  const GpuBinding binding = bind_gpus(topology, visible, flags_of(settings));
+  const GpuBinding binding = bind_gpus(topology, visible, flags_of(gpu, share));
   if (!binding.refusal.empty())
     throw Error(ErrorKind::config, binding.refusal, ErrorScope::every_rank);
 
   const GpuChoice& choice = binding.of_rank[static_cast<std::size_t>(communicator.rank())];
-  const Gpu& gpu = gpus[static_cast<std::size_t>(choice.index)];
+  const Gpu& own_gpu = gpus[static_cast<std::size_t>(choice.index)];
   ChosenDevice chosen;
   chosen.device = Device::cuda(choice.index);
-  chosen.text = fmt::format("{} {}", chosen.device.text(), gpu.name);
+  chosen.text = fmt::format("{} {}", chosen.device.text(), own_gpu.name);
   if (choice.ranks_on_gpu > 1) chosen.text += fmt::format(" ({} ranks)", choice.ranks_on_gpu);
-  chosen.cpus_nearby = cpus_near(gpu.pci_bus_id);
+  chosen.cpus_nearby = cpus_near(own_gpu.pci_bus_id);
   return chosen;
 }
 

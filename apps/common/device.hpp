@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "common/training_options.hpp"
+#include "common/options.hpp"
 #include "tasuki/communicator/communicator.hpp"
 #include "tasuki/tensor/device.hpp"
 
@@ -16,9 +16,12 @@ struct ChosenDevice {
   std::vector<int> cpus_nearby;  // empty: all are, or it is not known
 };
 
-// The device that --gpu and --share-gpu give this rank (communicator/gpu_binding.hpp), with NCCL
-// prepared for ranks that share one. GPUs that cannot be used, and more ranks than GPUs, are an
-// error that all ranks meet. Collective.
-ChosenDevice choose_device(const TrainingSettings& settings, Communicator& communicator);
+// --gpu (none, auto, or a number) and --share-gpu.
+void add_gpu_options(Options& options, std::string& gpu, bool& share);
+
+// The device that these give this rank (communicator/gpu_binding.hpp), with NCCL prepared for ranks
+// that share one. GPUs that cannot be used, and more ranks than GPUs, are an error that all ranks
+// meet. Collective.
+ChosenDevice choose_device(const std::string& gpu, bool share, Communicator& communicator);
 
 }  // namespace tasuki::apps

@@ -67,7 +67,7 @@ std::optional<Job> start_job(Options& options, const TrainingSettings& settings,
                                                      : LogLevel::info);
 
   Job job;
-  const ChosenDevice chosen = choose_device(settings, *starting);
+  const ChosenDevice chosen = choose_device(settings.gpu, settings.share_gpu, *starting);
   job.device = chosen.device;
   job.device_text = chosen.text;
   job.communicator =

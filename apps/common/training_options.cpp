@@ -6,6 +6,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "common/device.hpp"
 #include "common/learning_rate.hpp"
 #include "tasuki/dataset/shard_plan.hpp"
 #include "tasuki/training/extensions/fail_on_non_number.hpp"
@@ -20,27 +21,6 @@ namespace {
 constexpr std::int64_t billion = 1'000'000'000;
 constexpr std::int64_t unlimited = std::numeric_limits<std::int64_t>::max();
 constexpr IntegerRange batch_sizes = {1, 1 << 24};
-
-Option gpu_option(std::string& gpu) {
-  Option option;
-  option.value_name = "N";
-  option.help =
-      "compute on GPUs: each rank on that of its number within the node, or on number N, with one "
-      "rank per node";
-  option.implicit = "auto";
-  option.set = [&gpu](const std::string& text) {
-    if (text != "none" && text != "auto") {
-      try {
-        parse_integer(text, {0, 1023});
-      } catch (const std::invalid_argument& expected) {
-        throw std::invalid_argument(fmt::format("{}, 'auto' or 'none'", expected.what()));
-      }
-    }
-    gpu = text;
-  };
-  option.get = [&gpu] { return gpu; };
-  return option;
-}
 
 // Of the batch's two flags, the one that is given last counts: each takes the other back.
 Option batchsize_option(TrainingSettings& settings) {
@@ -133,9 +113,7 @@ void add_training_options(Options& options, TrainingSettings& settings) {
               "how gradients are averaged; `help` lists the names");
   options.add("wire-dtype", settings.wire_dtype, {"fp32", "fp16", "bf16"}, "NAME",
               "type in which pure_nccl sends gradients: 16 bits halve what travels");
-  options.add("gpu,g", gpu_option(settings.gpu));
-  options.add("share-gpu", settings.share_gpu,
-              "let several ranks compute on one GPU: correct and slow, for tests");
+  add_gpu_options(options, settings.gpu, settings.share_gpu);
   options.add("threads", settings.threads, "auto", {1, 4096}, "N",
               "threads per rank; by itself the node's cores shared among its ranks, as far as the "
               "binding allows");
@@ -150,6 +128,10 @@ void add_training_options(Options& options, TrainingSettings& settings) {
               "scales losses by itself");
   options.add("graph", settings.graph, {"auto", "on", "off"}, "WHEN",
               "record a training step on a GPU once and repeat it; `auto`: where that is possible");
+  options.add("autotune", settings.autotune,
+              "on GPUs, time all of cuDNN's algorithms once per shape instead of asking it for one");
+  options.add("deterministic", settings.deterministic,
+              "on GPUs, take only algorithms that give the same bits in every run");
 
   options.group("Output");
   options.add("out,o", settings.out, "DIR", "folder for log and snapshots");

@@ -47,6 +47,8 @@ struct TrainingSettings {
   std::string conv = "auto";   // auto, direct, winograd, interleaved
   std::string dtype = "fp32";  // precision.hpp
   std::string graph = "auto";  // auto, on, off
+  bool autotune = false;       // cuda_settings.hpp
+  bool deterministic = false;
 
   std::string out = "result";
   std::optional<std::int64_t> log_every;       // iterations

@@ -8,6 +8,7 @@
 #include "tasuki/core/error.hpp"
 #include "tasuki/dataset/device_iterator.hpp"
 #include "tasuki/nn/classifier.hpp"
+#include "tasuki/tensor/cuda_settings.hpp"
 #include "tasuki/training/extensions/allreduce_persistent.hpp"
 #include "tasuki/training/extensions/device_monitor.hpp"
 #include "tasuki/training/extensions/evaluator.hpp"
@@ -21,6 +22,16 @@ GraphMode graph_mode(const TrainingSettings& settings, Device device) {
     fail_everywhere(ErrorKind::usage, "--graph on: CPUs record no steps; add --gpu");
   if (settings.graph == "on") return GraphMode::on;
   return settings.graph == "off" ? GraphMode::off : GraphMode::automatic;
+}
+
+// An engine of the program's own may compute on GPUs that the job's device says nothing of.
+void choose_gpu_algorithms(const TrainingSettings& settings, bool may_use_gpus) {
+  if ((settings.autotune || settings.deterministic) && !may_use_gpus)
+    fail_everywhere(ErrorKind::usage, "--{} is about algorithms on GPUs; add --gpu{}",
+                    settings.autotune ? "autotune" : "deterministic",
+                    settings.autotune ? "" : " (on CPUs, --conv direct gives the same bits)");
+  cuda_settings().autotune = settings.autotune;
+  cuda_settings().deterministic = settings.deterministic;
 }
 
 TrainingEngine create_standard_engine(Classifier& model, Optimizer& optimizer,
@@ -52,6 +63,7 @@ void run_training(const Job& job, const TrainingSettings& settings,
                     "--dtype {}: several devices in one process scale no losses; take bf16",
                     settings.dtype);
   const GraphMode graph = graph_mode(settings, device);
+  choose_gpu_algorithms(settings, !job.device.is_cpu() || program.create_engine != nullptr);
 
   const auto folder = find_data(comm, program.dataset, settings);
   const auto open = [&](DataSplit split, std::optional<std::int64_t> limit) {

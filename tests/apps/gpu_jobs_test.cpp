@@ -83,6 +83,15 @@ TEST_F(GpuJobs, CommunicatorsAndWireTypesThatDoNotFitAreOneLine) {
   EXPECT_EQ(count_of(sixteen.out, "bfloat16 on the wire"), 1) << sixteen.all();
 }
 
+TEST_F(GpuJobs, AlgorithmsAreChosenOnGpusAlone) {
+  EXPECT_EQ(job(1, 1, {"--gpu", "--autotune", "--deterministic"}).exit_code, 0);
+  expect_refused(job(2, 2, {"--autotune"}), {"--autotune is about algorithms on GPUs; add --gpu"},
+                 ErrorKind::usage);
+  expect_refused(job(1, 1, {"--deterministic"}),
+                 {"--deterministic is about algorithms on GPUs", "--conv direct"},
+                 ErrorKind::usage);
+}
+
 TEST_F(GpuJobs, CommunicatorsTakeGpus) {
   for (const char* name : {"flat", "hierarchical", "non_cuda_aware"}) {
     const Finished found = job(2, 1, {"--gpu", "--share-gpu", "--communicator", name});
