@@ -32,10 +32,11 @@ function(tasuki_cuda_places result)
   set(wheels
       "import glob, site, sysconfig"
       "roots = {sysconfig.get_path('purelib'), *site.getsitepackages(), site.getusersitepackages()}"
-      "print(';'.join(sorted(d for r in roots for d in glob.glob(r + '/nvidia/*'))))")
+      "print('|'.join(sorted(d for r in roots for d in glob.glob(r + '/nvidia/*'))))")
   list(JOIN wheels "\n" wheels)
   execute_process(COMMAND python3 -c "${wheels}" OUTPUT_VARIABLE found ERROR_QUIET
                   OUTPUT_STRIP_TRAILING_WHITESPACE)
+  string(REPLACE "|" ";" found "${found}")  # a list would have split the program above
   set(places $ENV{CUDA_HOME} $ENV{CUDA_PATH} /usr/local/cuda ${found})
   list(REMOVE_DUPLICATES places)
   set(${result} ${places} PARENT_SCOPE)
@@ -82,6 +83,10 @@ if(TASUKI_HAS_CUDA)
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
   endif()
   set(CMAKE_CUDA_STANDARD 20)
+  # CMake finds the toolkit by libcudart.so, a link that wheels do not have.
+  get_filename_component(nvcc_folder ${TASUKI_NVCC} DIRECTORY)
+  find_library(CUDA_CUDART NAMES cudart libcudart.so.13 libcudart.so.12
+               HINTS ${nvcc_folder}/.. ${cuda_places} PATH_SUFFIXES lib64 lib)
   find_package(CUDAToolkit REQUIRED)
   if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.0)
     message(FATAL_ERROR "CUDA 12 or 13 expected, found ${CMAKE_CUDA_COMPILER_VERSION} in "
