@@ -161,8 +161,7 @@ class Bench {
   std::array<double, 3> time(const Tensor& values, const std::function<void()>& exchange) {
     using clock = std::chrono::steady_clock;
     values.fill(0);
-    for (std::int64_t turn = 0; turn < settings_.warmup; ++turn)
-      finish(values, exchange);
+    for (std::int64_t turn = 0; turn < settings_.warmup; ++turn) finish(values, exchange);
     const Tensor slowest = Tensor::empty({settings_.iterations}, DType::float64);
     const std::span<double> seconds = slowest.span<double>();
     everyone_->barrier();

@@ -84,8 +84,7 @@ void add_gpu_options(Options& options, std::string& gpu, bool& share) {
 
 ChosenDevice choose_device(const std::string& gpu, bool share, Communicator& communicator) {
   if (gpu == "none") {
-    if (share)
-      fail_everywhere(ErrorKind::usage, "--share-gpu is about ranks on GPUs; add --gpu");
+    if (share) fail_everywhere(ErrorKind::usage, "--share-gpu is about ranks on GPUs; add --gpu");
     return {};
   }
   const Topology& topology = communicator.topology();

@@ -128,8 +128,9 @@ void add_training_options(Options& options, TrainingSettings& settings) {
               "scales losses by itself");
   options.add("graph", settings.graph, {"auto", "on", "off"}, "WHEN",
               "record a training step on a GPU once and repeat it; `auto`: where that is possible");
-  options.add("autotune", settings.autotune,
-              "on GPUs, time all of cuDNN's algorithms once per shape instead of asking it for one");
+  options.add(
+      "autotune", settings.autotune,
+      "on GPUs, time all of cuDNN's algorithms once per shape instead of asking it for one");
   options.add("deterministic", settings.deterministic,
               "on GPUs, take only algorithms that give the same bits in every run");
 

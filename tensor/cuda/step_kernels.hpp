@@ -26,8 +26,8 @@ void post(const Launch& launch, double* table, std::int64_t rows, std::int64_t c
 void clip(const Launch& launch, float* x, std::int64_t count, const double* squared_norm,
           double scale, double threshold);
 
-// g = g * gradient_scale * r + w * decay * r, r as LarsRule::rate (tensor/backend.hpp) with the roots
-// of squared_norms: w's, then g's.
+// g = g * gradient_scale * r + w * decay * r, r as LarsRule::rate (tensor/backend.hpp) with the
+// roots of squared_norms: w's, then g's.
 struct LarsNumbers {
   double gradient_scale, threshold, decay, eps;
 };

@@ -194,8 +194,7 @@ TEST_F(DeviceTraining, HooksOfTheDeviceAreRecordedOthersAreNot) {
     made.trainer->run();
     return weights(made);
   };
-  for (const auto& hook :
-       {weight_decay(0.01), gradient_clipping(0.5), gradient_lars(0.01, 0.1)}) {
+  for (const auto& hook : {weight_decay(0.01), gradient_clipping(0.5), gradient_lars(0.01, 0.1)}) {
     const auto expected = run({}, hook), found = run(on_device(GraphMode::on), hook);
     ASSERT_EQ(found.size(), expected.size());
     for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 1e-5);
