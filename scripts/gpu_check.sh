@@ -2,17 +2,21 @@
 # Runs all GPU tests and benchmarks on a machine with one GPU, in less than nine minutes, and writes
 # gpu_report.md and a log of each part into a folder:
 #
-#   scripts/gpu_check.sh [FOLDER = gpu_report]
+#   scripts/gpu_check.sh [FOLDER = gpu_report] [SECONDS = 530]
 #
 # It builds nothing: it takes the programs of the bundle that it is in (scripts/bundle.sh), else
-# those of TASUKI_BUILD (default: build/ beside scripts/). Each part has a time limit of its own, and
-# a part that fails or hangs does not keep the next from running. Exit code 1 when a part failed, 77
-# when there is no GPU that can be used.
+# those of TASUKI_BUILD (default: build/ beside scripts/). The parts come in the order of what they
+# are worth. Each has a time limit, and a part that fails, crashes or hangs costs no other part
+# anything: functions are tested in a process for each, and nothing that a part has started outlives
+# it. The report is whole at any moment and shows the end of each failed part's log; logs are kept
+# short. Exit code 1 when a part failed, 77 when there is no GPU that can be used.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 out=${1:-gpu_report}
-total=530  # seconds for everything
+total=${2:-530}   # seconds for everything
+most_of_log=65536 # bytes
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+ulimit -c 0 # crashes leave no cores
 
 if [ -d "$root/libexec" ]; then
   program() { echo "$root/bin/$1"; }
@@ -28,62 +32,134 @@ if [ ! -x "$test_gpu" ]; then
   exit 1
 fi
 
-said=$("$test_gpu" --gtest_filter='Precisions/Gpu.Bias/fp32' 2>&1)
-if [ $? -eq 77 ]; then
-  echo "gpu_check.sh: no GPU can be used here:" \
-    "$(awk '/: Skipped$/ { getline; print; exit }' <<< "$said")"
-  exit 77
-fi
-
-mkdir -p "$out"
+mkdir -p "$out" || exit 1
 out=$(cd "$out" && pwd)
 report=$out/gpu_report.md
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 begun=$SECONDS failures=0
+: > "$scratch/details"
 
-{
-  echo "# GPU report"
-  echo
-  date -u '+%Y-%m-%d %H:%M UTC'
-  echo
-  echo '```'
-  uname -srm
-  grep -m 1 'model name' /proc/cpuinfo | cut -d: -f2-
-  nvidia-smi --query-gpu=index,name,driver_version,memory.total,clocks.max.sm,power.limit \
-    --format=csv 2>&1
-  "$(program train_mnist)" --version 2>&1
-  echo '```'
-  echo
-  echo "| part | result | seconds | log |"
-  echo "|---|---|--:|---|"
-} > "$report"
+# Ends what is left of a session, process groups of their own included (mpirun's ranks).
+end_session() {
+  local stat line fields
+  for stat in /proc/[0-9]*/stat; do
+    { read -r line < "$stat"; } 2>/dev/null || continue
+    read -ra fields <<< "${line##*) }" # after "pid (name)": state, parent, group, session, ...
+    [ "${fields[3]}" != "$1" ] || kill -KILL "${line%% *}" 2>/dev/null
+  done
+}
+
+# limited SECONDS COMMAND...: in a session of its own, of which nothing is left after it.
+limited() {
+  local limit=$1 session code=0
+  shift
+  setsid timeout -k 5 "$limit" "$@" < /dev/null &
+  session=$!
+  wait "$session" || code=$?
+  end_session "$session"
+  return $code
+}
+
+# Keeps the beginning and the end of a long log.
+shorten() {
+  local size
+  size=$(stat -c %s "$1")
+  [ "$size" -gt "$most_of_log" ] || return 0
+  { head -c $((most_of_log / 4)) "$1"
+    printf '\n... %s bytes left out ...\n' $((size - most_of_log))
+    tail -c $((most_of_log * 3 / 4)) "$1"; } > "$1.short"
+  mv "$1.short" "$1"
+}
+
+# The report as it is now: facts, the table of parts, results, ends of failed logs.
+write_report() {
+  {
+    cat "$scratch/facts" "$scratch/parts"
+    if [ -s "$out/mnist_20_epochs.log" ]; then
+      printf '\n## train_mnist --gpu, 20 epochs\n\n```\n'
+      tail -5 "$out/mnist_20_epochs.log"
+      echo '```'
+    fi
+    if [ -s "$out/steps.md" ]; then
+      printf '\n## Training steps against PyTorch\n\n'
+      cat "$out/steps.md"
+    fi
+    cat "$scratch/details"
+    printf '\n%s seconds, %s parts without success.\n' $((SECONDS - begun)) $failures
+  } > "$report.new"
+  mv "$report.new" "$report"
+}
 
 # part NAME LIMIT COMMAND...: runs it within its limit and what is left of the whole.
 part() {
   local name=$1 limit=$2 left=$((total - SECONDS + begun)) code=0 result
   shift 2
   if [ "$left" -lt 10 ]; then
-    echo "| $name | left out for lack of time | | |" >> "$report"
+    echo "| $name | left out for lack of time | | |" >> "$scratch/parts"
     failures=$((failures + 1))
+    write_report
     return
   fi
   [ "$limit" -le "$left" ] || limit=$left
   local start=$SECONDS
   echo "$name ..."
-  { echo "\$ $*"; timeout -k 5 "$limit" "$@"; } > "$out/$name.log" 2>&1 || code=$?
+  { echo "\$ $*"; limited "$limit" "$@"; } > "$out/$name.log" 2>&1 || code=$?
+  shorten "$out/$name.log"
   case $code in
     0) result=passed ;;
     77) result=skipped ;;
     124 | 137) result="**no end in $limit s**" ;;
     *) result="**failed ($code)**" ;;
   esac
-  case $code in 0 | 77) ;; *) failures=$((failures + 1)) ;; esac
-  echo "| $name | $result | $((SECONDS - start)) | $name.log |" >> "$report"
+  case $code in
+    0) ;;
+    77) printf '\n%s was skipped: %s\n' "$name" "$(tail -1 "$out/$name.log")" >> "$scratch/details" ;;
+    *)
+      failures=$((failures + 1))
+      { printf '\n## %s\n\n```\n' "$name"
+        grep -E '^(rank [0-9]+ on |error: )|Failure$|differ|expected' "$out/$name.log" | head -20
+        echo ...
+        tail -12 "$out/$name.log" | cut -c1-300
+        echo '```'; } >> "$scratch/details"
+      ;;
+  esac
+  echo "| $name | $result | $((SECONDS - start)) | $name.log |" >> "$scratch/parts"
+  write_report
 }
 
+{
+  printf '# GPU report\n\n'
+  date -u '+%Y-%m-%d %H:%M UTC'
+  printf '\n```\n'
+  uname -srm
+  grep -m 1 'model name' /proc/cpuinfo | cut -d: -f2-
+  limited 15 nvidia-smi --format=csv \
+    --query-gpu=index,name,driver_version,memory.total,clocks.max.sm,power.limit 2>&1
+  limited 15 "$(program train_mnist)" --version 2>&1
+  echo '```'
+} > "$scratch/facts"
+printf '\n| part | result | seconds | log |\n|---|---|--:|---|\n' > "$scratch/parts"
+
+# A first look: whether a GPU can be used at all.
+code=0
+limited 60 "$test_gpu" --gtest_filter='Precisions/Gpu.Bias/fp32' > "$out/first_look.log" 2>&1 ||
+  code=$?
+if [ $code -eq 77 ]; then
+  reason=$(awk '/: Skipped$/ { getline; print; exit }' "$out/first_look.log")
+  printf '\nNothing was run: no GPU can be used here: %s\n' "$reason" > "$scratch/details"
+  write_report
+  echo "gpu_check.sh: no GPU can be used here: $reason"
+  exit 77
+fi
+[ $code -eq 0 ] || tail -20 "$out/first_look.log"
+
 # Images that need no download: MNIST's format, ten patterns with noise.
-python3 - "$scratch/data" <<'PYTHON'
+data=$scratch/data
+if [ -n "${TASUKI_DATA:-}" ] && [ -d "$TASUKI_DATA/mnist" ]; then
+  data=$TASUKI_DATA/mnist
+else
+  limited 30 python3 -c '
 import os, random, struct, sys
 folder = sys.argv[1]
 os.makedirs(folder)
@@ -99,43 +175,52 @@ for part, count in (("train", 60000), ("t10k", 10000)):
                        else patterns[label])
     with open(f"{folder}/{part}-labels-idx1-ubyte", "wb") as file:
         file.write(struct.pack(">II", 2049, count) + labels)
-PYTHON
-data=$scratch/data
-[ -z "${TASUKI_DATA:-}" ] || [ ! -d "$TASUKI_DATA/mnist" ] || data=$TASUKI_DATA/mnist
+' "$data"
+fi
 train=("$(program train_mnist)" --data "$data")
 
-part functions 90 "$test_gpu"
+# Every function on its own, four at a time: an error of CUDA spoils the process that meets it.
+each_function() {
+  local program=$1 failed=0 each
+  one_function() {
+    local code=0 said
+    said=$(timeout -k 5 60 "$1" --gtest_brief=1 --gtest_filter="Precisions/Gpu.$2/*" 2>&1) || code=$?
+    [ $code -eq 77 ] && code=0
+    printf '%s: exit code %s\n%s\n' "$2" $code "$(tail -c 4000 <<< "$said")"
+    [ $code -eq 0 ]
+  }
+  export -f one_function
+  "$program" --gtest_list_tests | sed -n 's|^  \([A-Za-z0-9]*\)/.*|\1|p' | sort -u |
+    xargs -P 4 -I {} bash -c 'one_function "$1" "$2"' one "$program" {} || failed=1
+  return $failed
+}
+export -f each_function
+
+ranks() { echo "$mpirun" -np "$1" --bind-to none --oversubscribe; }
+shared=(--gpu --share-gpu)
+part functions 120 bash -c 'each_function "$1"' each "$test_gpu"
 part training 60 "$(program test_gpu_training)"
 part mnist_20_epochs 40 "${train[@]}" --gpu --out "$scratch/fp32"
-for dtype in tf32 bf16 fp16; do
-  part "mnist_$dtype" 20 "${train[@]}" --gpu --dtype $dtype --epoch 3 --out "$scratch/$dtype"
+part steps_against_pytorch 190 python3 "$bench/compare_gpu.py" "$(program bench_gpu_step)" \
+  --seconds 1 --budget 140 --out "$out/steps.md"
+for np in 1 2 4; do
+  part "communicators_of_$np" 30 $(ranks $np) "$(program test_gpu_communicators)"
 done
-for communicator in naive flat single_node hierarchical two_dimensional non_cuda_aware pure_nccl; do
-  part "shared_by_4_$communicator" 15 "$mpirun" -np 4 --bind-to none --oversubscribe "${train[@]}" \
-    --gpu --share-gpu --communicator $communicator --examples 6000 --epoch 1 \
-    --out "$scratch/$communicator"
+for communicator in pure_nccl hierarchical flat naive single_node two_dimensional non_cuda_aware; do
+  part "shared_by_4_$communicator" 15 $(ranks 4) "${train[@]}" "${shared[@]}" \
+    --communicator $communicator --examples 6000 --epoch 1 --out "$scratch/$communicator"
 done
+for dtype in bf16 fp16 tf32; do
+  part "mnist_$dtype" 15 "${train[@]}" --gpu --dtype $dtype --epoch 3 --out "$scratch/$dtype"
+done
+part allreduce_of_2 30 $(ranks 2) "$(program bench_allreduce)" "${shared[@]}" --communicator all \
+  --min 65536 --max 16777216 --factor 16 --iterations 5 --warmup 2
+part allreduce_of_2_bf16 15 $(ranks 2) "$(program bench_allreduce)" "${shared[@]}" \
+  --communicator pure_nccl --wire-dtype bf16 --min 16777216 --factor 1 --iterations 5 --warmup 2
 for tool in memcheck racecheck; do
-  part "sanitizer_$tool" 45 "$sanitize" $tool "$test_gpu"
+  part "sanitizer_$tool" 60 "$sanitize" $tool "$test_gpu"
 done
-part steps_against_pytorch 250 python3 "$bench/compare_gpu.py" "$(program bench_gpu_step)" \
-  --seconds 1 --budget 180 --out "$out/steps.md"
 
-{
-  echo
-  echo "## train_mnist --gpu, 20 epochs"
-  echo
-  echo '```'
-  tail -5 "$out/mnist_20_epochs.log"
-  echo '```'
-  if [ -s "$out/steps.md" ]; then
-    echo
-    echo "## Training steps against PyTorch"
-    echo
-    cat "$out/steps.md"
-  fi
-  echo
-  echo "$((SECONDS - begun)) seconds, $failures parts without success."
-} >> "$report"
+write_report
 echo "gpu_check.sh: $report, $failures parts without success"
 [ "$failures" -eq 0 ]
