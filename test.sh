@@ -3,7 +3,8 @@
 #
 #   ./test.sh [--tidy] [ctest arguments]
 #
-# clang-format looks at all sources and clang-tidy at those that changed (with --tidy: at all).
+# clang-format looks at all sources and clang-tidy at those that changed (with --tidy: at all, which
+# takes some 40 minutes of processor time the first time; files that passed are remembered).
 # Further arguments go to ctest: ./test.sh -R communicator. It ends with ctest's summary and exit
 # code; where only the style was wrong, the last line says so and the exit code is 1.
 set -euo pipefail

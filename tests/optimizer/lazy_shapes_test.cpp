@@ -97,7 +97,7 @@ class LazyShapes : public testing::TestWithParam<std::string> {
 
 // Ranks begin with weights of their own, as rank 0's must count for lazy layers, too.
 TEST_P(LazyShapes, TrainAsLayersThatWereTold) {
-  const auto seed = static_cast<std::uint64_t>(rank_ + 1);
+  const auto seed = static_cast<std::uint64_t>(rank_) + 1;
   Net lazy(true, seed), told(false, seed);
   const auto one = optimizer_for(lazy), other = optimizer_for(told);
   // Broadcast without the parameter that has no shape.
@@ -118,7 +118,7 @@ TEST_P(LazyShapes, TrainAsLayersThatWereTold) {
 TEST_P(LazyShapes, ARankWithoutExamplesTakesTheShapeOfTheOthers) {
   if (size_ == 1) GTEST_SKIP() << "one rank has all examples";
   for (const int without : {0, size_ - 1}) {
-    const auto seed = static_cast<std::uint64_t>(rank_ + 1);
+    const auto seed = static_cast<std::uint64_t>(rank_) + 1;
     Net lazy(true, seed), told(false, seed);
     const auto one = optimizer_for(lazy), other = optimizer_for(told);
     for (int t = 0; t < 2; ++t) {
@@ -143,7 +143,7 @@ TEST_P(LazyShapes, ALayerThatIsAddedLaterIsBroadcastInItsFirstStep) {
   rank_zeros.initialize(0);
   bool seen_first_values = false;
   update(*optimizer, [&](const Variable& x) {
-    const Variable y = more(run(net, x));
+    Variable y = more(run(net, x));
     seen_first_values = values_of(more.parameters()[0].parameter->value()) ==
                         values_of(rank_zeros.parameters()[0].parameter->value());
     EXPECT_EQ(optimizer->t(), 1);

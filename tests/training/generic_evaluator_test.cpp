@@ -42,6 +42,7 @@ class GenericEvaluatorTest : public ::testing::Test {
   // Walks over the shares of all ranks in turn.
   std::vector<std::string> results_in_order(const Case& c) const {
     std::vector<std::unique_ptr<Iterator>> shares;
+    shares.reserve(static_cast<std::size_t>(comm->size()));
     for (int rank = 0; rank < comm->size(); ++rank) shares.push_back(share_in_batches(c, rank));
     std::vector<std::string> expected;
     for (std::int64_t round = 0; round < shares[0]->steps_per_epoch(); ++round) {

@@ -58,7 +58,7 @@ class ReplicaSnapshot : public ::testing::Test {
   }
   // Every set trains a model of its own, from a seed of its own.
   std::unique_ptr<SmallRun> run_of(const ReplicaSet& set, std::int64_t iterations) const {
-    const auto seed = static_cast<std::uint64_t>(set.suffix().back());
+    const auto seed = static_cast<unsigned char>(set.suffix().back());
     return std::make_unique<SmallRun>(
         folder / ("out" + set.suffix()), &set.members(),
         SmallRun::Options{.epochs = 100, .iterations = iterations, .seed = seed});
