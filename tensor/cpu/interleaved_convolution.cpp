@@ -14,6 +14,7 @@ class Parts {
  public:
   Parts(std::int64_t count, std::int64_t most) : count_(count), parts_((count + most - 1) / most) {}
   std::int64_t size() const { return parts_; }
+  std::int64_t largest() const { return (count_ + parts_ - 1) / parts_; }
   std::int64_t begin(std::int64_t part) const { return part * count_ / parts_; }
   std::int64_t size(std::int64_t part) const { return begin(part + 1) - begin(part); }
 
@@ -76,43 +77,49 @@ Tensor sums_over_windows(const Tensor& x, const Shape& y_shape, Windows windows,
   const InterleavedKernels& kernels = interleaved_kernels();
   const std::int64_t channels = x.shape()[1], rows = y_shape[1];
   const Parts groups(rows, kernels.sum_rows);
-  // The rows of a group lie side by side for each channel of each tap.
-  std::vector<float> packed(static_cast<std::size_t>(rows * channels * taps));
-  for (std::int64_t g = 0; g < groups.size(); ++g) {
-    float* to = packed.data() + groups.begin(g) * channels * taps;
+  // The rows of a group lie side by side for each channel of each tap, a small group as a large
+  // one.
+  const std::int64_t group_rows = groups.largest(), group_weights = taps * channels * group_rows;
+  std::vector<float> packed(static_cast<std::size_t>(groups.size() * group_weights));
+  for (std::int64_t g = 0; g < groups.size(); ++g)
     for (std::int64_t t = 0; t < taps; ++t)
       for (std::int64_t c = 0; c < channels; ++c)
-        for (std::int64_t r = 0; r < groups.size(g); ++r) *to++ = weight(groups.begin(g) + r, c, t);
-  }
+        for (std::int64_t r = 0; r < groups.size(g); ++r)
+          packed[static_cast<std::size_t>(g * group_weights + (t * channels + c) * group_rows +
+                                          r)] = weight(groups.begin(g) + r, c, t);
+  for (InterleavedTap& tap : windows.taps)
+    tap.weights *= static_cast<std::int32_t>(channels * group_rows);
 
   Tensor y = empty_in(interleaved_desc(y_shape));
-  const std::int64_t blocks = blocks_of(y_shape);
+  const std::int64_t blocks = blocks_of(y_shape), pixels = y_shape[2] * y_shape[3];
   const std::int64_t x_plane = plane_of(x.shape()), y_plane = plane_of(y_shape);
-  const std::int64_t pixels = y_shape[2] * y_shape[3];
   const auto* const from = static_cast<const float*>(x.raw());
   auto* const to = static_cast<float*>(y.raw());
   const Parts strips(blocks, kernels.sum_blocks);
-  for (std::int64_t g = 0; g < groups.size(); ++g) {
-    const std::int64_t size = groups.size(g);
-    // Taps count weights from here on.
-    std::vector<InterleavedTap> steps = windows.taps;
-    for (InterleavedTap& step : steps) step.weights *= static_cast<std::int32_t>(channels * size);
-    parallel_for(strips.size(), 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t strip = begin; strip < end; ++strip)
-        for (std::int64_t p = 0; p < pixels; ++p) {
-          const auto pixel = static_cast<std::size_t>(p);
-          const std::int64_t block = strips.begin(strip);
-          kernels.sum({from + block * channels * x_plane, channels * x_plane, x_plane, channels,
-                       steps.data() + windows.begins[pixel],
-                       static_cast<std::int64_t>(windows.begins[pixel + 1] - windows.begins[pixel]),
-                       packed.data() + groups.begin(g) * channels * taps, size,
-                       bias ? bias + groups.begin(g) : nullptr,
-                       to + (block * rows + groups.begin(g)) * y_plane + p * interleave,
-                       rows * y_plane, y_plane},
-                      size, strips.size(strip));
-        }
-    });
-  }
+  parallel_for(groups.size() * strips.size(), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t part = begin; part < end; ++part) {
+      const std::int64_t g = part / strips.size(), strip = part % strips.size();
+      const std::int64_t block = strips.begin(strip), row = groups.begin(g);
+      InterleavedSum sum = {.x = from + block * channels * x_plane,
+                            .x_block = channels * x_plane,
+                            .x_channel = x_plane,
+                            .channels = channels,
+                            .weights = packed.data() + g * group_weights,
+                            .weights_channel = group_rows,
+                            .bias = bias ? bias + row : nullptr,
+                            .y_block = rows * y_plane,
+                            .y_row = y_plane};
+      for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
+        const auto taps_of = [&](std::int64_t i) {
+          return windows.taps.data() + windows.begins[static_cast<std::size_t>(i)];
+        };
+        sum.taps = taps_of(pixel);
+        sum.tap_count = taps_of(pixel + 1) - taps_of(pixel);
+        sum.y = to + (block * rows + row) * y_plane + pixel * interleave;
+        kernels.sum(sum, groups.size(g), strips.size(strip));
+      }
+    }
+  });
   // Images that only fill the last block up stay zero, as in every padded layout.
   if (const std::int64_t used = y_shape[0] % interleave; used > 0 && bias != nullptr)
     for (float* line = to + (blocks - 1) * rows * y_plane; line < to + blocks * rows * y_plane;

@@ -17,16 +17,16 @@ struct InterleavedTap {
 //   y[block][row] = bias[row] + sum over taps, channels of w[tap][channel][row]
 //   x[block][channel][tap]
 struct InterleavedSum {
-  const float* x;
-  std::int64_t x_block, x_channel;  // steps from block to block, from channel to channel
-  std::int64_t channels;
-  const InterleavedTap* taps;
-  std::int64_t tap_count;
-  const float* weights;  // those of the rows lie side by side
-  std::int64_t weights_channel;
-  const float* bias;  // nullptr: none
-  float* y;
-  std::int64_t y_block, y_row;
+  const float* x = nullptr;
+  std::int64_t x_block = 0, x_channel = 0;  // steps from block to block, from channel to channel
+  std::int64_t channels = 0;
+  const InterleavedTap* taps = nullptr;
+  std::int64_t tap_count = 0;
+  const float* weights = nullptr;  // those of the rows lie side by side
+  std::int64_t weights_channel = 0;
+  const float* bias = nullptr;  // may be none
+  float* y = nullptr;
+  std::int64_t y_block = 0, y_row = 0;
 };
 
 // Part of the gradient of a few weights, as 16 numbers each that remain to be added up:

@@ -85,22 +85,27 @@ void gradient_of(const InterleavedGradient& g) {
   }
 }
 
-template <int width, int rows, int blocks>
-void sum(const InterleavedSum& s, std::int64_t wanted_rows, std::int64_t wanted_blocks) {
-  if constexpr (rows > 0 && blocks > 0) {
-    if (wanted_blocks < blocks) return sum<width, rows, blocks - 1>(s, wanted_rows, wanted_blocks);
-    if (wanted_rows < rows) return sum<width, rows - 1, blocks>(s, wanted_rows, wanted_blocks);
-    sum_of<width, rows, blocks>(s);
+// Calls call<rows, columns>() with the sizes wanted, which are known when the program runs.
+template <int rows, int columns, class Call>
+void with_sizes(std::int64_t wanted_rows, std::int64_t wanted_columns, const Call& call) {
+  if constexpr (rows > 0 && columns > 0) {
+    if (wanted_columns < columns)
+      return with_sizes<rows, columns - 1>(wanted_rows, wanted_columns, call);
+    if (wanted_rows < rows) return with_sizes<rows - 1, columns>(wanted_rows, wanted_columns, call);
+    call.template operator()<rows, columns>();
   }
 }
 
-template <int width, int rows, int taps>
+template <int width, int most_rows, int most_blocks>
+void sum(const InterleavedSum& s, std::int64_t wanted_rows, std::int64_t wanted_blocks) {
+  with_sizes<most_rows, most_blocks>(
+      wanted_rows, wanted_blocks, [&s]<int rows, int blocks>() { sum_of<width, rows, blocks>(s); });
+}
+
+template <int width, int most_rows, int most_taps>
 void gradient(const InterleavedGradient& g, std::int64_t wanted_rows, std::int64_t wanted_taps) {
-  if constexpr (rows > 0 && taps > 0) {
-    if (wanted_taps < taps) return gradient<width, rows, taps - 1>(g, wanted_rows, wanted_taps);
-    if (wanted_rows < rows) return gradient<width, rows - 1, taps>(g, wanted_rows, wanted_taps);
-    gradient_of<width, rows, taps>(g);
-  }
+  with_sizes<most_rows, most_taps>(
+      wanted_rows, wanted_taps, [&g]<int rows, int taps>() { gradient_of<width, rows, taps>(g); });
 }
 
 template <int width, int sum_rows, int sum_blocks, int gradient_rows, int gradient_taps>

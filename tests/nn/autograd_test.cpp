@@ -6,11 +6,14 @@
 #include "reference.hpp"
 #include "tasuki/nn/functions/activation.hpp"
 #include "tasuki/nn/functions/add.hpp"
+#include "tasuki/nn/functions/conv2d.hpp"
 #include "tasuki/nn/functions/linear.hpp"
+#include "tasuki/nn/functions/pooling.hpp"
 #include "tasuki/nn/functions/reshape.hpp"
 #include "tasuki/nn/functions/softmax_cross_entropy.hpp"
 #include "tasuki/nn/parameter.hpp"
 #include "tasuki/tensor/backend.hpp"
+#include "tasuki/tensor/cpu/convolution.hpp"
 
 namespace tasuki {
 namespace {
@@ -48,6 +51,24 @@ TEST(Autograd, Diamond) {
   const Variable a = relu(x);
   sum(a + leaky_relu(a, 0.5f) + a).backward();
   EXPECT_EQ(values(x.grad()), (std::vector<float>{3, 3}));
+}
+
+// Of a plain input, in two passes, and of interleaved images, in one.
+TEST(Autograd, ReluAndAveragePoolingAreOneFunction) {
+  set_conv_algorithm(ConvAlgorithm::interleaved);
+  const Tensor pixels = random_tensor({18, 3, 7, 7}, 1), weights = random_tensor({5, 3, 2, 2}, 2);
+  for (const bool interleaved : {false, true}) {
+    Variable y[2], from[2];
+    for (const int way : {0, 1}) {
+      from[way] = Variable(pixels.clone(), true);
+      const Variable x = interleaved ? conv2d(from[way], Variable(weights), {}, {}) : from[way];
+      y[way] = way == 0 ? relu_average_pooling_2d(x, 2) : average_pooling_2d(relu(x), 2);
+      sum(y[way]).backward();
+    }
+    EXPECT_LT(relative_error(y[0].value(), y[1].value()), 1e-6);
+    EXPECT_LT(relative_error(from[0].grad(), from[1].grad()), 1e-6);
+  }
+  set_conv_algorithm(ConvAlgorithm::fastest);
 }
 
 // A gradient that two branches share must not be changed by what is added to one of them.

@@ -124,6 +124,22 @@ TEST_F(Convolution, AlgorithmsAgree) {
   }
 }
 
+TEST_F(Convolution, InterleavedSumsDoNotDependOnThreads) {
+  set_conv_algorithm(ConvAlgorithm::interleaved);
+  const Tensor x = random_tensor({40, 9, 6, 6}, 1), w = random_tensor({26, 9, 3, 3}, 2);
+  const Tensor dw[2] = {Tensor::empty(w.shape()), Tensor::empty(w.shape())};
+  Tensor y[2], dx[2];
+  for (int i = 0; i < 2; ++i) {
+    set_cpu_threads(2 * i + 1);
+    y[i] = cpu().conv2d(x, w, {}, {});
+    dx[i] = cpu().conv2d_backward_data(y[i], w, x.shape(), {});
+    cpu().conv2d_backward_weights(x, y[i], dw[i], {}, false);
+  }
+  EXPECT_EQ(distance(y[1], y[0]), 0);
+  EXPECT_EQ(distance(dx[1], dx[0]), 0);
+  EXPECT_EQ(distance(dw[1], dw[0]), 0);
+}
+
 TEST_F(Convolution, OneAndTwoThreadsAgree) {
   const Tensor x = random_tensor({8, 32, 12, 12}, 1), w = random_tensor({32, 32, 3, 3}, 2);
   const Conv2dOptions same{1, 1, 1, 1, 1, 1, 1};
