@@ -51,6 +51,16 @@ std::string batch_text(const TrainingSettings& settings, int ranks) {
                      most > least ? fmt::format(" or {}", most) : "", together);
 }
 
+// Of the rank that had most in memory at any time. Collective.
+std::string describe_peak(Communicator& communicator) {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const std::int64_t own[] = {usage.ru_maxrss * 1024};  // kilobytes on Linux
+  const Tensor peak = Tensor::from(std::span<const std::int64_t>(own), {1});
+  communicator.allreduce(peak, ReduceOp::max);
+  return fmt::format("at most {:.0f} MB of memory a rank", peak.item() / 1e6);
+}
+
 }  // namespace
 
 BannerLines banner_lines(const Job& job, const TrainingSettings& settings,
@@ -109,7 +119,7 @@ void print_plan(const Job& job, const TrainingSettings& settings, const Optimize
       "data; {} together, besides what MPI and libraries take\n",
       megabytes(parameters), megabytes(parameters), megabytes(states), megabytes(activations),
       megabytes(examples), megabytes(2 * parameters + states + activations + examples));
-  text += "Dry run: nothing was trained\n";
+  text += fmt::format("Dry run: nothing was trained; {}\n", describe_peak(*job.communicator));
   print_on_root(*job.communicator, text);
 }
 
@@ -145,17 +155,12 @@ void RunSummary::note_epoch(Trainer& trainer) {
 }
 
 void RunSummary::print(Communicator& communicator) const {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const std::int64_t own_peak[] = {usage.ru_maxrss * 1024};  // kilobytes on Linux
-  const Tensor peak = Tensor::from(std::span<const std::int64_t>(own_peak), {1});
-  communicator.allreduce(peak, ReduceOp::max);
+  const std::string peak = describe_peak(communicator);
   const std::int64_t steps = trainer_.updater().iteration() - first_iteration_;
   const double seconds = trainer_.elapsed_time() - first_seconds_;
   std::string text = fmt::format(
-      "{} steps in {:.1f} s ({:.1f} a second), at most {:.0f} MB of memory a rank; results in {}\n",
-      steps, seconds, static_cast<double>(steps) / std::max(seconds, 1e-9), peak.item() / 1e6,
-      trainer_.out().string());
+      "{} steps in {:.1f} s ({:.1f} a second), {}; results in {}\n", steps, seconds,
+      static_cast<double>(steps) / std::max(seconds, 1e-9), peak, trainer_.out().string());
   if (!epoch_seconds_.empty()) text += describe_epochs(epoch_seconds_) + '\n';
   if (!accuracies_.empty()) {
     const Accuracy best = *std::ranges::max_element(accuracies_, {}, &Accuracy::value);

@@ -107,7 +107,7 @@ TEST_F(Console, DryRunSaysEverythingAndTrainsNothing) {
   ASSERT_EQ(job.exit_code, 0) << job.all();
   for (const char* part :
        {"predictor/l1/W", "32x784", "26506 in all", "Steps: 15 per epoch, 45 in all",
-        "Memory of a rank: 0.1 MB parameters", "rank  host"})
+        "Memory of a rank: 0.1 MB parameters", "rank  host", " MB of memory a rank"})
     EXPECT_EQ(count_of(job.out, part), 1) << part << "\n--- in ---\n" << job.out;
   EXPECT_FALSE(std::filesystem::exists(folder / "result"));
 }

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""Measures with train_mnist what is said of the results of training, which does not depend on speed.
+
+1. Every communicator against naive: losses of the first iterations, with MomentumSGD and with Adam.
+2. --shards: the same with 1, 2, 3 and 4 ranks on one global batch.
+3. Memory: a rank's peak minus that of the same program with --dry-run, against its bound.
+
+Prints Markdown; exit code 1 where something exceeds its bound. Other work on the machine does no harm.
+
+    bench/check_claims.py --data ~/.cache/tasuki/mnist [--build build] [--iterations 100]
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+
+COMMUNICATORS = ["flat", "single_node", "hierarchical", "two_dimensional", "auto"]
+ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+class Claims:
+    def __init__(self, options):
+        self.options = options
+        self.all_hold = True
+
+    def train(self, ranks, *flags):
+        """The log of a run and what it printed."""
+        with tempfile.TemporaryDirectory() as out:
+            command = ["mpirun", "-np", ranks, "--oversubscribe", "--bind-to", "none",
+                       self.options.build / "apps/train_mnist", "--data", self.options.data,
+                       "--threads", 1, "--out", out, *flags]
+            command = [str(word) for word in command]
+            done = subprocess.run(command, capture_output=True, text=True,
+                                  env={**os.environ, **ENVIRONMENT})
+            if done.returncode != 0:
+                sys.exit(f"check_claims.py: {shlex.join(command)} failed:\n{done.stderr}")
+            log = pathlib.Path(out, "log")
+            return json.loads(log.read_text()) if log.exists() else [], done.stdout
+
+    def losses(self, ranks, optimizer, *flags):
+        log, _ = self.train(ranks, "--optimizer", optimizer, "--log-every", 1, "--max-iterations",
+                            self.options.iterations, "--test-examples", 100, *flags)
+        return [entry["main/loss"] for entry in log]
+
+    def row(self, what, found, bound, unit=""):
+        holds = found <= bound
+        self.all_hold = self.all_hold and holds
+        print(f"| {what} | {found:.3g}{unit} | {bound:.3g}{unit} | {'yes' if holds else 'NO'} |",
+              flush=True)
+
+    def compare(self, name, optimizer, found, expected):
+        def largest(count):
+            return max(abs(a - b) / b for a, b in zip(found[:count], expected[:count]))
+
+        count = len(expected)
+        assert len(found) == count
+        if optimizer == "momentum_sgd":
+            self.row(f"{name}, {optimizer}, each of {count} losses", largest(count), 1e-4)
+            return
+        self.row(f"{name}, {optimizer}, each of 10 losses", largest(10), 1e-3)
+        means = [sum(losses) / count for losses in (found, expected)]
+        self.row(f"{name}, {optimizer}, mean of {count} losses",
+                 abs(means[0] - means[1]) / means[1], 5e-3)
+
+    def communicators(self):
+        heading("Communicators against naive, 4 ranks, relative difference")
+        for optimizer in ["momentum_sgd", "adam"]:
+            naive = self.losses(4, optimizer, "--communicator", "naive")
+            for name in COMMUNICATORS:
+                self.compare(name, optimizer, self.losses(4, optimizer, "--communicator", name),
+                             naive)
+
+    def shards(self):
+        heading("--shards 12, global batch 1,200, relative difference to one rank")
+        for optimizer in ["momentum_sgd", "adam"]:
+            one = None
+            for ranks in [1, 2, 3, 4]:
+                found = self.losses(ranks, optimizer, "--shards", 12, "--batchsize", 1200 // ranks)
+                if one is None:
+                    one = found
+                else:
+                    self.compare(f"{ranks} ranks", optimizer, found, one)
+
+    def memory(self):
+        heading("Memory of a rank beyond a dry run")
+        for ranks in [1, 2]:
+            flags = ["--max-iterations", self.options.iterations]
+            run = self.train(ranks, *flags)[1]
+            dry = self.train(ranks, "--dry-run", *flags)[1]
+            part = {name: float(size) for size, name in re.findall(
+                r"([\d.]+) MB (parameters|activations|data)", dry)}
+            bound = part["data"] + 6 * part["parameters"] + part["activations"] + 64
+            self.row(f"{ranks} ranks", peak(run) - peak(dry), bound, " MB")
+
+
+def peak(text):
+    return int(re.search(r"at most (\d+) MB of memory a rank", text).group(1))
+
+
+def heading(text):
+    print(f"\n### {text}\n\n| what | found | bound | holds |\n|---|---|---|---|", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", required=True, help="folder with MNIST's files")
+    parser.add_argument("--build", type=pathlib.Path,
+                        default=pathlib.Path(__file__).resolve().parent.parent / "build")
+    parser.add_argument("--iterations", type=int, default=100,
+                        help="of every run, at least 10 (default: 100)")
+    options = parser.parse_args()
+    if options.iterations < 10:
+        parser.error("--iterations: at least 10")
+    claims = Claims(options)
+    claims.communicators()
+    claims.shards()
+    claims.memory()
+    return 0 if claims.all_hold else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
