@@ -18,7 +18,7 @@
 find_package(GTest REQUIRED)
 find_package(Python3 REQUIRED COMPONENTS Interpreter)  # tests of scripts
 
-set(TASUKI_MPIRUN_FLAGS --oversubscribe --bind-to none --mca mpi_yield_when_idle 1)
+set(TASUKI_MPIRUN_FLAGS --oversubscribe --bind-to none)
 set(TASUKI_MPIRUN_ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     OMP_NUM_THREADS=1 OMPI_MCA_btl_vader_single_copy_mechanism=none)
 # Programs with sanitizers take several times as long: limits grow by this factor.

@@ -17,7 +17,7 @@ import tempfile
 import unittest
 
 SUPPRESSIONS = pathlib.Path(__file__).resolve().parent / "valgrind.supp"
-MPIRUN = ["mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
+MPIRUN = ["mpirun", "--oversubscribe", "--bind-to", "none"]
 RANDOM = random.Random(0)
 
 
