@@ -60,6 +60,7 @@ void StandardUpdater::update(Observation& observation) {
   times_.input += watch.lap();
   Step step;
   step.examples = batch.size();
+  has_seen_examples_ = has_seen_examples_ || batch.size() > 0;
   step.global_examples = known_global_size >= 0 ? known_global_size : ask_global_size(batch.size());
   const double exchanged_before = optimizer_.exchange_seconds();
   if (step.global_examples > 0) {

@@ -38,6 +38,9 @@ class Updater {
   double epoch_detail() const;
   bool is_new_epoch() const { return state().step == 0 && state().epoch > 0; }
 
+  // Whether any batch of this rank had examples since the updater was made: without any, the
+  // model's running statistics are still what they were at the start.
+  virtual bool has_seen_examples() const { return true; }
   // What must be the same on all ranks besides the optimizer, a statement each ("seed 0"): the
   // trainer compares it before the first iteration.
   virtual std::vector<std::string> common_settings() const { return {}; }
@@ -74,6 +77,7 @@ class StandardUpdater : public Updater {
   std::int64_t iteration() const override { return iteration_; }
   IteratorState state() const override { return iterator_->state(); }
   std::int64_t steps_per_epoch() const override { return iterator_->steps_per_epoch(); }
+  bool has_seen_examples() const override { return has_seen_examples_; }
   std::vector<std::string> common_settings() const override;
   Optimizer& optimizer() const override { return optimizer_; }
   StepTimes times() const override { return times_; }
@@ -94,6 +98,7 @@ class StandardUpdater : public Updater {
   LossFunction loss_;
   Settings settings_;
   std::int64_t iteration_ = 0;
+  bool has_seen_examples_ = false;
   StepTimes times_;
   DeviceSteps steps_;
   StepBlock::Field seeds_;             // of random functions, by their number in a forward pass

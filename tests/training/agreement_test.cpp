@@ -199,5 +199,24 @@ TEST_F(Agreement, RunningStatisticsAreAveraged) {
   EXPECT_EQ(statistics.count.item(), comm->rank());
 }
 
+TEST_F(Agreement, RanksWithoutExamplesHaveNoPartInRunningStatistics) {
+  WithStatistics statistics(0, comm->rank());
+  const auto sgd = create_optimizer("sgd");
+  sgd->setup(statistics);
+  statistics.mean.fill(comm->rank() == 0 ? 5 : 100);
+  auto updater = std::make_unique<ScriptedUpdater>(1, nullptr, sgd.get());
+  updater->has_seen = comm->rank() == 0;
+  Trainer trainer(std::move(updater), stop_after(1), folder / "out", comm.get());
+  trainer.extend(allreduce_persistent());
+  trainer.run();
+  for (const float value : statistics.mean.span<float>()) EXPECT_FLOAT_EQ(value, 5);
+
+  SmallRun run(folder / "out", comm.get(), {.examples = 2});
+  EXPECT_FALSE(run.trainer->updater().has_seen_examples());
+  run.trainer->run();
+  const bool has_some = testing::share_of(testing::synthetic(2), comm.get()).dataset->size() > 0;
+  EXPECT_EQ(run.trainer->updater().has_seen_examples(), has_some);
+}
+
 }  // namespace
 }  // namespace tasuki

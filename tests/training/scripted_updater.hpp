@@ -27,7 +27,10 @@ class ScriptedUpdater : public Updater {
   }
   std::int64_t steps_per_epoch() const override { return steps_per_epoch_; }
   Optimizer& optimizer() const override { return *optimizer_; }
+  bool has_seen_examples() const override { return has_seen; }
   void serialize(const Serializer& serializer) override { serializer("iteration", iteration_); }
+
+  bool has_seen = true;
 
  private:
   std::int64_t steps_per_epoch_;

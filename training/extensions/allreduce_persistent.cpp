@@ -13,10 +13,16 @@ class AllreducePersistent final : public Extension {
   void run(Trainer& trainer) override {
     Communicator* communicator = trainer.communicator();
     if (communicator == nullptr || communicator->size() == 1) return;
+    // Ranks without examples (where there are more ranks than those) have no statistics.
+    const bool counts = trainer.updater().has_seen_examples();
+    const Tensor ranks = Tensor::full({}, counts ? 1 : 0, DType::int32);
+    communicator->allreduce(ranks);
+    if (ranks.item() == 0) return;
     for (const auto& [path, buffer] : trainer.updater().optimizer().model().buffers()) {
       if (buffer->dtype() != DType::float32) continue;
+      if (!counts) backend(buffer->device()).scale(*buffer, 0);
       communicator->allreduce(*buffer);
-      backend(buffer->device()).scale(*buffer, 1.0F / static_cast<float>(communicator->size()));
+      backend(buffer->device()).scale(*buffer, 1 / static_cast<float>(ranks.item()));
     }
   }
 };

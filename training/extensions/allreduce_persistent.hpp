@@ -7,8 +7,9 @@
 
 namespace tasuki {
 
-// Replaces the model's floating-point buffers by their means over ranks, each epoch by default,
-// just before evaluators run: all ranks evaluate and save the same model.
+// Replaces the model's floating-point buffers by their means over the ranks that have seen
+// examples, each epoch by default, just before evaluators run: all ranks evaluate and save the same
+// model.
 std::unique_ptr<Extension> allreduce_persistent();
 
 }  // namespace tasuki

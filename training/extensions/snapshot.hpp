@@ -4,7 +4,8 @@
 // updater/optimizer:main/predictor/l1/W/m, updater/iterator:main/epoch, extensions/LogReport/_log,
 // extension_triggers/..., _snapshot_elapsed_time. Also there, unlike in Chainer's: the optimizer's
 // hyper-parameters, the seed and the number of ranks. A run resumed with as many ranks goes on bit
-// for bit as if it had not been interrupted.
+// for bit as if it had not been interrupted, unless it computes by what is the fastest algorithm or
+// type here and now (ConvAlgorithm::fastest, bfloat16 products, autotuned convolutions on GPUs).
 #pragma once
 
 #include <cstdint>
