@@ -12,12 +12,15 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
 
+#include "common/console.hpp"
 #include "common/device.hpp"
+#include "common/job.hpp"
 #include "common/options.hpp"
 #include "tasuki/communicator/environment.hpp"
 #include "tasuki/communicator/mpi.hpp"
@@ -69,30 +72,36 @@ double tolerance(DType wire, int ranks) {
 
 class Bench {
  public:
-  explicit Bench(const Settings& settings)
+  // Finds what cannot be had before any time is spent.
+  Bench(const Settings& settings, std::unique_ptr<Communicator> everyone)
       : settings_(settings),
-        everyone_(create_communicator("naive")),
+        everyone_(std::move(everyone)),
         device_(choose_device(settings.gpu, settings.share_gpu, *everyone_)),
-        wire_(wire_dtype(settings.wire_dtype)) {}
+        wire_(wire_dtype(settings.wire_dtype)) {
+    for (const std::string& name : names()) {
+      try {
+        communicators_.push_back(
+            create_communicator(name, MPI_COMM_WORLD, {device(), wire_, settings_.share_gpu}));
+      } catch (const Error& error) {
+        // With `all`, what this placement does not allow is left out.
+        if (settings_.communicators != "all" || error.kind() != ErrorKind::config) throw;
+      }
+    }
+    if (settings_.json)
+      prepare_output_folder(*everyone_, std::filesystem::absolute(*settings_.json).parent_path());
+  }
 
   // Returns the number of wrong elements over all lines.
   std::int64_t run() {
     print_header();
     if (device().is_cpu() || mpi_reduces_gpu_memory(DType::float32))
       measure_all("MPI_Allreduce", DType::float32, plain_mpi(), "private");
-    for (const std::string& name : names()) {
-      std::unique_ptr<Communicator> communicator;
-      try {
-        communicator =
-            create_communicator(name, MPI_COMM_WORLD, {device(), wire_, settings_.share_gpu});
-      } catch (const Error& error) {
-        // With `all`, what this placement does not allow is left out.
-        if (settings_.communicators != "all" || error.kind() != ErrorKind::config) throw;
-        continue;
-      }
+    for (auto& communicator : communicators_) {
       print(fmt::format("# {}\n", communicator->describe()));
+      const std::string name = communicator->name();
       measure_all(name, wire_, exchange_of(*communicator, true), "allocated");
       measure_all(name, wire_, exchange_of(*communicator, false), "private");
+      communicator.reset();  // the next one may need its memory
     }
     if (settings_.json && everyone_->rank() == 0) write_file(*settings_.json, json_.dump(2) + "\n");
     return wrong_;
@@ -247,6 +256,7 @@ class Bench {
   std::unique_ptr<Communicator> everyone_;
   ChosenDevice device_;
   DType wire_;
+  std::vector<std::unique_ptr<Communicator>> communicators_;  // to be measured
   nlohmann::json json_;
   std::int64_t wrong_ = 0;
 };
@@ -271,15 +281,15 @@ int bench_allreduce(int argc, char** argv) {
   options.add("warmup", settings.warmup, {0, 1'000'000}, "N", "exchanges before those");
   options.add("json", settings.json, "none", "FILE", "write the table there too");
 
-  const auto request = options.parse({argv + 1, argv + argc});
+  auto everyone = create_communicator("naive");
+  const auto request = options.parse({argv + 1, argv + argc}, read_on_root(*everyone));
   if (request != Options::Request::run) {
-    if (create_communicator("naive")->rank() == 0)
-      std::fputs(options.text(request).c_str(), stdout);
+    print_on_root(*everyone, options.text(request));
     return 0;
   }
   if (settings.min > settings.max)
     fail_everywhere(ErrorKind::usage, "--min {} is more than --max {}", settings.min, settings.max);
-  return Bench(settings).run() == 0 ? 0 : 1;
+  return Bench(settings, std::move(everyone)).run() == 0 ? 0 : 1;
 }
 
 }  // namespace

@@ -49,11 +49,7 @@ std::optional<Job> start_job(Options& options, const TrainingSettings& settings,
   const auto starting = create_communicator("naive");
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   check_same_program(*starting, arguments);
-  const auto read_on_root = [&](const std::filesystem::path& path) {
-    return std::string(
-        bytes_to_text(run_on_root(*starting, 0, [&] { return text_to_bytes(read_file(path)); })));
-  };
-  const Options::Request request = options.parse(arguments, read_on_root);
+  const Options::Request request = options.parse(arguments, read_on_root(*starting));
   if (request != Options::Request::run) {
     print_on_root(*starting, options.text(request));
     return std::nullopt;
@@ -80,6 +76,13 @@ std::optional<Job> start_job(Options& options, const TrainingSettings& settings,
   set_cpu_threads(job.threads.threads);
   set_conv_algorithm(conv_algorithm_of(settings.conv));
   return job;
+}
+
+Options::FileReader read_on_root(Communicator& communicator) {
+  return [&communicator](const std::filesystem::path& path) {
+    return std::string(bytes_to_text(
+        run_on_root(communicator, 0, [&] { return text_to_bytes(read_file(path)); })));
+  };
 }
 
 void prepare_output_folder(Communicator& communicator, const std::string& folder) {

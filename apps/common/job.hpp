@@ -26,6 +26,10 @@ struct Job {
 std::optional<Job> start_job(Options& options, const TrainingSettings& settings, int argc,
                              char** argv);
 
+// Reads files, those of --config, on rank 0 for all: an error is met by all ranks, and other hosts
+// need not have the file. Collective; the communicator must outlive the reader.
+Options::FileReader read_on_root(Communicator& communicator);
+
 // The folder --out on rank 0, made and checked before any work is done; an error is met by all
 // ranks. Collective.
 void prepare_output_folder(Communicator& communicator, const std::string& folder);
