@@ -17,10 +17,8 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
       return spdlog::level::info;
     case LogLevel::warning:
       return spdlog::level::warn;
-    case LogLevel::error:
-      return spdlog::level::err;
   }
-  return spdlog::level::err;
+  return spdlog::level::warn;
 }
 
 spdlog::logger& logger() {
@@ -42,10 +40,7 @@ void configure_log(int rank, LogLevel threshold) {
 }
 
 void log_message(LogLevel level, std::string_view message) {
-  const char* prefix = level == LogLevel::warning ? "warning: "
-                       : level == LogLevel::error ? "error: "
-                                                  : "";
-  logger().log(to_spdlog(level), "{}{}", prefix, message);
+  logger().log(to_spdlog(level), "{}{}", level == LogLevel::warning ? "warning: " : "", message);
 }
 
 }  // namespace tasuki

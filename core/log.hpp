@@ -9,10 +9,10 @@
 
 namespace tasuki {
 
-enum class LogLevel { verbose, info, warning, error };
+enum class LogLevel { verbose, info, warning };
 
 // Sets which messages appear: `threshold` and above, each marked with the rank unless `rank` is 0
-// or negative (not known yet). Ranks other than 0 print warnings and errors only.
+// or negative (not known yet). Ranks other than 0 print warnings only.
 void configure_log(int rank, LogLevel threshold);
 
 void log_message(LogLevel level, std::string_view message);

@@ -1,8 +1,10 @@
 #include "tasuki/tensor/cpu/dnnl_support.hpp"
 
-#include <deque>
 #include <mutex>
+#include <span>
+#include <unordered_map>
 
+#include "tasuki/core/hash.hpp"
 #include "tasuki/tensor/backend.hpp"
 
 namespace tasuki {
@@ -29,16 +31,37 @@ DType type_of(const dnnl::memory::desc& desc) {
   return desc.data_type() == dnnl::memory::data_type::bf16 ? DType::bfloat16 : DType::uint8;
 }
 
+// Of what tells one order of elements from another: sizes, strides and blocks.
+struct DescHash {
+  std::size_t operator()(const dnnl::memory::desc& desc) const {
+    const dnnl_memory_desc_t& data = desc.data;
+    const dnnl_blocking_desc_t& blocks = data.format_desc.blocking;
+    std::uint64_t hash = static_cast<std::uint64_t>(data.data_type);
+    const auto add = [&hash](const dnnl_dim_t* numbers, int count) {
+      hash = hash_bytes(std::as_bytes(std::span(numbers, static_cast<std::size_t>(count))), hash);
+    };
+    add(data.dims, data.ndims);
+    if (data.format_kind != dnnl_blocked) return hash;
+    add(blocks.strides, data.ndims);
+    add(blocks.inner_blks, blocks.inner_nblks);
+    add(blocks.inner_idxs, blocks.inner_nblks);
+    return hash;
+  }
+};
+
 // nullptr for plain row-major order, and for what never becomes a tensor.
 std::shared_ptr<const Layout> layout_of(const dnnl::memory::desc& desc) {
   if (type_of(desc) == DType::uint8 || desc == plain_desc(shape_of(desc), type_of(desc)))
     return nullptr;
+  // Kept for ever, as keys of cached operations hold their addresses: some hundred bytes for each
+  // shape that a blocked activation ever had, so short batches and image sizes add to it.
   static std::mutex mutex;
-  static auto* const known = new std::deque<std::shared_ptr<const DnnlLayout>>;
+  static auto* const known =
+      new std::unordered_map<dnnl::memory::desc, std::shared_ptr<const Layout>, DescHash>;
   const std::lock_guard lock(mutex);
-  for (const auto& layout : *known)
-    if (layout->desc == desc) return layout;
-  return known->emplace_back(std::make_shared<DnnlLayout>(desc));
+  std::shared_ptr<const Layout>& layout = (*known)[desc];
+  if (!layout) layout = std::make_shared<DnnlLayout>(desc);
+  return layout;
 }
 
 // Grows to the largest that any primitive of this thread asked for.
