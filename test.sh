@@ -19,7 +19,8 @@ fi
 scripts/dependencies.sh test
 style=0
 scripts/check_format.sh || style=1
-cmake --preset release -DTASUKI_WERROR=ON -DTASUKI_BUILD_TESTS=ON -DTASUKI_BUILD_BENCH=ON
+cmake --preset release -DTASUKI_WERROR=ON -DTASUKI_CUDA_WERROR=ON -DTASUKI_BUILD_TESTS=ON \
+      -DTASUKI_BUILD_BENCH=ON
 cmake --build --preset release
 scripts/check_tidy.py "${tidy[@]}" || style=1
 

@@ -123,7 +123,7 @@ ${CUDNN_VERSION}, NCCL ${NCCL_VERSION}")
   target_compile_options(
     tasuki_cuda_compiler
     INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra>")
-  if(TASUKI_WERROR)
+  if(TASUKI_CUDA_WERROR)
     target_compile_options(tasuki_cuda_compiler
                            INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings;\
 -Xcompiler=-Werror>")
