@@ -31,9 +31,25 @@ Results update(Side& side, UpdateRule rule, std::int64_t count) {
   return {{"parameter", parameter}, {"state 1", state[0]}, {"state 2", state[1]}};
 }
 
+// What hooks do with a gradient by its norm; the second of two is below the threshold.
+Results scaled_by_norms(Side& side, std::int64_t count) {
+  const Tensor w = side.parameters({count}), small = side.parameters({count}, 0, 1e-6f);
+  const Tensor of_w = side.parameters({count}), of_small = side.parameters({count});
+  const LarsRule rule{.gradient_scale = 0.25, .threshold = 1e-2, .decay = 0.1, .eps = 1e-9};
+  side.backend().lars(of_w, w, rule);
+  side.backend().lars(of_small, small, rule);
+  const Tensor clipped = side.parameters({count}), kept = side.parameters({count});
+  side.backend().clip(clipped, 0.25, 1e-3);
+  side.backend().clip(kept, 0.25, 1e6);
+  return {{"lars", of_w}, {"lars below", of_small}, {"clipped", clipped}, {"not clipped", kept}};
+}
+
 }  // namespace
 
 void add_optimizer_problems(Problems& problems) {
+  for (const std::int64_t count : {1, 4099})
+    problems.push_back({fmt::format("update/hooks, {} values", count),
+                        [count](Side& side) { return scaled_by_norms(side, count); }});
   const std::array<std::pair<const char*, UpdateRule>, 8> rules = {
       {{"sgd", UpdateRule::sgd},
        {"momentum_sgd", UpdateRule::momentum_sgd},
