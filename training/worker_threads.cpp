@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "tasuki/core/error.hpp"
+#include "tasuki/tensor/backend.hpp"
+#include "tasuki/tensor/cpu/convolution.hpp"
 
 namespace tasuki {
 
@@ -14,7 +16,9 @@ WorkerThreads::WorkerThreads(std::vector<int> threads)
     for (std::size_t worker = 1; worker < threads_.size(); ++worker)
       others_.emplace_back(
           [this, worker, products = cpu_product_type(), convolutions = conv_algorithm()] {
-            serve(worker, products, convolutions);
+            set_cpu_product_type(products);
+            set_conv_algorithm(convolutions);
+            serve(worker);
           });
   } catch (const std::system_error& error) {
     end_others();
@@ -42,10 +46,8 @@ void WorkerThreads::do_part(std::size_t worker) noexcept {
   }
 }
 
-void WorkerThreads::serve(std::size_t worker, DType products, ConvAlgorithm convolutions) {
+void WorkerThreads::serve(std::size_t worker) {
   set_cpu_threads(threads_[worker]);
-  set_cpu_product_type(products);
-  set_conv_algorithm(convolutions);
   for (int seen = 0;;) {
     round_.wait(seen);
     seen = round_.load();

@@ -7,9 +7,6 @@
 #include <thread>
 #include <vector>
 
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/cpu/convolution.hpp"
-
 namespace tasuki {
 
 // Worker 0 is the thread that calls run(), always the same one, so that a single worker costs
@@ -31,7 +28,7 @@ class WorkerThreads {
   void run(const std::function<void(std::size_t worker)>& work);
 
  private:
-  void serve(std::size_t worker, DType products, ConvAlgorithm convolutions);
+  void serve(std::size_t worker);
   void end_others();
   void do_part(std::size_t worker) noexcept;
 

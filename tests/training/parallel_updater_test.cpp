@@ -10,6 +10,7 @@
 #include "scripted_updater.hpp"
 #include "small_run.hpp"
 #include "tasuki/nn/functions/dropout.hpp"
+#include "tasuki/tensor/cpu/convolution.hpp"
 #include "temporary_folder.hpp"
 
 namespace tasuki::testing {
