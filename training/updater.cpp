@@ -64,8 +64,10 @@ void StandardUpdater::update(Observation& observation) {
   step.global_examples = known_global_size >= 0 ? known_global_size : ask_global_size(batch.size());
   const double exchanged_before = optimizer_.exchange_seconds();
   if (step.global_examples > 0) {
-    if (const std::string reason = optimizer_.why_not_recorded(); !reason.empty())
-      steps_.recorded().refuse(reason);
+    if (steps_.recorded().records()) {
+      const std::string reason = optimizer_.why_not_recorded();
+      if (!reason.empty()) steps_.recorded().refuse(reason);
+    }
     step.may_be_recorded = steps_.recorded().records();
     const bool is_alike = optimizer_.prepare(step);
     forget_old_recordings();
