@@ -7,7 +7,7 @@
 
 Prints Markdown; exit code 1 where something exceeds its bound. Other work on the machine does no harm.
 
-    bench/check_claims.py --data ~/.cache/tasuki/mnist [--build build] [--iterations 100]
+    bench/check_claims.py --data ~/.cache/tasuki/mnist [--iterations 100] [--epochs 2]
 """
 import argparse
 import json
@@ -85,6 +85,14 @@ class Claims:
                     one = found
                 else:
                     self.compare(f"{ranks} ranks", optimizer, found, one)
+        if self.options.epochs == 0:
+            return
+        epochs = {ranks: self.train(ranks, "--shards", 12, "--batchsize", 1200 // ranks,
+                                    "--epoch", self.options.epochs)[0] for ranks in [1, 2, 3, 4]}
+        for ranks in [2, 3, 4]:
+            for found, expected in zip(epochs[ranks], epochs[1]):
+                difference = abs(found["main/loss"] - expected["main/loss"]) / expected["main/loss"]
+                self.row(f"{ranks} ranks, adam, mean of epoch {expected['epoch']}", difference, 2e-3)
 
     def memory(self):
         heading("Memory of a rank beyond a dry run")
@@ -95,7 +103,8 @@ class Claims:
             part = {name: float(size) for size, name in re.findall(
                 r"([\d.]+) MB (parameters|activations|data)", dry)}
             bound = part["data"] + 6 * part["parameters"] + part["activations"] + 64
-            self.row(f"{ranks} ranks", peak(run) - peak(dry), bound, " MB")
+            self.row("1 rank" if ranks == 1 else f"{ranks} ranks", peak(run) - peak(dry), bound,
+                     " MB")
 
 
 def peak(text):
@@ -114,6 +123,8 @@ def main():
                         default=pathlib.Path(__file__).resolve().parent.parent / "build")
     parser.add_argument("--iterations", type=int, default=100,
                         help="of every run, at least 10 (default: 100)")
+    parser.add_argument("--epochs", type=int, default=2,
+                        help="whose means are compared, too (default: 2; 0: none)")
     options = parser.parse_args()
     if options.iterations < 10:
         parser.error("--iterations: at least 10")
