@@ -43,7 +43,7 @@ struct CrossEntropyResult {
 
 // Memory of a device, in bytes.
 struct DeviceMemory {
-  std::size_t in_use = 0;  // by this process's tensors
+  std::size_t in_use = 0;  // by this process's tensors and recordings
   std::size_t peak = 0;    // the most of in_use since Backend::reset_peak_memory
   std::size_t free = 0;    // that allocate() could still get, blocks kept for later included
 };

@@ -45,7 +45,7 @@ void* BlockPool::acquire(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   Block* block = take_free(bytes, is_small);
   if (block == nullptr) block = take_segment(bytes, is_small);
-  if (block == nullptr) {
+  if (block == nullptr && segments_ == Segments::returned) {
     trim_locked();
     block = take_segment(bytes, is_small);
   }
@@ -81,7 +81,7 @@ void BlockPool::release(void* address) noexcept {
 
 void BlockPool::trim() {
   const std::lock_guard lock(mutex_);
-  trim_locked();
+  if (segments_ == Segments::returned) trim_locked();
 }
 
 BlockPool::Statistics BlockPool::statistics() const {

@@ -29,17 +29,22 @@ class BlockPool {
     std::size_t peak = 0;      // most that was in use since the last reset_peak()
   };
 
-  explicit BlockPool(Source source) : source_(std::move(source)) {}
+  // Whether segments of which nothing is in use may go back before the pool does. Not when work
+  // that will be repeated writes to them whatever is handed out by then.
+  enum class Segments { returned, kept };
+
+  explicit BlockPool(Source source, Segments segments = Segments::returned)
+      : source_(std::move(source)), segments_(segments) {}
   // Gives all segments back.
   ~BlockPool();
   BlockPool(const BlockPool&) = delete;
   BlockPool& operator=(const BlockPool&) = delete;
 
   // At least `bytes` bytes at a multiple of 512; nullptr when the source has no more, even after
-  // the unused segments went back to it. Thread-safe, as all members.
+  // the unused segments went back to it, where they may. Thread-safe, as all members.
   void* acquire(std::size_t bytes);
   void release(void* block) noexcept;
-  // Gives back segments of which nothing is in use.
+  // Gives back segments of which nothing is in use, where they may go.
   void trim();
   Statistics statistics() const;
   void reset_peak();
@@ -69,6 +74,7 @@ class BlockPool {
   void trim_locked();
 
   Source source_;
+  Segments segments_;
   mutable std::mutex mutex_;
   FreeBlocks small_, large_;
   std::unordered_map<void*, Block*> in_use_;

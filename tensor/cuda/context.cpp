@@ -68,7 +68,7 @@ CudaContext::CudaContext(Device device) : device_(device) {
   pool_ = make_pool();
 }
 
-std::shared_ptr<BlockPool> CudaContext::make_pool() const {
+std::shared_ptr<BlockPool> CudaContext::make_pool(BlockPool::Segments segments) const {
   const int index = device_.index;
   return std::make_shared<BlockPool>(
       BlockPool::Source{[index](std::size_t bytes) -> void* {
@@ -84,7 +84,8 @@ std::shared_ptr<BlockPool> CudaContext::make_pool() const {
                         },
                         // Waits for the device, so nothing still uses the segment. A process that
                         // ends may have lost the device already.
-                        [](void* segment) { static_cast<void>(cudaFree(segment)); }});
+                        [](void* segment) { static_cast<void>(cudaFree(segment)); }},
+      segments);
 }
 
 cudaStream_t CudaContext::stream() const {

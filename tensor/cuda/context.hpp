@@ -37,7 +37,8 @@ class CudaContext {
   // Memory from pool(); throws OutOfMemory. The contents are undefined.
   std::shared_ptr<Storage> allocate(std::size_t bytes);
   // A pool of this device, for a CudaStreamScope.
-  std::shared_ptr<BlockPool> make_pool() const;
+  std::shared_ptr<BlockPool> make_pool(
+      BlockPool::Segments segments = BlockPool::Segments::returned) const;
 
   cublasLtHandle_t cublaslt() const { return cublaslt_.get(); }
   MatmulAlgorithms& matmul_algorithms() { return matmul_algorithms_; }

@@ -16,25 +16,31 @@ using ExecutableGraph = CudaHandle<cudaGraphExec_t, &cudaGraphExecDestroy>;
 class CudaRecording final : public Recording {
  public:
   CudaRecording(Device device, ExecutableGraph graph, std::shared_ptr<BlockPool> pool)
-      : device_(device), pool_(std::move(pool)), graph_(std::move(graph)) {}
+      : device_(device),
+        stream_(CudaContext::of(device).stream()),
+        pool_(std::move(pool)),
+        graph_(std::move(graph)) {}
   // The device may still be at it, and freeing its memory would wait, too.
   ~CudaRecording() override {
-    if (is_failing())
-      static_cast<void>(
-          new std::shared_ptr<BlockPool>(std::move(pool_)));  // it goes with the process
-    else
-      static_cast<void>(cudaStreamSynchronize(CudaContext::of(device_).stream()));
+    if (!is_failing()) {
+      static_cast<void>(cudaStreamSynchronize(stream_));
+      return;
+    }
+    // They go with the process.
+    static_cast<void>(graph_.release());
+    static_cast<void>(new std::shared_ptr<BlockPool>(std::move(pool_)));
   }
   CudaRecording(const CudaRecording&) = delete;
   CudaRecording& operator=(const CudaRecording&) = delete;
 
   void replay() override {
-    const cudaStream_t stream = CudaContext::of(device_).stream();
-    check_cuda(cudaGraphLaunch(graph_.get(), stream), "cudaGraphLaunch");
+    CudaContext::of(device_);
+    check_cuda(cudaGraphLaunch(graph_.get(), stream_), "cudaGraphLaunch");
   }
 
  private:
   Device device_;
+  cudaStream_t stream_;
   std::shared_ptr<BlockPool> pool_;
   ExecutableGraph graph_;
 };

@@ -4,6 +4,7 @@
 #include "tasuki/tensor/cuda/context.hpp"
 #include "tasuki/tensor/cuda/copy_kernels.hpp"
 #include "tasuki/tensor/cuda/cuda_backend.hpp"
+#include "tasuki/tensor/cuda/recording_pool.hpp"
 
 namespace tasuki {
 namespace {
@@ -84,10 +85,12 @@ std::shared_ptr<Storage> CudaBackend::allocate(std::size_t bytes, Device device)
 }
 
 DeviceMemory CudaBackend::memory(Device device) {
-  const BlockPool::Statistics pool = CudaContext::of(device).pool()->statistics();
+  const CudaContext& context = CudaContext::of(device);
+  const BlockPool::Statistics pool = context.pool()->statistics();
+  const std::size_t recorded = recording_bytes(context);
   std::size_t free = 0, total = 0;
   check_cuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-  return {pool.in_use, pool.peak, free + pool.reserved - pool.in_use};
+  return {pool.in_use + recorded, pool.peak + recorded, free + pool.reserved - pool.in_use};
 }
 
 void CudaBackend::reset_peak_memory(Device device) {

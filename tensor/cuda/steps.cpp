@@ -20,8 +20,12 @@ void write_squared_norm(const Launch& launch, const Tensor& x, double* result) {
 
 bool CudaBackend::is_idle(Device device) {
   const cudaError_t code = cudaStreamQuery(CudaContext::of(device).stream());
-  if (code != cudaErrorNotReady) check_cuda(code, "cudaStreamQuery");
-  return code == cudaSuccess;
+  if (code == cudaErrorNotReady) {
+    cudaGetLastError();  // the next launch would take it for its own
+    return false;
+  }
+  check_cuda(code, "cudaStreamQuery");
+  return true;
 }
 
 // Portable and mapped: the address is the same on the device.

@@ -97,6 +97,23 @@ TEST(BlockPool, GivesCachedSegmentsBackBeforeItRefuses) {
   EXPECT_EQ(pool.acquire(SIZE_MAX), nullptr);
 }
 
+// Recorded work writes to the pool's memory long after its blocks were released.
+TEST(BlockPool, KeepsSegmentsWhenTold) {
+  FakeDevice device;
+  device.capacity = 100 * mib;
+  {
+    BlockPool pool(device.source(), BlockPool::Segments::kept);
+    void* const block = pool.acquire(60 * mib);
+    pool.release(block);
+    EXPECT_EQ(pool.acquire(80 * mib), nullptr);
+    pool.trim();
+    EXPECT_EQ(pool.statistics().reserved, 60 * mib);
+    EXPECT_EQ(pool.acquire(60 * mib), block);
+    pool.release(block);
+  }
+  EXPECT_EQ(device.segments, 0);
+}
+
 TEST(BlockPool, StatisticsFollow) {
   FakeDevice device;
   {
