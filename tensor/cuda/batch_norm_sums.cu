@@ -1,31 +1,10 @@
-// Two shapes of kernels, one that adds two sums up by channel and one that maps element by element,
-// each for both layouts; small structs say what is summed and mapped. All of them read memory in
+// The sums of batch normalisation: one shape of kernel adds two sums up by channel, for both
+// layouts, and small structs say what is summed; a warp then finishes a channel. Memory is read in
 // 16 bytes where shapes allow.
-#include "tasuki/tensor/cuda/batch_norm_kernels.hpp"
-
-#include "tasuki/tensor/cuda/kernel_support.cuh"
+#include "tasuki/tensor/cuda/batch_norm_support.cuh"
 
 namespace tasuki::kernels {
 namespace {
-
-// V values at once.
-template <class T, int V>
-struct alignas(V * sizeof(T)) Values {
-  T values[V];
-};
-template <int V, class T>
-__device__ Values<T, V> load(const T* from, std::int64_t index) {
-  return reinterpret_cast<const Values<T, V>*>(from)[index];
-}
-template <int V, class T>
-__device__ void store(T* to, std::int64_t index, const Values<T, V>& values) {
-  reinterpret_cast<Values<T, V>*>(to)[index] = values;
-}
-
-// The forward pass and the backward pass's ReLU round alike.
-__device__ float normalised(float x, float mean, float scale, float beta) {
-  return __fmaf_rn(__fsub_rn(x, mean), scale, beta);
-}
 
 // --- what is summed ---
 
@@ -79,106 +58,12 @@ struct GradientTerms {
   }
 };
 
-// --- what is mapped ---
-
-template <class T>
-struct ApplyMap {
-  T* y;
-  const T* x;
-  BatchNormChannels values;
-  bool relu;
-  struct Channel {
-    float mean, scale, beta;
-  };
-
-  __device__ Channel channel(std::int64_t c) const {
-    return {values.mean[c], values.gamma[c] * values.inverse_deviation[c], values.beta[c]};
-  }
-  template <int V>
-  __device__ void map(std::int64_t index, const Channel (&channels)[V]) const {
-    Values<T, V> io = load<V>(x, index);
-    for (int j = 0; j < V; ++j) {
-      const Channel& c = channels[j];
-      const float value = normalised(convert<float>(io.values[j]), c.mean, c.scale, c.beta);
-      io.values[j] = convert<T>(relu && value < 0 ? 0.0f : value);
-    }
-    store<V>(y, index, io);
-  }
-};
-
-template <class T>
-struct GradientMap {
-  T* dx;
-  const T *x, *dy;
-  BatchNormChannels values;
-  bool relu;
-  const float* means;
-  std::int64_t channel_count;
-  struct Channel {
-    float mean, inverse_deviation, scale, beta, mean_dy, mean_product;
-  };
-
-  __device__ Channel channel(std::int64_t c) const {
-    return {values.mean[c],
-            values.inverse_deviation[c],
-            values.gamma[c] * values.inverse_deviation[c],
-            values.beta[c],
-            means[c],
-            means[channel_count + c]};
-  }
-  template <int V>
-  __device__ void map(std::int64_t index, const Channel (&channels)[V]) const {
-    const Values<T, V> in = load<V>(x, index), upstream = load<V>(dy, index);
-    Values<T, V> out;
-    for (int j = 0; j < V; ++j) {
-      const Channel& c = channels[j];
-      const float value = convert<float>(in.values[j]);
-      float gradient = convert<float>(upstream.values[j]);
-      if (relu && !(normalised(value, c.mean, c.scale, c.beta) > 0)) gradient = 0;
-      const float x_hat = (value - c.mean) * c.inverse_deviation;
-      out.values[j] = convert<T>(c.scale * (gradient - c.mean_dy - x_hat * c.mean_product));
-    }
-    store<V>(dx, index, out);
-  }
-};
-
-// --- grids ---
-
-constexpr int threads = 256;
-
-// Channels last: a block of `across` x `down` threads takes `across` packs of channels in every
-// (down * grid.y)th row. Plain: a block takes a share of one channel.
-struct Grid {
-  dim3 blocks, block;
-};
-
-Grid grid_of(const Launch& launch, const BatchNormSize& size, int width) {
-  const std::int64_t filling = std::int64_t{launch.multiprocessors} * 8;
-  const auto share = [&](std::int64_t parts, std::int64_t most) {
-    const std::int64_t wanted = std::max<std::int64_t>(1, filling / parts);
-    return static_cast<unsigned>(std::clamp<std::int64_t>(most, 1, std::min(wanted, filling)));
-  };
-  const std::int64_t values = size.items * size.pixels;
-  if (!size.channels_last) {
-    const std::int64_t most = values / width / (4 * threads);
-    return {dim3(static_cast<unsigned>(size.channels), share(size.channels, most)), dim3(threads)};
-  }
-  const std::int64_t packs = size.channels / width;
-  unsigned across = 1;
-  while (across < 32 && across < packs) across *= 2;
-  const unsigned down = threads / across;
-  const std::int64_t parts = (packs + across - 1) / across;
-  return {dim3(static_cast<unsigned>(parts), share(parts, values / (4 * down))),
-          dim3(across, down)};
-}
-
-// --- kernels: scratch gets both sums of every share, as shares x 2 x C; a warp finishes a channel
-// ---
+// --- kernels: scratch gets both sums of every share, as shares x 2 x C ---
 
 template <int V, class Terms>
 __global__ void sum_rows_kernel(Terms terms, std::int64_t rows, std::int64_t channels,
                                 float* scratch) {
-  __shared__ float sums[2][threads * V];
+  __shared__ float sums[2][norm_threads * V];
   const std::int64_t packs = channels / V;
   const std::int64_t pack = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   float first[V] = {}, second[V] = {};
@@ -234,30 +119,6 @@ __global__ void sum_planes_kernel(Terms terms, unsigned items, std::int64_t chan
   if (threadIdx.x == 0) {
     scratch[std::int64_t{2} * blockIdx.y * channels + channel] = first_sum;
     scratch[(std::int64_t{2} * blockIdx.y + 1) * channels + channel] = second_sum;
-  }
-}
-
-template <int V, class Map>
-__global__ void map_rows_kernel(Map map, std::int64_t rows, std::int64_t packs) {
-  const std::int64_t pack = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (pack >= packs) return;
-  typename Map::Channel constants[V];
-  for (int j = 0; j < V; ++j) constants[j] = map.channel(pack * V + j);
-  for (std::int64_t row = std::int64_t{blockIdx.y} * blockDim.y + threadIdx.y; row < rows;
-       row += std::int64_t{gridDim.y} * blockDim.y)
-    map.template map<V>(row * packs + pack, constants);
-}
-
-template <int V, class Map>
-__global__ void map_planes_kernel(Map map, unsigned items, std::int64_t channels,
-                                  unsigned packs_per_plane) {
-  const std::int64_t channel = blockIdx.x;
-  typename Map::Channel constants[V];
-  for (int j = 0; j < V; ++j) constants[j] = map.channel(channel);
-  const unsigned packs = items * packs_per_plane;
-  for (unsigned i = blockIdx.y * blockDim.x + threadIdx.x; i < packs; i += gridDim.y * blockDim.x) {
-    const unsigned item = i / packs_per_plane, within = i % packs_per_plane;
-    map.template map<V>((item * channels + channel) * packs_per_plane + within, constants);
   }
 }
 
@@ -320,27 +181,10 @@ __global__ void finish_gradient_kernel(const float* scratch, unsigned shares, st
 
 // --- launches ---
 
-// How many values are read at once: 16 bytes where channels (last) or images (plain) hold whole
-// packs.
-template <class T>
-int width_for(const BatchNormSize& size) {
-  const std::int64_t run = size.channels_last ? size.channels : size.pixels;
-  return run % Pack<T>::width == 0 ? Pack<T>::width : 1;
-}
-
-// visitor(std::integral_constant<int, V>) with V values at once; 1 where pointers are not aligned.
-template <class T, class Visitor, class... Pointers>
-void with_width(const BatchNormSize& size, Visitor&& visitor, Pointers... pointers) {
-  if (width_for<T>(size) > 1 && are_aligned(pointers...))
-    visitor(std::integral_constant<int, Pack<T>::width>{});
-  else
-    visitor(std::integral_constant<int, 1>{});
-}
-
 // Returns the number of shares.
 template <int V, class Terms>
 unsigned sum(const Launch& launch, const BatchNormSize& size, const Terms& terms, float* scratch) {
-  const Grid grid = grid_of(launch, size, V);
+  const NormGrid grid = grid_of(launch, size, V);
   if (size.channels_last)
     sum_rows_kernel<V><<<grid.blocks, grid.block, 0, launch.stream>>>(
         terms, size.items * size.pixels, size.channels, scratch);
@@ -349,18 +193,6 @@ unsigned sum(const Launch& launch, const BatchNormSize& size, const Terms& terms
         terms, static_cast<unsigned>(size.items), size.channels,
         static_cast<unsigned>(size.pixels / V), scratch);
   return grid.blocks.y;
-}
-
-template <int V, class Map>
-void map(const Launch& launch, const BatchNormSize& size, const Map& map) {
-  const Grid grid = grid_of(launch, size, V);
-  if (size.channels_last)
-    map_rows_kernel<V><<<grid.blocks, grid.block, 0, launch.stream>>>(map, size.items * size.pixels,
-                                                                      size.channels / V);
-  else
-    map_planes_kernel<V><<<grid.blocks, grid.block, 0, launch.stream>>>(
-        map, static_cast<unsigned>(size.items), size.channels,
-        static_cast<unsigned>(size.pixels / V));
 }
 
 double values_per_channel(const BatchNormSize& size) {
@@ -402,16 +234,6 @@ void batch_norm_inverse_deviation(const Launch& launch, float* inverse_deviation
       inverse_deviation, variance, eps, channels);
 }
 
-void batch_norm_apply(const Launch& launch, DType type, void* y, const void* x,
-                      const BatchNormSize& size, const BatchNormChannels& channels, bool relu) {
-  with_float_type(type, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const ApplyMap<T> apply{static_cast<T*>(y), static_cast<const T*>(x), channels, relu};
-    with_width<T>(
-        size, [&](auto width) { map<decltype(width)::value>(launch, size, apply); }, x, y);
-  });
-}
-
 void batch_norm_gradient_sums(const Launch& launch, DType type, const void* x, const void* dy,
                               const BatchNormSize& size, const BatchNormChannels& channels,
                               bool relu, float* dgamma, float* dbeta, bool accumulate, float* means,
@@ -429,23 +251,6 @@ void batch_norm_gradient_sums(const Launch& launch, DType type, const void* x, c
                              launch.stream>>>(scratch, shares, size.channels,
                                               values_per_channel(size), channels.inverse_deviation,
                                               dgamma, dbeta, accumulate, means);
-  });
-}
-
-void batch_norm_gradient(const Launch& launch, DType type, void* dx, const void* x, const void* dy,
-                         const BatchNormSize& size, const BatchNormChannels& channels, bool relu,
-                         const float* means) {
-  with_float_type(type, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const GradientMap<T> gradient{static_cast<T*>(dx),
-                                  static_cast<const T*>(x),
-                                  static_cast<const T*>(dy),
-                                  channels,
-                                  relu,
-                                  means,
-                                  size.channels};
-    with_width<T>(
-        size, [&](auto width) { map<decltype(width)::value>(launch, size, gradient); }, x, dy, dx);
   });
 }
 

@@ -1,0 +1,76 @@
+// What the kernels of batch normalisation share: values in packs, the normalisation itself, grids.
+#pragma once
+
+#include "tasuki/tensor/cuda/batch_norm_kernels.hpp"
+#include "tasuki/tensor/cuda/kernel_support.cuh"
+
+namespace tasuki::kernels {
+
+// V values at once.
+template <class T, int V>
+struct alignas(V * sizeof(T)) Values {
+  T values[V];
+};
+template <int V, class T>
+__device__ inline Values<T, V> load(const T* from, std::int64_t index) {
+  return reinterpret_cast<const Values<T, V>*>(from)[index];
+}
+template <int V, class T>
+__device__ inline void store(T* to, std::int64_t index, const Values<T, V>& values) {
+  reinterpret_cast<Values<T, V>*>(to)[index] = values;
+}
+
+// The forward pass and the backward pass's ReLU round alike.
+__device__ inline float normalised(float x, float mean, float scale, float beta) {
+  return __fmaf_rn(__fsub_rn(x, mean), scale, beta);
+}
+
+// --- grids ---
+
+inline constexpr int norm_threads = 256;
+
+// Channels last: a block of `across` x `down` threads takes `across` packs of channels in every
+// (down * grid.y)th row. Plain: a block takes a share of one channel.
+struct NormGrid {
+  dim3 blocks, block;
+};
+
+inline NormGrid grid_of(const Launch& launch, const BatchNormSize& size, int width) {
+  const std::int64_t filling = std::int64_t{launch.multiprocessors} * 8;
+  const auto share = [&](std::int64_t parts, std::int64_t most) {
+    const std::int64_t wanted = std::max<std::int64_t>(1, filling / parts);
+    return static_cast<unsigned>(std::clamp<std::int64_t>(most, 1, std::min(wanted, filling)));
+  };
+  const std::int64_t values = size.items * size.pixels;
+  if (!size.channels_last) {
+    const std::int64_t most = values / width / (4 * norm_threads);
+    return {dim3(static_cast<unsigned>(size.channels), share(size.channels, most)),
+            dim3(norm_threads)};
+  }
+  const std::int64_t packs = size.channels / width;
+  unsigned across = 1;
+  while (across < 32 && across < packs) across *= 2;
+  const unsigned down = norm_threads / across;
+  const std::int64_t parts = (packs + across - 1) / across;
+  return {dim3(static_cast<unsigned>(parts), share(parts, values / (4 * down))),
+          dim3(across, down)};
+}
+
+// How many values are read at once: 16 bytes where channels (last) or images (plain) hold whole
+// packs.
+template <class T>
+int width_for(const BatchNormSize& size) {
+  const std::int64_t run = size.channels_last ? size.channels : size.pixels;
+  return run % Pack<T>::width == 0 ? Pack<T>::width : 1;
+}
+
+// visitor(std::integral_constant<int, V>) with V values at once; 1 where pointers are not aligned.
+template <class T, class Visitor, class... Pointers>
+void with_width(const BatchNormSize& size, Visitor&& visitor, Pointers... pointers) {
+  if (width_for<T>(size) > 1 && are_aligned(pointers...))
+    visitor(std::integral_constant<int, Pack<T>::width>{});
+  else
+    visitor(std::integral_constant<int, 1>{});
+}
+
+}  // namespace tasuki::kernels
