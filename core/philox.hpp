@@ -31,16 +31,36 @@ constexpr float unit_float(std::uint32_t word) {
 }
 
 // A sequence of numbers for one purpose: `seed` is the run's, `stream` names the purpose (hash of a
-// parameter's path, or epoch and shard mixed by `mix`).
+// parameter's path, or epoch and shard mixed by `mix`). What is constexpr runs in kernels, too.
 class RandomStream {
  public:
-  explicit RandomStream(std::uint64_t seed, std::uint64_t stream = 0)
+  constexpr explicit RandomStream(std::uint64_t seed, std::uint64_t stream = 0)
       : seed_(seed), stream_(stream) {}
 
-  std::uint32_t next();
+  constexpr std::uint32_t next() {
+    if (used_ == 4) {
+      words_ = philox(
+          seed_, {static_cast<std::uint32_t>(block_), static_cast<std::uint32_t>(block_ >> 32),
+                  static_cast<std::uint32_t>(stream_), static_cast<std::uint32_t>(stream_ >> 32)});
+      ++block_;
+      used_ = 0;
+    }
+    return words_[static_cast<std::size_t>(used_++)];
+  }
   // Uniform in [0, bound) without bias (Lemire, "Fast random integer generation in an interval").
-  std::uint64_t below(std::uint64_t bound);
-  float uniform() { return unit_float(next()); }
+  constexpr std::uint64_t below(std::uint64_t bound) {
+    // Products of a 64-bit word: the high half is the answer, a low half under the threshold would
+    // be drawn too often.
+    const std::uint64_t threshold = (0 - bound) % bound;
+    for (;;) {
+      const std::uint64_t low_word = next();
+      const std::uint64_t word = low_word | static_cast<std::uint64_t>(next()) << 32;
+      const auto product = static_cast<unsigned __int128>(word) * bound;
+      if (static_cast<std::uint64_t>(product) >= threshold)
+        return static_cast<std::uint64_t>(product >> 64);
+    }
+  }
+  constexpr float uniform() { return unit_float(next()); }
   // Standard normal values (Box and Muller).
   float normal();
 
@@ -53,7 +73,16 @@ class RandomStream {
 };
 
 // Mixes several small numbers into one stream number (SplitMix64 steps).
-std::uint64_t mix(std::span<const std::uint64_t> values);
+constexpr std::uint64_t mix(std::span<const std::uint64_t> values) {
+  std::uint64_t state = 0x243F6A8885A308D3ull;
+  for (const std::uint64_t value : values) {
+    std::uint64_t z = (state ^= value) + 0x9E3779B97F4A7C15ull;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+    state = z ^ (z >> 31);
+  }
+  return state;
+}
 
 // A permutation of 0 .. n-1 (Fisher and Yates).
 std::vector<std::int64_t> permutation(std::int64_t n, RandomStream stream);

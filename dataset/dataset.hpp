@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "tasuki/tensor/image_transform.hpp"
 #include "tasuki/tensor/tensor.hpp"
 
 namespace tasuki {
@@ -58,6 +60,8 @@ class Dataset {
   virtual StoredExample in_place(std::int64_t) const { return {}; }
   // Whether read() gives anything else than the stored values, decoded.
   virtual bool is_transformed() const { return false; }
+  // What a device has to do to the stored values to get the same, where it can.
+  virtual std::optional<SeededImageTransform> device_transform() const { return {}; }
   // Examples as floats, into x (values of the example shape each) and t. Which epoch they are read
   // for matters to data sets that transform them (transform.hpp).
   virtual void read(std::span<const std::int64_t> indices, std::int64_t epoch, float* x,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "tasuki/core/error.hpp"
@@ -96,11 +97,13 @@ class ResidentIterator final : public DeviceIterator {
   ResidentIterator(std::unique_ptr<ShareIterator> inner, Device device, DType dtype)
       : DeviceIterator(device, inner->largest_batch(), dtype),
         inner_(std::move(inner)),
+        transform_(inner_->dataset().device_transform()),
         examples_(inner_->dataset(), device) {}
 
   void join(StepBlock& block) override {
     DeviceIterator::join(block);
     indices_ = block.reserve(largest_batch_, DType::int64);
+    epoch_ = block.reserve(1, DType::int64);
   }
   Batch announce() override {
     const BatchPlan plan = inner_->plan_next();
@@ -111,13 +114,16 @@ class ResidentIterator final : public DeviceIterator {
     announce_ids(batch);
     std::copy(plan.indices.begin(), plan.indices.end(),
               block().host<std::int64_t>(indices_).begin());
+    block().host<std::int64_t>(epoch_)[0] = plan.epoch;
     return batch;
   }
   void fill(Batch& batch) override {
     begin_fill(batch);
     Backend& gathering = backend(device_);
     const Tensor indices = on_device(indices_, batch.size());
-    batch.x = gathering.gather(examples_.values, indices, dtype_);
+    batch.x = transform_ ? gathering.transform_images(examples_.values, indices, batch.device_ids,
+                                                      on_device(epoch_, 1), *transform_, dtype_)
+                         : gathering.gather(examples_.values, indices, dtype_);
     batch.t = gathering.gather(examples_.labels, indices, DType::int32);
   }
 
@@ -129,8 +135,9 @@ class ResidentIterator final : public DeviceIterator {
 
  private:
   std::unique_ptr<ShareIterator> inner_;
+  std::optional<SeededImageTransform> transform_;
   ResidentExamples examples_;
-  StepBlock::Field indices_;
+  StepBlock::Field indices_, epoch_;
 };
 
 // Batches always arrive in the same place, so that recorded work finds them there.
@@ -189,8 +196,8 @@ std::unique_ptr<Iterator> create_device_iterator(std::unique_ptr<ShareIterator> 
   // Images that are files are decoded once.
   const std::size_t bytes = static_cast<std::size_t>(dataset.size()) *
                             (dataset.header().value_bytes() + sizeof(std::int32_t));
-  const bool is_resident =
-      !dataset.is_transformed() && fits_on_device(bytes, backend(device).memory(device).free);
+  const bool is_resident = (!dataset.is_transformed() || dataset.device_transform()) &&
+                           fits_on_device(bytes, backend(device).memory(device).free);
   return is_resident ? create_resident_iterator(std::move(iterator), device, dtype)
                      : create_copying_iterator(std::move(iterator), device, dtype);
 }

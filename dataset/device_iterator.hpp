@@ -9,9 +9,10 @@
 namespace tasuki {
 
 // The same batches in the same order, with x (as `dtype`) and t on `device`; a CPU gets `iterator`
-// itself. A share that fits (fits_on_device) and is not transformed on its way is copied to the
-// device once, as stored, and batches are gathered there by number. Otherwise threads read ahead
-// and batches are copied one by one; nothing waits for that either.
+// itself. A share that fits (fits_on_device) is copied to the device once, as stored, and batches
+// are gathered there by number, and transformed (Dataset::device_transform). Where its transform is
+// another one, or it does not fit, threads read ahead and batches are copied one by one; nothing
+// waits for that either.
 std::unique_ptr<Iterator> create_device_iterator(std::unique_ptr<ShareIterator> iterator,
                                                  Device device, DType dtype = DType::float32);
 

@@ -16,6 +16,9 @@ class Transformed final : public Dataset {
   std::int64_t id(std::int64_t i) const override { return dataset_->id(i); }
   StoredExample in_place(std::int64_t i) const override { return dataset_->in_place(i); }
   bool is_transformed() const override { return true; }
+  std::optional<SeededImageTransform> device_transform() const override {
+    return transform_.on_device;
+  }
   void read_stored(std::span<const std::int64_t> indices, std::byte* values,
                    std::int32_t* labels) const override {
     dataset_->read_stored(indices, values, labels);

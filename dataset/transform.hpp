@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "tasuki/dataset/dataset.hpp"
 
@@ -17,10 +18,18 @@ struct ExampleKey {
   std::int64_t id = 0;  // in the whole data set
 };
 
-// Writes the example's row of a batch (as many floats as it has values). A pure function of its
-// arguments, called by several threads at once.
-using Transform =
-    std::function<void(const std::byte* stored, const ExampleKey& key, float* destination)>;
+struct Transform {
+  // Writes the example's row of a batch (as many floats as it has values). A pure function of its
+  // arguments, called by several threads at once.
+  std::function<void(const std::byte* stored, const ExampleKey& key, float* destination)> function;
+  // The same for devices that hold the stored examples (Backend::transform_images), where they can
+  // do it.
+  std::optional<SeededImageTransform> on_device;
+
+  void operator()(const std::byte* stored, const ExampleKey& key, float* destination) const {
+    function(stored, key, destination);
+  }
+};
 
 // The same examples, but batches hold what `transform` makes of them; a view. read_stored() and
 // header() are those of `dataset`.

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "tasuki/tensor/image_transform.hpp"
 #include "tasuki/tensor/operations.hpp"
 #include "tasuki/tensor/tensor.hpp"
 
@@ -139,6 +140,12 @@ class Backend {
 
   // --- convolution: x N x I x H x W, w O x I/groups x KH x KW ---
   virtual Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b,
+  // The same for images (N x C x H x W, uint8) that are transformed on their way: image indices[i]
+  // with what draw_image() draws for (epoch, ids[i]). `indices`, `ids`: int64 vectors of equal
+  // length; `epoch`: one int64; all on the source's device.
+  virtual Tensor transform_images(const Tensor& source, const Tensor& indices, const Tensor& ids,
+                                  const Tensor& epoch, const SeededImageTransform& transform,
+                                  DType dtype) = 0;
                         const Conv2dOptions& options) = 0;
   virtual Tensor conv2d_backward_data(const Tensor& dy, const Tensor& w, const Shape& x_shape,
                                       const Conv2dOptions& options) = 0;

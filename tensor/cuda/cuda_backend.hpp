@@ -40,6 +40,9 @@ class CudaBackend final : public Backend {
   Tensor gather(const Tensor& source, const Tensor& indices, DType dtype) override;
 
   Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b) override;
+  Tensor transform_images(const Tensor& source, const Tensor& indices, const Tensor& ids,
+                          const Tensor& epoch, const SeededImageTransform& transform,
+                          DType dtype) override;
   Tensor linear_backward_data(const Tensor& dy, const Tensor& w) override;
   void linear_backward_weights(const Tensor& x, const Tensor& dy, const Tensor& dw,
                                bool accumulate) override;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -14,6 +15,7 @@
 #include "tasuki/dataset/in_memory.hpp"
 #include "tasuki/dataset/prefetch_iterator.hpp"
 #include "tasuki/dataset/views.hpp"
+#include "tasuki/tensor/backend.hpp"
 
 namespace tasuki {
 namespace {
@@ -172,6 +174,39 @@ TEST(Augmentation, AFlatImageStaysFinite) {
   EXPECT_EQ(apply(standardization, *flat, 0), std::vector<float>(16, 0));
   // Deviation sqrt(15) / 16 = 0.242, below 1 / sqrt(16).
   EXPECT_FLOAT_EQ(apply(standardization, *flat, 1)[5], (15.0f / 16) / 0.25f);
+}
+
+// What a device with the stored images does is what the threads do that read batches ahead.
+TEST(Augmentation, ABackendMakesTheSamePixels) {
+  const auto dataset = images(5);
+  const std::array<std::int64_t, 3> numbers{4, 0, 4};
+  const std::int64_t epoch = 6;
+  const Tensor indices = Tensor::from(std::span<const std::int64_t>(numbers), {3});
+  const Tensor stored = Tensor::empty({5, 3, 13, 11}, DType::uint8);
+  std::vector<std::int32_t> labels(5);
+  dataset->read_stored(std::array<std::int64_t, 5>{0, 1, 2, 3, 4},
+                       static_cast<std::byte*>(stored.raw()), labels.data());
+  const Tensor batch =
+      backend(Device::cpu())
+          .transform_images(stored, indices, indices, Tensor::from(std::span(&epoch, 1), {1}),
+                            {augmentation, 7}, DType::float32);
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const auto row = batch.span<float>().subspan(i * 429, 429);
+    EXPECT_EQ(std::vector<float>(row.begin(), row.end()),
+              apply(augmentation, *dataset, numbers[i], epoch, 7));
+  }
+}
+
+TEST(Augmentation, ViewsSayHowTheyAreTransformed) {
+  const auto plain = images(4);
+  const auto augmented = transformed(plain, create_transform(augmentation, plain->header(), 7));
+  EXPECT_FALSE(subset_of(plain, {1})->is_transformed());
+  for (const auto& dataset : {augmented, subset_of(augmented, {2, 0})}) {
+    EXPECT_TRUE(dataset->is_transformed());
+    ASSERT_TRUE(dataset->device_transform());
+    EXPECT_EQ(dataset->device_transform()->seed, 7U);
+    EXPECT_EQ(dataset->device_transform()->settings.padding, augmentation.padding);
+  }
 }
 
 TEST(Augmentation, DependsOnSeedEpochAndExample) {

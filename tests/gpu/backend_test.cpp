@@ -83,6 +83,9 @@ TEST_P(Gpu, Dropout) {
 TEST_P(Gpu, Gather) {
   check("gather");
 }
+TEST_P(Gpu, Images) {
+  check("images");
+}
 TEST_P(Gpu, CrossEntropy) {
   check("cross_entropy");
 }

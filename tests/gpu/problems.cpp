@@ -11,6 +11,7 @@ Problems all_problems() {
   add_batch_norm_problems(problems);
   add_loss_problems(problems);
   add_optimizer_problems(problems);
+  add_image_problems(problems);
   return problems;
 }
 

@@ -23,6 +23,7 @@ void add_pooling_problems(Problems& problems);
 void add_batch_norm_problems(Problems& problems);
 void add_loss_problems(Problems& problems);
 void add_optimizer_problems(Problems& problems);
+void add_image_problems(Problems& problems);
 
 Problems all_problems();
 

@@ -2,9 +2,13 @@
 // the backend, no step waits, and the results are those of a CPU to the bit.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "guarded_device/guarded_device.hpp"
 #include "small_run.hpp"
 #include "tasuki/communicator/registry.hpp"
+#include "tasuki/dataset/augmentation.hpp"
+#include "tasuki/dataset/in_memory.hpp"
 #include "tasuki/optimizer/hook.hpp"
 #include "tasuki/training/extensions/fail_on_non_number.hpp"
 #include "tasuki/training/parallel_updater.hpp"
@@ -258,6 +262,34 @@ TEST_F(DeviceTraining, SharesThatFitLiveOnTheDevice) {
   EXPECT_GT(guarded_device_counts().operations, before.operations);
   EXPECT_EQ(batches(create_copying_iterator(shuffled(), Device::cuda(0), DType::float32)),
             expected);
+}
+
+// Images that live on the device are augmented there, as on a CPU.
+TEST_F(DeviceTraining, ImagesAreAugmentedOnTheDevice) {
+  constexpr std::int64_t count = 23;
+  auto stored =
+      std::make_shared<InMemoryDataset>(DatasetHeader{count, Shape{3, 9, 10}, 4, DType::uint8});
+  std::vector<std::byte> pixels(270);
+  for (std::int64_t i = 0; i < count; ++i) {
+    for (std::size_t j = 0; j < pixels.size(); ++j)
+      pixels[j] = static_cast<std::byte>((j * 31 + static_cast<std::size_t>(i) * 57) % 251);
+    stored->set(i, i, pixels.data(), static_cast<std::int32_t>(i % 4));
+  }
+  const auto shuffled = [&] {
+    Share share = testing::share_of(stored, comm.get());
+    share.dataset = transformed(share.dataset, create_transform(augmentation, stored->header(), 5));
+    return create_shuffled_iterator(share, 4, 3);
+  };
+  const auto on_cpu = shuffled();
+  const auto before = guarded_device_counts();
+  const auto on_gpu = create_device_iterator(shuffled(), Device::cuda(0));
+  for (int i = 0; i < 20; ++i) {
+    const Batch expected = on_cpu->next(), found = on_gpu->next();
+    EXPECT_EQ(found.ids, expected.ids);
+    const Tensor x = found.x.to(Device::cpu());
+    EXPECT_TRUE(std::ranges::equal(x.span<float>(), expected.x.span<float>()));
+  }
+  EXPECT_GT(guarded_device_counts().operations, before.operations + 40);
 }
 
 }  // namespace

@@ -129,6 +129,15 @@ class GuardedBackend final : public Backend {
                   [=] { return cpu().gather(host(source), host(indices), dtype); });
   }
 
+  Tensor transform_images(const Tensor& source, const Tensor& indices, const Tensor& ids,
+                          const Tensor& epoch, const SeededImageTransform& transform,
+                          DType dtype) override {
+    return result(source.shape().with_items(indices.count()), dtype, [=] {
+      return cpu().transform_images(host(source), host(indices), host(ids), host(epoch), transform,
+                                    dtype);
+    });
+  }
+
   Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b) override {
     return result({x.shape()[0], w.shape()[0]}, x.dtype(),
                   [=] { return cpu().linear(wide(x), host(w), host(b)); });

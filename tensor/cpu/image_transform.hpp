@@ -1,0 +1,16 @@
+// One image on a CPU; also what the threads that read batches ahead call.
+#pragma once
+
+#include <cstdint>
+
+#include "tasuki/tensor/image_transform.hpp"
+#include "tasuki/tensor/shape.hpp"
+
+namespace tasuki {
+
+// From pixels of an image of `shape` (C x H x W) to as many floats. The same bits on every
+// processor.
+void transform_image(const ImageTransform& settings, const ImageDraw& draw, const Shape& shape,
+                     const std::uint8_t* pixels, float* destination);
+
+}  // namespace tasuki

@@ -1,0 +1,13 @@
+#include "tasuki/tensor/image_transform.hpp"
+
+#include "tasuki/core/hash.hpp"
+
+namespace tasuki {
+
+const ImageStreams& image_streams() {
+  static const ImageStreams streams{hash_text("crop"), hash_text("flip"), hash_text("brightness"),
+                                    hash_text("contrast")};
+  return streams;
+}
+
+}  // namespace tasuki
