@@ -4,6 +4,7 @@
 #include "tasuki/communicator/agreement.hpp"
 #include "tasuki/core/stopwatch.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
+#include "tasuki/tensor/backend.hpp"
 
 namespace tasuki {
 
@@ -96,8 +97,13 @@ bool Optimizer::all_ranks(bool yes) const {
 void Optimizer::exchange_gradients(std::int64_t global_examples) {
   GradientView gradients = arena_->gradient_view();
   gradients.divisor = static_cast<double>(global_examples);
+  const auto stamp = [&](StepMoment moment) {
+    if (clock_) backend(clock_.device()).stamp(clock_, moment);
+  };
   Stopwatch watch;
+  stamp(StepMoment::exchange);
   communicator_->sum_gradients(gradients);
+  stamp(StepMoment::exchanged);
   exchange_seconds_ += watch.lap();
   const Tensor notice = arena_->notice();
   if (notice.device().is_cpu() && notice.item() != 0) check_same_everywhere(false);

@@ -75,6 +75,8 @@ class Optimizer {
   bool prepare(const Step& step);
   void perform(const Step& step);
   void complete() { ++t_; }
+  // Notes the moments of exchanges there (tensor/step_clock.hpp); an undefined tensor ends that.
+  void stamp_exchanges(const Tensor& clock) { clock_ = clock; }
   // How often arenas were made: recordings of perform() belong to one of these.
   std::int64_t arenas_made() const { return arenas_made_; }
   // Why perform() cannot be recorded; empty when it can.
@@ -153,6 +155,7 @@ class Optimizer {
   std::vector<StateArray> states_;
   std::optional<LossScaler> loss_scaler_;
   std::int64_t arenas_made_ = 0;
+  Tensor clock_;
   StepBlock* block_ = nullptr;
   StepBlock::Field factors_;  // rate and constants of the update
 };

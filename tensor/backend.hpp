@@ -20,6 +20,7 @@
 
 #include "tasuki/tensor/image_transform.hpp"
 #include "tasuki/tensor/operations.hpp"
+#include "tasuki/tensor/step_clock.hpp"
 #include "tasuki/tensor/tensor.hpp"
 
 namespace tasuki {
@@ -111,6 +112,8 @@ class Backend {
   // From the function's output y.
   virtual Tensor unary_backward(Unary op, const Tensor& y, const Tensor& dy, float slope) = 0;
   virtual Tensor add(const Tensor& a, const Tensor& b) = 0;
+  // Notes in `clock` (tensor/step_clock.hpp) that the device has come to this moment of a step.
+  virtual void stamp(const Tensor& clock, StepMoment moment) = 0;
   // destination += scale * source; shapes equal.
   virtual void accumulate(const Tensor& destination, const Tensor& source, float scale) = 0;
   virtual void scale(const Tensor& x, float factor) = 0;

@@ -41,7 +41,7 @@ std::int64_t foretell(const BatchSearch& search) {
 
 }  // namespace
 
-StepMemory measure_step(std::int64_t n, const DatasetHeader& header, Device device,
+StepMemory measure_step(std::int64_t n, const DatasetHeader& header, Device device, DType dtype,
                         const LossFunction& loss) {
   Backend& memory = backend(device);
   memory.reset_peak_memory(device);
@@ -49,7 +49,7 @@ StepMemory measure_step(std::int64_t n, const DatasetHeader& header, Device devi
   std::vector<std::int64_t> sizes = {n};
   sizes.insert(sizes.end(), header.example_shape.begin(), header.example_shape.end());
   Batch batch;
-  batch.x = Tensor::zeros(Shape(sizes), DType::float32, device);
+  batch.x = Tensor::zeros(Shape(sizes), dtype, device);
   batch.t = Tensor::zeros({n}, DType::int32, device);
   batch.ids.resize(static_cast<std::size_t>(n));
   random_context() = {0, 0, batch.ids, 0};

@@ -15,9 +15,9 @@ struct StepMemory {
   std::size_t peak = 0;  // the most in use in a step, parameters and all else included
 };
 
-// Runs `n` examples of zeros forward and backward; nothing is updated but gradients and batch
-// normalisation's averages. Throws OutOfMemory.
-StepMemory measure_step(std::int64_t n, const DatasetHeader& header, Device device,
+// Runs `n` examples of zeros, as `dtype`, forward and backward; nothing is updated but gradients
+// and batch normalisation's averages. Throws OutOfMemory.
+StepMemory measure_step(std::int64_t n, const DatasetHeader& header, Device device, DType dtype,
                         const LossFunction& loss);
 
 // What find_largest_batch needs to know.

@@ -9,10 +9,10 @@
 
 namespace tasuki {
 
-// Seconds of wall-clock time, summed over steps.
+// Seconds, summed over steps: of wall-clock time, or on a GPU's own clock.
 struct StepTimes {
   std::int64_t steps = 0;
-  double input = 0;          // waiting for the next batch
+  double input = 0;          // waiting for the next batch (a GPU: for anything of the host)
   double compute = 0;        // forward, backward, update
   double communication = 0;  // exchanging gradients, waiting for slower ranks included
 

@@ -1,9 +1,11 @@
 #include "tasuki/training/updater.hpp"
 
+#include <cstring>
 #include <utility>
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/stopwatch.hpp"
+#include "tasuki/tensor/backend.hpp"
 #include "tasuki/training/state.hpp"
 
 namespace tasuki {
@@ -12,6 +14,10 @@ namespace {
 // Random functions in a forward pass whose seeds are on the device before it; others cannot be
 // recorded.
 constexpr std::int64_t device_seeds = 64;
+
+// When more seconds than these lie between two updates, somebody did something else in between,
+// which is no part of any step.
+constexpr double longest_pause = 1e-3;
 
 }  // namespace
 
@@ -36,11 +42,27 @@ StandardUpdater::StandardUpdater(std::unique_ptr<Iterator> iterator, Optimizer& 
   if (!steps_.device().is_cpu()) {
     iterator_->join(steps_.block());
     optimizer_.join(steps_.block());
+    clock_ = Tensor::zeros({step_clock_values}, DType::float64, steps_.device());
+    optimizer_.stamp_exchanges(clock_);
   }
 }
 
 StandardUpdater::~StandardUpdater() {
-  if (!steps_.device().is_cpu()) optimizer_.leave();
+  if (steps_.device().is_cpu()) return;
+  optimizer_.leave();
+  optimizer_.stamp_exchanges({});
+}
+
+StepTimes StandardUpdater::times() const {
+  if (!clock_) return times_;
+  const Tensor host = clock_.to(Device::cpu());
+  StepClock clock{};
+  std::memcpy(&clock, host.raw(), sizeof(clock));
+  return {times_.steps, clock.input, clock.compute, clock.communication};
+}
+
+void StandardUpdater::stamp(StepMoment moment) const {
+  if (clock_) backend(clock_.device()).stamp(clock_, moment);
 }
 
 std::vector<std::string> StandardUpdater::common_settings() const {
@@ -54,6 +76,7 @@ std::vector<std::string> StandardUpdater::common_settings() const {
 }
 
 void StandardUpdater::update(Observation& observation) {
+  if (since_update_.lap() > longest_pause) stamp(StepMoment::resume);
   Stopwatch watch;
   const std::int64_t known_global_size = iterator_->next_global_size();
   Batch batch = iterator_->announce();
@@ -82,6 +105,7 @@ void StandardUpdater::update(Observation& observation) {
   times_.compute += watch.lap() - exchange;
   ++times_.steps;
   ++iteration_;
+  since_update_.lap();
 }
 
 void StandardUpdater::forget_old_recordings() {
@@ -92,6 +116,7 @@ void StandardUpdater::forget_old_recordings() {
 }
 
 Observation StandardUpdater::perform(Step step, Batch& batch) {
+  stamp(StepMoment::begin);
   Observation seen;
   step.loss = [&] {
     seen.clear();
@@ -107,6 +132,7 @@ Observation StandardUpdater::perform(Step step, Batch& batch) {
   };
   optimizer_.perform(step);
   random_context() = {};
+  stamp(StepMoment::end);
   return seen;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tasuki/communicator/communicator.hpp"
+#include "tasuki/core/stopwatch.hpp"
 #include "tasuki/dataset/iterator.hpp"
 #include "tasuki/nn/classifier.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
@@ -80,7 +81,8 @@ class StandardUpdater : public Updater {
   bool has_seen_examples() const override { return has_seen_examples_; }
   std::vector<std::string> common_settings() const override;
   Optimizer& optimizer() const override { return optimizer_; }
-  StepTimes times() const override { return times_; }
+  // Of a GPU: as it measured itself; waits for it.
+  StepTimes times() const override;
   // How steps are done on the device.
   const RecordedSteps& recorded() { return steps_.recorded(); }
   void serialize(const Serializer& serializer) override;
@@ -90,6 +92,8 @@ class StandardUpdater : public Updater {
   // Those of arenas that are no more.
   void forget_old_recordings();
   void write_seeds(std::int64_t epoch);
+  // On a GPU.
+  void stamp(StepMoment moment) const;
   // The device's part of a step; what it observes.
   Observation perform(Step step, Batch& batch);
 
@@ -100,6 +104,8 @@ class StandardUpdater : public Updater {
   std::int64_t iteration_ = 0;
   bool has_seen_examples_ = false;
   StepTimes times_;
+  Tensor clock_;  // of a GPU; else undefined, and times_ holds what the host measured
+  Stopwatch since_update_;
   DeviceSteps steps_;
   StepBlock::Field seeds_;             // of random functions, by their number in a forward pass
   std::int64_t arenas_of_recordings_;  // Optimizer::arenas_made

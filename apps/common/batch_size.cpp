@@ -35,8 +35,8 @@ BatchSearch search_on(const Job& job, const TrainingSettings& settings, const Da
   BatchSearch search;
   search.capacity = memory.in_use + static_cast<std::size_t>(usable);
   search.limit = std::clamp<std::int64_t>(train.count / job.communicator->size(), 1, 1 << 24);
-  search.peak_of = [device, train, loss, ahead](std::int64_t n) {
-    return measure_step(n, train, device, loss).peak + static_cast<std::size_t>(n) * ahead;
+  search.peak_of = [device, dtype = job.precision.activations, train, loss, ahead](std::int64_t n) {
+    return measure_step(n, train, device, dtype, loss).peak + static_cast<std::size_t>(n) * ahead;
   };
   return search;
 }

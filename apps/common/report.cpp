@@ -8,6 +8,7 @@
 #include "common/learning_rate.hpp"
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/dataset/numbers.hpp"
+#include "tasuki/tensor/backend.hpp"
 #include "tasuki/training/batch_memory.hpp"
 #include "tasuki/training/step_times.hpp"
 
@@ -52,13 +53,21 @@ std::string batch_text(const TrainingSettings& settings, int ranks) {
 }
 
 // Of the rank that had most in memory at any time. Collective.
-std::string describe_peak(Communicator& communicator) {
+std::string describe_peak(Communicator& communicator, const Optimizer& optimizer) {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  const std::int64_t own[] = {usage.ru_maxrss * 1024};  // kilobytes on Linux
-  const Tensor peak = Tensor::from(std::span<const std::int64_t>(own), {1});
-  communicator.allreduce(peak, ReduceOp::max);
-  return fmt::format("at most {:.0f} MB of memory a rank", peak.item() / 1e6);
+  const Device device = optimizer.arena().values().device();
+  const std::size_t of_device = device.is_cpu() ? 0 : backend(device).memory(device).peak;
+  const std::int64_t own[] = {usage.ru_maxrss * 1024,  // kilobytes on Linux
+                              static_cast<std::int64_t>(of_device)};
+  const Tensor peaks = Tensor::from(std::span<const std::int64_t>(own), {2});
+  communicator.allreduce(peaks, ReduceOp::max);
+  const auto megabytes_of = [&](std::size_t i) {
+    return static_cast<double>(peaks.span<std::int64_t>()[i]) / 1e6;
+  };
+  const std::string on_device =
+      device.is_cpu() ? "" : fmt::format(" and {:.0f} MB of a GPU's", megabytes_of(1));
+  return fmt::format("at most {:.0f} MB of memory{} a rank", megabytes_of(0), on_device);
 }
 
 }  // namespace
@@ -95,7 +104,9 @@ void print_plan(const Job& job, const TrainingSettings& settings, const Optimize
   const std::int64_t largest =
       std::min(largest_batch(settings, job.communicator->size()), data.train.count);
   const std::size_t activations =
-      largest > 0 ? measure_step(largest, data.train, job.device, loss).held : 0;
+      largest > 0
+          ? measure_step(largest, data.train, job.device, job.precision.activations, loss).held
+          : 0;
   const ShardPlan plan(data.train.count, job.communicator->size(),
                        static_cast<int>(settings.shards.value_or(0)));
   const std::int64_t batch = global_batch(settings, job.communicator->size());
@@ -119,7 +130,8 @@ void print_plan(const Job& job, const TrainingSettings& settings, const Optimize
       "data; {} together, besides what MPI and libraries take\n",
       megabytes(parameters), megabytes(parameters), megabytes(states), megabytes(activations),
       megabytes(examples), megabytes(2 * parameters + states + activations + examples));
-  text += fmt::format("Dry run: nothing was trained; {}\n", describe_peak(*job.communicator));
+  text += fmt::format("Dry run: nothing was trained; {}\n",
+                      describe_peak(*job.communicator, optimizer));
   print_on_root(*job.communicator, text);
 }
 
@@ -155,7 +167,7 @@ void RunSummary::note_epoch(Trainer& trainer) {
 }
 
 void RunSummary::print(Communicator& communicator) const {
-  const std::string peak = describe_peak(communicator);
+  const std::string peak = describe_peak(communicator, trainer_.updater().optimizer());
   const std::int64_t steps = trainer_.updater().iteration() - first_iteration_;
   const double seconds = trainer_.elapsed_time() - first_seconds_;
   std::string text = fmt::format(

@@ -1,4 +1,5 @@
 // What steps need that nobody waits for, and loss scaling. On a CPU everything is done at once.
+#include <chrono>
 #include <cmath>
 
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
@@ -14,6 +15,13 @@ void CpuBackend::post(const Tensor& table, const Tensor& row, std::span<const Te
   double* const to = table.data<double>() + number % rows * columns;
   for (std::size_t i = 0; i < scalars.size(); ++i) to[i + 1] = scalars[i].item();
   to[0] = static_cast<double>(number + 1);
+}
+
+void CpuBackend::stamp(const Tensor& clock, StepMoment moment) {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  TASUKI_CHECK(clock.count() == step_clock_values, "a clock of {}", clock.shape().text());
+  reinterpret_cast<StepClock*>(clock.data<double>())
+      ->advance(moment, std::chrono::duration<double>(now).count());
 }
 
 void CpuBackend::clip(const Tensor& x, double scale, double threshold) {

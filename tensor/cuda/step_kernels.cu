@@ -34,6 +34,13 @@ __global__ void post_kernel(volatile double* table, std::int64_t rows, std::int6
   to[0] = static_cast<double>(*row + 1);
 }
 
+// One thread, like the steps' own order of moments. The timer counts nanoseconds.
+__global__ void stamp_kernel(StepClock* clock, StepMoment moment) {
+  unsigned long long now = 0;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  clock->advance(moment, static_cast<double>(now) * 1e-9);
+}
+
 __global__ void clip_kernel(float* x, std::int64_t count, const double* squared_norm, double scale,
                             double threshold) {
   const double length = sqrt(*squared_norm) * scale;
@@ -80,6 +87,10 @@ __global__ void adjust_kernel(float* state, float growth, float backoff, float i
 void post(const Launch& launch, double* table, std::int64_t rows, std::int64_t columns,
           const std::int64_t* row, const PostedScalars& scalars) {
   post_kernel<<<1, 1, 0, launch.stream>>>(table, rows, columns, row, scalars);
+}
+
+void stamp(const Launch& launch, StepClock* clock, StepMoment moment) {
+  stamp_kernel<<<1, 1, 0, launch.stream>>>(clock, moment);
 }
 
 void clip(const Launch& launch, float* x, std::int64_t count, const double* squared_norm,

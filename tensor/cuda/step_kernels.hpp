@@ -5,6 +5,7 @@
 
 #include "tasuki/tensor/cuda/launch.hpp"
 #include "tasuki/tensor/dtype.hpp"
+#include "tasuki/tensor/step_clock.hpp"
 
 namespace tasuki::kernels {
 
@@ -21,6 +22,9 @@ struct PostedScalars {
 // values from column 1 on, then *row + 1 into column 0, in that order for whoever reads there.
 void post(const Launch& launch, double* table, std::int64_t rows, std::int64_t columns,
           const std::int64_t* row, const PostedScalars& scalars);
+
+// clock->advance(moment, the device's time).
+void stamp(const Launch& launch, StepClock* clock, StepMoment moment);
 
 // x *= min(1, threshold / (scale * sqrt(*squared_norm))).
 void clip(const Launch& launch, float* x, std::int64_t count, const double* squared_norm,

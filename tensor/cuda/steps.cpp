@@ -55,6 +55,13 @@ void CudaBackend::post(const Tensor& table, const Tensor& row, std::span<const T
   check_launch("post");
 }
 
+void CudaBackend::stamp(const Tensor& clock, StepMoment moment) {
+  TASUKI_CHECK(clock.count() == step_clock_values, "a clock of {}", clock.shape().text());
+  kernels::stamp(CudaContext::of(clock.device()).launch(),
+                 reinterpret_cast<StepClock*>(clock.data<double>()), moment);
+  check_launch("stamp");
+}
+
 void CudaBackend::clip(const Tensor& x, double scale, double threshold) {
   check_parameter(x, x.device(), "clip");
   const Launch launch = CudaContext::of(x.device()).launch();

@@ -116,6 +116,35 @@ TEST_P(Gpu, DeterministicConvolutionsRepeatTheirBits) {
   EXPECT_EQ(relative_distance(first, second), 0);
 }
 
+TEST_P(Gpu, StampsMeasureWhatLiesBetweenThem) {
+  const Device device = Device::cuda(0);
+  Backend& gpu = backend(device);
+  const Tensor clock = Tensor::zeros({step_clock_values}, DType::float64, device);
+  const Tensor work = Tensor::zeros({1 << 24}, DType::float32, device);
+  for (const StepMoment moment : {StepMoment::resume, StepMoment::begin, StepMoment::exchange,
+                                  StepMoment::exchanged, StepMoment::end}) {
+    gpu.stamp(clock, moment);
+    gpu.scale(work, 1);  // 128 MiB to be moved between any two
+  }
+  const Tensor host = clock.to(Device::cpu());
+  const auto* const found = reinterpret_cast<const StepClock*>(host.data<double>());
+  for (const double seconds : {found->input, found->compute, found->communication}) {
+    EXPECT_GT(seconds, 5e-6);
+    EXPECT_LT(seconds, 10);
+  }
+}
+
+// A query of unfinished work is no error of what comes after it.
+TEST_P(Gpu, AskingWhetherTheDeviceIsIdleLeavesNoError) {
+  const Device device = Device::cuda(0);
+  const Tensor work = Tensor::zeros({1 << 26}, DType::float32, device);
+  for (int i = 0; i < 20; ++i) backend(device).scale(work, 1);
+  static_cast<void>(backend(device).is_idle(device));
+  EXPECT_NO_THROW(backend(device).scale(work, 1));
+  backend(device).synchronize(device);
+  EXPECT_TRUE(backend(device).is_idle(device));
+}
+
 INSTANTIATE_TEST_SUITE_P(Precisions, Gpu,
                          ::testing::Values(Precision{"fp32", DType::float32, false, 1e-5},
                                            Precision{"tf32", DType::float32, true, 5e-4},

@@ -85,7 +85,7 @@ TEST(MeasureStep, GrowsInProportionToTheBatch) {
   optimizer->setup(*model);
   const DatasetHeader header = testing::synthetic(1)->header();
   const auto measure = [&](std::int64_t n) {
-    return measure_step(n, header, Device::cpu(), classification_loss(*model));
+    return measure_step(n, header, Device::cpu(), DType::float32, classification_loss(*model));
   };
   measure(8192);  // makes scratchpads as large as they get
   const StepMemory small = measure(2048), middle = measure(4096), large = measure(8192);

@@ -224,6 +224,16 @@ TEST_F(DeviceTraining, HalfTypesLearnToo) {
   }
 }
 
+TEST_F(DeviceTraining, TheDeviceMeasuresItsSteps) {
+  const SmallRun run(folder / "out", comm.get(), on_device(graph_of(*comm)));
+  run.trainer->run();
+  const StepTimes times = run.trainer->updater().times();
+  EXPECT_EQ(times.steps, run.trainer->updater().iteration());
+  EXPECT_GT(times.compute, 0);
+  EXPECT_GE(times.input, 0);
+  EXPECT_EQ(times.communication > 0, comm->size() > 1);
+}
+
 TEST_F(DeviceTraining, ADivergedRunIsFoundWithItsIteration) {
   SmallRun::Options options = on_device(graph_of(*comm));
   options.optimizer = "sgd";

@@ -101,6 +101,10 @@ class GuardedBackend final : public Backend {
     });
   }
 
+  void stamp(const Tensor& clock, StepMoment moment) override {
+    submit([=] { cpu().stamp(host(clock), moment); });
+  }
+
   Tensor unary(Unary op, const Tensor& x, float slope) override {
     return like(x, [=] { return cpu().unary(op, wide(x), slope); });
   }

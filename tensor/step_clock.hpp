@@ -1,0 +1,52 @@
+// Where the time of steps goes on a device, by its own clock: neither does the host wait for the
+// device to know, nor does it matter how far ahead of the device it is.
+#pragma once
+
+#include <cstdint>
+
+namespace tasuki {
+
+enum class StepMoment : std::uint8_t {
+  resume,     // the device goes on with steps, after other work
+  begin,      // it has what it needs of the host
+  exchange,   // gradients are about to be exchanged
+  exchanged,  // they have been
+  end,
+};
+
+// In seconds; a tensor of as many float64 values, zeros at first, holds it on a device.
+struct StepClock {
+  double ended;           // the last step; or resumed
+  double begun;           // this step
+  double exchange_begun;  // of this step
+  double exchanged;       // so far in this step
+  // Sums over steps: idle between two of them, and the parts of them.
+  double input, compute, communication;
+
+  constexpr void advance(StepMoment moment, double now) {
+    switch (moment) {
+      case StepMoment::resume:
+        ended = now;
+        break;
+      case StepMoment::begin:
+        if (ended > 0) input += now - ended;
+        begun = now;
+        exchanged = 0;
+        break;
+      case StepMoment::exchange:
+        exchange_begun = now;
+        break;
+      case StepMoment::exchanged:
+        exchanged += now - exchange_begun;
+        break;
+      case StepMoment::end:
+        communication += exchanged;
+        compute += now - begun - exchanged;
+        ended = now;
+        break;
+    }
+  }
+};
+constexpr std::int64_t step_clock_values = sizeof(StepClock) / sizeof(double);
+
+}  // namespace tasuki
