@@ -1,19 +1,11 @@
 #include "tasuki/nn/batch_norm.hpp"
 
+#include <array>
+
 #include "tasuki/nn/functions/batch_norm.hpp"
 #include "tasuki/tensor/backend.hpp"
 
 namespace tasuki {
-namespace {
-
-// average = decay * average + weight * value.
-void move_average(const Tensor& average, const Tensor& value, float decay, float weight) {
-  Backend& device = backend(average.device());
-  device.scale(average, decay);
-  device.accumulate(average, value, weight);
-}
-
-}  // namespace
 
 BatchNorm::BatchNorm(std::int64_t channels) : BatchNorm(channels, Settings()) {}
 
@@ -37,8 +29,10 @@ Variable BatchNorm::forward(const Variable& x) {
   const std::int64_t values_per_channel = x.value().count() / x.shape()[1];
   const auto m = static_cast<float>(values_per_channel);
   const float unbiased = m / std::max(m - 1, 1.0f);
-  move_average(mean_, batch.mean, decay, 1 - decay);
-  move_average(variance_, batch.variance, decay, (1 - decay) * unbiased);
+  const std::array<MovingAverage, 2> averages = {
+      {{mean_, batch.mean, decay, 1 - decay},
+       {variance_, batch.variance, decay, (1 - decay) * unbiased}}};
+  backend(x.value().device()).move_averages(averages);
   return y;
 }
 

@@ -50,6 +50,12 @@ struct DeviceMemory {
   std::size_t free = 0;    // that allocate() could still get, blocks kept for later included
 };
 
+// average = decay * average + weight * value, float32 and of one shape.
+struct MovingAverage {
+  Tensor average, value;
+  float decay = 0, weight = 1;
+};
+
 // Device work that was asked for once and can be done again, in the same memory.
 class Recording {
  public:
@@ -117,6 +123,8 @@ class Backend {
   // destination += scale * source; shapes equal.
   virtual void accumulate(const Tensor& destination, const Tensor& source, float scale) = 0;
   virtual void scale(const Tensor& x, float factor) = 0;
+  // Moves each of them; at least one, of equal shapes.
+  virtual void move_averages(std::span<const MovingAverage> averages) = 0;
   // sum += factor * value for scalars; sum is float64, value of any type. Lets sums over many steps
   // stay on their device until somebody asks for them.
   virtual void accumulate_scalar(const Tensor& sum, const Tensor& value, double factor) = 0;

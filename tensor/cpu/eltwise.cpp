@@ -122,4 +122,11 @@ void CpuBackend::scale(const Tensor& x, float factor) {
   });
 }
 
+void CpuBackend::move_averages(std::span<const MovingAverage> averages) {
+  for (const auto& [average, value, decay, weight] : averages) {
+    scale(average, decay);
+    accumulate(average, value, weight);
+  }
+}
+
 }  // namespace tasuki

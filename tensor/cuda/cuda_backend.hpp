@@ -33,6 +33,7 @@ class CudaBackend final : public Backend {
   Tensor add(const Tensor& a, const Tensor& b) override;
   void accumulate(const Tensor& destination, const Tensor& source, float scale) override;
   void scale(const Tensor& x, float factor) override;
+  void move_averages(std::span<const MovingAverage> averages) override;
   void accumulate_scalar(const Tensor& sum, const Tensor& value, double factor) override;
   Tensor dropout(const Tensor& x, float ratio, const Tensor& seed,
                  const Tensor& example_ids) override;

@@ -59,6 +59,25 @@ void CudaBackend::accumulate_scalar(const Tensor& sum, const Tensor& value, doub
   check_launch("accumulate_scalar");
 }
 
+void CudaBackend::move_averages(std::span<const MovingAverage> averages) {
+  TASUKI_CHECK(!averages.empty() && averages.size() <= kernels::MovedAverages::most,
+               "{} moving averages, 1 to {} can be moved", averages.size(),
+               kernels::MovedAverages::most);
+  const Tensor& first = averages[0].average;
+  kernels::MovedAverages moved{};
+  for (const MovingAverage& each : averages) {
+    TASUKI_CHECK(each.average.shape() == first.shape() && each.value.shape() == first.shape(),
+                 "moving averages of {} and {} with values of {}", first.shape().text(),
+                 each.average.shape().text(), each.value.shape().text());
+    check_parameter(each.average, first.device(), "moving average");
+    check_parameter(each.value, first.device(), "moving average");
+    moved.each[moved.number++] = {each.average.data<float>(), each.value.data<float>(), each.decay,
+                                  each.weight};
+  }
+  kernels::move_averages(launch_on(first), moved, first.count());
+  check_launch("move_averages");
+}
+
 void CudaBackend::scale(const Tensor& x, float factor) {
   check_activation(x, "scale");
   kernels::scale(launch_on(x), x.dtype(), x.raw(), factor, x.count());

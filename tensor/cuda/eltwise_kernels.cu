@@ -75,6 +75,12 @@ void map_as(DType type, const Launch& launch, F f, std::int64_t count, void* y, 
   });
 }
 
+__global__ void move_averages_kernel(MovedAverages averages, std::int64_t count) {
+  const MovedAverages::Each each = averages.each[blockIdx.y];
+  for (std::int64_t i = thread_index(); i < count; i += thread_count())
+    each.average[i] = each.decay * each.average[i] + each.weight * each.value[i];
+}
+
 template <class T>
 __global__ void accumulate_scalar_kernel(double* sum, const T* value, double factor) {
   *sum += factor * convert<double>(*value);
@@ -122,6 +128,12 @@ void accumulate(const Launch& launch, DType type, void* y, const void* x, float 
 
 void scale(const Launch& launch, DType type, void* x, float factor, std::int64_t count) {
   map_as(type, launch, Scale{factor}, count, x, static_cast<const void*>(x));
+}
+
+void move_averages(const Launch& launch, const MovedAverages& averages, std::int64_t count) {
+  if (count == 0) return;
+  const dim3 grid(grid_for(launch, count), static_cast<unsigned>(averages.number));
+  move_averages_kernel<<<grid, block_threads, 0, launch.stream>>>(averages, count);
 }
 
 void accumulate_scalar(const Launch& launch, double* sum, DType type, const void* value,

@@ -23,6 +23,19 @@ void accumulate(const Launch& launch, DType type, void* y, const void* x, float 
                 std::int64_t count);
 // x *= factor.
 void scale(const Launch& launch, DType type, void* x, float factor, std::int64_t count);
+// average[i] = decay * average[i] + weight * value[i], for several arrays of `count` float32
+// values.
+struct MovedAverages {
+  static constexpr int most = 4;
+  struct Each {
+    float* average;
+    const float* value;
+    float decay, weight;
+  };
+  Each each[most];
+  int number = 0;
+};
+void move_averages(const Launch& launch, const MovedAverages& averages, std::int64_t count);
 // *sum += factor * *value, for a value of any type.
 void accumulate_scalar(const Launch& launch, double* sum, DType type, const void* value,
                        double factor);

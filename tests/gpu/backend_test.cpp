@@ -55,8 +55,8 @@ class Gpu : public ::testing::TestWithParam<Precision> {
 };
 
 TEST_P(Gpu, Elementwise) {
-  for (const char* subject :
-       {"relu", "leaky_relu", "sigmoid", "tanh", "add/", "accumulate/", "scale/"})
+  for (const char* subject : {"relu", "leaky_relu", "sigmoid", "tanh", "add/", "accumulate/",
+                              "scale/", "moving averages/"})
     check(subject);
 }
 TEST_P(Gpu, ConcatAndTake) {

@@ -67,6 +67,15 @@ void add_elementwise_problems(Problems& problems) {
                           return {{"x", x}};
                         }});
   }
+  for (const std::int64_t count : {1, 130, 5000})
+    problems.push_back({fmt::format("moving averages/{}", count), [=](Side& side) -> Results {
+                          const Tensor a = side.parameters({count}), b = side.parameters({count});
+                          const std::array<MovingAverage, 2> averages = {
+                              {{a, side.parameters({count}), 0.9f, 0.1f},
+                               {b, side.parameters({count}), 0.75f, 0.3f}}};
+                          side.backend().move_averages(averages);
+                          return {{"first", a}, {"second", b}};
+                        }});
   for (const int axis : {0, 1, 2})
     problems.push_back(
         {fmt::format("concat/axis {}", axis), [=](Side& side) { return join(side, axis); }});

@@ -120,6 +120,12 @@ class GuardedBackend final : public Backend {
   void scale(const Tensor& x, float factor) override {
     submit([=] { cpu().scale(host(x), factor); });
   }
+  void move_averages(std::span<const MovingAverage> averages) override {
+    std::vector<MovingAverage> on_host(averages.begin(), averages.end());
+    for (MovingAverage& each : on_host)
+      each = {host(each.average), host(each.value), each.decay, each.weight};
+    submit([=] { cpu().move_averages(on_host); });
+  }
   void accumulate_scalar(const Tensor& sum, const Tensor& value, double factor) override {
     submit([=] { cpu().accumulate_scalar(host(sum), host(value), factor); });
   }
