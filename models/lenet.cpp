@@ -14,16 +14,16 @@ std::unique_ptr<Layer> lenet(std::int64_t classes) {
     return std::make_unique<Conv2d>(from, to, kernel, /*stride=*/1, /*pad=*/0, /*bias=*/true,
                                     weights);
   };
-  const auto connected = [&](std::int64_t from, std::int64_t to) {
-    return std::make_unique<Linear>(from, to, /*bias=*/true, weights);
+  const auto connected = [&](std::int64_t from, std::int64_t to, bool relu) {
+    return std::make_unique<Linear>(from, to, /*bias=*/true, weights, relu);
   };
   const auto relu_halve = [](const Variable& x) { return relu_average_pooling_2d(x, 2); };
 
   auto net = std::make_unique<Sequential>();
   net->append("conv1", convolution(1, 20, 3)).append(relu_halve);
   net->append("conv2", convolution(20, 50, 5)).append(relu_halve);
-  net->append("fc1", connected(50 * 4 * 4, 128)).append(relu);
-  net->append("fc2", connected(128, classes));
+  net->append("fc1", connected(50 * 4 * 4, 128, /*relu=*/true));
+  net->append("fc2", connected(128, classes, /*relu=*/false));
   return net;
 }
 

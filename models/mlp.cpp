@@ -1,18 +1,18 @@
 #include "tasuki/models/mlp.hpp"
 
-#include "tasuki/nn/functions/activation.hpp"
-
 namespace tasuki {
 
 MLP::MLP(std::int64_t n_in, std::int64_t units, std::int64_t n_out)
-    : l1_(n_in, units), l2_(units, units), l3_(units, n_out) {
+    : l1_(n_in, units, true, initializers::lecun_normal(), /*relu=*/true),
+      l2_(units, units, true, initializers::lecun_normal(), /*relu=*/true),
+      l3_(units, n_out) {
   add("l1", l1_);
   add("l2", l2_);
   add("l3", l3_);
 }
 
 Variable MLP::forward(const Variable& x) {
-  return l3_(relu(l2_(relu(l1_(x)))));
+  return l3_(l2_(l1_(x)));
 }
 
 }  // namespace tasuki

@@ -57,7 +57,8 @@ std::unique_ptr<Layer> vgg_small(std::int64_t classes, const Shape& image) {
         net->append(relu);
       });
   const std::int64_t pixels = after_three_poolings(image[1]) * after_three_poolings(image[2]);
-  net->append("fc1", std::make_unique<Linear>(channels * pixels, units)).append(relu);
+  net->append("fc1", std::make_unique<Linear>(channels * pixels, units, /*bias=*/true,
+                                              initializers::lecun_normal(), /*relu=*/true));
   net->append([](const Variable& x) { return dropout(x, 0.5F); });
   net->append("fc2", std::make_unique<Linear>(units, classes));
   return net;

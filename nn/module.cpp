@@ -54,10 +54,12 @@ void Module::initialize(std::uint64_t seed) {
     for (const OwnedParameter& owned : module.parameters_) {
       const auto fill = [draw = owned.initializer, seed, stream = hash_text(prefix + owned.name)](
                             const Tensor& value) { draw(value, seed, stream); };
-      if (owned.parameter->has_shape())
+      if (owned.parameter->has_shape()) {
         fill(owned.parameter->value());
-      else
+        owned.parameter->value_changed();
+      } else {
         owned.parameter->initialize_later(fill);
+      }
     }
   });
 }

@@ -23,6 +23,7 @@ struct Node {
 
   // Leaves.
   Tensor value;
+  std::weak_ptr<const Tensor> rounded;  // the value in another type, while somebody keeps it
   Parameter* parameter = nullptr;
   bool has_grad = false;  // of parameters: `grad` is their memory, this says whether it counts
 

@@ -85,6 +85,16 @@ void Parameter::move_to(const Tensor& value, const Tensor& grad) {
   if (node_->has_grad) grad.copy_from(node_->grad);
   node_->value = value;
   node_->grad = grad;
+  node_->rounded.reset();
+}
+
+void Parameter::keep_rounded(const std::weak_ptr<const Tensor>& rounded) {
+  node_->rounded = rounded;
+  value_changed();
+}
+
+void Parameter::value_changed() const {
+  if (const auto rounded = node_->rounded.lock()) rounded->copy_from(node_->value);
 }
 
 }  // namespace tasuki

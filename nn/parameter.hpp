@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "tasuki/nn/variable.hpp"
@@ -44,6 +45,10 @@ class Parameter : public Variable {
   void fill_missing_grad();
   // Lets value and gradient live in this memory from now on; values are copied there.
   void move_to(const Tensor& value, const Tensor& grad);
+  // From now on `rounded` is the value in another type, as long as its owner keeps it: whoever
+  // changes the value changes it, too, or calls value_changed(). Until the next move_to().
+  void keep_rounded(const std::weak_ptr<const Tensor>& rounded);
+  void value_changed() const;
 
  private:
   std::string name_;

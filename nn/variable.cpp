@@ -52,6 +52,13 @@ const Tensor& Variable::value() const {
   return node_ && node_->is_leaf() ? node_->value : value_;
 }
 
+Tensor Variable::value_as(DType type) const {
+  if (node_ && node_->is_leaf())
+    if (const auto rounded = node_->rounded.lock(); rounded && rounded->dtype() == type)
+      return *rounded;
+  return value();
+}
+
 const Tensor& Variable::grad() const {
   static const Tensor none;
   if (!node_ || !node_->is_leaf()) return none;

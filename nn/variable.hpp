@@ -26,6 +26,9 @@ class Variable {
   explicit Variable(Tensor value, bool requires_grad = false);
 
   const Tensor& value() const;
+  // The value in this type where somebody keeps it in step with value() (Parameter::keep_rounded),
+  // else value(): what operations on activations of that type take as weights.
+  Tensor value_as(DType type) const;
   const Shape& shape() const { return value().shape(); }
   bool defined() const { return value().defined(); }
   // Whether a backward pass through this value reaches anything that wants a gradient.

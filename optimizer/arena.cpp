@@ -49,6 +49,26 @@ ParameterArena::ParameterArena(const Module& model, Communicator* allocator)
   }
 }
 
+void ParameterArena::keep_rounded(DType type) {
+  rounded_ = Tensor::empty(values_.shape(), type, values_.device());
+  rounded_parts_.clear();
+  round_values();
+  for (const Entry& entry : entries_) {
+    rounded_parts_.push_back(
+        std::make_shared<const Tensor>(part(rounded_, entry).reshape(entry.parameter->shape())));
+    entry.parameter->keep_rounded(rounded_parts_.back());
+  }
+}
+
+void ParameterArena::round_values() const {
+  if (rounded_) rounded_.copy_from(values_);
+}
+
+void ParameterArena::forget_rounded() {
+  rounded_parts_.clear();
+  rounded_ = {};
+}
+
 bool ParameterArena::matches(const Module& model) const {
   const auto same = [](const Module::NamedParameter& a, const Module::NamedParameter& b) {
     return a.parameter == b.parameter && a.path == b.path;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,14 @@ class ParameterArena {
   // Parameters that had no shape when the arena was made.
   const std::vector<Module::NamedParameter>& unshaped() const { return unshaped_; }
   std::int64_t count() const { return values_.count(); }  // with padding and the notice
+  // Keeps the values in a second array, rounded to `type` (float16 or bfloat16), for operations on
+  // activations of that type. Backend::update writes it (UpdateStep::rounded); whoever changes
+  // values() otherwise calls round_values().
+  void keep_rounded(DType type);
+  void round_values() const;
+  void forget_rounded();
+  // Undefined until keep_rounded().
+  const Tensor& rounded() const { return rounded_; }
   // What is exchanged: a segment for each entry and one for the notice.
   GradientView gradient_view() const { return {gradients_, segments_, 0}; }
   // The part of an array with this arena's offsets (a state, say) that belongs to an entry.
@@ -49,7 +58,8 @@ class ParameterArena {
  private:
   static constexpr std::int64_t padding = 16;  // elements; parts start at multiples of it
 
-  Tensor values_, gradients_;
+  Tensor values_, gradients_, rounded_;
+  std::vector<std::shared_ptr<const Tensor>> rounded_parts_;  // as parameters know them
   std::vector<Entry> entries_;
   std::vector<Module::NamedParameter> unshaped_;
   std::vector<GradientView::Segment> segments_;

@@ -118,6 +118,16 @@ std::string Optimizer::why_not_recorded() const {
   return "";
 }
 
+void Optimizer::keep_rounded_weights(DType type) {
+  rounded_type_ = type;
+  if (!arena_) return;
+  if (type == DType::float32)
+    arena_->forget_rounded();
+  else
+    arena_->keep_rounded(type);
+  ++arenas_made_;  // what was recorded reads other weights
+}
+
 void Optimizer::scale_losses(const LossScaler::Settings& settings) {
   loss_scaler_.emplace(arena().values().device(), settings);
 }
@@ -199,6 +209,10 @@ void Optimizer::finish_update(std::int64_t global_examples, const Apply& apply) 
                  [](double constant) { return static_cast<float>(constant); });
   if (block_ != nullptr) update.device_factors = block_->on_device(factors_).data<float>();
   if (loss_scaler_) update.skip = loss_scaler_->skip();
+  if (const Tensor& rounded = arena_->rounded()) {
+    update.rounded = rounded.raw();
+    update.rounded_type = rounded.dtype();
+  }
   apply(update);
   if (loss_scaler_) loss_scaler_->adjust();
 }
@@ -226,10 +240,12 @@ void Optimizer::build_arena() {
   arena_ = std::move(arena);
   ++arenas_made_;
   states_ = std::move(states);
-  if (!communicator_) return;
-  communicator_->bcast_data(arena_->values());
-  for (const Module::NamedBuffer& buffer : model_->buffers())
-    communicator_->bcast_data(*buffer.tensor);
+  if (communicator_) {
+    communicator_->bcast_data(arena_->values());
+    for (const Module::NamedBuffer& buffer : model_->buffers())
+      communicator_->bcast_data(*buffer.tensor);
+  }
+  if (rounded_type_ != DType::float32) arena_->keep_rounded(rounded_type_);
 }
 
 std::unique_ptr<Optimizer> create_optimizer(const std::string& name) {

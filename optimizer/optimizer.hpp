@@ -88,6 +88,10 @@ class Optimizer {
   // snapshot that was loaded). Collective, like an update.
   void follow_shapes();
 
+  // From now on keeps the weights rounded to `type`, too, for operations on activations of that
+  // type (ParameterArena::keep_rounded); float32 ends that. Before or after setup().
+  void keep_rounded_weights(DType type);
+
   // Dynamic loss scaling, for gradients that pass through float16; after setup().
   void scale_losses(const LossScaler::Settings& settings);
   // nullptr without it.
@@ -155,6 +159,7 @@ class Optimizer {
   std::vector<StateArray> states_;
   std::optional<LossScaler> loss_scaler_;
   std::int64_t arenas_made_ = 0;
+  DType rounded_type_ = DType::float32;
   Tensor clock_;
   StepBlock* block_ = nullptr;
   StepBlock::Field factors_;  // rate and constants of the update

@@ -112,14 +112,14 @@ class Backend {
   // from column 1 on; then `*row + 1` into column 0, which tells the host that the others are
   // there.
   virtual void post(const Tensor& table, const Tensor& row, std::span<const Tensor> scalars) = 0;
+  // Notes in `clock` (tensor/step_clock.hpp) that the device has come to this moment of a step.
+  virtual void stamp(const Tensor& clock, StepMoment moment) = 0;
 
   // --- element-wise ---
   virtual Tensor unary(Unary op, const Tensor& x, float slope) = 0;
   // From the function's output y.
   virtual Tensor unary_backward(Unary op, const Tensor& y, const Tensor& dy, float slope) = 0;
   virtual Tensor add(const Tensor& a, const Tensor& b) = 0;
-  // Notes in `clock` (tensor/step_clock.hpp) that the device has come to this moment of a step.
-  virtual void stamp(const Tensor& clock, StepMoment moment) = 0;
   // destination += scale * source; shapes equal.
   virtual void accumulate(const Tensor& destination, const Tensor& source, float scale) = 0;
   virtual void scale(const Tensor& x, float factor) = 0;
@@ -140,23 +140,26 @@ class Backend {
   // a batch of a data set that lives on the device. uint8 becomes value / 255, rounded correctly,
   // when a floating-point type is asked for; nothing else is converted but float32.
   virtual Tensor gather(const Tensor& source, const Tensor& indices, DType dtype) = 0;
-
-  // --- linear: x N x I, w O x I, b O or undefined ---
-  virtual Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b) = 0;
-  virtual Tensor linear_backward_data(const Tensor& dy, const Tensor& w) = 0;
-  virtual void linear_backward_weights(const Tensor& x, const Tensor& dy, const Tensor& dw,
-                                       bool accumulate) = 0;
-  // db = column sums of dy (N x O), also for convolutions (sums over N, H, W).
-  virtual void backward_bias(const Tensor& dy, const Tensor& db, bool accumulate) = 0;
-
-  // --- convolution: x N x I x H x W, w O x I/groups x KH x KW ---
-  virtual Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b,
   // The same for images (N x C x H x W, uint8) that are transformed on their way: image indices[i]
   // with what draw_image() draws for (epoch, ids[i]). `indices`, `ids`: int64 vectors of equal
   // length; `epoch`: one int64; all on the source's device.
   virtual Tensor transform_images(const Tensor& source, const Tensor& indices, const Tensor& ids,
                                   const Tensor& epoch, const SeededImageTransform& transform,
                                   DType dtype) = 0;
+
+  // --- linear: x N x I, w O x I, b O or undefined ---
+  // Weights and biases of this and of convolutions may be of x's type already, which saves rounding
+  // them. With `relu` y is clipped at 0.
+  virtual Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, bool relu) = 0;
+  virtual Tensor linear_backward_data(const Tensor& dy, const Tensor& w) = 0;
+  // db, where defined, is overwritten with the column sums of dy.
+  virtual void linear_backward_weights(const Tensor& x, const Tensor& dy, const Tensor& dw,
+                                       bool accumulate, const Tensor& db) = 0;
+  // db = column sums of dy (N x O), also for convolutions (sums over N, H, W).
+  virtual void backward_bias(const Tensor& dy, const Tensor& db, bool accumulate) = 0;
+
+  // --- convolution: x N x I x H x W, w O x I/groups x KH x KW ---
+  virtual Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b,
                         const Conv2dOptions& options) = 0;
   virtual Tensor conv2d_backward_data(const Tensor& dy, const Tensor& w, const Shape& x_shape,
                                       const Conv2dOptions& options) = 0;

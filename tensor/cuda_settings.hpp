@@ -10,8 +10,8 @@ struct CudaSettings {
   // Products of float32 values in TF32 (10 bits of mantissa, float32 sums) on tensor cores. Off:
   // fused multiply-add in float32. Half types use tensor cores in any case.
   bool allow_tf32 = false;
-  // Times cuDNN's algorithms once per shape instead of asking its heuristics. Last bits may then
-  // differ from run to run.
+  // Times cuDNN's and cuBLASLt's algorithms once per shape instead of asking their heuristics. Last
+  // bits may then differ from run to run.
   bool autotune = false;
   // Only algorithms that give the same bits every time.
   bool deterministic = false;

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "tasuki/tensor/device.hpp"
+#include "tasuki/tensor/dtype.hpp"
 
 namespace tasuki {
 
@@ -47,6 +48,9 @@ struct UpdateStep {
   // read there when the update runs; and a number that, when it is not 0, makes it change nothing.
   const float* device_factors = nullptr;
   const float* skip = nullptr;
+  // Where each new parameter is written once more, rounded to float16 or bfloat16; may be null.
+  void* rounded = nullptr;
+  DType rounded_type = DType::bfloat16;
 };
 
 }  // namespace tasuki

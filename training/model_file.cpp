@@ -58,6 +58,7 @@ void load_npz(const std::filesystem::path& path, const Module& model) {
     const Tensor& tensor = std::get<Tensor>(value);
     tensor.copy_from(std::get<Tensor>(file.read(name)));
   }
+  for (const auto& [name, parameter] : model.parameters()) parameter->value_changed();
 }
 
 }  // namespace tasuki

@@ -85,7 +85,10 @@ void load_shapes(const Serializer& serializer, Optimizer& optimizer) {
 }
 
 void serialize_model(const Serializer& serializer, const Module& model) {
-  for (const auto& [path, parameter] : model.parameters()) serializer(path, parameter->value());
+  for (const auto& [path, parameter] : model.parameters()) {
+    serializer(path, parameter->value());
+    if (serializer.is_loading()) parameter->value_changed();
+  }
   const auto buffers = model.buffers();
   for (const auto& [path, buffer] : buffers) serializer(path, *buffer);
   const Communicator* communicator = serializer.communicator();

@@ -81,6 +81,8 @@ void run_training(const Job& job, const TrainingSettings& settings,
   const auto optimizer = create_multi_node_optimizer(std::move(base), comm);
   optimizer->setup(model);
   if (precision.scales_losses) optimizer->scale_losses({});
+  // Workers update their parts of the weights by themselves.
+  if (!program.create_engine) optimizer->keep_rounded_weights(precision.activations);
 
   BannerLines banner = banner_lines(job, settings, *optimizer, data);
   banner.insert(banner.begin() + 2, program.banner.begin(), program.banner.end());

@@ -15,7 +15,8 @@ class Conv2dFunction final : public Function {
     Backend& device = backend(dy.device());
     backward_of_weighted(
         dy, w_.shape(), gradients,
-        [&](const Tensor& dw, bool accumulate) {
+        [&](const Tensor& dw, bool accumulate, const Tensor& db) {
+          if (db) device.backward_bias(dy, db, false);
           device.conv2d_backward_weights(x_, dy, dw, options_, accumulate);
         },
         [&] { return device.conv2d_backward_data(dy, w_, x_.shape(), options_); });
@@ -30,9 +31,10 @@ class Conv2dFunction final : public Function {
 
 Variable conv2d(const Variable& x, const Variable& w, const Variable& b,
                 const Conv2dOptions& options) {
-  Tensor y = backend(x.value().device()).conv2d(x.value(), w.value(), b.value(), options);
+  const Tensor weights = w.value_as(x.value().dtype());
+  Tensor y = backend(x.value().device()).conv2d(x.value(), weights, b.value(), options);
   return Function::record(std::move(y), {x, w, b}, [&] {
-    return std::make_unique<Conv2dFunction>(x.value(), w.value(), options);
+    return std::make_unique<Conv2dFunction>(x.value(), weights, options);
   });
 }
 

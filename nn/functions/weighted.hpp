@@ -6,18 +6,23 @@
 
 namespace tasuki {
 
-// Calls weights(dw, accumulate) to write the gradient of w and data() for that of x, where they are
-// wanted. Parameters come first: their exchange can start while the rest is computed.
+// Calls weights(dw, accumulate, db) to write the gradient of w and, where db is defined, that of b,
+// which is overwritten: devices can do both at once. Calls data() for that of x. All that where they
+// are wanted. Parameters come first: their exchange can start while the rest is computed.
 template <class Weights, class Data>
 void backward_of_weighted(const Tensor& dy, const Shape& w, Gradients& gradients,
                           const Weights& weights, const Data& data) {
+  Tensor db;
   if (gradients.needed(2)) {
-    const auto [db, accumulate] = gradients.into(2, Shape{w[0]});
-    backend(dy.device()).backward_bias(dy, db, accumulate);
+    const auto [gradient, accumulate] = gradients.into(2, Shape{w[0]});
+    if (accumulate || !gradients.needed(1))
+      backend(dy.device()).backward_bias(dy, gradient, accumulate);
+    else
+      db = gradient;
   }
   if (gradients.needed(1)) {
     const auto [dw, accumulate] = gradients.into(1, w);
-    weights(dw, accumulate);
+    weights(dw, accumulate, db);
   }
   if (gradients.needed(0)) gradients.add(0, data());
 }

@@ -40,14 +40,14 @@ class CpuBackend : public Backend {
   Tensor concat(std::span<const Tensor> parts, int axis) override;
   Tensor take(const Tensor& x, int axis, std::int64_t begin, std::int64_t end) override;
   Tensor gather(const Tensor& source, const Tensor& indices, DType dtype) override;
-
-  Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b) override;
   Tensor transform_images(const Tensor& source, const Tensor& indices, const Tensor& ids,
                           const Tensor& epoch, const SeededImageTransform& transform,
                           DType dtype) override;
+
+  Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, bool relu) override;
   Tensor linear_backward_data(const Tensor& dy, const Tensor& w) override;
-  void linear_backward_weights(const Tensor& x, const Tensor& dy, const Tensor& dw,
-                               bool accumulate) override;
+  void linear_backward_weights(const Tensor& x, const Tensor& dy, const Tensor& dw, bool accumulate,
+                               const Tensor& db) override;
   void backward_bias(const Tensor& dy, const Tensor& db, bool accumulate) override;
 
   Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b,

@@ -9,6 +9,7 @@
 #include "tasuki/tensor/cpu/eltwise_kernels.hpp"
 #include "tasuki/tensor/cpu/linear_bfloat16.hpp"
 #include "tasuki/tensor/cpu/measure.hpp"
+#include "tasuki/tensor/cpu/parallel.hpp"
 
 namespace tasuki {
 namespace {
@@ -50,7 +51,7 @@ void check_linear(const Shape& x, const Shape& w, const char* what) {
 
 }  // namespace
 
-Tensor CpuBackend::linear(const Tensor& x, const Tensor& w, const Tensor& b) {
+Tensor CpuBackend::linear(const Tensor& x, const Tensor& w, const Tensor& b, bool relu) {
   check_linear(x.shape(), w.shape(), "linear");
   const std::int64_t items = x.shape()[0], outputs = w.shape()[0], inputs = w.shape()[1];
   TASUKI_CHECK(!b || b.shape() == Shape{outputs}, "linear: a bias of {} for {} outputs",
@@ -71,6 +72,11 @@ Tensor CpuBackend::linear(const Tensor& x, const Tensor& w, const Tensor& b) {
     rounded();
   else
     exact();
+  if (relu)
+    parallel_for(y.count(), eltwise_grain, [&](std::int64_t begin, std::int64_t end) {
+      float* const values = y.data<float>() + begin;
+      relu_kernel(values, values, end - begin);
+    });
   return y;
 }
 
@@ -97,11 +103,12 @@ Tensor CpuBackend::linear_backward_data(const Tensor& dy, const Tensor& w) {
 }
 
 void CpuBackend::linear_backward_weights(const Tensor& x, const Tensor& dy, const Tensor& dw,
-                                         bool accumulate) {
+                                         bool accumulate, const Tensor& db) {
   check_linear(x.shape(), dw.shape(), "linear");
   TASUKI_CHECK(dy.shape() == Shape({x.shape()[0], dw.shape()[0]}),
                "linear: a gradient of {} does not fit an input of {} and weights of {}",
                dy.shape().text(), x.shape().text(), dw.shape().text());
+  if (db) backward_bias(dy, db, false);
   const std::int64_t items = x.shape()[0], outputs = dw.shape()[0], inputs = dw.shape()[1];
   if (dw.count() == 0) return;
   if (items == 0) {

@@ -3,6 +3,7 @@
 
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
 #include "tasuki/tensor/cpu/optimizer_kernels.hpp"
+#include "tasuki/tensor/half.hpp"
 
 namespace tasuki {
 
@@ -14,6 +15,10 @@ void CpuBackend::update(const UpdateStep& step) {
     std::copy_n(step.device_factors + 1, 4, now.constant);
   }
   cpu_update(now);
+  if (step.rounded == nullptr) return;
+  auto* const rounded = static_cast<std::uint16_t*>(step.rounded);
+  std::transform(step.parameter, step.parameter + step.count, rounded,
+                 step.rounded_type == DType::float16 ? half_from_float : bfloat16_from_float);
 }
 
 double CpuBackend::squared_norm(const Tensor& x) {

@@ -1,5 +1,5 @@
-// Convolutions by cuDNN. Weights and their gradients are plain float32 outside; where the plan
-// works on another type or order they are converted for each use.
+// Convolutions by cuDNN. Weights are plain outside, and their gradients plain float32; where the
+// plan works on another type or order they are converted for each use.
 #include "tasuki/core/error.hpp"
 #include "tasuki/tensor/cuda/channels_last.hpp"
 #include "tasuki/tensor/cuda/convolution_plan.hpp"
@@ -34,10 +34,11 @@ kernels::FilterSize size_of_filter(const Shape& w) {
 // Weights as the plan wants them.
 Tensor filter(const CudaContext& context, const Tensor& w, DType type,
               const ConvolutionPlan& plan) {
-  const bool is_last = plan.layout() != nullptr;
-  if (type == DType::float32 && !is_last && is_aligned(w)) return w;
+  // With a single place both orders are one.
+  const bool is_last = plan.layout() != nullptr && w.shape()[2] * w.shape()[3] > 1;
+  if (type == w.dtype() && !is_last && is_aligned(w)) return w;
   Tensor made = cuda_empty(w.shape(), type, w.device(), plan.layout());
-  kernels::convert_filter(context.launch(), type, made.raw(), w.data<float>(),
+  kernels::convert_filter(context.launch(), type, made.raw(), w.dtype(), w.raw(),
                           size_of_filter(w.shape()), is_last);
   check_launch("convert_filter");
   return made;
@@ -49,7 +50,7 @@ Tensor CudaBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& b,
                            const Conv2dOptions& options) {
   const ConvolutionGeometry geometry(x.shape(), w.shape(), options);
   check_activation(x, "conv2d");
-  check_parameter(w, x.device(), "conv2d");
+  check_weights(w, x.device(), x.dtype(), "conv2d");
   TASUKI_CHECK(!b || b.shape() == Shape{w.shape()[0]}, "{}: a bias of {}", geometry.text(),
                b.shape().text());
   if (b) check_parameter(b, x.device(), "conv2d");
@@ -79,7 +80,7 @@ Tensor CudaBackend::conv2d_backward_data(const Tensor& dy, const Tensor& w, cons
                                          const Conv2dOptions& options) {
   const ConvolutionGeometry geometry(x_shape, w.shape(), options);
   check_activation(dy, "conv2d_backward_data");
-  check_parameter(w, dy.device(), "conv2d_backward_data");
+  check_weights(w, dy.device(), dy.dtype(), "conv2d_backward_data");
   TASUKI_CHECK(dy.shape() == geometry.y, "{}: a gradient of {}", geometry.text(),
                dy.shape().text());
   if (x_shape.count() == 0) return cuda_empty(x_shape, dy.dtype(), dy.device());
@@ -118,7 +119,7 @@ void CudaBackend::conv2d_backward_weights(const Tensor& x, const Tensor& dy, con
       convolution_plan(context, ConvolutionPass::backward_weights, geometry, x.dtype());
   const Tensor in = operand(x, plan), upstream = operand(dy, plan);
   // cuDNN writes a gradient of its operands' type, and in their order.
-  const bool is_last = plan.layout() != nullptr;
+  const bool is_last = plan.layout() != nullptr && dw.shape()[2] * dw.shape()[3] > 1;
   const bool is_direct = x.dtype() == DType::float32 && !is_last && is_aligned(dw);
   const Tensor gradient =
       is_direct ? dw : cuda_empty(dw.shape(), x.dtype(), dw.device(), plan.layout());

@@ -7,6 +7,7 @@
 #include "tasuki/core/error.hpp"
 #include "tasuki/tensor/cuda/channels_last.hpp"
 #include "tasuki/tensor/cuda/convolution_choice.hpp"
+#include "tasuki/tensor/cuda/filter_kernels.hpp"
 #include "tasuki/tensor/cuda_settings.hpp"
 
 namespace tasuki {
@@ -195,6 +196,7 @@ std::unique_ptr<ConvolutionPlan> make_plan(CudaContext& context, ConvolutionPass
   std::array<std::shared_ptr<const Layout>, 2> layouts = {nullptr, channels_last()};
   if (on_tensor_cores) std::swap(layouts[0], layouts[1]);
   for (const auto& layout : layouts) {
+    if (layout != nullptr && geometry.w[2] * geometry.w[3] > kernels::most_filter_places) continue;
     const auto make = pass == ConvolutionPass::forward         ? make_plan<Forward>
                       : pass == ConvolutionPass::backward_data ? make_plan<BackwardData>
                                                                : make_plan<BackwardWeights>;

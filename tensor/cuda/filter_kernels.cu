@@ -5,32 +5,81 @@
 namespace tasuki::kernels {
 namespace {
 
-// Where element i of an O x I x P filter lies when it is O x P x I.
-__device__ std::int64_t channels_last_index(std::int64_t i, std::int64_t inputs,
-                                            std::int64_t places) {
-  const std::int64_t place = i % places, rest = i / places;
-  const std::int64_t input = rest % inputs, output = rest / inputs;
-  return (output * places + place) * inputs + input;
-}
-// The inverse is the same with the two exchanged.
-
-template <class T>
-__global__ void convert_filter_kernel(T* to, const float* from, std::int64_t count,
-                                      std::int64_t inputs, std::int64_t places,
-                                      bool channels_last) {
-  for (std::int64_t i = thread_index(); i < count; i += thread_count())
-    to[i] = convert<T>(from[channels_last ? channels_last_index(i, places, inputs) : i]);
-}
-
-template <class T>
-__global__ void convert_filter_gradient_kernel(float* to, const T* from, std::int64_t count,
-                                               std::int64_t inputs, std::int64_t places,
-                                               bool channels_last, bool accumulate) {
+template <class To, class From>
+__global__ void convert_kernel(To* to, const From* from, std::int64_t count, bool accumulate) {
   for (std::int64_t i = thread_index(); i < count; i += thread_count()) {
-    const float value =
-        convert<float>(from[channels_last ? channels_last_index(i, inputs, places) : i]);
-    to[i] = accumulate ? to[i] + value : value;
+    const float value = convert<float>(from[i]);
+    to[i] = convert<To>(accumulate ? convert<float>(to[i]) + value : value);
   }
+}
+
+// Between the two orders a block takes some inputs of one output at a time by way of shared memory,
+// so that neighbours in memory are read and written together on both sides: I x P values without a
+// gap on the one, P rows of inputs on the other.
+constexpr std::int64_t chunk_inputs = 64;
+
+struct Chunk {
+  std::int64_t plain;          // where it begins in the plain order
+  std::int64_t channels_last;  // and in the other
+  int inputs;
+};
+
+__device__ Chunk chunk_of(std::int64_t i, const FilterSize& size, std::int64_t chunks) {
+  const std::int64_t output = i / chunks, first = i % chunks * chunk_inputs;
+  const std::int64_t left = size.inputs - first;
+  return {(output * size.inputs + first) * size.places, output * size.places * size.inputs + first,
+          static_cast<int>(left < chunk_inputs ? left : chunk_inputs)};
+}
+
+template <class To, class From>
+__global__ void to_channels_last_kernel(To* to, const From* from, FilterSize size,
+                                        std::int64_t chunks) {
+  extern __shared__ float staged[];
+  const int places = static_cast<int>(size.places);
+  for (std::int64_t t = blockIdx.x; t < size.outputs * chunks; t += gridDim.x) {
+    const Chunk chunk = chunk_of(t, size, chunks);
+    const int count = chunk.inputs * places;
+    for (int i = threadIdx.x; i < count; i += blockDim.x)
+      staged[i] = convert<float>(from[chunk.plain + i]);
+    __syncthreads();
+    for (int i = threadIdx.x; i < count; i += blockDim.x) {
+      const int place = i / chunk.inputs, input = i % chunk.inputs;
+      to[chunk.channels_last + place * size.inputs + input] =
+          convert<To>(staged[input * places + place]);
+    }
+    __syncthreads();
+  }
+}
+
+template <class From>
+__global__ void from_channels_last_kernel(float* to, const From* from, FilterSize size,
+                                          std::int64_t chunks, bool accumulate) {
+  extern __shared__ float staged[];
+  const int places = static_cast<int>(size.places);
+  for (std::int64_t t = blockIdx.x; t < size.outputs * chunks; t += gridDim.x) {
+    const Chunk chunk = chunk_of(t, size, chunks);
+    const int count = chunk.inputs * places;
+    for (int i = threadIdx.x; i < count; i += blockDim.x) {
+      const int place = i / chunk.inputs, input = i % chunk.inputs;
+      staged[input * places + place] =
+          convert<float>(from[chunk.channels_last + place * size.inputs + input]);
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < count; i += blockDim.x) {
+      float& gradient = to[chunk.plain + i];
+      gradient = accumulate ? gradient + staged[i] : staged[i];
+    }
+    __syncthreads();
+  }
+}
+
+// Launch(grid, bytes of shared memory, chunks of an output) for kernels between the orders.
+template <class Start>
+void by_chunks(const Launch& launch, const FilterSize& size, Start&& start) {
+  const std::int64_t chunks = (size.inputs + chunk_inputs - 1) / chunk_inputs;
+  const auto grid = static_cast<unsigned>(
+      std::min<std::int64_t>(size.outputs * chunks, std::int64_t{launch.multiprocessors} * 16));
+  start(grid, static_cast<std::size_t>(chunk_inputs * size.places) * sizeof(float), chunks);
 }
 
 template <class T>
@@ -57,14 +106,24 @@ __global__ void add_bias_packed_kernel(T* y, const float* bias, std::int64_t pac
 
 }  // namespace
 
-void convert_filter(const Launch& launch, DType type, void* to, const float* from,
-                    const FilterSize& size, bool channels_last) {
+void convert_filter(const Launch& launch, DType to_type, void* to, DType from_type,
+                    const void* from, const FilterSize& size, bool channels_last) {
   const std::int64_t count = size.outputs * size.inputs * size.places;
   if (count == 0) return;
-  with_float_type(type, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    convert_filter_kernel<<<grid_for(launch, count), block_threads, 0, launch.stream>>>(
-        static_cast<T*>(to), from, count, size.inputs, size.places, channels_last);
+  with_float_type(to_type, [&](auto to_tag) {
+    with_float_type(from_type, [&](auto from_tag) {
+      using To = typename decltype(to_tag)::type;
+      using From = typename decltype(from_tag)::type;
+      auto* const destination = static_cast<To*>(to);
+      const auto* const source = static_cast<const From*>(from);
+      if (!channels_last)
+        return convert_kernel<<<grid_for(launch, count), block_threads, 0, launch.stream>>>(
+            destination, source, count, false);
+      by_chunks(launch, size, [&](unsigned grid, std::size_t shared, std::int64_t chunks) {
+        to_channels_last_kernel<<<grid, block_threads, shared, launch.stream>>>(destination, source,
+                                                                                size, chunks);
+      });
+    });
   });
 }
 
@@ -74,9 +133,14 @@ void convert_filter_gradient(const Launch& launch, float* to, DType type, const 
   if (count == 0) return;
   with_float_type(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    convert_filter_gradient_kernel<<<grid_for(launch, count), block_threads, 0, launch.stream>>>(
-        to, static_cast<const T*>(from), count, size.inputs, size.places, channels_last,
-        accumulate);
+    const auto* const source = static_cast<const T*>(from);
+    if (!channels_last)
+      return convert_kernel<<<grid_for(launch, count), block_threads, 0, launch.stream>>>(
+          to, source, count, accumulate);
+    by_chunks(launch, size, [&](unsigned grid, std::size_t shared, std::int64_t chunks) {
+      from_channels_last_kernel<<<grid, block_threads, shared, launch.stream>>>(to, source, size,
+                                                                                chunks, accumulate);
+    });
   });
 }
 

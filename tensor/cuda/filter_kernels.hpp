@@ -8,15 +8,18 @@
 
 namespace tasuki::kernels {
 
-// A filter of O outputs, I inputs (of a group) and P = KH x KW places. Parameters are float32,
-// O x I x P; what cuDNN works on has a float type and is O x P x I with `channels_last`, else
-// O x I x P.
+// A filter of O outputs, I inputs (of a group) and P = KH x KW places. Parameters are O x I x P,
+// what cuDNN works on is O x P x I with `channels_last`, else O x I x P. All are of float types,
+// gradients of parameters float32.
 struct FilterSize {
   std::int64_t outputs, inputs, places;
 };
 
-void convert_filter(const Launch& launch, DType type, void* to, const float* from,
-                    const FilterSize& size, bool channels_last);
+// Places of a filter that lies channels last: what shared memory has room for.
+inline constexpr std::int64_t most_filter_places = 128;
+
+void convert_filter(const Launch& launch, DType to_type, void* to, DType from_type,
+                    const void* from, const FilterSize& size, bool channels_last);
 // Back: to = from, or to += from with `accumulate`.
 void convert_filter_gradient(const Launch& launch, float* to, DType type, const void* from,
                              const FilterSize& size, bool channels_last, bool accumulate);

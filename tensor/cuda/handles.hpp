@@ -41,6 +41,13 @@ inline CudaEvent make_event() {
   return CudaEvent(made);
 }
 
+// An event that knows when it was.
+inline CudaEvent make_timing_event() {
+  cudaEvent_t made = nullptr;
+  check_cuda(cudaEventCreate(&made), "cudaEventCreate");
+  return CudaEvent(made);
+}
+
 // What is queued on `later` from now on waits for what is queued on `earlier` so far.
 void order_streams(cudaStream_t earlier, cudaStream_t later);
 

@@ -1,5 +1,5 @@
-// Fully connected layers. Weights are float32; with activations of another type their values are
-// rounded to it for the product, as are those of the bias.
+// Fully connected layers. With activations of 16 bits, float32 weights and biases are rounded to
+// their type for the product.
 #include "tasuki/tensor/cuda/context.hpp"
 #include "tasuki/tensor/cuda/cuda_backend.hpp"
 #include "tasuki/tensor/cuda/matmul.hpp"
@@ -11,7 +11,7 @@ namespace {
 
 void check_linear(const Tensor& x, const Tensor& w) {
   check_activation(x, "linear");
-  check_parameter(w, x.device(), "linear");
+  check_weights(w, x.device(), x.dtype(), "linear");
   TASUKI_CHECK(x.shape().rank() == 2 && w.shape().rank() == 2 && x.shape()[1] == w.shape()[1],
                "linear: an input of {} does not fit weights of {} (outputs x inputs)",
                x.shape().text(), w.shape().text());
@@ -19,11 +19,11 @@ void check_linear(const Tensor& x, const Tensor& w) {
 
 }  // namespace
 
-Tensor CudaBackend::linear(const Tensor& x, const Tensor& w, const Tensor& b) {
+Tensor CudaBackend::linear(const Tensor& x, const Tensor& w, const Tensor& b, bool relu) {
   check_linear(x, w);
   const std::int64_t items = x.shape()[0], outputs = w.shape()[0], inputs = w.shape()[1];
   if (b) {
-    check_parameter(b, x.device(), "linear");
+    check_weights(b, x.device(), x.dtype(), "linear");
     TASUKI_CHECK(b.shape() == Shape{outputs}, "linear: a bias of {} for {} outputs",
                  b.shape().text(), outputs);
   }
@@ -32,8 +32,8 @@ Tensor CudaBackend::linear(const Tensor& x, const Tensor& w, const Tensor& b) {
   if (inputs == 0) {
     y.fill(0);
     if (b)
-      kernels::add_bias(CudaContext::of(x.device()).launch(), y.dtype(), y.raw(), b.data<float>(),
-                        items, outputs, false);
+      kernels::add_bias(CudaContext::of(x.device()).launch(), y.dtype(), y.raw(),
+                        b.to(DType::float32).data<float>(), items, outputs, relu);
     check_launch("bias");
     return y;
   }
@@ -47,13 +47,15 @@ Tensor CudaBackend::linear(const Tensor& x, const Tensor& w, const Tensor& b) {
                                          .a = source.raw(),
                                          .b = weights.raw(),
                                          .c = y.raw(),
-                                         .bias = b ? b.data<float>() : nullptr});
+                                         .bias = b ? b.raw() : nullptr,
+                                         .bias_type = b ? b.dtype() : DType::float32,
+                                         .relu = relu});
   return y;
 }
 
 Tensor CudaBackend::linear_backward_data(const Tensor& dy, const Tensor& w) {
   check_activation(dy, "linear");
-  check_parameter(w, dy.device(), "linear");
+  check_weights(w, dy.device(), dy.dtype(), "linear");
   TASUKI_CHECK(dy.shape().rank() == 2 && dy.shape()[1] == w.shape()[0],
                "linear: a gradient of {} does not fit weights of {} (outputs x inputs)",
                dy.shape().text(), w.shape().text());
@@ -77,29 +79,38 @@ Tensor CudaBackend::linear_backward_data(const Tensor& dy, const Tensor& w) {
 }
 
 void CudaBackend::linear_backward_weights(const Tensor& x, const Tensor& dy, const Tensor& dw,
-                                          bool accumulate) {
+                                          bool accumulate, const Tensor& db) {
   check_linear(x, dw);
+  check_parameter(dw, x.device(), "linear");
   TASUKI_CHECK(dy.shape() == Shape({x.shape()[0], dw.shape()[0]}) && dy.dtype() == x.dtype(),
                "linear: a gradient of {} in {} does not fit an input of {} in {} and weights of {}",
                dy.shape().text(), name_of(dy.dtype()), x.shape().text(), name_of(x.dtype()),
                dw.shape().text());
   const std::int64_t items = x.shape()[0], outputs = dw.shape()[0], inputs = dw.shape()[1];
-  if (dw.count() == 0) return;
-  if (items == 0) {
+  if (db) {
+    check_parameter(db, x.device(), "linear");
+    TASUKI_CHECK(db.shape() == Shape{outputs}, "linear: a gradient of a bias of {} for {} outputs",
+                 db.shape().text(), outputs);
+  }
+  if (dw.count() == 0 || items == 0) {
     if (!accumulate) dw.fill(0);
+    if (db) backward_bias(dy, db, false);
     return;
   }
   const Tensor upstream = dy.plain(), source = x.plain();
-  multiply(CudaContext::of(x.device()), {.transpose_a = true,
-                                         .m = outputs,
-                                         .n = inputs,
-                                         .k = items,
-                                         .operands = x.dtype(),
-                                         .result = DType::float32,
-                                         .a = upstream.raw(),
-                                         .b = source.raw(),
-                                         .c = dw.raw(),
-                                         .beta = accumulate ? 1.0F : 0.0F});
+  const bool has_db =
+      multiply(CudaContext::of(x.device()), {.transpose_a = true,
+                                             .m = outputs,
+                                             .n = inputs,
+                                             .k = items,
+                                             .operands = x.dtype(),
+                                             .result = DType::float32,
+                                             .a = upstream.raw(),
+                                             .b = source.raw(),
+                                             .c = dw.raw(),
+                                             .beta = accumulate ? 1.0F : 0.0F,
+                                             .row_sums = db ? db.data<float>() : nullptr});
+  if (db && !has_db) backward_bias(upstream, db, false);
 }
 
 }  // namespace tasuki

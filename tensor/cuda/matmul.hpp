@@ -1,4 +1,4 @@
-// Matrix products by cuBLASLt, with the algorithm that its heuristic names first for a shape.
+// Matrix products by cuBLASLt.
 #pragma once
 
 #include <cublasLt.h>
@@ -14,8 +14,8 @@ namespace tasuki {
 
 class CudaContext;
 
-// Row-major c (m x n) = op(a) op(b) + beta c; with a bias (n float32 values) c = op(a) op(b) +
-// bias, and with relu max(0, that). Computed in float32 (TF32 where that is allowed).
+// Row-major c (m x n) = op(a) op(b) + beta c; with a bias (n values) c = op(a) op(b) + bias, and
+// with relu max(0, that). Computed in float32 (TF32 where that is allowed), partial sums included.
 struct MatrixProduct {
   bool transpose_a = false, transpose_b = false;
   std::int64_t m = 0, n = 0, k = 0;  // none of them 0
@@ -25,19 +25,25 @@ struct MatrixProduct {
   const void* b = nullptr;
   void* c = nullptr;
   float beta = 0;
-  const float* bias = nullptr;
+  const void* bias = nullptr;
+  DType bias_type = DType::float32;  // or that of c
   bool relu = false;
+  // m float32 values: the sums of op(a) over k, of which the gradient of a bias is one. With a
+  // float32 result and without a bias.
+  float* row_sums = nullptr;
 };
 
 // What an algorithm depends on.
 struct MatmulKey {
   std::int64_t m = 0, n = 0, k = 0;
-  std::uint32_t alignment_a = 1, alignment_b = 1, alignment_c = 1;  // bytes, at most 256
+  // Bytes, at most 256; `vector`: of the bias or the row sums.
+  std::uint32_t alignment_a = 1, alignment_b = 1, alignment_c = 1, alignment_vector = 1;
   DType operands = DType::float32, result = DType::float32;
   bool transpose_a = false, transpose_b = false, adds = false, has_bias = false, relu = false;
-  bool tf32 = false;
+  bool has_row_sums = false, tf32 = false;
+  bool is_timed = false;  // not of the algorithm, but of how it is found
 
-  MatmulKey(const MatrixProduct& product, bool tf32);
+  MatmulKey(const MatrixProduct& product, bool allow_tf32, bool timed);
   friend bool operator==(const MatmulKey&, const MatmulKey&) = default;
 };
 struct MatmulKeyHash {
@@ -53,7 +59,8 @@ class MatmulAlgorithms {
   struct Choice {
     cublasLtMatmulAlgo_t algorithm{};
     std::size_t workspace = 0;
-    bool fuses_bias = false;  // else the bias is added by a kernel of its own
+    // Whether it adds the bias, or sums the rows, itself; else a kernel of its own is needed.
+    bool is_fused = false;
   };
   // Calls `choose` when the key is new.
   template <class Choose>
@@ -69,6 +76,8 @@ class MatmulAlgorithms {
   std::unordered_map<MatmulKey, Choice, MatmulKeyHash> choices_;
 };
 
-void multiply(CudaContext& context, const MatrixProduct& product);
+// Returns whether row_sums, where asked for, was written: not every type and shape has an algorithm
+// that does it.
+bool multiply(CudaContext& context, const MatrixProduct& product);
 
 }  // namespace tasuki

@@ -23,6 +23,15 @@ inline void check_parameter(const Tensor& w, Device device, const char* what) {
                device.text(), name_of(w.dtype()), w.device().text());
 }
 
+// Weights and biases of an operation on activations of `type`: as parameters, or rounded to it
+// already.
+inline void check_weights(const Tensor& w, Device device, DType type, const char* what) {
+  if (w.dtype() == DType::float32) return check_parameter(w, device, what);
+  TASUKI_CHECK(w.device() == device && w.dtype() == type && w.is_plain(),
+               "{}: plain weights of float32 or {} on {} were expected, not {} on {}", what,
+               name_of(type), device.text(), name_of(w.dtype()), w.device().text());
+}
+
 // Two activations that are combined element by element.
 inline void check_alike(const Tensor& a, const Tensor& b, const char* what) {
   check_activation(a, what);

@@ -69,10 +69,32 @@ __device__ void step_one(const Constants& k, float& p, float gradient, float& s,
   Rule::apply(k, p, g, s, r);
 }
 
-template <class Rule>
+// The new parameters once more, in another type; or not.
+template <class T>
+struct Rounded {
+  T* values;
+  struct alignas(4 * sizeof(T)) Four {
+    T values[4];
+  };
+
+  __device__ void store(std::int64_t pack, const Pack<float>& parameters) const {
+    Four four;
+    for (int j = 0; j < 4; ++j) four.values[j] = convert<T>(parameters.values[j]);
+    reinterpret_cast<Four*>(values)[pack] = four;
+  }
+  __device__ void store_one(std::int64_t i, float parameter) const {
+    values[i] = convert<T>(parameter);
+  }
+};
+struct NotRounded {
+  __device__ void store(std::int64_t, const Pack<float>&) const {}
+  __device__ void store_one(std::int64_t, float) const {}
+};
+
+template <class Rule, class Copy>
 __global__ void update_kernel(Constants k, const float* factors, const float* skip,
                               std::int64_t packs, std::int64_t count, float* p,
-                              const float* gradient, float* s, float* r) {
+                              const float* gradient, float* s, float* r, Copy copy) {
   if (skip != nullptr && *skip != 0) return;
   if (factors != nullptr) {
     k.rate = factors[0];
@@ -89,6 +111,7 @@ __global__ void update_kernel(Constants k, const float* factors, const float* sk
     for (int j = 0; j < Pack<float>::width; ++j)
       step_one<Rule>(k, parameter.values[j], g.values[j], first.values[j], second.values[j]);
     store_pack(p, i, parameter);
+    copy.store(i, parameter);
     if constexpr (Rule::states > 0) store_pack(s, i, first);
     if constexpr (Rule::states > 1) store_pack(r, i, second);
   }
@@ -98,6 +121,7 @@ __global__ void update_kernel(Constants k, const float* factors, const float* sk
     float& first = Rule::states > 0 ? s[i] : unused;
     float& second = Rule::states > 1 ? r[i] : unused;
     step_one<Rule>(k, p[i], gradient[i], first, second);
+    copy.store_one(i, p[i]);
   }
 }
 
@@ -106,12 +130,21 @@ void run(const Launch& launch, const UpdateStep& step) {
   const Constants constants{step.gradient_scale, step.weight_decay, step.rate,
                             step.constant[0],    step.constant[1],  step.constant[2],
                             step.constant[3]};
-  const bool is_aligned = are_aligned(step.parameter, step.gradient, step.state[0], step.state[1]);
+  const bool is_aligned =
+      are_aligned(step.parameter, step.gradient, step.state[0], step.state[1], step.rounded);
   const std::int64_t packs = is_aligned ? step.count / Pack<float>::width : 0;
   const std::int64_t work = packs > 0 ? packs : step.count;
-  update_kernel<Rule><<<grid_for(launch, work), block_threads, 0, launch.stream>>>(
-      constants, step.device_factors, step.skip, packs, step.count, step.parameter, step.gradient,
-      step.state[0], step.state[1]);
+  const auto start = [&](auto copy) {
+    update_kernel<Rule><<<grid_for(launch, work), block_threads, 0, launch.stream>>>(
+        constants, step.device_factors, step.skip, packs, step.count, step.parameter, step.gradient,
+        step.state[0], step.state[1], copy);
+  };
+  if (step.rounded == nullptr)
+    start(NotRounded{});
+  else if (step.rounded_type == DType::float16)
+    start(Rounded<__half>{static_cast<__half*>(step.rounded)});
+  else
+    start(Rounded<__nv_bfloat16>{static_cast<__nv_bfloat16*>(step.rounded)});
 }
 
 }  // namespace

@@ -22,6 +22,15 @@ Results convolution(Side& side, const Size& size, bool accumulate) {
   return {{"y", y}, {"y without bias", without_bias}, {"dx", dx}, {"dw", dw}};
 }
 
+// Weights that are of the activations' type already.
+Results rounded(Side& side, const Shape& filter, std::int64_t pad) {
+  const Conv2dOptions options{1, 1, pad, pad, 1, 1, 1};
+  const Tensor x = side.activations({2, filter[1], 8, 8}), w = side.activations(filter);
+  const Tensor dy = side.activations({2, filter[0], 8, 8});
+  return {{"y", side.backend().conv2d(x, w, {}, options)},
+          {"dx", side.backend().conv2d_backward_data(dy, w, x.shape(), options)}};
+}
+
 // Results in a backend's own layout as inputs of every function that takes images.
 Results chain(Side& side) {
   const Conv2dOptions same{1, 1, 1, 1, 1, 1, 1};
@@ -40,7 +49,7 @@ Results chain(Side& side) {
   const Tensor half = backend.pool2d(sum, halve, &pooled);
   const Tensor c = backend.conv2d(half, w2, {}, same);
   const Tensor flat = c.reshape({4, 12 * 25});
-  const Tensor y = backend.linear(flat, w3, {});
+  const Tensor y = backend.linear(flat, w3, {}, false);
 
   const Tensor dc = backend.linear_backward_data(scores, w3).reshape(c.shape());
   const Tensor dw2 = side.destination(w2.shape(), false), db2 = side.destination({12}, false);
@@ -83,6 +92,10 @@ void add_convolution_problems(Problems& problems) {
                        accumulate ? ", added" : ""),
            [=](Side& side) { return convolution(side, size, accumulate); }, true});
   problems.push_back({"convolution/chain of layouts", chain, true});
+  for (const auto& [filter, pad] : {std::pair{Shape{16, 8, 3, 3}, 1}, {Shape{16, 8, 1, 1}, 0}})
+    problems.push_back(
+        {"convolution/rounded weights of " + filter.text(),
+         [=, filter = filter, pad = pad](Side& side) { return rounded(side, filter, pad); }, true});
 }
 
 }  // namespace tasuki::testing

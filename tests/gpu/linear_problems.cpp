@@ -15,11 +15,36 @@ Results linear(Side& side, const Size& size, bool accumulate) {
   const Tensor dw = side.destination(w.shape(), accumulate);
   const Tensor db = side.destination(b.shape(), accumulate);
   Backend& backend = side.backend();
-  const Tensor y = backend.linear(x, w, b), without_bias = backend.linear(x, w, {});
+  const Tensor y = backend.linear(x, w, b, false), without_bias = backend.linear(x, w, {}, false);
+  const Tensor positive = backend.linear(x, w, b, true);
+  const Tensor positive_without_bias = backend.linear(x, w, {}, true);
   const Tensor dx = backend.linear_backward_data(dy, w);
-  backend.linear_backward_weights(x, dy, dw, accumulate);
+  const Tensor db_beside_dw = side.destination(b.shape(), false);
+  backend.linear_backward_weights(x, dy, dw, accumulate, db_beside_dw);
   backend.backward_bias(dy, db, accumulate);
-  return {{"y", y}, {"y without bias", without_bias}, {"dx", dx}, {"dw", dw}, {"db", db}};
+  const Tensor dw_alone = side.destination(w.shape(), accumulate);
+  backend.linear_backward_weights(x, dy, dw_alone, accumulate, {});
+  return {{"y", y},
+          {"y without bias", without_bias},
+          {"y with ReLU", positive},
+          {"y with ReLU, without bias", positive_without_bias},
+          {"dx", dx},
+          {"dw", dw},
+          {"dw alone", dw_alone},
+          {"db", db},
+          {"db beside dw", db_beside_dw}};
+}
+
+// Weights that are of the activations' type already.
+Results rounded(Side& side, const Size& size) {
+  const Tensor x = side.activations({size.items, size.inputs});
+  const Tensor dy = side.activations({size.items, size.outputs});
+  const Tensor w = side.activations({size.outputs, size.inputs});
+  const Tensor b = side.activations({size.outputs});
+  Backend& backend = side.backend();
+  return {{"y", backend.linear(x, w, b, false)},
+          {"y with ReLU", backend.linear(x, w, b, true)},
+          {"dx", backend.linear_backward_data(dy, w)}};
 }
 
 Results image_bias(Side& side, const Shape& shape, bool accumulate) {
@@ -38,6 +63,10 @@ void add_linear_problems(Problems& problems) {
       problems.push_back({fmt::format("linear/{} x {} x {}{}", size.items, size.inputs,
                                       size.outputs, accumulate ? ", added" : ""),
                           [=](Side& side) { return linear(side, size, accumulate); }, true});
+  for (const Size& size : {Size{100, 784, 1000}, Size{3, 17, 5}, Size{0, 8, 4}})
+    problems.push_back(
+        {fmt::format("linear/rounded weights, {} x {} x {}", size.items, size.inputs, size.outputs),
+         [=](Side& side) { return rounded(side, size); }, true});
   for (const Shape& shape : {Shape{4, 6, 9, 7}, Shape{1, 1, 1, 1}, Shape{0, 3, 4, 4}})
     for (const bool accumulate : {false, true})
       problems.push_back({fmt::format("bias/{}{}", shape.text(), accumulate ? ", added" : ""),

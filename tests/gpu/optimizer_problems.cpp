@@ -5,8 +5,16 @@
 namespace tasuki::testing {
 namespace {
 
+// What an update wrote once more, less what it should be.
+Tensor apart(const Tensor& rounded, const Tensor& parameter) {
+  const Tensor found = rounded.to(Device::cpu()).to(DType::float32);
+  const Tensor expected = parameter.to(Device::cpu()).to(rounded.dtype()).to(DType::float32);
+  backend(Device::cpu()).accumulate(found, expected, -1);
+  return found;
+}
+
 // Three steps, so that states that were written are read.
-Results update(Side& side, UpdateRule rule, std::int64_t count) {
+Results update(Side& side, UpdateRule rule, std::int64_t count, DType rounded_type) {
   const Tensor parameter = side.parameters({count});
   const std::array<Tensor, 2> state = {side.parameters({count}, 0, 1),
                                        side.parameters({count}, 0, 1)};
@@ -23,12 +31,20 @@ Results update(Side& side, UpdateRule rule, std::int64_t count) {
   const bool has_adam_constants = rule == UpdateRule::adam || rule == UpdateRule::adamw;
   const float constants[4] = {0.1f, has_adam_constants ? 0.01f : 1e-6f, 1e-8f, 0.002f};
   std::copy_n(constants, 4, step.constant);
+  const Tensor rounded = Tensor::zeros({count}, rounded_type, side.device());
+  if (rounded_type != DType::float32) {
+    step.rounded = rounded.raw();
+    step.rounded_type = rounded_type;
+  }
   for (int i = 0; i < 3; ++i) {
     const Tensor gradient = side.parameters({count});
     step.gradient = gradient.data<float>();
     side.backend().update(step);
   }
-  return {{"parameter", parameter}, {"state 1", state[0]}, {"state 2", state[1]}};
+  Results results = {{"parameter", parameter}, {"state 1", state[0]}, {"state 2", state[1]}};
+  if (step.rounded != nullptr)
+    results.push_back({"rounded less parameter", apart(rounded, parameter)});
+  return results;
 }
 
 // What hooks do with a gradient by its norm; the second of two is below the threshold.
@@ -61,8 +77,12 @@ void add_optimizer_problems(Problems& problems) {
        {"adadelta", UpdateRule::adadelta}}};
   for (const auto& [name, rule] : rules)
     for (const std::int64_t count : {1, 4099})
-      problems.push_back({fmt::format("update/{}, {} values", name, count),
-                          [rule = rule, count](Side& side) { return update(side, rule, count); }});
+      for (const DType rounded : {DType::float32, DType::float16, DType::bfloat16})
+        problems.push_back(
+            {fmt::format("update/{}, {} values, kept as {}", name, count, name_of(rounded)),
+             [rule = rule, count, rounded](Side& side) {
+               return update(side, rule, count, rounded);
+             }});
 }
 
 }  // namespace tasuki::testing

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "reference.hpp"
@@ -48,6 +49,30 @@ TEST(Module, NamesAreCheckedWhenParted) {
 std::vector<float> values_of(const Tensor& tensor) {
   const std::span<const float> values = tensor.span<float>();
   return {values.begin(), values.end()};
+}
+
+// In one pass or in two: the same bits, forward and backward, also where gradients are added up.
+TEST(Linear, ReluInTheSamePassIsRelu) {
+  for (const bool bias : {true, false}) {
+    Sequential fused, apart;
+    fused.append("l", std::make_unique<Linear>(7, 5, bias, initializers::lecun_normal(), true));
+    apart.append("l", std::make_unique<Linear>(7, 5, bias)).append(relu);
+    fused.initialize(4);
+    apart.initialize(4);
+    const Tensor x = random_tensor({9, 7}, 1), upstream = random_tensor({9, 5}, 2);
+    const Variable of_fused(x, true), of_apart(x, true);
+    const Variable y = fused(of_fused), z = apart(of_apart);
+    EXPECT_EQ(values_of(y.value()), values_of(z.value()));
+    EXPECT_GT(std::ranges::count(values_of(y.value()), 0.0f), 0);
+    for (int pass = 0; pass < 2; ++pass) {
+      fused(of_fused).backward(upstream);
+      apart(of_apart).backward(upstream);
+    }
+    EXPECT_EQ(values_of(of_fused.grad()), values_of(of_apart.grad()));
+    const auto left = fused.parameters(), right = apart.parameters();
+    for (std::size_t i = 0; i < left.size(); ++i)
+      EXPECT_EQ(values_of(left[i].parameter->grad()), values_of(right[i].parameter->grad()));
+  }
 }
 
 // A parameter's first values depend on the seed and its path, not on what else the model has.

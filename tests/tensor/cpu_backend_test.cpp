@@ -47,15 +47,15 @@ TEST_P(Threads, LinearByDefinition) {
     const Tensor x = random_tensor({n, i}, 1), w = random_tensor({o, i}, 2);
     const Tensor b = random_tensor({o}, 3), dy = random_tensor({n, o}, 4);
     Tensor biased = product(x, false, w, true);
-    EXPECT_LT(distance(cpu().linear(x, w, {}), biased), 1e-5f);
+    EXPECT_LT(distance(cpu().linear(x, w, {}, false), biased), 1e-5f);
     for (std::int64_t k = 0; k < biased.count(); ++k)
       biased.data<float>()[k] += b.data<float>()[k % o];
-    EXPECT_LT(distance(cpu().linear(x, w, b), biased), 1e-5f);
+    EXPECT_LT(distance(cpu().linear(x, w, b, false), biased), 1e-5f);
     EXPECT_LT(distance(cpu().linear_backward_data(dy, w), product(dy, false, w, false)), 1e-5f);
     const Tensor dw = Tensor::full({o, i}, 1e6), once = product(dy, true, x, false);
-    cpu().linear_backward_weights(x, dy, dw, false);
+    cpu().linear_backward_weights(x, dy, dw, false, {});
     EXPECT_LT(distance(dw, once), 1e-5f);
-    cpu().linear_backward_weights(x, dy, dw, true);
+    cpu().linear_backward_weights(x, dy, dw, true, {});
     EXPECT_LT(distance(dw, cpu().add(once, once)), 1e-5f);
     const Tensor db = Tensor::full({o}, 1e6),
                  sums = product(dy, true, Tensor::full({n, 1}, 1), false);
@@ -106,22 +106,22 @@ TEST(CpuBackend, UndefinedNumbersPassThroughActivations) {
 
 TEST(CpuBackend, LinearShapesAreChecked) {
   const Tensor x = Tensor::zeros({2, 3}), w = Tensor::zeros({4, 3});
-  EXPECT_THROW(cpu().linear(Tensor::zeros({2, 4}), w, {}), Error);
-  EXPECT_THROW(cpu().linear(x, w, Tensor::zeros({3})), Error);
+  EXPECT_THROW(cpu().linear(Tensor::zeros({2, 4}), w, {}, false), Error);
+  EXPECT_THROW(cpu().linear(x, w, Tensor::zeros({3}), false), Error);
   EXPECT_THROW(cpu().linear_backward_data(x, w), Error);
-  EXPECT_THROW(cpu().linear_backward_weights(x, Tensor::zeros({3, 4}), w, false), Error);
+  EXPECT_THROW(cpu().linear_backward_weights(x, Tensor::zeros({3, 4}), w, false, {}), Error);
   EXPECT_THROW(cpu().add(x, w), Error);
   EXPECT_THROW(cpu().accumulate(x, w, 1), Error);
 }
 
 TEST(CpuBackend, EmptySidesOfAProduct) {
   const Tensor none = Tensor::empty({0, 3}), w = random_tensor({4, 3}, 1);
-  EXPECT_EQ(cpu().linear(none, w, random_tensor({4}, 1)).shape(), (Shape{0, 4}));
+  EXPECT_EQ(cpu().linear(none, w, random_tensor({4}, 1), false).shape(), (Shape{0, 4}));
   EXPECT_EQ(cpu().linear_backward_data(Tensor::empty({0, 4}), w).shape(), (Shape{0, 3}));
-  EXPECT_EQ(values_of(cpu().linear(Tensor::empty({1, 0}), Tensor::empty({2, 0}), {})),
+  EXPECT_EQ(values_of(cpu().linear(Tensor::empty({1, 0}), Tensor::empty({2, 0}), {}, false)),
             (std::vector<float>{0, 0}));
   const Tensor dw = Tensor::full({4, 3}, 2);
-  cpu().linear_backward_weights(none, Tensor::empty({0, 4}), dw, true);
+  cpu().linear_backward_weights(none, Tensor::empty({0, 4}), dw, true, {});
   EXPECT_EQ(dw.data<float>()[0], 2);
 }
 

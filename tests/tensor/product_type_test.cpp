@@ -42,15 +42,15 @@ TEST_F(Products, OfLayersAreNearThoseInFloat32) {
     const Tensor y = Tensor::empty({n, o}), dx = Tensor::empty({n, i});
     set_cpu_product_type(DType::float32);
     linear_bfloat16(x, w, b, y);
-    expect_rounded(y, cpu().linear(x, w, b));
+    expect_rounded(y, cpu().linear(x, w, b, false));
     linear_bfloat16(x, w, {}, y);
-    expect_rounded(y, cpu().linear(x, w, {}));
+    expect_rounded(y, cpu().linear(x, w, {}, false));
     linear_bfloat16_backward_data(dy, w, dx);
     expect_rounded(dx, cpu().linear_backward_data(dy, w));
     for (const bool accumulate : {false, true}) {
       const Tensor rounded = Tensor::full({o, i}, 1), exact = Tensor::full({o, i}, 1);
       linear_bfloat16_backward_weights(x, dy, rounded, accumulate);
-      cpu().linear_backward_weights(x, dy, exact, accumulate);
+      cpu().linear_backward_weights(x, dy, exact, accumulate, {});
       expect_rounded(rounded, exact);
     }
   }
@@ -65,11 +65,11 @@ TEST_F(Products, AreRightWhenTheFasterTypeIsTaken) {
     SCOPED_TRACE(turn);
     const Tensor dw = Tensor::full(w.shape(), 1), exact = Tensor::full(w.shape(), 1);
     set_cpu_product_type(DType::bfloat16);
-    const Tensor y = cpu().linear(x, w, {}), dx = cpu().linear_backward_data(dy, w);
-    cpu().linear_backward_weights(x, dy, dw, true);
+    const Tensor y = cpu().linear(x, w, {}, false), dx = cpu().linear_backward_data(dy, w);
+    cpu().linear_backward_weights(x, dy, dw, true, {});
     set_cpu_product_type(DType::float32);
-    cpu().linear_backward_weights(x, dy, exact, true);
-    EXPECT_LT(distance(y, cpu().linear(x, w, {})), 1e-2f);
+    cpu().linear_backward_weights(x, dy, exact, true, {});
+    EXPECT_LT(distance(y, cpu().linear(x, w, {}, false)), 1e-2f);
     EXPECT_LT(distance(dx, cpu().linear_backward_data(dy, w)), 1e-2f);
     EXPECT_LT(distance(dw, exact), 1e-2f);
   }
@@ -77,10 +77,10 @@ TEST_F(Products, AreRightWhenTheFasterTypeIsTaken) {
 
 TEST_F(Products, OfEmptyBatchesAreLikeThoseInFloat32) {
   const Tensor x = Tensor::empty({0, 5}), w = random_tensor({3, 5}, 2), dy = Tensor::empty({0, 3});
-  EXPECT_EQ(cpu().linear(x, w, {}).shape(), Shape({0, 3}));
+  EXPECT_EQ(cpu().linear(x, w, {}, false).shape(), Shape({0, 3}));
   EXPECT_EQ(cpu().linear_backward_data(dy, w).shape(), Shape({0, 5}));
   const Tensor dw = Tensor::full({3, 5}, 1);
-  cpu().linear_backward_weights(x, dy, dw, false);
+  cpu().linear_backward_weights(x, dy, dw, false, {});
   EXPECT_EQ(dw.span<float>()[7], 0);
 }
 

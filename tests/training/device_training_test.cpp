@@ -224,6 +224,47 @@ TEST_F(DeviceTraining, HalfTypesLearnToo) {
   }
 }
 
+// The copy that operations read follows updates, snapshots and everything else that writes weights.
+TEST_F(DeviceTraining, RoundedWeightsFollowTheWeights) {
+  const auto expect_in_step = [](const SmallRun& run, DType dtype) {
+    const ParameterArena& arena = run.optimizer->arena();
+    ASSERT_TRUE(arena.rounded());
+    const auto bits = [](const Tensor& x) {
+      const Tensor host = x.to(Device::cpu()).to(DType::float32);
+      return std::vector<float>(host.span<float>().begin(), host.span<float>().end());
+    };
+    EXPECT_EQ(bits(arena.rounded()), bits(arena.values().to(dtype)));
+    for (const auto& [path, parameter] : run.model->parameters())
+      EXPECT_EQ(bits(parameter->value_as(dtype)), bits(parameter->value().to(dtype))) << path;
+  };
+  for (const DType dtype : {DType::bfloat16, DType::float16}) {
+    SCOPED_TRACE(name_of(dtype));
+    std::vector<float> found[2];
+    for (const GraphMode graph : {GraphMode::off, graph_of(*comm)}) {
+      SmallRun::Options options = on_device(graph);
+      options.dtype = dtype;
+      const SmallRun run(folder / "run", comm.get(), options);
+      run.optimizer->keep_rounded_weights(dtype);
+      expect_in_step(run, dtype);
+      run.trainer->extend(std::make_unique<Snapshot>());
+      run.trainer->run();
+      expect_in_step(run, dtype);
+      found[graph == GraphMode::off ? 0 : 1] = weights(run);
+      comm->barrier();
+      const SmallRun loaded(folder / "loaded", comm.get(), options);
+      loaded.optimizer->keep_rounded_weights(dtype);
+      loaded.trainer->extend(std::make_unique<Snapshot>());
+      resume(*newest_snapshot(folder / "run"), *loaded.trainer);
+      EXPECT_EQ(weights(loaded), weights(run));
+      expect_in_step(loaded, dtype);
+      loaded.model->initialize(99);
+      expect_in_step(loaded, dtype);
+      comm->barrier();
+    }
+    EXPECT_EQ(found[0], found[1]);
+  }
+}
+
 TEST_F(DeviceTraining, TheDeviceMeasuresItsSteps) {
   const SmallRun run(folder / "out", comm.get(), on_device(graph_of(*comm)));
   run.trainer->run();

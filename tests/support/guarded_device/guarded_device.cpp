@@ -148,17 +148,18 @@ class GuardedBackend final : public Backend {
     });
   }
 
-  Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b) override {
+  Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, bool relu) override {
     return result({x.shape()[0], w.shape()[0]}, x.dtype(),
-                  [=] { return cpu().linear(wide(x), host(w), host(b)); });
+                  [=] { return cpu().linear(wide(x), wide(w), wide(b), relu); });
   }
   Tensor linear_backward_data(const Tensor& dy, const Tensor& w) override {
     return result({dy.shape()[0], w.shape()[1]}, dy.dtype(),
-                  [=] { return cpu().linear_backward_data(wide(dy), host(w)); });
+                  [=] { return cpu().linear_backward_data(wide(dy), wide(w)); });
   }
-  void linear_backward_weights(const Tensor& x, const Tensor& dy, const Tensor& dw,
-                               bool accumulate) override {
-    submit([=] { cpu().linear_backward_weights(wide(x), wide(dy), host(dw), accumulate); });
+  void linear_backward_weights(const Tensor& x, const Tensor& dy, const Tensor& dw, bool accumulate,
+                               const Tensor& db) override {
+    submit(
+        [=] { cpu().linear_backward_weights(wide(x), wide(dy), host(dw), accumulate, host(db)); });
   }
   void backward_bias(const Tensor& dy, const Tensor& db, bool accumulate) override {
     submit([=] { cpu().backward_bias(wide(dy), host(db), accumulate); });

@@ -80,12 +80,12 @@ TEST(MatmulKey, HasAllThatAnAlgorithmDependsOn) {
                         .a = memory.data(),
                         .b = memory.data() + 256,
                         .c = memory.data() + 512};
-  const auto key_of = [](const MatrixProduct& p) { return MatmulKey(p, false); };
+  const auto key_of = [](const MatrixProduct& p) { return MatmulKey(p, false, false); };
   const MatmulKey key = key_of(product);
   EXPECT_EQ(key, key_of(product));
   EXPECT_EQ(MatmulKeyHash()(key), MatmulKeyHash()(key_of(product)));
 
-  std::vector<MatrixProduct> others(10, product);
+  std::vector<MatrixProduct> others(11, product);
   others[0].m = 4;
   others[1].n = 3;
   others[2].k = 4;
@@ -97,11 +97,14 @@ TEST(MatmulKey, HasAllThatAnAlgorithmDependsOn) {
   const float bias = 0;
   others[8].bias = &bias;
   others[9].relu = true;
+  alignas(256) std::array<float, 64> sums{};
+  others[10].row_sums = sums.data();
   for (const MatrixProduct& other : others) {
     EXPECT_NE(key_of(other), key);
     EXPECT_NE(MatmulKeyHash()(key_of(other)), MatmulKeyHash()(key));
   }
-  EXPECT_NE(MatmulKey(product, true), key);  // TF32
+  EXPECT_NE(MatmulKey(product, true, false), key);  // TF32
+  EXPECT_NE(MatmulKey(product, false, true), key);  // timed
 
   // Addresses count by their alignment alone.
   MatrixProduct moved = product;
@@ -113,7 +116,7 @@ TEST(MatmulKey, HasAllThatAnAlgorithmDependsOn) {
 
 TEST(MatmulKey, Tf32IsForFloat32Alone) {
   MatrixProduct product{.m = 1, .n = 1, .k = 1, .operands = DType::bfloat16};
-  EXPECT_EQ(MatmulKey(product, true), MatmulKey(product, false));
+  EXPECT_EQ(MatmulKey(product, true, false), MatmulKey(product, false, false));
 }
 
 TEST(MatmulKey, AlignmentIsAPowerOfTwo) {
@@ -135,10 +138,10 @@ TEST(MatmulAlgorithms, AsksOncePerKey) {
   };
   MatrixProduct product{.m = 1, .n = 2, .k = 3};
   for (int i = 0; i < 3; ++i)
-    EXPECT_EQ(algorithms.get(MatmulKey(product, false), choose).workspace, 4096U);
+    EXPECT_EQ(algorithms.get(MatmulKey(product, false, false), choose).workspace, 4096U);
   EXPECT_EQ(asked, 1);
   product.k = 4;
-  algorithms.get(MatmulKey(product, false), choose);
+  algorithms.get(MatmulKey(product, false, false), choose);
   EXPECT_EQ(asked, 2);
 }
 

@@ -1,0 +1,132 @@
+#include "tasuki/tensor/cuda/matmul_choice.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <span>
+
+#include "tasuki/core/error.hpp"
+#include "tasuki/tensor/cuda/context.hpp"
+#include "tasuki/tensor/cuda/matmul_description.hpp"
+#include "tasuki/tensor/cuda_settings.hpp"
+
+namespace tasuki {
+namespace {
+
+using Found = cublasLtMatmulHeuristicResult_t;
+
+// What NVIDIA advises for Hopper; earlier devices need less.
+constexpr std::size_t largest_workspace = std::size_t{32} << 20;
+
+// How many algorithms are tried, how often in a row, and how many rows.
+constexpr int most_tried = 16, runs = 10, rounds = 3;
+
+struct Preference {
+  cublasLtMatmulPreferenceOpaque_t value;
+
+  explicit Preference(const MatmulKey& key) {
+    check_cublas(cublasLtMatmulPreferenceInit(&value), "cublasLtMatmulPreferenceInit");
+    set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+        std::min(largest_workspace, cuda_settings().workspace_limit));
+    // Parts of a sum over k that blocks compute apart would else be rounded to the result's type.
+    if (key.result != DType::float32)
+      set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+          static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.alignment_b);
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.alignment_a);
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.alignment_c);
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.alignment_c);
+  }
+  template <class Value>
+  void set(cublasLtMatmulPreferenceAttributes_t attribute, Value setting) {
+    check_cublas(cublasLtMatmulPreferenceSetAttribute(&value, attribute, &setting, sizeof(setting)),
+                 "cublasLtMatmulPreferenceSetAttribute");
+  }
+};
+
+// Timing waits for the device, which cannot be recorded.
+bool can_be_timed(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check_cuda(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
+  return status == cudaStreamCaptureStatusNone;
+}
+
+// Milliseconds of the best round; infinite where the algorithm does not run after all.
+float time_of(CudaContext& context, MatmulDescription& description, const MatrixProduct& product,
+              const Found& found) {
+  const cudaStream_t stream = context.stream();
+  const std::shared_ptr<Storage> workspace = context.allocate(found.workspaceSize);
+  const auto run = [&] {
+    return run_matmul(context.cublaslt(), description, product, found.algo, workspace->data(),
+                      found.workspaceSize, stream);
+  };
+  constexpr float never = std::numeric_limits<float>::infinity();
+  if (run() != CUBLAS_STATUS_SUCCESS) return never;
+  const CudaEvent begin = make_timing_event(), end = make_timing_event();
+  float best = never;
+  for (int round = 0; round < rounds; ++round) {
+    check_cuda(cudaEventRecord(begin.get(), stream), "cudaEventRecord");
+    for (int i = 0; i < runs; ++i) check_cublas(run(), "cublasLtMatmul");
+    check_cuda(cudaEventRecord(end.get(), stream), "cudaEventRecord");
+    check_cuda(cudaEventSynchronize(end.get()), "timing a matrix product");
+    float milliseconds = 0;
+    check_cuda(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()), "cudaEventElapsedTime");
+    best = std::min(best, milliseconds);
+  }
+  return best;
+}
+
+const Found& fastest(CudaContext& context, const MatrixProduct& product, const MatmulKey& key,
+                     bool fuse, std::span<const Found> found) {
+  const auto bytes = static_cast<std::size_t>(product.m * product.n) * size_of(product.result);
+  const std::shared_ptr<Storage> result = context.allocate(bytes);
+  const std::shared_ptr<Storage> row_sums =
+      context.allocate(static_cast<std::size_t>(product.m) * sizeof(float));
+  MatrixProduct tried = product;
+  tried.c = result->data();
+  if (product.row_sums != nullptr) tried.row_sums = static_cast<float*>(row_sums->data());
+  MatmulDescription description(tried, key.tf32, fuse);
+  const Found* best = &found.front();
+  float least = std::numeric_limits<float>::infinity();
+  for (const Found& candidate : found) {
+    const float milliseconds = time_of(context, description, tried, candidate);
+    if (milliseconds >= least) continue;
+    least = milliseconds;
+    best = &candidate;
+  }
+  return *best;
+}
+
+}  // namespace
+
+MatmulAlgorithms::Choice choose_matmul(CudaContext& context, const MatrixProduct& product,
+                                       const MatmulKey& key) {
+  Preference preference(key);
+  const bool is_timed = key.is_timed && can_be_timed(context.stream());
+  cublasStatus_t status = CUBLAS_STATUS_NOT_SUPPORTED;
+  for (const bool fuse : {true, false}) {
+    if (fuse && !key.has_bias && !key.has_row_sums) continue;
+    MatmulDescription description(product, key.tf32, fuse);
+    std::array<Found, most_tried> answers{};
+    int count = 0;
+    status = cublasLtMatmulAlgoGetHeuristic(
+        context.cublaslt(), &description.operation, &description.first, &description.second,
+        &description.result, &description.result, &preference.value, is_timed ? most_tried : 1,
+        answers.data(), &count);
+    if (status != CUBLAS_STATUS_SUCCESS) continue;
+    const auto usable =
+        std::remove_if(answers.begin(), answers.begin() + count,
+                       [](const Found& answer) { return answer.state != CUBLAS_STATUS_SUCCESS; });
+    const std::span<const Found> found(answers.begin(), usable);
+    if (found.empty()) continue;
+    const Found& chosen =
+        found.size() > 1 ? fastest(context, product, key, fuse, found) : found.front();
+    return {chosen.algo, chosen.workspaceSize, fuse};
+  }
+  fail(ErrorKind::unavailable, "cuBLASLt has no algorithm for a product {}x{}x{} of {} as {}: {}",
+       product.m, product.n, product.k, name_of(product.operands), name_of(product.result),
+       cublasLtGetStatusName(status == CUBLAS_STATUS_SUCCESS ? CUBLAS_STATUS_NOT_SUPPORTED
+                                                             : status));
+}
+
+}  // namespace tasuki
