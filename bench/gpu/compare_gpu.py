@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Training steps on a GPU against PyTorch on the same GPU, in one run: examples a second, the ratio
-to PyTorch's eager mode and to its fastest, and the share of the GPU's peak.
+"""Training steps on a GPU against PyTorch on the same GPU, in one run: examples a second with steps that
+are asked for one by one (eager) against PyTorch's eager mode, with recorded steps (graph) against the
+faster of torch.compile and a CUDA graph of the whole step, and the share of the GPU's peak.
 
 Programs take turns. Prints Markdown; --out writes it to a file too. Without PyTorch its columns stay
 empty. Exit code 77 without a GPU.
@@ -44,13 +45,20 @@ def run(command, limit):
     except OSError as error:
         return str(error)
     if done.returncode == 0:
-        return json.loads(done.stdout.splitlines()[-1])
+        try:
+            return json.loads(done.stdout.splitlines()[-1])
+        except (IndexError, ValueError):
+            return f"printed no JSON: {done.stdout[-200:]!r}"
     said = (done.stderr or done.stdout).strip().splitlines()
     return said[-1] if said else f"exit code {done.returncode}"
 
 
 def speed(result):
     return result["examples_per_second"] if isinstance(result, dict) else None
+
+
+def ratio(ours, theirs):
+    return ours / theirs if ours and theirs else None
 
 
 def cell(value, text):
@@ -66,7 +74,8 @@ def main():
     parser.add_argument("--budget", type=float, default=1e9,
                         help="begin no measurement after so many seconds")
     parser.add_argument("--precision", choices=PRECISIONS, action="append")
-    parser.add_argument("--mode", choices=MODES, action="append", help="of PyTorch")
+    parser.add_argument("--mode", choices=MODES, action="append",
+                        help="of PyTorch; several times for several, else all")
     options = parser.parse_args()
     start = time.monotonic()
 
@@ -84,9 +93,11 @@ def main():
     modes = (options.mode or MODES) if has_torch else []
 
     lines = [f"{gpu[0]}; PyTorch {'here' if has_torch else 'is not installed'}; "
-             f"{options.seconds:g} s a measurement", "",
-             "| model | batch | precision | Tasuki, examples/s | share of peak | eager | compile | "
-             "graph | / eager | / best |", "|---|--:|---|--:|--:|--:|--:|--:|--:|--:|"]
+             f"{options.seconds:g} s a measurement; examples a second; share of the dense peak: of the "
+             "recorded steps", "",
+             "| model | batch | precision | Tasuki eager | PyTorch eager | ratio | Tasuki graph | "
+             "torch.compile | PyTorch graph | ratio to the faster | share of peak |",
+             "|---|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|"]
     print("\n".join(lines), flush=True)
     notes, left_out = [], []
     for model, batch in CASES:
@@ -95,24 +106,26 @@ def main():
             if time.monotonic() - start > options.budget:
                 left_out.append(what)
                 continue
-            ours = run([options.program, model, batch, precision, options.seconds], 120)
-            peers = {mode: run([sys.executable, HERE / "peer_gpu_step.py", model, batch, precision,
-                                mode, "--seconds", options.seconds], 240) for mode in modes}
-            for who, result in [("Tasuki", ours), *peers.items()]:
+            step = [options.program, model, batch, precision, "--seconds", options.seconds]
+            results = {"Tasuki eager": run(step, 120), "Tasuki graph": run([*step, "--graph"], 120)}
+            for mode in modes:
+                results[mode] = run([sys.executable, HERE / "peer_gpu_step.py", model, batch,
+                                     precision, mode, "--seconds", options.seconds], 240)
+            for who, result in results.items():
                 if isinstance(result, str):
                     notes.append(f"{what}: {who}: {result}")
-            mine = speed(ours)
-            theirs = {mode: speed(result) for mode, result in peers.items()}
-            known = [value for value in theirs.values() if value]
+            speeds = {who: speed(result) for who, result in results.items()}
+            recorded = [speeds[mode] for mode in ("compile", "graph") if speeds.get(mode)]
+            eager, graph = speeds["Tasuki eager"], speeds["Tasuki graph"]
             peak = peak_of(name, precision)
             # A product is two operations; the backward pass takes two forward passes.
-            share = mine * PRODUCTS[model] * 6 / peak if mine and peak else None
-            eager = theirs.get("eager")
-            line = (f"| {model} | {batch} | {precision} | {cell(mine, '{:,.0f}')} | "
-                    f"{cell(share, '{:.1%}')} | " +
-                    " | ".join(cell(theirs.get(mode), "{:,.0f}") for mode in MODES) +
-                    f" | {cell(mine / eager if mine and eager else None, '{:.2f}')} | "
-                    f"{cell(mine / max(known) if mine and known else None, '{:.2f}')} |")
+            share = graph * PRODUCTS[model] * 6 / peak if graph and peak else None
+            cells = [cell(eager, "{:,.0f}"), cell(speeds.get("eager"), "{:,.0f}"),
+                     cell(ratio(eager, speeds.get("eager")), "{:.2f}"), cell(graph, "{:,.0f}"),
+                     cell(speeds.get("compile"), "{:,.0f}"), cell(speeds.get("graph"), "{:,.0f}"),
+                     cell(ratio(graph, max(recorded, default=None)), "{:.2f}"),
+                     cell(share, "{:.1%}")]
+            line = f"| {model} | {batch} | {precision} | {' | '.join(cells)} |"
             print(line, flush=True)
             lines.append(line)
     for note in notes + ([f"left out for lack of time: {'; '.join(left_out)}"] if left_out else []):

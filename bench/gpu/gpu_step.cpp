@@ -1,14 +1,17 @@
 // Training steps (forward, backward, update) on a GPU with a batch that lies there already.
 //
-//   gpu_step MODEL BATCH [fp32|tf32|bf16|fp16] [SECONDS = 3]
+//   gpu_step MODEL BATCH [fp32|tf32|bf16|fp16] [--graph] [--seconds N]
 //
-// MODEL is mlp (784-1000-1000-10, Adam) or one that --arch knows (momentum SGD). Prints one line of
-// JSON: examples a second over at least SECONDS, after steps that choose algorithms.
+// MODEL is mlp (784-1000-1000-10, Adam) or one that --arch knows (momentum SGD). With --graph a
+// step is recorded once and repeated, as training programs do it; else it is asked for anew each
+// time. Prints one line of JSON: examples a second over at least N (3) seconds, after steps that
+// choose algorithms, and the most memory in use.
 #include <fmt/format.h>
 
 #include <chrono>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include "tasuki/models/catalog.hpp"
 #include "tasuki/models/mlp.hpp"
@@ -18,6 +21,7 @@
 #include "tasuki/tensor/backend.hpp"
 #include "tasuki/tensor/cuda_loader.hpp"
 #include "tasuki/tensor/cuda_settings.hpp"
+#include "tasuki/training/device_steps.hpp"
 
 using namespace tasuki;
 
@@ -54,50 +58,83 @@ double seconds_of(const Step& step, std::int64_t steps, Device device) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-int run(const std::string& name, std::int64_t batch, const std::string& precision,
-        double at_least) {
+struct Flags {
+  std::string precision = "fp32";
+  bool graph = false;
+  double seconds = 3;
+};
+
+int run(const std::string& name, std::int64_t batch, const Flags& flags) {
   load_cuda_backend();
   const Device device = Device::cuda(0);
-  cuda_settings().allow_tf32 = precision == "tf32";
+  cuda_settings().allow_tf32 = flags.precision == "tf32";
   cuda_settings().autotune = true;
 
+  const DType type = type_of(flags.precision);
   Task task = task_of(name, batch);
   Classifier model(std::move(task.model));
   model.initialize(1);
   model.to(device);
   const auto optimizer = create_optimizer(task.optimizer);
   optimizer->setup(model);
+  optimizer->keep_rounded_weights(type);
+  if (type == DType::float16) optimizer->scale_losses({});
 
   const Tensor images = Tensor::empty(task.images);
   initializers::uniform(1)(images, 1, 2);
-  const Variable x(images.to(type_of(precision)).to(device));
+  const Variable x(images.to(type).to(device));
   const Tensor labels = Tensor::empty({batch}, DType::int32);
   for (std::int64_t i = 0; i < batch; ++i)
     labels.data<std::int32_t>()[i] = static_cast<std::int32_t>(i % 10);
   const Tensor t = labels.to(device);
 
-  const auto step = [&] { optimizer->update({[&] { return model(x, t).loss; }, batch, batch}); };
+  DeviceSteps steps(device, flags.graph ? GraphMode::on : GraphMode::off);
+  optimizer->join(steps.block());
+  const Step whole{[&] { return model(x, t).loss; }, batch, batch};
+  const auto step = [&] {
+    optimizer->prepare(whole);
+    steps.run({batch, batch}, [&] {
+      optimizer->perform(whole);
+      return Observation();
+    });
+    optimizer->complete();
+  };
   seconds_of(step, 10, device);
   const double a_step = seconds_of(step, 10, device) / 10;
-  const auto steps = static_cast<std::int64_t>(at_least / a_step) + 10;
-  const double seconds = seconds_of(step, steps, device);
+  const auto count = static_cast<std::int64_t>(flags.seconds / a_step) + 10;
+  const double seconds = seconds_of(step, count, device);
+  optimizer->leave();
   fmt::print(
-      "{{\"model\": \"{}\", \"batch\": {}, \"precision\": \"{}\", \"steps\": {}, "
-      "\"examples_per_second\": {:.1f}}}\n",
-      name, batch, precision, steps, static_cast<double>(steps * batch) / seconds);
+      "{{\"model\": \"{}\", \"batch\": {}, \"precision\": \"{}\", \"graph\": {}, \"steps\": {}, "
+      "\"examples_per_second\": {:.1f}, \"peak_bytes\": {}}}\n",
+      name, batch, flags.precision, flags.graph, count,
+      static_cast<double>(count * batch) / seconds, backend(device).memory(device).peak);
   return 0;
+}
+
+Flags flags_of(const std::vector<std::string>& arguments) {
+  Flags flags;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i] == "--graph")
+      flags.graph = true;
+    else if (arguments[i] == "--seconds" && i + 1 < arguments.size())
+      flags.seconds = std::atof(arguments[++i].c_str());
+    else
+      flags.precision = arguments[i];
+  }
+  return flags;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    fmt::print(stderr, "usage: gpu_step MODEL BATCH [fp32|tf32|bf16|fp16] [SECONDS]\n");
+    fmt::print(stderr,
+               "usage: gpu_step MODEL BATCH [fp32|tf32|bf16|fp16] [--graph] [--seconds N]\n");
     return 64;
   }
   try {
-    return run(argv[1], std::atoll(argv[2]), argc > 3 ? argv[3] : "fp32",
-               argc > 4 ? std::atof(argv[4]) : 3);
+    return run(argv[1], std::atoll(argv[2]), flags_of({argv + 3, argv + argc}));
   } catch (const Error& error) {
     fmt::print(stderr, "gpu_step: {}\n", error.what());
     return error.exit_code();
