@@ -1,7 +1,6 @@
 #include "tasuki/models/lenet.hpp"
 
 #include "tasuki/nn/conv2d.hpp"
-#include "tasuki/nn/functions/activation.hpp"
 #include "tasuki/nn/functions/pooling.hpp"
 #include "tasuki/nn/linear.hpp"
 #include "tasuki/nn/sequential.hpp"
