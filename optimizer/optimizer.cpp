@@ -119,6 +119,7 @@ std::string Optimizer::why_not_recorded() const {
 }
 
 void Optimizer::keep_rounded_weights(DType type) {
+  if (type == rounded_type_) return;
   rounded_type_ = type;
   if (!arena_) return;
   if (type == DType::float32)

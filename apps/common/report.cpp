@@ -113,7 +113,11 @@ void print_plan(const Job& job, const TrainingSettings& settings, const Optimize
   const std::int64_t steps = plan.steps_per_epoch(batch);
   const std::int64_t all_steps =
       std::min(steps * settings.epoch, settings.max_iterations.value_or(steps * settings.epoch));
-  const std::size_t parameters = optimizer.arena().values().bytes();
+  const ParameterArena& arena = optimizer.arena();
+  const std::size_t gradients = arena.gradients().bytes();
+  // Rounded ones, too.
+  const std::size_t parameters =
+      arena.values().bytes() + (arena.rounded() ? arena.rounded().bytes() : 0);
   std::size_t states = 0;
   for (const auto& state : optimizer.states()) states += state.values.bytes();
   const std::size_t examples = share_bytes(data.open_train, data.train, *job.communicator) +
@@ -128,9 +132,10 @@ void print_plan(const Job& job, const TrainingSettings& settings, const Optimize
   text += fmt::format(
       "Memory of a rank: {} parameters, {} gradients, {} optimizer state, {} activations, {} "
       "data; {} together, besides what MPI and libraries take\n",
-      megabytes(parameters), megabytes(parameters), megabytes(states), megabytes(activations),
-      megabytes(examples), megabytes(2 * parameters + states + activations + examples));
-  text += fmt::format("Dry run: nothing was trained; {}\n",
+      megabytes(parameters), megabytes(gradients), megabytes(states), megabytes(activations),
+      megabytes(examples), megabytes(parameters + gradients + states + activations + examples));
+  text += fmt::format("Dry run: nothing was trained; {}
+",
                       describe_peak(*job.communicator, optimizer));
   print_on_root(*job.communicator, text);
 }

@@ -34,7 +34,7 @@ __device__ Chunk chunk_of(std::int64_t i, const FilterSize& size, std::int64_t c
 template <class To, class From>
 __global__ void to_channels_last_kernel(To* to, const From* from, FilterSize size,
                                         std::int64_t chunks) {
-  extern __shared__ float staged[];
+  __shared__ float staged[chunk_inputs * most_filter_places];
   const int places = static_cast<int>(size.places);
   for (std::int64_t t = blockIdx.x; t < size.outputs * chunks; t += gridDim.x) {
     const Chunk chunk = chunk_of(t, size, chunks);
@@ -54,7 +54,7 @@ __global__ void to_channels_last_kernel(To* to, const From* from, FilterSize siz
 template <class From>
 __global__ void from_channels_last_kernel(float* to, const From* from, FilterSize size,
                                           std::int64_t chunks, bool accumulate) {
-  extern __shared__ float staged[];
+  __shared__ float staged[chunk_inputs * most_filter_places];
   const int places = static_cast<int>(size.places);
   for (std::int64_t t = blockIdx.x; t < size.outputs * chunks; t += gridDim.x) {
     const Chunk chunk = chunk_of(t, size, chunks);
@@ -73,35 +73,13 @@ __global__ void from_channels_last_kernel(float* to, const From* from, FilterSiz
   }
 }
 
-// Launch(grid, bytes of shared memory, chunks of an output) for kernels between the orders.
-template <class Start>
-void by_chunks(const Launch& launch, const FilterSize& size, Start&& start) {
-  const std::int64_t chunks = (size.inputs + chunk_inputs - 1) / chunk_inputs;
-  const auto grid = static_cast<unsigned>(
-      std::min<std::int64_t>(size.outputs * chunks, std::int64_t{launch.multiprocessors} * 16));
-  start(grid, static_cast<std::size_t>(chunk_inputs * size.places) * sizeof(float), chunks);
+std::int64_t chunks_of(const FilterSize& size) {
+  return (size.inputs + chunk_inputs - 1) / chunk_inputs;
 }
 
-template <class T>
-__global__ void add_bias_kernel(T* y, const float* bias, std::int64_t count, std::int64_t channels,
-                                std::int64_t pixels, bool channels_last) {
-  for (std::int64_t i = thread_index(); i < count; i += thread_count()) {
-    const std::int64_t channel = channels_last ? i % channels : i / pixels % channels;
-    y[i] = convert<T>(convert<float>(y[i]) + bias[channel]);
-  }
-}
-
-// Sixteen bytes of one pixel's channels at a time; channels are a multiple of that.
-template <class T>
-__global__ void add_bias_packed_kernel(T* y, const float* bias, std::int64_t packs,
-                                       std::int64_t packs_per_pixel) {
-  for (std::int64_t i = thread_index(); i < packs; i += thread_count()) {
-    const float* const from = bias + i % packs_per_pixel * Pack<T>::width;
-    Pack<T> pack = load_pack(y, i);
-    for (int j = 0; j < Pack<T>::width; ++j)
-      pack.values[j] = convert<T>(convert<float>(pack.values[j]) + from[j]);
-    store_pack(y, i, pack);
-  }
+unsigned grid_for_chunks(const Launch& launch, const FilterSize& size) {
+  return static_cast<unsigned>(std::min<std::int64_t>(size.outputs * chunks_of(size),
+                                                      std::int64_t{launch.multiprocessors} * 16));
 }
 
 }  // namespace
@@ -119,10 +97,8 @@ void convert_filter(const Launch& launch, DType to_type, void* to, DType from_ty
       if (!channels_last)
         return convert_kernel<<<grid_for(launch, count), block_threads, 0, launch.stream>>>(
             destination, source, count, false);
-      by_chunks(launch, size, [&](unsigned grid, std::size_t shared, std::int64_t chunks) {
-        to_channels_last_kernel<<<grid, block_threads, shared, launch.stream>>>(destination, source,
-                                                                                size, chunks);
-      });
+      to_channels_last_kernel<<<grid_for_chunks(launch, size), block_threads, 0, launch.stream>>>(
+          destination, source, size, chunks_of(size));
     });
   });
 }
@@ -137,10 +113,8 @@ void convert_filter_gradient(const Launch& launch, float* to, DType type, const 
     if (!channels_last)
       return convert_kernel<<<grid_for(launch, count), block_threads, 0, launch.stream>>>(
           to, source, count, accumulate);
-    by_chunks(launch, size, [&](unsigned grid, std::size_t shared, std::int64_t chunks) {
-      from_channels_last_kernel<<<grid, block_threads, shared, launch.stream>>>(to, source, size,
-                                                                                chunks, accumulate);
-    });
+    from_channels_last_kernel<<<grid_for_chunks(launch, size), block_threads, 0, launch.stream>>>(
+        to, source, size, chunks_of(size), accumulate);
   });
 }
 

@@ -16,7 +16,7 @@ struct FilterSize {
 };
 
 // Places of a filter that lies channels last: what shared memory has room for.
-inline constexpr std::int64_t most_filter_places = 128;
+inline constexpr std::int64_t most_filter_places = 64;
 
 void convert_filter(const Launch& launch, DType to_type, void* to, DType from_type,
                     const void* from, const FilterSize& size, bool channels_last);

@@ -44,7 +44,7 @@ inline CudaEvent make_event() {
 // An event that knows when it was.
 inline CudaEvent make_timing_event() {
   cudaEvent_t made = nullptr;
-  check_cuda(cudaEventCreate(&made), "cudaEventCreate");
+  check_cuda(cudaEventCreateWithFlags(&made, cudaEventDefault), "cudaEventCreateWithFlags");
   return CudaEvent(made);
 }
 

@@ -88,14 +88,14 @@ __device__ Scale standardization(const View& view, int channels, const float* of
     const float apart = value - mean;
     squares += static_cast<double>(apart * apart);
   });
-  const float deviation = __fsqrt_rn(__fdiv_rn(static_cast<float>(sum_for_all(squares)), n));
-  return {mean, __fdiv_rn(1, fmaxf(deviation, __fdiv_rn(1, __fsqrt_rn(n))))};
+  const float deviation = sqrtf(__fdiv_rn(static_cast<float>(sum_for_all(squares)), n));
+  return {mean, __fdiv_rn(1, fmaxf(deviation, __fdiv_rn(1, sqrtf(n))))};
 }
 
 template <class T>
 __global__ void transform_images_kernel(T* destination, ImageSource source, ImageChoice choice,
                                         SeededImageTransform transform, ImageStreams streams) {
-  extern __shared__ float offsets[];
+  __shared__ float offsets[most_image_channels];
   alignas(ImageDraw) __shared__ unsigned char shared_draw[sizeof(ImageDraw)];
   ImageDraw& draw = *reinterpret_cast<ImageDraw*>(shared_draw);
   const std::int64_t count = std::int64_t{source.channels} * source.height * source.width;
@@ -131,10 +131,9 @@ void transform_images(const Launch& launch, DType type, void* destination,
   if (choice.items == 0) return;
   const auto grid = static_cast<unsigned>(
       std::min<std::int64_t>(choice.items, std::int64_t{launch.multiprocessors} * 8));
-  const std::size_t offsets = static_cast<std::size_t>(source.channels) * sizeof(float);
   with_float_type(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    transform_images_kernel<<<grid, block_threads, offsets, launch.stream>>>(
+    transform_images_kernel<<<grid, block_threads, 0, launch.stream>>>(
         static_cast<T*>(destination), source, choice, transform, streams);
   });
 }

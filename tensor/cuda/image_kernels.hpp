@@ -25,7 +25,7 @@ struct ImageChoice {
 };
 
 // Channels that transform_images has shared memory for.
-inline constexpr int most_image_channels = 4096;
+inline constexpr int most_image_channels = 256;
 
 // destination[i] = image indices[i] with what draw_image() draws for (epoch, ids[i]) done to it.
 // Numbers that are not in 0 .. images - 1 give zeros.
