@@ -82,6 +82,28 @@ unsigned grid_for_chunks(const Launch& launch, const FilterSize& size) {
                                                       std::int64_t{launch.multiprocessors} * 16));
 }
 
+template <class T>
+__global__ void add_bias_kernel(T* y, const float* bias, std::int64_t count, std::int64_t channels,
+                                std::int64_t pixels, bool channels_last) {
+  for (std::int64_t i = thread_index(); i < count; i += thread_count()) {
+    const std::int64_t channel = channels_last ? i % channels : i / pixels % channels;
+    y[i] = convert<T>(convert<float>(y[i]) + bias[channel]);
+  }
+}
+
+// Sixteen bytes of one pixel's channels at a time; channels are a multiple of that.
+template <class T>
+__global__ void add_bias_packed_kernel(T* y, const float* bias, std::int64_t packs,
+                                       std::int64_t packs_per_pixel) {
+  for (std::int64_t i = thread_index(); i < packs; i += thread_count()) {
+    const float* const from = bias + i % packs_per_pixel * Pack<T>::width;
+    Pack<T> pack = load_pack(y, i);
+    for (int j = 0; j < Pack<T>::width; ++j)
+      pack.values[j] = convert<T>(convert<float>(pack.values[j]) + from[j]);
+    store_pack(y, i, pack);
+  }
+}
+
 }  // namespace
 
 void convert_filter(const Launch& launch, DType to_type, void* to, DType from_type,

@@ -3,6 +3,7 @@
 #include <ucontext.h>
 
 #include <array>
+#include <chrono>
 #include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
@@ -150,6 +151,12 @@ const Thread& this_thread() {
 
 unsigned lane() {
   return static_cast<unsigned>(block().running % warp_size);
+}
+
+unsigned long long nanoseconds() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<unsigned long long>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
 }
 
 void block_barrier() {

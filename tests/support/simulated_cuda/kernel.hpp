@@ -37,6 +37,7 @@ void block_barrier();
 // Waits for the 32 threads of its warp and returns where each of them left `bytes` of `value`.
 const void* const* exchange_in_warp(const void* value, std::size_t bytes);
 unsigned lane();
+unsigned long long nanoseconds();
 
 struct Configuration {
   dim3 grid, block;

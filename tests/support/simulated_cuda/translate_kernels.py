@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Makes C++ of a CUDA source: kernel<<<grid, block, shared, stream>>>(arguments) becomes a call of
-tasuki::simulated::launch() (kernel.hpp), all else stays as it is.
+tasuki::simulated::launch() (kernel.hpp), reading the device's timer one of nanoseconds(), all else stays
+as it is.
 
   translate_kernels.py SOURCE.cu RESULT.cpp
 """
@@ -9,6 +10,8 @@ import sys
 
 # The name of a kernel, with the template arguments that it may have.
 LAUNCH = re.compile(r"(\w+(?:\s*<[\w\s,:]*>)?)\s*<<<(.*?)>>>\s*\(", re.DOTALL)
+# The one instruction that CUDA has no function for.
+TIMER = re.compile(r'asm volatile\("mov\.u64 %0, %%globaltimer;" : "=l"\((\w+)\)\);')
 
 
 def end_of_arguments(text, begin):
@@ -37,7 +40,7 @@ def translate(text):
 def main():
     source, destination = sys.argv[1:]
     with open(source, encoding="utf-8") as file:
-        text = translate(file.read())
+        text = TIMER.sub(r"\1 = ::tasuki::simulated::nanoseconds();", translate(file.read()))
     with open(destination, "w", encoding="utf-8") as file:
         file.write(f'#include "kernel.hpp"\n#line 1 "{source}"\n{text}')
 
