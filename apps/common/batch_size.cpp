@@ -5,6 +5,7 @@
 
 #include "common/console.hpp"
 #include "common/input.hpp"
+#include "common/precision.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/tensor/backend.hpp"
 #include "tasuki/tensor/host_memory.hpp"
@@ -35,7 +36,8 @@ BatchSearch search_on(const Job& job, const TrainingSettings& settings, const Da
   BatchSearch search;
   search.capacity = memory.in_use + static_cast<std::size_t>(usable);
   search.limit = std::clamp<std::int64_t>(train.count / job.communicator->size(), 1, 1 << 24);
-  search.peak_of = [device, dtype = job.precision.activations, train, loss, ahead](std::int64_t n) {
+  search.peak_of = [device, dtype = choose_precision(settings.dtype, job.device).activations, train,
+                    loss, ahead](std::int64_t n) {
     return measure_step(n, train, device, dtype, loss).peak + static_cast<std::size_t>(n) * ahead;
   };
   return search;

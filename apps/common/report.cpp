@@ -6,6 +6,7 @@
 
 #include "common/console.hpp"
 #include "common/learning_rate.hpp"
+#include "common/precision.hpp"
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/dataset/numbers.hpp"
 #include "tasuki/tensor/backend.hpp"
@@ -104,9 +105,10 @@ void print_plan(const Job& job, const TrainingSettings& settings, const Optimize
   const std::int64_t largest =
       std::min(largest_batch(settings, job.communicator->size()), data.train.count);
   const std::size_t activations =
-      largest > 0
-          ? measure_step(largest, data.train, job.device, job.precision.activations, loss).held
-          : 0;
+      largest > 0 ? measure_step(largest, data.train, job.device,
+                                 choose_precision(settings.dtype, job.device).activations, loss)
+                        .held
+                  : 0;
   const ShardPlan plan(data.train.count, job.communicator->size(),
                        static_cast<int>(settings.shards.value_or(0)));
   const std::int64_t batch = global_batch(settings, job.communicator->size());
@@ -134,8 +136,7 @@ void print_plan(const Job& job, const TrainingSettings& settings, const Optimize
       "data; {} together, besides what MPI and libraries take\n",
       megabytes(parameters), megabytes(gradients), megabytes(states), megabytes(activations),
       megabytes(examples), megabytes(parameters + gradients + states + activations + examples));
-  text += fmt::format("Dry run: nothing was trained; {}
-",
+  text += fmt::format("Dry run: nothing was trained; {}\n",
                       describe_peak(*job.communicator, optimizer));
   print_on_root(*job.communicator, text);
 }
