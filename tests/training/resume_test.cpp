@@ -27,15 +27,15 @@ using testing::TemporaryFolder;
 class Resume : public ::testing::Test {
  protected:
   // A run of `options` that saves its state at the end, as rank 0's file "state".
-  std::unique_ptr<SmallRun> saved_run(SmallRun::Options options) {
+  std::unique_ptr<SmallRun> saved_run(const SmallRun::Options& options) {
     auto run = std::make_unique<SmallRun>(folder / "first", comm.get(), options);
     run->trainer->run();
     save_snapshot(folder / "state", *run->trainer);
     return run;
   }
-  std::string refusal(SmallRun::Options options) {
+  std::string refusal(const SmallRun::Options& options) {
     SmallRun run(folder / "second", comm.get(), options);
-    const std::string message = error_of([&] { resume(folder / "state", *run.trainer); });
+    std::string message = error_of([&] { resume(folder / "state", *run.trainer); });
     const auto all = comm->allgather_bytes(text_to_bytes(message));
     for (const Bytes& each : all) EXPECT_EQ(each, all[0]);
     return message;

@@ -1,5 +1,6 @@
 #include "tasuki/training/extensions/device_monitor.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <fstream>
@@ -61,7 +62,7 @@ class Monitor {
     const Clock::time_point start = Clock::now();
     Clock::time_point due = start + interval_;
     std::unique_lock lock(mutex_);
-    for (; !stop_.wait_until(lock, due, [this] { return stopping_; }); due += interval_) {
+    for (; !stop_.wait_until(lock, due, [this] { return stopping_; }); due = next_after(due)) {
       lock.unlock();
       file << line(std::chrono::duration<double>(Clock::now() - start).count(), process.read())
            << std::flush;
@@ -86,6 +87,11 @@ class Monitor {
   }
 
   std::filesystem::path path_;
+  // Times that went by while the thread did not run are left out.
+  Clock::time_point next_after(Clock::time_point due) const {
+    return std::max(due + interval_, Clock::now() + interval_ / 2);
+  }
+
   Clock::duration interval_;
   std::optional<GpuSensors> sensors_;
   std::mutex mutex_;
