@@ -12,7 +12,9 @@ struct Size {
 Results convolution(Side& side, const Size& size, bool accumulate) {
   const ConvolutionGeometry geometry(size.x, size.w, size.options);
   const Tensor x = side.activations(size.x), dy = side.activations(geometry.y);
-  const Tensor w = side.parameters(size.w), b = side.parameters({size.w[0]});
+  const Tensor w = side.weights(size.w);
+  // Products are rounded before the bias is added, which must not leave little of them.
+  const Tensor b = side.parameters({size.w[0]}, 2, 3);
   const Tensor dw = side.destination(size.w, accumulate);
   Backend& backend = side.backend();
   const Tensor y = backend.conv2d(x, w, b, size.options);

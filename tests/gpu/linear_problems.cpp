@@ -10,8 +10,8 @@ struct Size {
 Results linear(Side& side, const Size& size, bool accumulate) {
   const Tensor x = side.activations({size.items, size.inputs});
   const Tensor dy = side.activations({size.items, size.outputs});
-  const Tensor w = side.parameters({size.outputs, size.inputs});
-  const Tensor b = side.parameters({size.outputs});
+  const Tensor w = side.weights({size.outputs, size.inputs});
+  const Tensor b = side.weights({size.outputs});
   const Tensor dw = side.destination(w.shape(), accumulate);
   const Tensor db = side.destination(b.shape(), accumulate);
   Backend& backend = side.backend();

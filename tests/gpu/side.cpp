@@ -23,6 +23,10 @@ Tensor Side::parameters(const Shape& shape, float low, float high) {
   return uniform(shape, low, high).to(device_);
 }
 
+Tensor Side::weights(const Shape& shape) {
+  return uniform(shape, -1, 1).to(rounding_).to(DType::float32).to(device_);
+}
+
 Tensor Side::labels(std::int64_t count, std::int64_t classes) {
   const Tensor numbers = uniform({count}, 0, static_cast<float>(classes));
   Tensor made = Tensor::empty({count}, DType::int32);

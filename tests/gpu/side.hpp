@@ -25,6 +25,9 @@ class Side {
   Tensor activations(const Shape& shape);
   // float32, uniform in [low, high).
   Tensor parameters(const Shape& shape, float low = -1, float high = 1);
+  // float32, uniform in [-1, 1), and rounded on both sides as operations on activations round their
+  // weights: where results nearly cancel out, the difference would be all that is left.
+  Tensor weights(const Shape& shape);
   // int32 in [0, classes), some of them -1.
   Tensor labels(std::int64_t count, std::int64_t classes);
   // float32 destinations: NaN, which must be overwritten, or values that are added to.
