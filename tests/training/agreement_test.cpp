@@ -144,11 +144,13 @@ TEST_F(Agreement, ExtensionsThatDifferAreAnErrorAndNoHang) {
 // They would drift apart unnoticed, or wait for each other in the last epoch.
 TEST_F(Agreement, SettingsThatDifferAreAnErrorBeforeTheFirstStep) {
   using Options = SmallRun::Options;
-  const std::pair<Options, const char*> cases[] = {
+  const int shards = 2 * comm->size();
+  const std::string dealt = fmt::format("\"data in {} shards\" where rank 0 has ", shards);
+  const std::pair<Options, std::string> cases[] = {
       {{.batch = 8}, "\"a global batch of "},
       {{.seed = 4}, "\"seed 4\" where rank 0 has \"seed 3\""},
       {{.examples = 98}, "\"data of 98 examples\" where rank 0 has \"data of 97 examples\""},
-      {{.shards = 12}, "\"data in 12 shards\" where rank 0 has "},
+      {{.shards = shards}, dealt},
       {{.epochs = 4}, "\"an end after 4 epochs\" where rank 0 has \"an end after 3 epochs\""},
       {{.iterations = 5}, "\"an end after 5 iterations\" where rank 0 has \"nothing more\""},
   };
