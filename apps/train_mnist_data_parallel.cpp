@@ -59,6 +59,7 @@ int train_mnist_data_parallel(int argc, char** argv) {
                                             devices_text(workers.devices), threads,
                                             threads == 1 ? "" : "s", workers.split)}};
   std::vector<std::unique_ptr<Classifier>> further;  // models of all workers but the first
+  program.engine_devices = workers.devices;
   program.create_engine = [&](const DatasetHeader& data, Classifier& first, Optimizer& optimizer,
                               std::unique_ptr<Iterator> batches, DType activations) {
     std::vector<ParallelUpdater::Worker> all = {{first, classification_loss(first), threads}};

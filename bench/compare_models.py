@@ -3,7 +3,7 @@
 
 Programs take turns (A B A B ...) pinned to as many cores as they have threads; with one thread,
 processor time counts. The peer is PyTorch in the faster of its two memory formats. Prints Markdown;
---out writes it to a file too.
+--out writes it to a file too. Exit code 1 where a ratio is above its aim.
 """
 import argparse
 import json
@@ -16,7 +16,9 @@ import sys
 
 from compare_mlp import HERE, machine, output_of
 
-CASES = {"lenet": 256, "cnn10": 128, "vgg16_bn": 64, "wrn_28_10": 8, "resnet20": 128}
+# Batch sizes, and the largest ratio that is aimed at.
+CASES = {"lenet": (256, 0.5), "cnn10": (128, 0.5), "vgg16_bn": (64, 0.55), "wrn_28_10": (8, 0.6),
+         "resnet20": (128, 1)}
 
 
 def seconds_of(command, threads):
@@ -28,7 +30,8 @@ def seconds_of(command, threads):
 
 
 def compare(options, model):
-    batch = options.batch or CASES[model]
+    batch, aim = CASES[model]
+    batch = options.batch or batch
     steps, threads = options.steps, options.threads
     peer = [options.python, HERE / "peer_step.py", model, batch, "--steps", steps, "--threads",
             threads]
@@ -49,7 +52,8 @@ def compare(options, model):
     row = f"| {model} | {batch} |"
     for name, times in seconds.items():
         row += f" {median[name] * 1e3:.1f} ({min(times) * 1e3:.1f}..{max(times) * 1e3:.1f}) |"
-    return list(contenders), row + f" **{median['Tasuki'] / best:.2f}** |"
+    ratio = median["Tasuki"] / best
+    return list(contenders), row + f" **{ratio:.3f}** | {aim} |", ratio <= aim
 
 
 def main():
@@ -77,13 +81,14 @@ def main():
             f"`bench/compare_models.py {shlex.join(sys.argv[1:])}` at {commit}, {machine()}, PyTorch "
             f"{version}. Milliseconds: median (min..max) of {options.rounds} turns of "
             f"{options.steps} steps; ratio: Tasuki's time over PyTorch's better one, float32.\n\n"
-            f"| model | batch | {' | '.join(names)} | ratio |\n|{'-|' * (len(names) + 3)}\n"
-            + "\n".join(row for _, row in rows) + "\n")
+            f"| model | batch | {' | '.join(names)} | ratio | aim |\n|{'-|' * (len(names) + 4)}\n"
+            + "\n".join(row for _, row, _ in rows) + "\n")
     print(text)
     if options.out:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_text(text)
+    return 0 if all(met for _, _, met in rows) else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

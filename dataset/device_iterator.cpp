@@ -143,12 +143,12 @@ class ResidentIterator final : public DeviceIterator {
 // Batches always arrive in the same place, so that recorded work finds them there.
 class CopyingIterator final : public DeviceIterator {
  public:
-  CopyingIterator(std::unique_ptr<ShareIterator> inner, Device device, DType dtype)
+  CopyingIterator(std::unique_ptr<ShareIterator> inner, Device device, DType dtype, int threads)
       : DeviceIterator(device, inner->largest_batch(), dtype),
         x_(Tensor::empty(batch_shape(largest_batch_, inner->dataset().example_shape()),
                          DType::float32, device)),
         t_(Tensor::empty({largest_batch_}, DType::int32, device)),
-        inner_(std::move(inner)) {}
+        inner_(std::move(inner), threads, threads + 3) {}
 
   Batch announce() override {
     Batch read = inner_.next();
@@ -185,12 +185,12 @@ std::unique_ptr<Iterator> create_resident_iterator(std::unique_ptr<ShareIterator
 }
 
 std::unique_ptr<Iterator> create_copying_iterator(std::unique_ptr<ShareIterator> iterator,
-                                                  Device device, DType dtype) {
-  return std::make_unique<CopyingIterator>(std::move(iterator), device, dtype);
+                                                  Device device, DType dtype, int loader_threads) {
+  return std::make_unique<CopyingIterator>(std::move(iterator), device, dtype, loader_threads);
 }
 
 std::unique_ptr<Iterator> create_device_iterator(std::unique_ptr<ShareIterator> iterator,
-                                                 Device device, DType dtype) {
+                                                 Device device, DType dtype, int loader_threads) {
   if (device.is_cpu()) return iterator;
   const Dataset& dataset = iterator->dataset();
   // Images that are files are decoded once.
@@ -199,7 +199,7 @@ std::unique_ptr<Iterator> create_device_iterator(std::unique_ptr<ShareIterator> 
   const bool is_resident = (!dataset.is_transformed() || dataset.device_transform()) &&
                            fits_on_device(bytes, backend(device).memory(device).free);
   return is_resident ? create_resident_iterator(std::move(iterator), device, dtype)
-                     : create_copying_iterator(std::move(iterator), device, dtype);
+                     : create_copying_iterator(std::move(iterator), device, dtype, loader_threads);
 }
 
 }  // namespace tasuki

@@ -11,10 +11,11 @@ namespace tasuki {
 // The same batches in the same order, with x (as `dtype`) and t on `device`; a CPU gets `iterator`
 // itself. A share that fits (fits_on_device) is copied to the device once, as stored, and batches
 // are gathered there by number, and transformed (Dataset::device_transform). Where its transform is
-// another one, or it does not fit, threads read ahead and batches are copied one by one; nothing
-// waits for that either.
+// another one, or it does not fit, `loader_threads` threads (at least 1) read ahead and batches are
+// copied one by one; nothing waits for that either.
 std::unique_ptr<Iterator> create_device_iterator(std::unique_ptr<ShareIterator> iterator,
-                                                 Device device, DType dtype = DType::float32);
+                                                 Device device, DType dtype = DType::float32,
+                                                 int loader_threads = 1);
 
 // Whether a share of so many bytes is to live on a device with that much memory free: half of it
 // stays for activations.
@@ -26,6 +27,7 @@ constexpr bool fits_on_device(std::size_t share_bytes, std::size_t free_bytes) {
 std::unique_ptr<Iterator> create_resident_iterator(std::unique_ptr<ShareIterator> iterator,
                                                    Device device, DType dtype);
 std::unique_ptr<Iterator> create_copying_iterator(std::unique_ptr<ShareIterator> iterator,
-                                                  Device device, DType dtype);
+                                                  Device device, DType dtype,
+                                                  int loader_threads = 1);
 
 }  // namespace tasuki

@@ -204,9 +204,17 @@ part mnist_20_epochs 40 "${train[@]}" --gpu --out "$scratch/fp32"
 part steps_against_pytorch 190 python3 "$bench/compare_gpu.py" "$(program bench_gpu_step)" \
   --seconds 1 --budget 140 --out "$out/steps.md"
 for np in 1 2 4; do
-  part "communicators_of_$np" 30 $(ranks $np) "$(program test_gpu_communicators)"
+  part "communicators_of_$np" $((np == 4 ? 90 : 30)) $(ranks $np) "$(program test_gpu_communicators)"
 done
-for communicator in pure_nccl hierarchical flat naive single_node two_dimensional non_cuda_aware; do
+# More ranks than GPUs are refused unless they may share.
+refuses() {
+  local said
+  ! said=$("$@" --gpu 2>&1) && grep -e --share-gpu <<< "$said"
+}
+export -f refuses
+part refused_unless_shared 15 bash -c 'refuses "$@"' refuses $(ranks 65) "${train[@]}"
+for communicator in auto pure_nccl hierarchical flat naive single_node two_dimensional \
+    non_cuda_aware; do
   part "shared_by_4_$communicator" 15 $(ranks 4) "${train[@]}" "${shared[@]}" \
     --communicator $communicator --examples 6000 --epoch 1 --out "$scratch/$communicator"
 done

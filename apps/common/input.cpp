@@ -15,13 +15,13 @@ Share transformed_by(Share share, const ImageTransform& transform, std::int64_t 
   return share;
 }
 
+}  // namespace
+
 // One thread augments several times as many images as a core trains on; reading plain examples
 // takes less time than waking a thread.
 std::int64_t loader_threads(const TrainingSettings& settings, const DatasetHeader& header) {
   return settings.loader_threads.value_or(settings.augment || header.encoded ? 1 : 0);
 }
-
-}  // namespace
 
 Share with_augmentation(Share train, const TrainingSettings& settings) {
   return settings.augment ? transformed_by(std::move(train), augmentation, settings.seed) : train;

@@ -14,7 +14,9 @@ namespace tasuki::apps {
 Share with_augmentation(Share train, const TrainingSettings& settings);
 Share with_standardization(Share test, const TrainingSettings& settings);
 
-// The iterator with --loader-threads reading ahead of it.
+// --loader-threads, or what suits the data.
+std::int64_t loader_threads(const TrainingSettings& settings, const DatasetHeader& header);
+// The iterator with that many threads reading ahead of it.
 std::unique_ptr<Iterator> read_ahead(std::unique_ptr<ShareIterator> iterator,
                                      const TrainingSettings& settings, const DatasetHeader& header);
 // Batches that are held besides the one in use.

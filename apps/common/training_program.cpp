@@ -1,5 +1,7 @@
 #include "common/training_program.hpp"
 
+#include <algorithm>
+
 #include "common/batch_size.hpp"
 #include "common/data.hpp"
 #include "common/input.hpp"
@@ -17,18 +19,25 @@
 namespace tasuki::apps {
 namespace {
 
-GraphMode graph_mode(const TrainingSettings& settings, Device device) {
+GraphMode graph_mode(const TrainingSettings& settings, Device device, bool has_engine) {
+  if (settings.graph == "on" && has_engine)
+    fail_everywhere(ErrorKind::usage,
+                    "--graph on: steps on several devices of one process are not recorded");
   if (settings.graph == "on" && device.is_cpu())
     fail_everywhere(ErrorKind::usage, "--graph on: CPUs record no steps; add --gpu");
   if (settings.graph == "on") return GraphMode::on;
   return settings.graph == "off" ? GraphMode::off : GraphMode::automatic;
 }
 
-// An engine of the program's own may compute on GPUs that the job's device says nothing of.
-void choose_gpu_algorithms(const TrainingSettings& settings, bool may_use_gpus) {
-  if ((settings.autotune || settings.deterministic) && !may_use_gpus)
-    fail_everywhere(ErrorKind::usage, "--{} is about algorithms on GPUs; add --gpu{}",
+// `engine_devices`: TrainingProgram's.
+void choose_gpu_algorithms(const TrainingSettings& settings, Device device,
+                           const std::vector<Device>& engine_devices) {
+  const auto is_gpu = [](Device each) { return !each.is_cpu(); };
+  const bool uses_gpu = is_gpu(device) || std::ranges::any_of(engine_devices, is_gpu);
+  if ((settings.autotune || settings.deterministic) && !uses_gpu)
+    fail_everywhere(ErrorKind::usage, "--{} is about algorithms on GPUs; {}{}",
                     settings.autotune ? "autotune" : "deterministic",
+                    engine_devices.empty() ? "add --gpu" : "name one by --devices",
                     settings.autotune ? "" : " (on CPUs, --conv direct gives the same bits)");
   cuda_settings().autotune = settings.autotune;
   cuda_settings().deterministic = settings.deterministic;
@@ -62,8 +71,8 @@ void run_training(const Job& job, const TrainingSettings& settings,
     fail_everywhere(ErrorKind::usage,
                     "--dtype {}: several devices in one process scale no losses; take bf16",
                     settings.dtype);
-  const GraphMode graph = graph_mode(settings, device);
-  choose_gpu_algorithms(settings, !job.device.is_cpu() || program.create_engine != nullptr);
+  const GraphMode graph = graph_mode(settings, device, program.create_engine != nullptr);
+  choose_gpu_algorithms(settings, job.device, program.engine_devices);
 
   const auto folder = find_data(comm, program.dataset, settings);
   const auto open = [&](DataSplit split, std::optional<std::int64_t> limit) {
@@ -108,8 +117,9 @@ void run_training(const Job& job, const TrainingSettings& settings,
   reading.shuffle = true;
   reading.seed = seed;
   const auto on_device = [&](std::unique_ptr<ShareIterator> iterator) {
-    return create_device_iterator(std::move(iterator), device,
-                                  device.is_cpu() ? DType::float32 : precision.activations);
+    return create_device_iterator(
+        std::move(iterator), device, device.is_cpu() ? DType::float32 : precision.activations,
+        std::max(1, static_cast<int>(loader_threads(settings, data.train))));
   };
   auto share = std::make_unique<ShareIterator>(train, reading);
   auto batches = device.is_cpu() ? read_ahead(std::move(share), settings, data.train)

@@ -33,6 +33,7 @@ struct TrainingProgram {
   std::function<TrainingEngine(const DatasetHeader&, Classifier& model, Optimizer&,
                                std::unique_ptr<Iterator>, DType activations)>
       create_engine;
+  std::vector<Device> engine_devices;  // that such an engine computes on
 };
 
 // ChainerMN's training program: a multi-node optimizer for the model, the data scattered from rank

@@ -13,8 +13,11 @@
 namespace tasuki {
 namespace {
 
+// That cuDNN does not do what is asked in this way; another layout or algorithm may do. Layouts and
+// groups that a pass does not take are a bad parameter to some of its calls.
 bool is_unsupported(cudnnStatus_t code) {
-  return code >= CUDNN_STATUS_NOT_SUPPORTED && code < CUDNN_STATUS_INTERNAL_ERROR;
+  return (code >= CUDNN_STATUS_BAD_PARAM && code < CUDNN_STATUS_NOT_SUPPORTED) ||
+         (code >= CUDNN_STATUS_NOT_SUPPORTED && code < CUDNN_STATUS_INTERNAL_ERROR);
 }
 
 // Memory to time algorithms on; what is in it does not matter.

@@ -101,6 +101,8 @@ TEST_F(DataParallel, WhatItCannotDoIsOneLine) {
   expect({"--split", "3:x"}, 64, "--split: expected even, auto, or parts as 3:1, found '3:x'");
   expect({"--split", "1:2:3"}, 64, "--split: expected a part for each of 2 devices");
   expect({"--split", "0:0"}, 64, "one of them above 0");
+  expect({"--autotune"}, 64, "--autotune is about algorithms on GPUs; name one by --devices");
+  expect({"--graph", "on"}, 64, "--graph on: steps on several devices of one process");
   const Finished two = run(2, "result", {});
   EXPECT_EQ(two.exit_code, 64) << two.all();
   EXPECT_THAT(two.err, HasSubstr("is one process for several devices, 2 were started"));

@@ -92,12 +92,12 @@ void add_convolution_problems(Problems& problems) {
       problems.push_back(
           {fmt::format("convolution/{}{}", ConvolutionGeometry(size.x, size.w, size.options).text(),
                        accumulate ? ", added" : ""),
-           [=](Side& side) { return convolution(side, size, accumulate); }, true});
-  problems.push_back({"convolution/chain of layouts", chain, true});
+           [=](Side& side) { return convolution(side, size, accumulate); }});
+  problems.push_back({"convolution/chain of layouts", chain});
   for (const auto& [filter, pad] : {std::pair{Shape{16, 8, 3, 3}, 1}, {Shape{16, 8, 1, 1}, 0}})
     problems.push_back(
         {"convolution/rounded weights of " + filter.text(),
-         [=, filter = filter, pad = pad](Side& side) { return rounded(side, filter, pad); }, true});
+         [=, filter = filter, pad = pad](Side& side) { return rounded(side, filter, pad); }});
 }
 
 }  // namespace tasuki::testing

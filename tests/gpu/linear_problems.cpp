@@ -62,11 +62,11 @@ void add_linear_problems(Problems& problems) {
     for (const bool accumulate : {false, true})
       problems.push_back({fmt::format("linear/{} x {} x {}{}", size.items, size.inputs,
                                       size.outputs, accumulate ? ", added" : ""),
-                          [=](Side& side) { return linear(side, size, accumulate); }, true});
+                          [=](Side& side) { return linear(side, size, accumulate); }});
   for (const Size& size : {Size{100, 784, 1000}, Size{3, 17, 5}, Size{0, 8, 4}})
     problems.push_back(
         {fmt::format("linear/rounded weights, {} x {} x {}", size.items, size.inputs, size.outputs),
-         [=](Side& side) { return rounded(side, size); }, true});
+         [=](Side& side) { return rounded(side, size); }});
   for (const Shape& shape : {Shape{4, 6, 9, 7}, Shape{1, 1, 1, 1}, Shape{0, 3, 4, 4}})
     for (const bool accumulate : {false, true})
       problems.push_back({fmt::format("bias/{}{}", shape.text(), accumulate ? ", added" : ""),

@@ -12,7 +12,6 @@ namespace tasuki::testing {
 struct Problem {
   std::string name;  // subject/variant
   std::function<Results(Side&)> compute;
-  bool has_products = false;  // so that TF32 rounds it
 };
 using Problems = std::vector<Problem>;
 

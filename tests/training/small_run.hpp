@@ -106,8 +106,9 @@ struct SmallRun {
   static std::unique_ptr<Iterator> on_device(std::unique_ptr<ShareIterator> iterator,
                                              const Options& options) {
     if (options.device.is_cpu()) return iterator;
-    const auto create = options.is_resident ? create_resident_iterator : create_copying_iterator;
-    return create(std::move(iterator), options.device, options.dtype);
+    if (options.is_resident)
+      return create_resident_iterator(std::move(iterator), options.device, options.dtype);
+    return create_copying_iterator(std::move(iterator), options.device, options.dtype);
   }
 
   std::unique_ptr<Classifier> model;

@@ -40,6 +40,9 @@ Observation Evaluator::evaluate() {
 }
 
 void Evaluator::run(Trainer& trainer) {
+  // Recordings read the parameters where they were.
+  const std::int64_t arenas = trainer.updater().optimizer().arenas_made();
+  if (std::exchange(arenas_of_recordings_, arenas) != arenas) steps_.recorded().forget();
   const std::string prefix = trainer.name_of(*this) + "/";
   const Observation found = evaluate();
   for (const auto& [key, value] : found.values())

@@ -44,6 +44,7 @@ class Evaluator : public Extension {
   std::unique_ptr<Iterator> iterator_;
   LossFunction loss_;
   DeviceSteps steps_;
+  std::int64_t arenas_of_recordings_ = 0;  // Optimizer::arenas_made
   Communicator* communicator_ = nullptr;
 };
 
