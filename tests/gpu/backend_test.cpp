@@ -97,6 +97,15 @@ TEST_P(Gpu, Metrics) {
 TEST_P(Gpu, Update) {
   check("update");
 }
+TEST_P(Gpu, LossScale) {
+  check("loss scale");
+}
+TEST_P(Gpu, Post) {
+  check("post");
+}
+TEST_P(Gpu, Copy) {
+  check("copy");
+}
 
 TEST_P(Gpu, TimedOrDeterministicAlgorithms) {
   cuda_settings().autotune = true;
@@ -135,6 +144,49 @@ TEST_P(Gpu, StampsMeasureWhatLiesBetweenThem) {
     EXPECT_GT(seconds, 0);
     EXPECT_LT(seconds, 10);
   }
+}
+
+// Nothing is done while it is recorded, and each replay does it with what is there then.
+TEST_P(Gpu, RecordingsAreDoneWhenTheyAreReplayed) {
+  const Device device = Device::cuda(0);
+  Backend& gpu = backend(device);
+  const Tensor sum = Tensor::zeros({1000}, DType::float32, device);
+  const Tensor term = Tensor::full({1000}, 1, DType::float32, device);
+  const auto work = [&] {
+    const Tensor twice = gpu.add(term, term);
+    gpu.accumulate(sum, twice, 0.5F);
+  };
+  work();  // libraries and pools are prepared by then, as in training
+  const auto recording = gpu.record(device, work);
+  ASSERT_NE(recording, nullptr);
+  EXPECT_EQ(relative_distance(sum, Tensor::full({1000}, 1)), 0);
+  recording->replay();
+  term.fill(10);
+  recording->replay();
+  EXPECT_EQ(relative_distance(sum, Tensor::full({1000}, 12)), 0);
+  EXPECT_THROW(static_cast<void>(gpu.record(device, [&] { sum.slice(0, 1).reshape({}).item(); })),
+               Error);
+  recording->replay();
+  EXPECT_EQ(relative_distance(sum, Tensor::full({1000}, 22)), 0);
+}
+
+TEST_P(Gpu, MemoryInUseIsThatOfTensors) {
+  const Device device = Device::cuda(0);
+  Backend& gpu = backend(device);
+  constexpr std::size_t bytes = std::size_t{24} << 20;
+  gpu.reset_peak_memory(device);
+  const DeviceMemory before = gpu.memory(device);
+  {
+    const Tensor held = Tensor::empty({bytes}, DType::uint8, device);
+    const DeviceMemory with_tensor = gpu.memory(device);
+    EXPECT_GE(with_tensor.in_use, before.in_use + bytes);
+    EXPECT_LT(with_tensor.in_use, before.in_use + 2 * bytes);
+  }
+  EXPECT_EQ(gpu.memory(device).in_use, before.in_use);
+  EXPECT_GE(gpu.memory(device).peak, before.in_use + bytes);
+  EXPECT_GT(gpu.memory(device).free, bytes);
+  gpu.reset_peak_memory(device);
+  EXPECT_EQ(gpu.memory(device).peak, before.in_use);
 }
 
 // A query of unfinished work is no error of what comes after it.

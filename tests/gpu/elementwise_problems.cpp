@@ -14,9 +14,9 @@ Results unary(Side& side, Unary op, const Shape& shape) {
   return {{"y", y}, {"dx", side.backend().unary_backward(op, from, dy, 0.2f)}};
 }
 
-Results join(Side& side, int axis) {
-  const std::array<Tensor, 3> parts = {side.activations({3, 4, 5}), side.activations({3, 4, 5}),
-                                       side.activations({3, 4, 5})};
+Results join(Side& side, const Shape& shape, int axis) {
+  const std::array<Tensor, 3> parts = {side.activations(shape), side.activations(shape),
+                                       side.activations(shape)};
   const Tensor joined = side.backend().concat(parts, axis);
   return {{"joined", joined}, {"part", side.backend().take(joined, axis, 2, 5)}};
 }
@@ -37,7 +37,16 @@ Results gather(Side& side, DType from, const Shape& shape) {
   const std::array<std::int64_t, 5> numbers = {4, 0, 0, 6, 2};
   const Tensor indices = Tensor::from(std::span<const std::int64_t>(numbers), {5});
   const Tensor data = source.to(from).to(side.device());
-  return {{"batch", side.backend().gather(data, indices.to(side.device()), side.dtype())}};
+  return {{"batch", side.backend().gather(data, indices.to(side.device()), side.dtype())},
+          {"numbers on the host", side.backend().gather(data, indices, side.dtype())}};
+}
+
+// Labels, or data in the type that they are wanted in.
+Results gather_as_stored(Side& side, DType type) {
+  const Tensor data = side.parameters({9, 3, 4}, 0, 250).to(Device::cpu()).to(type);
+  const std::array<std::int64_t, 4> numbers = {8, 8, 0, 3};
+  const Tensor indices = Tensor::from(std::span<const std::int64_t>(numbers), {4});
+  return {{"batch", side.backend().gather(data.to(side.device()), indices, type)}};
 }
 
 }  // namespace
@@ -47,7 +56,8 @@ void add_elementwise_problems(Problems& problems) {
                                                                  {"leaky_relu", Unary::leaky_relu},
                                                                  {"sigmoid", Unary::sigmoid},
                                                                  {"tanh", Unary::tanh}}};
-  for (const Shape& shape : {Shape{7, 33}, Shape{1}, Shape{0, 5}, Shape{4, 3, 16, 16}}) {
+  for (const Shape& shape :
+       {Shape{7, 33}, Shape{1}, Shape{0, 5}, Shape{4, 3, 16, 16}, Shape{140001}}) {
     const std::string size = "/" + shape.text();
     for (const auto& [name, op] : unaries)
       problems.push_back(
@@ -67,7 +77,11 @@ void add_elementwise_problems(Problems& problems) {
                           return {{"x", x}};
                         }});
   }
-  for (const std::int64_t count : {1, 130, 5000})
+  problems.push_back({"add/without alignment", [](Side& side) -> Results {
+                        const Tensor a = side.activations({40000}), b = side.activations({40000});
+                        return {{"sum", side.backend().add(a.slice(1, 39998), b.slice(3, 40000))}};
+                      }});
+  for (const std::int64_t count : {1, 130, 70001})
     problems.push_back({fmt::format("moving averages/{}", count), [=](Side& side) -> Results {
                           const Tensor a = side.parameters({count}), b = side.parameters({count});
                           const std::array<MovingAverage, 2> averages = {
@@ -77,15 +91,19 @@ void add_elementwise_problems(Problems& problems) {
                           return {{"first", a}, {"second", b}};
                         }});
   for (const int axis : {0, 1, 2})
-    problems.push_back(
-        {fmt::format("concat/axis {}", axis), [=](Side& side) { return join(side, axis); }});
-  for (const Shape& shape : {Shape{5, 129}, Shape{0, 4}, Shape{3, 4, 7, 7}})
+    for (const Shape& shape : {Shape{3, 4, 5}, Shape{30, 40, 37}})
+      problems.push_back({fmt::format("concat/{} along axis {}", shape.text(), axis),
+                          [=](Side& side) { return join(side, shape, axis); }});
+  for (const Shape& shape : {Shape{5, 129}, Shape{0, 4}, Shape{3, 4, 7, 7}, Shape{9, 16000}})
     problems.push_back(
         {"dropout/" + shape.text(), [=](Side& side) { return dropout(side, shape); }});
   for (const DType from : {DType::uint8, DType::float32})
-    for (const Shape& shape : {Shape{7, 784}, Shape{7, 3, 5, 5}})
+    for (const Shape& shape : {Shape{7, 784}, Shape{7, 3, 5, 5}, Shape{7, 30000}})
       problems.push_back({fmt::format("gather/{} from {}", shape.text(), name_of(from)),
                           [=](Side& side) { return gather(side, from, shape); }});
+  for (const DType type : every_type)
+    problems.push_back({fmt::format("gather/{} as stored", name_of(type)),
+                        [=](Side& side) { return gather_as_stored(side, type); }});
 }
 
 }  // namespace tasuki::testing

@@ -8,28 +8,41 @@ Results cross_entropy(Side& side, std::int64_t items, std::int64_t classes) {
   const Tensor dy = side.parameters({}, 0.5f, 3);
   Backend& backend = side.backend();
   const CrossEntropyResult forward = backend.softmax_cross_entropy(x, t);
+  const Tensor wide = t.to(DType::int64);
+  const CrossEntropyResult of_wide = backend.softmax_cross_entropy(x, wide);
   return {{"loss", forward.loss},
           {"probabilities", forward.probabilities},
           {"counted", forward.counted},
           {"dx", backend.softmax_cross_entropy_backward(forward, t, dy)},
-          {"correct", backend.count_correct(x, t)}};
+          {"correct", backend.count_correct(x, t)},
+          {"loss of int64 labels", of_wide.loss},
+          {"dx of int64 labels", backend.softmax_cross_entropy_backward(of_wide, wide, dy)},
+          {"correct of int64 labels", backend.count_correct(x, wide)}};
 }
 
 Results metrics(Side& side) {
   const Tensor sum = Tensor::full({}, 3, DType::float64, side.device());
   Backend& backend = side.backend();
   backend.accumulate_scalar(sum, side.parameters({}), 100);
-  backend.accumulate_scalar(sum, Tensor::full({}, 17, DType::int64, side.device()), 1);
+  Results results;
+  for (const DType type : every_type) {
+    backend.accumulate_scalar(sum, Tensor::full({}, 17, type, side.device()), 1.5);
+    results.push_back({fmt::format("sum with {}", name_of(type)), sum.clone()});
+  }
   const Tensor x = side.parameters({1237});
-  return {{"sum", sum},
-          {"squared norm", Tensor::full({1}, backend.squared_norm(x), DType::float64)}};
+  results.push_back({"squared norm", Tensor::full({1}, backend.squared_norm(x), DType::float64)});
+  return results;
 }
 
 }  // namespace
 
 void add_loss_problems(Problems& problems) {
-  for (const auto& [items, classes] :
-       {std::pair<std::int64_t, std::int64_t>{100, 10}, {1, 1}, {3, 1000}, {257, 33}, {0, 10}})
+  for (const auto& [items, classes] : {std::pair<std::int64_t, std::int64_t>{100, 10},
+                                       {1, 1},
+                                       {3, 1000},
+                                       {257, 33},
+                                       {9000, 7},
+                                       {0, 10}})
     problems.push_back({fmt::format("cross_entropy/{} x {}", items, classes),
                         [items = items, classes = classes](Side& side) {
                           return cross_entropy(side, items, classes);

@@ -1,4 +1,5 @@
 #include <array>
+#include <limits>
 
 #include "problems.hpp"
 
@@ -13,8 +14,10 @@ Tensor apart(const Tensor& rounded, const Tensor& parameter) {
   return found;
 }
 
-// Three steps, so that states that were written are read.
-Results update(Side& side, UpdateRule rule, std::int64_t count, DType rounded_type) {
+// Three steps, so that states that were written are read. The rate and the constants are given with
+// the step, or lie on the device.
+Results update(Side& side, UpdateRule rule, std::int64_t count, DType rounded_type,
+               bool has_device_factors) {
   const Tensor parameter = side.parameters({count});
   const std::array<Tensor, 2> state = {side.parameters({count}, 0, 1),
                                        side.parameters({count}, 0, 1)};
@@ -27,10 +30,17 @@ Results update(Side& side, UpdateRule rule, std::int64_t count, DType rounded_ty
   step.count = count;
   step.gradient_scale = 0.25f;
   step.weight_decay = 0.01f;
-  step.rate = 0.05f;
   const bool has_adam_constants = rule == UpdateRule::adam || rule == UpdateRule::adamw;
-  const float constants[4] = {0.1f, has_adam_constants ? 0.01f : 1e-6f, 1e-8f, 0.002f};
-  std::copy_n(constants, 4, step.constant);
+  const float factors[] = {0.05f, 0.1f, has_adam_constants ? 0.01f : 1e-6f, 1e-8f, 0.002f};
+  const Tensor on_device = Tensor::from(std::span<const float>(factors), {5}).to(side.device());
+  if (has_device_factors) {
+    step.device_factors = on_device.data<float>();
+    step.rate = std::numeric_limits<float>::quiet_NaN();
+    std::fill_n(step.constant, 4, step.rate);
+  } else {
+    step.rate = factors[0];
+    std::copy_n(factors + 1, 4, step.constant);
+  }
   const Tensor rounded = Tensor::zeros({count}, rounded_type, side.device());
   if (rounded_type != DType::float32) {
     step.rounded = rounded.raw();
@@ -63,7 +73,7 @@ Results scaled_by_norms(Side& side, std::int64_t count) {
 }  // namespace
 
 void add_optimizer_problems(Problems& problems) {
-  for (const std::int64_t count : {1, 4099})
+  for (const std::int64_t count : {1, 4099, 70003})
     problems.push_back({fmt::format("update/hooks, {} values", count),
                         [count](Side& side) { return scaled_by_norms(side, count); }});
   const std::array<std::pair<const char*, UpdateRule>, 8> rules = {
@@ -76,13 +86,18 @@ void add_optimizer_problems(Problems& problems) {
        {"adagrad", UpdateRule::adagrad},
        {"adadelta", UpdateRule::adadelta}}};
   for (const auto& [name, rule] : rules)
-    for (const std::int64_t count : {1, 4099})
+    for (const std::int64_t count : {1, 4099, 70003}) {
       for (const DType rounded : {DType::float32, DType::float16, DType::bfloat16})
         problems.push_back(
             {fmt::format("update/{}, {} values, kept as {}", name, count, name_of(rounded)),
              [rule = rule, count, rounded](Side& side) {
-               return update(side, rule, count, rounded);
+               return update(side, rule, count, rounded, false);
              }});
+      problems.push_back({fmt::format("update/{}, {} values, factors on the device", name, count),
+                          [rule = rule, count](Side& side) {
+                            return update(side, rule, count, DType::float32, true);
+                          }});
+    }
 }
 
 }  // namespace tasuki::testing

@@ -10,9 +10,15 @@ Results pooling(Side& side, const Shape& shape, const Pool2dOptions& options) {
   std::shared_ptr<Workspace> workspace;
   const Tensor y = side.backend().pool2d(x, options, &workspace);
   const Tensor inferred = side.backend().pool2d(x, options, nullptr);
-  return {{"y", y},
-          {"y of inference", inferred},
-          {"dx", side.backend().pool2d_backward(dy, shape, options, workspace.get())}};
+  std::shared_ptr<Workspace> with_relu;
+  const Tensor positive = side.backend().relu_pool2d(x, options, &with_relu);
+  return {
+      {"y", y},
+      {"y of inference", inferred},
+      {"dx", side.backend().pool2d_backward(dy, shape, options, workspace.get())},
+      {"y with ReLU", positive},
+      {"y of inference with ReLU", side.backend().relu_pool2d(x, options, nullptr)},
+      {"dx with ReLU", side.backend().relu_pool2d_backward(dy, shape, options, with_relu.get())}};
 }
 
 }  // namespace
@@ -23,7 +29,8 @@ void add_pooling_problems(Problems& problems) {
       {PoolKind::max, 3, 3, 2, 2, 1, 1, true},      {PoolKind::max, 3, 2, 1, 3, 1, 0, true},
       {PoolKind::max, 1, 1, 2, 2, 0, 0, true},      {PoolKind::average, 2, 2, 2, 2, 0, 0, false},
       {PoolKind::average, 3, 3, 2, 1, 1, 1, false}, {PoolKind::average, 7, 7, 1, 1, 0, 0, false}};
-  for (const Shape& shape : {Shape{3, 5, 7, 8}, Shape{2, 16, 9, 9}, Shape{0, 2, 8, 8}})
+  for (const Shape& shape :
+       {Shape{3, 5, 7, 8}, Shape{2, 16, 9, 9}, Shape{3, 16, 64, 40}, Shape{0, 2, 8, 8}})
     for (const Pool2dOptions& options : settings)
       problems.push_back({fmt::format("pooling/{}{}", PoolingGeometry(shape, options).text(),
                                       options.cover_all ? ", all covered" : ""),

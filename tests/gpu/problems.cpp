@@ -12,6 +12,8 @@ Problems all_problems() {
   add_loss_problems(problems);
   add_optimizer_problems(problems);
   add_image_problems(problems);
+  add_copy_problems(problems);
+  add_step_problems(problems);
   return problems;
 }
 

@@ -23,6 +23,8 @@ void add_batch_norm_problems(Problems& problems);
 void add_loss_problems(Problems& problems);
 void add_optimizer_problems(Problems& problems);
 void add_image_problems(Problems& problems);
+void add_copy_problems(Problems& problems);
+void add_step_problems(Problems& problems);
 
 Problems all_problems();
 

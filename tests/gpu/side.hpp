@@ -2,6 +2,7 @@
 // on two sides with the same random inputs.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -9,6 +10,10 @@
 #include "tasuki/tensor/backend.hpp"
 
 namespace tasuki::testing {
+
+inline constexpr std::array<DType, 7> every_type = {DType::float32,  DType::float64, DType::float16,
+                                                    DType::bfloat16, DType::int32,   DType::int64,
+                                                    DType::uint8};
 
 class Side {
  public:
