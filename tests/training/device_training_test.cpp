@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "guarded_device/guarded_device.hpp"
 #include "small_run.hpp"
@@ -263,6 +264,74 @@ TEST_F(DeviceTraining, RoundedWeightsFollowTheWeights) {
     }
     EXPECT_EQ(found[0], found[1]);
   }
+}
+
+// What was recorded reads weights where they were: nothing of it may be repeated once they are
+// elsewhere.
+class Forgetting : public DeviceTraining {
+ protected:
+  // Losses of evaluations before and after `change`, with some steps of training between them.
+  std::vector<double> losses(SmallRun::Options options,
+                             const std::function<void(const SmallRun&)>& prepare,
+                             const std::function<void(const SmallRun&)>& change) {
+    const SmallRun run(folder / "out", comm.get(), options);
+    prepare(run);
+    auto& evaluator = run.trainer->extend(
+        std::make_unique<Evaluator>(
+            SmallRun::on_device(create_serial_iterator(Share::whole(testing::synthetic(40, 1)), 8),
+                                options),
+            classification_loss(*run.model), options.device, options.graph),
+        {.name = "again"});
+    std::vector<double> found;
+    const auto evaluate = [&] {
+      run.trainer->observation().clear();
+      evaluator.run(*run.trainer);
+      found.push_back(*run.trainer->observation().mean("again/main/loss"));
+    };
+    const auto train = [&] {
+      Observation seen;
+      for (int step = 0; step < 3; ++step) run.trainer->updater().update(seen);
+    };
+    train();
+    evaluate();
+    const auto before = guarded_device_counts();
+    evaluate();  // repeats what the first evaluation recorded
+    EXPECT_EQ(guarded_device_counts().replays - before.replays,
+              options.graph == GraphMode::off ? 0 : 5);
+    change(run);
+    train();
+    evaluate();
+    train();
+    evaluate();
+    return found;
+  }
+
+  void expect_as_not_recorded(
+      DType dtype, const std::function<void(const SmallRun&)>& change,
+      const std::function<void(const SmallRun&)>& prepare = [](const SmallRun&) {}) {
+    SmallRun::Options options = on_device();
+    options.dtype = dtype;
+    const auto expected = losses(options, prepare, change);
+    options.graph = GraphMode::automatic;
+    EXPECT_EQ(losses(options, prepare, change), expected);
+    for (std::size_t i = 2; i < expected.size(); ++i) EXPECT_NE(expected[i], expected[i - 1]);
+  }
+};
+
+TEST_F(Forgetting, OfAModelThatHasGrown) {
+  expect_as_not_recorded(DType::float32, [](const SmallRun& run) {
+    auto layer = std::make_unique<Linear>(4, 4);
+    layer->initialize(11);
+    layer->to(Device::cuda(0));
+    dynamic_cast<Sequential&>(run.model->predictor()).append("l3", std::move(layer));
+  });
+}
+
+TEST_F(Forgetting, OfRoundedWeightsThatAreKeptNoLonger) {
+  const auto keep = [](DType type) {
+    return [type](const SmallRun& run) { run.optimizer->keep_rounded_weights(type); };
+  };
+  expect_as_not_recorded(DType::bfloat16, keep(DType::float32), keep(DType::bfloat16));
 }
 
 TEST_F(DeviceTraining, TheDeviceMeasuresItsSteps) {
