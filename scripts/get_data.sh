@@ -5,8 +5,8 @@
 #
 # Files come from public mirrors, or from TASUKI_MIRROR=URL, a folder that holds them under their
 # usual names. A transfer that was cut goes on where it stopped, also in a later run. What arrives is
-# checked by its MD5 (where known, of the unpacked contents: mirrors pack differently), and DIR appears, or gets
-# new files, only when the whole data set is right.
+# checked by published sums of the *unpacked* files (mirrors pack differently), and DIR appears, or
+# gets new files, only when the whole data set is right.
 set -euo pipefail
 
 fail() {
@@ -32,9 +32,14 @@ case "$name" in
           15d484375f8d13e6eb1aabb0c3f46965 t10k-labels-idx1-ubyte.gz" ;;
   cifar10)
     mirrors=(https://www.cs.toronto.edu/~kriz)
-    # Of the archive itself, the only one that its authors publish: a mirror must serve their file
-    # as it is. The unpacked files are checked by their size.
-    sums="c32a1d4ab5d03f1284b67883e8d87530 cifar-10-binary.tar.gz" ;;
+    archive=cifar-10-binary.tar.gz
+    # SHA-1 sums, as Apache MXNet publishes them (gluon.data.vision.CIFAR10).
+    sums="aadd24acce27caa71bf4b10992e9e7b2d74c2540 data_batch_1.bin
+          c0ba65cce70568cd57b4e03e9ac8d2a5367c1795 data_batch_2.bin
+          1dd00a74ab1d17a6e7d73e185b69dbf31242f295 data_batch_3.bin
+          aab85764eb3584312d3c7f65fd2fd016e36a258e data_batch_4.bin
+          26e2849e66a845b7f1e4614ae70f4889ae604628 data_batch_5.bin
+          67eb016db431130d61cd03c7ad570b013799c88c test_batch.bin" ;;
   *) fail "expected mnist, fashion-mnist or cifar10, found '$name';" \
           "usage: scripts/get_data.sh NAME [DIR]" ;;
 esac
@@ -43,18 +48,29 @@ folder=${2:-${HOME:?}/.cache/tasuki/$name}
 folder=${folder%/}
 partial=$folder.partial  # beside it, so that moving is renaming
 
-archive_files=(data_batch_{1..5}.bin test_batch.bin)  # what is wanted of CIFAR-10's archive
-archive_file_bytes=30730000  # each: 10,000 examples of a label and 3 x 32 x 32 bytes
-
-md5_of() {
+sum_of() { # file as-published-sum, whose length tells MD5 from SHA-1
+  local tool=md5sum
+  ((${#2} == 32)) || tool=sha1sum
   case "$1" in
-    *-ubyte.gz) { gzip -dc <"$1" 2>/dev/null || true; } | md5sum ;;
-    *) md5sum <"$1" ;;
+    *.gz) { gzip -dc <"$1" 2>/dev/null || true; } | "$tool" ;;
+    *) "$tool" <"$1" ;;
   esac | cut -d ' ' -f 1
 }
 
-is_right() { # file md5
-  [[ -f $1 && $(md5_of "$1") == "$2" ]]
+is_right() { # file sum; of an archive, whether what is unpacked beside it has the sums of all files
+  if [[ -n ${archive:-} && ${1##*/} == "$archive" ]]; then
+    tar -xzf "$1" -C "${1%/*}" --no-same-owner --strip-components=1 2>/dev/null &&
+      all_right "${1%/*}"
+  else
+    [[ -f $1 && $(sum_of "$1" "$2") == "$2" ]]
+  fi
+}
+
+all_right() { # folder: with each file as it is or unpacked
+  local sum file
+  while read -r sum file; do
+    is_right "$1/$file" "$sum" || is_right "$1/${file%.gz}" "$sum" || return
+  done <<<"$sums"
 }
 
 size_of() {
@@ -88,7 +104,7 @@ transfer() { # url file
 }
 
 # Downloads a file, trying again as long as more of it arrives, and up to three times when not.
-fetch() { # url file md5
+fetch() { # url file sum
   local furthest=0 idle=0 attempt status size fresh
   reason="no answer"
   for ((attempt = 1; attempt <= 20 && idle < 3; ++attempt)); do
@@ -101,7 +117,7 @@ fetch() { # url file md5
     if ((status == 0)); then
       # All of it and yet not right. What an earlier run or another mirror began may be to blame.
       rm -f "$2"
-      reason="wrong contents (MD5 differs from $3)"
+      reason="wrong contents (checksums differ from the published ones)"
       ((!fresh)) || return 1
     elif ((status == 2)); then
       rm -f "$2"
@@ -123,16 +139,12 @@ remedies() {
   echo "Without a network:"
   [[ $name != fashion-mnist ]] ||
     echo "  apt-get install dataset-fashion-mnist    (Tasuki looks there by itself)"
-  if [[ $name == cifar10 ]]; then
-    echo "  unpack $files elsewhere and copy ${archive_files[*]} to $folder"
-  else
-    echo "  copy $files to $folder by hand"
-  fi
+  echo "  copy $files${archive:+ (unpacked from $archive)} to $folder by hand"
   echo "  or set TASUKI_MIRROR=URL to a folder of a server that holds these files"
 }
 
 # The file from the first mirror that has it.
-fetch_from_mirrors() { # file md5
+fetch_from_mirrors() { # file sum
   local mirror tried=""
   for mirror in "${mirrors[@]}"; do
     echo "get_data: $mirror/$1"
@@ -142,28 +154,9 @@ fetch_from_mirrors() { # file md5
   fail "$1 did not arrive. Tried:"$'\n'"$tried$(remedies)"
 }
 
-in_place() { # file md5: packed or not
-  is_right "$folder/$1" "$2" || is_right "$folder/${1%.gz}" "$2"
-}
-
-complete() {
-  if [[ $name == cifar10 ]]; then
-    [[ -f $folder/MD5SUMS ]] && (cd "$folder" && md5sum --quiet --status -c MD5SUMS)
-    return
-  fi
-  local sum file
-  while read -r sum file; do
-    in_place "$file" "$sum" || return
-  done <<<"$sums"
-}
-
 # Files in the way: of these names, but with other contents. They may be somebody's own.
 in_the_way() {
   local sum file
-  if [[ $name == cifar10 ]]; then
-    (cd "$folder" 2>/dev/null && ls -d "${archive_files[@]}" 2>/dev/null) || true
-    return
-  fi
   while read -r sum file; do
     for file in "$file" "${file%.gz}"; do
       [[ ! -e $folder/$file ]] || is_right "$folder/$file" "$sum" || echo "$file"
@@ -171,11 +164,11 @@ in_the_way() {
   done <<<"$sums"
 }
 
-if complete; then
+if all_right "$folder"; then
   echo "get_data: $name is in $folder already"
   exit
 fi
-obstacles=$(in_the_way | xargs)
+obstacles=$(in_the_way | sort -u | xargs)
 [[ -z $obstacles ]] ||
   fail "$folder holds $obstacles, but with other contents than $name has; move them away or name" \
        "another folder"
@@ -185,21 +178,14 @@ mkdir -p "$partial" 2>/dev/null || fail "cannot make the folder $partial"
 exec {lock}<"$partial"
 flock -n "$lock" || fail "another get_data.sh is at work in $partial"
 
-while read -r sum file; do
-  in_place "$file" "$sum" || is_right "$partial/$file" "$sum" || fetch_from_mirrors "$file" "$sum"
-done <<<"$sums"
-if [[ $name == cifar10 ]]; then
-  archive=$partial/${sums#* }
-  tar -xzf "$archive" -C "$partial" --no-same-owner --strip-components=1 ||
-    fail "cannot unpack $archive"
-  (cd "$partial" && md5sum "${archive_files[@]}" >MD5SUMS) ||
-    fail "$archive does not hold ${archive_files[*]}"
-  for file in "${archive_files[@]}"; do
-    size=$(size_of "$partial/$file")
-    ((size == archive_file_bytes)) ||
-      fail "$file in $archive has $size bytes instead of $archive_file_bytes"
-  done
-  rm "$archive"
+if [[ -n ${archive:-} ]]; then
+  fetch_from_mirrors "$archive" ""
+  find "$partial" -mindepth 1 -maxdepth 1 ! \( -type f -name '*_batch*.bin' \) -exec rm -r {} +
+else
+  while read -r sum file; do
+    is_right "$folder/$file" "$sum" || is_right "$folder/${file%.gz}" "$sum" ||
+      is_right "$partial/$file" "$sum" || fetch_from_mirrors "$file" "$sum"
+  done <<<"$sums"
 fi
 
 if [[ ! -e $folder ]]; then

@@ -20,7 +20,6 @@ SCRIPT = HERE.parent.parent / "scripts" / "get_data.sh"
 IDX = ["train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte",
        "t10k-labels-idx1-ubyte"]
 CIFAR = [f"data_batch_{i}.bin" for i in range(1, 6)] + ["test_batch.bin"]
-CIFAR_BYTES = 10_000
 
 
 def md5(data):
@@ -43,20 +42,25 @@ class GetData(unittest.TestCase):
             (self.served / f"{name}.gz").write_bytes(gzip.compress(data))
             # MNIST's come first in the script.
             text = re.sub(rf"[0-9a-f]{{32}} {name}\.gz", f"{md5(data)} {name}.gz", text, count=1)
-        text = re.sub(r"[0-9a-f]{32} (cifar-10\S*gz)", rf"{self.make_cifar()} \1", text)
-        text = re.sub(r"archive_file_bytes=\d+", f"archive_file_bytes={CIFAR_BYTES}", text)
+        for name, data in self.make_cifar().items():
+            text = re.sub(rf"[0-9a-f]{{40}} {name}", f"{hashlib.sha1(data).hexdigest()} {name}", text)
         self.script.write_text(text)
         self.start_server()
 
     def make_cifar(self):
         batches = self.work / "cifar-10-batches-bin"
         batches.mkdir()
-        for name in CIFAR:
-            (batches / name).write_bytes(os.urandom(CIFAR_BYTES))
-        archive = self.served / "cifar-10-binary.tar.gz"
-        with tarfile.open(archive, "w:gz") as tar:
+        contents = {name: os.urandom(10_000) for name in CIFAR}
+        for name, data in contents.items():
+            (batches / name).write_bytes(data)
+        (batches / "readme.html").write_text("not wanted")
+        self.pack_cifar()
+        return contents
+
+    def pack_cifar(self):
+        batches = self.work / "cifar-10-batches-bin"
+        with tarfile.open(self.served / "cifar-10-binary.tar.gz", "w:gz") as tar:
             tar.add(batches, batches.name)
-        return md5(archive.read_bytes())
 
     def start_server(self):
         server = subprocess.Popen([sys.executable, HERE / "file_server.py", self.served, self.log],
@@ -191,16 +195,25 @@ class GetData(unittest.TestCase):
         for name in CIFAR:
             self.assertEqual((self.target / name).read_bytes(),
                              (self.work / "cifar-10-batches-bin" / name).read_bytes())
-        self.assertFalse((self.target / "cifar-10-binary.tar.gz").exists())
+        self.assertEqual(sorted(path.name for path in self.target.iterdir()), sorted(CIFAR))
         self.assertIn("already", self.run_script("plain", name="cifar10").stdout)
 
-    def test_cifar10_of_another_size_is_refused(self):
-        text = self.script.read_text()
-        self.script.write_text(text.replace(f"_bytes={CIFAR_BYTES}", f"_bytes={CIFAR_BYTES + 1}"))
+    def test_cifar10_with_other_contents_is_refused(self):
+        (self.work / "cifar-10-batches-bin" / CIFAR[3]).write_bytes(os.urandom(10_000))
+        self.pack_cifar()
         done = self.run_script("plain", name="cifar10")
         self.assertEqual(done.returncode, 1)
-        self.assertIn(f"has {CIFAR_BYTES} bytes instead of", done.stderr)
+        self.assertIn("checksums differ", done.stderr)
         self.assertFalse(self.target.exists())
+
+    def test_cifar10_unpacked_by_hand_is_checked(self):
+        shutil.copytree(self.work / "cifar-10-batches-bin", self.target)
+        self.assertIn("already", self.run_script("plain", name="cifar10").stdout)
+        (self.target / CIFAR[5]).write_bytes(b"cut")
+        done = self.run_script("plain", name="cifar10")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"holds {CIFAR[5]}, but with other contents", done.stderr)
+        self.assertEqual((self.target / CIFAR[5]).read_bytes(), b"cut")
 
     def test_unknown_name(self):
         done = self.run_script("plain", name="imagenet")
