@@ -82,15 +82,28 @@ def machine():
     return f"{model}, {os.cpu_count()} cores, {platform.system()} {platform.release()}"
 
 
-def compare(options, ranks):
-    torches = {python: output_of(python, "-c", "import torch; print(torch.__version__)")
-               for python in options.python}
-    for python, version in torches.items():
+def add_torch_argument(parser):
+    default = os.environ.get("TASUKI_TORCH_PYTHON", "python3")
+    parser.add_argument("--python", nargs="+", default=default.split(":"),
+                        help="interpreters with PyTorch, the fastest of which is the peer (default: "
+                             "$TASUKI_TORCH_PYTHON, separated by colons, or python3)")
+
+
+def torches(options):
+    """The interpreters, by the versions of their PyTorch."""
+    found = {}
+    for python in options.python:
+        version = output_of(python, "-c", "import torch; print(torch.__version__)")
         if not version:
-            sys.exit(f"compare_mlp.py: {python} has no PyTorch; name one that has by --python")
-    kind = "PyTorch" if ranks == 1 else "PyTorch DistributedDataParallel (gloo)"
-    contenders = {f"{kind} {version}": lambda python=python: epochs_of_torch(python, options, ranks)
-                  for python, version in torches.items()}
+            sys.exit(f"{sys.argv[0]}: {python} has no PyTorch; name one that has by --python")
+        found[f"PyTorch {version}"] = python
+    return found
+
+
+def compare(options, ranks):
+    kind = "" if ranks == 1 else " DistributedDataParallel (gloo)"
+    contenders = {name + kind: lambda python=python: epochs_of_torch(python, options, ranks)
+                  for name, python in torches(options).items()}
     contenders["Tasuki"] = lambda: epochs_of_tasuki(options, ranks)
     seconds, accuracy, floors = {name: [] for name in contenders}, {}, []
     for turn in range(options.rounds):
@@ -118,9 +131,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=HERE.parent / "build")
-    parser.add_argument("--python", action="append",
-                        help="interpreter with PyTorch (default: $TASUKI_TORCH_PYTHON or python3); "
-                             "may be given several times, the fastest is the peer")
+    add_torch_argument(parser)
     parser.add_argument("--data", default="/usr/share/datasets/fashion-mnist")
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--epochs", type=int, default=3, help="timed ones in each turn")
@@ -132,7 +143,6 @@ def main():
                         help="further flags of train_mnist; must come last")
     parser.add_argument("--out", type=pathlib.Path)
     options = parser.parse_args()
-    options.python = options.python or [os.environ.get("TASUKI_TORCH_PYTHON", "python3")]
 
     commit = output_of("git", "-C", str(HERE), "rev-parse", "--short", "HEAD")
     text = ("# MLP 784-1000-1000-10, Adam, batch 100 a rank, 60,000 + 10,000 images\n\n"

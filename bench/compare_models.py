@@ -2,8 +2,8 @@
 """One training step of convnets (forward, backward, momentum SGD) against PyTorch, in one run.
 
 Programs take turns (A B A B ...) pinned to as many cores as they have threads; with one thread,
-processor time counts. The peer is PyTorch in the faster of its two memory formats. Prints Markdown;
---out writes it to a file too. Exit code 1 where a ratio is above its aim.
+processor time counts. The peer is the fastest PyTorch of those named, in the faster of its two memory
+formats. Prints Markdown; --out writes it to a file too. Exit code 1 where a ratio is above its aim.
 """
 import argparse
 import json
@@ -14,7 +14,7 @@ import statistics
 import subprocess
 import sys
 
-from compare_mlp import HERE, machine, output_of
+from compare_mlp import HERE, add_torch_argument, machine, output_of, torches
 
 # Batch sizes, and the largest ratio that is aimed at.
 CASES = {"lenet": (256, 0.5), "cnn10": (128, 0.5), "vgg16_bn": (64, 0.55), "wrn_28_10": (8, 0.6),
@@ -33,14 +33,16 @@ def compare(options, model):
     batch, aim = CASES[model]
     batch = options.batch or batch
     steps, threads = options.steps, options.threads
-    peer = [options.python, HERE / "peer_step.py", model, batch, "--steps", steps, "--threads",
-            threads]
     ours = [options.build / "bench/bench_model_step", model, batch, steps, threads]
-    contenders = {"PyTorch": peer, "PyTorch, channels_last": peer + ["--channels-last"],
-                  "Tasuki": ours}
+    peers, bfloat16 = {}, {}
+    for name, python in torches(options).items():
+        peer = [python, HERE / "peer_step.py", model, batch, "--steps", steps, "--threads", threads]
+        channels_last = peer + ["--channels-last"]
+        peers |= {name: peer, f"{name}, channels_last": channels_last}
+        bfloat16[f"{name}, channels_last, bfloat16"] = channels_last + ["--bf16"]
+    contenders = {**peers, "Tasuki": ours}
     if options.bfloat16:
-        contenders |= {"PyTorch, channels_last, bfloat16": peer + ["--channels-last", "--bf16"],
-                       "Tasuki, bfloat16": ours + ["bfloat16"]}
+        contenders |= {**bfloat16, "Tasuki, bfloat16": ours + ["bfloat16"]}
     seconds = {name: [] for name in contenders}
     for turn in range(options.rounds):
         for name, command in contenders.items():
@@ -48,7 +50,7 @@ def compare(options, model):
             print(f"{model} turn {turn + 1}: {name} {statistics.median(seconds[name]):.4f}",
                   file=sys.stderr)
     median = {name: statistics.median(times) for name, times in seconds.items()}
-    best = min(median["PyTorch"], median["PyTorch, channels_last"])
+    best = min(median[name] for name in peers)
     row = f"| {model} | {batch} |"
     for name, times in seconds.items():
         row += f" {median[name] * 1e3:.1f} ({min(times) * 1e3:.1f}..{max(times) * 1e3:.1f}) |"
@@ -60,8 +62,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=HERE.parent / "build")
-    parser.add_argument("--python", default=os.environ.get("TASUKI_TORCH_PYTHON", "python3"),
-                        help="interpreter with PyTorch (default: $TASUKI_TORCH_PYTHON or python3)")
+    add_torch_argument(parser)
     parser.add_argument("--models", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--batch", type=int, help="instead of each model's own")
     parser.add_argument("--threads", type=int, default=1)
@@ -71,16 +72,13 @@ def main():
     parser.add_argument("--out", type=pathlib.Path)
     options = parser.parse_args()
 
-    version = output_of(options.python, "-c", "import torch; print(torch.__version__)")
-    if not version:
-        sys.exit(f"compare_models.py: {options.python} has no PyTorch; name one by --python")
     commit = output_of("git", "-C", str(HERE), "rev-parse", "--short", "HEAD")
     rows = [compare(options, model) for model in options.models]
     names = rows[0][0]
     text = (f"# One training step, {options.threads} thread(s)\n\n"
-            f"`bench/compare_models.py {shlex.join(sys.argv[1:])}` at {commit}, {machine()}, PyTorch "
-            f"{version}. Milliseconds: median (min..max) of {options.rounds} turns of "
-            f"{options.steps} steps; ratio: Tasuki's time over PyTorch's better one, float32.\n\n"
+            f"`bench/compare_models.py {shlex.join(sys.argv[1:])}` at {commit}, {machine()}. "
+            f"Milliseconds: median (min..max) of {options.rounds} turns of "
+            f"{options.steps} steps; ratio: Tasuki's time over PyTorch's best one, float32.\n\n"
             f"| model | batch | {' | '.join(names)} | ratio | aim |\n|{'-|' * (len(names) + 4)}\n"
             + "\n".join(row for _, row, _ in rows) + "\n")
     print(text)
