@@ -6,6 +6,7 @@
 
 #include "tasuki/core/hash.hpp"
 #include "tasuki/tensor/backend.hpp"
+#include "tasuki/tensor/cpu/filter_order.hpp"
 
 namespace tasuki {
 namespace {
@@ -134,7 +135,7 @@ Tensor empty_like(const Tensor& tensor) {
 void reorder_into(const Tensor& destination, const Tensor& source, bool accumulate) {
   TASUKI_CHECK(destination.shape() == source.shape(), "cannot reorder {} into {}",
                source.shape().text(), destination.shape().text());
-  if (source.count() == 0) return;
+  if (source.count() == 0 || rearrange_filters(destination, source, accumulate)) return;
   const auto what = [&] { return fmt::format("a reorder of {}", source.shape().text()); };
   with_dnnl(what, [&] {
     OperationKey key(OperationKey::reorder);
