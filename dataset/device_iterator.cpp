@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/log.hpp"
 #include "tasuki/dataset/prefetch_iterator.hpp"
 #include "tasuki/tensor/backend.hpp"
 
@@ -198,8 +199,10 @@ std::unique_ptr<Iterator> create_device_iterator(std::unique_ptr<ShareIterator> 
                             (dataset.header().value_bytes() + sizeof(std::int32_t));
   const bool is_resident = (!dataset.is_transformed() || dataset.device_transform()) &&
                            fits_on_device(bytes, backend(device).memory(device).free);
-  return is_resident ? create_resident_iterator(std::move(iterator), device, dtype)
-                     : create_copying_iterator(std::move(iterator), device, dtype, loader_threads);
+  if (is_resident) return create_resident_iterator(std::move(iterator), device, dtype);
+  log_verbose("{} examples of {:.1f} MB stay on the host; {} thread(s) read batches ahead for {}",
+              dataset.size(), static_cast<double>(bytes) / 1e6, loader_threads, device.text());
+  return create_copying_iterator(std::move(iterator), device, dtype, loader_threads);
 }
 
 }  // namespace tasuki

@@ -12,7 +12,11 @@ namespace {
 
 using testing::GuardedMemory;
 
-constexpr std::size_t total_memory = std::size_t{900} << 20;
+// 900 MiB, or FAKE_CUDA_MEMORY in bytes.
+std::size_t total_memory() {
+  const char* const text = std::getenv("FAKE_CUDA_MEMORY");
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : std::size_t{900} << 20;
+}
 
 // Blocks by their first address.
 struct Memory {
@@ -75,7 +79,7 @@ cudaError_t cudaGetDevice(int* device) {
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   *properties = {};
   std::strncpy(properties->name, "Simulated GPU", sizeof(properties->name) - 1);
-  properties->totalGlobalMem = total_memory;
+  properties->totalGlobalMem = total_memory();
   properties->multiProcessorCount = 2;
   properties->major = 9;
   properties->pciBusID = device + 1;
@@ -128,7 +132,7 @@ const char* cudaGetErrorName(cudaError_t error) {
 
 cudaError_t cudaMalloc(void** block, std::size_t bytes) {
   const std::lock_guard lock(memory().mutex);
-  if (memory().used + bytes > total_memory) return failed(cudaErrorMemoryAllocation);
+  if (memory().used + bytes > total_memory()) return failed(cudaErrorMemoryAllocation);
   *block = GuardedMemory::instance().acquire(bytes);
   memory().device[static_cast<std::byte*>(*block)] = bytes;
   memory().used += bytes;
@@ -161,8 +165,8 @@ cudaError_t cudaFreeHost(void* block) {
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   const std::lock_guard lock(memory().mutex);
-  *total = total_memory;
-  *free = total_memory - memory().used;
+  *total = total_memory();
+  *free = *total - memory().used;
   return cudaSuccess;
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind /*kind*/,
