@@ -16,6 +16,7 @@ namespace tasuki::simulated {
 namespace {
 
 struct Operation {
+  bool is_tf32 = false;
   cublasOperation_t op_a = CUBLAS_OP_N, op_b = CUBLAS_OP_N;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   void* bias = nullptr;
@@ -90,13 +91,14 @@ struct Product {
     const auto& [m, n, k] = sizes;
     const std::vector<float> left = gather(a_values, a, o.op_a == CUBLAS_OP_T, m, k);
     const std::vector<float> right = gather(b_values, b, o.op_b != CUBLAS_OP_T, n, k);
+    const std::vector<float> rounded_left = factors(left), rounded_right = factors(right);
     const ValueType bias_type =
         o.bias_type < 0 ? d.values() : value_type(static_cast<cudaDataType_t>(o.bias_type));
     std::vector<double> row_sums(static_cast<std::size_t>(m));
     for (std::int64_t j = 0; j < n; ++j)
       for (std::int64_t i = 0; i < m; ++i) {
-        const float* const x = left.data() + i * k;
-        const float* const y = right.data() + j * k;
+        const float* const x = rounded_left.data() + i * k;
+        const float* const y = rounded_right.data() + j * k;
         double sum = 0;
         for (std::int64_t l = 0; l < k; ++l)
           sum += static_cast<double>(x[l]) * static_cast<double>(y[l]);
@@ -114,6 +116,11 @@ struct Product {
   }
 
  private:
+  // What is multiplied.
+  std::vector<float> factors(std::vector<float> values) const {
+    if (o.is_tf32) std::ranges::transform(values, values.begin(), to_tf32);
+    return values;
+  }
   static std::size_t at(const Matrix& matrix, std::int64_t i, std::int64_t j) {
     return static_cast<std::size_t>(i + j * matrix.ld);
   }
@@ -180,9 +187,13 @@ const char* cublasLtGetStatusString(cublasStatus_t /*status*/) {
 }
 
 cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t description, std::size_t,
-                                               cublasComputeType_t, cudaDataType_t scale_type) {
-  new (description) Operation;
-  return scale_type == CUDA_R_32F ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+                                               cublasComputeType_t compute,
+                                               cudaDataType_t scale_type) {
+  const bool is_tf32 = compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+  new (description) Operation{.is_tf32 = is_tf32};
+  return scale_type == CUDA_R_32F && (is_tf32 || compute == CUBLAS_COMPUTE_32F)
+             ? CUBLAS_STATUS_SUCCESS
+             : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
                                               cublasLtMatmulDescAttributes_t attribute,

@@ -1,4 +1,5 @@
-// cuDNN's convolutions as their documentation defines them, sum by sum.
+// cuDNN's convolutions as their documentation defines them, sum by sum. What it does not support is
+// up to tests (refusals.hpp).
 #include <cudnn.h>
 
 #include <algorithm>
@@ -7,12 +8,14 @@
 #include <vector>
 
 #include "queue.hpp"
+#include "refusals.hpp"
 #include "values.hpp"
 
 // A tensor N x C x H x W or a filter O x I x KH x KW, and the steps between values along these
 // axes.
 struct cudnnTensorStruct {
   tasuki::simulated::ValueType type;
+  cudnnTensorFormat_t format;
   std::array<long, 4> size, step;
 
   std::size_t at(long n, long c, long h, long w) const {
@@ -23,6 +26,7 @@ struct cudnnFilterStruct : cudnnTensorStruct {};
 
 struct cudnnConvolutionStruct {
   long pad_h, pad_w, stride_h, stride_w, dilation_h, dilation_w, groups = 1;
+  cudnnMathType_t math = CUDNN_DEFAULT_MATH;
 };
 
 struct cudnnContext {
@@ -48,6 +52,7 @@ ValueType type_of(cudnnDataType_t type) {
 void describe(cudnnTensorStruct& made, cudnnTensorFormat_t format, cudnnDataType_t type, long n,
               long c, long h, long w) {
   made.type = type_of(type);
+  made.format = format;
   made.size = {n, c, h, w};
   made.step = format == CUDNN_TENSOR_NHWC ? std::array<long, 4>{h * w * c, 1, w * c, c}
                                           : std::array<long, 4>{c * h * w, h * w, w, 1};
@@ -67,6 +72,11 @@ struct Problem {
            w.size[0] % c.groups == 0 &&
            y.size[2] == out(x.size[2], c.pad_h, w.size[2], c.stride_h, c.dilation_h) &&
            y.size[3] == out(x.size[3], c.pad_w, w.size[3], c.stride_w, c.dilation_w);
+  }
+
+  // Tensor cores round float32 operands; only CUDNN_FMA_MATH keeps off them.
+  bool is_tf32() const {
+    return x.type == ValueType::float32 && convolution.math != CUDNN_FMA_MATH;
   }
 
   // visitor(weight, x, y, count, step of x, step of y) with indices, for `count` products of one
@@ -104,9 +114,12 @@ std::size_t count(const cudnnTensorStruct& t) {
   return static_cast<std::size_t>(t.size[0] * t.size[1] * t.size[2] * t.size[3]);
 }
 
-std::vector<float> floats(const cudnnTensorStruct& t, const void* values) {
+std::vector<float> floats(const cudnnTensorStruct& t, const void* values, bool is_tf32) {
   std::vector<float> result(count(t));
-  for (std::size_t i = 0; i < result.size(); ++i) result[i] = load(t.type, values, i);
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    const float value = load(t.type, values, i);
+    result[i] = is_tf32 ? to_tf32(value) : value;
+  }
   return result;
 }
 
@@ -122,11 +135,18 @@ void blend(const cudnnTensorStruct& t, void* values, const std::vector<double>& 
 
 enum class Result { x, w, y };
 
-cudnnStatus_t convolve(cudnnHandle_t handle, const Problem& problem, Result result,
+// Two algorithms are offered: one without workspace and one that wants some.
+constexpr std::size_t wanted_workspace(int algorithm) {
+  return algorithm == 1 ? 1024 : 0;
+}
+
+cudnnStatus_t convolve(cudnnHandle_t handle, const Problem& problem, Result result, int algorithm,
                        const void* alpha, const void* beta, void* x, void* w, void* y,
-                       std::size_t workspace_bytes, std::size_t needed) {
+                       std::size_t workspace_bytes) {
+  const cudnnStatus_t refused = refusal(Moment::run, algorithm, problem.x.format);
+  if (refused != CUDNN_STATUS_SUCCESS) return refused;
   if (!problem.fits()) return CUDNN_STATUS_BAD_PARAM;
-  if (workspace_bytes < needed) return CUDNN_STATUS_BAD_PARAM;
+  if (workspace_bytes < wanted_workspace(algorithm)) return CUDNN_STATUS_BAD_PARAM;
   const float a = *static_cast<const float*>(alpha), b = *static_cast<const float*>(beta);
   enqueue(handle->stream, [=] {
     const Access access;
@@ -134,9 +154,12 @@ cudnnStatus_t convolve(cudnnHandle_t handle, const Problem& problem, Result resu
                                       : result == Result::w ? problem.w
                                                             : problem.y;
     std::vector<double> sums(count(target));
-    const auto in_x = result == Result::x ? std::vector<float>() : floats(problem.x, x);
-    const auto in_w = result == Result::w ? std::vector<float>() : floats(problem.w, w);
-    const auto in_y = result == Result::y ? std::vector<float>() : floats(problem.y, y);
+    const auto operand = [&](Result which, const cudnnTensorStruct& tensor, const void* values) {
+      return result == which ? std::vector<float>() : floats(tensor, values, problem.is_tf32());
+    };
+    const auto in_x = operand(Result::x, problem.x, x);
+    const auto in_w = operand(Result::w, problem.w, w);
+    const auto in_y = operand(Result::y, problem.y, y);
     problem.for_products([&](std::size_t wi, std::size_t xi, std::size_t yi, std::size_t terms,
                              std::size_t x_step, std::size_t y_step) {
       const auto weight = result == Result::w ? 0.0 : static_cast<double>(in_w[wi]);
@@ -156,26 +179,28 @@ cudnnStatus_t convolve(cudnnHandle_t handle, const Problem& problem, Result resu
   return CUDNN_STATUS_SUCCESS;
 }
 
-// Two algorithms are offered: one without workspace and one that wants some.
-constexpr std::size_t wanted_workspace(int algorithm) {
-  return algorithm == 1 ? 1024 : 0;
-}
-
 template <class Offer, class Algorithm>
 cudnnStatus_t offer(const Problem& problem, int room, int* found, Offer* offers) {
   *found = 0;
+  const cudnnStatus_t refused = refusal(Moment::ask, -1, problem.x.format);
+  if (refused != CUDNN_STATUS_SUCCESS) return refused;
   if (!problem.fits()) return CUDNN_STATUS_BAD_PARAM;
   for (int algorithm = 1; algorithm >= 0 && *found < room; --algorithm) {
     Offer& next = offers[(*found)++];
     next = {};
     next.algo = static_cast<Algorithm>(algorithm);
-    next.status = CUDNN_STATUS_SUCCESS;
+    next.status = refusal(Moment::offer, algorithm, problem.x.format);
     next.time = static_cast<float>(2 - algorithm);
     next.memory = wanted_workspace(algorithm);
     next.determinism = CUDNN_DETERMINISTIC;
-    next.mathType = CUDNN_DEFAULT_MATH;
+    next.mathType = problem.convolution.math;
   }
   return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t workspace_of(const cudnnTensorStruct& x, int algorithm, std::size_t* bytes) {
+  *bytes = wanted_workspace(algorithm);
+  return refusal(Moment::workspace, algorithm, x.format);
 }
 
 void* writable(const void* values) {
@@ -254,8 +279,9 @@ cudnnStatus_t cudnnSetConvolutionGroupCount(cudnnConvolutionDescriptor_t convolu
   convolution->groups = groups;
   return CUDNN_STATUS_SUCCESS;
 }
-cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t /*convolution*/,
-                                          cudnnMathType_t /*type*/) {
+cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t convolution,
+                                          cudnnMathType_t type) {
+  convolution->math = type;
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -283,14 +309,11 @@ cudnnStatus_t cudnnFindConvolutionForwardAlgorithmEx(
     return CUDNN_STATUS_EXECUTION_FAILED;
   return cudnnGetConvolutionForwardAlgorithm_v7(handle, x, w, convolution, y, room, found, offers);
 }
-cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(cudnnHandle_t, const cudnnTensorDescriptor_t,
-                                                      const cudnnFilterDescriptor_t,
-                                                      const cudnnConvolutionDescriptor_t,
-                                                      const cudnnTensorDescriptor_t,
-                                                      cudnnConvolutionFwdAlgo_t algorithm,
-                                                      std::size_t* bytes) {
-  *bytes = wanted_workspace(algorithm);
-  return CUDNN_STATUS_SUCCESS;
+cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(
+    cudnnHandle_t, const cudnnTensorDescriptor_t x, const cudnnFilterDescriptor_t,
+    const cudnnConvolutionDescriptor_t, const cudnnTensorDescriptor_t,
+    cudnnConvolutionFwdAlgo_t algorithm, std::size_t* bytes) {
+  return workspace_of(*x, algorithm, bytes);
 }
 cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void* alpha,
                                       const cudnnTensorDescriptor_t x, const void* x_values,
@@ -299,8 +322,8 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void* alpha,
                                       cudnnConvolutionFwdAlgo_t algorithm, void* /*workspace*/,
                                       std::size_t room, const void* beta,
                                       const cudnnTensorDescriptor_t y, void* y_values) {
-  return convolve(handle, {*x, *w, *y, *convolution}, Result::y, alpha, beta, writable(x_values),
-                  writable(w_values), y_values, room, wanted_workspace(algorithm));
+  return convolve(handle, {*x, *w, *y, *convolution}, Result::y, algorithm, alpha, beta,
+                  writable(x_values), writable(w_values), y_values, room);
 }
 
 // --- backward, data ---
@@ -328,10 +351,9 @@ cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithmEx(
 }
 cudnnStatus_t cudnnGetConvolutionBackwardDataWorkspaceSize(
     cudnnHandle_t, const cudnnFilterDescriptor_t, const cudnnTensorDescriptor_t,
-    const cudnnConvolutionDescriptor_t, const cudnnTensorDescriptor_t,
+    const cudnnConvolutionDescriptor_t, const cudnnTensorDescriptor_t x,
     cudnnConvolutionBwdDataAlgo_t algorithm, std::size_t* bytes) {
-  *bytes = wanted_workspace(algorithm);
-  return CUDNN_STATUS_SUCCESS;
+  return workspace_of(*x, algorithm, bytes);
 }
 cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void* alpha,
                                            const cudnnFilterDescriptor_t w, const void* w_values,
@@ -340,8 +362,8 @@ cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void* alp
                                            cudnnConvolutionBwdDataAlgo_t algorithm, void*,
                                            std::size_t room, const void* beta,
                                            const cudnnTensorDescriptor_t dx, void* dx_values) {
-  return convolve(handle, {*dx, *w, *dy, *convolution}, Result::x, alpha, beta, dx_values,
-                  writable(w_values), writable(dy_values), room, wanted_workspace(algorithm));
+  return convolve(handle, {*dx, *w, *dy, *convolution}, Result::x, algorithm, alpha, beta,
+                  dx_values, writable(w_values), writable(dy_values), room);
 }
 
 // --- backward, weights ---
@@ -368,19 +390,18 @@ cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithmEx(
                                                        offers);
 }
 cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(
-    cudnnHandle_t, const cudnnTensorDescriptor_t, const cudnnTensorDescriptor_t,
+    cudnnHandle_t, const cudnnTensorDescriptor_t x, const cudnnTensorDescriptor_t,
     const cudnnConvolutionDescriptor_t, const cudnnFilterDescriptor_t,
     cudnnConvolutionBwdFilterAlgo_t algorithm, std::size_t* bytes) {
-  *bytes = wanted_workspace(algorithm);
-  return CUDNN_STATUS_SUCCESS;
+  return workspace_of(*x, algorithm, bytes);
 }
 cudnnStatus_t cudnnConvolutionBackwardFilter(
     cudnnHandle_t handle, const void* alpha, const cudnnTensorDescriptor_t x, const void* x_values,
     const cudnnTensorDescriptor_t dy, const void* dy_values,
     const cudnnConvolutionDescriptor_t convolution, cudnnConvolutionBwdFilterAlgo_t algorithm,
     void*, std::size_t room, const void* beta, const cudnnFilterDescriptor_t dw, void* dw_values) {
-  return convolve(handle, {*x, *dw, *dy, *convolution}, Result::w, alpha, beta, writable(x_values),
-                  dw_values, writable(dy_values), room, wanted_workspace(algorithm));
+  return convolve(handle, {*x, *dw, *dy, *convolution}, Result::w, algorithm, alpha, beta,
+                  writable(x_values), dw_values, writable(dy_values), room);
 }
 
 }  // extern "C"

@@ -5,7 +5,9 @@
 #include <cuda_fp16.h>
 #include <library_types.h>
 
+#include <bit>
 #include <cstddef>
+#include <cstdint>
 
 namespace tasuki::simulated {
 
@@ -33,6 +35,13 @@ inline float load(ValueType type, const void* values, std::size_t i) {
     default:
       return static_cast<const float*>(values)[i];
   }
+}
+
+// As tensor cores take float32 values: 10 bits of mantissa, to nearest, ties away from 0.
+inline float to_tf32(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const bool is_finite = (bits & 0x7f800000U) != 0x7f800000U;
+  return is_finite ? std::bit_cast<float>((bits + 0x1000U) & ~0x1fffU) : value;
 }
 
 inline void store(ValueType type, void* values, std::size_t i, float value) {
