@@ -63,7 +63,7 @@ add_libraries_of() {
 # --- programs, tests, benchmarks ---
 find_programs() {
   find "$build/apps" "$build/bench" -maxdepth 2 -type f -executable ! -name '*.so*' ! -path '*/CMakeFiles/*' 2>/dev/null
-  find "$build/tests/gpu" -maxdepth 2 -type f -executable -name 'test_*' 2>/dev/null || true
+  find "$build/tests/gpu" -maxdepth 2 -type f -executable -name 'test_gpu*' 2>/dev/null || true
 }
 while read -r program; do
   add_file "$program" "$root/libexec"
