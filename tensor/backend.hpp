@@ -159,8 +159,10 @@ class Backend {
   virtual void backward_bias(const Tensor& dy, const Tensor& db, bool accumulate) = 0;
 
   // --- convolution: x N x I x H x W, w O x I/groups x KH x KW ---
+  // `prepared`, where given, becomes w as conv2d_backward_data may be given it instead: in the
+  // order that this pass brought it to, where that saves the other pass from doing so again.
   virtual Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b,
-                        const Conv2dOptions& options) = 0;
+                        const Conv2dOptions& options, Tensor* prepared = nullptr) = 0;
   virtual Tensor conv2d_backward_data(const Tensor& dy, const Tensor& w, const Shape& x_shape,
                                       const Conv2dOptions& options) = 0;
   virtual void conv2d_backward_weights(const Tensor& x, const Tensor& dy, const Tensor& dw,

@@ -32,9 +32,10 @@ class Conv2dFunction final : public Function {
 Variable conv2d(const Variable& x, const Variable& w, const Variable& b,
                 const Conv2dOptions& options) {
   const Tensor weights = w.value_as(x.value().dtype());
-  Tensor y = backend(x.value().device()).conv2d(x.value(), weights, b.value(), options);
+  Tensor prepared;
+  Tensor y = backend(x.value().device()).conv2d(x.value(), weights, b.value(), options, &prepared);
   return Function::record(std::move(y), {x, w, b}, [&] {
-    return std::make_unique<Conv2dFunction>(x.value(), weights, options);
+    return std::make_unique<Conv2dFunction>(x.value(), prepared, options);
   });
 }
 

@@ -33,6 +33,9 @@ struct Geometry : ConvolutionGeometry {
     if (options.groups == 1) return w;
     return {options.groups, w[0] / options.groups, w[1], w[2], w[3]};
   }
+  Tensor grouped(const Tensor& filters) const {
+    return options.groups == 1 ? filters : filters.reshape(grouped());
+  }
   dnnl::memory::dims strides() const { return {options.stride_h, options.stride_w}; }
   dnnl::memory::dims dilations() const { return {options.dilation_h - 1, options.dilation_w - 1}; }
   dnnl::memory::dims padding() const { return {options.pad_h, options.pad_w}; }
@@ -126,38 +129,46 @@ ConvAlgorithm conv_algorithm() {
 }
 
 Tensor CpuBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& b,
-                          const Conv2dOptions& options) {
+                          const Conv2dOptions& options, Tensor* prepared) {
   const Geometry geometry(x.shape(), w.shape(), options);
+  if (prepared != nullptr) *prepared = w;
   TASUKI_CHECK(!b || b.shape() == Shape{w.shape()[0]}, "{}: a bias of {}", geometry.text(),
                b.shape().text());
   if (geometry.y.count() == 0) return Tensor::empty(geometry.y);
-  return with_dnnl([&] { return geometry.text(); },
-                   [&] {
-                     const auto make = [&](const Variant& variant) {
-                       const auto pd = geometry.forward(variant, b.defined());
-                       return DnnlOperation(dnnl::convolution_forward(pd),
-                                            {{DNNL_ARG_SRC, pd.src_desc()},
-                                             {DNNL_ARG_WEIGHTS, pd.weights_desc()},
-                                             {DNNL_ARG_BIAS, pd.bias_desc()},
-                                             {DNNL_ARG_DST, pd.dst_desc()},
-                                             {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()}});
-                     };
-                     Tensor y;
-                     const auto run = [&](DnnlOperation& operation) {
-                       y = operation.make(DNNL_ARG_DST);
-                       const Tensor src = operation.fit(DNNL_ARG_SRC, x);
-                       const Tensor weights =
-                           operation.fit(DNNL_ARG_WEIGHTS, w.reshape(geometry.grouped()));
-                       operation.run({{DNNL_ARG_SRC, src.raw()},
-                                      {DNNL_ARG_WEIGHTS, weights.raw()},
-                                      {DNNL_ARG_BIAS, b.raw()},
-                                      {DNNL_ARG_DST, y.raw()}});
-                     };
-                     run_chosen(
-                         geometry, geometry.key(OperationKey::conv).add(b.defined()),
-                         [&] { y = interleaved_conv2d(geometry, x, w, b); }, make, run);
-                     return y;
-                   });
+  return with_dnnl(
+      [&] { return geometry.text(); },
+      [&] {
+        const auto make = [&](const Variant& variant) {
+          const auto pd = geometry.forward(variant, b.defined());
+          return DnnlOperation(dnnl::convolution_forward(pd),
+                               {{DNNL_ARG_SRC, pd.src_desc()},
+                                {DNNL_ARG_WEIGHTS, pd.weights_desc()},
+                                {DNNL_ARG_BIAS, pd.bias_desc()},
+                                {DNNL_ARG_DST, pd.dst_desc()},
+                                {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()}});
+        };
+        Tensor y;
+        const auto run = [&](DnnlOperation& operation) {
+          y = operation.make(DNNL_ARG_DST);
+          const Tensor src = operation.fit(DNNL_ARG_SRC, x);
+          const Tensor weights = operation.fit(DNNL_ARG_WEIGHTS, geometry.grouped(w));
+          operation.run({{DNNL_ARG_SRC, src.raw()},
+                         {DNNL_ARG_WEIGHTS, weights.raw()},
+                         {DNNL_ARG_BIAS, b.raw()},
+                         {DNNL_ARG_DST, y.raw()}});
+          // Not when rounded: the other pass may compute in float32.
+          if (prepared != nullptr && weights.dtype() == w.dtype() && weights.shape() == w.shape())
+            *prepared = weights;
+        };
+        run_chosen(
+            geometry, geometry.key(OperationKey::conv).add(b.defined()),
+            [&] {
+              y = interleaved_conv2d(geometry, x, w, b);
+              if (prepared != nullptr) *prepared = w;
+            },
+            make, run);
+        return y;
+      });
 }
 
 Tensor CpuBackend::conv2d_backward_data(const Tensor& dy, const Tensor& w, const Shape& x_shape,
@@ -185,14 +196,14 @@ Tensor CpuBackend::conv2d_backward_data(const Tensor& dy, const Tensor& w, const
     const auto run = [&](DnnlOperation& operation) {
       dx = operation.make(DNNL_ARG_DIFF_SRC);
       const Tensor upstream = operation.fit(DNNL_ARG_DIFF_DST, dy);
-      const Tensor weights = operation.fit(DNNL_ARG_WEIGHTS, w.reshape(geometry.grouped()));
+      const Tensor weights = operation.fit(DNNL_ARG_WEIGHTS, geometry.grouped(w));
       operation.run({{DNNL_ARG_DIFF_DST, upstream.raw()},
                      {DNNL_ARG_WEIGHTS, weights.raw()},
                      {DNNL_ARG_DIFF_SRC, dx.raw()}});
     };
     run_chosen(
         geometry, geometry.key(OperationKey::conv_data),
-        [&] { dx = interleaved_conv2d_backward_data(geometry, dy, w); }, make, run);
+        [&] { dx = interleaved_conv2d_backward_data(geometry, dy, w.plain()); }, make, run);
     return dx;
   });
 }

@@ -47,7 +47,8 @@ Tensor filter(const CudaContext& context, const Tensor& w, DType type,
 }  // namespace
 
 Tensor CudaBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& b,
-                           const Conv2dOptions& options) {
+                           const Conv2dOptions& options, Tensor* prepared) {
+  if (prepared != nullptr) *prepared = w;  // converting it again is little beside the convolution
   const ConvolutionGeometry geometry(x.shape(), w.shape(), options);
   check_activation(x, "conv2d");
   check_weights(w, x.device(), x.dtype(), "conv2d");

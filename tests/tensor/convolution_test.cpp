@@ -124,6 +124,28 @@ TEST_F(Convolution, AlgorithmsAgree) {
   }
 }
 
+TEST_F(Convolution, FiltersPreparedByOnePassServeTheOther) {
+  const Conv2dOptions padded{1, 1, 1, 1, 1, 1, 1}, grouped{1, 1, 1, 1, 1, 1, 2};
+  for (const Conv2dOptions& options : {padded, grouped}) {
+    const Tensor x = random_tensor({4, 32, 12, 12}, 1);
+    const Tensor w = random_tensor({32, 32 / options.groups, 3, 3}, 2);
+    for (const ConvAlgorithm forward : {ConvAlgorithm::direct, ConvAlgorithm::winograd,
+                                        ConvAlgorithm::interleaved, ConvAlgorithm::fastest})
+      for (const ConvAlgorithm backward :
+           {ConvAlgorithm::direct, ConvAlgorithm::winograd, ConvAlgorithm::interleaved}) {
+        Tensor prepared;
+        set_conv_algorithm(forward);
+        const Tensor y = cpu().conv2d(x, w, {}, options, &prepared);
+        // Else this test would say nothing.
+        EXPECT_TRUE(forward != ConvAlgorithm::direct || options.groups > 1 || !prepared.is_plain());
+        set_conv_algorithm(backward);
+        const Tensor expected = cpu().conv2d_backward_data(y, w, x.shape(), options);
+        const Tensor dx = cpu().conv2d_backward_data(y, prepared, x.shape(), options);
+        EXPECT_EQ(distance(dx, expected), 0);
+      }
+  }
+}
+
 TEST_F(Convolution, InterleavedSumsDoNotDependOnThreads) {
   set_conv_algorithm(ConvAlgorithm::interleaved);
   const Tensor x = random_tensor({40, 9, 6, 6}, 1), w = random_tensor({26, 9, 3, 3}, 2);
