@@ -226,7 +226,7 @@ part allreduce_of_2 30 $(ranks 2) "$(program bench_allreduce)" "${shared[@]}" --
 part allreduce_of_2_bf16 15 $(ranks 2) "$(program bench_allreduce)" "${shared[@]}" \
   --communicator pure_nccl --wire-dtype bf16 --min 16777216 --factor 1 --iterations 5 --warmup 2
 for tool in memcheck racecheck; do
-  part "sanitizer_$tool" 60 "$sanitize" $tool "$test_gpu"
+  part "sanitizer_$tool" 90 "$sanitize" $tool "$test_gpu" "$(program test_gpu_communicators)" "$mpirun"
 done
 
 write_report
