@@ -73,6 +73,7 @@ std::vector<fs::path> cuda_library_folders() {
     folders.push_back(fs::path(root) / "lib64");
     folders.push_back(fs::path(root) / "lib");
   }
+  folders.emplace_back("/usr/local/cuda/lib64");
   for (const std::string& line :
        lines_of("python3 -c 'import glob, site, sys\n"
                 "roots = [p for p in sys.path if p] + [site.getusersitepackages()]\n"

@@ -7,8 +7,9 @@
 
 namespace tasuki {
 
-// Folders that may hold NVIDIA's libraries: lib64 and lib of CUDA_HOME and CUDA_PATH, and
-// site-packages/nvidia/*/lib of the python3 in PATH (its wheels).
+// Folders that may hold NVIDIA's libraries: lib64 and lib of CUDA_HOME and CUDA_PATH, the toolkit's
+// usual place (/usr/local/cuda/lib64), and site-packages/nvidia/*/lib of the python3 in PATH (its
+// wheels).
 std::vector<std::filesystem::path> cuda_library_folders();
 
 // The library that a message of dlerror() says is not there ("libnccl.so.2: cannot open shared

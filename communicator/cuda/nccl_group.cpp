@@ -113,7 +113,11 @@ void NcclGroup::allreduce_as_they_are(void* values, std::int64_t count, DType ty
 }
 
 void* NcclGroup::wire_buffer(std::size_t bytes) {
-  if (!wire_ || wire_->bytes() < bytes) wire_ = memory_->allocate(bytes, device_);
+  if (!wire_ || wire_->bytes() < bytes) {
+    // Where it came from the backend's pool, what the device does next may use it at once.
+    if (wire_) order_streams(launch_.stream, CudaContext::of(device_).stream());
+    wire_ = memory_->allocate(bytes, device_);
+  }
   return wire_->data();
 }
 

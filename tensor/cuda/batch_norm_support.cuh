@@ -35,6 +35,18 @@ struct NormGrid {
   dim3 blocks, block;
 };
 
+// The power of two up to 32 with which the fewest threads lie beyond the last pack; the largest of
+// those, but never so few that a row's bytes fill no two sectors of 32.
+inline unsigned threads_across(std::int64_t packs, int width) {
+  const auto rounded_up = [packs](unsigned across) {
+    return (packs + across - 1) / across * across;
+  };
+  unsigned best = 32;
+  for (unsigned across = 16; across >= (width > 1 ? 4u : 16u); across /= 2)
+    if (rounded_up(across) < rounded_up(best)) best = across;
+  return best;
+}
+
 inline NormGrid grid_of(const Launch& launch, const BatchNormSize& size, int width) {
   const std::int64_t filling = std::int64_t{launch.multiprocessors} * 8;
   const auto share = [&](std::int64_t parts, std::int64_t most) {
@@ -48,8 +60,7 @@ inline NormGrid grid_of(const Launch& launch, const BatchNormSize& size, int wid
             dim3(norm_threads)};
   }
   const std::int64_t packs = size.channels / width;
-  unsigned across = 1;
-  while (across < 32 && across < packs) across *= 2;
+  const unsigned across = threads_across(packs, width);
   const unsigned down = norm_threads / across;
   const std::int64_t parts = (packs + across - 1) / across;
   return {dim3(static_cast<unsigned>(parts), share(parts, values / (4 * down))),

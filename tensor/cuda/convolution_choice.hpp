@@ -15,6 +15,7 @@ struct ConvolutionOffer {
   bool is_reduced = false;  // rounds float32 operands (TF32)
   int math = 0;             // to be set when it runs
   std::size_t workspace = 0;
+  float milliseconds = -1;  // where it was timed
 };
 
 struct ConvolutionRules {

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/log.hpp"
 #include "tasuki/tensor/cuda/channels_last.hpp"
 #include "tasuki/tensor/cuda/convolution_choice.hpp"
 #include "tasuki/tensor/cuda/filter_kernels.hpp"
@@ -164,7 +165,8 @@ std::vector<ConvolutionOffer> offers_for(CudaContext& context, const Convolution
                                     (offer.mathType == CUDNN_TENSOR_OP_MATH ||
                                      offer.mathType == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION),
                       .math = is_fma ? CUDNN_FMA_MATH : offer.mathType,
-                      .workspace = offer.memory});
+                      .workspace = offer.memory,
+                      .milliseconds = offer.time});
   }
   return result;
 }
@@ -181,7 +183,8 @@ std::unique_ptr<ConvolutionPlan> make_plan(CudaContext& context,
        allowed_offers(offers_for<Pass>(context, *plan, geometry, type), rules)) {
     ConvolutionPlan::Choice choice{
         offer.algorithm, 0,
-        make_convolution(geometry.options, static_cast<cudnnMathType_t>(offer.math))};
+        make_convolution(geometry.options, static_cast<cudnnMathType_t>(offer.math)),
+        offer.milliseconds};
     // What was said about memory held for the mathematics that was asked for.
     const cudnnStatus_t answer =
         Pass::workspace(cudnn_handle(context), *plan, choice.convolution.get(), choice.algorithm,
@@ -254,6 +257,13 @@ ConvolutionPlan::ConvolutionPlan(const ConvolutionGeometry& geometry, DType type
   w_ = cudnn_filter(geometry.w, type, format);
 }
 
+std::string ConvolutionPlan::text() const {
+  const Choice& first = choices_.front();
+  return fmt::format("algorithm {} of cuDNN, {}, {} KiB of workspace{}", first.algorithm,
+                     layout_ ? "channels last" : "plain", first.workspace_bytes >> 10,
+                     first.milliseconds < 0 ? "" : fmt::format(", {:.3f} ms", first.milliseconds));
+}
+
 void ConvolutionPlan::run(CudaContext& context, const char* call, const Run& run) const {
   for (;;) {
     std::size_t best = best_.load(std::memory_order_relaxed);
@@ -273,7 +283,12 @@ const ConvolutionPlan& convolution_plan(CudaContext& context, ConvolutionPass pa
   static auto* const plans = new std::map<Key, std::unique_ptr<ConvolutionPlan>>;
   const std::lock_guard lock(mutex);
   auto& plan = (*plans)[key_of(context, pass, geometry, type)];
-  if (plan == nullptr) plan = make_plan(context, pass, geometry, type);
+  if (plan == nullptr) {
+    plan = make_plan(context, pass, geometry, type);
+    constexpr std::array names = {"forward", "backward data", "backward weights"};
+    log_verbose("{} in {}, {}: {}", geometry.text(), name_of(type),
+                names[static_cast<std::size_t>(pass)], plan->text());
+  }
   return *plan;
 }
 

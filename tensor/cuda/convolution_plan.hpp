@@ -21,6 +21,7 @@ class ConvolutionPlan {
     int algorithm = 0;  // of the pass's enumeration
     std::size_t workspace_bytes = 0;
     CudnnConvolution convolution;  // with the algorithm's kind of mathematics
+    float milliseconds = -1;       // where it was timed
   };
 
   // `layout` for x and y; the filter lies alike: O x KH x KW x I for channels last.
@@ -34,6 +35,8 @@ class ConvolutionPlan {
 
   void add(Choice choice) { choices_.push_back(std::move(choice)); }
   bool is_empty() const { return choices_.empty(); }
+  // The first choice in words: the algorithm's number, order, workspace, time.
+  std::string text() const;
 
   // Calls `run(choice, workspace)`, which returns cuDNN's answer, with the best algorithm; where
   // cuDNN finds that it does not support it after all, with the next, from then on.

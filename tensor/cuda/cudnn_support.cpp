@@ -36,6 +36,12 @@ ErrorKind kind_of(cudnnStatus_t code) {
   }
 }
 
+// Of the calling thread, by devices.
+std::map<int, CudnnHandle>& handles() {
+  thread_local std::map<int, CudnnHandle> made;
+  return made;
+}
+
 }  // namespace
 
 void check_cudnn(cudnnStatus_t code, const char* call) {
@@ -45,8 +51,7 @@ void check_cudnn(cudnnStatus_t code, const char* call) {
 }
 
 cudnnHandle_t cudnn_handle(const CudaContext& context) {
-  thread_local std::map<int, CudnnHandle> handles;
-  CudnnHandle& handle = handles[context.device().index];
+  CudnnHandle& handle = handles()[context.device().index];
   if (handle == nullptr) {
     cudnnHandle_t made = nullptr;
     check_cudnn(cudnnCreate(&made), "cudnnCreate");
@@ -54,6 +59,10 @@ cudnnHandle_t cudnn_handle(const CudaContext& context) {
   }
   check_cudnn(cudnnSetStream(handle.get(), context.stream()), "cudnnSetStream");
   return handle.get();
+}
+
+void return_cudnn_stream(const CudaContext& context) {
+  if (handles().contains(context.device().index)) cudnn_handle(context);
 }
 
 cudnnDataType_t cudnn_type(DType type) {

@@ -21,6 +21,10 @@ void check_cudnn(cudnnStatus_t code, const char* call);
 // cuDNN's parts are loaded then, which networks without convolutions never need.
 cudnnHandle_t cudnn_handle(const CudaContext& context);
 
+// After a scope of another stream: the handle that the calling thread may have for this device
+// works on the thread's stream again, so that it never names one that is gone.
+void return_cudnn_stream(const CudaContext& context);
+
 template <auto function>
 struct CudnnRelease {
   template <class T>

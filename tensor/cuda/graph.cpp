@@ -4,6 +4,7 @@
 #include "tasuki/core/error.hpp"
 #include "tasuki/tensor/cuda/context.hpp"
 #include "tasuki/tensor/cuda/cuda_backend.hpp"
+#include "tasuki/tensor/cuda/cudnn_support.hpp"
 #include "tasuki/tensor/cuda/recording_pool.hpp"
 
 namespace tasuki {
@@ -97,6 +98,7 @@ std::unique_ptr<Recording> CudaBackend::record(Device device, const std::functio
     work();
     graph = capture.end();
   }
+  return_cudnn_stream(context);
   cudaGraphExec_t executable = nullptr;
   check_cuda(cudaGraphInstantiate(&executable, graph.get(), 0), "cudaGraphInstantiate");
   return std::make_unique<CudaRecording>(device, ExecutableGraph(executable), pool);
