@@ -26,6 +26,7 @@
 #include "tasuki/communicator/mpi.hpp"
 #include "tasuki/communicator/mpi_on_gpus.hpp"
 #include "tasuki/communicator/registry.hpp"
+#include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/communicator/transfer.hpp"
 #include "tasuki/communicator/wire_format.hpp"
@@ -87,8 +88,10 @@ class Bench {
         if (settings_.communicators != "all" || error.kind() != ErrorKind::config) throw;
       }
     }
-    if (settings_.json)
+    if (settings_.json) {
       prepare_output_folder(*everyone_, std::filesystem::absolute(*settings_.json).parent_path());
+      write_on_root("");
+    }
   }
 
   // Returns the number of wrong elements over all lines.
@@ -103,7 +106,7 @@ class Bench {
       measure_all(name, wire_, exchange_of(*communicator, false), "private");
       communicator.reset();  // the next one may need its memory
     }
-    if (settings_.json && everyone_->rank() == 0) write_file(*settings_.json, json_.dump(2) + "\n");
+    if (settings_.json) write_on_root(json_.dump(2) + "\n");
     return wrong_;
   }
 
@@ -111,6 +114,13 @@ class Bench {
   // Makes a vector and the operation that exchanges it.
   using Case = std::pair<Tensor, std::function<void()>>;
   using MakeCase = std::function<Case(std::int64_t count)>;
+
+  void write_on_root(const std::string& text) const {
+    run_on_root(*everyone_, 0, [&] {
+      write_file(*settings_.json, text);
+      return Bytes{};
+    });
+  }
 
   std::vector<std::string> names() const {
     std::vector<std::string> names;
@@ -282,7 +292,9 @@ int bench_allreduce(int argc, char** argv) {
   options.add("json", settings.json, "none", "FILE", "write the table there too");
 
   auto everyone = create_communicator("naive");
-  const auto request = options.parse({argv + 1, argv + argc}, read_on_root(*everyone));
+  const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  check_same_program(*everyone, arguments);
+  const auto request = options.parse(arguments, read_on_root(*everyone));
   if (request != Options::Request::run) {
     print_on_root(*everyone, options.text(request));
     return 0;

@@ -5,7 +5,7 @@
 #   without NP    <name>: a plain process
 #   NP            <name>.np<N>: under mpirun with N ranks, for each N
 #   CLUSTER       <name>.<nodes>x<ranks>, <name>.<ranks>+<ranks>: on nodes of so many ranks each, made
-#                 of network namespaces (tests/cluster/run.sh)
+#                 of network namespaces (tests/cluster/run.sh); <name>.2x2cyclic: dealt in turn
 # Binaries that need MPI get tests/support's main, which prints once and gathers the failures of
 # every rank. An entry in which every test skipped itself shows as skipped. SERIAL keeps other tests
 # from running beside it. TIMEOUT (default 120) ends all processes of an entry.
@@ -76,9 +76,12 @@ function(tasuki_test name)
       COMMAND ${MPIEXEC_EXECUTABLE} -np ${np} ${TASUKI_MPIRUN_FLAGS} $<TARGET_FILE:test_${name}>)
   endforeach()
   foreach(cluster IN LISTS ARG_CLUSTER)
-    if(cluster MATCHES "^([0-9]+)x([0-9]+)$")
+    if(cluster MATCHES "^([0-9]+)x([0-9]+)(cyclic)?$")
       math(EXPR np "${CMAKE_MATCH_1} * ${CMAKE_MATCH_2}")
       set(nodes --nodes ${CMAKE_MATCH_1} --slots ${CMAKE_MATCH_2})
+      if(CMAKE_MATCH_3)
+        list(APPEND nodes --map-by node)
+      endif()
     else()
       math(EXPR np "${cluster}")
       string(REPLACE "+" "," slots ${cluster})

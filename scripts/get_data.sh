@@ -77,8 +77,18 @@ size_of() {
   stat -c %s "$1" 2>/dev/null || echo 0
 }
 
+# The status of a transfer that the server refused, by its answer in `reason`.
+refused() {
+  case "$reason" in
+    *[Rr][Rr][Oo][Rr]*\ 416*) return 2 ;;
+    *[Rr][Rr][Oo][Rr]*\ 40[134]* | *[Rr][Rr][Oo][Rr]*\ 410*) return 4 ;;
+    *) return 1 ;;
+  esac
+}
+
 # Appends to the file what is missing of it; sets `reason` and fails when that does not succeed.
-# Status 2: the server cannot go on in the middle; 3: the file cannot be written.
+# Status 2: the server cannot go on in the middle, what is there is of no use; 3: the file cannot be
+# written; 4: the server does not have it; 1: anything that may pass.
 transfer() { # url file
   local status=0 message
   if [[ $downloader == curl ]]; then
@@ -87,7 +97,8 @@ transfer() { # url file
     reason=${message##*curl: }
     case $status in
       0) return ;;
-      22 | 33 | 36) return 2 ;;
+      22) refused; return ;;
+      33 | 36) return 2 ;;
       23) return 3 ;;
       *) return 1 ;;
     esac
@@ -97,7 +108,8 @@ transfer() { # url file
   reason=$(grep -v '^$' <<<"$message" | tail -n 1)
   case $status in
     0) return ;;
-    1 | 8) return 2 ;;
+    8) refused; return ;;
+    1) return 2 ;;
     3) return 3 ;;
     *) return 1 ;;
   esac
@@ -121,6 +133,8 @@ fetch() { # url file sum
       ((!fresh)) || return 1
     elif ((status == 2)); then
       rm -f "$2"
+    elif ((status == 4)); then
+      return 1
     fi
     if ((size > furthest)); then
       furthest=$size

@@ -76,24 +76,20 @@ class HostPool {
     {
       const std::lock_guard lock(mutex_);
       auto& blocks = free_[bytes];
-      statistics_.in_use += bytes;
-      statistics_.peak = std::max(statistics_.peak, statistics_.in_use);
-      most_since_reset_ = std::max(most_since_reset_, statistics_.in_use);
       if (!blocks.empty()) {
         void* const block = blocks.back();
         blocks.pop_back();
         statistics_.cached -= bytes;
+        count(bytes);
         return block;
       }
-      trim();
+      trim(bytes);
     }
-    try {
-      return take_or_give_back_first(bytes);
-    } catch (...) {
-      const std::lock_guard lock(mutex_);
-      statistics_.in_use -= bytes;
-      throw;
-    }
+    // A request that is refused counts nowhere.
+    void* const block = take_or_give_back_first(bytes);
+    const std::lock_guard lock(mutex_);
+    count(bytes);
+    return block;
   }
 
   void release(void* block, std::size_t bytes) noexcept {
@@ -134,10 +130,19 @@ class HostPool {
     return take_from_system(bytes);
   }
 
-  // Gives cached blocks back when the pool holds notably more than was ever in use at once; the
-  // margin keeps phases with different sizes from taking turns in page faults.
-  void trim() {
-    give_back_above(statistics_.peak + statistics_.peak / 4 + (std::size_t{16} << 20));
+  void count(std::size_t bytes) {
+    statistics_.in_use += bytes;
+    statistics_.peak = std::max(statistics_.peak, statistics_.in_use);
+    most_since_reset_ = std::max(most_since_reset_, statistics_.in_use);
+  }
+
+  // Gives cached blocks back when the pool, with a new block of `bytes`, holds notably more than
+  // was ever in use at once; the margin keeps phases with different sizes from taking turns in page
+  // faults.
+  void trim(std::size_t bytes) {
+    const std::size_t margin = statistics_.peak / 4 + (std::size_t{16} << 20);
+    const std::size_t most = std::max(statistics_.peak, statistics_.in_use + bytes) + margin;
+    give_back_above(most - bytes);
   }
 
   // Large blocks first, until the pool holds no more than `limit`.

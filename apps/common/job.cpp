@@ -17,14 +17,6 @@
 namespace tasuki::apps {
 namespace {
 
-// Settings are a function of the arguments (rank 0 reads the config file), so that equal arguments
-// are equal settings.
-void check_same_program(Communicator& communicator, const std::vector<std::string>& arguments) {
-  std::vector<std::string> lines = {fmt::format("Tasuki {}", version())};
-  for (const std::string& argument : arguments) lines.push_back("argument " + argument);
-  check_agreement(communicator, lines, "all ranks must be started with the same arguments");
-}
-
 ConvAlgorithm conv_algorithm_of(const std::string& flag) {
   if (flag == "direct") return ConvAlgorithm::direct;
   if (flag == "winograd") return ConvAlgorithm::winograd;
@@ -42,6 +34,12 @@ void prefer_cpus(std::span<const int> nearby, bool threads_are_given, Job& job) 
 }
 
 }  // namespace
+
+void check_same_program(Communicator& communicator, const std::vector<std::string>& arguments) {
+  std::vector<std::string> lines = {fmt::format("Tasuki {}", version())};
+  for (const std::string& argument : arguments) lines.push_back("argument " + argument);
+  check_agreement(communicator, lines, "all ranks must be started with the same arguments");
+}
 
 std::optional<Job> start_job(Options& options, const TrainingSettings& settings, int argc,
                              char** argv) {

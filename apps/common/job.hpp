@@ -20,6 +20,11 @@ struct Job {
   ThreadPlan threads;
 };
 
+// Throws on all ranks unless they run the same version with the same arguments. Settings are a
+// function of the arguments (rank 0 reads the config file), so that equal arguments are equal
+// settings. Collective.
+void check_same_program(Communicator& communicator, const std::vector<std::string>& arguments);
+
 // Collective. Checks that all ranks are the same program with the same arguments, parses them (rank
 // 0 reads a config file for all), makes the communicator and sets the threads to compute with.
 // Nothing when that was all: --help and the like have been printed by rank 0.

@@ -13,7 +13,7 @@ import pathlib
 import sys
 
 folder, log = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
-cut_before = set()
+cut_before, busy_before = set(), set()
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -26,6 +26,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             lines.write(f"{mode} {name} {asked or '-'}\n")
         if not (folder / name).is_file():
             self.send_error(404)
+            return
+        if "busy" in mode and name in cut_before and name not in busy_before:
+            busy_before.add(name)
+            self.send_error(503)
             return
         data = bytearray((folder / name).read_bytes())
         if "wrong" in mode:

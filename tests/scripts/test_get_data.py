@@ -126,6 +126,19 @@ class GetData(unittest.TestCase):
     def test_cut_transfer_starts_again_on_a_server_without_ranges(self):
         self.check_cut_transfer_without_ranges()
 
+    def check_busy_server(self, path=None):
+        self.assert_complete(self.run_script("cut+busy", path=path))
+        half = (self.served / f"{IDX[0]}.gz").stat().st_size // 2
+        self.assertEqual([request[2] for request in self.requests()[:3]],
+                         ["-", f"bytes={half}-", f"bytes={half}-"])
+
+    def test_a_busy_server_costs_nothing_of_what_arrived(self):
+        self.check_busy_server()
+
+    @unittest.skipUnless(shutil.which("wget"), "wget is not installed")
+    def test_a_busy_server_with_wget(self):
+        self.check_busy_server(self.without_curl())
+
     @unittest.skipUnless(shutil.which("wget"), "wget is not installed")
     def test_cut_transfer_with_wget(self):
         self.check_cut_transfer(self.without_curl())
@@ -170,6 +183,8 @@ class GetData(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn(f"{IDX[2]}.gz: ", done.stderr)
         self.assertIn("404", done.stderr)
+        asked = [request for request in self.requests() if request[1] == f"{IDX[2]}.gz"]
+        self.assertEqual(len(asked), 1)
 
     def test_files_of_other_contents_are_left_alone(self):
         self.target.mkdir(parents=True)
