@@ -30,6 +30,8 @@ namespace {
 // This process in messages; set once MPI knows it.
 int world_rank = 0;
 std::string host;
+// Started without mpirun (or another launcher), so that there is nobody else.
+bool is_alone = false;
 // From MPI_Init to the regular end of the job: leaving the process in between is an error.
 std::atomic<bool> job_is_running = false;
 
@@ -67,6 +69,13 @@ void wait_until_read(int pipe) {
   std::this_thread::sleep_for(10 * look);
 }
 
+// Without MPI_Abort, which prints a paragraph of its own.
+[[noreturn]] void leave_alone(int exit_code) {
+  alarm(2);  // should MPI be in no state to end
+  MPI_Finalize();
+  std::_Exit(exit_code);
+}
+
 // Ends all ranks. Only the first failure of a process is printed, as one write so that the lines of
 // several ranks do not mix.
 [[noreturn]] void end_job(const Failure& failure) {
@@ -83,6 +92,7 @@ void wait_until_read(int pipe) {
             ? fmt::format("error: {}\n", failure.cause)
             : fmt::format("rank {} on {}: {}\n", world_rank, host, failure.cause);
     if (write(STDERR_FILENO, line.data(), line.size()) < 0) std::perror("stderr");
+    if (is_alone) leave_alone(failure.exit_code);
     wait_until_read(STDERR_FILENO);
     MPI_Abort(MPI_COMM_WORLD, failure.exit_code);
     std::_Exit(failure.exit_code);
@@ -156,14 +166,24 @@ void leave_together(int exit_code, std::chrono::seconds after_success) {
            exit_code != 0 ? exit_code : static_cast<int>(ErrorKind::hang), ErrorScope::this_rank});
 }
 
+// As Open MPI, MPICH's and Slurm's launchers tell the processes that they start. To be asked before
+// MPI_Init, which may set the same in a process of its own.
+bool was_launched() {
+  for (const char* const variable : {"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMIX_RANK"})
+    if (std::getenv(variable) != nullptr) return true;
+  return false;
+}
+
 void initialize(int* argc, char*** argv) {
   configure_mpi();
   answer_launcher();
+  const bool is_launched = was_launched();
   int provided = MPI_THREAD_SINGLE;
   check_mpi(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
   TASUKI_MPI(MPI_Comm_set_errhandler, MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   TASUKI_MPI(MPI_Comm_set_errhandler, MPI_COMM_SELF, MPI_ERRORS_RETURN);
   TASUKI_MPI(MPI_Comm_rank, MPI_COMM_WORLD, &world_rank);
+  is_alone = !is_launched;
   host = host_name();
   configure_log(world_rank, LogLevel::info);
 }

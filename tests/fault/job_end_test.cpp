@@ -112,6 +112,15 @@ INSTANTIATE_TEST_SUITE_P(All, ExceptionMoments,
                          ::testing::Values("start", "forward", "loader", "extension", "evaluator"),
                          [](const auto& info) { return std::string(info.param); });
 
+// With nobody else to end, the line is all there is.
+TEST(OneProcess, EndsWithItsLineAlone) {
+  const Finished finished = run_program({TRAIN_MNIST, "--epoc", "3"});
+  EXPECT_EQ(finished.exit_code, static_cast<int>(ErrorKind::usage)) << finished.all();
+  EXPECT_EQ(finished.out, "");
+  EXPECT_EQ(count_of(finished.err, "\n"), 1) << finished.err;
+  EXPECT_NE(finished.err.find("--epoch"), std::string::npos) << finished.err;
+}
+
 TEST(ForeignExceptions, AreReportedToo) {
   const Ended ended = end_job("forward", "foreign");
   EXPECT_LT(ended.seconds_after_fault, 3);
