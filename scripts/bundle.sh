@@ -151,7 +151,8 @@ done
 # --- scripts and documents ---
 cp "$source/README.md" "$root/"
 cp "$source"/docs/*.md "$root/docs/"
-cp "$source"/scripts/{gpu_check,get_data}.sh "$source/tests/gpu/sanitize.sh" "$root/scripts/"
+cp "$source"/scripts/{gpu_check.sh,get_data.sh,compare_logs.py} "$source/tests/gpu/sanitize.sh" \
+  "$root/scripts/"
 find "$source/bench" -name '*.py' -exec cp {} "$root/bench/" \;
 
 tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner -c tasuki | xz -T0 -c > "$output.part"

@@ -2,7 +2,11 @@
 # Runs all GPU tests and benchmarks on a machine with one GPU, in less than nine minutes, and writes
 # gpu_report.md and a log of each part into a folder:
 #
-#   scripts/gpu_check.sh [FOLDER = gpu_report] [SECONDS = 530]
+#   scripts/gpu_check.sh [FOLDER = gpu_report] [SECONDS = 530] [FLAGS of train_mnist...]
+#
+# It trains on MNIST where that lies in mnist/ of TASUKI_DATA, of the current folder, of the folder
+# above this script's or beside that, or in ~/.cache/tasuki/mnist; else on patterns of MNIST's size.
+# FLAGS such as `--unit 32` are for trying the script itself where GPUs are slow.
 #
 # It builds nothing: it takes the programs of the bundle that it is in (scripts/bundle.sh), else
 # those of TASUKI_BUILD (default: build/ beside scripts/). The parts come in the order of what they
@@ -14,6 +18,7 @@ set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 out=${1:-gpu_report}
 total=${2:-530}   # seconds for everything
+flags=("${@:3}")
 most_of_log=65536 # bytes
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 ulimit -c 0 # crashes leave no cores
@@ -38,6 +43,7 @@ report=$out/gpu_report.md
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 begun=$SECONDS failures=0
+data='' data_name=MNIST
 : > "$scratch/details"
 
 # Ends what is left of a session, process groups of their own included (mpirun's ranks).
@@ -77,8 +83,13 @@ write_report() {
   {
     cat "$scratch/facts" "$scratch/parts"
     if [ -s "$out/mnist_20_epochs.log" ]; then
-      printf '\n## train_mnist --gpu, 20 epochs\n\n```\n'
+      printf '\n## train_mnist --gpu, 20 epochs on %s\n\n```\n' "$data_name"
       tail -5 "$out/mnist_20_epochs.log"
+      echo '```'
+    fi
+    if compgen -G "$out/*_as_on_cpu.log" > /dev/null; then
+      printf '\n## GPU against CPU, on %s\n\n```\n' "$data_name"
+      tail -q -n 1 "$out"/*_as_on_cpu.log
       echo '```'
     fi
     if [ -s "$out/steps.md" ]; then
@@ -154,11 +165,15 @@ if [ $code -eq 77 ]; then
 fi
 [ $code -eq 0 ] || tail -20 "$out/first_look.log"
 
-# Images that need no download: MNIST's format, ten patterns with noise.
-data=$scratch/data
-if [ -n "${TASUKI_DATA:-}" ] && [ -d "$TASUKI_DATA/mnist" ]; then
-  data=$TASUKI_DATA/mnist
-else
+for folder in ${TASUKI_DATA:+"$TASUKI_DATA"} "$PWD" "$root" "$root/.." "${HOME:-/}/.cache/tasuki"; do
+  if compgen -G "$folder/mnist/train-images-idx3-ubyte*" > /dev/null; then
+    data=$(cd "$folder/mnist" && pwd)
+    break
+  fi
+done
+if [ -z "$data" ]; then
+  # What needs no download: MNIST's format, ten patterns, shifted at times.
+  data=$scratch/data data_name='patterns (MNIST was not found)'
   limited 30 python3 -c '
 import os, random, struct, sys
 folder = sys.argv[1]
@@ -177,7 +192,7 @@ for part, count in (("train", 60000), ("t10k", 10000)):
         file.write(struct.pack(">II", 2049, count) + labels)
 ' "$data"
 fi
-train=("$(program train_mnist)" --data "$data")
+train=("$(program train_mnist)" --data "$data" "${flags[@]}")
 
 # Every function on its own, four at a time: an error of CUDA spoils the process that meets it.
 each_function() {
@@ -198,9 +213,26 @@ export -f each_function
 
 ranks() { echo "$mpirun" -np "$1" --bind-to none --oversubscribe; }
 shared=(--gpu --share-gpu)
+# The same run on the CPU and on the GPU: as_on_cpu LOGS KEY each|mean|last TOLERANCE COMMAND...
+as_on_cpu() {
+  local logs=$1 comparison=("${@:2:3}")
+  shift 4
+  "$@" --out "$logs.cpu" && "$@" --gpu --out "$logs.gpu" &&
+    python3 "$compare_logs" "$logs.gpu/log" "$logs.cpu/log" "${comparison[@]}"
+}
+export -f as_on_cpu
+export compare_logs=$root/scripts/compare_logs.py
+first_losses=(--max-iterations 100 --epoch 100 --log-every 1 --test-examples 100 --quiet)
+
 part functions 120 bash -c 'each_function "$1"' each "$test_gpu"
 part training 60 "$(program test_gpu_training)"
+part momentum_losses_as_on_cpu 60 bash -c 'as_on_cpu "$@"' as "$scratch/momentum" \
+  main/loss each 1e-4 "${train[@]}" "${first_losses[@]}" --optimizer momentum_sgd
+part adam_losses_as_on_cpu 60 bash -c 'as_on_cpu "$@"' as "$scratch/adam" \
+  main/loss mean 5e-3 "${train[@]}" "${first_losses[@]}"
 part mnist_20_epochs 40 "${train[@]}" --gpu --out "$scratch/fp32"
+part accuracy_as_on_cpu 60 bash -c 'as_on_cpu "$@"' as "$scratch/accuracy" \
+  validation/main/accuracy last 5e-3 "${train[@]}" --epoch 2
 part steps_against_pytorch 190 python3 "$bench/compare_gpu.py" "$(program bench_gpu_step)" \
   --seconds 1 --budget 140 --out "$out/steps.md"
 for np in 1 2 4; do
