@@ -7,7 +7,8 @@ constexpr float eps = 2e-5f;
 
 Results batch_norm(Side& side, const Shape& shape, bool relu, bool accumulate) {
   const Shape channels{shape[1]};
-  const Tensor x = side.activations(shape), dy = side.activations(shape);
+  // Means near 0 would be differences of rounded numbers, relatively.
+  const Tensor x = side.activations(shape, -0.5f, 1.5f), dy = side.activations(shape);
   const Tensor gamma = side.parameters(channels, 0.5f, 1.5f), beta = side.parameters(channels);
   const Tensor dgamma = side.destination(channels, accumulate);
   const Tensor dbeta = side.destination(channels, accumulate);

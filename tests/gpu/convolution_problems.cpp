@@ -37,8 +37,8 @@ Results rounded(Side& side, const Shape& filter, std::int64_t pad) {
 Results chain(Side& side) {
   const Conv2dOptions same{1, 1, 1, 1, 1, 1, 1};
   const Tensor x = side.activations({4, 8, 10, 10});
-  const Tensor w1 = side.parameters({16, 8, 3, 3}), w2 = side.parameters({12, 16, 3, 3});
-  const Tensor w3 = side.parameters({10, 12 * 25});
+  const Tensor w1 = side.weights({16, 8, 3, 3}), w2 = side.weights({12, 16, 3, 3});
+  const Tensor w3 = side.weights({10, 12 * 25});
   const Tensor gamma = side.parameters({16}, 0.5f, 1.5f), beta = side.parameters({16});
   const Tensor scores = side.activations({4, 10});
   Backend& backend = side.backend();

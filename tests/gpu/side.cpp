@@ -15,8 +15,8 @@ Tensor Side::uniform(const Shape& shape, float low, float high) {
   return made;
 }
 
-Tensor Side::activations(const Shape& shape) {
-  return uniform(shape, -1, 1).to(rounding_).to(dtype_).to(device_);
+Tensor Side::activations(const Shape& shape, float low, float high) {
+  return uniform(shape, low, high).to(rounding_).to(dtype_).to(device_);
 }
 
 Tensor Side::parameters(const Shape& shape, float low, float high) {

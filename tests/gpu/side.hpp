@@ -26,8 +26,8 @@ class Side {
   Device device() const { return device_; }
   DType dtype() const { return dtype_; }
 
-  // Uniform in [-1, 1). Every call gives other values, the same on both sides.
-  Tensor activations(const Shape& shape);
+  // Uniform in [low, high). Every call gives other values, the same on both sides.
+  Tensor activations(const Shape& shape, float low = -1, float high = 1);
   // float32, uniform in [low, high).
   Tensor parameters(const Shape& shape, float low = -1, float high = 1);
   // float32, uniform in [-1, 1), and rounded on both sides as operations on activations round their
