@@ -64,7 +64,6 @@ class Recording {
   virtual void replay() = 0;
 };
 
-// How dynamic loss scaling reacts (optimizer/loss_scaler.hpp).
 // Layer-wise adaptive rate scaling of one parameter (You et al., arXiv 1708.03888): with |x| the L2
 // norm and G = gradient_scale * g, g = (G + decay * w) * r, where r = |w| / (eps + |G| + decay *
 // |w|) if |w| > threshold, else 1.
@@ -76,6 +75,7 @@ struct LarsRule {
   }
 };
 
+// How dynamic loss scaling reacts (optimizer/loss_scaler.hpp).
 struct LossScaleRule {
   float growth = 2, backoff = 0.5F;
   std::int64_t interval = 2000;  // good steps in a row before the scale grows
