@@ -22,6 +22,7 @@
 #include "common/device.hpp"
 #include "common/job.hpp"
 #include "common/options.hpp"
+#include "common/stalls.hpp"
 #include "tasuki/communicator/environment.hpp"
 #include "tasuki/communicator/mpi.hpp"
 #include "tasuki/communicator/mpi_on_gpus.hpp"
@@ -40,6 +41,7 @@ struct Settings {
   std::int64_t min = 4 << 10, max = 16 << 20, factor = 4, iterations = 20, warmup = 5;
   std::string communicators = "auto";
   std::optional<std::string> json;
+  StallSettings stalls;
   std::string gpu = "none";
   bool share_gpu = false;
   std::string wire_dtype = "fp32";
@@ -289,6 +291,7 @@ int bench_allreduce(int argc, char** argv) {
   options.group("How");
   options.add("iterations", settings.iterations, {1, 1'000'000}, "N", "timed exchanges per size");
   options.add("warmup", settings.warmup, {0, 1'000'000}, "N", "exchanges before those");
+  add_stall_options(options, settings.stalls);
   options.add("json", settings.json, "none", "FILE", "write the table there too");
 
   auto everyone = create_communicator("naive");
@@ -299,6 +302,7 @@ int bench_allreduce(int argc, char** argv) {
     print_on_root(*everyone, options.text(request));
     return 0;
   }
+  apply(settings.stalls);
   if (settings.min > settings.max)
     fail_everywhere(ErrorKind::usage, "--min {} is more than --max {}", settings.min, settings.max);
   return Bench(settings, std::move(everyone)).run() == 0 ? 0 : 1;

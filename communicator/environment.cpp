@@ -21,6 +21,8 @@
 #include "tasuki/communicator/launcher.hpp"
 #include "tasuki/communicator/mpi.hpp"
 #include "tasuki/communicator/polite_wait.hpp"
+#include "tasuki/communicator/watchdog.hpp"
+#include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
 
@@ -149,6 +151,7 @@ std::chrono::seconds wait_after_success() {
 
 // Meets the other ranks before MPI_Finalize, which would wait for them without an end.
 void leave_together(int exit_code, std::chrono::seconds after_success) {
+  const WaitScope waiting_for_others(Waiting::program_end);
   constexpr std::chrono::seconds after_failure{2};
   const std::chrono::seconds longest = exit_code == 0 ? after_success : after_failure;
   const auto start = std::chrono::steady_clock::now();
@@ -203,9 +206,13 @@ int run_job(int argc, char** argv, const std::function<int(int argc, char** argv
     std::set_terminate(on_terminate);
     on_exit(on_early_exit, nullptr);
     const std::chrono::seconds after_success = wait_after_success();
+    const Watchdog watchdog;
     const int exit_code = job(argc, argv);
     leave_together(exit_code, after_success);
-    TASUKI_MPI(MPI_Finalize);
+    {
+      const WaitScope finalizing(Waiting::mpi_finalize);
+      TASUKI_MPI(MPI_Finalize);
+    }
     job_is_running = false;
     return exit_code;
   } catch (...) {

@@ -15,6 +15,9 @@ namespace tasuki {
 // alike (ErrorScope::every_rank) is printed by rank 0 alone; should rank 0 not have met it, the
 // others speak a second later. Returns job's value, the exit code.
 //
+// A job in which no rank fails but nothing moves any more, because one is stuck, is ended by a
+// watchdog (watchdog.hpp).
+//
 // A rank that returns waits for the others. After a value other than 0 it does so for 2 s and then
 // ends the job with one line and this value: others that wait for it would do so forever. After 0
 // it waits for 10 minutes (environment variable TASUKI_END_SECONDS), as others may still have work

@@ -41,6 +41,7 @@ void check_number(const char* operation, std::size_t given, std::size_t ranks) {
 
 void MpiCommunicator::send(std::span<const Tensor> tensors, int dest, int tag) {
   check_peer("send", dest);
+  const auto waiting = wait_for(Waiting::send, dest);
   const auto values = all_on_host("send", tensors);
   const auto headers = headers_of(values);
   const MessageStart start(MessageKind::arrays, std::as_bytes(std::span(headers)));
@@ -53,6 +54,7 @@ void MpiCommunicator::send(std::span<const Tensor> tensors, int dest, int tag) {
 
 std::vector<Tensor> MpiCommunicator::recv_many(int source, int tag) {
   if (source != any_source) check_peer("recv", source);
+  const auto waiting = wait_for(Waiting::recv, source);
   const auto start = MessageStart::receive(MessageKind::arrays, source, tag, messages_.get());
   const auto tensors = make_all(start.contents<ArrayHeader>());
   MpiRequests requests;
@@ -64,6 +66,7 @@ std::vector<Tensor> MpiCommunicator::recv_many(int source, int tag) {
 
 Tensor MpiCommunicator::bcast(const Tensor& tensor, int root) {
   check_root("bcast", root);
+  const auto waiting = wait_in(Waiting::bcast);
   Tensor values;
   if (rank() == root) values = on_host("bcast", tensor);
   ArrayHeader header;
@@ -76,6 +79,7 @@ Tensor MpiCommunicator::bcast(const Tensor& tensor, int root) {
 
 std::vector<Tensor> MpiCommunicator::gather(const Tensor& tensor, int root) {
   check_root("gather", root);
+  const auto waiting = wait_in(Waiting::gather);
   const Tensor values = on_host("gather", tensor);
   const ArrayHeader header(values);
   std::vector<ArrayHeader> headers(rank() == root ? ranks() : 0);
@@ -92,6 +96,7 @@ std::vector<Tensor> MpiCommunicator::gather(const Tensor& tensor, int root) {
 }
 
 std::vector<Tensor> MpiCommunicator::allgather(const Tensor& tensor) {
+  const auto waiting = wait_in(Waiting::allgather);
   const Tensor values = on_host("allgather", tensor);
   const ArrayHeader header(values);
   std::vector<ArrayHeader> headers(ranks());
@@ -106,6 +111,7 @@ std::vector<Tensor> MpiCommunicator::allgather(const Tensor& tensor) {
 
 std::vector<Tensor> MpiCommunicator::alltoall(std::span<const Tensor> tensors) {
   check_number("alltoall", tensors.size(), ranks());
+  const auto waiting = wait_in(Waiting::alltoall);
   const auto values = all_on_host("alltoall", tensors);
   const auto headers = headers_of(values);
   std::vector<ArrayHeader> incoming(ranks());
@@ -125,6 +131,7 @@ std::vector<Tensor> MpiCommunicator::alltoall(std::span<const Tensor> tensors) {
 
 Tensor MpiCommunicator::scatter(std::span<const Tensor> tensors, int root) {
   check_root("scatter", root);
+  const auto waiting = wait_in(Waiting::scatter);
   std::vector<Tensor> values;
   if (rank() == root) {
     check_number("scatter", tensors.size(), ranks());

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "tasuki/communicator/background_thread.hpp"
+#include "tasuki/communicator/communicator_id.hpp"
 #include "tasuki/communicator/environment.hpp"
 #include "tasuki/communicator/gpu_exchange.hpp"
 #include "tasuki/communicator/host_values.hpp"
@@ -98,17 +99,20 @@ MpiCommunicator::MpiCommunicator(std::string name, MPI_Comm comm,
       options_(options),
       comm_(MpiComm::duplicate(comm)),
       messages_(MpiComm::duplicate(comm)),
+      id_(make_communicator_id(name_, comm_.get())),
       topology_(discover_topology(comm)) {}
 
 MpiCommunicator::~MpiCommunicator() = default;
 
 std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key) {
+  const auto waiting = wait_in(Waiting::split);
   if (color < 0) fail(ErrorKind::usage, "split: color {}; expected a number from 0", color);
   const MpiComm part = MpiComm::split(comm(), color, key);
   return create_communicator(name_, part.get(), options_);
 }
 
 void MpiCommunicator::barrier() {
+  const auto waiting = wait_in(Waiting::barrier);
   TASUKI_MPI(MPI_Barrier, comm());
 }
 
@@ -126,6 +130,7 @@ void MpiCommunicator::combine(const Tensor& values, ReduceOp op) {
 }
 
 void MpiCommunicator::sum_gradients(const GradientView& gradients) {
+  const auto waiting = wait_in(Waiting::sum_gradients, gradients.arena.bytes());
   if (is_on_gpu(gradients.arena)) return sum_gradients_on_gpu(gradients);
   allreduce(gradients.arena, ReduceOp::sum);
 }
@@ -164,6 +169,7 @@ std::unique_ptr<PendingExchange> MpiCommunicator::start_sum_gradients(
   const std::shared_future<void> result = background_->start(std::move(work));
   return std::make_unique<Exchange>(
       [result, join] {
+        const WaitScope waiting(Waiting::exchange);
         result.get();
         if (join) join();
       },
@@ -172,6 +178,7 @@ std::unique_ptr<PendingExchange> MpiCommunicator::start_sum_gradients(
 
 void MpiCommunicator::bcast_data(const Tensor& parameters) {
   TASUKI_CHECK(parameters.defined(), "bcast_data of an undefined tensor");
+  const auto waiting = wait_in(Waiting::bcast_data, parameters.bytes());
   require_agreement("bcast_data", text_of(parameters));
   if (is_on_gpu(parameters)) return gpu().in_order([&] { bcast_on_gpu(parameters); });
   HostValues values(parameters);
@@ -181,6 +188,7 @@ void MpiCommunicator::bcast_data(const Tensor& parameters) {
 
 void MpiCommunicator::allreduce(const Tensor& tensor, ReduceOp op) {
   check_reducible("allreduce", tensor);
+  const auto waiting = wait_in(Waiting::allreduce, tensor.bytes());
   check_free();
   if (size() == 1) return;
   const bool on_gpu = is_on_gpu(tensor);
@@ -193,6 +201,7 @@ void MpiCommunicator::allreduce(const Tensor& tensor, ReduceOp op) {
 
 void MpiCommunicator::reduce(const Tensor& tensor, ReduceOp op, int root) {
   check_reducible("reduce", tensor);
+  const auto waiting = wait_in(Waiting::reduce, tensor.bytes());
   check_root("reduce", root);
   require_agreement("reduce", text_of(tensor, op));
   HostValues values(tensor);
@@ -202,6 +211,7 @@ void MpiCommunicator::reduce(const Tensor& tensor, ReduceOp op, int root) {
 
 Tensor MpiCommunicator::reduce_scatter(const Tensor& tensor, ReduceOp op) {
   check_reducible("reduce_scatter", tensor);
+  const auto waiting = wait_in(Waiting::reduce_scatter, tensor.bytes());
   TASUKI_CHECK(tensor.shape().rank() > 0, "reduce_scatter deals out axis 0, and a scalar has none");
   require_agreement("reduce_scatter", text_of(tensor, op));
   const HostValues values(tensor);

@@ -12,6 +12,7 @@
 #include "tasuki/communicator/communicator.hpp"
 #include "tasuki/communicator/mpi.hpp"
 #include "tasuki/communicator/registry.hpp"
+#include "tasuki/core/activity.hpp"
 
 namespace tasuki {
 
@@ -92,6 +93,14 @@ class MpiCommunicator : public Communicator {
   MPI_Comm comm() const;
   const CommunicatorOptions& options() const { return options_; }
 
+  // At the begin of every operation, for its length: what this rank is seen waiting in, should
+  // others not come to it.
+  WaitScope wait_in(Waiting kind, std::size_t bytes = 0) {
+    return {kind, id_, operations_, static_cast<std::int64_t>(bytes)};
+  }
+  // The same with one other rank (or any_source).
+  WaitScope wait_for(Waiting kind, int peer) { return WaitScope(kind, id_, std::int64_t{peer}); }
+
  private:
   std::size_t ranks() const { return static_cast<std::size_t>(size()); }
   void sum_gradients_on_gpu(const GradientView& gradients);
@@ -105,6 +114,8 @@ class MpiCommunicator : public Communicator {
   std::string name_;
   CommunicatorOptions options_;
   MpiComm comm_, messages_;
+  std::uint64_t id_;  // communicator_id.hpp
+  std::atomic<std::int64_t> operations_{0};  // begun ones
   Topology topology_;
   std::unique_ptr<GpuExchange> gpu_;
   std::set<std::string> agreed_;  // gradients on GPUs that all ranks are known to give alike

@@ -20,6 +20,7 @@ Bytes make_bytes(std::int64_t length) {
 
 void MpiCommunicator::send_bytes(std::span<const std::byte> bytes, int dest, int tag) {
   check_peer("send_bytes", dest);
+  const auto waiting = wait_for(Waiting::send, dest);
   const std::int64_t length = std::ssize(bytes);
   const MessageStart start(MessageKind::bytes, std::as_bytes(std::span(&length, 1)));
   MpiRequests requests;
@@ -30,6 +31,7 @@ void MpiCommunicator::send_bytes(std::span<const std::byte> bytes, int dest, int
 
 Bytes MpiCommunicator::recv_bytes(int source, int tag, MessageInfo* info) {
   if (source != any_source) check_peer("recv_bytes", source);
+  const auto waiting = wait_for(Waiting::recv, source);
   const auto start = MessageStart::receive(MessageKind::bytes, source, tag, messages_.get());
   Bytes bytes = make_bytes(start.contents<std::int64_t>().at(0));
   MpiRequests requests;
@@ -41,6 +43,7 @@ Bytes MpiCommunicator::recv_bytes(int source, int tag, MessageInfo* info) {
 
 Bytes MpiCommunicator::bcast_bytes(std::span<const std::byte> bytes, int root, std::int64_t chunk) {
   check_root("bcast_bytes", root);
+  const auto waiting = wait_in(Waiting::bcast);
   if (chunk < 1 || chunk >= std::numeric_limits<int>::max())
     throw Error(ErrorKind::usage,
                 fmt::format("bcast_bytes: chunks of {} bytes; expected 1 to {}", chunk,
@@ -55,6 +58,7 @@ Bytes MpiCommunicator::bcast_bytes(std::span<const std::byte> bytes, int root, s
 
 std::vector<Bytes> MpiCommunicator::gather_bytes(std::span<const std::byte> bytes, int root) {
   check_root("gather_bytes", root);
+  const auto waiting = wait_in(Waiting::gather);
   const std::int64_t length = std::ssize(bytes);
   std::vector<std::int64_t> lengths(rank() == root ? ranks() : 0);
   TASUKI_MPI(MPI_Gather, &length, 1, MPI_INT64_T, lengths.data(), 1, MPI_INT64_T, root, comm());
@@ -70,6 +74,7 @@ std::vector<Bytes> MpiCommunicator::gather_bytes(std::span<const std::byte> byte
 }
 
 std::vector<Bytes> MpiCommunicator::allgather_bytes(std::span<const std::byte> bytes) {
+  const auto waiting = wait_in(Waiting::allgather);
   const std::int64_t length = std::ssize(bytes);
   std::vector<std::int64_t> lengths(ranks());
   TASUKI_MPI(MPI_Allgather, &length, 1, MPI_INT64_T, lengths.data(), 1, MPI_INT64_T, comm());
@@ -85,6 +90,7 @@ std::vector<Bytes> MpiCommunicator::allgather_bytes(std::span<const std::byte> b
 
 Bytes MpiCommunicator::scatter_bytes(std::span<const Bytes> parts, int root) {
   check_root("scatter_bytes", root);
+  const auto waiting = wait_in(Waiting::scatter);
   std::vector<std::int64_t> lengths;
   if (rank() == root) {
     if (parts.size() != ranks())

@@ -17,6 +17,7 @@ class NaiveCommunicator : public MpiCommunicator {
 
   void sum_gradients(const GradientView& gradients) override {
     if (is_on_gpu(gradients.arena)) return MpiCommunicator::sum_gradients(gradients);
+    const auto waiting = wait_in(Waiting::sum_gradients, gradients.arena.bytes());
     std::string shapes = name_of(gradients.arena.dtype());
     for (const auto& [offset, count] : gradients.segments) shapes += fmt::format(" {}", count);
     require_agreement("sum_gradients", shapes);

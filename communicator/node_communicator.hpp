@@ -17,6 +17,7 @@ class NodeCommunicator : public MpiCommunicator {
   // Node-shared memory where a node has several ranks.
   std::shared_ptr<Storage> allocate(std::size_t bytes, Device device) override {
     if (!device.is_cpu() || intra_size() == 1) return MpiCommunicator::allocate(bytes, device);
+    const auto waiting = wait_in(Waiting::allocate, bytes);
     return node_.allocate(bytes);
   }
 

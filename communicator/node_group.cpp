@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "tasuki/core/activity.hpp"
 #include "tasuki/core/cast.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/tensor/cpu/reduce.hpp"
@@ -164,6 +165,7 @@ void NodeGroup::exchange_in_pieces(const Tensor& values, ReduceOp op, std::size_
     barrier();
     // Only this rank touches its staging memory from here to the next barrier.
     std::memcpy(part, staging_->data(), bytes);
+    report_progress();
   }
 }
 

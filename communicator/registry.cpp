@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
 
 namespace tasuki {
@@ -53,6 +54,7 @@ std::unique_ptr<Communicator> create_communicator(std::string_view name, MPI_Com
                     "the communicator {} sends gradients as float32; to send them as {} use "
                     "pure_nccl, with --gpu",
                     name, name_of(options.wire_dtype));
+  const WaitScope waiting(Waiting::create_communicator);
   return kind->create(comm, options);
 }
 

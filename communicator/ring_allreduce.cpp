@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tasuki/communicator/polite_wait.hpp"
+#include "tasuki/core/activity.hpp"
 #include "tasuki/core/cast.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/tensor/cpu/reduce.hpp"
@@ -60,6 +61,7 @@ class Ring {
       moved |= complete_send();
       if (moved) {
         waiting = {};
+        report_progress();
       } else if (!prepare_ahead()) {
         waiting.pause();
       }

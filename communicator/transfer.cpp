@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "tasuki/core/activity.hpp"
 #include "tasuki/core/cast.hpp"
 #include "tasuki/core/error.hpp"
 
@@ -19,8 +20,10 @@ std::int64_t elements_of_a_call(DType type) {
 // Calls piece(begin, count) for consecutive ranges of at most `limit`.
 template <class Piece>
 void for_pieces(std::int64_t total, std::int64_t limit, const Piece& piece) {
-  for (std::int64_t begin = 0; begin < total; begin += limit)
+  for (std::int64_t begin = 0; begin < total; begin += limit) {
     piece(begin, checked_cast<int>(std::min(limit, total - begin), "count of an MPI call"));
+    report_progress();
+  }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/dataset/decode.hpp"
 
@@ -35,6 +36,7 @@ Batch read_batch(const Dataset& dataset, std::span<const std::int64_t> indices,
   axes.insert(axes.end(), dataset.example_shape().begin(), dataset.example_shape().end());
   Batch batch{Tensor::empty(Shape(axes)), Tensor::empty({size}, DType::int32), {}, epoch};
   dataset.read(indices, epoch, batch.x.data<float>(), batch.t.data<std::int32_t>());
+  report_progress();
   check_labels(dataset, indices, batch.t.span<std::int32_t>());
   batch.ids.reserve(indices.size());
   for (const std::int64_t index : indices) batch.ids.push_back(dataset.id(index));

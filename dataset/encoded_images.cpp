@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/dataset/image.hpp"
 
@@ -55,6 +56,7 @@ void EncodedImages::read_stored(std::span<const std::int64_t> indices, std::byte
                                 std::int32_t* labels) const {
   for (const std::int64_t i : indices) {
     decode_image_record(example(i).record, header_.example_shape[1], values);
+    report_progress();
     *labels++ = example(i).label;
     values += header_.value_bytes();
   }

@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
 
 namespace tasuki {
@@ -74,12 +75,13 @@ void InputFile::check_end() {
 }
 
 std::size_t InputFile::read_some(std::byte* destination, std::size_t bytes) {
-  constexpr std::size_t largest_call = 1 << 30;
+  constexpr std::size_t largest_call = 1 << 24;
   std::size_t done = 0;
   while (done < bytes) {
     const auto wanted = static_cast<unsigned>(std::min(bytes - done, largest_call));
     const int got = ::gzread(file_.get(), destination + done, wanted);
     if (got > 0) {
+      report_progress();
       done += static_cast<std::size_t>(got);
       position_ += got;
     }

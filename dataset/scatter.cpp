@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tasuki/communicator/run_on_root.hpp"
+#include "tasuki/core/activity.hpp"
 #include "tasuki/dataset/encoded_images.hpp"
 #include "tasuki/dataset/in_memory.hpp"
 #include "tasuki/dataset/numbers.hpp"
@@ -179,6 +180,7 @@ std::exception_ptr send_shares(DataSource& source, const ShardPlan& plan,
   for (RecordBlock block;;) {
     try {
       if (!source.read_block(block)) break;
+      report_progress();
     } catch (...) {
       error = std::current_exception();
       break;
@@ -210,6 +212,7 @@ Share Share::whole(std::shared_ptr<const Dataset> dataset) {
 
 Share scatter_dataset(const OpenSource& open, Communicator& communicator,
                       const ScatterOptions& options) {
+  const PhaseScope handing_out(Phase::reading_data);
   std::unique_ptr<DataSource> source;
   const Announcement known = announce(open, communicator, options, source);
   const ShardPlan plan(known.header.count, communicator.size(), known.shards,

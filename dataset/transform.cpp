@@ -3,6 +3,8 @@
 #include <utility>
 #include <vector>
 
+#include "tasuki/core/activity.hpp"
+
 namespace tasuki {
 namespace {
 
@@ -35,6 +37,7 @@ class Transformed final : public Dataset {
         example.values = copy.data();
       }
       transform_(example.values, {epoch, id(i)}, x);
+      report_progress();
       *t = example.label;
       x += header().example_shape.count();
       ++t;

@@ -3,6 +3,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "tasuki/core/activity.hpp"
 #include "tasuki/nn/node.hpp"
 #include "tasuki/nn/parameter.hpp"
 #include "tasuki/tensor/backend.hpp"
@@ -98,6 +99,7 @@ void Variable::backward(const Tensor& seed, const GradientReady& ready) const {
                seed.shape().text(), name_of(seed.dtype()));
   node_->grad = seed;
   for (const NodePointer& node : graph.results) {
+    report_progress();
     // Taken out of the graph, so that what it saved goes as soon as it has run.
     const std::unique_ptr<Function> function = std::move(node->function);
     const Tensor gradient = std::exchange(node->grad, {});

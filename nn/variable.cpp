@@ -4,6 +4,7 @@
 #include <atomic>
 #include <utility>
 
+#include "tasuki/core/activity.hpp"
 #include "tasuki/core/philox.hpp"
 #include "tasuki/nn/node.hpp"
 #include "tasuki/tensor/backend.hpp"
@@ -72,6 +73,7 @@ void Variable::clear_grad() const {
 }
 
 bool Function::wanted(const std::vector<Variable>& inputs) {
+  report_progress();  // of a forward pass
   if (!recording) return false;
   for (const Variable& input : inputs)
     if (input.requires_grad()) return true;

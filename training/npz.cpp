@@ -10,6 +10,7 @@
 #include <fstream>
 #include <map>
 
+#include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/core/hash.hpp"
@@ -65,6 +66,7 @@ std::string hash_of_file(const fs::path& path, std::size_t excluded) {
       fail(ErrorKind::io, "reading {} failed: {}", path.string(), std::strerror(errno));
     hash = hash_bytes(std::as_bytes(std::span(piece.data(), bytes)), hash);
     left -= bytes;
+    report_progress();
   }
   return fmt::format("{:016x}", hash);
 }
@@ -117,6 +119,10 @@ void write_npz(const fs::path& path, const std::vector<NpzEntry>& entries) {
     check(zip_set_archive_comment(archive.get(), comment.data(),
                                   static_cast<zip_uint16_t>(comment.size())) == 0,
           "the hash");
+    constexpr double part_between_reports = 1e-3;
+    zip_register_progress_callback_with_state(
+        archive.get(), part_between_reports, [](zip_t*, double, void*) { report_progress(); },
+        nullptr, nullptr);
     check(zip_close(archive.get()) == 0, fmt::format("{} arrays", entries.size()));
     static_cast<void>(archive.release());
     write_hash(temporary);
@@ -211,6 +217,7 @@ void NpzFile::Archive::check_hash(const fs::path& path, bool required) {
 
 NpzValue NpzFile::Archive::read(const fs::path& path, const std::string& name,
                                 const Entry& entry) const {
+  report_progress();
   const std::string where = place(path, name);
   ZipEntry file(zip_fopen_index(zip.get(), entry.index, 0));
   if (!file) fail(ErrorKind::data, "{} cannot be read: {}", where, zip_strerror(zip.get()));

@@ -3,6 +3,7 @@
 #include <numeric>
 #include <utility>
 
+#include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/core/stopwatch.hpp"
@@ -93,7 +94,10 @@ ParallelUpdater::Outcome ParallelUpdater::compute_gradients(std::size_t worker, 
 
 void ParallelUpdater::update(Observation& observation) {
   Stopwatch watch;
-  const Batch batch = iterator_->next();
+  const Batch batch = [this] {
+    const PhaseScope loading(Phase::loading);
+    return iterator_->next();
+  }();
   times_.input += watch.lap();
   const std::vector<std::int64_t> parts = settings_.split.parts(batch.size());
   std::vector<Outcome> outcomes(parts.size());

@@ -6,6 +6,7 @@
 
 #include "tasuki/communicator/agreement.hpp"
 #include "tasuki/communicator/run_on_root.hpp"
+#include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/core/log.hpp"
@@ -132,13 +133,18 @@ void Trainer::run_until_stop() {
   const auto first_saving = std::find_if(extensions.begin(), extensions.end(),
                                          [](const Attached* each) { return each->priority < 0; });
   const auto run_triggered = [this](auto begin, auto end) {
+    const PhaseScope extending(Phase::extension);
     for (; begin != end; ++begin)
       if ((*begin)->trigger->fires(*this)) (*begin)->extension->run(*this);
   };
   bool is_over = is_reached(stop_->length(), *this);
   while (!is_over) {
     observation_.clear();
-    updater_->update(observation_);
+    report_position(updater_->epoch() + 1, updater_->iteration() + 1);
+    {
+      const PhaseScope updating(Phase::computing);
+      updater_->update(observation_);
+    }
     run_triggered(extensions.begin(), first_saving);
     is_over = stop_->fires(*this);
     run_triggered(first_saving, extensions.end());

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/stopwatch.hpp"
 #include "tasuki/tensor/backend.hpp"
@@ -79,7 +80,10 @@ void StandardUpdater::update(Observation& observation) {
   if (since_update_.lap() > longest_pause) stamp(StepMoment::resume);
   Stopwatch watch;
   const std::int64_t known_global_size = iterator_->next_global_size();
-  Batch batch = iterator_->announce();
+  Batch batch = [this] {
+    const PhaseScope loading(Phase::loading);
+    return iterator_->announce();
+  }();
   times_.input += watch.lap();
   Step step;
   step.examples = batch.size();

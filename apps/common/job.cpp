@@ -56,6 +56,7 @@ std::optional<Job> start_job(Options& options, const TrainingSettings& settings,
     print_on_root(*starting, communicator_help());
     return std::nullopt;
   }
+  apply(settings.stalls);
   configure_log(starting->rank(), settings.quiet     ? LogLevel::warning
                                   : settings.verbose ? LogLevel::verbose
                                                      : LogLevel::info);

@@ -77,6 +77,8 @@ void add_training_options(Options& options, TrainingSettings& settings) {
               "say which --batchsize is the largest that all ranks have memory for, without "
               "training");
 
+  add_stall_options(options, settings.stalls);
+
   options.group("Data");
   options.add("data", settings.data, "auto", "DIR",
               "folder with the data set's files; by itself the first there is of "

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/options.hpp"
+#include "common/stalls.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
 #include "tasuki/training/extensions/snapshot.hpp"
 #include "tasuki/training/trainer.hpp"
@@ -57,6 +58,7 @@ struct TrainingSettings {
   std::optional<double> monitor;               // seconds
   bool dry_run = false;
   bool find_batchsize = false;
+  StallSettings stalls;
   bool quiet = false;
   bool verbose = false;
 };

@@ -4,6 +4,7 @@
 
 #include "tasuki/communicator/cuda/nccl_group.hpp"
 #include "tasuki/communicator/polite_wait.hpp"
+#include "tasuki/core/activity.hpp"
 
 namespace tasuki {
 namespace {
@@ -128,6 +129,7 @@ void CudaChannel::let_backend_follow(const GpuEvent& event) {
 
 void CudaChannel::wait(const GpuEvent& event) {
   CudaContext::of(device_);
+  const WaitScope waiting_for_gpu(Waiting::gpu);
   PoliteWait waiting;
   for (;;) {
     const cudaError_t state = cudaEventQuery(Event::of(event));

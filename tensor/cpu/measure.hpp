@@ -5,6 +5,7 @@
 #include <chrono>
 #include <limits>
 
+#include "tasuki/core/activity.hpp"
 #include "tasuki/tensor/cpu/dnnl_support.hpp"
 
 namespace tasuki {
@@ -18,6 +19,7 @@ double best_seconds(const Run& run) {
   for (int i = 0; i < 3; ++i) {
     const auto start = Clock::now();
     run();
+    report_progress();
     best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count());
   }
   return best;

@@ -1,4 +1,5 @@
 // Memory of the CUDA backend: allocation, copies between devices, types and layouts, filling.
+#include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/tensor/cuda/channels_last.hpp"
 #include "tasuki/tensor/cuda/context.hpp"
@@ -135,6 +136,7 @@ void CudaBackend::fill(const Tensor& destination, double value) {
 }
 
 void CudaBackend::synchronize(Device device) {
+  const WaitScope waiting(Waiting::gpu);
   check_cuda(cudaStreamSynchronize(CudaContext::of(device).stream()), "waiting for the device");
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
 
 namespace tasuki {
@@ -69,6 +70,7 @@ void StagingBuffers::download(void* destination, const void* source, std::size_t
   Piece previous;
   const auto finish = [&](Piece& part) {
     if (part.block == nullptr) return;
+    const WaitScope waiting(Waiting::gpu);
     check_cuda(cudaEventSynchronize(part.arrived.get()), "a copy from the device");
     std::memcpy(to + part.begin, part.block, part.bytes);
     pool_.release(std::exchange(part.block, nullptr));
@@ -114,6 +116,7 @@ void StagingBuffers::reclaim(bool wait) {
   while (!pending_.empty()) {
     Pending& oldest = pending_.front();
     if (wait) {
+      const WaitScope waiting(Waiting::gpu);
       check_cuda(cudaEventSynchronize(oldest.done.get()), "a copy to the device");
     } else {
       const cudaError_t code = cudaEventQuery(oldest.done.get());

@@ -1,11 +1,13 @@
 // A short training on made-up data in which one rank fails on purpose.
 //
-//   faulty_training RANK MOMENT KIND FOLDER
+//   faulty_training RANK MOMENT KIND FOLDER [STALL_SECONDS]
 //
 // RANK: -1 for all of them.
 // MOMENT: start (before any collective), forward, loader, extension, evaluator.
 // KIND: throw, shared (marked as met by every rank), foreign (not a std::exception), abort, exit0,
-// exit3, return0, return3 (from the job), kill, segv. Each rank leaves its process id in
+// exit3, return0, return3 (from the job), kill, segv; stop (SIGSTOP), loop (without an end), skip
+// (leaves out a barrier of the others, extension alone), slow (half a second in each call).
+// STALL_SECONDS: after which the watchdog ends the job; it warns after half of them. Each rank leaves its process id in
 // FOLDER/pid.<rank>; the one that fails the time in FOLDER/time and Open MPI's number of the job in
 // FOLDER/job.
 
@@ -15,10 +17,12 @@
 #include <cstdlib>
 #include <fstream>
 #include <stdexcept>
+#include <thread>
 
 #include "launch.hpp"
 #include "tasuki/communicator/environment.hpp"
 #include "tasuki/communicator/registry.hpp"
+#include "tasuki/communicator/watchdog.hpp"
 #include "tasuki/dataset/share_iterator.hpp"
 #include "tasuki/dataset/synthetic.hpp"
 #include "tasuki/models/mlp.hpp"
@@ -34,7 +38,7 @@ struct Return {
   int exit_code;
 };
 
-[[noreturn]] void fail_as(const std::string& kind, const std::string& moment,
+void fail_as(const std::string& kind, const std::string& moment,
                           const std::filesystem::path& folder) {
   if (const char* job = std::getenv("PMIX_NAMESPACE"))
     std::ofstream(folder / "job") << job << std::flush;
@@ -46,6 +50,13 @@ struct Return {
   if (kind == "exit3") std::exit(3);
   if (kind == "return0") throw Return{0};
   if (kind == "return3") throw Return{3};
+  if (kind == "skip") return;
+  if (kind == "stop") {
+    kill(getpid(), SIGSTOP);
+    return;
+  }
+  while (kind == "loop") {
+  }
   if (kind == "kill") kill(getpid(), SIGKILL);
   if (kind == "segv") kill(getpid(), SIGSEGV);
   std::abort();
@@ -60,8 +71,11 @@ class Fault {
         kind_(argv[3]),
         folder_(argv[4]) {}
   void at(const std::string& moment, int call) const {
-    if (chosen_ && moment == moment_ && call == 3) fail_as(kind_, moment_, folder_);
+    if (!chosen_ || moment != moment_) return;
+    if (kind_ == "slow") std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    else if (call == 3) fail_as(kind_, moment_, folder_);
   }
+  bool skips(int call) const { return chosen_ && kind_ == "skip" && call == 3; }
 
  private:
   bool chosen_;
@@ -126,7 +140,10 @@ int train(int, char** argv) {
                                   faulty(classification_loss(model), fault, "evaluator")),
       *comm));
   int iterations = 0;
-  trainer.extend(make_extension("planted", [&](Trainer&) { fault.at("extension", ++iterations); }));
+  trainer.extend(make_extension("planted", [&](Trainer&) {
+    fault.at("extension", ++iterations);
+    if (!fault.skips(iterations)) comm->barrier();
+  }));
   trainer.run();
   return 0;
 }
@@ -135,7 +152,11 @@ int train(int, char** argv) {
 }  // namespace tasuki
 
 int main(int argc, char** argv) {
-  if (argc != 5) return 64;
+  if (argc != 5 && argc != 6) return 64;
+  if (argc == 6) {
+    const double seconds = std::stod(argv[5]);
+    tasuki::set_stall_limits({.warning = seconds / 2, .timeout = seconds});
+  }
   return tasuki::run_job(argc, argv, [](int count, char** words) {
     try {
       return tasuki::train(count, words);

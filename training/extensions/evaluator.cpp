@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "tasuki/core/activity.hpp"
 #include "tasuki/training/trainer.hpp"
 
 namespace tasuki {
@@ -35,6 +36,7 @@ Observation Evaluator::evaluate_batch(Batch& batch) {
 }
 
 Observation Evaluator::evaluate() {
+  const PhaseScope evaluating(Phase::evaluating);
   const Observation share = evaluate_share();
   return communicator_ ? share.over_ranks(communicator_) : share;
 }

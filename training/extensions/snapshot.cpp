@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tasuki/communicator/run_on_root.hpp"
+#include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/training/model_file.hpp"
@@ -166,6 +167,7 @@ std::unique_ptr<Snapshot> create_multi_node_snapshot(std::unique_ptr<Snapshot> s
 }
 
 void save_snapshot(const fs::path& path, Trainer& trainer, const ReplicaSet* replicas) {
+  const PhaseScope saving(Phase::saving);
   const Group group(trainer, replicas);
   std::vector<NpzEntry> entries;
   trainer.serialize(Serializer::saver(entries, group.members));
@@ -173,6 +175,7 @@ void save_snapshot(const fs::path& path, Trainer& trainer, const ReplicaSet* rep
 }
 
 void resume(const fs::path& path, Trainer& trainer, const ReplicaSet* replicas) {
+  const PhaseScope restoring(Phase::restoring);
   const Group group(trainer, replicas);
   std::unique_ptr<NpzFile> file;
   group.on_writers([&] {

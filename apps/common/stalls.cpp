@@ -1,0 +1,29 @@
+#include "common/stalls.hpp"
+
+#include "tasuki/communicator/watchdog.hpp"
+
+namespace tasuki::apps {
+namespace {
+
+constexpr NumberRange seconds = {0.0, 1e7};
+
+}  // namespace
+
+void add_stall_options(Options& options, StallSettings& settings) {
+  options.add("stall-warning", settings.warning, seconds, "SECONDS",
+              "say which rank keeps the others waiting when nothing has moved for so long (0: "
+              "never)");
+  options.add("stall-timeout", settings.timeout, seconds, "SECONDS",
+              "end the job when nothing has moved for so long (0: never)");
+}
+
+void apply(const StallSettings& settings) {
+  StallLimits limits;
+  limits.warning = settings.warning;
+  limits.timeout = settings.timeout;
+  limits.way_out = fmt::format("give it a larger --stall-timeout than {} (0: no end)",
+                               to_text(settings.timeout));
+  set_stall_limits(limits);
+}
+
+}  // namespace tasuki::apps

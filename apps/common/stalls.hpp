@@ -1,0 +1,18 @@
+// When a job that stands still is warned about and ended: flags that all programs share.
+#pragma once
+
+#include "common/options.hpp"
+
+namespace tasuki::apps {
+
+struct StallSettings {
+  double warning = 60, timeout = 300;  // seconds, 0: never
+};
+
+// --stall-warning and --stall-timeout.
+void add_stall_options(Options& options, StallSettings& settings);
+
+// Makes them count from now on (communicator/watchdog.hpp).
+void apply(const StallSettings& settings);
+
+}  // namespace tasuki::apps

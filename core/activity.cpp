@@ -1,0 +1,87 @@
+#include "tasuki/core/activity.hpp"
+
+namespace tasuki {
+namespace {
+
+constexpr auto relaxed = std::memory_order_relaxed;
+
+// Where a process publishes that nobody watches.
+ActivityRecord unread;
+std::atomic<ActivityRecord*> current = &unread;
+thread_local bool is_publishing_thread = false;
+
+ActivityRecord& record() {
+  return *current.load(relaxed);
+}
+
+}  // namespace
+
+Activity ActivityRecord::read() const {
+  return {phase_.load(relaxed),   epoch_.load(relaxed),        iteration_.load(relaxed),
+          waiting_.load(relaxed), communicator_.load(relaxed), number_.load(relaxed),
+          bytes_.load(relaxed),   moves_.load(relaxed),        beats_.load(relaxed)};
+}
+
+void ActivityRecord::write(const Activity& activity) {
+  phase_.store(activity.phase, relaxed);
+  epoch_.store(activity.epoch, relaxed);
+  iteration_.store(activity.iteration, relaxed);
+  waiting_.store(activity.waiting, relaxed);
+}
+
+void publish_activity_in(ActivityRecord* record) {
+  ActivityRecord* const next = record != nullptr ? record : &unread;
+  next->write(current.load(relaxed)->read());
+  current.store(next);
+  is_publishing_thread = true;
+}
+
+void report_progress() {
+  ActivityRecord::count(record().moves_);
+}
+
+void report_life() {
+  ActivityRecord::count(record().beats_);
+}
+
+void report_position(std::int64_t epoch, std::int64_t iteration) {
+  record().epoch_.store(epoch, relaxed);
+  record().iteration_.store(iteration, relaxed);
+  report_progress();
+}
+
+PhaseScope::PhaseScope(Phase phase) : before_(record().phase_.load(relaxed)) {
+  if (is_publishing_thread) record().phase_.store(phase, relaxed);
+  report_progress();
+}
+
+PhaseScope::~PhaseScope() {
+  if (is_publishing_thread) record().phase_.store(before_, relaxed);
+  report_progress();
+}
+
+WaitScope::WaitScope(Waiting kind, std::uint64_t communicator, std::int64_t number,
+                     std::int64_t bytes)
+    : counts_(is_publishing_thread && record().waiting_.load(relaxed) == Waiting::nothing) {
+  ActivityRecord& own = record();
+  if (counts_) {
+    own.communicator_.store(communicator, relaxed);
+    own.number_.store(number, relaxed);
+    own.bytes_.store(bytes, relaxed);
+    own.waiting_.store(kind, relaxed);
+  }
+  ActivityRecord::count(own.moves_);
+}
+
+WaitScope::WaitScope(Waiting kind, std::uint64_t communicator,
+                     std::atomic<std::int64_t>& operations, std::int64_t bytes)
+    : WaitScope(kind, communicator, operations.load(relaxed) + 1, bytes) {
+  if (counts_) operations.store(operations.load(relaxed) + 1, relaxed);
+}
+
+WaitScope::~WaitScope() {
+  if (counts_) record().waiting_.store(Waiting::nothing, relaxed);
+  report_progress();
+}
+
+}  // namespace tasuki
