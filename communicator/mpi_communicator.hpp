@@ -114,7 +114,7 @@ class MpiCommunicator : public Communicator {
   std::string name_;
   CommunicatorOptions options_;
   MpiComm comm_, messages_;
-  std::uint64_t id_;  // communicator_id.hpp
+  std::uint64_t id_;                         // communicator_id.hpp
   std::atomic<std::int64_t> operations_{0};  // begun ones
   Topology topology_;
   std::unique_ptr<GpuExchange> gpu_;

@@ -20,6 +20,10 @@ namespace {
 // A datagram stays within an Ethernet frame.
 constexpr std::size_t ranks_of_a_datagram = 16;
 
+bool is_valid(const Activity& activity) {
+  return activity.phase <= Phase::restoring && activity.waiting <= Waiting::mpi_finalize;
+}
+
 std::uint64_t random_number() {
   std::random_device source;
   return (static_cast<std::uint64_t>(source()) << 32) | source();
@@ -142,7 +146,7 @@ void NodeHeartbeats::receive(const std::function<void(const RankActivity&)>& tak
     if (!is_ours) continue;
     for (const RankActivity& each :
          std::span(datagram.ranks).first(static_cast<std::size_t>(datagram.count)))
-      if (each.rank >= 0 && each.rank < std::ssize(hosts_) &&
+      if (each.rank >= 0 && each.rank < std::ssize(hosts_) && is_valid(each.activity) &&
           std::ranges::find(own_ranks_, each.rank) == own_ranks_.end())
         take(each);
   }

@@ -16,7 +16,7 @@ namespace tasuki {
 struct RankView {
   std::string host;
   bool is_known = false;  // false: nothing was ever heard of it; all else is then meaningless
-  Activity activity;
+  Activity activity{};
   double still = 0;   // since it moved
   double silent = 0;  // since it gave a sign of life
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "tasuki/communicator/communicator_id.hpp"
@@ -10,74 +11,46 @@
 namespace tasuki {
 namespace {
 
+// In the order of Phase.
+constexpr std::array phase_names = {"at work of the program's own",
+                                    "reading and handing out data",
+                                    "loading a batch",
+                                    "computing",
+                                    "evaluating",
+                                    "in an extension of the trainer",
+                                    "writing a snapshot",
+                                    "reading a snapshot"};
+// In the order of Waiting.
+constexpr std::array waiting_names = {"nothing",
+                                      "create_communicator",
+                                      "split",
+                                      "allocate",
+                                      "barrier",
+                                      "sum_gradients",
+                                      "an exchange of gradients in the background",
+                                      "bcast_data",
+                                      "allreduce",
+                                      "reduce",
+                                      "reduce_scatter",
+                                      "bcast",
+                                      "gather",
+                                      "allgather",
+                                      "alltoall",
+                                      "scatter",
+                                      "send to",
+                                      "recv from",
+                                      "the GPU",
+                                      "the end of the other ranks' programs",
+                                      "MPI_Finalize"};
+static_assert(phase_names.size() == static_cast<std::size_t>(Phase::restoring) + 1);
+static_assert(waiting_names.size() == static_cast<std::size_t>(Waiting::mpi_finalize) + 1);
+
 const char* name_of(Phase phase) {
-  switch (phase) {
-    case Phase::own_work:
-      return "at work of the program's own";
-    case Phase::reading_data:
-      return "reading and handing out data";
-    case Phase::loading:
-      return "loading a batch";
-    case Phase::computing:
-      return "computing";
-    case Phase::evaluating:
-      return "evaluating";
-    case Phase::extension:
-      return "in an extension of the trainer";
-    case Phase::saving:
-      return "writing a snapshot";
-    case Phase::restoring:
-      return "reading a snapshot";
-  }
-  return "at something unknown";
+  return phase_names.at(static_cast<std::size_t>(phase));
 }
 
 const char* name_of(Waiting kind) {
-  switch (kind) {
-    case Waiting::nothing:
-      return "nothing";
-    case Waiting::create_communicator:
-      return "create_communicator";
-    case Waiting::split:
-      return "split";
-    case Waiting::allocate:
-      return "allocate";
-    case Waiting::barrier:
-      return "barrier";
-    case Waiting::sum_gradients:
-      return "sum_gradients";
-    case Waiting::exchange:
-      return "an exchange of gradients in the background";
-    case Waiting::bcast_data:
-      return "bcast_data";
-    case Waiting::allreduce:
-      return "allreduce";
-    case Waiting::reduce:
-      return "reduce";
-    case Waiting::reduce_scatter:
-      return "reduce_scatter";
-    case Waiting::bcast:
-      return "bcast";
-    case Waiting::gather:
-      return "gather";
-    case Waiting::allgather:
-      return "allgather";
-    case Waiting::alltoall:
-      return "alltoall";
-    case Waiting::scatter:
-      return "scatter";
-    case Waiting::send:
-      return "send to";
-    case Waiting::recv:
-      return "recv from";
-    case Waiting::gpu:
-      return "its GPU";
-    case Waiting::program_end:
-      return "the end of the other ranks' programs";
-    case Waiting::mpi_finalize:
-      return "MPI_Finalize";
-  }
-  return "something unknown";
+  return waiting_names.at(static_cast<std::size_t>(kind));
 }
 
 std::string text_of_operation(const Activity& activity) {
@@ -128,39 +101,44 @@ std::string text_of(int number, const RankView& rank, double silent_seconds) {
   return fmt::format("{} is {}", who, text_of(rank.activity));
 }
 
-std::string text_of_others(std::span<const RankView> ranks, std::span<const int> culprits) {
-  const std::vector<int> others = largest_meeting(ranks, culprits);
+// "3 ranks wait in ...", those named already left out; empty when there is no such operation.
+std::string text_of_waiting(std::span<const RankView> ranks, std::span<const int> named) {
+  const std::vector<int> others = largest_meeting(ranks, named);
   if (others.empty()) return "";
   const std::string what = text_of_wait(ranks[static_cast<std::size_t>(others.front())].activity);
-  if (others.size() == 1) return fmt::format(" while rank {} waits {}", others.front(), what);
-  return fmt::format(" while {} ranks wait {}", others.size(), what);
+  if (others.size() == 1) return fmt::format("rank {} waits {}", others.front(), what);
+  return fmt::format("{} ranks wait {}", others.size(), what);
+}
+
+std::string text_of_culprits(std::span<const int> culprits, std::span<const RankView> ranks,
+                             double silent_seconds) {
+  constexpr std::size_t most_named = 4;
+  std::vector<std::string> parts;
+  for (const int culprit : culprits.first(std::min(culprits.size(), most_named)))
+    parts.push_back(text_of(culprit, ranks[static_cast<std::size_t>(culprit)], silent_seconds));
+  if (culprits.size() > most_named)
+    parts.push_back(fmt::format("{} more ranks too", culprits.size() - most_named));
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+// Where nobody is to blame.
+std::string text_of_deadlock(std::span<const RankView> ranks) {
+  const auto unknown = std::ranges::find(ranks, false, &RankView::is_known);
+  if (unknown != ranks.end())
+    return fmt::format("nothing is known of rank {} on {}", unknown - ranks.begin(), unknown->host);
+  if (largest_meeting(ranks).size() == ranks.size()) return "no rank is missing";
+  return "the ranks wait for each other";
 }
 
 }  // namespace
 
 std::string describe_stall(const Stall& stall, std::span<const RankView> ranks,
                            double silent_seconds) {
-  constexpr std::size_t most_named = 4;
-  std::vector<std::string> parts;
-  for (const int culprit : stall.culprits) {
-    if (parts.size() == most_named) {
-      parts.push_back(fmt::format("{} more ranks too", stall.culprits.size() - most_named));
-      break;
-    }
-    parts.push_back(text_of(culprit, ranks[static_cast<std::size_t>(culprit)], silent_seconds));
-  }
-  std::string text = fmt::format("{}", fmt::join(parts, "; "));
-  if (stall.culprits.empty()) {
-    const auto unknown = std::ranges::find(ranks, false, &RankView::is_known);
-    if (unknown != ranks.end())
-      text =
-          fmt::format("nothing is known of rank {} on {}", unknown - ranks.begin(), unknown->host);
-    else if (largest_meeting(ranks).size() == ranks.size())
-      text = "no rank is missing, what all have begun does not end";
-    else
-      text = "the ranks wait for each other";
-  }
-  return text + text_of_others(ranks, stall.culprits);
+  const std::string who = stall.culprits.empty()
+                              ? text_of_deadlock(ranks)
+                              : text_of_culprits(stall.culprits, ranks, silent_seconds);
+  const std::string waiting = text_of_waiting(ranks, stall.culprits);
+  return waiting.empty() ? who : who + " while " + waiting;
 }
 
 std::string stall_table(const Stall& stall, std::span<const RankView> ranks,

@@ -34,6 +34,15 @@ std::string error_of(const std::function<void()>& work) {
   return "";
 }
 
+TEST(Stalls, HaveLimitsInSeconds) {
+  Program program;
+  program.parse({"--stall-warning", "0", "--stall-timeout", "12.5"});
+  EXPECT_EQ(program.settings.stalls.warning, 0);
+  EXPECT_EQ(program.settings.stalls.timeout, 12.5);
+  const std::string message = error_of([] { Program().parse({"--stall-timeout", "-1"}); });
+  EXPECT_EQ(message, "--stall-timeout: expected a number from 0 to 10000000, found '-1'");
+}
+
 TEST(Batch, IsSharedAmongRanks) {
   Program program;
   program.parse({"--global-batch", "256"});

@@ -6,10 +6,10 @@
 // MOMENT: start (before any collective), forward, loader, extension, evaluator.
 // KIND: throw, shared (marked as met by every rank), foreign (not a std::exception), abort, exit0,
 // exit3, return0, return3 (from the job), kill, segv; stop (SIGSTOP), loop (without an end), skip
-// (leaves out a barrier of the others, extension alone), slow (half a second in each call).
-// STALL_SECONDS: after which the watchdog ends the job; it warns after half of them. Each rank leaves its process id in
-// FOLDER/pid.<rank>; the one that fails the time in FOLDER/time and Open MPI's number of the job in
-// FOLDER/job.
+// (leaves out a barrier of the others, extension alone), slow (half a second in each of the first
+// 12 calls). STALL_SECONDS: after which the watchdog ends the job; it warns after half of them.
+// Each rank leaves its process id in FOLDER/pid.<rank>; the one that fails the time in FOLDER/time
+// and Open MPI's number of the job in FOLDER/job.
 
 #include <signal.h>
 #include <unistd.h>
@@ -39,7 +39,7 @@ struct Return {
 };
 
 void fail_as(const std::string& kind, const std::string& moment,
-                          const std::filesystem::path& folder) {
+             const std::filesystem::path& folder) {
   if (const char* job = std::getenv("PMIX_NAMESPACE"))
     std::ofstream(folder / "job") << job << std::flush;
   std::ofstream(folder / "time") << fmt::format("{:.9f}", testing::shared_clock()) << std::flush;
@@ -55,7 +55,7 @@ void fail_as(const std::string& kind, const std::string& moment,
     kill(getpid(), SIGSTOP);
     return;
   }
-  while (kind == "loop") {
+  for (volatile bool goes_on = kind == "loop"; goes_on;) {
   }
   if (kind == "kill") kill(getpid(), SIGKILL);
   if (kind == "segv") kill(getpid(), SIGSEGV);
@@ -72,8 +72,8 @@ class Fault {
         folder_(argv[4]) {}
   void at(const std::string& moment, int call) const {
     if (!chosen_ || moment != moment_) return;
-    if (kind_ == "slow") std::this_thread::sleep_for(std::chrono::milliseconds(500));
-    else if (call == 3) fail_as(kind_, moment_, folder_);
+    if (kind_ == "slow" && call <= 12) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    if (kind_ != "slow" && call == 3) fail_as(kind_, moment_, folder_);
   }
   bool skips(int call) const { return chosen_ && kind_ == "skip" && call == 3; }
 
@@ -134,7 +134,7 @@ int train(int, char** argv) {
       std::make_unique<StandardUpdater>(
           std::make_unique<FaultyIterator>(create_shuffled_iterator(share, 20, 0), fault),
           *optimizer, faulty(classification_loss(model), fault, "forward"), updating),
-      stop_after(20), folder / "result", comm.get());
+      stop_after(argv[3] == std::string("slow") ? 1 : 20), folder / "result", comm.get());
   trainer.extend(create_multi_node_evaluator(
       std::make_unique<Evaluator>(create_serial_iterator(share, 20),
                                   faulty(classification_loss(model), fault, "evaluator")),
@@ -142,7 +142,7 @@ int train(int, char** argv) {
   int iterations = 0;
   trainer.extend(make_extension("planted", [&](Trainer&) {
     fault.at("extension", ++iterations);
-    if (!fault.skips(iterations)) comm->barrier();
+    if (iterations == 3 && !fault.skips(iterations)) comm->barrier();
   }));
   trainer.run();
   return 0;
