@@ -19,11 +19,27 @@ namespace {
 // Limits, and what wakes the thread that goes by them.
 std::mutex mutex;
 std::condition_variable changed;
-StallLimits present_limits;
+StallLimits set_limits;
 int times_set = 0;
 
+}  // namespace
+
+void set_stall_limits(const StallLimits& limits) {
+  {
+    const std::lock_guard lock(mutex);
+    set_limits = limits;
+    ++times_set;
+  }
+  changed.notify_all();
+}
+
+// With the mutex held.
+Watchdog::Limits Watchdog::present_limits() {
+  return {set_limits.warning, set_limits.timeout};
+}
+
 // Seconds between two looks.
-double interval_of(const StallLimits& limits) {
+double Watchdog::interval_of(const Limits& limits) {
   constexpr double shortest = 0.05, longest = 5, looks_within_limit = 8;
   double least = longest * looks_within_limit;
   for (const double limit : {limits.warning, limits.timeout})
@@ -31,22 +47,17 @@ double interval_of(const StallLimits& limits) {
   return std::clamp(least / looks_within_limit, shortest, longest);
 }
 
-}  // namespace
-
-void set_stall_limits(const StallLimits& limits) {
-  {
-    const std::lock_guard lock(mutex);
-    present_limits = limits;
-    ++times_set;
-  }
-  changed.notify_all();
-}
-
 Watchdog::Watchdog() : heartbeats_(board_.ranks()) {
   TASUKI_MPI(MPI_Comm_rank, MPI_COMM_WORLD, &rank_);
   for (const std::string& host : heartbeats_.hosts()) {
     ranks_.emplace_back();
     ranks_.back().host = host;
+  }
+  for (const int rank : board_.ranks()) own_node_.push_back({rank, {}});
+  {
+    // So that other nodes have heard of this one, whatever becomes of it.
+    const std::lock_guard lock(mutex);
+    look(present_limits(), 0);
   }
   thread_ = std::thread([this] { run(); });
 }
@@ -64,7 +75,7 @@ void Watchdog::run() {
   Stopwatch watch;
   std::unique_lock lock(mutex);
   while (!stopping_) {
-    const StallLimits limits = present_limits;
+    const Limits limits = present_limits();
     const double interval = interval_of(limits);
     const auto is_disturbed = [this, seen = times_set] { return stopping_ || times_set != seen; };
     if (changed.wait_for(lock, std::chrono::duration<double>(interval), is_disturbed)) continue;
@@ -91,29 +102,28 @@ bool Watchdog::is_speaker(double silent_seconds) const {
       before, [&](const RankView& rank) { return rank.is_known && rank.silent >= silent_seconds; });
 }
 
-void Watchdog::look(const StallLimits& limits, double seconds) {
+void Watchdog::look(const Limits& limits, double seconds) {
   report_life();
   for (RankView& rank : ranks_) {
     rank.still += seconds;
     rank.silent += seconds;
   }
   const double missed_looks = std::max(3 * interval_of(limits), 0.5);
-  std::vector<RankActivity> own_node;
-  for (std::size_t place = 0; place < board_.ranks().size(); ++place) {
-    own_node.push_back({board_.ranks()[place], board_.read(place)});
-    update(own_node.back().rank, own_node.back().activity);
+  for (std::size_t place = 0; place < own_node_.size(); ++place) {
+    own_node_[place].activity = board_.read(place);
+    update(own_node_[place].rank, own_node_[place].activity);
   }
   heartbeats_.receive([this](const RankActivity& each) { update(each.rank, each.activity); });
   const auto first_alive = std::ranges::find_if(board_.ranks(), [&](int rank) {
     return ranks_[static_cast<std::size_t>(rank)].silent < missed_looks;
   });
-  if (*first_alive == rank_) heartbeats_.send(own_node);
+  if (*first_alive == rank_) heartbeats_.send(own_node_);
 
   warn(limits, missed_looks);
   end_job_when_due(limits, seconds, missed_looks);
 }
 
-void Watchdog::warn(const StallLimits& limits, double silent_seconds) {
+void Watchdog::warn(const Limits& limits, double silent_seconds) {
   if (limits.warning == 0) return;
   const auto stall = find_stall(ranks_, limits.warning, silent_seconds);
   if (std::exchange(has_warned_, stall.has_value()) || !stall || !is_speaker(silent_seconds))
@@ -125,7 +135,7 @@ void Watchdog::warn(const StallLimits& limits, double silent_seconds) {
               describe_stall(*stall, ranks_, silent_seconds), end);
 }
 
-void Watchdog::end_job_when_due(const StallLimits& limits, double seconds, double silent_seconds) {
+void Watchdog::end_job_when_due(const Limits& limits, double seconds, double silent_seconds) {
   if (limits.timeout == 0) return;
   const auto stall = find_stall(ranks_, limits.timeout, silent_seconds);
   if (!stall || !stall->is_certain) {
@@ -135,10 +145,13 @@ void Watchdog::end_job_when_due(const StallLimits& limits, double seconds, doubl
   constexpr double patience_with_speaker = 1.5;
   overdue_ += seconds;
   if (!is_speaker(silent_seconds) && overdue_ < patience_with_speaker) return;
+  std::unique_lock lock(mutex);
+  const std::string way_out = set_limits.way_out;
+  lock.unlock();
   throw Error(ErrorKind::hang,
               fmt::format("nothing has moved for {:.0f} s: {}; if work may take that long, {}\n{}",
-                          stall->seconds, describe_stall(*stall, ranks_, silent_seconds),
-                          limits.way_out, stall_table(*stall, ranks_, silent_seconds)),
+                          stall->seconds, describe_stall(*stall, ranks_, silent_seconds), way_out,
+                          stall_table(*stall, ranks_, silent_seconds)),
               rank_ == 0 ? ErrorScope::every_rank : ErrorScope::this_rank);
 }
 

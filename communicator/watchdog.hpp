@@ -43,17 +43,25 @@ class Watchdog {
   Watchdog& operator=(const Watchdog&) = delete;
 
  private:
+  // What a look goes by: no texts, as the thread allocates nothing while all is well. malloc would
+  // give it a region of its own, and with `ulimit -v` that is missed elsewhere.
+  struct Limits {
+    double warning, timeout;
+  };
+  static Limits present_limits();
+  static double interval_of(const Limits& limits);
   void run();
-  void look(const StallLimits& limits, double seconds);
+  void look(const Limits& limits, double seconds);
   void update(int rank, const Activity& activity);
   bool is_speaker(double silent_seconds) const;
-  void warn(const StallLimits& limits, double silent_seconds);
-  void end_job_when_due(const StallLimits& limits, double seconds, double silent_seconds);
+  void warn(const Limits& limits, double silent_seconds);
+  void end_job_when_due(const Limits& limits, double seconds, double silent_seconds);
 
   ActivityBoard board_;
   NodeHeartbeats heartbeats_;
   int rank_ = 0;
   std::vector<RankView> ranks_;
+  std::vector<RankActivity> own_node_;
   bool has_warned_ = false;
   double overdue_ = 0;  // seconds for which this rank has left the last word to another
 
