@@ -226,12 +226,12 @@ first_losses=(--max-iterations 100 --epoch 100 --log-every 1 --test-examples 100
 
 part functions 120 bash -c 'each_function "$1"' each "$test_gpu"
 part training 60 "$(program test_gpu_training)"
-part momentum_losses_as_on_cpu 60 bash -c 'as_on_cpu "$@"' as "$scratch/momentum" \
+part momentum_losses_as_on_cpu 40 bash -c 'as_on_cpu "$@"' as "$scratch/momentum" \
   main/loss each 1e-4 "${train[@]}" "${first_losses[@]}" --optimizer momentum_sgd
-part adam_losses_as_on_cpu 60 bash -c 'as_on_cpu "$@"' as "$scratch/adam" \
+part adam_losses_as_on_cpu 40 bash -c 'as_on_cpu "$@"' as "$scratch/adam" \
   main/loss mean 5e-3 "${train[@]}" "${first_losses[@]}"
 part mnist_20_epochs 40 "${train[@]}" --gpu --out "$scratch/fp32"
-part accuracy_as_on_cpu 60 bash -c 'as_on_cpu "$@"' as "$scratch/accuracy" \
+part accuracy_as_on_cpu 45 bash -c 'as_on_cpu "$@"' as "$scratch/accuracy" \
   validation/main/accuracy last 5e-3 "${train[@]}" --epoch 2
 part steps_against_pytorch 190 python3 "$bench/compare_gpu.py" "$(program bench_gpu_step)" \
   --seconds 1 --budget 140 --out "$out/steps.md"

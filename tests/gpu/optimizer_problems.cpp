@@ -8,7 +8,7 @@ namespace {
 
 // What an update wrote once more, less what it should be.
 Tensor apart(const Tensor& rounded, const Tensor& parameter) {
-  const Tensor found = rounded.to(Device::cpu()).to(DType::float32);
+  Tensor found = rounded.to(Device::cpu()).to(DType::float32);
   const Tensor expected = parameter.to(Device::cpu()).to(rounded.dtype()).to(DType::float32);
   backend(Device::cpu()).accumulate(found, expected, -1);
   return found;

@@ -83,6 +83,7 @@ Results posted(Side& side, std::int64_t first_row) {
   table.fill(-1);
   for (std::int64_t row = first_row; row < first_row + 6; ++row) {
     std::vector<Tensor> scalars;
+    scalars.reserve(every_type.size());
     for (const DType type : every_type)
       scalars.push_back(side.parameters({}, 0, 250).to(Device::cpu()).to(type).to(side.device()));
     side.backend().post(

@@ -271,7 +271,7 @@ TEST_F(DeviceTraining, RoundedWeightsFollowTheWeights) {
 class Forgetting : public DeviceTraining {
  protected:
   // Losses of evaluations before and after `change`, with some steps of training between them.
-  std::vector<double> losses(SmallRun::Options options,
+  std::vector<double> losses(const SmallRun::Options& options,
                              const std::function<void(const SmallRun&)>& prepare,
                              const std::function<void(const SmallRun&)>& change) {
     const SmallRun run(folder / "out", comm.get(), options);
