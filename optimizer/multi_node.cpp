@@ -20,7 +20,7 @@ void Optimizer::check_same_everywhere(bool changed) const {
   for (std::size_t i = 0; i < hyperparameters_.size(); ++i)
     lines.push_back(
         fmt::format("hyper-parameter {} = {}", rule_.hyperparameters[i].name, hyperparameters_[i]));
-  for (const auto& hook : hooks_) lines.push_back("hook " + hook->name());
+  for (const std::string& hook : hook_names()) lines.push_back("hook " + hook);
   for (const auto& [path, parameter] : model_->parameters())
     lines.push_back(fmt::format("parameter {} {}", path, parameter->shape().text()));
   for (const auto& [path, parameter] : model_->unshaped_parameters())

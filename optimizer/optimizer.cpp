@@ -55,6 +55,12 @@ void Optimizer::add_hook(std::shared_ptr<OptimizerHook> hook) {
   hooks_.push_back(std::move(hook));
 }
 
+std::vector<std::string> Optimizer::hook_names() const {
+  std::vector<std::string> names;
+  for (const auto& hook : hooks_) names.push_back(hook->name());
+  return names;
+}
+
 Module& Optimizer::model() const {
   TASUKI_CHECK(model_ != nullptr, "the optimizer has no model yet; call setup(model) first");
   return *model_;

@@ -117,6 +117,8 @@ class Optimizer {
 
   // Runs on the mean gradient before each update, in order of addition.
   void add_hook(std::shared_ptr<OptimizerHook> hook);
+  // With their settings: "WeightDecay(0.0005)".
+  std::vector<std::string> hook_names() const;
 
   // After setup() only:
   Module& model() const;

@@ -1,8 +1,10 @@
 // Extension: something that a trainer does besides updating: evaluate, report, save.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "tasuki/training/serializer.hpp"
@@ -36,6 +38,9 @@ class Extension {
   // An exception is about to leave Trainer::run: what would be lost is to be saved, by this rank
   // alone, as others may not get here. The exception stays the one that was thrown.
   virtual void on_error(Trainer&) {}
+  // A snapshot without any state of it was loaded: it is new in a run that has gone on for a while,
+  // in which its trigger would have fired so often, where that is known.
+  virtual void join_late(Trainer&, std::optional<std::int64_t> /*times_fired*/) {}
   // State that a resumed run needs.
   virtual void serialize(const Serializer&) {}
 };

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/log.hpp"
 
 namespace tasuki {
 namespace {
@@ -31,15 +32,15 @@ void unpack(const Bytes& bytes, const std::vector<Module::NamedBuffer>& buffers)
 }
 
 // A step in the middle of an epoch is the same only in an epoch that is dealt alike.
-void serialize_layout(const Serializer& serializer, const RunIdentity& run,
-                      const Iterator& iterator, std::int64_t step) {
-  const EpochLayout layout = iterator.layout();
+std::string serialize_layout(const Serializer& serializer, const RunIdentity& run,
+                             const EpochLayout& layout, std::int64_t steps_per_epoch,
+                             std::int64_t step) {
   const std::pair<const char*, std::int64_t> numbers[] = {
       {"examples", layout.examples},
       {"ranks", run.ranks},
       {"shards", layout.shards},
       {"global_batch", layout.global_batch},
-      {"steps_per_epoch", iterator.steps_per_epoch()},
+      {"steps_per_epoch", steps_per_epoch},
   };
   std::string before, now;
   for (const auto& [name, here] : numbers) {
@@ -49,17 +50,20 @@ void serialize_layout(const Serializer& serializer, const RunIdentity& run,
     before += fmt::format("{}{} {}", before.empty() ? "" : ", ", name, stored);
     now += fmt::format("{}{} {}", now.empty() ? "" : ", ", name, here);
   }
-  if (step != 0 && !before.empty())
+  if (before.empty()) return "";
+  if (step != 0)
     fail_everywhere(ErrorKind::config,
                     "the snapshot is from step {} of an epoch with {}; this run has {}: resume "
                     "with what the snapshot has, or from the end of an epoch",
                     step, before, now);
+  return fmt::format("the snapshot is of a run with {}; this one has {}", before, now);
 }
 
 }  // namespace
 
-void serialize_position(const Serializer& serializer, const RunIdentity& run,
-                        std::int64_t& iteration, Iterator& iterator) {
+std::string serialize_position(const Serializer& serializer, const RunIdentity& run,
+                               const EpochLayout& layout, std::int64_t steps_per_epoch,
+                               RunPosition& position) {
   auto seed = static_cast<std::int64_t>(run.seed);
   serializer("seed", seed);
   if (static_cast<std::uint64_t>(seed) != run.seed)
@@ -67,14 +71,22 @@ void serialize_position(const Serializer& serializer, const RunIdentity& run,
                     "the snapshot is of a run with seed {}, this one has seed {}: resume with the "
                     "same seed",
                     static_cast<std::uint64_t>(seed), run.seed);
-  serializer("iteration", iteration);
+  serializer("iteration", position.iteration);
+  const Serializer data = serializer["iterator:main"];
+  data("epoch", position.data.epoch);
+  data("step", position.data.step);
+  return serialize_layout(data, run, layout, steps_per_epoch, position.data.step);
+}
 
-  const Serializer position = serializer["iterator:main"];
-  IteratorState state = iterator.state();
-  position("epoch", state.epoch);
-  position("step", state.step);
-  serialize_layout(position, run, iterator, state.step);
-  if (serializer.is_loading()) iterator.restore(state);
+void serialize_position(const Serializer& serializer, const RunIdentity& run,
+                        std::int64_t& iteration, Iterator& iterator) {
+  RunPosition position{iteration, iterator.state()};
+  const std::string difference = serialize_position(serializer, run, iterator.layout(),
+                                                    iterator.steps_per_epoch(), position);
+  if (!serializer.is_loading()) return;
+  if (!difference.empty()) log_info("{}", difference);
+  iteration = position.iteration;
+  iterator.restore(position.data);
 }
 
 void load_shapes(const Serializer& serializer, Optimizer& optimizer) {
@@ -103,6 +115,17 @@ void serialize_model(const Serializer& serializer, const Module& model) {
 
 namespace {
 
+void serialize_hooks(const Serializer& serializer, const Optimizer& optimizer) {
+  const std::vector<std::string> hooks = optimizer.hook_names();
+  const std::string here = hooks.empty() ? "none" : fmt::format("{}", fmt::join(hooks, ", "));
+  std::string stored = here;
+  if (!serializer.is_loading() || serializer.contains("hooks")) serializer("hooks", stored);
+  const Communicator* communicator = serializer.communicator();
+  if (stored != here && (communicator == nullptr || communicator->rank() == 0))
+    log_warning("the snapshot is of a run with gradient hooks {}; going on with this run's: {}",
+                stored, here);
+}
+
 // A run that goes on in another type starts with, or forgets, the scale.
 void serialize_loss_scale(const Serializer& serializer, const LossScaler* scaler) {
   if (scaler == nullptr || (serializer.is_loading() && !serializer.contains("loss_scale"))) return;
@@ -115,7 +138,7 @@ void serialize_loss_scale(const Serializer& serializer, const LossScaler* scaler
 
 }  // namespace
 
-void serialize_optimizer(const Serializer& serializer, Optimizer& optimizer) {
+void serialize_kind(const Serializer& serializer, const Optimizer& optimizer) {
   std::string name = optimizer.name();
   serializer("name", name);
   if (name != optimizer.name())
@@ -123,6 +146,11 @@ void serialize_optimizer(const Serializer& serializer, Optimizer& optimizer) {
                     "the snapshot is of a run with {}, this run uses {}: resume with the same "
                     "optimizer, or load the weights alone",
                     name, optimizer.name());
+}
+
+void serialize_optimizer(const Serializer& serializer, Optimizer& optimizer) {
+  serialize_kind(serializer, optimizer);
+  serialize_hooks(serializer, optimizer);
   std::int64_t t = optimizer.t();
   serializer("t", t);
   optimizer.set_t(t);

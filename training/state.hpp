@@ -1,6 +1,8 @@
 // What a run needs of a model and of an optimizer to go on, under Chainer's keys.
 #pragma once
 
+#include <string>
+
 #include "tasuki/dataset/iterator.hpp"
 #include "tasuki/nn/module.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
@@ -13,8 +15,18 @@ struct RunIdentity {
   std::uint64_t seed = 0;
   std::int64_t ranks = 1;  // that an epoch is dealt to
 };
-// Iterations done and the position in the data. Loading refuses another seed, and a step in the
-// middle of an epoch that was dealt in another way: examples would be repeated or left out.
+// Where a run is.
+struct RunPosition {
+  std::int64_t iteration = 0;  // done
+  IteratorState data;
+};
+// Loading refuses another seed, and a step in the middle of an epoch that was dealt in another way:
+// examples would be repeated or left out. From the end of an epoch all of that may change; then it
+// returns what differs, as one line, else nothing.
+std::string serialize_position(const Serializer& serializer, const RunIdentity& run,
+                               const EpochLayout& layout, std::int64_t steps_per_epoch,
+                               RunPosition& position);
+// The same of an iterator, which is taken to the position that was loaded; says what differs.
 void serialize_position(const Serializer& serializer, const RunIdentity& run,
                         std::int64_t& iteration, Iterator& iterator);
 
@@ -27,7 +39,10 @@ void load_shapes(const Serializer& serializer, Optimizer& optimizer);
 void serialize_model(const Serializer& serializer, const Module& model);
 
 // Number of updates, hyper-parameters and the state of each parameter (<path>/m). Loading refuses
-// the state of another kind of optimizer. Collective like all of Serializer.
+// the state of another kind of optimizer, and warns of other hooks, which it leaves as they are.
+// Collective like all of Serializer.
 void serialize_optimizer(const Serializer& serializer, Optimizer& optimizer);
+// The first of that: refuses another kind of optimizer.
+void serialize_kind(const Serializer& serializer, const Optimizer& optimizer);
 
 }  // namespace tasuki

@@ -160,13 +160,15 @@ double Trainer::elapsed_time() const {
 
 void Trainer::serialize(const Serializer& serializer) {
   updater_->serialize(serializer["updater"]);
-  // What the snapshot has no state of (stateless, or new in this run) starts afresh.
+  // What the snapshot has no state of is stateless or new in this run.
   const auto has = [&](const std::string& part, const std::string& name) {
     return !serializer.is_loading() || serializer[part].contains(name);
   };
   for (const auto& each : extensions_) {
     if (has("extensions", each->name))
       each->extension->serialize(serializer["extensions"][each->name]);
+    else
+      each->extension->join_late(*this, each->trigger->times_fired(*this));
     if (has("extension_triggers", each->name))
       each->trigger->serialize(serializer["extension_triggers"][each->name]);
   }

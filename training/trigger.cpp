@@ -40,6 +40,11 @@ class Interval final : public Trigger {
     const auto [before, now] = passage(trainer, unit_);
     return std::floor(now / period_ + rounding) > std::floor(before / period_ + rounding);
   }
+  std::optional<std::int64_t> times_fired(const Trainer& trainer) const override {
+    const double periods = std::floor(passage(trainer, unit_).now / period_ + rounding);
+    // Several periods that end in one iteration fire once.
+    return std::min(static_cast<std::int64_t>(periods), trainer.updater().iteration());
+  }
 
  private:
   double period_;

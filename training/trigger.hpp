@@ -30,6 +30,9 @@ class Trigger {
   virtual ~Trigger() = default;
   // Asked exactly once after each iteration, on every rank.
   virtual bool fires(Trainer& trainer) = 0;
+  // How often it has fired by now, in a run from its first iteration on; nothing where that is more
+  // than a function of the position.
+  virtual std::optional<std::int64_t> times_fired(const Trainer&) const { return std::nullopt; }
   // When this is a stop trigger: the length of the run as far as it is known.
   virtual TrainingLength length() const { return {}; }
   // State that a resumed run needs; most have none.

@@ -211,6 +211,33 @@ TEST_F(Resume, OtherRunsAreRefusedWithWhatDiffers) {
   EXPECT_EQ(refusal({}), "(nothing thrown)");
 }
 
+TEST_F(Resume, OtherHooksAreSaid) {
+  saved_run({.iterations = 3});
+  SmallRun run(folder / "second", comm.get(), {});
+  run.optimizer->add_hook(weight_decay(0.5));
+  ::testing::internal::CaptureStderr();
+  resume(folder / "state", *run.trainer);
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  const std::string line = "gradient hooks none; going on with this run's: WeightDecay(0.5)";
+  EXPECT_EQ(said.find(line) != std::string::npos, comm->rank() == 0) << said;
+}
+
+TEST_F(Resume, ASnapshotIsCheckedWithoutATrainer) {
+  saved_run({.iterations = 3});
+  SmallRun run(folder / "second", comm.get(), {});
+  const auto data =
+      create_shuffled_iterator(testing::share_of(testing::synthetic(97), comm.get()), 7, 3);
+  RunOutline outline{{3, comm->size()}, data->layout(), data->steps_per_epoch()};
+  const auto error = [&] {
+    return error_of([&] { check_snapshot(folder / "state", outline, *run.optimizer, comm.get()); });
+  };
+  EXPECT_EQ(check_snapshot(folder / "state", outline, *run.optimizer, comm.get()).iteration, 3);
+  outline.layout.global_batch += 1;
+  EXPECT_THAT(error(), HasSubstr("from step 3 of an epoch with global_batch"));
+  outline.identity.seed = 4;
+  EXPECT_THAT(error(), HasSubstr("seed 3"));
+}
+
 // Whatever deals an epoch's examples differently, be it into as many steps as before.
 TEST_F(Resume, EpochsOfOtherExamplesAreRefusedInTheMiddle) {
   const std::int64_t n = comm->size();

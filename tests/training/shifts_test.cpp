@@ -13,6 +13,7 @@
 namespace tasuki {
 namespace {
 
+using ::testing::ElementsAre;
 using testing::error_of;
 using ::testing::HasSubstr;
 using testing::ScriptedUpdater;
@@ -21,7 +22,8 @@ using testing::transfer;
 
 using MakeShift = std::function<std::unique_ptr<Shift>()>;
 
-// A trainer of a small model that notes the learning rate of each iteration.
+// A trainer of a small model, with a shift or without, that notes the learning rate of each
+// iteration.
 struct Run {
   Run(const MakeShift& make, double lr, std::int64_t end, std::vector<double>& seen)
       : model(2, 2, 2), optimizer(create_optimizer("sgd")) {
@@ -32,7 +34,7 @@ struct Run {
     };
     trainer = std::make_unique<Trainer>(std::make_unique<ScriptedUpdater>(2, note, optimizer.get()),
                                         stop_after(1e9, end), folder / "out");
-    trainer->extend(make());
+    if (make) trainer->extend(make());
   }
 
   TemporaryFolder folder;
@@ -95,6 +97,27 @@ TEST(Shifts, ScheduleOfWarmupAndDrops) {
   // A drop while the rate still rises counts at once.
   expect_rates([] { return scheduled_shift("lr", {4, {2}, 0.5}); }, {0.2, 0.4, 0.3, 0.4, 0.4});
   expect_rates([] { return scheduled_shift("lr", {}); }, {0.8, 0.8, 0.8, 0.8});
+}
+
+// The rates of four iterations after `cut` others in which there was no such shift.
+std::vector<double> rates_of_late_shift(std::int64_t cut, std::unique_ptr<Trigger> trigger) {
+  std::vector<double> seen;
+  Run first(nullptr, 0.8, cut, seen);
+  first.trainer->run();
+  seen.clear();
+  Run second(nullptr, 0.8, cut + 4, seen);
+  second.trainer->extend(exponential_shift("lr", 0.5), {.trigger = std::move(trigger)});
+  transfer(*first.trainer, *second.trainer, first.folder / "state");
+  second.trainer->run();
+  return seen;
+}
+
+TEST(Shifts, NewInAResumedRunAreAsIfTheyHadBeenThere) {
+  EXPECT_THAT(rates_of_late_shift(2, every(1, Unit::iteration)),
+              ElementsAre(0.2, 0.1, 0.05, 0.025));
+  EXPECT_THAT(rates_of_late_shift(3, every(1, Unit::epoch)), ElementsAre(0.4, 0.2, 0.2, 0.1));
+  EXPECT_THAT(error_of([&] { rates_of_late_shift(2, at({1}, Unit::epoch)); }),
+              HasSubstr("ExponentialShift is not in the snapshot"));
 }
 
 TEST(Shifts, WhatMakesNoSenseIsAUsageError) {

@@ -39,6 +39,17 @@ void Shift::run(Trainer& trainer) {
   trainer.updater().optimizer().set(attribute_, value_(*initial_, t_));
 }
 
+void Shift::join_late(Trainer& trainer, std::optional<std::int64_t> times_fired) {
+  if (!times_fired)
+    fail_everywhere(ErrorKind::config,
+                    "{} is not in the snapshot, and its trigger cannot tell how often it would "
+                    "have fired before: attach it with every()",
+                    name_);
+  t_ = *times_fired;
+  // A snapshot that is found and loaded after initialize().
+  if (initial_) trainer.updater().optimizer().set(attribute_, value_(*initial_, t_));
+}
+
 void Shift::serialize(const Serializer& serializer) {
   // Not found yet in a snapshot from before the first iteration.
   double initial = initial_.value_or(std::numeric_limits<double>::quiet_NaN());

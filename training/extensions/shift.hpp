@@ -1,6 +1,8 @@
 // Shifts: hyper-parameters that change in the course of training, as Chainer's extensions of these
 // names do. Each counts how often it was triggered (attach it with the trigger that is wanted; each
-// iteration by default) and goes on from there when resumed.
+// iteration by default) and goes on from there when resumed. One that is not in the snapshot goes on
+// as if it had been there from the start, which its trigger must be able to tell: that of every()
+// is, others are refused.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +27,13 @@ class Shift : public Extension {
   std::string default_name() const override { return name_; }
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
+  void join_late(Trainer& trainer, std::optional<std::int64_t> times_fired) override;
   void serialize(const Serializer& serializer) override;
+
+  // The value that the schedule starts from; nothing until it is found or loaded.
+  std::optional<double> initial() const { return initial_; }
+  // Another one, from the next iteration on. Call it before the run begins.
+  void set_initial(double value) { initial_ = value; }
 
  private:
   std::string name_, attribute_;

@@ -80,6 +80,13 @@ fs::path with_suffix(fs::path path, const std::string& suffix) {
   return path;
 }
 
+std::unique_ptr<NpzFile> open_snapshot(const fs::path& path, const Module& model) {
+  auto file = std::make_unique<NpzFile>(path, /*require_hash=*/true);
+  const std::string difference = describe_difference(*file, "updater/model:main/", model);
+  if (!difference.empty()) fail(ErrorKind::data, "{}", difference);
+  return file;
+}
+
 // The newest iteration that every group has a snapshot of; the same on all ranks.
 std::optional<std::int64_t> newest_iteration(const fs::path& folder, const std::string& filename,
                                              const Group& group) {
@@ -179,12 +186,27 @@ void resume(const fs::path& path, Trainer& trainer, const ReplicaSet* replicas) 
   const Group group(trainer, replicas);
   std::unique_ptr<NpzFile> file;
   group.on_writers([&] {
-    file = std::make_unique<NpzFile>(with_suffix(path, group.suffix), /*require_hash=*/true);
-    const std::string difference =
-        describe_difference(*file, "updater/model:main/", trainer.updater().optimizer().model());
-    if (!difference.empty()) fail(ErrorKind::data, "{}", difference);
+    file = open_snapshot(with_suffix(path, group.suffix), trainer.updater().optimizer().model());
   });
   trainer.serialize(Serializer::loader(file.get(), group.members));
+}
+
+RunPosition check_snapshot(const fs::path& path, const RunOutline& run, const Optimizer& optimizer,
+                           Communicator* communicator) {
+  std::unique_ptr<NpzFile> file;
+  const auto open = [&] {
+    file = open_snapshot(path, optimizer.model());
+    return Bytes();
+  };
+  if (communicator)
+    run_on_root(*communicator, 0, open);
+  else
+    open();
+  const Serializer updater = Serializer::loader(file.get(), communicator)["updater"];
+  RunPosition position;
+  serialize_position(updater, run.identity, run.layout, run.steps_per_epoch, position);
+  serialize_kind(updater["optimizer:main"], optimizer);
+  return position;
 }
 
 std::optional<fs::path> newest_snapshot(const fs::path& folder, const std::string& filename) {

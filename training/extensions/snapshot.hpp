@@ -15,6 +15,7 @@
 
 #include "tasuki/training/extension.hpp"
 #include "tasuki/training/replica_set.hpp"
+#include "tasuki/training/state.hpp"
 
 namespace tasuki {
 
@@ -78,6 +79,18 @@ void save_snapshot(const std::filesystem::path& path, Trainer& trainer,
 // replica sets: `path` without a suffix.
 void resume(const std::filesystem::path& path, Trainer& trainer,
             const ReplicaSet* replicas = nullptr);
+
+// A run before there are data or a trainer.
+struct RunOutline {
+  RunIdentity identity;
+  EpochLayout layout;
+  std::int64_t steps_per_epoch = 0;
+};
+// Refuses what resume() would: a file that is missing or damaged, another model, optimizer or seed,
+// a position that this run cannot go on from. Returns the position. Collective; the communicator
+// may be null.
+RunPosition check_snapshot(const std::filesystem::path& path, const RunOutline& run,
+                           const Optimizer& optimizer, Communicator* communicator);
 
 // The snapshot with the highest iteration in `folder` whose name is `filename` (as in Settings)
 // filled in; nothing when there is none.
