@@ -26,6 +26,12 @@ void sync_to_disk(const fs::path& path, int flags) {
     fail(ErrorKind::cannot_write, "cannot sync {}: {}", path.string(), std::strerror(error));
 }
 
+void check_writable(const fs::path& folder) {
+  if (::access(folder.c_str(), W_OK | X_OK) != 0)
+    fail(ErrorKind::cannot_write, "cannot write in output folder {}: {}", folder.string(),
+         std::strerror(errno));
+}
+
 }  // namespace
 
 std::string read_file(const fs::path& path) {
@@ -76,9 +82,24 @@ void make_output_folder(const fs::path& folder) {
   if (error || !fs::is_directory(folder))
     fail(ErrorKind::cannot_write, "cannot make output folder {}: {}", folder.string(),
          error ? error.message() : "a file of that name is in the way");
-  if (::access(folder.c_str(), W_OK | X_OK) != 0)
-    fail(ErrorKind::cannot_write, "cannot write in output folder {}: {}", folder.string(),
-         std::strerror(errno));
+  check_writable(folder);
+}
+
+void check_output_folder(const fs::path& folder) {
+  std::error_code error;
+  if (fs::is_directory(folder, error)) return check_writable(folder);
+  // The first folder that is missing is made and taken away again: permissions alone do not tell
+  // whether that is possible.
+  fs::path missing = fs::absolute(folder).lexically_normal();
+  while (missing.has_relative_path() && !fs::exists(missing.parent_path(), error))
+    missing = missing.parent_path();
+  if (!fs::exists(missing, error) && fs::create_directory(missing, error)) {
+    check_writable(missing);
+    fs::remove(missing, error);
+    return;
+  }
+  fail(ErrorKind::cannot_write, "cannot make output folder {}: {}", folder.string(),
+       error ? error.message() : "a file of that name is in the way");
 }
 
 }  // namespace tasuki

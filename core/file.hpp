@@ -24,4 +24,7 @@ void write_file(const std::filesystem::path& path, std::string_view contents);
 // cannot_write says what stands in the way.
 void make_output_folder(const std::filesystem::path& folder);
 
+// Whether make_output_folder could; the same errors. Leaves no folder behind that was not there.
+void check_output_folder(const std::filesystem::path& folder);
+
 }  // namespace tasuki

@@ -81,8 +81,8 @@ std::string serialize_position(const Serializer& serializer, const RunIdentity& 
 void serialize_position(const Serializer& serializer, const RunIdentity& run,
                         std::int64_t& iteration, Iterator& iterator) {
   RunPosition position{iteration, iterator.state()};
-  const std::string difference = serialize_position(serializer, run, iterator.layout(),
-                                                    iterator.steps_per_epoch(), position);
+  const std::string difference =
+      serialize_position(serializer, run, iterator.layout(), iterator.steps_per_epoch(), position);
   if (!serializer.is_loading()) return;
   if (!difference.empty()) log_info("{}", difference);
   iteration = position.iteration;

@@ -4,6 +4,7 @@
 
 #include "common/console.hpp"
 #include "common/device.hpp"
+#include "common/resume.hpp"
 #include "tasuki/communicator/agreement.hpp"
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/communicator/run_on_root.hpp"
@@ -41,13 +42,14 @@ void check_same_program(Communicator& communicator, const std::vector<std::strin
   check_agreement(communicator, lines, "all ranks must be started with the same arguments");
 }
 
-std::optional<Job> start_job(Options& options, const TrainingSettings& settings, int argc,
-                             char** argv) {
+std::optional<Job> start_job(Options& options, TrainingSettings& settings, int argc, char** argv) {
   // A communicator that works wherever MPI does, until the settings have named one.
   const auto starting = create_communicator("naive");
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   check_same_program(*starting, arguments);
   const Options::Request request = options.parse(arguments, read_on_root(*starting));
+  if (request == Options::Request::run || request == Options::Request::print_config)
+    inherit_flags(options, settings, *starting);
   if (request != Options::Request::run) {
     print_on_root(*starting, options.text(request));
     return std::nullopt;
@@ -87,6 +89,13 @@ Options::FileReader read_on_root(Communicator& communicator) {
 void prepare_output_folder(Communicator& communicator, const std::string& folder) {
   run_on_root(communicator, 0, [&] {
     make_output_folder(folder);
+    return Bytes{};
+  });
+}
+
+void check_output_folder(Communicator& communicator, const std::string& folder) {
+  run_on_root(communicator, 0, [&] {
+    tasuki::check_output_folder(folder);
     return Bytes{};
   });
 }

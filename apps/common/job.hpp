@@ -26,10 +26,9 @@ struct Job {
 void check_same_program(Communicator& communicator, const std::vector<std::string>& arguments);
 
 // Collective. Checks that all ranks are the same program with the same arguments, parses them (rank
-// 0 reads a config file for all), makes the communicator and sets the threads to compute with.
-// Nothing when that was all: --help and the like have been printed by rank 0.
-std::optional<Job> start_job(Options& options, const TrainingSettings& settings, int argc,
-                             char** argv);
+// 0 reads config file and --resume's snapshot for all), makes the communicator and sets the threads
+// to compute with. Nothing when that was all: --help and the like have been printed by rank 0.
+std::optional<Job> start_job(Options& options, TrainingSettings& settings, int argc, char** argv);
 
 // Reads files, those of --config, on rank 0 for all: an error is met by all ranks, and other hosts
 // need not have the file. Collective; the communicator must outlive the reader.
@@ -38,5 +37,7 @@ Options::FileReader read_on_root(Communicator& communicator);
 // The folder --out on rank 0, made and checked before any work is done; an error is met by all
 // ranks. Collective.
 void prepare_output_folder(Communicator& communicator, const std::string& folder);
+// The same check without making it. Collective.
+void check_output_folder(Communicator& communicator, const std::string& folder);
 
 }  // namespace tasuki::apps

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "tasuki/training/extensions/observe.hpp"
-#include "tasuki/training/extensions/shift.hpp"
 
 namespace tasuki::apps {
 namespace {
@@ -77,14 +76,14 @@ std::string describe_schedule(const TrainingSettings& settings) {
   return text;
 }
 
-void extend_with_schedule(Trainer& trainer, const TrainingSettings& settings) {
+Shift* extend_with_schedule(Trainer& trainer, const TrainingSettings& settings) {
   const std::string& rate = trainer.updater().optimizer().rate_name();
-  if (rate.empty()) return;
+  if (rate.empty()) return nullptr;
   trainer.extend(observe_value(
       "lr", [rate](Trainer& running) { return running.updater().optimizer().get(rate); }));
-  if (settings.lr_schedule != "constant" || settings.warmup > 0)
-    trainer.extend(
-        scheduled_shift(rate, schedule_of(settings, trainer.updater().steps_per_epoch())));
+  if (settings.lr_schedule == "constant" && settings.warmup == 0) return nullptr;
+  return &trainer.extend(
+      scheduled_shift(rate, schedule_of(settings, trainer.updater().steps_per_epoch())));
 }
 
 }  // namespace tasuki::apps

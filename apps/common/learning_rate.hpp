@@ -5,6 +5,7 @@
 #include <string>
 
 #include "common/training_options.hpp"
+#include "tasuki/training/extensions/shift.hpp"
 
 namespace tasuki::apps {
 
@@ -23,6 +24,7 @@ void set_learning_rate(Optimizer& optimizer, const TrainingSettings& settings,
 std::string describe_schedule(const TrainingSettings& settings);
 
 // Attaches what --lr-schedule and --warmup ask for, and the rate in force, "lr", to the log.
-void extend_with_schedule(Trainer& trainer, const TrainingSettings& settings);
+// Returns the schedule; null when the rate stays as it is.
+Shift* extend_with_schedule(Trainer& trainer, const TrainingSettings& settings);
 
 }  // namespace tasuki::apps

@@ -153,6 +153,20 @@ void Options::set_default(const std::string& name, const std::string& text) {
   if (option->source == Source::standard) option->set(text);
 }
 
+std::string Options::inherit(const std::string& name, const std::string& text) {
+  Option* option = find(name);
+  TASUKI_CHECK(option, "there is no flag --{} to inherit a value for", name);
+  if (option->source != Source::standard) return option->get();
+  try {
+    option->set(text);
+  } catch (const std::invalid_argument& expected) {
+    fail_everywhere(ErrorKind::data, "--{} in the snapshot: expected {}, found '{}'", name,
+                    expected.what(), text);
+  }
+  option->source = Source::snapshot;
+  return option->get();
+}
+
 std::vector<Options::Given> Options::from_file(const std::string& text,
                                                const std::string& file) const {
   std::vector<Given> given;

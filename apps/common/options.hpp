@@ -1,10 +1,10 @@
 // Flags of a program, from the command line and from an INI file.
 //
 // A flag is bound to a variable; the variable's value at that time is the default. The command line
-// wins over the file, the file over defaults. Names are never abbreviated. Every flag has a text
-// for every value, so that `--print-config` writes a file that `--config` reads back to the same
-// settings. Errors are single lines that name the flag (or file and line), what was expected and
-// what was found; all ranks of a job meet them alike.
+// wins over the file, the file over a run that is continued, that over defaults. Names are never
+// abbreviated. Every flag has a text for every value, so that `--print-config` writes a file that
+// `--config` reads back to the same settings. Errors are single lines that name the flag (or file
+// and line), what was expected and what was found; all ranks of a job meet them alike.
 #pragma once
 
 #include <filesystem>
@@ -21,7 +21,7 @@
 namespace tasuki::apps {
 
 // Where a value came from.
-enum class Source { standard, file, command_line };
+enum class Source { standard, snapshot, file, command_line };
 
 struct Option {
   std::string name;        // "batchsize"
@@ -72,6 +72,10 @@ class Options {
   // other flags: `choose` is called when those given are known, before anything is printed.
   void set_default(const std::string& name, const std::string& text);
   void choose_defaults(std::function<void()> choose) { choose_defaults_ = std::move(choose); }
+
+  // For a flag that was not given, its value in the run that this one continues. Returns the text
+  // that counts.
+  std::string inherit(const std::string& name, const std::string& text);
 
   enum class Request { run, help, version, print_config };
   // How a config file is read; a program of many ranks reads it on one.

@@ -48,6 +48,8 @@ const char* describe(Source source) {
   switch (source) {
     case Source::standard:
       return "default";
+    case Source::snapshot:
+      return "snapshot";
     case Source::file:
       return "file";
     case Source::command_line:

@@ -8,6 +8,7 @@
 
 #include "common/device.hpp"
 #include "common/learning_rate.hpp"
+#include "common/resume.hpp"
 #include "tasuki/dataset/shard_plan.hpp"
 #include "tasuki/training/extensions/fail_on_non_number.hpp"
 #include "tasuki/training/extensions/log_report.hpp"
@@ -70,7 +71,9 @@ void add_training_options(Options& options, TrainingSettings& settings) {
               "end after this many steps, if that comes before the last epoch's end");
   options.add("seed", settings.seed, {0, unlimited}, "N",
               "of initial weights and the order of examples");
-  options.add("resume,r", settings.resume, "none", "FILE", "go on from this snapshot");
+  options.add(
+      "resume,r", settings.resume, "none", "FILE",
+      "go on from this snapshot, with its flags of the optimizer where others are not given");
   options.add("dry-run", settings.dry_run,
               "set everything up and say what would be done, without training");
   options.add("find-batchsize", settings.find_batchsize,
@@ -204,7 +207,7 @@ std::unique_ptr<Optimizer> create_optimizer(const TrainingSettings& settings, in
 }
 
 void extend_and_resume(Trainer& trainer, const TrainingSettings& settings) {
-  extend_with_schedule(trainer, settings);
+  Shift* const schedule = extend_with_schedule(trainer, settings);
   trainer.extend(std::make_unique<FailOnNonNumber>());
   auto due = settings.log_every ? every(static_cast<double>(*settings.log_every), Unit::iteration)
                                 : every(1, Unit::epoch);
@@ -228,7 +231,8 @@ void extend_and_resume(Trainer& trainer, const TrainingSettings& settings) {
                            ? every(static_cast<double>(*settings.snapshot_every), Unit::epoch)
                            : at({}, Unit::epoch);
   trainer.extend(std::make_unique<Snapshot>(saving), std::move(attachment));
-  if (settings.resume) resume(*settings.resume, trainer);
+  trainer.extend(keep_flags(settings));
+  if (settings.resume) go_on(trainer, settings, schedule);
 }
 
 }  // namespace tasuki::apps

@@ -16,6 +16,9 @@
 
 namespace tasuki::apps {
 
+// Flags by name, with their texts.
+using FlagTexts = std::vector<std::pair<std::string, std::string>>;
+
 // ChainerMN's names and defaults where it has them.
 struct TrainingSettings {
   std::int64_t batchsize = 100;              // per rank
@@ -24,6 +27,8 @@ struct TrainingSettings {
   std::optional<std::int64_t> max_iterations;
   std::int64_t seed = 0;
   std::optional<std::string> resume;
+  FlagTexts optimizer_flags;           // that snapshots keep (resume.hpp)
+  std::vector<std::string> overruled;  // flags of the schedule that differ from the snapshot's
 
   std::optional<std::string> data;
   std::optional<std::int64_t> examples, test_examples;

@@ -7,6 +7,7 @@
 #include "common/input.hpp"
 #include "common/precision.hpp"
 #include "common/report.hpp"
+#include "common/resume.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/dataset/device_iterator.hpp"
 #include "tasuki/nn/classifier.hpp"
@@ -93,10 +94,17 @@ void run_training(const Job& job, const TrainingSettings& settings,
   // Workers update their parts of the weights by themselves.
   if (!program.create_engine) optimizer->keep_rounded_weights(precision.activations);
 
-  BannerLines banner = banner_lines(job, settings, *optimizer, data);
-  banner.insert(banner.begin() + 2, program.banner.begin(), program.banner.end());
-  if (settings.dry_run) {
+  std::optional<RunPosition> resumed;
+  if (settings.resume) resumed = check_resume(settings, *optimizer, data.train.count, comm);
+  const auto say_banner = [&] {
+    BannerLines banner = banner_lines(job, settings, *optimizer, data);
+    banner.insert(banner.begin() + 2, program.banner.begin(), program.banner.end());
+    if (resumed) banner.emplace_back("Resumed", describe_resume(settings, *resumed));
     print_banner(job, banner);
+  };
+  if (settings.dry_run) {
+    check_output_folder(comm, settings.out);
+    say_banner();
     print_plan(job, settings, *optimizer, classification_loss(model), data);
     return;
   }
@@ -142,7 +150,7 @@ void run_training(const Job& job, const TrainingSettings& settings,
   if (settings.monitor) trainer.extend(monitor_device(job.device, *settings.monitor));
   extend_and_resume(trainer, settings);
 
-  if (!settings.quiet) print_banner(job, banner);
+  if (!settings.quiet) say_banner();
   RunSummary summary(trainer);
   train_within_memory(job, settings, data.train, classification_loss(model),
                       [&] { trainer.run(); });

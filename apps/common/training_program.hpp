@@ -38,7 +38,7 @@ struct TrainingProgram {
 
 // ChainerMN's training program: a multi-node optimizer for the model, the data scattered from rank
 // 0, a trainer with a multi-node evaluator and what the flags ask for; banner, table, summary. With
-// --dry-run it says what it would do. Collective.
+// --dry-run it says what it would do, after the same checks of --out and --resume. Collective.
 void run_training(const Job& job, const TrainingSettings& settings, const TrainingProgram& program);
 
 }  // namespace tasuki::apps

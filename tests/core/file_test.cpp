@@ -97,6 +97,11 @@ TEST_F(File, OutputFoldersAreMadeOrRefused) {
   write_file(folder / "f", "x");
   EXPECT_EQ(kind_of([&] { make_output_folder(folder / "f"); }), ErrorKind::cannot_write);
   EXPECT_EQ(kind_of([&] { make_output_folder(folder / "f" / "g"); }), ErrorKind::cannot_write);
+  EXPECT_NO_THROW(check_output_folder(folder / "a" / "b"));
+  EXPECT_NO_THROW(check_output_folder(folder / "c" / "d" / ""));
+  EXPECT_FALSE(fs::exists(folder / "c"));
+  EXPECT_EQ(kind_of([&] { check_output_folder(folder / "f"); }), ErrorKind::cannot_write);
+  EXPECT_EQ(kind_of([&] { check_output_folder(folder / "f" / "g"); }), ErrorKind::cannot_write);
 }
 
 TEST_F(File, ReadOnlyFoldersAreRefused) {

@@ -1,8 +1,8 @@
 // Shifts: hyper-parameters that change in the course of training, as Chainer's extensions of these
 // names do. Each counts how often it was triggered (attach it with the trigger that is wanted; each
-// iteration by default) and goes on from there when resumed. One that is not in the snapshot goes on
-// as if it had been there from the start, which its trigger must be able to tell: that of every()
-// is, others are refused.
+// iteration by default) and goes on from there when resumed. One that is not in the snapshot goes
+// on as if it had been there from the start, which its trigger must be able to tell: that of
+// every() is, others are refused.
 #pragma once
 
 #include <cstdint>

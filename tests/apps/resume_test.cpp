@@ -1,0 +1,173 @@
+// train_mnist --resume: whose settings count, and what it says.
+
+#include <map>
+
+#include "tasuki/core/error.hpp"
+#include "train_mnist_job.hpp"
+
+namespace tasuki::testing {
+namespace {
+
+using Flags = std::vector<std::string>;
+
+// Ten steps an epoch.
+class ResumedJob : public TrainMnist {
+ protected:
+  // A log without what is measured.
+  static nlohmann::json without_times(nlohmann::json log) {
+    for (auto& entry : log)
+      std::erase_if(entry.get_ref<nlohmann::json::object_t&>(), [](const auto& value) {
+        return value.first.find("time") != std::string::npos;
+      });
+    return log;
+  }
+  // The log of `np` ranks that go on from `first`, a run of two epochs with `flags`.
+  nlohmann::json train(const Flags& flags) {
+    return log_of(1, "first", with({"-b", "48", "--epoch", "2"}, flags));
+  }
+  Finished go_on(const Flags& flags) {
+    return run(1, "second", with({"-b", "48", "--epoch", "4", "--resume", snapshot}, flags));
+  }
+  // With nothing but these flags.
+  Finished dry_run(const std::map<std::string, std::string>& flags) {
+    Flags words = {TRAIN_MNIST, "--dry-run", "--data", data};
+    for (const auto& [flag, value] : flags) words.insert(words.end(), {flag, value});
+    return run_program(words);
+  }
+  void expect_once(const Finished& job, const std::string& text) {
+    EXPECT_EQ(job.exit_code, 0) << job.all();
+    EXPECT_EQ(count_of(job.all(), text), 1) << text << "\n--- in ---\n" << job.all();
+  }
+
+  std::string snapshot = folder / "first/snapshot_iter_20";
+};
+
+TEST_F(ResumedJob, FlagsThatAreGivenWinOverTheSnapshot) {
+  train({"--optimizer", "momentum_sgd", "--lr", "0.05", "--momentum", "0.5"});
+  const Finished job = go_on({"--optimizer", "momentum_sgd", "--lr", "0", "--momentum", "0"});
+  expect_once(job,
+              "going on with other settings than the snapshot's: lr 0 instead of 0.05, "
+              "momentum 0 instead of 0.5");
+  expect_once(job, "Optimizer: MomentumSGD, lr 0, momentum 0\n");
+  expect_once(job, "Resumed: " + snapshot + ", epoch 2, iteration 20\n");
+  for (const auto& entry : read_log("second"))
+    EXPECT_EQ(entry.at("lr"), entry.at("iteration") > 20 ? 0 : 0.05);
+  const auto accuracy = values_of(read_log("second"), "validation/main/accuracy");
+  ASSERT_EQ(accuracy.size(), 4u);
+  EXPECT_EQ(accuracy[2], accuracy[3]) << "weights have changed";
+}
+
+TEST_F(ResumedJob, AdamsFlagsWinToo) {
+  train({"--weight-decay", "0.25"});
+  const Finished job = go_on({"--lr", "0.1"});
+  expect_once(job, "alpha 0.1 instead of 0.001");
+  expect_once(job, "Optimizer: Adam, alpha 0.1, ");
+  expect_once(job, "weight_decay_rate 0.25");
+  const auto log = read_log("second");
+  EXPECT_EQ(log.at(1).at("lr"), 0.001);
+  EXPECT_EQ(log.at(2).at("lr"), 0.1);
+}
+
+TEST_F(ResumedJob, FlagsThatAreNotGivenAreTheSnapshots) {
+  const Flags flags = {
+      "--optimizer",    "momentum_sgd", "--lr",     "0.05", "--momentum",   "0.5",
+      "--weight-decay", "0.05",         "--warmup", "3",    "--lr-scaling", "sqrt"};
+  const auto whole = log_of(1, "whole", with({"-b", "48", "--epoch", "4"}, flags));
+  train(flags);
+  const Finished job = go_on({});
+  EXPECT_EQ(without_times(read_log("second")), without_times(whole));
+  EXPECT_EQ(count_of(job.all(), "instead of"), 0) << job.all();
+  EXPECT_EQ(count_of(job.all(), "weight_decay 0.05; lr rising for 3 epochs\n"), 1) << job.all();
+
+  const Finished printed = go_on({"--print-config", "--momentum", "0.7"});
+  EXPECT_NE(printed.out.find("# snapshot"), std::string::npos) << printed.out;
+  EXPECT_EQ(count_of(printed.out, "\nmomentum = 0.7 "), 1) << printed.out;
+  EXPECT_EQ(count_of(printed.out, "\nweight-decay = 0.05 "), 1) << printed.out;
+}
+
+TEST_F(ResumedJob, WeightDecayThatGoesIsSaid) {
+  train({"--optimizer", "sgd", "--weight-decay", "0.05"});
+  expect_once(go_on({"--weight-decay", "0"}), "gradient hooks WeightDecay(0.05); going on with");
+}
+
+TEST_F(ResumedJob, AnotherOptimizerIsRefusedAsThat) {
+  train({"--optimizer", "momentum_sgd", "--momentum", "0.5"});
+  for (const std::string dry : {"false", "true"}) {
+    const Finished job = go_on({"--optimizer", "sgd", "--dry-run=" + dry});
+    EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::config)) << job.all();
+    EXPECT_EQ(count_of(job.all(), "a run with MomentumSGD, this run uses SGD"), 1) << job.all();
+  }
+}
+
+// As if it had been there from the start.
+TEST_F(ResumedJob, AScheduleThatIsNewStartsWithTheRunNotWithItsRest) {
+  const Flags sgd = {"--optimizer", "sgd", "--lr", "0.1"};
+  for (const Flags& schedule : {Flags{"--warmup", "4"}, Flags{"--lr-schedule", "steps"}}) {
+    SCOPED_TRACE(schedule[0]);
+    const auto whole = log_of(1, "whole", with(with({"-b", "48", "--epoch", "4"}, sgd), schedule));
+    train(sgd);
+    expect_once(go_on(schedule), schedule[0] == "--warmup"
+                                     ? "snapshot's: warmup 4 instead of 0"
+                                     : "snapshot's: lr-schedule steps instead of constant");
+    const auto rates = values_of(read_log("second"), "lr");
+    const auto expected = values_of(whole, "lr");
+    ASSERT_EQ(rates.size(), 4u);
+    EXPECT_NE(expected[2], 0.1);
+    for (std::size_t i = 2; i < 4; ++i) EXPECT_DOUBLE_EQ(rates[i], expected[i]) << i;
+  }
+}
+
+TEST_F(ResumedJob, ARateThatFollowsTheBatchFollowsItAfterAResume) {
+  train({"--lr-scaling", "linear", "--lr-reference-batch", "48"});
+  const Finished job = run(2, "second", {"-b", "48", "--epoch", "3", "--resume", snapshot});
+  expect_once(job, "alpha 0.002 instead of 0.001");
+  expect_once(job, "ranks 1, shards 1, global_batch 48, steps_per_epoch 10; this one has ranks 2");
+}
+
+TEST_F(ResumedJob, DryRunChecksTheSnapshotAndTheFolder) {
+  train({"--max-iterations", "13"});
+  snapshot = folder / "first/snapshot_iter_13";
+  const std::map<std::string, std::string> good = {
+      {"--unit", "32"}, {"-b", "48"}, {"--resume", snapshot}, {"--out", folder / "a/b"}};
+  std::ofstream(folder / "broken") << "no snapshot";
+  std::ofstream(folder / "file") << "in the way";
+  struct Case {
+    std::string flag, value, line;
+    ErrorKind kind;
+  };
+  const Case cases[] = {
+      {"--resume", folder / "none", folder / "none", ErrorKind::missing},
+      {"--resume", folder / "broken", folder / "broken", ErrorKind::data},
+      {"--unit", "31", "is of another model", ErrorKind::data},
+      {"--seed", "1", "a run with seed 0, this one has seed 1", ErrorKind::config},
+      {"-b", "24", "this run has global_batch 24", ErrorKind::config},
+      {"--out", folder / "file", folder / "file", ErrorKind::cannot_write},
+      {"--out", folder / "file/below", folder / "file/below", ErrorKind::cannot_write},
+      {"--out", "/proc/tasuki", "/proc/tasuki", ErrorKind::cannot_write},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.flag + ' ' + c.value);
+    auto flags = good;
+    flags[c.flag] = c.value;
+    const Finished job = dry_run(flags);
+    EXPECT_EQ(job.exit_code, static_cast<int>(c.kind)) << job.all();
+    EXPECT_EQ(count_of(job.all(), c.line), 1) << job.all();
+    EXPECT_EQ(job.out, "");
+  }
+  expect_once(dry_run(good), "Resumed: " + snapshot + ", epoch 1, iteration 13\n");
+  EXPECT_FALSE(std::filesystem::exists(folder / "a"));
+}
+
+// Data that cannot be read to their end are not read at all.
+TEST_F(ResumedJob, AWrongSnapshotIsRefusedBeforeTheDataAreRead) {
+  train({});
+  std::fstream labels(data + "/train-labels-idx1-ubyte", std::ios::in | std::ios::out);
+  labels.seekp(-1, std::ios::end);
+  labels.put('\x7f');
+  labels.close();
+  EXPECT_EQ(count_of(go_on({}).all(), "found 127 at example 479"), 1);
+  EXPECT_EQ(count_of(go_on({"--seed", "7"}).all(), "a run with seed 0"), 1);
+}
+
+}  // namespace
+}  // namespace tasuki::testing
