@@ -6,7 +6,9 @@
 #
 # It trains on MNIST where that lies in mnist/ of TASUKI_DATA, of the current folder, of the folder
 # above this script's or beside that, or in ~/.cache/tasuki/mnist; else on patterns of MNIST's size.
-# FLAGS such as `--unit 32` are for trying the script itself where GPUs are slow.
+# FLAGS such as `--unit 32` are for trying the script itself where GPUs are slow. With TASUKI_GPU_PARTS,
+# a regular expression, only the parts whose names it matches are run: where time is lent in pieces,
+# `steps` (which alone could use all of it) and the others in calls of their own.
 #
 # It builds nothing: it takes the programs of the bundle that it is in (scripts/bundle.sh), else
 # those of TASUKI_BUILD (default: build/ beside scripts/). The parts come in the order of what they
@@ -18,6 +20,7 @@ set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 out=${1:-gpu_report}
 total=${2:-530}   # seconds for everything
+wanted=${TASUKI_GPU_PARTS:-.}
 flags=("${@:3}")
 most_of_log=65536 # bytes
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -41,7 +44,8 @@ mkdir -p "$out" || exit 1
 out=$(cd "$out" && pwd)
 report=$out/gpu_report.md
 scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+watcher=''
+trap 'rm -rf "$scratch"; [ -z "$watcher" ] || kill "$watcher" 2>/dev/null' EXIT
 begun=$SECONDS failures=0
 data='' data_name=MNIST
 : > "$scratch/details"
@@ -82,9 +86,9 @@ shorten() {
 write_report() {
   {
     cat "$scratch/facts" "$scratch/parts"
-    if [ -s "$out/mnist_20_epochs.log" ]; then
+    if compgen -G "$out/mnist_20_epochs*.log" > /dev/null; then
       printf '\n## train_mnist --gpu, 20 epochs on %s\n\n```\n' "$data_name"
-      tail -5 "$out/mnist_20_epochs.log"
+      tail -v -n 5 "$out"/mnist_20_epochs*.log
       echo '```'
     fi
     if compgen -G "$out/*_as_on_cpu.log" > /dev/null; then
@@ -106,6 +110,7 @@ write_report() {
 part() {
   local name=$1 limit=$2 left=$((total - SECONDS + begun)) code=0 result
   shift 2
+  [[ $name =~ $wanted ]] || return 0
   if [ "$left" -lt 10 ]; then
     echo "| $name | left out for lack of time | | |" >> "$scratch/parts"
     failures=$((failures + 1))
@@ -152,6 +157,10 @@ part() {
 } > "$scratch/facts"
 printf '\n| part | result | seconds | log |\n|---|---|--:|---|\n' > "$scratch/parts"
 
+# While somebody uses a GPU, its driver stays ready; else each program may wait seconds for it.
+nvidia-smi -l 30 > /dev/null 2>&1 &
+watcher=$!
+
 # A first look: whether a GPU can be used at all.
 code=0
 limited 60 "$test_gpu" --gtest_filter='Precisions/Gpu.Bias/fp32' > "$out/first_look.log" 2>&1 ||
@@ -196,10 +205,10 @@ train=("$(program train_mnist)" --data "$data" "${flags[@]}")
 
 # Every function on its own, four at a time: an error of CUDA spoils the process that meets it.
 each_function() {
-  local program=$1 failed=0 each
+  local program=$1 failed=0
   one_function() {
     local code=0 said
-    said=$(timeout -k 5 60 "$1" --gtest_brief=1 --gtest_filter="Precisions/*.$2/*" 2>&1) || code=$?
+    said=$(timeout -k 5 120 "$1" --gtest_brief=1 --gtest_filter="Precisions/*.$2/*" 2>&1) || code=$?
     [ $code -eq 77 ] && code=0
     printf '%s: exit code %s\n%s\n' "$2" $code "$(tail -c 4000 <<< "$said")"
     [ $code -eq 0 ]
@@ -224,19 +233,22 @@ export -f as_on_cpu
 export compare_logs=$root/scripts/compare_logs.py
 first_losses=(--max-iterations 100 --epoch 100 --log-every 1 --test-examples 100 --quiet)
 
-part functions 120 bash -c 'each_function "$1"' each "$test_gpu"
+part functions 200 bash -c 'each_function "$1"' each "$test_gpu"
 part training 60 "$(program test_gpu_training)"
 part momentum_losses_as_on_cpu 40 bash -c 'as_on_cpu "$@"' as "$scratch/momentum" \
   main/loss each 1e-4 "${train[@]}" "${first_losses[@]}" --optimizer momentum_sgd
 part adam_losses_as_on_cpu 40 bash -c 'as_on_cpu "$@"' as "$scratch/adam" \
   main/loss mean 5e-3 "${train[@]}" "${first_losses[@]}"
 part mnist_20_epochs 40 "${train[@]}" --gpu --out "$scratch/fp32"
+part mnist_20_epochs_autotune 40 "${train[@]}" --gpu --autotune --out "$scratch/autotune"
 part accuracy_as_on_cpu 45 bash -c 'as_on_cpu "$@"' as "$scratch/accuracy" \
   validation/main/accuracy last 5e-3 "${train[@]}" --epoch 2
-part steps_against_pytorch 190 python3 "$bench/compare_gpu.py" "$(program bench_gpu_step)" \
-  --seconds 1 --budget 140 --out "$out/steps.md"
+steps_limit=190  # of the whole when nothing else is wanted
+[ "$wanted" != steps ] || steps_limit=$total
+part steps_against_pytorch $steps_limit python3 "$bench/compare_gpu.py" \
+  "$(program bench_gpu_step)" --seconds 1 --budget $((steps_limit - 50)) --out "$out/steps.md"
 for np in 1 2 4; do
-  part "communicators_of_$np" $((np == 4 ? 90 : 30)) $(ranks $np) "$(program test_gpu_communicators)"
+  part "communicators_of_$np" $((np == 4 ? 200 : 90)) $(ranks $np) "$(program test_gpu_communicators)"
 done
 # More ranks than GPUs are refused unless they may share.
 refuses() {
@@ -244,10 +256,11 @@ refuses() {
   ! said=$("$@" --gpu 2>&1) && grep -e --share-gpu <<< "$said"
 }
 export -f refuses
-part refused_unless_shared 15 bash -c 'refuses "$@"' refuses $(ranks 65) "${train[@]}"
+gpus=$(limited 15 nvidia-smi -L 2>/dev/null | grep -c '^GPU')
+part refused_unless_shared 30 bash -c 'refuses "$@"' refuses $(ranks $((gpus + 1))) "${train[@]}"
 for communicator in auto pure_nccl hierarchical flat naive single_node two_dimensional \
     non_cuda_aware; do
-  part "shared_by_4_$communicator" 15 $(ranks 4) "${train[@]}" "${shared[@]}" \
+  part "shared_by_4_$communicator" 40 $(ranks 4) "${train[@]}" "${shared[@]}" \
     --communicator $communicator --examples 6000 --epoch 1 --out "$scratch/$communicator"
 done
 for dtype in bf16 fp16 tf32; do

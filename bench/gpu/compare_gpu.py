@@ -3,7 +3,7 @@
 are asked for one by one (eager) against PyTorch's eager mode, with recorded steps (graph) against the
 faster of torch.compile and a CUDA graph of the whole step, and the share of the GPU's peak.
 
-The cases with an aim come first. Prints Markdown; --out writes it to a file too. Without PyTorch its columns stay
+What the aims compare comes first. Prints Markdown; --out writes it to a file too. Without PyTorch its columns stay
 empty. Exit code 77 without a GPU.
 """
 import argparse
@@ -18,7 +18,6 @@ HERE = pathlib.Path(__file__).resolve().parent
 MODELS = [("mlp", 100), ("lenet", 256), ("cnn10", 128), ("cnn10", 1024), ("wrn_28_10", 128)]
 PRECISIONS = ["fp32", "tf32", "bf16"]
 # What is aimed at, of our recorded steps: times PyTorch's eager mode, times the faster of its others.
-# These cases come first.
 AIMS = {("mlp", 100, "fp32"): (5, 1.3), ("cnn10", 128, "bf16"): (None, 1.1),
         ("cnn10", 1024, "bf16"): (None, 1.1), ("wrn_28_10", 128, "bf16"): (None, 1.1)}
 # Multiplications of convolutions and linear layers in one example's forward pass.
@@ -76,6 +75,16 @@ def verdict(case, found):
                      for aim, ratio in aims)
 
 
+def schedule(cases, modes):
+    """Cases and who computes them, in the order of what they are worth: first what the aims compare,
+    then torch.compile, which takes long to start, then the cases without an aim."""
+    aims, others = ([case for case in cases if (case in AIMS) == wanted] for wanted in (True, False))
+    quick = ["Tasuki graph", *(mode for mode in modes if mode != "compile"), "Tasuki eager"]
+    slow = [mode for mode in modes if mode == "compile"]
+    return [(case, who) for group, everyone in ((aims, quick), (aims, slow), (others, quick + slow))
+            for case in group for who in everyone]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -112,37 +121,30 @@ def main():
              "| model | batch | precision | Tasuki eager | PyTorch eager | ratio | Tasuki graph | "
              "to PyTorch eager | torch.compile | PyTorch graph | to the faster | share of peak | aim |",
              "|---|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|"]
-    print("\n".join(lines), flush=True)
-    notes, left_out = [], []
+    notes, left_out, results = [], [], {}
 
     def write():
         ends = notes + ([f"left out for lack of time: {'; '.join(left_out)}"] if left_out else [])
-        text = "\n".join(lines + [part for end in ends for part in ("", end)]) + "\n"
+        rows = [row(case) for case in cases if case in results]
+        text = "\n".join(lines + rows + [part for end in ends for part in ("", end)]) + "\n"
         if options.out:
             options.out.write_text(text)
-        return text[len("\n".join(lines)):]
+        return text
 
-    for case in cases:
+    def command(case, who):
+        model, batch, precision = (str(part) for part in case)
+        measured = ["--seconds", options.seconds]
+        if who == "Tasuki eager":
+            return [options.program, model, batch, precision, *measured]
+        if who == "Tasuki graph":
+            return [options.program, model, batch, precision, *measured, "--graph"]
+        return [sys.executable, HERE / "peer_gpu_step.py", model, batch, precision, who, *measured]
+
+    def row(case):
         model, batch, precision = case
-        what = f"{model}, batch {batch}, {precision}"
-        remaining = options.budget - (time.monotonic() - start)
-        if remaining < 10:
-            left_out.append(what)
-            continue
-        step = [options.program, model, batch, precision, "--seconds", options.seconds]
-        commands = {"Tasuki eager": step, "Tasuki graph": [*step, "--graph"]}
-        for mode in modes:
-            commands[mode] = [sys.executable, HERE / "peer_gpu_step.py", model, batch, precision,
-                              mode, "--seconds", options.seconds]
-        results = {}
-        for who, command in commands.items():
-            remaining = options.budget - (time.monotonic() - start)
-            results[who] = run(command, max(1, min(240, remaining)))
-            if isinstance(results[who], str):
-                notes.append(f"{what}: {who}: {results[who]}")
-        speeds = {who: speed(result) for who, result in results.items()}
+        speeds = {who: speed(result) for who, result in results[case].items()}
         recorded = [speeds[mode] for mode in ("compile", "graph") if speeds.get(mode)]
-        eager, graph, peer = speeds["Tasuki eager"], speeds["Tasuki graph"], speeds.get("eager")
+        eager, graph, peer = (speeds.get(who) for who in ("Tasuki eager", "Tasuki graph", "eager"))
         to_eager, to_faster = ratio(graph, peer), ratio(graph, max(recorded, default=None))
         peak = peak_of(name, precision)
         # A product is two operations; the backward pass takes two forward passes.
@@ -152,8 +154,20 @@ def main():
                  cell(to_eager, "{:.2f}"), cell(speeds.get("compile"), "{:,.0f}"),
                  cell(speeds.get("graph"), "{:,.0f}"), cell(to_faster, "{:.2f}"),
                  cell(share, "{:.1%}"), verdict(case, (to_eager, to_faster))]
-        lines.append(f"| {model} | {batch} | {precision} | {' | '.join(cells)} |")
-        print(lines[-1], flush=True)
+        return f"| {model} | {batch} | {precision} | {' | '.join(cells)} |"
+
+    for case, who in schedule(cases, modes):
+        what = f"{case[0]}, batch {case[1]}, {case[2]}: {who}"
+        remaining = options.budget - (time.monotonic() - start)
+        if remaining < 10:
+            left_out.append(what)
+            continue
+        result = run(command(case, who), max(1, min(240, remaining)))
+        results.setdefault(case, {})[who] = result
+        said = result if isinstance(result, str) else f"{result['examples_per_second']:,.0f} a second"
+        print(f"{what}: {said}", file=sys.stderr, flush=True)
+        if isinstance(result, str):
+            notes.append(f"{what}: {result}")
         write()
     print(write())
     sys.exit(1 if notes else 0)

@@ -38,6 +38,7 @@ done
 make "$work/build/apps/bench_allreduce" 'exit 77'
 make "$work/build/bench/bench_gpu_step" 'echo "no such thing"; exit 3'
 make "$work/commands/mpirun" 'shift 5; exec "$@"'
+make "$work/commands/nvidia-smi" '[ "$1" = -L ] && echo "GPU 0: made up"; sleep 0.1'
 make "$work/commands/compute-sanitizer" 'exit 0'
 
 mkdir -p "$work/here/mnist"
@@ -62,6 +63,13 @@ grep -q '^| momentum_losses_as_on_cpu | passed' "$report" || fail "equal losses 
 grep -q '^| accuracy_as_on_cpu | \*\*failed' "$report" || fail "another accuracy is not noticed"
 grep -q '^validation/main/accuracy: 1 values, last: 0.07 apart (0.9 and 0.97' "$report" ||
   fail "the accuracies are not in the report"
+# Some parts alone.
+code=0
+env -u TASUKI_DATA PATH="$work/commands:$PATH" TASUKI_BUILD="$work/build" \
+  TASUKI_GPU_PARTS='^training|20_epochs' "$source/scripts/gpu_check.sh" "$work/some" 60 \
+  > "$work/said" 2>&1 || code=$?
+[ $code -eq 0 ] || fail "exit code $code of some parts"
+[ "$(grep -c '\.log |$' "$work/some/gpu_report.md")" -eq 3 ] || fail "other parts were run, too"
 # One that has ended may wait for its parent's notice (state Z).
 state=$(sed -n 's/^State:[[:space:]]*//p' "/proc/$(cat "$work/left_behind")/status" 2>/dev/null || true)
 [[ -z $state || $state == Z* ]] || fail "a process outlived its part"
