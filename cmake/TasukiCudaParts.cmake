@@ -79,16 +79,19 @@ function(tasuki_find_cuda_parts why_not)
   find_program(TASUKI_NVCC nvcc HINTS ${folders} PATH_SUFFIXES bin)
   find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${folders} PATH_SUFFIXES include)
   find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${folders} PATH_SUFFIXES include)
-  # Wheels have no links without a version.
-  find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS ${folders} PATH_SUFFIXES lib lib64)
-  find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS ${folders} PATH_SUFFIXES lib lib64)
-  find_library(CUBLASLT_LIBRARY NAMES cublasLt libcublasLt.so.13 libcublasLt.so.12
+  # Wheels have no links without a version. A library comes from where its header does: with
+  # NAMES_PER_DIR a link in a later folder does not go before a file in an earlier one.
+  find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 NAMES_PER_DIR HINTS ${folders}
+               PATH_SUFFIXES lib lib64)
+  find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 NAMES_PER_DIR HINTS ${folders}
+               PATH_SUFFIXES lib lib64)
+  find_library(CUBLASLT_LIBRARY NAMES cublasLt libcublasLt.so.13 libcublasLt.so.12 NAMES_PER_DIR
                HINTS ${folders} PATH_SUFFIXES lib lib64)
   # CMake finds the toolkit by libcudart.so, a link that wheels do not have.
   if(TASUKI_NVCC)
     get_filename_component(nvcc_folder ${TASUKI_NVCC} DIRECTORY)
   endif()
-  find_library(CUDA_CUDART NAMES cudart libcudart.so.13 libcudart.so.12
+  find_library(CUDA_CUDART NAMES cudart libcudart.so.13 libcudart.so.12 NAMES_PER_DIR
                HINTS ${nvcc_folder}/.. ${folders} PATH_SUFFIXES lib64 lib)
 
   if(NOT TASUKI_NVCC)

@@ -19,7 +19,7 @@ END
 # A fresh look at the folders alone.
 configure() {
   cmake -S "$work/project" -B "$work/build" -U 'TASUKI_*' -U 'CUDNN_*' -U 'NCCL_*' -U 'CUBLASLT_*' \
-    -U 'CUDA_*' -DTASUKI_CUDA="$1" -DTASUKI_CUDA_FOLDERS="$work/cuda" \
+    -U 'CUDA_*' -DTASUKI_CUDA="$1" -DTASUKI_CUDA_FOLDERS="$work/cuda;$work/later" \
     -DCMAKE_FIND_USE_CMAKE_SYSTEM_PATH=OFF -DCMAKE_FIND_USE_SYSTEM_ENVIRONMENT_PATH=OFF \
     > "$work/said" 2>&1
 }
@@ -70,4 +70,11 @@ header nccl.h NCCL MAJOR 2 MINOR 28 PATCH 9
 expect_without "cuBLASLt was not found"
 library libcublasLt.so.12
 expect_without "$work/cuda/bin/nvcc cannot compile for 90: nvcc fatal : unsupported host compiler"
+
+# Header and library come from one folder, though the later one has the library's better name.
+mkdir -p "$work"/later/{include,lib}
+: > "$work/later/lib/libnccl.so"
+configure AUTO
+grep -qF "NCCL_LIBRARY:FILEPATH=$work/cuda/lib/libnccl.so.2" "$work/build/CMakeCache.txt" ||
+  fail "another folder's NCCL was taken"
 echo "cuda_parts_test: passed"
