@@ -31,6 +31,19 @@ void unpack(const Bytes& bytes, const std::vector<Module::NamedBuffer>& buffers)
   }
 }
 
+// What Chainer's readers expect and follows from the position.
+void save_for_readers(const Serializer& serializer, const RunPosition& position,
+                      std::int64_t steps_per_epoch) {
+  const auto [epoch, step] = position.data;
+  std::int64_t is_new_epoch = step == 0 && epoch > 0 ? 1 : 0;
+  const auto done = static_cast<double>(epoch * steps_per_epoch + step);
+  double previous = done > 0 ? (done - 1) / static_cast<double>(steps_per_epoch) : -1;
+  std::int64_t epochs = epoch;
+  serializer["iterator:main"]("is_new_epoch", is_new_epoch);
+  serializer["iterator:main"]("previous_epoch_detail", previous);
+  serializer["optimizer:main"]("epoch", epochs);
+}
+
 // A step in the middle of an epoch is the same only in an epoch that is dealt alike.
 std::string serialize_layout(const Serializer& serializer, const RunIdentity& run,
                              const EpochLayout& layout, std::int64_t steps_per_epoch,
@@ -75,6 +88,7 @@ std::string serialize_position(const Serializer& serializer, const RunIdentity& 
   const Serializer data = serializer["iterator:main"];
   data("epoch", position.data.epoch);
   data("step", position.data.step);
+  if (!serializer.is_loading()) save_for_readers(serializer, position, steps_per_epoch);
   return serialize_layout(data, run, layout, steps_per_epoch, position.data.step);
 }
 
@@ -144,7 +158,7 @@ void serialize_kind(const Serializer& serializer, const Optimizer& optimizer) {
   if (name != optimizer.name())
     fail_everywhere(ErrorKind::config,
                     "the snapshot is of a run with {}, this run uses {}: resume with the same "
-                    "optimizer, or load the weights alone",
+                    "optimizer, or load the weights alone (load_npz; programs: --init)",
                     name, optimizer.name());
 }
 
@@ -161,10 +175,13 @@ void serialize_optimizer(const Serializer& serializer, Optimizer& optimizer) {
     if (serializer.is_loading()) optimizer.set(each, value);
   }
   serialize_loss_scale(serializer, optimizer.loss_scaler());
-  for (const ParameterArena::Entry& entry : optimizer.arena().entries())
+  for (const ParameterArena::Entry& entry : optimizer.arena().entries()) {
+    const Serializer of_parameter = serializer[entry.path];
+    if (!serializer.is_loading()) of_parameter("t", t);
     for (const Optimizer::StateArray& state : optimizer.states())
-      serializer[entry.path](
-          state.name, ParameterArena::part(state.values, entry).reshape(entry.parameter->shape()));
+      of_parameter(state.name,
+                   ParameterArena::part(state.values, entry).reshape(entry.parameter->shape()));
+  }
 }
 
 }  // namespace tasuki

@@ -1,4 +1,9 @@
-// What a run needs of a model and of an optimizer to go on, under Chainer's keys.
+// What a run needs of a model and of an optimizer to go on.
+//
+// Keys are Chainer's wherever Tasuki has what they are about, some of them for others to read only
+// (t of each parameter, is_new_epoch). Not there: the iterator's order and current_position, as the
+// order of examples is a function of (seed, epoch, shard). So Chainer loads the weights; the rest
+// of a trainer's state is Tasuki's own.
 #pragma once
 
 #include <string>

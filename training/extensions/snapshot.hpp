@@ -1,9 +1,10 @@
 // Snapshot: the whole state of a run in one file, and going on from it.
 //
-// An NPZ file with Chainer's keys: updater/model:main/predictor/l1/W,
+// An NPZ file with Chainer's keys (state.hpp has which): updater/model:main/predictor/l1/W,
 // updater/optimizer:main/predictor/l1/W/m, updater/iterator:main/epoch, extensions/LogReport/_log,
 // extension_triggers/..., _snapshot_elapsed_time. Also there, unlike in Chainer's: the optimizer's
-// hyper-parameters, the seed and the number of ranks. A run resumed with as many ranks goes on bit
+// hyper-parameters, the seed and the number of ranks. Chainer loads the weights from it, not the
+// trainer: its triggers keep no state here. A run resumed with as many ranks goes on bit
 // for bit as if it had not been interrupted, unless it computes by what is the fastest algorithm or
 // type here and now (ConvAlgorithm::fastest, bfloat16 products, autotuned convolutions on GPUs).
 #pragma once
