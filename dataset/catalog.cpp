@@ -5,6 +5,7 @@
 #include <functional>
 #include <system_error>
 
+#include "tasuki/core/log.hpp"
 #include "tasuki/dataset/cifar.hpp"
 #include "tasuki/dataset/idx.hpp"
 #include "tasuki/dataset/image_folder.hpp"
@@ -101,13 +102,18 @@ fs::path find_data_folder(std::string_view name, const fs::path& given) {
     return given;
   }
   std::vector<fs::path> candidates;
-  if (const char* data = std::getenv("TASUKI_DATA"); data != nullptr && *data != '\0')
-    candidates.push_back(fs::path(data) / name);
+  const char* const data = std::getenv("TASUKI_DATA");
+  const bool is_named = data != nullptr && *data != '\0';
+  if (is_named) candidates.push_back(fs::path(data) / name);
   if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0')
     candidates.push_back(fs::path(home) / ".cache" / "tasuki" / name);
   if (entry.in_debian) candidates.emplace_back(debian_folder);
-  if (const auto found = std::ranges::find_if(candidates, is_folder); found != candidates.end())
+  if (const auto found = std::ranges::find_if(candidates, is_folder); found != candidates.end()) {
+    if (is_named && found != candidates.begin())
+      log_warning("TASUKI_DATA is set, but {} is no folder; taking {}", candidates[0].string(),
+                  found->string());
     return *found;
+  }
 
   std::vector<std::string> searched;
   searched.reserve(candidates.size());

@@ -18,7 +18,8 @@ std::vector<std::string> dataset_names();
 
 // The folder with the files of a data set: `given` (--data) when not empty, else the first that
 // exists of $TASUKI_DATA/<name>, ~/.cache/tasuki/<name> and, for mnist and fashion-mnist, Debian's
-// /usr/share/datasets/fashion-mnist. None: an error of kind missing that says how to get the data.
+// /usr/share/datasets/fashion-mnist. TASUKI_DATA set in vain is a warning. None: an error of kind
+// missing that says how to get the data.
 std::filesystem::path find_data_folder(std::string_view name,
                                        const std::filesystem::path& given = {});
 

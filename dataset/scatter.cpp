@@ -9,6 +9,7 @@
 
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/core/activity.hpp"
+#include "tasuki/core/hash.hpp"
 #include "tasuki/dataset/encoded_images.hpp"
 #include "tasuki/dataset/in_memory.hpp"
 #include "tasuki/dataset/numbers.hpp"
@@ -164,10 +165,10 @@ class Dealer {
 };
 
 // The root's side: sends what it reads until it is all read or cannot be read on, and returns what
-// stands in the way. An empty message ends each rank's wait.
+// stands in the way. Labels go into the hash. An empty message ends each rank's wait.
 std::exception_ptr send_shares(DataSource& source, const ShardPlan& plan,
                                const ScatterOptions& options, Communicator& communicator,
-                               const ShareBuilder& own) {
+                               const ShareBuilder& own, std::uint64_t& labels_hash) {
   const auto send = [&](const Bytes& message, int rank) {
     if (rank != options.root) {
       communicator.send_bytes(message, rank, examples_tag);
@@ -185,6 +186,7 @@ std::exception_ptr send_shares(DataSource& source, const ShardPlan& plan,
       error = std::current_exception();
       break;
     }
+    labels_hash = hash_bytes(std::as_bytes(std::span(block.labels)), labels_hash);
     const auto& addresses = dealer.deal(block);
     for (int rank = 0; rank < plan.ranks(); ++rank)
       if (const auto& part = addresses[static_cast<std::size_t>(rank)]; !part.empty())
@@ -221,16 +223,19 @@ Share scatter_dataset(const OpenSource& open, Communicator& communicator,
   header.count = plan.share_size(communicator.rank());
   const ShareBuilder own(header);
   std::exception_ptr error;
+  std::uint64_t labels_hash = 0;
   if (communicator.rank() == options.root) {
-    error = send_shares(*source, plan, options, communicator, own);
+    error = send_shares(*source, plan, options, communicator, own, labels_hash);
   } else {
     receive_share(communicator, options.root, own);
   }
-  run_on_root(communicator, options.root, [&error] {
+  const Bytes sent = run_on_root(communicator, options.root, [&] {
     if (error) std::rethrow_exception(error);
-    return Bytes{};
+    const auto number = static_cast<std::int64_t>(labels_hash);
+    return encode_numbers({&number, 1});
   });
-  return {own.dataset, plan, communicator.rank()};
+  labels_hash = static_cast<std::uint64_t>(decode_numbers(sent).at(0));
+  return {own.dataset, plan, communicator.rank(), labels_hash};
 }
 
 Share scatter_dataset(const Dataset* dataset, Communicator& communicator,

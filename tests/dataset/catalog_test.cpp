@@ -49,7 +49,12 @@ TEST_F(Catalog, TheVariableComesBeforeTheCacheAndBoth) {
   const fs::path cached = folder / "home/.cache/tasuki/cifar10";
   const fs::path named = folder / "data/cifar10";
   fs::create_directories(cached);
+  ::testing::internal::CaptureStderr();
   EXPECT_EQ(find_data_folder("cifar10"), cached);
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find(named.string() + " is no folder; taking " + cached.string()),
+            std::string::npos)
+      << said;
   fs::create_directories(named);
   EXPECT_EQ(find_data_folder("cifar10"), named);
   EXPECT_EQ(find_data_folder("cifar10", folder.path()), folder.path());
