@@ -48,15 +48,15 @@ std::string describe_difference(const NpzFile& file, const std::string& prefix,
                      file.path().string(), first, differing, entries.size() + unshaped.size());
 }
 
-void load_npz(const std::filesystem::path& path, const Module& model) {
+void load_npz(const std::filesystem::path& path, const Module& model, const std::string& prefix) {
   const NpzFile file(path);
-  if (const std::string difference = describe_difference(file, "", model); !difference.empty())
+  if (const std::string difference = describe_difference(file, prefix, model); !difference.empty())
     fail(ErrorKind::data, "{}", difference);
   for (const auto& [path_in_file, parameter] : model.unshaped_parameters())
-    if (const auto found = file.find(path_in_file)) parameter->set_shape(found->shape);
+    if (const auto found = file.find(prefix + path_in_file)) parameter->set_shape(found->shape);
   for (const auto& [name, value] : entries_of(model)) {
     const Tensor& tensor = std::get<Tensor>(value);
-    tensor.copy_from(std::get<Tensor>(file.read(name)));
+    tensor.copy_from(std::get<Tensor>(file.read(prefix + name)));
   }
   for (const auto& [name, parameter] : model.parameters()) parameter->value_changed();
 }

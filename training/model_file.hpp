@@ -15,10 +15,11 @@ void save_npz(const std::filesystem::path& path, const Module& model);
 
 // Loads all parameters and buffers of `model`, or changes nothing: an entry that is missing or of
 // another shape is an error that names it and says how many differ. Parameters without a shape take
-// the file's, if they are in it. Entries that the model lacks
-// are ignored. Each rank reads the file itself; or read it on rank 0 before the multi-node
-// optimizer's setup, which broadcasts.
-void load_npz(const std::filesystem::path& path, const Module& model);
+// the file's, if they are in it. Entries that the model lacks are ignored. `prefix`: that the
+// entries' names have, "updater/model:main/" for the model in a snapshot. Each rank reads the file
+// itself; or read it on rank 0 before the multi-node optimizer's setup, which broadcasts.
+void load_npz(const std::filesystem::path& path, const Module& model,
+              const std::string& prefix = "");
 
 // What differs between `file`'s entries below `prefix` and `model`, as one line; empty when the
 // file fits.

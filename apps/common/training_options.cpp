@@ -74,6 +74,8 @@ void add_training_options(Options& options, TrainingSettings& settings) {
   options.add(
       "resume,r", settings.resume, "none", "FILE",
       "go on from this snapshot, with its flags of the optimizer where others are not given");
+  options.add("init", settings.init, "none", "FILE",
+              "start from the weights of this model file or snapshot");
   options.add("dry-run", settings.dry_run,
               "set everything up and say what would be done, without training");
   options.add("find-batchsize", settings.find_batchsize,

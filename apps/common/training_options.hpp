@@ -27,6 +27,7 @@ struct TrainingSettings {
   std::optional<std::int64_t> max_iterations;
   std::int64_t seed = 0;
   std::optional<std::string> resume;
+  std::optional<std::string> init;
   FlagTexts optimizer_flags;           // that snapshots keep (resume.hpp)
   std::vector<std::string> overruled;  // flags of the schedule that differ from the snapshot's
 

@@ -4,6 +4,7 @@
 
 #include "common/batch_size.hpp"
 #include "common/data.hpp"
+#include "common/initial_state.hpp"
 #include "common/input.hpp"
 #include "common/precision.hpp"
 #include "common/report.hpp"
@@ -64,6 +65,9 @@ void run_training(const Job& job, const TrainingSettings& settings,
   const auto seed = static_cast<std::uint64_t>(settings.seed);
   const std::int64_t batch = global_batch(settings, comm.size());
   // Before files are looked for: flags that do not fit are the first thing to say.
+  if (settings.init && settings.resume)
+    fail_everywhere(ErrorKind::usage,
+                    "--init and --resume: a run starts from weights or goes on; leave one out");
   auto base = create_optimizer(settings, comm.size());
   // An engine of the program's own hands batches from the host out to its devices.
   const Device device = program.create_engine ? Device::cpu() : job.device;
@@ -87,6 +91,7 @@ void run_training(const Job& job, const TrainingSettings& settings,
 
   Classifier model(program.create_model(data.train));
   model.initialize(seed);
+  load_initial_weights(settings, model, comm);
   model.to(job.device);
   const auto optimizer = create_multi_node_optimizer(std::move(base), comm);
   optimizer->setup(model);
@@ -99,6 +104,7 @@ void run_training(const Job& job, const TrainingSettings& settings,
   const auto say_banner = [&] {
     BannerLines banner = banner_lines(job, settings, *optimizer, data);
     banner.insert(banner.begin() + 2, program.banner.begin(), program.banner.end());
+    if (settings.init) banner.emplace_back("Weights", *settings.init);
     if (resumed) banner.emplace_back("Resumed", describe_resume(settings, *resumed));
     print_banner(job, banner);
   };
@@ -148,6 +154,7 @@ void run_training(const Job& job, const TrainingSettings& settings,
       comm));
   trainer.extend(report_step_times());
   if (settings.monitor) trainer.extend(monitor_device(job.device, *settings.monitor));
+  trainer.extend(keep_data(data.train, train));
   extend_and_resume(trainer, settings);
 
   if (!settings.quiet) say_banner();

@@ -3,6 +3,9 @@
 #include <map>
 
 #include "tasuki/core/error.hpp"
+#include "tasuki/models/mlp.hpp"
+#include "tasuki/nn/classifier.hpp"
+#include "tasuki/training/model_file.hpp"
 #include "train_mnist_job.hpp"
 
 namespace tasuki::testing {
@@ -156,6 +159,45 @@ TEST_F(ResumedJob, DryRunChecksTheSnapshotAndTheFolder) {
   }
   expect_once(dry_run(good), "Resumed: " + snapshot + ", epoch 1, iteration 13\n");
   EXPECT_FALSE(std::filesystem::exists(folder / "a"));
+}
+
+TEST_F(ResumedJob, OtherDataAreSaid) {
+  train({});
+  expect_once(go_on({"--examples", "432"}),
+              "a run on other data: 480 examples of 784, here 432 of 784\n");
+  std::fstream labels(data + "/train-labels-idx1-ubyte", std::ios::in | std::ios::out);
+  labels.seekg(-1, std::ios::end);
+  const bool was_one = labels.get() == 1;
+  labels.seekp(-1, std::ios::end);
+  labels.put(was_one ? '\2' : '\1');
+  labels.close();
+  expect_once(go_on({}), "here 480 of 784 with other labels\n");
+}
+
+// Of a snapshot, or of its model alone in a file.
+TEST_F(ResumedJob, InitStartsFromWeights) {
+  train({});
+  const double before = values_of(read_log("first"), "validation/main/accuracy").back();
+  const Flags still = {"-b", "48", "--epoch", "1", "--optimizer", "sgd", "--lr", "0"};
+  const Classifier model(std::make_unique<MLP>(784, 32, 10));
+  load_npz(snapshot, model, "updater/model:main/");
+  save_npz(folder / "model", model);
+  for (const std::string& file : Flags{snapshot, folder / "model"}) {
+    const Finished job = run(2, "init", with(still, {"--init", file}));
+    expect_once(job, "Weights: " + file + '\n');
+    EXPECT_EQ(values_of(read_log("init"), "validation/main/accuracy"), std::vector{before});
+  }
+
+  const auto refused = [&](const Flags& flags, const std::string& line, ErrorKind kind) {
+    const Finished failed = run_program(with({TRAIN_MNIST, "--data", data}, flags));
+    EXPECT_EQ(failed.exit_code, static_cast<int>(kind)) << failed.all();
+    EXPECT_EQ(count_of(failed.all(), line), 1) << failed.all();
+  };
+  refused({"--init", snapshot}, "is of another model", ErrorKind::data);
+  refused({"--init", folder / "none"}, folder / "none", ErrorKind::missing);
+  refused({"--init", data + "/train-labels-idx1-ubyte", "--dry-run"}, "train-labels",
+          ErrorKind::data);
+  refused({"--init", snapshot, "--resume", snapshot}, "--init and --resume", ErrorKind::usage);
 }
 
 // Data that cannot be read to their end are not read at all.
