@@ -6,6 +6,7 @@
 #include "tasuki/models/mlp.hpp"
 #include "tasuki/nn/classifier.hpp"
 #include "tasuki/training/model_file.hpp"
+#include "tasuki/training/npz.hpp"
 #include "train_mnist_job.hpp"
 
 namespace tasuki::testing {
@@ -24,14 +25,15 @@ class ResumedJob : public TrainMnist {
       });
     return log;
   }
-  // The log of `np` ranks that go on from `first`, a run of two epochs with `flags`.
+  // A run of two epochs; its log.
   nlohmann::json train(const Flags& flags) {
     return log_of(1, "first", with({"-b", "48", "--epoch", "2"}, flags));
   }
+  // From its snapshot to the end of the fourth.
   Finished go_on(const Flags& flags) {
     return run(1, "second", with({"-b", "48", "--epoch", "4", "--resume", snapshot}, flags));
   }
-  // With nothing but these flags.
+  // With these flags and the data alone, which may then be given otherwise.
   Finished dry_run(const std::map<std::string, std::string>& flags) {
     Flags words = {TRAIN_MNIST, "--dry-run", "--data", data};
     for (const auto& [flag, value] : flags) words.insert(words.end(), {flag, value});
@@ -88,6 +90,21 @@ TEST_F(ResumedJob, FlagsThatAreNotGivenAreTheSnapshots) {
   EXPECT_EQ(count_of(printed.out, "\nweight-decay = 0.05 "), 1) << printed.out;
 }
 
+// Another program's snapshot has no flags, but the numbers that they would give.
+TEST_F(ResumedJob, ASnapshotWithoutFlagsHasItsNumbers) {
+  train({"--optimizer", "momentum_sgd", "--lr", "0.05", "--momentum", "0.5", "--warmup", "1"});
+  std::vector<NpzEntry> entries;
+  {
+    const NpzFile file(snapshot);
+    for (const std::string& name : file.names())
+      if (!name.starts_with("extensions/Flags/")) entries.push_back({name, file.read(name)});
+  }
+  write_npz(snapshot, entries);
+  const Finished job = go_on({"--momentum", "0.75"});
+  expect_once(job, "the snapshot's: momentum 0.75 instead of 0.5\n");
+  expect_once(job, "Optimizer: MomentumSGD, lr 0.05, momentum 0.75\n");
+}
+
 TEST_F(ResumedJob, WeightDecayThatGoesIsSaid) {
   train({"--optimizer", "sgd", "--weight-decay", "0.05"});
   expect_once(go_on({"--weight-decay", "0"}), "gradient hooks WeightDecay(0.05); going on with");
@@ -125,6 +142,7 @@ TEST_F(ResumedJob, ARateThatFollowsTheBatchFollowsItAfterAResume) {
   const Finished job = run(2, "second", {"-b", "48", "--epoch", "3", "--resume", snapshot});
   expect_once(job, "alpha 0.002 instead of 0.001");
   expect_once(job, "ranks 1, shards 1, global_batch 48, steps_per_epoch 10; this one has ranks 2");
+  EXPECT_EQ(count_of(job.all(), "other data"), 0) << job.all();
 }
 
 TEST_F(ResumedJob, DryRunChecksTheSnapshotAndTheFolder) {
