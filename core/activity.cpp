@@ -8,7 +8,7 @@ constexpr auto relaxed = std::memory_order_relaxed;
 // Where a process publishes that nobody watches.
 ActivityRecord unread;
 std::atomic<ActivityRecord*> current = &unread;
-thread_local bool is_publishing_thread = false;
+[[gnu::tls_model("initial-exec")]] thread_local bool is_publishing_thread = false;
 
 ActivityRecord& record() {
   return *current.load(relaxed);
