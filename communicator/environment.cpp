@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <new>
 #include <string>
 #include <thread>
@@ -21,6 +22,7 @@
 #include "tasuki/communicator/launcher.hpp"
 #include "tasuki/communicator/mpi.hpp"
 #include "tasuki/communicator/polite_wait.hpp"
+#include "tasuki/communicator/start_watch.hpp"
 #include "tasuki/communicator/watchdog.hpp"
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
@@ -201,12 +203,14 @@ std::string host_name() {
 
 int run_job(int argc, char** argv, const std::function<int(int argc, char** argv)>& job) {
   try {
+    auto starting = std::make_unique<StartWatch>();
     initialize(&argc, &argv);
     job_is_running = true;
     std::set_terminate(on_terminate);
     on_exit(on_early_exit, nullptr);
     const std::chrono::seconds after_success = wait_after_success();
     const Watchdog watchdog;
+    starting.reset();
     const int exit_code = job(argc, argv);
     leave_together(exit_code, after_success);
     {

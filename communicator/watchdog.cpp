@@ -33,6 +33,11 @@ void set_stall_limits(const StallLimits& limits) {
   changed.notify_all();
 }
 
+StallLimits stall_limits() {
+  const std::lock_guard lock(mutex);
+  return set_limits;
+}
+
 // With the mutex held.
 Watchdog::Limits Watchdog::present_limits() {
   return {set_limits.warning, set_limits.timeout};
@@ -145,13 +150,10 @@ void Watchdog::end_job_when_due(const Limits& limits, double seconds, double sil
   constexpr double patience_with_speaker = 1.5;
   overdue_ += seconds;
   if (!is_speaker(silent_seconds) && overdue_ < patience_with_speaker) return;
-  std::unique_lock lock(mutex);
-  const std::string way_out = set_limits.way_out;
-  lock.unlock();
   throw Error(ErrorKind::hang,
               fmt::format("nothing has moved for {:.0f} s: {}; if work may take that long, {}\n{}",
-                          stall->seconds, describe_stall(*stall, ranks_, silent_seconds), way_out,
-                          stall_table(*stall, ranks_, silent_seconds)),
+                          stall->seconds, describe_stall(*stall, ranks_, silent_seconds),
+                          stall_limits().way_out, stall_table(*stall, ranks_, silent_seconds)),
               rank_ == 0 ? ErrorScope::every_rank : ErrorScope::this_rank);
 }
 

@@ -24,6 +24,7 @@ struct StallLimits {
 // May be called at any time. Work of a program's own that may take longer while others wait for it
 // has two ways out: a higher limit, or report_progress() (core/activity.hpp) now and then.
 void set_stall_limits(const StallLimits& limits);
+StallLimits stall_limits();
 
 // A thread that looks around a few times within the shorter limit (every 5 s at most) and sleeps
 // otherwise. It sees what the ranks of its own node are doing in shared memory, so that one that is

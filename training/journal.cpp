@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tasuki/communicator/polite_wait.hpp"
+#include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/tensor/backend.hpp"
 
@@ -34,6 +35,7 @@ double JournalPage::at(std::int64_t row, std::int64_t column) {
 }
 
 void JournalPage::take_row() {
+  const WaitScope waiting_for_gpu(Waiting::gpu);
   const std::int64_t row = first_row_ + taken_;
   for (PoliteWait waiting; !is_posted(table_, row); waiting.pause()) {
     // Also throws what the device failed with.

@@ -5,6 +5,7 @@
 #include <limits>
 #include <span>
 
+#include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/tensor/cuda/context.hpp"
 #include "tasuki/tensor/cuda/matmul_description.hpp"
@@ -68,6 +69,7 @@ float time_of(CudaContext& context, MatmulDescription& description, const Matrix
     check_cuda(cudaEventRecord(begin.get(), stream), "cudaEventRecord");
     for (int i = 0; i < runs; ++i) check_cublas(run(), "cublasLtMatmul");
     check_cuda(cudaEventRecord(end.get(), stream), "cudaEventRecord");
+    report_progress();
     check_cuda(cudaEventSynchronize(end.get()), "timing a matrix product");
     float milliseconds = 0;
     check_cuda(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()), "cudaEventElapsedTime");

@@ -125,6 +125,19 @@ TEST(TwoNodes, NameARankThatLeavesOutACollective) {
   expect_named({4, "2,2"}, 3, "extension", "skip", "is waiting in sum_gradients number ");
 }
 
+// Before any rank can see another.
+TEST(Start, OfARankThatDoesNotComeEndsToo) {
+  const TemporaryFolder folder;
+  std::vector<std::string> program = {
+      "sh", "-c", "[ $OMPI_COMM_WORLD_RANK = 0 ] || sleep 60; exec \"$@\"", "sh"};
+  for (const std::string& word : faulty_training(1, "none", "none", folder.path()))
+    program.push_back(word);
+  const Finished job = run_program(mpirun(2, program), 40);
+  EXPECT_FALSE(job.timed_out) << job.all();
+  EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::hang)) << job.all();
+  EXPECT_EQ(count_of(job.err, "error: after 2 s the ranks have not all met"), 1) << job.all();
+}
+
 TEST(Patience, WithRanksThatAreSlow) {
   const TemporaryFolder folder;
   const Finished job = run_program(mpirun(2, faulty_training(1, "loader", "slow", folder.path())));

@@ -19,6 +19,7 @@ Observation Evaluator::evaluate_share() {
   Observation seen;
   iterator_->restore({});
   for (std::int64_t step = iterator_->steps_per_epoch(); step > 0; --step) {
+    report_progress();
     Batch batch = iterator_->announce();
     if (batch.size() == 0) continue;
     seen.add(steps_.run({batch.size(), batch.size()}, [&] { return evaluate_batch(batch); }),
