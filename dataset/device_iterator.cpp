@@ -7,6 +7,7 @@
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/dataset/forwarding_iterator.hpp"
 #include "tasuki/dataset/prefetch_iterator.hpp"
 #include "tasuki/tensor/backend.hpp"
 
@@ -46,10 +47,14 @@ struct ResidentExamples {
 };
 
 // What both ways share: the order comes from the inner iterator, numbers travel in a block.
-class DeviceIterator : public Iterator {
+class DeviceIterator : public ForwardingIterator {
  public:
-  DeviceIterator(Device device, std::int64_t largest_batch, DType dtype)
-      : device_(device), largest_batch_(largest_batch), dtype_(dtype) {}
+  DeviceIterator(std::unique_ptr<Iterator> inner, Device device, std::int64_t largest_batch,
+                 DType dtype)
+      : ForwardingIterator(std::move(inner)),
+        device_(device),
+        largest_batch_(largest_batch),
+        dtype_(dtype) {}
 
   Batch next() override {
     Batch batch = announce();
@@ -95,11 +100,13 @@ class DeviceIterator : public Iterator {
 
 class ResidentIterator final : public DeviceIterator {
  public:
-  ResidentIterator(std::unique_ptr<ShareIterator> inner, Device device, DType dtype)
-      : DeviceIterator(device, inner->largest_batch(), dtype),
-        inner_(std::move(inner)),
-        transform_(inner_->dataset().device_transform()),
-        examples_(inner_->dataset(), device) {}
+  // `share` is `inner`, as what it is.
+  ResidentIterator(ShareIterator& share, std::unique_ptr<Iterator> inner, Device device,
+                   DType dtype)
+      : DeviceIterator(std::move(inner), device, share.largest_batch(), dtype),
+        share_(share),
+        transform_(share.dataset().device_transform()),
+        examples_(share.dataset(), device) {}
 
   void join(StepBlock& block) override {
     DeviceIterator::join(block);
@@ -107,11 +114,11 @@ class ResidentIterator final : public DeviceIterator {
     epoch_ = block.reserve(1, DType::int64);
   }
   Batch announce() override {
-    const BatchPlan plan = inner_->plan_next();
-    inner_->advance();
+    const BatchPlan plan = share_.plan_next();
+    share_.advance();
     Batch batch;
     batch.epoch = plan.epoch;
-    for (const std::int64_t i : plan.indices) batch.ids.push_back(inner_->dataset().id(i));
+    for (const std::int64_t i : plan.indices) batch.ids.push_back(share_.dataset().id(i));
     announce_ids(batch);
     std::copy(plan.indices.begin(), plan.indices.end(),
               block().host<std::int64_t>(indices_).begin());
@@ -128,14 +135,8 @@ class ResidentIterator final : public DeviceIterator {
     batch.t = gathering.gather(examples_.labels, indices, DType::int32);
   }
 
-  std::int64_t steps_per_epoch() const override { return inner_->steps_per_epoch(); }
-  std::int64_t next_global_size() const override { return inner_->next_global_size(); }
-  EpochLayout layout() const override { return inner_->layout(); }
-  IteratorState state() const override { return inner_->state(); }
-  void restore(const IteratorState& state) override { inner_->restore(state); }
-
  private:
-  std::unique_ptr<ShareIterator> inner_;
+  ShareIterator& share_;
   std::optional<SeededImageTransform> transform_;
   ResidentExamples examples_;
   StepBlock::Field indices_, epoch_;
@@ -144,15 +145,14 @@ class ResidentIterator final : public DeviceIterator {
 // Batches always arrive in the same place, so that recorded work finds them there.
 class CopyingIterator final : public DeviceIterator {
  public:
-  CopyingIterator(std::unique_ptr<ShareIterator> inner, Device device, DType dtype, int threads)
-      : DeviceIterator(device, inner->largest_batch(), dtype),
-        x_(Tensor::empty(batch_shape(largest_batch_, inner->dataset().example_shape()),
-                         DType::float32, device)),
-        t_(Tensor::empty({largest_batch_}, DType::int32, device)),
-        inner_(std::move(inner), threads, threads + 3) {}
+  CopyingIterator(std::unique_ptr<Iterator> inner, Device device, std::int64_t largest_batch,
+                  const Shape& example, DType dtype)
+      : DeviceIterator(std::move(inner), device, largest_batch, dtype),
+        x_(Tensor::empty(batch_shape(largest_batch, example), DType::float32, device)),
+        t_(Tensor::empty({largest_batch}, DType::int32, device)) {}
 
   Batch announce() override {
-    Batch read = inner_.next();
+    Batch read = inner().next();
     Batch batch;
     batch.epoch = read.epoch;
     batch.ids = std::move(read.ids);
@@ -167,27 +167,25 @@ class CopyingIterator final : public DeviceIterator {
     batch.t = t_.slice(0, batch.size());
   }
 
-  std::int64_t steps_per_epoch() const override { return inner_.steps_per_epoch(); }
-  std::int64_t next_global_size() const override { return inner_.next_global_size(); }
-  EpochLayout layout() const override { return inner_.layout(); }
-  IteratorState state() const override { return inner_.state(); }
-  void restore(const IteratorState& state) override { inner_.restore(state); }
-
  private:
   Tensor x_, t_;
-  PrefetchIterator inner_;
 };
 
 }  // namespace
 
 std::unique_ptr<Iterator> create_resident_iterator(std::unique_ptr<ShareIterator> iterator,
                                                    Device device, DType dtype) {
-  return std::make_unique<ResidentIterator>(std::move(iterator), device, dtype);
+  ShareIterator& share = *iterator;
+  return std::make_unique<ResidentIterator>(share, std::move(iterator), device, dtype);
 }
 
 std::unique_ptr<Iterator> create_copying_iterator(std::unique_ptr<ShareIterator> iterator,
                                                   Device device, DType dtype, int loader_threads) {
-  return std::make_unique<CopyingIterator>(std::move(iterator), device, dtype, loader_threads);
+  const std::int64_t largest_batch = iterator->largest_batch();
+  const Shape example = iterator->dataset().example_shape();
+  auto ahead =
+      std::make_unique<PrefetchIterator>(std::move(iterator), loader_threads, loader_threads + 3);
+  return std::make_unique<CopyingIterator>(std::move(ahead), device, largest_batch, example, dtype);
 }
 
 std::unique_ptr<Iterator> create_device_iterator(std::unique_ptr<ShareIterator> iterator,

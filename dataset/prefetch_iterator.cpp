@@ -24,7 +24,7 @@ void PrefetchIterator::work() {
   std::unique_lock lock(mutex_);
   for (;;) {
     room_.wait(lock,
-               [this] { return stopping_ || (!paused_ && issued_ - given_ < slots_.size()); });
+               [this] { return stopping_ || (running_ && issued_ - given_ < slots_.size()); });
     if (stopping_) return;
     Slot& slot = slots_[issued_++ % slots_.size()];
     ++reading_;
@@ -39,7 +39,7 @@ void PrefetchIterator::work() {
     } catch (...) {
       if (!lock.owns_lock()) lock.lock();
       slot.error = std::current_exception();
-      paused_ = true;  // until next() has met the error
+      running_ = false;  // until next() has met the error
     }
     slot.ready = true;
     --reading_;
@@ -49,6 +49,10 @@ void PrefetchIterator::work() {
 
 Batch PrefetchIterator::next() {
   std::unique_lock lock(mutex_);
+  if (issued_ == given_) {
+    running_ = true;
+    room_.notify_all();
+  }
   Slot& slot = slots_[given_ % slots_.size()];
   filled_.wait(lock, [&slot] { return slot.ready; });
   if (slot.error) {
@@ -70,20 +74,18 @@ void PrefetchIterator::restore(const IteratorState& state) {
 }
 
 void PrefetchIterator::restart(std::unique_lock<std::mutex>& lock, const IteratorState& state) {
-  const bool was_paused = std::exchange(paused_, true);
+  const bool was_running = std::exchange(running_, false);
   filled_.wait(lock, [this] { return reading_ == 0; });
   try {
     inner_->restore(state);
     for (Slot& slot : slots_) slot = {};
     issued_ = given_;
     position_ = inner_position();
-    paused_ = false;
   } catch (...) {
-    paused_ = was_paused;
+    running_ = was_running;
     room_.notify_all();
     throw;
   }
-  room_.notify_all();
 }
 
 }  // namespace tasuki

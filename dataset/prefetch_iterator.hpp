@@ -14,8 +14,10 @@
 namespace tasuki {
 
 // Gives out what `inner` would, in the same order and with the same states, while `threads` workers
-// read up to `depth` batches ahead. What a worker throws is thrown by the next() that would have
-// met it. The destructor waits for reads that are under way.
+// read up to `depth` batches ahead. They begin with the first next(), also after a restore(), so
+// that an iterator which waits for its turn (an evaluation) holds no batches. What a worker throws
+// is thrown by the next() that would have met it. The destructor waits for reads that are under
+// way.
 class PrefetchIterator final : public Iterator {
  public:
   explicit PrefetchIterator(std::unique_ptr<ShareIterator> inner, int threads = 1, int depth = 4);
@@ -53,7 +55,8 @@ class PrefetchIterator final : public Iterator {
   std::vector<Slot> slots_;               // a ring
   std::uint64_t issued_ = 0, given_ = 0;  // batches
   int reading_ = 0;                       // workers that read right now
-  bool paused_ = false, stopping_ = false;
+  bool running_ = false;                  // workers may begin to read
+  bool stopping_ = false;
   std::vector<std::thread> workers_;
 };
 

@@ -109,7 +109,8 @@ HostMemory find_host_memory(const MemoryFiles& files, int sharing) {
 void require_host_memory(std::size_t bytes) {
   // For page tables, the kernel's own needs and processes that take memory at the same time.
   constexpr std::size_t reserve = std::size_t{64} << 20;
-  if (bytes > difference(find_host_memory().free, reserve)) throw out_of_host_memory(bytes);
+  const auto fits = [bytes] { return bytes <= difference(find_host_memory().free, reserve); };
+  if (!fits() && !(give_back_cached_host_memory() && fits())) throw out_of_host_memory(bytes);
 }
 
 OutOfMemory out_of_host_memory(std::size_t bytes) {

@@ -29,7 +29,8 @@ HostMemory find_host_memory(const MemoryFiles& files = {}, int sharing = 1);
 
 // Throws OutOfMemory when `bytes` more would go over a limit or come so near to the end of the
 // machine's memory that the kernel may kill a process: memory is only taken when it is written to,
-// and then nobody can say no any more. Takes tens of microseconds.
+// and then nobody can say no any more. What the pool of this process keeps for later is given back
+// first. Takes tens of microseconds.
 void require_host_memory(std::size_t bytes);
 
 // The error for `bytes` that were not there. What this process holds is what its pool does.

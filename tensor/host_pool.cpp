@@ -117,15 +117,20 @@ class HostPool {
     most_since_reset_ = statistics_.in_use;
   }
 
+  bool give_back_all() {
+    const std::lock_guard lock(mutex_);
+    const bool has_any = statistics_.cached > 0;
+    give_back_above(0);
+    return has_any;
+  }
+
  private:
   // Blocks of other sizes, kept for later, may be what is in the way.
   void* take_or_give_back_first(std::size_t bytes) {
     try {
       return take_from_system(bytes);
     } catch (const OutOfMemory&) {
-      const std::lock_guard lock(mutex_);
-      if (statistics_.cached == 0) throw;
-      give_back_above(0);
+      if (!give_back_all()) throw;
     }
     return take_from_system(bytes);
   }
@@ -178,6 +183,10 @@ std::size_t host_pool_peak() {
 }
 void reset_host_pool_peak() {
   HostPool::instance().reset_most();
+}
+
+bool give_back_cached_host_memory() {
+  return HostPool::instance().give_back_all();
 }
 
 HostPoolStatistics host_pool_statistics() {

@@ -43,6 +43,8 @@ struct HostPoolStatistics {
   std::size_t in_use = 0, peak = 0, cached = 0;
 };
 HostPoolStatistics host_pool_statistics();
+// Gives the system what the pool keeps for later; false when that is nothing.
+bool give_back_cached_host_memory();
 // The most bytes in use at once since the last reset.
 std::size_t host_pool_peak();
 void reset_host_pool_peak();

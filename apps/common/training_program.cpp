@@ -130,14 +130,14 @@ void run_training(const Job& job, const TrainingSettings& settings,
   reading.global_batch = batch;
   reading.shuffle = true;
   reading.seed = seed;
-  const auto on_device = [&](std::unique_ptr<ShareIterator> iterator) {
-    return create_device_iterator(
-        std::move(iterator), device, device.is_cpu() ? DType::float32 : precision.activations,
-        std::max(1, static_cast<int>(loader_threads(settings, data.train))));
+  const auto batches_of = [&](std::unique_ptr<ShareIterator> iterator,
+                              const DatasetHeader& header) {
+    return device.is_cpu() ? read_ahead(std::move(iterator), settings, header)
+                           : create_device_iterator(
+                                 std::move(iterator), device, precision.activations,
+                                 std::max(1, static_cast<int>(loader_threads(settings, header))));
   };
-  auto share = std::make_unique<ShareIterator>(train, reading);
-  auto batches = device.is_cpu() ? read_ahead(std::move(share), settings, data.train)
-                                 : on_device(std::move(share));
+  auto batches = batches_of(std::make_unique<ShareIterator>(train, reading), data.train);
   TrainingEngine engine =
       program.create_engine
           ? program.create_engine(data.train, model, *optimizer, std::move(batches),
@@ -149,7 +149,7 @@ void run_training(const Job& job, const TrainingSettings& settings,
   trainer.extend(allreduce_persistent());
   trainer.extend(create_multi_node_evaluator(
       std::make_unique<Evaluator>(
-          on_device(create_serial_iterator(test, largest_batch(settings, comm.size()))),
+          batches_of(create_serial_iterator(test, largest_batch(settings, comm.size())), data.test),
           std::move(engine.evaluation_loss), device, graph),
       comm));
   trainer.extend(report_step_times());

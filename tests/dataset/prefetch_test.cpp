@@ -123,12 +123,25 @@ TEST_P(Prefetch, ReadsAheadNoFurtherThanItsDepth) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     EXPECT_EQ(dataset->batches_read, batches);
   };
-  wait_for(depth);
   iterator->next();
-  wait_for(depth + 1);
+  wait_for(1 + depth);
+  iterator->next();
+  wait_for(2 + depth);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  EXPECT_EQ(dataset->batches_read, depth + 1);
+  EXPECT_EQ(dataset->batches_read, 2 + depth);
   EXPECT_LE(dataset->most_at_once, GetParam().first);
+}
+
+TEST_P(Prefetch, ReadsNothingUntilItIsAsked) {
+  const auto iterator = ahead();
+  iterator->restore({1, 2});
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(dataset->batches_read, 0);
+  iterator->next();
+  iterator->restore({});
+  const int before = dataset->batches_read;
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(dataset->batches_read, before);
 }
 
 TEST_P(Prefetch, EndsWhileReading) {

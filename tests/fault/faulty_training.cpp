@@ -23,6 +23,7 @@
 #include "tasuki/communicator/environment.hpp"
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/communicator/watchdog.hpp"
+#include "tasuki/dataset/forwarding_iterator.hpp"
 #include "tasuki/dataset/share_iterator.hpp"
 #include "tasuki/dataset/synthetic.hpp"
 #include "tasuki/models/mlp.hpp"
@@ -84,22 +85,16 @@ class Fault {
 };
 
 // Batches as `inner` gives them.
-class FaultyIterator : public Iterator {
+class FaultyIterator : public ForwardingIterator {
  public:
   FaultyIterator(std::unique_ptr<Iterator> inner, const Fault& fault)
-      : inner_(std::move(inner)), fault_(fault) {}
+      : ForwardingIterator(std::move(inner)), fault_(fault) {}
   Batch next() override {
     fault_.at("loader", ++calls_);
-    return inner_->next();
+    return inner().next();
   }
-  std::int64_t steps_per_epoch() const override { return inner_->steps_per_epoch(); }
-  std::int64_t next_global_size() const override { return inner_->next_global_size(); }
-  EpochLayout layout() const override { return inner_->layout(); }
-  IteratorState state() const override { return inner_->state(); }
-  void restore(const IteratorState& state) override { inner_->restore(state); }
 
  private:
-  std::unique_ptr<Iterator> inner_;
   const Fault& fault_;
   int calls_ = 0;
 };

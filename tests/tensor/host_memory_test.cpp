@@ -7,6 +7,7 @@
 
 #include "tasuki/tensor/host_memory.hpp"
 #include "tasuki/tensor/out_of_memory.hpp"
+#include "tasuki/tensor/storage.hpp"
 #include "temporary_folder.hpp"
 
 namespace tasuki {
@@ -78,6 +79,29 @@ TEST_F(MemoryLimits, OwnLimitsAreNotShared) {
   EXPECT_EQ(share(1), 80000u);
   EXPECT_EQ(share(2), 80000u);
   EXPECT_EQ(share(4), 50000u);
+  ASSERT_EQ(setrlimit(RLIMIT_DATA, &before), 0);
+}
+
+// Bytes that RLIMIT_DATA counts.
+std::size_t data_of_process() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmData:")) return std::stoull(line.substr(7)) * 1024;
+  return 0;
+}
+
+// Not only when the pool itself needs memory: arenas that ranks share are none of its blocks.
+TEST(Memory, WhatThePoolKeepsIsGivenBackFirst) {
+  constexpr std::size_t size = std::size_t{256} << 20;
+  allocate_host(size);
+  ASSERT_GE(host_pool_statistics().cached, size);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_DATA, &before), 0);
+  rlimit limit = before;
+  limit.rlim_cur = data_of_process();  // all that is left is what the pool keeps
+  ASSERT_EQ(setrlimit(RLIMIT_DATA, &limit), 0);
+  EXPECT_NO_THROW(require_host_memory(size / 2));
+  EXPECT_THROW(require_host_memory(size), OutOfMemory);
   ASSERT_EQ(setrlimit(RLIMIT_DATA, &before), 0);
 }
 

@@ -8,6 +8,7 @@
 
 #include "small_run.hpp"
 #include "tasuki/communicator/registry.hpp"
+#include "tasuki/dataset/forwarding_iterator.hpp"
 #include "tasuki/training/extensions/report_step_times.hpp"
 #include "temporary_folder.hpp"
 
@@ -20,22 +21,16 @@ using testing::synthetic;
 using testing::TemporaryFolder;
 
 // An iterator that is slow on one rank.
-class SlowIterator final : public Iterator {
+class SlowIterator final : public ForwardingIterator {
  public:
   SlowIterator(std::unique_ptr<Iterator> inner, double seconds)
-      : inner_(std::move(inner)), delay_(seconds) {}
+      : ForwardingIterator(std::move(inner)), delay_(seconds) {}
   Batch next() override {
     std::this_thread::sleep_for(delay_);
-    return inner_->next();
+    return inner().next();
   }
-  std::int64_t steps_per_epoch() const override { return inner_->steps_per_epoch(); }
-  std::int64_t next_global_size() const override { return inner_->next_global_size(); }
-  EpochLayout layout() const override { return inner_->layout(); }
-  IteratorState state() const override { return inner_->state(); }
-  void restore(const IteratorState& state) override { inner_->restore(state); }
 
  private:
-  std::unique_ptr<Iterator> inner_;
   std::chrono::duration<double> delay_;
 };
 
