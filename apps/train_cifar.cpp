@@ -47,11 +47,12 @@ const std::map<std::string, Recipe> recipes = {
       {"lr-schedule", "steps"}}},
 };
 
-std::vector<std::string> known_models() {
-  std::vector<std::string> names;
-  for (const ModelKind& kind : model_kinds())
-    if (kind.name != "lenet") names.push_back(kind.name);  // takes grey images of 28 x 28
-  return names;
+std::vector<ModelKind> known_models() {
+  std::vector<ModelKind> kinds = model_kinds();
+  std::erase_if(kinds, [](const ModelKind& kind) {
+    return kind.name == "lenet";  // takes grey images of 28 x 28
+  });
+  return kinds;
 }
 
 int train_cifar(int argc, char** argv) {
@@ -64,9 +65,14 @@ int train_cifar(int argc, char** argv) {
                   "trains a convnet on CIFAR-10, CIFAR-100 or a folder of images, over MPI",
                   "mpirun -np 4 train_cifar --arch wrn_28_10 --warmup 5");
   options.group("Model");
-  options.add("arch", arch, known_models(), "NAME",
-              fmt::format("{}; sets the defaults of --batchsize, --epoch and of the optimizer",
-                          fmt::join(known_models(), ", ")));
+  std::vector<std::string> names;
+  std::string models =
+      "the network, and with it the defaults of --batchsize, --epoch and the optimizer.";
+  for (const ModelKind& kind : known_models()) {
+    names.push_back(kind.name);
+    models += fmt::format(" `{}`: {}.", kind.name, kind.summary);
+  }
+  options.add("arch", arch, names, "NAME", models);
   options.add("dataset,d", dataset, {"cifar10", "cifar100", "images"}, "NAME",
               "cifar10, cifar100, or images: JPEG and PNG files in the folder --data, as "
               "train/<class>/* and test/<class>/*");

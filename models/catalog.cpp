@@ -35,9 +35,13 @@ std::vector<ModelKind> built_in_kinds() {
       {"lenet", "LeNet with ReLU and average pooling, 28 x 28 pixels", create_lenet},
       {"cnn10", "9 convolutions with batch normalisation, 64 to 256 channels",
        [](const ModelTask& task) { return cnn10(task.classes, task.image[0]); }},
-      {"vgg_small", "7 convolutions, 64 to 256 channels, dropout",
+      {"vgg_small",
+       "7 convolutions, 64 to 256 channels; fully connected layers of 1024, with dropout, and of "
+       "the classes",
        [](const ModelTask& task) { return vgg_small(task.classes, task.image); }},
-      {"vgg16_bn", "VGG-16's 13 convolutions with batch normalisation",
+      {"vgg16_bn",
+       "VGG-16's 13 convolutions with batch normalisation; mean over the pixels left, one fully "
+       "connected layer of 512 to the classes",
        [](const ModelTask& task) { return vgg16_bn(task.classes, task.image[0]); }},
       {"resnet20", "residual network for small images, 20 layers",
        [](const ModelTask& task) { return small_resnet(20, task.classes, task.image[0]); }},
@@ -65,12 +69,6 @@ void register_model(ModelKind kind) {
 
 const std::vector<ModelKind>& model_kinds() {
   return kinds();
-}
-
-std::string model_help() {
-  std::string table = fmt::format("{:<12} {}\n", "name", "what it is");
-  for (const auto& kind : kinds()) table += fmt::format("{:<12} {}\n", kind.name, kind.summary);
-  return table;
 }
 
 std::unique_ptr<Layer> create_model(std::string_view name, const ModelTask& task) {

@@ -21,7 +21,7 @@ struct ModelTask {
 
 struct ModelKind {
   std::string name;
-  std::string summary;
+  std::string summary;  // what it is, for --help
   std::function<std::unique_ptr<Layer>(const ModelTask&)> create;
 };
 
@@ -30,8 +30,6 @@ struct ModelKind {
 void register_model(ModelKind kind);
 // All kinds, built-in ones first: lenet, cnn10, vgg_small, vgg16_bn, resnet20, resnet50, wrn_28_10.
 const std::vector<ModelKind>& model_kinds();
-// The table that `--arch help` prints.
-std::string model_help();
 
 // Makes a model that is not initialised yet. An unknown name is a usage error that lists the known
 // ones; a task that the model cannot do (LeNet takes 1 x 28 x 28 only) is one of kind config.
