@@ -45,7 +45,7 @@ int train_mnist_data_parallel(int argc, char** argv) {
   const BatchSplit split = parse_split(workers.split, count);
   prepare_devices(workers.devices);
   job->device = workers.devices[0];
-  job->device_text = job->device.text();
+  job->device_text = worker_names(workers.devices);
   const int threads = threads_of_worker(*job, settings, count);
 
   TrainingProgram program;
@@ -62,6 +62,7 @@ int train_mnist_data_parallel(int argc, char** argv) {
   program.engine_devices = workers.devices;
   program.create_engine = [&](const DatasetHeader& data, Classifier& first, Optimizer& optimizer,
                               std::unique_ptr<Iterator> batches, DType activations) {
+    further.clear();
     std::vector<ParallelUpdater::Worker> all = {{first, classification_loss(first), threads}};
     for (std::size_t i = 1; i < count; ++i) {
       further.push_back(std::make_unique<Classifier>(program.create_model(data)));

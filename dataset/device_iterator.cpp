@@ -173,6 +173,17 @@ class CopyingIterator final : public DeviceIterator {
 
 }  // namespace
 
+std::size_t resident_bytes(const Dataset& dataset) {
+  // Images that are files are decoded once.
+  return static_cast<std::size_t>(dataset.size()) *
+         (dataset.header().value_bytes() + sizeof(std::int32_t));
+}
+
+bool lives_on_device(const Dataset& dataset, std::size_t free_bytes) {
+  return (!dataset.is_transformed() || dataset.device_transform()) &&
+         fits_on_device(resident_bytes(dataset), free_bytes);
+}
+
 std::unique_ptr<Iterator> create_resident_iterator(std::unique_ptr<ShareIterator> iterator,
                                                    Device device, DType dtype) {
   ShareIterator& share = *iterator;
@@ -192,14 +203,11 @@ std::unique_ptr<Iterator> create_device_iterator(std::unique_ptr<ShareIterator> 
                                                  Device device, DType dtype, int loader_threads) {
   if (device.is_cpu()) return iterator;
   const Dataset& dataset = iterator->dataset();
-  // Images that are files are decoded once.
-  const std::size_t bytes = static_cast<std::size_t>(dataset.size()) *
-                            (dataset.header().value_bytes() + sizeof(std::int32_t));
-  const bool is_resident = (!dataset.is_transformed() || dataset.device_transform()) &&
-                           fits_on_device(bytes, backend(device).memory(device).free);
-  if (is_resident) return create_resident_iterator(std::move(iterator), device, dtype);
+  if (lives_on_device(dataset, backend(device).memory(device).free))
+    return create_resident_iterator(std::move(iterator), device, dtype);
   log_verbose("{} examples of {:.1f} MB stay on the host; {} thread(s) read batches ahead for {}",
-              dataset.size(), static_cast<double>(bytes) / 1e6, loader_threads, device.text());
+              dataset.size(), static_cast<double>(resident_bytes(dataset)) / 1e6, loader_threads,
+              device.text());
   return create_copying_iterator(std::move(iterator), device, dtype, loader_threads);
 }
 

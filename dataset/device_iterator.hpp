@@ -17,6 +17,9 @@ std::unique_ptr<Iterator> create_device_iterator(std::unique_ptr<ShareIterator> 
                                                  Device device, DType dtype = DType::float32,
                                                  int loader_threads = 1);
 
+// Bytes of a data set that lives on a device, and whether it would on one with so much memory free.
+std::size_t resident_bytes(const Dataset& dataset);
+bool lives_on_device(const Dataset& dataset, std::size_t free_bytes);
 // Whether a share of so many bytes is to live on a device with that much memory free: half of it
 // stays for activations.
 constexpr bool fits_on_device(std::size_t share_bytes, std::size_t free_bytes) {

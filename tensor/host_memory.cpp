@@ -107,9 +107,9 @@ HostMemory find_host_memory(const MemoryFiles& files, int sharing) {
 }
 
 void require_host_memory(std::size_t bytes) {
-  // For page tables, the kernel's own needs and processes that take memory at the same time.
-  constexpr std::size_t reserve = std::size_t{64} << 20;
-  const auto fits = [bytes] { return bytes <= difference(find_host_memory().free, reserve); };
+  const auto fits = [bytes] {
+    return bytes <= difference(find_host_memory().free, host_memory_reserve);
+  };
   if (!fits() && !(give_back_cached_host_memory() && fits())) throw out_of_host_memory(bytes);
 }
 

@@ -27,6 +27,10 @@ struct HostMemory {
 // groups) is divided among them; a process's own limits are not.
 HostMemory find_host_memory(const MemoryFiles& files = {}, int sharing = 1);
 
+// Bytes that are left alone: for page tables, the kernel's own needs and processes that take memory
+// at the same time.
+inline constexpr std::size_t host_memory_reserve = std::size_t{64} << 20;
+
 // Throws OutOfMemory when `bytes` more would go over a limit or come so near to the end of the
 // machine's memory that the kernel may kill a process: memory is only taken when it is written to,
 // and then nobody can say no any more. What the pool of this process keeps for later is given back

@@ -13,9 +13,13 @@ namespace tasuki {
 namespace {
 
 // Nothing when there is not enough memory.
-std::optional<std::size_t> peak_if_it_fits(const BatchSearch& search, std::int64_t n) {
+std::optional<std::vector<std::size_t>> peaks_if_they_fit(const BatchSearch& search,
+                                                          std::int64_t n) {
   try {
-    return search.peak_of(n);
+    std::vector<std::size_t> peaks = search.peaks_of(n);
+    TASUKI_CHECK(peaks.size() == search.capacities.size(), "peaks of {} places, there are {}",
+                 peaks.size(), search.capacities.size());
+    return peaks;
   } catch (const OutOfMemory&) {
     return std::nullopt;
   } catch (const std::bad_alloc&) {
@@ -27,31 +31,40 @@ std::optional<std::size_t> peak_if_it_fits(const BatchSearch& search, std::int64
 std::int64_t foretell(const BatchSearch& search) {
   constexpr std::int64_t first_try = 32;
   for (std::int64_t n = std::min(first_try, search.limit); n > 1; n /= 2) {
-    const auto smaller = peak_if_it_fits(search, n / 2);
-    const auto larger = smaller ? peak_if_it_fits(search, n) : std::nullopt;
+    const auto smaller = peaks_if_they_fit(search, n / 2);
+    const auto larger = smaller ? peaks_if_they_fit(search, n) : std::nullopt;
     if (!larger) continue;
-    const double growth = static_cast<double>(*larger) - static_cast<double>(*smaller);
-    const double each = std::max(growth / static_cast<double>(n - n / 2), 1.0);
-    const double room = static_cast<double>(search.capacity) - static_cast<double>(*larger);
-    const double most = static_cast<double>(n) + room / each;
-    return static_cast<std::int64_t>(std::clamp(most, 1.0, static_cast<double>(search.limit)));
+    auto most = static_cast<double>(search.limit);
+    for (std::size_t i = 0; i < larger->size(); ++i) {
+      const auto peak = static_cast<double>((*larger)[i]);
+      const double growth = peak - static_cast<double>((*smaller)[i]);
+      const double each = std::max(growth / static_cast<double>(n - n / 2), 1.0);
+      const double room = static_cast<double>(search.capacities[i]) - peak;
+      most = std::min(most, static_cast<double>(n) + room / each);
+    }
+    return static_cast<std::int64_t>(std::max(most, 1.0));
   }
-  return peak_if_it_fits(search, 1) ? 1 : 0;
+  return peaks_if_they_fit(search, 1) ? 1 : 0;
 }
 
 }  // namespace
+
+Batch zero_batch(std::int64_t n, const Shape& example, DType dtype, Device device) {
+  std::vector<std::int64_t> sizes = {n};
+  sizes.insert(sizes.end(), example.begin(), example.end());
+  Batch batch;
+  batch.x = Tensor::zeros(Shape(sizes), dtype, device);
+  batch.t = Tensor::zeros({n}, DType::int32, device);
+  batch.ids.resize(static_cast<std::size_t>(n));
+  return batch;
+}
 
 StepMemory measure_step(std::int64_t n, const DatasetHeader& header, Device device, DType dtype,
                         const LossFunction& loss) {
   Backend& memory = backend(device);
   memory.reset_peak_memory(device);
   const std::size_t before = memory.memory(device).in_use;
-  std::vector<std::int64_t> sizes = {n};
-  sizes.insert(sizes.end(), header.example_shape.begin(), header.example_shape.end());
-  Batch batch;
-  batch.x = Tensor::zeros(Shape(sizes), dtype, device);
-  batch.t = Tensor::zeros({n}, DType::int32, device);
-  batch.ids.resize(static_cast<std::size_t>(n));
+  const Batch batch = zero_batch(n, header.example_shape, dtype, device);
   random_context() = {0, 0, batch.ids, 0};
   Observation unused;
   const Variable result = loss(batch, unused);
@@ -66,7 +79,7 @@ std::int64_t find_largest_batch(const BatchSearch& search) {
   std::int64_t n = search.least(foretell(search));
   while (n > 0) {
     search.trying(n);
-    const bool fits = peak_if_it_fits(search, n).has_value();
+    const bool fits = peaks_if_they_fit(search, n).has_value();
     if (search.least(fits ? 1 : 0) == 1) return n;
     n = n * 9 / 10;
   }

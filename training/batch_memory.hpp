@@ -1,13 +1,17 @@
-// Memory of a training step, and the largest batch that a device has room for.
+// Memory of a training step, and the largest batch that there is room for.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "tasuki/training/updater.hpp"
 
 namespace tasuki {
+
+// `n` examples of zeros, of class 0.
+Batch zero_batch(std::int64_t n, const Shape& example, DType dtype, Device device);
 
 struct StepMemory {
   std::size_t held =
@@ -22,10 +26,11 @@ StepMemory measure_step(std::int64_t n, const DatasetHeader& header, Device devi
 
 // What find_largest_batch needs to know.
 struct BatchSearch {
-  // The most bytes in use in a step of n examples; throws OutOfMemory or std::bad_alloc.
-  std::function<std::size_t(std::int64_t n)> peak_of;
-  std::size_t capacity = 0;  // bytes that may be in use at once
-  std::int64_t limit = 1;    // the most examples that make sense
+  // The most bytes in use in a step of n examples, in each place (a device's memory, the host's);
+  // throws OutOfMemory or std::bad_alloc.
+  std::function<std::vector<std::size_t>(std::int64_t n)> peaks_of;
+  std::vector<std::size_t> capacities;  // bytes that may be in use at once, of the same places
+  std::int64_t limit = 1;               // the most examples that make sense
   // The least of all ranks' values. Collective; a single process gives back what it is given.
   std::function<std::int64_t(std::int64_t)> least = [](std::int64_t n) { return n; };
   // Told of each size that was foretold before a real step of it, which may take a while.
@@ -33,8 +38,9 @@ struct BatchSearch {
 };
 
 // The largest number of examples per rank that all ranks have room for; 0 when there is none for a
-// single one. Memory grows in proportion to the batch, so two small steps foretell it; a real step
-// of the size found must succeed on every rank, else it is made smaller. Collective.
+// single one. Memory grows in proportion to the batch, so two small steps foretell it, by the place
+// that is full first; a real step of the size found must succeed on every rank, else it is made
+// smaller. Collective.
 std::int64_t find_largest_batch(const BatchSearch& search);
 
 }  // namespace tasuki

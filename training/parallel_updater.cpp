@@ -41,6 +41,23 @@ ParallelUpdater::ParallelUpdater(std::unique_ptr<Iterator> iterator, Optimizer& 
   if (iterator_->steps_per_epoch() < 1)
     fail_everywhere(ErrorKind::data, "there are no examples to train on");
   for (Worker& worker : workers) losses_.push_back(std::move(worker.loss));
+  for (std::size_t i = 0; i < workers.size(); ++i)
+    clocks_.push_back(Tensor::zeros({step_clock_values}, DType::float64, replicas_.device(i)));
+}
+
+RankTimes ParallelUpdater::times() const {
+  RankTimes times;
+  times.reserve(clocks_.size());
+  for (const Tensor& clock : clocks_) times.push_back(read_step_clock(clock, steps_));
+  return times;
+}
+
+void ParallelUpdater::stamp(std::size_t worker, StepMoment moment) const {
+  backend(clocks_[worker].device()).stamp(clocks_[worker], moment);
+}
+
+void ParallelUpdater::stamp_all(StepMoment moment) const {
+  for (std::size_t worker = 0; worker < clocks_.size(); ++worker) stamp(worker, moment);
 }
 
 // Examples [begin, end) of a batch, on `device`.
@@ -75,6 +92,7 @@ void ParallelUpdater::run_parts(const Batch& batch, const std::vector<std::int64
 ParallelUpdater::Outcome ParallelUpdater::compute_gradients(std::size_t worker, const Batch& part) {
   Stopwatch watch;
   Outcome outcome;
+  stamp(worker, StepMoment::begin);
   replicas_.begin_gradients(worker);
   if (part.size() > 0) {
     random_context() = {settings_.seed, part.epoch, part.ids, 0};
@@ -84,6 +102,7 @@ ParallelUpdater::Outcome ParallelUpdater::compute_gradients(std::size_t worker, 
     outcome.loss = loss.value();
   }
   replicas_.end_gradients(worker);
+  stamp(worker, StepMoment::exchange);
   if (settings_.split.wants_times()) {
     const Device device = replicas_.device(worker);
     backend(device).synchronize(device);
@@ -93,12 +112,11 @@ ParallelUpdater::Outcome ParallelUpdater::compute_gradients(std::size_t worker, 
 }
 
 void ParallelUpdater::update(Observation& observation) {
-  Stopwatch watch;
+  if (since_update_.lap() > longest_pause || steps_ == 0) stamp_all(StepMoment::resume);
   const Batch batch = [this] {
     const PhaseScope loading(Phase::loading);
     return iterator_->next();
   }();
-  times_.input += watch.lap();
   const std::vector<std::int64_t> parts = settings_.split.parts(batch.size());
   std::vector<Outcome> outcomes(parts.size());
   StepInParts step;
@@ -107,15 +125,22 @@ void ParallelUpdater::update(Observation& observation) {
     run_parts(batch, parts, [&](std::size_t worker, const Batch& part) {
       outcomes[worker] = compute_gradients(worker, part);
     });
-    times_.compute += watch.lap();
     replicas_.sum_gradients(threads_);
-    times_.communication += watch.lap();
+    // Where weights are copied, all but the first worker wait for them.
+    if (replicas_.share_weights())
+      stamp_all(StepMoment::exchanged);
+    else
+      stamp(0, StepMoment::exchanged);
   };
   step.apply = [&](const UpdateStep& update) { replicas_.apply(threads_, update); };
   optimizer_.update_in_parts(step);
-  times_.compute += watch.lap();
-  ++times_.steps;
+  if (!replicas_.share_weights())
+    for (std::size_t worker = 1; worker < clocks_.size(); ++worker)
+      stamp(worker, StepMoment::exchanged);
+  stamp_all(StepMoment::end);
+  ++steps_;
   ++iteration_;
+  since_update_.lap();
   if (batch.size() == 0) return;
 
   for (std::size_t worker = 0; worker < parts.size(); ++worker) {

@@ -47,8 +47,9 @@ class ParallelUpdater : public Updater {
   IteratorState state() const override { return iterator_->state(); }
   std::int64_t steps_per_epoch() const override { return iterator_->steps_per_epoch(); }
   Optimizer& optimizer() const override { return optimizer_; }
-  // Communication is summing the workers' gradients; waiting for the slowest worker is computing.
-  StepTimes times() const override { return times_; }
+  // Of each worker, by its device's own clock. Communication is summing the workers' gradients and
+  // handing out the weights, waiting for slower workers included.
+  RankTimes times() const override;
   void serialize(const Serializer& serializer) override;
 
   // For an Evaluator: splits a batch over the workers, in evaluation mode and with the first
@@ -69,6 +70,8 @@ class ParallelUpdater : public Updater {
                       Device device) const;
   void run_parts(const Batch& batch, const std::vector<std::int64_t>& parts, const Work& work);
   Outcome compute_gradients(std::size_t worker, const Batch& part);
+  void stamp(std::size_t worker, StepMoment moment) const;
+  void stamp_all(StepMoment moment) const;
   Variable evaluate(const Batch& batch, Observation& report);
   void serialize_split(const Serializer& serializer);
   void follow_times(const std::vector<std::int64_t>& parts, const std::vector<Outcome>& outcomes);
@@ -80,7 +83,9 @@ class ParallelUpdater : public Updater {
   Replicas replicas_;
   WorkerThreads threads_;
   std::int64_t iteration_ = 0;
-  StepTimes times_;
+  std::int64_t steps_ = 0;      // since it was made
+  std::vector<Tensor> clocks_;  // of the workers, on their devices
+  Stopwatch since_update_;
 };
 
 }  // namespace tasuki

@@ -5,11 +5,19 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tasuki/tensor/step_clock.hpp"
+
 namespace tasuki {
 namespace {
 
-std::string row(std::size_t rank, const StepTimes& times) {
-  std::string text = fmt::format("{:>4}", rank);
+struct Row {
+  std::string name;
+  StepTimes times;
+};
+
+std::string text_of(const Row& row, std::size_t width) {
+  const StepTimes& times = row.times;
+  std::string text = fmt::format("{:>{}}", row.name, width);
   const auto steps = static_cast<double>(times.steps);
   for (const double seconds : {times.input, times.compute, times.communication})
     text += fmt::format("  {:>9.2f} ms {:>5.1f} %", 1e3 * seconds / steps,
@@ -19,31 +27,50 @@ std::string row(std::size_t rank, const StepTimes& times) {
 
 }  // namespace
 
-std::vector<StepTimes> gather_step_times(const StepTimes& own, Communicator* communicator) {
+StepTimes read_step_clock(const Tensor& clock, std::int64_t steps) {
+  const Tensor host = clock.to(Device::cpu());
+  StepClock read{};
+  std::memcpy(&read, host.raw(), sizeof(read));
+  return {steps, read.input, read.compute, read.communication};
+}
+
+std::vector<RankTimes> gather_step_times(const RankTimes& own, Communicator* communicator) {
   if (communicator == nullptr) return {own};
-  std::vector<StepTimes> all;
-  for (const Bytes& bytes : communicator->allgather_bytes(std::as_bytes(std::span(&own, 1)))) {
-    TASUKI_CHECK(bytes.size() == sizeof(StepTimes), "times of {} bytes", bytes.size());
-    std::memcpy(&all.emplace_back(), bytes.data(), bytes.size());
+  std::vector<RankTimes> all;
+  for (const Bytes& bytes : communicator->allgather_bytes(std::as_bytes(std::span(own)))) {
+    TASUKI_CHECK(bytes.size() % sizeof(StepTimes) == 0, "times of {} bytes", bytes.size());
+    all.emplace_back(bytes.size() / sizeof(StepTimes));
+    if (!bytes.empty()) std::memcpy(all.back().data(), bytes.data(), bytes.size());
   }
   return all;
 }
 
-std::string step_time_table(const std::vector<StepTimes>& ranks) {
-  constexpr std::size_t most_ranks_shown = 64;
-  if (std::ranges::any_of(ranks, [](const StepTimes& times) { return times.steps == 0; }))
-    return "";
-  std::string text = "rank  input wait            compute               communication (a step)\n";
-  const std::size_t shown = std::min(ranks.size(), most_ranks_shown);
-  for (std::size_t rank = 0; rank < shown; ++rank) text += row(rank, ranks[rank]);
-  if (shown == ranks.size()) return text;
+std::string step_time_table(const std::vector<RankTimes>& ranks) {
+  constexpr std::ptrdiff_t most_rows_shown = 64;
+  const bool has_workers =
+      std::ranges::any_of(ranks, [](const RankTimes& rank) { return rank.size() > 1; });
+  std::vector<Row> rows;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (ranks[rank].empty()) return "";
+    for (std::size_t worker = 0; worker < ranks[rank].size(); ++worker)
+      rows.push_back({has_workers ? fmt::format("{}.{}", rank, worker) : fmt::format("{}", rank),
+                      ranks[rank][worker]});
+  }
+  if (std::ranges::any_of(rows, [](const Row& row) { return row.times.steps == 0; })) return "";
+  const std::string name = has_workers ? "rank.worker" : "rank";
+  std::string text =
+      name + "  input wait            compute               communication (a step)\n";
+  const auto shown = std::min(std::ssize(rows), most_rows_shown);
+  for (std::ptrdiff_t i = 0; i < shown; ++i)
+    text += text_of(rows[static_cast<std::size_t>(i)], name.size());
+  if (shown == std::ssize(rows)) return text;
 
   // Whoever keeps the others waiting waits least for them.
   const auto slowest = std::min_element(
-      ranks.begin() + static_cast<std::ptrdiff_t>(shown), ranks.end(),
-      [](const StepTimes& a, const StepTimes& b) { return a.communication < b.communication; });
-  text += fmt::format(" ...  of {} more ranks the slowest:\n", ranks.size() - shown);
-  return text + row(static_cast<std::size_t>(slowest - ranks.begin()), *slowest);
+      rows.begin() + shown, rows.end(),
+      [](const Row& a, const Row& b) { return a.times.communication < b.times.communication; });
+  text += fmt::format(" ...  of {} more the slowest:\n", std::ssize(rows) - shown);
+  return text + text_of(*slowest, name.size());
 }
 
 }  // namespace tasuki

@@ -1,6 +1,5 @@
 #include "tasuki/training/updater.hpp"
 
-#include <cstring>
 #include <utility>
 
 #include "tasuki/core/activity.hpp"
@@ -15,10 +14,6 @@ namespace {
 // Random functions in a forward pass whose seeds are on the device before it; others cannot be
 // recorded.
 constexpr std::int64_t device_seeds = 64;
-
-// When more seconds than these lie between two updates, somebody did something else in between,
-// which is no part of any step.
-constexpr double longest_pause = 1e-3;
 
 }  // namespace
 
@@ -54,12 +49,8 @@ StandardUpdater::~StandardUpdater() {
   optimizer_.stamp_exchanges({});
 }
 
-StepTimes StandardUpdater::times() const {
-  if (!clock_) return times_;
-  const Tensor host = clock_.to(Device::cpu());
-  StepClock clock{};
-  std::memcpy(&clock, host.raw(), sizeof(clock));
-  return {times_.steps, clock.input, clock.compute, clock.communication};
+RankTimes StandardUpdater::times() const {
+  return {clock_ ? read_step_clock(clock_, times_.steps) : times_};
 }
 
 void StandardUpdater::stamp(StepMoment moment) const {

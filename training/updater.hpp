@@ -47,9 +47,9 @@ class Updater {
   virtual std::vector<std::string> common_settings() const { return {}; }
 
   virtual Optimizer& optimizer() const = 0;
-  // Where the time of this rank's updates went since the updater was made; no steps when it does
-  // not measure.
-  virtual StepTimes times() const { return {}; }
+  // Where the time of this rank's updates went since the updater was made, on each device that it
+  // computes on; nothing when it does not measure.
+  virtual RankTimes times() const { return {}; }
   // Position, model and optimizer. Loading refuses what this updater cannot go on from.
   virtual void serialize(const Serializer& serializer) = 0;
 };
@@ -82,7 +82,7 @@ class StandardUpdater : public Updater {
   std::vector<std::string> common_settings() const override;
   Optimizer& optimizer() const override { return optimizer_; }
   // Of a GPU: as it measured itself; waits for it.
-  StepTimes times() const override;
+  RankTimes times() const override;
   // How steps are done on the device.
   const RecordedSteps& recorded() { return steps_.recorded(); }
   void serialize(const Serializer& serializer) override;

@@ -3,10 +3,10 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "common/console.hpp"
 #include "common/learning_rate.hpp"
-#include "common/precision.hpp"
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/dataset/numbers.hpp"
 #include "tasuki/tensor/backend.hpp"
@@ -54,11 +54,12 @@ std::string batch_text(const TrainingSettings& settings, int ranks) {
 }
 
 // Of the rank that had most in memory at any time. Collective.
-std::string describe_peak(Communicator& communicator, const Optimizer& optimizer) {
+std::string describe_peak(Communicator& communicator, const std::vector<Device>& devices) {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  const Device device = optimizer.arena().values().device();
-  const std::size_t of_device = device.is_cpu() ? 0 : backend(device).memory(device).peak;
+  std::size_t of_device = 0;
+  for (const Device device : devices)
+    if (!device.is_cpu()) of_device = std::max(of_device, backend(device).memory(device).peak);
   const std::int64_t own[] = {usage.ru_maxrss * 1024,  // kilobytes on Linux
                               static_cast<std::int64_t>(of_device)};
   const Tensor peaks = Tensor::from(std::span<const std::int64_t>(own), {2});
@@ -66,8 +67,9 @@ std::string describe_peak(Communicator& communicator, const Optimizer& optimizer
   const auto megabytes_of = [&](std::size_t i) {
     return static_cast<double>(peaks.span<std::int64_t>()[i]) / 1e6;
   };
-  const std::string on_device =
-      device.is_cpu() ? "" : fmt::format(" and {:.0f} MB of a GPU's", megabytes_of(1));
+  const std::string on_device = std::ranges::all_of(devices, &Device::is_cpu)
+                                    ? ""
+                                    : fmt::format(" and {:.0f} MB of a GPU's", megabytes_of(1));
   return fmt::format("at most {:.0f} MB of memory{} a rank", megabytes_of(0), on_device);
 }
 
@@ -101,14 +103,13 @@ BannerLines banner_lines(const Job& job, const TrainingSettings& settings,
 }
 
 void print_plan(const Job& job, const TrainingSettings& settings, const Optimizer& optimizer,
-                const LossFunction& loss, const DataSummary& data) {
+                const Precision& precision, const LossFunction& loss, const DataSummary& data) {
   const std::int64_t largest =
       std::min(largest_batch(settings, job.communicator->size()), data.train.count);
   const std::size_t activations =
-      largest > 0 ? measure_step(largest, data.train, job.device,
-                                 choose_precision(settings.dtype, job.device).activations, loss)
-                        .held
-                  : 0;
+      largest > 0
+          ? measure_step(largest, data.train, job.device, precision.on(job.device), loss).held
+          : 0;
   const ShardPlan plan(data.train.count, job.communicator->size(),
                        static_cast<int>(settings.shards.value_or(0)));
   const std::int64_t batch = global_batch(settings, job.communicator->size());
@@ -137,7 +138,7 @@ void print_plan(const Job& job, const TrainingSettings& settings, const Optimize
       megabytes(parameters), megabytes(gradients), megabytes(states), megabytes(activations),
       megabytes(examples), megabytes(parameters + gradients + states + activations + examples));
   text += fmt::format("Dry run: nothing was trained; {}\n",
-                      describe_peak(*job.communicator, optimizer));
+                      describe_peak(*job.communicator, {job.device}));
   print_on_root(*job.communicator, text);
 }
 
@@ -155,8 +156,9 @@ std::string describe_epochs(std::vector<double> seconds) {
   return text;
 }
 
-RunSummary::RunSummary(Trainer& trainer)
+RunSummary::RunSummary(Trainer& trainer, std::vector<Device> devices)
     : trainer_(trainer),
+      devices_(std::move(devices)),
       first_iteration_(trainer.updater().iteration()),
       first_seconds_(trainer.elapsed_time()) {
   if (trainer.updater().state().step == 0) epoch_began_at_ = first_seconds_;
@@ -173,7 +175,7 @@ void RunSummary::note_epoch(Trainer& trainer) {
 }
 
 void RunSummary::print(Communicator& communicator) const {
-  const std::string peak = describe_peak(communicator, trainer_.updater().optimizer());
+  const std::string peak = describe_peak(communicator, devices_);
   const std::int64_t steps = trainer_.updater().iteration() - first_iteration_;
   const double seconds = trainer_.elapsed_time() - first_seconds_;
   std::string text = fmt::format(

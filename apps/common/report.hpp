@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/banner.hpp"
+#include "common/precision.hpp"
 #include "common/training_options.hpp"
 #include "tasuki/dataset/scatter.hpp"
 #include "tasuki/training/trainer.hpp"
@@ -31,13 +32,14 @@ BannerLines banner_lines(const Job& job, const TrainingSettings& settings,
 // data); nothing is updated. Ends with the peak memory of this process, to tell a run's own from
 // that of MPI and libraries. Collective, printed by rank 0.
 void print_plan(const Job& job, const TrainingSettings& settings, const Optimizer& optimizer,
-                const LossFunction& loss, const DataSummary& data);
+                const Precision& precision, const LossFunction& loss, const DataSummary& data);
 
 // Measures a run between its making and print(). It must outlive the run.
 class RunSummary {
  public:
   // Attaches itself to the trainer, after everything else and after a resume.
-  explicit RunSummary(Trainer& trainer);
+  // It computes on `devices`.
+  RunSummary(Trainer& trainer, std::vector<Device> devices);
   RunSummary(const RunSummary&) = delete;  // the trainer knows its address
   RunSummary& operator=(const RunSummary&) = delete;
   // Steps, speed, the largest peak memory of a rank, where the results are; the time of the first
@@ -49,6 +51,7 @@ class RunSummary {
   void note_epoch(Trainer& trainer);
 
   const Trainer& trainer_;
+  std::vector<Device> devices_;
   std::int64_t first_iteration_;
   double first_seconds_;
   std::optional<double> epoch_began_at_;  // seconds; nothing in the middle of an epoch

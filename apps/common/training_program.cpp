@@ -21,6 +21,10 @@
 namespace tasuki::apps {
 namespace {
 
+bool has_gpu(const std::vector<Device>& devices) {
+  return !std::ranges::all_of(devices, &Device::is_cpu);
+}
+
 GraphMode graph_mode(const TrainingSettings& settings, Device device, bool has_engine) {
   if (settings.graph == "on" && has_engine)
     fail_everywhere(ErrorKind::usage,
@@ -31,15 +35,12 @@ GraphMode graph_mode(const TrainingSettings& settings, Device device, bool has_e
   return settings.graph == "off" ? GraphMode::off : GraphMode::automatic;
 }
 
-// `engine_devices`: TrainingProgram's.
-void choose_gpu_algorithms(const TrainingSettings& settings, Device device,
-                           const std::vector<Device>& engine_devices) {
-  const auto is_gpu = [](Device each) { return !each.is_cpu(); };
-  const bool uses_gpu = is_gpu(device) || std::ranges::any_of(engine_devices, is_gpu);
-  if ((settings.autotune || settings.deterministic) && !uses_gpu)
+void choose_gpu_algorithms(const TrainingSettings& settings, const std::vector<Device>& devices,
+                           bool has_engine) {
+  if ((settings.autotune || settings.deterministic) && !has_gpu(devices))
     fail_everywhere(ErrorKind::usage, "--{} is about algorithms on GPUs; {}{}",
                     settings.autotune ? "autotune" : "deterministic",
-                    engine_devices.empty() ? "add --gpu" : "name one by --devices",
+                    has_engine ? "name one by --devices" : "add --gpu",
                     settings.autotune ? "" : " (on CPUs, --conv direct gives the same bits)");
   cuda_settings().autotune = settings.autotune;
   cuda_settings().deterministic = settings.deterministic;
@@ -69,15 +70,17 @@ void run_training(const Job& job, const TrainingSettings& settings,
     fail_everywhere(ErrorKind::usage,
                     "--init and --resume: a run starts from weights or goes on; leave one out");
   auto base = create_optimizer(settings, comm.size());
+  const bool has_engine = program.create_engine != nullptr;
+  const std::vector<Device> devices = has_engine ? program.engine_devices : std::vector{job.device};
   // An engine of the program's own hands batches from the host out to its devices.
-  const Device device = program.create_engine ? Device::cpu() : job.device;
-  const Precision precision = choose_precision(settings.dtype, job.device);
-  if (program.create_engine && precision.scales_losses)
+  const Device device = has_engine ? Device::cpu() : job.device;
+  const Precision precision = choose_precision(settings.dtype, devices);
+  if (has_engine && precision.scales_losses)
     fail_everywhere(ErrorKind::usage,
                     "--dtype {}: several devices in one process scale no losses; take bf16",
                     settings.dtype);
-  const GraphMode graph = graph_mode(settings, device, program.create_engine != nullptr);
-  choose_gpu_algorithms(settings, job.device, program.engine_devices);
+  const GraphMode graph = graph_mode(settings, device, has_engine);
+  choose_gpu_algorithms(settings, devices, has_engine);
 
   const auto folder = find_data(comm, program.dataset, settings);
   const auto open = [&](DataSplit split, std::optional<std::int64_t> limit) {
@@ -97,7 +100,7 @@ void run_training(const Job& job, const TrainingSettings& settings,
   optimizer->setup(model);
   if (precision.scales_losses) optimizer->scale_losses({});
   // Workers update their parts of the weights by themselves.
-  if (!program.create_engine) optimizer->keep_rounded_weights(precision.activations);
+  if (!has_engine) optimizer->keep_rounded_weights(precision.activations);
 
   std::optional<RunPosition> resumed;
   if (settings.resume) resumed = check_resume(settings, *optimizer, data.train.count, comm);
@@ -111,20 +114,32 @@ void run_training(const Job& job, const TrainingSettings& settings,
   if (settings.dry_run) {
     check_output_folder(comm, settings.out);
     say_banner();
-    print_plan(job, settings, *optimizer, classification_loss(model), data);
+    print_plan(job, settings, *optimizer, precision, classification_loss(model), data);
     return;
   }
-  if (settings.find_batchsize)
-    return print_largest_batch(job, settings, data.train, classification_loss(model));
 
   // Rank 0 reads the files; every rank gets its share only.
-  prepare_output_folder(comm, settings.out);
+  if (!settings.find_batchsize) prepare_output_folder(comm, settings.out);
   ScatterOptions scattering;
   scattering.shuffle = true;
   scattering.seed = seed;
   scattering.shards = static_cast<int>(settings.shards.value_or(0));
   const Share train = with_augmentation(scatter_dataset(open_train, comm, scattering), settings);
   const Share test = with_standardization(scatter_dataset(open_test, comm), settings);
+
+  const auto create_engine = [&](std::unique_ptr<Iterator> batches) {
+    return has_engine ? program.create_engine(data.train, model, *optimizer, std::move(batches),
+                                              precision.activations)
+                      : create_standard_engine(model, *optimizer, std::move(batches), settings,
+                                               comm, graph);
+  };
+  StepsInMemory steps = {data.train, train, test, devices, precision, classification_loss(model),
+                         {}};
+  if (has_engine)
+    steps.create_updater = [&](std::unique_ptr<Iterator> batches) {
+      return create_engine(std::move(batches)).updater;
+    };
+  if (settings.find_batchsize) return print_largest_batch(job, settings, steps);
 
   ShareIteratorOptions reading;
   reading.global_batch = batch;
@@ -137,31 +152,31 @@ void run_training(const Job& job, const TrainingSettings& settings,
                                  std::move(iterator), device, precision.activations,
                                  std::max(1, static_cast<int>(loader_threads(settings, header))));
   };
-  auto batches = batches_of(std::make_unique<ShareIterator>(train, reading), data.train);
-  TrainingEngine engine =
-      program.create_engine
-          ? program.create_engine(data.train, model, *optimizer, std::move(batches),
-                                  precision.activations)
-          : create_standard_engine(model, *optimizer, std::move(batches), settings, comm, graph);
-  Trainer trainer(std::move(engine.updater),
-                  stop_after(static_cast<double>(settings.epoch), settings.max_iterations),
-                  settings.out, &comm);
-  trainer.extend(allreduce_persistent());
-  trainer.extend(create_multi_node_evaluator(
-      std::make_unique<Evaluator>(
-          batches_of(create_serial_iterator(test, largest_batch(settings, comm.size())), data.test),
-          std::move(engine.evaluation_loss), device, graph),
-      comm));
-  trainer.extend(report_step_times());
-  if (settings.monitor) trainer.extend(monitor_device(job.device, *settings.monitor));
-  trainer.extend(keep_data(data.train, train));
-  extend_and_resume(trainer, settings);
+  std::optional<Trainer> trainer;
+  const auto run = [&] {
+    TrainingEngine engine =
+        create_engine(batches_of(std::make_unique<ShareIterator>(train, reading), data.train));
+    trainer.emplace(std::move(engine.updater),
+                    stop_after(static_cast<double>(settings.epoch), settings.max_iterations),
+                    settings.out, &comm);
+    trainer->extend(allreduce_persistent());
+    trainer->extend(create_multi_node_evaluator(
+        std::make_unique<Evaluator>(
+            batches_of(create_serial_iterator(test, largest_batch(settings, comm.size())),
+                       data.test),
+            std::move(engine.evaluation_loss), device, graph),
+        comm));
+    trainer->extend(report_step_times());
+    if (settings.monitor) trainer->extend(monitor_devices(devices, *settings.monitor));
+    trainer->extend(keep_data(data.train, train));
+    extend_and_resume(*trainer, settings);
 
-  if (!settings.quiet) say_banner();
-  RunSummary summary(trainer);
-  train_within_memory(job, settings, data.train, classification_loss(model),
-                      [&] { trainer.run(); });
-  if (!settings.quiet) summary.print(comm);
+    if (!settings.quiet) say_banner();
+    RunSummary summary(*trainer, devices);
+    trainer->run();
+    if (!settings.quiet) summary.print(comm);
+  };
+  train_within_memory(job, settings, steps, run, [&trainer] { trainer.reset(); });
 }
 
 }  // namespace tasuki::apps

@@ -29,11 +29,11 @@ struct TrainingProgram {
   std::function<std::unique_ptr<Layer>(const DatasetHeader&)> create_model;
   BannerLines banner;  // lines of its own
   // For the optimizer's model, on the job's device, and activations of this type on GPUs; by itself
-  // a StandardUpdater.
+  // a StandardUpdater. May be called again when the engine before is no more.
   std::function<TrainingEngine(const DatasetHeader&, Classifier& model, Optimizer&,
                                std::unique_ptr<Iterator>, DType activations)>
       create_engine;
-  std::vector<Device> engine_devices;  // that such an engine computes on
+  std::vector<Device> engine_devices;  // that such an engine computes on, the job's first
 };
 
 // ChainerMN's training program: a multi-node optimizer for the model, the data scattered from rank

@@ -63,6 +63,17 @@ std::string devices_text(const std::vector<Device>& devices) {
   return text;
 }
 
+std::string worker_names(const std::vector<Device>& devices) {
+  std::string text;
+  std::vector<Device> seen;
+  for (const Device device : devices) {
+    if (std::ranges::find(seen, device) != seen.end()) continue;
+    seen.push_back(device);
+    text += (text.empty() ? "" : ", ") + device.text();
+  }
+  return text;
+}
+
 BatchSplit parse_split(const std::string& text, std::size_t workers) {
   if (text == "even") return BatchSplit::even(workers);
   if (text == "auto") return BatchSplit::measured(workers);

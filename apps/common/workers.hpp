@@ -21,6 +21,8 @@ void add_worker_options(Options& options, WorkerSettings& settings);
 // std::invalid_argument with what was expected.
 std::vector<Device> parse_devices(const std::string& text);
 std::string devices_text(const std::vector<Device>& devices);
+// "cpu", "cuda:0, cuda:1": each once, for people.
+std::string worker_names(const std::vector<Device>& devices);
 
 // "even", "auto" (by measured speed) or parts as "3:1", one for each worker; anything else is a
 // usage error.

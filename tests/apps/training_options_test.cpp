@@ -199,12 +199,11 @@ TEST(Summary, EpochsAreTheFirstAndTheMedianOfTheOthers) {
 }
 
 TEST(Precision, IsThatOfADevice) {
-  const Device gpu = Device::cuda(0);
-  EXPECT_EQ(choose_precision("fp32", Device::cpu()).activations, DType::float32);
-  EXPECT_NE(error_of([] { choose_precision("fp16", Device::cpu()); }).find("--dtype fp16"),
+  const std::vector<Device> cpu = {Device::cpu()}, gpu = {Device::cuda(0)};
+  EXPECT_EQ(choose_precision("fp32", cpu).activations, DType::float32);
+  EXPECT_NE(error_of([&] { choose_precision("fp16", cpu); }).find("--dtype fp16"),
             std::string::npos);
-  EXPECT_NE(error_of([] { choose_precision("tf32", Device::cpu()); }).find("--gpu"),
-            std::string::npos);
+  EXPECT_NE(error_of([&] { choose_precision("tf32", cpu); }).find("--gpu"), std::string::npos);
   EXPECT_FALSE(choose_precision("bf16", gpu).scales_losses);
   EXPECT_EQ(choose_precision("bf16", gpu).activations, DType::bfloat16);
   EXPECT_TRUE(choose_precision("fp16", gpu).scales_losses);
@@ -212,6 +211,29 @@ TEST(Precision, IsThatOfADevice) {
   EXPECT_TRUE(cuda_settings().allow_tf32);
   choose_precision("fp32", gpu);
   EXPECT_FALSE(cuda_settings().allow_tf32);
+}
+
+// Whichever comes first.
+TEST(Precision, OfSeveralDevicesFitsAllOfThem) {
+  const Device cpu = Device::cpu(), gpu = Device::cuda(1);
+  for (const std::vector<Device>& devices : {std::vector{cpu, gpu}, std::vector{gpu, cpu}}) {
+    for (const std::string dtype : {"tf32", "fp16"})
+      EXPECT_NE(error_of([&] { choose_precision(dtype, devices); })
+                    .find("--dtype " + dtype +
+                          ": CPUs compute in fp32 or bf16; leave them out of "
+                          "--devices"),
+                std::string::npos);
+    EXPECT_EQ(choose_precision("fp32", devices).on(gpu), DType::float32);
+    try {
+      const Precision mixed = choose_precision("bf16", devices);
+      EXPECT_EQ(mixed.on(gpu), DType::bfloat16);
+      EXPECT_EQ(mixed.on(cpu), DType::float32);
+      EXPECT_EQ(cpu_product_type(), DType::bfloat16);
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("bf16"), std::string::npos) << error.what();
+    }
+    choose_precision("fp32", devices);
+  }
 }
 
 }  // namespace

@@ -30,8 +30,8 @@ struct FakeDevice {
     return bytes;
   }
   std::int64_t find(std::int64_t limit) {
-    return find_largest_batch({.peak_of = [this](std::int64_t n) { return step(n); },
-                               .capacity = capacity,
+    return find_largest_batch({.peaks_of = [this](std::int64_t n) { return std::vector{step(n)}; },
+                               .capacities = {capacity},
                                .limit = limit,
                                .trying = [this](std::int64_t n) { announced.push_back(n); }});
   }
@@ -71,12 +71,27 @@ TEST(FindLargestBatch, IsTheLeastOfAllRanks) {
     ++asked;
     return n > 1 ? std::min<std::int64_t>(n, 40) : n;
   };
-  EXPECT_EQ(find_largest_batch({.peak_of = [&](std::int64_t n) { return device.step(n); },
-                                .capacity = device.capacity,
-                                .limit = 1000,
-                                .least = other_rank_has_less}),
-            40);
+  EXPECT_EQ(
+      find_largest_batch({.peaks_of = [&](std::int64_t n) { return std::vector{device.step(n)}; },
+                          .capacities = {device.capacity},
+                          .limit = 1000,
+                          .least = other_rank_has_less}),
+      40);
   EXPECT_EQ(asked, 2) << "once for the size, once for whether it fits everywhere";
+}
+
+// A batch of which the second device has a third.
+TEST(FindLargestBatch, FitsOnEveryDeviceWithItsPart) {
+  FakeDevice large{1'000'000, 1'000, 7}, small{10'000, 1'000, 7};
+  const std::int64_t found =
+      find_largest_batch({.peaks_of =
+                              [&](std::int64_t n) {
+                                return std::vector{large.step(n - n / 3), small.step(n / 3)};
+                              },
+                          .capacities = {large.capacity, small.capacity},
+                          .limit = 1 << 20});
+  EXPECT_LE(found / 3, 9'000 / 7);
+  EXPECT_GT(found / 3, 9'000 / 7 * 8 / 10);
 }
 
 TEST(MeasureStep, GrowsInProportionToTheBatch) {

@@ -37,20 +37,21 @@ std::vector<std::vector<std::string>> read_csv(const std::filesystem::path& path
 }
 
 // Trains nothing for as many iterations of 5 ms.
-void run_monitored(const std::filesystem::path& out, Device device, int iterations) {
+void run_monitored(const std::filesystem::path& out, const std::vector<Device>& devices,
+                   int iterations) {
   Trainer trainer(
       std::make_unique<ScriptedUpdater>(iterations,
                                         [](std::int64_t, Observation&) {
                                           std::this_thread::sleep_for(std::chrono::milliseconds(5));
                                         }),
       stop_after(1, {}), out);
-  trainer.extend(monitor_device(device, 0.01));
+  trainer.extend(monitor_devices(devices, 0.01));
   trainer.run();
 }
 
 TEST(Monitor, WritesALineAtEveryInterval) {
   const TemporaryFolder folder;
-  run_monitored(folder / "out", Device::cpu(), 200);
+  run_monitored(folder / "out", {Device::cpu()}, 200);
   const auto rows = read_csv(folder / "out/monitor.0.csv");
   ASSERT_GE(rows.size(), 3u);
   EXPECT_EQ(rows[0], (std::vector<std::string>{"seconds", "cpu_percent", "memory_mb",
@@ -69,7 +70,7 @@ TEST(Monitor, AFileThatCannotBeWrittenDisturbsNothing) {
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder / "out/monitor.0.csv");
   ::testing::internal::CaptureStderr();
-  run_monitored(folder / "out", Device::cpu(), 100);
+  run_monitored(folder / "out", {Device::cpu()}, 100);
   const std::string said = ::testing::internal::GetCapturedStderr();
   EXPECT_NE(said.find("monitor.0.csv: cannot be written"), std::string::npos) << said;
 }
@@ -81,7 +82,7 @@ TEST(Monitor, WithoutNvmlTheProcessIsWatched) {
   }
   const TemporaryFolder folder;
   ::testing::internal::CaptureStderr();
-  run_monitored(folder / "out", Device::cuda(0), 100);
+  run_monitored(folder / "out", {Device::cuda(0)}, 100);
   const std::string said = ::testing::internal::GetCapturedStderr();
   EXPECT_NE(said.find("GPUs cannot be watched without NVML"), std::string::npos) << said;
   EXPECT_EQ(read_csv(folder / "out/monitor.0.csv").at(0).size(), 5u);
@@ -122,13 +123,32 @@ TEST(MonitorOfGpu, CudasNumbersCount) {
 TEST(MonitorOfGpu, HasItsColumns) {
   load_fakes();
   const TemporaryFolder folder;
-  run_monitored(folder / "out", Device::cuda(1), 100);
+  run_monitored(folder / "out", {Device::cuda(1)}, 100);
   const auto rows = read_csv(folder / "out/monitor.0.csv");
   ASSERT_GE(rows.size(), 2u);
   ASSERT_EQ(rows[0].size(), 11u);
   EXPECT_EQ(rows[0].back(), "gpu_power_w");
   EXPECT_EQ(std::vector<std::string>(rows[1].begin() + 5, rows[1].end()),
             (std::vector<std::string>{"40.0", "1000.0", "80000.0", "1900.0", "60.0", ""}));
+}
+
+TEST(MonitorOfGpu, EveryGpuOfAProcessHasAFile) {
+  load_fakes();
+  const TemporaryFolder folder;
+  run_monitored(folder / "out", {Device::cuda(1), Device::cpu(), Device::cuda(0)}, 100);
+  for (const auto& [file, load] :
+       {std::pair("monitor.0.0.csv", "41.0"), {"monitor.0.1.csv", "40.0"}}) {
+    const auto rows = read_csv(folder / "out" / file);
+    ASSERT_GE(rows.size(), 2u) << file;
+    EXPECT_EQ(rows[1].at(5), load) << file;
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder / "out/monitor.0.csv"));
+}
+
+TEST(MonitorOfGpu, WorkersOnTheCpuAreOneProcess) {
+  const TemporaryFolder folder;
+  run_monitored(folder / "out", {Device::cpu(), Device::cpu()}, 100);
+  EXPECT_EQ(read_csv(folder / "out/monitor.0.csv").at(0).size(), 5u);
 }
 
 }  // namespace

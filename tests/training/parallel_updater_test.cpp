@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 
 #include <barrier>
+#include <chrono>
 #include <numeric>
+#include <thread>
 
 #include "errors.hpp"
 #include "scripted_updater.hpp"
@@ -170,14 +172,42 @@ TEST(ParallelUpdater, AccuracyIsThatOfAllParts) {
   EXPECT_EQ(train(*parallel.updater, 5).accuracies, train(*plain.updater, 5).accuracies);
 }
 
-TEST(ParallelUpdater, SaysWhereItsTimeWent) {
-  ParallelRun run(BatchSplit::even(2));
-  train(*run.updater, 5);
-  const StepTimes times = run.updater->times();
-  EXPECT_EQ(times.steps, 5);
-  EXPECT_GT(times.input, 0);
-  EXPECT_GT(times.compute, 0);
-  EXPECT_GT(times.communication, 0);
+class ParallelTimes : public ::testing::TestWithParam<Replicas::Weights> {};
+INSTANTIATE_TEST_SUITE_P(Weights, ParallelTimes,
+                         ::testing::Values(Replicas::Weights::as_devices_need,
+                                           Replicas::Weights::copied),
+                         [](const auto& info) {
+                           return info.param == Replicas::Weights::copied ? "copied" : "shared";
+                         });
+
+TEST_P(ParallelTimes, ShowTheWorkerThatTheOthersWaitFor) {
+  constexpr int steps = 4;
+  static constexpr auto pause = std::chrono::milliseconds(20);
+  ParallelRun::Options options;
+  options.weights = GetParam();
+  options.loss = [](std::size_t worker, Classifier& model) -> LossFunction {
+    return [worker, loss = classification_loss(model)](const Batch& batch, Observation& report) {
+      if (worker == 1) std::this_thread::sleep_for(pause);
+      return loss(batch, report);
+    };
+  };
+  ParallelRun run(BatchSplit::even(3), options);
+  Stopwatch watch;
+  train(*run.updater, steps);
+  const double passed = watch.lap();
+  const RankTimes times = run.updater->times();
+  ASSERT_EQ(times.size(), 3u);
+  for (const StepTimes& worker : times) {
+    EXPECT_EQ(worker.steps, steps);
+    EXPECT_GT(worker.input, 0);
+    EXPECT_GT(worker.compute, 0);
+    EXPECT_LE(worker.total(), passed);
+  }
+  EXPECT_GE(times[1].compute, std::chrono::duration<double>(steps * pause).count());
+  for (const std::size_t other : {0, 2}) {
+    EXPECT_GT(times[1].compute, times[other].compute);
+    EXPECT_LT(times[1].communication, times[other].communication);
+  }
 }
 
 TEST(ParallelUpdater, TheSameSplitGivesTheSameBits) {

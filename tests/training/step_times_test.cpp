@@ -67,31 +67,41 @@ TEST(StepTimes, ARankThatWaitsForItsInputIsSeen) {
     }
   }
 
-  const StepTimes own = trainer.updater().times();
+  ASSERT_EQ(trainer.updater().times().size(), 1u);
+  const StepTimes own = trainer.updater().times()[0];
   EXPECT_EQ(own.steps, 2 * trainer.updater().steps_per_epoch());
   EXPECT_LE(own.total(), trainer.elapsed_time());
-  const auto ranks = gather_step_times(own, comm.get());
+  const auto ranks = gather_step_times({own}, comm.get());
   ASSERT_EQ(ranks.size(), static_cast<std::size_t>(comm->size()));
-  EXPECT_EQ(ranks[static_cast<std::size_t>(comm->rank())].input, own.input);
-  EXPECT_GE(ranks[static_cast<std::size_t>(slow)].input, delay * static_cast<double>(own.steps));
+  EXPECT_EQ(ranks[static_cast<std::size_t>(comm->rank())].at(0).input, own.input);
+  EXPECT_GE(ranks[static_cast<std::size_t>(slow)].at(0).input,
+            delay * static_cast<double>(own.steps));
 }
 
 TEST(StepTimes, TheTableHasALineForEachRank) {
-  const std::vector<StepTimes> ranks = {{10, 0.001, 0.9, 0.099}, {10, 0.5, 0.4, 0.1}};
+  const std::vector<RankTimes> ranks = {{{10, 0.001, 0.9, 0.099}}, {{10, 0.5, 0.4, 0.1}}};
   EXPECT_EQ(step_time_table(ranks),
             "rank  input wait            compute               communication (a step)\n"
             "   0       0.10 ms   0.1 %      90.00 ms  90.0 %       9.90 ms   9.9 %\n"
             "   1      50.00 ms  50.0 %      40.00 ms  40.0 %      10.00 ms  10.0 %\n");
   EXPECT_EQ(step_time_table({ranks[0], {}}), "");
+  EXPECT_EQ(step_time_table({ranks[0], {{}}}), "");
+}
+
+TEST(StepTimes, TheTableHasALineForEachWorkerOfARank) {
+  EXPECT_EQ(step_time_table({{{10, 0.001, 0.9, 0.099}, {10, 0.5, 0.4, 0.1}}}),
+            "rank.worker  input wait            compute               communication (a step)\n"
+            "        0.0       0.10 ms   0.1 %      90.00 ms  90.0 %       9.90 ms   9.9 %\n"
+            "        0.1      50.00 ms  50.0 %      40.00 ms  40.0 %      10.00 ms  10.0 %\n");
 }
 
 TEST(StepTimes, OfManyRanksTheSlowestIsShown) {
-  std::vector<StepTimes> ranks(100, {1, 0, 1, 1});
-  ranks[80].communication = 0.25;
+  std::vector<RankTimes> ranks(100, {{1, 0, 1, 1}});
+  ranks[80][0].communication = 0.25;
   const std::string table = step_time_table(ranks);
   EXPECT_NE(table.find("  63  "), std::string::npos) << table;
   EXPECT_EQ(table.find("  64  "), std::string::npos) << table;
-  EXPECT_NE(table.find(" ...  of 36 more ranks the slowest:\n  80  "), std::string::npos) << table;
+  EXPECT_NE(table.find(" ...  of 36 more the slowest:\n  80  "), std::string::npos) << table;
 }
 
 }  // namespace

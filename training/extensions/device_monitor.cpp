@@ -4,9 +4,11 @@
 #include <chrono>
 #include <condition_variable>
 #include <fstream>
+#include <list>
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "tasuki/core/log.hpp"
 #include "tasuki/training/gpu_sensors.hpp"
@@ -102,29 +104,40 @@ class Monitor {
 
 class DeviceMonitor final : public Extension {
  public:
-  DeviceMonitor(Device device, double seconds) : device_(device), seconds_(seconds) {}
+  DeviceMonitor(std::vector<Device> devices, double seconds)
+      : devices_(std::move(devices)), seconds_(seconds) {
+    TASUKI_CHECK(!devices_.empty(), "there is no device to watch");
+    // Workers on the CPU are one process, which the files on GPUs have, too.
+    const Device first = devices_[0];
+    std::erase_if(devices_, [](Device device) { return device.is_cpu(); });
+    if (devices_.empty()) devices_ = {first};
+  }
   std::string default_name() const override { return "DeviceMonitor"; }
   void initialize(Trainer& trainer) override {
     const int rank = trainer.communicator() ? trainer.communicator()->rank() : 0;
     // Rank 0 made the folder; on another machine it may not be there.
     std::error_code ignored;
     std::filesystem::create_directories(trainer.out(), ignored);
-    monitor_.emplace(trainer.out() / fmt::format("monitor.{}.csv", rank), device_, seconds_);
+    for (const Device device : devices_) {
+      const std::string name =
+          devices_.size() > 1 ? fmt::format("{}.{}", rank, device.index) : fmt::format("{}", rank);
+      monitors_.emplace_back(trainer.out() / fmt::format("monitor.{}.csv", name), device, seconds_);
+    }
   }
   void run(Trainer&) override {}
-  void finalize(Trainer&) override { monitor_.reset(); }
-  void on_error(Trainer&) override { monitor_.reset(); }
+  void finalize(Trainer&) override { monitors_.clear(); }
+  void on_error(Trainer&) override { monitors_.clear(); }
 
  private:
-  Device device_;
+  std::vector<Device> devices_;
   double seconds_;
-  std::optional<Monitor> monitor_;
+  std::list<Monitor> monitors_;  // which stay where they are
 };
 
 }  // namespace
 
-std::unique_ptr<Extension> monitor_device(Device device, double seconds) {
-  return std::make_unique<DeviceMonitor>(device, seconds);
+std::unique_ptr<Extension> monitor_devices(std::vector<Device> devices, double seconds) {
+  return std::make_unique<DeviceMonitor>(std::move(devices), seconds);
 }
 
 }  // namespace tasuki

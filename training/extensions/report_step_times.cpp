@@ -1,6 +1,7 @@
 #include "tasuki/training/extensions/report_step_times.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "tasuki/training/step_times.hpp"
 #include "tasuki/training/trainer.hpp"
@@ -16,12 +17,18 @@ class ReportStepTimes final : public Extension {
   void initialize(Trainer& trainer) override { reported_ = trainer.updater().times(); }
 
   void run(Trainer& trainer) override {
-    const StepTimes now = trainer.updater().times();
-    const auto ranks = gather_step_times(now - reported_, trainer.communicator());
-    reported_ = now;
-    if (std::ranges::any_of(ranks, [](const StepTimes& times) { return times.steps == 0; })) return;
+    RankTimes now = trainer.updater().times(), since = now;
+    for (std::size_t i = 0; i < since.size(); ++i) since[i] = now[i] - reported_[i];
+    reported_ = std::move(now);
+    std::vector<StepTimes> devices;
+    for (const RankTimes& rank : gather_step_times(since, trainer.communicator())) {
+      if (rank.empty()) return;
+      devices.insert(devices.end(), rank.begin(), rank.end());
+    }
+    if (std::ranges::any_of(devices, [](const StepTimes& times) { return times.steps == 0; }))
+      return;
     const auto add = [&](const std::string& key, double StepTimes::*part) {
-      const auto [least, most] = std::ranges::minmax(ranks, {}, [part](const StepTimes& times) {
+      const auto [least, most] = std::ranges::minmax(devices, {}, [part](const StepTimes& times) {
         return times.*part / static_cast<double>(times.steps);
       });
       trainer.observation().add(key + "/min", least.*part / static_cast<double>(least.steps));
@@ -33,7 +40,7 @@ class ReportStepTimes final : public Extension {
   }
 
  private:
-  StepTimes reported_;
+  RankTimes reported_;
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Where the time of steps goes on the slowest and the fastest rank, in the log.
+// Where the time of steps goes on the slowest and the fastest device, in the log.
 #pragma once
 
 #include <memory>
@@ -8,9 +8,10 @@
 namespace tasuki {
 
 // Each epoch, adds mean seconds of a step since the last time: "time/input/max" and
-// "time/input/min" for the ranks that waited most and least for their batches, and the same for
-// "time/compute" and "time/communication". Ranks with unlike devices, shares or loaders show as
-// unlike times; a rank that is slow waits least in communication, because the others wait for it.
+// "time/input/min" for the devices (of all ranks, and all workers of a rank) that waited most and
+// least for their batches, and the same for "time/compute" and "time/communication". Ranks with
+// unlike devices, shares or loaders show as unlike times; a device that is slow waits least in
+// communication, because the others wait for it.
 // Ranks meet once an epoch. Updaters that do not measure (Updater::times) add nothing.
 std::unique_ptr<Extension> report_step_times();
 

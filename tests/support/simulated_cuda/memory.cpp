@@ -4,6 +4,8 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <sstream>
+#include <string>
 
 #include "queue.hpp"
 
@@ -12,17 +14,12 @@ namespace {
 
 using testing::GuardedMemory;
 
-// 900 MiB, or FAKE_CUDA_MEMORY in bytes.
-std::size_t total_memory() {
-  const char* const text = std::getenv("FAKE_CUDA_MEMORY");
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : std::size_t{900} << 20;
-}
-
 // Blocks by their first address.
 struct Memory {
   std::mutex mutex;
   std::map<const std::byte*, std::size_t> device, pinned;
-  std::size_t used = 0;
+  std::map<const std::byte*, int> device_of;  // of device memory
+  std::map<int, std::size_t> used;            // of each device
 };
 
 Memory& memory() {
@@ -48,6 +45,18 @@ bool is_asynchronous(const void* address) {
 int device_count() {
   const char* const text = std::getenv("FAKE_CUDA_DEVICES");
   return text != nullptr ? std::atoi(text) : 1;
+}
+
+// 900 MiB, or FAKE_CUDA_MEMORY in bytes: "1000000,2000000" for devices 0 and 1, or one number for
+// all.
+std::size_t total_memory(int device) {
+  const char* const text = std::getenv("FAKE_CUDA_MEMORY");
+  std::size_t bytes = std::size_t{900} << 20;
+  std::istringstream numbers(text != nullptr ? text : "");
+  std::string number;
+  for (int i = 0; i <= device && std::getline(numbers, number, ','); ++i)
+    bytes = std::stoull(number);
+  return bytes;
 }
 
 thread_local int current_device = 0;
@@ -79,7 +88,7 @@ cudaError_t cudaGetDevice(int* device) {
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   *properties = {};
   std::strncpy(properties->name, "Simulated GPU", sizeof(properties->name) - 1);
-  properties->totalGlobalMem = total_memory();
+  properties->totalGlobalMem = total_memory(device);
   properties->multiProcessorCount = 2;
   properties->major = 9;
   properties->pciBusID = device + 1;
@@ -132,10 +141,12 @@ const char* cudaGetErrorName(cudaError_t error) {
 
 cudaError_t cudaMalloc(void** block, std::size_t bytes) {
   const std::lock_guard lock(memory().mutex);
-  if (memory().used + bytes > total_memory()) return failed(cudaErrorMemoryAllocation);
+  std::size_t& used = memory().used[current_device];
+  if (used + bytes > total_memory(current_device)) return failed(cudaErrorMemoryAllocation);
   *block = GuardedMemory::instance().acquire(bytes);
   memory().device[static_cast<std::byte*>(*block)] = bytes;
-  memory().used += bytes;
+  memory().device_of[static_cast<std::byte*>(*block)] = current_device;
+  used += bytes;
   return cudaSuccess;
 }
 cudaError_t cudaFree(void* block) {
@@ -144,7 +155,8 @@ cudaError_t cudaFree(void* block) {
   const std::lock_guard lock(memory().mutex);
   const auto found = memory().device.find(static_cast<const std::byte*>(block));
   if (found == memory().device.end()) return failed(cudaErrorInvalidValue);
-  memory().used -= found->second;
+  const auto device = memory().device_of.extract(found->first).mapped();
+  memory().used[device] -= found->second;
   GuardedMemory::instance().release(block, found->second);
   memory().device.erase(found);
   return cudaSuccess;
@@ -165,8 +177,8 @@ cudaError_t cudaFreeHost(void* block) {
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   const std::lock_guard lock(memory().mutex);
-  *total = total_memory();
-  *free = *total - memory().used;
+  *total = total_memory(current_device);
+  *free = *total - memory().used[current_device];
   return cudaSuccess;
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind /*kind*/,
