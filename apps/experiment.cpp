@@ -11,7 +11,9 @@
 #include <cctype>
 #include <cstdio>
 #include <sstream>
+#include <stdexcept>
 
+#include "common/machine.hpp"
 #include "common/options.hpp"
 #include "experiment/plot.hpp"
 #include "experiment/process.hpp"
@@ -25,7 +27,7 @@ namespace fs = std::filesystem;
 constexpr int some_failed = 1;
 
 struct Settings {
-  std::optional<std::string> file, folder;
+  std::optional<std::string> file, folder, rerun;
   std::string plot = "svg";
   bool dry_run = false, tables_only = false;
 };
@@ -60,11 +62,10 @@ void run_one(const ExperimentPlan& plan, RunRecord& run) {
   std::error_code ignored;  // there may be none
   fs::remove_all(run.folder / "result", ignored);
   fs::rename(log, run.folder / "output.previous.log", ignored);
-  run.result.reset();
+  forget_record(run);
   const EndedProcess ended = run_to_end(run.command, log, plan.timeout);
   if (ended.how == HowEnded::interrupted) return;
 
-  run.failure.clear();
   if (ended.how == HowEnded::timed_out) {
     run.failure = fmt::format("not at its end after {} s", plan.timeout);
   } else if (ended.exit_code != 0) {
@@ -73,7 +74,9 @@ void run_one(const ExperimentPlan& plan, RunRecord& run) {
     try {
       run.result = read_training_log(run.folder / "result" / "log");
       run.result->wall_seconds = ended.seconds;
+      run.origin = read_origin(run.folder / "result");
     } catch (const Error& error) {
+      run.result.reset();
       run.failure = error.what();
     }
   }
@@ -104,6 +107,33 @@ void run_what_is_missing(const ExperimentPlan& plan, std::vector<RunRecord>& run
   }
 }
 
+// Makes the runs of rows of the table, "1,3" or "all", runs that are to be done; on disk too, where
+// they are.
+void forget_rows(const std::string& rows, std::vector<RunRecord>& runs, bool on_disk) {
+  const auto count =
+      std::ranges::count(runs, 1, [](const auto& run) { return run.settings.repeat; });
+  std::vector<bool> is_chosen(static_cast<std::size_t>(count), rows == "all");
+  std::istringstream words(rows == "all" ? "" : rows + ',');
+  for (std::string word; std::getline(words, word, ',');) {
+    try {
+      is_chosen[static_cast<std::size_t>(parse_integer(word, {1, count})) - 1] = true;
+    } catch (const std::invalid_argument&) {
+      fail(ErrorKind::usage,
+           "--rerun: expected rows of the table (1 to {}) separated by commas, or all, found '{}'",
+           count, rows);
+    }
+  }
+  std::size_t row = 0;
+  for (RunRecord& run : runs) {
+    if (run.settings.repeat == 1) ++row;
+    if (!is_chosen[row - 1]) continue;
+    if (on_disk)
+      forget_record(run);
+    else
+      run.result.reset();
+  }
+}
+
 void draw(const fs::path& folder) {
   const EndedProcess drawn =
       run_to_end({"gnuplot", folder / "plot.gp"}, folder / "plot.log", /*timeout=*/60);
@@ -123,6 +153,7 @@ void write_tables(const ExperimentPlan& plan, const std::vector<RunRecord>& runs
   write_file(folder / "plot.gp",
              gnuplot_script(plan, rows, (folder / ("plot." + settings.plot)).string()));
   say('\n' + table);
+  if (const std::string warning = warn_of_mixture(rows); !warning.empty()) say(warning + '\n');
   if (std::ranges::any_of(rows, [](const TableRow& row) { return row.result.has_value(); }))
     draw(folder);
   say(fmt::format("Tables and plot are in {}", folder.string()));
@@ -131,6 +162,7 @@ void write_tables(const ExperimentPlan& plan, const std::vector<RunRecord>& runs
 int experiment(const ExperimentPlan& plan, const Settings& settings, const fs::path& folder) {
   std::vector<RunRecord> runs = read_records(plan, folder);
   if (settings.dry_run) {
+    if (settings.rerun) forget_rows(*settings.rerun, runs, /*on_disk=*/false);
     for (const RunRecord& run : runs)
       say(fmt::format("{}{}", run.result ? "# done: " : "", fmt::join(run.command, " ")));
     return 0;
@@ -138,6 +170,7 @@ int experiment(const ExperimentPlan& plan, const Settings& settings, const fs::p
   make_output_folder(folder);
   lock(folder);
   take_over_signals();
+  if (settings.rerun) forget_rows(*settings.rerun, runs, /*on_disk=*/true);
   if (!settings.tables_only) run_what_is_missing(plan, runs);
   const auto is_missing = [](const RunRecord& run) { return !run.result.has_value(); };
   const auto missing = std::ranges::count_if(runs, is_missing);
@@ -174,6 +207,9 @@ int run(int argc, char** argv) {
   options.add("folder,o", settings.folder, "auto", "DIR",
               "folder for runs and tables; by itself results/<name of the file>");
   options.add("dry-run", settings.dry_run, "print the commands and start none");
+  options.add("rerun", settings.rerun, "none", "ROWS",
+              "do the runs of these rows of the table again (`1,3`, or `all`): for those that "
+              "another version, machine or data set has made");
   options.add("tables-only", settings.tables_only, "make the tables of the runs there are");
   options.add("plot", settings.plot, std::vector<std::string>{"svg", "png"}, "FORMAT",
               "of the plot, which gnuplot draws");
@@ -185,6 +221,8 @@ int run(int argc, char** argv) {
   if (!settings.file)
     fail(ErrorKind::usage,
          "name a file with the experiment: experiment FILE.ini (--help says more)");
+  if (settings.rerun && settings.tables_only)
+    fail(ErrorKind::usage, "--rerun is about runs, --tables-only starts none; leave one out");
   const fs::path program = fs::read_symlink("/proc/self/exe");
   const ExperimentPlan plan =
       parse_experiment(read_file(*settings.file), *settings.file, program.parent_path());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/about.hpp"
 #include "common/batch_size.hpp"
 #include "common/data.hpp"
 #include "common/initial_state.hpp"
@@ -171,6 +172,7 @@ void run_training(const Job& job, const TrainingSettings& settings,
     trainer->extend(keep_data(data.train, train));
     extend_and_resume(*trainer, settings);
 
+    write_about(job, settings, folder);
     if (!settings.quiet) say_banner();
     RunSummary summary(*trainer, devices);
     trainer->run();

@@ -5,6 +5,9 @@
 
 namespace tasuki::apps {
 
+// "Tasuki 0.1.0 (5ad6af21), oneDNN 2.6.0, Open MPI v4.1.4".
+std::string describe_versions();
+
 // Several lines, the first "<program> (Tasuki) <version>".
 std::string version_text(const std::string& program);
 

@@ -43,7 +43,22 @@ json to_json(const RunResult& result) {
   return object;
 }
 
-RunResult from_json(const json& object) {
+json to_json(const RunOrigin& origin) {
+  json object = {{"version", origin.version},
+                 {"host", origin.host},
+                 {"machine", origin.machine},
+                 {"gpu", origin.gpu},
+                 {"data", origin.data}};
+  put(object, "global_batch", origin.global_batch);
+  return object;
+}
+
+RunOrigin origin_from_json(const json& object) {
+  return {object.at("version"), object.at("host"), object.at("machine"),
+          object.at("gpu"),     object.at("data"), number(object, "global_batch")};
+}
+
+RunResult result_from_json(const json& object) {
   RunResult result;
   result.seconds = object.at("seconds");
   result.wall_seconds = object.at("wall_seconds");
@@ -62,9 +77,11 @@ void take_over(RunRecord& record) {
   if (!std::filesystem::exists(file)) return;
   try {
     const json object = json::parse(read_file(file));
-    if (object.contains("result")) record.result = from_json(object["result"]);
+    if (object.contains("result")) record.result = result_from_json(object["result"]);
+    if (object.contains("origin")) record.origin = origin_from_json(object["origin"]);
     if (object.contains("failure")) record.failure = object["failure"];
   } catch (const json::exception&) {
+    record.result.reset();
     record.failure = "its run.json cannot be read";
   }
 }
@@ -123,10 +140,21 @@ std::vector<RunRecord> read_records(const ExperimentPlan& plan,
 void write_record(const RunRecord& record) {
   std::string command;
   for (const std::string& word : record.command) command += (command.empty() ? "" : " ") + word;
-  json object = {{"command", command}};
+  json settings = json::object();
+  for (const auto& [name, value] : record.settings.values) settings[name] = value;
+  json object = {{"command", command}, {"settings", settings}, {"repeat", record.settings.repeat}};
   if (record.result) object["result"] = to_json(*record.result);
+  if (record.origin) object["origin"] = to_json(*record.origin);
   if (!record.failure.empty()) object["failure"] = record.failure;
   write_file(record.folder / "run.json", object.dump(2) + '\n');
+}
+
+void forget_record(RunRecord& record) {
+  std::error_code ignored;  // there may be none
+  std::filesystem::rename(record.folder / "run.json", record.folder / "run.previous.json", ignored);
+  record.result.reset();
+  record.origin.reset();
+  record.failure.clear();
 }
 
 RunResult read_training_log(const std::filesystem::path& file) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "experiment/origin.hpp"
 #include "experiment/plan.hpp"
 
 namespace tasuki::apps {
@@ -33,6 +34,7 @@ struct RunRecord {
   std::filesystem::path folder;      // below the experiment's: run.json, output.log, result/
   std::vector<std::string> command;  // with --out naming the folder's result/
   std::optional<RunResult> result;
+  std::optional<RunOrigin> origin;  // of the result
   std::string failure;
 };
 
@@ -43,6 +45,9 @@ std::vector<RunRecord> read_records(const ExperimentPlan& plan,
 
 // Writes run.json at once and whole.
 void write_record(const RunRecord& record);
+
+// Makes the run one that is still to do; what was recorded of it becomes run.previous.json.
+void forget_record(RunRecord& record);
 
 // Reads the JSON array that training programs write; an error of kind data says what it lacks.
 RunResult read_training_log(const std::filesystem::path& log);

@@ -1,15 +1,12 @@
 #include "experiment/table.hpp"
 
 #include <fmt/ranges.h>
-#include <sys/utsname.h>
 
 #include <algorithm>
-#include <fstream>
 #include <functional>
 #include <stdexcept>
 
 #include "common/option_value.hpp"
-#include "common/processors.hpp"
 
 namespace tasuki::apps {
 namespace {
@@ -40,8 +37,14 @@ RunResult median_of(const std::vector<RunResult>& results) {
   return middle;
 }
 
-// Examples of a step over all ranks, where the settings say so.
-std::optional<double> examples_of_step(const RunSettings& run) {
+// Examples of a step over all ranks, where the settings say so; of runs that are compared by them,
+// as the program said it.
+std::optional<double> examples_of_step(const TableRow& row) {
+  const RunSettings& run = row.settings;
+  if (!run.value("max-iterations").empty())
+    for (const RunOrigin& origin : row.origins)
+      if (origin.global_batch) return origin.global_batch;
+
   const auto number = [&](const char* name) -> std::optional<double> {
     try {
       return parse_number(run.value(name), {1, 1e12});
@@ -55,9 +58,10 @@ std::optional<double> examples_of_step(const RunSettings& run) {
 }
 
 // Of the steady steps, where the log has them.
-std::optional<double> examples_per_second(const RunSettings& settings, const RunResult& result) {
-  const auto examples = examples_of_step(settings);
-  if (!examples) return std::nullopt;
+std::optional<double> examples_per_second(const TableRow& row) {
+  const auto examples = examples_of_step(row);
+  if (!examples || !row.result) return std::nullopt;
+  const RunResult& result = *row.result;
   if (result.step_seconds && *result.step_seconds > 0) return *examples / *result.step_seconds;
   if (result.seconds <= 0) return std::nullopt;
   return *examples * static_cast<double>(result.iterations) / result.seconds;
@@ -69,6 +73,12 @@ std::string note_on_speed(const std::vector<TableRow>& rows) {
   const auto has_steps = [](const TableRow& row) {
     return row.result && row.result->step_seconds.has_value();
   };
+  const auto lacks_batch = [&](const TableRow& row) {
+    return row.result && !row.settings.value("max-iterations").empty() && !has_speed(row);
+  };
+  if (std::ranges::any_of(rows, lacks_batch))
+    return "; no speed-up where the batch of runs that max-iterations cut is not recorded: add "
+           "batchsize or global-batch to the file, or --rerun them";
   if (std::ranges::none_of(rows, has_speed)) return "";
   if (std::ranges::all_of(rows, has_steps))
     return fmt::format("; examples / s in the median step, the first {} of a run left out",
@@ -148,6 +158,28 @@ std::vector<Column> columns_of(const ExperimentPlan& plan) {
   return columns;
 }
 
+std::vector<AlikeRows> groups_of(const std::vector<TableRow>& rows) {
+  std::vector<std::vector<RunOrigin>> origins;
+  origins.reserve(rows.size());
+  for (const TableRow& row : rows) origins.push_back(row.origins);
+  return group_by_origin(origins);
+}
+
+std::string rows_text(const std::vector<int>& rows) {
+  return fmt::format("{} {}", rows.size() == 1 ? "row" : "rows", fmt::join(rows, ","));
+}
+
+std::string note_on_mixture(const std::vector<TableRow>& rows) {
+  const std::vector<AlikeRows> groups = groups_of(rows);
+  if (groups.size() < 2) return "";
+  std::string text =
+      "\n**Mixed**: these rows were not made alike (`experiment --rerun ROWS` measures them "
+      "again):\n\n";
+  for (const AlikeRows& group : groups)
+    text += fmt::format("- {}: {}\n", rows_text(group.rows), group.text);
+  return text;
+}
+
 }  // namespace
 
 std::vector<TableRow> summarise(const ExperimentPlan& plan, const std::vector<RunRecord>& runs) {
@@ -155,21 +187,36 @@ std::vector<TableRow> summarise(const ExperimentPlan& plan, const std::vector<Ru
   std::vector<RunResult> results;
   for (const RunRecord& run : runs) {
     if (run.settings.repeat == 1) {
-      rows.push_back({run.settings, run.command, 0, "", {}, {}, {}, {}});
+      rows.emplace_back();
+      rows.back().settings = run.settings;
+      rows.back().command = run.command;
       results.clear();
     }
     TableRow& row = rows.back();
-    if (run.result)
+    if (run.result) {
       results.push_back(*run.result);
-    else if (row.failure.empty())
+      row.origins.push_back(run.origin.value_or(RunOrigin{}));
+    } else if (row.failure.empty()) {
       row.failure = run.failure.empty() ? "not run yet" : run.failure;
+    }
     row.done = static_cast<int>(results.size());
     if (results.empty()) continue;
     row.result = median_of(results);
-    row.examples_per_second = examples_per_second(row.settings, *row.result);
+    row.examples_per_second = examples_per_second(row);
   }
   compare(plan, rows);
   return rows;
+}
+
+std::string warn_of_mixture(const std::vector<TableRow>& rows) {
+  const std::vector<AlikeRows> groups = groups_of(rows);
+  if (groups.size() < 2) return "";
+  std::vector<std::string> texts;
+  for (const AlikeRows& group : groups) texts.push_back(rows_text(group.rows));
+  return fmt::format(
+      "warning: {} were made with different versions, machines or data (see the note below the "
+      "table); --rerun ROWS measures rows again",
+      fmt::join(texts, " and "));
 }
 
 std::string csv_text(const ExperimentPlan& plan, const std::vector<RunRecord>& runs) {
@@ -177,7 +224,7 @@ std::string csv_text(const ExperimentPlan& plan, const std::vector<RunRecord>& r
   for (const GridAxis& axis : plan.axes) text += axis.name + ',';
   text +=
       "repeat,seconds,wall_seconds,epoch_seconds,step_seconds,epochs,iterations,loss,accuracy,"
-      "failure\n";
+      "failure,version,host,machine,gpu,data\n";
   for (const RunRecord& run : runs) {
     for (const GridAxis& axis : plan.axes)
       text += quoted_for_csv(run.settings.value(axis.name)) + ',';
@@ -189,7 +236,12 @@ std::string csv_text(const ExperimentPlan& plan, const std::vector<RunRecord>& r
                       result->iterations, cell(result->loss, 9), cell(result->accuracy, 9));
     else
       text += ",,,,,,,,";
-    text += quoted_for_csv(run.result ? "" : run.failure) + '\n';
+    text += quoted_for_csv(run.result ? "" : run.failure);
+    const RunOrigin origin = run.origin.value_or(RunOrigin{});
+    for (const std::string& each :
+         {origin.version, origin.host, origin.machine, origin.gpu, origin.data})
+      text += ',' + quoted_for_csv(each);
+    text += '\n';
   }
   return text;
 }
@@ -219,21 +271,7 @@ std::string markdown_text(const ExperimentPlan& plan, const std::vector<TableRow
       text += fmt::format(" ({} of {} runs done: {})", rows[i].done, plan.repeats, rows[i].failure);
     text += '\n';
   }
-  return text;
-}
-
-std::string describe_machine() {
-  std::string model = "unknown processor";
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with("model name")) {
-      model = line.substr(std::min(line.find(':') + 2, line.size()));
-      break;
-    }
-  utsname system{};
-  uname(&system);
-  return fmt::format("{} cores of {}, {} {}", find_processors().cores, model, system.sysname,
-                     system.release);
+  return text + note_on_mixture(rows);
 }
 
 }  // namespace tasuki::apps

@@ -187,7 +187,54 @@ TEST(ExperimentTable, TakesMediansOfRepeatsAndSaysWhatIsMissing) {
               HasSubstr("(2 of 3 runs done: exit code 1: a, \"b\")"));
   const std::string csv = csv_text(plan, records);
   EXPECT_THAT(csv, HasSubstr("nodes,np,repeat,seconds,"));
-  EXPECT_THAT(csv, HasSubstr("1,2,2,,,,,,,,,\"exit code 1: a, \"\"b\"\"\"\n"));
+  EXPECT_THAT(csv, HasSubstr("1,2,2,,,,,,,,,\"exit code 1: a, \"\"b\"\"\",,,,,\n"));
+}
+
+RunOrigin origin(const std::string& version, const std::string& gpu = "") {
+  return {version, "vm", "2 cores", gpu, "/data", 64};
+}
+
+TEST(ExperimentTable, RowsThatWereNotMadeAlikeAreNamed) {
+  const ExperimentPlan plan = parse("program = t\nunit = 1, 2, 3\n");
+  auto records = done(plan, [](const RunSettings&) { return 1; });
+  for (RunRecord& record : records) record.origin = origin("Tasuki 1");
+  EXPECT_EQ(warn_of_mixture(summarise(plan, records)), "");
+  records[1].origin = origin("Tasuki 2");
+  EXPECT_THAT(warn_of_mixture(summarise(plan, records)),
+              HasSubstr("warning: rows 1,3 and row 2 were made with different versions"));
+  records[0].origin.reset();
+  const std::string text = markdown_text(plan, summarise(plan, records), "a machine");
+  EXPECT_THAT(text, HasSubstr("**Mixed**"));
+  EXPECT_THAT(text, HasSubstr("\n- row 1: not recorded\n"));
+  EXPECT_THAT(text, HasSubstr("\n- row 2: Tasuki 2; host vm, 2 cores; data in /data\n"));
+  EXPECT_THAT(csv_text(plan, records), HasSubstr(",Tasuki 2,vm,2 cores,,/data\n"));
+  records[1].result.reset();
+  records[2].result.reset();
+  EXPECT_EQ(warn_of_mixture(summarise(plan, records)), "") << "only one row has a result";
+}
+
+TEST(ExperimentOrigin, AGpuDiffersFromAnotherOne) {
+  EXPECT_EQ(group_by_origin({{origin("1")}, {origin("1", "cuda:0 A")}}).size(), 1u);
+  const auto groups = group_by_origin({{origin("1", "cuda:0 B")}, {origin("1", "cuda:0 A")}});
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_THAT(groups[1].text, HasSubstr("; cuda:0 A"));
+  EXPECT_THAT(group_by_origin({{origin("1"), origin("2")}, {origin("2")}}).back().rows,
+              ElementsAre(1, 2));
+}
+
+TEST(ExperimentTable, RunsThatAreCutAreComparedByTheBatchThatTheProgramSays) {
+  const ExperimentPlan plan = parse("program = t\nnp = 1, 2\nmax-iterations = 10\n");
+  auto records = done(plan, [](const RunSettings& run) { return run.np == 1 ? 10 : 8; });
+  const auto without = summarise(plan, records);
+  EXPECT_FALSE(without[1].speedup.has_value());
+  EXPECT_THAT(markdown_text(plan, without, "a machine"),
+              HasSubstr("; no speed-up where the batch of runs that max-iterations cut is not "
+                        "recorded"));
+  for (RunRecord& record : records) {
+    record.origin = origin("1");
+    record.origin->global_batch = 100 * static_cast<double>(record.settings.np);
+  }
+  EXPECT_DOUBLE_EQ(summarise(plan, records)[1].speedup.value(), 2.5);
 }
 
 TEST(ExperimentPlot, IsOfSpeedupOrOfTime) {

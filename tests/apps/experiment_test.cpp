@@ -31,7 +31,11 @@ class Experiment : public ::testing::Test {
               "  setsid sleep 100 & echo $! > child; sleep 100; fi\n"
               "mkdir -p \"$out\"\n"
               "echo '[{\"epoch\": 1, \"iteration\": 5, \"elapsed_time\": 2.5, "
-              "\"validation/main/accuracy\": 0.75}]' > \"$out/log\"\n");
+              "\"validation/main/accuracy\": 0.75}]' > \"$out/log\"\n"
+              "if [ -e version ]; then echo \"{\\\"version\\\": \\\"$(cat version)\\\", "
+              "\\\"host\\\": \\\"h\\\", \\\"machine\\\": \\\"m\\\", "
+              "\\\"device\\\": \\\"cpu\\\", \\\"data\\\": \\\"d\\\", "
+              "\\\"global_batch\\\": 10}\" > \"$out/about.json\"; fi\n");
     std::filesystem::permissions(folder / "program", std::filesystem::perms::owner_all);
   }
 
@@ -136,6 +140,28 @@ TEST_F(Experiment, ARecordThatIsDamagedIsMadeAgain) {
   EXPECT_EQ(read("started"), "good\ngood\n");
 }
 
+TEST_F(Experiment, RowsOfAnotherVersionAreNamedAndRunAgainWhenAsked) {
+  write("version", "1");
+  const Finished first = experiment("mode = a, b\n");
+  EXPECT_THAT(first.out, Not(HasSubstr("warning:")));
+  write("version", "2");
+  const Finished mixed = experiment("mode = a, b, c\n");
+  EXPECT_EQ(mixed.exit_code, 0) << mixed.all();
+  EXPECT_THAT(mixed.out,
+              HasSubstr("warning: rows 1,2 and row 3 were made with different versions"));
+  EXPECT_THAT(read("results/table.md"), HasSubstr("- rows 1,2: 1; host h, m; data in d\n"));
+
+  const Finished listed = experiment("mode = a, b, c\n", {}, {"--rerun=1,2", "--dry-run"});
+  EXPECT_EQ(count_of(listed.out, "# done: "), 1) << listed.out;
+  EXPECT_EQ(read("started"), "a\nb\nc\n");
+  const Finished again = experiment("mode = a, b, c\n", {}, {"--rerun=1,2"});
+  EXPECT_EQ(again.exit_code, 0) << again.all();
+  EXPECT_THAT(again.out, Not(HasSubstr("warning:")));
+  EXPECT_EQ(read("started"), "a\nb\nc\na\nb\n");
+  experiment("mode = a, b, c\n", {}, {"--rerun=all"});
+  EXPECT_EQ(read("started"), "a\nb\nc\na\nb\na\nb\nc\n");
+}
+
 TEST_F(Experiment, BadInputIsOneLine) {
   const Finished bad = experiment("mode = a\nnp = none\n");
   EXPECT_EQ(bad.exit_code, 78);
@@ -144,6 +170,12 @@ TEST_F(Experiment, BadInputIsOneLine) {
   const Finished missing = run_program({EXPERIMENT, folder / "none.ini"});
   EXPECT_EQ(missing.exit_code, 66);
   EXPECT_EQ(run_program({EXPERIMENT}).exit_code, 64);
+  for (const char* rows : {"--rerun=0", "--rerun=2", "--rerun=1,x", "--rerun=1,,1"}) {
+    const Finished rerun = experiment("mode = a\n", {}, {rows});
+    EXPECT_EQ(rerun.exit_code, 64) << rerun.all();
+    EXPECT_THAT(rerun.err, HasSubstr("--rerun: expected rows of the table (1 to 1)"));
+  }
+  EXPECT_EQ(experiment("mode = a\n", {}, {"--rerun=1", "--tables-only"}).exit_code, 64);
   const Finished no_program = experiment("program = x\n");
   EXPECT_EQ(no_program.exit_code, 78);
 }
@@ -180,6 +212,15 @@ TEST_F(TrainingExperiment, TrainsOnOneAndTwoRanks) {
   EXPECT_EQ(run.exit_code, 0) << run.all();
   EXPECT_THAT(run.out, HasSubstr("| | processes | time [s] | an epoch [s] | speed-up |"));
   EXPECT_EQ(count_of(run.out, "--communicator=flat"), 2) << run.out;
+  for (const auto& one : std::filesystem::directory_iterator(folder / "results/runs")) {
+    std::ifstream file(one.path() / "run.json");
+    const auto record = nlohmann::json::parse(file);
+    const std::string np = record.at("settings").at("np");
+    EXPECT_EQ(record.at("origin").at("data"), data);
+    EXPECT_EQ(record.at("origin").at("global_batch"), 100 * std::stoi(np));
+    for (const char* name : {"version", "host", "machine"})
+      EXPECT_NE(record.at("origin").at(name), "") << name;
+  }
 }
 
 }  // namespace

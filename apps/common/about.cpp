@@ -1,0 +1,30 @@
+#include "common/about.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "common/machine.hpp"
+#include "common/version.hpp"
+#include "tasuki/communicator/run_on_root.hpp"
+#include "tasuki/core/file.hpp"
+
+namespace tasuki::apps {
+
+void write_about(const Job& job, const TrainingSettings& settings,
+                 const std::filesystem::path& data) {
+  Communicator& communicator = *job.communicator;
+  run_on_root(communicator, 0, [&] {
+    const nlohmann::json about = {
+        {"version", describe_versions()},
+        {"host", communicator.topology().host_of.at(0)},
+        {"machine", describe_machine()},
+        {"device", job.device_text},
+        {"data", data.string()},
+        {"ranks", communicator.size()},
+        {"global_batch", global_batch(settings, communicator.size())},
+    };
+    write_file(std::filesystem::path(settings.out) / about_file, about.dump(2) + '\n');
+    return Bytes{};
+  });
+}
+
+}  // namespace tasuki::apps

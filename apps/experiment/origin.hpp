@@ -1,0 +1,35 @@
+// What a run was made with, and whether all rows of a table were made alike.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tasuki::apps {
+
+// As the program says it (common/about.hpp). Everything is empty in records from before it did.
+struct RunOrigin {
+  std::string version;                 // of Tasuki and of what it runs on
+  std::string host, machine;           // of rank 0
+  std::string gpu;                     // of rank 0; empty on CPUs
+  std::string data;                    // folder
+  std::optional<double> global_batch;  // examples of a step on all ranks
+};
+
+// Of a run whose results are in `folder`; nothing where the program does not say. An error of kind
+// data says what is wrong there.
+std::optional<RunOrigin> read_origin(const std::filesystem::path& folder);
+
+// Rows, counted from 1, that were made with the same version, on the same machine, on the same
+// data.
+struct AlikeRows {
+  std::string text;  // what they were made with
+  std::vector<int> rows;
+};
+// `origins`: of the repeats of each row that are done. More than one group is a mixture; a row
+// whose repeats differ is in several. A GPU differs from another one, not from none, as a grid may
+// compare the two.
+std::vector<AlikeRows> group_by_origin(const std::vector<std::vector<RunOrigin>>& origins);
+
+}  // namespace tasuki::apps
