@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Checks the accuracies that experiments have recorded against what is claimed of them.
+
+1. mnist_scaling, data_parallel: the mean of the last five of 20 epochs.
+2. lenet: the better of epochs 9 and 10, the median of seeds 0, 1 and 2, for each number of processes.
+3. cnn10_subset: what 10,000 images teach within ten minutes.
+
+Reads the folders that `build/apps/experiment experiments/NAME.ini` leaves in results/. Prints
+Markdown; exit code 1 where a claim does not hold or was not measured.
+
+    bench/check_accuracy.py [--results results] [NAME ...]
+"""
+import argparse
+import json
+import pathlib
+import statistics
+import sys
+
+ACCURACY = "validation/main/accuracy"
+
+
+class Run:
+    """A run that is done: the flags it had and the epochs of its log."""
+
+    def __init__(self, folder, record):
+        self.settings = record["settings"]
+        log = json.loads((folder / "result" / "log").read_text())
+        self.epochs = [entry for entry in log if ACCURACY in entry]
+
+    def accuracies(self):
+        return [entry[ACCURACY] for entry in self.epochs]
+
+    def text(self, *names):
+        return ", ".join(f"{name} {self.settings.get(name, '?')}" for name in names)
+
+
+def runs_of(folder):
+    found = []
+    for file in sorted(folder.glob("runs/*/run.json")):
+        record = json.loads(file.read_text())
+        if "result" in record and "settings" in record:
+            found.append(Run(file.parent, record))
+    return found
+
+
+# Each claim: rows of (what, bound, found), where found is None without a whole measurement.
+
+def last_five(runs, names):
+    for run in runs:
+        values = run.accuracies()
+        whole = len(values) == 20
+        yield (f"{run.text(*names)}: mean of the last five of 20 epochs", 0.98,
+               statistics.mean(values[-5:]) if whole else None)
+
+
+def mnist_scaling(runs):
+    return last_five(runs, ["np", "nodes"])
+
+
+def data_parallel(runs):
+    return last_five(runs, ["devices"])
+
+
+def lenet(runs):
+    for processes in ["1", "2"]:
+        best = {run.settings.get("seed"): max(run.accuracies()[8:10]) for run in runs
+                if run.settings.get("np") == processes and len(run.epochs) >= 10}
+        whole = {"0", "1", "2"} <= best.keys()
+        yield (f"np {processes}: better of epochs 9 and 10, median of seeds 0, 1, 2", 0.82,
+               statistics.median(best[seed] for seed in ["0", "1", "2"]) if whole else None)
+
+
+def cnn10_subset(runs):
+    for run in runs:
+        within = [entry[ACCURACY] for entry in run.epochs if entry["elapsed_time"] <= 600]
+        yield (f"{run.text('np', 'examples')}: best within 600 s", 0.55,
+               max(within) if within else None)
+
+
+CLAIMS = {claim.__name__: claim for claim in [mnist_scaling, data_parallel, lenet, cnn10_subset]}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME",
+                        help=f"of {', '.join(CLAIMS)} (default: all)")
+    parser.add_argument("--results", type=pathlib.Path, default=pathlib.Path("results"),
+                        help="folder of the experiments' folders (default: results)")
+    options = parser.parse_args()
+    for name in options.names:
+        if name not in CLAIMS:
+            parser.error(f"expected one of {', '.join(CLAIMS)}, found '{name}'")
+    all_hold = True
+    print("| experiment | claim | at least | measured | holds |\n|---|---|---|---|---|")
+    for name in options.names or CLAIMS:
+        rows = list(CLAIMS[name](runs_of(options.results / name)))
+        for what, bound, found in rows or [("no run is done", 0, None)]:
+            holds = found is not None and found >= bound
+            all_hold = all_hold and holds
+            measured = "not measured" if found is None else f"{found:.4f}"
+            print(f"| {name} | {what} | {bound:.2f} | {measured} | {'yes' if holds else 'NO'} |")
+    return 0 if all_hold else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""bench/check_accuracy.py on records as experiments leave them: what holds, what does not, what is
+missing."""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "bench" / "check_accuracy.py"
+
+
+class CheckAccuracy(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.results = pathlib.Path(self.folder.name)
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def run_of(self, experiment, accuracies, seconds=1.0, done=True, **settings):
+        runs = self.results / experiment / "runs"
+        folder = runs / str(len(list(runs.glob("*"))))
+        (folder / "result").mkdir(parents=True)
+        record = {"settings": settings}
+        if done:
+            record["result"] = {}
+        (folder / "run.json").write_text(json.dumps(record))
+        (folder / "result" / "log").write_text(json.dumps([
+            {"epoch": i + 1, "elapsed_time": (i + 1) * seconds, "validation/main/accuracy": value}
+            for i, value in enumerate(accuracies)]))
+
+    def check(self, name):
+        done = subprocess.run([sys.executable, SCRIPT, "--results", self.results, name],
+                              capture_output=True, text=True)
+        return done.returncode, done.stdout
+
+    def test_last_five_epochs(self):
+        self.run_of("mnist_scaling", [0.5] * 15 + [0.98, 0.981, 0.982, 0.98, 0.979], np="1", nodes="1")
+        code, text = self.check("mnist_scaling")
+        self.assertEqual(code, 0, text)
+        self.assertIn("| 0.98 | 0.9804 | yes |", text)
+        self.run_of("mnist_scaling", [0.99] * 15 + [0.97] * 5, np="2", nodes="1")
+        code, text = self.check("mnist_scaling")
+        self.assertEqual(code, 1)
+        self.assertIn("np 2, nodes 1: mean of the last five of 20 epochs | 0.98 | 0.9700 | NO |", text)
+
+    def test_runs_that_are_short_failed_or_missing_do_not_hold(self):
+        self.assertEqual(self.check("data_parallel")[0], 1)
+        self.run_of("data_parallel", [0.99] * 20, done=False, devices="cpu:2")
+        self.assertIn("no run is done", self.check("data_parallel")[1])
+        self.run_of("data_parallel", [0.99] * 19, devices="cpu:2")
+        code, text = self.check("data_parallel")
+        self.assertEqual(code, 1)
+        self.assertIn("not measured", text)
+
+    def test_median_of_the_seeds(self):
+        for processes in ["1", "2"]:
+            for seed, better in [("0", 0.7), ("1", 0.83), ("2", 0.82)]:
+                self.run_of("lenet", [0.9] * 8 + [0.6, better], np=processes, seed=seed)
+        code, text = self.check("lenet")
+        self.assertEqual(code, 0, text)
+        self.assertEqual(text.count("| 0.82 | 0.8200 | yes |"), 2)
+
+    def test_what_is_learnt_too_late_does_not_count(self):
+        self.run_of("cnn10_subset", [0.5, 0.6], seconds=300, np="2", examples="10000")
+        self.assertEqual(self.check("cnn10_subset")[0], 0)
+        self.run_of("cnn10_subset", [0.5, 0.6], seconds=301, np="2", examples="10000")
+        self.assertEqual(self.check("cnn10_subset")[0], 1)
+
+    def test_unknown_names(self):
+        self.assertEqual(self.check("none")[0], 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
