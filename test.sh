@@ -5,8 +5,9 @@
 #
 # clang-format looks at all sources and clang-tidy at those that changed (with --tidy: at all, which
 # takes some 40 minutes of processor time the first time; files that passed are remembered).
-# Further arguments go to ctest: ./test.sh -R communicator. It ends with ctest's summary and exit
-# code; where only the style was wrong, the last line says so and the exit code is 1.
+# Further arguments go to ctest: ./test.sh -R communicator. Tests that skipped themselves are listed
+# with their reasons. It ends with ctest's summary and exit code; where only the style was wrong, the
+# last line says so and the exit code is 1.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -25,7 +26,7 @@ cmake --build --preset release
 scripts/check_tidy.py "${tidy[@]}" || style=1
 
 tests=0
-ctest --test-dir build --output-on-failure --parallel "$(nproc)" "$@" || tests=$?
+scripts/run_ctest.py --test-dir build --output-on-failure --parallel "$(nproc)" "$@" || tests=$?
 if ((tests == 0 && style != 0)); then
   echo "test.sh: all tests passed, but clang-format or clang-tidy has findings (above)" >&2
   exit 1
