@@ -70,6 +70,10 @@ void run_training(const Job& job, const TrainingSettings& settings,
   if (settings.init && settings.resume)
     fail_everywhere(ErrorKind::usage,
                     "--init and --resume: a run starts from weights or goes on; leave one out");
+  if (settings.dry_run && settings.find_batchsize)
+    fail_everywhere(ErrorKind::usage,
+                    "--dry-run and --find-batchsize are two things to do without training; give "
+                    "one of them");
   auto base = create_optimizer(settings, comm.size());
   const bool has_engine = program.create_engine != nullptr;
   const std::vector<Device> devices = has_engine ? program.engine_devices : std::vector{job.device};

@@ -34,6 +34,7 @@ TEST_F(Console, BadInputIsOneLineFromTheWholeJob) {
       {{"--resume", folder / "none"}, folder / "none", ErrorKind::missing},
       {{"--shards", "4"}, "4 shards cannot be shared", ErrorKind::config},
       {{"--optimizer", "adadelta", "--lr", "1"}, "leave --lr out", ErrorKind::usage},
+      {{"--find-batchsize", "--dry-run"}, "give one of them", ErrorKind::usage},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.flags.front());
