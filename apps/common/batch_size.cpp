@@ -1,6 +1,7 @@
 #include "common/batch_size.hpp"
 
 #include <fmt/ranges.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <new>
@@ -45,9 +46,20 @@ std::size_t bytes_of_example(const Shape& example) {
 struct Place {
   Device device;
   std::size_t free = 0;      // bytes
-  std::size_t resident = 0;  // bytes of data that will be there in a run
+  std::size_t resident = 0;  // bytes of data (and who loads them) that will be there in a run
   std::size_t each = 0;      // bytes of data for each example of a batch besides the step's own
 };
+
+// A thread takes a stack and an arena of malloc's, most of which is never touched: it counts where
+// address space itself is limited (ulimit -v).
+std::size_t address_space_of_loaders(const TrainingSettings& settings, const StepsInMemory& steps) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return 0;
+  constexpr std::size_t of_thread = std::size_t{8 + 64} << 20;
+  return of_thread *
+         static_cast<std::size_t>(loader_threads(settings, steps.header) +
+                                  loader_threads(settings, steps.test.dataset->header()));
+}
 
 // Ranks of a node share its memory; some is left to what grows besides (MPI, the C library). The
 // shares are there already; batches are read ahead.
@@ -56,6 +68,7 @@ Place host_memory(const Job& job, const TrainingSettings& settings, const StepsI
   const std::size_t free =
       find_host_memory({}, job.communicator->intra_size()).free + host_pool_statistics().cached;
   place.free = free - std::min(free, host_memory_reserve);
+  place.resident = address_space_of_loaders(settings, steps);
   place.each = static_cast<std::size_t>(batches_ahead(settings, steps.header)) *
                bytes_of_example(steps.header.example_shape);
   return place;

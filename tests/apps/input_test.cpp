@@ -91,7 +91,7 @@ TEST_F(TrainingInput, TrainsOnAFolderOfImages) {
 
 // Each rank may have so much address space: for tests of what happens when memory runs out.
 std::vector<std::string> limited(const std::vector<std::string>& program) {
-  return with({"prlimit", "--as=800000000"}, program);
+  return with({"prlimit", "--as=1000000000"}, program);
 }
 
 TEST_F(TrainingInput, TheLargestBatchIsFoundAndFits) {
