@@ -28,8 +28,12 @@ class ActivityBoard {
   ActivityRecord& record(std::size_t place) const;
 
   std::vector<int> ranks_;
-  std::vector<SharedMapping> memory_;
-  ActivityRecord alone_;
+  // Never unmapped: a thread that is late may still publish.
+  struct Records {
+    std::vector<SharedMapping> shared;
+    ActivityRecord alone;
+  };
+  Records& records_;
 };
 
 }  // namespace tasuki

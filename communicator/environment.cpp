@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <charconv>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -36,6 +37,7 @@ int world_rank = 0;
 std::string host;
 // Started without mpirun (or another launcher), so that there is nobody else.
 bool is_alone = false;
+std::thread::id main_thread;
 // From MPI_Init to the regular end of the job: leaving the process in between is an error.
 std::atomic<bool> job_is_running = false;
 
@@ -73,10 +75,17 @@ void wait_until_read(int pipe) {
   std::this_thread::sleep_for(10 * look);
 }
 
-// Without MPI_Abort, which prints a paragraph of its own.
+// Without MPI_Abort, which prints a paragraph of its own. MPI is ended by the thread that began it,
+// or not at all.
 [[noreturn]] void leave_alone(int exit_code) {
-  alarm(2);  // should MPI be in no state to end
-  MPI_Finalize();
+  static volatile std::sig_atomic_t code;
+  code = exit_code;
+  if (std::this_thread::get_id() == main_thread) {
+    std::signal(SIGALRM, [](int) { _exit(code); });
+    alarm(2);  // should MPI be in no state to end
+    int has_ended = 0;
+    if (MPI_Finalized(&has_ended) == MPI_SUCCESS && has_ended == 0) MPI_Finalize();
+  }
   std::_Exit(exit_code);
 }
 
@@ -188,7 +197,10 @@ void initialize(int* argc, char*** argv) {
   TASUKI_MPI(MPI_Comm_set_errhandler, MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   TASUKI_MPI(MPI_Comm_set_errhandler, MPI_COMM_SELF, MPI_ERRORS_RETURN);
   TASUKI_MPI(MPI_Comm_rank, MPI_COMM_WORLD, &world_rank);
-  is_alone = !is_launched;
+  int size = 0;
+  TASUKI_MPI(MPI_Comm_size, MPI_COMM_WORLD, &size);
+  is_alone = !is_launched && size == 1;
+  main_thread = std::this_thread::get_id();
   host = host_name();
   configure_log(world_rank, LogLevel::info);
 }
@@ -203,7 +215,7 @@ std::string host_name() {
 
 int run_job(int argc, char** argv, const std::function<int(int argc, char** argv)>& job) {
   try {
-    auto starting = std::make_unique<StartWatch>();
+    auto starting = std::make_unique<StartWatch>(argc, argv);
     initialize(&argc, &argv);
     job_is_running = true;
     std::set_terminate(on_terminate);

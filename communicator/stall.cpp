@@ -16,10 +16,14 @@ bool has_returned(const RankView& rank) {
   return rank.activity.waiting == Waiting::program_end;
 }
 
+bool runs_own_code(const RankView& rank) {
+  return !waits(rank) &&
+         (rank.activity.phase == Phase::own_work || rank.activity.phase == Phase::extension);
+}
+
 // Whether its standing still is a fault by itself: it waits, or its phase reports progress.
 bool is_held_up(const RankView& rank) {
-  if (waits(rank)) return !has_returned(rank);
-  return rank.activity.phase != Phase::own_work && rank.activity.phase != Phase::extension;
+  return waits(rank) ? !has_returned(rank) : !runs_own_code(rank);
 }
 
 bool is_message(Waiting kind) {
@@ -87,13 +91,14 @@ std::optional<Stall> find_stall(std::span<const RankView> ranks, double seconds,
                                 double silent_seconds) {
   Stall stall;
   stall.seconds = std::numeric_limits<double>::infinity();
-  bool is_job_held_up = false, are_all_known = true;
+  bool is_job_held_up = false, does_any_wait = false, are_all_known = true;
   for (const RankView& rank : ranks) {
     are_all_known = are_all_known && rank.is_known;
     if (!rank.is_known) continue;
     if (rank.still < seconds) return std::nullopt;
     stall.seconds = std::min(stall.seconds, rank.still);
     is_job_held_up = is_job_held_up || is_held_up(rank);
+    does_any_wait = does_any_wait || (waits(rank) && !has_returned(rank));
   }
   if (!is_job_held_up) return std::nullopt;
   stall.culprits = find_culprits(ranks, silent_seconds);
@@ -102,6 +107,11 @@ std::optional<Stall> find_stall(std::span<const RankView> ranks, double seconds,
     return rank.silent >= silent_seconds || !waits(rank);
   };
   stall.is_certain = are_all_known || std::ranges::any_of(stall.culprits, is_stuck);
+  const auto may_work = [&](int number) {
+    const RankView& rank = ranks[static_cast<std::size_t>(number)];
+    return rank.silent < silent_seconds && (!does_any_wait || runs_own_code(rank));
+  };
+  stall.may_be_work = !stall.culprits.empty() && std::ranges::all_of(stall.culprits, may_work);
   if (!stall.is_certain) stall.culprits.clear();
   return stall;
 }

@@ -26,6 +26,9 @@ struct Stall {
   std::vector<int> culprits;
   // False: ranks of which nothing is known may be at work, for all that one can tell.
   bool is_certain = true;
+  // True: for all that one can tell it may be long work, as nobody waits, or only for ranks that
+  // run code of the program's own, which need not report progress.
+  bool may_be_work = false;
   double seconds = 0;  // since anything moved
 };
 

@@ -9,23 +9,29 @@
 namespace tasuki {
 
 // From its making, before MPI_Init, until the job has started and it goes. Should that take longer
-// than the limits (set_stall_limits(); flags are not known that early) there is a warning, and an
-// end with the exit code of ErrorKind::hang. One rank speaks for all: the launcher's variables tell
-// which one it is.
+// than the limits there is a warning, and an end with the exit code of ErrorKind::hang. One rank
+// speaks for all: the launcher's variables tell which one it is.
+//
+// The limits are those of set_stall_limits() unless --stall-warning or --stall-timeout is among the
+// arguments; what is no number there is somebody else's to refuse. Seconds in which the process
+// itself was stopped do not count.
 class StartWatch {
  public:
-  StartWatch();
+  StartWatch(int argc, const char* const* argv);
   ~StartWatch();
   StartWatch(const StartWatch&) = delete;
   StartWatch& operator=(const StartWatch&) = delete;
 
  private:
   void run();
+  // Whether the job starts before the watch has seen so many seconds.
+  bool starts_within(double seconds, std::unique_lock<std::mutex>& lock);
 
   double warning_, timeout_;  // seconds
   std::mutex mutex_;
   std::condition_variable changed_;
   bool has_started_ = false;
+  double seen_ = 0;  // seconds
   std::thread thread_;
 };
 

@@ -10,7 +10,8 @@
 namespace tasuki {
 namespace {
 
-std::int64_t limit_of_a_call = std::int64_t{1} << 30;  // bytes
+// Bytes. Far below what a count can hold, so that slow links show progress between calls.
+std::int64_t limit_of_a_call = std::int64_t{1} << 26;
 
 // The same in elements.
 std::int64_t elements_of_a_call(DType type) {

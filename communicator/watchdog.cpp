@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <span>
+#include <system_error>
 #include <utility>
 
 #include "tasuki/communicator/mpi.hpp"
@@ -15,6 +16,9 @@
 
 namespace tasuki {
 namespace {
+
+// Times the limit that ends a job, for what may be work.
+constexpr double patience_with_work = 6;
 
 // Limits, and what wakes the thread that goes by them.
 std::mutex mutex;
@@ -64,7 +68,11 @@ Watchdog::Watchdog() : heartbeats_(board_.ranks()) {
     const std::lock_guard lock(mutex);
     look(present_limits(), 0);
   }
-  thread_ = std::thread([this] { run(); });
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error& error) {
+    log_warning("there is no watchdog for ranks that are stuck: {}", error.what());
+  }
 }
 
 Watchdog::~Watchdog() {
@@ -73,7 +81,7 @@ Watchdog::~Watchdog() {
     stopping_ = true;
   }
   changed.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void Watchdog::run() {
@@ -128,14 +136,19 @@ void Watchdog::look(const Limits& limits, double seconds) {
   end_job_when_due(limits, seconds, missed_looks);
 }
 
+double Watchdog::due(const Limits& limits, const Stall& stall) {
+  return stall.may_be_work ? patience_with_work * limits.timeout : limits.timeout;
+}
+
 void Watchdog::warn(const Limits& limits, double silent_seconds) {
   if (limits.warning == 0) return;
   const auto stall = find_stall(ranks_, limits.warning, silent_seconds);
   if (std::exchange(has_warned_, stall.has_value()) || !stall || !is_speaker(silent_seconds))
     return;
-  const std::string end = limits.timeout > 0 && stall->is_certain
-                              ? fmt::format("; the job ends after {} s of this", limits.timeout)
-                              : std::string();
+  const std::string end =
+      limits.timeout > 0 && stall->is_certain
+          ? fmt::format("; the job ends after {} s of this", due(limits, *stall))
+          : std::string();
   log_warning("nothing has moved for {:.0f} s: {}{}", stall->seconds,
               describe_stall(*stall, ranks_, silent_seconds), end);
 }
@@ -143,7 +156,7 @@ void Watchdog::warn(const Limits& limits, double silent_seconds) {
 void Watchdog::end_job_when_due(const Limits& limits, double seconds, double silent_seconds) {
   if (limits.timeout == 0) return;
   const auto stall = find_stall(ranks_, limits.timeout, silent_seconds);
-  if (!stall || !stall->is_certain) {
+  if (!stall || !stall->is_certain || stall->seconds < due(limits, *stall)) {
     overdue_ = 0;
     return;
   }

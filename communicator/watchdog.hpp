@@ -12,7 +12,7 @@
 namespace tasuki {
 
 // After how many seconds in which nothing has moved (find_stall in stall.hpp) there is a warning,
-// and the job ends. 0: never.
+// and the job ends. 0: never. What may be long work (Stall::may_be_work) has six times as long.
 struct StallLimits {
   double warning = 60;
   double timeout = 300;
@@ -51,6 +51,8 @@ class Watchdog {
   };
   static Limits present_limits();
   static double interval_of(const Limits& limits);
+  // After how many seconds of this the job ends.
+  static double due(const Limits& limits, const Stall& stall);
   void run();
   void look(const Limits& limits, double seconds);
   void update(int rank, const Activity& activity);

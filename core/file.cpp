@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/long_call.hpp"
 
 namespace tasuki {
 namespace fs = std::filesystem;
@@ -48,6 +49,7 @@ void replace_file(const fs::path& path,
                   const std::function<void(const fs::path& temporary)>& write) {
   fs::path temporary = path;
   temporary += fmt::format(".{}.tmp", ::getpid());
+  const LongCall writing;  // much may lie in the system's memory until the end
   try {
     write(temporary);
     sync_to_disk(temporary, O_RDONLY);

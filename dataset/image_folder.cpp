@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "tasuki/core/activity.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/dataset/encoded_images.hpp"
 
@@ -101,6 +102,7 @@ class ImageFolderSource final : public DataSource {
       std::error_code ignored;
       const std::uintmax_t size = fs::file_size(file.path, ignored);
       if (!ignored) bytes += size;
+      report_progress();
     }
     return bytes;
   }
@@ -108,6 +110,7 @@ class ImageFolderSource final : public DataSource {
  private:
   std::vector<std::byte> next_record(std::int32_t* label) {
     const ImageFile& file = files_[next_++];
+    report_progress();
     *label = file.label;
     return pack_image_file(file.path.string(), read_file(file.path));
   }

@@ -92,8 +92,11 @@ def main():
         sys.stdout.buffer.flush()
     code = ctest.wait()
     if summary:
-        log = log_of(arguments).read_text(errors="replace")
-        sys.stdout.buffer.write(report(log, skipped).encode())
+        try:
+            log = log_of(arguments).read_text(errors="replace")
+            sys.stdout.buffer.write(report(log, skipped).encode())
+        except OSError as error:  # the summary is worth more than the reasons
+            print(f"run_ctest: {error}", flush=True)
     sys.stdout.buffer.writelines(summary)
     sys.stdout.buffer.flush()
     return code if code >= 0 else 128 - code

@@ -160,7 +160,9 @@ class Backend {
 
   // --- convolution: x N x I x H x W, w O x I/groups x KH x KW ---
   // `prepared`, where given, becomes w as conv2d_backward_data may be given it instead: in the
-  // order that this pass brought it to, where that saves the other pass from doing so again.
+  // order that this pass brought it to, where that saves the other pass from doing so again. It may
+  // be w itself or a copy: who changes w between the passes cannot know which values the other one
+  // sees.
   virtual Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b,
                         const Conv2dOptions& options, Tensor* prepared = nullptr) = 0;
   virtual Tensor conv2d_backward_data(const Tensor& dy, const Tensor& w, const Shape& x_shape,

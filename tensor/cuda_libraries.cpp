@@ -44,7 +44,7 @@ class Opener {
         return failed;
       const std::optional<fs::path> found = find(failed.missing);
       if (!found) return failed;
-      const OpenedLibrary dependency = open(found->string());
+      OpenedLibrary dependency = open(found->string());
       if (dependency.handle == nullptr) return dependency;
     }
   }

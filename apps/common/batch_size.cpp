@@ -65,8 +65,9 @@ std::size_t address_space_of_loaders(const TrainingSettings& settings, const Ste
 // shares are there already; batches are read ahead.
 Place host_memory(const Job& job, const TrainingSettings& settings, const StepsInMemory& steps) {
   Place place{.device = Device::cpu()};
-  const std::size_t free =
-      find_host_memory({}, job.communicator->intra_size()).free + host_pool_statistics().cached;
+  const std::size_t unused = find_host_memory({}, job.communicator->intra_size()).free;
+  const std::size_t cached = host_pool_statistics().cached;
+  const std::size_t free = unused + std::min(cached, ~std::size_t{0} - unused);
   place.free = free - std::min(free, host_memory_reserve);
   place.resident = address_space_of_loaders(settings, steps);
   place.each = static_cast<std::size_t>(batches_ahead(settings, steps.header)) *

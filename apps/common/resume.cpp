@@ -68,6 +68,8 @@ FlagTexts flags_of_optimizer(const NpzFile& file) {
   const auto add = [&](const char* flag, const std::optional<std::string>& text) {
     if (text) flags.emplace_back(flag, *text);
   };
+  // The rate is there as it was in use, scaled: first what must not scale it once more.
+  add("lr-scaling", "none");
   const auto initial = read_number(file, "extensions/RateSchedule/initial");
   if (!rule->rate_name.empty())
     add("lr", initial ? initial : read_number(file, numbers + rule->rate_name));
@@ -98,10 +100,15 @@ void inherit_flags(Options& options, TrainingSettings& settings, Communicator& c
       const NpzFile file(*settings.resume, /*require_hash=*/true);
       return text_to_bytes(nlohmann::json(flags_in(file)).dump());
     });
+    bool is_rate_inherited = true;
     for (const auto& [name, text] : nlohmann::json::parse(bytes_to_text(sent)).get<FlagTexts>()) {
+      if (name == "lr" && !is_rate_inherited) continue;
       const std::string here = options.inherit(name, text);
       // Another optimizer's numbers mean nothing here; the snapshot is refused later.
       if (name == "optimizer" && here != text) break;
+      // With a scaling that was asked for, the rate is what these flags make of it. (Snapshots that
+      // keep flags have the rate first, as it was given.)
+      if (name == "lr-scaling" && here != text) is_rate_inherited = false;
       if (here != text && std::ranges::count(of_schedule, name) > 0)
         settings.overruled.push_back(fmt::format("{} {} instead of {}", name, here, text));
     }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -20,6 +21,7 @@ constexpr std::int64_t block_bytes = 8192;
 
 // accumulate: result[i] = result[i] op x[i]; pair: first[i] = second[i] = first[i] op second[i],
 // the whole exchange of two ranks.
+// NOLINTBEGIN(bugprone-macro-parentheses): T is a type
 #define TASUKI_COMBINE(T, OP, EXPRESSION)                                                  \
   TASUKI_VECTORIZE void accumulate_##OP##_##T(T* result, const T* x, std::int64_t count) { \
     for (std::int64_t i = 0; i < count; ++i) {                                             \
@@ -34,6 +36,7 @@ constexpr std::int64_t block_bytes = 8192;
       first[i] = second[i] = EXPRESSION;                                                   \
     }                                                                                      \
   }
+// NOLINTEND(bugprone-macro-parentheses)
 
 #define TASUKI_COMBINE_TYPE(T)                                              \
   TASUKI_COMBINE(T, sum, static_cast<T>(a + b))                             \
@@ -117,9 +120,19 @@ __attribute__((target("avx,f16c"))) void narrow_float16_f16c(std::uint16_t* resu
 }
 #endif
 
+#if defined(__x86_64__)
+// Not every compiler's __builtin_cpu_supports knows this one; "avx" says that the system saves the
+// registers.
+bool has_f16c() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __builtin_cpu_supports("avx") && __get_cpuid(1, &a, &b, &c, &d) != 0 &&
+         (c & bit_F16C) != 0;
+}
+#endif
+
 HalfFormat float16_format() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("f16c")) return {widen_float16_f16c, narrow_float16_f16c};
+  if (has_f16c()) return {widen_float16_f16c, narrow_float16_f16c};
 #endif
   return {widen_float16, narrow_float16};
 }

@@ -20,9 +20,9 @@ bool is_aligned(const Tensor& x) {
 
 // An activation as the plan wants it.
 Tensor operand(const Tensor& x, const ConvolutionPlan& plan) {
-  const Tensor in = cuda_in_layout(x, plan.layout());
+  Tensor in = cuda_in_layout(x, plan.layout());
   if (is_aligned(in)) return in;
-  const Tensor copy = cuda_empty_like(in);
+  Tensor copy = cuda_empty_like(in);
   copy.copy_from(in);
   return copy;
 }

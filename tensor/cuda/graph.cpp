@@ -1,4 +1,5 @@
 // Recordings as CUDA graphs.
+#include <new>
 #include <utility>
 
 #include "tasuki/core/error.hpp"
@@ -29,7 +30,7 @@ class CudaRecording final : public Recording {
     }
     // They go with the process.
     static_cast<void>(graph_.release());
-    static_cast<void>(new std::shared_ptr<BlockPool>(std::move(pool_)));
+    static_cast<void>(new (std::nothrow) std::shared_ptr<BlockPool>(std::move(pool_)));
   }
   CudaRecording(const CudaRecording&) = delete;
   CudaRecording& operator=(const CudaRecording&) = delete;

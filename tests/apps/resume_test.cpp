@@ -33,6 +33,16 @@ class ResumedJob : public TrainMnist {
   Finished go_on(const Flags& flags) {
     return run(1, "second", with({"-b", "48", "--epoch", "4", "--resume", snapshot}, flags));
   }
+  // Makes the snapshot one that another program might have written.
+  void take_flags_away() const {
+    std::vector<NpzEntry> entries;
+    {
+      const NpzFile file(snapshot);
+      for (const std::string& name : file.names())
+        if (!name.starts_with("extensions/Flags/")) entries.push_back({name, file.read(name)});
+    }
+    write_npz(snapshot, entries);
+  }
   // With these flags and the data alone, which may then be given otherwise.
   Finished dry_run(const std::map<std::string, std::string>& flags) {
     Flags words = {TRAIN_MNIST, "--dry-run", "--data", data};
@@ -93,16 +103,20 @@ TEST_F(ResumedJob, FlagsThatAreNotGivenAreTheSnapshots) {
 // Another program's snapshot has no flags, but the numbers that they would give.
 TEST_F(ResumedJob, ASnapshotWithoutFlagsHasItsNumbers) {
   train({"--optimizer", "momentum_sgd", "--lr", "0.05", "--momentum", "0.5", "--warmup", "1"});
-  std::vector<NpzEntry> entries;
-  {
-    const NpzFile file(snapshot);
-    for (const std::string& name : file.names())
-      if (!name.starts_with("extensions/Flags/")) entries.push_back({name, file.read(name)});
-  }
-  write_npz(snapshot, entries);
+  take_flags_away();
   const Finished job = go_on({"--momentum", "0.75"});
   expect_once(job, "the snapshot's: momentum 0.75 instead of 0.5\n");
   expect_once(job, "Optimizer: MomentumSGD, lr 0.05, momentum 0.75\n");
+}
+
+TEST_F(ResumedJob, ARateWithoutItsFlagsIsNotScaledTwice) {
+  const Flags scaling = {"--lr-scaling", "linear", "--lr-reference-batch", "24"};
+  train(with({"--optimizer", "sgd", "--lr", "0.05"}, scaling));  // the batch is 48
+  take_flags_away();
+  const Finished same = go_on({});
+  expect_once(same, "Optimizer: SGD, lr 0.1\n");
+  EXPECT_EQ(count_of(same.all(), "instead of"), 0) << same.all();
+  expect_once(go_on(with({"--lr", "0.05"}, scaling)), "Optimizer: SGD, lr 0.1\n");
 }
 
 TEST_F(ResumedJob, WeightDecayThatGoesIsSaid) {

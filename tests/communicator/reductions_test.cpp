@@ -31,8 +31,10 @@ std::vector<double> expected(std::int64_t count, ReduceOp op, int rank) {
 
 class Reductions : public EveryCommunicator {
  protected:
+  const std::int64_t usual_limit_ = transfer_limit();
+
   void TearDown() override {
-    set_transfer_limit(std::int64_t{1} << 30);
+    set_transfer_limit(usual_limit_);
     set_ring_chunk(default_ring_chunk);
   }
 

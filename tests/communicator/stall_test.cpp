@@ -102,6 +102,16 @@ TEST(Stall, IsNobodysFaultWhereRanksWaitForEachOther) {
   EXPECT_EQ(said(all), "no rank is missing while 2 ranks wait in allreduce number 5");
 }
 
+TEST(Stall, MayBeWorkWhereNothingSaysOtherwise) {
+  EXPECT_TRUE(find({at(Phase::own_work), in(Waiting::barrier)})->may_be_work);
+  EXPECT_TRUE(find({at(Phase::extension), in(Waiting::bcast), in(Waiting::bcast)})->may_be_work);
+  EXPECT_TRUE(find({at(Phase::loading)})->may_be_work);
+  EXPECT_FALSE(find({silent(at(Phase::own_work)), in(Waiting::barrier)})->may_be_work);
+  EXPECT_FALSE(find({at(Phase::loading), in(Waiting::barrier)})->may_be_work);
+  EXPECT_FALSE(find({silent(at(Phase::loading))})->may_be_work);
+  EXPECT_FALSE(find({in(Waiting::recv), in(Waiting::barrier)})->may_be_work);
+}
+
 TEST(Stall, IsUncertainWhileAnUnknownRankMayBeAtWork) {
   const Ranks ranks = {in(Waiting::allreduce), in(Waiting::allreduce), unknown()};
   EXPECT_FALSE(find(ranks)->is_certain);
