@@ -155,8 +155,12 @@ cp "$source"/scripts/{gpu_check.sh,get_data.sh,compare_logs.py} "$source/tests/g
   "$root/scripts/"
 find "$source/bench" -name '*.py' -exec cp {} "$root/bench/" \;
 
+# Compiled against this machine's C library, it does not start with an older one.
+glibc=$(readelf -V "$root"/libexec/* "$root"/lib/*.so* 2>/dev/null |
+  grep -oE 'GLIBC_[0-9]+\.[0-9.]+' | sort -uV | tail -1)
+
 tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner -c tasuki | xz -T0 -c > "$output.part"
 mv "$output.part" "$output"
 size=$(stat -c %s "$output")
-say "$output: $((size / 1024)) KiB"
+say "$output: $((size / 1024)) KiB, for machines with glibc ${glibc#GLIBC_} or later"
 [ "$size" -lt "$largest" ] || fail "$output is larger than $((largest / 1024 / 1024)) MiB"
