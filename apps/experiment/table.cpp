@@ -212,6 +212,7 @@ std::string warn_of_mixture(const std::vector<TableRow>& rows) {
   const std::vector<AlikeRows> groups = groups_of(rows);
   if (groups.size() < 2) return "";
   std::vector<std::string> texts;
+  texts.reserve(groups.size());
   for (const AlikeRows& group : groups) texts.push_back(rows_text(group.rows));
   return fmt::format(
       "warning: {} were made with different versions, machines or data (see the note below the "
