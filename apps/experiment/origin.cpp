@@ -13,8 +13,7 @@ namespace {
 
 std::string text_of(const RunOrigin& origin, bool with_gpu) {
   if (origin.version.empty()) return "not recorded";
-  std::string text = fmt::format("{}; host {}, {}; data in {}", origin.version, origin.host,
-                                 origin.machine, origin.data);
+  std::string text = fmt::format("{}; {}; data in {}", origin.version, origin.machine, origin.data);
   if (with_gpu && !origin.gpu.empty()) text += "; " + origin.gpu;
   return text;
 }

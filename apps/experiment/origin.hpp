@@ -21,8 +21,8 @@ struct RunOrigin {
 // data says what is wrong there.
 std::optional<RunOrigin> read_origin(const std::filesystem::path& folder);
 
-// Rows, counted from 1, that were made with the same version, on the same machine, on the same
-// data.
+// Rows, counted from 1, that were made with the same version, on the same kind of machine, on the
+// same data. The host's name does not count, as runs on several nodes may begin on any of them.
 struct AlikeRows {
   std::string text;  // what they were made with
   std::vector<int> rows;

@@ -206,7 +206,7 @@ TEST(ExperimentTable, RowsThatWereNotMadeAlikeAreNamed) {
   const std::string text = markdown_text(plan, summarise(plan, records), "a machine");
   EXPECT_THAT(text, HasSubstr("**Mixed**"));
   EXPECT_THAT(text, HasSubstr("\n- row 1: not recorded\n"));
-  EXPECT_THAT(text, HasSubstr("\n- row 2: Tasuki 2; host vm, 2 cores; data in /data\n"));
+  EXPECT_THAT(text, HasSubstr("\n- row 2: Tasuki 2; 2 cores; data in /data\n"));
   EXPECT_THAT(csv_text(plan, records), HasSubstr(",Tasuki 2,vm,2 cores,,/data\n"));
   records[1].result.reset();
   records[2].result.reset();

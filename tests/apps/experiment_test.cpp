@@ -149,7 +149,7 @@ TEST_F(Experiment, RowsOfAnotherVersionAreNamedAndRunAgainWhenAsked) {
   EXPECT_EQ(mixed.exit_code, 0) << mixed.all();
   EXPECT_THAT(mixed.out,
               HasSubstr("warning: rows 1,2 and row 3 were made with different versions"));
-  EXPECT_THAT(read("results/table.md"), HasSubstr("- rows 1,2: 1; host h, m; data in d\n"));
+  EXPECT_THAT(read("results/table.md"), HasSubstr("- rows 1,2: 1; m; data in d\n"));
 
   const Finished listed = experiment("mode = a, b, c\n", {}, {"--rerun=1,2", "--dry-run"});
   EXPECT_EQ(count_of(listed.out, "# done: "), 1) << listed.out;
