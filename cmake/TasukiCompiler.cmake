@@ -12,9 +12,16 @@ if(NOT CMAKE_BUILD_TYPE AND NOT multi_config)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
 endif()
 
+# With a base directory ccache makes paths below the checkout relative, so that clones at different
+# places share what was compiled.
 find_program(CCACHE_PROGRAM ccache)
-if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+set(TASUKI_CCACHE)
+if(CCACHE_PROGRAM)
+  set(TASUKI_CCACHE ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}
+                    CCACHE_NOHASHDIR=1 ${CCACHE_PROGRAM})
+  if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${TASUKI_CCACHE})
+  endif()
 endif()
 
 add_library(tasuki_compiler INTERFACE)
