@@ -47,10 +47,6 @@ std::vector<std::string> Optimizer::hyperparameters() const {
   return names;
 }
 
-double Optimizer::effective_rate() const {
-  return rule_.factors(hyperparameters_, t_ + 1).rate;
-}
-
 void Optimizer::add_hook(std::shared_ptr<OptimizerHook> hook) {
   hooks_.push_back(std::move(hook));
 }
@@ -74,6 +70,7 @@ ParameterArena& Optimizer::arena() const {
 void Optimizer::setup(Module& model) {
   model_ = &model;
   t_ = 0;
+  learning_rate_.reset();
   arena_.reset();
   build_arena();
 }
@@ -107,6 +104,11 @@ bool Optimizer::prepare(const Step& step) {
   std::ranges::transform(factors.constants, fields.begin() + 1,
                          [](double constant) { return static_cast<float>(constant); });
   return is_alike;
+}
+
+void Optimizer::complete() {
+  ++t_;
+  if (rule_.learning_rate) learning_rate_ = rule_.learning_rate(hyperparameters_, t_);
 }
 
 void Optimizer::perform(const Step& step) {

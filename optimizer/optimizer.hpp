@@ -74,7 +74,7 @@ class Optimizer {
   // exchanges are recorded on all ranks or on none.
   bool prepare(const Step& step);
   void perform(const Step& step);
-  void complete() { ++t_; }
+  void complete();
   // Notes the moments of exchanges there (tensor/step_clock.hpp); an undefined tensor ends that.
   void stamp_exchanges(const Tensor& clock) { clock_ = clock; }
   // How often arenas were made: recordings of perform() belong to one of these.
@@ -112,8 +112,10 @@ class Optimizer {
   std::vector<std::string> hyperparameters() const;
   // "alpha" for Adam and AdamW, "lr" otherwise; empty for AdaDelta.
   const std::string& rate_name() const { return rule_.rate_name; }
-  // The factor of the next update (Adam: with eta and bias correction; AdaDelta: 1).
-  double effective_rate() const;
+  // The learning rate of the last update, whatever was set since: Adam's and AdamW's with bias
+  // correction, alpha sqrt(1 - beta2^t) / (1 - beta1^t), as Chainer's observe_lr reports it.
+  // Nothing for AdaDelta, and before this object's first update.
+  std::optional<double> learning_rate() const { return learning_rate_; }
 
   // Runs on the mean gradient before each update, in order of addition.
   void add_hook(std::shared_ptr<OptimizerHook> hook);
@@ -154,6 +156,7 @@ class Optimizer {
   Communicator* communicator_;
   std::vector<double> hyperparameters_;  // in the rule's order
   std::int64_t t_ = 0;
+  std::optional<double> learning_rate_;
   double exchange_seconds_ = 0;
   std::vector<std::shared_ptr<OptimizerHook>> hooks_;
   Module* model_ = nullptr;

@@ -24,11 +24,20 @@ RuleFactors momentum_factors(const std::vector<double>& h, std::int64_t) {
   return {h[0], {h[1]}};
 }
 
-RuleFactors adam_factors(const std::vector<double>& h, std::int64_t t) {
-  const double alpha = h[0], beta1 = h[1], beta2 = h[2], eps = h[3], eta = h[4], decay = h[5];
+// All rules that have one begin with it.
+double constant_rate(const std::vector<double>& h, std::int64_t) {
+  return h[0];
+}
+
+double adam_rate(const std::vector<double>& h, std::int64_t t) {
+  const double alpha = h[0], beta1 = h[1], beta2 = h[2];
   const auto n = static_cast<double>(t);
-  const double alpha_t = alpha * std::sqrt(1 - std::pow(beta2, n)) / (1 - std::pow(beta1, n));
-  return {eta * alpha_t, {1 - beta1, 1 - beta2, eps, eta * decay}};
+  return alpha * std::sqrt(1 - std::pow(beta2, n)) / (1 - std::pow(beta1, n));
+}
+
+RuleFactors adam_factors(const std::vector<double>& h, std::int64_t t) {
+  const double beta1 = h[1], beta2 = h[2], eps = h[3], eta = h[4], decay = h[5];
+  return {eta * adam_rate(h, t), {1 - beta1, 1 - beta2, eps, eta * decay}};
 }
 
 std::vector<Hyperparameter> adam_hyperparameters() {
@@ -49,29 +58,40 @@ const std::vector<OptimizerRule>& optimizer_rules() {
        {},
        [](const std::vector<double>& h, std::int64_t) {
          return RuleFactors{h[0], {}};
-       }},
+       },
+       constant_rate},
       {"momentum_sgd",
        "MomentumSGD",
        UpdateRule::momentum_sgd,
        "lr",
        {rate("lr", 0.01), decay_factor("momentum", 0.9)},
        {"v"},
-       momentum_factors},
+       momentum_factors,
+       constant_rate},
       {"nesterov",
        "NesterovAG",
        UpdateRule::nesterov,
        "lr",
        {rate("lr", 0.01), decay_factor("momentum", 0.9)},
        {"v"},
-       momentum_factors},
-      {"adam", "Adam", UpdateRule::adam, "alpha", adam_hyperparameters(), {"m", "v"}, adam_factors},
+       momentum_factors,
+       constant_rate},
+      {"adam",
+       "Adam",
+       UpdateRule::adam,
+       "alpha",
+       adam_hyperparameters(),
+       {"m", "v"},
+       adam_factors,
+       adam_rate},
       {"adamw",
        "AdamW",
        UpdateRule::adamw,
        "alpha",
        adam_hyperparameters(),
        {"m", "v"},
-       adam_factors},
+       adam_factors,
+       adam_rate},
       {"rmsprop",
        "RMSprop",
        UpdateRule::rmsprop,
@@ -80,7 +100,8 @@ const std::vector<OptimizerRule>& optimizer_rules() {
        {"ms"},
        [](const std::vector<double>& h, std::int64_t) {
          return RuleFactors{h[0], {1 - h[1], h[2]}};
-       }},
+       },
+       constant_rate},
       {"adagrad",
        "AdaGrad",
        UpdateRule::adagrad,
@@ -89,7 +110,8 @@ const std::vector<OptimizerRule>& optimizer_rules() {
        {"h"},
        [](const std::vector<double>& h, std::int64_t) {
          return RuleFactors{h[0], {h[1]}};
-       }},
+       },
+       constant_rate},
       {"adadelta",
        "AdaDelta",
        UpdateRule::adadelta,
@@ -98,7 +120,8 @@ const std::vector<OptimizerRule>& optimizer_rules() {
        {"msg", "msdx"},
        [](const std::vector<double>& h, std::int64_t) {
          return RuleFactors{1, {1 - h[0], h[1]}};
-       }},
+       },
+       nullptr},
   };
   return rules;
 }

@@ -33,6 +33,9 @@ struct OptimizerRule {
   std::vector<std::string> states;  // one array each, zeros at first
   // Factors of update number t (1, 2, ...) for the hyper-parameters `h`, in the table's order.
   RuleFactors (*factors)(const std::vector<double>& h, std::int64_t t);
+  // What Chainer calls the learning rate of update number t: Adam's alpha_t (below), the
+  // hyper-parameter itself otherwise. Null where there is none.
+  double (*learning_rate)(const std::vector<double>& h, std::int64_t t);
 };
 
 // All rules. SGD: g is the gradient, p the parameter.

@@ -79,8 +79,7 @@ std::string describe_schedule(const TrainingSettings& settings) {
 Shift* extend_with_schedule(Trainer& trainer, const TrainingSettings& settings) {
   const std::string& rate = trainer.updater().optimizer().rate_name();
   if (rate.empty()) return nullptr;
-  trainer.extend(observe_value(
-      "lr", [rate](Trainer& running) { return running.updater().optimizer().get(rate); }));
+  trainer.extend(observe_lr());
   if (settings.lr_schedule == "constant" && settings.warmup == 0) return nullptr;
   return &trainer.extend(
       scheduled_shift(rate, schedule_of(settings, trainer.updater().steps_per_epoch())));

@@ -23,7 +23,8 @@ void set_learning_rate(Optimizer& optimizer, const TrainingSettings& settings,
 // empty for a rate that stays as it is.
 std::string describe_schedule(const TrainingSettings& settings);
 
-// Attaches what --lr-schedule and --warmup ask for, and the rate in force, "lr", to the log.
+// Attaches what --lr-schedule and --warmup ask for, and "lr" to the log: the rate of the update
+// just done (observe_lr).
 // Returns the schedule; null when the rate stays as it is.
 Shift* extend_with_schedule(Trainer& trainer, const TrainingSettings& settings);
 

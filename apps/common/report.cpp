@@ -85,8 +85,8 @@ BannerLines banner_lines(const Job& job, const TrainingSettings& settings,
   std::string rule = optimizer.name();
   for (const std::string& parameter : optimizer.hyperparameters())
     rule += fmt::format(", {} {}", parameter, optimizer.get(parameter));
-  // AdamW has a hyper-parameter for it.
-  if (settings.weight_decay > 0 && rule.find("weight_decay") == std::string::npos)
+  // Otherwise it is among the hyper-parameters.
+  if (!optimizer.hook_names().empty())
     rule += fmt::format(", weight_decay {}", settings.weight_decay);
   if (const std::string course = describe_schedule(settings); !course.empty())
     rule += fmt::format("; {} {}", optimizer.rate_name(), course);

@@ -74,7 +74,7 @@ FlagTexts flags_of_optimizer(const NpzFile& file) {
   if (!rule->rate_name.empty())
     add("lr", initial ? initial : read_number(file, numbers + rule->rate_name));
   add("momentum", read_number(file, numbers + "momentum"));
-  add("weight-decay", read_number(file, numbers + "weight_decay_rate"));
+  if (rule->name == "adamw") add("weight-decay", read_number(file, numbers + "weight_decay_rate"));
   return flags;
 }
 
@@ -90,6 +90,20 @@ FlagTexts flags_in(const NpzFile& file) {
 bool is_governed(const Optimizer& optimizer, const std::string& hyperparameter) {
   return hyperparameter == optimizer.rate_name() || hyperparameter == "momentum" ||
          hyperparameter == "weight_decay_rate";
+}
+
+// In Adam snapshots of programs that took --weight-decay for AdamW's way, and of programs of the
+// user's own. No flag governs it.
+void leave_decay_of_weights(const Trainer& trainer, const TrainingSettings& settings) {
+  Optimizer& adam = trainer.updater().optimizer();
+  const double loaded = adam.get("weight_decay_rate");
+  adam.set("weight_decay_rate", 0);
+  if (loaded == 0 || !trainer.is_root()) return;
+  log_warning(
+      "the snapshot's Adam takes weight_decay_rate {} off the weights, as --weight-decay did in "
+      "older versions; this run does not: its --weight-decay {} adds to gradients (AdamW decays "
+      "weights: --init FILE --optimizer adamw)",
+      loaded, settings.weight_decay);
 }
 
 }  // namespace
@@ -139,6 +153,10 @@ void go_on(Trainer& trainer, const TrainingSettings& settings, Shift* schedule) 
   resume(*settings.resume, trainer);
   std::vector<std::string> changes;
   for (const auto& [name, value] : asked) {
+    if (settings.optimizer == "adam" && name == "weight_decay_rate") {
+      leave_decay_of_weights(trainer, settings);
+      continue;
+    }
     const bool is_scheduled = schedule != nullptr && name == optimizer.rate_name();
     const double loaded = optimizer.get(name);
     const double before = is_scheduled ? schedule->initial().value_or(loaded) : loaded;

@@ -200,7 +200,8 @@ std::unique_ptr<Optimizer> create_optimizer(const TrainingSettings& settings, in
     optimizer->set("momentum", *settings.momentum);
   }
   if (settings.weight_decay > 0) {
-    if (has("weight_decay_rate"))
+    // Adam has this hyper-parameter, too, but --weight-decay is Chainer's hook there.
+    if (settings.optimizer == "adamw")
       optimizer->set("weight_decay_rate", settings.weight_decay);
     else
       optimizer->add_hook(weight_decay(settings.weight_decay));

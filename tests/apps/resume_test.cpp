@@ -77,10 +77,46 @@ TEST_F(ResumedJob, AdamsFlagsWinToo) {
   const Finished job = go_on({"--lr", "0.1"});
   expect_once(job, "alpha 0.1 instead of 0.001");
   expect_once(job, "Optimizer: Adam, alpha 0.1, ");
-  expect_once(job, "weight_decay_rate 0.25");
+  expect_once(job, "weight_decay_rate 0, weight_decay 0.25\n");
+  EXPECT_EQ(count_of(job.all(), "warning"), 0) << job.all();
+  // Of the update just done, as Chainer's observe_lr has it.
+  const auto rate = [](double alpha, int t) {
+    return alpha * std::sqrt(1 - std::pow(0.999, t)) / (1 - std::pow(0.9, t));
+  };
   const auto log = read_log("second");
-  EXPECT_EQ(log.at(1).at("lr"), 0.001);
-  EXPECT_EQ(log.at(2).at("lr"), 0.1);
+  EXPECT_DOUBLE_EQ(log.at(1).at("lr"), rate(0.001, 20));
+  EXPECT_DOUBLE_EQ(log.at(2).at("lr"), rate(0.1, 30));
+}
+
+// As made when --weight-decay was AdamW's with Adam as well, or by a program of the user's own.
+TEST_F(ResumedJob, AnAdamSnapshotThatDecaysWeightsIsSaid) {
+  for (const bool has_flags : {true, false}) {
+    SCOPED_TRACE(has_flags);
+    train({"--weight-decay", "0.25"});
+    std::vector<NpzEntry> entries;
+    {
+      const NpzFile file(snapshot);
+      for (const std::string& name : file.names()) {
+        if (!has_flags && name.starts_with("extensions/Flags/")) continue;
+        entries.push_back({name, file.read(name)});
+        if (name == "updater/optimizer:main/hyperparameters/weight_decay_rate")
+          std::get<Tensor>(entries.back().value).data<double>()[0] = 0.25;
+        if (name == "updater/optimizer:main/hooks") entries.back().value = std::string("none");
+      }
+    }
+    write_npz(snapshot, entries);
+    const Finished job = go_on({});
+    expect_once(job, fmt::format("the snapshot's Adam takes weight_decay_rate 0.25 off the "
+                                 "weights, as --weight-decay did in older versions; this run does "
+                                 "not: its --weight-decay {} adds to gradients",
+                                 has_flags ? "0.25" : "0"));
+    EXPECT_EQ(count_of(job.all(), "weight_decay_rate 0, weight_decay 0.25\n"), has_flags ? 1 : 0)
+        << job.all();
+    const NpzFile file(folder / "second/snapshot_iter_40");
+    const auto rate =
+        std::get<Tensor>(file.read("updater/optimizer:main/hyperparameters/weight_decay_rate"));
+    EXPECT_EQ(rate.data<double>()[0], 0);
+  }
 }
 
 TEST_F(ResumedJob, FlagsThatAreNotGivenAreTheSnapshots) {

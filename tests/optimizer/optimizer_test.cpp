@@ -71,13 +71,24 @@ TEST(Optimizer, ChecksHyperparameters) {
   EXPECT_EQ(adam->get("eps"), 1e-8);
 }
 
-TEST(Optimizer, EffectiveRateIsThatOfTheNextUpdate) {
+TEST(Optimizer, LearningRateIsThatOfTheLastUpdate) {
+  Vectors model({1});
   const auto adam = create_optimizer("adam");
-  EXPECT_NEAR(adam->effective_rate(), 1e-3 * std::sqrt(1e-3) / 0.1, 1e-12);
-  adam->set_t(9);
-  EXPECT_NEAR(adam->effective_rate(),
-              1e-3 * std::sqrt(1 - std::pow(0.999, 10)) / (1 - std::pow(0.9, 10)), 1e-12);
-  EXPECT_EQ(create_optimizer("rmsprop")->effective_rate(), 0.01);
+  adam->set("eta", 0.5);  // no part of it in Chainer
+  adam->setup(model);
+  const auto update = [&] {
+    adam->update({[&] { return loss_with_gradients({{&model[0], vector_of({1})}}); }, 1, 1});
+  };
+  EXPECT_EQ(adam->learning_rate(), std::nullopt);
+  adam->set_t(8);
+  EXPECT_EQ(adam->learning_rate(), std::nullopt);
+  update();
+  EXPECT_DOUBLE_EQ(adam->learning_rate().value(),
+                   1e-3 * std::sqrt(1 - std::pow(0.999, 9)) / (1 - std::pow(0.9, 9)));
+  adam->set("alpha", 1);
+  EXPECT_LT(adam->learning_rate().value(), 1e-3) << "of the next update";
+  adam->setup(model);
+  EXPECT_EQ(adam->learning_rate(), std::nullopt);
   EXPECT_NE(error_of([&] { adam->set_t(-1); }), "");
 }
 

@@ -130,19 +130,37 @@ TEST(Shifts, WhatMakesNoSenseIsAUsageError) {
               HasSubstr("speed"));
 }
 
-TEST(Observe, LearningRateAndOwnValues) {
-  const TemporaryFolder folder;
-  MLP model(2, 2, 2);
-  const auto optimizer = create_optimizer("sgd");
-  optimizer->setup(model);
-  Trainer trainer(std::make_unique<ScriptedUpdater>(2, nullptr, optimizer.get()), stop_after(1),
-                  folder / "out");
-  trainer.extend(observe_lr());
-  trainer.extend(observe_value("twice", [](Trainer& t) { return 2.0 * t.updater().iteration(); }));
-  trainer.run();
-  EXPECT_EQ(trainer.observation().mean("lr"), optimizer->get("lr"));
-  EXPECT_EQ(trainer.observation().mean("twice"), 4.0);
-  EXPECT_EQ(trainer.observation().values().at("lr").reach, Reach::job);
+// A schedule that runs before it, too, is about the next update.
+TEST(Observe, LearningRateOfTheUpdateJustDoneAndOwnValues) {
+  for (const std::string name : {"adam", "adadelta"}) {
+    SCOPED_TRACE(name);
+    const TemporaryFolder folder;
+    MLP model(2, 2, 2);
+    const auto optimizer = create_optimizer(name);
+    optimizer->setup(model);
+    const auto update = [&](std::int64_t, Observation&) {
+      Step step;
+      step.global_examples = 1;  // another rank's
+      optimizer->update(step);
+    };
+    Trainer trainer(std::make_unique<ScriptedUpdater>(2, update, optimizer.get()), stop_after(1),
+                    folder / "out");
+    if (name == "adam")
+      trainer.extend(exponential_shift("alpha", 0.5), {.priority = Extension::priority_writer + 1});
+    trainer.extend(observe_lr());
+    trainer.extend(
+        observe_value("twice", [](Trainer& t) { return 2.0 * t.updater().iteration(); }));
+    trainer.run();
+    EXPECT_EQ(trainer.observation().mean("twice"), 4.0);
+    if (name == "adam") {
+      EXPECT_EQ(optimizer->get("alpha"), 0.25e-3);
+      EXPECT_DOUBLE_EQ(trainer.observation().mean("lr").value(),
+                       0.5e-3 * std::sqrt(1 - 0.999 * 0.999) / (1 - 0.9 * 0.9));
+      EXPECT_EQ(trainer.observation().values().at("lr").reach, Reach::job);
+    } else {
+      EXPECT_FALSE(trainer.observation().values().contains("lr"));
+    }
+  }
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "tasuki/training/extensions/observe.hpp"
 
+#include <optional>
 #include <utility>
 
 #include "tasuki/training/trainer.hpp"
@@ -9,23 +10,27 @@ namespace {
 
 class ObserveValue final : public Extension {
  public:
-  ObserveValue(std::string name, std::string key, std::function<double(Trainer&)> value)
+  // Nothing is added where `value` has none.
+  using Value = std::function<std::optional<double>(Trainer&)>;
+  ObserveValue(std::string name, std::string key, Value value)
       : name_(std::move(name)), key_(std::move(key)), value_(std::move(value)) {}
   std::string default_name() const override { return name_; }
   int priority() const override { return priority_writer; }
   std::unique_ptr<Trigger> default_trigger() const override { return every(1, Unit::epoch); }
-  void run(Trainer& trainer) override { trainer.observation().add(key_, value_(trainer)); }
+  void run(Trainer& trainer) override {
+    if (const auto value = value_(trainer)) trainer.observation().add(key_, *value);
+  }
 
  private:
   std::string name_, key_;
-  std::function<double(Trainer&)> value_;
+  Value value_;
 };
 
 }  // namespace
 
 std::unique_ptr<Extension> observe_lr(std::string key) {
   return std::make_unique<ObserveValue>("observe_lr", std::move(key), [](Trainer& trainer) {
-    return trainer.updater().optimizer().effective_rate();
+    return trainer.updater().optimizer().learning_rate();
   });
 }
 
