@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <charconv>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -18,6 +17,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <system_error>
 #include <thread>
 
 #include "tasuki/communicator/launcher.hpp"
@@ -78,11 +78,15 @@ void wait_until_read(int pipe) {
 // Without MPI_Abort, which prints a paragraph of its own. MPI is ended by the thread that began it,
 // or not at all.
 [[noreturn]] void leave_alone(int exit_code) {
-  static volatile std::sig_atomic_t code;
-  code = exit_code;
   if (std::this_thread::get_id() == main_thread) {
-    std::signal(SIGALRM, [](int) { _exit(code); });
-    alarm(2);  // should MPI be in no state to end
+    try {
+      std::thread([exit_code] {
+        std::this_thread::sleep_for(std::chrono::seconds(2));
+        std::_Exit(exit_code);  // MPI is in no state to end
+      }).detach();
+    } catch (const std::system_error&) {
+      std::_Exit(exit_code);
+    }
     int has_ended = 0;
     if (MPI_Finalized(&has_ended) == MPI_SUCCESS && has_ended == 0) MPI_Finalize();
   }

@@ -22,6 +22,11 @@ namespace tasuki {
 // ends the job with one line and this value: others that wait for it would do so forever. After 0
 // it waits for 10 minutes (environment variable TASUKI_END_SECONDS), as others may still have work
 // of their own, say writing files; that the job then ends has the exit code of ErrorKind::hang.
+//
+// Signals: under Open MPI's mpirun SIGCONT and SIGTERM are handled (launcher.hpp), unless the
+// program handles them already. A handler of the program's own must be installed with SA_ONSTACK:
+// while oneDNN multiplies matrices the stack pointer may be inside the heap
+// (core/alternate_stack.hpp). Threads that compute have an alternate stack for it.
 int run_job(int argc, char** argv, const std::function<int(int argc, char** argv)>& job);
 
 // Name of this machine.

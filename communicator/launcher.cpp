@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <initializer_list>
 
+#include "tasuki/core/alternate_stack.hpp"
+
 namespace tasuki {
 namespace {
 
@@ -15,7 +17,8 @@ namespace {
 // and sleeps a second; mpirun does so for its own host before it tells the others. With several
 // hosts that took 2 to 3 s. A SIGCHLD ends such a sleep, but that of a rank's end goes to another
 // thread of the daemon. So a rank answers both signals with one of its own. To a daemon that is
-// awake, or that does without these sleeps, and to any other parent it means nothing.
+// awake, or that does without these sleeps, and to any other parent it means nothing. The handler
+// itself waits, because a rank that is about to exit must not do so before it has answered.
 void wake_launcher(int signal) {
   const int saved_errno = errno;
   constexpr int until_it_sleeps = 10;  // milliseconds
@@ -32,12 +35,13 @@ void wake_launcher(int signal) {
 
 void answer_launcher() {
   if (std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr) return;
+  use_alternate_stack();
   for (const int signal : {SIGCONT, SIGTERM}) {
     struct sigaction present {};
     if (sigaction(signal, nullptr, &present) != 0 || present.sa_handler != SIG_DFL) continue;
     struct sigaction answer {};
     answer.sa_handler = wake_launcher;
-    answer.sa_flags = SA_RESTART;
+    answer.sa_flags = SA_RESTART | SA_ONSTACK;
     sigaction(signal, &answer, nullptr);
   }
 }

@@ -2,11 +2,13 @@
 
 #include <mutex>
 #include <span>
+#include <string_view>
 #include <unordered_map>
 
 #include "tasuki/core/hash.hpp"
 #include "tasuki/tensor/backend.hpp"
 #include "tasuki/tensor/cpu/filter_order.hpp"
+#include "tasuki/tensor/cpu/parallel.hpp"
 
 namespace tasuki {
 namespace {
@@ -85,6 +87,14 @@ constexpr std::size_t cache_limit = 2048;
 Cache& cache() {
   thread_local Cache operations;
   return operations;
+}
+
+// By oneDNN's name of the implementation: "gemm:jit", "x64:gemm:jit".
+bool is_built_on_gemm(const dnnl::primitive& primitive) {
+  const char* name = nullptr;
+  const dnnl_status_t status =
+      dnnl_primitive_desc_query(primitive.get_primitive_desc(), dnnl_query_impl_info_str, 0, &name);
+  return status == dnnl_success && std::string_view(name).find("gemm") != std::string_view::npos;
 }
 
 }  // namespace
@@ -171,7 +181,7 @@ std::int64_t stored_count(const Tensor& tensor) {
 
 DnnlOperation::DnnlOperation(dnnl::primitive primitive,
                              std::initializer_list<std::pair<int, dnnl::memory::desc>> arguments)
-    : primitive_(std::move(primitive)) {
+    : primitive_(std::move(primitive)), uses_sgemm_(is_built_on_gemm(primitive_)) {
   for (const auto& [argument, desc] : arguments) {
     arguments_.emplace(argument, Argument{desc, layout_of(desc), shape_of(desc), type_of(desc)});
     memory_.emplace(argument, dnnl::memory(desc, dnnl_engine(), DNNL_MEMORY_NONE));
@@ -201,6 +211,7 @@ void DnnlOperation::run(std::initializer_list<std::pair<int, const void*>> addre
   if (const auto pad = arguments_.find(DNNL_ARG_SCRATCHPAD); pad != arguments_.end())
     if (const std::size_t bytes = pad->second.desc.get_size(); bytes > 0)
       memory_.at(DNNL_ARG_SCRATCHPAD).set_data_handle(scratchpad(bytes), stream);
+  if (uses_sgemm_) protect_team();
   primitive_.execute(stream, memory_);
   stream.wait();
 }

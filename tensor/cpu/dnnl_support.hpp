@@ -92,6 +92,7 @@ class DnnlOperation {
     DType type;
   };
   dnnl::primitive primitive_;
+  bool uses_sgemm_;
   std::unordered_map<int, Argument> arguments_;
   std::unordered_map<int, dnnl::memory> memory_;
 };

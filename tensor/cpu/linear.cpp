@@ -27,6 +27,7 @@ void multiply(const Product& p) {
   const auto what = [&] { return fmt::format("a matrix product {}x{}x{}", p.m, p.n, p.k); };
   const std::int64_t lda = p.transpose_a == 'N' ? p.k : p.m;
   const std::int64_t ldb = p.transpose_b == 'N' ? p.n : p.k;
+  protect_team();
   check_dnnl(dnnl_sgemm(p.transpose_a, p.transpose_b, p.m, p.n, p.k, 1.0f, p.a, lda, p.b, ldb,
                         p.beta, p.c, p.n),
              what);

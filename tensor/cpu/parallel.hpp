@@ -1,4 +1,5 @@
-// Loops over the calling thread's team. One thread, or little work, pays a comparison only.
+// The calling thread's team of threads, and loops over it. One thread, or little work, pays a
+// comparison only.
 #pragma once
 
 #include <algorithm>
@@ -7,6 +8,10 @@
 #include "tasuki/tensor/backend.hpp"
 
 namespace tasuki {
+
+// Gives all threads of the team alternate signal stacks (core/alternate_stack.hpp), those that the
+// team has lost and got anew included: call it before oneDNN's sgemm runs on them.
+void protect_team();
 
 // Calls body(begin, end) on disjoint parts of [0, count), on up to cpu_threads() threads, each part
 // at least `grain` items. `body` must not throw. Vectorised loops belong into a function of their

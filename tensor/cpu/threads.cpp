@@ -5,12 +5,16 @@
 #include <immintrin.h>
 #endif
 
+#include "tasuki/core/alternate_stack.hpp"
 #include "tasuki/tensor/backend.hpp"
+#include "tasuki/tensor/cpu/parallel.hpp"
 
 namespace tasuki {
 namespace {
 // omp_get_max_threads() costs a call into the runtime; loops ask often.
 thread_local int threads_of_this_thread = 0;
+// The size of the team that protect_team() has seen to.
+thread_local int protected_threads = 0;
 
 // Arithmetic on subnormal numbers takes a hundred cycles and more, and Adam's moments of weights
 // whose gradient stays zero all decay into that range. Threads made later inherit the setting.
@@ -34,6 +38,18 @@ void set_cpu_threads(int threads) {
 int cpu_threads() {
   if (threads_of_this_thread == 0) threads_of_this_thread = omp_get_max_threads();
   return threads_of_this_thread;
+}
+
+void protect_team() {
+  // OpenMP ends threads that a smaller team leaves over and makes new ones for the next large one.
+  // A team of two cannot shrink: loops on one thread are none of OpenMP's.
+  const int threads = cpu_threads();
+  constexpr int always_whole = 2;
+  if (threads == protected_threads && threads <= always_whole) return;
+  protected_threads = threads;
+  use_alternate_stack();
+#pragma omp parallel num_threads(threads) if (threads > 1)
+  use_alternate_stack();
 }
 
 }  // namespace tasuki
