@@ -14,8 +14,8 @@ function(tasuki_layer name)
   file(MAKE_DIRECTORY ${root}/tasuki)
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${name} ${root}/tasuki/${name} SYMBOLIC)
 
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${name}/*.cpp
-       ${PROJECT_SOURCE_DIR}/${name}/*.hpp)
+  file(GLOB_RECURSE sources RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS
+       ${PROJECT_SOURCE_DIR}/${name}/*.cpp ${PROJECT_SOURCE_DIR}/${name}/*.hpp)
   list(FILTER sources EXCLUDE REGEX "/cuda/")  # libtasuki_cuda.so (cmake/TasukiCuda.cmake)
   add_library(tasuki_${name} OBJECT ${sources})
   add_library(tasuki::${name} ALIAS tasuki_${name})
