@@ -13,15 +13,20 @@ if(NOT CMAKE_BUILD_TYPE AND NOT multi_config)
 endif()
 
 # With a base directory ccache makes paths below the checkout relative, so that clones at different
-# places share what was compiled.
+# places share what was compiled (not with -g: debuggers want to find the sources). A base directory
+# or a launcher of the user's stays.
 find_program(CCACHE_PROGRAM ccache)
 set(TASUKI_CCACHE)
 if(CCACHE_PROGRAM)
-  set(TASUKI_CCACHE ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}
-                    CCACHE_NOHASHDIR=1 ${CCACHE_PROGRAM})
-  if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
-    set(CMAKE_CXX_COMPILER_LAUNCHER ${TASUKI_CCACHE})
+  execute_process(COMMAND ${CCACHE_PROGRAM} --get-config base_dir OUTPUT_VARIABLE base_of_user
+                  OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  if(NOT base_of_user)
+    set(TASUKI_CCACHE ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR})
   endif()
+  list(APPEND TASUKI_CCACHE ${CCACHE_PROGRAM})
+endif()
+if(NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${TASUKI_CCACHE})
 endif()
 
 add_library(tasuki_compiler INTERFACE)

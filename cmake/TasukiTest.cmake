@@ -14,6 +14,11 @@
 #                    [ENVIRONMENT assignments...])
 #
 # The same for a script; exit code 77 means skipped, and it says why.
+#
+# tasuki_test_paths(<target> <NAME> <path> [<NAME> <path>...])
+#
+# Defines NAME in the target's sources as an expression whose value is the path, a std::string
+# (tests/support/paths.hpp). A path in the definition would have every clone compile the file anew.
 
 find_package(GTest REQUIRED)
 find_package(Python3 REQUIRED COMPONENTS Interpreter)  # tests of scripts
@@ -49,6 +54,16 @@ function(tasuki_script_test name)
   if(ARG_SERIAL)
     set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
   endif()
+endfunction()
+
+function(tasuki_test_paths target)
+  target_link_libraries(${target} PRIVATE tasuki_test_paths)
+  while(ARGN)
+    list(POP_FRONT ARGN name path)
+    set(relative $<PATH:RELATIVE_PATH,${path},${PROJECT_BINARY_DIR}>)
+    target_compile_definitions(${target} PRIVATE
+                               "${name}=tasuki::testing::from_build(\"${relative}\")")
+  endwhile()
 endfunction()
 
 function(tasuki_test name)

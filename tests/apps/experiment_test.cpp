@@ -201,7 +201,7 @@ TEST_F(Experiment, TwoDoNotShareAFolder) {
 class TrainingExperiment : public TrainMnist {};
 
 TEST_F(TrainingExperiment, TrainsOnOneAndTwoRanks) {
-  std::ofstream(folder / "e.ini") << "program = " TRAIN_MNIST "\n"
+  std::ofstream(folder / "e.ini") << "program = " << TRAIN_MNIST << "\n"
                                   << "launcher = env OMPI_ALLOW_RUN_AS_ROOT=1 "
                                      "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -np {np} "
                                      "--oversubscribe --bind-to none\n"

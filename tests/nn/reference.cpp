@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "paths.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/core/philox.hpp"
 #include "tasuki/nn/function.hpp"
@@ -33,7 +34,7 @@ Tensor tensor_from(const nlohmann::json& packed, DType dtype) {
 }
 
 nlohmann::json read_reference(const std::string& file) {
-  return nlohmann::json::parse(read_file(TASUKI_TEST_REFERENCES "/" + file + ".json"));
+  return nlohmann::json::parse(read_file(REFERENCES + "/" + file + ".json"));
 }
 
 std::vector<ReferenceCase> read_reference_cases(const std::string& file) {

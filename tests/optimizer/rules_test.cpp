@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "paths.hpp"
 #include "prescribed.hpp"
 #include "tasuki/core/philox.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
@@ -76,7 +77,7 @@ const std::map<std::string, Formula>& formulae() {
 
 constexpr double tolerance = 1e-6;
 
-class Rules : public testing::TestWithParam<std::string> {
+class Rules : public ::testing::TestWithParam<std::string> {
  protected:
   // Some updates of three parameters, with the gradient given as a sum over four examples.
   void compare_with_formula(Optimizer& optimizer) {
@@ -165,7 +166,7 @@ TEST_P(Rules, HaveTheStatesOfChainer) {
   EXPECT_EQ(names, expected.at(GetParam()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Names, Rules, testing::ValuesIn(optimizer_names()),
+INSTANTIATE_TEST_SUITE_P(Names, Rules, ::testing::ValuesIn(optimizer_names()),
                          [](const auto& info) { return info.param; });
 
 TEST(RuleDefaults, AreThoseOfChainer) {

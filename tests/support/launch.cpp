@@ -34,6 +34,7 @@ Pipe make_pipe() {
   dup2(err[1], STDERR_FILENO);
   for (const auto& [name, value] : changes) setenv(name.c_str(), value.c_str(), 1);
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   execvp(arguments[0], arguments.data());

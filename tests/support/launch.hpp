@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "paths.hpp"
+
 namespace tasuki::testing {
 
 struct Finished {

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <thread>
 
+#include "paths.hpp"
 #include "scripted_updater.hpp"
 #include "tasuki/training/extensions/device_monitor.hpp"
 #include "tasuki/training/gpu_sensors.hpp"
@@ -21,8 +22,8 @@ using testing::TemporaryFolder;
 
 // Libraries of these names are then found loaded, whatever the machine has.
 void load_fakes() {
-  for (const char* const path : {FAKE_NVML, FAKE_CUDA})
-    ASSERT_NE(::dlopen(path, RTLD_NOW | RTLD_LOCAL), nullptr) << ::dlerror();
+  for (const std::string& path : {FAKE_NVML, FAKE_CUDA})
+    ASSERT_NE(::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL), nullptr) << ::dlerror();
 }
 
 std::vector<std::vector<std::string>> read_csv(const std::filesystem::path& path) {

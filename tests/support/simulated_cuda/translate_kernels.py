@@ -5,6 +5,7 @@ as it is.
 
   translate_kernels.py SOURCE.cu RESULT.cpp
 """
+import os
 import re
 import sys
 
@@ -41,8 +42,10 @@ def main():
     source, destination = sys.argv[1:]
     with open(source, encoding="utf-8") as file:
         text = TIMER.sub(r"\1 = ::tasuki::simulated::nanoseconds();", translate(file.read()))
+    # Relative to the build folder, where compilers run: clones share what ccache has of it.
+    shown = os.path.relpath(source)
     with open(destination, "w", encoding="utf-8") as file:
-        file.write(f'#include "kernel.hpp"\n#line 1 "{source}"\n{text}')
+        file.write(f'#include "kernel.hpp"\n#line 1 "{shown}"\n{text}')
 
 
 if __name__ == "__main__":

@@ -1,0 +1,33 @@
+"""Copies of the checkout that these tests belong to, for tests of what a fresh clone does."""
+import os
+import pathlib
+import shutil
+import subprocess
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def copy_checkout(destination):
+    """Copies what git would commit or has committed, so that changes count as well, without .git."""
+    listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+                            cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode != 0:
+        raise unittest.SkipTest(f"{ROOT} is no git checkout, so what belongs to it is unknown")
+    for name in filter(None, listed.stdout.split("\0")):
+        if not os.path.lexists(ROOT / name):  # deleted, and not committed yet
+            continue
+        target = destination / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, target, follow_symlinks=False)
+
+
+def ccache_results(statslog):
+    """What became of each source that ccache was asked for: {source: {words of ccache}}."""
+    results = {}
+    for line in statslog.read_text().splitlines():
+        if line.startswith("# "):
+            words = results.setdefault(line[2:], set())
+        else:
+            words.add(line)
+    return results

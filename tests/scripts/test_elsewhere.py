@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""A clone builds the same wherever it lies, and from ccache what another clone has compiled.
+
+The other place has the names of folders that mean something inside the source tree, and a space.
+"""
+import concurrent.futures
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from checkout import ROOT, ccache_results, copy_checkout
+
+OBJECTS = ["CMakeFiles/tasuki_core.dir/core/error.cpp.o",
+           "tests/nn/CMakeFiles/test_nn.dir/reference.cpp.o"]
+# The only source that may know where it lies (tests/support/paths.hpp).
+KNOWS_ITS_FOLDER = "tests/support/paths.cpp"
+
+
+def configure(clone, *options, **environment):
+    done = subprocess.run(["cmake", "--preset", "release", *options], cwd=clone,
+                          env={**os.environ, **environment}, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise AssertionError(done.stdout + done.stderr)
+
+
+def rules(clone):
+    return (clone / "build/CMakeFiles/rules.ninja").read_text()
+
+
+def commands(clone, build="build"):
+    return json.loads((clone / build / "compile_commands.json").read_text())
+
+
+class Elsewhere(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.work = pathlib.Path(folder.name).resolve()
+        cls.clones = [cls.work / "here", cls.work / "cuda/cpu/tests/x y"]
+        for clone in cls.clones:
+            copy_checkout(clone)
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            list(pool.map(configure, cls.clones))
+
+    def test_the_same_sources_are_compiled(self):
+        here, there = ([pathlib.Path(os.path.relpath(c["file"], clone)) for c in commands(clone)]
+                       for clone in self.clones)
+        self.assertEqual(here, there)
+        self.assertIn(pathlib.Path("tensor/tensor.cpp"), there)
+
+    def test_nothing_that_is_compiled_knows_its_folder(self):
+        there = self.clones[1]
+        told = [c["file"] for c in commands(there)
+                for word in c["command"].replace("\\", "").split(" -")
+                if str(there) in word and not word.startswith(("I", "isystem ", "c ", "x cu "))]
+        self.assertEqual(told, [str(there / KNOWS_ITS_FOLDER)])
+
+    @unittest.skipUnless("TASUKI_BUILD" in os.environ, "TASUKI_BUILD=FOLDER names no finished build")
+    def test_generated_sources_do_not_know_their_folder(self):
+        build = pathlib.Path(os.environ["TASUKI_BUILD"]).resolve()
+        generated = {pathlib.Path(c["file"]) for c in commands(build.parent, build.name)
+                     if pathlib.Path(c["file"]).is_relative_to(build)}
+        self.assertIn(build / "version.cpp", generated)
+        for source in generated:
+            self.assertNotIn(str(ROOT), source.read_text(), source)
+
+    @unittest.skipUnless(shutil.which("ccache"), "ccache is not installed")
+    def test_a_second_clone_compiles_nothing(self):
+        log = self.work / "statslog"
+        environment = {name: value for name, value in os.environ.items()
+                       if not name.startswith("CCACHE_")}
+        environment.update(CCACHE_DIR=str(self.work / "ccache"), CCACHE_STATSLOG=str(log))
+        for clone in self.clones:
+            log.unlink(missing_ok=True)
+            subprocess.run(["ninja", "-C", clone / "build", *OBJECTS], env=environment, check=True,
+                           capture_output=True)
+        results = ccache_results(log)
+        self.assertEqual(len(results), len(OBJECTS))
+        for source, words in results.items():
+            self.assertIn("direct_cache_hit", words, source)
+
+    @unittest.skipUnless(shutil.which("ccache"), "ccache is not installed")
+    def test_a_base_directory_and_a_launcher_of_the_users_stay(self):
+        here = self.clones[0]
+        self.assertIn(f"CCACHE_BASEDIR={here} ", rules(here))
+        configure(here, CCACHE_BASEDIR="/")
+        self.assertNotIn("CCACHE_BASEDIR", rules(here))
+        self.assertIn(shutil.which("ccache"), rules(here))
+        configure(here, "-DCMAKE_CXX_COMPILER_LAUNCHER=nice", "-DCMAKE_CUDA_COMPILER_LAUNCHER=nice")
+        self.assertIn("= nice ", rules(here))
+        self.assertNotIn("ccache", rules(here))
+        configure(here, "-UCMAKE_*_COMPILER_LAUNCHER")  # as the other tests expect it
+
+
+if __name__ == "__main__":
+    unittest.main()
