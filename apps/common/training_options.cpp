@@ -139,7 +139,8 @@ void add_training_options(Options& options, TrainingSettings& settings) {
       "autotune", settings.autotune,
       "on GPUs, time all of cuDNN's algorithms once per shape instead of asking it for one");
   options.add("deterministic", settings.deterministic,
-              "on GPUs, take only algorithms that give the same bits in every run");
+              "on GPUs, take only algorithms that give the same bits in every run; not with "
+              "--autotune");
 
   options.group("Output");
   options.add("out,o", settings.out, "DIR", "folder for log and snapshots");

@@ -38,6 +38,10 @@ GraphMode graph_mode(const TrainingSettings& settings, Device device, bool has_e
 
 void choose_gpu_algorithms(const TrainingSettings& settings, const std::vector<Device>& devices,
                            bool has_engine) {
+  if (settings.autotune && settings.deterministic)
+    fail_everywhere(ErrorKind::usage,
+                    "--autotune and --deterministic: algorithms that are chosen by timing differ "
+                    "from run to run, and so do the last bits; leave one out");
   if ((settings.autotune || settings.deterministic) && !has_gpu(devices))
     fail_everywhere(ErrorKind::usage, "--{} is about algorithms on GPUs; {}{}",
                     settings.autotune ? "autotune" : "deterministic",

@@ -38,6 +38,23 @@ def peak_of(name, precision):
     return None
 
 
+def lies_channels_last(model, precision):
+    """Whether images lie channels last: as ours do on tensor cores."""
+    return model != "mlp" and precision != "fp32"
+
+
+def command(program, seconds, case, who):
+    """What measures a case; `program` is ours."""
+    model, batch, precision = case
+    measured = [model, batch, precision, "--seconds", seconds]
+    if who == "Tasuki eager":
+        return [program, *measured]
+    if who == "Tasuki graph":
+        return [program, *measured, "--graph"]
+    order = ["--channels-last"] if lies_channels_last(model, precision) else []
+    return [sys.executable, HERE / "peer_gpu_step.py", *measured, "--mode", who, *order]
+
+
 def run(command, limit):
     """The command's JSON, or the last line of what it said instead."""
     try:
@@ -131,15 +148,6 @@ def main():
             options.out.write_text(text)
         return text
 
-    def command(case, who):
-        model, batch, precision = (str(part) for part in case)
-        measured = ["--seconds", options.seconds]
-        if who == "Tasuki eager":
-            return [options.program, model, batch, precision, *measured]
-        if who == "Tasuki graph":
-            return [options.program, model, batch, precision, *measured, "--graph"]
-        return [sys.executable, HERE / "peer_gpu_step.py", model, batch, precision, who, *measured]
-
     def row(case):
         model, batch, precision = case
         speeds = {who: speed(result) for who, result in results[case].items()}
@@ -162,7 +170,8 @@ def main():
         if remaining < 10:
             left_out.append(what)
             continue
-        result = run(command(case, who), max(1, min(240, remaining)))
+        result = run(command(options.program, options.seconds, case, who),
+                     max(1, min(240, remaining)))
         results.setdefault(case, {})[who] = result
         said = result if isinstance(result, str) else f"{result['examples_per_second']:,.0f} a second"
         print(f"{what}: {said}", file=sys.stderr, flush=True)
@@ -173,4 +182,5 @@ def main():
     sys.exit(1 if notes else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

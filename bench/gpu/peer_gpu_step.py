@@ -15,9 +15,11 @@ parser = argparse.ArgumentParser(description=__doc__,
 parser.add_argument("model", choices=["mlp", "lenet", "cnn10", "wrn_28_10"])
 parser.add_argument("batch", type=int)
 parser.add_argument("precision", choices=["fp32", "tf32", "bf16", "fp16"])
-parser.add_argument("mode", choices=["eager", "compile", "graph"],
+parser.add_argument("--mode", required=True, choices=["eager", "compile", "graph"],
                     help="compile: torch.compile(mode=reduce-overhead); graph: the whole step as "
                          "one CUDA graph")
+parser.add_argument("--channels-last", action="store_true",
+                    help="images and filters lie channels last")
 parser.add_argument("--seconds", type=float, default=3)
 options = parser.parse_args()
 
@@ -39,9 +41,7 @@ def main():
     half = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(options.precision)
     image = peer_models.image_shape(options.model)
     model = getattr(peer_models, options.model)()
-    order = torch.contiguous_format
-    if half and len(image) == 3:
-        order = torch.channels_last
+    order = torch.channels_last if options.channels_last else torch.contiguous_format
     model = model.cuda().to(memory_format=order)
     x = torch.rand(options.batch, *image, device="cuda")
     x = x.to(memory_format=order) if len(image) == 3 else x
@@ -88,7 +88,8 @@ def main():
     steps = int(options.seconds / (seconds_of(10) / 10)) + 10
     seconds = seconds_of(steps)
     print(json.dumps({"model": options.model, "batch": options.batch,
-                      "precision": options.precision, "mode": options.mode, "steps": steps,
+                      "precision": options.precision, "mode": options.mode,
+                      "channels_last": options.channels_last, "steps": steps,
                       "examples_per_second": steps * options.batch / seconds,
                       "torch": torch.__version__, "cudnn": torch.backends.cudnn.version()}))
 

@@ -84,7 +84,11 @@ TEST_F(GpuJobs, CommunicatorsAndWireTypesThatDoNotFitAreOneLine) {
 }
 
 TEST_F(GpuJobs, AlgorithmsAreChosenOnGpusAlone) {
-  EXPECT_EQ(job(1, 1, {"--gpu", "--autotune", "--deterministic"}).exit_code, 0);
+  for (const char* flag : {"--autotune", "--deterministic"})
+    EXPECT_EQ(job(1, 1, {"--gpu", flag}).exit_code, 0) << flag;
+  expect_refused(job(2, 2, {"--gpu", "--autotune", "--deterministic"}),
+                 {"--autotune and --deterministic: algorithms that are chosen by timing differ"},
+                 ErrorKind::usage);
   expect_refused(job(2, 2, {"--autotune"}), {"--autotune is about algorithms on GPUs; add --gpu"},
                  ErrorKind::usage);
   expect_refused(job(1, 1, {"--deterministic"}),
