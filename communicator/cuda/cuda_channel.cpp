@@ -5,6 +5,7 @@
 #include "tasuki/communicator/cuda/nccl_group.hpp"
 #include "tasuki/communicator/polite_wait.hpp"
 #include "tasuki/core/activity.hpp"
+#include "tasuki/tensor/cuda/release.hpp"
 
 namespace tasuki {
 namespace {

@@ -3,6 +3,7 @@
 #include "tasuki/core/log.hpp"
 #include "tasuki/tensor/backend.hpp"
 #include "tasuki/tensor/cuda/context.hpp"
+#include "tasuki/tensor/cuda/release.hpp"
 
 namespace tasuki {
 
@@ -20,12 +21,11 @@ std::shared_ptr<Storage> NcclMemory::allocate(std::size_t bytes, Device device) 
   }
   return std::make_shared<Storage>(
       data, bytes, device, [self = shared_from_this(), device](void* begin, std::size_t /*bytes*/) {
-        self->release(begin, device);
+        release_when_idle([self, begin, device] { self->release(begin, device); });
       });
 }
 
 void NcclMemory::release(void* begin, Device device) {
-  if (is_failing()) return;
   const std::lock_guard lock(mutex_);
   for (NcclComm* const comm : comms_) comm->forget_memory(begin);
   blocks_.erase(static_cast<std::byte*>(begin));

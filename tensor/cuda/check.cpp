@@ -5,6 +5,25 @@
 #include "tasuki/core/error.hpp"
 
 namespace tasuki {
+
+bool is_of_earlier_work(cudaError_t code) {
+  switch (code) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+    case cudaErrorAssert:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorHardwareStackError:
+    case cudaErrorLaunchTimeout:
+      return true;
+    default:
+      return false;
+  }
+}
+
 namespace {
 
 ErrorKind kind_of(cudaError_t code) {
@@ -29,25 +48,6 @@ ErrorKind kind_of(cudaError_t code) {
       return ErrorKind::io;
     default:
       return ErrorKind::internal;
-  }
-}
-
-// Errors of a kernel or a copy that ran earlier; the device is lost to this process.
-bool is_of_earlier_work(cudaError_t code) {
-  switch (code) {
-    case cudaErrorIllegalAddress:
-    case cudaErrorMisalignedAddress:
-    case cudaErrorIllegalInstruction:
-    case cudaErrorInvalidAddressSpace:
-    case cudaErrorInvalidPc:
-    case cudaErrorLaunchFailure:
-    case cudaErrorAssert:
-    case cudaErrorECCUncorrectable:
-    case cudaErrorHardwareStackError:
-    case cudaErrorLaunchTimeout:
-      return true;
-    default:
-      return false;
   }
 }
 
@@ -88,12 +88,6 @@ void check_launch(const char* kernel) {
 
 bool is_failing() noexcept {
   return std::uncaught_exceptions() > 0;
-}
-
-void free_pinned(void* memory, int device) noexcept {
-  if (is_failing()) return;
-  if (cudaSetDevice(device) != cudaSuccess || cudaDeviceSynchronize() != cudaSuccess) return;
-  static_cast<void>(cudaFreeHost(memory));
 }
 
 }  // namespace tasuki

@@ -12,6 +12,9 @@ namespace tasuki {
 // any later call; the message says so.
 void check_cuda(cudaError_t code, const char* call);
 void check_cublas(cublasStatus_t code, const char* call);
+// Whether a code is of a kernel or a copy that ran earlier; the device is lost to this process
+// then.
+bool is_of_earlier_work(cudaError_t code);
 // After a kernel launch.
 void check_launch(const char* kernel);
 
@@ -19,8 +22,5 @@ void check_launch(const char* kernel);
 // free its memory: it may be at work that has no end (an exchange with a rank that is lost), and
 // the process is about to end.
 bool is_failing() noexcept;
-
-// Gives page-locked memory back when `device` is done with it.
-void free_pinned(void* memory, int device) noexcept;
 
 }  // namespace tasuki

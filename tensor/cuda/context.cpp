@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tasuki/core/error.hpp"
+#include "tasuki/tensor/cuda/release.hpp"
 #include "tasuki/tensor/out_of_memory.hpp"
 
 namespace tasuki {
@@ -74,7 +75,11 @@ std::shared_ptr<BlockPool> CudaContext::make_pool(BlockPool::Segments segments) 
       BlockPool::Source{[index](std::size_t bytes) -> void* {
                           check_cuda(cudaSetDevice(index), "cudaSetDevice");
                           void* segment = nullptr;
-                          const cudaError_t code = cudaMalloc(&segment, bytes);
+                          cudaError_t code = cudaMalloc(&segment, bytes);
+                          if (code == cudaErrorMemoryAllocation) {
+                            release_what_waits();
+                            code = cudaMalloc(&segment, bytes);
+                          }
                           if (code == cudaErrorMemoryAllocation) {
                             cudaGetLastError();  // it has been met
                             return nullptr;
@@ -84,7 +89,9 @@ std::shared_ptr<BlockPool> CudaContext::make_pool(BlockPool::Segments segments) 
                         },
                         // Waits for the device, so nothing still uses the segment. A process that
                         // ends may have lost the device already.
-                        [](void* segment) { static_cast<void>(cudaFree(segment)); }},
+                        [](void* segment) {
+                          release_when_idle([segment] { static_cast<void>(cudaFree(segment)); });
+                        }},
       segments);
 }
 

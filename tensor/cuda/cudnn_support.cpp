@@ -44,10 +44,14 @@ std::map<int, CudnnHandle>& handles() {
 
 }  // namespace
 
+std::string cudnn_text(cudnnStatus_t code) {
+  return cudnnGetErrorString(code) + last_text();
+}
+
 void check_cudnn(cudnnStatus_t code, const char* call) {
   if (code == CUDNN_STATUS_SUCCESS) [[likely]]
     return;
-  fail(kind_of(code), "{} failed: {}{}", call, cudnnGetErrorString(code), last_text());
+  fail(kind_of(code), "{} failed: {}", call, cudnn_text(code));
 }
 
 cudnnHandle_t cudnn_handle(const CudaContext& context) {
@@ -61,8 +65,10 @@ cudnnHandle_t cudnn_handle(const CudaContext& context) {
   return handle.get();
 }
 
-void return_cudnn_stream(const CudaContext& context) {
-  if (handles().contains(context.device().index)) cudnn_handle(context);
+void return_cudnn_stream(const CudaContext& context) noexcept {
+  const auto found = handles().find(context.device().index);
+  if (found != handles().end() && found->second != nullptr)
+    static_cast<void>(cudnnSetStream(found->second.get(), context.stream()));
 }
 
 cudnnDataType_t cudnn_type(DType type) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <type_traits>
 
 #include "tasuki/tensor/cuda/context.hpp"
@@ -16,14 +17,17 @@ namespace tasuki {
 // A code that is no success becomes an Error with the name of the function, the code's name and the
 // library's own last text.
 void check_cudnn(cudnnStatus_t code, const char* call);
+// The code's name and that text.
+std::string cudnn_text(cudnnStatus_t code);
 
 // The calling thread's handle for a device, with that thread's stream set. Made at the first use:
 // cuDNN's parts are loaded then, which networks without convolutions never need.
 cudnnHandle_t cudnn_handle(const CudaContext& context);
 
 // After a scope of another stream: the handle that the calling thread may have for this device
-// works on the thread's stream again, so that it never names one that is gone.
-void return_cudnn_stream(const CudaContext& context);
+// works on the thread's stream again, so that it never names one that is gone. Where cuDNN refuses
+// that, the next cudnn_handle() says so.
+void return_cudnn_stream(const CudaContext& context) noexcept;
 
 template <auto function>
 struct CudnnRelease {

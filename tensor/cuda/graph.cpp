@@ -7,6 +7,7 @@
 #include "tasuki/tensor/cuda/cuda_backend.hpp"
 #include "tasuki/tensor/cuda/cudnn_support.hpp"
 #include "tasuki/tensor/cuda/recording_pool.hpp"
+#include "tasuki/tensor/cuda/release.hpp"
 
 namespace tasuki {
 namespace {
@@ -52,7 +53,7 @@ class CudaRecording final : public Recording {
 class Capture {
  public:
   explicit Capture(cudaStream_t stream) : stream_(stream) {
-    // Relaxed: the pool may ask the driver for memory meanwhile.
+    // Relaxed: the pool may ask the driver for memory meanwhile, and so may other threads.
     check_cuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed),
                "cudaStreamBeginCapture");
   }
@@ -82,6 +83,19 @@ class Capture {
   bool is_over_ = false;
 };
 
+// cuDNN's handle names the recording's stream by now. It leaves it, however the recording ends,
+// before the stream goes.
+class CudnnStreamReturn {
+ public:
+  explicit CudnnStreamReturn(const CudaContext& context) : context_(context) {}
+  ~CudnnStreamReturn() { return_cudnn_stream(context_); }
+  CudnnStreamReturn(const CudnnStreamReturn&) = delete;
+  CudnnStreamReturn& operator=(const CudnnStreamReturn&) = delete;
+
+ private:
+  const CudaContext& context_;
+};
+
 }  // namespace
 
 std::unique_ptr<Recording> CudaBackend::record(Device device, const std::function<void()>& work) {
@@ -90,16 +104,17 @@ std::unique_ptr<Recording> CudaBackend::record(Device device, const std::functio
   // need once more.
   synchronize(device);
   context.pool()->trim();
+  const RecordingScope recording;
   const std::shared_ptr<BlockPool> pool = recording_pool(context);
   const CudaStream stream = make_stream();
   Graph graph;
   {
+    const CudnnStreamReturn restoring(context);
     const CudaStreamScope scope(device, stream.get(), pool);
     Capture capture(stream.get());
     work();
     graph = capture.end();
   }
-  return_cudnn_stream(context);
   cudaGraphExec_t executable = nullptr;
   check_cuda(cudaGraphInstantiate(&executable, graph.get(), 0), "cudaGraphInstantiate");
   return std::make_unique<CudaRecording>(device, ExecutableGraph(executable), pool);

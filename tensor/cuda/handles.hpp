@@ -48,6 +48,13 @@ inline CudaEvent make_timing_event() {
   return CudaEvent(made);
 }
 
+// Whether what is queued on the stream is recorded instead of done.
+inline bool is_recorded(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check_cuda(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
+  return status != cudaStreamCaptureStatusNone;
+}
+
 // What is queued on `later` from now on waits for what is queued on `earlier` so far.
 void order_streams(cudaStream_t earlier, cudaStream_t later);
 

@@ -6,6 +6,7 @@
 
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/tensor/cuda/release.hpp"
 
 namespace tasuki {
 namespace {
@@ -29,16 +30,16 @@ void* take_pinned(std::size_t bytes) {
 
 // A recording would repeat a copy from or to memory that has other contents by then.
 void refuse_to_record(cudaStream_t stream) {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  check_cuda(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
-  if (status != cudaStreamCaptureStatusNone)
+  if (is_recorded(stream))
     fail(ErrorKind::unavailable, "values are copied between the host and the GPU in each step");
 }
 
 }  // namespace
 
 StagingBuffers::StagingBuffers()
-    : pool_({take_pinned, [](void* block) { static_cast<void>(cudaFreeHost(block)); }}) {}
+    : pool_({take_pinned, [](void* block) {
+               release_when_idle([block] { static_cast<void>(cudaFreeHost(block)); });
+             }}) {}
 
 void StagingBuffers::upload(void* destination, const void* source, std::size_t bytes,
                             cudaStream_t stream) {

@@ -3,6 +3,7 @@
 #include "tasuki/tensor/cuda/cuda_backend.hpp"
 #include "tasuki/tensor/cuda/operands.hpp"
 #include "tasuki/tensor/cuda/reduce_kernels.hpp"
+#include "tasuki/tensor/cuda/release.hpp"
 #include "tasuki/tensor/cuda/step_kernels.hpp"
 
 namespace tasuki {

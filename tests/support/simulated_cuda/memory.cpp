@@ -140,6 +140,7 @@ const char* cudaGetErrorName(cudaError_t error) {
 // --- memory ---
 
 cudaError_t cudaMalloc(void** block, std::size_t bytes) {
+  if (const auto refused = check_recordings(Call::unsafe); refused != cudaSuccess) return refused;
   const std::lock_guard lock(memory().mutex);
   std::size_t& used = memory().used[current_device];
   if (used + bytes > total_memory(current_device)) return failed(cudaErrorMemoryAllocation);
@@ -151,6 +152,8 @@ cudaError_t cudaMalloc(void** block, std::size_t bytes) {
 }
 cudaError_t cudaFree(void* block) {
   if (block == nullptr) return cudaSuccess;
+  if (const auto refused = check_recordings(Call::waits_for_device); refused != cudaSuccess)
+    return refused;
   finish_all();
   const std::lock_guard lock(memory().mutex);
   const auto found = memory().device.find(static_cast<const std::byte*>(block));
@@ -162,6 +165,7 @@ cudaError_t cudaFree(void* block) {
   return cudaSuccess;
 }
 cudaError_t cudaHostAlloc(void** block, std::size_t bytes, unsigned /*flags*/) {
+  if (const auto refused = check_recordings(Call::unsafe); refused != cudaSuccess) return refused;
   *block = std::aligned_alloc(4096, (std::max<std::size_t>(bytes, 1) + 4095) / 4096 * 4096);
   if (*block == nullptr) return failed(cudaErrorMemoryAllocation);
   const std::lock_guard lock(memory().mutex);
@@ -169,6 +173,8 @@ cudaError_t cudaHostAlloc(void** block, std::size_t bytes, unsigned /*flags*/) {
   return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* block) {
+  if (const auto refused = check_recordings(Call::waits_for_device); refused != cudaSuccess)
+    return refused;
   finish_all();
   const std::lock_guard lock(memory().mutex);
   memory().pinned.erase(static_cast<const std::byte*>(block));

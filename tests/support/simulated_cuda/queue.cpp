@@ -27,6 +27,8 @@ struct CUgraph_st {
   cudaStream_t origin = nullptr;
   std::set<cudaStream_t> branches;  // with work that the origin has not waited for
   bool is_broken = false;
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
+  std::thread::id thread;  // that began it
 };
 
 struct CUgraphExec_st {
@@ -42,7 +44,9 @@ struct CUstream_st {
   std::deque<Step> queue;
   bool is_busy = false;  // with a step that it has taken from the queue
   cudaGraph_t recording = nullptr;
+  std::uint64_t number = ++made;
 
+  static inline std::uint64_t made = 0;
   bool is_idle() const { return queue.empty() && !is_busy; }
 };
 
@@ -156,6 +160,37 @@ cudaError_t finish(cudaStream_t stream) {
   return cudaSuccess;
 }
 
+cudaError_t check_recordings(Call call) {
+  Lock lock(device().mutex);
+  cudaError_t answer = cudaSuccess;
+  for (cudaStream_t stream : device().streams) {
+    const cudaGraph_t recording = stream->recording;
+    if (recording == nullptr) continue;
+    const bool is_own = recording->thread == std::this_thread::get_id();
+    const bool is_allowed =
+        call == Call::unsafe && (recording->mode == cudaStreamCaptureModeRelaxed ||
+                                 (recording->mode == cudaStreamCaptureModeThreadLocal && !is_own));
+    if (!is_allowed) answer = refuse(stream);
+  }
+  return answer;
+}
+
+bool is_recording(cudaStream_t stream) {
+  Lock lock(device().mutex);
+  return named(stream)->recording != nullptr;
+}
+
+void break_recording(cudaStream_t stream) {
+  Lock lock(device().mutex);
+  if (named(stream)->recording != nullptr) named(stream)->recording->is_broken = true;
+}
+
+std::uint64_t number_of(cudaStream_t stream) {
+  Lock lock(device().mutex);
+  stream = named(stream);
+  return device().streams.contains(stream) ? stream->number : 0;
+}
+
 void finish_all() {
   Lock lock(device().mutex);
   const auto is_working = [](cudaStream_t stream) { return !stream->is_idle(); };
@@ -206,8 +241,9 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return finish(stream);
 }
 cudaError_t cudaDeviceSynchronize() {
-  finish_all();
-  return cudaSuccess;
+  const cudaError_t refused = check_recordings(Call::waits_for_device);
+  if (refused == cudaSuccess) finish_all();
+  return refused;
 }
 // Somebody who asks again and again sees work being done.
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
@@ -284,12 +320,14 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEve
 
 // --- graphs ---
 
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode /*mode*/) {
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
   Lock lock(device().mutex);
   if (stream == nullptr) return failed(cudaErrorStreamCaptureUnsupported);
   if (stream->recording != nullptr) return failed(cudaErrorIllegalState);
   stream->recording = new CUgraph_st;
   stream->recording->origin = stream;
+  stream->recording->mode = mode;
+  stream->recording->thread = std::this_thread::get_id();
   return cudaSuccess;
 }
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
@@ -306,6 +344,9 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   const cudaGraph_t recorded = named(stream)->recording;
   if (recorded == nullptr) return failed(cudaErrorIllegalState);
   if (recorded->origin != stream) return failed(cudaErrorStreamCaptureUnmatched);
+  if (recorded->mode != cudaStreamCaptureModeRelaxed &&
+      recorded->thread != std::this_thread::get_id())
+    return failed(cudaErrorStreamCaptureWrongThread);
   for (cudaStream_t other : device().streams)
     if (other->recording == recorded) other->recording = nullptr;
   const cudaError_t error = recorded->is_broken          ? cudaErrorStreamCaptureInvalidated

@@ -1,0 +1,201 @@
+// Recordings on the simulated GPU: what CUDA refuses while one is made, and what is left of one
+// that fails.
+#include <cuda_runtime_api.h>
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "compare.hpp"
+#include "device.hpp"
+#include "tasuki/communicator/gpu_transport.hpp"
+#include "tasuki/core/error.hpp"
+#include "tasuki/tensor/backend.hpp"
+
+namespace tasuki::testing {
+namespace {
+
+const Device gpu = Device::cuda(0);
+
+// --- the simulation itself ---
+
+// A stream in the middle of a recording.
+class Capture {
+ public:
+  explicit Capture(cudaStreamCaptureMode mode) {
+    cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking);
+    EXPECT_EQ(cudaStreamBeginCapture(stream_, mode), cudaSuccess);
+  }
+  ~Capture() { cudaStreamDestroy(stream_); }
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+
+  cudaError_t end() {
+    cudaGraph_t graph = nullptr;
+    const cudaError_t error = cudaStreamEndCapture(stream_, &graph);
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    cudaGetLastError();
+    return error;
+  }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+cudaError_t in_another_thread(const std::function<cudaError_t()>& call) {
+  cudaError_t answer = cudaSuccess;
+  std::thread([&] { answer = call(); }).join();
+  return answer;
+}
+
+cudaError_t allocate() {
+  void* block = nullptr;
+  return cudaMalloc(&block, 512);
+}
+
+TEST(SimulatedCapture, RefusesUnsafeCallsByItsMode) {
+  struct Case {
+    cudaStreamCaptureMode mode;
+    bool own_thread, other_thread;  // may allocate
+  };
+  for (const auto& [mode, own_thread, other_thread] :
+       {Case{cudaStreamCaptureModeGlobal, false, false},
+        Case{cudaStreamCaptureModeThreadLocal, false, true},
+        Case{cudaStreamCaptureModeRelaxed, true, true}}) {
+    SCOPED_TRACE(static_cast<int>(mode));
+    for (const auto& [is_allowed, call] :
+         {std::pair<bool, std::function<cudaError_t()>>{own_thread, allocate},
+          {other_thread, [] { return in_another_thread(allocate); }}}) {
+      Capture capture(mode);
+      EXPECT_EQ(call(), is_allowed ? cudaSuccess : cudaErrorStreamCaptureUnsupported);
+      EXPECT_EQ(capture.end(), is_allowed ? cudaSuccess : cudaErrorStreamCaptureInvalidated);
+    }
+  }
+}
+
+TEST(SimulatedCapture, IsBrokenByWhatWaitsForTheDevice) {
+  void *block = nullptr, *pinned = nullptr;
+  ASSERT_EQ(cudaMalloc(&block, 512), cudaSuccess);
+  ASSERT_EQ(cudaHostAlloc(&pinned, 512, cudaHostAllocDefault), cudaSuccess);
+  for (const std::function<cudaError_t()>& call :
+       {std::function<cudaError_t()>(cudaDeviceSynchronize),
+        {[&] { return cudaFree(block); }},
+        {[&] { return cudaFreeHost(pinned); }}}) {
+    for (const bool is_elsewhere : {false, true}) {
+      Capture capture(cudaStreamCaptureModeRelaxed);
+      EXPECT_EQ(is_elsewhere ? in_another_thread(call) : call(), cudaErrorStreamCaptureUnsupported);
+      EXPECT_EQ(capture.end(), cudaErrorStreamCaptureInvalidated);
+    }
+    EXPECT_EQ(call(), cudaSuccess);
+  }
+}
+
+// --- the backend ---
+
+class Recording : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_EQ(why_no_gpu(), std::nullopt); }
+
+  static std::unique_ptr<tasuki::Recording> record(const std::function<void()>& work) {
+    return backend(gpu).record(gpu, work);
+  }
+  static std::string error_of(const std::function<void()>& work) {
+    try {
+      record(work);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+  static Tensor convolution(Side& side) {
+    const Tensor x = side.activations({2, 4, 7, 6}), w = side.weights({6, 4, 3, 3});
+    return side.backend().conv2d(x, w, {}, {1, 1, 1, 1, 1, 1, 1});
+  }
+  static void expect_right_convolution() {
+    Side tested(gpu, DType::float32, DType::float32, 5);
+    Side reference(Device::cpu(), DType::float32, DType::float32, 5);
+    EXPECT_TRUE(agree({{"y", convolution(tested)}}, {{"y", convolution(reference)}}, 1e-5));
+  }
+  // Records a step that lets go of something, and repeats it.
+  static void expect_to_record(const std::function<void()>& release) {
+    const Tensor value = Tensor::zeros({3}, DType::float32, gpu);
+    const auto recording = record([&] {
+      value.fill(1);
+      release();
+      value.fill(2);
+    });
+    recording->replay();
+    const Tensor found = value.to(Device::cpu());
+    EXPECT_THAT(found.span<float>(), ::testing::Each(2.0F));
+  }
+};
+
+TEST_F(Recording, ThatFailsLeavesConvolutionsTheirStream) {
+  Side side(gpu, DType::float32, DType::float32, 5);
+  expect_right_convolution();
+  const Tensor x = side.activations({2, 4, 7, 6}), w = side.weights({6, 4, 3, 3});
+  EXPECT_EQ(error_of([&] {
+              backend(gpu).conv2d(x, w, {}, {1, 1, 1, 1, 1, 1, 1});
+              fail(ErrorKind::io, "a step that fails");
+            }),
+            "a step that fails");
+  expect_right_convolution();
+}
+
+TEST_F(Recording, OutlivesMemoryThatIsReleasedMeanwhile) {
+  const auto channel = gpu_transport().open(gpu);
+  constexpr std::size_t bytes = std::size_t{64} << 20;
+  const auto free_bytes = [] { return backend(gpu).memory(gpu).free; };
+  for (const auto& [name, allocate] :
+       {std::pair<const char*, std::function<std::shared_ptr<Storage>()>>{
+            "mailbox", [] { return backend(gpu).allocate_mailbox(512, gpu); }},
+        {"pinned", [&] { return channel->allocate_pinned(512); }},
+        {"NCCL's", [&] { return channel->allocate(bytes); }}})
+    for (const bool is_elsewhere : {false, true}) {
+      SCOPED_TRACE(std::string(name) + (is_elsewhere ? ", by another thread" : ""));
+      std::shared_ptr<Storage> memory = allocate();
+      const std::size_t before = free_bytes();
+      expect_to_record([&] {
+        if (is_elsewhere)
+          std::thread([&] { memory.reset(); }).join();
+        else
+          memory.reset();
+      });
+      if (std::strcmp(name, "NCCL's") == 0) {
+        EXPECT_GE(free_bytes(), before + bytes / 2);
+      }
+    }
+}
+
+// A device on which there is not room for two of these at a time.
+class RecordingInLittleMemory : public Recording {
+ protected:
+  RecordingInLittleMemory() { ::setenv("FAKE_CUDA_MEMORY", "80000000", 1); }
+  ~RecordingInLittleMemory() override { ::unsetenv("FAKE_CUDA_MEMORY"); }
+  static constexpr std::size_t some = 35'000'000, more = 45'000'000;
+};
+
+TEST_F(RecordingInLittleMemory, OutlivesAPoolThatWouldGiveMemoryBack) {
+  expect_to_record([&] {
+    std::thread([&] {
+      backend(gpu).allocate(some, gpu);  // kept by the pool
+      EXPECT_THROW(backend(gpu).allocate(more, gpu), Error);
+    }).join();
+  });
+  EXPECT_NE(backend(gpu).allocate(more, gpu), nullptr);
+}
+
+TEST_F(RecordingInLittleMemory, GivesItsMemoryBackWhenItFails) {
+  EXPECT_EQ(error_of([&] {
+              backend(gpu).allocate(some, gpu);
+              fail(ErrorKind::io, "a step that fails");
+            }),
+            "a step that fails");
+  EXPECT_NE(backend(gpu).allocate(more, gpu), nullptr);
+}
+
+}  // namespace
+}  // namespace tasuki::testing
