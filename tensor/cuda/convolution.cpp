@@ -62,7 +62,7 @@ Tensor CudaBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& b,
       convolution_plan(context, ConvolutionPass::forward, geometry, x.dtype());
   const Tensor in = operand(x, plan), weights = filter(context, w, x.dtype(), plan);
   Tensor y = cuda_empty(geometry.y, x.dtype(), x.device(), plan.layout());
-  plan.run(context, "cudnnConvolutionForward",
+  plan.run(context, {"cudnnConvolutionForward"},
            [&](const ConvolutionPlan::Choice& choice, void* workspace) {
              return cudnnConvolutionForward(
                  cudnn_handle(context), &one, plan.x(), in.raw(), plan.w(), weights.raw(),
@@ -91,7 +91,7 @@ Tensor CudaBackend::conv2d_backward_data(const Tensor& dy, const Tensor& w, cons
       convolution_plan(context, ConvolutionPass::backward_data, geometry, dy.dtype());
   const Tensor upstream = operand(dy, plan), weights = filter(context, w, dy.dtype(), plan);
   Tensor dx = cuda_empty(x_shape, dy.dtype(), dy.device(), plan.layout());
-  plan.run(context, "cudnnConvolutionBackwardData",
+  plan.run(context, {"cudnnConvolutionBackwardData"},
            [&](const ConvolutionPlan::Choice& choice, void* workspace) {
              return cudnnConvolutionBackwardData(
                  cudnn_handle(context), &one, plan.w(), weights.raw(), plan.y(), upstream.raw(),
@@ -125,14 +125,17 @@ void CudaBackend::conv2d_backward_weights(const Tensor& x, const Tensor& dy, con
   const Tensor gradient =
       is_direct ? dw : cuda_empty(dw.shape(), x.dtype(), dw.device(), plan.layout());
   const float* const beta = is_direct && accumulate ? &one : &zero;
-  plan.run(context, "cudnnConvolutionBackwardFilter",
-           [&](const ConvolutionPlan::Choice& choice, void* workspace) {
-             return cudnnConvolutionBackwardFilter(
-                 cudnn_handle(context), &one, plan.x(), in.raw(), plan.y(), upstream.raw(),
-                 choice.convolution.get(),
-                 static_cast<cudnnConvolutionBwdFilterAlgo_t>(choice.algorithm), workspace,
-                 choice.workspace_bytes, beta, plan.w(), gradient.raw());
-           });
+  AlgorithmTrials::Work work{"cudnnConvolutionBackwardFilter"};
+  if (beta == &one) {
+    work.sum = dw.raw();
+    work.bytes = dw.bytes();
+  }
+  plan.run(context, work, [&](const ConvolutionPlan::Choice& choice, void* workspace) {
+    return cudnnConvolutionBackwardFilter(
+        cudnn_handle(context), &one, plan.x(), in.raw(), plan.y(), upstream.raw(),
+        choice.convolution.get(), static_cast<cudnnConvolutionBwdFilterAlgo_t>(choice.algorithm),
+        workspace, choice.workspace_bytes, beta, plan.w(), gradient.raw());
+  });
   if (is_direct) return;
   kernels::convert_filter_gradient(context.launch(), dw.data<float>(), gradient.dtype(),
                                    gradient.raw(), size_of_filter(dw.shape()), is_last, accumulate);

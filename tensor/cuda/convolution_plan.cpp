@@ -21,6 +21,11 @@ bool is_unsupported(cudnnStatus_t code) {
          (code >= CUDNN_STATUS_NOT_SUPPORTED && code < CUDNN_STATUS_INTERNAL_ERROR);
 }
 
+// That it began, and an error came in between.
+bool is_failure(cudnnStatus_t code) {
+  return code >= CUDNN_STATUS_INTERNAL_ERROR;
+}
+
 // Memory to time algorithms on; what is in it does not matter.
 struct Scratch {
   std::shared_ptr<Storage> x, w, y, workspace;
@@ -264,16 +269,23 @@ std::string ConvolutionPlan::text() const {
                      first.milliseconds < 0 ? "" : fmt::format(", {:.3f} ms", first.milliseconds));
 }
 
-void ConvolutionPlan::run(CudaContext& context, const char* call, const Run& run) const {
-  for (;;) {
-    std::size_t best = best_.load(std::memory_order_relaxed);
-    const Choice& choice = choices_[best];
+void ConvolutionPlan::run(CudaContext& context, const AlgorithmTrials::Work& work,
+                          const Run& run) const {
+  trials_.run(context, work, choices_.size(), [&](std::size_t number) {
+    using Outcome = AlgorithmTrials::Outcome;
+    const Choice& choice = choices_[number];
     const auto workspace =
         choice.workspace_bytes > 0 ? context.allocate(choice.workspace_bytes) : nullptr;
     const cudnnStatus_t answer = run(choice, workspace ? workspace->data() : nullptr);
-    if (!is_unsupported(answer) || best + 1 == choices_.size()) return check_cudnn(answer, call);
-    best_.compare_exchange_strong(best, best + 1);
-  }
+    if (answer == CUDNN_STATUS_SUCCESS) [[likely]]
+      return AlgorithmTrials::Answer{};
+    // What is neither is the fault of no algorithm.
+    if (!is_unsupported(answer) && !is_failure(answer)) check_cudnn(answer, work.call);
+    return AlgorithmTrials::Answer{
+        is_unsupported(answer) ? Outcome::refused : Outcome::failed,
+        fmt::format("algorithm {} of cuDNN, {}: {}", choice.algorithm,
+                    layout_ ? "channels last" : "plain", cudnn_text(answer))};
+  });
 }
 
 const ConvolutionPlan& convolution_plan(CudaContext& context, ConvolutionPass pass,

@@ -2,12 +2,12 @@
 // shape, pass, type and settings, and kept.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <vector>
 
 #include "tasuki/tensor/convolution_geometry.hpp"
+#include "tasuki/tensor/cuda/algorithm_trials.hpp"
 #include "tasuki/tensor/cuda/cudnn_support.hpp"
 
 namespace tasuki {
@@ -39,16 +39,16 @@ class ConvolutionPlan {
   std::string text() const;
 
   // Calls `run(choice, workspace)`, which returns cuDNN's answer, with the best algorithm; where
-  // cuDNN finds that it does not support it after all, with the next, from then on.
+  // cuDNN does not support it after all, or fails, with the next, from then on (AlgorithmTrials).
   using Run = std::function<cudnnStatus_t(const Choice&, void* workspace)>;
-  void run(CudaContext& context, const char* call, const Run& run) const;
+  void run(CudaContext& context, const AlgorithmTrials::Work& work, const Run& run) const;
 
  private:
   std::shared_ptr<const Layout> layout_;
   CudnnTensor x_, y_;
   CudnnFilter w_;
   std::vector<Choice> choices_;
-  mutable std::atomic<std::size_t> best_ = 0;
+  mutable AlgorithmTrials trials_;
 };
 
 // The plan for cuda_settings() as they are. float32 lies plain; half types and TF32, which tensor

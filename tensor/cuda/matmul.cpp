@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <string>
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/tensor/cuda/check.hpp"
@@ -58,14 +59,35 @@ std::size_t MatmulKeyHash::operator()(const MatmulKey& key) const noexcept {
   return hash;
 }
 
-bool multiply(CudaContext& context, const MatrixProduct& product) {
-  TASUKI_CHECK(
-      product.row_sums == nullptr || (product.bias == nullptr && product.result == DType::float32),
-      "row sums with a bias, or beside a result of {}", name_of(product.result));
-  MatrixProduct p = product;
-  const MatmulKey key(p, cuda_settings().allow_tf32, cuda_settings().autotune);
-  const MatmulAlgorithms::Choice choice =
-      context.matmul_algorithms().get(key, [&] { return choose_matmul(context, p, key); });
+namespace {
+
+AlgorithmTrials::Outcome outcome_of(cublasStatus_t answer) {
+  switch (answer) {
+    case CUBLAS_STATUS_SUCCESS:
+      return AlgorithmTrials::Outcome::done;
+    case CUBLAS_STATUS_NOT_SUPPORTED:
+    case CUBLAS_STATUS_INVALID_VALUE:
+    case CUBLAS_STATUS_ARCH_MISMATCH:
+      return AlgorithmTrials::Outcome::refused;
+    case CUBLAS_STATUS_ALLOC_FAILED:
+    case CUBLAS_STATUS_EXECUTION_FAILED:
+    case CUBLAS_STATUS_INTERNAL_ERROR:
+      return AlgorithmTrials::Outcome::failed;
+    default:  // none would do better
+      check_cublas(answer, "cublasLtMatmul");
+      return AlgorithmTrials::Outcome::failed;
+  }
+}
+
+std::string text_of(const MatmulAlgorithms::Choice& choice, std::size_t number,
+                    cublasStatus_t answer) {
+  return fmt::format("algorithm {}{} of cuBLASLt: {}", number + 1, choice.is_fused ? ", fused" : "",
+                     cublasLtGetStatusName(answer));
+}
+
+// The product by one algorithm.
+cublasStatus_t multiply_by(CudaContext& context, MatrixProduct p, const MatmulKey& key,
+                           const MatmulAlgorithms::Choice& choice) {
   const Launch launch = context.launch();
   // A bias that cuBLASLt adds has the type of the result, the kernel's is float32.
   const DType bias_type = choice.is_fused ? p.result : DType::float32;
@@ -76,18 +98,44 @@ bool multiply(CudaContext& context, const MatrixProduct& product) {
     check_launch("convert");
     p.bias = converted_bias.raw();
   }
-  const bool separate_bias = p.bias != nullptr && !choice.is_fused;
   MatmulDescription description(p, key.tf32, choice.is_fused);
   const std::shared_ptr<Storage> workspace =
       choice.workspace > 0 ? context.allocate(choice.workspace) : nullptr;
-  check_cublas(run_matmul(context.cublaslt(), description, p, choice.algorithm,
-                          workspace ? workspace->data() : nullptr, choice.workspace, launch.stream),
-               "cublasLtMatmul");
-  if (separate_bias) {
+  const cublasStatus_t answer =
+      run_matmul(context.cublaslt(), description, p, choice.algorithm,
+                 workspace ? workspace->data() : nullptr, choice.workspace, launch.stream);
+  if (answer == CUBLAS_STATUS_SUCCESS && p.bias != nullptr && !choice.is_fused) {
     kernels::add_bias(launch, p.result, p.c, static_cast<const float*>(p.bias), p.m, p.n, p.relu);
     check_launch("bias");
   }
-  return choice.is_fused && p.row_sums != nullptr;
+  return answer;
+}
+
+}  // namespace
+
+bool multiply(CudaContext& context, const MatrixProduct& product) {
+  TASUKI_CHECK(
+      product.row_sums == nullptr || (product.bias == nullptr && product.result == DType::float32),
+      "row sums with a bias, or beside a result of {}", name_of(product.result));
+  const MatmulKey key(product, cuda_settings().allow_tf32, cuda_settings().autotune);
+  MatmulAlgorithms::Known& known =
+      context.matmul_algorithms().get(key, [&] { return choose_matmul(context, product, key); });
+  AlgorithmTrials::Work work{"cublasLtMatmul"};
+  if (product.beta != 0) {
+    work.sum = product.c;
+    work.bytes = static_cast<std::size_t>(product.m * product.n) * size_of(product.result);
+  }
+  bool is_fused = false;
+  known.trials.run(context, work, known.choices.size(), [&](std::size_t number) {
+    const MatmulAlgorithms::Choice& choice = known.choices[number];
+    const cublasStatus_t answer = multiply_by(context, product, key, choice);
+    is_fused = choice.is_fused;
+    AlgorithmTrials::Answer result{outcome_of(answer)};
+    if (result.outcome != AlgorithmTrials::Outcome::done)
+      result.why = text_of(choice, number, answer);
+    return result;
+  });
+  return is_fused && product.row_sums != nullptr;
 }
 
 }  // namespace tasuki

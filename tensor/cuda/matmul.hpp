@@ -5,9 +5,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
+#include "tasuki/tensor/cuda/algorithm_trials.hpp"
 #include "tasuki/tensor/dtype.hpp"
 
 namespace tasuki {
@@ -62,18 +66,26 @@ class MatmulAlgorithms {
     // Whether it adds the bias, or sums the rows, itself; else a kernel of its own is needed.
     bool is_fused = false;
   };
-  // Calls `choose` when the key is new.
+  struct Known {
+    std::vector<Choice> choices;  // the best first
+    AlgorithmTrials trials;
+  };
+  // Calls `choose`, for choices, when the key is new.
   template <class Choose>
-  Choice get(const MatmulKey& key, Choose&& choose) {
+  Known& get(const MatmulKey& key, Choose&& choose) {
     const std::lock_guard lock(mutex_);
-    const auto at = choices_.find(key);
-    if (at != choices_.end()) return at->second;
-    return choices_.emplace(key, choose()).first->second;
+    std::unique_ptr<Known>& known = known_[key];
+    if (known == nullptr) {
+      auto made = std::make_unique<Known>();
+      made->choices = choose();
+      known = std::move(made);
+    }
+    return *known;
   }
 
  private:
   std::mutex mutex_;
-  std::unordered_map<MatmulKey, Choice, MatmulKeyHash> choices_;
+  std::unordered_map<MatmulKey, std::unique_ptr<Known>, MatmulKeyHash> known_;
 };
 
 // Returns whether row_sums, where asked for, was written: not every type and shape has an algorithm

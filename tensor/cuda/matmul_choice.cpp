@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 #include <span>
+#include <utility>
 
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
@@ -19,8 +20,8 @@ using Found = cublasLtMatmulHeuristicResult_t;
 // What NVIDIA advises for Hopper; earlier devices need less.
 constexpr std::size_t largest_workspace = std::size_t{32} << 20;
 
-// How many algorithms are tried, how often in a row, and how many rows.
-constexpr int most_tried = 16, runs = 10, rounds = 3;
+// How many algorithms are asked for, how often each is timed in a row, and how many rows.
+constexpr int most_asked = 16, runs = 10, rounds = 3;
 
 struct Preference {
   cublasLtMatmulPreferenceOpaque_t value;
@@ -45,13 +46,6 @@ struct Preference {
   }
 };
 
-// Timing waits for the device, which cannot be recorded.
-bool can_be_timed(cudaStream_t stream) {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  check_cuda(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
-  return status == cudaStreamCaptureStatusNone;
-}
-
 // Milliseconds of the best round; infinite where the algorithm does not run after all.
 float time_of(CudaContext& context, MatmulDescription& description, const MatrixProduct& product,
               const Found& found) {
@@ -62,7 +56,10 @@ float time_of(CudaContext& context, MatmulDescription& description, const Matrix
                       found.workspaceSize, stream);
   };
   constexpr float never = std::numeric_limits<float>::infinity();
-  if (run() != CUBLAS_STATUS_SUCCESS) return never;
+  if (run() != CUBLAS_STATUS_SUCCESS) {
+    cudaGetLastError();  // it has been met
+    return never;
+  }
   const CudaEvent begin = make_timing_event(), end = make_timing_event();
   float best = never;
   for (int round = 0; round < rounds; ++round) {
@@ -78,8 +75,9 @@ float time_of(CudaContext& context, MatmulDescription& description, const Matrix
   return best;
 }
 
-const Found& fastest(CudaContext& context, const MatrixProduct& product, const MatmulKey& key,
-                     bool fuse, std::span<const Found> found) {
+// The fastest first.
+void sort_by_time(CudaContext& context, const MatrixProduct& product, const MatmulKey& key,
+                  bool fuse, std::span<Found> found) {
   const auto bytes = static_cast<std::size_t>(product.m * product.n) * size_of(product.result);
   const std::shared_ptr<Storage> result = context.allocate(bytes);
   const std::shared_ptr<Storage> row_sums =
@@ -88,47 +86,49 @@ const Found& fastest(CudaContext& context, const MatrixProduct& product, const M
   tried.c = result->data();
   if (product.row_sums != nullptr) tried.row_sums = static_cast<float*>(row_sums->data());
   MatmulDescription description(tried, key.tf32, fuse);
-  const Found* best = &found.front();
-  float least = std::numeric_limits<float>::infinity();
-  for (const Found& candidate : found) {
-    const float milliseconds = time_of(context, description, tried, candidate);
-    if (milliseconds >= least) continue;
-    least = milliseconds;
-    best = &candidate;
-  }
-  return *best;
+  std::vector<std::pair<float, Found>> timed;
+  timed.reserve(found.size());
+  for (const Found& candidate : found)
+    timed.emplace_back(time_of(context, description, tried, candidate), candidate);
+  std::ranges::stable_sort(timed, {}, &std::pair<float, Found>::first);
+  std::ranges::transform(timed, found.begin(), &std::pair<float, Found>::second);
 }
 
 }  // namespace
 
-MatmulAlgorithms::Choice choose_matmul(CudaContext& context, const MatrixProduct& product,
-                                       const MatmulKey& key) {
+std::vector<MatmulAlgorithms::Choice> choose_matmul(CudaContext& context,
+                                                    const MatrixProduct& product,
+                                                    const MatmulKey& key) {
   Preference preference(key);
-  const bool is_timed = key.is_timed && can_be_timed(context.stream());
+  // Timing waits for the device, which cannot be recorded.
+  const bool is_timed = key.is_timed && !is_recorded(context.stream());
   cublasStatus_t status = CUBLAS_STATUS_NOT_SUPPORTED;
+  std::vector<MatmulAlgorithms::Choice> choices;
   for (const bool fuse : {true, false}) {
     if (fuse && !key.has_bias && !key.has_row_sums) continue;
     MatmulDescription description(product, key.tf32, fuse);
-    std::array<Found, most_tried> answers{};
+    std::array<Found, most_asked> answers{};
     int count = 0;
-    status = cublasLtMatmulAlgoGetHeuristic(
-        context.cublaslt(), &description.operation, &description.first, &description.second,
-        &description.result, &description.result, &preference.value, is_timed ? most_tried : 1,
-        answers.data(), &count);
+    status = cublasLtMatmulAlgoGetHeuristic(context.cublaslt(), &description.operation,
+                                            &description.first, &description.second,
+                                            &description.result, &description.result,
+                                            &preference.value, most_asked, answers.data(), &count);
     if (status != CUBLAS_STATUS_SUCCESS) continue;
     const auto usable =
         std::remove_if(answers.begin(), answers.begin() + count,
                        [](const Found& answer) { return answer.state != CUBLAS_STATUS_SUCCESS; });
-    const std::span<const Found> found(answers.begin(), usable);
-    if (found.empty()) continue;
-    const Found& chosen =
-        found.size() > 1 ? fastest(context, product, key, fuse, found) : found.front();
-    return {chosen.algo, chosen.workspaceSize, fuse};
+    const std::span<Found> found(answers.begin(), usable);
+    // Those that do not fuse are the last resort where others do.
+    if (is_timed && choices.empty() && found.size() > 1)
+      sort_by_time(context, product, key, fuse, found);
+    for (const Found& each : found) choices.push_back({each.algo, each.workspaceSize, fuse});
   }
-  fail(ErrorKind::unavailable, "cuBLASLt has no algorithm for a product {}x{}x{} of {} as {}: {}",
-       product.m, product.n, product.k, name_of(product.operands), name_of(product.result),
-       cublasLtGetStatusName(status == CUBLAS_STATUS_SUCCESS ? CUBLAS_STATUS_NOT_SUPPORTED
-                                                             : status));
+  if (choices.empty())
+    fail(ErrorKind::unavailable, "cuBLASLt has no algorithm for a product {}x{}x{} of {} as {}: {}",
+         product.m, product.n, product.k, name_of(product.operands), name_of(product.result),
+         cublasLtGetStatusName(status == CUBLAS_STATUS_SUCCESS ? CUBLAS_STATUS_NOT_SUPPORTED
+                                                               : status));
+  return choices;
 }
 
 }  // namespace tasuki

@@ -1,9 +1,12 @@
-// What cuDNN does not support: another algorithm, or the other layout, takes its place.
+// What cuDNN and cuBLASLt do not support, or fail with: another algorithm, or the other layout,
+// takes its place.
+#include <cublasLt.h>
 #include <cudnn.h>
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <cstdlib>
 
+#include "../../apps/train_mnist_job.hpp"
 #include "compare.hpp"
 #include "device.hpp"
 #include "tasuki/core/error.hpp"
@@ -11,6 +14,8 @@
 
 namespace tasuki::testing {
 namespace {
+
+using ::testing::HasSubstr;
 
 // The wider set: whatever says that this is not the way.
 constexpr std::array<cudnnStatus_t, 6> unsupported = {CUDNN_STATUS_BAD_PARAM,
@@ -21,15 +26,34 @@ constexpr std::array<cudnnStatus_t, 6> unsupported = {CUDNN_STATUS_BAD_PARAM,
                                                       CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH};
 constexpr std::array<cudnnStatus_t, 3> failures = {
     CUDNN_STATUS_INTERNAL_ERROR, CUDNN_STATUS_EXECUTION_FAILED, CUDNN_STATUS_NOT_INITIALIZED};
+constexpr std::array<cublasStatus_t, 3> product_failures = {
+    CUBLAS_STATUS_EXECUTION_FAILED, CUBLAS_STATUS_INTERNAL_ERROR, CUBLAS_STATUS_ALLOC_FAILED};
+
+std::string error_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
 
 class Refusals : public ::testing::TestWithParam<DType> {
  protected:
   void SetUp() override { ASSERT_EQ(why_no_gpu(), std::nullopt); }
-  void TearDown() override { ::unsetenv("SIMULATED_CUDNN_REFUSES"); }
+  void TearDown() override {
+    ::unsetenv("SIMULATED_CUDNN_REFUSES");
+    ::unsetenv("SIMULATED_CUBLASLT_REFUSES");
+  }
 
   // See tests/support/simulated_cuda/refusals.hpp.
   static void refuse(const std::string& what, cudnnStatus_t status) {
     ::setenv("SIMULATED_CUDNN_REFUSES",
+             fmt::format("{} {}", what, static_cast<int>(status)).c_str(), 1);
+  }
+
+  static void refuse_product(const std::string& what, cublasStatus_t status) {
+    ::setenv("SIMULATED_CUBLASLT_REFUSES",
              fmt::format("{} {}", what, static_cast<int>(status)).c_str(), 1);
   }
 
@@ -38,12 +62,14 @@ class Refusals : public ::testing::TestWithParam<DType> {
     Shape x, w;
     Conv2dOptions options{1, 1, 1, 1, 1, 1, 1};
 
+    bool adds = false;  // gradients of weights are added
+
     explicit Convolution(std::int64_t height) : x{2, 4, height, 6}, w{6, 4, 3, 3} {}
     Results on(Side& side) const {
       const ConvolutionGeometry geometry(x, w, options);
       const Tensor image = side.activations(x), slopes = side.activations(geometry.y);
-      const Tensor weights = side.weights(w), dw = side.destination(w, false);
-      side.backend().conv2d_backward_weights(image, slopes, dw, options, false);
+      const Tensor weights = side.weights(w), dw = side.destination(w, adds);
+      side.backend().conv2d_backward_weights(image, slopes, dw, options, adds);
       return {{"y", side.backend().conv2d(image, weights, {}, options)},
               {"dx", side.backend().conv2d_backward_data(slopes, weights, x, options)},
               {"dw", dw}};
@@ -54,24 +80,52 @@ class Refusals : public ::testing::TestWithParam<DType> {
     return Convolution(++height);
   }
 
-  // Whether results are in the order of channels last.
+  // A fully connected layer and its gradients.
+  struct Layer {
+    std::int64_t items;
+    bool adds = false;
+
+    Results on(Side& side) const {
+      const Tensor x = side.activations({items, 6}), dy = side.activations({items, 4});
+      const Tensor w = side.weights({4, 6}), b = side.weights({4});
+      const Tensor dw = side.destination({4, 6}, adds), db = side.destination({4}, false);
+      side.backend().linear_backward_weights(x, dy, dw, adds, db);
+      return {{"y", side.backend().linear(x, w, b, true)},
+              {"dx", side.backend().linear_backward_data(dy, w)},
+              {"dw", dw},
+              {"db", db}};
+    }
+  };
+  static Layer next_layer() {
+    static std::int64_t items = 3;
+    return Layer{++items};
+  }
+
+  template <class Problem>
+  static Results found_for(const Problem& problem) {
+    Side side(Device::cuda(0), GetParam(), GetParam(), 5);
+    return problem.on(side);
+  }
+  template <class Problem>
+  static Results expected_for(const Problem& problem) {
+    Side side(Device::cpu(), DType::float32, GetParam(), 5);
+    return problem.on(side);
+  }
+  static double tolerance() { return GetParam() == DType::float32 ? 1e-5 : 1e-2; }
+
+  static void expect_right(const Layer& layer) {
+    EXPECT_TRUE(agree(found_for(layer), expected_for(layer), tolerance()));
+  }
+  // `are_plain`: results are not in the order of channels last.
   static void expect_right(const Convolution& convolution, bool are_plain) {
-    Side tested(Device::cuda(0), GetParam(), GetParam(), 5);
-    Side reference(Device::cpu(), DType::float32, GetParam(), 5);
-    const Results found = convolution.on(tested);
-    EXPECT_TRUE(
-        agree(found, convolution.on(reference), GetParam() == DType::float32 ? 1e-5 : 1e-2));
+    const Results found = found_for(convolution);
+    EXPECT_TRUE(agree(found, expected_for(convolution), tolerance()));
     EXPECT_EQ(found[0].value.is_plain(), are_plain);
     EXPECT_EQ(found[1].value.is_plain(), are_plain);
   }
-  static std::string error_of(const Convolution& convolution) {
-    Side side(Device::cuda(0), GetParam(), GetParam(), 5);
-    try {
-      convolution.on(side);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+  template <class Problem>
+  static std::string error_of(const Problem& problem) {
+    return testing::error_of([&] { found_for(problem); });
   }
 
   // float32 lies plain where nothing is refused, 16 bits channels last.
@@ -116,8 +170,8 @@ TEST_P(Refusals, OfEverythingAreOneLine) {
     EXPECT_EQ(error.find('\n'), std::string::npos) << error;
   }
   refuse("run any any", CUDNN_STATUS_NOT_SUPPORTED);
-  const std::string error = error_of(next());
-  EXPECT_NE(error.find("cudnnConvolutionBackwardFilter failed"), std::string::npos) << error;
+  EXPECT_THAT(error_of(next()),
+              HasSubstr("cudnnConvolutionBackwardFilter failed: no algorithm is left"));
 }
 
 // What is no refusal must not be taken for one.
@@ -127,14 +181,109 @@ TEST_P(Refusals, AreNotFailures) {
     for (const char* moment : {"ask", "workspace", "run"}) {
       SCOPED_TRACE(moment);
       refuse(fmt::format("{} any any", moment), status);
-      const std::string error = error_of(next());
-      EXPECT_NE(error.find(" failed: "), std::string::npos) << error;
+      EXPECT_THAT(error_of(next()), HasSubstr(" failed: "));
     }
   }
+  refuse("run 1 any", CUDNN_STATUS_NOT_INITIALIZED);
+  EXPECT_THAT(error_of(next()), HasSubstr("cudnnConvolutionBackwardFilter failed: "));
+}
+
+// It leaves a result that is spoilt, and an error behind that the next kernel must not find.
+TEST_P(Refusals, AnAlgorithmThatFailsGivesWay) {
+  for (const cudnnStatus_t status :
+       {CUDNN_STATUS_INTERNAL_ERROR, CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED,
+        CUDNN_STATUS_EXECUTION_FAILED, CUDNN_STATUS_EXECUTION_FAILED_CUDART})
+    for (const bool adds : {false, true}) {
+      SCOPED_TRACE(fmt::format("{}, {}", static_cast<int>(status), adds ? "added" : "written"));
+      Convolution convolution = next();
+      convolution.adds = adds;
+      refuse("run 1 any", status);
+      expect_right(convolution, plain_first);
+      refuse("run 0 any", status);
+      const std::string error = error_of(convolution);
+      EXPECT_THAT(error, HasSubstr("algorithm 0 of cuDNN"));
+      // What the first one failed with is said when none is left.
+      EXPECT_EQ(error.find("tried: algorithm 1 of cuDNN") == std::string::npos,
+                adds && GetParam() == DType::float32)
+          << error;
+      EXPECT_THAT(error_of(convolution), HasSubstr("no algorithm is left; tried: algorithm 1"));
+    }
+}
+
+TEST_P(Refusals, AProductsAlgorithmThatFailsGivesWay) {
+  for (const cublasStatus_t status : product_failures)
+    for (const char* which : {"1 any", "any fused"})
+      for (const bool adds : {false, true}) {
+        SCOPED_TRACE(
+            fmt::format("{}, {}, {}", static_cast<int>(status), which, adds ? "added" : "written"));
+        Layer layer = next_layer();
+        layer.adds = adds;
+        refuse_product(fmt::format("run {}", which), status);
+        expect_right(layer);
+      }
+  const Layer layer = next_layer();
+  refuse_product("run any any", CUBLAS_STATUS_EXECUTION_FAILED);
+  const std::string error = error_of(layer);
+  EXPECT_THAT(error, HasSubstr("cublasLtMatmul failed: no algorithm is left; tried: algorithm 1, "
+                               "fused of cuBLASLt: "));
+  EXPECT_THAT(error, HasSubstr("; algorithm 6 of cuBLASLt: "));
+  EXPECT_EQ(error.find('\n'), std::string::npos) << error;
+  refuse_product("run any any", CUBLAS_STATUS_NOT_INITIALIZED);
+  EXPECT_THAT(error_of(next_layer()), HasSubstr("cublasLtMatmul failed: "));
+}
+
+// The recording is broken by then; the next one, and what is done without it, takes the next
+// algorithm.
+TEST_P(Refusals, AnAlgorithmThatFailsEndsARecording) {
+  const Device gpu = Device::cuda(0);
+  Side side(gpu, GetParam(), GetParam(), 5);
+  const Tensor x = side.activations({2, 4, 3, 6}), w = side.weights({6, 4, 3, 3});
+  const Tensor rows = side.activations({3, 6}), matrix = side.weights({4, 6});
+  const auto convolve = [&] { return backend(gpu).conv2d(x, w, {}, {1, 1, 1, 1, 1, 1, 1}); };
+  const auto multiply = [&] { return backend(gpu).linear(rows, matrix, {}, false); };
+  const Results expected = {{"convolution", convolve().clone()}, {"product", multiply().clone()}};
+
+  refuse("record 1 any", CUDNN_STATUS_EXECUTION_FAILED);
+  refuse_product("record 1 any", CUBLAS_STATUS_EXECUTION_FAILED);
+  Tensor y, z;
+  EXPECT_THAT(testing::error_of([&] { backend(gpu).record(gpu, [&] { y = convolve(); }); }),
+              HasSubstr("cudnnConvolutionForward failed while it was recorded: algorithm 1"));
+  EXPECT_THAT(testing::error_of([&] { backend(gpu).record(gpu, [&] { z = multiply(); }); }),
+              HasSubstr("cublasLtMatmul failed while it was recorded: algorithm 2"));
+  EXPECT_TRUE(agree({{"convolution", convolve()}, {"product", multiply()}}, expected, 1e-7));
+  const auto recording = backend(gpu).record(gpu, [&] {
+    y = convolve();
+    z = multiply();
+  });
+  recording->replay();
+  EXPECT_TRUE(agree({{"convolution", y}, {"product", z}}, expected, 1e-7));
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, Refusals, ::testing::Values(DType::float32, DType::bfloat16),
                          [](const auto& type) { return std::string(name_of(type.param)); });
+
+// A training whose recording fails goes on with steps that are not recorded.
+class FailingTraining : public TrainMnist {
+ protected:
+  Finished train(const std::string& out, const std::string& graph, const std::string& refused) {
+    return run_program(program(out, {"-b", "40", "--max-iterations", "12", "--log-every", "1",
+                                     "--verbose", "--gpu", "--graph", graph}),
+                       60, {{"SIMULATED_CUBLASLT_REFUSES", refused}});
+  }
+};
+
+TEST_F(FailingTraining, GoesOnWithoutRecordings) {
+  const Finished plain = train("plain", "off", ""),
+                 failing = train("failing", "auto", "record any any 13");
+  EXPECT_EQ(plain.exit_code, 0) << plain.all();
+  EXPECT_EQ(failing.exit_code, 0) << failing.all();
+  EXPECT_EQ(count_of(failing.err, "steps are not recorded as a graph: cublasLtMatmul failed while"),
+            1)
+      << failing.all();
+  const auto expected = values_of(read_log("plain"), "main/loss");
+  EXPECT_EQ(expected.size(), 12U);
+  EXPECT_EQ(values_of(read_log("failing"), "main/loss"), expected);
+}
 
 }  // namespace
 }  // namespace tasuki::testing

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "queue.hpp"
+#include "refusals.hpp"
 #include "values.hpp"
 
 namespace tasuki::simulated {
@@ -115,6 +116,13 @@ struct Product {
     if (has(o, bias_gradient_b)) put_bias(bias_type, sums(right, n));
   }
 
+  // What an algorithm leaves that fails in between.
+  void spoil() const {
+    const Access access;
+    for (std::int64_t j = 0; j < sizes.n; ++j)
+      for (std::int64_t i = 0; i < sizes.m; ++i) store(d.values(), d_values, at(d, i, j), 1e6F);
+  }
+
  private:
   // What is multiplied.
   std::vector<float> factors(std::vector<float> values) const {
@@ -161,7 +169,7 @@ constexpr std::size_t workspace_bytes = 256;
 
 // Who asks for several algorithms gets first one that does not run after all.
 bool runs(const cublasLtMatmulAlgo_t& algorithm) {
-  return algorithm.data[0] == 0;
+  return algorithm.data[0] < 2;
 }
 
 }  // namespace
@@ -252,7 +260,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   if (has(operation, adds_bias | bias_gradient | bias_gradient_a | bias_gradient_b) &&
       sizes.m % 2 != 0)
     return CUBLAS_STATUS_NOT_SUPPORTED;
-  *count = std::min(room, 2);
+  *count = std::min(room, 3);
   for (int i = 0; i < *count; ++i) {
     results[i] = {};
     results[i].workspaceSize = workspace_bytes;
@@ -285,6 +293,18 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
   if (algorithm != nullptr && !runs(*algorithm)) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (algorithm != nullptr && (room < workspace_bytes || workspace == nullptr))
     return CUBLAS_STATUS_INVALID_VALUE;
+  const cublasStatus_t refused =
+      algorithm == nullptr
+          ? CUBLAS_STATUS_SUCCESS
+          : refusal_of_product(static_cast<int>(algorithm->data[0]),
+                               product.o.epilogue != CUBLASLT_EPILOGUE_DEFAULT, stream);
+  const bool is_failure =
+      refused != CUBLAS_STATUS_SUCCESS && refused != CUBLAS_STATUS_NOT_SUPPORTED;
+  if (is_failure) {
+    enqueue(stream, [product] { product.spoil(); });
+    fail_at_execution(stream);
+  }
+  if (refused != CUBLAS_STATUS_SUCCESS) return refused;
   enqueue(stream, [product] {
     const Access access;
     product.run();

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "queue.hpp"
@@ -31,6 +33,10 @@ struct cudnnConvolutionStruct {
 
 struct cudnnContext {
   cudaStream_t stream = nullptr;
+  std::uint64_t number = tasuki::simulated::number_of(nullptr);  // of that stream
+
+  // cuDNN may look at the stream that a handle has, and so at none that is gone.
+  bool is_sound() const { return number == tasuki::simulated::number_of(stream); }
 };
 
 namespace tasuki::simulated {
@@ -133,6 +139,14 @@ void blend(const cudnnTensorStruct& t, void* values, const std::vector<double>& 
   }
 }
 
+// What an algorithm leaves that fails in between.
+void spoil(const cudnnTensorStruct& t, void* values, cudaStream_t stream) {
+  enqueue(stream, [=] {
+    const Access access;
+    for (std::size_t i = 0; i < count(t); ++i) store(t.type, values, i, 1e6F);
+  });
+}
+
 enum class Result { x, w, y };
 
 // Two algorithms are offered: one without workspace and one that wants some.
@@ -143,10 +157,17 @@ constexpr std::size_t wanted_workspace(int algorithm) {
 cudnnStatus_t convolve(cudnnHandle_t handle, const Problem& problem, Result result, int algorithm,
                        const void* alpha, const void* beta, void* x, void* w, void* y,
                        std::size_t workspace_bytes) {
-  const cudnnStatus_t refused = refusal(Moment::run, algorithm, problem.x.format);
-  if (refused != CUDNN_STATUS_SUCCESS) return refused;
   if (!problem.fits()) return CUDNN_STATUS_BAD_PARAM;
   if (workspace_bytes < wanted_workspace(algorithm)) return CUDNN_STATUS_BAD_PARAM;
+  const cudnnStatus_t refused = refusal(Moment::run, algorithm, problem.x.format, handle->stream);
+  if (refused >= CUDNN_STATUS_INTERNAL_ERROR) {
+    const auto& [tensor, values] = result == Result::x   ? std::pair(problem.x, x)
+                                   : result == Result::w ? std::pair(problem.w, w)
+                                                         : std::pair(problem.y, y);
+    spoil(tensor, values, handle->stream);
+    fail_at_execution(handle->stream);
+  }
+  if (refused != CUDNN_STATUS_SUCCESS) return refused;
   const float a = *static_cast<const float*>(alpha), b = *static_cast<const float*>(beta);
   enqueue(handle->stream, [=] {
     const Access access;
@@ -220,7 +241,10 @@ cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
   return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
+  const std::uint64_t number = number_of(stream);
+  if (!handle->is_sound() || number == 0) return CUDNN_STATUS_INTERNAL_ERROR;
   handle->stream = stream;
+  handle->number = number;
   return CUDNN_STATUS_SUCCESS;
 }
 std::size_t cudnnGetVersion() {

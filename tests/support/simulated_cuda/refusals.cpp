@@ -5,21 +5,54 @@
 #include <sstream>
 #include <string>
 
-namespace tasuki::simulated {
+#include "queue.hpp"
 
-cudnnStatus_t refusal(Moment moment, int algorithm, cudnnTensorFormat_t format) {
-  const char* const text = std::getenv("SIMULATED_CUDNN_REFUSES");
-  if (text == nullptr) return CUDNN_STATUS_SUCCESS;
-  constexpr std::array<const char*, 4> moments = {"ask", "offer", "workspace", "run"};
-  std::istringstream words(text);
-  std::string at, of, in;
+namespace tasuki::simulated {
+namespace {
+
+struct Refusal {
+  std::string moment, algorithm, how;
   int status = 0;
-  words >> at >> of >> in >> status;
+
+  explicit Refusal(const char* variable) {
+    const char* const text = std::getenv(variable);
+    std::istringstream words(text != nullptr ? text : "");
+    words >> moment >> algorithm >> how >> status;
+  }
+  bool is_for(const std::string& at, int number, const std::string& manner) const {
+    return (moment == at) && (algorithm == "any" || algorithm == std::to_string(number)) &&
+           (how == "any" || how == manner);
+  }
+  bool is_for_run(int number, const std::string& manner, cudaStream_t stream) const {
+    return is_for("run", number, manner) ||
+           (is_for("record", number, manner) && is_recording(stream));
+  }
+};
+
+}  // namespace
+
+cudnnStatus_t refusal(Moment moment, int algorithm, cudnnTensorFormat_t format,
+                      cudaStream_t stream) {
+  const Refusal refusal("SIMULATED_CUDNN_REFUSES");
+  constexpr std::array<const char*, 3> questions = {"ask", "offer", "workspace"};
+  const std::string order = format == CUDNN_TENSOR_NHWC ? "channels_last" : "plain";
   const bool is_meant =
-      at == moments.at(static_cast<std::size_t>(moment)) &&
-      (of == "any" || of == std::to_string(algorithm)) &&
-      (in == "any" || in == (format == CUDNN_TENSOR_NHWC ? "channels_last" : "plain"));
-  return is_meant ? static_cast<cudnnStatus_t>(status) : CUDNN_STATUS_SUCCESS;
+      moment == Moment::run
+          ? refusal.is_for_run(algorithm, order, stream)
+          : refusal.is_for(questions.at(static_cast<std::size_t>(moment)), algorithm, order);
+  return is_meant ? static_cast<cudnnStatus_t>(refusal.status) : CUDNN_STATUS_SUCCESS;
+}
+
+cublasStatus_t refusal_of_product(int algorithm, bool is_fused, cudaStream_t stream) {
+  const Refusal refusal("SIMULATED_CUBLASLT_REFUSES");
+  return refusal.is_for_run(algorithm, is_fused ? "fused" : "separate", stream)
+             ? static_cast<cublasStatus_t>(refusal.status)
+             : CUBLAS_STATUS_SUCCESS;
+}
+
+void fail_at_execution(cudaStream_t stream) {
+  set_last_error(cudaErrorLaunchOutOfResources);
+  break_recording(stream);
 }
 
 }  // namespace tasuki::simulated

@@ -1,19 +1,36 @@
-// What the simulated cuDNN does not support, as a test says in the environment:
+// What the simulated libraries do not support, and where they fail, as a test says in the
+// environment. Read at each call.
 //
 //   SIMULATED_CUDNN_REFUSES="MOMENT ALGORITHM FORMAT STATUS"
 //
-// MOMENT: `ask` (which algorithms there are), `offer` (an algorithm in the answer), `workspace` or
-// `run`; ALGORITHM: its number, or `any`; FORMAT: `plain`, `channels_last` or `any`; STATUS: the
-// number of the cudnnStatus_t that is answered. Read at each call.
+// MOMENT: `ask` (which algorithms there are), `offer` (an algorithm in the answer), `workspace`,
+// `run`, or `record`, which is `run` on a stream that records; ALGORITHM: its number, or `any`;
+// FORMAT: `plain`, `channels_last` or `any`; STATUS: the number of the cudnnStatus_t that is
+// answered.
+//
+//   SIMULATED_CUBLASLT_REFUSES="MOMENT ALGORITHM EPILOGUE STATUS"
+//
+// MOMENT: `run` or `record`; ALGORITHM: 1 or 0, in the order in which they are offered, or `any`;
+// EPILOGUE: `fused` (with a bias, or the gradient of one) or `any`; STATUS: of cublasStatus_t.
+//
+// An algorithm that fails (and is not merely unsupported) spoils its result, leaves an error for
+// cudaGetLastError and breaks a recording.
 #pragma once
 
+#include <cublasLt.h>
 #include <cudnn.h>
 
 namespace tasuki::simulated {
 
 enum class Moment { ask, offer, workspace, run };
 
-// CUDNN_STATUS_SUCCESS when that is supported. `algorithm`: -1 where none is meant.
-cudnnStatus_t refusal(Moment moment, int algorithm, cudnnTensorFormat_t format);
+// CUDNN_STATUS_SUCCESS when that is supported. `algorithm`: -1 where none is meant; `stream`: where
+// it would run.
+cudnnStatus_t refusal(Moment moment, int algorithm, cudnnTensorFormat_t format,
+                      cudaStream_t stream = nullptr);
+cublasStatus_t refusal_of_product(int algorithm, bool is_fused, cudaStream_t stream);
+
+// As a kernel that could not be launched leaves a stream.
+void fail_at_execution(cudaStream_t stream);
 
 }  // namespace tasuki::simulated

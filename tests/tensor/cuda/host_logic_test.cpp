@@ -134,11 +134,12 @@ TEST(MatmulAlgorithms, AsksOncePerKey) {
   int asked = 0;
   const auto choose = [&] {
     ++asked;
-    return MatmulAlgorithms::Choice{{}, 4096, true};
+    return std::vector<MatmulAlgorithms::Choice>{{{}, 4096, true}};
   };
   MatrixProduct product{.m = 1, .n = 2, .k = 3};
   for (int i = 0; i < 3; ++i)
-    EXPECT_EQ(algorithms.get(MatmulKey(product, false, false), choose).workspace, 4096U);
+    EXPECT_EQ(algorithms.get(MatmulKey(product, false, false), choose).choices.at(0).workspace,
+              4096U);
   EXPECT_EQ(asked, 1);
   product.k = 4;
   algorithms.get(MatmulKey(product, false, false), choose);
