@@ -16,28 +16,30 @@ cmake --build --preset release --target apps
 cores=$(lscpu -p=SOCKET,CORE | grep -v '^#' | sort -u | wc -l)
 cpus=$(nproc)
 slots=$((cores < cpus ? cores : cpus))
-# The words that start N ranks on this machine.
+# The words that start N ranks on this machine, as README.md has them.
 launch() {
-  local words="mpirun -np $1 --bind-to none"
-  (($1 <= slots)) || words+=" --oversubscribe"
-  ((EUID != 0)) || words="OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 $words"
-  echo "$words"
+  echo "mpirun -np $1$( (($1 <= slots)) || echo " --oversubscribe")"
 }
+# What root says before.
+before=()
+((EUID != 0)) || before=("export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
 
 out=result/quickstart
 for ((n = 2; ; ++n)); do
   [[ -e $out ]] || break
   out=result/quickstart-$n
 done
-job="$(launch 2) build/apps/train_mnist --epoch 1 --out $out"
 echo
-echo "\$ $job"
-eval "$job"
+# Without --bind-to mpirun keeps each of two ranks to one core.
+for line in "${before[@]}" "$(launch 2) --bind-to none build/apps/train_mnist --epoch 1 --out $out"; do
+  echo "\$ $line"
+  eval "$line"
+done
 
 cat <<END
 
 The results are in $root/$out (log: the table as JSON).
 To train on this machine with 4 ranks, for all 20 epochs, from $root:
-  $(launch 4) build/apps/train_mnist
+$(printf '  %s\n' "${before[@]}" "$(launch 4) build/apps/train_mnist")
 Other data: scripts/get_data.sh; several machines: hostfiles/README.md; all flags: --help
 END

@@ -78,6 +78,13 @@ ${CUDNN_VERSION}, NCCL ${NCCL_VERSION}")
   target_compile_options(
     tasuki_cuda_compiler
     INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra>")
+  set(cuda_werror_by_default OFF)
+  if(werror_by_default AND CMAKE_CUDA_COMPILER_VERSION MATCHES "^13\\.0\\.")
+    set(cuda_werror_by_default ON)
+  endif()
+  option(TASUKI_CUDA_WERROR
+         "Treat nvcc's warnings as errors (default: in releases by GCC 12 and nvcc 13.0)"
+         ${cuda_werror_by_default})
   if(TASUKI_CUDA_WERROR)
     target_compile_options(tasuki_cuda_compiler
                            INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings;\

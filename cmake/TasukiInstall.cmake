@@ -13,6 +13,10 @@ foreach(target IN LISTS programs)
   endif()
 endforeach()
 add_custom_target(apps COMMENT "Programs" DEPENDS ${programs})
+# The programs load it when they run; with it `apps` is all that is installed.
+if(TARGET tasuki_cuda)
+  add_dependencies(apps tasuki_cuda)
+endif()
 
 install(TARGETS tasuki EXPORT tasuki LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 get_property(layers GLOBAL PROPERTY TASUKI_LAYERS)

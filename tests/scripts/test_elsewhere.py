@@ -18,11 +18,14 @@ OBJECTS = ["CMakeFiles/tasuki_core.dir/core/error.cpp.o",
            "tests/nn/CMakeFiles/test_nn.dir/reference.cpp.o"]
 # The only source that may know where it lies (tests/support/paths.hpp).
 KNOWS_ITS_FOLDER = "tests/support/paths.cpp"
+# Without settings of the user's.
+ENVIRONMENT = {name: value for name, value in os.environ.items()
+               if not name.startswith("CCACHE_") and not name.endswith("_COMPILER_LAUNCHER")}
 
 
 def configure(clone, *options, **environment):
     done = subprocess.run(["cmake", "--preset", "release", *options], cwd=clone,
-                          env={**os.environ, **environment}, capture_output=True, text=True)
+                          env={**ENVIRONMENT, **environment}, capture_output=True, text=True)
     if done.returncode != 0:
         raise AssertionError(done.stdout + done.stderr)
 
@@ -41,6 +44,7 @@ class Elsewhere(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         cls.work = pathlib.Path(folder.name).resolve()
+        ENVIRONMENT["CCACHE_DIR"] = str(cls.work / "ccache")
         cls.clones = [cls.work / "here", cls.work / "cuda/cpu/tests/x y"]
         for clone in cls.clones:
             copy_checkout(clone)
@@ -58,7 +62,8 @@ class Elsewhere(unittest.TestCase):
         told = [c["file"] for c in commands(there)
                 for word in c["command"].replace("\\", "").split(" -")
                 if str(there) in word and not word.startswith(("I", "isystem ", "c ", "x cu "))]
-        self.assertEqual(told, [str(there / KNOWS_ITS_FOLDER)])
+        self.assertEqual(told, [str(there / KNOWS_ITS_FOLDER)],
+                         "tasuki_test_paths() (cmake/TasukiTest.cmake) gives paths to tests")
 
     @unittest.skipUnless("TASUKI_BUILD" in os.environ, "TASUKI_BUILD=FOLDER names no finished build")
     def test_generated_sources_do_not_know_their_folder(self):
@@ -72,13 +77,10 @@ class Elsewhere(unittest.TestCase):
     @unittest.skipUnless(shutil.which("ccache"), "ccache is not installed")
     def test_a_second_clone_compiles_nothing(self):
         log = self.work / "statslog"
-        environment = {name: value for name, value in os.environ.items()
-                       if not name.startswith("CCACHE_")}
-        environment.update(CCACHE_DIR=str(self.work / "ccache"), CCACHE_STATSLOG=str(log))
         for clone in self.clones:
             log.unlink(missing_ok=True)
-            subprocess.run(["ninja", "-C", clone / "build", *OBJECTS], env=environment, check=True,
-                           capture_output=True)
+            subprocess.run(["ninja", "-C", clone / "build", *OBJECTS], check=True,
+                           env={**ENVIRONMENT, "CCACHE_STATSLOG": str(log)}, capture_output=True)
         results = ccache_results(log)
         self.assertEqual(len(results), len(OBJECTS))
         for source, words in results.items():
