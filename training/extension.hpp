@@ -12,6 +12,7 @@
 
 namespace tasuki {
 
+class Observation;
 class Trainer;
 
 // Every rank has the same extensions; those that print or write do so on rank 0 only, by
@@ -32,6 +33,11 @@ class Extension {
   // Before the first iteration of this run (resumed or not).
   virtual void initialize(Trainer&) {}
   virtual void run(Trainer& trainer) = 0;
+  // Another extension is about to report these values of all ranks, the same on every rank. An
+  // exception keeps it from that.
+  virtual void before_report(Trainer&, const Observation& /*all*/) {}
+  // A snapshot is about to be made. An exception keeps it from that. Collective.
+  virtual void before_save(Trainer&) {}
   // After the last iteration, highest priority first; not called when an exception ended the run
   // before.
   virtual void finalize(Trainer&) {}

@@ -154,6 +154,14 @@ void Trainer::run_until_stop() {
   started_at_.reset();
 }
 
+void Trainer::announce_report(const Observation& all) {
+  for (const auto& each : extensions_) each->extension->before_report(*this, all);
+}
+
+void Trainer::announce_save() {
+  for (const auto& each : extensions_) each->extension->before_save(*this);
+}
+
 double Trainer::elapsed_time() const {
   return elapsed_before_ + (started_at_ ? seconds_now() - *started_at_ : 0);
 }

@@ -62,6 +62,11 @@ class Trainer {
   // Values of the current iteration: this rank's own, unless marked as the job's.
   Observation& observation() { return observation_; }
 
+  // Ask all extensions for objections before values of all ranks are reported, and before a
+  // snapshot is made (Extension::before_report, before_save).
+  void announce_report(const Observation& all);
+  void announce_save();
+
   // Updater, extensions, triggers and elapsed time. Extensions are attached before this loads.
   void serialize(const Serializer& serializer);
 

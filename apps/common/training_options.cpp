@@ -82,6 +82,10 @@ void add_training_options(Options& options, TrainingSettings& settings) {
               "say which --batchsize is the largest that all ranks have memory for, without "
               "training");
 
+  options.add("max-loss", settings.max_loss, {0.0, 1e300}, "FACTOR",
+              "end with an error when the loss has passed FACTOR times the first one (or FACTOR, "
+              "where that was below 1); 0: never");
+
   add_stall_options(options, settings.stalls);
 
   options.group("Data");
@@ -212,7 +216,8 @@ std::unique_ptr<Optimizer> create_optimizer(const TrainingSettings& settings, in
 
 void extend_and_resume(Trainer& trainer, const TrainingSettings& settings) {
   Shift* const schedule = extend_with_schedule(trainer, settings);
-  trainer.extend(std::make_unique<FailOnNonNumber>());
+  trainer.extend(std::make_unique<FailOnNonNumber>(
+      FailOnNonNumber::Settings{.max_loss = settings.max_loss}, every(1, Unit::epoch)));
   auto due = settings.log_every ? every(static_cast<double>(*settings.log_every), Unit::iteration)
                                 : every(1, Unit::epoch);
   trainer.extend(std::make_unique<LogReport>(std::move(due)));

@@ -26,6 +26,7 @@ struct TrainingSettings {
   std::int64_t epoch = 20;
   std::optional<std::int64_t> max_iterations;
   std::int64_t seed = 0;
+  double max_loss = 1e6;  // times the first; 0: any
   std::optional<std::string> resume;
   std::optional<std::string> init;
   FlagTexts optimizer_flags;           // that snapshots keep (resume.hpp)
@@ -85,8 +86,9 @@ std::int64_t largest_batch(const TrainingSettings& settings, int ranks);
 // The optimizer that --optimizer, --lr, --lr-scaling, --momentum and --weight-decay ask for.
 std::unique_ptr<Optimizer> create_optimizer(const TrainingSettings& settings, int ranks);
 
-// Attaches what every training program has: the learning rate's schedule, a check for numbers that
-// are not finite, the log, the table, a progress bar on a terminal and snapshots; then goes on from
+// Attaches what every training program has: the learning rate's schedule, a check for losses that
+// are not finite or too large, the log, the table, a progress bar on a terminal and snapshots; then
+// goes on from
 // --resume.
 void extend_and_resume(Trainer& trainer, const TrainingSettings& settings);
 

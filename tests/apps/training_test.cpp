@@ -126,6 +126,18 @@ TEST_F(TrainMnist, MaxIterationsEndsInTheMiddleOfAnEpoch) {
   EXPECT_TRUE(std::filesystem::exists(folder / "cut/snapshot_iter_13"));
 }
 
+TEST_F(TrainMnist, ARateThatIsFarTooLargeIsAnErrorAndSavesNothing) {
+  const std::vector<std::string> flags = {"-b", "24", "--epoch", "2", "--lr", "1e6"};
+  const Finished job = run(2, "diverged", with(flags, {"--snapshot-every", "1"}));
+  EXPECT_EQ(job.exit_code, 78) << job.all();
+  EXPECT_EQ(count_of(job.err, "error: training diverged: main/loss became "), 1) << job.all();
+  EXPECT_EQ(count_of(job.err, ", over 1e+06 times the first, "), 1) << job.all();
+  for (const auto& file : std::filesystem::directory_iterator(folder / "diverged"))
+    EXPECT_FALSE(file.path().filename().string().starts_with("snapshot")) << file.path();
+  const auto log = log_of(2, "allowed", with(flags, {"--max-loss", "0"}));
+  EXPECT_GT(values_of(log, "main/loss").at(0), 1e7);
+}
+
 TEST_F(TrainMnist, ExamplesLimitsTheData) {
   const auto log =
       log_of(2, "few", {"-b", "24", "--examples", "96", "--test-examples", "10", "--epoch", "1"});

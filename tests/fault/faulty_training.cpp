@@ -7,13 +7,15 @@
 // KIND: throw, shared (marked as met by every rank), foreign (not a std::exception), abort, exit0,
 // exit3, return0, return3 (from the job), kill, segv; stop (SIGSTOP), loop (without an end), skip
 // (leaves out a barrier of the others, extension alone), slow (half a second in each of the first
-// 12 calls). STALL_SECONDS: after which the watchdog ends the job; it warns after half of them.
-// Each rank leaves its process id in FOLDER/pid.<rank>; the one that fails the time in FOLDER/time
-// and Open MPI's number of the job in FOLDER/job.
+// 12 calls), nan and huge (an input that makes the loss so, forward alone). STALL_SECONDS: after
+// which the watchdog ends the job; it warns after half of them. Each rank leaves its process id in
+// FOLDER/pid.<rank>; the one that fails the time in FOLDER/time and Open MPI's number of the job in
+// FOLDER/job.
 
 #include <signal.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <stdexcept>
@@ -29,6 +31,8 @@
 #include "tasuki/models/mlp.hpp"
 #include "tasuki/nn/classifier.hpp"
 #include "tasuki/training/extensions/evaluator.hpp"
+#include "tasuki/training/extensions/fail_on_non_number.hpp"
+#include "tasuki/training/extensions/snapshot.hpp"
 #include "tasuki/training/trainer.hpp"
 
 namespace tasuki {
@@ -51,7 +55,7 @@ void fail_as(const std::string& kind, const std::string& moment,
   if (kind == "exit3") std::exit(3);
   if (kind == "return0") throw Return{0};
   if (kind == "return3") throw Return{3};
-  if (kind == "skip") return;
+  if (kind == "skip" || kind == "nan" || kind == "huge") return;
   if (kind == "stop") {
     kill(getpid(), SIGSTOP);
     return;
@@ -76,6 +80,12 @@ class Fault {
     if (kind_ == "slow" && call <= 12) std::this_thread::sleep_for(std::chrono::milliseconds(500));
     if (kind_ != "slow" && call == 3) fail_as(kind_, moment_, folder_);
   }
+  bool changes_loss() const { return kind_ == "nan" || kind_ == "huge"; }
+  // What the inputs of this call are to be multiplied by.
+  float factor(int call) const {
+    if (!chosen_ || call != 3) return 1;
+    return kind_ == "nan" ? NAN : kind_ == "huge" ? 1e20F : 1;
+  }
   bool skips(int call) const { return chosen_ && kind_ == "skip" && call == 3; }
 
  private:
@@ -99,9 +109,10 @@ class FaultyIterator : public ForwardingIterator {
   int calls_ = 0;
 };
 
-LossFunction faulty(LossFunction loss, const Fault& fault, const std::string& moment) {
+LossFunction faulty(const LossFunction& loss, const Fault& fault, const std::string& moment) {
   return [loss, &fault, moment, calls = 0](const Batch& batch, Observation& report) mutable {
     fault.at(moment, ++calls);
+    for (float& x : batch.x.span<float>()) x *= fault.factor(calls);
     return loss(batch, report);
   };
 }
@@ -134,6 +145,10 @@ int train(int, char** argv) {
       std::make_unique<Evaluator>(create_serial_iterator(share, 20),
                                   faulty(classification_loss(model), fault, "evaluator")),
       *comm));
+  if (fault.changes_loss()) {
+    trainer.extend(std::make_unique<FailOnNonNumber>());
+    trainer.extend(std::make_unique<Snapshot>(), {.trigger = every(1, Unit::iteration)});
+  }
   int iterations = 0;
   trainer.extend(make_extension("planted", [&](Trainer&) {
     fault.at("extension", ++iterations);

@@ -134,6 +134,28 @@ TEST(SharedErrors, OfOneRankAloneAreReportedToo) {
   EXPECT_EQ(count_of(ended.job.err, fmt::format("rank {} on ", failing)), 1) << ended.job.all();
 }
 
+// In the iteration in which it happens, with one line, whether a single rank has it or all.
+TEST(Divergence, EndsTheJobInItsIteration) {
+  for (const int rank : {failing, -1}) {
+    for (const auto& [kind, found] :
+         {std::pair{"nan", "main/loss became nan"}, {"huge", "over 1e+06 times the first"}}) {
+      SCOPED_TRACE(fmt::format("{} on {}", kind, rank));
+      const TemporaryFolder folder;
+      const Finished job = run_program(
+          mpirun(ranks, {FAULTY_TRAINING, std::to_string(rank), "forward", kind, folder.path()}),
+          30);
+      EXPECT_LT(shared_clock() - read_value<double>(folder / "time"), 4);
+      EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::config)) << job.all();
+      EXPECT_EQ(count_of(job.err, "training diverged"), 1) << job.all();
+      EXPECT_EQ(count_of(job.err, found), 1) << job.all();
+      EXPECT_EQ(count_of(job.err, fmt::format("in iteration 3 on rank {};", std::max(rank, 0))), 1)
+          << job.all();
+      EXPECT_TRUE(std::filesystem::exists(folder / "result/snapshot_iter_2"));
+      EXPECT_FALSE(std::filesystem::exists(folder / "result/snapshot_iter_3"));
+    }
+  }
+}
+
 // With Open MPI's own settings. On a rank that is alone on its host they cost 2 seconds.
 class OtherNodes : public ::testing::TestWithParam<const char*> {};
 

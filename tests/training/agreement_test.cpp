@@ -62,20 +62,85 @@ TEST_F(Agreement, ObservationsOfAllRanksInTheirOrder) {
   EXPECT_EQ(all.values().size(), 3U);
 }
 
-TEST_F(Agreement, DivergenceOnOneRankStopsAllAtTheSameCheck) {
+// Each rank by itself; tests/fault has a job in which a single rank does.
+TEST_F(Agreement, DivergenceEndsARankInItsIteration) {
   const auto trainer = make(stop_after(100), [&](std::int64_t iteration, Observation& seen) {
-    const bool bad = comm->rank() == last && iteration >= 7;
-    seen.add("main/loss", bad ? std::nan("") : 1.0, 1);
+    seen.add("main/loss", iteration >= 7 ? std::nan("") : 1.0, 1);
   });
   trainer->extend(std::make_unique<FailOnNonNumber>());
   const std::string message = error_of([&] { trainer->run(); });
-  EXPECT_THAT(message, HasSubstr("main/loss became nan in iteration 7"));
-  EXPECT_THAT(message, HasSubstr("found in iteration 10"));
-  if (comm->size() > 1) {
-    EXPECT_THAT(message, HasSubstr(fmt::format("on rank {}", last)));
+  const std::string who = comm->size() > 1 ? fmt::format(" on rank {}", comm->rank()) : "";
+  EXPECT_THAT(message, HasSubstr(fmt::format("main/loss became nan in iteration 7{};", who)));
+  EXPECT_EQ(trainer->updater().iteration(), 7);
+}
+
+// The losses of iterations 1, 2, ... until the run ends.
+TEST_F(Agreement, ALossThatGrewTooMuchIsDivergence) {
+  struct Case {
+    std::vector<double> losses;
+    double max_loss;
+    std::int64_t end;
+  };
+  const Case cases[] = {
+      {{2, 2e6, 2.1e6, 2}, 1e6, 3},    {{2, 2e6, 2.1e6, 1e300}, 0, 5},  {{2, 11, 13, 15, 17}, 6, 3},
+      {{1e-9, 1, 1e6, 1.1e6}, 1e6, 4},  // a solved problem may get worse
+      {{0, -1e9, 9e5, 1, 1}, 1e6, 5},  {{1e200, 1e205, 1e207}, 1e6, 3},
+  };
+  for (const Case& c : cases) {
+    const auto trainer = make(stop_after(1), [&](std::int64_t iteration, Observation& seen) {
+      const auto i = std::min(static_cast<std::size_t>(iteration), c.losses.size()) - 1;
+      seen.add("main/loss", 10 * c.losses[i], 10);
+    });
+    trainer->extend(std::make_unique<FailOnNonNumber>(
+        FailOnNonNumber::Settings{.max_loss = c.max_loss}, every(1, Unit::epoch)));
+    const std::string message = error_of([&] { trainer->run(); });
+    EXPECT_EQ(trainer->updater().iteration(), c.end) << message;
+    if (c.end < 5) {
+      EXPECT_THAT(message, HasSubstr(fmt::format("over {:.4g} times the first, {:.4g}, in "
+                                                 "iteration {}",
+                                                 c.max_loss, c.losses[0], c.end)));
+    } else {
+      EXPECT_EQ(message, "(nothing thrown)");
+    }
   }
-  EXPECT_EQ(trainer->updater().iteration(), 10);
+}
+
+// A run that goes on compares with the first loss of all, not with its own.
+TEST_F(Agreement, TheFirstLossIsInSnapshots) {
+  const auto run = [&](std::int64_t iterations, double later) {
+    auto trainer =
+        make(stop_after(100, iterations), [=](std::int64_t iteration, Observation& seen) {
+          seen.add("main/loss", iteration == 1 ? 100 : later, 1);
+        });
+    trainer->extend(std::make_unique<FailOnNonNumber>(FailOnNonNumber::Settings{.max_loss = 10},
+                                                      every(1, Unit::epoch)));
+    return trainer;
+  };
+  const auto first = run(3, 1);
+  first->run();
+  const auto second = run(7, 999), third = run(7, 1001);
+  testing::transfer(*first, *second, folder / "state");
+  testing::transfer(*first, *third, folder / "state");
+  EXPECT_EQ(error_of([&] { second->run(); }), "(nothing thrown)");
+  EXPECT_THAT(error_of([&] { third->run(); }), HasSubstr("the first, 100, in iteration 4"));
+}
+
+TEST_F(Agreement, NoBrokenModelIsSaved) {
+  const auto trainer = make(stop_after(1), [&](std::int64_t iteration, Observation&) {
+    if (comm->rank() == last && iteration == 2)
+      optimizer->arena().entries()[0].parameter->value().data<float>()[0] = NAN;
+  });
+  trainer->extend(std::make_unique<Snapshot>(), {.trigger = every(1, Unit::iteration)});
+  trainer->extend(std::make_unique<FailOnNonNumber>());
+  const std::string message = error_of([&] { trainer->run(); });
+  EXPECT_THAT(message, HasSubstr("has values that are not finite in iteration 2"));
+  if (comm->size() > 1) {
+    EXPECT_THAT(message, HasSubstr(fmt::format(" on rank {};", last)));
+  }
   expect_same_everywhere(message);
+  if (comm->rank() != 0) return;  // rank 0 removes the folder
+  EXPECT_TRUE(std::filesystem::exists(folder / "out/snapshot_iter_1"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "out/snapshot_iter_2"));
 }
 
 TEST_F(Agreement, ParametersThatAreNoNumbersAreNamed) {
@@ -93,7 +158,8 @@ TEST_F(Agreement, ParametersThatAreNoNumbersAreNamed) {
 TEST_F(Agreement, AHealthyRunGoesThrough) {
   const auto trainer =
       make(stop_after(2), [](std::int64_t, Observation& seen) { seen.add("main/loss", 1e300, 1); });
-  trainer->extend(std::make_unique<FailOnNonNumber>(every(1, Unit::iteration)));
+  trainer->extend(
+      std::make_unique<FailOnNonNumber>(FailOnNonNumber::Settings(), every(1, Unit::iteration)));
   trainer->run();
   EXPECT_EQ(trainer->updater().iteration(), 10);
 }
@@ -101,7 +167,8 @@ TEST_F(Agreement, AHealthyRunGoesThrough) {
 TEST_F(Agreement, EarlyStoppingGoesByAllRanks) {
   // Each rank by itself would stop at another time; their sum grows until epoch 4.
   const auto script = [&](std::int64_t iteration, Observation& seen) {
-    const auto epoch = static_cast<double>((iteration - 1) / 5);
+    const std::int64_t epochs_done = (iteration - 1) / 5;
+    const auto epoch = static_cast<double>(epochs_done);
     const double all = std::min(epoch, 3.0) * comm->size();
     const double others = comm->rank() * epoch;
     seen.add("accuracy", comm->rank() == 0 ? all - epoch * last * (last + 1) / 2.0 : others, 1);

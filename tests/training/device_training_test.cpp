@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "errors.hpp"
 #include "guarded_device/guarded_device.hpp"
 #include "small_run.hpp"
 #include "tasuki/communicator/registry.hpp"
@@ -12,6 +13,7 @@
 #include "tasuki/dataset/in_memory.hpp"
 #include "tasuki/optimizer/hook.hpp"
 #include "tasuki/training/extensions/fail_on_non_number.hpp"
+#include "tasuki/training/extensions/print_steps.hpp"
 #include "tasuki/training/parallel_updater.hpp"
 #include "temporary_folder.hpp"
 
@@ -344,17 +346,33 @@ TEST_F(DeviceTraining, TheDeviceMeasuresItsSteps) {
   EXPECT_EQ(times.communication > 0, comm->size() > 1);
 }
 
-TEST_F(DeviceTraining, ADivergedRunIsFoundWithItsIteration) {
-  SmallRun::Options options = on_device(graph_of(*comm));
-  options.optimizer = "sgd";
-  const SmallRun run(folder / "out", comm.get(), options);
-  run.optimizer->set("lr", 1e30);
-  run.trainer->extend(std::make_unique<FailOnNonNumber>());
-  try {
-    run.trainer->run();
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("main/"), std::string::npos) << error.what();
+// Nothing waits for the device to know; a report does, and a snapshot.
+TEST_F(DeviceTraining, ADivergedRunEndsAtTheNextReportOrSnapshot) {
+  const auto error_with = [&](const std::string& out, auto&& extend) {
+    SmallRun::Options options = on_device(graph_of(*comm));
+    options.optimizer = "sgd";
+    const SmallRun run(folder / out, comm.get(), options);
+    run.optimizer->set("lr", 1e30);
+    extend(*run.trainer);
+    run.trainer->extend(std::make_unique<FailOnNonNumber>());
+    return testing::error_of([&] { run.trainer->run(); });
+  };
+  const std::string of_report = error_with("report", [](Trainer& trainer) {
+    trainer.extend(std::make_unique<LogReport>(every(5, Unit::iteration), "often"));
+  });
+  const std::string of_step =
+      error_with("step", [](Trainer& trainer) { trainer.extend(std::make_unique<PrintSteps>(6)); });
+  const std::string of_snapshot = error_with("snapshot", [](Trainer& trainer) {
+    trainer.extend(std::make_unique<Snapshot>(), {.trigger = every(4, Unit::iteration)});
+  });
+  for (const auto& [message, found] : {std::pair{of_report, 5}, {of_step, 6}, {of_snapshot, 4}}) {
+    EXPECT_NE(message.find("main/loss became "), std::string::npos) << message;
+    EXPECT_NE(message.find(fmt::format("(found in iteration {})", found)), std::string::npos)
+        << message;
+    EXPECT_EQ(message.substr(0, message.find('(')), of_report.substr(0, of_report.find('(')));
+  }
+  if (comm->rank() == 0) {
+    EXPECT_FALSE(std::filesystem::exists(folder / "snapshot/snapshot_iter_4"));
   }
 }
 

@@ -42,6 +42,7 @@ void LogReport::append_entry(Trainer& trainer) {
   if (cut_) entries_.erase(entries_.size() - 1);
   cut_ = false;
   const Observation all = pending_.over_ranks(trainer.communicator());
+  trainer.announce_report(all);
   auto entry = nlohmann::ordered_json::object();
   for (const auto& [key, value] : all.values())
     if (value.count > 0) entry[key] = value.mean();

@@ -26,6 +26,7 @@ void PrintSteps::run(Trainer& trainer) {
   if (step % interval_ != 0) return;
 
   const Observation all = pending_.over_ranks(trainer.communicator());
+  trainer.announce_report(all);
   const double now = trainer.elapsed_time();
   const auto loss = all.values().find(key_);
   if (trainer.is_root() && loss != all.values().end()) {

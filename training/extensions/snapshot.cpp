@@ -175,6 +175,7 @@ std::unique_ptr<Snapshot> create_multi_node_snapshot(std::unique_ptr<Snapshot> s
 
 void save_snapshot(const fs::path& path, Trainer& trainer, const ReplicaSet* replicas) {
   const PhaseScope saving(Phase::saving);
+  trainer.announce_save();
   const Group group(trainer, replicas);
   std::vector<NpzEntry> entries;
   trainer.serialize(Serializer::saver(entries, group.members));
