@@ -1,10 +1,16 @@
 #!/bin/bash
 # From a fresh Debian 12 machine to a trained network: installs the packages that are missing, builds
 # Tasuki into build/ and trains a perceptron on Fashion-MNIST for one epoch with two ranks.
+#
+#   ./quickstart.sh
+#
 # Running it again builds only what changed and writes into another folder.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$root"
+source scripts/usage.sh
+take_flags -- "$@"
+(($# == 0)) || refuse "no arguments expected, found '$*'"
 
 scripts/dependencies.sh build
 # The whole configuration matters only when it fails.

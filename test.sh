@@ -11,6 +11,11 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
+source scripts/usage.sh
+if [[ ${1:-} == -h || ${1:-} == --help ]]; then
+  print_help
+  exit
+fi
 tidy=()
 if [[ ${1:-} == --tidy ]]; then
   tidy=(--all)

@@ -13,6 +13,9 @@
 # CUDA, cuDNN and NCCL are then taken from the loader's path, CUDA_HOME, or the folders of NVIDIA's
 # Python wheels (libtasuki looks for them itself when --gpu is given). XZ_OPT is passed to xz.
 set -euo pipefail
+source "$(dirname "$0")/usage.sh"
+take_flags -- "$@"
+(($# <= 2)) || refuse "BUILD and OUTPUT expected, found '$*'"
 source=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "${1:-$source/build}" && pwd)
 output=$(realpath -m "${2:-$build/tasuki-$(uname -m).tar.xz}")
@@ -151,7 +154,7 @@ done
 # --- scripts and documents ---
 cp "$source/README.md" "$root/"
 cp "$source"/docs/*.md "$root/docs/"
-cp "$source"/scripts/{gpu_check.sh,get_data.sh,compare_logs.py} "$source/tests/gpu/sanitize.sh" \
+cp "$source"/scripts/{gpu_check.sh,get_data.sh,compare_logs.py,usage.sh} "$source/tests/gpu/sanitize.sh" \
   "$root/scripts/"
 find "$source/bench" -name '*.py' -exec cp {} "$root/bench/" \;
 

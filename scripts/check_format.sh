@@ -5,6 +5,8 @@
 #   scripts/check_format.sh --fix    formats them
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source scripts/usage.sh
+take_flags --fix -- "$@"
 
 clang_format=$(command -v clang-format-14 || command -v clang-format) ||
   { echo "check_format: clang-format is missing (package clang-format-14)" >&2; exit 1; }

@@ -93,6 +93,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--all", action="store_true", help="all files, not only changed ones")
     parser.add_argument("build", nargs="?", default="build", help="configured build folder")
+    parser.error = lambda message: parser.exit(64, f"check_tidy.py: {message}; --help says more\n")
     arguments = parser.parse_args()
 
     clang_tidy = shutil.which("clang-tidy-14") or shutil.which("clang-tidy")

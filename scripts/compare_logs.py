@@ -30,8 +30,13 @@ def apart(found, expected, how):
 
 
 def main():
+    if "-h" in sys.argv or "--help" in sys.argv:
+        print(__doc__)
+        return
     if len(sys.argv) != 6 or sys.argv[4] not in ("each", "mean", "last"):
-        sys.exit(__doc__)
+        print(f"compare_logs.py: FOUND EXPECTED KEY each|mean|last TOLERANCE expected, found "
+              f"'{' '.join(sys.argv[1:])}'; compare_logs.py --help says more", file=sys.stderr)
+        sys.exit(64)
     found_path, expected_path, key, how, tolerance = sys.argv[1:]
     found, expected = values(found_path, key), values(expected_path, key)
     if not found or len(found) != len(expected):

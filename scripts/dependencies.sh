@@ -24,6 +24,9 @@ test_packages=(
   gnuplot-nox  # plots of experiments
 )
 
+source "$(dirname "${BASH_SOURCE[0]}")/usage.sh"
+take_flags --list -- "$@"
+
 fail() {
   echo "dependencies: $*" >&2
   exit 1
@@ -37,7 +40,7 @@ fi
 case "${1:-build}" in
   build) packages=("${build_packages[@]}") ;;
   test) packages=("${build_packages[@]}" "${test_packages[@]}") ;;
-  *) fail "usage: scripts/dependencies.sh [--list] [build|test], found '$*'" ;;
+  *) refuse "build or test expected, found '$*'" ;;
 esac
 if ((list)); then
   printf '%s\n' "${packages[@]}"

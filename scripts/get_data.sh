@@ -9,6 +9,9 @@
 # gets new files, only when the whole data set is right.
 set -euo pipefail
 
+source "$(dirname "${BASH_SOURCE[0]}")/usage.sh"
+take_flags -- "$@"
+
 fail() {
   echo "get_data: $*" >&2
   exit 1
@@ -40,8 +43,7 @@ case "$name" in
           aab85764eb3584312d3c7f65fd2fd016e36a258e data_batch_4.bin
           26e2849e66a845b7f1e4614ae70f4889ae604628 data_batch_5.bin
           67eb016db431130d61cd03c7ad570b013799c88c test_batch.bin" ;;
-  *) fail "expected mnist, fashion-mnist or cifar10, found '$name';" \
-          "usage: scripts/get_data.sh NAME [DIR]" ;;
+  *) refuse "mnist, fashion-mnist or cifar10 expected, found '$name'" ;;
 esac
 [[ -z ${TASUKI_MIRROR:-} ]] || mirrors=("${TASUKI_MIRROR%/}")
 folder=${2:-${HOME:?}/.cache/tasuki/$name}

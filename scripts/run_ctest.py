@@ -78,6 +78,9 @@ def log_of(arguments):
 
 def main():
     arguments = sys.argv[1:]
+    if arguments[:1] in (["-h"], ["--help"]):
+        print(__doc__)
+        return 0
     ctest = subprocess.Popen(["ctest", *arguments], stdout=subprocess.PIPE,
                              stderr=subprocess.STDOUT)  # its last words among them
     summary, skipped = [], set()

@@ -7,14 +7,16 @@
 namespace tasuki::apps {
 namespace {
 
-// In double quotes, taken as it stands.
+namespace fs = std::filesystem;
+
+// For gnuplot, which takes it as it stands: in double quotes it would run what is in backquotes.
 std::string quoted(const std::string& text) {
-  std::string made = "\"";
+  std::string made = "'";
   for (const char c : text) {
-    if (c == '"' || c == '\\') made += '\\';
+    if (c == '\'') made += '\'';
     made += c;
   }
-  return made + '"';
+  return made + '\'';
 }
 
 // Rows of one line in the plot.
@@ -58,16 +60,20 @@ std::string speedup_plot(const ExperimentPlan& plan, const std::vector<TableRow>
 }
 
 std::string time_plot(const ExperimentPlan& plan, const std::vector<TableRow>& rows) {
-  std::string points;
-  for (const TableRow& row : rows)
-    if (row.result)
-      points +=
-          fmt::format("{} {}\n", quoted(row.settings.text(plan.varying())), row.result->seconds);
+  std::string points, names;
+  int bars = 0;
+  for (const TableRow& row : rows) {
+    if (!row.result) continue;
+    points += fmt::format("{} {}\n", bars, row.result->seconds);
+    names += fmt::format("{}{} {}", bars == 0 ? "" : ", ",
+                         quoted(row.settings.text(plan.varying())), bars);
+    ++bars;
+  }
   return fmt::format(
       "$times << EOD\n{}EOD\nset ylabel \"time [s]\"\nset yrange [0:*]\n"
-      "set style fill solid 0.6\nset boxwidth 0.6\nset xtics rotate by -30\n"
-      "plot $times using 0:2:xtic(1) with boxes notitle\n",
-      points);
+      "set style fill solid 0.6\nset boxwidth 0.6\nset xtics ({}) rotate by -30\n"
+      "plot $times with boxes notitle\n",
+      points, names);
 }
 
 }  // namespace
@@ -82,7 +88,7 @@ std::string gnuplot_script(const ExperimentPlan& plan, const std::vector<TableRo
   return fmt::format(
       "set terminal {} size 800,500 noenhanced\nset output {}\nset title {}\n"
       "set grid\n{}",
-      is_png ? "png" : "svg", quoted(image), quoted(plan.title),
+      is_png ? "png" : "svg", quoted(fs::absolute(image)), quoted(plan.title),
       has_speedups ? speedup_plot(plan, rows) : time_plot(plan, rows));
 }
 

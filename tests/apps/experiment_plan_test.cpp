@@ -244,7 +244,12 @@ TEST(ExperimentPlot, IsOfSpeedupOrOfTime) {
               HasSubstr("set xlabel \"processes\""));
   const ExperimentPlan names = parse("program = t\ncommunicator = flat, auto\n");
   EXPECT_THAT(gnuplot_script(names, summarise(names, done(names, ten)), "p.png"),
-              HasSubstr("\"communicator auto\" 10\n"));
+              HasSubstr("set xtics ('communicator flat' 0, 'communicator auto' 1) rotate"));
+  const ExperimentPlan odd = parse("program = t\ntitle = it's `odd`\ncommunicator = flat, auto\n");
+  const std::string script = gnuplot_script(odd, summarise(odd, done(odd, ten)), "|it's \"p\".svg");
+  EXPECT_THAT(script, HasSubstr("set title 'it''s `odd`'\n"));
+  EXPECT_THAT(script, HasSubstr("set output '/"));  // a name that begins with | would be a command
+  EXPECT_THAT(script, HasSubstr("/|it''s \"p\".svg'\n"));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #!/bin/bash
 # scripts/plot_monitor draws files as the monitor writes them, and says what is missing.
 set -euo pipefail
-plot=$(dirname "${BASH_SOURCE[0]}")/../../scripts/plot_monitor
+plot=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../../scripts/plot_monitor")
 command -v gnuplot >/dev/null || { echo "skipped: gnuplot is missing (package gnuplot-nox)"; exit 77; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -27,6 +27,14 @@ mv "$folder/part.ab" "$folder/monitor.10.csv"
   echo "3.0,10,1,2,3,97.0,5000.0,80000.0,1920.0,62.0,310.0"
 } >"$folder/monitor.2.csv"
 
+# What would mean something to gnuplot or a shell is a name like any other.
+odd="$folder/it's \"odd\" \`touch run\`"
+mkdir "$odd"
+cp "$folder/monitor.0.csv" "$odd"
+(cd "$odd" && mkdir '< touch run' && cp monitor.0.csv '< touch run' && "$plot" '< touch run' >/dev/null)
+"$plot" "$odd" "$odd/it's.svg" >/dev/null
+for picture in "$odd/it's.svg" "$odd/< touch run/monitor.svg"; do grep -q "rank 0" "$picture"; done
+[[ -z $(find "$folder" -name run) && ! -e run ]]
 [[ $("$plot" "$folder") == "$folder/monitor.svg" ]]
 for rank in 0 2 10; do grep -q "rank $rank" "$folder/monitor.svg"; done
 grep -q "GPU power, W" "$folder/monitor.svg"

@@ -1,0 +1,26 @@
+#!/bin/bash
+# Every script prints its help, refuses a flag that it does not know in one line, and does nothing else.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+errors=$(mktemp)
+trap 'rm -f "$errors"' EXIT
+fail() { echo "flags_test: $*"; exit 1; }
+
+scripts=(./quickstart.sh ./test.sh)
+for file in scripts/*; do [[ ! -x $file ]] || scripts+=("$file"); done
+((${#scripts[@]} >= 10)) || fail "found ${scripts[*]} alone"
+for script in "${scripts[@]}"; do
+  help=$(timeout 20 "$script" --help 2>"$errors") || fail "$script --help ends with $?"
+  [[ ! -s $errors ]] || fail "$script --help writes errors: $(<"$errors")"
+  lines=$(wc -l <<<"$help")
+  ((lines >= 2 && lines <= 35)) || fail "$script --help has $lines lines"
+  ! grep -qE '^(set |#!)' <<<"$help" || fail "$script --help prints more than its help: $help"
+
+  case $script in *test.sh | *run_ctest.py) continue ;; esac  # they hand flags on to ctest
+  code=0
+  said=$(timeout 20 "$script" --no-such-flag 2>"$errors") || code=$?
+  ((code == 64)) || fail "$script --no-such-flag ends with $code"
+  [[ -z $said && $(wc -l <"$errors") == 1 ]] || fail "not one line: $said$(<"$errors")"
+  grep -q -e --no-such-flag "$errors" || fail "$script does not name the flag: $(<"$errors")"
+done
+echo "flags_test: ${#scripts[@]} scripts"
