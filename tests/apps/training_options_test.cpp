@@ -10,6 +10,7 @@
 #include "../optimizer/prescribed.hpp"
 #include "common/precision.hpp"
 #include "common/report.hpp"
+#include "paths.hpp"
 #include "tasuki/models/mlp.hpp"
 #include "tasuki/nn/classifier.hpp"
 #include "tasuki/tensor/cuda_settings.hpp"
