@@ -14,6 +14,8 @@ namespace {
 
 thread_local bool recording = true;
 thread_local bool training = true;
+thread_local const RandomContext* scoped_context = nullptr;
+thread_local std::uint64_t calls = 0;
 std::atomic<std::uint64_t> functions_made = 0;  // by all threads: a graph may span several
 
 }  // namespace
@@ -107,9 +109,21 @@ std::uint64_t random_seed(std::uint64_t seed, std::int64_t epoch, std::uint64_t 
   return mix(std::array{seed, static_cast<std::uint64_t>(epoch), call});
 }
 
-RandomContext& random_context() {
-  thread_local RandomContext context;
-  return context;
+RandomScope::RandomScope(RandomContext context)
+    : context_(std::move(context)),
+      previous_(std::exchange(scoped_context, &context_)),
+      previous_calls_(std::exchange(calls, 0)) {}
+RandomScope::~RandomScope() {
+  scoped_context = previous_;
+  calls = previous_calls_;
+}
+
+const RandomContext& random_context() {
+  static const RandomContext outside;
+  return scoped_context != nullptr ? *scoped_context : outside;
+}
+std::uint64_t& random_calls() {
+  return calls;
 }
 
 }  // namespace tasuki

@@ -160,7 +160,7 @@ Variable Optimizer::forward(const Step& step) {
   while (true) {
     const bool may_change = !arena_->unshaped().empty();
     // What a forward pass moves besides.
-    const std::uint64_t random_calls = random_context().calls;
+    const std::uint64_t random_calls_before = random_calls();
     std::vector<Tensor> statistics;
     if (may_change)
       for (const Module::NamedBuffer& buffer : model_->buffers())
@@ -169,7 +169,7 @@ Variable Optimizer::forward(const Step& step) {
     Variable loss;
     if (step.examples > 0) loss = step.loss();
     if (!may_change || !share_shapes()) return loss;
-    random_context().calls = random_calls;
+    random_calls() = random_calls_before;
     const std::vector<Module::NamedBuffer> buffers = model_->buffers();
     for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i].tensor->copy_from(statistics[i]);
     build_arena();

@@ -65,7 +65,7 @@ StepMemory measure_step(std::int64_t n, const DatasetHeader& header, Device devi
   memory.reset_peak_memory(device);
   const std::size_t before = memory.memory(device).in_use;
   const Batch batch = zero_batch(n, header.example_shape, dtype, device);
-  random_context() = {0, 0, batch.ids, 0};
+  const RandomScope random({.example_ids = batch.ids});
   Observation unused;
   const Variable result = loss(batch, unused);
   StepMemory found;

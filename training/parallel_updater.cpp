@@ -95,8 +95,11 @@ ParallelUpdater::Outcome ParallelUpdater::compute_gradients(std::size_t worker, 
   stamp(worker, StepMoment::begin);
   replicas_.begin_gradients(worker);
   if (part.size() > 0) {
-    random_context() = {settings_.seed, part.epoch, part.ids, 0};
-    const Variable loss = losses_[worker](part, outcome.reported);
+    const Variable loss = [&] {
+      const RandomScope random({settings_.seed, part.epoch, part.ids});
+      return losses_[worker](part, outcome.reported);
+    }();
+    if (worker == 0) optimizer_.check_graph(loss);
     // Sums over examples, so that parts of any size add up.
     loss.backward(static_cast<float>(part.size()));
     outcome.loss = loss.value();

@@ -118,15 +118,18 @@ Observation StandardUpdater::perform(Step step, Batch& batch) {
     iterator_->fill(batch);
     batch.x = batch.x.to(steps_.device());
     batch.t = batch.t.to(steps_.device());
-    random_context() = {settings_.seed, batch.epoch, batch.ids, 0, {}, batch.device_ids};
-    if (batch.device_ids) random_context().device_seeds = steps_.block().on_device(seeds_);
+    RandomContext context{settings_.seed, batch.epoch, batch.ids};
+    if (batch.device_ids) {
+      context.device_ids = batch.device_ids;
+      context.device_seeds = steps_.block().on_device(seeds_);
+    }
+    const RandomScope random(std::move(context));
     Variable result = loss_(batch, seen);
     const auto n = static_cast<double>(step.examples);
     seen.add("loss", result.value(), n, step.examples);
     return result;
   };
   optimizer_.perform(step);
-  random_context() = {};
   stamp(StepMoment::end);
   return seen;
 }

@@ -26,8 +26,8 @@ class Dropout final : public Function {
 
 // The seed of the next random function in this forward pass.
 Tensor next_seed(Device device) {
-  RandomContext& context = random_context();
-  const auto call = static_cast<std::int64_t>(context.calls++);
+  const RandomContext& context = random_context();
+  const auto call = static_cast<std::int64_t>(random_calls()++);
   if (context.device_seeds && call < context.device_seeds.count())
     return context.device_seeds.slice(call, call + 1);
   const auto bits = static_cast<std::int64_t>(

@@ -136,7 +136,7 @@ void expect_learns(std::unique_ptr<Layer> net, const Shape& image, double rate) 
     Step step;
     step.examples = step.global_examples = 4;
     step.loss = [&] {
-      random_context() = {.seed = 7, .epoch = 0, .example_ids = {}, .calls = 0};
+      const RandomScope random({.seed = 7});
       Variable loss = model(Variable(x), t).loss;
       losses.push_back(loss.value().item());
       return loss;
@@ -145,7 +145,6 @@ void expect_learns(std::unique_ptr<Layer> net, const Shape& image, double rate) 
     for (const auto& [path, parameter] : model.parameters())
       EXPECT_GT(norm_of(parameter->grad()), 0) << path;
   }
-  random_context() = {};
   EXPECT_LT(losses[1], losses[0]);
 }
 

@@ -330,7 +330,7 @@ TEST(Classifier, BatchOfTheWrongWidthNamesTheShapes) {
 TEST(Dropout, IndependentOfBatchComposition) {
   const Tensor x = Tensor::full({3, 50}, 1);
   const auto drop = [&](const Tensor& batch, std::vector<std::int64_t> ids, std::int64_t epoch) {
-    random_context() = {.seed = 9, .epoch = epoch, .example_ids = ids, .calls = 0};
+    const RandomScope random({.seed = 9, .epoch = epoch, .example_ids = ids});
     return dropout(Variable(batch), 0.5f).value();
   };
   const Tensor all = drop(x, {10, 11, 12}, 1);
@@ -338,10 +338,36 @@ TEST(Dropout, IndependentOfBatchComposition) {
   EXPECT_EQ(relative_error(all.slice(2, 3), last), 0);
   EXPECT_GT(relative_error(all.slice(0, 1), all.slice(1, 2)), 0.1);
   EXPECT_GT(relative_error(drop(x, {10, 11, 12}, 2), all), 0.1);
-  random_context() = {.seed = 9, .epoch = 1, .example_ids = {}, .calls = 0};
+  const RandomScope random({.seed = 9, .epoch = 1});
   const Variable first = dropout(Variable(x)), second = dropout(Variable(x));
   EXPECT_GT(relative_error(first.value(), second.value()), 0.1) << "two layers, one mask";
-  random_context() = {};
+}
+
+// A training loop that has no updater.
+TEST(Dropout, OutsideOfAScopeEachPassDrawsAnew) {
+  const Variable x(Tensor::full({3, 50}, 1));
+  const Tensor first = dropout(x).value(), second = dropout(x).value();
+  EXPECT_GT(relative_error(first, second), 0.1);
+  EXPECT_GT(relative_error(first.slice(0, 1), first.slice(1, 2)), 0.1);
+}
+
+TEST(RandomScope, GivesWayToTheOneAroundIt) {
+  const std::uint64_t calls = random_calls();
+  {
+    const RandomScope outer({.seed = 1});
+    const Variable x(Tensor::full({3, 50}, 1));
+    const Tensor first = dropout(x).value();
+    {
+      const RandomScope inner({.seed = 2, .epoch = 3});
+      EXPECT_EQ(random_context().seed, 2u);
+      EXPECT_EQ(random_calls(), 0u);
+      EXPECT_GT(relative_error(dropout(x).value(), first), 0.1);
+    }
+    EXPECT_EQ(random_context().seed, 1u);
+    EXPECT_EQ(random_calls(), 1u);
+  }
+  EXPECT_EQ(random_context().seed, 0u);
+  EXPECT_EQ(random_calls(), calls);
 }
 
 TEST(Dropout, KeepsTheMeanAndIsOffInEvaluation) {

@@ -198,7 +198,7 @@ TEST(Reference, DropoutDifferences) {
   ReferenceCase test{
       "dropout", {}, {{"x", random_tensor({4, 33}, 1)}}, {}, random_tensor({4, 33}, 2), {}};
   const Subject run = [](const Inputs& in, const ReferenceCase&) {
-    random_context() = {};
+    const RandomScope random({});
     return dropout(in.at("x"), 0.3f);
   };
   const Variable x(test.inputs["x"], true);
