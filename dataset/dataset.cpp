@@ -7,13 +7,45 @@
 #include "tasuki/dataset/decode.hpp"
 
 namespace tasuki {
+namespace {
 
-void Dataset::read(std::span<const std::int64_t> indices, std::int64_t /*epoch*/, float* x,
+void fetch_early(const std::byte* values, std::size_t bytes) {
+  constexpr std::size_t line = 64, most = 16 * line;  // the rest of a larger one follows by itself
+  for (std::size_t offset = 0; values && offset < std::min(bytes, most); offset += line)
+    __builtin_prefetch(values + offset);
+}
+
+}  // namespace
+
+StoredExample read_one(const Dataset& dataset, std::int64_t i, std::vector<std::byte>& copy) {
+  StoredExample example = dataset.in_place(i);
+  if (example.values != nullptr) return example;
+  copy.resize(dataset.header().value_bytes());
+  dataset.read_stored({&i, 1}, copy.data(), &example.label);
+  example.values = copy.data();
+  return example;
+}
+
+void Dataset::read(std::span<const std::int64_t> indices, std::int64_t epoch, float* x,
                    std::int32_t* t) const {
-  std::vector<std::byte> values(indices.size() * header().value_bytes());
-  read_stored(indices, values.data(), t);
-  decode(values.data(), header().stored, x,
-         static_cast<std::int64_t>(indices.size()) * header().example_shape.count());
+  if (read_transformed(indices, epoch, x, t) || indices.empty()) return;
+  const std::int64_t count = example_shape().count();
+  std::vector<std::byte> copy;
+  if (in_place(indices.front()).values == nullptr) {
+    copy.resize(indices.size() * header().value_bytes());
+    read_stored(indices, copy.data(), t);
+    decode(copy.data(), header().stored, x, std::ssize(indices) * count);
+    return;
+  }
+  for (std::size_t at = 0; at < indices.size(); ++at, x += count) {
+    // Shuffled examples lie far apart, where the processor does not look ahead by itself.
+    constexpr std::size_t ahead = 4;
+    if (at + ahead < indices.size())
+      fetch_early(in_place(indices[at + ahead]).values, header().value_bytes());
+    const StoredExample example = read_one(*this, indices[at], copy);
+    decode(example.values, header().stored, x, count);
+    t[at] = example.label;
+  }
 }
 
 void check_labels(const Dataset& dataset, std::span<const std::int64_t> indices,

@@ -58,19 +58,28 @@ class Dataset {
                            std::int32_t* labels) const = 0;
   // Example i without a copy; values are null in a data set that has to make or decode it.
   virtual StoredExample in_place(std::int64_t) const { return {}; }
-  // Whether read() gives anything else than the stored values, decoded.
-  virtual bool is_transformed() const { return false; }
+  // Examples as floats, into x (values of the example shape each) and t: the stored values,
+  // decoded, unless read_transformed() makes something else of them.
+  virtual void read(std::span<const std::int64_t> indices, std::int64_t epoch, float* x,
+                    std::int32_t* t) const final;
+  // Overridden by data sets that transform their examples (transform.hpp): writes what read() is to
+  // give, which may depend on the epoch, and returns true. Called without indices for the answer
+  // alone.
+  virtual bool read_transformed(std::span<const std::int64_t> /*indices*/, std::int64_t /*epoch*/,
+                                float* /*x*/, std::int32_t* /*t*/) const {
+    return false;
+  }
+  bool is_transformed() const { return read_transformed({}, 0, nullptr, nullptr); }
   // What a device has to do to the stored values to get the same, where it can.
   virtual std::optional<SeededImageTransform> device_transform() const { return {}; }
-  // Examples as floats, into x (values of the example shape each) and t. Which epoch they are read
-  // for matters to data sets that transform them (transform.hpp).
-  virtual void read(std::span<const std::int64_t> indices, std::int64_t epoch, float* x,
-                    std::int32_t* t) const;
 
   std::int64_t size() const { return header().count; }
   const Shape& example_shape() const { return header().example_shape; }
   std::int64_t classes() const { return header().classes; }
 };
+
+// Example i as stored: in place, or read into `copy`.
+StoredExample read_one(const Dataset& dataset, std::int64_t i, std::vector<std::byte>& copy);
 
 // An error of kind data when a label is negative. Losses leave such examples out, but a training
 // step is the mean over all examples of the global batch, whose number every rank knows without

@@ -67,6 +67,7 @@ class DeviceIterator : public ForwardingIterator {
     block_ = &block;
     ids_ = block.reserve(largest_batch_, DType::int64);
   }
+  bool can_be_recorded() const override { return true; }
 
  protected:
   // Without anybody's block to join, one of its own, which fill() sends.
@@ -187,6 +188,8 @@ bool lives_on_device(const Dataset& dataset, std::size_t free_bytes) {
 std::unique_ptr<Iterator> create_resident_iterator(std::unique_ptr<ShareIterator> iterator,
                                                    Device device, DType dtype) {
   ShareIterator& share = *iterator;
+  TASUKI_CHECK(!share.dataset().is_transformed() || share.dataset().device_transform(),
+               "{} cannot do what a data set makes of its examples", device.text());
   return std::make_unique<ResidentIterator>(share, std::move(iterator), device, dtype);
 }
 

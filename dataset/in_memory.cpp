@@ -1,10 +1,7 @@
 #include "tasuki/dataset/in_memory.hpp"
 
-#include <algorithm>
 #include <cstring>
 #include <numeric>
-
-#include "tasuki/dataset/decode.hpp"
 
 namespace tasuki {
 
@@ -35,12 +32,6 @@ const std::byte* InMemoryDataset::values_of(std::int64_t i) const {
   return values_.data() + static_cast<std::size_t>(i) * header_.value_bytes();
 }
 
-void InMemoryDataset::fetch_early(const std::byte* values) const {
-  constexpr std::size_t line = 64, most = 16 * line;  // the rest of a larger one follows by itself
-  for (std::size_t offset = 0; offset < std::min(header_.value_bytes(), most); offset += line)
-    __builtin_prefetch(values + offset);
-}
-
 void InMemoryDataset::read_stored(std::span<const std::int64_t> indices, std::byte* values,
                                   std::int32_t* labels) const {
   const std::size_t bytes = header_.value_bytes();
@@ -49,18 +40,6 @@ void InMemoryDataset::read_stored(std::span<const std::int64_t> indices, std::by
     if (bytes > 0) std::memcpy(values, source, bytes);
     values += bytes;
     *labels++ = labels_[static_cast<std::size_t>(i)];
-  }
-}
-
-void InMemoryDataset::read(std::span<const std::int64_t> indices, std::int64_t /*epoch*/, float* x,
-                           std::int32_t* t) const {
-  const std::int64_t count = header_.example_shape.count();
-  for (std::size_t at = 0; at < indices.size(); ++at, x += count) {
-    // Shuffled examples lie far apart, where the processor does not look ahead by itself.
-    constexpr std::size_t ahead = 4;
-    if (at + ahead < indices.size()) fetch_early(values_of(indices[at + ahead]));
-    decode(values_of(indices[at]), header_.stored, x, count);
-    t[at] = labels_[static_cast<std::size_t>(indices[at])];
   }
 }
 

@@ -25,13 +25,10 @@ class InMemoryDataset final : public Dataset {
   StoredExample in_place(std::int64_t i) const override {
     return {values_of(i), labels_[static_cast<std::size_t>(i)]};
   }
-  void read(std::span<const std::int64_t> indices, std::int64_t epoch, float* x,
-            std::int32_t* t) const override;
 
  private:
   friend std::shared_ptr<InMemoryDataset> read_dataset(DataSource& source);
   const std::byte* values_of(std::int64_t i) const;
-  void fetch_early(const std::byte* values) const;
 
   DatasetHeader header_;
   std::vector<std::byte> values_;

@@ -44,6 +44,9 @@ class Iterator {
   virtual Batch announce() { return next(); }
   virtual void fill(Batch&) {}
   virtual void join(StepBlock&) {}
+  // Whether fill() does so; steps are recorded only then. Where next() makes each batch in memory
+  // of its own, a recorded step would go on reading that of the batch it was recorded with.
+  virtual bool can_be_recorded() const { return false; }
 
   virtual std::int64_t steps_per_epoch() const = 0;  // 0 when the whole data set is empty
   // Examples of the next batch over all ranks (0: a one-epoch iterator is at its end), or -1 when

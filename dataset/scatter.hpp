@@ -42,7 +42,9 @@ struct ScatterOptions {
 // the same error (ErrorScope::every_rank), wherever in the file it is.
 Share scatter_dataset(const OpenSource& open, Communicator& communicator,
                       const ScatterOptions& options = {});
-// The same for a data set that the root has in memory; null elsewhere.
+// The same for a data set that the root has in memory; null elsewhere. One that transforms its
+// examples is a usage error: scatter the one below it, and transform each rank's share
+// (transform.hpp).
 Share scatter_dataset(const Dataset* dataset, Communicator& communicator,
                       const ScatterOptions& options = {});
 

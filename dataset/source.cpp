@@ -10,9 +10,13 @@ namespace {
 class DatasetSource final : public DataSource {
  public:
   explicit DatasetSource(const Dataset& dataset)
-      : DataSource(dataset.header()), dataset_(dataset) {}
+      : DataSource(as_decoded(dataset.header())), dataset_(dataset) {}
 
  private:
+  static DatasetHeader as_decoded(DatasetHeader header) {
+    header.encoded = false;
+    return header;
+  }
   void read_next(std::int64_t count, std::byte* values, std::int32_t* labels) override {
     std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
     std::iota(indices.begin(), indices.end(), next_);
@@ -84,6 +88,11 @@ void RecordBlock::add(std::span<const std::byte> record, std::int32_t label) {
 }
 
 std::unique_ptr<DataSource> source_of(const Dataset& dataset) {
+  if (dataset.is_transformed())
+    fail(ErrorKind::usage,
+         "examples are handed out as they are stored, and this data set transforms them: hand out "
+         "the one below it, and transform what each rank gets (share.dataset = "
+         "transformed(share.dataset, ...))");
   return std::make_unique<DatasetSource>(dataset);
 }
 

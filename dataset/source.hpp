@@ -76,7 +76,8 @@ class DataSource {
 // Opens a source; called on the one rank that has the data.
 using OpenSource = std::function<std::unique_ptr<DataSource>()>;
 
-// The examples of a data set in order. The data set must outlive the source.
+// The examples of a data set in order, as stored (images decoded). One that transforms its examples
+// is a usage error. The data set must outlive the source.
 std::unique_ptr<DataSource> source_of(const Dataset& dataset);
 
 }  // namespace tasuki

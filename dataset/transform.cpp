@@ -17,7 +17,6 @@ class Transformed final : public Dataset {
   std::size_t stored_bytes() const override { return dataset_->stored_bytes(); }
   std::int64_t id(std::int64_t i) const override { return dataset_->id(i); }
   StoredExample in_place(std::int64_t i) const override { return dataset_->in_place(i); }
-  bool is_transformed() const override { return true; }
   std::optional<SeededImageTransform> device_transform() const override {
     return transform_.on_device;
   }
@@ -26,22 +25,18 @@ class Transformed final : public Dataset {
     dataset_->read_stored(indices, values, labels);
   }
 
-  void read(std::span<const std::int64_t> indices, std::int64_t epoch, float* x,
-            std::int32_t* t) const override {
+  bool read_transformed(std::span<const std::int64_t> indices, std::int64_t epoch, float* x,
+                        std::int32_t* t) const override {
     std::vector<std::byte> copy;
     for (const std::int64_t i : indices) {
-      StoredExample example = dataset_->in_place(i);
-      if (example.values == nullptr) {
-        copy.resize(header().value_bytes());
-        dataset_->read_stored({&i, 1}, copy.data(), &example.label);
-        example.values = copy.data();
-      }
+      const StoredExample example = read_one(*dataset_, i, copy);
       transform_(example.values, {epoch, id(i)}, x);
       report_progress();
       *t = example.label;
       x += header().example_shape.count();
       ++t;
     }
+    return true;
   }
 
  private:

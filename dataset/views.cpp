@@ -26,13 +26,12 @@ class Subset final : public Dataset {
     dataset_->read_stored(translated(indices), values, labels);
   }
   StoredExample in_place(std::int64_t i) const override { return dataset_->in_place(index_of(i)); }
-  bool is_transformed() const override { return dataset_->is_transformed(); }
   std::optional<SeededImageTransform> device_transform() const override {
     return dataset_->device_transform();
   }
-  void read(std::span<const std::int64_t> indices, std::int64_t epoch, float* x,
-            std::int32_t* t) const override {
-    dataset_->read(translated(indices), epoch, x, t);
+  bool read_transformed(std::span<const std::int64_t> indices, std::int64_t epoch, float* x,
+                        std::int32_t* t) const override {
+    return dataset_->read_transformed(translated(indices), epoch, x, t);
   }
 
  private:

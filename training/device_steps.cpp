@@ -26,6 +26,15 @@ DeviceSteps::DeviceSteps(Device device, GraphMode mode, RecordedSteps::Agree agr
   if (!device.is_cpu()) journal_.emplace(device, most_scalars);
 }
 
+void DeviceSteps::join(Iterator& iterator) {
+  if (device_.is_cpu()) return;
+  iterator.join(block_);
+  if (!iterator.can_be_recorded())
+    recorded_.refuse(
+        "batches come from an iterator that makes each in memory of its own, where a recorded step "
+        "would not find the next one (Iterator::can_be_recorded)");
+}
+
 Observation DeviceSteps::run(const RecordedSteps::Key& key,
                              const std::function<Observation()>& work, bool is_alike) {
   if (!journal_) return work();

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tasuki/dataset/iterator.hpp"
 #include "tasuki/tensor/step_block.hpp"
 #include "tasuki/training/journal.hpp"
 #include "tasuki/training/observation.hpp"
@@ -26,6 +27,8 @@ class DeviceSteps {
   // What is to be reserved there is reserved before the first run().
   StepBlock& block() { return block_; }
   RecordedSteps& recorded() { return recorded_; }
+  // Has what differs from batch to batch go through the block; refuses recording where it does not.
+  void join(Iterator& iterator);
 
   // Sends the block and has `work` done, which asks the device for everything and returns its
   // scalars; their keys and counts are the same for all steps of a key. Work that returns numbers

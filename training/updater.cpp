@@ -35,8 +35,8 @@ StandardUpdater::StandardUpdater(std::unique_ptr<Iterator> iterator, Optimizer& 
       arenas_of_recordings_(optimizer.arenas_made()) {
   if (iterator_->steps_per_epoch() < 1)
     fail_everywhere(ErrorKind::data, "there are no examples to train on");
+  steps_.join(*iterator_);
   if (!steps_.device().is_cpu()) {
-    iterator_->join(steps_.block());
     optimizer_.join(steps_.block());
     clock_ = Tensor::zeros({step_clock_values}, DType::float64, steps_.device());
     optimizer_.stamp_exchanges(clock_);

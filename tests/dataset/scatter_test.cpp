@@ -15,6 +15,8 @@
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/dataset/idx.hpp"
 #include "tasuki/dataset/synthetic.hpp"
+#include "tasuki/dataset/transform.hpp"
+#include "tasuki/dataset/views.hpp"
 
 namespace tasuki {
 namespace {
@@ -124,6 +126,40 @@ TEST(ScatterDataset, FilesAreScatteredAsTheyAreStored) {
                 pixel(own.ids[i], static_cast<std::int64_t>(j)));
   }
   EXPECT_EQ(share.dataset->stored_bytes(), own.ids.size() * (pixels + 12));
+}
+
+// Examples are sent as stored, where a transform would be lost: refused on all ranks, for views of
+// all kinds. Each rank transforms its share instead.
+TEST(ScatterDataset, WhatTransformsItsExamplesIsRefused) {
+  struct Halved final : Dataset {
+    std::shared_ptr<const Dataset> whole;
+    explicit Halved(std::shared_ptr<const Dataset> examples) : whole(std::move(examples)) {}
+    const DatasetHeader& header() const override { return whole->header(); }
+    std::size_t stored_bytes() const override { return whole->stored_bytes(); }
+    void read_stored(std::span<const std::int64_t> indices, std::byte* values,
+                     std::int32_t* labels) const override {
+      whole->read_stored(indices, values, labels);
+    }
+    bool read_transformed(std::span<const std::int64_t> indices, std::int64_t epoch, float* x,
+                          std::int32_t* t) const override {
+      whole->read(indices, epoch, x, t);
+      const std::int64_t values = std::ssize(indices) * example_shape().count();
+      for (std::int64_t i = 0; i < values; ++i) x[i] /= 2;
+      return true;
+    }
+  };
+  const auto whole = numbered_examples(10);
+  const auto halved = std::make_shared<Halved>(whole);
+  const Transform zero{[](const std::byte*, const ExampleKey&, float* x) { *x = 0; }, {}};
+  for (const std::shared_ptr<const Dataset>& dataset :
+       {std::shared_ptr<const Dataset>(halved), transformed(whole, zero),
+        subset_of(halved, {3, 1})})
+    expect_error(ErrorKind::usage, {"as they are stored", "transformed(share.dataset"},
+                 [&] { scatter_dataset(world().rank() == 0 ? dataset.get() : nullptr, world()); });
+  // What it gives is what ranks have that can reach it.
+  const std::vector<std::int64_t> last{9};
+  EXPECT_EQ(read_batch(*halved, last).x.data<float>()[0],
+            read_batch(*whole, last).x.data<float>()[0] / 2);
 }
 
 TEST(ScatterDataset, IllFittingShardsAreRefusedEverywhere) {

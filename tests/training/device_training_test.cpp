@@ -10,7 +10,9 @@
 #include "small_run.hpp"
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/dataset/augmentation.hpp"
+#include "tasuki/dataset/forwarding_iterator.hpp"
 #include "tasuki/dataset/in_memory.hpp"
+#include "tasuki/nn/functions/add.hpp"
 #include "tasuki/optimizer/hook.hpp"
 #include "tasuki/training/extensions/fail_on_non_number.hpp"
 #include "tasuki/training/extensions/print_steps.hpp"
@@ -105,6 +107,49 @@ TEST_F(DeviceTraining, LazyShapesChangeNothing) {
     EXPECT_EQ(log_without_times(lazy), log_without_times(cpu));
     EXPECT_EQ(weights(lazy), weights(cpu));
     EXPECT_EQ(guarded_device_counts().replays > before.replays, graph != GraphMode::off);
+  }
+}
+
+// An iterator of a program's own around the device's, which makes batches in memory that a recorded
+// step would never look at again.
+class Doubled : public ForwardingIterator {
+ public:
+  using ForwardingIterator::ForwardingIterator;
+  Batch next() override {
+    const NoGrad no_grad;
+    Batch batch = inner().next();
+    batch.x = add(Variable(batch.x), Variable(batch.x)).value();
+    return batch;
+  }
+};
+
+TEST_F(DeviceTraining, BatchesInFreshMemoryAreNotRecorded) {
+  if (comm->size() > 1) GTEST_SKIP() << "one process is enough";
+  const auto train = [](const SmallRun::Options& options) {
+    const auto model = testing::small_model();
+    model->to(options.device);
+    const auto optimizer = create_optimizer("momentum_sgd");
+    optimizer->setup(*model);
+    const auto batches = [&](std::uint64_t split) {
+      return std::make_unique<Doubled>(SmallRun::on_device(
+          create_shuffled_iterator(Share::whole(testing::synthetic(97, split)), 24, 3), options));
+    };
+    StandardUpdater updater(batches(0), *optimizer, classification_loss(*model),
+                            {.seed = 3, .graph = options.graph});
+    Evaluator evaluator(batches(1), classification_loss(*model), options.device, options.graph);
+    std::vector<double> losses;
+    for (int step = 0; step < 12; ++step) {
+      Observation seen;
+      updater.update(seen);
+      losses.push_back(seen.mean("main/loss").value());
+      losses.push_back(evaluator.evaluate().mean("main/loss").value());
+    }
+    return losses;
+  };
+  const auto expected = train({});
+  for (const bool is_resident : {true, false}) {
+    EXPECT_EQ(train(on_device(GraphMode::automatic, is_resident)), expected);
+    EXPECT_THROW(train(on_device(GraphMode::on, is_resident)), Error);
   }
 }
 

@@ -10,7 +10,7 @@ namespace tasuki {
 Evaluator::Evaluator(std::unique_ptr<Iterator> iterator, LossFunction loss, Device device,
                      GraphMode graph)
     : iterator_(std::move(iterator)), loss_(std::move(loss)), steps_(device, graph) {
-  if (!device.is_cpu()) iterator_->join(steps_.block());
+  steps_.join(*iterator_);
 }
 
 Observation Evaluator::evaluate_share() {
