@@ -30,7 +30,8 @@ class MpiCommunicator : public Communicator {
   std::unique_ptr<Communicator> split(int color, int key) override;
   void barrier() override;
 
-  std::shared_ptr<Storage> allocate(std::size_t bytes, Device device) override;
+  // Default arguments are those of Communicator, for classes that derive from this one.
+  std::shared_ptr<Storage> allocate(std::size_t bytes, Device device = Device::cpu()) override;
 
   void sum_gradients(const GradientView& gradients) override;
   // Ranks on one GPU that wait for each other inside a recorded step may wait forever.
@@ -39,29 +40,32 @@ class MpiCommunicator : public Communicator {
   void bcast_data(const Tensor& parameters) override;
 
   using Communicator::send;
-  void send(std::span<const Tensor> tensors, int dest, int tag) override;
-  std::vector<Tensor> recv_many(int source, int tag) override;
-  Tensor bcast(const Tensor& tensor, int root) override;
-  std::vector<Tensor> gather(const Tensor& tensor, int root) override;
+  void send(std::span<const Tensor> tensors, int dest, int tag = 0) override;
+  std::vector<Tensor> recv_many(int source, int tag = 0) override;
+  Tensor bcast(const Tensor& tensor, int root = 0) override;
+  std::vector<Tensor> gather(const Tensor& tensor, int root = 0) override;
   std::vector<Tensor> allgather(const Tensor& tensor) override;
   std::vector<Tensor> alltoall(std::span<const Tensor> tensors) override;
-  Tensor scatter(std::span<const Tensor> tensors, int root) override;
+  Tensor scatter(std::span<const Tensor> tensors, int root = 0) override;
 
-  void allreduce(const Tensor& tensor, ReduceOp op) override;
-  void reduce(const Tensor& tensor, ReduceOp op, int root) override;
-  Tensor reduce_scatter(const Tensor& tensor, ReduceOp op) override;
+  void allreduce(const Tensor& tensor, ReduceOp op = ReduceOp::sum) override;
+  void reduce(const Tensor& tensor, ReduceOp op = ReduceOp::sum, int root = 0) override;
+  Tensor reduce_scatter(const Tensor& tensor, ReduceOp op = ReduceOp::sum) override;
 
-  void send_bytes(std::span<const std::byte> bytes, int dest, int tag) override;
-  Bytes recv_bytes(int source, int tag, MessageInfo* info) override;
-  Bytes bcast_bytes(std::span<const std::byte> bytes, int root, std::int64_t chunk) override;
-  std::vector<Bytes> gather_bytes(std::span<const std::byte> bytes, int root) override;
+  void send_bytes(std::span<const std::byte> bytes, int dest, int tag = 0) override;
+  Bytes recv_bytes(int source, int tag = any_tag, MessageInfo* info = nullptr) override;
+  Bytes bcast_bytes(std::span<const std::byte> bytes, int root = 0,
+                    std::int64_t chunk = std::int64_t{256} << 20) override;
+  std::vector<Bytes> gather_bytes(std::span<const std::byte> bytes, int root = 0) override;
   std::vector<Bytes> allgather_bytes(std::span<const std::byte> bytes) override;
-  Bytes scatter_bytes(std::span<const Bytes> parts, int root) override;
+  Bytes scatter_bytes(std::span<const Bytes> parts, int root = 0) override;
 
  protected:
-  // Combines `values` of all ranks in place: what allreduce and sum_gradients come down to.
-  // `values` are plain, in host memory, and of the same shape and type on all ranks unless
-  // `checks_agreement` says that combine finds out itself.
+  // Combines `values` of all ranks in place: what allreduce and sum_gradients come down to, on any
+  // device, and often all that a communicator of your own replaces. `values` are plain, in host
+  // memory (those of a GPU are on their way through it, unless combine_on_gpu does better), and of
+  // the same shape and type on all ranks unless `checks_agreement` says that combine finds out
+  // itself.
   virtual void combine(const Tensor& values, ReduceOp op);
   virtual bool checks_agreement() const { return false; }
 

@@ -15,7 +15,7 @@ class NodeCommunicator : public MpiCommunicator {
         node_(MpiComm::split(comm, inter_rank(), rank())) {}
 
   // Node-shared memory where a node has several ranks.
-  std::shared_ptr<Storage> allocate(std::size_t bytes, Device device) override {
+  std::shared_ptr<Storage> allocate(std::size_t bytes, Device device = Device::cpu()) override {
     if (!device.is_cpu() || intra_size() == 1) return MpiCommunicator::allocate(bytes, device);
     const auto waiting = wait_in(Waiting::allocate, bytes);
     return node_.allocate(bytes);

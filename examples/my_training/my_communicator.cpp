@@ -1,4 +1,4 @@
-// A communicator of one's own: a class that replaces what it does in another way, and one line that
+// Your own communicator: a class that replaces what it does in another way, and one line that
 // registers its name.
 #include "tasuki/communicator/mpi_communicator.hpp"
 
@@ -11,10 +11,13 @@ class DoubleCommunicator : public tasuki::MpiCommunicator {
 
   std::string describe() const override { return "double: MPI_Allreduce in double precision"; }
 
-  void sum_gradients(const tasuki::GradientView& gradients) override {
-    const tasuki::Tensor wide = gradients.arena.to(tasuki::DType::float64);
-    combine(wide, tasuki::ReduceOp::sum);
-    gradients.arena.copy_from(wide);
+ protected:
+  // `values` are in host memory (a GPU's are copied there and back); all ranks have as many.
+  void combine(const tasuki::Tensor& values, tasuki::ReduceOp op) override {
+    if (values.dtype() != tasuki::DType::float32) return MpiCommunicator::combine(values, op);
+    const tasuki::Tensor wide = values.to(tasuki::DType::float64);
+    MpiCommunicator::combine(wide, op);
+    values.copy_from(wide);
   }
 };
 

@@ -155,8 +155,8 @@ TEST_P(OnGpus, SplitKeepsTheDevice) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, OnGpus,
                          ::testing::Values("naive", "flat", "single_node", "hierarchical",
-                                           "two_dimensional", "non_cuda_aware", "pure_nccl",
-                                           "auto"),
+                                           "two_dimensional", "non_cuda_aware", "pure_nccl", "auto",
+                                           "double"),
                          name_of_parameter);
 
 // Without several nodes, all ranks as if each were a node of its own.

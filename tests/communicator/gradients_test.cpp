@@ -118,6 +118,8 @@ TEST_P(Gradients, ErrorsOfTheBackgroundComeOutOfWait) {
 }
 
 TASUKI_FOR_EVERY_COMMUNICATOR(Gradients);
+// That of examples/my_training.
+INSTANTIATE_TEST_SUITE_P(Own, Gradients, ::testing::Values("double"), name_of_parameter);
 
 TEST(DummyCommunicator, LeavesGradientsAndDoesTheRest) {
   const auto comm = create_communicator("dummy");

@@ -174,6 +174,8 @@ TEST_P(Reductions, Uint8IsRefused) {
 }
 
 TASUKI_FOR_EVERY_COMMUNICATOR(Reductions);
+// That of examples/my_training.
+INSTANTIATE_TEST_SUITE_P(Own, Reductions, ::testing::Values("double"), name_of_parameter);
 
 }  // namespace
 }  // namespace tasuki

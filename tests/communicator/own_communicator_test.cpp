@@ -1,0 +1,91 @@
+// Communicators that a program derives from MpiCommunicator.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tasuki/communicator/mpi_communicator.hpp"
+#include "tasuki/core/activity.hpp"
+
+namespace tasuki {
+namespace {
+
+// Notes what this rank is seen doing when it combines values.
+class DerivedCommunicator : public MpiCommunicator {
+ public:
+  DerivedCommunicator() : MpiCommunicator("derived", MPI_COMM_WORLD, {}) {}
+  std::string describe() const override { return "derived"; }
+
+  Activity seen;
+
+ protected:
+  void combine(const Tensor& values, ReduceOp op) override {
+    seen = record_.read();
+    MpiCommunicator::combine(values, op);
+  }
+
+ private:
+  struct Publishing {
+    explicit Publishing(ActivityRecord& record) { publish_activity_in(&record); }
+    ~Publishing() { publish_activity_in(nullptr); }
+  };
+  ActivityRecord record_;
+  Publishing publishing_{record_};
+};
+
+// A call by the derived class has the default arguments of Communicator, too.
+TEST(OwnCommunicator, TakesDefaultArguments) {
+  DerivedCommunicator comm;
+  const auto size = static_cast<std::size_t>(comm.size());
+  const Tensor one = Tensor::full({1}, 1);
+  comm.allreduce(one);
+  EXPECT_EQ(one.item(), size);
+  comm.reduce(one);
+  EXPECT_EQ(one.item(), comm.rank() == 0 ? size * size : size);
+  EXPECT_EQ(comm.bcast(one).item(), size * size);
+  EXPECT_EQ(comm.gather(one).size(), comm.rank() == 0 ? size : 0);
+  EXPECT_EQ(comm.scatter(std::vector(size, Tensor::full({1}, comm.rank()))).item(), 0);
+  EXPECT_EQ(comm.reduce_scatter(Tensor::full({comm.size()}, 2)).item(), 2 * size);
+  EXPECT_EQ(comm.bcast_bytes(Bytes(2)).size(), 2);
+  EXPECT_EQ(comm.gather_bytes(Bytes(2)).size(), comm.rank() == 0 ? size : 0);
+  EXPECT_EQ(comm.scatter_bytes(std::vector(size, Bytes(3))).size(), 3);
+  EXPECT_EQ(comm.allocate(64)->bytes(), 64);
+  if (comm.rank() == 1) {
+    comm.send(one, 0);
+    comm.send({&one, 1}, 0);
+    comm.send_bytes(Bytes(5), 0);
+  } else if (comm.rank() == 0 && size > 1) {
+    EXPECT_EQ(comm.recv(1).item(), size);
+    EXPECT_EQ(comm.recv_many(1).size(), 1);
+    EXPECT_EQ(comm.recv_bytes(1).size(), 5);
+  }
+}
+
+// What it replaces is done inside of all that sum_gradients() takes care of.
+TEST(OwnCommunicator, IsSeenInTheExchangeThatItReplaces) {
+  DerivedCommunicator comm;
+  if (comm.size() == 1) GTEST_SKIP() << "one rank has nothing to exchange";
+  const Tensor arena = Tensor::full({7}, comm.rank());
+  const GradientView::Segment whole[] = {{0, 7}};
+  comm.sum_gradients({arena, whole});
+  EXPECT_EQ(arena.data<float>()[6], comm.size() * (comm.size() - 1) / 2);
+  EXPECT_EQ(comm.seen.waiting, Waiting::sum_gradients);
+  EXPECT_EQ(comm.seen.bytes, 7 * 4);
+}
+
+// That of examples/my_training: sums that float32 would round on the way.
+TEST(OwnCommunicator, SumsInDoublePrecision) {
+  const auto comm = create_communicator("double");
+  const Tensor arena = Tensor::full({3}, comm->rank() == 0 ? 1 : std::ldexp(1, -24));
+  const GradientView::Segment whole[] = {{0, 3}};
+  comm->sum_gradients({arena, whole});
+  const double sum = 1 + (comm->size() - 1) * std::ldexp(1, -24);
+  EXPECT_EQ(arena.data<float>()[2], static_cast<float>(sum));
+  // Other types are left alone.
+  const Tensor large = Tensor::full({1}, 0, DType::int64);
+  *large.data<std::int64_t>() = (std::int64_t{1} << 53) + 1;
+  comm->allreduce(large, ReduceOp::max);
+  EXPECT_EQ(*large.data<std::int64_t>(), (std::int64_t{1} << 53) + 1);
+}
+
+}  // namespace
+}  // namespace tasuki
