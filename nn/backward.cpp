@@ -84,6 +84,16 @@ class InputGradients final : public Gradients {
 
 }  // namespace
 
+std::vector<Parameter*> parameters_below(const Variable& result) {
+  std::vector<Parameter*> found;
+  if (!result.node() || result.node()->is_leaf()) return found;
+  for (const NodePointer& node : collect(result.node()).results)
+    for (const NodePointer& input : node->function->inputs())
+      if (input && input->parameter != nullptr && !std::ranges::count(found, input->parameter))
+        found.push_back(input->parameter);
+  return found;
+}
+
 void Variable::backward(float seed, const GradientReady& ready) const {
   backward(Tensor::full(value_.shape(), seed, value_.dtype(), value_.device()), ready);
 }

@@ -34,6 +34,8 @@ class Module {
   std::vector<NamedParameter> parameters() const;
   // Those whose shape waits for the first forward pass (lazily shaped layers).
   std::vector<NamedParameter> unshaped_parameters() const;
+  // Both, in order of registration.
+  std::vector<NamedParameter> all_parameters() const;
   // Values that are saved but not learnt (running statistics).
   std::vector<NamedBuffer> buffers() const;
   std::int64_t parameter_count() const;
@@ -73,7 +75,6 @@ class Module {
   };
   void check_name(const std::string& name) const;
   Parameter& own(std::unique_ptr<Parameter> parameter, Initializer initializer);
-  std::vector<NamedParameter> all_parameters() const;
   void visit(const std::string& prefix,
              const std::function<void(const std::string& prefix, const Module&)>& fn) const;
 

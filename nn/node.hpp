@@ -25,7 +25,8 @@ struct Node {
   Tensor value;
   std::weak_ptr<const Tensor> rounded;  // the value in another type, while somebody keeps it
   Parameter* parameter = nullptr;
-  bool has_grad = false;  // of parameters: `grad` is their memory, this says whether it counts
+  bool has_grad = false;    // of parameters: `grad` is their memory, this says whether it counts
+  bool has_values = false;  // of parameters: something has said that it gave them values
 
   // Results: the function that made it, until a backward pass has used it, and its place in the
   // order of making, which sorts the graph.

@@ -51,10 +51,17 @@ void Parameter::set_shape(const Shape& shape) {
   node_->grad = Tensor::empty(shape, DType::float32, device);
   has_shape_ = true;
   if (fill_) fill_(node_->value);
+  node_->has_values = fill_ != nullptr;
 }
 
 void Parameter::initialize_later(std::function<void(const Tensor& value)> fill) {
   fill_ = std::move(fill);
+}
+
+bool Parameter::has_values() const {
+  if (node_->has_values) return true;
+  const Tensor host = node_->value.to(Device::cpu());
+  return std::ranges::any_of(host.span<float>(), [](float value) { return value != 0; });
 }
 
 const Tensor& Parameter::grad_storage() const {
@@ -94,6 +101,7 @@ void Parameter::keep_rounded(const std::weak_ptr<const Tensor>& rounded) {
 }
 
 void Parameter::value_changed() const {
+  node_->has_values = true;
   if (const auto rounded = node_->rounded.lock()) rounded->copy_from(node_->value);
 }
 

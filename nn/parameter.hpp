@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tasuki/nn/variable.hpp"
 
@@ -35,6 +36,9 @@ class Parameter : public Variable {
   void set_shape(const Shape& shape);
   // What fills the value once there is a shape.
   void initialize_later(std::function<void(const Tensor& value)> fill);
+  // Whether it was given values: drawn, read from a file, or written to value() (zeros alone do not
+  // show: say value_changed()). Reads the values where nothing else tells.
+  bool has_values() const;
   // The memory of the gradient, written or not.
   const Tensor& grad_storage() const;
   // Whether the gradient was written since the last clear_grad().
@@ -45,6 +49,9 @@ class Parameter : public Variable {
   void fill_missing_grad();
   // Lets value and gradient live in this memory from now on; values are copied there.
   void move_to(const Tensor& value, const Tensor& grad);
+  // Whether an optimizer has taken it over, and its way to say so.
+  bool has_optimizer() const { return has_optimizer_; }
+  void set_has_optimizer() { has_optimizer_ = true; }
   // From now on `rounded` is the value in another type, as long as its owner keeps it: whoever
   // changes the value changes it, too, or calls value_changed(). Until the next move_to().
   void keep_rounded(const std::weak_ptr<const Tensor>& rounded);
@@ -52,8 +59,11 @@ class Parameter : public Variable {
 
  private:
   std::string name_;
-  bool has_shape_ = true;
+  bool has_shape_ = true, has_optimizer_ = false;
   std::function<void(const Tensor& value)> fill_;
 };
+
+// The parameters that `result` was computed from, each once; `result` must have its graph still.
+std::vector<Parameter*> parameters_below(const Variable& result);
 
 }  // namespace tasuki

@@ -46,6 +46,7 @@ ParameterArena::ParameterArena(const Module& model, Communicator* allocator)
     const Shape& shape = entry.parameter->shape();
     entry.parameter->move_to(part(values_, entry).reshape(shape),
                              part(gradients_, entry).reshape(shape));
+    entry.parameter->set_has_optimizer();
   }
 }
 

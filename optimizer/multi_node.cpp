@@ -11,7 +11,10 @@ namespace tasuki {
 std::unique_ptr<Optimizer> create_multi_node_optimizer(std::unique_ptr<Optimizer> optimizer,
                                                        Communicator& communicator) {
   optimizer->communicator_ = &communicator;
-  if (optimizer->model_) optimizer->build_arena();
+  if (optimizer->model_) {
+    optimizer->share_first_shapes();
+    optimizer->build_arena();
+  }
   return optimizer;
 }
 
@@ -34,14 +37,17 @@ void Optimizer::check_same_everywhere(bool changed) const {
                   "all ranks must train the same model with the same optimizer");
 }
 
-// Each rank says which of the parameters that had no shape have one now: number, axes, sizes. Where
-// ranks found different shapes, comparing the models says so afterwards.
-bool Optimizer::share_shapes() {
-  const std::vector<Module::NamedParameter>& waiting = arena_->unshaped();
+void Optimizer::share_first_shapes() const {
+  if (!all_ranks(model_->unshaped_parameters().empty())) share_shapes(model_->all_parameters());
+}
+
+// Each rank says which of the candidates have a shape: number, axes, sizes. Where ranks found
+// different shapes, or have different models, comparing the models says so afterwards.
+bool Optimizer::share_shapes(const std::vector<Module::NamedParameter>& candidates) const {
   std::vector<std::int64_t> own;
-  for (std::size_t i = 0; i < waiting.size(); ++i) {
-    if (!waiting[i].parameter->has_shape()) continue;
-    const Shape& shape = waiting[i].parameter->shape();
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (!candidates[i].parameter->has_shape()) continue;
+    const Shape& shape = candidates[i].parameter->shape();
     own.push_back(static_cast<std::int64_t>(i));
     own.push_back(shape.rank());
     own.insert(own.end(), shape.begin(), shape.end());
@@ -51,11 +57,13 @@ bool Optimizer::share_shapes() {
   const Shape length{static_cast<std::int64_t>(own.size())};
   for (const Tensor& found :
        communicator_->allgather(Tensor::from(std::span<const std::int64_t>(own), length))) {
-    const std::span<const std::int64_t> numbers = found.span<std::int64_t>();
+    const Tensor host = found.to(Device::cpu());
+    const std::span<const std::int64_t> numbers = host.span<std::int64_t>();
     for (std::size_t at = 0; at < numbers.size();) {
-      Parameter& parameter = *waiting[static_cast<std::size_t>(numbers[at])].parameter;
+      const auto number = static_cast<std::size_t>(numbers[at]);
       const Shape shape(numbers.subspan(at + 2, static_cast<std::size_t>(numbers[at + 1])));
-      if (parameter.accepts(shape)) parameter.set_shape(shape);
+      if (number < candidates.size() && candidates[number].parameter->accepts(shape))
+        candidates[number].parameter->set_shape(shape);
       at += 2 + static_cast<std::size_t>(numbers[at + 1]);
       any = true;
     }

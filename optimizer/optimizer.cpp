@@ -1,6 +1,10 @@
 #include "tasuki/optimizer/optimizer.hpp"
 
 #include <algorithm>
+#include <utility>
+
+#include "tasuki/communicator/run_on_root.hpp"
+#include "tasuki/core/log.hpp"
 
 namespace tasuki {
 namespace {
@@ -72,6 +76,7 @@ void Optimizer::setup(Module& model) {
   t_ = 0;
   learning_rate_.reset();
   arena_.reset();
+  share_first_shapes();
   build_arena();
 }
 
@@ -168,7 +173,7 @@ Variable Optimizer::forward(const Step& step) {
 
     Variable loss;
     if (step.examples > 0) loss = step.loss();
-    if (!may_change || !share_shapes()) return loss;
+    if (!may_change || !share_shapes(arena_->unshaped())) return loss;
     random_calls() = random_calls_before;
     const std::vector<Module::NamedBuffer> buffers = model_->buffers();
     for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i].tensor->copy_from(statistics[i]);
@@ -177,11 +182,12 @@ Variable Optimizer::forward(const Step& step) {
 }
 
 void Optimizer::follow_shapes() {
-  if (!arena().unshaped().empty() && share_shapes()) build_arena();
+  if (!arena().unshaped().empty() && share_shapes(arena_->unshaped())) build_arena();
 }
 
 void Optimizer::compute_gradients(const Step& step) {
   const Variable loss = forward(step);
+  check_graph(loss);
   model_->clear_grads();
   if (step.examples > 0) {
     TASUKI_CHECK(loss.defined(), "the loss of a step is undefined; return it from Step::loss");
@@ -226,8 +232,49 @@ void Optimizer::finish_update(std::int64_t global_examples, const Apply& apply) 
   if (loss_scaler_) loss_scaler_->adjust();
 }
 
+void Optimizer::check_model() const {
+  if (model_->all_parameters().empty())
+    fail_everywhere(ErrorKind::internal,
+                    "the optimizer's model has no parameters: register its layers, add(\"name\", "
+                    "layer), in the constructor of the module that has them as members");
+  const auto check_values = [this] {
+    for (const auto& [path, parameter] : model_->parameters())
+      if (!parameter->has_values())
+        fail(ErrorKind::internal,
+             "parameter {} ({}) has no values yet: call the model's initialize(seed), or load a "
+             "file, before the optimizer's setup",
+             path, parameter->shape_text());
+    return Bytes{};
+  };
+  // The other ranks take rank 0's.
+  if (communicator_)
+    run_on_root(*communicator_, 0, check_values);
+  else
+    check_values();
+}
+
+void Optimizer::check_graph(const Variable& loss) {
+  if (std::exchange(graph_is_checked_, true)) return;
+  for (const Parameter* parameter : parameters_below(loss)) {
+    if (std::ranges::count(arena_->entries(), parameter, &ParameterArena::Entry::parameter))
+      continue;
+    if (!parameter->has_values())
+      fail_everywhere(ErrorKind::internal,
+                      "the loss depends on a parameter {} ({}) that the model does not have and "
+                      "that has no values: register its layer, add(\"name\", layer), in the "
+                      "constructor of the module that has it as a member",
+                      parameter->name(), parameter->shape_text());
+    if (!parameter->has_optimizer() && (!communicator_ || communicator_->rank() == 0))
+      log_warning(
+          "the loss depends on a parameter {} ({}) that no optimizer updates: its layer is not "
+          "registered, add(\"name\", layer), in the model",
+          parameter->name(), parameter->shape_text());
+  }
+}
+
 void Optimizer::build_arena() {
   if (communicator_) check_same_everywhere(true);
+  check_model();
   // The old arena lives until its values and states have moved.
   auto arena = std::make_unique<ParameterArena>(*model_, communicator_);
   std::vector<StateArray> states;
@@ -248,6 +295,7 @@ void Optimizer::build_arena() {
   }
   arena_ = std::move(arena);
   ++arenas_made_;
+  graph_is_checked_ = false;
   states_ = std::move(states);
   if (communicator_) {
     communicator_->bcast_data(arena_->values());

@@ -43,8 +43,10 @@ class Optimizer {
   explicit Optimizer(OptimizerRule rule, Communicator* communicator = nullptr);
 
   // Moves the model's parameters into arenas. The model must outlive the optimizer. Multi-node:
+  // shapes that some ranks lack (of a file that one of them has loaded) are those of the others,
   // ranks whose models or optimizers differ are told so (ErrorKind::disagreement), then all take
-  // rank 0's parameters and buffers.
+  // rank 0's parameters and buffers. A model without parameters, or with some that have no values
+  // yet (on rank 0; Parameter::has_values), is an error: it would train nothing, or from zeros.
   void setup(Module& model);
 
   // Forward, backward, exchange (multi-node only), hooks and update. The gradient is the mean over
@@ -77,6 +79,11 @@ class Optimizer {
   void complete();
   // Notes the moments of exchanges there (tensor/step_clock.hpp); an undefined tensor ends that.
   void stamp_exchanges(const Tensor& clock) { clock_ = clock; }
+  // In the first call since arenas were made, checks that parameters which `loss` was computed from
+  // have values: those of a layer that its module did not register have none, and would not be
+  // trained. One that has values but no optimizer is a warning. update() calls it
+  // before the backward pass.
+  void check_graph(const Variable& loss);
   // How often arenas were made: recordings of perform() belong to one of these.
   std::int64_t arenas_made() const { return arenas_made_; }
   // Why perform() cannot be recorded; empty when it can.
@@ -139,12 +146,16 @@ class Optimizer {
   // Checks that all ranks have the same optimizer and model; `changed`: since the last update.
   void check_same_everywhere(bool changed) const;
   void build_arena();
+  void check_model() const;
   void follow_changed_model();
   // Tells the other ranks before a step on a GPU whether this rank's model changed; returns what
   // prepare() does.
   bool announce_step(const Step& step, bool model_changed) const;
-  // Gives parameters that have a shape on some ranks the same one on all; whether there were any.
-  bool share_shapes();
+  // Gives those of `candidates` (alike on all ranks) that have a shape on some ranks the same one
+  // on all; whether there were any.
+  bool share_shapes(const std::vector<Module::NamedParameter>& candidates) const;
+  // Before there are arenas.
+  void share_first_shapes() const;
   Variable forward(const Step& step);
   void compute_gradients(const Step& step);
   void exchange_gradients(std::int64_t global_examples);
@@ -164,6 +175,7 @@ class Optimizer {
   std::vector<StateArray> states_;
   std::optional<LossScaler> loss_scaler_;
   std::int64_t arenas_made_ = 0;
+  bool graph_is_checked_ = false;  // since arenas were made
   DType rounded_type_ = DType::float32;
   Tensor clock_;
   StepBlock* block_ = nullptr;

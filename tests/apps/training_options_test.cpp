@@ -210,8 +210,8 @@ TEST(OptimizerFlags, WeightDecayIsOfAllParameters) {
     program.parse({"--optimizer", name, "--lr", "0.5", "--weight-decay", "0.1"});
     Classifier model(std::make_unique<MLP>(2, 3, 2));
     const auto optimizer = create_optimizer(program.settings, 1);
-    optimizer->setup(model);
     for (const auto& named : model.parameters()) named.parameter->value().fill(1);
+    optimizer->setup(model);
     Step step;
     step.examples = step.global_examples = 1;
     step.loss = [&] {  // labels that do not count: no gradient

@@ -1,8 +1,12 @@
 // What the communicators do with values on GPUs: fake ones, which show every step of each algorithm
 // but NCCL's and CUDA's own, or this machine's (gpus_of_the_test.hpp).
+#include <algorithm>
+
 #include "communicator_fixture.hpp"
 #include "gpus_of_the_test.hpp"
 #include "tasuki/communicator/gpu_exchange.hpp"
+#include "tasuki/nn/linear.hpp"
+#include "tasuki/optimizer/optimizer.hpp"
 
 namespace tasuki {
 namespace {
@@ -151,6 +155,23 @@ TEST_P(OnGpus, SplitKeepsTheDevice) {
   const Tensor values = Tensor::full({100}, 1, DType::float32, gpu);
   half->allreduce(values);
   EXPECT_EQ(values.slice(99, 100).item(), half->size());
+}
+
+// Of a file that rank 0 alone has loaded, say.
+TEST_P(OnGpus, AnOptimizerGivesAllRanksTheShapesAndWeightsOfRankZero) {
+  Linear layer(std::nullopt, 3);
+  layer.initialize(static_cast<std::uint64_t>(rank()));
+  layer.to(gpu);
+  Parameter& weights = *layer.all_parameters()[0].parameter;
+  if (rank() == 0) weights.set_shape({3, 5});
+  const auto optimizer = create_multi_node_optimizer(create_optimizer("sgd"), *comm_);
+  optimizer->setup(layer);
+  ASSERT_EQ(weights.shape(), (Shape{3, 5}));
+  Linear expected(5, 3);
+  expected.initialize(0);
+  const Tensor host = weights.value().to(Device::cpu());
+  EXPECT_TRUE(std::ranges::equal(host.span<float>(),
+                                 expected.parameters()[0].parameter->value().span<float>()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, OnGpus,

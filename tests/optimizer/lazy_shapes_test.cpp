@@ -10,6 +10,8 @@
 #include "tasuki/nn/linear.hpp"
 #include "tasuki/nn/sequential.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
+#include "tasuki/training/model_file.hpp"
+#include "temporary_folder.hpp"
 
 namespace tasuki {
 namespace {
@@ -33,7 +35,7 @@ struct Net : Module {
   using Module::add;
 };
 
-class LazyShapes : public testing::TestWithParam<std::string> {
+class LazyShapes : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     if (!test::is_possible_here(GetParam()))
@@ -166,6 +168,50 @@ TEST_P(LazyShapes, AShapeFoundOutsideOfUpdatesIsTakenByAll) {
   }
 }
 
+// A file that rank 0 reads before setup() gives shapes and weights to all.
+TEST_P(LazyShapes, AFileThatRankZeroAloneHasLoadedIsForAll) {
+  const testing::TemporaryFolder folder(communicator_.get());
+  Net told(false, 1), lazy(true, static_cast<std::uint64_t>(rank_) + 2);
+  if (rank_ == 0) {
+    save_npz(folder / "model", told);
+    load_npz(folder / "model", lazy);
+  }
+  for (const bool is_set_up_before : {false, true}) {
+    Net again(true, static_cast<std::uint64_t>(rank_) + 2);
+    if (rank_ == 0) load_npz(folder / "model", again);
+    auto optimizer = create_optimizer("momentum_sgd");
+    if (is_set_up_before) optimizer->setup(again);
+    optimizer = create_multi_node_optimizer(std::move(optimizer), *communicator_);
+    if (!is_set_up_before) optimizer->setup(again);
+    EXPECT_TRUE(again.unshaped_parameters().empty());
+    EXPECT_EQ(all_values(again), all_values(told));
+    EXPECT_EQ(optimizer->arenas_made(), is_set_up_before ? 2 : 1);
+  }
+  const auto one = optimizer_for(lazy), other = optimizer_for(told);
+  for (int t = 1; t <= 2; ++t) {
+    update(*one, [&](const Variable& x) { return run(lazy, x); });
+    update(*other, [&](const Variable& x) { return run(told, x); });
+    EXPECT_EQ(all_values(lazy), all_values(told));
+  }
+}
+
+// Rank 0's weights are everybody's: it alone needs some.
+TEST_P(LazyShapes, RankZeroAloneNeedsValues) {
+  for (const bool rank_zero_has : {true, false}) {
+    Linear layer(inputs, classes);
+    if ((rank_ == 0) == rank_zero_has) layer.initialize(1);
+    std::string message;
+    try {
+      optimizer_for(layer);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::internal);
+      message = error.what();
+    }
+    EXPECT_EQ(message.find("parameter W (3x6) has no values") == std::string::npos, rank_zero_has)
+        << message;
+  }
+}
+
 TEST_P(LazyShapes, ALayerThatIsNeverUsedDoesNotHinder) {
   Net lazy(true, 1);
   const auto optimizer = optimizer_for(lazy);
@@ -180,6 +226,7 @@ TEST_P(LazyShapes, ALayerThatIsNeverUsedDoesNotHinder) {
 TEST_P(LazyShapes, DifferentShapesAreSaidOnAllRanks) {
   Sequential net;
   net.append("l", std::make_unique<Linear>(std::nullopt, classes));
+  net.initialize(1);
   const auto optimizer = optimizer_for(net);
   const std::string message = disagreement([&] {
     update(
@@ -193,6 +240,7 @@ TEST_P(LazyShapes, ALazyLayerOnOneRankAloneIsSaidOnAllRanks) {
   Net net(false, 1);
   const auto optimizer = optimizer_for(net);
   Linear more(std::nullopt, classes);
+  more.initialize(1);
   const bool differs = rank_ == size_ - 1;
   if (differs) net.add("more", more);
   const std::string message = disagreement([&] {
@@ -203,7 +251,7 @@ TEST_P(LazyShapes, ALazyLayerOnOneRankAloneIsSaidOnAllRanks) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Communicators, LazyShapes,
-                         testing::ValuesIn(test::summing_communicators()),
+                         ::testing::ValuesIn(test::summing_communicators()),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -169,13 +169,5 @@ TEST(Optimizer, RefusesWhatCannotBe) {
             std::string::npos);
 }
 
-TEST(Optimizer, ModelWithoutParameters) {
-  Vectors model({});
-  const auto adam = create_optimizer("adam");
-  adam->setup(model);
-  EXPECT_TRUE(adam->arena().entries().empty());
-  EXPECT_TRUE(adam->arena().matches(model));
-}
-
 }  // namespace
 }  // namespace tasuki

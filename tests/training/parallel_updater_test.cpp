@@ -226,6 +226,19 @@ TEST(ParallelUpdater, AFailureNamesItsWorkerAndEndsTheStep) {
     EXPECT_EQ(error_of([&] { train(*run.updater, 1); }), "worker 1 (cpu): out of luck");
 }
 
+TEST(ParallelUpdater, ALayerThatIsNotRegisteredIsFoundInTheFirstUpdate) {
+  Linear forgotten(12, 12);
+  ParallelRun::Options options;
+  options.loss = [&](std::size_t, Classifier& model) -> LossFunction {
+    return [&](const Batch& batch, Observation&) {
+      return model(forgotten(Variable(batch.x)), batch.t).loss;
+    };
+  };
+  ParallelRun run(BatchSplit::even(2), options);
+  EXPECT_THAT(error_of([&] { train(*run.updater, 1); }),
+              HasSubstr("the loss depends on a parameter W (12x12) that the model does not have"));
+}
+
 TEST(ParallelUpdater, ReplicasMustBeAlike) {
   ParallelRun::Options options;
   options.make = [](std::uint64_t seed) { return small_model(seed == 5 ? 8 : 9, seed); };

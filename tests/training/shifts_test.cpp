@@ -28,6 +28,7 @@ struct Run {
   Run(const MakeShift& make, double lr, std::int64_t end, std::vector<double>& seen)
       : model(2, 2, 2), optimizer(create_optimizer("sgd")) {
     optimizer->set("lr", lr);
+    model.initialize(0);
     optimizer->setup(model);
     const auto note = [this, &seen](std::int64_t, Observation&) {
       seen.push_back(optimizer->get("lr"));
@@ -136,6 +137,7 @@ TEST(Observe, LearningRateOfTheUpdateJustDoneAndOwnValues) {
     SCOPED_TRACE(name);
     const TemporaryFolder folder;
     MLP model(2, 2, 2);
+    model.initialize(0);
     const auto optimizer = create_optimizer(name);
     optimizer->setup(model);
     const auto update = [&](std::int64_t, Observation&) {

@@ -1,0 +1,126 @@
+// Models that would train nothing, or from zeros.
+#include <gtest/gtest.h>
+
+#include "prescribed.hpp"
+#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
+#include "tasuki/nn/linear.hpp"
+#include "tasuki/optimizer/optimizer.hpp"
+
+namespace tasuki {
+namespace {
+
+template <class Action>
+std::string error_of(Action&& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return fmt::format("{}: {}", error.exit_code(), error.what());
+  }
+  return "";
+}
+
+void expect_contains(const std::string& message, const std::string& text) {
+  EXPECT_NE(message.find(text), std::string::npos) << text << " in: " << message;
+}
+
+constexpr std::int64_t inputs = 6, units = 5, classes = 3;
+
+// Layers a and b, of which b may be forgotten.
+struct Net : Module {
+  Linear a{inputs, units}, b;
+  explicit Net(bool registers_all, bool lazy = false)
+      : b(lazy ? std::nullopt : std::optional<std::int64_t>(units), classes) {
+    add("a", a);
+    if (registers_all) add("b", b);
+  }
+  using Module::add;
+
+  Variable loss() {
+    const Variable x(Tensor::full({2, inputs}, 1));
+    return softmax_cross_entropy(b(a(x)), Tensor::full({2}, 1, DType::int32));
+  }
+};
+
+void update(Optimizer& optimizer, Net& net) {
+  optimizer.update({[&] { return net.loss(); }, 2, 2});
+}
+
+std::string error_of_setup(Module& model) {
+  return error_of([&] { create_optimizer("sgd")->setup(model); });
+}
+
+TEST(ModelChecks, ParametersWithoutValuesAreRefused) {
+  Net net(true);
+  expect_contains(error_of_setup(net), "70: parameter a/W (5x6) has no values yet: call");
+  net.a.initialize(1);
+  expect_contains(error_of_setup(net), "70: parameter b/W (3x5) has no values yet: call");
+  // Values that are written by hand.
+  net.b.parameters()[0].parameter->value().fill(0.5);
+  expect_contains(error_of_setup(net), "70: parameter b/b (3) has no values yet: call");
+  net.b.parameters()[1].parameter->value_changed();
+  EXPECT_EQ(error_of_setup(net), "");
+}
+
+TEST(ModelChecks, WhatIsDrawnAsZeroHasValues) {
+  test::Vectors zeros({4});
+  EXPECT_EQ(error_of_setup(zeros), "");
+}
+
+TEST(ModelChecks, AModelWithoutParametersIsRefused) {
+  struct Forgetful : Module {
+    Linear a{inputs, units};
+  } model;
+  model.initialize(1);
+  expect_contains(error_of_setup(model), "70: the optimizer's model has no parameters: register");
+}
+
+TEST(ModelChecks, ALayerThatIsNotRegisteredIsFoundInTheFirstUpdate) {
+  for (const bool lazy : {false, true}) {
+    Net net(false, lazy);
+    net.initialize(1);
+    const auto sgd = create_optimizer("sgd");
+    sgd->setup(net);
+    expect_contains(error_of([&] { update(*sgd, net); }),
+                    "70: the loss depends on a parameter W (3x5) that the model does not have");
+    EXPECT_EQ(sgd->t(), 0);
+    net.add("b", net.b);
+    net.initialize(1);
+    EXPECT_EQ(error_of([&] { update(*sgd, net); }), "");
+  }
+}
+
+TEST(ModelChecks, ALayerThatIsAddedLaterNeedsValuesToo) {
+  for (const bool lazy : {false, true}) {
+    Net net(false, lazy);
+    net.initialize(1);
+    const auto sgd = create_optimizer("sgd");
+    sgd->setup(net);
+    net.add("b", net.b);
+    expect_contains(error_of([&] { update(*sgd, net); }), "70: parameter b/");
+    net.b.initialize(1);
+    EXPECT_EQ(error_of([&] { update(*sgd, net); }), "");
+  }
+}
+
+// Layers that have values and that nothing updates may be what somebody wants: a warning. Those of
+// another optimizer's model are nothing special (two networks that train against each other).
+TEST(ModelChecks, LayersThatStayAsTheyAreAreSaidOnce) {
+  for (const bool has_optimizer : {false, true}) {
+    Net net(false);
+    net.initialize(1);
+    net.b.initialize(2);
+    const auto sgd = create_optimizer("sgd"), other = create_optimizer("sgd");
+    sgd->setup(net);
+    if (has_optimizer) other->setup(net.b);
+    ::testing::internal::CaptureStderr();
+    for (int step = 0; step < 2; ++step) update(*sgd, net);
+    const std::string said = ::testing::internal::GetCapturedStderr();
+    const std::string expected =
+        "the loss depends on a parameter W (3x5) that no optimizer updates";
+    EXPECT_EQ(said.find(expected) != std::string::npos, !has_optimizer) << said;
+    EXPECT_EQ(said.find(expected), said.rfind(expected)) << said;
+  }
+}
+
+}  // namespace
+}  // namespace tasuki
