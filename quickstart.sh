@@ -4,7 +4,7 @@
 #
 #   ./quickstart.sh
 #
-# Running it again builds only what changed and writes into another folder.
+# Running it again builds only what changed and trains once more, into another folder.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$root"
@@ -30,21 +30,17 @@ launch() {
 before=()
 ((EUID != 0)) || before=("export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
 
-out=result/quickstart
-for ((n = 2; ; ++n)); do
-  [[ -e $out ]] || break
-  out=result/quickstart-$n
-done
 echo
 # Without --bind-to mpirun keeps each of two ranks to one core.
-for line in "${before[@]}" "$(launch 2) --bind-to none build/apps/train_mnist --epoch 1 --out $out"; do
+job="$(launch 2) --bind-to none build/apps/train_mnist --epoch 1 --out result/quickstart"
+for line in "${before[@]}" "$job"; do
   echo "\$ $line"
   eval "$line"
 done
 
 cat <<END
 
-The results are in $root/$out (log: the table as JSON).
+The results are in the folder that is named above, in $root (log: the table as JSON).
 To train on this machine with 4 ranks, for all 20 epochs, from $root:
 $(printf '  %s\n' "${before[@]}" "$(launch 4) build/apps/train_mnist")
 Other data: scripts/get_data.sh; several machines: hostfiles/README.md; all flags: --help

@@ -2,9 +2,7 @@
 //
 //   experiment experiments/mnist_scaling.ini
 
-#include <fcntl.h>
 #include <fmt/ranges.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +16,7 @@
 #include "experiment/plot.hpp"
 #include "experiment/process.hpp"
 #include "experiment/table.hpp"
+#include "tasuki/core/file_lock.hpp"
 
 namespace tasuki::apps {
 namespace {
@@ -39,10 +38,11 @@ void say(const std::string& line) {
 
 // Holds the folder against a second experiment in it, until the process ends.
 void lock(const fs::path& folder) {
-  const int file = open((folder / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (file < 0 || flock(file, LOCK_EX | LOCK_NB) != 0)
-    fail(ErrorKind::config, "another experiment runs in {}; wait for it, or give --folder DIR",
-         folder.string());
+  static std::optional<FileLock> held;
+  held = FileLock::try_lock(folder / "lock", fmt::format("pid {}\n", getpid()));
+  if (!held)
+    fail(ErrorKind::config, "another experiment runs in {} ({}); wait for it, or give --folder DIR",
+         folder.string(), holder_of_lock(folder / "lock"));
 }
 
 // The error that a program ended with, or else the last line in words that it wrote.

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <charconv>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -194,6 +195,8 @@ bool was_launched() {
 
 void initialize(int* argc, char*** argv) {
   configure_mpi();
+  // A file that grows beyond the limit (ulimit -f) is an error of the write, not the end.
+  std::signal(SIGXFSZ, SIG_IGN);
   answer_launcher();
   const bool is_launched = was_launched();
   int provided = MPI_THREAD_SINGLE;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <regex>
 #include <system_error>
 
 #include "tasuki/core/error.hpp"
@@ -76,6 +77,14 @@ void write_file(const fs::path& path, std::string_view contents) {
       fail(ErrorKind::cannot_write, "cannot write {} bytes to {}: {}", contents.size(),
            path.string(), std::strerror(errno));
   });
+}
+
+void remove_leftovers(const fs::path& folder) {
+  // As replace_file names them, and what libzip adds to that while it writes.
+  static const std::regex leftover(R"(.*\.[0-9]+\.tmp(\.[A-Za-z0-9]{6})?)");
+  std::error_code ignored;
+  for (const auto& file : fs::directory_iterator(folder, ignored))
+    if (std::regex_match(file.path().filename().string(), leftover)) fs::remove(file, ignored);
 }
 
 void make_output_folder(const fs::path& folder) {

@@ -20,6 +20,10 @@ void replace_file(const std::filesystem::path& path,
 // replace_file with these contents.
 void write_file(const std::filesystem::path& path, std::string_view contents);
 
+// Removes from `folder` what processes that were ended in replace_file have left there. No process
+// may be writing into the folder.
+void remove_leftovers(const std::filesystem::path& folder);
+
 // Makes the folder (and those above) and checks that files can be written in it; an error of kind
 // cannot_write says what stands in the way.
 void make_output_folder(const std::filesystem::path& folder);

@@ -30,6 +30,11 @@ struct Trainer::Attached {
 
 Trainer::Trainer(std::unique_ptr<Updater> updater, std::unique_ptr<Trigger> stop,
                  std::filesystem::path out, Communicator* communicator)
+    : Trainer(std::move(updater), std::move(stop), std::make_shared<OutputFolder>(std::move(out)),
+              communicator) {}
+
+Trainer::Trainer(std::unique_ptr<Updater> updater, std::unique_ptr<Trigger> stop,
+                 std::shared_ptr<OutputFolder> out, Communicator* communicator)
     : updater_(std::move(updater)),
       stop_(std::move(stop)),
       out_(std::move(out)),
@@ -76,15 +81,26 @@ std::vector<Trainer::Attached*> Trainer::by_priority() const {
   return sorted;
 }
 
-void Trainer::prepare_output() const {
-  const auto make = [&] {
-    make_output_folder(out_);
+std::unique_ptr<OutputFolder, Trainer::Release> Trainer::take_output() const {
+  std::unique_ptr<OutputFolder, Release> taken;
+  const auto take = [&] {
+    if (out_->is_taken()) return Bytes();
+    out_->take(OldResults::join);
+    taken.reset(out_.get());
     return Bytes();
   };
   if (communicator_)
-    run_on_root(*communicator_, 0, make);
+    run_on_root(*communicator_, 0, take);
   else
-    make();
+    take();
+  return taken;
+}
+
+void Trainer::restore_output() const {
+  if (is_root())
+    out_->restore();
+  else
+    make_output_folder(out());
 }
 
 // Ranks with other numbers of steps, or with extensions (which are collective) that others do not
@@ -106,7 +122,7 @@ void Trainer::check_same_everywhere() const {
 }
 
 void Trainer::run() {
-  prepare_output();
+  const auto taken = take_output();
   check_same_everywhere();
   try {
     run_until_stop();

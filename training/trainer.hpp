@@ -10,6 +10,7 @@
 
 #include "tasuki/training/extension.hpp"
 #include "tasuki/training/observation.hpp"
+#include "tasuki/training/output_folder.hpp"
 #include "tasuki/training/trigger.hpp"
 #include "tasuki/training/updater.hpp"
 
@@ -27,6 +28,9 @@ class Trainer {
   // `communicator` may be null for a plain single process. It must outlive the trainer.
   Trainer(std::unique_ptr<Updater> updater, std::unique_ptr<Trigger> stop,
           std::filesystem::path out = "result", Communicator* communicator = nullptr);
+  // With a folder that rank 0 may have taken before.
+  Trainer(std::unique_ptr<Updater> updater, std::unique_ptr<Trigger> stop,
+          std::shared_ptr<OutputFolder> out, Communicator* communicator = nullptr);
   ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
@@ -46,16 +50,20 @@ class Trainer {
   // In order of attachment.
   std::vector<std::string> extension_names() const;
 
-  // Trains until the stop trigger fires. Rank 0 makes the output folder first; that it cannot, and
-  // ranks that differ in their data, batch size, seed, length of training or extensions, are errors
-  // before the first iteration.
+  // Trains until the stop trigger fires. Rank 0 makes the output folder first and keeps it locked
+  // (output_folder.hpp); that it cannot or that another job has it, and ranks that differ in their
+  // data, batch size, seed, length of training or extensions, are errors before the first
+  // iteration.
   void run();
 
   Updater& updater() const { return *updater_; }
   Communicator* communicator() const { return communicator_; }
   // Whether this process writes and prints.
   bool is_root() const { return communicator_ == nullptr || communicator_->rank() == 0; }
-  const std::filesystem::path& out() const { return out_; }
+  const std::filesystem::path& out() const { return out_->path(); }
+  // For extensions that write files, on the ranks that write, before they do: where the folder was
+  // removed since, it is made again. out() may then be another one.
+  void restore_output() const;
   TrainingLength length() const { return stop_->length(); }
   // Seconds of training, those before a resume included.
   double elapsed_time() const;
@@ -73,7 +81,11 @@ class Trainer {
  private:
   struct Attached;
   void attach(std::unique_ptr<Extension> extension, Attachment attachment);
-  void prepare_output() const;
+  struct Release {
+    void operator()(OutputFolder* folder) const { folder->release(); }
+  };
+  // Null on ranks other than 0, and where the folder was taken before.
+  std::unique_ptr<OutputFolder, Release> take_output() const;
   void check_same_everywhere() const;
   void run_until_stop();
   void save_after_error() noexcept;
@@ -81,7 +93,7 @@ class Trainer {
 
   std::unique_ptr<Updater> updater_;
   std::unique_ptr<Trigger> stop_;
-  std::filesystem::path out_;
+  std::shared_ptr<OutputFolder> out_;
   Communicator* communicator_;
   std::vector<std::unique_ptr<Attached>> extensions_;  // in order of attachment
   Observation observation_;

@@ -9,7 +9,7 @@
 
 namespace tasuki::apps {
 
-void write_about(const Job& job, const TrainingSettings& settings,
+void write_about(const Job& job, const TrainingSettings& settings, const std::filesystem::path& out,
                  const std::filesystem::path& data) {
   Communicator& communicator = *job.communicator;
   run_on_root(communicator, 0, [&] {
@@ -22,7 +22,7 @@ void write_about(const Job& job, const TrainingSettings& settings,
         {"ranks", communicator.size()},
         {"global_batch", global_batch(settings, communicator.size())},
     };
-    write_file(std::filesystem::path(settings.out) / about_file, about.dump(2) + '\n');
+    write_file(out / about_file, about.dump(2) + '\n');
     return Bytes{};
   });
 }

@@ -10,10 +10,10 @@ namespace tasuki::apps {
 
 inline constexpr const char* about_file = "about.json";
 
-// Writes <out>/about.json, an object: "version" (of Tasuki and of what it runs on), rank 0's
+// Writes about.json in `out`, an object: "version" (of Tasuki and of what it runs on), rank 0's
 // "host", "machine" and "device", "data" (the folder), "ranks" and "global_batch". An error is met
 // by all ranks. Collective.
-void write_about(const Job& job, const TrainingSettings& settings,
+void write_about(const Job& job, const TrainingSettings& settings, const std::filesystem::path& out,
                  const std::filesystem::path& data);
 
 }  // namespace tasuki::apps

@@ -10,6 +10,7 @@
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/communicator/wire_format.hpp"
+#include "tasuki/core/file.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/core/version.hpp"
 #include "tasuki/tensor/backend.hpp"
@@ -32,6 +33,10 @@ void prefer_cpus(std::span<const int> nearby, bool threads_are_given, Job& job) 
   job.processors.cpus = preferred;
   if (!threads_are_given)
     job.threads.threads = std::min(job.threads.threads, static_cast<int>(preferred.size()));
+}
+
+OldResults old_results(const TrainingSettings& settings) {
+  return settings.resume || settings.overwrite ? OldResults::join : OldResults::leave;
 }
 
 }  // namespace
@@ -86,18 +91,34 @@ Options::FileReader read_on_root(Communicator& communicator) {
   };
 }
 
-void prepare_output_folder(Communicator& communicator, const std::string& folder) {
+std::shared_ptr<OutputFolder> take_output_folder(Communicator& communicator,
+                                                 const TrainingSettings& settings) {
+  auto output = std::make_shared<OutputFolder>(settings.out);
+  const Bytes path = run_on_root(communicator, 0, [&] {
+    output->take(old_results(settings));
+    return text_to_bytes(output->path().string());
+  });
+  if (communicator.rank() != 0) output = std::make_shared<OutputFolder>(bytes_to_text(path));
+  return output;
+}
+
+void remove_old_results(Communicator& communicator, const TrainingSettings& settings,
+                        const OutputFolder& output) {
+  if (!settings.overwrite) return;
   run_on_root(communicator, 0, [&] {
-    make_output_folder(folder);
+    remove_results(output.path());
     return Bytes{};
   });
 }
 
-void check_output_folder(Communicator& communicator, const std::string& folder) {
-  run_on_root(communicator, 0, [&] {
-    tasuki::check_output_folder(folder);
-    return Bytes{};
+std::shared_ptr<OutputFolder> find_output_folder(Communicator& communicator,
+                                                 const TrainingSettings& settings) {
+  const Bytes path = run_on_root(communicator, 0, [&] {
+    const auto folder = OutputFolder::find(settings.out, old_results(settings));
+    check_output_folder(folder);
+    return text_to_bytes(folder.string());
   });
+  return std::make_shared<OutputFolder>(bytes_to_text(path));
 }
 
 }  // namespace tasuki::apps

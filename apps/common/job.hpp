@@ -9,6 +9,7 @@
 #include "common/processors.hpp"
 #include "common/training_options.hpp"
 #include "tasuki/communicator/communicator.hpp"
+#include "tasuki/training/output_folder.hpp"
 
 namespace tasuki::apps {
 
@@ -34,10 +35,16 @@ std::optional<Job> start_job(Options& options, TrainingSettings& settings, int a
 // need not have the file. Collective; the communicator must outlive the reader.
 Options::FileReader read_on_root(Communicator& communicator);
 
-// The folder --out on rank 0, made and checked before any work is done; an error is met by all
-// ranks. Collective.
-void prepare_output_folder(Communicator& communicator, const std::string& folder);
-// The same check without making it. Collective.
-void check_output_folder(Communicator& communicator, const std::string& folder);
+// The folder for the results by --out, --overwrite and --resume, before any work is done. Rank 0
+// takes it (output_folder.hpp); its path is known on all ranks, and an error is met by all.
+// Collective.
+std::shared_ptr<OutputFolder> take_output_folder(Communicator& communicator,
+                                                 const TrainingSettings& settings);
+// With --overwrite: removes what another run has left there. Collective.
+void remove_old_results(Communicator& communicator, const TrainingSettings& settings,
+                        const OutputFolder& output);
+// The folder that it would be, checked but neither made nor locked. Collective.
+std::shared_ptr<OutputFolder> find_output_folder(Communicator& communicator,
+                                                 const TrainingSettings& settings);
 
 }  // namespace tasuki::apps

@@ -98,7 +98,6 @@ BannerLines banner_lines(const Job& job, const TrainingSettings& settings,
       {"Data", fmt::format("{} ({} examples, {} to evaluate on)", data.folder.string(),
                            data.train.count, data.test.count)},
       {"Optimizer", rule},
-      {"Output", settings.out},
   };
 }
 

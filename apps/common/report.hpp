@@ -23,7 +23,7 @@ struct DataSummary {
   OpenSource open_train, open_test;
 };
 
-// ChainerMN's banner lines, and those on data, optimizer and output.
+// ChainerMN's banner lines, and those on data and optimizer.
 BannerLines banner_lines(const Job& job, const TrainingSettings& settings,
                          const Optimizer& optimizer, const DataSummary& data);
 

@@ -114,6 +114,8 @@ void inherit_flags(Options& options, TrainingSettings& settings, Communicator& c
       const NpzFile file(*settings.resume, /*require_hash=*/true);
       return text_to_bytes(nlohmann::json(flags_in(file)).dump());
     });
+    const auto folder = std::filesystem::path(*settings.resume).parent_path();
+    options.inherit("out", folder.empty() ? "." : folder.string());
     bool is_rate_inherited = true;
     for (const auto& [name, text] : nlohmann::json::parse(bytes_to_text(sent)).get<FlagTexts>()) {
       if (name == "lr" && !is_rate_inherited) continue;

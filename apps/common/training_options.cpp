@@ -147,7 +147,13 @@ void add_training_options(Options& options, TrainingSettings& settings) {
               "--autotune");
 
   options.group("Output");
-  options.add("out,o", settings.out, "DIR", "folder for log and snapshots");
+  options.add("out,o", settings.out, "DIR",
+              "folder for log and snapshots; DIR-2, DIR-3, ... where another run has left its own "
+              "or is at work. With --resume it is taken as it is, and the default is the "
+              "snapshot's");
+  options.add("overwrite", settings.overwrite,
+              "write to --out even if another run has left results there; its log and snapshots "
+              "are removed");
   options.add("log-every", settings.log_every, "epoch", {1, unlimited}, "N",
               "iterations between lines of the log; by itself one each epoch");
   options.add("print-every", settings.print_every, "never", {1, unlimited}, "N",

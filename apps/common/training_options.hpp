@@ -59,6 +59,7 @@ struct TrainingSettings {
   bool deterministic = false;
 
   std::string out = "result";
+  bool overwrite = false;                      // what another run has left there
   std::optional<std::int64_t> log_every;       // iterations
   std::optional<std::int64_t> print_every;     // iterations
   std::optional<std::int64_t> snapshot_every;  // epochs

@@ -63,6 +63,11 @@ TrainingEngine create_standard_engine(Classifier& model, Optimizer& optimizer,
   return {std::make_unique<StandardUpdater>(std::move(batches), optimizer, loss, updating), loss};
 }
 
+std::string describe_output(const TrainingSettings& settings, const std::filesystem::path& out) {
+  if (out == settings.out) return settings.out;
+  return fmt::format("{} ({} is another run's)", out.string(), settings.out);
+}
+
 }  // namespace
 
 void run_training(const Job& job, const TrainingSettings& settings,
@@ -74,6 +79,10 @@ void run_training(const Job& job, const TrainingSettings& settings,
   if (settings.init && settings.resume)
     fail_everywhere(ErrorKind::usage,
                     "--init and --resume: a run starts from weights or goes on; leave one out");
+  if (settings.overwrite && settings.resume)
+    fail_everywhere(ErrorKind::usage,
+                    "--overwrite and --resume: a run goes on with the results that are there or "
+                    "replaces them; leave one out");
   if (settings.dry_run && settings.find_batchsize)
     fail_everywhere(ErrorKind::usage,
                     "--dry-run and --find-batchsize are two things to do without training; give "
@@ -113,22 +122,22 @@ void run_training(const Job& job, const TrainingSettings& settings,
 
   std::optional<RunPosition> resumed;
   if (settings.resume) resumed = check_resume(settings, *optimizer, data.train.count, comm);
-  const auto say_banner = [&] {
+  const auto say_banner = [&](const std::filesystem::path& out) {
     BannerLines banner = banner_lines(job, settings, *optimizer, data);
     banner.insert(banner.begin() + 2, program.banner.begin(), program.banner.end());
+    banner.emplace_back("Output", describe_output(settings, out));
     if (settings.init) banner.emplace_back("Weights", *settings.init);
     if (resumed) banner.emplace_back("Resumed", describe_resume(settings, *resumed));
     print_banner(job, banner);
   };
   if (settings.dry_run) {
-    check_output_folder(comm, settings.out);
-    say_banner();
+    say_banner(find_output_folder(comm, settings)->path());
     print_plan(job, settings, *optimizer, precision, classification_loss(model), data);
     return;
   }
 
+  const auto output = settings.find_batchsize ? nullptr : take_output_folder(comm, settings);
   // Rank 0 reads the files; every rank gets its share only.
-  if (!settings.find_batchsize) prepare_output_folder(comm, settings.out);
   ScatterOptions scattering;
   scattering.shuffle = true;
   scattering.seed = seed;
@@ -167,7 +176,7 @@ void run_training(const Job& job, const TrainingSettings& settings,
         create_engine(batches_of(std::make_unique<ShareIterator>(train, reading), data.train));
     trainer.emplace(std::move(engine.updater),
                     stop_after(static_cast<double>(settings.epoch), settings.max_iterations),
-                    settings.out, &comm);
+                    output, &comm);
     trainer->extend(allreduce_persistent());
     trainer->extend(create_multi_node_evaluator(
         std::make_unique<Evaluator>(
@@ -180,8 +189,9 @@ void run_training(const Job& job, const TrainingSettings& settings,
     trainer->extend(keep_data(data.train, train));
     extend_and_resume(*trainer, settings);
 
-    write_about(job, settings, folder);
-    if (!settings.quiet) say_banner();
+    remove_old_results(comm, settings, *output);
+    write_about(job, settings, output->path(), folder);
+    if (!settings.quiet) say_banner(output->path());
     RunSummary summary(*trainer, devices);
     trainer->run();
     if (!settings.quiet) summary.print(comm);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -24,9 +25,13 @@ class TrainingJob : public ::testing::Test {
   // The program and the flags that all its runs have.
   explicit TrainingJob(std::vector<std::string> words) : words_(std::move(words)) {}
 
-  // For a short run on the data set here; `out` is a folder in the test's own.
+  // For a short run on the data set here; `out` is a folder in the test's own, in which a run takes
+  // the place of one before.
   std::vector<std::string> program(const std::string& out, const std::vector<std::string>& flags) {
-    return with(with(words_, {"--data", data, "--threads", "1", "--out", folder / out}), flags);
+    std::vector<std::string> words =
+        with(words_, {"--data", data, "--threads", "1", "--out", folder / out});
+    if (std::ranges::count(flags, "--resume") == 0) words.push_back("--overwrite");
+    return with(words, flags);
   }
   Finished run(int np, const std::string& out, const std::vector<std::string>& flags) {
     return run_program(mpirun(np, program(out, flags)));

@@ -54,7 +54,8 @@ class ReplicaSnapshot : public ::testing::Test {
     std::vector<std::string> names;
     comm->barrier();
     for (const auto& file : std::filesystem::directory_iterator(folder / "out"))
-      if (const std::string name = file.path().filename().string(); name != "log" && name != "best")
+      if (const std::string name = file.path().filename().string();
+          name != "log" && name != "best" && name != ".lock")
         names.push_back(name);
     comm->barrier();
     return names;

@@ -26,6 +26,11 @@ void LogReport::finalize(Trainer& trainer) {
     append_entry(trainer);
     cut_ = true;
   }
+  // The folder may have been removed since the last entry.
+  std::error_code ignored;
+  if (trainer.is_root() && !entries_.empty() &&
+      !std::filesystem::exists(trainer.out() / filename_, ignored))
+    is_unwritten_ = true;
   write_what_is_missing(trainer);
 }
 
@@ -34,7 +39,9 @@ void LogReport::on_error(Trainer& trainer) {
 }
 
 void LogReport::write_what_is_missing(const Trainer& trainer) {
-  if (is_unwritten_) write_file(trainer.out() / filename_, entries_.dump(4));
+  if (!is_unwritten_) return;
+  trainer.restore_output();
+  write_file(trainer.out() / filename_, entries_.dump(4));
   is_unwritten_ = false;
 }
 

@@ -151,6 +151,7 @@ void Snapshot::save(Trainer& trainer) {
   const Updater& updater = trainer.updater();
   std::string name = fill_in(settings_.filename, iteration_field, updater.iteration());
   name = fill_in(std::move(name), "{epoch}", updater.epoch());
+  Group(trainer, replicas_.get()).on_writers([&] { trainer.restore_output(); });
   save_snapshot(trainer.out() / name, trainer, replicas_.get());
   saved_iteration_ = updater.iteration();
   if (settings_.n_retains > 0 && Group(trainer, replicas_.get()).is_writer())

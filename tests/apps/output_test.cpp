@@ -1,0 +1,165 @@
+// Where train_mnist writes its results: beside other jobs, after other runs, and when it cannot.
+#include <algorithm>
+#include <future>
+#include <set>
+
+#include "tasuki/core/error.hpp"
+#include "train_mnist_job.hpp"
+
+namespace tasuki::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using Flags = std::vector<std::string>;
+
+class Output : public TrainMnist {
+ protected:
+  // Without --overwrite.
+  Flags words(const std::string& out, const Flags& flags) {
+    Flags words = program(out, {});
+    std::erase(words, "--overwrite");
+    return with(words, flags);
+  }
+  Finished train(const std::string& out, const Flags& flags = {}) {
+    Finished job = run_program(words(out, with({"--epoch", "1"}, flags)));
+    EXPECT_EQ(job.exit_code, 0) << job.all();
+    return job;
+  }
+  void expect_line(const Finished& job, const std::string& line) {
+    EXPECT_EQ(count_of(job.all(), line), 1) << line << "\n--- in ---\n" << job.all();
+  }
+  bool has(const std::string& file) { return fs::exists(folder / file); }
+};
+
+// As many folders as jobs, each with one job's log and snapshot.
+TEST_F(Output, JobsThatStartTogetherDoNotMix) {
+  constexpr int jobs = 5;
+  std::vector<std::future<Finished>> running;
+  for (int i = 0; i < jobs; ++i) {
+    const Flags flags = {"--epoch", std::to_string(i + 1), "--quiet"};
+    const Flags command = i % 2 == 0 ? words("out", flags) : mpirun(2, words("out", flags));
+    running.push_back(std::async(std::launch::async, [command] { return run_program(command); }));
+  }
+  for (auto& job : running) {
+    const Finished finished = job.get();
+    EXPECT_EQ(finished.exit_code, 0) << finished.all();
+  }
+  std::set<std::size_t> epochs;
+  for (int i = 1; i <= jobs; ++i) {
+    const std::string name = i == 1 ? "out" : "out-" + std::to_string(i);
+    const auto log = read_log(name);
+    ASSERT_FALSE(log.empty()) << name;
+    epochs.insert(log.size());
+    EXPECT_TRUE(has(name + "/snapshot_iter_" + log.back().at("iteration").dump())) << name;
+    int snapshots = 0;
+    for (const auto& file : fs::directory_iterator(folder / name))
+      snapshots += file.path().filename().string().starts_with("snapshot") ? 1 : 0;
+    EXPECT_EQ(snapshots, 1) << name;
+  }
+  EXPECT_EQ(epochs, (std::set<std::size_t>{1, 2, 3, 4, 5}));
+  EXPECT_FALSE(has("out-" + std::to_string(jobs + 1)));
+}
+
+TEST_F(Output, ANewRunStandsBesideOldResults) {
+  expect_line(train("out"), "Output: " + (folder / "out").string() + "\n");
+  const Finished second =
+      run_program(mpirun(2, words("out", {"--epoch", "2", "--monitor", "0.05"})));
+  EXPECT_EQ(second.exit_code, 0) << second.all();
+  expect_line(second, "Output: " + (folder / "out-2").string() + " (" + (folder / "out").string() +
+                          " is another run's)\n");
+  expect_line(second, "results in " + (folder / "out-2\n").string());
+  EXPECT_EQ(read_log("out").size(), 1u);
+  EXPECT_EQ(read_log("out-2").size(), 2u);
+  EXPECT_TRUE(has("out-2/monitor.1.csv")) << "rank 1 was not told";
+
+  const Finished dry = train("out", {"--dry-run"});
+  expect_line(dry, "Output: " + (folder / "out-3").string());
+  EXPECT_FALSE(has("out-3"));
+
+  fs::create_directories(folder / "out-3");
+  std::ofstream(folder / "out-3/notes") << "no result";
+  expect_line(train("out"), "results in " + (folder / "out-3\n").string());
+}
+
+TEST_F(Output, OverwriteReplacesTheResults) {
+  train("out", {"--max-iterations", "3"});
+  EXPECT_TRUE(has("out/snapshot_iter_3"));
+  train("out", {"--overwrite", "--max-iterations", "2"});
+  EXPECT_TRUE(has("out/snapshot_iter_2"));
+  EXPECT_FALSE(has("out/snapshot_iter_3"));
+  EXPECT_FALSE(has("out-2"));
+  // A run that does not come to train leaves them.
+  fs::resize_file(data + "/train-images-idx3-ubyte", 1000);
+  const Finished failed = run_program(words("out", {"--overwrite"}));
+  EXPECT_EQ(failed.exit_code, static_cast<int>(ErrorKind::data)) << failed.all();
+  EXPECT_TRUE(has("out/snapshot_iter_2"));
+}
+
+TEST_F(Output, ARunGoesOnWhereItsSnapshotLies) {
+  train("out");
+  train("out");
+  const std::string snapshot = folder / "out-2/snapshot_iter_5";
+  ASSERT_TRUE(fs::exists(snapshot));
+  const Flags resumed = {TRAIN_MNIST, "--data", data,      "--unit",   "32",
+                         "--epoch",   "2",      "--quiet", "--resume", snapshot};
+  EXPECT_EQ(run_program(resumed).exit_code, 0);
+  EXPECT_EQ(read_log("out-2").size(), 2u);
+  EXPECT_EQ(read_log("out").size(), 1u);
+  // --out that is given is taken as it is.
+  EXPECT_EQ(run_program(with(resumed, {"--out", folder / "out"})).exit_code, 0);
+  EXPECT_EQ(read_log("out").size(), 2u);
+  EXPECT_FALSE(has("out-3"));
+  const Finished both = run_program(with(resumed, {"--overwrite"}));
+  EXPECT_EQ(both.exit_code, static_cast<int>(ErrorKind::usage));
+  expect_line(both, "--overwrite and --resume");
+}
+
+TEST_F(Output, AFolderInUseIsRefusedWithItsHolder) {
+  auto running = std::async(std::launch::async, [this] {
+    return run_program(words("out", {"--epoch", "100000", "--quiet"}), 20);
+  });
+  while (!has("out/log")) usleep(10'000);
+  for (const int np : {1, 2}) {
+    const Finished job = run_program(mpirun(np, words("out", {"--overwrite"})));
+    EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::cannot_write)) << job.all();
+    expect_line(job, "is in use by another job (pid ");
+    EXPECT_EQ(job.out, "");
+  }
+  // The first job had not noticed anything.
+  std::ifstream holder(folder / "out/.lock");
+  std::string word, pid;
+  holder >> word >> pid;
+  kill(std::stoi(pid), SIGKILL);
+  EXPECT_EQ(running.get().exit_code, 128 + SIGKILL);
+  train("out", {"--overwrite"});
+  EXPECT_EQ(read_log("out").size(), 1u);
+}
+
+TEST_F(Output, TheModelSurvivesTheLossOfItsFolder) {
+  auto job = std::async(std::launch::async, [this] {
+    return run_program(mpirun(2, words("out", {"--epoch", "600"})));
+  });
+  while (!has("out/log")) usleep(1'000);
+  fs::remove_all(folder / "out");
+  const Finished finished = job.get();
+  EXPECT_EQ(finished.exit_code, 0) << finished.all();
+  expect_line(finished, "was removed while the run writes to it");
+  EXPECT_EQ(read_log("out").size(), 600u);
+  EXPECT_TRUE(has("out/snapshot_iter_1800"));
+}
+
+// MPI and shared memory have room, a snapshot has not. mpirun itself cannot work with such a limit.
+TEST_F(Output, ALimitOnFilesIsAnErrorNotTheEnd) {
+  for (const int np : {1, 2}) {
+    const Flags limited = {"bash", "-c", "ulimit -f 40960; exec \"$@\"", "limited"};  // 40 MiB
+    const Finished job = run_program(
+        mpirun(np, with(limited, {TRAIN_MNIST, "--data", data, "--unit", "2000", "--quiet",
+                                  "--max-iterations", "1", "--out", folder / "out"})));
+    EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::cannot_write)) << job.all();
+    expect_line(job, "error: cannot write ");
+    expect_line(job, "File too large");
+  }
+}
+
+}  // namespace
+}  // namespace tasuki::testing

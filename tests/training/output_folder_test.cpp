@@ -1,0 +1,201 @@
+// The folder of a run's results: which one a run takes, and what it does when the folder goes.
+#include "tasuki/training/output_folder.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+
+#include "errors.hpp"
+#include "scripted_updater.hpp"
+#include "tasuki/core/file.hpp"
+#include "tasuki/training/extensions/log_report.hpp"
+#include "temporary_folder.hpp"
+
+namespace {
+bool has_locks = true;  // of the file system
+}
+
+// In the C library's place.
+extern "C" int flock(int descriptor, int operation) {
+  if (has_locks) return static_cast<int>(syscall(SYS_flock, descriptor, operation));
+  errno = ENOLCK;
+  return -1;
+}
+
+namespace tasuki {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::error_of;
+using ::testing::HasSubstr;
+using testing::ScriptedUpdater;
+using testing::TemporaryFolder;
+
+TEST(FolderChoice, FollowsFromWhatIsThere) {
+  const auto leave = OldResults::leave, join = OldResults::join;
+  EXPECT_EQ(choose_folder(leave, false, false), FolderChoice::take);
+  EXPECT_EQ(choose_folder(leave, false, true), FolderChoice::try_next);
+  EXPECT_EQ(choose_folder(leave, true, false), FolderChoice::try_next);
+  EXPECT_EQ(choose_folder(leave, true, true), FolderChoice::try_next);
+  EXPECT_EQ(choose_folder(join, false, false), FolderChoice::take);
+  EXPECT_EQ(choose_folder(join, false, true), FolderChoice::take);
+  EXPECT_EQ(choose_folder(join, true, false), FolderChoice::refuse);
+  EXPECT_EQ(choose_folder(join, true, true), FolderChoice::refuse);
+}
+
+TEST(NumberedFolder, StandsBesideTheFirst) {
+  EXPECT_EQ(numbered_folder("a/result/", 1), "a/result/");
+  EXPECT_EQ(numbered_folder("a/result", 2), "a/result-2");
+  EXPECT_EQ(numbered_folder("a/result/", 12), "a/result-12");
+  EXPECT_EQ(numbered_folder("a/./result//", 3), "a/result-3");
+  const fs::path here = fs::current_path();
+  EXPECT_EQ(numbered_folder(".", 2), here.parent_path() / (here.filename().string() + "-2"));
+}
+
+class Output : public ::testing::Test {
+ protected:
+  fs::path taken(const fs::path& wanted, OldResults old = OldResults::leave) {
+    OutputFolder output(wanted);
+    output.take(old);
+    return output.path();
+  }
+  TemporaryFolder folder;
+  fs::path out = folder / "out";
+};
+
+TEST_F(Output, ARunPassesOverResultsOnly) {
+  EXPECT_EQ(taken(out), out) << "there was no folder";
+  write_file(out / "notes.txt", "not a result");
+  EXPECT_EQ(taken(out), out);
+  for (const char* const result : {"log", "about.json", "snapshot_iter_20"}) {
+    write_file(out / result, "of another run");
+    EXPECT_EQ(OutputFolder::find(out, OldResults::leave), folder / "out-2") << result;
+    EXPECT_FALSE(fs::exists(folder / "out-2"));
+    EXPECT_EQ(taken(out), folder / "out-2") << result;
+    EXPECT_EQ(taken(out, OldResults::join), out) << result;
+    EXPECT_EQ(OutputFolder::find(out, OldResults::join), out);
+    fs::remove(out / result);
+    fs::remove_all(folder / "out-2");
+  }
+  write_file(out / "log", "of another run");
+  write_file(out / "snapshot_iter_3", "of another run");
+  write_file(out / "about.json", "of another run");
+  remove_results(out);
+  EXPECT_EQ(taken(out), out);
+  EXPECT_TRUE(fs::exists(out / "notes.txt"));
+}
+
+TEST_F(Output, OneJobAtATimeHasIt) {
+  OutputFolder first(out);
+  first.take(OldResults::join);
+  OutputFolder second(out);
+  const std::string error = error_of([&] { second.take(OldResults::join); });
+  EXPECT_THAT(error, HasSubstr(out.string() + " is in use by another job (pid " +
+                               std::to_string(getpid()) + " on "));
+  second.take(OldResults::leave);
+  EXPECT_EQ(second.path(), folder / "out-2");
+  first.release();
+  EXPECT_EQ(taken(out, OldResults::join), out);
+}
+
+TEST_F(Output, AKilledJobHoldsNothing) {
+  const pid_t child = fork();
+  if (child == 0) {
+    OutputFolder output(out);
+    output.take(OldResults::join);
+    raise(SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(taken(out, OldResults::join), out);
+}
+
+TEST_F(Output, WhatKilledJobsWereWritingGoes) {
+  fs::create_directories(out);
+  const std::vector<std::string> leftovers = {"snapshot_iter_5.123.tmp",
+                                              "snapshot_iter_5.123.tmp.aB3xyz", "log.9.tmp"};
+  const std::vector<std::string> others = {"notes.tmp", "a.123.tmp.txt", "snapshot.5"};
+  for (const auto& names : {leftovers, others})
+    for (const std::string& name : names) std::ofstream(out / name) << "x";
+  {
+    OutputFolder first(out);
+    first.take(OldResults::join);
+    std::ofstream(out / "log.9.tmp") << "being written";
+    OutputFolder second(out);
+    EXPECT_ANY_THROW(second.take(OldResults::join));
+    EXPECT_TRUE(fs::exists(out / "log.9.tmp")) << "another job's";
+  }
+  taken(out);
+  for (const std::string& name : leftovers) EXPECT_FALSE(fs::exists(out / name)) << name;
+  for (const std::string& name : others) EXPECT_TRUE(fs::exists(out / name)) << name;
+}
+
+TEST_F(Output, AFolderThatCannotBeLockedIsSaid) {
+  fs::create_directories(out);
+  std::ofstream(out / "log.9.tmp") << "perhaps being written";
+  has_locks = false;
+  ::testing::internal::CaptureStderr();
+  OutputFolder first(out), second(out);
+  first.take(OldResults::join);
+  second.take(OldResults::leave);
+  has_locks = true;
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("warning: " + out.string() + " cannot be locked (No locks available)"));
+  EXPECT_EQ(second.path(), out);
+  EXPECT_TRUE(fs::exists(out / "log.9.tmp"));
+}
+
+TEST_F(Output, AFolderThatIsGoneIsMadeAgain) {
+  OutputFolder output(out);
+  output.take(OldResults::join);
+  output.restore();
+  EXPECT_EQ(output.path(), out);
+  fs::remove_all(out);
+  output.restore();
+  EXPECT_EQ(output.path(), out);
+  OutputFolder second(out);
+  EXPECT_ANY_THROW(second.take(OldResults::join)) << "not locked again";
+  // Another job was quicker.
+  fs::rename(out, folder / "old");
+  second.take(OldResults::join);
+  output.restore();
+  EXPECT_EQ(output.path(), folder / "out-2");
+}
+
+// The log from its first entry on, whenever the folder goes.
+TEST_F(Output, TrainingSurvivesTheLossOfItsFolder) {
+  for (const std::int64_t gone_after : {3, 6}) {
+    Trainer trainer(std::make_unique<ScriptedUpdater>(2), stop_after(3), out);
+    trainer.extend(std::make_unique<LogReport>());
+    trainer.extend(make_extension("remove",
+                                  [&](Trainer& running) {
+                                    if (running.updater().iteration() == gone_after)
+                                      fs::remove_all(out);
+                                  }),
+                   {.trigger = every(1, Unit::iteration)});
+    trainer.run();
+    EXPECT_EQ(nlohmann::json::parse(read_file(out / "log")).size(), 3u) << gone_after;
+  }
+}
+
+TEST_F(Output, TwoTrainersDoNotShareAFolder) {
+  Trainer first(std::make_unique<ScriptedUpdater>(2), stop_after(1), out);
+  Trainer second(std::make_unique<ScriptedUpdater>(2), stop_after(1), out);
+  std::string error;
+  first.extend(
+      make_extension("second", [&](Trainer&) { error = error_of([&] { second.run(); }); }));
+  first.run();
+  EXPECT_THAT(error, HasSubstr("is in use by another job"));
+  second.run();
+  EXPECT_EQ(second.updater().iteration(), 2);
+}
+
+}  // namespace
+}  // namespace tasuki

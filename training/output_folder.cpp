@@ -1,0 +1,134 @@
+#include "tasuki/training/output_folder.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <utility>
+
+#include "tasuki/communicator/environment.hpp"
+#include "tasuki/core/error.hpp"
+#include "tasuki/core/file.hpp"
+#include "tasuki/core/log.hpp"
+#include "tasuki/training/extensions/snapshot.hpp"
+
+namespace tasuki {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* lock_file = ".lock";
+constexpr std::array results = {"log", "about.json"};
+
+}  // namespace
+
+FolderChoice choose_folder(OldResults old, bool in_use, bool has_results) {
+  if (old == OldResults::join) return in_use ? FolderChoice::refuse : FolderChoice::take;
+  return in_use || has_results ? FolderChoice::try_next : FolderChoice::take;
+}
+
+fs::path numbered_folder(const fs::path& folder, int number) {
+  if (number == 1) return folder;
+  fs::path named = folder.lexically_normal();
+  if (!named.has_filename()) named = named.parent_path();  // "result/"
+  if (const fs::path name = named.filename(); name.empty() || name == "." || name == "..")
+    named = fs::weakly_canonical(folder);
+  named += fmt::format("-{}", number);
+  return named;
+}
+
+bool has_results(const fs::path& folder) {
+  std::error_code ignored;
+  for (const char* const name : results)
+    if (fs::exists(folder / name, ignored)) return true;
+  return newest_snapshot(folder).has_value();
+}
+
+void remove_results(const fs::path& folder) {
+  std::error_code ignored;
+  for (const char* const name : results) fs::remove(folder / name, ignored);
+  while (const auto snapshot = newest_snapshot(folder))
+    if (!fs::remove(*snapshot, ignored))
+      fail(ErrorKind::cannot_write, "cannot remove {}: {}", snapshot->string(), ignored.message());
+}
+
+// The lock, and which folder it is: as long as that is open, no other folder has its number.
+struct OutputFolder::Hold {
+  FileLock lock;
+  int descriptor;
+  struct stat held {};
+
+  Hold(FileLock taken, const fs::path& folder)
+      : lock(std::move(taken)), descriptor(open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {
+    fstat(descriptor, &held);
+  }
+  ~Hold() {
+    if (descriptor >= 0) close(descriptor);
+  }
+  Hold(const Hold&) = delete;
+  Hold& operator=(const Hold&) = delete;
+
+  bool is_at(const fs::path& path) const {
+    struct stat found {};
+    return stat(path.c_str(), &found) == 0 && held.st_dev == found.st_dev &&
+           held.st_ino == found.st_ino;
+  }
+};
+
+OutputFolder::OutputFolder(fs::path path) : path_(std::move(path)) {}
+
+OutputFolder::~OutputFolder() = default;
+
+fs::path OutputFolder::find(const fs::path& wanted, OldResults old) {
+  int number = 1;
+  while (choose_folder(old, false, has_results(numbered_folder(wanted, number))) !=
+         FolderChoice::take)
+    ++number;
+  return numbered_folder(wanted, number);
+}
+
+void OutputFolder::take(OldResults old) {
+  const fs::path wanted = path_;
+  for (int number = 1;; ++number) {
+    const fs::path folder = numbered_folder(wanted, number);
+    // One that is passed over anyway need not be writable.
+    if (choose_folder(old, false, has_results(folder)) == FolderChoice::try_next) continue;
+    make_output_folder(folder);
+    auto lock = FileLock::try_lock(folder / lock_file,
+                                   fmt::format("pid {} on {}\n", getpid(), host_name()));
+    // Another job may have come and gone between the first look and the lock.
+    switch (choose_folder(old, !lock, has_results(folder))) {
+      case FolderChoice::try_next:
+        continue;
+      case FolderChoice::refuse:
+        fail(ErrorKind::cannot_write,
+             "output folder {} is in use by another job ({}); wait for its end, or write to "
+             "another folder",
+             folder.string(), holder_of_lock(folder / lock_file));
+      case FolderChoice::take:
+        break;
+    }
+    if (!lock->what_is_missing().empty())
+      log_warning("{} cannot be locked ({}): see that no other job writes there", folder.string(),
+                  lock->what_is_missing());
+    else
+      remove_leftovers(folder);
+    hold_ = std::make_unique<Hold>(std::move(*lock), folder);
+    path_ = folder;
+    return;
+  }
+}
+
+void OutputFolder::release() {
+  hold_.reset();
+}
+
+void OutputFolder::restore() {
+  if (!hold_ || hold_->is_at(path_)) return;
+  const fs::path gone = path_;
+  take(OldResults::leave);
+  log_warning("output folder {} was removed while the run writes to it; it goes on in {}{}",
+              gone.string(), path_.string(), path_ == gone ? ", made again" : "");
+}
+
+}  // namespace tasuki
