@@ -2,24 +2,47 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 
 namespace tasuki {
+namespace {
 
-bool is_terminal(std::FILE* stream) {
+// A new descriptor of the terminal; -1 when there is none.
+int open_terminal(std::FILE* stream) {
   const int descriptor = fileno(stream);
-  if (isatty(descriptor) == 0) return false;
-  if (std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr) return true;
+  if (isatty(descriptor) == 0) return -1;
+  if (std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr) return fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
   // Open MPI: the parent is mpirun, or on other hosts its daemon, whose output is no terminal.
   const std::string parent = fmt::format("/proc/{}/fd/{}", getppid(), descriptor);
   const int opened = open(parent.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
-  if (opened < 0) return false;
-  const bool watched = isatty(opened) != 0;
-  close(opened);
-  return watched;
+  if (opened >= 0 && isatty(opened) != 0) return opened;
+  if (opened >= 0) close(opened);
+  return -1;
+}
+
+}  // namespace
+
+bool is_terminal(std::FILE* stream) {
+  const int terminal = open_terminal(stream);
+  if (terminal >= 0) close(terminal);
+  return terminal >= 0;
+}
+
+std::size_t line_width(std::FILE* stream) {
+  const int terminal = open_terminal(stream);
+  if (terminal < 0) return unlimited_width;
+  winsize size{};
+  std::size_t columns = ioctl(terminal, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+  close(terminal);
+  if (const char* const named = std::getenv("COLUMNS"); columns == 0 && named != nullptr)
+    columns = std::strtoul(named, nullptr, 10);
+  if (columns == 0) columns = 80;
+  return std::max<std::size_t>(columns, 2) - 1;
 }
 
 }  // namespace tasuki

@@ -62,6 +62,7 @@ struct TrainingSettings {
   bool overwrite = false;                      // what another run has left there
   std::optional<std::int64_t> log_every;       // iterations
   std::optional<std::int64_t> print_every;     // iterations
+  double progress_every = 30;                  // seconds
   std::optional<std::int64_t> snapshot_every;  // epochs
   std::optional<double> monitor;               // seconds
   bool dry_run = false;

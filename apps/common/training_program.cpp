@@ -17,6 +17,7 @@
 #include "tasuki/training/extensions/allreduce_persistent.hpp"
 #include "tasuki/training/extensions/device_monitor.hpp"
 #include "tasuki/training/extensions/evaluator.hpp"
+#include "tasuki/training/extensions/print_progress.hpp"
 #include "tasuki/training/extensions/report_step_times.hpp"
 
 namespace tasuki::apps {
@@ -187,6 +188,8 @@ void run_training(const Job& job, const TrainingSettings& settings,
     trainer->extend(report_step_times());
     if (settings.monitor) trainer->extend(monitor_devices(devices, *settings.monitor));
     trainer->extend(keep_data(data.train, train));
+    if (!settings.quiet)
+      trainer->extend(std::make_unique<PrintProgress>(settings.progress_every, data.train.count));
     extend_and_resume(*trainer, settings);
 
     remove_old_results(comm, settings, *output);

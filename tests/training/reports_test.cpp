@@ -203,6 +203,7 @@ TEST_F(Reports, AnErrorWhileSavingDoesNotHideTheFirst) {
   trainer.extend(make_extension("faulty", [&](Trainer& running) {
     if (running.updater().iteration() < 5) return;
     std::filesystem::remove_all(folder / "out");
+    write_file(folder / "out", "in the way");
     fail(ErrorKind::io, "the first");
   }));
   EXPECT_EQ(error_of([&] { trainer.run(); }), "the first");
@@ -216,7 +217,8 @@ std::string contents_of(std::FILE* file) {
 }
 
 TEST_F(Reports, TheTableHasChainersColumns) {
-  const PrintReport report({"epoch", "main/loss", "validation/main/accuracy", "iteration"});
+  const TableLayout report({"epoch", "main/loss", "validation/main/accuracy", "iteration"},
+                           unlimited_width);
   EXPECT_EQ(report.header(), "epoch       main/loss   validation/main/accuracy  iteration ");
   EXPECT_EQ(report.row({{"epoch", 1},
                         {"main/loss", 0.192345678},

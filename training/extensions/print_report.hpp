@@ -2,17 +2,17 @@
 #pragma once
 
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "tasuki/training/extensions/log_report.hpp"
+#include "tasuki/training/extensions/table_layout.hpp"
 
 namespace tasuki {
 
-// Chainer's columns: left-aligned, max(10, length of the name) wide, two spaces apart, numbers as
-// %g (whole ones in full), blanks where an entry has no such value. The header is printed once; a
-// resumed run prints the rows from before as well.
+// Chainer's columns (table_layout.hpp), fitted to the terminal where there is one. The header is
+// printed once, and again when the terminal has another width; a resumed run prints the rows from
+// before as well.
 class PrintReport : public Extension {
  public:
   explicit PrintReport(std::vector<std::string> columns, std::string log_report = "LogReport",
@@ -25,17 +25,15 @@ class PrintReport : public Extension {
   void run(Trainer& trainer) override;
   void finalize(Trainer& trainer) override { run(trainer); }
 
-  // One line each, without its newline.
-  std::string header() const;
-  std::string row(const nlohmann::ordered_json& entry) const;
-
  private:
   void print(const std::string& line);
+  void fit_to_terminal();
 
   std::vector<std::string> columns_;
   std::string log_report_;
   std::FILE* out_;
-  bool is_terminal_;
+  TableLayout layout_;
+  bool printed_header_ = false;
   const LogReport* log_ = nullptr;
   std::size_t printed_ = 0;  // entries
 };

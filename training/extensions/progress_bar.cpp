@@ -10,14 +10,18 @@ namespace tasuki {
 namespace {
 
 constexpr const char* up_four_lines = "\033[4A";
-constexpr int bar_length = 50;
+constexpr std::size_t longest_bar = 50;
 constexpr std::size_t speed_window = 100;  // redraws
 
-std::string bar(double rate) {
-  rate = std::clamp(rate, 0.0, 1.0);
-  const auto marks = static_cast<std::size_t>(rate * bar_length);
-  return fmt::format("[{}{}] {:6.2f}%", std::string(marks, '#'),
-                     std::string(bar_length - marks, '.'), rate * 100);
+// A line with a bar that has the room which the other characters leave.
+std::string bar(const char* title, double rate, std::size_t width) {
+  const std::string before = fmt::format("{:>10} [", title);
+  const std::string after = fmt::format("] {:6.2f}%", std::clamp(rate, 0.0, 1.0) * 100);
+  const std::size_t others = before.size() + after.size();
+  const std::size_t length = std::min(longest_bar, width - std::min(width, others));
+  const auto marks =
+      static_cast<std::size_t>(std::clamp(rate, 0.0, 1.0) * static_cast<double>(length));
+  return before + std::string(marks, '#') + std::string(length - marks, '.') + after;
 }
 
 // "0:01:05", "1 day, 2:03:04".
@@ -34,7 +38,7 @@ std::string duration(double seconds) {
 ProgressBar::ProgressBar(double update_interval, std::FILE* out)
     : update_interval_(update_interval), out_(out) {}
 
-std::string ProgressBar::draw(const Progress& progress) {
+std::string ProgressBar::draw(const Progress& progress, std::size_t width) {
   const auto iteration = static_cast<double>(progress.iteration);
   const double per_epoch = static_cast<double>(progress.steps_per_epoch);
   const auto& [epochs, iterations] = progress.length;
@@ -52,14 +56,22 @@ std::string ProgressBar::draw(const Progress& progress) {
   if (epochs) goal = fmt::format("{:g} epochs", *epochs);
   if (iterations && (!epochs || to_go < (*epochs - progress.epoch_detail) * per_epoch))
     goal = fmt::format("{} iterations", *iterations);
-  std::string speed = "         - iters/sec. Estimated time to finish: unknown.";
-  if (progress.iterations_per_second > 0 && left)
-    speed = fmt::format("{:10.5g} iters/sec. Estimated time to finish: {}.",
-                        progress.iterations_per_second,
-                        duration(to_go / progress.iterations_per_second));
-  return fmt::format("     total {}\nthis epoch {}\n{:10} iter, {} epoch / {}\n{}\n", bar(total),
-                     bar(progress.epoch_detail - std::floor(progress.epoch_detail)),
-                     progress.iteration, std::floor(progress.epoch_detail), goal, speed);
+  std::string speed = "         -", time = "unknown";
+  if (progress.iterations_per_second > 0 && left) {
+    speed = fmt::format("{:10.5g}", progress.iterations_per_second);
+    time = duration(to_go / progress.iterations_per_second);
+  }
+  std::string end = fmt::format("{} iters/sec. Estimated time to finish: {}.", speed, time);
+  if (end.size() > width) end = fmt::format("{} iters/sec. To finish: {}.", speed, time);
+  const std::string lines[] = {
+      bar("total", total, width),
+      bar("this epoch", progress.epoch_detail - std::floor(progress.epoch_detail), width),
+      fmt::format("{:10} iter, {} epoch / {}", progress.iteration,
+                  std::floor(progress.epoch_detail), goal),
+      end};
+  std::string text;
+  for (const std::string& line : lines) text += line.substr(0, width) + '\n';
+  return text;
 }
 
 void ProgressBar::initialize(Trainer& trainer) {
@@ -79,7 +91,7 @@ void ProgressBar::run(Trainer& trainer) {
   if (now > first.seconds)
     progress.iterations_per_second =
         static_cast<double>(updater.iteration() - first.iteration) / (now - first.seconds);
-  fmt::print(out_, "{}{}{}", erase_below, draw(progress), up_four_lines);
+  fmt::print(out_, "{}{}{}", erase_below, draw(progress, line_width(out_)), up_four_lines);
   std::fflush(out_);
   is_drawn_ = true;
 }

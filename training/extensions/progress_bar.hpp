@@ -6,12 +6,13 @@
 #include <deque>
 #include <string>
 
+#include "tasuki/core/terminal.hpp"
 #include "tasuki/training/extension.hpp"
 
 namespace tasuki {
 
 // Chainer's four lines: total, this epoch, counts, speed with estimated time to finish. Printed by
-// rank 0 when `out` is a terminal, else nothing.
+// rank 0 when `out` is a terminal, else nothing. They fit the terminal, also when it is resized.
 class ProgressBar : public Extension {
  public:
   // Redrawn at most every `update_interval` seconds.
@@ -27,7 +28,7 @@ class ProgressBar : public Extension {
   void run(Trainer& trainer) override;
   void finalize(Trainer&) override { erase(); }
 
-  // What is drawn, as plain text of four lines.
+  // What is drawn, as plain text of four lines of at most `width` characters.
   struct Progress {
     std::int64_t iteration = 0;
     double epoch_detail = 0;
@@ -35,7 +36,7 @@ class ProgressBar : public Extension {
     std::int64_t steps_per_epoch = 1;
     double iterations_per_second = 0;
   };
-  static std::string draw(const Progress& progress);
+  static std::string draw(const Progress& progress, std::size_t width = unlimited_width);
 
  private:
   struct Moment {

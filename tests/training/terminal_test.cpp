@@ -1,0 +1,257 @@
+// What training prints on terminals of any width, and where there is none.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <array>
+#include <sstream>
+#include <thread>
+
+#include "scripted_updater.hpp"
+#include "tasuki/training/extensions/log_report.hpp"
+#include "tasuki/training/extensions/print_progress.hpp"
+#include "tasuki/training/extensions/print_report.hpp"
+#include "tasuki/training/extensions/progress_bar.hpp"
+#include "temporary_folder.hpp"
+
+namespace tasuki {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using testing::ScriptedUpdater;
+using testing::TemporaryFolder;
+
+const std::vector<std::string> columns = {
+    "epoch",         "main/loss",    "validation/main/loss",
+    "main/accuracy", "elapsed_time", "validation/main/accuracy"};
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST(TableLayout, FitsNarrowLines) {
+  const nlohmann::ordered_json entry = {{"epoch", 3},
+                                        {"main/loss", 0.123456789},
+                                        {"validation/main/loss", 1.23456789e-5},
+                                        {"main/accuracy", nullptr},
+                                        {"elapsed_time", 12345.678},
+                                        {"validation/main/accuracy", 1.0}};
+  const TableLayout at_79(columns, 79);
+  EXPECT_EQ(at_79.header(),
+            "                                                            validation\n"
+            "                        validation  main/       elapsed_    /main/\n"
+            "epoch       main/loss   /main/loss  accuracy    time        accuracy");
+  EXPECT_EQ(at_79.row(entry), "3           0.123457    1.2346e-05  nan         12345.7     1");
+  EXPECT_EQ(TableLayout(columns, 41).row(entry), "3      0.1235 1e-05  nan    12346  1");
+  EXPECT_EQ(TableLayout(columns, 39).row(entry), "3      0.1235 1e-05  nan    12346")
+      << "the last column has no room";
+  for (std::size_t width = 1; width < 130; ++width) {
+    const TableLayout layout(columns, width);
+    for (const std::string& line : lines_of(layout.header())) EXPECT_LE(line.size(), width);
+    EXPECT_LE(layout.row(entry).size(), width);
+  }
+  EXPECT_EQ(TableLayout(columns, 99), TableLayout(columns, 200));
+}
+
+TEST(ProgressBarLines, FitNarrowTerminals) {
+  const ProgressBar::Progress progress{.iteration = 300,
+                                       .epoch_detail = 0.5,
+                                       .length = {20, std::nullopt},
+                                       .steps_per_epoch = 600,
+                                       .iterations_per_second = 1.0 / 300};
+  EXPECT_EQ(ProgressBar::draw(progress, 39),
+            "     total [..................]   2.50%\n"
+            "this epoch [#########.........]  50.00%\n"
+            "       300 iter, 0 epoch / 20 epochs\n"
+            " 0.0033333 iters/sec. To finish: 40 days\n" +
+                std::string());
+  for (std::size_t width = 1; width < 120; ++width) {
+    const auto lines = lines_of(ProgressBar::draw(progress, width));
+    ASSERT_EQ(lines.size(), 4u);
+    for (const std::string& line : lines) EXPECT_LE(line.size(), width);
+  }
+}
+
+// A terminal that moves its cursor as lines come, and wraps those that are too long.
+class Screen {
+ public:
+  explicit Screen(std::size_t columns) : columns_(columns) {}
+  void write(const std::string& text) {
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (text.compare(i, 3, "\033[J") == 0) {
+        if (row_ < rows_.size()) rows_[row_].resize(column_);
+        rows_.resize(std::min(rows_.size(), row_ + 1));
+        i += 2;
+      } else if (text.compare(i, 4, "\033[4A") == 0) {
+        row_ -= std::min<std::size_t>(row_, 4);
+        i += 3;
+      } else if (text[i] == '\n') {
+        ++row_;
+        column_ = 0;
+      } else if (text[i] != '\r') {
+        if (column_ == columns_) ++row_, column_ = 0, ++wraps;
+        if (rows_.size() <= row_) rows_.resize(row_ + 1);
+        rows_[row_].resize(std::max(rows_[row_].size(), column_ + 1), ' ');
+        rows_[row_][column_++] = text[i];
+      }
+    }
+  }
+  const std::vector<std::string>& rows() const { return rows_; }
+  int wraps = 0;
+
+ private:
+  std::size_t columns_, row_ = 0, column_ = 0;
+  std::vector<std::string> rows_;
+};
+
+class PseudoTerminal {
+ public:
+  PseudoTerminal() : master_(posix_openpt(O_RDWR | O_NOCTTY)) {
+    EXPECT_EQ(grantpt(master_), 0);
+    EXPECT_EQ(unlockpt(master_), 0);
+    out = std::fopen(ptsname(master_), "w");
+    EXPECT_NE(out, nullptr);
+  }
+  ~PseudoTerminal() {
+    std::fclose(out);
+    close(master_);
+  }
+  PseudoTerminal(const PseudoTerminal&) = delete;
+  PseudoTerminal& operator=(const PseudoTerminal&) = delete;
+
+  void resize(int columns) const {
+    const winsize size{24, static_cast<unsigned short>(columns), 0, 0};
+    EXPECT_EQ(ioctl(master_, TIOCSWINSZ, &size), 0);
+  }
+  std::string read_all() const {
+    std::string text;
+    for (pollfd waiting{master_, POLLIN, 0}; ::poll(&waiting, 1, 300) > 0;) {
+      std::array<char, 4096> piece{};
+      const ssize_t bytes = ::read(master_, piece.data(), piece.size());
+      if (bytes <= 0) break;
+      text.append(piece.data(), static_cast<std::size_t>(bytes));
+    }
+    return text;
+  }
+  std::FILE* out = nullptr;
+
+ private:
+  int master_;
+};
+
+// Three epochs with table and bar.
+std::unique_ptr<Trainer> trainer_on(std::FILE* out, const std::filesystem::path& folder) {
+  auto trainer = std::make_unique<Trainer>(
+      std::make_unique<ScriptedUpdater>(
+          4, [](std::int64_t, Observation& seen) { seen.add("main/loss", 2, 4); }),
+      stop_after(3), folder);
+  trainer->extend(std::make_unique<LogReport>());
+  trainer->extend(std::make_unique<PrintReport>(columns, "LogReport", out));
+  trainer->extend(std::make_unique<ProgressBar>(0.0, out));
+  return trainer;
+}
+
+TEST(Terminal, NoLineWrapsAndNothingIsLeft) {
+  const TemporaryFolder folder;
+  for (const int width : {20, 40, 60, 80, 100, 200}) {
+    const PseudoTerminal terminal;
+    terminal.resize(width);
+    trainer_on(terminal.out, folder / "out")->run();
+    Screen screen(static_cast<std::size_t>(width));
+    screen.write(terminal.read_all());
+    EXPECT_EQ(screen.wraps, 0) << width;
+    const auto header =
+        lines_of(TableLayout(columns, static_cast<std::size_t>(width) - 1).header());
+    ASSERT_EQ(screen.rows().size(), header.size() + 3) << width;
+    for (int epoch = 1; epoch <= 3; ++epoch)
+      EXPECT_THAT(screen.rows()[header.size() + static_cast<std::size_t>(epoch) - 1],
+                  ::testing::StartsWith(std::to_string(epoch) + ' '))
+          << width;
+  }
+}
+
+TEST(Terminal, ANewWidthCountsAtOnce) {
+  const TemporaryFolder folder;
+  const PseudoTerminal terminal;
+  terminal.resize(200);
+  const auto trainer = trainer_on(terminal.out, folder / "out");
+  trainer->extend(make_extension("resize", [&](Trainer& running) {
+    if (running.updater().iteration() == 6) terminal.resize(50);
+  }));
+  trainer->run();
+  const std::string text = terminal.read_all();
+  EXPECT_THAT(text, HasSubstr(TableLayout(columns, 199).header()));
+  Screen after(50);
+  // What follows the row of the first epoch's end and the bars of iterations 4 and 5.
+  const std::string narrow = "     total [############";
+  after.write(text.substr(text.rfind(narrow)));
+  EXPECT_EQ(after.wraps, 0);
+  EXPECT_THAT(text, HasSubstr("accuracy"));
+}
+
+TEST(Terminal, WithoutASizeColumnsCount) {
+  const PseudoTerminal terminal;
+  setenv("COLUMNS", "70", 1);
+  EXPECT_EQ(line_width(terminal.out), 69u);
+  setenv("COLUMNS", "none", 1);
+  EXPECT_EQ(line_width(terminal.out), 79u);
+  unsetenv("COLUMNS");
+  terminal.resize(132);
+  EXPECT_EQ(line_width(terminal.out), 131u);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), std::fclose);
+  EXPECT_EQ(line_width(file.get()), unlimited_width);
+}
+
+std::string contents_of(std::FILE* file) {
+  std::string text(static_cast<std::size_t>(std::ftell(file)), '\0');
+  std::rewind(file);
+  EXPECT_EQ(std::fread(text.data(), 1, text.size(), file), text.size());
+  return text;
+}
+
+// Steps of 20 ms, ten an epoch; the table's rows count as signs of life.
+TEST(PrintProgress, BreaksTheSilenceWithinAnEpoch) {
+  const TemporaryFolder folder;
+  const auto lines_with = [&](double interval, bool with_table) {
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::tmpfile(), std::fclose);
+    Trainer trainer(std::make_unique<ScriptedUpdater>(10,
+                                                      [](std::int64_t, Observation& seen) {
+                                                        seen.add("main/loss", 5, 4);
+                                                        std::this_thread::sleep_for(
+                                                            std::chrono::milliseconds(20));
+                                                      }),
+                    stop_after(2), folder / "out");
+    if (with_table) trainer.extend(std::make_unique<LogReport>(every(1, Unit::iteration)));
+    trainer.extend(std::make_unique<PrintProgress>(interval, 40, out.get()));
+    trainer.run();
+    return lines_of(contents_of(out.get()));
+  };
+  const auto lines = lines_with(0.05, false);
+  ASSERT_GE(lines.size(), 3u);
+  EXPECT_LE(lines.size(), 20u);
+  for (const std::string& line : lines)
+    EXPECT_THAT(line, MatchesRegex("iteration [0-9]+, epoch [0-9.]+ of 2, loss 1.25, "
+                                   "[0-9.]+ examples/s"));
+  EXPECT_EQ(lines_with(10, true).size(), 0u) << "rows are lines, too";
+  EXPECT_EQ(lines_with(0, false).size(), 0u);
+  EXPECT_EQ(lines_with(30, false).size(), 0u);
+}
+
+TEST(PrintProgress, IsSilentOnATerminal) {
+  const TemporaryFolder folder;
+  const PseudoTerminal terminal;
+  Trainer trainer(std::make_unique<ScriptedUpdater>(4), stop_after(1), folder / "out");
+  trainer.extend(std::make_unique<PrintProgress>(1e-9, 4, terminal.out));
+  trainer.run();
+  EXPECT_EQ(terminal.read_all(), "");
+}
+
+}  // namespace
+}  // namespace tasuki

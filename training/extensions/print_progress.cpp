@@ -1,0 +1,46 @@
+#include "tasuki/training/extensions/print_progress.hpp"
+
+#include <algorithm>
+
+#include "tasuki/core/terminal.hpp"
+#include "tasuki/training/extensions/log_report.hpp"
+#include "tasuki/training/trainer.hpp"
+
+namespace tasuki {
+
+PrintProgress::PrintProgress(double interval, std::int64_t examples, std::FILE* out)
+    : interval_(interval), examples_(examples), out_(out) {}
+
+void PrintProgress::initialize(Trainer& trainer) {
+  constexpr double first = 5;  // seconds
+  is_wanted_ = trainer.is_root() && interval_ > 0 && !is_terminal(out_);
+  log_ = dynamic_cast<LogReport*>(trainer.find_extension("LogReport"));
+  if (log_) rows_ = log_->entries().size();
+  last_ = {trainer.elapsed_time(), trainer.updater().epoch_detail()};
+  due_ = last_.seconds + std::min(first, interval_);
+}
+
+void PrintProgress::run(Trainer& trainer) {
+  if (!is_wanted_) return;
+  const Updater& updater = trainer.updater();
+  const Moment now = {trainer.elapsed_time(), updater.epoch_detail()};
+  const bool has_row = log_ && log_->entries().size() != rows_;
+  if (!has_row && now.seconds < due_) return;
+  if (has_row) {
+    rows_ = log_->entries().size();
+  } else {
+    const auto loss = trainer.observation().mean("main/loss");
+    const auto epochs = trainer.length().epochs;
+    const bool is_alone = !trainer.communicator() || trainer.communicator()->size() == 1;
+    fmt::print(out_, "iteration {}, epoch {:.2f}{}{}, {:.1f} examples/s\n", updater.iteration(),
+               now.epoch, epochs ? fmt::format(" of {:g}", *epochs) : "",
+               loss ? fmt::format(", loss {:.4g}{}", *loss, is_alone ? "" : " on rank 0") : "",
+               (now.epoch - last_.epoch) * static_cast<double>(examples_) /
+                   std::max(now.seconds - last_.seconds, 1e-9));
+    std::fflush(out_);
+  }
+  last_ = now;
+  due_ = now.seconds + interval_;
+}
+
+}  // namespace tasuki

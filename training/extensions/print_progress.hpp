@@ -1,0 +1,45 @@
+// PrintProgress: a sign of life now and then where there is no progress bar.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+#include "tasuki/training/extension.hpp"
+
+namespace tasuki {
+
+class LogReport;
+
+// Where `out` is no terminal, rank 0 prints a line when it has printed neither such a line nor a
+// row of the table for `interval` seconds; the first one comes after 5 s already:
+//   iteration 120, epoch 0.31 of 300, loss 2.103 on rank 0, 345.6 examples/s
+// The loss is that of the rank's part of the last batch (ranks do not meet for it); the speed is
+// that of all ranks since the line before, evaluation included.
+class PrintProgress : public Extension {
+ public:
+  // `examples`: of an epoch, on all ranks.
+  PrintProgress(double interval, std::int64_t examples, std::FILE* out = stdout);
+
+  std::string default_name() const override { return "PrintProgress"; }
+  // After PrintReport, in the same iteration.
+  int priority() const override { return priority_reader - 15; }
+  void initialize(Trainer& trainer) override;
+  void run(Trainer& trainer) override;
+
+ private:
+  struct Moment {
+    double seconds = 0, epoch = 0;
+  };
+
+  double interval_;
+  std::int64_t examples_;
+  std::FILE* out_;
+  bool is_wanted_ = false;
+  const LogReport* log_ = nullptr;
+  std::size_t rows_ = 0;  // of the table
+  Moment last_;           // line or row
+  double due_ = 0;        // elapsed seconds
+};
+
+}  // namespace tasuki
