@@ -51,6 +51,14 @@ bool begins_with(std::span<const std::byte> file, std::initializer_list<int> byt
                     [](int a, std::byte b) { return a == std::to_integer<int>(b); });
 }
 
+bool is_jpeg(std::span<const std::byte> file) {
+  return begins_with(file, {0xFF, 0xD8, 0xFF});
+}
+
+bool is_png(std::span<const std::byte> file) {
+  return begins_with(file, {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'});
+}
+
 }  // namespace
 
 void fail_on_image(const std::string& name, const char* format, const std::string& found) {
@@ -59,11 +67,14 @@ void fail_on_image(const std::string& name, const char* format, const std::strin
        found);
 }
 
+bool starts_image(std::span<const std::byte> start) {
+  return is_jpeg(start) || is_png(start);
+}
+
 Image decode_image(std::span<const std::byte> file, const std::string& name,
                    std::int64_t shortest_side) {
-  if (begins_with(file, {0xFF, 0xD8, 0xFF})) return decode_jpeg(file, name, shortest_side);
-  if (begins_with(file, {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'}))
-    return decode_png(file, name);
+  if (is_jpeg(file)) return decode_jpeg(file, name, shortest_side);
+  if (is_png(file)) return decode_png(file, name);
   fail(ErrorKind::data,
        "{}: expected a JPEG or PNG image, found {}; get the file again or remove it", name,
        file.empty() ? "an empty file" : "something else");

@@ -19,6 +19,9 @@ struct Image {
 // For decode_image: as many pixels as the file has.
 inline constexpr std::int64_t whole_image = std::numeric_limits<std::int64_t>::max();
 
+// Whether a file that starts with these bytes, 8 or all of it, is a JPEG or PNG image.
+bool starts_image(std::span<const std::byte> start);
+
 // Decodes a file's contents; which format it is says its beginning. Grey values, palettes, 16-bit
 // channels and CMYK become RGB, transparent parts black. A JPEG much larger than `shortest_side`
 // asks for is decoded at 1/2, 1/4 or 1/8 of its size, never below that side. Contents that are

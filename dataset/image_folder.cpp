@@ -1,14 +1,24 @@
 #include "tasuki/dataset/image_folder.hpp"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <ranges>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/dataset/encoded_images.hpp"
+#include "tasuki/dataset/image.hpp"
 
 namespace tasuki {
 namespace fs = std::filesystem;
@@ -89,6 +99,55 @@ void check_same_classes(const fs::path& folder, const std::vector<std::string>& 
        folder.string(), name(expected, classes), name(other, found));
 }
 
+// What a file is instead of an image, by its first bytes; empty for an image.
+std::string problem_of(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (error) return error.message();
+  // Opening a FIFO would wait for a writer.
+  if (!fs::is_regular_file(status)) return "no regular file";
+  std::array<char, 8> start{};
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return std::strerror(errno);
+  file.read(start.data(), start.size());
+  const auto bytes = std::as_bytes(std::span(start)).first(static_cast<std::size_t>(file.gcount()));
+  if (bytes.empty()) return "an empty file";
+  return starts_image(bytes) ? "" : "something else";
+}
+
+// In several threads, as files on disks and servers come sooner when many are asked for.
+void check_images(std::span<const ImageFile> files) {
+  constexpr std::size_t most_threads = 16, most_shown = 3;
+  std::atomic<std::size_t> next = 0;
+  std::mutex mutex;
+  std::map<std::size_t, std::string> problems;  // by the file's place
+  const auto work = [&] {
+    for (std::size_t i = next++; i < files.size(); i = next++) {
+      std::string problem = problem_of(files[i].path);
+      report_progress();
+      if (problem.empty()) continue;
+      const std::lock_guard lock(mutex);
+      problems.emplace(i, std::move(problem));
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 1; i < std::min(most_threads, files.size()); ++i)
+      threads.emplace_back(work);
+    work();
+  }
+  if (problems.empty()) return;
+  std::string shown;
+  for (const auto& [i, problem] : problems | std::views::take(most_shown))
+    shown += fmt::format("{}{} ({})", shown.empty() ? "" : ", ", files[i].path.string(), problem);
+  fail(ErrorKind::data,
+       "expected JPEG or PNG images, found {} among {} files that {} none: {}{}; get {} again or "
+       "remove {}",
+       problems.size(), files.size(), problems.size() == 1 ? "is" : "are", shown,
+       problems.size() > most_shown ? ", ..." : "", problems.size() == 1 ? "it" : "them",
+       problems.size() == 1 ? "it" : "them");
+}
+
 class ImageFolderSource final : public DataSource {
  public:
   ImageFolderSource(std::vector<ImageFile> files, const DatasetHeader& header)
@@ -109,6 +168,7 @@ class ImageFolderSource final : public DataSource {
 
  private:
   std::vector<std::byte> next_record(std::int32_t* label) {
+    if (next_ == 0) check_images(std::span(files_).first(static_cast<std::size_t>(header().count)));
     const ImageFile& file = files_[next_++];
     report_progress();
     *label = file.label;

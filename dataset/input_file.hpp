@@ -5,9 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace tasuki {
 
@@ -22,15 +24,29 @@ class InputFile {
   void expect_size(std::int64_t bytes, std::string reason);
   // Reads exactly this many bytes; an error of kind data says where the file ended.
   void read(std::byte* destination, std::size_t bytes);
-  // An error of kind data when bytes follow, or when the checksum of a gzip file does not match.
+  // An error of kind data when bytes follow, also behind the gzip data, or when the checksum of a
+  // gzip file does not match.
   void check_end();
 
  private:
+  struct EndInflate {
+    void operator()(z_stream* stream) const;
+  };
+
   // Up to this many bytes; fewer only at the end.
   std::size_t read_some(std::byte* destination, std::size_t bytes);
+  std::size_t inflate_some(std::byte* destination, std::size_t bytes);
+  // Reads on behind what is left of the packed bytes; whether there are any now.
+  bool refill();
+  void begin_next_member();
+  void fail_if_broken() const;
 
   std::filesystem::path path_;
-  std::unique_ptr<gzFile_s, int (*)(gzFile)> file_;
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
+  std::unique_ptr<z_stream, EndInflate> stream_;  // of a gzip file
+  std::vector<unsigned char> packed_;             // its input
+  bool has_ended_ = false;                        // after the last member
+  std::int64_t unread_ = 0;                       // bytes of the file behind that
   std::int64_t position_ = 0;
   std::int64_t expected_ = -1;
   std::string reason_;

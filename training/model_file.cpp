@@ -1,5 +1,9 @@
 #include "tasuki/training/model_file.hpp"
 
+#include <map>
+#include <set>
+#include <utility>
+
 #include "tasuki/core/error.hpp"
 
 namespace tasuki {
@@ -12,6 +16,14 @@ std::vector<NpzEntry> entries_of(const Module& model) {
     entries.push_back({path, parameter->value()});
   for (const auto& [path, buffer] : model.buffers()) entries.push_back({path, *buffer});
   return entries;
+}
+
+// Of all that a file may have for it.
+std::set<std::string> names_of(const Module& model) {
+  std::set<std::string> names;
+  for (const NpzEntry& entry : entries_of(model)) names.insert(entry.name);
+  for (const auto& [path, parameter] : model.unshaped_parameters()) names.insert(path);
+  return names;
 }
 
 }  // namespace
@@ -48,16 +60,31 @@ std::string describe_difference(const NpzFile& file, const std::string& prefix,
                      file.path().string(), first, differing, entries.size() + unshaped.size());
 }
 
+std::vector<std::string> entries_not_in(const Module& model, const NpzFile& file,
+                                        const std::string& prefix) {
+  const std::set<std::string> known = names_of(model);
+  std::vector<std::string> unknown;
+  for (const std::string& name : file.names())
+    if (name.starts_with(prefix) && !known.contains(name.substr(prefix.size())))
+      unknown.push_back(name.substr(prefix.size()));
+  return unknown;
+}
+
 void load_npz(const std::filesystem::path& path, const Module& model, const std::string& prefix) {
-  const NpzFile file(path);
+  load_npz(NpzFile(path), model, prefix);
+}
+
+void load_npz(const NpzFile& file, const Module& model, const std::string& prefix) {
   if (const std::string difference = describe_difference(file, prefix, model); !difference.empty())
     fail(ErrorKind::data, "{}", difference);
+  // An entry that is damaged is found before anything changes.
+  std::map<std::string, Tensor> values;
+  for (const std::string& name : names_of(model))
+    if (file.find(prefix + name)) values.emplace(name, std::get<Tensor>(file.read(prefix + name)));
   for (const auto& [path_in_file, parameter] : model.unshaped_parameters())
     if (const auto found = file.find(prefix + path_in_file)) parameter->set_shape(found->shape);
-  for (const auto& [name, value] : entries_of(model)) {
-    const Tensor& tensor = std::get<Tensor>(value);
-    tensor.copy_from(std::get<Tensor>(file.read(prefix + name)));
-  }
+  for (const auto& [name, value] : entries_of(model))
+    std::get<Tensor>(value).copy_from(values.at(name));
   for (const auto& [name, parameter] : model.parameters()) parameter->value_changed();
 }
 

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "tasuki/nn/module.hpp"
 #include "tasuki/training/npz.hpp"
@@ -20,6 +21,12 @@ void save_npz(const std::filesystem::path& path, const Module& model);
 // itself; or read it on rank 0 before the multi-node optimizer's setup, which broadcasts.
 void load_npz(const std::filesystem::path& path, const Module& model,
               const std::string& prefix = "");
+// The same from a file that is open. Only the model's entries are read.
+void load_npz(const NpzFile& file, const Module& model, const std::string& prefix = "");
+
+// Names of `file`'s entries below `prefix` that the model lacks, without the prefix.
+std::vector<std::string> entries_not_in(const Module& model, const NpzFile& file,
+                                        const std::string& prefix = "");
 
 // What differs between `file`'s entries below `prefix` and `model`, as one line; empty when the
 // file fits.

@@ -198,7 +198,6 @@ void NpzFile::Archive::add(const fs::path& path, zip_uint64_t index) {
   names.push_back(name);
 }
 
-// Without a hash every entry is read once, for its CRC.
 void NpzFile::Archive::check_hash(const fs::path& path, bool required) {
   int length = 0;
   const char* comment = zip_get_archive_comment(zip.get(), &length, 0);
@@ -212,7 +211,6 @@ void NpzFile::Archive::check_hash(const fs::path& path, bool required) {
   if (required)
     fail(ErrorKind::data, "{} is damaged or no snapshot of Tasuki's: it does not end in a hash",
          path.string());
-  for (const auto& [name, entry] : entries) read(path, name, entry);
 }
 
 NpzValue NpzFile::Archive::read(const fs::path& path, const std::string& name,
@@ -240,10 +238,9 @@ NpzFile::NpzFile(const fs::path& path, bool require_hash)
   if (!fs::is_regular_file(path, error))
     fail(ErrorKind::missing, "cannot read {}: not a file", path.string());
   archive_->zip = open_zip(path, ZIP_RDONLY | ZIP_CHECKCONS, ErrorKind::data, "cannot read");
-  if (require_hash) archive_->check_hash(path, true);
+  archive_->check_hash(path, require_hash);
   const zip_int64_t count = zip_get_num_entries(archive_->zip.get(), 0);
   for (zip_int64_t i = 0; i < count; ++i) archive_->add(path, static_cast<zip_uint64_t>(i));
-  if (!require_hash) archive_->check_hash(path, false);
 }
 
 NpzFile::~NpzFile() = default;

@@ -28,8 +28,9 @@ struct NpzEntry {
 void write_npz(const std::filesystem::path& path, const std::vector<NpzEntry>& entries);
 
 // An NPZ file open for reading, written here or by NumPy (stored or deflated; C order; types f2,
-// f4, f8, i4, i8, u1, b1 and U). Opening checks the whole file; what is wrong with it is an error
-// of kind data, with the entry's name.
+// f4, f8, i4, i8, u1, b1 and U). Opening checks the directory, the entries' headers and sizes, and
+// where there is one the hash of the whole file; what an entry holds is unpacked and checked (its
+// CRC) when it is read. What is wrong is an error of kind data, with the entry's name.
 class NpzFile {
  public:
   // `require_hash`: refuse files without the hash that write_npz adds.

@@ -1,5 +1,7 @@
 #include "common/initial_state.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "tasuki/communicator/run_on_root.hpp"
@@ -12,6 +14,18 @@ namespace tasuki::apps {
 namespace {
 
 const char* const model_in_snapshot = "updater/model:main/";
+
+void warn_of_unknown(std::vector<std::string> names, const std::string& file) {
+  constexpr std::size_t most_shown = 3;
+  if (names.empty()) return;
+  const std::size_t count = names.size();
+  if (count > most_shown) {
+    names.resize(most_shown);
+    names.emplace_back("...");
+  }
+  log_warning("--init: the model lacks {} of the entries in {}, which are left out: {}", count,
+              file, fmt::join(names, ", "));
+}
 
 class KeptData : public Extension {
  public:
@@ -47,10 +61,12 @@ void load_initial_weights(const TrainingSettings& settings, const Module& model,
                           Communicator& communicator) {
   if (!settings.init) return;
   run_on_root(communicator, 0, [&] {
-    const std::vector<std::string> names = NpzFile(*settings.init).names();
+    const NpzFile file(*settings.init);
     const bool is_snapshot = std::ranges::any_of(
-        names, [](const std::string& name) { return name.starts_with(model_in_snapshot); });
-    load_npz(*settings.init, model, is_snapshot ? model_in_snapshot : "");
+        file.names(), [](const std::string& name) { return name.starts_with(model_in_snapshot); });
+    const std::string prefix = is_snapshot ? model_in_snapshot : "";
+    load_npz(file, model, prefix);
+    warn_of_unknown(entries_not_in(model, file, prefix), *settings.init);
     return Bytes();
   });
 }

@@ -11,7 +11,8 @@
 namespace tasuki::apps {
 
 // --init: loads the weights of a model file or of a snapshot on rank 0, from where an optimizer's
-// setup takes them to all ranks. A file that does not fit is an error on all ranks. Collective.
+// setup takes them to all ranks. A file that does not fit is an error on all ranks; weights in it
+// that the model lacks are a warning. Collective.
 void load_initial_weights(const TrainingSettings& settings, const Module& model,
                           Communicator& communicator);
 

@@ -110,6 +110,10 @@ void run_training(const Job& job, const TrainingSettings& settings,
   const auto open_test = open(DataSplit::test, settings.test_examples);
   const DataSummary data = {folder, broadcast_header(open_train, comm),
                             broadcast_header(open_test, comm), open_train, open_test};
+  for (const bool is_test : {false, true})
+    if ((is_test ? data.test : data.train).count == 0)
+      fail_everywhere(ErrorKind::data, "{}: expected examples to {}, found none", folder.string(),
+                      is_test ? "evaluate on" : "train on");
 
   Classifier model(program.create_model(data.train));
   model.initialize(seed);

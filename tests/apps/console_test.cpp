@@ -64,6 +64,21 @@ TEST_F(Console, BadDataIsOneLine) {
   };
   rewrite(contents.substr(0, contents.size() / 2));
   expect_one_line(run(3, "result", {}), images, ErrorKind::data);
+  const std::string tests = data + "/t10k-images-idx3-ubyte";
+  {
+    rewrite(contents);
+    const std::vector<std::string> files = {tests, data + "/t10k-labels-idx1-ubyte"};
+    for (const std::string& file : files) {
+      std::filesystem::copy(file, file + ".whole");
+      std::filesystem::resize_file(file, file == tests ? 16 : 8);
+      std::fstream header(file, std::ios::binary | std::ios::in | std::ios::out);
+      header.seekp(4);
+      header.write("\0\0\0\0", 4);
+    }
+    expect_one_line(run(3, "result", {}), data + ": expected examples to evaluate on, found none",
+                    ErrorKind::data);
+    for (const std::string& file : files) std::filesystem::rename(file + ".whole", file);
+  }
   std::string wrong_magic = contents;
   wrong_magic[3] = '\x7f';
   rewrite(wrong_magic);

@@ -256,6 +256,17 @@ TEST_F(ResumedJob, InitStartsFromWeights) {
     EXPECT_EQ(values_of(read_log("init"), "validation/main/accuracy"), std::vector{before});
   }
 
+  // Weights without a place are said, the rest of a snapshot is not.
+  std::vector<NpzEntry> more = {{"predictor/l4/W", Tensor::zeros(Shape{1})},
+                                {"x", Tensor::zeros(Shape{1})}};
+  for (const auto& [path, parameter] : model.parameters())
+    more.push_back({path, parameter->value()});
+  write_npz(folder / "more", more);
+  expect_once(run(2, "init", with(still, {"--init", folder / "more"})),
+              "warning: --init: the model lacks 2 of the entries in " + (folder / "more").string() +
+                  ", which are left out: predictor/l4/W, x\n");
+  EXPECT_EQ(count_of(run(1, "init", with(still, {"--init", snapshot})).all(), "model lacks"), 0);
+
   const auto refused = [&](const Flags& flags, const std::string& line, ErrorKind kind) {
     const Finished failed = run_program(with({TRAIN_MNIST, "--data", data}, flags));
     EXPECT_EQ(failed.exit_code, static_cast<int>(kind)) << failed.all();

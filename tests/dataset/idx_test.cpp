@@ -163,6 +163,35 @@ TEST_F(Idx, DamagedGzip) {
   expect_data_error({images.string(), "damage"});
 }
 
+// zlib's own reader passes over what follows the last member.
+TEST_F(Idx, BytesBehindGzipAreFound) {
+  write_gzip(images, image_bytes);
+  write_gzip(labels, label_bytes);
+  const std::string whole = contents_of(images);
+  EXPECT_EQ(read()->size(), count);
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"x", "found 1 more bytes"},
+      {std::string(300'000, '\0'), "found 300000 more bytes"},
+      {"\x1f", "found 1 more bytes"},
+      {"garbage", "found 7 more bytes"}};
+  for (const auto& [extra, found] : cases) {
+    write_plain(images, whole + extra);
+    expect_data_error({images.string(), "behind its gzip data", found});
+  }
+  // What is cut in two members, as some tools pack in pieces.
+  std::string members;
+  for (const std::string& part : {image_bytes.substr(0, 100), image_bytes.substr(100)}) {
+    write_gzip(images, part);
+    members += contents_of(images);
+  }
+  write_plain(images, members);
+  EXPECT_EQ(read()->size(), count);
+  write_plain(images, members + members);
+  expect_data_error({images.string(), "found more"});
+  write_plain(images, members.substr(0, members.size() - 9));
+  expect_data_error({images.string(), "found the end"});
+}
+
 TEST_F(Idx, MissingFiles) {
   write_plain(images, image_bytes);
   expect_error(ErrorKind::missing, {labels.string()}, [&] { read(); });

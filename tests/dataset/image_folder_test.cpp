@@ -2,6 +2,7 @@
 #include "tasuki/dataset/image_folder.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <map>
 
@@ -129,6 +130,40 @@ TEST_F(ImageFolder, ABrokenFileIsNamedByTheRankThatReadsIt) {
   const Tensor all = Tensor::full({1}, found);
   comm->allreduce(all);
   EXPECT_EQ(all.item(), 1);
+}
+
+// Before any is handed out; nobody writes into the FIFO.
+TEST_F(ImageFolder, WhatIsNoImageIsFoundAtTheStart) {
+  if (comm->rank() == 0) {
+    write_plain(folder / "train/dog/3.png", "GIF89a, not one of ours");
+    write_plain(folder / "train/dog/4.JPEG", "");
+  }
+  comm->barrier();
+  const auto read_one = [&](DataSplit split) {
+    const auto source = open(split);
+    std::vector<std::byte> pixels(3 * side * side);
+    std::int32_t label = 0;
+    source->read(1, pixels.data(), &label);
+  };
+  expect_error(ErrorKind::data,
+               {"found 2 among 13 files that are none", "train/dog/3.png (something else)",
+                "train/dog/4.JPEG (an empty file)"},
+               [&] { read_one(DataSplit::train); });
+  comm->barrier();
+  if (comm->rank() == 0) {
+    for (const char* const name : {"6.jpg", "7.jpg", "8.jpg", "9.jpg"})
+      EXPECT_EQ(::mkfifo((folder / "test/cat" / name).c_str(), 0600), 0);
+  }
+  comm->barrier();
+  expect_error(ErrorKind::data,
+               {"found 4 among 16 files", "test/cat/6.jpg (no regular file)", "/8.jpg", ", ...;"},
+               [&] { read_one(DataSplit::test); });
+  // Files beyond those asked for do not count.
+  const auto source = open();
+  source->keep_first(6);
+  std::vector<std::byte> pixels(6 * 3 * side * side);
+  std::vector<std::int32_t> labels(6);
+  source->read(6, pixels.data(), labels.data());
 }
 
 TEST_F(ImageFolder, WhatIsMissingIsNamed) {

@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <fstream>
 
 #include "errors.hpp"
+#include "tasuki/core/file.hpp"
 #include "tasuki/models/mlp.hpp"
 #include "tasuki/nn/classifier.hpp"
 #include "temporary_folder.hpp"
@@ -87,6 +89,53 @@ TEST(ModelFile, OtherTypesAreConvertedAndMoreEntriesIgnored) {
   const Averaging loaded(0);
   load_npz(folder / "model", loaded);
   EXPECT_EQ(loaded.mean.data<float>()[0], 3.0F);
+}
+
+// Entries of a file without a hash, of which one is damaged.
+void write_damaged(const std::filesystem::path& path, std::vector<NpzEntry> entries,
+                   const std::string& marker) {
+  write_npz(path, entries);
+  std::string bytes = read_file(path);
+  bytes.replace(bytes.find("tasuki xxh3"), 6, "nobody");
+  bytes[bytes.find(marker)] ^= 1;
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+TEST(ModelFile, EntriesThatTheModelLacksAreNotRead) {
+  const TemporaryFolder folder;
+  write_damaged(folder / "model",
+                {{"avg_mean", Tensor::full(Shape{2}, 3)}, {"other", Tensor::full(Shape{2}, 7)}},
+                std::string("\0\0\xe0\x40", 4));
+  const NpzFile file(folder / "model");
+  EXPECT_THAT(error_of([&] { file.read("other"); }), HasSubstr("other in "));
+  const Averaging loaded(0);
+  load_npz(file, loaded);
+  EXPECT_EQ(loaded.mean.data<float>()[0], 3.0F);
+  EXPECT_THAT(entries_not_in(loaded, file), ElementsAre("other"));
+}
+
+TEST(ModelFile, EntriesWithoutAPlaceAreThoseBelowThePrefix) {
+  const TemporaryFolder folder;
+  const Tensor two = Tensor::full(Shape{2}, 1);
+  write_npz(folder / "model",
+            {{"m/avg_mean", two}, {"m/b", two}, {"m/a", two}, {"extensions/x", two}});
+  const NpzFile file(folder / "model");
+  EXPECT_THAT(entries_not_in(Averaging(0), file, "m/"), ElementsAre("b", "a"));
+  const Linear lazy(std::nullopt, 2);
+  EXPECT_THAT(entries_not_in(lazy, file, "m/"), ElementsAre("avg_mean", "a"));
+}
+
+// The weights come first in the file, the damage after them.
+TEST(ModelFile, ADamagedEntryLeavesTheModelAsItWas) {
+  const TemporaryFolder folder;
+  Linear model(1, 2);
+  model.initialize(1);
+  const float before = model.parameters()[0].parameter->value().data<float>()[0];
+  write_damaged(folder / "model",
+                {{"W", Tensor::full(Shape{2, 1}, 3)}, {"b", Tensor::full(Shape{2}, 7)}},
+                std::string("\0\0\xe0\x40", 4));
+  EXPECT_THAT(error_of([&] { load_npz(folder / "model", model); }), HasSubstr("b in "));
+  EXPECT_EQ(model.parameters()[0].parameter->value().data<float>()[0], before);
 }
 
 TEST(ModelFile, AnotherModelIsRefusedAndNothingChanges) {
