@@ -2,19 +2,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fcntl.h>
-#include <poll.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <limits>
 
 #include "errors.hpp"
+#include "printed.hpp"
 #include "scripted_updater.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/training/extensions/log_report.hpp"
@@ -25,8 +21,10 @@
 namespace tasuki {
 namespace {
 
+using testing::contents_of;
 using testing::error_of;
 using ::testing::HasSubstr;
+using testing::PseudoTerminal;
 using testing::ScriptedUpdater;
 using testing::TemporaryFolder;
 using testing::transfer;
@@ -209,13 +207,6 @@ TEST_F(Reports, AnErrorWhileSavingDoesNotHideTheFirst) {
   EXPECT_EQ(error_of([&] { trainer.run(); }), "the first");
 }
 
-std::string contents_of(std::FILE* file) {
-  std::string text(static_cast<std::size_t>(std::ftell(file)), '\0');
-  std::rewind(file);
-  EXPECT_EQ(std::fread(text.data(), 1, text.size(), file), text.size());
-  return text;
-}
-
 TEST_F(Reports, TheTableHasChainersColumns) {
   const TableLayout report({"epoch", "main/loss", "validation/main/accuracy", "iteration"},
                            unlimited_width);
@@ -297,40 +288,22 @@ TEST_F(Reports, TheProgressBarIsSilentInAFile) {
 
 TEST(ProgressBarOnTerminal, DrawsAndCleansUp) {
   const TemporaryFolder folder;
-  const int master = posix_openpt(O_RDWR | O_NOCTTY);
-  ASSERT_GE(master, 0);
-  ASSERT_EQ(grantpt(master), 0);
-  ASSERT_EQ(unlockpt(master), 0);
-  std::FILE* out = std::fopen(ptsname(master), "w");
-  ASSERT_NE(out, nullptr);
+  const PseudoTerminal terminal;
   Trainer trainer(std::make_unique<ScriptedUpdater>(2), stop_after(1), folder / "out");
-  trainer.extend(std::make_unique<ProgressBar>(0.0, out));
+  trainer.extend(std::make_unique<ProgressBar>(0.0, terminal.out));
   trainer.run();
-  // What was written arrives in pieces; nothing more for a while means that this was all.
-  const auto read_terminal = [master] {
-    std::string text;
-    for (pollfd waiting{master, POLLIN, 0}; ::poll(&waiting, 1, 500) > 0;) {
-      std::array<char, 4096> piece{};
-      const ssize_t bytes = ::read(master, piece.data(), piece.size());
-      if (bytes <= 0) break;
-      text.append(piece.data(), static_cast<std::size_t>(bytes));
-    }
-    return text;
-  };
-  const std::string text = read_terminal();
+  const std::string text = terminal.read_all();
   EXPECT_THAT(text, ::testing::StartsWith("\033[J     total ["));
   EXPECT_THAT(text, HasSubstr("100.00%"));
   EXPECT_THAT(text, ::testing::EndsWith("\033[4A\033[J"));
   {
     Trainer broken(std::make_unique<ScriptedUpdater>(2), stop_after(1), folder / "out");
-    broken.extend(std::make_unique<ProgressBar>(0.0, out));
+    broken.extend(std::make_unique<ProgressBar>(0.0, terminal.out));
     broken.extend(make_extension(
         "break", [](Trainer&) { fail(ErrorKind::io, "broken"); }, 0));
     EXPECT_EQ(error_of([&] { broken.run(); }), "broken");
   }
-  EXPECT_THAT(read_terminal(), ::testing::EndsWith("\033[4A\033[J"));
-  std::fclose(out);
-  ::close(master);
+  EXPECT_THAT(terminal.read_all(), ::testing::EndsWith("\033[4A\033[J"));
 }
 
 }  // namespace
