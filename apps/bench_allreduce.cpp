@@ -32,6 +32,7 @@
 #include "tasuki/communicator/transfer.hpp"
 #include "tasuki/communicator/wire_format.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/file.hpp"
 #include "tasuki/tensor/backend.hpp"
 
 namespace tasuki::apps {
@@ -91,7 +92,10 @@ class Bench {
       }
     }
     if (settings_.json) {
-      prepare_output_folder(*everyone_, std::filesystem::absolute(*settings_.json).parent_path());
+      run_on_root(*everyone_, 0, [&] {
+        make_output_folder(std::filesystem::absolute(*settings_.json).parent_path());
+        return Bytes{};
+      });
       write_on_root("");
     }
   }
