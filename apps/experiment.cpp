@@ -13,6 +13,8 @@
 
 #include "common/machine.hpp"
 #include "common/options.hpp"
+#include "experiment/check.hpp"
+#include "experiment/failure.hpp"
 #include "experiment/plot.hpp"
 #include "experiment/process.hpp"
 #include "experiment/table.hpp"
@@ -26,7 +28,7 @@ namespace fs = std::filesystem;
 constexpr int some_failed = 1;
 
 struct Settings {
-  std::optional<std::string> file, folder, rerun;
+  std::optional<std::string> file, folder, section, rerun;
   std::string plot = "svg";
   bool dry_run = false, tables_only = false;
 };
@@ -38,22 +40,12 @@ void say(const std::string& line) {
 
 // Holds the folder against a second experiment in it, until the process ends.
 void lock(const fs::path& folder) {
-  static std::optional<FileLock> held;
-  held = FileLock::try_lock(folder / "lock", fmt::format("pid {}\n", getpid()));
-  if (!held)
+  static std::vector<FileLock> held;
+  if (auto taken = FileLock::try_lock(folder / "lock", fmt::format("pid {}\n", getpid())))
+    held.push_back(std::move(*taken));
+  else
     fail(ErrorKind::config, "another experiment runs in {} ({}); wait for it, or give --folder DIR",
          folder.string(), holder_of_lock(folder / "lock"));
-}
-
-// The error that a program ended with, or else the last line in words that it wrote.
-std::string last_words(const fs::path& log) {
-  std::istringstream text(read_file(log));
-  std::string last, error;
-  for (std::string line; std::getline(text, line);) {
-    if (std::ranges::any_of(line, [](unsigned char c) { return std::isalpha(c); })) last = line;
-    if (line.starts_with("error: ") || line.starts_with("rank ")) error = line;
-  }
-  return error.empty() ? last : error;
 }
 
 void run_one(const ExperimentPlan& plan, RunRecord& run) {
@@ -66,11 +58,8 @@ void run_one(const ExperimentPlan& plan, RunRecord& run) {
   const EndedProcess ended = run_to_end(run.command, log, plan.timeout);
   if (ended.how == HowEnded::interrupted) return;
 
-  if (ended.how == HowEnded::timed_out) {
-    run.failure = fmt::format("not at its end after {} s", plan.timeout);
-  } else if (ended.exit_code != 0) {
-    run.failure = fmt::format("exit code {}: {}", ended.exit_code, last_words(log));
-  } else {
+  run.failure = describe_failure(ended, plan.timeout, read_file(log));
+  if (run.failure.empty()) {
     try {
       run.result = read_training_log(run.folder / "result" / "log");
       run.result->wall_seconds = ended.seconds;
@@ -141,7 +130,7 @@ void draw(const fs::path& folder) {
     say(fmt::format("gnuplot is not installed (Debian's gnuplot-nox): no plot, its script is {}",
                     (folder / "plot.gp").string()));
   else if (drawn.exit_code != 0)
-    say(fmt::format("gnuplot could not draw: {}", last_words(folder / "plot.log")));
+    say(fmt::format("gnuplot could not draw: {}", last_words(read_file(folder / "plot.log"))));
 }
 
 void write_tables(const ExperimentPlan& plan, const std::vector<RunRecord>& runs,
@@ -159,31 +148,81 @@ void write_tables(const ExperimentPlan& plan, const std::vector<RunRecord>& runs
   say(fmt::format("Tables and plot are in {}", folder.string()));
 }
 
-int experiment(const ExperimentPlan& plan, const Settings& settings, const fs::path& folder) {
-  std::vector<RunRecord> runs = read_records(plan, folder);
-  if (settings.dry_run) {
-    if (settings.rerun) forget_rows(*settings.rerun, runs, /*on_disk=*/false);
-    for (const RunRecord& run : runs)
-      say(fmt::format("{}{}", run.result ? "# done: " : "", fmt::join(run.command, " ")));
-    return 0;
-  }
-  make_output_folder(folder);
-  lock(folder);
-  take_over_signals();
-  if (settings.rerun) forget_rows(*settings.rerun, runs, /*on_disk=*/true);
-  if (!settings.tables_only) run_what_is_missing(plan, runs);
-  const auto is_missing = [](const RunRecord& run) { return !run.result.has_value(); };
-  const auto missing = std::ranges::count_if(runs, is_missing);
+// One section of the file, or the file.
+struct Experiment {
+  ExperimentPlan plan;
+  fs::path folder;
+  std::vector<RunRecord> runs;
+};
+
+std::ptrdiff_t count_missing(const Experiment& one) {
+  return std::ranges::count_if(one.runs, [](const auto& run) { return !run.result.has_value(); });
+}
+
+int run_experiment(Experiment& one, const Settings& settings) {
+  if (!settings.tables_only) run_what_is_missing(one.plan, one.runs);
+  const auto missing = count_missing(one);
   if (was_interrupted()) {
     say(fmt::format("interrupted; {} of {} runs are left for the next start", missing,
-                    runs.size()));
+                    one.runs.size()));
     return 130;
   }
-  write_tables(plan, runs, settings, folder);
+  write_tables(one.plan, one.runs, settings, one.folder);
   if (missing == 0) return 0;
   say(fmt::format("{} of {} runs have no result; the next start tries them again", missing,
-                  runs.size()));
+                  one.runs.size()));
   return some_failed;
+}
+
+int run_experiments(std::vector<Experiment>& all, const Settings& settings) {
+  if (!settings.dry_run) {
+    for (const Experiment& one : all) {
+      make_output_folder(one.folder);
+      lock(one.folder);
+    }
+    take_over_signals();
+  }
+  for (Experiment& one : all) {
+    one.runs = read_records(one.plan, one.folder);
+    if (settings.rerun) forget_rows(*settings.rerun, one.runs, /*on_disk=*/false);
+    // All of them, before the first run starts.
+    if (!settings.tables_only) check_flags(one.plan, one.runs);
+  }
+  int exit_code = 0;
+  for (Experiment& one : all) {
+    if (all.size() > 1) say(fmt::format("{}[{}]", settings.dry_run ? "# " : "", one.plan.section));
+    if (settings.dry_run) {
+      for (const RunRecord& run : one.runs)
+        say(fmt::format("{}{}", run.result ? "# done: " : "", fmt::join(run.command, " ")));
+      continue;
+    }
+    if (settings.rerun) forget_rows(*settings.rerun, one.runs, /*on_disk=*/true);
+    exit_code = std::max(exit_code, run_experiment(one, settings));
+    if (was_interrupted()) break;
+  }
+  return exit_code;
+}
+
+// All sections, or the one that was asked for.
+std::vector<Experiment> experiments_of(const Settings& settings, const fs::path& programs) {
+  std::vector<Experiment> all;
+  const fs::path folder =
+      settings.folder.value_or((fs::path("results") / fs::path(*settings.file).stem()).string());
+  std::vector<std::string> names;
+  for (ExperimentPlan& plan :
+       parse_experiments(read_file(*settings.file), *settings.file, programs)) {
+    names.push_back(plan.section);
+    if (settings.section && plan.section != *settings.section) continue;
+    const fs::path own = plan.section.empty() ? folder : folder / plan.section;
+    all.push_back({std::move(plan), own, {}});
+  }
+  if (all.empty())
+    fail(ErrorKind::usage, "--section: {} has no section [{}]{}", *settings.file, *settings.section,
+         names.front().empty() ? "" : fmt::format("; it has {}", fmt::join(names, ", ")));
+  if (settings.rerun && all.size() > 1)
+    fail(ErrorKind::usage, "--rerun: {} has several experiments; name one by --section",
+         *settings.file);
+  return all;
 }
 
 // `experiment FILE ...` is short for `experiment --file FILE ...`.
@@ -204,9 +243,13 @@ int run(int argc, char** argv) {
   options.group("Experiment");
   options.add("file,f", settings.file, "none", "FILE",
               "what to run; as the first argument it needs no flag. experiments/ has some");
-  options.add("folder,o", settings.folder, "auto", "DIR",
-              "folder for runs and tables; by itself results/<name of the file>");
-  options.add("dry-run", settings.dry_run, "print the commands and start none");
+  options.add(
+      "folder,o", settings.folder, "auto", "DIR",
+      "folder for runs and tables; by itself results/<name of the file>, and in it one for each "
+      "section");
+  options.add("section", settings.section, "all", "NAME",
+              "of the sections of the file, do this one");
+  options.add("dry-run", settings.dry_run, "check all flags, print the commands and start none");
   options.add("rerun", settings.rerun, "none", "ROWS",
               "do the runs of these rows of the table again (`1,3`, or `all`): for those that "
               "another version, machine or data set has made");
@@ -215,7 +258,8 @@ int run(int argc, char** argv) {
               "of the plot, which gnuplot draws");
   const Options::Request request = options.parse(arguments_of(argc, argv));
   if (request != Options::Request::run) {
-    fmt::print("{}", options.text(request));
+    fmt::print("{}{}", options.text(request),
+               request == Options::Request::help ? experiment_help() : "");
     return 0;
   }
   if (!settings.file)
@@ -224,10 +268,8 @@ int run(int argc, char** argv) {
   if (settings.rerun && settings.tables_only)
     fail(ErrorKind::usage, "--rerun is about runs, --tables-only starts none; leave one out");
   const fs::path program = fs::read_symlink("/proc/self/exe");
-  const ExperimentPlan plan =
-      parse_experiment(read_file(*settings.file), *settings.file, program.parent_path());
-  const fs::path standard = fs::path("results") / fs::path(*settings.file).stem();
-  return experiment(plan, settings, settings.folder.value_or(standard.string()));
+  std::vector<Experiment> all = experiments_of(settings, program.parent_path());
+  return run_experiments(all, settings);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "common/device.hpp"
 #include "common/learning_rate.hpp"
 #include "common/resume.hpp"
+#include "tasuki/communicator/registry.hpp"
 #include "tasuki/dataset/shard_plan.hpp"
 #include "tasuki/training/extensions/fail_on_non_number.hpp"
 #include "tasuki/training/extensions/log_report.hpp"
@@ -22,6 +23,13 @@ namespace {
 constexpr std::int64_t billion = 1'000'000'000;
 constexpr std::int64_t unlimited = std::numeric_limits<std::int64_t>::max();
 constexpr IntegerRange batch_sizes = {1, 1 << 24};
+
+std::vector<std::string> communicator_names() {
+  std::vector<std::string> names(communicator_kinds().size());
+  std::ranges::transform(communicator_kinds(), names.begin(), &CommunicatorKind::name);
+  names.emplace_back("help");
+  return names;
+}
 
 // Of the batch's two flags, the one that is given last counts: each takes the other back.
 Option batchsize_option(TrainingSettings& settings) {
@@ -120,7 +128,7 @@ void add_training_options(Options& options, TrainingSettings& settings) {
       "weight itself)");
 
   options.group("Communication and devices");
-  options.add("communicator", settings.communicator, "NAME",
+  options.add("communicator", settings.communicator, communicator_names(), "NAME",
               "how gradients are averaged; `help` lists the names");
   options.add("wire-dtype", settings.wire_dtype, {"fp32", "fp16", "bf16"}, "NAME",
               "type in which pure_nccl sends gradients: 16 bits halve what travels");

@@ -1,8 +1,12 @@
 #include "experiment/plan.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <functional>
+#include <iterator>
 #include <map>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 
@@ -52,13 +56,52 @@ std::string fill_in(const std::string& word,
   return filled;
 }
 
-// A file being read: `where` is where its errors are.
+struct Key {
+  const char* name;
+  const char* value;
+  const char* help;
+  // Throws std::invalid_argument with what was expected. None for axes of the grid.
+  void (*take)(ExperimentPlan& plan, const std::string& value);
+};
+
+constexpr auto keys = std::to_array<Key>({
+    {"program", "NAME", "a program beside this one, or a path with a slash",
+     [](ExperimentPlan& plan, const std::string& value) { plan.program = value; }},
+    {"title", "TEXT", "heading of the tables (default: the file's name)",
+     [](ExperimentPlan& plan, const std::string& value) { plan.title = value; }},
+    {"np", "N, ...", "processes (default: 1)", nullptr},
+    {"nodes", "N, ...", "nodes that they are spread over evenly (default: 1)", nullptr},
+    {"repeat", "N", "runs of each row, of which tables have the median (default: 1)",
+     [](ExperimentPlan& plan, const std::string& value) {
+       plan.repeats = parse_integer(value, {1, 1000});
+     }},
+    {"timeout", "SECONDS", "most that a run may take (default: 86400)",
+     [](ExperimentPlan& plan, const std::string& value) {
+       plan.timeout = parse_number(value, {0.01, 1e9});
+     }},
+    {"compare", "NAME, ...", "what speed-ups are relative to the first of (default: np, nodes)",
+     [](ExperimentPlan& plan, const std::string& value) { plan.compare = split_values(value); }},
+    {"launcher", "WORDS", "before the program, on one node (default: mpirun -np {np})",
+     [](ExperimentPlan& plan, const std::string& value) { plan.launcher = value; }},
+    {"launcher_nodes", "WORDS", "the same on several (default: mpirun with the hostfile)",
+     [](ExperimentPlan& plan, const std::string& value) { plan.launcher_nodes = value; }},
+    {"hostfile", "FILE", "the nodes, for launchers as {hostfile}",
+     [](ExperimentPlan& plan, const std::string& value) { plan.hostfile = value; }},
+});
+
+const Key* find_key(const std::string& name) {
+  const auto* const found =
+      std::ranges::find_if(keys, [&](const Key& key) { return key.name == name; });
+  return found != keys.end() ? found : nullptr;
+}
+
+// The settings of one experiment being read.
 class Reader {
  public:
-  Reader(std::string file, ExperimentPlan& plan) : file_(std::move(file)), plan_(plan) {}
+  explicit Reader(ExperimentPlan& plan) : plan_(plan) {}
 
   void take(const ConfigLine& line) {
-    const auto [first, is_new] = lines_.emplace(line.name, line.number);
+    const auto [first, is_new] = plan_.lines.emplace(line.name, line.number);
     if (!is_new)
       fail(line.number,
            fmt::format("'{}' is set twice, first in line {}; separate values by commas", line.name,
@@ -73,61 +116,51 @@ class Reader {
 
   void finish() {
     if (plan_.program.empty())
-      fail(0, "no program is named; add a line like `program = train_mnist`");
+      fail_everywhere(ErrorKind::config,
+                      "{}{}: no program is named; add a line like `program = train_mnist`",
+                      plan_.file, plan_.section.empty() ? "" : fmt::format(" [{}]", plan_.section));
     for (const char* name : {"nodes", "np"})
-      if (!lines_.contains(name)) plan_.axes.insert(plan_.axes.begin(), {name, {"1"}});
+      if (!plan_.lines.contains(name)) plan_.axes.insert(plan_.axes.begin(), {name, {"1"}});
     for (const std::string& name : plan_.compare)
       if (std::ranges::none_of(plan_.axes, [&](const auto& axis) { return axis.name == name; }))
-        fail(lines_["compare"], fmt::format("compare: '{}' is not set in this file", name));
+        fail("compare", fmt::format("compare: '{}' is not set in this file", name));
     const auto nodes = std::ranges::find(plan_.axes, "nodes", &GridAxis::name);
     const bool is_one_node = nodes->values == std::vector<std::string>{"1"};
     if (!is_one_node && plan_.launcher_nodes.empty()) {
       if (plan_.hostfile.empty())
-        fail(nodes->line,
+        fail("nodes",
              "several nodes need a line `hostfile = FILE`, or `launcher_nodes = WORDS` with how "
              "programs are started on {nodes} nodes");
       plan_.launcher_nodes =
           "mpirun -np {np} --hostfile {hostfile} --map-by ppr:{ranks_per_node}:node";
     }
     if (plan_.runs().empty())
-      fail(nodes->line, "there is nothing to run: no np is a multiple of a number of nodes");
+      fail("nodes", "there is nothing to run: no np is a multiple of a number of nodes");
     check_launchers();
   }
 
  private:
   [[noreturn]] void fail(int line, const std::string& message) const {
-    const std::string where = line > 0 ? fmt::format("{}:{}", file_, line) : file_;
-    fail_everywhere(ErrorKind::config, "{}: {}", where, message);
+    fail_everywhere(ErrorKind::config, "{}:{}: {}", plan_.file, line, message);
+  }
+  [[noreturn]] void fail(const std::string& name, const std::string& message) const {
+    fail_everywhere(ErrorKind::config, "{}: {}", plan_.place_of(name), message);
   }
 
   void take_value(const ConfigLine& line) {
-    const std::string& name = line.name;
-    const bool may_be_empty = name == "launcher" || name == "launcher_nodes";
+    const bool may_be_empty = line.name == "launcher" || line.name == "launcher_nodes";
     if (line.value.empty() && !may_be_empty) throw std::invalid_argument("a value");
-    if (name == "program")
-      plan_.program = line.value;
-    else if (name == "title")
-      plan_.title = line.value;
-    else if (name == "launcher")
-      plan_.launcher = line.value;
-    else if (name == "launcher_nodes")
-      plan_.launcher_nodes = line.value;
-    else if (name == "hostfile")
-      plan_.hostfile = line.value;
-    else if (name == "repeat")
-      plan_.repeats = parse_integer(line.value, {1, 1000});
-    else if (name == "timeout")
-      plan_.timeout = parse_number(line.value, {0.01, 1e9});
-    else if (name == "compare")
-      plan_.compare = split_values(line.value);
-    else if (name == "out")
+    if (line.name == "out")
       fail(line.number, "'out' cannot be set: every run has a folder of its own");
+    const Key* const key = find_key(line.name);
+    if (key != nullptr && key->take != nullptr)
+      key->take(plan_, line.value);
     else
       add_axis(line);
   }
 
   void add_axis(const ConfigLine& line) {
-    GridAxis axis{line.name, split_values(line.value), line.number};
+    GridAxis axis{line.name, split_values(line.value)};
     if (line.name.find_first_of(" \t-") == 0 || line.name.find(' ') != std::string::npos)
       fail(line.number, fmt::format("'{}' is no name of a flag", line.name));
     for (std::size_t i = 0; i < axis.values.size(); ++i) {
@@ -148,15 +181,78 @@ class Reader {
         plan_.command(run, "out");
       } catch (const std::out_of_range& unknown) {
         const char* const name = run.nodes > 1 ? "launcher_nodes" : "launcher";
-        fail(lines_[name], fmt::format("{}: nothing is called {{{}}}", name, unknown.what()));
+        fail(name, fmt::format("{}: nothing is called {{{}}}", name, unknown.what()));
       }
     }
   }
 
-  std::string file_;
   ExperimentPlan& plan_;
-  std::map<std::string, int> lines_;
 };
+
+// A part of a file in its own lines: all others are empty, so that numbers of lines hold.
+struct Section {
+  std::string name;
+  std::string text;
+};
+
+// "[name]" as "name"; nothing where the line begins no section.
+std::optional<std::string> section_name(std::string_view line, const std::string& place) {
+  const auto begin = line.find_first_not_of(" \t");
+  if (begin == std::string_view::npos || line[begin] != '[') return std::nullopt;
+  const auto end = line.find(']');
+  const auto rest = end == std::string_view::npos ? end : line.find_first_not_of(" \t\r", end + 1);
+  const bool is_ended = end != std::string_view::npos &&
+                        (rest == std::string_view::npos || line[rest] == '#' || line[rest] == ';');
+  const std::string name(is_ended ? line.substr(begin + 1, end - begin - 1) : "");
+  // It is the name of a folder.
+  const bool is_fine =
+      !name.empty() && name.front() != '.' && std::ranges::all_of(name, [](unsigned char c) {
+        return std::isalnum(c) || c == '-' || c == '_' || c == '.';
+      });
+  if (!is_fine)
+    fail_everywhere(ErrorKind::config,
+                    "{}: expected a section's name of letters, digits and -_. in brackets, found "
+                    "`{}`",
+                    place, line);
+  return name;
+}
+
+// What is before the first section, and the sections.
+std::vector<Section> split_sections(std::string_view text, const std::string& file) {
+  std::vector<Section> sections(1);
+  std::map<std::string, int> line_of;
+  for (int number = 1; !text.empty(); ++number) {
+    const auto end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::string place = fmt::format("{}:{}", file, number);
+    if (auto name = section_name(line, place)) {
+      const auto [first, is_new] = line_of.emplace(*name, number);
+      if (!is_new)
+        fail_everywhere(ErrorKind::config, "{}: there is a section [{}] in line {} already", place,
+                        *name, first->second);
+      sections.push_back({std::move(*name), std::string(static_cast<std::size_t>(number), '\n')});
+    } else {
+      sections.back().text += line;
+      sections.back().text += '\n';
+    }
+  }
+  return sections;
+}
+
+ExperimentPlan plan_of(const std::vector<ConfigLine>& lines, const std::string& file,
+                       const std::string& section, const std::filesystem::path& beside) {
+  ExperimentPlan plan;
+  plan.file = file;
+  plan.section = section;
+  Reader reader(plan);
+  for (const ConfigLine& line : lines) reader.take(line);
+  reader.finish();
+  plan.is_program_beside = plan.program.find('/') == std::string::npos;
+  if (plan.is_program_beside) plan.program = (beside / plan.program).string();
+  if (plan.title.empty()) plan.title = std::filesystem::path(file).stem().string();
+  return plan;
+}
 
 }  // namespace
 
@@ -213,22 +309,66 @@ std::vector<std::string> ExperimentPlan::command(const RunSettings& run,
   std::vector<std::string> words;
   for (const std::string& word : split_words(run.nodes > 1 ? launcher_nodes : launcher))
     words.push_back(fill_in(word, value));
-  words.push_back(program);
-  for (const auto& [name, text] : run.values)
-    if (name != "np" && name != "nodes") words.push_back(fmt::format("--{}={}", name, text));
+  const std::vector<std::string> own = program_with_flags(run);
+  words.insert(words.end(), own.begin(), own.end());
   words.push_back(fmt::format("--out={}", out.string()));
   return words;
 }
 
-ExperimentPlan parse_experiment(std::string_view text, const std::string& file,
-                                const std::filesystem::path& beside) {
-  ExperimentPlan plan;
-  Reader reader(file, plan);
-  for (const ConfigLine& line : parse_config(text, file)) reader.take(line);
-  reader.finish();
-  if (plan.program.find('/') == std::string::npos) plan.program = (beside / plan.program).string();
-  if (plan.title.empty()) plan.title = std::filesystem::path(file).stem().string();
-  return plan;
+std::vector<std::string> ExperimentPlan::program_with_flags(const RunSettings& run) const {
+  std::vector<std::string> words = {program};
+  for (const auto& [name, text] : run.values)
+    if (name != "np" && name != "nodes") words.push_back(fmt::format("--{}={}", name, text));
+  return words;
+}
+
+std::string ExperimentPlan::place_of(const std::string& name) const {
+  const auto line = lines.find(name);
+  return line != lines.end() ? fmt::format("{}:{}", file, line->second) : file;
+}
+
+std::vector<ExperimentPlan> parse_experiments(std::string_view text, const std::string& file,
+                                              const std::filesystem::path& beside) {
+  std::vector<Section> sections = split_sections(text, file);
+  const std::vector<ConfigLine> common = parse_config(sections.front().text, file);
+  if (sections.size() == 1) return {plan_of(common, file, "", beside)};
+  sections.erase(sections.begin());
+  std::vector<ExperimentPlan> plans;
+  for (const Section& section : sections) {
+    const std::vector<ConfigLine> own = parse_config(section.text, file);
+    const auto is_own = [&](const std::string& name) {
+      return std::ranges::find(own, name, &ConfigLine::name) != own.end();
+    };
+    std::vector<ConfigLine> lines;
+    std::ranges::copy_if(common, std::back_inserter(lines),
+                         [&](const ConfigLine& line) { return !is_own(line.name); });
+    lines.insert(lines.end(), own.begin(), own.end());
+    plans.push_back(plan_of(lines, file, section.name, beside));
+    if (!is_own("title")) plans.back().title += ": " + section.name;
+  }
+  return plans;
+}
+
+std::vector<std::string> experiment_keys() {
+  std::vector<std::string> names;
+  names.reserve(keys.size());
+  for (const Key& key : keys) names.emplace_back(key.name);
+  return names;
+}
+
+std::string experiment_help() {
+  std::string text = "\nKeys of FILE, one `name = value` a line; `#` begins a comment:\n";
+  for (const Key& key : keys)
+    text += fmt::format("  {:<28}{}\n", fmt::format("{} = {}", key.name, key.value), key.help);
+  return text +
+         "Every other name is a flag of the program, without its dashes. Several values, "
+         "separated\n"
+         "by commas, make the grid of runs; `\\,` is a comma within a value. Launchers may "
+         "contain\n"
+         "{np}, {nodes}, {ranks_per_node}, {hostfile} and {flag}. `[name]` begins an experiment "
+         "of\n"
+         "its own, in results/FILE/name; the lines before the first section hold for all of "
+         "them.\n";
 }
 
 }  // namespace tasuki::apps

@@ -4,14 +4,17 @@
 //   np = 1, 2, 4                     # values separated by commas make the grid
 //   nodes = 1, 2
 //   communicator = flat, two_dimensional
-//   epoch = 20                       # every name that is not one of those below is a flag
+//   epoch = 20                       # every name that is no key of the experiment is a flag
 //
-// Settings of the experiment itself: program, title, np, nodes, repeat, timeout (seconds for each
-// run), launcher, launcher_nodes, hostfile, compare. `\,` is a comma that is part of a value.
+// experiment_help() lists the keys of the experiment itself. `\,` is a comma that is part of a
+// value.
+// `[name]` begins an experiment of its own, for which the lines before the first section hold, too,
+// but where it sets their names itself.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,7 +26,6 @@ namespace tasuki::apps {
 struct GridAxis {
   std::string name;
   std::vector<std::string> values;
-  int line = 0;  // in the file
 };
 
 // One point of the grid.
@@ -40,8 +42,13 @@ struct RunSettings {
 };
 
 struct ExperimentPlan {
+  std::string file;
+  std::string section;               // of the file; empty where it has none
+  std::map<std::string, int> lines;  // of the file, in which names are set
+
   std::string title;
   std::string program;
+  bool is_program_beside = false;  // it was named without a slash
   // Words before the program, with {np}, {nodes}, {ranks_per_node}, {hostfile} and {flag of the
   // program}; launcher_nodes is for runs on several nodes. An empty one starts the program itself.
   std::string launcher = "mpirun -np {np}";
@@ -60,11 +67,20 @@ struct ExperimentPlan {
   std::vector<RunSettings> runs() const;
   // The words that start a run whose results go to `out`.
   std::vector<std::string> command(const RunSettings& run, const std::filesystem::path& out) const;
+  // The words of these that are the program's: itself and its flags, but for --out.
+  std::vector<std::string> program_with_flags(const RunSettings& run) const;
+  // "file:line" where `name` is set; "file" where it is not.
+  std::string place_of(const std::string& name) const;
 };
 
-// An error of kind config names `file` and the line. `beside` is the folder in which programs
-// without a slash are found.
-ExperimentPlan parse_experiment(std::string_view text, const std::string& file,
-                                const std::filesystem::path& beside);
+// One for each section of a file, or one for a file without. An error of kind config names `file`
+// and the line. `beside` is the folder in which programs without a slash are found.
+std::vector<ExperimentPlan> parse_experiments(std::string_view text, const std::string& file,
+                                              const std::filesystem::path& beside);
+
+// Names of the settings that are not flags of the program.
+std::vector<std::string> experiment_keys();
+// These with what they mean, for --help.
+std::string experiment_help();
 
 }  // namespace tasuki::apps

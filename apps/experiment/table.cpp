@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "common/option_value.hpp"
+#include "experiment/failure.hpp"
 
 namespace tasuki::apps {
 namespace {
@@ -139,7 +140,8 @@ std::vector<Column> columns_of(const ExperimentPlan& plan) {
     columns.push_back({name == "np" ? "processes" : name,
                        [name](const TableRow& row) { return row.settings.value(name); }});
   columns.push_back({"time [s]", [](const TableRow& row) {
-                       return row.result ? cell(row.result->seconds, 2) : "**failed**";
+                       return row.result ? cell(row.result->seconds, 2)
+                                         : fmt::format("**{}**", failure_mark(row.failure));
                      }});
   columns.push_back({"an epoch [s]", [](const TableRow& row) {
                        return row.result ? cell(row.result->epoch_seconds, 2) : "";

@@ -6,6 +6,7 @@
 
 #include <fstream>
 
+#include "experiment/failure.hpp"
 #include "experiment/plot.hpp"
 #include "experiment/table.hpp"
 #include "tasuki/core/error.hpp"
@@ -18,7 +19,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 ExperimentPlan parse(const std::string& text) {
-  return parse_experiment(text, "e.ini", "/bin");
+  return parse_experiments(text, "e.ini", "/bin").at(0);
 }
 
 std::string error_of(const std::string& text) {
@@ -94,6 +95,69 @@ TEST(ExperimentFile, BadLinesAreNamed) {
   EXPECT_THAT(error_of("program = t\nnp = 2\nnodes = 2\n"), HasSubstr("e.ini:3: several nodes"));
   EXPECT_THAT(error_of("program = t\nnp = 3\nnodes = 2\nhostfile = h\n"),
               HasSubstr("e.ini:3: there is nothing to run"));
+}
+
+TEST(ExperimentFile, SectionsTakeWhatIsBeforeThemAndSetItAnew) {
+  const auto plans = parse_experiments(
+      "program = t\ntitle = Both\nlr = 1, 2\n[one]\nepoch = 3\n  [two] # last\nlr = 5\ntitle = 2\n",
+      "e.ini", "/bin");
+  ASSERT_EQ(plans.size(), 2u);
+  EXPECT_EQ(plans[0].section, "one");
+  EXPECT_THAT(commands(plans[0]), ElementsAre("mpirun -np 1 /bin/t --lr=1 --epoch=3 --out=O ",
+                                              "mpirun -np 1 /bin/t --lr=2 --epoch=3 --out=O "));
+  EXPECT_EQ(plans[0].title, "Both: one");
+  EXPECT_EQ(plans[0].place_of("epoch"), "e.ini:5");
+  EXPECT_THAT(commands(plans[1]), ElementsAre("mpirun -np 1 /bin/t --lr=5 --out=O "));
+  EXPECT_EQ(plans[1].title, "2");
+  EXPECT_EQ(plans[1].place_of("lr"), "e.ini:7");
+}
+
+TEST(ExperimentFile, BadSectionsAreNamed) {
+  EXPECT_THAT(error_of("[a\n"), HasSubstr("e.ini:1: expected a section's name of letters"));
+  for (const char* name : {"", "..", "a/b", "a b"})
+    EXPECT_THAT(error_of(fmt::format("program = t\n[{}]\n", name)),
+                HasSubstr("e.ini:2: expected a"));
+  EXPECT_EQ(error_of("program = t\n[a]\n[b]\n[a]\n"),
+            "e.ini:4: there is a section [a] in line 2 already");
+  EXPECT_THAT(error_of("[a]\nnp = 2\n"), HasSubstr("e.ini [a]: no program is named"));
+  EXPECT_THAT(error_of("program = t\n[a]\nlr = 1\nlr = 2\n"),
+              HasSubstr("e.ini:4: 'lr' is set twice, first in line 3"));
+}
+
+TEST(ExperimentFile, EveryKeyIsInItsHelp) {
+  for (const std::string& key : experiment_keys()) {
+    EXPECT_THAT(experiment_help(), HasSubstr("\n  " + key + " = "));
+    // It is taken for no flag of the program.
+    const std::string value = key == "compare" ? "np" : "1";
+    const std::string text = key == "program" ? "" : "program = t\nhostfile = h\n";
+    for (const std::string& command :
+         commands(parse(key == "hostfile" ? "program = t\nhostfile = 1\n"
+                                          : text + key + " = " + value + "\n")))
+      EXPECT_EQ(command.find("--" + key), std::string::npos) << command;
+  }
+}
+
+TEST(ExperimentFailure, SaysWhatRanOutOfMemory) {
+  const auto text = [](int exit_code, const std::string& output) {
+    return describe_failure({HowEnded::by_itself, exit_code, 1}, 60, output);
+  };
+  EXPECT_EQ(text(0, "done\n"), "");
+  EXPECT_EQ(describe_failure({HowEnded::timed_out, 143, 61}, 60, ""), "not at its end after 60 s");
+  EXPECT_EQ(text(64, "error: unknown flag\n---\n"), "exit code 64: error: unknown flag");
+  EXPECT_EQ(failure_mark(text(64, "error: unknown flag\n")), "failed");
+  EXPECT_EQ(failure_mark(text(69, "error: cuda:0 is out of memory: 9 MiB more\nMPI_ABORT\n")),
+            "out of memory");
+  EXPECT_EQ(failure_mark(text(70, "rank 2 on h: std::bad_alloc\n")), "out of memory");
+  // The file of another error may be called so.
+  EXPECT_EQ(failure_mark(text(1, "saving out of memory.txt\nsegmentation fault\n")), "failed");
+  EXPECT_EQ(failure_mark(text(137, "")), "killed (out of memory?)");
+  EXPECT_EQ(failure_mark(text(137,
+                              "mpirun noticed that process rank 1 with PID 0 on node h exited "
+                              "on signal 9 (Killed).\n")),
+            "killed (out of memory?)");
+  // Ranks that are ended because of an error are not that.
+  EXPECT_EQ(failure_mark(text(75, "rank 1 on h: stuck\nrank 1 exited on signal 9 (Killed).\n")),
+            "failed");
 }
 
 // Records as if every run had been done in what `seconds` says.

@@ -15,8 +15,10 @@ using ::testing::Not;
 
 class Experiment : public ::testing::Test {
  protected:
-  // A program with a training program's results that fails on --mode=fail, and hangs with a child
-  // while there is a file `hang`.
+  // A program with a training program's results and --print-config that fails on --mode=fail, has
+  // no
+  // --mode=wrong, runs out of memory or is killed, and hangs with a child while there is a file
+  // `hang`.
   Experiment() {
     write("program",
           "#!/bin/bash\n"
@@ -24,8 +26,18 @@ class Experiment : public ::testing::Test {
               folder.path().string() +
               "'\n"
               "for word; do case $word in --out=*) out=${word#*=} ;; --mode=*) mode=${word#*=} ;; "
-              "esac; done\n"
+              "--print-config) asked=1 ;; esac; done\n"
+              "if [ $asked ]; then echo asked >> asked\n"
+              "  if [ \"$mode\" = wrong ]; then echo 'error: --mode: expected another' >&2; exit "
+              "64; fi\n"
+              "  echo '# program'; echo 'mode = good  # default'; echo 'lr = 1'; exit 0; fi\n"
               "echo $mode >> started\n"
+              "if [ $mode = full ]; then\n"
+              "  echo 'rank 1 on h: cpu is out of memory: 9.0 MiB more were asked for' >&2; exit "
+              "69; fi\n"
+              "if [ $mode = locked ]; then for one in results/*/lock; do\n"
+              "  flock -n $one true || echo $one >> held; done; fi\n"
+              "if [ $mode = killed ]; then kill -9 $$; fi\n"
               "if [ $mode = fail ]; then echo 'error: no luck' >&2; echo bye; exit 65; fi\n"
               "if [ $mode = slow ] && [ -e hang ]; then\n"
               "  setsid sleep 100 & echo $! > child; sleep 100; fi\n"
@@ -97,6 +109,75 @@ TEST_F(Experiment, FailedRunsAreReportedKeptAndTriedAgain) {
     EXPECT_THAT(read("results/table.md"), HasSubstr("| 1 | fail | **failed** |"));
   }
   EXPECT_EQ(read("started"), "fail\ngood\nfail\n");
+}
+
+TEST_F(Experiment, RunsWithoutMemoryAreShownAsSuch) {
+  const Finished run = experiment("mode = full, killed, fail\n");
+  EXPECT_EQ(run.exit_code, 1) << run.all();
+  EXPECT_THAT(run.out,
+              HasSubstr("mode full: FAILED, out of memory, exit code 69: rank 1 on h: cpu is"));
+  EXPECT_THAT(run.out, HasSubstr("mode killed: FAILED, killed (out of memory?), exit code 137"));
+  const std::string table = read("results/table.md");
+  EXPECT_THAT(table, HasSubstr("| 1 | full | **out of memory** |"));
+  EXPECT_THAT(table, HasSubstr("| 2 | killed | **killed (out of memory?)** |"));
+  EXPECT_THAT(table, HasSubstr("| 3 | fail | **failed** |"));
+}
+
+TEST_F(Experiment, WrongNamesAndValuesAreFoundBeforeTheFirstRun) {
+  const auto expect_refused = [&](const std::string& settings, const std::string& error) {
+    const Finished run = experiment(settings);
+    EXPECT_EQ(run.exit_code, 78) << run.all();
+    EXPECT_EQ(run.err, "error: " + (folder / "e.ini").string() + error + '\n');
+    EXPECT_EQ(read("started"), "");
+  };
+  expect_refused("mode = good\nmoed = good\n",
+                 ":4: program has no flag 'moed', nor has an experiment such a key; did you mean "
+                 "'mode'?");
+  expect_refused(
+      "mode = good\nrepeats = 3\n",
+      ":4: program has no flag 'repeats', nor has an experiment such a key; did you mean "
+      "'repeat'?");
+  expect_refused("lr = 1, 2\nmode = good, wrong\n",
+                 ":4: row 2 (lr 1, mode wrong): --mode: expected another");
+  // Each program with its flags is asked once.
+  std::filesystem::remove(folder / "asked");
+  EXPECT_EQ(experiment("mode = good\nnp = 1, 2\nrepeat = 2\n").exit_code, 0);
+  EXPECT_EQ(read("asked"), "asked\nasked\n");
+  // What is done is not asked about.
+  EXPECT_EQ(experiment("mode = good\nnp = 1, 2\nrepeat = 2\n").exit_code, 0);
+  EXPECT_EQ(read("asked"), "asked\nasked\n");
+  write("beside.ini", "program = train_mnits\n");
+  const Finished beside = run_program({EXPERIMENT, folder / "beside.ini", "--dry-run"});
+  EXPECT_EQ(beside.exit_code, 78);
+  EXPECT_THAT(beside.err, HasSubstr("beside.ini:1: program: there is no train_mnits in "));
+  EXPECT_THAT(beside.err, HasSubstr("; did you mean 'train_mnist'?\n"));
+}
+
+TEST_F(Experiment, SectionsAreExperimentsOfTheirOwn) {
+  const std::string sections = "mode = a\n[first]\nlr = 1, 2\n\n[second]\nmode = b\n";
+  const Finished run = experiment(sections);
+  EXPECT_EQ(run.exit_code, 0) << run.all();
+  EXPECT_EQ(read("started"), "a\na\nb\n");
+  EXPECT_THAT(read("results/first/table.md"), HasSubstr("## e: first\n"));
+  EXPECT_THAT(read("results/first/table.md"), HasSubstr("| 2 | 2 | 2.50 |"));
+  EXPECT_THAT(read("results/second/table.md"), HasSubstr("--mode=b"));
+  EXPECT_EQ(experiment(sections, {}, {"--section=second", "--rerun=all"}).exit_code, 0);
+  EXPECT_EQ(read("started"), "a\na\nb\nb\n");
+  const Finished which = experiment(sections, {}, {"--rerun=all"});
+  EXPECT_EQ(which.exit_code, 64);
+  EXPECT_THAT(which.err, HasSubstr("name one by --section"));
+  const Finished unknown = experiment(sections, {}, {"--section=third"});
+  EXPECT_EQ(unknown.exit_code, 64);
+  EXPECT_THAT(unknown.err, HasSubstr("has no section [third]; it has first, second\n"));
+  // All of them are locked as long as any runs.
+  EXPECT_EQ(experiment("[one]\nmode = locked\n[two]\nmode = a\n").exit_code, 0);
+  EXPECT_EQ(read("held"), "results/one/lock\nresults/two/lock\n");
+  write("started", "");
+  // One that is wrong keeps the others from starting.
+  const Finished wrong = experiment("[good]\nmode = c\n[bad]\nmode = wrong\n");
+  EXPECT_EQ(wrong.exit_code, 78) << wrong.all();
+  EXPECT_THAT(wrong.err, HasSubstr("e.ini:6: row 1 (the only one): --mode: expected another"));
+  EXPECT_EQ(read("started"), "");
 }
 
 TEST_F(Experiment, ARunThatTakesTooLongIsEndedWithItsChildren) {
@@ -199,6 +280,20 @@ TEST_F(Experiment, TwoDoNotShareAFolder) {
 
 // The real thing.
 class TrainingExperiment : public TrainMnist {};
+
+TEST_F(TrainingExperiment, AsksTheProgramAboutItsFlags) {
+  const auto error_of = [&](const std::string& line) {
+    std::ofstream(folder / "e.ini") << "program = " << TRAIN_MNIST << "\nlauncher =\n" << line;
+    const Finished run = run_program({EXPERIMENT, folder / "e.ini", "--dry-run"});
+    EXPECT_EQ(run.exit_code, 78) << run.all();
+    return run.err;
+  };
+  EXPECT_THAT(error_of("bachsize = 10\n"),
+              HasSubstr("e.ini:3: train_mnist has no flag 'bachsize', nor "));
+  EXPECT_THAT(error_of("bachsize = 10\n"), HasSubstr("; did you mean 'batchsize'?\n"));
+  EXPECT_THAT(error_of("communicator = flat, flot\n"),
+              HasSubstr("e.ini:3: row 2 (communicator flot): --communicator: expected "));
+}
 
 TEST_F(TrainingExperiment, TrainsOnOneAndTwoRanks) {
   std::ofstream(folder / "e.ini") << "program = " << TRAIN_MNIST << "\n"

@@ -121,6 +121,7 @@ TEST(MatmulKey, Tf32IsForFloat32Alone) {
 
 TEST(MatmulKey, AlignmentIsAPowerOfTwo) {
   const auto of = [](std::uintptr_t address) {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): addresses are what is tested
     return alignment_of(reinterpret_cast<const void*>(address));
   };
   EXPECT_EQ(of(0x1000), 256U);

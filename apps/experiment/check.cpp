@@ -1,0 +1,119 @@
+#include "experiment/check.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+#include "common/nearest.hpp"
+#include "common/options_builtin.hpp"
+#include "experiment/failure.hpp"
+#include "experiment/process.hpp"
+#include "tasuki/core/error.hpp"
+#include "tasuki/core/file.hpp"
+
+namespace tasuki::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double longest_answer = 60;  // seconds
+
+template <class... Args>
+[[noreturn]] void refuse(const std::string& place, fmt::format_string<Args...> format,
+                         Args&&... args) {
+  fail(ErrorKind::config, "{}: {}", place, fmt::format(format, std::forward<Args>(args)...));
+}
+
+std::string did_you_mean(const std::string& name, const std::vector<std::string>& candidates) {
+  const std::string meant = nearest(name, candidates);
+  return meant.empty() ? "" : fmt::format("; did you mean '{}'?", meant);
+}
+
+struct Answer {
+  int exit_code = 0;
+  std::string text;
+};
+
+Answer ask(std::vector<std::string> words) {
+  const fs::path file =
+      fs::temp_directory_path() / fmt::format("tasuki-experiment-{}.txt", getpid());
+  words.push_back(fmt::format("--{}", builtin::print_config));
+  const EndedProcess ended = run_to_end(words, file, longest_answer);
+  Answer answer{ended.exit_code, read_file(file)};
+  fs::remove(file);
+  return answer;
+}
+
+// Names of the flags, "name = value" a line.
+std::vector<std::string> flags_in(const std::string& config) {
+  std::vector<std::string> names = {std::string(builtin::config)};
+  std::istringstream text(config);
+  for (std::string line; std::getline(text, line);) {
+    const auto end = line.find(" = ");
+    if (end != std::string::npos && line.find_first_of(" #") == end)
+      names.push_back(line.substr(0, end));
+  }
+  return names;
+}
+
+void check_program(const ExperimentPlan& plan) {
+  if (!plan.is_program_beside || fs::exists(plan.program)) return;
+  const fs::path program = plan.program;
+  std::vector<std::string> there;
+  for (const auto& entry : fs::directory_iterator(program.parent_path()))
+    if (entry.is_regular_file() && access(entry.path().c_str(), X_OK) == 0)
+      there.push_back(entry.path().filename().string());
+  const std::string name = program.filename().string();
+  refuse(plan.place_of("program"), "program: there is no {} in {}{}", name,
+         program.parent_path().string(), did_you_mean(name, there));
+}
+
+void check_names(const ExperimentPlan& plan, const std::vector<std::string>& flags) {
+  std::vector<std::string> known = experiment_keys();
+  known.insert(known.end(), flags.begin(), flags.end());
+  for (const GridAxis& axis : plan.axes)
+    if (std::ranges::find(known, axis.name) == known.end())
+      refuse(plan.place_of(axis.name), "{} has no flag '{}', nor has an experiment such a key{}",
+             fs::path(plan.program).filename().string(), axis.name, did_you_mean(axis.name, known));
+}
+
+// The line that the program's error is about, where it begins with a flag.
+std::string place_of_error(const ExperimentPlan& plan, const std::string& error) {
+  for (const GridAxis& axis : plan.axes)
+    if (error.starts_with(fmt::format("--{}", axis.name))) return plan.place_of(axis.name);
+  return plan.file;
+}
+
+}  // namespace
+
+void check_flags(const ExperimentPlan& plan, const std::vector<RunRecord>& runs) {
+  const auto is_missing = [](const RunRecord& run) { return !run.result.has_value(); };
+  if (std::ranges::none_of(runs, is_missing)) return;
+  check_program(plan);
+  std::error_code not_there;
+  if (!fs::is_regular_file(plan.program, not_there) ||
+      read_file(plan.program).find(builtin::print_config) == std::string::npos)
+    return;
+  const Answer standard = ask({plan.program});
+  if (standard.exit_code == 0) check_names(plan, flags_in(standard.text));
+  std::set<std::vector<std::string>> asked;
+  int row = 0;
+  for (const RunRecord& run : runs) {
+    if (run.settings.repeat == 1) ++row;
+    std::vector<std::string> words = plan.program_with_flags(run.settings);
+    if (was_interrupted() || !is_missing(run) || !asked.insert(words).second) continue;
+    const Answer answer = ask(std::move(words));
+    // What else may fail has to do with this moment or this machine.
+    if (answer.exit_code != static_cast<int>(ErrorKind::usage) &&
+        answer.exit_code != static_cast<int>(ErrorKind::config))
+      continue;
+    std::string error = last_words(answer.text);
+    if (error.starts_with("error: ")) error.erase(0, std::string("error: ").size());
+    refuse(place_of_error(plan, error), "row {} ({}): {}", row, run.settings.text(plan.varying()),
+           error);
+  }
+}
+
+}  // namespace tasuki::apps
