@@ -22,6 +22,7 @@
 #include <thread>
 
 #include "tasuki/communicator/launcher.hpp"
+#include "tasuki/communicator/launcher_end.hpp"
 #include "tasuki/communicator/mpi.hpp"
 #include "tasuki/communicator/polite_wait.hpp"
 #include "tasuki/communicator/start_watch.hpp"
@@ -112,6 +113,7 @@ void wait_until_read(int pipe) {
     if (write(STDERR_FILENO, line.data(), line.size()) < 0) std::perror("stderr");
     if (is_alone) leave_alone(failure.exit_code);
     wait_until_read(STDERR_FILENO);
+    ensure_launcher_ends();
     MPI_Abort(MPI_COMM_WORLD, failure.exit_code);
     std::_Exit(failure.exit_code);
   }

@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "tasuki/communicator/environment.hpp"
+#include "tasuki/communicator/launcher_end.hpp"
 #include "tasuki/communicator/watchdog.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/stopwatch.hpp"
@@ -100,6 +101,7 @@ void StartWatch::run() {
   constexpr double patience_with_speaker = 2;
   if (starts_within(timeout_ + (speaks() ? 0 : patience_with_speaker), lock)) return;
   say("error", timeout_, "; the job ends");
+  ensure_launcher_ends();
   std::_Exit(static_cast<int>(ErrorKind::hang));
 }
 
