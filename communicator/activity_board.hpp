@@ -1,6 +1,8 @@
 // What the ranks of a node are doing, in memory that they share.
 #pragma once
 
+#include <sys/types.h>
+
 #include <vector>
 
 #include "tasuki/communicator/shared_memory.hpp"
@@ -21,6 +23,8 @@ class ActivityBoard {
 
   // Ranks of the job whose activity is here, in their order; this one is among them.
   const std::vector<int>& ranks() const { return ranks_; }
+  // The processes of ranks(), 0 where this one cannot see them (in containers of their own).
+  const std::vector<pid_t>& processes() const { return processes_; }
   // Of ranks()[place]. From any thread.
   Activity read(std::size_t place) const { return record(place).read(); }
 
@@ -28,6 +32,7 @@ class ActivityBoard {
   ActivityRecord& record(std::size_t place) const;
 
   std::vector<int> ranks_;
+  std::vector<pid_t> processes_;
   // Never unmapped: a thread that is late may still publish.
   struct Records {
     std::vector<SharedMapping> shared;

@@ -1,15 +1,13 @@
 #include "tasuki/communicator/node_heartbeats.hpp"
 
-#include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
-#include <memory>
+#include <array>
+#include <cmath>
 #include <random>
 
 #include "tasuki/communicator/environment.hpp"
@@ -18,36 +16,12 @@
 namespace tasuki {
 namespace {
 
-// A datagram stays within an Ethernet frame.
-constexpr std::size_t ranks_of_a_datagram = 16;
-
-bool is_valid(const Activity& activity) {
-  return activity.phase <= Phase::restoring && activity.waiting <= Waiting::mpi_finalize;
-}
-
 std::uint64_t random_number() {
-  std::random_device source;
+  std::random_device source;  // the kernel's
   return (static_cast<std::uint64_t>(source()) << 32) | source();
 }
 
-std::vector<std::uint32_t> own_addresses() {
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return {};
-  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, freeifaddrs);
-  std::vector<std::uint32_t> addresses, loopback;
-  for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
-    if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != AF_INET ||
-        (each->ifa_flags & IFF_UP) == 0)
-      continue;
-    const auto address = reinterpret_cast<const sockaddr_in*>(each->ifa_addr)->sin_addr.s_addr;
-    ((each->ifa_flags & IFF_LOOPBACK) != 0 ? loopback : addresses).push_back(address);
-  }
-  // Ranks of one machine that share no memory reach each other this way at least.
-  addresses.insert(addresses.end(), loopback.begin(), loopback.end());
-  return addresses;
-}
-
-sockaddr_in address_of(std::uint32_t address, std::uint16_t port) {
+sockaddr_in place_of(std::uint32_t address, std::uint16_t port) {
   sockaddr_in place{};
   place.sin_family = AF_INET;
   place.sin_addr.s_addr = address;
@@ -55,11 +29,11 @@ sockaddr_in address_of(std::uint32_t address, std::uint16_t port) {
   return place;
 }
 
-// A socket bound to any free port, or -1.
-int open_socket(std::uint16_t& port) {
+// A socket at this address and any free port, or -1.
+int open_socket(std::uint32_t address, std::uint16_t& port) {
   const int made = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (made < 0) return -1;
-  sockaddr_in place = address_of(htonl(INADDR_ANY), 0);
+  sockaddr_in place = place_of(address, 0);
   socklen_t length = sizeof place;
   auto* const general = reinterpret_cast<sockaddr*>(&place);
   if (bind(made, general, length) != 0 || getsockname(made, general, &length) != 0) {
@@ -72,106 +46,146 @@ int open_socket(std::uint16_t& port) {
 
 }  // namespace
 
-struct NodeHeartbeats::Datagram {
-  std::uint64_t job;
-  std::int64_t count;
-  std::array<RankActivity, ranks_of_a_datagram> ranks;
-
-  Datagram() = default;
-  // Value by value into zeros, so that what lies between the values says nothing of this process.
-  Datagram(std::uint64_t job_number, std::span<const RankActivity> part) {
-    std::memset(static_cast<void*>(this), 0, sizeof *this);
-    job = job_number;
-    count = std::ssize(part);
-    for (std::size_t i = 0; i < part.size(); ++i) {
-      const Activity& from = part[i].activity;
-      Activity& to = ranks[i].activity;
-      ranks[i].rank = part[i].rank;
-      to.phase = from.phase;
-      to.epoch = from.epoch;
-      to.iteration = from.iteration;
-      to.waiting = from.waiting;
-      to.communicator = from.communicator;
-      to.number = from.number;
-      to.bytes = from.bytes;
-      to.moves = from.moves;
-      to.beats = from.beats;
-    }
-  }
-
-  std::size_t bytes() const {
-    return sizeof(Datagram) - (ranks.size() - static_cast<std::size_t>(count)) * sizeof(ranks[0]);
-  }
+// Where a rank is.
+struct NodeHeartbeats::Contact {
+  int first_of_board = 0;
+  HostAddresses addresses{};
+  std::array<char, 64> host{};
 };
 
-NodeHeartbeats::Contact NodeHeartbeats::own_contact(int first_of_board, bool has_other_nodes) {
-  Contact contact;
-  contact.first_of_board = first_of_board;
-  const std::string host = host_name();
-  std::copy_n(host.begin(), std::min(host.size(), contact.host.size() - 1), contact.host.begin());
-  if (has_other_nodes) socket_ = open_socket(contact.port);
-  const auto addresses = own_addresses();
-  std::copy_n(addresses.begin(), std::min(addresses.size(), contact.addresses.size()),
-              contact.addresses.begin());
-  return contact;
-}
-
-NodeHeartbeats::NodeHeartbeats(const std::vector<int>& ranks) : own_ranks_(ranks) {
+NodeHeartbeats::NodeHeartbeats(const std::vector<int>& ranks) {
   int size = 0;
+  TASUKI_MPI(MPI_Comm_rank, MPI_COMM_WORLD, &rank_);
   TASUKI_MPI(MPI_Comm_size, MPI_COMM_WORLD, &size);
-  job_ = random_number();
-  TASUKI_MPI(MPI_Bcast, &job_, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
+  key_ = {random_number(), random_number()};
+  TASUKI_MPI(MPI_Bcast, key_.data(), 2, MPI_UINT64_T, 0, MPI_COMM_WORLD);
 
-  const Contact own = own_contact(ranks.front(), std::ssize(ranks) < size);
+  Contact own;
+  own.first_of_board = ranks.front();
+  own.addresses = own_addresses();
+  const std::string host = host_name();
+  std::copy_n(host.begin(), std::min(host.size(), own.host.size() - 1), own.host.begin());
   std::vector<Contact> contacts(static_cast<std::size_t>(size));
   TASUKI_MPI(MPI_Allgather, &own, sizeof own, MPI_BYTE, contacts.data(), sizeof own, MPI_BYTE,
              MPI_COMM_WORLD);
-  for (int rank = 0; rank < size; ++rank) {
-    const Contact& contact = contacts[static_cast<std::size_t>(rank)];
+  for (const Contact& contact : contacts) {
     hosts_.emplace_back(contact.host.data());
-    if (contact.first_of_board == rank && rank != ranks.front() && contact.port != 0)
-      peers_.push_back(contact);
+    boards_.push_back(contact.first_of_board);
+  }
+  last_numbers_.resize(contacts.size());
+  if (std::ssize(ranks) < size) exchange_ports(contacts, own);
+}
+
+// The ranks of one board open the sockets; which addresses the others mean, each side knows.
+void NodeHeartbeats::exchange_ports(const std::vector<Contact>& contacts, const Contact& own) {
+  for (int rank = 0; rank < std::ssize(contacts); ++rank) {
+    const Contact& contact = contacts[static_cast<std::size_t>(rank)];
+    if (contact.first_of_board != rank || rank == own.first_of_board) continue;
+    if (const auto path = choose_path(own.addresses, contact.addresses))
+      peers_.push_back({rank, *path});
+  }
+  std::array<std::uint16_t, std::tuple_size_v<HostAddresses>> ports{};
+  if (rank_ == own.first_of_board)
+    for (const Peer& peer : peers_) {
+      const auto place = std::ranges::find(own.addresses, peer.path.from, &HostAddress::address);
+      ports.at(static_cast<std::size_t>(place - own.addresses.begin())) =
+          socket_of(peer.path.from).port;
+    }
+  std::vector<decltype(ports)> all(contacts.size());
+  TASUKI_MPI(MPI_Allgather, ports.data(), sizeof ports, MPI_BYTE, all.data(), sizeof ports,
+             MPI_BYTE, MPI_COMM_WORLD);
+  for (Peer& peer : peers_) {
+    const auto rank = static_cast<std::size_t>(peer.first_of_board);
+    const HostAddresses& addresses = contacts[rank].addresses;
+    const auto place = std::ranges::find(addresses, peer.path.to, &HostAddress::address);
+    peer.port = all[rank].at(static_cast<std::size_t>(place - addresses.begin()));
   }
 }
 
 NodeHeartbeats::~NodeHeartbeats() {
-  if (socket_ >= 0) close(socket_);
+  for (const Socket& each : sockets_)
+    if (each.descriptor >= 0) close(each.descriptor);
 }
 
-void NodeHeartbeats::send(std::span<const RankActivity> ranks) const {
-  for (; !ranks.empty(); ranks = ranks.subspan(std::min(ranks.size(), ranks_of_a_datagram))) {
-    const auto part = ranks.first(std::min(ranks.size(), ranks_of_a_datagram));
-    const Datagram datagram(job_, part);
-    for (const Contact& peer : peers_)
-      for (const std::uint32_t address : peer.addresses) {
-        if (address == 0) continue;
-        const sockaddr_in place = address_of(address, peer.port);
-        // Not every address of another machine can be reached; what fails is lost like any other.
-        static_cast<void>(sendto(socket_, &datagram, datagram.bytes(), 0,
-                                 reinterpret_cast<const sockaddr*>(&place), sizeof place));
-      }
+NodeHeartbeats::Socket& NodeHeartbeats::socket_of(std::uint32_t address) {
+  const auto found = std::ranges::find(sockets_, address, &Socket::address);
+  if (found != sockets_.end()) return *found;
+  Socket& made = sockets_.emplace_back();
+  made.address = address;
+  made.descriptor = open_socket(address, made.port);
+  return made;
+}
+
+void NodeHeartbeats::send(std::span<const RankActivity> ranks) {
+  Heartbeat heartbeat;
+  heartbeat.sender = rank_;
+  for (; !ranks.empty(); ranks = ranks.subspan(heartbeat.count)) {
+    heartbeat.number = ++sent_;
+    heartbeat.count = std::min(ranks.size(), Heartbeat::most_ranks);
+    std::ranges::copy(ranks.first(heartbeat.count), heartbeat.ranks.begin());
+    HeartbeatBytes bytes;
+    const auto datagram = write_heartbeat(heartbeat, key_, bytes);
+    for (const Peer& peer : peers_) {
+      if (peer.port == 0) continue;
+      const sockaddr_in place = place_of(peer.path.to, peer.port);
+      // What fails is lost like any other.
+      static_cast<void>(sendto(socket_of(peer.path.from).descriptor, datagram.data(),
+                               datagram.size(), 0, reinterpret_cast<const sockaddr*>(&place),
+                               sizeof place));
+    }
   }
 }
 
-void NodeHeartbeats::receive(const std::function<void(const RankActivity&)>& take) const {
+void NodeHeartbeats::wait(double seconds, int wake) const {
+  constexpr std::size_t most = std::tuple_size_v<HostAddresses>;
+  std::array<pollfd, most + 1> events{};
+  std::size_t count = 0;
+  events.at(count++) = {wake, POLLIN, 0};
+  if (rank_ == boards_[static_cast<std::size_t>(rank_)])
+    for (const Socket& each : sockets_) events.at(count++) = {each.descriptor, POLLIN, 0};
+  poll(events.data(), count, static_cast<int>(std::ceil(seconds * 1000)));
+}
+
+const NodeHeartbeats::Peer* NodeHeartbeats::peer_of(int rank) const {
+  if (rank < 0 || rank >= std::ssize(boards_)) return nullptr;
+  const auto found =
+      std::ranges::find(peers_, boards_[static_cast<std::size_t>(rank)], &Peer::first_of_board);
+  return found == peers_.end() ? nullptr : &*found;
+}
+
+bool NodeHeartbeats::counts(const Heartbeat& heartbeat, std::uint32_t from) const {
+  const Peer* const peer = peer_of(heartbeat.sender);
+  if (peer == nullptr || peer->path.to != from ||
+      heartbeat.number <= last_numbers_[static_cast<std::size_t>(heartbeat.sender)])
+    return false;
+  return std::ranges::all_of(heartbeat.all(),
+                             [&](const RankActivity& each) { return peer_of(each.rank) == peer; });
+}
+
+void NodeHeartbeats::receive(const std::function<void(const RankActivity&)>& take) {
   // An end even where somebody floods the port.
-  constexpr int most_at_once = 1 << 14;
-  for (int turn = 0; turn < most_at_once; ++turn) {
-    Datagram datagram;
-    const ssize_t bytes = recv(socket_, &datagram, sizeof datagram, 0);
-    if (bytes < 0) return;
-    const bool is_ours =
-        static_cast<std::size_t>(bytes) >= sizeof(Datagram) - sizeof datagram.ranks &&
-        datagram.job == job_ && datagram.count >= 0 &&
-        datagram.count <= std::ssize(datagram.ranks) &&
-        static_cast<std::size_t>(bytes) == datagram.bytes();
-    if (!is_ours) continue;
-    for (const RankActivity& each :
-         std::span(datagram.ranks).first(static_cast<std::size_t>(datagram.count)))
-      if (each.rank >= 0 && each.rank < std::ssize(hosts_) && is_valid(each.activity) &&
-          std::ranges::find(own_ranks_, each.rank) == own_ranks_.end())
-        take(each);
-  }
+  constexpr int most_at_once = 1 << 12;
+  for (const Socket& each : sockets_)
+    for (int turn = 0; turn < most_at_once; ++turn) {
+      std::array<std::byte, largest_heartbeat + 1> bytes;
+      sockaddr_in from{};
+      socklen_t length = sizeof from;
+      const ssize_t size = recvfrom(each.descriptor, bytes.data(), bytes.size(), 0,
+                                    reinterpret_cast<sockaddr*>(&from), &length);
+      if (size < 0) break;
+      const std::uint32_t address = from.sin_addr.s_addr;
+      // Strangers first, which costs next to nothing.
+      const auto heartbeat =
+          std::ranges::any_of(peers_, [&](const Peer& peer) { return peer.path.to == address; })
+              ? read_heartbeat(std::span(bytes).first(static_cast<std::size_t>(size)), key_)
+              : std::nullopt;
+      if (!heartbeat || !counts(*heartbeat, address)) {
+        ++refused_;
+        continue;
+      }
+      last_numbers_[static_cast<std::size_t>(heartbeat->sender)] = heartbeat->number;
+      for (const RankActivity& rank : heartbeat->all()) take(rank);
+    }
 }
 
 }  // namespace tasuki

@@ -2,26 +2,26 @@
 // that it costs a step nothing and works however MPI's own messages hang.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "tasuki/core/activity.hpp"
+#include "tasuki/communicator/heartbeat_datagram.hpp"
+#include "tasuki/communicator/heartbeat_paths.hpp"
 
 namespace tasuki {
 
-struct RankActivity {
-  int rank = 0;
-  Activity activity;
-};
-
 // One of the ranks with a board (ActivityBoard) sends for all of them, and the first of them
 // receives for all. Datagrams may get lost, and where a firewall drops them all, nodes just know
-// nothing of each other. Those of strangers are recognised by the job's number, which is drawn at
-// random, and left aside.
+// nothing of each other.
+//
+// Sockets are bound to the addresses by which the nodes reach each other (choose_path), and to no
+// others. A datagram counts when it comes from the address of a node of the job, ends in a hash
+// that takes the job's key to make, and has a higher number than those of its sender before; all
+// else is counted and left aside. The key is drawn at random, given to the ranks by MPI and never
+// in a datagram.
 class NodeHeartbeats {
  public:
   // Collective over the job. `ranks` share a board. No socket is opened where all do.
@@ -33,27 +33,45 @@ class NodeHeartbeats {
   // Host names of all ranks.
   const std::vector<std::string>& hosts() const { return hosts_; }
 
+  // Of the ranks that share a board with this one.
+  int first_of_board(int rank) const { return boards_[static_cast<std::size_t>(rank)]; }
+
   // To all other nodes; at once, whether or not they listen.
-  void send(std::span<const RankActivity> ranks) const;
+  void send(std::span<const RankActivity> ranks);
+  // Waits until a datagram has come, `wake` can be read, or so many seconds have passed. Whoever
+  // receives only now and then has a flood of junk push out what counts.
+  void wait(double seconds, int wake) const;
   // Hands over what has come since; at once.
-  void receive(const std::function<void(const RankActivity&)>& take) const;
+  void receive(const std::function<void(const RankActivity&)>& take);
+  // Datagrams that did not count.
+  std::int64_t refused() const { return refused_; }
 
  private:
-  // Where a rank can be reached: it has a port, on every address of its machine.
-  struct Contact {
-    int first_of_board = 0;
-    std::uint16_t port = 0;                    // 0: nowhere
-    std::array<std::uint32_t, 8> addresses{};  // IPv4, 0: none
-    std::array<char, 64> host{};
+  struct Contact;
+  struct Socket {
+    std::uint32_t address = 0;
+    std::uint16_t port = 0;  // 0: it could not be opened
+    int descriptor = -1;
   };
-  struct Datagram;
-  Contact own_contact(int first_of_board, bool has_other_nodes);
+  struct Peer {
+    int first_of_board = 0;
+    HeartbeatPath path;
+    std::uint16_t port = 0;  // 0: it cannot be reached
+  };
+  Socket& socket_of(std::uint32_t address);
+  void exchange_ports(const std::vector<Contact>& contacts, const Contact& own);
+  const Peer* peer_of(int rank) const;
+  bool counts(const Heartbeat& heartbeat, std::uint32_t from) const;
 
-  int socket_ = -1;
-  std::uint64_t job_ = 0;
-  std::vector<int> own_ranks_;
+  SipKey key_{};
+  int rank_ = 0;
   std::vector<std::string> hosts_;
-  std::vector<Contact> peers_;  // first ranks of the other boards
+  std::vector<int> boards_;  // of each rank the first one that it shares a board with
+  std::vector<Peer> peers_;  // the other boards
+  std::vector<Socket> sockets_;
+  std::uint64_t sent_ = 0;
+  std::vector<std::uint64_t> last_numbers_;  // by sender
+  std::int64_t refused_ = 0;
 };
 
 }  // namespace tasuki

@@ -98,6 +98,7 @@ std::optional<Stall> find_stall(std::span<const RankView> ranks, double seconds,
     if (rank.still < seconds) return std::nullopt;
     stall.seconds = std::min(stall.seconds, rank.still);
     is_job_held_up = is_job_held_up || is_held_up(rank);
+    stall.is_debugged = stall.is_debugged || rank.is_traced;
     does_any_wait = does_any_wait || (waits(rank) && !has_returned(rank));
   }
   if (!is_job_held_up) return std::nullopt;
@@ -113,6 +114,19 @@ std::optional<Stall> find_stall(std::span<const RankView> ranks, double seconds,
   };
   stall.may_be_work = !stall.culprits.empty() && std::ranges::all_of(stall.culprits, may_work);
   if (!stall.is_certain) stall.culprits.clear();
+  return stall;
+}
+
+std::optional<Stall> find_silence(std::span<const RankView> ranks, double seconds) {
+  Stall stall;
+  stall.culprits = ranks_where(ranks, [&](const RankView& rank) {
+    return rank.silent >= seconds && !rank.is_traced &&
+           rank.activity.waiting != Waiting::mpi_finalize;
+  });
+  if (stall.culprits.empty()) return std::nullopt;
+  stall.seconds = std::numeric_limits<double>::infinity();
+  for (const int rank : stall.culprits)
+    stall.seconds = std::min(stall.seconds, ranks[static_cast<std::size_t>(rank)].silent);
   return stall;
 }
 

@@ -19,6 +19,12 @@ struct RankView {
   Activity activity{};
   double still = 0;   // since it moved
   double silent = 0;  // since it gave a sign of life
+  // A debugger holds its process, as far as is known. Such a rank may be still and silent.
+  bool is_traced = false;
+  // The process of its mpirun, or of Open MPI's daemon on its host, while that is stopped; 0: it
+  // runs.
+  int stopped_launcher = 0;
+  double launcher_still = 0;  // seconds since it was stopped
 };
 
 struct Stall {
@@ -29,6 +35,8 @@ struct Stall {
   // True: for all that one can tell it may be long work, as nobody waits, or only for ranks that
   // run code of the program's own, which need not report progress.
   bool may_be_work = false;
+  // True: a debugger holds a rank, so that nobody can tell.
+  bool is_debugged = false;
   double seconds = 0;  // since anything moved
 };
 
@@ -42,6 +50,10 @@ struct Stall {
 // A rank that waits for the others to end holds up nobody (run_job has a limit for that).
 std::optional<Stall> find_stall(std::span<const RankView> ranks, double seconds,
                                 double silent_seconds);
+
+// Ranks that have given no sign of life for `seconds`, whatever the others do. Those that a
+// debugger holds are left out, and those last seen in MPI_Finalize, which may have ended well.
+std::optional<Stall> find_silence(std::span<const RankView> ranks, double seconds);
 
 // The ranks that wait in the operation in which most do, those in `without` left out; none when
 // several operations have as many. To be used where nothing has moved for a while.

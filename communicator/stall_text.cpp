@@ -94,11 +94,33 @@ std::string text_of(const Activity& activity) {
 
 std::string text_of(int number, const RankView& rank, double silent_seconds) {
   const std::string who = fmt::format("rank {} on {}", number, rank.host);
+  if (rank.is_traced && rank.silent >= silent_seconds)
+    return fmt::format("{} is stopped by a debugger and was last seen {}", who,
+                       text_of(rank.activity));
   if (rank.silent >= silent_seconds)
     return fmt::format(
         "{} gives no sign of life (it was stopped, or its machine is lost) and was last seen {}",
         who, text_of(rank.activity));
   return fmt::format("{} is {}", who, text_of(rank.activity));
+}
+
+// Several ranks of one host, none of which gives a sign of life; empty: they are not that.
+std::string text_of_silent_host(std::span<const int> culprits, std::span<const RankView> ranks,
+                                double silent_seconds) {
+  if (culprits.size() < 2) return "";
+  const RankView& first = ranks[static_cast<std::size_t>(culprits.front())];
+  const bool is_one_host = std::ranges::all_of(culprits, [&](int culprit) {
+    const RankView& rank = ranks[static_cast<std::size_t>(culprit)];
+    return rank.host == first.host && rank.silent >= silent_seconds && !rank.is_traced;
+  });
+  if (!is_one_host) return "";
+  constexpr std::size_t most_named = 8;
+  return fmt::format(
+      "ranks {}{} on {} give no sign of life (they were stopped, or their machine is lost); rank "
+      "{} was last seen {}",
+      fmt::join(culprits.first(std::min(culprits.size(), most_named)), ", "),
+      culprits.size() > most_named ? ", ..." : "", first.host, culprits.front(),
+      text_of(first.activity));
 }
 
 // "3 ranks wait in ...", those named already left out; empty when there is no such operation.
@@ -112,6 +134,8 @@ std::string text_of_waiting(std::span<const RankView> ranks, std::span<const int
 
 std::string text_of_culprits(std::span<const int> culprits, std::span<const RankView> ranks,
                              double silent_seconds) {
+  if (std::string host = text_of_silent_host(culprits, ranks, silent_seconds); !host.empty())
+    return host;
   constexpr std::size_t most_named = 4;
   std::vector<std::string> parts;
   for (const int culprit : culprits.first(std::min(culprits.size(), most_named)))
@@ -157,7 +181,9 @@ std::string stall_table(const Stall& stall, std::span<const RankView> ranks,
       continue;
     }
     text += fmt::format("{:>4}  {:<16} {:>6.1f} s  {}{}\n", order[row], rank.host, rank.still,
-                        rank.silent >= silent_seconds ? "silent, last seen " : "",
+                        rank.is_traced                  ? "in a debugger, last seen "
+                        : rank.silent >= silent_seconds ? "silent, last seen "
+                                                        : "",
                         text_of(rank.activity));
   }
   return text;

@@ -6,10 +6,10 @@
 namespace tasuki::apps {
 
 struct StallSettings {
-  double warning = 60, timeout = 300;  // seconds, 0: never
+  double warning = 60, timeout = 300, silence = 15;  // seconds, 0: never
 };
 
-// --stall-warning and --stall-timeout.
+// --stall-warning, --stall-timeout and --silence-timeout.
 void add_stall_options(Options& options, StallSettings& settings);
 
 // Makes them count from now on (communicator/watchdog.hpp).

@@ -4,11 +4,14 @@
 # runs on real hosts.
 #
 #   run.sh [--nodes N] [--slots S | --slots S1,S2,...] [--np N] [--rate 1gbit] [--map-by node]
-#          -- PROGRAM ARGUMENTS...
+#          [--tune FILE] [--settle SECONDS] -- PROGRAM ARGUMENTS...
 #
 #   --nodes, --slots  N nodes of S ranks each (default 2 x 2), or one number per node: --slots 3,1
 #   --rate            shapes what each node sends, as tc writes it (1gbit, 200mbit)
 #   --map-by          how mpirun deals ranks to nodes (slot: the default; node: in turn)
+#   --tune            mpirun's, instead of the networks it is told otherwise
+#   --settle          when mpirun has ended, says after how many seconds from then on the last process
+#                     on any node had; after so many, which ones are left
 #
 # Ends with the program's exit code; 77 means that this machine does not allow it, and says why.
 # Everything lives in namespaces of its own, so nothing stays behind however it ends.
@@ -18,7 +21,8 @@ set -u
 usage() { sed -n '2,/^$/{s/^# \{0,1\}//p}' "$0"; exit 64; }
 skip() { echo "skipped: $*"; exit 77; }
 
-nodes='' slots=2 np='' rate='' map_by=slot
+nodes='' slots=2 np='' rate='' map_by=slot settle=''
+networks=(--mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0)
 inside=
 [ "${1-}" = --inside ] && { inside=1; shift; }
 arguments=("$@")
@@ -29,6 +33,8 @@ while [ $# -gt 0 ]; do
     --np) np=${2-}; shift 2 || usage ;;
     --rate) rate=${2-}; shift 2 || usage ;;
     --map-by) map_by=${2-}; shift 2 || usage ;;
+    --tune) networks=(--tune "${2-}"); shift 2 || usage ;;
+    --settle) settle=${2-}; shift 2 || usage ;;
     --) shift; break ;;
     *) usage ;;
   esac
@@ -82,9 +88,11 @@ connect_nodes() {
 }
 reason=$(connect_nodes 2>&1) || skip "nodes cannot be connected here (${reason%%$'\n'*})"
 
-# Starts a command on a node, as ssh would: mpirun calls it with the host and the command.
+# Starts a command on a node, as ssh would: mpirun calls it with ssh's options, the host and the
+# command.
 cat >/run/on_node <<'AGENT'
 #!/bin/bash
+while [ "$1" = -o ]; do shift 2; done
 node=$1
 shift
 exec ip netns exec "$node" unshare --uts --mount --ipc bash -c '
@@ -98,6 +106,23 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 launch=(mpirun -np "${np:-$total}" --hostfile /run/hostfile --map-by "$map_by"
   --oversubscribe --bind-to none
   --mca plm rsh --mca plm_rsh_agent /run/on_node --mca plm_rsh_no_tree_spawn 1
-  --mca btl self,vader,tcp --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0)
+  --mca btl self,vader,tcp "${networks[@]}")
 /run/on_node node1 "$(printf '%q ' exec "${launch[@]}" "$@")" &
 wait $!
+code=$?
+if [ -n "$settle" ]; then
+  # Those with a command line, which the dead have not, other than this script's.
+  others() {
+    local process command
+    for process in /proc/[0-9]*/cmdline; do
+      { command=$(tr '\0' ' ' <"$process"); } 2>/dev/null || continue
+      [[ -z $command || $command = *--inside* ]] || echo "$command"
+    done
+  }
+  for ((tenths = 0; tenths < settle * 10; ++tenths)); do
+    [ -n "$(others)" ] || break
+    sleep 0.1
+  done
+  echo "settled after $((tenths / 10)) s; left:" $(others)
+fi
+exit $code

@@ -120,6 +120,41 @@ TEST(Stall, IsUncertainWhileAnUnknownRankMayBeAtWork) {
   EXPECT_EQ(culprits_of({in(Waiting::allreduce), at(Phase::loading), unknown()}), Culprits{1});
 }
 
+TEST(Silence, IsFoundWhateverTheOthersDo) {
+  EXPECT_FALSE(find_silence(Ranks{at(Phase::loading, 0), in(Waiting::allreduce)}, limit));
+  const auto found =
+      find_silence(Ranks{at(Phase::loading, 0), silent(in(Waiting::allreduce)), unknown()}, limit);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->culprits, Culprits{1});
+  EXPECT_EQ(found->seconds, 11);
+  EXPECT_FALSE(find_silence(Ranks{silent(at(Phase::loading))}, 11.5));
+}
+
+TEST(Silence, IsNoneOfARankThatADebuggerHoldsOrThatHasEnded) {
+  RankView traced = silent(in(Waiting::allreduce));
+  traced.is_traced = true;
+  EXPECT_FALSE(find_silence(Ranks{traced, in(Waiting::allreduce)}, limit));
+  EXPECT_FALSE(find_silence(Ranks{silent(in(Waiting::mpi_finalize)), in(Waiting::gpu)}, limit));
+}
+
+TEST(Stall, WithADebuggerIsMarked) {
+  RankView traced = silent(at(Phase::loading));
+  EXPECT_FALSE(find({traced, in(Waiting::allreduce)})->is_debugged);
+  traced.is_traced = true;
+  EXPECT_TRUE(find({traced, in(Waiting::allreduce)})->is_debugged);
+  EXPECT_EQ(
+      said({traced, in(Waiting::allreduce)}),
+      "rank 0 on here is stopped by a debugger and was last seen loading a batch while rank 1 "
+      "waits in allreduce number 5");
+}
+
+TEST(StallText, NamesAHostOfWhichNothingIsHeard) {
+  EXPECT_EQ(
+      said({in(Waiting::barrier), silent(at(Phase::loading)), silent(at(Phase::computing))}),
+      "ranks 1, 2 on here give no sign of life (they were stopped, or their machine is lost); "
+      "rank 1 was last seen loading a batch while rank 0 waits in barrier number 5");
+}
+
 TEST(StallText, NamesTheCulpritWhereItIsAndThoseWhoWait) {
   RankView loading = at(Phase::loading);
   loading.activity.epoch = 2;

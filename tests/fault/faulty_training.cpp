@@ -1,14 +1,18 @@
 // A short training on made-up data in which one rank fails on purpose.
 //
-//   faulty_training RANK MOMENT KIND FOLDER [STALL_SECONDS]
+//   faulty_training RANK MOMENT KIND FOLDER [STALL_SECONDS [SILENCE_SECONDS [flood]]]
 //
 // RANK: -1 for all of them.
 // MOMENT: start (before any collective), forward, loader, extension, evaluator.
 // KIND: throw, shared (marked as met by every rank), foreign (not a std::exception), abort, exit0,
 // exit3, return0, return3 (from the job), kill, segv; stop (SIGSTOP), loop (without an end), skip
 // (leaves out a barrier of the others, extension alone), slow (half a second in each of the first
-// 12 calls), nan and huge (an input that makes the loss so, forward alone). STALL_SECONDS: after
-// which the watchdog ends the job; it warns after half of them. Each rank leaves its process id in
+// 12 calls), nan and huge (an input that makes the loss so, forward alone), cut (takes node2's
+// network away, in tests/cluster/run.sh), debug (another process holds this one for 2.5 times
+// STALL_SECONDS, as a debugger would), freeze_launcher (stops mpirun or its daemon, and lets it go
+// on 2 s later). STALL_SECONDS: after which the watchdog ends the job; it warns after half of them.
+// SILENCE_SECONDS: the limit for silence, else 15. flood: one rank of node2 sends node1 datagrams
+// of all kinds that are to be refused (datagram_flood.hpp). Each rank leaves its process id in
 // FOLDER/pid.<rank>; the one that fails the time in FOLDER/time and Open MPI's number of the job in
 // FOLDER/job.
 
@@ -18,9 +22,12 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
+#include <memory>
 #include <stdexcept>
 #include <thread>
 
+#include "datagram_flood.hpp"
+#include "hold_as_debugger.hpp"
 #include "launch.hpp"
 #include "tasuki/communicator/environment.hpp"
 #include "tasuki/communicator/registry.hpp"
@@ -56,6 +63,21 @@ void fail_as(const std::string& kind, const std::string& moment,
   if (kind == "return0") throw Return{0};
   if (kind == "return3") throw Return{3};
   if (kind == "skip" || kind == "nan" || kind == "huge") return;
+  if (kind == "cut") {
+    if (std::system("ip -n switch link set node2 down") != 0) std::abort();
+    return;
+  }
+  if (kind == "debug") {
+    testing::hold_as_debugger(2.5 * stall_limits().timeout);
+    return;
+  }
+  if (kind == "freeze_launcher") {
+    const pid_t launcher = getppid();
+    kill(launcher, SIGSTOP);
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+    kill(launcher, SIGCONT);
+    return;
+  }
   if (kind == "stop") {
     kill(getpid(), SIGSTOP);
     return;
@@ -65,6 +87,11 @@ void fail_as(const std::string& kind, const std::string& moment,
   if (kind == "kill") kill(getpid(), SIGKILL);
   if (kind == "segv") kill(getpid(), SIGSEGV);
   std::abort();
+}
+
+// Whether a job with this fault is meant to reach its end.
+bool goes_on(const std::string& kind) {
+  return kind == "slow" || kind == "debug" || kind == "freeze_launcher";
 }
 
 // Fails in the third call on the chosen rank at the chosen moment.
@@ -117,13 +144,15 @@ LossFunction faulty(const LossFunction& loss, const Fault& fault, const std::str
   };
 }
 
-int train(int, char** argv) {
+int train(int argc, char** argv) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   const std::filesystem::path folder = argv[4];
   std::ofstream(folder / fmt::format("pid.{}", rank)) << getpid() << std::flush;
   const Fault fault(argv, rank);
   fault.at("start", 3);
+  std::unique_ptr<testing::DatagramFlood> flood;
+  if (argc == 8 && rank == 2) flood = std::make_unique<testing::DatagramFlood>();
 
   const auto comm = create_communicator("auto");
   Classifier model(std::make_unique<MLP>(784, 16, 10));
@@ -140,7 +169,7 @@ int train(int, char** argv) {
       std::make_unique<StandardUpdater>(
           std::make_unique<FaultyIterator>(create_shuffled_iterator(share, 20, 0), fault),
           *optimizer, faulty(classification_loss(model), fault, "forward"), updating),
-      stop_after(argv[3] == std::string("slow") ? 1 : 20), folder / "result", comm.get());
+      stop_after(goes_on(argv[3]) ? 1 : 20), folder / "result", comm.get());
   trainer.extend(create_multi_node_evaluator(
       std::make_unique<Evaluator>(create_serial_iterator(share, 20),
                                   faulty(classification_loss(model), fault, "evaluator")),
@@ -162,11 +191,14 @@ int train(int, char** argv) {
 }  // namespace tasuki
 
 int main(int argc, char** argv) {
-  if (argc != 5 && argc != 6) return 64;
-  if (argc == 6) {
-    const double seconds = std::stod(argv[5]);
-    tasuki::set_stall_limits({.warning = seconds / 2, .timeout = seconds});
+  if (argc < 5 || argc > 8) return 64;
+  tasuki::StallLimits limits;
+  if (argc >= 6) {
+    limits.timeout = std::stod(argv[5]);
+    limits.warning = limits.timeout / 2;
   }
+  if (argc >= 7) limits.silence = std::stod(argv[6]);
+  tasuki::set_stall_limits(limits);
   return tasuki::run_job(argc, argv, [](int count, char** words) {
     try {
       return tasuki::train(count, words);

@@ -46,40 +46,91 @@ struct Placement {
 
 // The job's error, in one line.
 std::string error_line(const std::string& text) {
-  const auto at = text.find("; if work may take that long, ");
+  const auto at = std::min(text.find("; if work may take that long, "),
+                           text.find("; if ranks may be stopped for that long, "));
   if (at == std::string::npos) return "";
   const auto begin = text.rfind('\n', at) + 1;
   return text.substr(begin, text.find('\n', at) - begin);
 }
 
-// One rank of a job gets stuck at its third call of `moment`.
-void expect_named(const Placement& placement, int rank, const std::string& moment,
-                  const std::string& kind, const std::string& state) {
-  SCOPED_TRACE(fmt::format("{} in {} of rank {}", kind, moment, rank));
-  const TemporaryFolder folder;
-  const Finished job =
-      run_program(placement.start(faulty_training(rank, moment, kind, folder.path())), 40);
+struct Ended {
+  Finished job;
+  double seconds = 0;  // after the fault
+};
+
+Ended end_job(const std::vector<std::string>& program, const TemporaryFolder& folder,
+              double limit_seconds = 40) {
+  Ended ended{run_program(program, limit_seconds)};
   const double end = shared_clock();
-  if (job.exit_code == 77) GTEST_SKIP() << job.all();
-  EXPECT_FALSE(job.timed_out) << job.all();
-  EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::hang)) << job.all();
   double fault_time = 0;
   std::ifstream(folder / "time") >> fault_time;
-  EXPECT_GT(fault_time, 0) << job.all();
-  EXPECT_LT(end - fault_time, std::stod(stall_seconds) + seconds_to_end) << job.all();
+  ended.seconds = end - fault_time;
+  EXPECT_FALSE(ended.job.timed_out) << ended.job.all();
+  EXPECT_GT(fault_time, 0) << ended.job.all();
+  return ended;
+}
+
+// One rank of a job gets stuck at its third call of `moment`. `options`: what faulty_training takes
+// after the folder.
+void expect_named(const Placement& placement, int rank, const std::string& moment,
+                  const std::string& kind, const std::string& state,
+                  const std::vector<std::string>& options = {stall_seconds}) {
+  SCOPED_TRACE(fmt::format("{} in {} of rank {}", kind, moment, rank));
+  const TemporaryFolder folder;
+  auto program = faulty_training(rank, moment, kind, folder.path());
+  program.pop_back();
+  program.insert(program.end(), options.begin(), options.end());
+  const Ended ended = end_job(placement.start(program), folder);
+  const Finished& job = ended.job;
+  if (job.exit_code == 77) GTEST_SKIP() << job.all();
+  EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::hang)) << job.all();
+  EXPECT_LT(ended.seconds, std::stod(stall_seconds) + seconds_to_end) << job.all();
 
   const std::string line = error_line(job.err);
-  EXPECT_EQ(count_of(job.err, "; if work may take that long, "), 1) << job.all();
+  EXPECT_EQ(count_of(job.err, " that long, give it") + count_of(job.err, " that long, programs"), 1)
+      << job.all();
   const std::string named =
       state.empty() ? "the ranks wait for each other"
                     : fmt::format("rank {} on {} {}", rank, placement.host_of(rank), state);
   EXPECT_NE(line.find(" s: " + named), std::string::npos) << job.all();
   // It alone is named: what follows are those who wait for it.
-  const std::string said = line.substr(std::min(line.size(), line.find("nothing has moved")));
+  const std::string said = line.substr(std::min(line.size(), line.find("nothing ")));
   EXPECT_EQ(count_of(said, " on "), state.empty() ? 0 : 1) << line;
 }
 
 const std::string silent = "gives no sign of life";
+// The limit for silence alone, long before the other one.
+const std::vector<std::string> silence_only = {"60", stall_seconds};
+
+// A debugger holds a rank for longer than the limits.
+void expect_left_alone(const Placement& placement, int rank) {
+  const TemporaryFolder folder;
+  const Ended ended =
+      end_job(placement.start({FAULTY_TRAINING, std::to_string(rank), "forward", "debug",
+                               folder.path(), stall_seconds, stall_seconds}),
+              folder);
+  if (ended.job.exit_code == 77) GTEST_SKIP() << ended.job.all();
+  EXPECT_EQ(ended.job.exit_code, 0) << ended.job.all();
+  EXPECT_EQ(count_of(ended.job.err, fmt::format("rank {} on {} is stopped by a debugger", rank,
+                                                placement.host_of(rank))),
+            1)
+      << ended.job.all();
+  EXPECT_EQ(count_of(ended.job.err, "the job is not ended while a debugger holds"), 1);
+}
+
+// Somebody stops mpirun, or the daemon of another node, and lets it go on: it is said, and no more.
+void expect_launcher_named(const Placement& placement, int rank, const std::string& name) {
+  const TemporaryFolder folder;
+  const Ended ended = end_job(placement.start({FAULTY_TRAINING, std::to_string(rank), "forward",
+                                               "freeze_launcher", folder.path(), "4"}),
+                              folder);
+  if (ended.job.exit_code == 77) GTEST_SKIP() << ended.job.all();
+  EXPECT_EQ(ended.job.exit_code, 0) << ended.job.all();
+  const std::string text =
+      fmt::format("warning: {} on {} is stopped (process ", name, placement.host_of(rank));
+  EXPECT_EQ(count_of(ended.job.err, text), 1) << ended.job.all();
+  EXPECT_EQ(count_of(ended.job.err, "kill -CONT "), 1) << ended.job.all();
+}
 
 class OneNode : public ::testing::TestWithParam<int> {
  protected:
@@ -89,6 +140,18 @@ class OneNode : public ::testing::TestWithParam<int> {
 TEST_P(OneNode, NamesAStoppedRank) {
   expect_named(placement(), 0, "forward", "stop", silent);
   expect_named(placement(), GetParam() - 1, "loader", "stop", silent);
+}
+
+TEST_P(OneNode, NamesAStoppedRankSooner) {
+  expect_named(placement(), 0, "forward", "stop", silent, silence_only);
+}
+
+TEST_P(OneNode, LeavesARankInADebuggerAlone) {
+  expect_left_alone(placement(), GetParam() - 1);
+}
+
+TEST_P(OneNode, SaysThatMpirunIsStopped) {
+  expect_launcher_named(placement(), 0, "mpirun");
 }
 
 TEST_P(OneNode, NamesALoaderWithoutEnd) {
@@ -117,12 +180,79 @@ TEST(TwoNodes, NameANodeOfWhichNothingIsHeard) {
   for (const int rank : {0, 1}) expect_named({2, "1,1"}, rank, "forward", "stop", silent);
 }
 
+TEST(TwoNodes, NameAStoppedRankSooner) {
+  for (const int rank : {1, 2})
+    expect_named({4, "2,2"}, rank, "forward", "stop", silent, silence_only);
+}
+
+TEST(TwoNodes, LeaveARankInADebuggerAlone) {
+  expect_left_alone({4, "2,2"}, 2);
+}
+
+TEST(TwoNodes, SayThatALauncherIsStopped) {
+  expect_launcher_named({4, "2,2"}, 0, "mpirun");
+  expect_launcher_named({4, "2,2"}, 3, "orted");
+}
+
 TEST(TwoNodes, NameALoaderWithoutEnd) {
   expect_named({4, "2,2"}, 3, "loader", "loop", "is loading a batch (epoch 1, iteration 3) while ");
 }
 
 TEST(TwoNodes, NameARankThatLeavesOutACollective) {
   expect_named({4, "2,2"}, 3, "extension", "skip", "is waiting in sum_gradients number ");
+}
+
+// Nothing that is not the job's own changes who is blamed, or when.
+TEST(Flood, OfDatagramsLeavesTheBlameWhereItIs) {
+  expect_named({4, "2,2"}, 3, "forward", "stop", silent, {stall_seconds, "15", "flood"});
+  expect_named({4, "2,2"}, 3, "forward", "stop", silent, {"60", stall_seconds, "flood"});
+}
+
+TEST(Flood, OfDatagramsIsCounted) {
+  const TemporaryFolder folder;
+  auto program = faulty_training(3, "forward", "stop", folder.path());
+  program.insert(program.end(), {"15", "flood"});
+  const Ended ended = end_job(Placement{4, "2,2"}.start(program), folder);
+  if (ended.job.exit_code == 77) GTEST_SKIP() << ended.job.all();
+  const std::string text = "\nignored ";
+  const auto at = ended.job.err.find(text);
+  ASSERT_NE(at, std::string::npos) << ended.job.all();
+  EXPECT_GT(std::stoll(ended.job.err.substr(at + text.size())), 1000) << ended.job.all();
+}
+
+// A host that nothing reaches any more.
+void expect_nothing_left(const Ended& ended, const std::string& host, double limit) {
+  if (ended.job.exit_code == 77) GTEST_SKIP() << ended.job.all();
+  EXPECT_NE(ended.job.exit_code, 0) << ended.job.all();
+  EXPECT_LT(ended.seconds, limit) << ended.job.all();
+  EXPECT_NE(ended.job.err.find(host), std::string::npos) << ended.job.all();
+  const auto settled = ended.job.out.find("settled after ");
+  ASSERT_NE(settled, std::string::npos) << ended.job.all();
+  EXPECT_TRUE(ended.job.out.ends_with(" s; left:\n")) << ended.job.all();
+}
+
+TEST(CutHost, EndsAllProcessesOnAllNodes) {
+  for (const std::string slots : {"1,1", "2,2"}) {
+    SCOPED_TRACE(slots);
+    const TemporaryFolder folder;
+    const Ended ended =
+        end_job({CLUSTER_RUN, "--slots", slots, "--settle", "20", "--", FAULTY_TRAINING,
+                 slots == "1,1" ? "1" : "2", "forward", "cut", folder.path(), "60", stall_seconds},
+                folder);
+    // The limit, 5 s for mpirun, 2 s for a daemon that is told to end, and what a loaded machine
+    // adds.
+    expect_nothing_left(ended, "node2", 20);
+    EXPECT_EQ(count_of(ended.job.err, "error: nothing was heard for "), 1) << ended.job.all();
+  }
+}
+
+TEST(CutHost, EndsAllProcessesWithinHalfAMinuteByDefault) {
+  const TemporaryFolder folder;
+  const Ended ended =
+      end_job({CLUSTER_RUN, "--slots", "1,1", "--tune", std::string(HOSTFILES) + "/mca-params.conf",
+               "--settle", "40", "--", FAULTY_TRAINING, "1", "forward", "cut", folder.path()},
+              folder, 60);
+  expect_nothing_left(ended, "node2", 30);
 }
 
 // Before any rank can see another.

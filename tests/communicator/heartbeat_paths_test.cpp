@@ -1,0 +1,83 @@
+// By which addresses two hosts talk.
+
+#include "tasuki/communicator/heartbeat_paths.hpp"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace tasuki {
+namespace {
+
+HostAddress at(const std::string& address, int bits) {
+  return {inet_addr(address.c_str()), htonl(~0U << (32 - bits))};
+}
+
+HostAddresses host(const std::vector<HostAddress>& list) {
+  HostAddresses all{};
+  std::size_t count = 0;
+  for (const HostAddress& each : list) all.at(count++) = each;
+  all.at(count) = at("127.0.0.1", 8);
+  return all;
+}
+
+std::string text(std::uint32_t address) {
+  return inet_ntoa({address});
+}
+
+// Either side's choice is the other's.
+std::string path(const HostAddresses& from, const HostAddresses& to) {
+  const auto there = choose_path(from, to), back = choose_path(to, from);
+  EXPECT_EQ(there.has_value(), back.has_value());
+  if (!there || !back) return "none";
+  EXPECT_EQ(there->from, back->to);
+  EXPECT_EQ(there->to, back->from);
+  return text(there->from) + " " + text(there->to);
+}
+
+const HostAddress docker = at("172.17.0.1", 16);
+
+TEST(HeartbeatPath, IsInTheSubnetOfBoth) {
+  EXPECT_EQ(path(host({at("10.1.0.1", 24), at("192.168.7.1", 24)}),
+                 host({at("10.2.0.2", 24), at("192.168.7.2", 24)})),
+            "192.168.7.1 192.168.7.2");
+}
+
+TEST(HeartbeatPath, LeavesOutWhatBothHave) {
+  EXPECT_EQ(path(host({docker, at("10.1.0.1", 24)}), host({docker, at("10.1.0.2", 24)})),
+            "10.1.0.1 10.1.0.2");
+  EXPECT_EQ(path(host({docker, at("10.1.0.1", 24)}), host({docker, at("10.2.0.2", 24)})),
+            "10.1.0.1 10.2.0.2");
+}
+
+TEST(HeartbeatPath, IsRatherPrivate) {
+  EXPECT_EQ(path(host({at("8.8.8.1", 24), at("10.1.0.1", 24)}),
+                 host({at("8.8.8.2", 24), at("10.1.0.2", 24)})),
+            "10.1.0.1 10.1.0.2");
+  EXPECT_EQ(path(host({at("8.8.8.1", 24), at("10.1.0.1", 24)}),
+                 host({at("8.8.8.2", 24), at("10.9.0.2", 24)})),
+            "8.8.8.1 8.8.8.2");
+}
+
+TEST(HeartbeatPath, WithinAMachineIsItsLoopback) {
+  const auto machine = host({docker, at("10.1.0.1", 24)});
+  EXPECT_EQ(path(machine, machine), "127.0.0.1 127.0.0.1");
+  EXPECT_EQ(path(host({}), host({})), "127.0.0.1 127.0.0.1");
+}
+
+TEST(HeartbeatPath, IsNoneWhereAHostHasNoAddress) {
+  EXPECT_EQ(path(host({docker}), host({docker, at("10.1.0.1", 24)})), "none");
+}
+
+TEST(OwnAddresses, HaveTheLoopbackLast) {
+  const HostAddresses own = own_addresses();
+  std::uint32_t last = 0;
+  for (const HostAddress& each : own)
+    if (each.address != 0) last = each.address;
+  EXPECT_EQ(ntohl(last) >> 24, 127u);
+}
+
+}  // namespace
+}  // namespace tasuki
