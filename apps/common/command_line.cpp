@@ -4,7 +4,6 @@
 #include <boost/program_options/errors.hpp>
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/parsers.hpp>
-#include <map>
 
 #include "common/nearest.hpp"
 #include "common/options.hpp"
@@ -96,7 +95,6 @@ std::vector<Options::Given> Options::from_command_line(
   }
 
   std::vector<Given> given;
-  std::map<std::string, std::string> seen;
   for (const po::option& one : parsed) {
     if (one.unregistered) fail_unknown(one.original_tokens.at(0), options_);
     if (one.string_key.empty())
@@ -106,10 +104,6 @@ std::vector<Options::Given> Options::from_command_line(
     if (one.value.empty())
       for (const Option& option : options_)
         if (option.name == one.string_key) value = option.implicit;
-    const auto [first, is_new] = seen.emplace(one.string_key, value);
-    if (!is_new)
-      fail_everywhere(ErrorKind::usage, "--{} is given twice{}; give it once", one.string_key,
-                      value.empty() ? "" : fmt::format(" ({}, then {})", first->second, value));
     given.push_back({one.string_key, value, "--" + one.string_key});
   }
   return given;

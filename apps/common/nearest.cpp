@@ -5,7 +5,10 @@
 
 namespace tasuki::apps {
 
-int edit_distance(std::string_view a, std::string_view b) {
+namespace {
+
+// The distances of `a` from the first 0, 1, ... characters of `b`.
+std::vector<int> distances_from_prefixes(std::string_view a, std::string_view b) {
   // Rows i - 2, i - 1 and i of the table of distances between prefixes.
   std::vector<int> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) last[j] = static_cast<int>(j);
@@ -20,7 +23,13 @@ int edit_distance(std::string_view a, std::string_view b) {
     before.swap(last);
     last.swap(row);
   }
-  return last[b.size()];
+  return last;
+}
+
+}  // namespace
+
+int edit_distance(std::string_view a, std::string_view b) {
+  return distances_from_prefixes(a, b).back();
 }
 
 std::string nearest(std::string_view name, std::span<const std::string> candidates) {
@@ -29,8 +38,12 @@ std::string nearest(std::string_view name, std::span<const std::string> candidat
   const int length = static_cast<int>(name.size());
   int best_distance = std::min(std::max(2, length / 3) + 1, length);  // something must be in common
   for (const std::string& candidate : candidates) {
-    const bool abbreviated = name.size() >= shortest_abbreviation && candidate.starts_with(name);
-    const int distance = abbreviated ? 0 : edit_distance(name, candidate);
+    const std::vector<int> distances = distances_from_prefixes(name, candidate);
+    int distance = distances.back();
+    if (name.size() >= shortest_abbreviation) {
+      const int slips = *std::ranges::min_element(distances);
+      distance = slips == 0 ? 0 : std::min(distance, slips + 1);
+    }
     if (distance < best_distance) {
       best_distance = distance;
       best = candidate;

@@ -121,12 +121,11 @@ void Options::add(const std::string& names, std::optional<std::string>& value,
 Options::Request Options::parse(const std::vector<std::string>& arguments, const FileReader& read) {
   std::vector<Given> given = from_command_line(arguments);
   const auto take = [&given](std::string_view name) {
-    const auto found = std::find_if(given.begin(), given.end(),
-                                    [name](const Given& one) { return one.name == name; });
-    if (found == given.end()) return std::optional<std::string>();
-    std::optional<std::string> value = found->value;
-    given.erase(found);
-    return value;
+    std::optional<std::string> last;
+    for (const Given& one : given)
+      if (one.name == name) last = one.value;
+    std::erase_if(given, [name](const Given& one) { return one.name == name; });
+    return last;
   };
   request_ = Request::run;
   if (take(builtin::print_config)) request_ = Request::print_config;

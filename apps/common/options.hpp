@@ -2,7 +2,8 @@
 //
 // A flag is bound to a variable; the variable's value at that time is the default. The command line
 // wins over the file, the file over a run that is continued, that over defaults. Names are never
-// abbreviated. Every flag has a text for every value, so that `--print-config` writes a file that
+// abbreviated; of a flag that is repeated on the command line the last value counts. Every flag has
+// a text for every value, so that `--print-config` writes a file that
 // `--config` reads back to the same settings. Errors are single lines that name the flag (or file
 // and line), what was expected and what was found; all ranks of a job meet them alike.
 #pragma once

@@ -81,6 +81,17 @@ TEST(Options, GpuTakesANumberOrNone) {
             "--gpu: expected an integer from 0 to 1023, 'auto' or 'none', found 'x'");
 }
 
+TEST(Options, OfARepeatedFlagTheLastCounts) {
+  Program program("unit = 3\n");
+  EXPECT_EQ(program.parse({"--config", "none", "--epoch", "1", "--quiet", "-e5", "--config", "f",
+                           "--quiet=false", "--epoch=30", "--print-config", "--print-config"}),
+            Request::print_config);
+  EXPECT_EQ(program.settings.epoch, 30);
+  EXPECT_FALSE(program.settings.quiet);
+  EXPECT_EQ(program.unit, 3);
+  EXPECT_NE(program.config_text().find("# file f\n"), std::string::npos);
+}
+
 TEST(Options, SwitchesCanBeTakenBack) {
   Program program("quiet = true\ndry-run = yes\n");
   program.parse({"--config", "f", "--quiet=false"});
@@ -103,7 +114,6 @@ TEST(Options, ErrorsNameFlagExpectedAndFound) {
       {{"--epoch"}, "--epoch needs a value (--help describes it)"},
       {{"--epoch", "--quiet"},
        "--epoch: expected an integer from 1 to 1000000000, found '--quiet'"},
-      {{"--epoch", "5", "-e", "10"}, "--epoch is given twice (5, then 10); give it once"},
       {{"--help=x"}, "--help takes no value"},
       {{"train.txt"}, "unexpected argument 'train.txt': train_test takes flags only"},
       {{"--out", "a\nb"}, "--out: expected one line of text, found a line break"},
@@ -122,6 +132,11 @@ TEST(Options, UnknownFlagsNameTheNearest) {
   // Abbreviations are not taken, but understood.
   EXPECT_EQ(error_of({"--batch", "3"}),
             "unknown flag --batch; did you mean --batchsize? (--help lists all flags)");
+  // With a slip in them, too.
+  EXPECT_EQ(error_of({"--bach", "3"}),
+            "unknown flag --bach; did you mean --batchsize? (--help lists all flags)");
+  EXPECT_EQ(error_of({"--optimzer-name", "sgd"}),
+            "unknown flag --optimzer-name (--help lists all flags)");
   EXPECT_EQ(error_of({"--print-conf"}),
             "unknown flag --print-conf; did you mean --print-config? (--help lists all flags)");
   EXPECT_EQ(error_of({"-z"}), "unknown flag -z (--help lists all flags)");
@@ -232,6 +247,17 @@ TEST(Nearest, CountsEdits) {
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3);
   EXPECT_EQ(edit_distance("adma", "adam"), 1);  // a swap of neighbours
   EXPECT_EQ(edit_distance("same", "same"), 0);
+}
+
+TEST(Nearest, TakesAbbreviationsBeforeSlipsBeforeAbbreviationsWithSlips) {
+  const std::vector<std::string> flags = {"batchsize", "back", "lr", "lr-schedule", "conv"};
+  EXPECT_EQ(nearest("batch", flags), "batchsize");
+  EXPECT_EQ(nearest("bacj", flags), "back");
+  EXPECT_EQ(nearest("bacth", flags), "batchsize");
+  EXPECT_EQ(nearest("btach", flags), "batchsize");
+  EXPECT_EQ(nearest("lr-shced", flags), "lr-schedule");
+  EXPECT_EQ(nearest("lx", flags), "lr");
+  EXPECT_EQ(nearest("xyz", flags), "");
 }
 
 }  // namespace
