@@ -46,7 +46,7 @@ int train_mnist_data_parallel(int argc, char** argv) {
   prepare_devices(workers.devices);
   job->device = workers.devices[0];
   job->device_text = worker_names(workers.devices);
-  const int threads = threads_of_worker(*job, settings, count);
+  const int threads = threads_of_worker(*job, count);
 
   TrainingProgram program;
   program.dataset = "mnist";

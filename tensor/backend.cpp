@@ -29,8 +29,8 @@ Backend& backend(Device device) {
       std::memory_order_acquire);
   if (found == nullptr)
     fail(ErrorKind::unavailable,
-         "device {} was asked for, but no CUDA backend is loaded; leave --gpu out to compute on "
-         "the CPU",
+         "device {} was asked for, but no CUDA backend is loaded; load_cuda_backend() does that, "
+         "and so does a program's --gpu",
          device.text());
   return *found;
 }

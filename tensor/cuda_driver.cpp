@@ -10,7 +10,7 @@
 namespace tasuki {
 namespace {
 
-constexpr const char* advice = "leave --gpu out to compute on CPUs";
+constexpr const char* advice = "compute on CPUs";
 constexpr int success = 0, no_device = 100;  // CUresult
 
 // The functions of libcuda.so.1 that are needed here. It stays open: the backend uses it next.

@@ -49,7 +49,7 @@ std::string library_path() {
   if (opened.missing == path && path == library_name)
     fail(ErrorKind::unavailable,
          "this Tasuki was built without CUDA: there is no {} in {} or on the loader's path; "
-         "configure it with -DTASUKI_CUDA=ON, or leave --gpu out to compute on CPUs",
+         "configure it with -DTASUKI_CUDA=ON, or compute on CPUs",
          library_name, own_folder().string());
   if (opened.missing == path) fail_without_file(path);
   if (!opened.missing.empty())

@@ -30,6 +30,25 @@ std::string map_of_ranks(const std::vector<RankPlace>& places) {
   return text;
 }
 
+// Where the numbers of threads come from, each source with the first rank that it holds for, when
+// there are several.
+std::string threads_remark(const std::vector<RankPlace>& places) {
+  std::vector<std::pair<std::string, std::size_t>> sources;
+  for (std::size_t rank = 0; rank < places.size(); ++rank) {
+    const std::string& origin = places[rank].threads_origin;
+    if (std::ranges::find(sources, origin, &std::pair<std::string, std::size_t>::first) ==
+        sources.end())
+      sources.emplace_back(origin, rank);
+  }
+  std::string text;
+  for (const auto& [origin, rank] : sources) {
+    text += text.empty() ? "threads: " : "; ";
+    text += origin.empty() ? "the node's cores shared among its ranks" : "as " + origin + " says";
+    if (sources.size() > 1) text += fmt::format(" (rank {})", rank);
+  }
+  return text.empty() ? "" : text + '\n';
+}
+
 std::string binding_remark(const std::vector<RankPlace>& places) {
   const auto worst = std::max_element(
       places.begin(), places.end(),
@@ -47,6 +66,7 @@ std::string banner_text(const BannerLines& lines, const std::vector<RankPlace>& 
   std::string text = rule + '\n';
   for (const auto& [name, value] : lines) text += fmt::format("{}: {}\n", name, value);
   text += map_of_ranks(places);
+  text += threads_remark(places);
   text += binding_remark(places);
   return text + rule + '\n';
 }
@@ -54,7 +74,7 @@ std::string banner_text(const BannerLines& lines, const std::vector<RankPlace>& 
 void print_banner(const Job& job, const BannerLines& lines) {
   Communicator& communicator = *job.communicator;
   const nlohmann::json own = {job.device_text, cpu_list(job.processors.cpus), job.threads.threads,
-                              job.threads.lost_to_binding};
+                              job.threads.lost_to_binding, job.threads.origin};
   const auto gathered = communicator.gather_bytes(text_to_bytes(own.dump()));
   if (communicator.rank() != 0) return;
 
@@ -62,7 +82,7 @@ void print_banner(const Job& job, const BannerLines& lines) {
   for (const Bytes& bytes : gathered) {
     const nlohmann::json values = nlohmann::json::parse(bytes_to_text(bytes));
     places.push_back({communicator.topology().host_of.at(places.size()), values.at(0), values.at(1),
-                      values.at(2), values.at(3)});
+                      values.at(2), values.at(3), values.at(4)});
   }
   print_on_root(communicator, banner_text(lines, places));
 }

@@ -16,6 +16,7 @@ using BannerLines = std::vector<std::pair<std::string, std::string>>;
 struct RankPlace {
   std::string host, device, cpus;
   int threads = 1, lost_to_binding = 0;
+  std::string threads_origin = "";  // as ThreadPlan
 };
 
 // The text. Of many ranks the map shows the first ones and says how many follow.

@@ -1,6 +1,7 @@
 #include "common/job.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "common/console.hpp"
 #include "common/device.hpp"
@@ -27,11 +28,11 @@ ConvAlgorithm conv_algorithm_of(const std::string& flag) {
 }
 
 // Keeps this rank's threads on those of its CPUs that are next to its GPU, where there are any.
-void prefer_cpus(std::span<const int> nearby, bool threads_are_given, Job& job) {
+void prefer_cpus(std::span<const int> nearby, Job& job) {
   const std::vector<int> preferred = preferred_cpus(job.processors.cpus, nearby);
   if (preferred.size() == job.processors.cpus.size() || !run_on(preferred)) return;
   job.processors.cpus = preferred;
-  if (!threads_are_given)
+  if (job.threads.origin.empty())
     job.threads.threads = std::min(job.threads.threads, static_cast<int>(preferred.size()));
 }
 
@@ -76,9 +77,10 @@ std::optional<Job> start_job(Options& options, TrainingSettings& settings, int a
       create_communicator(settings.communicator, MPI_COMM_WORLD,
                           {job.device, wire_dtype(settings.wire_dtype), settings.share_gpu});
   job.processors = find_processors();
-  job.threads = plan_threads(settings.threads, job.processors.cores, job.communicator->intra_size(),
+  job.threads = plan_threads(requested_threads(settings.threads, std::getenv("OMP_NUM_THREADS")),
+                             job.processors.cores, job.communicator->intra_size(),
                              static_cast<int>(job.processors.cpus.size()));
-  prefer_cpus(chosen.cpus_nearby, settings.threads.has_value(), job);
+  prefer_cpus(chosen.cpus_nearby, job);
   set_cpu_threads(job.threads.threads);
   set_conv_algorithm(conv_algorithm_of(settings.conv));
   return job;

@@ -27,6 +27,13 @@ RateSchedule schedule_of(const TrainingSettings& settings, std::int64_t steps_pe
   return schedule;
 }
 
+double scale_of(const TrainingSettings& settings, std::int64_t global_batch) {
+  const double ratio =
+      static_cast<double>(global_batch) / static_cast<double>(settings.reference_batch);
+  if (settings.lr_scaling == "linear") return ratio;
+  return settings.lr_scaling == "sqrt" ? std::sqrt(ratio) : 1;
+}
+
 }  // namespace
 
 void add_learning_rate_options(Options& options, TrainingSettings& settings) {
@@ -58,12 +65,15 @@ void set_learning_rate(Optimizer& optimizer, const TrainingSettings& settings,
                       settings.optimizer, flag);
     return;
   }
-  const double ratio =
-      static_cast<double>(global_batch) / static_cast<double>(settings.reference_batch);
-  const double factor = settings.lr_scaling == "linear" ? ratio
-                        : settings.lr_scaling == "sqrt" ? std::sqrt(ratio)
-                                                        : 1.0;
-  optimizer.set(name, settings.lr.value_or(optimizer.get(name)) * factor);
+  optimizer.set(name, settings.lr.value_or(optimizer.get(name)) * scale_of(settings, global_batch));
+}
+
+std::string describe_scaling(const TrainingSettings& settings, double rate,
+                             std::int64_t global_batch) {
+  const double scale = scale_of(settings, global_batch);
+  if (scale == 1) return "";
+  return fmt::format(" = {:.6g} x {:.6g} ({} scaling: global batch {}, recipe {})", rate / scale,
+                     scale, settings.lr_scaling, global_batch, settings.reference_batch);
 }
 
 std::string describe_schedule(const TrainingSettings& settings) {

@@ -19,6 +19,11 @@ void add_learning_rate_options(Options& options, TrainingSettings& settings);
 void set_learning_rate(Optimizer& optimizer, const TrainingSettings& settings,
                        std::int64_t global_batch);
 
+// How the rate got its size, " = 0.1 x 4 (linear scaling: global batch 400, recipe 100)"; empty
+// when it is not scaled.
+std::string describe_scaling(const TrainingSettings& settings, double rate,
+                             std::int64_t global_batch);
+
 // The course as people read it, "x 0.1 after 50 % and 80 % of the epochs, rising for 5 epochs";
 // empty for a rate that stays as it is.
 std::string describe_schedule(const TrainingSettings& settings);

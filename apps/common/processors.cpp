@@ -10,6 +10,10 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <stdexcept>
+#include <string_view>
+
+#include "common/option_value.hpp"
 
 namespace tasuki::apps {
 namespace {
@@ -112,12 +116,26 @@ std::string cpu_list(std::span<const int> cpus) {
   return text;
 }
 
-ThreadPlan plan_threads(std::optional<std::int64_t> requested, int cores, int ranks_on_node,
+std::optional<ThreadRequest> requested_threads(std::optional<std::int64_t> flag,
+                                               const char* omp_num_threads) {
+  if (flag) return ThreadRequest{static_cast<int>(*flag), "--threads"};
+  if (omp_num_threads == nullptr) return std::nullopt;
+  // One number for each level of nesting.
+  const std::string_view text = omp_num_threads;
+  try {
+    const std::int64_t first = parse_integer(text.substr(0, text.find(',')), {1, 4096});
+    return ThreadRequest{static_cast<int>(first), "OMP_NUM_THREADS"};
+  } catch (const std::invalid_argument&) {
+    return std::nullopt;  // the OpenMP library warns of it
+  }
+}
+
+ThreadPlan plan_threads(const std::optional<ThreadRequest>& request, int cores, int ranks_on_node,
                         int cpus_in_mask) {
-  if (requested) return {static_cast<int>(*requested), 0};
+  if (request) return {request->threads, 0, request->origin};
   const int fair = std::max(1, cores / std::max(1, ranks_on_node));
   const int threads = std::max(1, std::min(fair, cpus_in_mask));
-  return {threads, fair - threads};
+  return {threads, fair - threads, ""};
 }
 
 }  // namespace tasuki::apps

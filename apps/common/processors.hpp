@@ -27,14 +27,25 @@ bool run_on(std::span<const int> cpus);
 // "0-3,8" for CPUs 0, 1, 2, 3 and 8.
 std::string cpu_list(std::span<const int> cpus);
 
+// Threads per rank that were asked for, and by what.
+struct ThreadRequest {
+  int threads = 1;
+  std::string origin;  // "--threads", "OMP_NUM_THREADS"
+};
+// --threads, else the first number in the text of OMP_NUM_THREADS (null: not set), else nothing;
+// also where that is no number from 1 to 4096.
+std::optional<ThreadRequest> requested_threads(std::optional<std::int64_t> flag,
+                                               const char* omp_num_threads);
+
 struct ThreadPlan {
   int threads = 1;
-  // Threads that fewer CPUs in the affinity mask than cores per rank cost; 0 when --threads
-  // decided.
+  // Threads that fewer CPUs in the affinity mask than cores per rank cost; 0 when the number was
+  // asked for.
   int lost_to_binding = 0;
+  std::string origin;  // of the request; empty without one
 };
-// `requested` threads, else max(1, min(cores / ranks on the node, CPUs in the affinity mask)).
-ThreadPlan plan_threads(std::optional<std::int64_t> requested, int cores, int ranks_on_node,
+// What was requested, else max(1, min(cores / ranks on the node, CPUs in the affinity mask)).
+ThreadPlan plan_threads(const std::optional<ThreadRequest>& request, int cores, int ranks_on_node,
                         int cpus_in_mask);
 
 }  // namespace tasuki::apps

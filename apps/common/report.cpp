@@ -53,8 +53,13 @@ std::string batch_text(const TrainingSettings& settings, int ranks) {
                      most > least ? fmt::format(" or {}", most) : "", together);
 }
 
-// Of the rank that had most in memory at any time. Collective.
-std::string describe_peak(Communicator& communicator, const std::vector<Device>& devices) {
+// Bytes, of the rank that had most in memory at any time.
+struct PeakMemory {
+  std::size_t host = 0, device = 0;
+};
+
+// Collective.
+PeakMemory measure_peak(Communicator& communicator, const std::vector<Device>& devices) {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   std::size_t of_device = 0;
@@ -64,13 +69,18 @@ std::string describe_peak(Communicator& communicator, const std::vector<Device>&
                               static_cast<std::int64_t>(of_device)};
   const Tensor peaks = Tensor::from(std::span<const std::int64_t>(own), {2});
   communicator.allreduce(peaks, ReduceOp::max);
-  const auto megabytes_of = [&](std::size_t i) {
-    return static_cast<double>(peaks.span<std::int64_t>()[i]) / 1e6;
-  };
-  const std::string on_device = std::ranges::all_of(devices, &Device::is_cpu)
-                                    ? ""
-                                    : fmt::format(" and {:.0f} MB of a GPU's", megabytes_of(1));
-  return fmt::format("at most {:.0f} MB of memory{} a rank", megabytes_of(0), on_device);
+  const auto largest = peaks.span<std::int64_t>();
+  return {static_cast<std::size_t>(largest[0]), static_cast<std::size_t>(largest[1])};
+}
+
+std::string describe_peak(Communicator& communicator, const std::vector<Device>& devices) {
+  const PeakMemory peak = measure_peak(communicator, devices);
+  const std::string on_device =
+      std::ranges::all_of(devices, &Device::is_cpu)
+          ? ""
+          : fmt::format(" and {:.0f} MB of a GPU's", static_cast<double>(peak.device) / 1e6);
+  return fmt::format("at most {:.0f} MB of memory{} a rank", static_cast<double>(peak.host) / 1e6,
+                     on_device);
 }
 
 }  // namespace
@@ -83,8 +93,12 @@ BannerLines banner_lines(const Job& job, const TrainingSettings& settings,
   const std::string name = settings.communicator + ": ";
   if (description.starts_with(name)) description.erase(0, name.size());
   std::string rule = optimizer.name();
-  for (const std::string& parameter : optimizer.hyperparameters())
-    rule += fmt::format(", {} {}", parameter, optimizer.get(parameter));
+  for (const std::string& parameter : optimizer.hyperparameters()) {
+    const double value = optimizer.get(parameter);
+    rule += fmt::format(", {} {}", parameter, value);
+    if (parameter == optimizer.rate_name())
+      rule += describe_scaling(settings, value, global_batch(settings, communicator.size()));
+  }
   // Otherwise it is among the hyper-parameters.
   if (!optimizer.hook_names().empty())
     rule += fmt::format(", weight_decay {}", settings.weight_decay);
@@ -131,13 +145,21 @@ void print_plan(const Job& job, const TrainingSettings& settings, const Optimize
       fmt::format("Example: {}, {} classes\n", data.train.example_shape.text(), data.train.classes);
   text += fmt::format("Steps: {} per epoch, {} in all; the last of an epoch has {} examples\n",
                       steps, all_steps, steps ? plan.global_size(steps - 1, batch) : 0);
+  const std::size_t of_step = parameters + gradients + states + activations;
   text += fmt::format(
-      "Memory of a rank: {} parameters, {} gradients, {} optimizer state, {} activations, {} "
-      "data; {} together, besides what MPI and libraries take\n",
+      "Memory of a rank: {} parameters, {} gradients, {} optimizer state, {} activations, {} data",
       megabytes(parameters), megabytes(gradients), megabytes(states), megabytes(activations),
-      megabytes(examples), megabytes(parameters + gradients + states + activations + examples));
-  text += fmt::format("Dry run: nothing was trained; {}\n",
-                      describe_peak(*job.communicator, {job.device}));
+      megabytes(examples));
+  // All but the data are here, so that what else there is can be measured.
+  const std::size_t host = measure_peak(*job.communicator, {}).host;
+  if (job.device.is_cpu())
+    text += fmt::format(", {} MPI, libraries and what ranks share; {} in all\n",
+                        megabytes(host - std::min(host, of_step)),
+                        megabytes(std::max(host, of_step) + examples));
+  else
+    text += fmt::format("; {} in all, and {} of the host's for MPI and libraries\n",
+                        megabytes(of_step + examples), megabytes(host));
+  text += "Dry run: nothing was trained\n";
   print_on_root(*job.communicator, text);
 }
 

@@ -29,8 +29,8 @@ BannerLines banner_lines(const Job& job, const TrainingSettings& settings,
 
 // For --dry-run: parameters and their shapes, steps, memory. Runs one batch of zeros through
 // `loss`, forward and backward, for the activations (and so finds a model that does not fit the
-// data); nothing is updated. Ends with the peak memory of this process, to tell a run's own from
-// that of MPI and libraries. Collective, printed by rank 0.
+// data); nothing is updated. Memory is that of the largest rank: the model's and the data's as they
+// follow from their sizes, the rest as measured. Collective, printed by rank 0.
 void print_plan(const Job& job, const TrainingSettings& settings, const Optimizer& optimizer,
                 const Precision& precision, const LossFunction& loss, const DataSummary& data);
 

@@ -110,9 +110,11 @@ void add_worker_options(Options& options, WorkerSettings& settings) {
       "speed) or parts as `3:1`");
 }
 
-int threads_of_worker(const Job& job, const TrainingSettings& settings, std::size_t workers) {
+int threads_of_worker(const Job& job, std::size_t workers) {
   const int count = static_cast<int>(workers);
-  return plan_threads(settings.threads, job.processors.cores, count,
+  // A request is for each of them.
+  if (!job.threads.origin.empty()) return job.threads.threads;
+  return plan_threads(std::nullopt, job.processors.cores, count,
                       static_cast<int>(job.processors.cpus.size()) / count)
       .threads;
 }
@@ -124,7 +126,8 @@ void prepare_devices(const std::vector<Device>& devices) {
     try {
       visible = load_cuda_backend();
     } catch (const Error& error) {
-      throw Error(error.kind(), fmt::format("--devices: {}", error.what()), ErrorScope::every_rank);
+      throw Error(error.kind(), fmt::format("--devices: {} (--devices cpu:2)", error.what()),
+                  ErrorScope::every_rank);
     }
     if (device.index >= visible)
       fail_everywhere(ErrorKind::config,

@@ -28,9 +28,9 @@ std::string worker_names(const std::vector<Device>& devices);
 // usage error.
 BatchSplit parse_split(const std::string& text, std::size_t workers);
 
-// Threads that each worker computes with: --threads, or the process's share of the cores dealt to
-// its workers.
-int threads_of_worker(const Job& job, const TrainingSettings& settings, std::size_t workers);
+// Threads that each worker computes with: as many as were asked for, or the process's share of the
+// cores dealt to its workers.
+int threads_of_worker(const Job& job, std::size_t workers);
 
 // Makes the GPUs among the devices usable; what is missing is an error of kind unavailable, a
 // number that no GPU has one of kind config.

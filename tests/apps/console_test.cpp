@@ -123,9 +123,53 @@ TEST_F(Console, DryRunSaysEverythingAndTrainsNothing) {
   ASSERT_EQ(job.exit_code, 0) << job.all();
   for (const char* part :
        {"predictor/l1/W", "32x784", "26506 in all", "Steps: 15 per epoch, 45 in all",
-        "Memory of a rank: 0.1 MB parameters", "rank  host", " MB of memory a rank"})
+        "Memory of a rank: 0.1 MB parameters", "rank  host", "Dry run: nothing was trained\n"})
     EXPECT_EQ(count_of(job.out, part), 1) << part << "\n--- in ---\n" << job.out;
   EXPECT_FALSE(std::filesystem::exists(folder / "result"));
+}
+
+// One figure, which is about what a run takes.
+TEST_F(Console, DryRunForetellsMemory) {
+  const auto number_before = [](const std::string& text, const std::string& words) {
+    const auto end = text.find(words);
+    EXPECT_NE(end, std::string::npos) << words << "\n--- in ---\n" << text;
+    return end == std::string::npos ? 0 : std::stod(text.substr(text.rfind(' ', end - 1)));
+  };
+  const std::vector<std::string> flags = {"--unit", "1500", "--max-iterations", "3"};
+  const Finished plan = run(2, "result", with(flags, {"--dry-run"}));
+  const double foretold = number_before(plan.out, " MB in all\n");
+  double sum = 0;
+  for (const char* part : {" MB parameters", " MB gradients", " MB optimizer state",
+                           " MB activations", " MB data", " MB MPI, libraries"})
+    sum += number_before(plan.out, part);
+  EXPECT_NEAR(sum, foretold, 0.4) << "rounding of six";
+  const Finished job = run(2, "result", flags);
+  const double taken = number_before(job.out, " MB of memory a rank");
+  EXPECT_NEAR(foretold, taken, 0.3 * taken);
+}
+
+// Of OMP_NUM_THREADS and of a rate that is scaled.
+TEST_F(Console, BannerSaysWhereNumbersComeFrom) {
+  const auto banner = [&](const std::vector<std::string>& flags, const char* omp_num_threads) {
+    const std::map<std::string, std::string> changes = {{"OMP_NUM_THREADS", omp_num_threads}};
+    return run_program(with({TRAIN_MNIST, "--dry-run", "--data", data, "-u", "8"}, flags), 60,
+                       changes)
+        .out;
+  };
+  const std::string given = banner({"--optimizer", "sgd", "--lr", "0.1", "--lr-scaling", "linear",
+                                    "-b", "400", "--momentum", "auto"},
+                                   "3,1");
+  EXPECT_EQ(count_of(given, "\nthreads: as OMP_NUM_THREADS says\n"), 1) << given;
+  EXPECT_EQ(count_of(given, "        3  "), 1) << given;
+  EXPECT_EQ(count_of(given,
+                     "\nOptimizer: SGD, lr 0.4 = 0.1 x 4 (linear scaling: global batch 400, recipe "
+                     "100)\n"),
+            1)
+      << given;
+  const std::string overruled = banner({"--threads", "2"}, "3");
+  EXPECT_EQ(count_of(overruled, "\nthreads: as --threads says\n"), 1) << overruled;
+  const std::string unset = banner({}, "");
+  EXPECT_EQ(count_of(unset, "\nthreads: the node's cores shared among its ranks\n"), 1) << unset;
 }
 
 TEST_F(Console, HelpVersionAndCommunicatorsArePrintedOnce) {

@@ -111,6 +111,7 @@ TEST_F(DataParallel, WhatItCannotDoIsOneLine) {
 TEST_F(DataParallel, GpusThatAreMissingAreNamed) {
   const Finished job = train("result", {"--devices", "0,1023", "--epoch", "1"});
   EXPECT_THAT(job.err, HasSubstr("--devices: "));
+  EXPECT_THAT(job.err, ::testing::Not(HasSubstr("--gpu")));
   EXPECT_TRUE(job.exit_code == 69 || job.exit_code == 78) << job.all();
 }
 

@@ -2,6 +2,7 @@
 
 #include "common/processors.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,10 +29,28 @@ TEST(Threads, CoresAreSharedAsFarAsTheBindingAllows) {
       {3, 1, 4, 1, 3, 0},             // asked for
   };
   for (const Case& c : cases) {
-    const ThreadPlan plan = plan_threads(c.requested, c.cores, c.ranks, c.mask);
+    const ThreadPlan plan =
+        plan_threads(requested_threads(c.requested, nullptr), c.cores, c.ranks, c.mask);
+    EXPECT_EQ(plan.origin, c.requested ? "--threads" : "");
     EXPECT_EQ(plan.threads, c.threads) << c.cores << " cores, " << c.ranks << " ranks";
     EXPECT_EQ(plan.lost_to_binding, c.lost) << c.cores << " cores, " << c.ranks << " ranks";
   }
+}
+
+TEST(Threads, TheFlagWinsOverTheEnvironment) {
+  const auto text = [](std::optional<std::int64_t> flag, const char* omp_num_threads) {
+    const auto request = requested_threads(flag, omp_num_threads);
+    return request ? fmt::format("{} {}", request->threads, request->origin) : "";
+  };
+  EXPECT_EQ(text(2, "3"), "2 --threads");
+  EXPECT_EQ(text(std::nullopt, "3"), "3 OMP_NUM_THREADS");
+  EXPECT_EQ(text(std::nullopt, "3,2"), "3 OMP_NUM_THREADS");
+  for (const char* none : {"", "x", "0", "-1", "5000", "3 2"})
+    EXPECT_EQ(text(std::nullopt, none), "") << none;
+  EXPECT_EQ(text(std::nullopt, nullptr), "");
+  const ThreadPlan plan = plan_threads(requested_threads(std::nullopt, "9"), 4, 2, 1);
+  EXPECT_EQ(plan.threads, 9);
+  EXPECT_EQ(plan.lost_to_binding, 0);
 }
 
 TEST(Processors, AreFound) {
@@ -72,6 +91,20 @@ TEST(Banner, MapsRanksToHostsDevicesAndCores) {
   EXPECT_NE(text.find("   1  b       cpu           1  7\n"), std::string::npos) << text;
   EXPECT_NE(text.find("binds rank 1 to 1 of the 4 cores"), std::string::npos) << text;
   EXPECT_NE(text.find("--bind-to none"), std::string::npos) << text;
+}
+
+TEST(Banner, SaysWhereThreadsComeFrom) {
+  const RankPlace by_cores{"a", "cpu", "0", 1, 0}, by_flag{"a", "cpu", "0", 1, 0, "--threads"},
+      by_environment{"b", "cpu", "0", 1, 0, "OMP_NUM_THREADS"};
+  const auto expect = [](const std::vector<RankPlace>& places, const std::string& line) {
+    const std::string text = banner_text({}, places);
+    EXPECT_NE(text.find("\nthreads: " + line + '\n'), std::string::npos) << text;
+  };
+  expect({by_cores, by_cores}, "the node's cores shared among its ranks");
+  expect({by_flag, by_flag}, "as --threads says");
+  // Where mpirun does not hand the variable on to other nodes.
+  expect({by_environment, by_environment, by_cores},
+         "as OMP_NUM_THREADS says (rank 0); the node's cores shared among its ranks (rank 2)");
 }
 
 TEST(Banner, IsSilentAboutBindingThatCostsNothingAndShortensLongMaps) {
