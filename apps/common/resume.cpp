@@ -87,6 +87,25 @@ FlagTexts flags_in(const NpzFile& file) {
   return flags.empty() ? flags_of_optimizer(file) : flags;
 }
 
+// A snapshot, or the newest one in a folder that is whole.
+std::unique_ptr<NpzFile> open_whole_snapshot(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored))
+    return std::make_unique<NpzFile>(path, /*require_hash=*/true);
+  const std::vector<std::filesystem::path> snapshots = snapshots_in(path);
+  if (snapshots.empty())
+    fail(ErrorKind::missing, "--resume {}: there is no snapshot_iter_<number> in this folder",
+         path.string());
+  for (std::size_t i = 0;; ++i) {
+    try {
+      return std::make_unique<NpzFile>(snapshots[i], /*require_hash=*/true);
+    } catch (const Error& error) {
+      if (i + 1 == snapshots.size()) throw;
+      log_warning("{}; taking the snapshot before it", error.what());
+    }
+  }
+}
+
 bool is_governed(const Optimizer& optimizer, const std::string& hyperparameter) {
   return hyperparameter == optimizer.rate_name() || hyperparameter == "momentum" ||
          hyperparameter == "weight_decay_rate";
@@ -111,13 +130,15 @@ void leave_decay_of_weights(const Trainer& trainer, const TrainingSettings& sett
 void inherit_flags(Options& options, TrainingSettings& settings, Communicator& communicator) {
   if (settings.resume) {
     const Bytes sent = run_on_root(communicator, 0, [&] {
-      const NpzFile file(*settings.resume, /*require_hash=*/true);
-      return text_to_bytes(nlohmann::json(flags_in(file)).dump());
+      const auto file = open_whole_snapshot(*settings.resume);
+      return text_to_bytes(nlohmann::json{file->path().string(), flags_in(*file)}.dump());
     });
+    const nlohmann::json found = nlohmann::json::parse(bytes_to_text(sent));
+    settings.resume = found.at(0);
     const auto folder = std::filesystem::path(*settings.resume).parent_path();
     options.inherit("out", folder.empty() ? "." : folder.string());
     bool is_rate_inherited = true;
-    for (const auto& [name, text] : nlohmann::json::parse(bytes_to_text(sent)).get<FlagTexts>()) {
+    for (const auto& [name, text] : found.at(1).get<FlagTexts>()) {
       if (name == "lr" && !is_rate_inherited) continue;
       const std::string here = options.inherit(name, text);
       // Another optimizer's numbers mean nothing here; the snapshot is refused later.
@@ -173,6 +194,17 @@ void go_on(Trainer& trainer, const TrainingSettings& settings, Shift* schedule) 
 
 std::unique_ptr<Extension> keep_flags(const TrainingSettings& settings) {
   return std::make_unique<KeptFlags>(settings.optimizer_flags);
+}
+
+std::string describe_end(const TrainingSettings& settings, const RunPosition& position) {
+  const auto end_of = [&](const char* flag, std::int64_t value) {
+    return fmt::format("{} is at the end of {} {}; raise {} to go on", *settings.resume, flag,
+                       value, flag);
+  };
+  if (position.data.epoch >= settings.epoch) return end_of("--epoch", settings.epoch);
+  if (settings.max_iterations && position.iteration >= *settings.max_iterations)
+    return end_of("--max-iterations", *settings.max_iterations);
+  return "";
 }
 
 std::string describe_resume(const TrainingSettings& settings, const RunPosition& position) {

@@ -13,8 +13,8 @@
 namespace tasuki::apps {
 
 // Takes flags that were not given from --resume's snapshot, --out from where it lies, and notes in
-// `settings` those of the optimizer as they count now. Rank 0 reads the file; what is wrong with it
-// is an error on all ranks. Collective.
+// `settings` those of the optimizer as they count now, and of a folder the snapshot: the newest that
+// is whole. Rank 0 reads the file; what is wrong with it is an error on all ranks. Collective.
 void inherit_flags(Options& options, TrainingSettings& settings, Communicator& communicator);
 
 // Checks --resume's snapshot before data are read, and returns its position. Collective.
@@ -28,6 +28,10 @@ void go_on(Trainer& trainer, const TrainingSettings& settings, Shift* schedule);
 
 // Keeps settings.optimizer_flags in snapshots.
 std::unique_ptr<Extension> keep_flags(const TrainingSettings& settings);
+
+// "result/snapshot_iter_20 is at the end of --epoch 2; raise --epoch to go on" where nothing is
+// left to do from there, else empty.
+std::string describe_end(const TrainingSettings& settings, const RunPosition& position);
 
 // "result/snapshot_iter_20, epoch 2, iteration 20", for the banner.
 std::string describe_resume(const TrainingSettings& settings, const RunPosition& position);

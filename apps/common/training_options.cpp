@@ -79,9 +79,9 @@ void add_training_options(Options& options, TrainingSettings& settings) {
               "end after this many steps, if that comes before the last epoch's end");
   options.add("seed", settings.seed, {0, unlimited}, "N",
               "of initial weights and the order of examples");
-  options.add(
-      "resume,r", settings.resume, "none", "FILE",
-      "go on from this snapshot, with its flags of the optimizer where others are not given");
+  options.add("resume,r", settings.resume, "none", "FILE",
+              "go on from this snapshot, or from the newest in this folder, with its flags of the "
+              "optimizer where others are not given");
   options.add("init", settings.init, "none", "FILE",
               "start from the weights of this model file or snapshot");
   options.add("dry-run", settings.dry_run,
@@ -134,8 +134,8 @@ void add_training_options(Options& options, TrainingSettings& settings) {
               "type in which pure_nccl sends gradients: 16 bits halve what travels");
   add_gpu_options(options, settings.gpu, settings.share_gpu);
   options.add("threads", settings.threads, "auto", {1, 4096}, "N",
-              "threads per rank; by itself the node's cores shared among its ranks, as far as the "
-              "binding allows");
+              "threads per rank; default: OMP_NUM_THREADS, else the node's cores shared among its "
+              "ranks, as far as the binding allows");
 
   options.add(
       "conv", settings.conv, {"auto", "direct", "winograd", "interleaved"}, "NAME",

@@ -11,6 +11,7 @@
 #include "common/report.hpp"
 #include "common/resume.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/log.hpp"
 #include "tasuki/dataset/device_iterator.hpp"
 #include "tasuki/nn/classifier.hpp"
 #include "tasuki/tensor/cuda_settings.hpp"
@@ -127,6 +128,11 @@ void run_training(const Job& job, const TrainingSettings& settings,
 
   std::optional<RunPosition> resumed;
   if (settings.resume) resumed = check_resume(settings, *optimizer, data.train.count, comm);
+  if (resumed && !settings.find_batchsize) {
+    const std::string end = describe_end(settings, *resumed);
+    if (!end.empty() && comm.rank() == 0) log_warning("nothing to do: {}", end);
+    if (!end.empty() && !settings.dry_run) return;
+  }
   const auto say_banner = [&](const std::filesystem::path& out) {
     BannerLines banner = banner_lines(job, settings, *optimizer, data);
     banner.insert(banner.begin() + 2, program.banner.begin(), program.banner.end());

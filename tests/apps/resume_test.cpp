@@ -152,7 +152,8 @@ TEST_F(ResumedJob, ARateWithoutItsFlagsIsNotScaledTwice) {
   const Finished same = go_on({});
   expect_once(same, "Optimizer: SGD, lr 0.1\n");
   EXPECT_EQ(count_of(same.all(), "instead of"), 0) << same.all();
-  expect_once(go_on(with({"--lr", "0.05"}, scaling)), "Optimizer: SGD, lr 0.1\n");
+  expect_once(go_on(with({"--lr", "0.05"}, scaling)),
+              "Optimizer: SGD, lr 0.1 = 0.05 x 2 (linear scaling: global batch 48, recipe 24)\n");
 }
 
 TEST_F(ResumedJob, WeightDecayThatGoesIsSaid) {
@@ -227,6 +228,45 @@ TEST_F(ResumedJob, DryRunChecksTheSnapshotAndTheFolder) {
   }
   expect_once(dry_run(good), "Resumed: " + snapshot + ", epoch 1, iteration 13\n");
   EXPECT_FALSE(std::filesystem::exists(folder / "a"));
+}
+
+TEST_F(ResumedJob, AFolderStandsForItsNewestWholeSnapshot) {
+  train({"--snapshot-every", "1"});
+  const std::string newest = snapshot, before = folder / "first/snapshot_iter_10";
+  std::ofstream(folder / "first/snapshot_iter_99.tmp") << "of a run that was killed";
+  snapshot = folder / "first";
+  expect_once(go_on({}), "Resumed: " + newest + ", epoch 2, iteration 20\n");
+  EXPECT_EQ(read_log("second").size(), 4u);
+
+  std::filesystem::resize_file(newest, std::filesystem::file_size(newest) - 1);
+  for (const int np : {1, 2}) {
+    const Finished job =
+        run(np, "second", {"-b", np == 1 ? "48" : "24", "--epoch", "2", "--resume", snapshot});
+    expect_once(job, "Resumed: " + before + ", epoch 1, iteration 10\n");
+    expect_once(job, "; taking the snapshot before it\n");
+    EXPECT_EQ(count_of(job.err, "warning: cannot read " + newest + ": "), 1) << job.all();
+  }
+  const auto refused = [&](ErrorKind kind, const std::string& line) {
+    const Finished job = go_on({});
+    EXPECT_EQ(job.exit_code, static_cast<int>(kind)) << job.all();
+    EXPECT_EQ(count_of(job.err, line), 1) << job.all();
+  };
+  std::ofstream(before) << "no snapshot";
+  refused(ErrorKind::data, before);
+  snapshot = data;
+  refused(ErrorKind::missing, "--resume " + data + ": there is no snapshot_iter_<number> in this");
+}
+
+// Whatever --quiet says; nothing is written.
+TEST_F(ResumedJob, WithNothingLeftToDoSaysHowToGoOn) {
+  train({});
+  for (const Flags& flags : {Flags{"--epoch", "2"}, {"--epoch", "1"}, {"--max-iterations", "20"}}) {
+    const Finished job = go_on(with({"--quiet"}, flags));
+    expect_once(job, fmt::format("nothing to do: {} is at the end of {} {}; raise {} to go on\n",
+                                 snapshot, flags[0], flags[1], flags[0]));
+    EXPECT_EQ(job.out, "");
+    EXPECT_FALSE(std::filesystem::exists(folder / "second"));
+  }
 }
 
 TEST_F(ResumedJob, OtherDataAreSaid) {

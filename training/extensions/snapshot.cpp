@@ -211,10 +211,16 @@ RunPosition check_snapshot(const fs::path& path, const RunOutline& run, const Op
   return position;
 }
 
+std::vector<fs::path> snapshots_in(const fs::path& folder, const std::string& filename) {
+  std::vector<fs::path> paths;
+  for (const Found& found : find_snapshots(folder, filename)) paths.push_back(found.path);
+  return paths;
+}
+
 std::optional<fs::path> newest_snapshot(const fs::path& folder, const std::string& filename) {
-  const std::vector<Found> found = find_snapshots(folder, filename);
+  const std::vector<fs::path> found = snapshots_in(folder, filename);
   if (found.empty()) return std::nullopt;
-  return found.front().path;
+  return found.front();
 }
 
 }  // namespace tasuki

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tasuki/training/extension.hpp"
 #include "tasuki/training/replica_set.hpp"
@@ -93,8 +94,11 @@ struct RunOutline {
 RunPosition check_snapshot(const std::filesystem::path& path, const RunOutline& run,
                            const Optimizer& optimizer, Communicator* communicator);
 
-// The snapshot with the highest iteration in `folder` whose name is `filename` (as in Settings)
-// filled in; nothing when there is none.
+// The snapshots in `folder` whose name is `filename` (as in Settings) filled in, the highest
+// iteration first.
+std::vector<std::filesystem::path> snapshots_in(
+    const std::filesystem::path& folder, const std::string& filename = "snapshot_iter_{iteration}");
+// The first of them; nothing when there is none.
 std::optional<std::filesystem::path> newest_snapshot(
     const std::filesystem::path& folder, const std::string& filename = "snapshot_iter_{iteration}");
 
