@@ -9,15 +9,7 @@
 namespace tasuki {
 namespace {
 
-template <class Action>
-std::string error_of(Action&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return fmt::format("{}: {}", error.exit_code(), error.what());
-  }
-  return "";
-}
+using test::error_of;
 
 void expect_contains(const std::string& message, const std::string& text) {
   EXPECT_NE(message.find(text), std::string::npos) << text << " in: " << message;

@@ -11,21 +11,11 @@
 namespace tasuki {
 namespace {
 
+using test::error_of;
 using test::loss_with_gradients;
 using test::values_of;
 using test::vector_of;
 using test::Vectors;
-
-// The error that `action` throws, as "kind: message"; empty when it throws none.
-template <class Action>
-std::string error_of(Action&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return fmt::format("{}: {}", error.exit_code(), error.what());
-  }
-  return "";
-}
 
 TEST(Optimizer, KnowsNamesAndRates) {
   const std::vector<std::array<std::string, 3>> expected = {{"sgd", "SGD", "lr"},

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "tasuki/core/error.hpp"
 #include "tasuki/nn/function.hpp"
 #include "tasuki/nn/module.hpp"
 
@@ -54,6 +55,17 @@ inline Variable loss_with_gradients(const Prescribed& prescribed) {
   for (const auto& [parameter, gradient] : prescribed) inputs.push_back(*parameter);
   return Function::record(Tensor::zeros({}), inputs,
                           [&] { return std::make_unique<Prescribe>(prescribed); });
+}
+
+// The error that `action` throws, as "kind: message"; empty when it throws none.
+template <class Action>
+std::string error_of(Action&& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return fmt::format("{}: {}", error.exit_code(), error.what());
+  }
+  return "";
 }
 
 inline Tensor vector_of(const std::vector<float>& values) {

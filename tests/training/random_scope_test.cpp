@@ -31,7 +31,7 @@ class RandomScopes : public ::testing::Test {
 
   LossFunction loss() {
     return [this, loss = classification_loss(*model)](const Batch& batch, Observation& seen) {
-      const Variable result = loss(batch, seen);
+      Variable result = loss(batch, seen);
       if (fails) fail(ErrorKind::data, "out of luck");
       return result;
     };
