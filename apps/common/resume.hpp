@@ -13,8 +13,8 @@
 namespace tasuki::apps {
 
 // Takes flags that were not given from --resume's snapshot, --out from where it lies, and notes in
-// `settings` those of the optimizer as they count now, and of a folder the snapshot: the newest that
-// is whole. Rank 0 reads the file; what is wrong with it is an error on all ranks. Collective.
+// `settings` those of the optimizer as they count now, and of a folder the snapshot: the newest
+// that is whole. Rank 0 reads the file; what is wrong with it is an error on all ranks. Collective.
 void inherit_flags(Options& options, TrainingSettings& settings, Communicator& communicator);
 
 // Checks --resume's snapshot before data are read, and returns its position. Collective.
