@@ -26,10 +26,12 @@
 #include "tasuki/communicator/mpi.hpp"
 #include "tasuki/communicator/polite_wait.hpp"
 #include "tasuki/communicator/start_watch.hpp"
+#include "tasuki/communicator/stop_signals.hpp"
 #include "tasuki/communicator/watchdog.hpp"
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/core/stop_request.hpp"
 
 namespace tasuki {
 namespace {
@@ -171,7 +173,8 @@ std::chrono::seconds wait_after_success() {
 void leave_together(int exit_code, std::chrono::seconds after_success) {
   const WaitScope waiting_for_others(Waiting::program_end);
   constexpr std::chrono::seconds after_failure{2};
-  const std::chrono::seconds longest = exit_code == 0 ? after_success : after_failure;
+  const bool is_success = exit_code == 0 || exit_code == static_cast<int>(Stopped::exit_kind);
+  const std::chrono::seconds longest = is_success ? after_success : after_failure;
   const auto start = std::chrono::steady_clock::now();
   MPI_Request request = MPI_REQUEST_NULL;
   TASUKI_MPI(MPI_Ibarrier, MPI_COMM_WORLD, &request);
@@ -201,6 +204,7 @@ void initialize(int* argc, char*** argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   answer_launcher();
   const bool is_launched = was_launched();
+  listen_for_stops(is_launched);
   int provided = MPI_THREAD_SINGLE;
   check_mpi(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
   TASUKI_MPI(MPI_Comm_set_errhandler, MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -212,6 +216,17 @@ void initialize(int* argc, char*** argv) {
   main_thread = std::this_thread::get_id();
   host = host_name();
   configure_log(world_rank, LogLevel::info);
+}
+
+// The job's value, or what a training that was stopped says instead.
+int run_until_stopped(int argc, char** argv, const std::function<int(int argc, char** argv)>& job) {
+  try {
+    return job(argc, argv);
+  } catch (const Stopped& stopped) {
+    std::fflush(stdout);
+    if (world_rank == 0) fmt::print(stderr, "{}\n", stopped.what());
+    return stopped.exit_code();
+  }
 }
 
 }  // namespace
@@ -232,7 +247,7 @@ int run_job(int argc, char** argv, const std::function<int(int argc, char** argv
     const std::chrono::seconds after_success = wait_after_success();
     const Watchdog watchdog;
     starting.reset();
-    const int exit_code = job(argc, argv);
+    const int exit_code = run_until_stopped(argc, argv, job);
     leave_together(exit_code, after_success);
     {
       const WaitScope finalizing(Waiting::mpi_finalize);

@@ -7,8 +7,10 @@
 #include <csignal>
 #include <cstdlib>
 #include <initializer_list>
+#include <string_view>
 
 #include "tasuki/core/alternate_stack.hpp"
+#include "tasuki/core/stop_request.hpp"
 
 namespace tasuki {
 namespace {
@@ -21,6 +23,8 @@ namespace {
 // itself waits, because a rank that is about to exit must not do so before it has answered.
 void wake_launcher(int signal) {
   const int saved_errno = errno;
+  // There is no time to save: SIGKILL follows within a second or so.
+  if (signal == SIGTERM && can_stop()) say_last_words();
   constexpr int until_it_sleeps = 10;  // milliseconds
   poll(nullptr, 0, until_it_sleeps);
   if (const pid_t parent = getppid(); parent > 1) kill(parent, SIGCHLD);
@@ -44,6 +48,11 @@ void answer_launcher() {
     answer.sa_flags = SA_RESTART | SA_ONSTACK;
     sigaction(signal, &answer, nullptr);
   }
+}
+
+bool is_first_rank() {
+  const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  return rank == nullptr || std::string_view(rank) == "0";
 }
 
 }  // namespace tasuki

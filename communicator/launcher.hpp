@@ -4,8 +4,12 @@
 namespace tasuki {
 
 // Makes this process answer the launcher's SIGCONT and SIGTERM so that a job that failed on one
-// host ends on all at once (in launcher.cpp: how). SIGTERM ends the process as before. Signals that
-// the program handles already, and processes that mpirun did not start, are left alone.
+// host ends on all at once (in launcher.cpp: how). SIGTERM ends the process as before, after its
+// last words (core/stop_request.hpp). Signals that the program handles already, and processes that
+// mpirun did not start, are left alone.
 void answer_launcher();
+
+// Whether this is rank 0, as far as a process knows before MPI_Init.
+bool is_first_rank();
 
 }  // namespace tasuki

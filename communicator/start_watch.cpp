@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "tasuki/communicator/environment.hpp"
+#include "tasuki/communicator/launcher.hpp"
 #include "tasuki/communicator/launcher_end.hpp"
 #include "tasuki/communicator/watchdog.hpp"
 #include "tasuki/core/error.hpp"
@@ -19,11 +20,6 @@
 
 namespace tasuki {
 namespace {
-
-bool speaks() {
-  const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
-  return rank == nullptr || std::string_view(rank) == "0";
-}
 
 void say(const char* kind, double seconds, const std::string& what_then) {
   const std::string line = fmt::format(
@@ -94,12 +90,12 @@ void StartWatch::run() {
   const bool warns = warning_ > 0 && (timeout_ == 0 || warning_ < timeout_);
   if (warns) {
     if (starts_within(warning_, lock)) return;
-    if (speaks()) say("warning", warning_, "");
+    if (is_first_rank()) say("warning", warning_, "");
   }
   if (timeout_ == 0) return;
   // The one that speaks ends the job; the others go only should it be the one that is missing.
   constexpr double patience_with_speaker = 2;
-  if (starts_within(timeout_ + (speaks() ? 0 : patience_with_speaker), lock)) return;
+  if (starts_within(timeout_ + (is_first_rank() ? 0 : patience_with_speaker), lock)) return;
   say("error", timeout_, "; the job ends");
   ensure_launcher_ends();
   std::_Exit(static_cast<int>(ErrorKind::hang));

@@ -6,11 +6,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 
 namespace tasuki {
 namespace {
+
+std::atomic<bool> has_bar = false;
 
 // A new descriptor of the terminal; -1 when there is none.
 int open_terminal(std::FILE* stream) {
@@ -43,6 +47,17 @@ std::size_t line_width(std::FILE* stream) {
     columns = std::strtoul(named, nullptr, 10);
   if (columns == 0) columns = 80;
   return std::max<std::size_t>(columns, 2) - 1;
+}
+
+void set_bar_shown(bool is_shown) {
+  has_bar = is_shown;
+}
+
+void end_bar() noexcept {
+  if (!has_bar.exchange(false)) return;
+  // From the beginning of the line, where a terminal has echoed "^C".
+  constexpr std::string_view erase = "\r\033[J";
+  if (write(STDOUT_FILENO, erase.data(), erase.size()) < 0) return;
 }
 
 }  // namespace tasuki

@@ -19,4 +19,9 @@ std::size_t line_width(std::FILE* stream);
 // Erases what stands on a terminal from the cursor on: a progress bar, before a line is printed.
 inline constexpr const char* erase_below = "\033[J";
 
+// Whether a progress bar stands below the cursor on the terminal that standard output is.
+void set_bar_shown(bool is_shown);
+// Erases it, if there is one, so that a line can be printed. Async-signal-safe.
+void end_bar() noexcept;
+
 }  // namespace tasuki

@@ -39,7 +39,7 @@ ParameterArena::ParameterArena(const Module& model, Communicator* allocator)
     segments_.push_back({end, count});
     end += (count + padding - 1) / padding * padding;
   }
-  segments_.push_back({end, 1});
+  segments_.push_back({end, notices});
   values_ = zeros(end + padding, device, allocator);
   gradients_ = zeros(end + padding, device, allocator);
   for (const Entry& entry : entries_) {

@@ -33,7 +33,7 @@ class ParameterArena {
   const std::vector<Entry>& entries() const { return entries_; }
   // Parameters that had no shape when the arena was made.
   const std::vector<Module::NamedParameter>& unshaped() const { return unshaped_; }
-  std::int64_t count() const { return values_.count(); }  // with padding and the notice
+  std::int64_t count() const { return values_.count(); }  // with padding and the notices
   // Keeps the values in a second array, rounded to `type` (float16 or bfloat16), for operations on
   // activations of that type. Backend::update writes it (UpdateStep::rounded); whoever changes
   // values() otherwise calls round_values().
@@ -42,7 +42,7 @@ class ParameterArena {
   void forget_rounded();
   // Undefined until keep_rounded().
   const Tensor& rounded() const { return rounded_; }
-  // What is exchanged: a segment for each entry and one for the notice.
+  // What is exchanged: a segment for each entry and one for the notices.
   GradientView gradient_view() const { return {gradients_, segments_, 0}; }
   // The part of an array with this arena's offsets (a state, say) that belongs to an entry.
   static Tensor part(const Tensor& array, const Entry& entry) {
@@ -51,11 +51,18 @@ class ParameterArena {
   // Whether `model` still has just these parameters in these places, and these without a shape.
   bool matches(const Module& model) const;
 
-  // One element after all gradients that is summed with them: ranks tell each other something by it
+  // Elements after all gradients that are summed with them: ranks tell each other something by them
   // without a message of its own. Nothing but zero when an update runs.
-  Tensor notice() const { return gradients_.slice(count() - padding, count() - padding + 1); }
+  static constexpr std::int64_t notices = 2;
+  Tensor notice() const { return of_notices(0); }       // that the model changed
+  Tensor stop_notice() const { return of_notices(1); }  // that this rank was asked to stop
 
  private:
+  Tensor of_notices(std::int64_t i) const {
+    const std::int64_t first = count() - padding + i;
+    return gradients_.slice(first, first + 1);
+  }
+
   static constexpr std::int64_t padding = 16;  // elements; parts start at multiples of it
 
   Tensor values_, gradients_, rounded_;

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "tasuki/communicator/agreement.hpp"
+#include "tasuki/core/stop_request.hpp"
 #include "tasuki/core/stopwatch.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
 #include "tasuki/tensor/backend.hpp"
@@ -84,14 +85,15 @@ void Optimizer::follow_changed_model() {
   build_arena();
 }
 
-bool Optimizer::announce_step(const Step& step, bool model_changed) const {
+bool Optimizer::announce_step(const Step& step, bool model_changed) {
   if (arena_->notice().device().is_cpu()) return step.may_be_recorded;
-  const std::array<std::int64_t, 4> own{model_changed ? 1 : 0, step.may_be_recorded ? 0 : 1,
-                                        step.examples, -step.examples};
-  const Tensor largest = Tensor::from(std::span<const std::int64_t>(own), {4});
+  const std::array<std::int64_t, 5> own{model_changed ? 1 : 0, step.may_be_recorded ? 0 : 1,
+                                        step.examples, -step.examples, stop_requested() ? 1 : 0};
+  const Tensor largest = Tensor::from(std::span<const std::int64_t>(own), {5});
   communicator_->allreduce(largest, ReduceOp::max);
   const auto of_all = largest.span<std::int64_t>();
   if (!model_changed && of_all[0] != 0) check_same_everywhere(false);
+  if (of_all[4] != 0) asked_to_stop_ = true;
   return of_all[1] == 0 && of_all[2] == -of_all[3];
 }
 
@@ -105,6 +107,8 @@ bool Optimizer::all_ranks(bool yes) const {
 void Optimizer::exchange_gradients(std::int64_t global_examples) {
   GradientView gradients = arena_->gradient_view();
   gradients.divisor = static_cast<double>(global_examples);
+  const bool is_on_cpu = arena_->gradients().device().is_cpu();
+  if (is_on_cpu && stop_requested()) arena_->stop_notice().fill(1);
   const auto stamp = [&](StepMoment moment) {
     if (clock_) backend(clock_.device()).stamp(clock_, moment);
   };
@@ -113,8 +117,12 @@ void Optimizer::exchange_gradients(std::int64_t global_examples) {
   communicator_->sum_gradients(gradients);
   stamp(StepMoment::exchanged);
   exchange_seconds_ += watch.lap();
-  const Tensor notice = arena_->notice();
-  if (notice.device().is_cpu() && notice.item() != 0) check_same_everywhere(false);
+  if (!is_on_cpu) return;
+  if (arena_->notice().item() != 0) check_same_everywhere(false);
+  if (arena_->stop_notice().item() != 0) {
+    asked_to_stop_ = true;
+    arena_->stop_notice().fill(0);
+  }
 }
 
 }  // namespace tasuki

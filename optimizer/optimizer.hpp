@@ -91,6 +91,13 @@ class Optimizer {
   // Whether all ranks say yes. Collective.
   bool all_ranks(bool yes) const;
 
+  // Whether any rank was asked to stop (core/stop_request.hpp) before it exchanged gradients in an
+  // update so far: the same on all ranks after each update. Only of those that communicator()
+  // connects, and only if it sums gradients (dummy does not).
+  bool asked_to_stop() const { return asked_to_stop_; }
+  // Null without one.
+  Communicator* communicator() const { return communicator_; }
+
   // Makes the arenas anew where something else than an update has given parameters their shape (a
   // snapshot that was loaded). Collective, like an update.
   void follow_shapes();
@@ -150,7 +157,7 @@ class Optimizer {
   void follow_changed_model();
   // Tells the other ranks before a step on a GPU whether this rank's model changed; returns what
   // prepare() does.
-  bool announce_step(const Step& step, bool model_changed) const;
+  bool announce_step(const Step& step, bool model_changed);
   // Gives those of `candidates` (alike on all ranks) that have a shape on some ranks the same one
   // on all; whether there were any.
   bool share_shapes(const std::vector<Module::NamedParameter>& candidates) const;
@@ -169,6 +176,7 @@ class Optimizer {
   std::int64_t t_ = 0;
   std::optional<double> learning_rate_;
   double exchange_seconds_ = 0;
+  bool asked_to_stop_ = false;
   std::vector<std::shared_ptr<OptimizerHook>> hooks_;
   Module* model_ = nullptr;
   std::unique_ptr<ParameterArena> arena_;

@@ -10,6 +10,8 @@
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/core/stop_request.hpp"
+#include "tasuki/training/extensions/snapshot.hpp"
 
 namespace tasuki {
 namespace {
@@ -17,6 +19,15 @@ namespace {
 double seconds_now() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   return std::chrono::duration<double>(now).count();
+}
+
+// The first that gives each iteration a file of its own; null when there is none.
+Snapshot* numbered_snapshot(const Trainer& trainer) {
+  for (const std::string& name : trainer.extension_names()) {
+    auto* const found = dynamic_cast<Snapshot*>(trainer.find_extension(name));
+    if (found != nullptr && found->is_numbered()) return found;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -126,6 +137,8 @@ void Trainer::run() {
   check_same_everywhere();
   try {
     run_until_stop();
+  } catch (const Stopped&) {
+    throw;
   } catch (...) {
     save_after_error();
     throw;
@@ -142,8 +155,40 @@ void Trainer::save_after_error() noexcept {
   }
 }
 
+std::string Trainer::how_to_go_on() const {
+  const std::string file = last_snapshot_.string();
+  return resume_flag_.empty() ? "the snapshot is " + file
+                              : fmt::format("go on with {} {}", resume_flag_, file);
+}
+
+void Trainer::say_last_snapshot() const {
+  if (!is_root()) return;
+  set_last_words(last_snapshot_.empty() ? "interrupted; there is no snapshot yet"
+                                        : "interrupted after the last snapshot; " + how_to_go_on());
+}
+
+void Trainer::note_snapshot(const std::filesystem::path& path) {
+  last_snapshot_ = path;
+  if (can_stop()) say_last_snapshot();
+}
+
+// The same on all ranks.
+bool Trainer::is_asked_to_stop() const {
+  if (communicator_ == nullptr || communicator_->size() == 1) return stop_requested();
+  const Optimizer& optimizer = updater_->optimizer();
+  const Communicator* const exchanging = optimizer.communicator();
+  if (exchanging && exchanging->size() == communicator_->size() && exchanging->name() != "dummy")
+    return optimizer.asked_to_stop();
+  if (!updater_->is_new_epoch()) return false;
+  const Tensor asked = Tensor::full({}, stop_requested() ? 1 : 0, DType::int32);
+  communicator_->allreduce(asked);
+  return asked.item() != 0;
+}
+
 void Trainer::run_until_stop() {
   const std::vector<Attached*> extensions = by_priority();
+  const StoppableScope stoppable;
+  say_last_snapshot();
   started_at_ = seconds_now();
   for (Attached* each : extensions) each->extension->initialize(*this);
   const auto first_saving = std::find_if(extensions.begin(), extensions.end(),
@@ -153,8 +198,8 @@ void Trainer::run_until_stop() {
     for (; begin != end; ++begin)
       if ((*begin)->trigger->fires(*this)) (*begin)->extension->run(*this);
   };
-  bool is_over = is_reached(stop_->length(), *this);
-  while (!is_over) {
+  bool is_over = is_reached(stop_->length(), *this), is_stopped = false;
+  while (!is_over && !is_stopped) {
     observation_.clear();
     report_position(updater_->epoch() + 1, updater_->iteration() + 1);
     {
@@ -164,10 +209,18 @@ void Trainer::run_until_stop() {
     run_triggered(extensions.begin(), first_saving);
     is_over = stop_->fires(*this);
     run_triggered(first_saving, extensions.end());
+    is_stopped = !is_over && is_asked_to_stop();
   }
+  Snapshot* const saving = is_stopped ? numbered_snapshot(*this) : nullptr;
+  if (saving) saving->save_at_end();
   for (Attached* each : extensions) each->extension->finalize(*this);
+  if (is_stopped && !saving)
+    save_snapshot(out() / fmt::format("snapshot_iter_{}", updater_->iteration()), *this);
   elapsed_before_ = elapsed_time();
   started_at_.reset();
+  if (is_stopped)
+    throw Stopped(fmt::format("stopped and saved after iteration {}; {}", updater_->iteration(),
+                              how_to_go_on()));
 }
 
 void Trainer::announce_report(const Observation& all) {

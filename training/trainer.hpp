@@ -54,6 +54,11 @@ class Trainer {
   // (output_folder.hpp); that it cannot or that another job has it, and ranks that differ in their
   // data, batch size, seed, length of training or extensions, are errors before the first
   // iteration.
+  //
+  // When a rank is asked to stop (core/stop_request.hpp), all ranks end after the same iteration as
+  // if the stop trigger had fired, save a snapshot and throw Stopped: the first attached Snapshot
+  // that is named by iteration does it, or else the trainer, as snapshot_iter_{iteration}. Ranks
+  // that do not exchange gradients with all others in each update end at an epoch's end.
   void run();
 
   Updater& updater() const { return *updater_; }
@@ -64,6 +69,10 @@ class Trainer {
   // For extensions that write files, on the ranks that write, before they do: where the folder was
   // removed since, it is made again. out() may then be another one.
   void restore_output() const;
+  // The program's flag for going on from a snapshot, for messages: "--resume".
+  void set_resume_flag(std::string flag) { resume_flag_ = std::move(flag); }
+  // A snapshot of this run was saved or loaded: what a message names as the last one.
+  void note_snapshot(const std::filesystem::path& path);
   TrainingLength length() const { return stop_->length(); }
   // Seconds of training, those before a resume included.
   double elapsed_time() const;
@@ -88,6 +97,9 @@ class Trainer {
   std::unique_ptr<OutputFolder, Release> take_output() const;
   void check_same_everywhere() const;
   void run_until_stop();
+  bool is_asked_to_stop() const;
+  std::string how_to_go_on() const;
+  void say_last_snapshot() const;
   void save_after_error() noexcept;
   std::vector<Attached*> by_priority() const;
 
@@ -95,6 +107,8 @@ class Trainer {
   std::unique_ptr<Trigger> stop_;
   std::shared_ptr<OutputFolder> out_;
   Communicator* communicator_;
+  std::string resume_flag_;
+  std::filesystem::path last_snapshot_;                // empty: none
   std::vector<std::unique_ptr<Attached>> extensions_;  // in order of attachment
   Observation observation_;
   double elapsed_before_ = 0;  // seconds, of the runs that this one continues

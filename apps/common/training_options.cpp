@@ -232,6 +232,7 @@ std::unique_ptr<Optimizer> create_optimizer(const TrainingSettings& settings, in
 }
 
 void extend_and_resume(Trainer& trainer, const TrainingSettings& settings) {
+  trainer.set_resume_flag("--resume");
   Shift* const schedule = extend_with_schedule(trainer, settings);
   trainer.extend(std::make_unique<FailOnNonNumber>(
       FailOnNonNumber::Settings{.max_loss = settings.max_loss}, every(1, Unit::epoch)));

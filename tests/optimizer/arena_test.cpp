@@ -48,7 +48,7 @@ TEST(ParameterArena, GradientsAreWrittenInPlace) {
   EXPECT_EQ(values_of(arena.gradients()), expected);
 }
 
-TEST(ParameterArena, SegmentsCoverEntriesAndNotice) {
+TEST(ParameterArena, SegmentsCoverEntriesAndNotices) {
   Vectors model({5, 20});
   const ParameterArena arena(model, nullptr);
   const GradientView view = arena.gradient_view();
@@ -59,7 +59,9 @@ TEST(ParameterArena, SegmentsCoverEntriesAndNotice) {
   }
   arena.notice().fill(3);
   EXPECT_EQ(values_of(arena.gradients())[static_cast<std::size_t>(view.segments[2].offset)], 3);
-  EXPECT_EQ(view.segments[2].count, 1);
+  arena.stop_notice().fill(4);
+  EXPECT_EQ(values_of(arena.gradients())[static_cast<std::size_t>(view.segments[2].offset) + 1], 4);
+  EXPECT_EQ(view.segments[2].count, ParameterArena::notices);
 }
 
 TEST(ParameterArena, TiedParametersHaveOnePlace) {

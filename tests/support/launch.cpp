@@ -52,7 +52,8 @@ bool drain(int descriptor, std::string& text) {
 }  // namespace
 
 Finished run_program(const std::vector<std::string>& words, double limit_seconds,
-                     const std::map<std::string, std::string>& changes) {
+                     const std::map<std::string, std::string>& changes,
+                     const std::function<void(pid_t program)>& meanwhile) {
   const Pipe out = make_pipe(), err = make_pipe();
   const double start = shared_clock();
   const pid_t child = fork();
@@ -68,6 +69,7 @@ Finished run_program(const std::vector<std::string>& words, double limit_seconds
       finished.timed_out = true;
       kill(-child, SIGKILL);
     }
+    if (meanwhile) meanwhile(child);
     if (poll(streams.data(), streams.size(), 50) <= 0) continue;
     if (streams[0].revents && !drain(out[0], finished.out)) streams[0].fd = -1;
     if (streams[1].revents && !drain(err[0], finished.err)) streams[1].fd = -1;

@@ -1,7 +1,10 @@
 // Runs programs from tests, mpirun among them, and says how they ended.
 #pragma once
 
+#include <sys/types.h>
+
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -18,9 +21,11 @@ struct Finished {
   std::string all() const { return out + err; }
 };
 
-// `words[0]` is looked up in PATH. The environment is this process's with `changes`.
+// `words[0]` is looked up in PATH. The environment is this process's with `changes`. The program is
+// the first of a process group of its own; `meanwhile` is called with its id, about every 50 ms.
 Finished run_program(const std::vector<std::string>& words, double limit_seconds = 60,
-                     const std::map<std::string, std::string>& changes = {});
+                     const std::map<std::string, std::string>& changes = {},
+                     const std::function<void(pid_t program)>& meanwhile = {});
 
 // The words that start `np` ranks of a program here: as root, with more ranks than cores, unbound.
 std::vector<std::string> mpirun(int np, const std::vector<std::string>& program,

@@ -26,7 +26,7 @@ class ScriptedUpdater : public Updater {
     return {iteration_ / steps_per_epoch_, iteration_ % steps_per_epoch_};
   }
   std::int64_t steps_per_epoch() const override { return steps_per_epoch_; }
-  Optimizer& optimizer() const override { return *optimizer_; }
+  Optimizer& optimizer() const override { return optimizer_ ? *optimizer_ : *unused_; }
   bool has_seen_examples() const override { return has_seen; }
   void serialize(const Serializer& serializer) override { serializer("iteration", iteration_); }
 
@@ -36,6 +36,7 @@ class ScriptedUpdater : public Updater {
   std::int64_t steps_per_epoch_;
   Script script_;
   Optimizer* optimizer_;
+  std::unique_ptr<Optimizer> unused_ = create_optimizer("sgd");
   std::int64_t iteration_ = 0;
 };
 

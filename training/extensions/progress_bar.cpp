@@ -94,6 +94,7 @@ void ProgressBar::run(Trainer& trainer) {
   fmt::print(out_, "{}{}{}", erase_below, draw(progress, line_width(out_)), up_four_lines);
   std::fflush(out_);
   is_drawn_ = true;
+  if (out_ == stdout) set_bar_shown(true);
 }
 
 void ProgressBar::erase() {
@@ -101,6 +102,7 @@ void ProgressBar::erase() {
   std::fputs(erase_below, out_);
   std::fflush(out_);
   is_drawn_ = false;
+  if (out_ == stdout) set_bar_shown(false);
 }
 
 }  // namespace tasuki

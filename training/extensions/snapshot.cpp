@@ -114,10 +114,14 @@ std::optional<std::int64_t> newest_iteration(const fs::path& folder, const std::
 
 Snapshot::Snapshot(Settings settings) : settings_(std::move(settings)) {
   const bool is_sought = settings_.n_retains > 0 || settings_.autoload;
-  if (is_sought && settings_.filename.find(iteration_field) == std::string::npos)
+  if (is_sought && !is_numbered())
     fail_everywhere(ErrorKind::usage,
                     "snapshots are found by iteration, but \"{}\" has no {{iteration}} in it",
                     settings_.filename);
+}
+
+bool Snapshot::is_numbered() const {
+  return settings_.filename.find(iteration_field) != std::string::npos;
 }
 
 void Snapshot::initialize(Trainer& trainer) {
@@ -181,6 +185,7 @@ void save_snapshot(const fs::path& path, Trainer& trainer, const ReplicaSet* rep
   std::vector<NpzEntry> entries;
   trainer.serialize(Serializer::saver(entries, group.members));
   group.on_writers([&] { write_npz(with_suffix(path, group.suffix), entries); });
+  trainer.note_snapshot(path);
 }
 
 void resume(const fs::path& path, Trainer& trainer, const ReplicaSet* replicas) {
@@ -191,6 +196,7 @@ void resume(const fs::path& path, Trainer& trainer, const ReplicaSet* replicas) 
     file = open_snapshot(with_suffix(path, group.suffix), trainer.updater().optimizer().model());
   });
   trainer.serialize(Serializer::loader(file.get(), group.members));
+  trainer.note_snapshot(path);
 }
 
 RunPosition check_snapshot(const fs::path& path, const RunOutline& run, const Optimizer& optimizer,

@@ -47,6 +47,11 @@ class Snapshot : public Extension {
   void run(Trainer& trainer) override;
   void finalize(Trainer& trainer) override;
 
+  // Whether each iteration has a file of its own.
+  bool is_numbered() const;
+  // As if Settings::at_end had been set.
+  void save_at_end() { settings_.at_end = true; }
+
  private:
   friend std::unique_ptr<Snapshot> create_multi_node_snapshot(std::unique_ptr<Snapshot>,
                                                               Communicator&, const ReplicaSets&);

@@ -1,0 +1,59 @@
+#include "tasuki/communicator/stop_signals.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <string_view>
+
+#include "tasuki/communicator/launcher.hpp"
+#include "tasuki/core/alternate_stack.hpp"
+#include "tasuki/core/stop_request.hpp"
+#include "tasuki/core/terminal.hpp"
+
+namespace tasuki {
+namespace {
+
+void say(std::string_view line) {
+  if (write(STDERR_FILENO, line.data(), line.size()) < 0) return;
+}
+
+void on_signal(int signal) {
+  const int saved_errno = errno;
+  const bool is_first = !stop_requested();
+  if (can_stop() && (is_first || signal == SIGUSR1)) {
+    request_stop();
+    if (is_first && signal != SIGUSR1) {
+      end_bar();
+      say("stopping after this step; a second signal ends the run at once\n");
+    }
+  } else {
+    say_last_words();
+    std::signal(signal, SIG_DFL);
+    raise(signal);
+  }
+  errno = saved_errno;
+}
+
+void handle(int signal) {
+  struct sigaction present {};
+  if (sigaction(signal, nullptr, &present) != 0 || present.sa_handler != SIG_DFL) return;
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
+  sigaction(signal, &action, nullptr);
+}
+
+}  // namespace
+
+void listen_for_stops(bool was_launched) {
+  use_alternate_stack();
+  if (is_first_rank())
+    set_last_words("interrupted before the training began; there is no snapshot");
+  handle(SIGUSR1);
+  if (was_launched) return;
+  handle(SIGINT);
+  handle(SIGTERM);
+}
+
+}  // namespace tasuki

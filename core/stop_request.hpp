@@ -1,0 +1,44 @@
+// That this process was asked to stop.
+//
+// A training that runs takes the request at the end of a step, in which all ranks agree
+// (Optimizer::asked_to_stop), saves a snapshot and leaves Trainer::run() with Stopped. Signals ask
+// (communicator/stop_signals.hpp), or a program itself.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "tasuki/core/error.hpp"
+
+namespace tasuki {
+
+// A training was stopped and saved; all ranks throw it. run_job prints the message on rank 0 and
+// returns the exit code.
+class Stopped : public Error {
+ public:
+  explicit Stopped(const std::string& message)
+      : Error(exit_kind, message, ErrorScope::every_rank) {}
+  static constexpr ErrorKind exit_kind{79};
+};
+
+// Async-signal-safe, as are the two questions.
+void request_stop() noexcept;
+bool stop_requested() noexcept;
+// Whether a training runs that will take the request.
+bool can_stop() noexcept;
+
+// A training runs until the end of the scope, which forgets a request.
+class StoppableScope {
+ public:
+  StoppableScope();
+  ~StoppableScope();
+  StoppableScope(const StoppableScope&) = delete;
+  StoppableScope& operator=(const StoppableScope&) = delete;
+};
+
+// The line that this process leaves on standard error when a signal ends it at once; empty: none.
+void set_last_words(std::string_view line);
+// Prints it, once, in place of a progress bar. Async-signal-safe.
+void say_last_words() noexcept;
+
+}  // namespace tasuki

@@ -1,0 +1,146 @@
+// Jobs that are asked to stop by a signal.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <thread>
+
+#include "digits.hpp"
+#include "launch.hpp"
+#include "tasuki/core/hash.hpp"
+#include "tasuki/training/npz.hpp"
+#include "temporary_folder.hpp"
+
+namespace tasuki::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+constexpr int saved = 79;
+
+class Stops : public ::testing::Test {
+ protected:
+  Stops() { write_digits(data, 480, 100); }
+
+  // Ten steps an epoch.
+  Words train(const std::string& out, const Words& flags) const {
+    Words words = {TRAIN_MNIST, "--data",    data, "--unit", "32",        "--global-batch",
+                   "48",        "--threads", "1",  "--out",  folder / out};
+    words.insert(words.end(), flags.begin(), flags.end());
+    return words;
+  }
+  // Runs a job that gets the signal once this file is there; again and again with `repeat`.
+  static Finished stop(const Words& words, int signal, const fs::path& sign, bool repeat = false) {
+    bool is_sent = false;
+    return run_program(words, 60, {}, [&](pid_t program) {
+      if ((is_sent && !repeat) || !fs::exists(sign)) return;
+      is_sent = true;
+      // Ctrl-C reaches the whole process group of a terminal's foreground.
+      kill(signal == SIGINT ? -program : program, signal);
+    });
+  }
+  // Of a snapshot.
+  static std::uint64_t hash_of_weights(const fs::path& path) {
+    const NpzFile file(path);
+    std::uint64_t hash = 0;
+    for (const std::string& name : file.names())
+      if (name.starts_with("updater/")) {
+        const NpzValue value = file.read(name);
+        if (const auto* const tensor = std::get_if<Tensor>(&value))
+          hash = hash * 31 +
+                 hash_bytes({static_cast<const std::byte*>(tensor->raw()), tensor->bytes()});
+      }
+    return hash;
+  }
+  // That a job was stopped, said so in a line, and goes on to the same weights as one that was not.
+  void expect_saved(const Finished& job, const std::function<Words(const Words&)>& launched) {
+    EXPECT_EQ(job.exit_code, saved) << job.all();
+    EXPECT_EQ(count_of(job.err, "stopped and saved after iteration "), 1) << job.all();
+    const std::string flag = "go on with --resume ";
+    const std::size_t begin = job.err.find(flag);
+    ASSERT_NE(begin, std::string::npos) << job.all();
+    const std::string file =
+        job.err.substr(begin + flag.size(), job.err.find('\n', begin) - begin - flag.size());
+    ASSERT_TRUE(fs::exists(file)) << file;
+    const auto epochs = [&](const std::string& out, const Words& flags) {
+      // A few more epochs than were done.
+      const std::string name = fs::path(file).filename();
+      const int iterations = std::stoi(name.substr(name.rfind('_') + 1)) + 25;
+      Words all = {"--epoch", "100000", "--max-iterations", std::to_string(iterations), "--quiet"};
+      all.insert(all.end(), flags.begin(), flags.end());
+      const Finished run = run_program(launched(train(out, all)));
+      EXPECT_EQ(run.exit_code, 0) << run.all();
+      return hash_of_weights(folder / (out + "/snapshot_iter_" + std::to_string(iterations)));
+    };
+    EXPECT_EQ(epochs("second", {"--resume", file}), epochs("undisturbed", {}));
+  }
+
+  TemporaryFolder folder;
+  std::string data = folder / "data";
+};
+
+const Words endless = {"--epoch", "100000", "--log-every", "1"};
+
+TEST_F(Stops, OfAllRanksByTheLaunchersSignalAreSaved) {
+  const auto launched = [](const Words& words) { return mpirun(2, words); };
+  const Finished job = stop(launched(train("first", endless)), SIGUSR1, folder / "first/log");
+  expect_saved(job, launched);
+}
+
+TEST_F(Stops, OfOneProcessAreSaved) {
+  const auto alone = [](const Words& words) { return words; };
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) {
+    const Finished job = stop(train("first", endless), signal, folder / "first/log");
+    expect_saved(job, alone);
+    for (const char* const out : {"first", "second", "undisturbed"}) fs::remove_all(folder / out);
+  }
+}
+
+// mpirun's SIGTERM leaves no time to save.
+TEST_F(Stops, OfAllRanksByControlCSayWhatThereIs) {
+  Finished job = stop(mpirun(2, train("first", endless)), SIGINT, folder / "first/log");
+  EXPECT_NE(job.exit_code, 0);
+  EXPECT_LT(job.seconds, 15);
+  EXPECT_EQ(count_of(job.err, "interrupted; there is no snapshot yet\n"), 1) << job.all();
+
+  Words saving = endless;
+  saving.insert(saving.end(), {"--snapshot-every", "1"});
+  job = stop(mpirun(2, train("second", saving)), SIGINT, folder / "second/snapshot_iter_20");
+  EXPECT_NE(job.exit_code, 0);
+  const std::string line = "interrupted after the last snapshot; go on with --resume " +
+                           (folder / "second/snapshot_iter_").string();
+  EXPECT_EQ(count_of(job.err, line), 1) << job.all();
+}
+
+TEST_F(Stops, BeforeTheTrainingEndTheProcessAtOnce) {
+  const Finished job =
+      stop({FAULTY_TRAINING, "0", "start", "loop", folder.path()}, SIGINT, folder / "time");
+  EXPECT_EQ(job.exit_code, 128 + SIGINT) << job.all();
+  EXPECT_EQ(job.err, "interrupted before the training began; there is no snapshot\n");
+}
+
+TEST_F(Stops, BeforeTheTrainingEndAllRanks) {
+  const Finished job = stop(mpirun(2, {FAULTY_TRAINING, "-1", "start", "loop", folder.path()}),
+                            SIGUSR1, folder / "time");
+  EXPECT_NE(job.exit_code, 0);
+  EXPECT_NE(job.exit_code, saved);
+  EXPECT_EQ(count_of(job.err, "interrupted before the training began; there is no snapshot\n"), 1)
+      << job.all();
+}
+
+// In a step that never ends.
+TEST_F(Stops, ThatAreAskedForTwiceEndTheProcessAtOnce) {
+  const Finished job = stop({FAULTY_TRAINING, "0", "forward", "loop", folder.path()}, SIGINT,
+                            folder / "time", /*repeat=*/true);
+  EXPECT_EQ(job.exit_code, 128 + SIGINT) << job.all();
+  EXPECT_EQ(job.err,
+            "stopping after this step; a second signal ends the run at once\n"
+            "interrupted; there is no snapshot yet\n");
+}
+
+}  // namespace
+}  // namespace tasuki::testing

@@ -1,0 +1,115 @@
+// Trainings that are asked to stop: all ranks do so together, and what was saved goes on as if they
+// had not.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "same_run.hpp"
+#include "tasuki/communicator/registry.hpp"
+#include "tasuki/core/stop_request.hpp"
+#include "temporary_folder.hpp"
+
+namespace tasuki::testing {
+namespace {
+
+constexpr std::int64_t asked_in = 5;  // in the middle of an epoch on any number of ranks
+
+struct Case {
+  const char* name;
+  int shards = 0;
+  bool lazy = false;
+  bool saves_itself = false;  // by an extension of its own
+};
+
+class StoppedRuns : public ::testing::TestWithParam<Case> {
+ protected:
+  SmallRun start(const std::string& out, Communicator& comm) {
+    SmallRun run(folder / out, &comm, {.lazy = GetParam().lazy, .shards = GetParam().shards});
+    Snapshot::Settings naming;
+    naming.filename = "of_extension_{iteration}";
+    if (GetParam().saves_itself) {
+      run.trainer->extend(std::make_unique<Snapshot>(naming), {.trigger = at({}, Unit::epoch)});
+    }
+    return run;
+  }
+
+  std::unique_ptr<Communicator> comm = create_communicator("auto");
+  TemporaryFolder folder{comm.get()};
+};
+
+// Sends the signal on the last rank alone.
+void ask_in(Trainer& trainer, std::int64_t iteration) {
+  trainer.extend(make_extension("ask", [iteration](Trainer& training) {
+    const Communicator* const comm = training.communicator();
+    if (training.updater().iteration() == iteration && comm->rank() == comm->size() - 1)
+      kill(getpid(), SIGUSR1);
+  }));
+}
+
+std::string message_of(Trainer& trainer) {
+  try {
+    trainer.run();
+  } catch (const Stopped& stopped) {
+    EXPECT_EQ(stopped.exit_code(), 79);
+    return stopped.what();
+  }
+  return "it was not stopped";
+}
+
+TEST_P(StoppedRuns, GoOnAsIfTheyHadNotBeen) {
+  const SmallRun undisturbed = start("undisturbed", *comm);
+  undisturbed.trainer->run();
+
+  // The exchange of the next step says it to the others.
+  const std::int64_t stops_after = comm->size() == 1 ? asked_in : asked_in + 1;
+  const char* const name = GetParam().saves_itself ? "of_extension" : "snapshot_iter";
+  const std::string file = folder / fmt::format("stopped/{}_{}", name, stops_after);
+  {
+    const SmallRun stopped = start("stopped", *comm);
+    ask_in(*stopped.trainer, asked_in);
+    EXPECT_EQ(
+        message_of(*stopped.trainer),
+        fmt::format("stopped and saved after iteration {}; the snapshot is {}", stops_after, file));
+    EXPECT_FALSE(stop_requested());
+  }
+  const SmallRun second = start("stopped", *comm);
+  resume(file, *second.trainer);
+  EXPECT_EQ(second.trainer->updater().iteration(), stops_after);
+  second.trainer->run();
+  expect_same_run(second, undisturbed);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, StoppedRuns,
+                         ::testing::Values(Case{.name = "Plain"},
+                                           Case{.name = "Shards", .shards = 8},
+                                           Case{.name = "Lazy", .lazy = true},
+                                           Case{.name = "Extension", .saves_itself = true}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+// Nothing is exchanged in its steps.
+TEST(Stops, WithoutExchangesComeAtTheEndOfAnEpoch) {
+  const auto comm = create_communicator("dummy");
+  const TemporaryFolder folder(comm.get());
+  const SmallRun run(folder / "out", comm.get(), {});
+  ask_in(*run.trainer, asked_in);
+  const std::int64_t epoch = run.trainer->updater().steps_per_epoch();
+  const std::int64_t stops_after =
+      comm->size() == 1 ? asked_in : (asked_in + epoch - 1) / epoch * epoch;
+  EXPECT_EQ(message_of(*run.trainer)
+                .find(fmt::format("stopped and saved after iteration {};", stops_after)),
+            0U);
+}
+
+// The last step of a run is its end anyway.
+TEST(Stops, AreNoneInTheLastStep) {
+  const auto comm = create_communicator("auto");
+  const TemporaryFolder folder(comm.get());
+  const SmallRun run(folder / "out", comm.get(), {.iterations = 5});
+  ask_in(*run.trainer, 5);
+  EXPECT_NO_THROW(run.trainer->run());
+  EXPECT_FALSE(can_stop());
+}
+
+}  // namespace
+}  // namespace tasuki::testing
