@@ -242,7 +242,8 @@ void Optimizer::check_model() const {
       if (!parameter->has_values())
         fail(ErrorKind::internal,
              "parameter {} ({}) has no values yet: call the model's initialize(seed), or load a "
-             "file, before the optimizer's setup",
+             "file, before the optimizer's setup; where zeros are meant, call the parameter's "
+             "value_changed()",
              path, parameter->shape_text());
     return Bytes{};
   };
@@ -262,7 +263,8 @@ void Optimizer::check_graph(const Variable& loss) {
       fail_everywhere(ErrorKind::internal,
                       "the loss depends on a parameter {} ({}) that the model does not have and "
                       "that has no values: register its layer, add(\"name\", layer), in the "
-                      "constructor of the module that has it as a member",
+                      "constructor of the module that has it as a member; of a frozen layer "
+                      "whose zeros are meant, call the parameter's value_changed()",
                       parameter->name(), parameter->shape_text());
     if (!parameter->has_optimizer() && (!communicator_ || communicator_->rank() == 0))
       log_warning(

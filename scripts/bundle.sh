@@ -13,7 +13,7 @@
 # CUDA, cuDNN and NCCL are then taken from the loader's path, CUDA_HOME, or the folders of NVIDIA's
 # Python wheels (libtasuki looks for them itself when --gpu is given). XZ_OPT is passed to xz.
 set -euo pipefail
-source "$(dirname "$0")/usage.sh"
+source "$(dirname "$(readlink -f "$0")")/usage.sh"
 take_flags -- "$@"
 (($# <= 2)) || refuse "BUILD and OUTPUT expected, found '$*'"
 source=$(cd "$(dirname "$0")/.." && pwd)

@@ -24,7 +24,7 @@ test_packages=(
   gnuplot-nox  # plots of experiments
 )
 
-source "$(dirname "${BASH_SOURCE[0]}")/usage.sh"
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/usage.sh"
 take_flags --list -- "$@"
 
 fail() {

@@ -9,7 +9,7 @@
 # gets new files, only when the whole data set is right.
 set -euo pipefail
 
-source "$(dirname "${BASH_SOURCE[0]}")/usage.sh"
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/usage.sh"
 take_flags -- "$@"
 
 fail() {

@@ -17,7 +17,7 @@
 # it. The report is whole at any moment and shows the end of each failed part's log; logs are kept
 # short. Exit code 1 when a part failed, 77 when there is no GPU that can be used.
 set -uo pipefail
-source "$(dirname "$0")/usage.sh"
+source "$(dirname "$(readlink -f "$0")")/usage.sh"
 take_flags -- "${@:1:2}"
 root=$(cd "$(dirname "$0")/.." && pwd)
 out=${1:-gpu_report}

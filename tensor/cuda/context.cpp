@@ -78,6 +78,7 @@ std::shared_ptr<BlockPool> CudaContext::make_pool(BlockPool::Segments segments) 
                           cudaError_t code = cudaMalloc(&segment, bytes);
                           if (code == cudaErrorMemoryAllocation) {
                             release_what_waits();
+                            check_cuda(cudaSetDevice(index), "cudaSetDevice");
                             code = cudaMalloc(&segment, bytes);
                           }
                           if (code == cudaErrorMemoryAllocation) {

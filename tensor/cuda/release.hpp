@@ -12,7 +12,7 @@ namespace tasuki {
 // process that ends with an error never gets there. `release` must not call this in turn.
 void release_when_idle(std::function<void()> release) noexcept;
 
-// Does now what waits, where that can be.
+// Does now what waits, where that can be. May leave the calling thread on another device.
 void release_what_waits();
 
 // Gives page-locked memory back when `device` is done with it, in the same way.

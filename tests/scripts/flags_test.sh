@@ -23,4 +23,12 @@ for script in "${scripts[@]}"; do
   [[ -z $said && $(wc -l <"$errors") == 1 ]] || fail "not one line: $said$(<"$errors")"
   grep -q -e --no-such-flag "$errors" || fail "$script does not name the flag: $(<"$errors")"
 done
+
+# Called by a link, as from a folder on PATH.
+links=$(mktemp -d)
+trap 'rm -rf "$errors" "$links"' EXIT
+for name in plot_monitor get_data.sh dependencies.sh bundle.sh gpu_check.sh; do
+  ln -s "$PWD/scripts/$name" "$links/$name"
+  "$links/$name" --help >/dev/null || fail "$name --help fails when it is called by a link"
+done
 echo "flags_test: ${#scripts[@]} scripts"

@@ -92,12 +92,12 @@ class Readme(unittest.TestCase):
     def test_quickstart_trains_and_says_how_to_go_on(self):
         self.assertRegex(self.quickstart, r"(?m)^ *1 ")
         shown = [line.strip() for line in self.quickstart.splitlines()]
-        plain, crowded, as_root = commands_of("Two commands")[2:5]
+        as_root, plain, crowded = commands_of("Two commands")[2:5]
         self.assertEqual(as_root in shown, os.geteuid() == 0)
         self.assertTrue(plain in shown or crowded in shown, self.quickstart)
 
     def check_first_mpirun(self, prefix, environment, before):
-        plain, crowded = commands_of("Two commands")[2:4]
+        plain, crowded = commands_of("Two commands")[3:5]
         trained, said = self.trains([*before, plain], prefix, environment)
         if not trained:
             self.assertIn("not enough slots", said)
@@ -107,7 +107,7 @@ class Readme(unittest.TestCase):
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root")
     def test_first_mpirun_as_root(self):
-        plain, _, as_root = commands_of("Two commands")[2:5]
+        as_root, plain = commands_of("Two commands")[2:4]
         trained, said = self.trains([plain], [])
         self.assertFalse(trained)
         self.assertIn("attempt to run as root", " ".join(said.split()))
@@ -126,7 +126,7 @@ class Readme(unittest.TestCase):
         self.command(install, limit=60)
         for line in lines:
             self.command(line, limit=120)
-        before = commands_of("Two commands")[4] + "\n" if os.geteuid() == 0 else ""
+        before = commands_of("Two commands")[2] + "\n" if os.geteuid() == 0 else ""
         said = self.command(before + train, limit=60).stdout
         self.assertTrue(said.startswith("double: "), said)
         self.assertRegex(said, r"(?m)^ *5 ")
