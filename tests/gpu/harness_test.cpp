@@ -50,7 +50,7 @@ TEST(GpuHarness, PerturbedResultsAreFound) {
       Tensor scaled = value.plain().to(DType::float64).clone();
       for (double& element : scaled.span<double>()) element *= 1.001;
       result.value = scaled;
-      EXPECT_FALSE(agree(found, expected, 5e-4)) << result.name << " scaled";
+      EXPECT_FALSE(agree(found, expected, 0x1p-10)) << result.name << " scaled";
       result.value = value;
     }
     if (!found.empty()) {
