@@ -58,14 +58,24 @@ class Experiment : public ::testing::Test {
     std::ifstream file(folder / name);
     return {std::istreambuf_iterator<char>(file), {}};
   }
-  Finished experiment(const std::string& settings, const std::vector<std::string>& before = {},
-                      const std::vector<std::string>& flags = {}) {
+  Finished experiment(const std::string& settings, const std::vector<std::string>& flags = {},
+                      const std::function<void(pid_t program)>& meanwhile = {}) {
     write("e.ini", "program = " + (folder / "program").string() + "\nlauncher =\n" + settings);
-    std::vector<std::string> words = before;
-    words.insert(words.end(),
-                 {EXPERIMENT, folder / "e.ini", "--folder=" + (folder / "results").string()});
+    std::vector<std::string> words = {EXPERIMENT, folder / "e.ini",
+                                      "--folder=" + (folder / "results").string()};
     words.insert(words.end(), flags.begin(), flags.end());
-    return run_program(words);
+    return run_program(words, 60, {}, meanwhile);
+  }
+  // The same, ended by a signal once a run hangs with its child.
+  Finished experiment_until_it_hangs(const std::string& settings, int signal) {
+    write("hang", "");
+    bool is_sent = false;
+    const Finished cut = experiment(settings, {}, [&](pid_t program) {
+      if (!is_sent && count_of(read("child"), "\n") == 1) is_sent = kill(program, signal) == 0;
+    });
+    EXPECT_TRUE(is_sent) << cut.all();
+    std::filesystem::remove(folder / "hang");
+    return cut;
   }
   bool is_child_alive() {
     const int child = std::stoi(read("child"));
@@ -93,7 +103,7 @@ TEST_F(Experiment, RunsAGridOnceAndMakesTables) {
 }
 
 TEST_F(Experiment, DryRunListsTheCommandsAndStartsNone) {
-  const Finished run = experiment("mode = good\nlr = 1, 2\n", {}, {"--dry-run"});
+  const Finished run = experiment("mode = good\nlr = 1, 2\n", {"--dry-run"});
   EXPECT_EQ(run.exit_code, 0) << run.all();
   EXPECT_THAT(run.out, HasSubstr("program --mode=good --lr=2 --out="));
   EXPECT_EQ(read("started"), "");
@@ -161,12 +171,12 @@ TEST_F(Experiment, SectionsAreExperimentsOfTheirOwn) {
   EXPECT_THAT(read("results/first/table.md"), HasSubstr("## e: first\n"));
   EXPECT_THAT(read("results/first/table.md"), HasSubstr("| 2 | 2 | 2.50 |"));
   EXPECT_THAT(read("results/second/table.md"), HasSubstr("--mode=b"));
-  EXPECT_EQ(experiment(sections, {}, {"--section=second", "--rerun=all"}).exit_code, 0);
+  EXPECT_EQ(experiment(sections, {"--section=second", "--rerun=all"}).exit_code, 0);
   EXPECT_EQ(read("started"), "a\na\nb\nb\n");
-  const Finished which = experiment(sections, {}, {"--rerun=all"});
+  const Finished which = experiment(sections, {"--rerun=all"});
   EXPECT_EQ(which.exit_code, 64);
   EXPECT_THAT(which.err, HasSubstr("name one by --section"));
-  const Finished unknown = experiment(sections, {}, {"--section=third"});
+  const Finished unknown = experiment(sections, {"--section=third"});
   EXPECT_EQ(unknown.exit_code, 64);
   EXPECT_THAT(unknown.err, HasSubstr("has no section [third]; it has first, second\n"));
   // All of them are locked as long as any runs.
@@ -190,22 +200,17 @@ TEST_F(Experiment, ARunThatTakesTooLongIsEndedWithItsChildren) {
 }
 
 TEST_F(Experiment, InterruptingEndsTheRunAndTheNextStartGoesOn) {
-  write("hang", "");
-  const Finished cut =
-      experiment("mode = good, slow, better\n", {"timeout", "--preserve-status", "-s", "INT", "4"});
+  const Finished cut = experiment_until_it_hangs("mode = good, slow, better\n", SIGINT);
   EXPECT_EQ(cut.exit_code, 130) << cut.all();
   EXPECT_THAT(cut.out, HasSubstr("interrupted; 2 of 3 runs are left for the next start"));
   EXPECT_FALSE(is_child_alive());
-  std::filesystem::remove(folder / "hang");
   const Finished rest = experiment("mode = good, slow, better\n");
   EXPECT_EQ(rest.exit_code, 0) << rest.all();
   EXPECT_EQ(read("started"), "good\nslow\nslow\nbetter\n");
 }
 
 TEST_F(Experiment, GoesOnAfterItWasKilled) {
-  write("hang", "");
-  experiment("mode = good, slow\n", {"timeout", "-s", "KILL", "4"});
-  std::filesystem::remove(folder / "hang");
+  EXPECT_EQ(experiment_until_it_hangs("mode = good, slow\n", SIGKILL).exit_code, 128 + SIGKILL);
   write("results/runs/leftover", "");
   const Finished rest = experiment("mode = good, slow\n");
   EXPECT_EQ(rest.exit_code, 0) << rest.all();
@@ -232,14 +237,14 @@ TEST_F(Experiment, RowsOfAnotherVersionAreNamedAndRunAgainWhenAsked) {
               HasSubstr("warning: rows 1,2 and row 3 were made with different versions"));
   EXPECT_THAT(read("results/table.md"), HasSubstr("- rows 1,2: 1; m; data in d\n"));
 
-  const Finished listed = experiment("mode = a, b, c\n", {}, {"--rerun=1,2", "--dry-run"});
+  const Finished listed = experiment("mode = a, b, c\n", {"--rerun=1,2", "--dry-run"});
   EXPECT_EQ(count_of(listed.out, "# done: "), 1) << listed.out;
   EXPECT_EQ(read("started"), "a\nb\nc\n");
-  const Finished again = experiment("mode = a, b, c\n", {}, {"--rerun=1,2"});
+  const Finished again = experiment("mode = a, b, c\n", {"--rerun=1,2"});
   EXPECT_EQ(again.exit_code, 0) << again.all();
   EXPECT_THAT(again.out, Not(HasSubstr("warning:")));
   EXPECT_EQ(read("started"), "a\nb\nc\na\nb\n");
-  experiment("mode = a, b, c\n", {}, {"--rerun=all"});
+  experiment("mode = a, b, c\n", {"--rerun=all"});
   EXPECT_EQ(read("started"), "a\nb\nc\na\nb\na\nb\nc\n");
 }
 
@@ -252,11 +257,11 @@ TEST_F(Experiment, BadInputIsOneLine) {
   EXPECT_EQ(missing.exit_code, 66);
   EXPECT_EQ(run_program({EXPERIMENT}).exit_code, 64);
   for (const char* rows : {"--rerun=0", "--rerun=2", "--rerun=1,x", "--rerun=1,,1"}) {
-    const Finished rerun = experiment("mode = a\n", {}, {rows});
+    const Finished rerun = experiment("mode = a\n", {rows});
     EXPECT_EQ(rerun.exit_code, 64) << rerun.all();
     EXPECT_THAT(rerun.err, HasSubstr("--rerun: expected rows of the table (1 to 1)"));
   }
-  EXPECT_EQ(experiment("mode = a\n", {}, {"--rerun=1", "--tables-only"}).exit_code, 64);
+  EXPECT_EQ(experiment("mode = a\n", {"--rerun=1", "--tables-only"}).exit_code, 64);
   const Finished no_program = experiment("program = x\n");
   EXPECT_EQ(no_program.exit_code, 78);
 }
