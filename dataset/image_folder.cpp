@@ -156,8 +156,7 @@ class ImageFolderSource final : public DataSource {
   // Files that vanish meanwhile are missed when they are read.
   std::size_t stored_bytes() const override {
     std::size_t bytes = 0;
-    for (const ImageFile& file :
-         std::span(files_).first(static_cast<std::size_t>(header().count))) {
+    for (const ImageFile& file : files()) {
       std::error_code ignored;
       const std::uintmax_t size = fs::file_size(file.path, ignored);
       if (!ignored) bytes += size;
@@ -167,8 +166,14 @@ class ImageFolderSource final : public DataSource {
   }
 
  private:
+  // Those that are handed out.
+  std::span<const ImageFile> files() const {
+    return std::span(files_).first(static_cast<std::size_t>(header().count));
+  }
+
+  void check_files() override { check_images(files()); }
+
   std::vector<std::byte> next_record(std::int32_t* label) {
-    if (next_ == 0) check_images(std::span(files_).first(static_cast<std::size_t>(header().count)));
     const ImageFile& file = files_[next_++];
     report_progress();
     *label = file.label;

@@ -20,8 +20,8 @@ namespace tasuki {
 // and .png are passed over.
 //
 // What is handed out are the files as they are (header().encoded), which are decoded when they
-// are read into a batch, by the rank and the thread that does so. Before the first one is handed
-// out all are looked at, several at once: those that are no regular files or do not begin as a JPEG
+// are read into a batch, by the rank and the thread that does so. DataSource::check looks at all
+// of them, several at once: those that are no regular files or do not begin as a JPEG
 // or PNG image are an error of kind data that names some of them. A folder that is missing or
 // without images is an error of kind missing.
 std::unique_ptr<DataSource> open_image_folder(const std::filesystem::path& folder, DataSplit split,

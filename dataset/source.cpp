@@ -43,11 +43,17 @@ void DataSource::reshape(const Shape& example_shape) {
   header_.example_shape = example_shape;
 }
 
+void DataSource::check() {
+  if (!is_checked_) check_files();
+  is_checked_ = true;
+}
+
 void DataSource::read(std::int64_t count, std::byte* values, std::int32_t* labels) {
   TASUKI_CHECK(count >= 0 && count <= header_.count - position_,
                "{} examples asked for where {} of {} are left", count, header_.count - position_,
                header_.count);
   if (count == 0) return;
+  check();
   read_next(count, values, labels);
   note_read(count);
 }
@@ -61,6 +67,7 @@ bool DataSource::read_block(RecordBlock& block) {
   constexpr std::size_t target_bytes = 1 << 20;
   const std::int64_t left = header_.count - position_;
   if (left == 0) return false;
+  check();
   block.values.clear();
   block.ends.assign(1, 0);
   block.labels.clear();

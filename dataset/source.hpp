@@ -48,6 +48,10 @@ class DataSource {
   // is an error of kind data: the files are not those of the program.
   void reshape(const Shape& example_shape);
 
+  // Looks for files that can never be read, without reading all of them: an error of kind data.
+  // Does so once; the first example that is read does it where nobody has before.
+  void check();
+
   // Reads the next `count` examples, header().value_bytes() each, and their labels. Contents that
   // are not as expected are an error of kind data, with the file's path.
   void read(std::int64_t count, std::byte* values, std::int32_t* labels);
@@ -59,6 +63,8 @@ class DataSource {
   explicit DataSource(const DatasetHeader& header) : header_(header), available_(header.count) {}
 
  private:
+  // By default there is nothing to look at.
+  virtual void check_files() {}
   // The next `count` examples; never more than the header announced.
   virtual void read_next(std::int64_t count, std::byte* values, std::int32_t* labels) = 0;
   // Adds at most `most` examples (at least one) to an empty block, up to about `target_bytes`.
@@ -71,6 +77,7 @@ class DataSource {
   DatasetHeader header_;
   std::int64_t available_;  // before keep_first
   std::int64_t position_ = 0;
+  bool is_checked_ = false;
 };
 
 // Opens a source; called on the one rank that has the data.

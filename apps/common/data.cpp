@@ -2,6 +2,7 @@
 
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/communicator/text_bytes.hpp"
+#include "tasuki/core/activity.hpp"
 
 namespace tasuki::apps {
 
@@ -21,6 +22,17 @@ OpenSource open_split(const std::string& name, const std::filesystem::path& fold
     if (limit) source->keep_first(*limit);
     return source;
   };
+}
+
+std::unique_ptr<DataSource> open_checked(const OpenSource& open, Communicator& communicator) {
+  const PhaseScope looking(Phase::reading_data);
+  std::unique_ptr<DataSource> source;
+  run_on_root(communicator, 0, [&] {
+    source = open();
+    source->check();
+    return Bytes{};
+  });
+  return source;
 }
 
 }  // namespace tasuki::apps

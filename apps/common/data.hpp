@@ -21,4 +21,8 @@ OpenSource open_split(const std::string& name, const std::filesystem::path& fold
                       const std::optional<Shape>& example_shape, std::optional<std::int64_t> limit,
                       std::int64_t image_side = 32);
 
+// What rank 0 reads the examples from, once DataSource::check has found nothing; null on other
+// ranks. Collective.
+std::unique_ptr<DataSource> open_checked(const OpenSource& open, Communicator& communicator);
+
 }  // namespace tasuki::apps

@@ -147,14 +147,18 @@ void run_training(const Job& job, const TrainingSettings& settings,
     return;
   }
 
+  // Files that cannot be read are the last thing to find before anything is written.
+  auto train_source = open_checked(open_train, comm), test_source = open_checked(open_test, comm);
   const auto output = settings.find_batchsize ? nullptr : take_output_folder(comm, settings);
   // Rank 0 reads the files; every rank gets its share only.
   ScatterOptions scattering;
   scattering.shuffle = true;
   scattering.seed = seed;
   scattering.shards = static_cast<int>(settings.shards.value_or(0));
-  const Share train = with_augmentation(scatter_dataset(open_train, comm, scattering), settings);
-  const Share test = with_standardization(scatter_dataset(open_test, comm), settings);
+  const Share train = with_augmentation(
+      scatter_dataset([&] { return std::move(train_source); }, comm, scattering), settings);
+  const Share test =
+      with_standardization(scatter_dataset([&] { return std::move(test_source); }, comm), settings);
 
   const auto create_engine = [&](std::unique_ptr<Iterator> batches) {
     return has_engine ? program.create_engine(data.train, model, *optimizer, std::move(batches),

@@ -158,6 +158,18 @@ TEST_F(ImageFolder, WhatIsNoImageIsFoundAtTheStart) {
   expect_error(ErrorKind::data,
                {"found 4 among 16 files", "test/cat/6.jpg (no regular file)", "/8.jpg", ", ...;"},
                [&] { read_one(DataSplit::test); });
+  // Looked at when asked to, and not once more when it is read.
+  const auto checked = open(DataSplit::test);
+  checked->keep_first(6);
+  checked->check();
+  comm->barrier();
+  if (comm->rank() == 0) write_plain(folder / "test/dog/0.JPG", "no image any more");
+  comm->barrier();
+  std::vector<std::byte> first(3 * side * side);
+  std::int32_t label = 0;
+  checked->read(1, first.data(), &label);
+  expect_error(ErrorKind::data, {"test/dog/0.JPG (something else)"},
+               [&] { open(DataSplit::test)->check(); });
   // Files beyond those asked for do not count.
   const auto source = open();
   source->keep_first(6);
