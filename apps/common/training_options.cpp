@@ -168,7 +168,7 @@ void add_training_options(Options& options, TrainingSettings& settings) {
               "iterations between lines with loss and speed, besides the table");
   options.add("progress-every", settings.progress_every, {0, 1e6}, "SECONDS",
               "where output is no terminal: seconds after which a line with position, loss and "
-              "speed follows the last line; 0: never");
+              "speed (while evaluating: the batch) follows the last line; 0: never");
   options.add("snapshot-every", settings.snapshot_every, "end", {1, billion}, "N",
               "epochs between snapshots; by itself one at the end");
   options.add("monitor", settings.monitor, "never", {0.01, 1e6}, "SECONDS",

@@ -1,12 +1,19 @@
 // Evaluation over ranks is exact, however examples are dealt.
 #include "tasuki/training/extensions/evaluator.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
+#include <thread>
 
+#include "printed.hpp"
+#include "scripted_updater.hpp"
 #include "small_run.hpp"
 #include "tasuki/communicator/registry.hpp"
+#include "tasuki/training/extensions/generic_evaluator.hpp"
+#include "tasuki/training/extensions/print_progress.hpp"
 #include "temporary_folder.hpp"
 
 namespace tasuki {
@@ -139,6 +146,52 @@ TEST_F(EvaluatorTest, EvaluatorsOfOnesOwnAndNamesInTheLog) {
     EXPECT_EQ(entry.at("validation_1/main/score"), n * (n + 1) / 2.0 / (n * (n - 1) / 2.0));
   const std::string text = entry.dump();
   EXPECT_TRUE(same_everywhere(std::as_bytes(std::span(text))));
+}
+
+// Passes of 20 batches of 10 ms, whose training takes no time.
+TEST_F(EvaluatorTest, APassBreaksTheSilenceOnRank0) {
+  const TemporaryFolder folder(comm.get());
+  constexpr std::int64_t batches = 20;
+  const auto examples = [&] {
+    return create_serial_iterator(share_of(synthetic(batches * comm->size()), comm.get()), 1);
+  };
+  const auto pause = [] { std::this_thread::sleep_for(std::chrono::milliseconds(10)); };
+  const auto printed_with = [&](double interval, bool is_generic) {
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::tmpfile(), std::fclose);
+    Trainer trainer(std::make_unique<testing::ScriptedUpdater>(1), stop_after(1), folder / "out",
+                    comm.get());
+    if (is_generic)
+      trainer.extend(std::make_unique<GenericEvaluator>(
+          examples(),
+          [&](const Batch&) {
+            pause();
+            return Bytes();
+          },
+          [](const std::vector<Bytes>&, Observation&) {}, comm.get()));
+    else
+      trainer.extend(create_multi_node_evaluator(
+          std::make_unique<Evaluator>(examples(),
+                                      [&](const Batch& batch, Observation& seen) {
+                                        pause();
+                                        return classification_loss(*model)(batch, seen);
+                                      }),
+          *comm));
+    trainer.extend(std::make_unique<PrintProgress>(interval, 1, out.get()));
+    trainer.run();
+    return testing::contents_of(out.get());
+  };
+  for (const bool is_generic : {false, true}) {
+    SCOPED_TRACE(is_generic);
+    const std::string text = printed_with(0.045, is_generic);
+    if (comm->rank() == 0)
+      EXPECT_THAT(text, ::testing::ContainsRegex("^evaluating, batch [0-9]+ of 20\n"
+                                                 "evaluating, batch [0-9]+ of 20\n"));
+    else
+      EXPECT_EQ(text, "");
+    EXPECT_LE(std::ranges::count(text, '\n'), batches);
+    EXPECT_EQ(printed_with(30, is_generic), "");
+    EXPECT_EQ(printed_with(0, is_generic), "");
+  }
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 
 #include "printed.hpp"
 #include "scripted_updater.hpp"
+#include "small_run.hpp"
+#include "tasuki/training/extensions/generic_evaluator.hpp"
 #include "tasuki/training/extensions/log_report.hpp"
 #include "tasuki/training/extensions/print_progress.hpp"
 #include "tasuki/training/extensions/print_report.hpp"
@@ -21,6 +23,7 @@ using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using testing::PseudoTerminal;
 using testing::ScriptedUpdater;
+using testing::synthetic;
 using testing::TemporaryFolder;
 
 const std::vector<std::string> columns = {
@@ -206,6 +209,9 @@ TEST(PrintProgress, IsSilentOnATerminal) {
   const TemporaryFolder folder;
   const PseudoTerminal terminal;
   Trainer trainer(std::make_unique<ScriptedUpdater>(4), stop_after(1), folder / "out");
+  trainer.extend(std::make_unique<GenericEvaluator>(
+      create_serial_iterator(Share::whole(synthetic(3)), 1), [](const Batch&) { return Bytes(); },
+      [](const std::vector<Bytes>&, Observation&) {}));
   trainer.extend(std::make_unique<PrintProgress>(1e-9, 4, terminal.out));
   trainer.run();
   EXPECT_EQ(terminal.read_all(), "");

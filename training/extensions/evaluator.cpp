@@ -18,8 +18,10 @@ Observation Evaluator::evaluate_share() {
   const TrainingMode evaluation(false);
   Observation seen;
   iterator_->restore({});
-  for (std::int64_t step = iterator_->steps_per_epoch(); step > 0; --step) {
+  const std::int64_t steps = iterator_->steps_per_epoch();
+  for (std::int64_t step = 1; step <= steps; ++step) {
     report_progress();
+    begin_batch(step, steps);
     Batch batch = iterator_->announce();
     if (batch.size() == 0) continue;
     seen.add(steps_.run({batch.size(), batch.size()}, [&] { return evaluate_batch(batch); }),

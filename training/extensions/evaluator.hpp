@@ -7,6 +7,7 @@
 #include "tasuki/dataset/iterator.hpp"
 #include "tasuki/training/device_steps.hpp"
 #include "tasuki/training/extension.hpp"
+#include "tasuki/training/extensions/watched_pass.hpp"
 #include "tasuki/training/updater.hpp"
 
 namespace tasuki {
@@ -15,7 +16,7 @@ namespace tasuki {
 // recorded, and observes "validation/main/loss", "validation/main/accuracy", ... as exact sums and
 // counts over examples. Each epoch by default. What it observes is this rank's part; see
 // create_multi_node_evaluator.
-class Evaluator : public Extension {
+class Evaluator : public Extension, public WatchedPass {
  public:
   // `iterator` gives one epoch of this rank's share (create_serial_iterator) and is set back to its
   // start before each pass. On a GPU nothing waits during a pass; batches may be recorded and
@@ -32,7 +33,7 @@ class Evaluator : public Extension {
   Observation evaluate();
 
  protected:
-  // One pass over this rank's share. Override it for other metrics.
+  // One pass over this rank's share. Override it for other metrics, and call begin_batch.
   virtual Observation evaluate_share();
 
  private:

@@ -62,6 +62,7 @@ Bytes GenericEvaluator::results_of_share() {
   iterator_->restore({});
   const std::int64_t rounds = iterator_->steps_per_epoch();
   for (std::int64_t round = 0; round < rounds; ++round) {
+    begin_batch(round + 1, rounds);
     const Batch batch = iterator_->next();
     if (batch.size() > 0) append(message, round, local_(batch));
   }

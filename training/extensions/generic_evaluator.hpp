@@ -10,6 +10,7 @@
 #include "tasuki/communicator/communicator.hpp"
 #include "tasuki/dataset/iterator.hpp"
 #include "tasuki/training/extension.hpp"
+#include "tasuki/training/extensions/watched_pass.hpp"
 #include "tasuki/training/observation.hpp"
 
 namespace tasuki {
@@ -17,7 +18,7 @@ namespace tasuki {
 // Every rank applies a function to each batch of its share, with layers in evaluation mode and
 // nothing recorded; the root gets all results, makes values of them, and these are observed on all
 // ranks ("validation/<key>"). Each epoch by default.
-class GenericEvaluator : public Extension {
+class GenericEvaluator : public Extension, public WatchedPass {
  public:
   // What a rank says of one of its batches, which is not empty. Any object as bytes
   // (communicator/text_bytes.hpp for texts).

@@ -4,6 +4,7 @@
 
 #include "tasuki/core/terminal.hpp"
 #include "tasuki/training/extensions/log_report.hpp"
+#include "tasuki/training/extensions/watched_pass.hpp"
 #include "tasuki/training/trainer.hpp"
 
 namespace tasuki {
@@ -18,6 +19,20 @@ void PrintProgress::initialize(Trainer& trainer) {
   if (log_) rows_ = log_->entries().size();
   last_ = {trainer.elapsed_time(), trainer.updater().epoch_detail()};
   due_ = last_.seconds + std::min(first, interval_);
+  if (!is_wanted_) return;
+  for (const std::string& name : trainer.extension_names())
+    if (auto* const pass = dynamic_cast<WatchedPass*>(trainer.find_extension(name)))
+      pass->watch([this, &trainer](std::int64_t batch, std::int64_t batches) {
+        run_in_pass(trainer, batch, batches);
+      });
+}
+
+void PrintProgress::run_in_pass(const Trainer& trainer, std::int64_t batch, std::int64_t batches) {
+  const double now = trainer.elapsed_time();
+  if (now < due_) return;
+  fmt::print(out_, "evaluating, batch {} of {}\n", batch, batches);
+  std::fflush(out_);
+  due_ = now + interval_;
 }
 
 void PrintProgress::run(Trainer& trainer) {

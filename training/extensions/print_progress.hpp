@@ -14,6 +14,8 @@ class LogReport;
 // Where `out` is no terminal, rank 0 prints a line when it has printed neither such a line nor a
 // row of the table for `interval` seconds; the first one comes after 5 s already:
 //   iteration 120, epoch 0.31 of 300, loss 2.103 on rank 0, 345.6 examples/s
+// and, while an evaluator makes its pass (watched_pass.hpp):
+//   evaluating, batch 40 of 79
 // The loss is that of the rank's part of the last batch (ranks do not meet for it); the speed is
 // that of all ranks since the line before, evaluation included.
 class PrintProgress : public Extension {
@@ -31,6 +33,8 @@ class PrintProgress : public Extension {
   struct Moment {
     double seconds = 0, epoch = 0;
   };
+
+  void run_in_pass(const Trainer& trainer, std::int64_t batch, std::int64_t batches);
 
   double interval_;
   std::int64_t examples_;
