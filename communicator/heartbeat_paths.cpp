@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <tuple>
 
 namespace tasuki {
@@ -60,28 +61,29 @@ HostAddresses own_addresses() {
   return found;
 }
 
-std::optional<HeartbeatPath> choose_path(const HostAddresses& from, const HostAddresses& to) {
-  if (const auto inside = within_machine(from, to)) return inside;
+std::vector<HeartbeatPath> choose_paths(const HostAddresses& from, const HostAddresses& to) {
+  if (const auto inside = within_machine(from, to)) return {*inside};
   const auto leads = [](const HostAddress& one, const HostAddresses& other) {
     return one.address != 0 && !is_loopback(one) && !has(other, one);
   };
+  std::vector<HeartbeatPath> neighbours, others;
   // Smaller is better. The same for both directions.
-  using Rank = std::tuple<bool, bool, std::size_t, std::uint32_t>;
-  std::optional<HeartbeatPath> best;
+  using Rank = std::tuple<bool, std::size_t, std::uint32_t>;
   Rank best_rank;
   for (std::size_t i = 0; i < from.size(); ++i)
     for (std::size_t j = 0; j < to.size(); ++j) {
       if (!leads(from[i], to) || !leads(to[j], from)) continue;
-      const std::uint32_t mask = from[i].mask;
-      const bool is_neighbour =
-          mask == to[j].mask && (from[i].address & mask) == (to[j].address & mask);
-      const Rank rank{!is_neighbour, !(is_private(from[i]) && is_private(to[j])), i + j,
-                      std::min(from[i].address, to[j].address)};
-      if (best && rank >= best_rank) continue;
-      best = {from[i].address, to[j].address};
+      const HeartbeatPath path{from[i].address, to[j].address};
+      if (const std::uint32_t mask = from[i].mask;
+          mask == to[j].mask && (path.from & mask) == (path.to & mask))
+        neighbours.push_back(path);
+      const Rank rank{!(is_private(from[i]) && is_private(to[j])), i + j,
+                      std::min(path.from, path.to)};
+      if (!others.empty() && rank >= best_rank) continue;
+      others = {path};
       best_rank = rank;
     }
-  return best;
+  return neighbours.empty() ? others : neighbours;
 }
 
 }  // namespace tasuki

@@ -3,7 +3,7 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
+#include <vector>
 
 namespace tasuki {
 
@@ -20,11 +20,11 @@ struct HeartbeatPath {
   std::uint32_t from = 0, to = 0;
 };
 
-// One pair of addresses: of a subnet that both hosts are in, rather than any other pair; private
-// ones (RFC 1918) rather than public ones; else the first. An address that both have is no way from
-// one to the other (bridges of container software); where they have all in common they are one
-// machine, and talk by its loopback. Empty: there is no such pair. choose_path(b, a) is the way
-// back.
-std::optional<HeartbeatPath> choose_path(const HostAddresses& from, const HostAddresses& to);
+// Every pair of addresses of a subnet that both hosts are in, as a firewall may close one and leave
+// another open. Where there is none, one other pair: private ones (RFC 1918) rather than public
+// ones, else the first. An address that both have is no way from one to the other (bridges of
+// container software); where they have all in common they are one machine, and talk by its
+// loopback. Empty: there is no such pair. choose_paths(b, a) has the ways back.
+std::vector<HeartbeatPath> choose_paths(const HostAddresses& from, const HostAddresses& to);
 
 }  // namespace tasuki

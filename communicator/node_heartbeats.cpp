@@ -76,29 +76,32 @@ NodeHeartbeats::NodeHeartbeats(const std::vector<int>& ranks) {
   if (std::ssize(ranks) < size) exchange_ports(contacts, own);
 }
 
-// The ranks of one board open the sockets; which addresses the others mean, each side knows.
+// The first rank of a board opens the sockets; which addresses the others mean, each side knows.
 void NodeHeartbeats::exchange_ports(const std::vector<Contact>& contacts, const Contact& own) {
   for (int rank = 0; rank < std::ssize(contacts); ++rank) {
     const Contact& contact = contacts[static_cast<std::size_t>(rank)];
     if (contact.first_of_board != rank || rank == own.first_of_board) continue;
-    if (const auto path = choose_path(own.addresses, contact.addresses))
-      peers_.push_back({rank, *path});
+    Peer& peer = peers_.emplace_back();
+    peer.first_of_board = rank;
+    for (const HeartbeatPath& path : choose_paths(own.addresses, contact.addresses))
+      peer.ways.push_back({path});
   }
+  const auto place_in = [](const HostAddresses& host, std::uint32_t address) {
+    return static_cast<std::size_t>(std::ranges::find(host, address, &HostAddress::address) -
+                                    host.begin());
+  };
   std::array<std::uint16_t, std::tuple_size_v<HostAddresses>> ports{};
   if (rank_ == own.first_of_board)
-    for (const Peer& peer : peers_) {
-      const auto place = std::ranges::find(own.addresses, peer.path.from, &HostAddress::address);
-      ports.at(static_cast<std::size_t>(place - own.addresses.begin())) =
-          socket_of(peer.path.from).port;
-    }
+    for (const Peer& peer : peers_)
+      for (const Way& way : peer.ways)
+        ports.at(place_in(own.addresses, way.path.from)) = socket_of(way.path.from).port;
   std::vector<decltype(ports)> all(contacts.size());
   TASUKI_MPI(MPI_Allgather, ports.data(), sizeof ports, MPI_BYTE, all.data(), sizeof ports,
              MPI_BYTE, MPI_COMM_WORLD);
   for (Peer& peer : peers_) {
     const auto rank = static_cast<std::size_t>(peer.first_of_board);
-    const HostAddresses& addresses = contacts[rank].addresses;
-    const auto place = std::ranges::find(addresses, peer.path.to, &HostAddress::address);
-    peer.port = all[rank].at(static_cast<std::size_t>(place - addresses.begin()));
+    for (Way& way : peer.ways)
+      way.port = all[rank].at(place_in(contacts[rank].addresses, way.path.to));
   }
 }
 
@@ -125,14 +128,15 @@ void NodeHeartbeats::send(std::span<const RankActivity> ranks) {
     std::ranges::copy(ranks.first(heartbeat.count), heartbeat.ranks.begin());
     HeartbeatBytes bytes;
     const auto datagram = write_heartbeat(heartbeat, key_, bytes);
-    for (const Peer& peer : peers_) {
-      if (peer.port == 0) continue;
-      const sockaddr_in place = place_of(peer.path.to, peer.port);
-      // What fails is lost like any other.
-      static_cast<void>(sendto(socket_of(peer.path.from).descriptor, datagram.data(),
-                               datagram.size(), 0, reinterpret_cast<const sockaddr*>(&place),
-                               sizeof place));
-    }
+    for (const Peer& peer : peers_)
+      for (const Way& way : peer.ways) {
+        if (way.port == 0) continue;
+        const sockaddr_in place = place_of(way.path.to, way.port);
+        // What fails is lost like any other.
+        static_cast<void>(sendto(socket_of(way.path.from).descriptor, datagram.data(),
+                                 datagram.size(), 0, reinterpret_cast<const sockaddr*>(&place),
+                                 sizeof place));
+      }
   }
 }
 
@@ -146,19 +150,26 @@ void NodeHeartbeats::wait(double seconds, int wake) const {
   poll(events.data(), count, static_cast<int>(std::ceil(seconds * 1000)));
 }
 
-const NodeHeartbeats::Peer* NodeHeartbeats::peer_of(int rank) const {
+NodeHeartbeats::Peer* NodeHeartbeats::peer_of(int rank) {
   if (rank < 0 || rank >= std::ssize(boards_)) return nullptr;
   const auto found =
       std::ranges::find(peers_, boards_[static_cast<std::size_t>(rank)], &Peer::first_of_board);
   return found == peers_.end() ? nullptr : &*found;
 }
 
-bool NodeHeartbeats::counts(const Heartbeat& heartbeat, std::uint32_t from) const {
+bool NodeHeartbeats::is_heard(int rank) {
+  const Peer* const peer = peer_of(rank);
+  return peer == nullptr || peer->is_heard;
+}
+
+bool NodeHeartbeats::Peer::is_at(std::uint32_t address) const {
+  return std::ranges::any_of(ways, [&](const Way& way) { return way.path.to == address; });
+}
+
+bool NodeHeartbeats::is_proper(const Heartbeat& heartbeat, std::uint32_t from) {
   const Peer* const peer = peer_of(heartbeat.sender);
-  if (peer == nullptr || peer->path.to != from ||
-      heartbeat.number <= last_numbers_[static_cast<std::size_t>(heartbeat.sender)])
-    return false;
-  return std::ranges::all_of(heartbeat.all(),
+  return peer != nullptr && peer->is_at(from) &&
+         std::ranges::all_of(heartbeat.all(),
                              [&](const RankActivity& each) { return peer_of(each.rank) == peer; });
 }
 
@@ -176,14 +187,17 @@ void NodeHeartbeats::receive(const std::function<void(const RankActivity&)>& tak
       const std::uint32_t address = from.sin_addr.s_addr;
       // Strangers first, which costs next to nothing.
       const auto heartbeat =
-          std::ranges::any_of(peers_, [&](const Peer& peer) { return peer.path.to == address; })
+          std::ranges::any_of(peers_, [&](const Peer& peer) { return peer.is_at(address); })
               ? read_heartbeat(std::span(bytes).first(static_cast<std::size_t>(size)), key_)
               : std::nullopt;
-      if (!heartbeat || !counts(*heartbeat, address)) {
+      if (!heartbeat || !is_proper(*heartbeat, address)) {
         ++refused_;
         continue;
       }
-      last_numbers_[static_cast<std::size_t>(heartbeat->sender)] = heartbeat->number;
+      auto& last_number = last_numbers_[static_cast<std::size_t>(heartbeat->sender)];
+      if (heartbeat->number <= last_number) continue;  // it came another way, or is a replay
+      last_number = heartbeat->number;
+      peer_of(heartbeat->sender)->is_heard = true;
       for (const RankActivity& rank : heartbeat->all()) take(rank);
     }
 }

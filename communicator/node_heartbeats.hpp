@@ -17,11 +17,12 @@ namespace tasuki {
 // receives for all. Datagrams may get lost, and where a firewall drops them all, nodes just know
 // nothing of each other.
 //
-// Sockets are bound to the addresses by which the nodes reach each other (choose_path), and to no
-// others. A datagram counts when it comes from the address of a node of the job, ends in a hash
-// that takes the job's key to make, and has a higher number than those of its sender before; all
-// else is counted and left aside. The key is drawn at random, given to the ranks by MPI and never
-// in a datagram.
+// Sockets are bound to the addresses by which the nodes reach each other (choose_paths), and to no
+// others. A datagram is sent over each of these ways. It counts when it comes from such an address
+// of a node of the job, ends in a hash that takes the job's key to make, and has a higher number
+// than those of its sender before, which only the first to arrive has. All else is left aside, and
+// what was not made with the key is counted. The key is drawn at random, given to the ranks by MPI
+// and never in a datagram.
 class NodeHeartbeats {
  public:
   // Collective over the job. `ranks` share a board. No socket is opened where all do.
@@ -43,7 +44,10 @@ class NodeHeartbeats {
   void wait(double seconds, int wake) const;
   // Hands over what has come since; at once.
   void receive(const std::function<void(const RankActivity&)>& take);
-  // Datagrams that did not count.
+  // Whether anything that counts has come from another node, that of this rank; true of this
+  // node's.
+  bool is_heard(int rank);
+  // Datagrams of strangers.
   std::int64_t refused() const { return refused_; }
 
  private:
@@ -53,15 +57,21 @@ class NodeHeartbeats {
     std::uint16_t port = 0;  // 0: it could not be opened
     int descriptor = -1;
   };
-  struct Peer {
-    int first_of_board = 0;
+  struct Way {
     HeartbeatPath path;
     std::uint16_t port = 0;  // 0: it cannot be reached
   };
+  struct Peer {
+    int first_of_board = 0;
+    std::vector<Way> ways;
+    bool is_heard = false;
+    bool is_at(std::uint32_t address) const;
+  };
   Socket& socket_of(std::uint32_t address);
   void exchange_ports(const std::vector<Contact>& contacts, const Contact& own);
-  const Peer* peer_of(int rank) const;
-  bool counts(const Heartbeat& heartbeat, std::uint32_t from) const;
+  Peer* peer_of(int rank);
+  // Whether its sender has this address and tells of ranks of its own board.
+  bool is_proper(const Heartbeat& heartbeat, std::uint32_t from);
 
   SipKey key_{};
   int rank_ = 0;

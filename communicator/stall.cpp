@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <tuple>
+#include <utility>
 
 namespace tasuki {
 namespace {
@@ -74,6 +75,17 @@ std::vector<int> find_culprits(std::span<const RankView> ranks, double silent_se
 
 }  // namespace
 
+void update(RankView& view, const RankActivity& seen) {
+  const bool is_new = !std::exchange(view.is_known, true);
+  const bool is_let_go = view.is_traced && !seen.is_traced;
+  if (is_new || is_let_go || seen.activity.moves != view.activity.moves) view.still = 0;
+  if (is_new || is_let_go || seen.activity.beats != view.activity.beats) view.silent = 0;
+  if (seen.stopped_launcher != view.stopped_launcher) view.launcher_still = 0;
+  view.activity = seen.activity;
+  view.is_traced = seen.is_traced;
+  view.stopped_launcher = seen.stopped_launcher;
+}
+
 std::vector<int> largest_meeting(std::span<const RankView> ranks, std::span<const int> without) {
   std::map<Meeting, std::vector<int>> meetings;
   for (const int rank : ranks_where(ranks, waits))
@@ -120,7 +132,7 @@ std::optional<Stall> find_stall(std::span<const RankView> ranks, double seconds,
 std::optional<Stall> find_silence(std::span<const RankView> ranks, double seconds) {
   Stall stall;
   stall.culprits = ranks_where(ranks, [&](const RankView& rank) {
-    return rank.silent >= seconds && !rank.is_traced &&
+    return rank.silent >= seconds && rank.still >= seconds && !rank.is_traced &&
            rank.activity.waiting != Waiting::mpi_finalize;
   });
   if (stall.culprits.empty()) return std::nullopt;

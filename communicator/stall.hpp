@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tasuki/communicator/heartbeat_datagram.hpp"
 #include "tasuki/core/activity.hpp"
 
 namespace tasuki {
@@ -26,6 +27,10 @@ struct RankView {
   int stopped_launcher = 0;
   double launcher_still = 0;  // seconds since it was stopped
 };
+
+// What was heard of a rank, or seen of it, begins its seconds anew where it has moved or beaten. So
+// does a debugger that lets it go: as long as it was held, it could do neither.
+void update(RankView& view, const RankActivity& seen);
 
 struct Stall {
   // Ranks that keep the others waiting, in their order. Empty: they wait for each other.
@@ -51,8 +56,9 @@ struct Stall {
 std::optional<Stall> find_stall(std::span<const RankView> ranks, double seconds,
                                 double silent_seconds);
 
-// Ranks that have given no sign of life for `seconds`, whatever the others do. Those that a
-// debugger holds are left out, and those last seen in MPI_Finalize, which may have ended well.
+// Ranks that have neither given a sign of life nor moved for `seconds`, whatever the others do.
+// Those that a debugger holds are left out, and those last seen in MPI_Finalize, which may have
+// ended well.
 std::optional<Stall> find_silence(std::span<const RankView> ranks, double seconds);
 
 // The ranks that wait in the operation in which most do, those in `without` left out; none when

@@ -111,11 +111,22 @@ Watchdog::Watchdog() : heartbeats_(board_.ranks()), launcher_(launcher_process()
   } catch (const std::system_error& error) {
     log_warning("there is no watchdog for ranks that are stuck: {}", error.what());
   }
-  const std::lock_guard lock(mutex);
-  wakes.push_back(wake_);
+  {
+    const std::lock_guard lock(mutex);
+    wakes.push_back(wake_);
+  }
+  // A rank without this thread would be silent to the others.
+  int everywhere = thread_.joinable() ? 1 : 0;
+  TASUKI_MPI(MPI_Allreduce, MPI_IN_PLACE, &everywhere, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+  if (everywhere == 0) stop();
 }
 
 Watchdog::~Watchdog() {
+  stop();
+  if (wake_ >= 0) close(wake_);
+}
+
+void Watchdog::stop() {
   {
     const std::lock_guard lock(mutex);
     stopping_ = true;
@@ -123,7 +134,6 @@ Watchdog::~Watchdog() {
     std::erase(wakes, wake_);
   }
   if (thread_.joinable()) thread_.join();
-  if (wake_ >= 0) close(wake_);
 }
 
 void Watchdog::run() {
@@ -137,7 +147,7 @@ void Watchdog::run() {
     heartbeats_.wait(std::max(interval - since_look, 0.0), wake_);
     eventfd_t ignored = 0;
     eventfd_read(wake_, &ignored);
-    heartbeats_.receive([this](const RankActivity& each) { update(each); });
+    receive();
     since_look += watch.lap();
     if (since_look >= interval) {
       // A process that was stopped, or waited long for a processor, has not seen whether others
@@ -149,15 +159,10 @@ void Watchdog::run() {
   }
 }
 
-void Watchdog::update(const RankActivity& seen) {
-  RankView& view = ranks_[static_cast<std::size_t>(seen.rank)];
-  const bool is_new = !std::exchange(view.is_known, true);
-  if (is_new || seen.activity.moves != view.activity.moves) view.still = 0;
-  if (is_new || seen.activity.beats != view.activity.beats) view.silent = 0;
-  if (seen.stopped_launcher != view.stopped_launcher) view.launcher_still = 0;
-  view.activity = seen.activity;
-  view.is_traced = seen.is_traced;
-  view.stopped_launcher = seen.stopped_launcher;
+void Watchdog::receive() {
+  heartbeats_.receive([this](const RankActivity& each) {
+    update(ranks_[static_cast<std::size_t>(each.rank)], each);
+  });
 }
 
 // The first rank that is alive, of all that are known.
@@ -176,7 +181,7 @@ void Watchdog::look_at_own_node() {
     const auto state = process != 0 ? process_state(process) : std::nullopt;
     each.is_traced = state && state->tracer != 0;
     each.stopped_launcher = launcher && launcher->is_stopped() ? launcher_ : 0;
-    update(each);
+    update(ranks_[static_cast<std::size_t>(each.rank)], each);
   }
 }
 
@@ -189,7 +194,7 @@ void Watchdog::look(const Limits& limits, double seconds) {
   }
   const double missed_looks = std::max(3 * interval_of(limits), 0.5);
   look_at_own_node();
-  heartbeats_.receive([this](const RankActivity& each) { update(each); });
+  receive();
   const auto first_alive = std::ranges::find_if(board_.ranks(), [&](int rank) {
     return ranks_[static_cast<std::size_t>(rank)].silent < missed_looks;
   });
@@ -198,6 +203,7 @@ void Watchdog::look(const Limits& limits, double seconds) {
   count_refused();
   warn(limits, missed_looks);
   warn_of_launchers(missed_looks);
+  warn_of_unheard(limits, seconds);
   end_job_when_due(limits, seconds, missed_looks);
 }
 
@@ -246,6 +252,24 @@ void Watchdog::warn_of_launchers(double silent_seconds) {
     if (said != launcher_ || !write_beside(launcher_, fmt::format("warning: {}\n", text)))
       log_warning("{}", text);
   }
+}
+
+// Hosts whose heartbeats do not arrive here, once: that one of them is lost would go unnoticed.
+void Watchdog::warn_of_unheard(const Limits& limits, double seconds) {
+  watched_ += seconds;
+  if (has_looked_for_unheard_ || limits.silence == 0 || watched_ < limits.silence / 2 ||
+      heartbeats_.first_of_board(rank_) != rank_)
+    return;
+  has_looked_for_unheard_ = true;
+  std::string hosts;
+  for (int rank = 0; rank < std::ssize(ranks_); ++rank)
+    if (heartbeats_.first_of_board(rank) == rank && !heartbeats_.is_heard(rank))
+      hosts += (hosts.empty() ? "" : ", ") + ranks_[static_cast<std::size_t>(rank)].host;
+  if (hosts.empty()) return;
+  log_warning(
+      "{} receives no heartbeats from {}: a host that is lost will not be noticed; let UDP through "
+      "between the hosts of the job",
+      ranks_[static_cast<std::size_t>(rank_)].host, hosts);
 }
 
 // Why the job is to end now; empty: it is not.

@@ -48,7 +48,8 @@ StallLimits stall_limits();
 // the ranks can do without it until they write more than its pipes hold.
 class Watchdog {
  public:
-  // Collective over the job, in the main thread after MPI_Init.
+  // Collective over the job, in the main thread after MPI_Init. Where a rank cannot start the
+  // thread, which is warned about, no rank has a watchdog.
   Watchdog();
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
@@ -65,12 +66,14 @@ class Watchdog {
   // After how many seconds of this the job ends.
   static double due(const Limits& limits, const Stall& stall);
   void run();
+  void stop();
   void look(const Limits& limits, double seconds);
   void look_at_own_node();
-  void update(const RankActivity& seen);
+  void receive();
   bool is_speaker(double silent_seconds) const;
   void warn(const Limits& limits, double silent_seconds);
   void warn_of_launchers(double silent_seconds);
+  void warn_of_unheard(const Limits& limits, double seconds);
   void count_refused();
   void end_job_when_due(const Limits& limits, double seconds, double silent_seconds);
   std::string reason_to_end(const Limits& limits, double silent_seconds) const;
@@ -82,6 +85,8 @@ class Watchdog {
   std::vector<RankActivity> own_node_;
   pid_t launcher_ = 0;  // of this process; 0: none
   bool has_warned_ = false;
+  double watched_ = 0;  // seconds
+  bool has_looked_for_unheard_ = false;
   std::vector<int> launchers_said_;  // by first rank of their node: the process warned about
   std::int64_t refused_said_ = 0;
   double overdue_ = 0;  // seconds for which this rank has left the last word to another

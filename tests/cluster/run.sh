@@ -4,11 +4,13 @@
 # runs on real hosts.
 #
 #   run.sh [--nodes N] [--slots S | --slots S1,S2,...] [--np N] [--rate 1gbit] [--map-by node]
-#          [--tune FILE] [--settle SECONDS] -- PROGRAM ARGUMENTS...
+#          [--networks N] [--block-udp N] [--tune FILE] [--settle SECONDS] -- PROGRAM ARGUMENTS...
 #
 #   --nodes, --slots  N nodes of S ranks each (default 2 x 2), or one number per node: --slots 3,1
 #   --rate            shapes what each node sends, as tc writes it (1gbit, 200mbit)
 #   --map-by          how mpirun deals ranks to nodes (slot: the default; node: in turn)
+#   --networks        how many connect the nodes (default 1); MPI uses the first
+#   --block-udp       on so many of them, from the first, no UDP gets through
 #   --tune            mpirun's, instead of the networks it is told otherwise
 #   --settle          when mpirun has ended, says after how many seconds from then on the last process
 #                     on any node had; after so many, which ones are left
@@ -21,8 +23,8 @@ set -u
 usage() { sed -n '2,/^$/{s/^# \{0,1\}//p}' "$0"; exit 64; }
 skip() { echo "skipped: $*"; exit 77; }
 
-nodes='' slots=2 np='' rate='' map_by=slot settle=''
-networks=(--mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0)
+nodes='' slots=2 np='' rate='' map_by=slot settle='' networks=1 block_udp=0
+tuning=(--mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0)
 inside=
 [ "${1-}" = --inside ] && { inside=1; shift; }
 arguments=("$@")
@@ -33,7 +35,9 @@ while [ $# -gt 0 ]; do
     --np) np=${2-}; shift 2 || usage ;;
     --rate) rate=${2-}; shift 2 || usage ;;
     --map-by) map_by=${2-}; shift 2 || usage ;;
-    --tune) networks=(--tune "${2-}"); shift 2 || usage ;;
+    --networks) networks=${2-}; shift 2 || usage ;;
+    --block-udp) block_udp=${2-}; shift 2 || usage ;;
+    --tune) tuning=(--tune "${2-}"); shift 2 || usage ;;
     --settle) settle=${2-}; shift 2 || usage ;;
     --) shift; break ;;
     *) usage ;;
@@ -68,11 +72,13 @@ fi
 trap 'exit 143' TERM
 trap 'exit 130' INT
 mount -t tmpfs tmpfs /run || skip "no tmpfs can be mounted here"
+# Another cluster has the same host names and process ids, of which mpirun makes its folders' names.
+export OMPI_MCA_orte_tmpdir_base=/run
 
 connect_nodes() {
   ip netns add switch && ip -n switch link add bridge type bridge &&
     ip -n switch link set bridge up || return 1
-  local i name
+  local i name network
   for i in "${!slots_of[@]}"; do
     name=node$((i + 1))
     ip netns add $name &&
@@ -80,6 +86,15 @@ connect_nodes() {
       ip -n switch link set $name master bridge up &&
       ip -n $name address add 10.231.7.$((i + 1))/24 dev eth0 &&
       ip -n $name link set lo up && ip -n $name link set eth0 up || return 1
+    for ((network = 1; network < networks; ++network)); do
+      ip -n switch link add $name-$network type veth peer name eth$network netns $name &&
+        ip -n switch link set $name-$network master bridge up &&
+        ip -n $name address add 10.231.$((7 + network)).$((i + 1))/24 dev eth$network &&
+        ip -n $name link set eth$network up || return 1
+    done
+    for ((network = 0; network < block_udp; ++network)); do
+      ip -n $name rule add from 10.231.$((7 + network)).0/24 ipproto udp blackhole || return 1
+    done
     if [ -n "$rate" ]; then
       tc -n $name qdisc add dev eth0 root tbf rate "$rate" burst 64kb latency 50ms || return 1
     fi
@@ -106,7 +121,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 launch=(mpirun -np "${np:-$total}" --hostfile /run/hostfile --map-by "$map_by"
   --oversubscribe --bind-to none
   --mca plm rsh --mca plm_rsh_agent /run/on_node --mca plm_rsh_no_tree_spawn 1
-  --mca btl self,vader,tcp "${networks[@]}")
+  --mca btl self,vader,tcp "${tuning[@]}")
 /run/on_node node1 "$(printf '%q ' exec "${launch[@]}" "$@")" &
 wait $!
 code=$?

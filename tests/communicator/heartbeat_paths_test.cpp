@@ -3,8 +3,10 @@
 #include "tasuki/communicator/heartbeat_paths.hpp"
 
 #include <arpa/inet.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,47 +30,54 @@ std::string text(std::uint32_t address) {
 }
 
 // Either side's choice is the other's.
-std::string path(const HostAddresses& from, const HostAddresses& to) {
-  const auto there = choose_path(from, to), back = choose_path(to, from);
-  EXPECT_EQ(there.has_value(), back.has_value());
-  if (!there || !back) return "none";
-  EXPECT_EQ(there->from, back->to);
-  EXPECT_EQ(there->to, back->from);
-  return text(there->from) + " " + text(there->to);
+std::string paths(const HostAddresses& from, const HostAddresses& to) {
+  std::set<std::string> there, back;
+  for (const HeartbeatPath& path : choose_paths(from, to))
+    there.insert(text(path.from) + " " + text(path.to));
+  for (const HeartbeatPath& path : choose_paths(to, from))
+    back.insert(text(path.to) + " " + text(path.from));
+  EXPECT_EQ(there, back);
+  return there.empty() ? "none" : fmt::format("{}", fmt::join(there, "; "));
 }
 
 const HostAddress docker = at("172.17.0.1", 16);
 
 TEST(HeartbeatPath, IsInTheSubnetOfBoth) {
-  EXPECT_EQ(path(host({at("10.1.0.1", 24), at("192.168.7.1", 24)}),
-                 host({at("10.2.0.2", 24), at("192.168.7.2", 24)})),
+  EXPECT_EQ(paths(host({at("10.1.0.1", 24), at("192.168.7.1", 24)}),
+                  host({at("10.2.0.2", 24), at("192.168.7.2", 24)})),
             "192.168.7.1 192.168.7.2");
 }
 
+TEST(HeartbeatPath, IsThereForEverySubnetOfBoth) {
+  EXPECT_EQ(paths(host({at("10.1.0.1", 24), at("192.168.7.1", 24), at("10.3.0.1", 24)}),
+                  host({at("192.168.7.2", 24), at("10.1.0.2", 24), at("10.4.0.1", 24)})),
+            "10.1.0.1 10.1.0.2; 192.168.7.1 192.168.7.2");
+}
+
 TEST(HeartbeatPath, LeavesOutWhatBothHave) {
-  EXPECT_EQ(path(host({docker, at("10.1.0.1", 24)}), host({docker, at("10.1.0.2", 24)})),
+  EXPECT_EQ(paths(host({docker, at("10.1.0.1", 24)}), host({docker, at("10.1.0.2", 24)})),
             "10.1.0.1 10.1.0.2");
-  EXPECT_EQ(path(host({docker, at("10.1.0.1", 24)}), host({docker, at("10.2.0.2", 24)})),
+  EXPECT_EQ(paths(host({docker, at("10.1.0.1", 24)}), host({docker, at("10.2.0.2", 24)})),
             "10.1.0.1 10.2.0.2");
 }
 
 TEST(HeartbeatPath, IsRatherPrivate) {
-  EXPECT_EQ(path(host({at("8.8.8.1", 24), at("10.1.0.1", 24)}),
-                 host({at("8.8.8.2", 24), at("10.1.0.2", 24)})),
-            "10.1.0.1 10.1.0.2");
-  EXPECT_EQ(path(host({at("8.8.8.1", 24), at("10.1.0.1", 24)}),
-                 host({at("8.8.8.2", 24), at("10.9.0.2", 24)})),
+  EXPECT_EQ(paths(host({at("8.8.8.1", 24), at("10.1.0.1", 24)}),
+                  host({at("8.8.9.2", 24), at("10.2.0.2", 24)})),
+            "10.1.0.1 10.2.0.2");
+  EXPECT_EQ(paths(host({at("8.8.8.1", 24), at("10.1.0.1", 24)}),
+                  host({at("8.8.8.2", 24), at("10.9.0.2", 24)})),
             "8.8.8.1 8.8.8.2");
 }
 
 TEST(HeartbeatPath, WithinAMachineIsItsLoopback) {
   const auto machine = host({docker, at("10.1.0.1", 24)});
-  EXPECT_EQ(path(machine, machine), "127.0.0.1 127.0.0.1");
-  EXPECT_EQ(path(host({}), host({})), "127.0.0.1 127.0.0.1");
+  EXPECT_EQ(paths(machine, machine), "127.0.0.1 127.0.0.1");
+  EXPECT_EQ(paths(host({}), host({})), "127.0.0.1 127.0.0.1");
 }
 
 TEST(HeartbeatPath, IsNoneWhereAHostHasNoAddress) {
-  EXPECT_EQ(path(host({docker}), host({docker, at("10.1.0.1", 24)})), "none");
+  EXPECT_EQ(paths(host({docker}), host({docker, at("10.1.0.1", 24)})), "none");
 }
 
 TEST(OwnAddresses, HaveTheLoopbackLast) {

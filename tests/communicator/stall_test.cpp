@@ -130,11 +130,48 @@ TEST(Silence, IsFoundWhateverTheOthersDo) {
   EXPECT_FALSE(find_silence(Ranks{silent(at(Phase::loading))}, 11.5));
 }
 
+// It may have no thread that beats.
+TEST(Silence, IsNoneOfARankThatMoves) {
+  EXPECT_FALSE(find_silence(Ranks{silent(at(Phase::loading, 1)), in(Waiting::allreduce)}, limit));
+}
+
 TEST(Silence, IsNoneOfARankThatADebuggerHoldsOrThatHasEnded) {
   RankView traced = silent(in(Waiting::allreduce));
   traced.is_traced = true;
   EXPECT_FALSE(find_silence(Ranks{traced, in(Waiting::allreduce)}, limit));
   EXPECT_FALSE(find_silence(Ranks{silent(in(Waiting::mpi_finalize)), in(Waiting::gpu)}, limit));
+}
+
+TEST(Update, BeginsSecondsAnewWhereARankMovesOrBeats) {
+  RankView view = silent(at(Phase::loading));
+  RankActivity seen{.activity = view.activity};
+  update(view, seen);
+  EXPECT_EQ(view.still, 12);
+  EXPECT_EQ(view.silent, 11);
+  ++seen.activity.beats;
+  update(view, seen);
+  EXPECT_EQ(view.still, 12);
+  EXPECT_EQ(view.silent, 0);
+  ++seen.activity.moves;
+  update(view, seen);
+  EXPECT_EQ(view.still, 0);
+  RankView first = unknown();
+  first.still = first.silent = 20;
+  update(first, seen);
+  EXPECT_TRUE(first.is_known);
+  EXPECT_EQ(first.still, 0);
+  EXPECT_EQ(first.silent, 0);
+}
+
+TEST(Update, BeginsSecondsAnewWhereADebuggerLetsGo) {
+  RankView view = silent(at(Phase::loading));
+  RankActivity seen{.activity = view.activity, .is_traced = true};
+  update(view, seen);
+  EXPECT_EQ(view.silent, 11);
+  seen.is_traced = false;
+  update(view, seen);
+  EXPECT_EQ(view.still, 0);
+  EXPECT_EQ(view.silent, 0);
 }
 
 TEST(Stall, WithADebuggerIsMarked) {
