@@ -11,10 +11,11 @@
 // network away, in tests/cluster/run.sh), debug (another process holds this one for 2.5 times
 // STALL_SECONDS, as a debugger would), freeze_launcher (stops mpirun or its daemon, and lets it go
 // on 2 s later). STALL_SECONDS: after which the watchdog ends the job; it warns after half of them.
-// SILENCE_SECONDS: the limit for silence, else 15. flood: one rank of node2 sends node1 datagrams
-// of all kinds that are to be refused (datagram_flood.hpp). Each rank leaves its process id in
-// FOLDER/pid.<rank>; the one that fails the time in FOLDER/time and Open MPI's number of the job in
-// FOLDER/job.
+// SILENCE_SECONDS: the limit for silence, else 15. Where the fault is one of training, these limits
+// count from the second batch on, as starting takes long on a loaded machine. flood: one rank of
+// node2 sends node1 datagrams of all kinds that are to be refused (datagram_flood.hpp). Each rank
+// leaves its process id in FOLDER/pid.<rank>; the one that fails the time in FOLDER/time and Open
+// MPI's number of the job in FOLDER/job.
 
 #include <signal.h>
 #include <unistd.h>
@@ -124,15 +125,17 @@ class Fault {
 // Batches as `inner` gives them.
 class FaultyIterator : public ForwardingIterator {
  public:
-  FaultyIterator(std::unique_ptr<Iterator> inner, const Fault& fault)
-      : ForwardingIterator(std::move(inner)), fault_(fault) {}
+  FaultyIterator(std::unique_ptr<Iterator> inner, const Fault& fault, const StallLimits& limits)
+      : ForwardingIterator(std::move(inner)), fault_(fault), limits_(limits) {}
   Batch next() override {
-    fault_.at("loader", ++calls_);
+    if (++calls_ == 2) set_stall_limits(limits_);
+    fault_.at("loader", calls_);
     return inner().next();
   }
 
  private:
   const Fault& fault_;
+  StallLimits limits_;
   int calls_ = 0;
 };
 
@@ -144,7 +147,7 @@ LossFunction faulty(const LossFunction& loss, const Fault& fault, const std::str
   };
 }
 
-int train(int argc, char** argv) {
+int train(int argc, char** argv, const StallLimits& limits) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   const std::filesystem::path folder = argv[4];
@@ -167,7 +170,7 @@ int train(int argc, char** argv) {
   updating.communicator = comm.get();
   Trainer trainer(
       std::make_unique<StandardUpdater>(
-          std::make_unique<FaultyIterator>(create_shuffled_iterator(share, 20, 0), fault),
+          std::make_unique<FaultyIterator>(create_shuffled_iterator(share, 20, 0), fault, limits),
           *optimizer, faulty(classification_loss(model), fault, "forward"), updating),
       stop_after(goes_on(argv[3]) ? 1 : 20), folder / "result", comm.get());
   trainer.extend(create_multi_node_evaluator(
@@ -198,10 +201,10 @@ int main(int argc, char** argv) {
     limits.warning = limits.timeout / 2;
   }
   if (argc >= 7) limits.silence = std::stod(argv[6]);
-  tasuki::set_stall_limits(limits);
-  return tasuki::run_job(argc, argv, [](int count, char** words) {
+  if (std::string_view(argv[2]) == "none") tasuki::set_stall_limits(limits);
+  return tasuki::run_job(argc, argv, [&limits](int count, char** words) {
     try {
-      return tasuki::train(count, words);
+      return tasuki::train(count, words, limits);
     } catch (const tasuki::Return& early) {
       return early.exit_code;
     }
