@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <ctime>
 #include <span>
 #include <vector>
@@ -92,7 +93,8 @@ void leave_surroundings() {
 
 void ensure_launcher_ends() {
   const pid_t process = launcher_process();
-  if (process == 0) return;
+  const char* const job = std::getenv("PMIX_NAMESPACE");
+  if (process == 0 || job == nullptr || !is_launcher_of_one_job(job)) return;
   const auto state = process_state(process);
   const bool is_daemon = state && is_daemon_name(state->name.data());
   Target launcher(process);

@@ -8,7 +8,8 @@ namespace tasuki {
 // daemon on a host that was cut off. This leaves behind a small process that gives the launcher of
 // this host (launcher_process()) 5 s to end, then ends it (a daemon with SIGTERM first, then with
 // SIGKILL), and at last what it has started here and is still there. Where there is no such
-// launcher nothing happens: Slurm's, say, knows of lost hosts and is not ours to end.
+// launcher nothing happens: Slurm's, say, knows of lost hosts and is not ours to end. Nor is one
+// that outlives this job (is_launcher_of_one_job).
 void ensure_launcher_ends();
 
 }  // namespace tasuki

@@ -71,6 +71,14 @@ bool is_launcher_name(std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
+bool is_launcher_of_one_job(std::string_view job) {
+  if (job.empty()) return false;
+  if (job.find_first_not_of("0123456789") == std::string_view::npos) return true;
+  const auto end = job.find('-');
+  return end != std::string_view::npos && is_launcher_name(job.substr(0, end)) &&
+         !is_daemon_name(job.substr(0, end));
+}
+
 pid_t launcher_process() {
   if (std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr) return 0;
   constexpr int most_scripts = 8;

@@ -30,6 +30,12 @@ ProcessState parse_process_status(std::string_view text);
 bool is_daemon_name(std::string_view name);
 bool is_launcher_name(std::string_view name);
 
+// Whether the launcher of a job with this name (PMIX_NAMESPACE) ends with the job. Open MPI 4's are
+// numbers; PRRTE's begin with the program that the job's daemons belong to, "prterun-HOST-PID@1"
+// for mpirun's own, "prte-HOST-PID@7" for those of a virtual machine, which other jobs use, too.
+// Open MPI 3's virtual machine cannot be told from mpirun.
+bool is_launcher_of_one_job(std::string_view job);
+
 // mpirun or the daemon that started this process, be it through a script; 0: there is none.
 pid_t launcher_process();
 

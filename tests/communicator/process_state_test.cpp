@@ -45,6 +45,14 @@ TEST(LauncherName, IsOpenMpis) {
   EXPECT_FALSE(is_daemon_name("mpirun"));
 }
 
+TEST(Launcher, OfOneJobIsNotAVirtualMachine) {
+  for (const char* const job : {"1274609665", "prterun-node1-15223@1", "mpirun-node1-15223@1"})
+    EXPECT_TRUE(is_launcher_of_one_job(job)) << job;
+  for (const char* const job : {"prte-node1-15245@1", "prte-mpirun-7@12", "prted-node1-7@1",
+                                "slurm.pmix.12.0", "prterun", "12a", "-", ""})
+    EXPECT_FALSE(is_launcher_of_one_job(job)) << job;
+}
+
 TEST(LauncherProcess, IsNoneWithoutMpirun) {
   ASSERT_EQ(unsetenv("OMPI_COMM_WORLD_SIZE"), 0);
   EXPECT_EQ(launcher_process(), 0);
