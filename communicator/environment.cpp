@@ -103,6 +103,7 @@ void wait_until_read(int pipe) {
   static std::atomic_flag ending = ATOMIC_FLAG_INIT;
   if (!ending.test_and_set()) {
     job_is_running = false;
+    drop_last_words();
     std::fflush(stdout);
     if (failure.scope == ErrorScope::every_rank && world_rank != 0) {
       // Rank 0 says it and ends this process; should it not have met the error, this rank speaks.

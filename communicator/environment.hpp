@@ -23,8 +23,8 @@ namespace tasuki {
 // it waits for 10 minutes (environment variable TASUKI_END_SECONDS), as others may still have work
 // of their own, say writing files; that the job then ends has the exit code of ErrorKind::hang.
 //
-// A training that is asked to stop (stop_signals.hpp) saves, and all ranks return
-// ErrorKind::stopped after one line of rank 0.
+// A training that is asked to stop (stop_signals.hpp) saves, and all ranks return 79
+// (Stopped::exit_kind) after one line of rank 0.
 //
 // Signals: under Open MPI's mpirun SIGCONT and SIGTERM are handled (launcher.hpp), unless the
 // program handles them already. A handler of the program's own must be installed with SA_ONSTACK:

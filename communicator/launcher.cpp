@@ -23,8 +23,9 @@ namespace {
 // itself waits, because a rank that is about to exit must not do so before it has answered.
 void wake_launcher(int signal) {
   const int saved_errno = errno;
-  // There is no time to save: SIGKILL follows within a second or so.
-  if (signal == SIGTERM && can_stop()) say_last_words();
+  // There is no time to save: SIGKILL follows within a second or so. Whether a user or the failure
+  // of another rank ends the job is not to be known here.
+  if (signal == SIGTERM) say_last_words(how_jobs_end);
   constexpr int until_it_sleeps = 10;  // milliseconds
   poll(nullptr, 0, until_it_sleeps);
   if (const pid_t parent = getppid(); parent > 1) kill(parent, SIGCHLD);

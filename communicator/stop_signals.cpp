@@ -18,6 +18,8 @@ void say(std::string_view line) {
   if (write(STDERR_FILENO, line.data(), line.size()) < 0) return;
 }
 
+std::string_view how_it_ends = "interrupted";
+
 void on_signal(int signal) {
   const int saved_errno = errno;
   const bool is_first = !stop_requested();
@@ -27,8 +29,8 @@ void on_signal(int signal) {
       end_bar();
       say("stopping after this step; a second signal ends the run at once\n");
     }
-  } else {
-    say_last_words();
+  } else if (signal != SIGUSR1 || !training_has_begun()) {
+    say_last_words(how_it_ends);
     std::signal(signal, SIG_DFL);
     raise(signal);
   }
@@ -48,8 +50,7 @@ void handle(int signal) {
 
 void listen_for_stops(bool was_launched) {
   use_alternate_stack();
-  if (is_first_rank())
-    set_last_words("interrupted before the training began; there is no snapshot");
+  if (was_launched) how_it_ends = how_jobs_end;
   handle(SIGUSR1);
   if (was_launched) return;
   handle(SIGINT);

@@ -11,7 +11,7 @@
 
 namespace tasuki {
 
-// What went wrong; the value is the exit code of the job (those of sysexits.h where one fits).
+// What went wrong; the value is the job's exit code, of sysexits.h where one fits (79: Stopped).
 enum class ErrorKind : int {
   usage = 64,         // a flag or an argument
   data = 65,          // a data file with wrong contents

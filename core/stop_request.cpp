@@ -13,8 +13,9 @@ namespace {
 
 std::atomic<bool> is_requested = false;
 std::atomic<int> trainings = 0;
+std::atomic<bool> has_begun = false;
 
-// A line is written into the one that is not shown, so that a signal never meets half of it.
+// Words are written into the one that is not shown, so that a signal never meets half of them.
 struct Words {
   std::array<char, 4096> text;
   std::size_t size = 0;
@@ -37,27 +38,48 @@ bool can_stop() noexcept {
   return trainings > 0;
 }
 
+bool training_has_begun() noexcept {
+  return has_begun;
+}
+
 StoppableScope::StoppableScope() {
   ++trainings;
+  has_begun = true;
 }
 
 StoppableScope::~StoppableScope() {
-  if (--trainings == 0) is_requested = false;
+  if (--trainings > 0) return;
+  is_requested = false;
+  set_last_words("");
 }
 
-void set_last_words(std::string_view line) {
+void set_last_words(std::string_view text) {
   Words& next = words[1 - shown];
-  next.size = std::min(line.size(), next.text.size() - 1);
-  std::copy_n(line.begin(), next.size, next.text.begin());
-  if (next.size > 0) next.text[next.size++] = '\n';
+  next.size = std::min(text.size(), next.text.size());
+  std::copy_n(text.begin(), next.size, next.text.begin());
   shown = 1 - shown;
 }
 
-void say_last_words() noexcept {
+void announce_training() {
+  set_last_words(" before the training began; nothing was saved");
+}
+
+void say_last_words(std::string_view end) noexcept {
   if (are_said.exchange(true)) return;
   end_bar();
-  const Words& line = words[shown];
-  if (line.size > 0 && write(STDERR_FILENO, line.text.data(), line.size) < 0) return;
+  const Words& said = words[shown];
+  if (said.size == 0) return;
+  // In one piece, so that the lines of several processes do not mix.
+  static std::array<char, 64 + sizeof(said.text)> line;
+  const std::size_t begin = std::min<std::size_t>(end.size(), 63);
+  std::copy_n(end.begin(), begin, line.begin());
+  std::copy_n(said.text.begin(), said.size, line.begin() + begin);
+  line[begin + said.size] = '\n';
+  if (write(STDERR_FILENO, line.data(), begin + said.size + 1) < 0) return;
+}
+
+void drop_last_words() noexcept {
+  are_said = true;
 }
 
 }  // namespace tasuki

@@ -21,13 +21,15 @@ class Stopped : public Error {
   static constexpr ErrorKind exit_kind{79};
 };
 
-// Async-signal-safe, as are the two questions.
+// Async-signal-safe, as are the questions.
 void request_stop() noexcept;
 bool stop_requested() noexcept;
 // Whether a training runs that will take the request.
 bool can_stop() noexcept;
+// Whether one has run, or runs, in this process.
+bool training_has_begun() noexcept;
 
-// A training runs until the end of the scope, which forgets a request.
+// A training runs until the end of the scope, which forgets a request and the last words.
 class StoppableScope {
  public:
   StoppableScope();
@@ -36,9 +38,16 @@ class StoppableScope {
   StoppableScope& operator=(const StoppableScope&) = delete;
 };
 
-// The line that this process leaves on standard error when a signal ends it at once; empty: none.
-void set_last_words(std::string_view line);
-// Prints it, once, in place of a progress bar. Async-signal-safe.
-void say_last_words() noexcept;
+// What this process says on standard error about its training when a signal ends it at once, as the
+// rest of a line that begins with how it ended ("; there is no snapshot yet"). Empty, as at first:
+// there is no such line.
+void set_last_words(std::string_view words);
+// Sets those of a program that is about to train.
+void announce_training();
+// Prints the line ("interrupted" and the words), once, in place of a progress bar.
+// Async-signal-safe.
+void say_last_words(std::string_view end) noexcept;
+// Has nothing printed any more, because an error says what happened.
+void drop_last_words() noexcept;
 
 }  // namespace tasuki

@@ -93,7 +93,7 @@ bool Optimizer::announce_step(const Step& step, bool model_changed) {
   communicator_->allreduce(largest, ReduceOp::max);
   const auto of_all = largest.span<std::int64_t>();
   if (!model_changed && of_all[0] != 0) check_same_everywhere(false);
-  if (of_all[4] != 0) asked_to_stop_ = true;
+  asked_to_stop_ = of_all[4] != 0;
   return of_all[1] == 0 && of_all[2] == -of_all[3];
 }
 
@@ -119,10 +119,8 @@ void Optimizer::exchange_gradients(std::int64_t global_examples) {
   exchange_seconds_ += watch.lap();
   if (!is_on_cpu) return;
   if (arena_->notice().item() != 0) check_same_everywhere(false);
-  if (arena_->stop_notice().item() != 0) {
-    asked_to_stop_ = true;
-    arena_->stop_notice().fill(0);
-  }
+  asked_to_stop_ = arena_->stop_notice().item() != 0;
+  if (asked_to_stop_) arena_->stop_notice().fill(0);
 }
 
 }  // namespace tasuki

@@ -91,8 +91,8 @@ class Optimizer {
   // Whether all ranks say yes. Collective.
   bool all_ranks(bool yes) const;
 
-  // Whether any rank was asked to stop (core/stop_request.hpp) before it exchanged gradients in an
-  // update so far: the same on all ranks after each update. Only of those that communicator()
+  // Whether any rank was asked to stop (core/stop_request.hpp) before it exchanged gradients in the
+  // last update: the same on all ranks after each update. Only of those that communicator()
   // connects, and only if it sums gradients (dummy does not).
   bool asked_to_stop() const { return asked_to_stop_; }
   // Null without one.

@@ -163,13 +163,18 @@ std::string Trainer::how_to_go_on() const {
 
 void Trainer::say_last_snapshot() const {
   if (!is_root()) return;
-  set_last_words(last_snapshot_.empty() ? "interrupted; there is no snapshot yet"
-                                        : "interrupted after the last snapshot; " + how_to_go_on());
+  const std::string file = last_snapshot_.string();
+  if (file.empty())
+    set_last_words("; there is no snapshot yet");
+  else if (resume_flag_.empty())
+    set_last_words("; the last snapshot is " + file);
+  else
+    set_last_words(fmt::format("; go on from the last snapshot with {} {}", resume_flag_, file));
 }
 
 void Trainer::note_snapshot(const std::filesystem::path& path) {
   last_snapshot_ = path;
-  if (can_stop()) say_last_snapshot();
+  say_last_snapshot();
 }
 
 // The same on all ranks.
@@ -211,11 +216,11 @@ void Trainer::run_until_stop() {
     run_triggered(first_saving, extensions.end());
     is_stopped = !is_over && is_asked_to_stop();
   }
-  Snapshot* const saving = is_stopped ? numbered_snapshot(*this) : nullptr;
-  if (saving) saving->save_at_end();
+  Snapshot own;
+  Snapshot* const attached = numbered_snapshot(*this);
+  if (is_stopped) (attached ? attached : &own)->save_at_end();
   for (Attached* each : extensions) each->extension->finalize(*this);
-  if (is_stopped && !saving)
-    save_snapshot(out() / fmt::format("snapshot_iter_{}", updater_->iteration()), *this);
+  own.finalize(*this);
   elapsed_before_ = elapsed_time();
   started_at_.reset();
   if (is_stopped)

@@ -13,6 +13,7 @@
 #include "tasuki/communicator/wire_format.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/core/stop_request.hpp"
 #include "tasuki/core/version.hpp"
 #include "tasuki/tensor/backend.hpp"
 #include "tasuki/tensor/cpu/convolution.hpp"
@@ -64,6 +65,7 @@ std::optional<Job> start_job(Options& options, TrainingSettings& settings, int a
     print_on_root(*starting, communicator_help());
     return std::nullopt;
   }
+  if (starting->rank() == 0) announce_training();
   apply(settings.stalls);
   configure_log(starting->rank(), settings.quiet     ? LogLevel::warning
                                   : settings.verbose ? LogLevel::verbose

@@ -145,6 +145,9 @@ TEST(ExperimentFailure, SaysWhatRanOutOfMemory) {
   EXPECT_EQ(describe_failure({HowEnded::timed_out, 143, 61}, 60, ""), "not at its end after 60 s");
   EXPECT_EQ(text(64, "error: unknown flag\n---\n"), "exit code 64: error: unknown flag");
   EXPECT_EQ(failure_mark(text(64, "error: unknown flag\n")), "failed");
+  // What it has saved is not the result.
+  EXPECT_EQ(text(79, "stopped and saved after iteration 7; go on with --resume F\n"),
+            "exit code 79: stopped and saved after iteration 7; go on with --resume F");
   EXPECT_EQ(failure_mark(text(69, "error: cuda:0 is out of memory: 9 MiB more\nMPI_ABORT\n")),
             "out of memory");
   EXPECT_EQ(failure_mark(text(70, "rank 2 on h: std::bad_alloc\n")), "out of memory");

@@ -3,7 +3,8 @@
 //   faulty_training RANK MOMENT KIND FOLDER [STALL_SECONDS [SILENCE_SECONDS [flood]]]
 //
 // RANK: -1 for all of them.
-// MOMENT: start (before any collective), forward, loader, extension, evaluator.
+// MOMENT: unannounced (before it says that it is about to train), start (before any collective),
+// forward, loader, extension, evaluator.
 // KIND: throw, shared (marked as met by every rank), foreign (not a std::exception), abort, exit0,
 // exit3, return0, return3 (from the job), kill, segv; stop (SIGSTOP), loop (without an end), skip
 // (leaves out a barrier of the others, extension alone), slow (half a second in each of the first
@@ -33,6 +34,7 @@
 #include "tasuki/communicator/environment.hpp"
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/communicator/watchdog.hpp"
+#include "tasuki/core/stop_request.hpp"
 #include "tasuki/dataset/forwarding_iterator.hpp"
 #include "tasuki/dataset/share_iterator.hpp"
 #include "tasuki/dataset/synthetic.hpp"
@@ -153,6 +155,8 @@ int train(int argc, char** argv, const StallLimits& limits) {
   const std::filesystem::path folder = argv[4];
   std::ofstream(folder / fmt::format("pid.{}", rank)) << getpid() << std::flush;
   const Fault fault(argv, rank);
+  fault.at("unannounced", 3);
+  if (rank == 0) announce_training();
   fault.at("start", 3);
   std::unique_ptr<testing::DatagramFlood> flood;
   if (argc == 8 && rank == 2) flood = std::make_unique<testing::DatagramFlood>();

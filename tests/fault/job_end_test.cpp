@@ -73,6 +73,7 @@ Ended end_job(const std::string& moment, const std::string& kind,
 
   EXPECT_FALSE(job.timed_out) << job.all();
   EXPECT_NE(job.exit_code, 0) << job.all();
+  EXPECT_EQ(count_of(job.err, "interrupted"), 0) << "it failed: " << job.all();
   std::vector<pid_t> processes;
   for (int rank = 0; rank < ranks; ++rank) {
     const auto pid = read_value<pid_t>(folder / fmt::format("pid.{}", rank));
@@ -148,6 +149,7 @@ TEST(Divergence, EndsTheJobInItsIteration) {
       EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::config)) << job.all();
       EXPECT_EQ(count_of(job.err, "training diverged"), 1) << job.all();
       EXPECT_EQ(count_of(job.err, found), 1) << job.all();
+      EXPECT_EQ(count_of(job.err, "interrupted"), 0) << job.all();
       EXPECT_EQ(count_of(job.err, fmt::format("in iteration 3 on rank {};", std::max(rank, 0))), 1)
           << job.all();
       EXPECT_TRUE(std::filesystem::exists(folder / "result/snapshot_iter_2"));

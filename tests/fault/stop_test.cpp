@@ -105,13 +105,13 @@ TEST_F(Stops, OfAllRanksByControlCSayWhatThereIs) {
   Finished job = stop(mpirun(2, train("first", endless)), SIGINT, folder / "first/log");
   EXPECT_NE(job.exit_code, 0);
   EXPECT_LT(job.seconds, 15);
-  EXPECT_EQ(count_of(job.err, "interrupted; there is no snapshot yet\n"), 1) << job.all();
+  EXPECT_EQ(count_of(job.err, "the job was ended; there is no snapshot yet\n"), 1) << job.all();
 
   Words saving = endless;
   saving.insert(saving.end(), {"--snapshot-every", "1"});
   job = stop(mpirun(2, train("second", saving)), SIGINT, folder / "second/snapshot_iter_20");
   EXPECT_NE(job.exit_code, 0);
-  const std::string line = "interrupted after the last snapshot; go on with --resume " +
+  const std::string line = "the job was ended; go on from the last snapshot with --resume " +
                            (folder / "second/snapshot_iter_").string();
   EXPECT_EQ(count_of(job.err, line), 1) << job.all();
 }
@@ -120,16 +120,35 @@ TEST_F(Stops, BeforeTheTrainingEndTheProcessAtOnce) {
   const Finished job =
       stop({FAULTY_TRAINING, "0", "start", "loop", folder.path()}, SIGINT, folder / "time");
   EXPECT_EQ(job.exit_code, 128 + SIGINT) << job.all();
-  EXPECT_EQ(job.err, "interrupted before the training began; there is no snapshot\n");
+  EXPECT_EQ(job.err, "interrupted before the training began; nothing was saved\n");
 }
 
 TEST_F(Stops, BeforeTheTrainingEndAllRanks) {
-  const Finished job = stop(mpirun(2, {FAULTY_TRAINING, "-1", "start", "loop", folder.path()}),
-                            SIGUSR1, folder / "time");
-  EXPECT_NE(job.exit_code, 0);
-  EXPECT_NE(job.exit_code, saved);
-  EXPECT_EQ(count_of(job.err, "interrupted before the training began; there is no snapshot\n"), 1)
-      << job.all();
+  for (const int signal : {SIGUSR1, SIGINT}) {
+    const Finished job = stop(mpirun(2, {FAULTY_TRAINING, "-1", "start", "loop", folder.path()}),
+                              signal, folder / "time");
+    EXPECT_NE(job.exit_code, 0);
+    EXPECT_NE(job.exit_code, saved);
+    const std::string line = "the job was ended before the training began; nothing was saved\n";
+    EXPECT_EQ(count_of(job.err, line), 1) << job.all();
+    std::filesystem::remove(folder / "time");
+  }
+}
+
+// A program that trains nothing says nothing.
+TEST_F(Stops, OfOtherProgramsLeaveNoLine) {
+  const Finished job =
+      stop({FAULTY_TRAINING, "0", "unannounced", "loop", folder.path()}, SIGINT, folder / "time");
+  EXPECT_EQ(job.exit_code, 128 + SIGINT) << job.all();
+  EXPECT_EQ(job.err, "");
+}
+
+// Those that come while it saves and after it.
+TEST_F(Stops, ThatAreAskedForAgainAndAgainAreSaved) {
+  const Finished job = stop(train("first", endless), SIGUSR1, folder / "first/log",
+                            /*repeat=*/true);
+  EXPECT_EQ(job.exit_code, saved) << job.all();
+  EXPECT_EQ(count_of(job.err, "stopped and saved after iteration "), 1) << job.all();
 }
 
 // In a step that never ends.

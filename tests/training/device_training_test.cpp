@@ -9,6 +9,7 @@
 #include "guarded_device/guarded_device.hpp"
 #include "small_run.hpp"
 #include "tasuki/communicator/registry.hpp"
+#include "tasuki/core/stop_request.hpp"
 #include "tasuki/dataset/augmentation.hpp"
 #include "tasuki/dataset/forwarding_iterator.hpp"
 #include "tasuki/dataset/in_memory.hpp"
@@ -71,6 +72,18 @@ class DeviceTraining : public ::testing::Test {
   std::unique_ptr<Communicator> comm = create_communicator("naive");
   TemporaryFolder folder{comm.get()};
 };
+
+// A message ahead of the next step says it to the other ranks.
+TEST_F(DeviceTraining, StopsOnAllRanksWhenOneIsAsked) {
+  for (const GraphMode graph : {GraphMode::off, graph_of(*comm)}) {
+    const SmallRun run(folder / "out", comm.get(), on_device(graph));
+    run.trainer->extend(make_extension("ask", [&](Trainer& training) {
+      if (training.updater().iteration() == 5 && comm->rank() == comm->size() - 1) request_stop();
+    }));
+    EXPECT_THROW(run.trainer->run(), Stopped);
+    EXPECT_EQ(run.trainer->updater().iteration(), comm->size() == 1 ? 5 : 6);
+  }
+}
 
 TEST_F(DeviceTraining, IsThatOfACpu) {
   const SmallRun cpu(folder / "cpu", comm.get(), {});

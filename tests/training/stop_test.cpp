@@ -8,6 +8,7 @@
 #include "same_run.hpp"
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/core/stop_request.hpp"
+#include "tasuki/training/parallel_updater.hpp"
 #include "temporary_folder.hpp"
 
 namespace tasuki::testing {
@@ -109,6 +110,96 @@ TEST(Stops, AreNoneInTheLastStep) {
   ask_in(*run.trainer, 5);
   EXPECT_NO_THROW(run.trainer->run());
   EXPECT_FALSE(can_stop());
+  // Nor do they end the process afterwards.
+  kill(getpid(), SIGUSR1);
+  EXPECT_FALSE(stop_requested());
+}
+
+// With the model and the optimizer of another run, and without extensions.
+std::unique_ptr<Trainer> bare_trainer(const SmallRun& run, Communicator& comm,
+                                      const std::filesystem::path& out) {
+  StandardUpdater::Settings settings;
+  settings.communicator = &comm;
+  return std::make_unique<Trainer>(
+      std::make_unique<StandardUpdater>(
+          create_shuffled_iterator(share_of(synthetic(97), &comm), 7, 1), *run.optimizer,
+          classification_loss(*run.model), settings),
+      stop_after(100, 8), out, &comm);
+}
+
+TEST(Stops, AreForgottenByTheNextTraining) {
+  const auto comm = create_communicator("auto");
+  const TemporaryFolder folder(comm.get());
+  const SmallRun run(folder / "out", comm.get(), {});
+  ask_in(*run.trainer, asked_in);
+  EXPECT_NE(message_of(*run.trainer), "it was not stopped");
+
+  const auto next = bare_trainer(run, *comm, folder / "next");
+  EXPECT_EQ(message_of(*next), "it was not stopped");
+  EXPECT_EQ(next->updater().iteration(), 8);
+}
+
+// The trainer saves, as there is no numbered Snapshot.
+TEST(Stops, MakeARemovedFolderAgain) {
+  const auto comm = create_communicator("auto");
+  const TemporaryFolder folder(comm.get());
+  const SmallRun run(folder / "out", comm.get(), {});
+  const auto trainer = bare_trainer(run, *comm, folder / "bare");
+  trainer->extend(make_extension("remove", [&](Trainer& training) {
+    if (training.is_root()) std::filesystem::remove_all(folder / "bare");
+  }));
+  ask_in(*trainer, asked_in);
+  const std::string message = message_of(*trainer);
+  const std::string file = message.substr(message.rfind(' ') + 1);
+  EXPECT_NE(file.find("snapshot_iter_"), std::string::npos) << message;
+  if (comm->rank() == 0) {
+    EXPECT_TRUE(std::filesystem::exists(file)) << message;
+  }
+}
+
+// Those that come during an evaluation are taken after it.
+TEST(Stops, WaitForTheEndOfAnEvaluation) {
+  const auto comm = create_communicator("auto");
+  const TemporaryFolder folder(comm.get());
+  const SmallRun run(folder / "out", comm.get(), {});
+  int batches = 0;
+  const LossFunction loss = classification_loss(*run.model);
+  run.trainer->extend(
+      std::make_unique<Evaluator>(create_serial_iterator(share_of(synthetic(41, 1), nullptr), 7),
+                                  [&](const Batch& batch, Observation& report) {
+                                    if (++batches == 2) kill(getpid(), SIGUSR1);
+                                    return loss(batch, report);
+                                  }),
+      {.name = "asking"});
+  const std::int64_t epoch = run.trainer->updater().steps_per_epoch();
+  const std::int64_t stops_after = comm->size() == 1 ? epoch : epoch + 1;
+  EXPECT_EQ(message_of(*run.trainer)
+                .find(fmt::format("stopped and saved after iteration {};", stops_after)),
+            0U);
+  EXPECT_EQ(batches, 6);
+}
+
+// Each rank's workers share one request.
+TEST(Stops, EndTrainingsOfSeveralWorkers) {
+  const auto comm = create_communicator("auto");
+  const TemporaryFolder folder(comm.get());
+  const auto first = small_model(), second = small_model(8, 6);
+  const auto optimizer = create_multi_node_optimizer(create_optimizer("sgd"), *comm);
+  optimizer->setup(*first);
+  ParallelUpdater::Settings settings;
+  settings.split = BatchSplit::even(2);
+  Trainer trainer(
+      std::make_unique<ParallelUpdater>(
+          create_shuffled_iterator(share_of(synthetic(97), comm.get()), 8, 3), *optimizer,
+          std::vector<ParallelUpdater::Worker>{{*first, classification_loss(*first)},
+                                               {*second, classification_loss(*second)}},
+          settings),
+      stop_after(3), folder / "out", comm.get());
+  ask_in(trainer, 2);
+  const int stops_after = comm->size() == 1 ? 2 : 3;
+  EXPECT_EQ(
+      message_of(trainer).find(fmt::format("stopped and saved after iteration {};", stops_after)),
+      0U);
 }
 
 }  // namespace
