@@ -36,6 +36,11 @@ void wake_launcher(int signal) {
   errno = saved_errno;
 }
 
+bool is_zero_or_unset(const char* variable) {
+  const char* const value = std::getenv(variable);
+  return value == nullptr || std::string_view(value) == "0";
+}
+
 }  // namespace
 
 void answer_launcher() {
@@ -52,8 +57,11 @@ void answer_launcher() {
 }
 
 bool is_first_rank() {
-  const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
-  return rank == nullptr || std::string_view(rank) == "0";
+  return is_zero_or_unset("OMPI_COMM_WORLD_RANK");
+}
+
+bool is_first_rank_of_host() {
+  return is_zero_or_unset("OMPI_COMM_WORLD_LOCAL_RANK");
 }
 
 }  // namespace tasuki

@@ -14,7 +14,8 @@ void answer_launcher();
 // What a rank says first when the launcher ends it, before its last words.
 inline constexpr std::string_view how_jobs_end = "the job was ended";
 
-// Whether this is rank 0, as far as a process knows before MPI_Init.
+// Whether this is rank 0, or the lowest one of its host, as far as a process knows before MPI_Init.
 bool is_first_rank();
+bool is_first_rank_of_host();
 
 }  // namespace tasuki

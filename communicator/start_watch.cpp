@@ -14,6 +14,7 @@
 #include "tasuki/communicator/environment.hpp"
 #include "tasuki/communicator/launcher.hpp"
 #include "tasuki/communicator/launcher_end.hpp"
+#include "tasuki/communicator/process_state.hpp"
 #include "tasuki/communicator/watchdog.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/stopwatch.hpp"
@@ -21,15 +22,26 @@
 namespace tasuki {
 namespace {
 
-void say(const char* kind, double seconds, const std::string& what_then) {
-  const std::string line = fmt::format(
+// The one that speaks ends the job; the others go only should it be the one that is missing.
+constexpr double patience_with_speaker = 2;
+
+void say(const std::string& line) {
+  if (write(STDERR_FILENO, line.data(), line.size()) < 0) std::perror("stderr");
+}
+
+void say_unmet(const char* kind, double seconds, const std::string& what_then) {
+  say(fmt::format(
       "{}: after {} s the ranks have not all met (this one is on {}): a rank does not start, or "
       "the "
       "network that MPI chose does not connect the machines (name the right one, as --mca "
       "btl_tcp_if_include 192.168.1.0/24); if starting may take that long, raise "
       "--stall-timeout{}\n",
-      kind, seconds, host_name(), what_then);
-  if (write(STDERR_FILENO, line.data(), line.size()) < 0) std::perror("stderr");
+      kind, seconds, host_name(), what_then));
+}
+
+[[noreturn]] void end_process() {
+  ensure_launcher_ends();
+  std::_Exit(static_cast<int>(ErrorKind::hang));
 }
 
 // "--flag 2.5" or "--flag=2.5" at the beginning of the arguments.
@@ -51,10 +63,14 @@ void read_flag(std::string_view flag, const char* const* arguments, int count, d
 }  // namespace
 
 StartWatch::StartWatch(int argc, const char* const* argv)
-    : warning_(stall_limits().warning), timeout_(stall_limits().timeout) {
+    : warning_(stall_limits().warning),
+      timeout_(stall_limits().timeout),
+      silence_(stall_limits().silence),
+      connections_({getpid(), launcher_process()}) {
   for (int i = 1; i < argc; ++i) {
     read_flag("--stall-warning", argv + i, argc - i, warning_);
     read_flag("--stall-timeout", argv + i, argc - i, timeout_);
+    read_flag("--silence-timeout", argv + i, argc - i, silence_);
   }
   try {
     thread_ = std::thread([this] { run(); });
@@ -80,9 +96,27 @@ bool StartWatch::starts_within(double seconds, std::unique_lock<std::mutex>& loc
     if (changed_.wait_for(lock, std::chrono::duration<double>(wanted),
                           [this] { return has_started_; }))
       return true;
-    seen_ += std::min(watch.lap(), 2 * wanted);
+    const double seen = std::min(watch.lap(), 2 * wanted);
+    seen_ += seen;
+    end_if_host_is_lost(seen, lock);
   }
   return false;
+}
+
+void StartWatch::end_if_host_is_lost(double seconds, std::unique_lock<std::mutex>& lock) {
+  if (timeout_ == 0 || silence_ == 0) return;
+  const auto peer = connections_.find_lost(seconds, silence_);
+  if (!peer) return;
+  if (!is_first_rank_of_host() &&
+      changed_.wait_for(lock, std::chrono::duration<double>(patience_with_speaker),
+                        [this] { return has_started_; }))
+    return;
+  say(fmt::format(
+      "error: {} has not answered {} for {} s while the job starts: that host, or the "
+      "network between the two, is lost; look at both (ping {}) and start the job again; if hosts "
+      "may be out of reach for that long, raise --silence-timeout; the job ends\n",
+      *peer, host_name(), silence_, *peer));
+  end_process();
 }
 
 void StartWatch::run() {
@@ -90,15 +124,12 @@ void StartWatch::run() {
   const bool warns = warning_ > 0 && (timeout_ == 0 || warning_ < timeout_);
   if (warns) {
     if (starts_within(warning_, lock)) return;
-    if (is_first_rank()) say("warning", warning_, "");
+    if (is_first_rank()) say_unmet("warning", warning_, "");
   }
   if (timeout_ == 0) return;
-  // The one that speaks ends the job; the others go only should it be the one that is missing.
-  constexpr double patience_with_speaker = 2;
   if (starts_within(timeout_ + (is_first_rank() ? 0 : patience_with_speaker), lock)) return;
-  say("error", timeout_, "; the job ends");
-  ensure_launcher_ends();
-  std::_Exit(static_cast<int>(ErrorKind::hang));
+  say_unmet("error", timeout_, "; the job ends");
+  end_process();
 }
 
 }  // namespace tasuki

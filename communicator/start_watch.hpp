@@ -6,6 +6,8 @@
 #include <mutex>
 #include <thread>
 
+#include "tasuki/communicator/lost_connection.hpp"
+
 namespace tasuki {
 
 // From its making, before MPI_Init, until the job has started and it goes. Should that take longer
@@ -15,6 +17,10 @@ namespace tasuki {
 // The limits are those of set_stall_limits() unless --stall-warning or --stall-timeout is among the
 // arguments; what is no number there is somebody else's to refuse. Seconds in which the process
 // itself was stopped do not count.
+//
+// A host that is lost meanwhile ends the process as well: one that has not answered for as long as
+// the limit for silence (--silence-timeout; 0: never, nor with a timeout of 0) what this process or
+// its launcher has sent to it (lost_connection.hpp). The first rank of each host speaks.
 class StartWatch {
  public:
   StartWatch(int argc, const char* const* argv);
@@ -26,8 +32,10 @@ class StartWatch {
   void run();
   // Whether the job starts before the watch has seen so many seconds.
   bool starts_within(double seconds, std::unique_lock<std::mutex>& lock);
+  void end_if_host_is_lost(double seconds, std::unique_lock<std::mutex>& lock);
 
-  double warning_, timeout_;  // seconds
+  double warning_, timeout_, silence_;  // seconds
+  ConnectionWatch connections_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool has_started_ = false;

@@ -299,6 +299,31 @@ TEST(Start, OfARankThatDoesNotComeEndsToo) {
   EXPECT_EQ(count_of(job.err, "error: after 2 s the ranks have not all met"), 1) << job.all();
 }
 
+// The daemon of the host that is cut sends on what a rank prints and waits for the acknowledgement;
+// keepalives do not run meanwhile.
+TEST(Start, OfAHostThatIsCutEndsOnAllNodes) {
+  for (const std::string slots : {"1,1", "2,2"}) {
+    SCOPED_TRACE(slots);
+    const TemporaryFolder folder;
+    const std::string cut_by = slots == "1,1" ? "1" : "2";
+    // What the lost host's ranks say reaches nobody.
+    const std::string script =
+        "[ $OMPI_COMM_WORLD_RANK != " + cut_by +
+        " ] || { python3 -c 'import time; print(time.monotonic())' >\"$0/time\"\n"
+        "  ip -n switch link set node2 down; echo unheard; }\n"
+        "exec \"$@\" 2>>\"$0/err.$OMPI_COMM_WORLD_RANK\"";
+    const Ended ended = end_job(
+        {CLUSTER_RUN, "--slots", slots, "--tune", std::string(HOSTFILES) + "/mca-params.conf",
+         "--settle", "30", "--", "sh", "-c", script, folder.path(), FAULTY_TRAINING, "-1", "none",
+         "none", folder.path(), "60", stall_seconds},
+        folder);
+    expect_nothing_left(ended, "node2", 20);
+    std::string line;
+    std::getline(std::ifstream(folder / ("err." + cut_by)), line);
+    EXPECT_TRUE(line.starts_with("error: 10.231.7.1 has not answered node2 for 2 s")) << line;
+  }
+}
+
 TEST(Patience, WithRanksThatAreSlow) {
   const TemporaryFolder folder;
   const Finished job = run_program(mpirun(2, faulty_training(1, "loader", "slow", folder.path())));
