@@ -8,7 +8,6 @@
 #include <fstream>
 #include <map>
 #include <mutex>
-#include <ranges>
 #include <span>
 #include <string>
 #include <thread>
@@ -138,8 +137,11 @@ void check_images(std::span<const ImageFile> files) {
   }
   if (problems.empty()) return;
   std::string shown;
-  for (const auto& [i, problem] : problems | std::views::take(most_shown))
+  std::size_t left = most_shown;
+  for (const auto& [i, problem] : problems) {
+    if (left-- == 0) break;
     shown += fmt::format("{}{} ({})", shown.empty() ? "" : ", ", files[i].path.string(), problem);
+  }
   fail(ErrorKind::data,
        "expected JPEG or PNG images, found {} among {} files that {} none: {}{}; get {} again or "
        "remove {}",
