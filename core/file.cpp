@@ -79,12 +79,19 @@ void write_file(const fs::path& path, std::string_view contents) {
   });
 }
 
-void remove_leftovers(const fs::path& folder) {
+std::vector<fs::path> leftovers_in(const fs::path& folder) {
   // As replace_file names them, and what libzip adds to that while it writes.
   static const std::regex leftover(R"(.*\.[0-9]+\.tmp(\.[A-Za-z0-9]{6})?)");
+  std::vector<fs::path> found;
   std::error_code ignored;
   for (const auto& file : fs::directory_iterator(folder, ignored))
-    if (std::regex_match(file.path().filename().string(), leftover)) fs::remove(file, ignored);
+    if (std::regex_match(file.path().filename().string(), leftover)) found.push_back(file.path());
+  return found;
+}
+
+void remove_leftovers(const fs::path& folder) {
+  std::error_code ignored;
+  for (const fs::path& file : leftovers_in(folder)) fs::remove(file, ignored);
 }
 
 void make_output_folder(const fs::path& folder) {

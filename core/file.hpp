@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tasuki {
 
@@ -20,8 +21,10 @@ void replace_file(const std::filesystem::path& path,
 // replace_file with these contents.
 void write_file(const std::filesystem::path& path, std::string_view contents);
 
-// Removes from `folder` what processes that were ended in replace_file have left there. No process
-// may be writing into the folder.
+// What processes that were ended in replace_file have left in `folder`; what others are writing
+// there looks the same.
+std::vector<std::filesystem::path> leftovers_in(const std::filesystem::path& folder);
+// Removes that. No process may be writing into the folder.
 void remove_leftovers(const std::filesystem::path& folder);
 
 // Makes the folder (and those above) and checks that files can be written in it; an error of kind

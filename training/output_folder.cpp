@@ -20,6 +20,23 @@ namespace {
 constexpr const char* lock_file = ".lock";
 constexpr std::array results = {"log", "about.json"};
 
+std::optional<FileLock> try_lock_folder(const fs::path& folder) {
+  return FileLock::try_lock(folder / lock_file,
+                            fmt::format("pid {} on {}\n", getpid(), host_name()));
+}
+
+// Of a folder with results, if no job is at work there. Without leftovers nothing is locked: a job
+// that is about to take the folder would be refused.
+void clean_up(const fs::path& folder) {
+  if (leftovers_in(folder).empty()) return;
+  try {
+    const auto lock = try_lock_folder(folder);
+    if (lock && lock->what_is_missing().empty()) remove_leftovers(folder);
+  } catch (const Error& error) {
+    log_verbose("{} is left as it is: {}", folder.string(), error.what());
+  }
+}
+
 }  // namespace
 
 FolderChoice choose_folder(OldResults old, bool in_use, bool has_results) {
@@ -92,10 +109,12 @@ void OutputFolder::take(OldResults old) {
   for (int number = 1;; ++number) {
     const fs::path folder = numbered_folder(wanted, number);
     // One that is passed over anyway need not be writable.
-    if (choose_folder(old, false, has_results(folder)) == FolderChoice::try_next) continue;
+    if (choose_folder(old, false, has_results(folder)) == FolderChoice::try_next) {
+      clean_up(folder);
+      continue;
+    }
     make_output_folder(folder);
-    auto lock = FileLock::try_lock(folder / lock_file,
-                                   fmt::format("pid {} on {}\n", getpid(), host_name()));
+    auto lock = try_lock_folder(folder);
     // Another job may have come and gone between the first look and the lock.
     switch (choose_folder(old, !lock, has_results(folder))) {
       case FolderChoice::try_next:
@@ -123,10 +142,16 @@ void OutputFolder::release() {
   hold_.reset();
 }
 
+void OutputFolder::write(const std::string& name, std::string contents) {
+  write_file(path_ / name, contents);
+  written_[name] = std::move(contents);
+}
+
 void OutputFolder::restore() {
   if (!hold_ || hold_->is_at(path_)) return;
   const fs::path gone = path_;
   take(OldResults::leave);
+  for (const auto& [name, contents] : written_) write_file(path_ / name, contents);
   log_warning("output folder {} was removed while the run writes to it; it goes on in {}{}",
               gone.string(), path_.string(), path_ == gone ? ", made again" : "");
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -43,15 +44,20 @@ class OutputFolder {
   // The folder that would be taken now; makes and locks none.
   static std::filesystem::path find(const std::filesystem::path& wanted, OldResults old);
 
-  // Makes the folder, locks it and removes what runs that were killed while they wrote have left.
+  // Makes the folder, locks it and removes what runs that were killed while they wrote have left,
+  // there and in folders that are passed over and that no job is at work in.
   // Errors of kind cannot_write: it cannot be made, or another job has it (with `join`; the error
   // names the job). A file system without locks is a warning.
   void take(OldResults old);
   bool is_taken() const { return hold_ != nullptr; }
   void release();
 
-  // When the folder was removed or moved away since it was taken: takes it again, empty, and says
-  // so in a warning. It is another name (as with `leave`) if another job has it meanwhile.
+  // Writes a file into the folder that was taken, and again wherever restore() makes one.
+  void write(const std::string& name, std::string contents);
+
+  // When the folder was removed or moved away since it was taken: takes it again, with no more in
+  // it than what write() wrote, and says so in a warning. It is another name (as with `leave`) if
+  // another job has it meanwhile.
   void restore();
 
  private:
@@ -59,6 +65,7 @@ class OutputFolder {
 
   std::filesystem::path path_;
   std::unique_ptr<Hold> hold_;
+  std::map<std::string, std::string> written_;  // contents by name
 };
 
 }  // namespace tasuki

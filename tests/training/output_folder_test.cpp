@@ -137,6 +137,21 @@ TEST_F(Output, WhatKilledJobsWereWritingGoes) {
   for (const std::string& name : others) EXPECT_TRUE(fs::exists(out / name)) << name;
 }
 
+TEST_F(Output, WhatKilledJobsWereWritingGoesWhereResultsAre) {
+  fs::create_directories(out);
+  write_file(out / "log", "of a run that was killed");
+  std::ofstream(out / "snapshot_iter_5.123.tmp") << "half of it";
+  EXPECT_EQ(taken(out), folder / "out-2");
+  EXPECT_FALSE(fs::exists(out / "snapshot_iter_5.123.tmp"));
+  EXPECT_EQ(read_file(out / "log"), "of a run that was killed");
+  // A folder in use is left alone.
+  OutputFolder first(out);
+  first.take(OldResults::join);
+  std::ofstream(out / "log.9.tmp") << "being written";
+  EXPECT_EQ(taken(out), folder / "out-2");
+  EXPECT_TRUE(fs::exists(out / "log.9.tmp"));
+}
+
 TEST_F(Output, AFolderThatCannotBeLockedIsSaid) {
   fs::create_directories(out);
   std::ofstream(out / "log.9.tmp") << "perhaps being written";
@@ -167,6 +182,20 @@ TEST_F(Output, AFolderThatIsGoneIsMadeAgain) {
   second.take(OldResults::join);
   output.restore();
   EXPECT_EQ(output.path(), folder / "out-2");
+}
+
+TEST_F(Output, AFolderThatIsMadeAgainHasWhatWasWrittenOnce) {
+  OutputFolder output(out);
+  output.take(OldResults::leave);
+  output.write("about.json", "old");
+  output.write("about.json", "new");
+  for (const char* const name : {"out", "out-2"}) {
+    fs::remove_all(out);
+    OutputFolder quicker(out);
+    if (name == std::string("out-2")) quicker.take(OldResults::leave);
+    output.restore();
+    EXPECT_EQ(read_file(folder / name / "about.json"), "new") << name;
+  }
 }
 
 // The log from its first entry on, whenever the folder goes.
