@@ -118,10 +118,12 @@ chmod +x /run/on_node
 total=0
 for count in "${slots_of[@]}"; do total=$((total + count)); done
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+# Open MPI names its folders by host and process, which are the same in every run of this script: in
+# /tmp runs would find those of others, present and past.
 launch=(mpirun -np "${np:-$total}" --hostfile /run/hostfile --map-by "$map_by"
   --oversubscribe --bind-to none
   --mca plm rsh --mca plm_rsh_agent /run/on_node --mca plm_rsh_no_tree_spawn 1
-  --mca btl self,vader,tcp "${tuning[@]}")
+  --mca orte_tmpdir_base /run --mca btl self,vader,tcp "${tuning[@]}")
 /run/on_node node1 "$(printf '%q ' exec "${launch[@]}" "$@")" &
 wait $!
 code=$?
