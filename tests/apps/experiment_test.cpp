@@ -70,7 +70,7 @@ class Experiment : public ::testing::Test {
   Finished experiment_until_it_hangs(const std::string& settings, int signal) {
     write("hang", "");
     bool is_sent = false;
-    const Finished cut = experiment(settings, {}, [&](pid_t program) {
+    Finished cut = experiment(settings, {}, [&](pid_t program) {
       if (!is_sent && count_of(read("child"), "\n") == 1) is_sent = kill(program, signal) == 0;
     });
     EXPECT_TRUE(is_sent) << cut.all();
