@@ -7,6 +7,7 @@
 
 #include "errors.hpp"
 #include "guarded_device/guarded_device.hpp"
+#include "printed.hpp"
 #include "small_run.hpp"
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/core/stop_request.hpp"
@@ -16,6 +17,7 @@
 #include "tasuki/nn/functions/add.hpp"
 #include "tasuki/optimizer/hook.hpp"
 #include "tasuki/training/extensions/fail_on_non_number.hpp"
+#include "tasuki/training/extensions/print_progress.hpp"
 #include "tasuki/training/extensions/print_steps.hpp"
 #include "tasuki/training/parallel_updater.hpp"
 #include "temporary_folder.hpp"
@@ -432,6 +434,25 @@ TEST_F(DeviceTraining, ADivergedRunEndsAtTheNextReportOrSnapshot) {
   if (comm->rank() == 0) {
     EXPECT_FALSE(std::filesystem::exists(folder / "snapshot/snapshot_iter_4"));
   }
+}
+
+// Which is that of one rank: the others are not asked.
+TEST_F(DeviceTraining, ADivergedRunEndsBeforeALineOnProgress) {
+  if (comm->size() > 1) GTEST_SKIP() << "one process is enough";
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> printed(std::tmpfile(), std::fclose);
+  SmallRun::Options options = on_device();
+  options.optimizer = "sgd";
+  const SmallRun run(folder / "out", comm.get(), options);
+  run.optimizer->set("lr", 1e30);
+  run.trainer->extend(std::make_unique<FailOnNonNumber>());
+  run.trainer->extend(std::make_unique<PrintProgress>(1e-9, 97, printed.get()));
+  const std::string error = testing::error_of([&] { run.trainer->run(); });
+  EXPECT_NE(error.find("main/loss became "), std::string::npos) << error;
+  EXPECT_EQ(error.find("found in iteration"), std::string::npos) << "later: " << error;
+  const std::string lines = testing::contents_of(printed.get());
+  EXPECT_NE(lines.find("iteration 1, "), std::string::npos) << lines;
+  for (const char* const number : {"nan", "inf"})
+    EXPECT_EQ(lines.find(number), std::string::npos) << lines;
 }
 
 TEST_F(DeviceTraining, SharesThatFitLiveOnTheDevice) {

@@ -18,9 +18,10 @@ namespace tasuki {
 //
 // What a rank observes on the host it judges itself, in the same iteration and without a message:
 // the rank that finds something ends the job. Values that are on a GPU are not waited for: they are
-// judged when they are reported (LogReport, PrintSteps), before a snapshot is written, whenever
-// `check` fires, and at the end; the last three also look at all parameters, and the ranks tell
-// each other what they found. So no snapshot has a broken model in it.
+// judged when they are reported (LogReport, PrintSteps, those of rank 0 by PrintProgress), before a
+// snapshot is written, whenever `check` fires, and at the end; the last three also look at all
+// parameters, and the ranks tell each other what they found. So no snapshot has a broken model in
+// it.
 class FailOnNonNumber : public Extension {
  public:
   struct Settings {
@@ -36,6 +37,9 @@ class FailOnNonNumber : public Extension {
   int priority() const override { return priority_editor; }
   void run(Trainer& trainer) override;
   void before_report(Trainer& trainer, const Observation& all) override;
+  // Throws when what this rank has observed shows that the run has diverged. Waits for values on a
+  // GPU. Not collective: for reports of one rank.
+  void judge_own(const Trainer& trainer);
   void before_save(Trainer& trainer) override { check_all_ranks(trainer); }
   void finalize(Trainer& trainer) override { check_all_ranks(trainer); }
   // The first loss: rank 0's, for all ranks of a resumed run.

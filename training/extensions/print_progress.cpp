@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tasuki/core/terminal.hpp"
+#include "tasuki/training/extensions/fail_on_non_number.hpp"
 #include "tasuki/training/extensions/log_report.hpp"
 #include "tasuki/training/extensions/watched_pass.hpp"
 #include "tasuki/training/trainer.hpp"
@@ -17,6 +18,7 @@ void PrintProgress::initialize(Trainer& trainer) {
   is_wanted_ = trainer.is_root() && interval_ > 0 && !is_terminal(out_);
   log_ = dynamic_cast<LogReport*>(trainer.find_extension("LogReport"));
   if (log_) rows_ = log_->entries().size();
+  judge_ = dynamic_cast<FailOnNonNumber*>(trainer.find_extension("FailOnNonNumber"));
   last_ = {trainer.elapsed_time(), trainer.updater().epoch_detail()};
   due_ = last_.seconds + std::min(first, interval_);
   if (!is_wanted_) return;
@@ -44,6 +46,7 @@ void PrintProgress::run(Trainer& trainer) {
   if (has_row) {
     rows_ = log_->entries().size();
   } else {
+    if (judge_) judge_->judge_own(trainer);
     const auto loss = trainer.observation().mean("main/loss");
     const auto epochs = trainer.length().epochs;
     const bool is_alone = !trainer.communicator() || trainer.communicator()->size() == 1;

@@ -9,6 +9,7 @@
 
 namespace tasuki {
 
+class FailOnNonNumber;
 class LogReport;
 
 // Where `out` is no terminal, rank 0 prints a line when it has printed neither such a line nor a
@@ -17,7 +18,8 @@ class LogReport;
 // and, while an evaluator makes its pass (watched_pass.hpp):
 //   evaluating, batch 40 of 79
 // The loss is that of the rank's part of the last batch (ranks do not meet for it); the speed is
-// that of all ranks since the line before, evaluation included.
+// that of all ranks since the line before, evaluation included. A run that has diverged by then
+// ends instead (FailOnNonNumber::judge_own).
 class PrintProgress : public Extension {
  public:
   // `examples`: of an epoch, on all ranks.
@@ -41,6 +43,7 @@ class PrintProgress : public Extension {
   std::FILE* out_;
   bool is_wanted_ = false;
   const LogReport* log_ = nullptr;
+  FailOnNonNumber* judge_ = nullptr;
   std::size_t rows_ = 0;  // of the table
   Moment last_;           // line or row
   double due_ = 0;        // elapsed seconds
