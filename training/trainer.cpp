@@ -6,9 +6,9 @@
 
 #include "tasuki/communicator/agreement.hpp"
 #include "tasuki/communicator/run_on_root.hpp"
+#include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
-#include "tasuki/core/file.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/core/stop_request.hpp"
 #include "tasuki/training/extensions/snapshot.hpp"
@@ -107,11 +107,13 @@ std::unique_ptr<OutputFolder, Trainer::Release> Trainer::take_output() const {
   return taken;
 }
 
-void Trainer::restore_output() const {
-  if (is_root())
-    out_->restore();
-  else
-    make_output_folder(out());
+void Trainer::restore_output_everywhere() {
+  if (communicator_ == nullptr) return restore_output();
+  const Bytes path = run_on_root(*communicator_, 0, [&] {
+    restore_output();
+    return text_to_bytes(out().string());
+  });
+  if (!is_root()) out_ = std::make_shared<OutputFolder>(bytes_to_text(path));
 }
 
 // Ranks with other numbers of steps, or with extensions (which are collective) that others do not

@@ -66,9 +66,11 @@ class Trainer {
   // Whether this process writes and prints.
   bool is_root() const { return communicator_ == nullptr || communicator_->rank() == 0; }
   const std::filesystem::path& out() const { return out_->path(); }
-  // For extensions that write files, on the ranks that write, before they do: where the folder was
-  // removed since, it is made again. out() may then be another one.
-  void restore_output() const;
+  // For extensions that write files, on rank 0, before they do: where the folder was removed since,
+  // it is made again. out() may then be another one there.
+  void restore_output() const { out_->restore(); }
+  // The same for all ranks, which have the same out() afterwards. Collective.
+  void restore_output_everywhere();
   // The program's flag for going on from a snapshot, for messages: "--resume".
   void set_resume_flag(std::string flag) { resume_flag_ = std::move(flag); }
   // A snapshot of this run was saved or loaded: what a message names as the last one.

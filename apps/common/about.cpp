@@ -5,11 +5,10 @@
 #include "common/machine.hpp"
 #include "common/version.hpp"
 #include "tasuki/communicator/run_on_root.hpp"
-#include "tasuki/core/file.hpp"
 
 namespace tasuki::apps {
 
-void write_about(const Job& job, const TrainingSettings& settings, const std::filesystem::path& out,
+void write_about(const Job& job, const TrainingSettings& settings, OutputFolder& output,
                  const std::filesystem::path& data) {
   Communicator& communicator = *job.communicator;
   run_on_root(communicator, 0, [&] {
@@ -22,7 +21,7 @@ void write_about(const Job& job, const TrainingSettings& settings, const std::fi
         {"ranks", communicator.size()},
         {"global_batch", global_batch(settings, communicator.size())},
     };
-    write_file(out / about_file, about.dump(2) + '\n');
+    output.write(about_file, about.dump(2) + '\n');
     return Bytes{};
   });
 }

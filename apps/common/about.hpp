@@ -10,10 +10,10 @@ namespace tasuki::apps {
 
 inline constexpr const char* about_file = "about.json";
 
-// Writes about.json in `out`, an object: "version" (of Tasuki and of what it runs on), rank 0's
-// "host", "machine" and "device", "data" (the folder), "ranks" and "global_batch". An error is met
-// by all ranks. Collective.
-void write_about(const Job& job, const TrainingSettings& settings, const std::filesystem::path& out,
+// Writes about.json into `output`, an object: "version" (of Tasuki and of what it runs on), rank
+// 0's "host", "machine" and "device", "data" (the folder), "ranks" and "global_batch". An error is
+// met by all ranks. Collective.
+void write_about(const Job& job, const TrainingSettings& settings, OutputFolder& output,
                  const std::filesystem::path& data);
 
 }  // namespace tasuki::apps

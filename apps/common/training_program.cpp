@@ -207,7 +207,7 @@ void run_training(const Job& job, const TrainingSettings& settings,
     extend_and_resume(*trainer, settings);
 
     remove_old_results(comm, settings, *output);
-    write_about(job, settings, output->path(), folder);
+    write_about(job, settings, *output, folder);
     if (!settings.quiet) say_banner(output->path());
     RunSummary summary(*trainer, devices);
     trainer->run();

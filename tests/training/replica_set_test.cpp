@@ -101,6 +101,29 @@ TEST_F(ReplicaSnapshot, TheFirstRankOfEachSetWritesAndItsSetGoesOn) {
   expect_same_run(*whole, *second);
 }
 
+// Another job has made it again and is quicker than this one.
+TEST_F(ReplicaSnapshot, AllSetsFollowWhereTheFolderIsGone) {
+  std::unique_ptr<OutputFolder> quicker;
+  SmallRun run(folder / "out", comm.get(), SmallRun::Options{.epochs = 100, .iterations = 4});
+  run.trainer->extend(make_extension("remove",
+                                     [&](Trainer& trainer) {
+                                       if (!trainer.is_root()) return;
+                                       if (trainer.updater().iteration() != 3) return;
+                                       std::filesystem::remove_all(folder / "out");
+                                       quicker = std::make_unique<OutputFolder>(folder / "out");
+                                       quicker->take(OldResults::leave);
+                                     }),
+                      {.trigger = every(1, Unit::iteration)});
+  run.trainer->extend(create_multi_node_snapshot(std::make_unique<Snapshot>(), *comm, {{0}}),
+                      {.trigger = every(4, Unit::iteration)});
+  run.trainer->run();
+  EXPECT_EQ(run.trainer->out(), folder / "out-2");
+  comm->barrier();
+  for (const std::string& name : with_suffixes({"snapshot_iter_4"}))
+    EXPECT_TRUE(std::filesystem::exists(folder / "out-2" / name)) << name;
+  EXPECT_THAT(files(), ::testing::IsEmpty()) << "in the other job's folder";
+}
+
 // One trainer over all ranks, whose snapshots each set takes and loads by itself.
 TEST_F(ReplicaSnapshot, AutoloadRestoresEveryRankFromTheNewestThatAllSetsHave) {
   const auto run = [&](std::int64_t iterations) {

@@ -9,6 +9,7 @@
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/file.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/training/model_file.hpp"
 #include "tasuki/training/trainer.hpp"
@@ -155,7 +156,10 @@ void Snapshot::save(Trainer& trainer) {
   const Updater& updater = trainer.updater();
   std::string name = fill_in(settings_.filename, iteration_field, updater.iteration());
   name = fill_in(std::move(name), "{epoch}", updater.epoch());
-  Group(trainer, replicas_.get()).on_writers([&] { trainer.restore_output(); });
+  trainer.restore_output_everywhere();
+  // Other ranks that write may be on hosts with file systems of their own.
+  if (replicas_)
+    Group(trainer, replicas_.get()).on_writers([&] { make_output_folder(trainer.out()); });
   save_snapshot(trainer.out() / name, trainer, replicas_.get());
   saved_iteration_ = updater.iteration();
   if (settings_.n_retains > 0 && Group(trainer, replicas_.get()).is_writer())
