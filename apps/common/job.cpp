@@ -37,8 +37,12 @@ void prefer_cpus(std::span<const int> nearby, Job& job) {
     job.threads.threads = std::min(job.threads.threads, static_cast<int>(preferred.size()));
 }
 
+// A run that goes on may add to the results that its snapshot is one of, and to no other run's.
 OldResults old_results(const TrainingSettings& settings) {
-  return settings.resume || settings.overwrite ? OldResults::join : OldResults::leave;
+  std::error_code ignored;
+  const bool goes_on = settings.resume && std::filesystem::equivalent(
+                                              settings.out, folder_of(*settings.resume), ignored);
+  return goes_on || settings.overwrite ? OldResults::join : OldResults::leave;
 }
 
 }  // namespace

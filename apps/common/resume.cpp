@@ -135,8 +135,7 @@ void inherit_flags(Options& options, TrainingSettings& settings, Communicator& c
     });
     const nlohmann::json found = nlohmann::json::parse(bytes_to_text(sent));
     settings.resume = found.at(0);
-    const auto folder = std::filesystem::path(*settings.resume).parent_path();
-    options.inherit("out", folder.empty() ? "." : folder.string());
+    options.inherit("out", folder_of(*settings.resume).string());
     bool is_rate_inherited = true;
     for (const auto& [name, text] : found.at(1).get<FlagTexts>()) {
       if (name == "lr" && !is_rate_inherited) continue;
@@ -152,6 +151,10 @@ void inherit_flags(Options& options, TrainingSettings& settings, Communicator& c
   }
   for (const auto& [name, text] : options.values())
     if (std::ranges::count(kept, name) > 0) settings.optimizer_flags.emplace_back(name, text);
+}
+
+std::filesystem::path folder_of(const std::filesystem::path& snapshot) {
+  return snapshot.has_parent_path() ? snapshot.parent_path() : ".";
 }
 
 RunPosition check_resume(const TrainingSettings& settings, const Optimizer& optimizer,

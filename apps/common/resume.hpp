@@ -17,6 +17,9 @@ namespace tasuki::apps {
 // that is whole. Rank 0 reads the file; what is wrong with it is an error on all ranks. Collective.
 void inherit_flags(Options& options, TrainingSettings& settings, Communicator& communicator);
 
+// Where a snapshot lies.
+std::filesystem::path folder_of(const std::filesystem::path& snapshot);
+
 // Checks --resume's snapshot before data are read, and returns its position. Collective.
 RunPosition check_resume(const TrainingSettings& settings, const Optimizer& optimizer,
                          std::int64_t examples, Communicator& communicator);

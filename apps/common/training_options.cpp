@@ -157,8 +157,8 @@ void add_training_options(Options& options, TrainingSettings& settings) {
   options.group("Output");
   options.add("out,o", settings.out, "DIR",
               "folder for log and snapshots; DIR-2, DIR-3, ... where another run has left its own "
-              "or is at work. With --resume it is taken as it is, and the default is the "
-              "snapshot's");
+              "or is at work. With --resume the default is the snapshot's folder, in which the run "
+              "goes on");
   options.add("overwrite", settings.overwrite,
               "write to --out even if another run has left results there; its log and snapshots "
               "are removed");

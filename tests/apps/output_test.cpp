@@ -4,6 +4,7 @@
 #include <set>
 
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/file.hpp"
 #include "train_mnist_job.hpp"
 
 namespace tasuki::testing {
@@ -105,13 +106,37 @@ TEST_F(Output, ARunGoesOnWhereItsSnapshotLies) {
   EXPECT_EQ(run_program(resumed).exit_code, 0);
   EXPECT_EQ(read_log("out-2").size(), 2u);
   EXPECT_EQ(read_log("out").size(), 1u);
-  // --out that is given is taken as it is.
-  EXPECT_EQ(run_program(with(resumed, {"--out", folder / "out"})).exit_code, 0);
-  EXPECT_EQ(read_log("out").size(), 2u);
+  // By any name of the folder, and with the folder for the snapshot.
+  fs::create_directory_symlink(folder / "out-2", folder / "link");
+  EXPECT_EQ(run_program(with(resumed, {"--out", folder / "link/", "--epoch", "3"})).exit_code, 0);
+  EXPECT_EQ(read_log("out-2").size(), 3u);
+  EXPECT_EQ(run_program(with(resumed, {"--resume", folder / "out-2", "--epoch", "4"})).exit_code,
+            0);
+  EXPECT_EQ(read_log("out-2").size(), 4u);
   EXPECT_FALSE(has("out-3"));
   const Finished both = run_program(with(resumed, {"--overwrite"}));
   EXPECT_EQ(both.exit_code, static_cast<int>(ErrorKind::usage));
   expect_line(both, "--overwrite and --resume");
+}
+
+TEST_F(Output, ARunThatGoesOnLeavesOtherRunsAlone) {
+  train("mine");
+  train("other", {"--seed", "1", "--epoch", "2"});
+  const std::string log = read_file(folder / "other/log");
+  const std::string newest = folder / "other/snapshot_iter_10";
+  ASSERT_TRUE(fs::exists(newest));
+  for (const std::string from : {"mine/snapshot_iter_5", "mine"}) {
+    const Flags flags = {"--resume", folder / from, "--epoch", "2"};
+    const Finished dry = run_program(words("other", with(flags, {"--dry-run"})));
+    expect_line(dry, "Output: " + (folder / "other-2").string());
+    const Finished job = run_program(mpirun(2, words("other", flags)));
+    EXPECT_EQ(job.exit_code, 0) << job.all();
+    EXPECT_EQ(read_file(folder / "other/log"), log);
+    EXPECT_FALSE(has("other/snapshot_iter_8"));
+    EXPECT_EQ(read_log("other-2").size(), 2u);
+    EXPECT_TRUE(has("other-2/snapshot_iter_8"));
+    fs::remove_all(folder / "other-2");
+  }
 }
 
 TEST_F(Output, AFolderInUseIsRefusedWithItsHolder) {
@@ -146,6 +171,7 @@ TEST_F(Output, TheModelSurvivesTheLossOfItsFolder) {
   expect_line(finished, "was removed while the run writes to it");
   EXPECT_EQ(read_log("out").size(), 600u);
   EXPECT_TRUE(has("out/snapshot_iter_1800"));
+  EXPECT_TRUE(has("out/about.json"));
 }
 
 // MPI and shared memory have room, a snapshot has not. mpirun itself cannot work with such a limit.
