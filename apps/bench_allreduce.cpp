@@ -18,24 +18,24 @@
 #include <optional>
 #include <sstream>
 
-#include "common/console.hpp"
-#include "common/device.hpp"
-#include "common/job.hpp"
-#include "common/options.hpp"
-#include "common/stalls.hpp"
-#include "tasuki/communicator/environment.hpp"
-#include "tasuki/communicator/mpi.hpp"
-#include "tasuki/communicator/mpi_on_gpus.hpp"
+#include "tasuki/communicator/gpu/mpi_on_gpus.hpp"
+#include "tasuki/communicator/mpi/mpi.hpp"
+#include "tasuki/communicator/mpi/transfer.hpp"
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/communicator/text_bytes.hpp"
-#include "tasuki/communicator/transfer.hpp"
 #include "tasuki/communicator/wire_format.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
+#include "tasuki/job/run_job.hpp"
+#include "tasuki/program/console.hpp"
+#include "tasuki/program/device.hpp"
+#include "tasuki/program/job.hpp"
+#include "tasuki/program/options.hpp"
+#include "tasuki/program/stalls.hpp"
 #include "tasuki/tensor/backend.hpp"
 
-namespace tasuki::apps {
+namespace tasuki::program {
 namespace {
 
 struct Settings {
@@ -313,8 +313,8 @@ int bench_allreduce(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace tasuki::apps
+}  // namespace tasuki::program
 
 int main(int argc, char** argv) {
-  return tasuki::run_job(argc, argv, tasuki::apps::bench_allreduce);
+  return tasuki::run_job(argc, argv, tasuki::program::bench_allreduce);
 }

@@ -11,16 +11,16 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "common/machine.hpp"
-#include "common/options.hpp"
 #include "experiment/check.hpp"
 #include "experiment/failure.hpp"
 #include "experiment/plot.hpp"
 #include "experiment/process.hpp"
 #include "experiment/table.hpp"
 #include "tasuki/core/file_lock.hpp"
+#include "tasuki/program/machine.hpp"
+#include "tasuki/program/options.hpp"
 
-namespace tasuki::apps {
+namespace tasuki::program {
 namespace {
 
 namespace fs = std::filesystem;
@@ -273,11 +273,11 @@ int run(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace tasuki::apps
+}  // namespace tasuki::program
 
 int main(int argc, char** argv) {
   try {
-    return tasuki::apps::run(argc, argv);
+    return tasuki::program::run(argc, argv);
   } catch (const tasuki::Error& error) {
     fmt::print(stderr, "error: {}\n", error.what());
     return error.exit_code();

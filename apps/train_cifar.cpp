@@ -4,11 +4,11 @@
 
 #include <map>
 
-#include "common/training_program.hpp"
-#include "tasuki/communicator/environment.hpp"
+#include "tasuki/job/run_job.hpp"
 #include "tasuki/models/catalog.hpp"
+#include "tasuki/program/training_program.hpp"
 
-namespace tasuki::apps {
+namespace tasuki::program {
 namespace {
 
 // Small convnets with batch normalisation, as in the papers on residual networks.
@@ -99,8 +99,8 @@ int train_cifar(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace tasuki::apps
+}  // namespace tasuki::program
 
 int main(int argc, char** argv) {
-  return tasuki::run_job(argc, argv, tasuki::apps::train_cifar);
+  return tasuki::run_job(argc, argv, tasuki::program::train_cifar);
 }

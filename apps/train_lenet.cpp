@@ -3,11 +3,11 @@
 //
 //   mpirun -np 2 build/apps/train_lenet
 
-#include "common/training_program.hpp"
-#include "tasuki/communicator/environment.hpp"
+#include "tasuki/job/run_job.hpp"
 #include "tasuki/models/lenet.hpp"
+#include "tasuki/program/training_program.hpp"
 
-namespace tasuki::apps {
+namespace tasuki::program {
 namespace {
 
 int train_lenet(int argc, char** argv) {
@@ -33,8 +33,8 @@ int train_lenet(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace tasuki::apps
+}  // namespace tasuki::program
 
 int main(int argc, char** argv) {
-  return tasuki::run_job(argc, argv, tasuki::apps::train_lenet);
+  return tasuki::run_job(argc, argv, tasuki::program::train_lenet);
 }

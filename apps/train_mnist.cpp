@@ -2,11 +2,11 @@
 //
 //   mpirun -np 4 build/apps/train_mnist
 
-#include "common/training_program.hpp"
-#include "tasuki/communicator/environment.hpp"
+#include "tasuki/job/run_job.hpp"
 #include "tasuki/models/mlp.hpp"
+#include "tasuki/program/training_program.hpp"
 
-namespace tasuki::apps {
+namespace tasuki::program {
 namespace {
 
 int train_mnist(int argc, char** argv) {
@@ -34,8 +34,8 @@ int train_mnist(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace tasuki::apps
+}  // namespace tasuki::program
 
 int main(int argc, char** argv) {
-  return tasuki::run_job(argc, argv, tasuki::apps::train_mnist);
+  return tasuki::run_job(argc, argv, tasuki::program::train_mnist);
 }

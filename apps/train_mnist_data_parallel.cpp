@@ -4,13 +4,13 @@
 //   build/apps/train_mnist_data_parallel --devices 0,1
 //   build/apps/train_mnist_data_parallel --devices cpu:2 --split auto
 
-#include "common/training_program.hpp"
-#include "common/workers.hpp"
-#include "tasuki/communicator/environment.hpp"
+#include "tasuki/job/run_job.hpp"
 #include "tasuki/models/mlp.hpp"
-#include "tasuki/training/parallel_updater.hpp"
+#include "tasuki/program/training_program.hpp"
+#include "tasuki/program/workers.hpp"
+#include "tasuki/training/workers/parallel_updater.hpp"
 
-namespace tasuki::apps {
+namespace tasuki::program {
 namespace {
 
 void check_one_process(const Job& job, const TrainingSettings& settings) {
@@ -84,8 +84,8 @@ int train_mnist_data_parallel(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace tasuki::apps
+}  // namespace tasuki::program
 
 int main(int argc, char** argv) {
-  return tasuki::run_job(argc, argv, tasuki::apps::train_mnist_data_parallel);
+  return tasuki::run_job(argc, argv, tasuki::program::train_mnist_data_parallel);
 }

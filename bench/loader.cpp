@@ -6,9 +6,9 @@
 #include <chrono>
 #include <cstdlib>
 
-#include "tasuki/dataset/augmentation.hpp"
+#include "tasuki/dataset/images/augmentation.hpp"
 #include "tasuki/dataset/in_memory.hpp"
-#include "tasuki/dataset/prefetch_iterator.hpp"
+#include "tasuki/dataset/iterators/prefetch_iterator.hpp"
 #include "tasuki/dataset/synthetic.hpp"
 
 using namespace tasuki;

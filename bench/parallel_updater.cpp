@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/dataset/share_iterator.hpp"
+#include "tasuki/dataset/iterators/share_iterator.hpp"
 #include "tasuki/dataset/synthetic.hpp"
 #include "tasuki/models/mlp.hpp"
 #include "tasuki/tensor/backend.hpp"
-#include "tasuki/training/parallel_updater.hpp"
+#include "tasuki/training/workers/parallel_updater.hpp"
 
 using namespace tasuki;
 

@@ -18,9 +18,9 @@ if(TARGET tasuki_cuda)
   add_dependencies(apps tasuki_cuda)
 endif()
 
-install(TARGETS tasuki EXPORT tasuki LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS tasuki tasuki_program EXPORT tasuki LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 get_property(layers GLOBAL PROPERTY TASUKI_LAYERS)
-foreach(layer IN LISTS layers)
+foreach(layer IN LISTS layers ITEMS program)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${layer}/
           DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tasuki/${layer} FILES_MATCHING PATTERN "*.hpp"
           PATTERN "cpu" EXCLUDE PATTERN "cuda" EXCLUDE)  # backends are not part of the interface

@@ -7,13 +7,18 @@
 
 set_property(GLOBAL PROPERTY TASUKI_LAYERS "")
 
+# The include root of a folder.
+function(tasuki_include_root name root)
+  set(${root} ${PROJECT_BINARY_DIR}/layers/${name} PARENT_SCOPE)
+  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/layers/${name}/tasuki)
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${name}
+       ${PROJECT_BINARY_DIR}/layers/${name}/tasuki/${name} SYMBOLIC)
+endfunction()
+
 # tasuki_layer(<folder> [USES folders...] [LINK PUBLIC libs... PRIVATE libs...])
 function(tasuki_layer name)
   cmake_parse_arguments(ARG "" "" "USES;LINK" ${ARGN})
-  set(root ${PROJECT_BINARY_DIR}/layers/${name})
-  file(MAKE_DIRECTORY ${root}/tasuki)
-  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${name} ${root}/tasuki/${name} SYMBOLIC)
-
+  tasuki_include_root(${name} root)
   file(GLOB_RECURSE sources RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS
        ${PROJECT_SOURCE_DIR}/${name}/*.cpp ${PROJECT_SOURCE_DIR}/${name}/*.hpp)
   list(FILTER sources EXCLUDE REGEX "/cuda/")  # libtasuki_cuda.so (cmake/TasukiCuda.cmake)
@@ -50,4 +55,21 @@ function(tasuki_library)
     PUBLIC fmt::fmt MPI::MPI_CXX nlohmann_json::nlohmann_json
     PRIVATE tasuki_compiler spdlog::spdlog PkgConfig::xxhash DNNL::dnnl OpenMP::OpenMP_CXX
             ZLIB::ZLIB JPEG::JPEG PNG::PNG libzip::zip Threads::Threads ${CMAKE_DL_LIBS})
+endfunction()
+
+# What training programs share, in a library of its own: programs that read no flags need no Boost.
+function(tasuki_program_library)
+  tasuki_include_root(program root)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/program/*.cpp
+       ${PROJECT_SOURCE_DIR}/program/*.hpp)
+  add_library(tasuki_program SHARED ${sources})
+  add_library(tasuki::program ALIAS tasuki_program)
+  set_target_properties(
+    tasuki_program PROPERTIES EXPORT_NAME program VERSION ${PROJECT_VERSION} SOVERSION 0
+                              LINKER_LANGUAGE CXX INSTALL_RPATH "$ORIGIN")
+  target_include_directories(tasuki_program INTERFACE $<BUILD_INTERFACE:${root}>
+                             PRIVATE ${root})
+  target_link_libraries(tasuki_program PUBLIC tasuki
+                        PRIVATE tasuki_compiler Boost::program_options PkgConfig::hwloc
+                                ${CMAKE_DL_LIBS})
 endfunction()

@@ -4,13 +4,13 @@
 #include <atomic>
 #include <functional>
 
-#include "tasuki/communicator/background_thread.hpp"
-#include "tasuki/communicator/communicator_id.hpp"
-#include "tasuki/communicator/environment.hpp"
-#include "tasuki/communicator/gpu_exchange.hpp"
-#include "tasuki/communicator/host_values.hpp"
-#include "tasuki/communicator/transfer.hpp"
+#include "tasuki/communicator/gpu/gpu_exchange.hpp"
+#include "tasuki/communicator/mpi/background_thread.hpp"
+#include "tasuki/communicator/mpi/communicator_id.hpp"
+#include "tasuki/communicator/mpi/host_values.hpp"
+#include "tasuki/communicator/mpi/transfer.hpp"
 #include "tasuki/core/hash.hpp"
+#include "tasuki/core/host_name.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/tensor/backend.hpp"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tasuki/communicator/communicator.hpp"
-#include "tasuki/communicator/mpi.hpp"
+#include "tasuki/communicator/mpi/mpi.hpp"
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/core/activity.hpp"
 

@@ -1,5 +1,5 @@
 // What this process is doing, kept where other processes of the machine can read it: the watchdog
-// (communicator/watchdog.hpp) tells from it who stands still.
+// (job/watchdog.hpp) tells from it who stands still.
 //
 // Publishing is a few plain stores: nobody is woken, no clock is read, nothing is sent.
 #pragma once

@@ -1,5 +1,5 @@
 // Errors as part of the product: every failure is one line that says what was expected, what was
-// found and what to do. The top level (communicator/environment.hpp) adds rank and host to it and
+// found and what to do. The top level (job/run_job.hpp) adds rank and host to it and
 // ends the whole job with the error's exit code.
 #pragma once
 

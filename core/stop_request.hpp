@@ -2,7 +2,7 @@
 //
 // A training that runs takes the request at the end of a step, in which all ranks agree
 // (Optimizer::asked_to_stop), saves a snapshot and leaves Trainer::run() with Stopped. Signals ask
-// (communicator/stop_signals.hpp), or a program itself.
+// (job/stop_signals.hpp), or a program itself.
 #pragma once
 
 #include <string>

@@ -6,9 +6,9 @@
 #include <system_error>
 
 #include "tasuki/core/log.hpp"
-#include "tasuki/dataset/cifar.hpp"
-#include "tasuki/dataset/idx.hpp"
-#include "tasuki/dataset/image_folder.hpp"
+#include "tasuki/dataset/files/cifar.hpp"
+#include "tasuki/dataset/files/idx.hpp"
+#include "tasuki/dataset/images/image_folder.hpp"
 
 namespace tasuki {
 namespace fs = std::filesystem;

@@ -10,7 +10,7 @@
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/hash.hpp"
-#include "tasuki/dataset/encoded_images.hpp"
+#include "tasuki/dataset/images/encoded_images.hpp"
 #include "tasuki/dataset/in_memory.hpp"
 #include "tasuki/dataset/numbers.hpp"
 #include "tasuki/dataset/views.hpp"

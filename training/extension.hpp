@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "tasuki/training/serializer.hpp"
+#include "tasuki/training/snapshots/serializer.hpp"
 #include "tasuki/training/trigger.hpp"
 
 namespace tasuki {

@@ -14,8 +14,8 @@
 
 #include "tasuki/communicator/communicator.hpp"
 #include "tasuki/tensor/tensor.hpp"
-#include "tasuki/training/journal.hpp"
-#include "tasuki/training/serializer.hpp"
+#include "tasuki/training/recording/journal.hpp"
+#include "tasuki/training/snapshots/serializer.hpp"
 
 namespace tasuki {
 

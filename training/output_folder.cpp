@@ -7,9 +7,9 @@
 #include <array>
 #include <utility>
 
-#include "tasuki/communicator/environment.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
+#include "tasuki/core/host_name.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/training/extensions/snapshot.hpp"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/training/serializer.hpp"
+#include "tasuki/training/snapshots/serializer.hpp"
 
 namespace tasuki {
 

@@ -6,7 +6,7 @@
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/stopwatch.hpp"
 #include "tasuki/tensor/backend.hpp"
-#include "tasuki/training/state.hpp"
+#include "tasuki/training/snapshots/state.hpp"
 
 namespace tasuki {
 namespace {

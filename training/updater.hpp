@@ -9,12 +9,12 @@
 
 #include "tasuki/communicator/communicator.hpp"
 #include "tasuki/core/stopwatch.hpp"
-#include "tasuki/dataset/iterator.hpp"
+#include "tasuki/dataset/iterators/iterator.hpp"
 #include "tasuki/nn/classifier.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
-#include "tasuki/training/device_steps.hpp"
 #include "tasuki/training/observation.hpp"
-#include "tasuki/training/serializer.hpp"
+#include "tasuki/training/recording/device_steps.hpp"
+#include "tasuki/training/snapshots/serializer.hpp"
 #include "tasuki/training/step_times.hpp"
 
 namespace tasuki {

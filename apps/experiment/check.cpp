@@ -6,14 +6,14 @@
 #include <set>
 #include <sstream>
 
-#include "common/nearest.hpp"
-#include "common/options_builtin.hpp"
 #include "experiment/failure.hpp"
 #include "experiment/process.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
+#include "tasuki/program/nearest.hpp"
+#include "tasuki/program/options_builtin.hpp"
 
-namespace tasuki::apps {
+namespace tasuki::experiment {
 namespace {
 
 namespace fs = std::filesystem;
@@ -116,4 +116,4 @@ void check_flags(const ExperimentPlan& plan, const std::vector<RunRecord>& runs)
   }
 }
 
-}  // namespace tasuki::apps
+}  // namespace tasuki::experiment

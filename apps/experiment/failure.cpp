@@ -8,7 +8,7 @@
 #include <cctype>
 #include <sstream>
 
-namespace tasuki::apps {
+namespace tasuki::experiment {
 namespace {
 
 constexpr const char* out_of_memory = "out of memory";
@@ -56,4 +56,4 @@ std::string failure_mark(std::string_view failure) {
   return "failed";
 }
 
-}  // namespace tasuki::apps
+}  // namespace tasuki::experiment

@@ -6,7 +6,7 @@
 
 #include "experiment/process.hpp"
 
-namespace tasuki::apps {
+namespace tasuki::experiment {
 
 // The error that a program ended with, or else the last line in words of what it wrote.
 std::string last_words(std::string_view output);
@@ -19,4 +19,4 @@ std::string describe_failure(const EndedProcess& ended, double timeout, std::str
 // What a table has in place of numbers: such a beginning, or "failed".
 std::string failure_mark(std::string_view failure);
 
-}  // namespace tasuki::apps
+}  // namespace tasuki::experiment

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "common/about.hpp"
+#include "tasuki/program/about.hpp"
 
-namespace tasuki::apps {
+namespace tasuki::experiment {
 namespace {
 
 std::string text_of(const RunOrigin& origin, bool with_gpu) {
@@ -55,4 +55,4 @@ std::vector<AlikeRows> group_by_origin(const std::vector<std::vector<RunOrigin>>
   return groups;
 }
 
-}  // namespace tasuki::apps
+}  // namespace tasuki::experiment

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace tasuki::apps {
+namespace tasuki::experiment {
 
 // As the program says it (common/about.hpp). Everything is empty in records from before it did.
 struct RunOrigin {
@@ -32,4 +32,4 @@ struct AlikeRows {
 // compare the two.
 std::vector<AlikeRows> group_by_origin(const std::vector<std::vector<RunOrigin>>& origins);
 
-}  // namespace tasuki::apps
+}  // namespace tasuki::experiment

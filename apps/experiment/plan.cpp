@@ -10,11 +10,11 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "common/config_file.hpp"
-#include "common/option_value.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/program/config_file.hpp"
+#include "tasuki/program/option_value.hpp"
 
-namespace tasuki::apps {
+namespace tasuki::experiment {
 namespace {
 
 constexpr IntegerRange counts{1, 1 << 20};
@@ -371,4 +371,4 @@ std::string experiment_help() {
          "them.\n";
 }
 
-}  // namespace tasuki::apps
+}  // namespace tasuki::experiment

@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace tasuki::apps {
+namespace tasuki::experiment {
 
 // A name and the values it takes.
 struct GridAxis {
@@ -83,4 +83,4 @@ std::vector<std::string> experiment_keys();
 // These with what they mean, for --help.
 std::string experiment_help();
 
-}  // namespace tasuki::apps
+}  // namespace tasuki::experiment

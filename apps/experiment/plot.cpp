@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace tasuki::apps {
+namespace tasuki::experiment {
 namespace {
 
 namespace fs = std::filesystem;
@@ -92,4 +92,4 @@ std::string gnuplot_script(const ExperimentPlan& plan, const std::vector<TableRo
       has_speedups ? speedup_plot(plan, rows) : time_plot(plan, rows));
 }
 
-}  // namespace tasuki::apps
+}  // namespace tasuki::experiment

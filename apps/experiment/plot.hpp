@@ -7,7 +7,7 @@
 
 #include "experiment/table.hpp"
 
-namespace tasuki::apps {
+namespace tasuki::experiment {
 
 // A script with its data in it that draws to `image` (its ending decides: .svg or .png). Where the
 // number of processes varies: speed-up over processes, a line for each other setting, beside the
@@ -15,4 +15,4 @@ namespace tasuki::apps {
 std::string gnuplot_script(const ExperimentPlan& plan, const std::vector<TableRow>& rows,
                            const std::string& image);
 
-}  // namespace tasuki::apps
+}  // namespace tasuki::experiment

@@ -15,7 +15,7 @@
 
 #include "tasuki/core/error.hpp"
 
-namespace tasuki::apps {
+namespace tasuki::experiment {
 namespace {
 
 constexpr double grace = 10;  // seconds between SIGTERM and SIGKILL
@@ -127,4 +127,4 @@ EndedProcess run_to_end(const std::vector<std::string>& words, const std::filesy
   return ended;
 }
 
-}  // namespace tasuki::apps
+}  // namespace tasuki::experiment

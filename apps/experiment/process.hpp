@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace tasuki::apps {
+namespace tasuki::experiment {
 
 enum class HowEnded { by_itself, timed_out, interrupted };
 
@@ -27,4 +27,4 @@ bool was_interrupted();
 EndedProcess run_to_end(const std::vector<std::string>& words, const std::filesystem::path& log,
                         double timeout);
 
-}  // namespace tasuki::apps
+}  // namespace tasuki::experiment

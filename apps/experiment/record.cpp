@@ -7,7 +7,7 @@
 #include "tasuki/core/file.hpp"
 #include "tasuki/core/hash.hpp"
 
-namespace tasuki::apps {
+namespace tasuki::experiment {
 namespace {
 
 using nlohmann::json;
@@ -181,4 +181,4 @@ RunResult read_training_log(const std::filesystem::path& file) {
   return result;
 }
 
-}  // namespace tasuki::apps
+}  // namespace tasuki::experiment

@@ -9,7 +9,7 @@
 #include "experiment/origin.hpp"
 #include "experiment/plan.hpp"
 
-namespace tasuki::apps {
+namespace tasuki::experiment {
 
 // Steps at the start of a run that do not count where single steps are timed: they make primitives
 // and time convolutions.
@@ -52,4 +52,4 @@ void forget_record(RunRecord& record);
 // Reads the JSON array that training programs write; an error of kind data says what it lacks.
 RunResult read_training_log(const std::filesystem::path& log);
 
-}  // namespace tasuki::apps
+}  // namespace tasuki::experiment

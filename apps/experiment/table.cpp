@@ -6,10 +6,10 @@
 #include <functional>
 #include <stdexcept>
 
-#include "common/option_value.hpp"
 #include "experiment/failure.hpp"
+#include "tasuki/program/option_value.hpp"
 
-namespace tasuki::apps {
+namespace tasuki::experiment {
 namespace {
 
 std::optional<double> median(std::vector<std::optional<double>> found) {
@@ -277,4 +277,4 @@ std::string markdown_text(const ExperimentPlan& plan, const std::vector<TableRow
   return text + note_on_mixture(rows);
 }
 
-}  // namespace tasuki::apps
+}  // namespace tasuki::experiment

@@ -8,7 +8,7 @@
 
 #include "experiment/record.hpp"
 
-namespace tasuki::apps {
+namespace tasuki::experiment {
 
 // One point of the grid, over its repeats.
 struct TableRow {
@@ -39,4 +39,4 @@ std::string warn_of_mixture(const std::vector<TableRow>& rows);
 std::string markdown_text(const ExperimentPlan& plan, const std::vector<TableRow>& rows,
                           const std::string& machine);
 
-}  // namespace tasuki::apps
+}  // namespace tasuki::experiment

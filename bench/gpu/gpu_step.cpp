@@ -21,7 +21,7 @@
 #include "tasuki/tensor/backend.hpp"
 #include "tasuki/tensor/cuda_loader.hpp"
 #include "tasuki/tensor/cuda_settings.hpp"
-#include "tasuki/training/device_steps.hpp"
+#include "tasuki/training/recording/device_steps.hpp"
 
 using namespace tasuki;
 

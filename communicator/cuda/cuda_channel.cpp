@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "tasuki/communicator/cuda/nccl_group.hpp"
-#include "tasuki/communicator/polite_wait.hpp"
+#include "tasuki/communicator/mpi/polite_wait.hpp"
 #include "tasuki/core/activity.hpp"
 #include "tasuki/tensor/cuda/release.hpp"
 

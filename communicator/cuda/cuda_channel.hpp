@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tasuki/communicator/cuda/nccl_memory.hpp"
-#include "tasuki/communicator/gpu_transport.hpp"
+#include "tasuki/communicator/gpu/gpu_transport.hpp"
 #include "tasuki/tensor/cuda/context.hpp"
 
 namespace tasuki {

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "tasuki/communicator/cuda/nccl_monitor.hpp"
-#include "tasuki/communicator/environment.hpp"
-#include "tasuki/communicator/polite_wait.hpp"
+#include "tasuki/communicator/mpi/polite_wait.hpp"
+#include "tasuki/core/host_name.hpp"
 #include "tasuki/core/log.hpp"
 
 namespace tasuki {

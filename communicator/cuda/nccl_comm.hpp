@@ -11,7 +11,7 @@
 #include <string>
 
 #include "tasuki/communicator/communicator.hpp"
-#include "tasuki/communicator/nccl_failure.hpp"
+#include "tasuki/communicator/gpu/nccl_failure.hpp"
 #include "tasuki/core/error.hpp"
 
 namespace tasuki {

@@ -5,7 +5,7 @@
 
 #include "tasuki/communicator/cuda/nccl_comm.hpp"
 #include "tasuki/communicator/cuda/nccl_memory.hpp"
-#include "tasuki/communicator/gpu_transport.hpp"
+#include "tasuki/communicator/gpu/gpu_transport.hpp"
 #include "tasuki/tensor/cuda/launch.hpp"
 
 namespace tasuki {

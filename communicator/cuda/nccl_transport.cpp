@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "tasuki/communicator/cuda/cuda_channel.hpp"
-#include "tasuki/communicator/gpu_transport.hpp"
+#include "tasuki/communicator/gpu/gpu_transport.hpp"
 #include "tasuki/tensor/cuda/transport_entry.hpp"
 
 namespace tasuki {

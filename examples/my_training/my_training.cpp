@@ -2,11 +2,11 @@
 #include <iostream>
 
 #include "my_model.hpp"
-#include "tasuki/communicator/environment.hpp"
 #include "tasuki/communicator/registry.hpp"
+#include "tasuki/dataset/iterators/share_iterator.hpp"
 #include "tasuki/dataset/scatter.hpp"
-#include "tasuki/dataset/share_iterator.hpp"
 #include "tasuki/dataset/synthetic.hpp"
+#include "tasuki/job/run_job.hpp"
 #include "tasuki/nn/classifier.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
 #include "tasuki/tensor/backend.hpp"

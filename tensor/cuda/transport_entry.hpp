@@ -3,7 +3,7 @@
 
 namespace tasuki {
 
-// In communicator/cuda: registers the transport between GPUs (communicator/gpu_transport.hpp).
+// In communicator/cuda: registers the transport between GPUs (communicator/gpu/gpu_transport.hpp).
 void register_nccl_transport();
 
 }  // namespace tasuki

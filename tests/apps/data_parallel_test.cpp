@@ -1,7 +1,7 @@
 // train_mnist_data_parallel as users start it.
 #include <gmock/gmock.h>
 
-#include "common/workers.hpp"
+#include "tasuki/program/workers.hpp"
 #include "tasuki/tensor/backend.hpp"
 #include "train_mnist_job.hpp"
 

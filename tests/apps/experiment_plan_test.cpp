@@ -12,7 +12,7 @@
 #include "tasuki/core/error.hpp"
 #include "temporary_folder.hpp"
 
-namespace tasuki::apps {
+namespace tasuki::experiment {
 namespace {
 
 using ::testing::ElementsAre;
@@ -320,4 +320,4 @@ TEST(ExperimentPlot, IsOfSpeedupOrOfTime) {
 }
 
 }  // namespace
-}  // namespace tasuki::apps
+}  // namespace tasuki::experiment

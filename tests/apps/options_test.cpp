@@ -1,15 +1,15 @@
 // Flags and INI files: values, sources, errors; --help and --print-config say what the parser does.
 
-#include "common/options.hpp"
+#include "tasuki/program/options.hpp"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 
-#include "common/nearest.hpp"
-#include "common/training_options.hpp"
+#include "tasuki/program/nearest.hpp"
+#include "tasuki/program/training_options.hpp"
 
-namespace tasuki::apps {
+namespace tasuki::program {
 namespace {
 
 using Request = Options::Request;
@@ -261,4 +261,4 @@ TEST(Nearest, TakesAbbreviationsBeforeSlipsBeforeAbbreviationsWithSlips) {
 }
 
 }  // namespace
-}  // namespace tasuki::apps
+}  // namespace tasuki::program

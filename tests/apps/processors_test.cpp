@@ -1,15 +1,15 @@
 // The rule for threads, CPU lists, and the banner that shows both.
 
-#include "common/processors.hpp"
+#include "tasuki/program/processors.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "common/banner.hpp"
+#include "tasuki/program/banner.hpp"
 
-namespace tasuki::apps {
+namespace tasuki::program {
 namespace {
 
 TEST(Threads, CoresAreSharedAsFarAsTheBindingAllows) {
@@ -115,4 +115,4 @@ TEST(Banner, IsSilentAboutBindingThatCostsNothingAndShortensLongMaps) {
 }
 
 }  // namespace
-}  // namespace tasuki::apps
+}  // namespace tasuki::program

@@ -5,8 +5,8 @@
 #include "tasuki/core/error.hpp"
 #include "tasuki/models/mlp.hpp"
 #include "tasuki/nn/classifier.hpp"
-#include "tasuki/training/model_file.hpp"
-#include "tasuki/training/npz.hpp"
+#include "tasuki/training/snapshots/model_file.hpp"
+#include "tasuki/training/snapshots/npz.hpp"
 #include "train_mnist_job.hpp"
 
 namespace tasuki::testing {

@@ -1,6 +1,6 @@
 // Flags that all training programs share: batches, recipes, optimizers; the summary's text.
 
-#include "common/training_options.hpp"
+#include "tasuki/program/training_options.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,14 +8,14 @@
 #include <nlohmann/json.hpp>
 
 #include "../optimizer/prescribed.hpp"
-#include "common/precision.hpp"
-#include "common/report.hpp"
 #include "paths.hpp"
 #include "tasuki/models/mlp.hpp"
 #include "tasuki/nn/classifier.hpp"
+#include "tasuki/program/precision.hpp"
+#include "tasuki/program/report.hpp"
 #include "tasuki/tensor/cuda_settings.hpp"
 
-namespace tasuki::apps {
+namespace tasuki::program {
 namespace {
 
 struct Program {
@@ -272,4 +272,4 @@ TEST(Precision, OfSeveralDevicesFitsAllOfThem) {
 }
 
 }  // namespace
-}  // namespace tasuki::apps
+}  // namespace tasuki::program

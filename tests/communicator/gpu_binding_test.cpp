@@ -1,5 +1,5 @@
 // Which rank gets which GPU, and what is said when one cannot have its own.
-#include "tasuki/communicator/gpu_binding.hpp"
+#include "tasuki/communicator/gpu/gpu_binding.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 
 #include "communicator_fixture.hpp"
 #include "gpus_of_the_test.hpp"
-#include "tasuki/communicator/gpu_exchange.hpp"
+#include "tasuki/communicator/gpu/gpu_exchange.hpp"
 #include "tasuki/nn/linear.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
 

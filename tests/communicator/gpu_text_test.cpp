@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "tasuki/communicator/gpu_transport.hpp"
-#include "tasuki/communicator/nccl_failure.hpp"
+#include "tasuki/communicator/gpu/gpu_transport.hpp"
+#include "tasuki/communicator/gpu/nccl_failure.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/tensor/half.hpp"
 

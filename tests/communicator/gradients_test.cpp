@@ -2,7 +2,7 @@
 #include <numeric>
 
 #include "communicator_fixture.hpp"
-#include "tasuki/communicator/ring_allreduce.hpp"
+#include "tasuki/communicator/mpi/ring_allreduce.hpp"
 
 namespace tasuki {
 namespace {

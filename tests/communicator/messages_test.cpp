@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "communicator_fixture.hpp"
-#include "tasuki/communicator/transfer.hpp"
+#include "tasuki/communicator/mpi/transfer.hpp"
 #include "tasuki/tensor/backend.hpp"
 
 namespace tasuki {

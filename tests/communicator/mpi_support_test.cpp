@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "tasuki/communicator/agreement.hpp"
-#include "tasuki/communicator/environment.hpp"
-#include "tasuki/communicator/mpi.hpp"
+#include "tasuki/communicator/mpi/mpi.hpp"
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/communicator/run_on_root.hpp"
+#include "tasuki/job/run_job.hpp"
 
 namespace tasuki {
 namespace {

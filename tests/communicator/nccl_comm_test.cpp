@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "fake_nccl/fake_nccl.hpp"
-#include "tasuki/communicator/environment.hpp"
+#include "tasuki/core/host_name.hpp"
 
 namespace tasuki {
 namespace {

@@ -3,8 +3,8 @@
 #include <mpi.h>
 
 #include "communicator_fixture.hpp"
-#include "tasuki/communicator/ring_allreduce.hpp"
-#include "tasuki/communicator/transfer.hpp"
+#include "tasuki/communicator/mpi/ring_allreduce.hpp"
+#include "tasuki/communicator/mpi/transfer.hpp"
 
 namespace tasuki {
 namespace {

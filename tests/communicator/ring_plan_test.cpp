@@ -1,6 +1,6 @@
 // The ring's plan, without MPI: what each rank sends is what the next one expects, and every
 // element is added once by every rank.
-#include "tasuki/communicator/ring_allreduce.hpp"
+#include "tasuki/communicator/mpi/ring_allreduce.hpp"
 
 #include <gtest/gtest.h>
 

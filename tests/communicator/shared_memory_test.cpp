@@ -1,6 +1,6 @@
 // Memory that the ranks of a node share: who sees what, how it is freed, and that it leaves nothing
 // behind.
-#include "tasuki/communicator/shared_memory.hpp"
+#include "tasuki/communicator/node/shared_memory.hpp"
 
 #include <unistd.h>
 
@@ -9,9 +9,9 @@
 #include <thread>
 
 #include "communicator_fixture.hpp"
-#include "tasuki/communicator/mpi.hpp"
-#include "tasuki/communicator/shared_arenas.hpp"
-#include "tasuki/communicator/shared_counter.hpp"
+#include "tasuki/communicator/mpi/mpi.hpp"
+#include "tasuki/communicator/node/shared_arenas.hpp"
+#include "tasuki/communicator/node/shared_counter.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,5 +1,5 @@
 // What augmentation makes of an image, and what it depends on.
-#include "tasuki/dataset/augmentation.hpp"
+#include "tasuki/dataset/images/augmentation.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include "files.hpp"
 #include "tasuki/dataset/decode.hpp"
 #include "tasuki/dataset/in_memory.hpp"
-#include "tasuki/dataset/prefetch_iterator.hpp"
+#include "tasuki/dataset/iterators/prefetch_iterator.hpp"
 #include "tasuki/dataset/views.hpp"
 #include "tasuki/tensor/backend.hpp"
 

@@ -8,7 +8,7 @@
 
 #include "examples.hpp"
 #include "files.hpp"
-#include "tasuki/dataset/share_iterator.hpp"
+#include "tasuki/dataset/iterators/share_iterator.hpp"
 
 namespace tasuki {
 namespace {

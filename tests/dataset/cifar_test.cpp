@@ -1,5 +1,5 @@
 // CIFAR's binary files.
-#include "tasuki/dataset/cifar.hpp"
+#include "tasuki/dataset/files/cifar.hpp"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tasuki/dataset/in_memory.hpp"
-#include "tasuki/dataset/iterator.hpp"
+#include "tasuki/dataset/iterators/iterator.hpp"
 
 namespace tasuki::testing {
 

@@ -1,5 +1,5 @@
 // IDX files, whole and broken in every way that was met.
-#include "tasuki/dataset/idx.hpp"
+#include "tasuki/dataset/files/idx.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Folders of images, from files to batches on every rank.
-#include "tasuki/dataset/image_folder.hpp"
+#include "tasuki/dataset/images/image_folder.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -9,9 +9,9 @@
 #include "files.hpp"
 #include "image_files.hpp"
 #include "tasuki/communicator/registry.hpp"
-#include "tasuki/dataset/augmentation.hpp"
+#include "tasuki/dataset/images/augmentation.hpp"
 #include "tasuki/dataset/in_memory.hpp"
-#include "tasuki/dataset/prefetch_iterator.hpp"
+#include "tasuki/dataset/iterators/prefetch_iterator.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,5 +1,5 @@
 // Image files become pixels of the right size, and damage becomes a line.
-#include "tasuki/dataset/image.hpp"
+#include "tasuki/dataset/images/image.hpp"
 
 #include <gtest/gtest.h>
 

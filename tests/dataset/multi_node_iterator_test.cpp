@@ -1,5 +1,5 @@
 // Iterators that give all ranks the same batches: cases 20 and 21 of ChainerMN's tests.
-#include "tasuki/dataset/multi_node_iterator.hpp"
+#include "tasuki/dataset/iterators/multi_node_iterator.hpp"
 
 #include <gtest/gtest.h>
 

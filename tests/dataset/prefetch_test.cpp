@@ -1,5 +1,5 @@
 // Reading ahead must not show.
-#include "tasuki/dataset/prefetch_iterator.hpp"
+#include "tasuki/dataset/iterators/prefetch_iterator.hpp"
 
 #include <gtest/gtest.h>
 

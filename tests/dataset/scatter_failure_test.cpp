@@ -7,7 +7,7 @@
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/dataset/catalog.hpp"
-#include "tasuki/dataset/idx.hpp"
+#include "tasuki/dataset/files/idx.hpp"
 #include "tasuki/dataset/scatter.hpp"
 
 namespace tasuki {

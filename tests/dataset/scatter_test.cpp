@@ -13,7 +13,7 @@
 #include "examples.hpp"
 #include "files.hpp"
 #include "tasuki/communicator/registry.hpp"
-#include "tasuki/dataset/idx.hpp"
+#include "tasuki/dataset/files/idx.hpp"
 #include "tasuki/dataset/synthetic.hpp"
 #include "tasuki/dataset/transform.hpp"
 #include "tasuki/dataset/views.hpp"

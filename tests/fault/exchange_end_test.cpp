@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "launch.hpp"
-#include "tasuki/communicator/environment.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/host_name.hpp"
 
 namespace tasuki::testing {
 namespace {

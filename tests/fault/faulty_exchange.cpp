@@ -15,7 +15,7 @@
 
 #include "fake_nccl/fake_nccl.hpp"
 #include "tasuki/communicator/cuda/nccl_comm.hpp"
-#include "tasuki/communicator/environment.hpp"
+#include "tasuki/job/run_job.hpp"
 
 namespace tasuki {
 namespace {

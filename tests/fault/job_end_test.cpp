@@ -28,7 +28,7 @@ T read_value(const std::string& path) {
 }
 
 // Files in /dev/shm of this job: Open MPI puts the job's number into their names, and
-// communicator/shared_memory.cpp a rank's process id.
+// communicator/node/shared_memory.cpp a rank's process id.
 std::vector<std::string> shared_memory_of(std::uint32_t job, const std::vector<pid_t>& ranks) {
   std::vector<std::string> parts = {fmt::format("{:x}", job)};
   for (const pid_t rank : ranks) parts.push_back(fmt::format("tasuki-{}-{}-", getuid(), rank));

@@ -12,8 +12,8 @@
 #include <thread>
 
 #include "launch.hpp"
-#include "tasuki/communicator/environment.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/host_name.hpp"
 #include "temporary_folder.hpp"
 
 namespace tasuki::testing {

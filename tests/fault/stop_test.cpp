@@ -11,7 +11,7 @@
 #include "digits.hpp"
 #include "launch.hpp"
 #include "tasuki/core/hash.hpp"
-#include "tasuki/training/npz.hpp"
+#include "tasuki/training/snapshots/npz.hpp"
 #include "temporary_folder.hpp"
 
 namespace tasuki::testing {

@@ -10,7 +10,7 @@
 #include "tasuki/nn/linear.hpp"
 #include "tasuki/nn/sequential.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
-#include "tasuki/training/model_file.hpp"
+#include "tasuki/training/snapshots/model_file.hpp"
 #include "temporary_folder.hpp"
 
 namespace tasuki {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/dataset/image.hpp"
+#include "tasuki/dataset/images/image.hpp"
 
 namespace tasuki::testing {
 

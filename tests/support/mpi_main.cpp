@@ -8,10 +8,10 @@
 
 #include "gathering_printer.hpp"
 #include "skip.hpp"
-#include "tasuki/communicator/environment.hpp"
-#include "tasuki/communicator/mpi.hpp"
+#include "tasuki/communicator/mpi/mpi.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/hash.hpp"
+#include "tasuki/job/run_job.hpp"
 #include "watchdog.hpp"
 
 namespace {

@@ -11,8 +11,8 @@
 #include <string>
 #include <thread>
 
-#include "tasuki/communicator/environment.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/host_name.hpp"
 
 namespace tasuki::testing {
 namespace {

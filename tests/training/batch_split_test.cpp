@@ -1,5 +1,5 @@
 // How batches are dealt to workers, and how measured times change it.
-#include "tasuki/training/batch_split.hpp"
+#include "tasuki/training/workers/batch_split.hpp"
 
 #include <gmock/gmock.h>
 

@@ -11,15 +11,15 @@
 #include "small_run.hpp"
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/core/stop_request.hpp"
-#include "tasuki/dataset/augmentation.hpp"
-#include "tasuki/dataset/forwarding_iterator.hpp"
+#include "tasuki/dataset/images/augmentation.hpp"
 #include "tasuki/dataset/in_memory.hpp"
+#include "tasuki/dataset/iterators/forwarding_iterator.hpp"
 #include "tasuki/nn/functions/add.hpp"
 #include "tasuki/optimizer/hook.hpp"
 #include "tasuki/training/extensions/fail_on_non_number.hpp"
 #include "tasuki/training/extensions/print_progress.hpp"
 #include "tasuki/training/extensions/print_steps.hpp"
-#include "tasuki/training/parallel_updater.hpp"
+#include "tasuki/training/workers/parallel_updater.hpp"
 #include "temporary_folder.hpp"
 
 namespace tasuki {

@@ -1,5 +1,5 @@
 // What a device writes step by step, and when the host reads it.
-#include "tasuki/training/journal.hpp"
+#include "tasuki/training/recording/journal.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Weights in a file of their own.
-#include "tasuki/training/model_file.hpp"
+#include "tasuki/training/snapshots/model_file.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

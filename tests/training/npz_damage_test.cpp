@@ -9,7 +9,7 @@
 
 #include "errors.hpp"
 #include "tasuki/core/file.hpp"
-#include "tasuki/training/npz.hpp"
+#include "tasuki/training/snapshots/npz.hpp"
 #include "temporary_folder.hpp"
 
 namespace tasuki {

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "tasuki/training/npz.hpp"
+#include "tasuki/training/snapshots/npz.hpp"
 #include "temporary_folder.hpp"
 
 namespace tasuki {

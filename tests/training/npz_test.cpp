@@ -1,5 +1,5 @@
 // NPZ files: what is written comes back.
-#include "tasuki/training/npz.hpp"
+#include "tasuki/training/snapshots/npz.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

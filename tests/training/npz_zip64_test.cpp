@@ -8,7 +8,7 @@
 #include <new>
 
 #include "tasuki/core/file.hpp"
-#include "tasuki/training/npz.hpp"
+#include "tasuki/training/snapshots/npz.hpp"
 #include "temporary_folder.hpp"
 
 namespace tasuki {

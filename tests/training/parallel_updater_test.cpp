@@ -1,5 +1,5 @@
 // Several workers in one process train as one does.
-#include "tasuki/training/parallel_updater.hpp"
+#include "tasuki/training/workers/parallel_updater.hpp"
 
 #include <gmock/gmock.h>
 

@@ -7,7 +7,7 @@
 #include "errors.hpp"
 #include "small_run.hpp"
 #include "tasuki/training/batch_memory.hpp"
-#include "tasuki/training/parallel_updater.hpp"
+#include "tasuki/training/workers/parallel_updater.hpp"
 
 namespace tasuki::testing {
 namespace {

@@ -1,5 +1,5 @@
 // When steps are recorded and repeated, with a recorder that only counts.
-#include "tasuki/training/recorded_steps.hpp"
+#include "tasuki/training/recording/recorded_steps.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

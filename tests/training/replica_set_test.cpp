@@ -1,5 +1,5 @@
 // Sets of ranks with files of their own.
-#include "tasuki/training/replica_set.hpp"
+#include "tasuki/training/snapshots/replica_set.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "tasuki/communicator/communicator.hpp"
-#include "tasuki/dataset/device_iterator.hpp"
-#include "tasuki/dataset/share_iterator.hpp"
+#include "tasuki/dataset/iterators/device_iterator.hpp"
+#include "tasuki/dataset/iterators/share_iterator.hpp"
 #include "tasuki/dataset/synthetic.hpp"
 #include "tasuki/nn/batch_norm.hpp"
 #include "tasuki/nn/functions/activation.hpp"

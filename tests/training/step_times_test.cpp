@@ -8,7 +8,7 @@
 
 #include "small_run.hpp"
 #include "tasuki/communicator/registry.hpp"
-#include "tasuki/dataset/forwarding_iterator.hpp"
+#include "tasuki/dataset/iterators/forwarding_iterator.hpp"
 #include "tasuki/training/extensions/report_step_times.hpp"
 #include "temporary_folder.hpp"
 

@@ -8,7 +8,7 @@
 #include "same_run.hpp"
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/core/stop_request.hpp"
-#include "tasuki/training/parallel_updater.hpp"
+#include "tasuki/training/workers/parallel_updater.hpp"
 #include "temporary_folder.hpp"
 
 namespace tasuki::testing {

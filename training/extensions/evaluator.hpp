@@ -4,10 +4,10 @@
 #include <memory>
 #include <string>
 
-#include "tasuki/dataset/iterator.hpp"
-#include "tasuki/training/device_steps.hpp"
+#include "tasuki/dataset/iterators/iterator.hpp"
 #include "tasuki/training/extension.hpp"
 #include "tasuki/training/extensions/watched_pass.hpp"
+#include "tasuki/training/recording/device_steps.hpp"
 #include "tasuki/training/updater.hpp"
 
 namespace tasuki {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tasuki/communicator/communicator.hpp"
-#include "tasuki/dataset/iterator.hpp"
+#include "tasuki/dataset/iterators/iterator.hpp"
 #include "tasuki/training/extension.hpp"
 #include "tasuki/training/extensions/watched_pass.hpp"
 #include "tasuki/training/observation.hpp"

@@ -11,7 +11,7 @@
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/core/log.hpp"
-#include "tasuki/training/model_file.hpp"
+#include "tasuki/training/snapshots/model_file.hpp"
 #include "tasuki/training/trainer.hpp"
 
 namespace tasuki {

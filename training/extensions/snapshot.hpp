@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "tasuki/training/extension.hpp"
-#include "tasuki/training/replica_set.hpp"
-#include "tasuki/training/state.hpp"
+#include "tasuki/training/snapshots/replica_set.hpp"
+#include "tasuki/training/snapshots/state.hpp"
 
 namespace tasuki {
 

@@ -1,9 +1,9 @@
 #include <mpi.h>
 
 #include "gpus_of_the_test.hpp"
-#include "tasuki/communicator/gpu_transport.hpp"
-#include "tasuki/communicator/mpi.hpp"
-#include "tasuki/communicator/shared_gpu.hpp"
+#include "tasuki/communicator/gpu/gpu_transport.hpp"
+#include "tasuki/communicator/gpu/shared_gpu.hpp"
+#include "tasuki/communicator/mpi/mpi.hpp"
 #include "tasuki/tensor/cuda_loader.hpp"
 
 // Ranks share the GPUs there are, round robin.

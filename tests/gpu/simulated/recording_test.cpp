@@ -11,7 +11,7 @@
 
 #include "compare.hpp"
 #include "device.hpp"
-#include "tasuki/communicator/gpu_transport.hpp"
+#include "tasuki/communicator/gpu/gpu_transport.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/tensor/backend.hpp"
 

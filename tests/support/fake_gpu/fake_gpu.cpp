@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "fake_group.hpp"
-#include "tasuki/communicator/gpu_transport.hpp"
+#include "tasuki/communicator/gpu/gpu_transport.hpp"
 #include "tasuki/tensor/backend.hpp"
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
 

@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "fake_gpu.hpp"
-#include "tasuki/communicator/environment.hpp"
+#include "tasuki/core/host_name.hpp"
 #include "tasuki/tensor/cuda_entry.hpp"
 
 namespace {

@@ -1,0 +1,37 @@
+#include "tasuki/communicator/gpu/gpu_transport.hpp"
+
+#include <atomic>
+
+namespace tasuki {
+namespace {
+
+// Lives until the process ends, like the backend beside it.
+std::atomic<GpuTransport*> registered = nullptr;
+
+}  // namespace
+
+Chunk gpu_part(std::int64_t count, DType type, int rank, int ranks) {
+  const auto unit = static_cast<std::int64_t>(128 / size_of(type));
+  const std::int64_t part = count / ranks / unit * unit;
+  return {rank * part, rank == ranks - 1 ? count : (rank + 1) * part};
+}
+
+GpuTransport& gpu_transport() {
+  GpuTransport* const transport = registered.load(std::memory_order_acquire);
+  if (transport == nullptr)
+    fail(
+        ErrorKind::unavailable,
+        "values on a GPU were to be exchanged, but no CUDA backend is loaded; ask for the GPU with "
+        "--gpu");
+  return *transport;
+}
+
+void register_gpu_transport(std::unique_ptr<GpuTransport> transport) {
+  TASUKI_CHECK(transport != nullptr, "no transport was given to register");
+  GpuTransport* none = nullptr;
+  const bool first = registered.compare_exchange_strong(none, transport.get());
+  TASUKI_CHECK(first, "a transport between GPUs is registered already");
+  static_cast<void>(transport.release());
+}
+
+}  // namespace tasuki

@@ -1,0 +1,54 @@
+// The half of MpiCommunicator that meets values in a GPU's memory.
+#include "tasuki/communicator/gpu/gpu_exchange.hpp"
+#include "tasuki/communicator/mpi/transfer.hpp"
+#include "tasuki/communicator/mpi_communicator.hpp"
+
+namespace tasuki {
+
+bool MpiCommunicator::is_on_gpu(const Tensor& values) const {
+  return values.defined() && !values.device().is_cpu() && values.device() == options_.device &&
+         values.is_plain();
+}
+
+GpuExchange& MpiCommunicator::gpu() {
+  if (!gpu_) gpu_ = std::make_unique<GpuExchange>(options_.device);
+  return *gpu_;
+}
+
+void MpiCommunicator::sum_gradients_on_gpu(const GradientView& gradients) {
+  check_free();
+  if (size() == 1) return;
+  // Ranks agree once on what they will do in every step; to ask each time would make the hosts wait
+  // for each other.
+  const std::string text =
+      fmt::format("{} gradients of {}", gradients.arena.count(), name_of(gradients.arena.dtype()));
+  if (!agreed_.contains(text)) require_agreement("sum_gradients", text);
+  agreed_.insert(text);
+  if (gradients.arena.count() == 0) return;
+  gpu().in_order([&] { sum_on_gpu(gradients); });
+}
+
+void MpiCommunicator::start_on_gpu(const std::function<void()>& work) {
+  struct Scope {
+    bool& flag;
+    ~Scope() { flag = false; }
+  } const scope{is_starting_};
+  is_starting_ = true;
+  work();
+}
+
+void MpiCommunicator::combine_on_gpu(const Tensor& values, ReduceOp op) {
+  gpu().on_host(values, [&](const Tensor& host) { combine(host, op); });
+}
+
+void MpiCommunicator::sum_on_gpu(const GradientView& gradients) {
+  combine_on_gpu(gradients.arena, ReduceOp::sum);
+}
+
+void MpiCommunicator::bcast_on_gpu(const Tensor& values) {
+  gpu().on_host(values, [&](const Tensor& host) {
+    tasuki::bcast({static_cast<std::byte*>(host.raw()), host.bytes()}, 0, comm());
+  });
+}
+
+}  // namespace tasuki

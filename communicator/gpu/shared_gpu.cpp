@@ -1,0 +1,22 @@
+#include "tasuki/communicator/gpu/shared_gpu.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "tasuki/core/host_name.hpp"
+
+namespace tasuki {
+
+void prepare_shared_gpu(int rank, bool one_node) {
+  constexpr int keep_users = 0, replace = 1;
+  setenv("NCCL_HOSTID", fmt::format("{}-rank{}", host_name(), rank).c_str(), replace);
+  setenv("NCCL_NET", "Socket", keep_users);
+  setenv("NCCL_IB_DISABLE", "1", keep_users);
+  setenv("NCCL_MNNVL_ENABLE", "0", keep_users);
+  setenv("NCCL_MAX_CTAS", "2", keep_users);
+  // By itself NCCL leaves the loopback interface out where there is another one.
+  if (one_node) setenv("NCCL_SOCKET_IFNAME", "lo", keep_users);
+}
+
+}  // namespace tasuki

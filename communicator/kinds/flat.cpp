@@ -1,0 +1,27 @@
+// flat: the whole arena in one MPI_Allreduce, from a GPU's memory where MPI takes it.
+#include "tasuki/communicator/gpu/gpu_exchange.hpp"
+#include "tasuki/communicator/mpi_communicator.hpp"
+
+namespace tasuki {
+namespace {
+
+class FlatCommunicator : public MpiCommunicator {
+ public:
+  using MpiCommunicator::MpiCommunicator;
+
+  std::string describe() const override {
+    return fmt::format("flat: one MPI_Allreduce of all gradients over {} ranks{}", size(),
+                       way_of(options().device));
+  }
+
+ protected:
+  void combine_on_gpu(const Tensor& values, ReduceOp op) override {
+    gpu().with_mpi(values, [&](const Tensor& reachable) { combine(reachable, op); });
+  }
+};
+
+const Registration<FlatCommunicator> registration{"flat", "one MPI_Allreduce of all gradients",
+                                                  "any MPI"};
+
+}  // namespace
+}  // namespace tasuki

@@ -1,0 +1,49 @@
+// naive: the plainest way that is right, and the one that others are compared with.
+#include "tasuki/communicator/gpu/gpu_exchange.hpp"
+#include "tasuki/communicator/mpi/host_values.hpp"
+#include "tasuki/communicator/mpi_communicator.hpp"
+
+namespace tasuki {
+namespace {
+
+class NaiveCommunicator : public MpiCommunicator {
+ public:
+  using MpiCommunicator::MpiCommunicator;
+
+  std::string describe() const override {
+    return fmt::format("naive: MPI_Allreduce over {} ranks, one per parameter{}", size(),
+                       way_of(options().device));
+  }
+
+  void sum_gradients(const GradientView& gradients) override {
+    if (is_on_gpu(gradients.arena)) return MpiCommunicator::sum_gradients(gradients);
+    const auto waiting = wait_in(Waiting::sum_gradients, gradients.arena.bytes());
+    std::string shapes = name_of(gradients.arena.dtype());
+    for (const auto& [offset, count] : gradients.segments) shapes += fmt::format(" {}", count);
+    require_agreement("sum_gradients", shapes);
+    const HostValues values(gradients.arena);
+    sum_segments(values.tensor(), gradients);
+    values.write_back();
+  }
+
+ protected:
+  void sum_on_gpu(const GradientView& gradients) override {
+    gpu().with_mpi(gradients.arena,
+                   [&](const Tensor& reachable) { sum_segments(reachable, gradients); });
+  }
+  void combine_on_gpu(const Tensor& values, ReduceOp op) override {
+    gpu().with_mpi(values, [&](const Tensor& reachable) { combine(reachable, op); });
+  }
+
+ private:
+  void sum_segments(const Tensor& values, const GradientView& gradients) {
+    for (const auto& [offset, count] : gradients.segments)
+      combine(values.slice(offset, offset + count), ReduceOp::sum);
+  }
+};
+
+const Registration<NaiveCommunicator> registration{"naive", "one MPI_Allreduce per parameter",
+                                                   "any MPI"};
+
+}  // namespace
+}  // namespace tasuki

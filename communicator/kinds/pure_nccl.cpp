@@ -1,0 +1,45 @@
+// pure_nccl: one ncclAllReduce over the GPUs of all ranks.
+#include "tasuki/communicator/gpu/gpu_exchange.hpp"
+#include "tasuki/communicator/mpi_communicator.hpp"
+
+namespace tasuki {
+namespace {
+
+class PureNcclCommunicator : public MpiCommunicator {
+ public:
+  using MpiCommunicator::MpiCommunicator;
+
+  std::string describe() const override {
+    return fmt::format("pure_nccl: {} allreduce over the GPUs of {} ranks, {} on the wire",
+                       gpu_transport().describe(), size(), name_of(options().wire_dtype));
+  }
+
+ protected:
+  void sum_on_gpu(const GradientView& gradients) override {
+    group().allreduce(gradients.arena, ReduceOp::sum,
+                      wire_format(options().wire_dtype, size(), gradients.divisor));
+  }
+  void combine_on_gpu(const Tensor& values, ReduceOp op) override {
+    group().allreduce(values, op, {});
+  }
+  void bcast_on_gpu(const Tensor& values) override { group().broadcast(values, 0); }
+  bool only_asks_gpu() const override { return true; }
+  bool has_gpu_groups() const override { return true; }
+
+ private:
+  // Connected when it is first needed.
+  GpuGroup& group() {
+    if (!group_) group_ = gpu().connect(comm());
+    return *group_;
+  }
+
+  std::unique_ptr<GpuGroup> group_;
+};
+
+constexpr bool needs_gpu = true, takes_wire_dtype = true;
+const Registration<PureNcclCommunicator> registration{
+    "pure_nccl", "one NCCL allreduce over all GPUs; --wire-dtype fp32, fp16 or bf16",
+    "--gpu, NCCL between all ranks", needs_gpu, takes_wire_dtype};
+
+}  // namespace
+}  // namespace tasuki

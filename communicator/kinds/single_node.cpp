@@ -1,0 +1,51 @@
+// single_node: every rank adds its share of all its neighbours' values and writes the result to all
+// of them, in place. On GPUs that is one NCCL allreduce.
+#include "tasuki/communicator/node/node_communicator.hpp"
+
+namespace tasuki {
+namespace {
+
+// Private buffers pass through the second-level cache.
+constexpr std::size_t piece_bytes = std::size_t{256} << 10;
+
+class SingleNodeCommunicator : public NodeCommunicator {
+ public:
+  SingleNodeCommunicator(const std::string& name, MPI_Comm comm, const CommunicatorOptions& options)
+      : NodeCommunicator(name, comm, options) {
+    if (inter_size() > 1)
+      fail_everywhere(
+          ErrorKind::config,
+          "the communicator single_node needs all ranks on one node and they are on {} "
+          "(rank 0 on {}, rank {} on {}); use hierarchical or two_dimensional",
+          inter_size(), topology().host_of[0], topology().ranks_of_node(1).front(),
+          topology().host_of[static_cast<std::size_t>(topology().ranks_of_node(1).front())]);
+  }
+
+  std::string describe() const override {
+    if (!options().device.is_cpu())
+      return fmt::format("single_node: {} allreduce over {} GPUs of {}", gpu_transport().describe(),
+                         size(), topology().host_of[0]);
+    return fmt::format("single_node: shared-memory allreduce over {} ranks of {}", size(),
+                       topology().host_of[0]);
+  }
+
+ protected:
+  void combine(const Tensor& values, ReduceOp op) override {
+    node().exchange(values, op, piece_bytes, true, [this](const SharedValues& shared) {
+      reduce_own_share(shared, rank(), size());
+    });
+  }
+  bool checks_agreement() const override { return true; }
+
+  void combine_on_gpu(const Tensor& values, ReduceOp op) override {
+    gpu_node().allreduce(values, op, {});
+  }
+  void bcast_on_gpu(const Tensor& values) override { gpu_node().broadcast(values, 0); }
+  bool only_asks_gpu() const override { return true; }
+};
+
+const Registration<SingleNodeCommunicator> registration{
+    "single_node", "allreduce in shared memory; with --gpu by NCCL", "all ranks on one node"};
+
+}  // namespace
+}  // namespace tasuki

@@ -1,0 +1,88 @@
+// two_dimensional: reduce-scatter inside the node, allreduce of each share between the ranks that
+// hold it on the other nodes, allgather inside the node; on CPUs all three at once, on different
+// chunks, on GPUs the outer two by NCCL.
+#include "tasuki/communicator/gpu/gpu_exchange.hpp"
+#include "tasuki/communicator/mpi/between_nodes.hpp"
+#include "tasuki/communicator/node/node_communicator.hpp"
+
+namespace tasuki {
+namespace {
+
+constexpr std::size_t piece_bytes = std::size_t{4} << 20;
+
+void require_equal_nodes(const Topology& topology) {
+  if (topology.ranks_per_node() != 0) return;
+  const auto expected = topology.ranks_of_node(0).size();
+  for (int node = 1; node < topology.inter_size; ++node) {
+    const auto ranks = topology.ranks_of_node(node);
+    if (ranks.size() == expected) continue;
+    fail_everywhere(
+        ErrorKind::config,
+        "the communicator two_dimensional needs as many ranks on every node, but {} has "
+        "{} and {} has {}; change the hostfile or use hierarchical",
+        topology.host_of[0], expected, topology.host_of[static_cast<std::size_t>(ranks.front())],
+        ranks.size());
+  }
+}
+
+class TwoDimensionalCommunicator : public NodeCommunicator {
+ public:
+  TwoDimensionalCommunicator(const std::string& name, MPI_Comm comm,
+                             const CommunicatorOptions& options)
+      : NodeCommunicator(name, comm, options),
+        across_(MpiComm::split(comm, intra_rank(), inter_rank())) {
+    require_equal_nodes(topology());
+  }
+
+  std::string describe() const override {
+    if (!options().device.is_cpu())
+      return fmt::format(
+          "two_dimensional: {} node(s) x {} ranks, NCCL inside nodes, MPI between them by {}, each "
+          "rank with its part",
+          inter_size(), intra_size(), way_between_nodes());
+    return fmt::format(
+        "two_dimensional: {} node(s) x {} ranks, shared memory inside nodes, {} chunked ring(s) "
+        "between them",
+        inter_size(), intra_size(), intra_size());
+  }
+
+ protected:
+  void combine(const Tensor& values, ReduceOp op) override {
+    const bool in_place = inter_size() == 1 || all_nodes_in_place(values, op);
+    node().exchange(values, op, piece_bytes, in_place, [this](const SharedValues& shared) {
+      if (inter_size() == 1) return reduce_own_share(shared, rank(), size());
+      const Slice share = share_of(shared.count, size_of(shared.dtype), intra_rank(), intra_size());
+      const std::array<int, 1> into_own{intra_rank()};
+      const auto combine_in_node = [&](Chunk chunk) {
+        shared.reduce(share.begin + chunk.begin, share.begin + chunk.end, into_own);
+      };
+      // Of this share, the neighbours' memory is this rank's to write.
+      const auto give_to_node = [&](Chunk chunk) {
+        for (int other = 0; other < intra_size(); ++other)
+          if (other != intra_rank())
+            shared.copy(intra_rank(), other, share.begin + chunk.begin, share.begin + chunk.end);
+      };
+      void* own = shared.at(share.begin)[static_cast<std::size_t>(intra_rank())];
+      allreduce_between_nodes(own, share.end - share.begin, shared.dtype, shared.op, across_.get(),
+                              combine_in_node, give_to_node);
+    });
+  }
+  bool checks_agreement() const override { return true; }
+
+  void combine_on_gpu(const Tensor& values, ReduceOp op) override {
+    gpu_node().reduce_scatter(values, op);
+    const Chunk own = gpu_part(values.count(), values.dtype(), intra_rank(), intra_size());
+    gpu().between_nodes(values.slice(own.begin, own.end), op, across_.get());
+    gpu_node().allgather(values);
+  }
+
+ private:
+  MpiComm across_;  // ranks with the same intra_rank, one per node
+};
+
+const Registration<TwoDimensionalCommunicator> registration{
+    "two_dimensional", "shared memory or NCCL inside nodes, a ring between nodes for each share",
+    "as many ranks on every node"};
+
+}  // namespace
+}  // namespace tasuki

@@ -1,0 +1,64 @@
+#include "tasuki/communicator/mpi/message.hpp"
+
+#include <cstring>
+
+#include "tasuki/communicator/communicator.hpp"
+#include "tasuki/communicator/mpi/polite_wait.hpp"
+#include "tasuki/core/cast.hpp"
+#include "tasuki/core/error.hpp"
+
+namespace tasuki {
+namespace {
+
+const char* name_of(MessageKind kind) {
+  return kind == MessageKind::arrays ? "arrays" : "bytes";
+}
+
+}  // namespace
+
+MessageStart::MessageStart(MessageKind kind, std::span<const std::byte> contents)
+    : message_(sizeof kind + contents.size()) {
+  std::memcpy(message_.data(), &kind, sizeof kind);
+  if (!contents.empty())
+    std::memcpy(message_.data() + sizeof kind, contents.data(), contents.size());
+}
+
+MessageStart MessageStart::receive(MessageKind kind, int source, int tag, MPI_Comm comm) {
+  MPI_Message handle = MPI_MESSAGE_NULL;
+  MPI_Status status;
+  PoliteWait waiting;
+  for (int arrived = 0;;) {
+    TASUKI_MPI(MPI_Improbe, source == any_source ? MPI_ANY_SOURCE : source,
+               tag == any_tag ? MPI_ANY_TAG : tag, comm, &arrived, &handle, &status);
+    if (arrived != 0) break;
+    waiting.pause();
+  }
+  int bytes = 0;
+  TASUKI_MPI(MPI_Get_count, &status, MPI_BYTE, &bytes);
+  MessageStart start;
+  start.message_.resize(static_cast<std::size_t>(bytes));
+  start.source_ = status.MPI_SOURCE;
+  start.tag_ = status.MPI_TAG;
+  TASUKI_MPI(MPI_Mrecv, start.message_.data(), bytes, MPI_BYTE, &handle, MPI_STATUS_IGNORE);
+
+  MessageKind found{};
+  TASUKI_CHECK(start.message_.size() >= sizeof found, "a message of {} bytes from rank {}", bytes,
+               start.source_);
+  std::memcpy(&found, start.message_.data(), sizeof found);
+  if (found != kind)
+    fail(ErrorKind::disagreement, "rank {} sent {} (tag {}) where {} were to be received",
+         start.source_, name_of(found), start.tag_, name_of(kind));
+  return start;
+}
+
+void MessageStart::send(MpiRequests& requests, int dest, int tag, MPI_Comm comm) const {
+  TASUKI_MPI(MPI_Isend, message_.data(), checked_cast<int>(message_.size(), "message length"),
+             MPI_BYTE, dest, tag, comm, requests.add());
+}
+
+void MessageStart::copy_contents(std::span<std::byte> destination) const {
+  if (!destination.empty())
+    std::memcpy(destination.data(), message_.data() + sizeof(MessageKind), destination.size());
+}
+
+}  // namespace tasuki

@@ -1,0 +1,38 @@
+#include "tasuki/communicator/node/node_communicator.hpp"
+
+#include <array>
+#include <limits>
+
+#include "tasuki/communicator/gpu/gpu_exchange.hpp"
+
+namespace tasuki {
+
+bool NodeCommunicator::all_nodes_in_place(const Tensor& values, ReduceOp op) {
+  const std::int64_t segment = node_.segment_of(values);
+  // A rank that is alone on its node can work in any memory.
+  constexpr auto any = std::numeric_limits<std::int64_t>::min();
+  const bool is_alone = intra_size() == 1;
+  std::array<std::int64_t, 3> maxima{is_alone ? any : segment, is_alone ? any : -segment,
+                                     !is_alone && segment == 0};
+  require_agreement(
+      "allreduce",
+      fmt::format("{} of {} {} values", name_of(op), values.count(), name_of(values.dtype())),
+      maxima);
+  const bool one_segment = maxima[0] == any || maxima[0] == -maxima[1];
+  return one_segment && maxima[2] == 0;
+}
+
+GpuGroup& NodeCommunicator::gpu_node() {
+  if (!gpu_node_) gpu_node_ = gpu().connect(node_.comm());
+  return *gpu_node_;
+}
+
+void NodeCommunicator::through_leader_on_gpu(const Tensor& values, ReduceOp op,
+                                             const MpiComm& leaders, bool staged) {
+  constexpr int leader = 0;
+  gpu_node().reduce(values, op, leader);
+  if (leaders) gpu().between_nodes(values, op, leaders.get(), staged);
+  gpu_node().broadcast(values, leader);
+}
+
+}  // namespace tasuki

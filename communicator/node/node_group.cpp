@@ -1,0 +1,172 @@
+#include "tasuki/communicator/node/node_group.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "tasuki/core/activity.hpp"
+#include "tasuki/core/cast.hpp"
+#include "tasuki/core/error.hpp"
+#include "tasuki/tensor/cpu/reduce.hpp"
+
+namespace tasuki {
+
+struct NodeGroup::Offer {
+  std::int64_t count;
+  DType dtype;
+  ReduceOp op;
+  std::uint32_t segment;  // 0: memory of this rank alone
+  std::size_t offset;
+
+  bool agrees_with(const Offer& other) const {
+    return count == other.count && dtype == other.dtype && op == other.op;
+  }
+  std::string text() const {
+    return fmt::format("{} of {} {} values", name_of(op), count, name_of(dtype));
+  }
+};
+
+struct NodeGroup::Slot {
+  alignas(64) Offer offer;
+  alignas(64) SharedCounter counter;
+};
+
+struct NodeGroup::Control {
+  SharedBarrier barrier;
+  // Slots of all ranks follow.
+};
+
+std::vector<void*> SharedValues::at(std::int64_t begin) const {
+  std::vector<void*> addresses;
+  for (std::byte* values : of_rank)
+    addresses.push_back(values + begin * static_cast<std::int64_t>(size_of(dtype)));
+  return addresses;
+}
+
+void SharedValues::reduce(std::int64_t begin, std::int64_t end,
+                          std::span<const int> destinations) const {
+  const auto addresses = at(begin);
+  const std::vector<const void*> sources(addresses.begin(), addresses.end());
+  std::vector<void*> targets;
+  for (const int rank : destinations) targets.push_back(addresses[static_cast<std::size_t>(rank)]);
+  reduce_arrays(dtype, op, sources, destinations.empty() ? addresses : targets, end - begin);
+}
+
+void SharedValues::copy(int source, int destination, std::int64_t begin, std::int64_t end) const {
+  const auto addresses = at(begin);
+  if (end > begin)
+    std::memcpy(addresses[static_cast<std::size_t>(destination)],
+                addresses[static_cast<std::size_t>(source)],
+                static_cast<std::size_t>(end - begin) * size_of(dtype));
+}
+
+Slice share_of(std::int64_t count, std::size_t element_bytes, int part, int parts) {
+  const auto line = static_cast<std::int64_t>(64 / element_bytes);
+  const std::int64_t lines = (count + line - 1) / line;
+  return {std::min(count, lines * part / parts * line),
+          std::min(count, lines * (part + 1) / parts * line)};
+}
+
+NodeGroup::NodeGroup(MpiComm node)
+    : node_(std::move(node)), rank_(node_.rank()), size_(node_.size()) {
+  const std::size_t bytes = sizeof(Control) + static_cast<std::size_t>(size_) * sizeof(Slot);
+  control_ = share_memory(rank_ == 0 ? bytes : 0, node_.get());
+}
+
+NodeGroup::Slot& NodeGroup::slot(int rank) const {
+  std::byte* slots = control_.front().data() + sizeof(Control);
+  return reinterpret_cast<Slot*>(slots)[rank];
+}
+
+SharedCounter& NodeGroup::counter(int rank) {
+  return slot(rank).counter;
+}
+
+void NodeGroup::barrier() const {
+  reinterpret_cast<Control*>(control_.front().data())
+      ->barrier.wait(static_cast<std::uint32_t>(size_));
+}
+
+std::uint32_t NodeGroup::segment_of(const Tensor& values) const {
+  const auto place = arenas_.find(values.raw());
+  return place.segment ? place.segment->number : 0;
+}
+
+void NodeGroup::exchange(const Tensor& values, ReduceOp op, std::size_t piece_bytes, bool in_place,
+                         const Work& work) {
+  if (size_ == 1) return work_alone(values, op, in_place ? values.bytes() : piece_bytes, work);
+  const auto place = arenas_.find(values.raw());
+  slot(rank_).offer = {values.count(), values.dtype(), op,
+                       place.segment ? place.segment->number : 0, place.offset};
+  barrier();
+  require_equal_offers();
+  if (values.count() == 0) return barrier();
+  if (!in_place || !offers_share_a_segment())
+    return exchange_in_pieces(values, op, piece_bytes, work);
+
+  SharedValues shared{values.dtype(), op, values.count(), {}};
+  for (int rank = 0; rank < size_; ++rank)
+    shared.of_rank.push_back(place.segment->blocks[static_cast<std::size_t>(rank)].data() +
+                             slot(rank).offer.offset);
+  work(shared);
+  barrier();
+}
+
+void NodeGroup::work_alone(const Tensor& values, ReduceOp op, std::size_t piece_bytes,
+                           const Work& work) {
+  const std::size_t element = size_of(values.dtype());
+  const auto piece = static_cast<std::int64_t>(piece_bytes / element);
+  for (std::int64_t begin = 0; begin < values.count(); begin += piece) {
+    auto* part = static_cast<std::byte*>(values.raw()) + static_cast<std::size_t>(begin) * element;
+    work({values.dtype(), op, std::min(piece, values.count() - begin), {part}});
+  }
+}
+
+void NodeGroup::require_equal_offers() const {
+  const Offer first = slot(0).offer;
+  for (int rank = 1; rank < size_; ++rank) {
+    const Offer other = slot(rank).offer;
+    if (other.agrees_with(first)) continue;
+    // All ranks have read the offers before any of them can make the next one.
+    barrier();
+    throw Error(ErrorKind::disagreement,
+                fmt::format("allreduce: the node's rank 0 gave a {} but its rank {} gave a {}; all "
+                            "must agree",
+                            first.text(), rank, other.text()),
+                scope_of_shared_error(node_.get()));
+  }
+}
+
+bool NodeGroup::offers_share_a_segment() const {
+  const std::uint32_t segment = slot(0).offer.segment;
+  for (int rank = 1; rank < size_; ++rank)
+    if (slot(rank).offer.segment != segment) return false;
+  return segment != 0;
+}
+
+void NodeGroup::exchange_in_pieces(const Tensor& values, ReduceOp op, std::size_t piece_bytes,
+                                   const Work& work) {
+  // Before this all ranks have come to the same conclusion, so this allocation is collective.
+  if (!staging_ || staging_->bytes() < piece_bytes) staging_ = allocate(piece_bytes);
+  const auto place = arenas_.find(staging_->data());
+  const std::size_t element = size_of(values.dtype());
+  const auto piece = static_cast<std::int64_t>(piece_bytes / element);
+  auto* own = static_cast<std::byte*>(values.raw());
+
+  SharedValues shared{values.dtype(), op, 0, {}};
+  for (const auto& block : place.segment->blocks) shared.of_rank.push_back(block.data());
+  for (std::int64_t begin = 0; begin < values.count(); begin += piece) {
+    shared.count = std::min(piece, values.count() - begin);
+    const std::size_t bytes = static_cast<std::size_t>(shared.count) * element;
+    std::byte* part = own + static_cast<std::size_t>(begin) * element;
+    std::memcpy(staging_->data(), part, bytes);
+    barrier();
+    work(shared);
+    barrier();
+    // Only this rank touches its staging memory from here to the next barrier.
+    std::memcpy(part, staging_->data(), bytes);
+    report_progress();
+  }
+}
+
+}  // namespace tasuki

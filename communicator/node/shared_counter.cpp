@@ -1,0 +1,71 @@
+#include "tasuki/communicator/node/shared_counter.hpp"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <ctime>
+#include <limits>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace tasuki {
+namespace {
+
+void spin_once() {
+#if defined(__x86_64__)
+  _mm_pause();
+#endif
+}
+
+// Returns at the latest after a second; callers look again anyway.
+void sleep_while(std::atomic<std::uint32_t>& word, std::uint32_t value) {
+  const timespec longest{1, 0};
+  syscall(SYS_futex, &word, FUTEX_WAIT, value, &longest, nullptr, 0);
+}
+
+void wake_all(std::atomic<std::uint32_t>& word) {
+  syscall(SYS_futex, &word, FUTEX_WAKE, std::numeric_limits<int>::max(), nullptr, nullptr, 0);
+}
+
+}  // namespace
+
+void SharedCounter::set(std::uint32_t value) {
+  value_.store(value);
+  if (sleepers_.load() != 0) wake_all(value_);
+}
+
+void SharedCounter::wait_for(std::uint32_t value) {
+  constexpr int spins = 50, yields = 500;
+  for (int turn = 0; turn < spins; ++turn) {
+    if (reached(value)) return;
+    spin_once();
+  }
+  for (int turn = 0; turn < yields; ++turn) {
+    if (reached(value)) return;
+    sched_yield();
+  }
+  // Announced before the last look, so that a set() either is seen here or sees the sleeper.
+  ++sleepers_;
+  for (;;) {
+    const std::uint32_t seen = value_.load();
+    if (static_cast<std::int32_t>(seen - value) >= 0) break;
+    sleep_while(value_, seen);
+  }
+  --sleepers_;
+}
+
+void SharedBarrier::wait(std::uint32_t size) {
+  const std::uint32_t next = generation_.value() + 1;
+  if (arrived_.fetch_add(1) + 1 == size) {
+    arrived_.store(0);
+    generation_.set(next);
+  } else {
+    generation_.wait_for(next);
+  }
+}
+
+}  // namespace tasuki

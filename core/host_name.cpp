@@ -1,0 +1,15 @@
+#include "tasuki/core/host_name.hpp"
+
+#include <unistd.h>
+
+#include <array>
+
+namespace tasuki {
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0) return "unknown host";
+  return name.data();
+}
+
+}  // namespace tasuki

@@ -1,0 +1,84 @@
+#include "tasuki/dataset/files/cifar.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "tasuki/dataset/files/input_file.hpp"
+#include "tasuki/dataset/labels.hpp"
+
+namespace tasuki {
+namespace fs = std::filesystem;
+
+namespace {
+
+const Shape picture{3, 32, 32};
+
+class CifarSource final : public DataSource {
+ public:
+  CifarSource(std::vector<fs::path> files, std::int64_t records_per_file, std::size_t label_bytes,
+              const DatasetHeader& header)
+      : DataSource(header),
+        files_(std::move(files)),
+        records_per_file_(records_per_file),
+        label_bytes_(label_bytes),
+        record_(label_bytes + header.value_bytes()) {}
+
+ private:
+  void read_next(std::int64_t count, std::byte* values, std::int32_t* labels) override {
+    const std::size_t bytes = header().value_bytes();
+    for (std::int64_t i = 0; i < count; ++i, ++next_, values += bytes, ++labels) {
+      const std::int64_t record = next_ % records_per_file_;
+      if (record == 0) open_file(static_cast<std::size_t>(next_ / records_per_file_));
+      file_->read(record_.data(), record_.size());
+      *labels = std::to_integer<std::int32_t>(record_[label_bytes_ - 1]);
+      check_labels({labels, 1}, header().classes, record, file_->path());
+      std::memcpy(values, record_.data() + label_bytes_, bytes);
+    }
+  }
+
+  void open_file(std::size_t index) {
+    file_.emplace(files_[index]);
+    file_->expect_size(records_per_file_ * static_cast<std::int64_t>(record_.size()),
+                       fmt::format("{} pictures", records_per_file_));
+  }
+
+  std::vector<fs::path> files_;
+  std::int64_t records_per_file_;
+  std::size_t label_bytes_;
+  std::vector<std::byte> record_;
+  std::optional<InputFile> file_;
+  std::int64_t next_ = 0;
+};
+
+std::int64_t records_in(const fs::path& file, std::int64_t record_bytes) {
+  const InputFile readable(file);  // says what is wrong with a missing file
+  const auto bytes = static_cast<std::int64_t>(fs::file_size(file));
+  if (bytes == 0 || bytes % record_bytes != 0)
+    fail(ErrorKind::data,
+         "{}: expected pictures of {} bytes each, found {} bytes, which is not a whole number of "
+         "them; get the file again",
+         file.string(), record_bytes, bytes);
+  return bytes / record_bytes;
+}
+
+}  // namespace
+
+std::unique_ptr<DataSource> open_cifar(std::vector<fs::path> files, std::int64_t classes,
+                                       std::size_t label_bytes) {
+  TASUKI_CHECK(!files.empty() && label_bytes > 0, "no file or no label to read");
+  const auto record_bytes = static_cast<std::int64_t>(label_bytes) + picture.count();
+  const std::int64_t records = records_in(files[0], record_bytes);
+  for (const fs::path& file : files)
+    if (const std::int64_t found = records_in(file, record_bytes); found != records)
+      fail(ErrorKind::data,
+           "{}: expected {} pictures, as many as in {}, found {}; get the files again",
+           file.string(), records, files[0].string(), found);
+  const auto total = records * static_cast<std::int64_t>(files.size());
+  return std::make_unique<CifarSource>(std::move(files), records, label_bytes,
+                                       DatasetHeader{total, picture, classes, DType::uint8});
+}
+
+}  // namespace tasuki

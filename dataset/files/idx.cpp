@@ -1,0 +1,96 @@
+#include "tasuki/dataset/files/idx.hpp"
+
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "tasuki/dataset/files/input_file.hpp"
+#include "tasuki/dataset/labels.hpp"
+
+namespace tasuki {
+namespace {
+
+constexpr std::uint32_t image_magic = 0x00000803, label_magic = 0x00000801;
+constexpr std::int64_t header_word = sizeof(std::uint32_t);
+
+std::uint32_t read_big_endian(InputFile& file) {
+  std::array<std::byte, sizeof(std::uint32_t)> bytes;
+  file.read(bytes.data(), bytes.size());
+  std::uint32_t value = 0;
+  for (const std::byte byte : bytes) value = value << 8 | std::to_integer<std::uint32_t>(byte);
+  return value;
+}
+
+void check_magic(InputFile& file, std::uint32_t expected, const char* contents) {
+  const std::uint32_t found = read_big_endian(file);
+  if (found == expected) return;
+  const char* reason = found == __builtin_bswap32(expected) ? ": its byte order is swapped"
+                       : found == image_magic || found == label_magic
+                           ? ": images and labels are mixed up"
+                           : ": it is not such a file";
+  fail(ErrorKind::data, "{}: expected an IDX file of {} (magic {:#010x}), found {:#010x}{}",
+       file.path().string(), contents, expected, found, reason);
+}
+
+// Number of images and the shape of each; the file is then at the first pixel.
+std::pair<std::int64_t, Shape> read_image_header(InputFile& file) {
+  check_magic(file, image_magic, "images");
+  const std::int64_t count = read_big_endian(file);
+  const std::int64_t rows = read_big_endian(file), columns = read_big_endian(file);
+  constexpr std::int64_t largest_side = 1 << 14;
+  if (rows < 1 || rows > largest_side || columns < 1 || columns > largest_side)
+    fail(ErrorKind::data, "{}: expected images of 1 to {} rows and columns, found {} x {}",
+         file.path().string(), largest_side, rows, columns);
+  file.expect_size(4 * header_word + count * rows * columns,
+                   fmt::format("{} images of {} x {}", count, rows, columns));
+  return {count, Shape{1, rows, columns}};
+}
+
+std::int64_t read_label_header(InputFile& file) {
+  check_magic(file, label_magic, "labels");
+  const std::int64_t count = read_big_endian(file);
+  file.expect_size(2 * header_word + count, fmt::format("{} labels", count));
+  return count;
+}
+
+class IdxSource final : public DataSource {
+ public:
+  IdxSource(InputFile images, InputFile labels, const DatasetHeader& header)
+      : DataSource(header), images_(std::move(images)), labels_(std::move(labels)) {}
+
+ private:
+  void read_next(std::int64_t count, std::byte* values, std::int32_t* labels) override {
+    const auto examples = static_cast<std::size_t>(count);
+    images_.read(values, examples * header().value_bytes());
+    label_bytes_.resize(examples);
+    labels_.read(label_bytes_.data(), examples);
+    for (std::size_t i = 0; i < examples; ++i)
+      labels[i] = std::to_integer<std::int32_t>(label_bytes_[i]);
+    check_labels({labels, examples}, header().classes, next_, labels_.path());
+    next_ += count;
+  }
+  void check_end() override {
+    images_.check_end();
+    labels_.check_end();
+  }
+
+  InputFile images_, labels_;
+  std::vector<std::byte> label_bytes_;
+  std::int64_t next_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<DataSource> open_idx(const std::filesystem::path& images,
+                                     const std::filesystem::path& labels, std::int64_t classes) {
+  InputFile image_file(images), label_file(labels);
+  const auto [count, shape] = read_image_header(image_file);
+  const std::int64_t label_count = read_label_header(label_file);
+  if (label_count != count)
+    fail(ErrorKind::data, "{}: expected {} labels, as many as there are images in {}, found {}",
+         labels.string(), count, images.string(), label_count);
+  return std::make_unique<IdxSource>(std::move(image_file), std::move(label_file),
+                                     DatasetHeader{count, shape, classes, DType::uint8});
+}
+
+}  // namespace tasuki

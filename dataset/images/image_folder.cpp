@@ -1,0 +1,219 @@
+#include "tasuki/dataset/images/image_folder.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tasuki/core/activity.hpp"
+#include "tasuki/core/file.hpp"
+#include "tasuki/dataset/images/encoded_images.hpp"
+#include "tasuki/dataset/images/image.hpp"
+
+namespace tasuki {
+namespace fs = std::filesystem;
+
+namespace {
+
+struct ImageFile {
+  fs::path path;
+  std::int32_t label = 0;
+};
+
+std::vector<fs::path> sorted_entries(const fs::path& folder) {
+  std::error_code error;
+  std::vector<fs::path> entries;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error))
+    if (!entry->path().filename().string().starts_with('.')) entries.push_back(entry->path());
+  if (error)
+    fail(ErrorKind::missing, "{}: expected a folder of images that can be read, found: {}",
+         folder.string(), error.message());
+  std::ranges::sort(entries);
+  return entries;
+}
+
+bool is_image_name(const fs::path& path) {
+  std::string ending = path.extension().string();
+  std::ranges::transform(ending, ending.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
+}
+
+std::vector<std::string> class_names(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const fs::path& entry : sorted_entries(folder))
+    if (fs::is_directory(entry)) names.push_back(entry.filename().string());
+  if (names.empty())
+    fail(ErrorKind::missing, "{}: expected a subfolder with images for each class, found none",
+         folder.string());
+  return names;
+}
+
+fs::path folder_of(const fs::path& folder, DataSplit split) {
+  if (split == DataSplit::train) return folder / "train";
+  std::error_code ignored;
+  for (const char* const name : {"test", "val"})
+    if (fs::is_directory(folder / name, ignored)) return folder / name;
+  fail(ErrorKind::missing, "{}: expected a folder 'test' or 'val' in it, found neither",
+       folder.string());
+}
+
+// One file of each class, then the second of each, and so on.
+std::vector<ImageFile> list_files(const fs::path& folder, const std::vector<std::string>& classes) {
+  std::vector<std::pair<std::size_t, ImageFile>> numbered;
+  for (std::size_t label = 0; label < classes.size(); ++label) {
+    std::size_t number = 0;
+    for (fs::path& entry : sorted_entries(folder / classes[label]))
+      if (is_image_name(entry))
+        numbered.push_back({number++, {std::move(entry), static_cast<std::int32_t>(label)}});
+    if (number == 0)
+      fail(ErrorKind::missing, "{}: expected .jpg, .jpeg or .png files, found none",
+           (folder / classes[label]).string());
+  }
+  std::ranges::stable_sort(numbered, {}, [](const auto& each) { return each.first; });
+  std::vector<ImageFile> files;
+  files.reserve(numbered.size());
+  for (auto& [number, file] : numbered) files.push_back(std::move(file));
+  return files;
+}
+
+void check_same_classes(const fs::path& folder, const std::vector<std::string>& classes) {
+  const std::vector<std::string> found = class_names(folder);
+  const auto [expected, other] = std::ranges::mismatch(classes, found);
+  if (expected == classes.end() && other == found.end()) return;
+  const auto name = [](auto at, const auto& names) {
+    return at == names.end() ? std::string("none") : '\'' + *at + '\'';
+  };
+  fail(ErrorKind::data, "{}: expected a subfolder for each class of the train folder, {}, found {}",
+       folder.string(), name(expected, classes), name(other, found));
+}
+
+// What a file is instead of an image, by its first bytes; empty for an image.
+std::string problem_of(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (error) return error.message();
+  // Opening a FIFO would wait for a writer.
+  if (!fs::is_regular_file(status)) return "no regular file";
+  std::array<char, 8> start{};
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return std::strerror(errno);
+  file.read(start.data(), start.size());
+  const auto bytes = std::as_bytes(std::span(start)).first(static_cast<std::size_t>(file.gcount()));
+  if (bytes.empty()) return "an empty file";
+  return starts_image(bytes) ? "" : "something else";
+}
+
+// In several threads, as files on disks and servers come sooner when many are asked for.
+void check_images(std::span<const ImageFile> files) {
+  constexpr std::size_t most_threads = 16, most_shown = 3;
+  std::atomic<std::size_t> next = 0;
+  std::mutex mutex;
+  std::map<std::size_t, std::string> problems;  // by the file's place
+  const auto work = [&] {
+    for (std::size_t i = next++; i < files.size(); i = next++) {
+      std::string problem = problem_of(files[i].path);
+      report_progress();
+      if (problem.empty()) continue;
+      const std::lock_guard lock(mutex);
+      problems.emplace(i, std::move(problem));
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 1; i < std::min(most_threads, files.size()); ++i)
+      threads.emplace_back(work);
+    work();
+  }
+  if (problems.empty()) return;
+  std::string shown;
+  std::size_t left = most_shown;
+  for (const auto& [i, problem] : problems) {
+    if (left-- == 0) break;
+    shown += fmt::format("{}{} ({})", shown.empty() ? "" : ", ", files[i].path.string(), problem);
+  }
+  fail(ErrorKind::data,
+       "expected JPEG or PNG images, found {} among {} files that {} none: {}{}; get {} again or "
+       "remove {}",
+       problems.size(), files.size(), problems.size() == 1 ? "is" : "are", shown,
+       problems.size() > most_shown ? ", ..." : "", problems.size() == 1 ? "it" : "them",
+       problems.size() == 1 ? "it" : "them");
+}
+
+class ImageFolderSource final : public DataSource {
+ public:
+  ImageFolderSource(std::vector<ImageFile> files, const DatasetHeader& header)
+      : DataSource(header), files_(std::move(files)) {}
+
+  // Files that vanish meanwhile are missed when they are read.
+  std::size_t stored_bytes() const override {
+    std::size_t bytes = 0;
+    for (const ImageFile& file : files()) {
+      std::error_code ignored;
+      const std::uintmax_t size = fs::file_size(file.path, ignored);
+      if (!ignored) bytes += size;
+      report_progress();
+    }
+    return bytes;
+  }
+
+ private:
+  // Those that are handed out.
+  std::span<const ImageFile> files() const {
+    return std::span(files_).first(static_cast<std::size_t>(header().count));
+  }
+
+  void check_files() override { check_images(files()); }
+
+  std::vector<std::byte> next_record(std::int32_t* label) {
+    const ImageFile& file = files_[next_++];
+    report_progress();
+    *label = file.label;
+    return pack_image_file(file.path.string(), read_file(file.path));
+  }
+
+  void read_next(std::int64_t count, std::byte* values, std::int32_t* labels) override {
+    for (; count > 0; --count, values += header().value_bytes())
+      decode_image_record(next_record(labels++), header().example_shape[1], values);
+  }
+
+  void read_next_block(RecordBlock& block, std::int64_t most, std::size_t target_bytes) override {
+    while (block.count() < most && block.values.size() < target_bytes) {
+      std::int32_t label = 0;
+      const std::vector<std::byte> record = next_record(&label);
+      block.add(record, label);
+    }
+  }
+
+  std::vector<ImageFile> files_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<DataSource> open_image_folder(const fs::path& folder, DataSplit split,
+                                              std::int64_t side) {
+  TASUKI_CHECK(side > 0, "images of {} x {} pixels", side, side);
+  const std::vector<std::string> classes = class_names(folder_of(folder, DataSplit::train));
+  const fs::path part = folder_of(folder, split);
+  check_same_classes(part, classes);
+  std::vector<ImageFile> files = list_files(part, classes);
+  const DatasetHeader header{.count = static_cast<std::int64_t>(files.size()),
+                             .example_shape = {3, side, side},
+                             .classes = static_cast<std::int64_t>(classes.size()),
+                             .stored = DType::uint8,
+                             .encoded = true};
+  return std::make_unique<ImageFolderSource>(std::move(files), header);
+}
+
+}  // namespace tasuki

@@ -1,0 +1,19 @@
+// The formats behind decode_image (image.hpp), one file each.
+#pragma once
+
+#include "tasuki/dataset/images/image.hpp"
+
+namespace tasuki {
+
+// Sides above this are taken for damage: such an image would take gigabytes.
+inline constexpr std::int64_t largest_image_side = 1 << 14;
+
+Image decode_jpeg(std::span<const std::byte> file, const std::string& name,
+                  std::int64_t shortest_side);
+Image decode_png(std::span<const std::byte> file, const std::string& name);
+
+// "cat/7.jpg: expected a JPEG image, found damage: Premature end of JPEG file; ..."
+[[noreturn]] void fail_on_image(const std::string& name, const char* format,
+                                const std::string& found);
+
+}  // namespace tasuki

@@ -1,0 +1,30 @@
+// ForwardingIterator: the base of iterators that stand around another one.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "tasuki/dataset/iterators/iterator.hpp"
+
+namespace tasuki {
+
+// Its epochs and positions are those of `inner`; what becomes of the batches is up to the class
+// that derives from it.
+class ForwardingIterator : public Iterator {
+ public:
+  explicit ForwardingIterator(std::unique_ptr<Iterator> inner) : inner_(std::move(inner)) {}
+
+  std::int64_t steps_per_epoch() const override { return inner_->steps_per_epoch(); }
+  std::int64_t next_global_size() const override { return inner_->next_global_size(); }
+  EpochLayout layout() const override { return inner_->layout(); }
+  IteratorState state() const override { return inner_->state(); }
+  void restore(const IteratorState& state) override { inner_->restore(state); }
+
+ protected:
+  Iterator& inner() { return *inner_; }
+
+ private:
+  std::unique_ptr<Iterator> inner_;
+};
+
+}  // namespace tasuki

@@ -1,0 +1,91 @@
+#include "tasuki/dataset/iterators/prefetch_iterator.hpp"
+
+#include <utility>
+
+namespace tasuki {
+
+PrefetchIterator::PrefetchIterator(std::unique_ptr<ShareIterator> inner, int threads, int depth)
+    : inner_(std::move(inner)), position_(inner_position()) {
+  TASUKI_CHECK(threads > 0 && depth > 0, "{} threads reading {} batches ahead", threads, depth);
+  slots_.resize(static_cast<std::size_t>(depth));
+  for (int i = 0; i < threads; ++i) workers_.emplace_back([this] { work(); });
+}
+
+PrefetchIterator::~PrefetchIterator() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  room_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void PrefetchIterator::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    room_.wait(lock,
+               [this] { return stopping_ || (running_ && issued_ - given_ < slots_.size()); });
+    if (stopping_) return;
+    Slot& slot = slots_[issued_++ % slots_.size()];
+    ++reading_;
+    try {
+      const BatchPlan plan = inner_->plan_next();
+      inner_->advance();
+      slot.after = inner_position();
+      lock.unlock();
+      Batch batch = inner_->load(plan);
+      lock.lock();
+      slot.batch = std::move(batch);
+    } catch (...) {
+      if (!lock.owns_lock()) lock.lock();
+      slot.error = std::current_exception();
+      running_ = false;  // until next() has met the error
+    }
+    slot.ready = true;
+    --reading_;
+    filled_.notify_all();
+  }
+}
+
+Batch PrefetchIterator::next() {
+  std::unique_lock lock(mutex_);
+  if (issued_ == given_) {
+    running_ = true;
+    room_.notify_all();
+  }
+  Slot& slot = slots_[given_ % slots_.size()];
+  filled_.wait(lock, [&slot] { return slot.ready; });
+  if (slot.error) {
+    const std::exception_ptr error = slot.error;
+    restart(lock, position_.state);
+    std::rethrow_exception(error);
+  }
+  Slot taken = std::exchange(slot, {});
+  position_ = taken.after;
+  ++given_;
+  lock.unlock();
+  room_.notify_one();
+  return std::move(taken.batch);
+}
+
+void PrefetchIterator::restore(const IteratorState& state) {
+  std::unique_lock lock(mutex_);
+  restart(lock, state);
+}
+
+void PrefetchIterator::restart(std::unique_lock<std::mutex>& lock, const IteratorState& state) {
+  const bool was_running = std::exchange(running_, false);
+  filled_.wait(lock, [this] { return reading_ == 0; });
+  try {
+    inner_->restore(state);
+    for (Slot& slot : slots_) slot = {};
+    issued_ = given_;
+    position_ = inner_position();
+  } catch (...) {
+    running_ = was_running;
+    room_.notify_all();
+    throw;
+  }
+}
+
+}  // namespace tasuki

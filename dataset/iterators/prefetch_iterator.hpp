@@ -1,0 +1,63 @@
+// Reading ahead in background threads.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "tasuki/dataset/iterators/share_iterator.hpp"
+
+namespace tasuki {
+
+// Gives out what `inner` would, in the same order and with the same states, while `threads` workers
+// read up to `depth` batches ahead. They begin with the first next(), also after a restore(), so
+// that an iterator which waits for its turn (an evaluation) holds no batches. What a worker throws
+// is thrown by the next() that would have met it. The destructor waits for reads that are under
+// way.
+class PrefetchIterator final : public Iterator {
+ public:
+  explicit PrefetchIterator(std::unique_ptr<ShareIterator> inner, int threads = 1, int depth = 4);
+  ~PrefetchIterator() override;
+
+  Batch next() override;
+  std::int64_t steps_per_epoch() const override { return inner_->steps_per_epoch(); }
+  std::int64_t next_global_size() const override { return position_.next_global_size; }
+  EpochLayout layout() const override { return inner_->layout(); }
+  IteratorState state() const override { return position_.state; }
+  void restore(const IteratorState& state) override;
+
+ private:
+  // Where the iterator is after a batch.
+  struct Position {
+    IteratorState state;
+    std::int64_t next_global_size = 0;
+  };
+  struct Slot {
+    Batch batch;
+    std::exception_ptr error;
+    Position after;
+    bool ready = false;
+  };
+
+  void work();
+  void restart(std::unique_lock<std::mutex>& lock, const IteratorState& state);
+  Position inner_position() const { return {inner_->state(), inner_->next_global_size()}; }
+
+  std::unique_ptr<ShareIterator> inner_;
+  Position position_;  // as of the last batch given out
+
+  std::mutex mutex_;  // guards all below, and inner_ but for load()
+  std::condition_variable room_, filled_;
+  std::vector<Slot> slots_;               // a ring
+  std::uint64_t issued_ = 0, given_ = 0;  // batches
+  int reading_ = 0;                       // workers that read right now
+  bool running_ = false;                  // workers may begin to read
+  bool stopping_ = false;
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace tasuki

@@ -1,0 +1,119 @@
+#include "tasuki/dataset/iterators/share_iterator.hpp"
+
+#include <array>
+#include <utility>
+
+#include "tasuki/core/hash.hpp"
+#include "tasuki/core/philox.hpp"
+
+namespace tasuki {
+namespace {
+
+// Order of a shard's examples in an epoch: a function of the shard's size and these numbers alone.
+std::vector<std::int64_t> shuffled_shard(std::int64_t size, std::uint64_t seed, std::int64_t epoch,
+                                         int shard) {
+  const std::array<std::uint64_t, 3> purpose{hash_text("epoch order"),
+                                             static_cast<std::uint64_t>(epoch),
+                                             static_cast<std::uint64_t>(shard)};
+  return permutation(size, RandomStream(seed, mix(purpose)));
+}
+
+}  // namespace
+
+ShareIterator::ShareIterator(Share share, const ShareIteratorOptions& options)
+    : share_(std::move(share)),
+      options_(options),
+      global_batch_(options.global_batch != 0 ? options.global_batch
+                                              : options.batch_size * share_.plan.ranks()),
+      steps_(share_.plan.steps_per_epoch(global_batch_)) {
+  TASUKI_CHECK(share_.dataset->size() == share_.plan.share_size(share_.rank),
+               "rank {} has {} examples, its plan says {}", share_.rank, share_.dataset->size(),
+               share_.plan.share_size(share_.rank));
+}
+
+bool ShareIterator::at_end() const {
+  return steps_ == 0 || (!options_.repeat && state_.epoch > 0);
+}
+
+std::int64_t ShareIterator::next_global_size() const {
+  return at_end() ? 0 : share_.plan.global_size(state_.step, global_batch_);
+}
+
+void ShareIterator::restore(const IteratorState& state) {
+  const bool possible = state == IteratorState{} ||
+                        (state.epoch >= 0 && 0 <= state.step && state.step < steps_ &&
+                         (options_.repeat || state.epoch == 0 || state == IteratorState{1, 0}));
+  if (!possible)
+    fail_everywhere(ErrorKind::data,
+                    "cannot go on at step {} of epoch {}: expected a step below {}, the steps of "
+                    "an epoch of this data set and batch size",
+                    state.step, state.epoch, steps_);
+  state_ = state;
+}
+
+void ShareIterator::reseed(std::uint64_t seed) {
+  options_.seed = seed;
+  order_epoch_.reset();
+  state_ = {};
+}
+
+void ShareIterator::shuffle_for(std::int64_t epoch) {
+  if (order_epoch_ == epoch) return;
+  order_.clear();
+  const ShardPlan& plan = share_.plan;
+  const int first = plan.first_shard(share_.rank);
+  for (int shard = first; shard < first + plan.shards_per_rank(); ++shard)
+    for (const std::int64_t i :
+         shuffled_shard(plan.shard(shard).size(), options_.seed, epoch, shard))
+      order_.push_back(plan.offset_in_share(shard) + i);
+  order_epoch_ = epoch;
+}
+
+BatchPlan ShareIterator::plan_next() {
+  if (at_end())
+    fail(ErrorKind::internal, "a batch was asked for where none is left (an epoch has {})", steps_);
+  if (options_.shuffle) shuffle_for(state_.epoch);
+  BatchPlan next{{}, state_.epoch};
+  const ShardPlan& plan = share_.plan;
+  const int first = plan.first_shard(share_.rank);
+  for (int shard = first; shard < first + plan.shards_per_rank(); ++shard) {
+    const std::int64_t offset = plan.offset_in_share(shard);
+    const Range taken = plan.shard_batch(shard, state_.step, global_batch_);
+    for (std::int64_t i = offset + taken.begin; i < offset + taken.end; ++i)
+      next.indices.push_back(options_.shuffle ? order_[static_cast<std::size_t>(i)] : i);
+  }
+  return next;
+}
+
+std::int64_t ShareIterator::largest_batch() const {
+  const std::int64_t shards = share_.plan.shards();
+  return share_.plan.shards_per_rank() * ((global_batch_ + shards - 1) / shards);
+}
+
+void ShareIterator::advance() {
+  if (++state_.step == steps_) state_ = {state_.epoch + 1, 0};
+}
+
+Batch ShareIterator::load(const BatchPlan& plan) const {
+  return read_batch(*share_.dataset, plan.indices, plan.epoch);
+}
+
+Batch ShareIterator::next() {
+  Batch batch = load(plan_next());
+  advance();
+  return batch;
+}
+
+std::unique_ptr<ShareIterator> create_serial_iterator(Share share, std::int64_t batch_size) {
+  return std::make_unique<ShareIterator>(
+      std::move(share), ShareIteratorOptions{.batch_size = batch_size, .repeat = false});
+}
+
+std::unique_ptr<ShareIterator> create_shuffled_iterator(Share share, std::int64_t batch_size,
+                                                        std::uint64_t seed) {
+  return std::make_unique<ShareIterator>(
+      std::move(share),
+      ShareIteratorOptions{.batch_size = batch_size, .shuffle = true, .seed = seed});
+}
+
+}  // namespace tasuki

@@ -1,0 +1,78 @@
+// Batches of a rank's share of a data set, in order or shuffled.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "tasuki/dataset/iterators/iterator.hpp"
+#include "tasuki/dataset/scatter.hpp"
+
+namespace tasuki {
+
+struct ShareIteratorOptions {
+  std::int64_t batch_size = 1;  // per rank
+  // Examples of a step on all ranks together, where ranks may differ by one: instead of
+  // ranks x batch_size when not 0.
+  std::int64_t global_batch = 0;
+  // Shuffles each shard anew in each epoch, by (seed, epoch, shard).
+  bool shuffle = false;
+  std::uint64_t seed = 0;
+  // Whether another epoch follows the first.
+  bool repeat = true;
+};
+
+// A batch that is decided but not read yet.
+struct BatchPlan {
+  std::vector<std::int64_t> indices;  // local examples
+  std::int64_t epoch = 0;
+};
+
+class ShareIterator final : public Iterator {
+ public:
+  // An error of kind config when the batch size is not positive.
+  ShareIterator(Share share, const ShareIteratorOptions& options);
+
+  Batch next() override;
+  std::int64_t steps_per_epoch() const override { return steps_; }
+  std::int64_t next_global_size() const override;
+  EpochLayout layout() const override {
+    return {share_.plan.examples(), share_.plan.shards(), global_batch_, options_.shuffle,
+            options_.seed};
+  }
+  IteratorState state() const override { return state_; }
+  void restore(const IteratorState& state) override;
+
+  // next() in its parts, for reading ahead: what comes next, going on, and reading (thread-safe).
+  BatchPlan plan_next();
+  void advance();
+  Batch load(const BatchPlan& plan) const;
+
+  const ShareIteratorOptions& options() const { return options_; }
+  const Dataset& dataset() const { return *share_.dataset; }
+  // No batch of this rank has more examples.
+  std::int64_t largest_batch() const;
+  // Another seed, from the start.
+  void reseed(std::uint64_t seed);
+
+ private:
+  bool at_end() const;
+  void shuffle_for(std::int64_t epoch);
+
+  Share share_;
+  ShareIteratorOptions options_;
+  std::int64_t global_batch_, steps_;
+  IteratorState state_;
+  // Local examples, shard after shard, each shard in its order of this epoch.
+  std::vector<std::int64_t> order_;
+  std::optional<std::int64_t> order_epoch_;
+};
+
+// One epoch in order, every example once: for evaluation.
+std::unique_ptr<ShareIterator> create_serial_iterator(Share share, std::int64_t batch_size);
+// Endless, shuffled: for training.
+std::unique_ptr<ShareIterator> create_shuffled_iterator(Share share, std::int64_t batch_size,
+                                                        std::uint64_t seed);
+
+}  // namespace tasuki

@@ -1,0 +1,75 @@
+#include "tasuki/job/activity_board.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <deque>
+
+#include "tasuki/communicator/mpi/mpi.hpp"
+#include "tasuki/core/log.hpp"
+
+namespace tasuki {
+
+namespace {
+
+// Reachable for ever, so that no leak is found where none is.
+template <class T>
+T& kept() {
+  static auto* const all = new std::deque<T>;
+  return all->emplace_back();
+}
+
+// Numbers of processes mean the same in one namespace of them only.
+std::vector<pid_t> processes_of(const MpiComm& node) {
+  struct Process {
+    ino_t space = 0;
+    pid_t number = 0;
+  };
+  struct stat space {};
+  Process own;
+  own.number = getpid();
+  if (stat("/proc/self/ns/pid", &space) == 0) own.space = space.st_ino;
+  std::vector<Process> all(static_cast<std::size_t>(node.size()));
+  TASUKI_MPI(MPI_Allgather, &own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE,
+             node.get());
+  std::vector<pid_t> numbers;
+  numbers.reserve(all.size());
+  for (const Process& each : all) numbers.push_back(each.space == own.space ? each.number : 0);
+  return numbers;
+}
+
+}  // namespace
+
+ActivityBoard::ActivityBoard() : records_(kept<Records>()) {
+  int rank = 0;
+  TASUKI_MPI(MPI_Comm_rank, MPI_COMM_WORLD, &rank);
+  const MpiComm node = MpiComm::split_by_memory(MPI_COMM_WORLD);
+  try {
+    if (node.size() > 1) records_.shared = share_memory(sizeof(ActivityRecord), node.get());
+  } catch (const Error& error) {  // on all ranks of the node
+    log_verbose("{}", error.what());
+  }
+  if (records_.shared.empty()) {
+    ranks_ = {rank};
+    processes_ = {getpid()};
+    publish_activity_in(&records_.alone);
+    return;
+  }
+  ranks_.resize(records_.shared.size());
+  TASUKI_MPI(MPI_Allgather, &rank, 1, MPI_INT, ranks_.data(), 1, MPI_INT, node.get());
+  processes_ = processes_of(node);
+  publish_activity_in(&record(static_cast<std::size_t>(node.rank())));
+}
+
+ActivityBoard::~ActivityBoard() {
+  // What neighbours see from now on, so that they do not miss a rank that has ended well.
+  const WaitScope gone(Waiting::mpi_finalize);
+  publish_activity_in(nullptr);
+}
+
+ActivityRecord& ActivityBoard::record(std::size_t place) const {
+  if (records_.shared.empty()) return records_.alone;
+  return *reinterpret_cast<ActivityRecord*>(records_.shared[place].data());
+}
+
+}  // namespace tasuki

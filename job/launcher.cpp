@@ -1,0 +1,67 @@
+#include "tasuki/job/launcher.hpp"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <initializer_list>
+#include <string_view>
+
+#include "tasuki/core/alternate_stack.hpp"
+#include "tasuki/core/stop_request.hpp"
+
+namespace tasuki {
+namespace {
+
+// To end a job, Open MPI's daemon on a host sends its ranks SIGCONT, sleeps a second, sends SIGTERM
+// and sleeps a second; mpirun does so for its own host before it tells the others. With several
+// hosts that took 2 to 3 s. A SIGCHLD ends such a sleep, but that of a rank's end goes to another
+// thread of the daemon. So a rank answers both signals with one of its own. To a daemon that is
+// awake, or that does without these sleeps, and to any other parent it means nothing. The handler
+// itself waits, because a rank that is about to exit must not do so before it has answered.
+void wake_launcher(int signal) {
+  const int saved_errno = errno;
+  // There is no time to save: SIGKILL follows within a second or so. Whether a user or the failure
+  // of another rank ends the job is not to be known here.
+  if (signal == SIGTERM) say_last_words(how_jobs_end);
+  constexpr int until_it_sleeps = 10;  // milliseconds
+  poll(nullptr, 0, until_it_sleeps);
+  if (const pid_t parent = getppid(); parent > 1) kill(parent, SIGCHLD);
+  if (signal == SIGTERM) {
+    std::signal(SIGTERM, SIG_DFL);
+    raise(SIGTERM);
+  }
+  errno = saved_errno;
+}
+
+bool is_zero_or_unset(const char* variable) {
+  const char* const value = std::getenv(variable);
+  return value == nullptr || std::string_view(value) == "0";
+}
+
+}  // namespace
+
+void answer_launcher() {
+  if (std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr) return;
+  use_alternate_stack();
+  for (const int signal : {SIGCONT, SIGTERM}) {
+    struct sigaction present {};
+    if (sigaction(signal, nullptr, &present) != 0 || present.sa_handler != SIG_DFL) continue;
+    struct sigaction answer {};
+    answer.sa_handler = wake_launcher;
+    answer.sa_flags = SA_RESTART | SA_ONSTACK;
+    sigaction(signal, &answer, nullptr);
+  }
+}
+
+bool is_first_rank() {
+  return is_zero_or_unset("OMPI_COMM_WORLD_RANK");
+}
+
+bool is_first_rank_of_host() {
+  return is_zero_or_unset("OMPI_COMM_WORLD_LOCAL_RANK");
+}
+
+}  // namespace tasuki

@@ -1,0 +1,110 @@
+#include "tasuki/job/process_state.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace tasuki {
+namespace {
+
+// What follows "Key:" and blanks, up to the end of the line; empty where there is no such line.
+std::string_view value_of(std::string_view text, std::string_view key) {
+  while (!text.empty()) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    if (!line.starts_with(key) || !line.substr(key.size()).starts_with(':')) continue;
+    line.remove_prefix(key.size() + 1);
+    line.remove_prefix(std::min(line.size(), line.find_first_not_of(" \t")));
+    return line;
+  }
+  return {};
+}
+
+pid_t to_process(std::string_view text) {
+  pid_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+}  // namespace
+
+ProcessState parse_process_status(std::string_view text) {
+  ProcessState found;
+  const std::string_view name = value_of(text, "Name"), state = value_of(text, "State");
+  std::copy_n(name.begin(), std::min(name.size(), found.name.size() - 1), found.name.begin());
+  if (!state.empty()) found.state = state.front();
+  found.parent = to_process(value_of(text, "PPid"));
+  found.tracer = to_process(value_of(text, "TracerPid"));
+  return found;
+}
+
+std::optional<ProcessState> process_state(pid_t process) {
+  std::array<char, 32> path{};
+  fmt::format_to_n(path.begin(), path.size() - 1, "/proc/{}/status", process);
+  const int file = open(path.data(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return std::nullopt;
+  std::array<char, 1024> text;  // what is needed comes first
+  const ssize_t size = read(file, text.data(), text.size());
+  close(file);
+  if (size <= 0) return std::nullopt;
+  return parse_process_status({text.data(), static_cast<std::size_t>(size)});
+}
+
+bool is_daemon_name(std::string_view name) {
+  return name == "orted" || name == "prted";
+}
+
+bool is_launcher_name(std::string_view name) {
+  if (is_daemon_name(name)) return true;
+  // Debian's mpirun.openmpi and the like, too; "mpiexec.hydra" is another MPI's.
+  for (const std::string_view suffix : {".openmpi", ".openmp"})  // names are cut after 15
+    if (name.ends_with(suffix)) name.remove_suffix(suffix.size());
+  constexpr std::array<std::string_view, 4> names = {"mpirun", "mpiexec", "orterun", "prterun"};
+  return std::ranges::find(names, name) != names.end();
+}
+
+bool is_launcher_of_one_job(std::string_view job) {
+  if (job.empty()) return false;
+  if (job.find_first_not_of("0123456789") == std::string_view::npos) return true;
+  const auto end = job.find('-');
+  return end != std::string_view::npos && is_launcher_name(job.substr(0, end)) &&
+         !is_daemon_name(job.substr(0, end));
+}
+
+pid_t launcher_process() {
+  if (std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr) return 0;
+  constexpr int most_scripts = 8;
+  pid_t process = getppid();
+  for (int step = 0; step < most_scripts && process > 1; ++step) {
+    const auto state = process_state(process);
+    if (!state) return 0;
+    if (is_launcher_name(state->name.data())) return process;
+    process = state->parent;
+  }
+  return 0;
+}
+
+std::vector<pid_t> descendants(pid_t ancestor) {
+  std::vector<std::pair<pid_t, pid_t>> parents;
+  std::error_code error;
+  for (std::filesystem::directory_iterator each("/proc", error), end; !error && each != end;
+       each.increment(error))
+    if (const pid_t process = to_process(each->path().filename().native()); process > 0)
+      if (const auto state = process_state(process)) parents.emplace_back(process, state->parent);
+  std::vector<pid_t> found = {ancestor};
+  for (std::size_t next = 0; next < found.size(); ++next)
+    for (const auto& [process, parent] : parents)
+      if (parent == found[next]) found.push_back(process);
+  found.erase(found.begin());
+  return found;
+}
+
+}  // namespace tasuki

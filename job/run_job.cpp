@@ -1,0 +1,259 @@
+#include "tasuki/job/run_job.hpp"
+#include "tasuki/core/host_name.hpp"
+
+#include <fmt/format.h>
+#include <mpi.h>
+#include <sys/ioctl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+#include <system_error>
+#include <thread>
+
+#include "tasuki/communicator/mpi/mpi.hpp"
+#include "tasuki/communicator/mpi/polite_wait.hpp"
+#include "tasuki/core/activity.hpp"
+#include "tasuki/core/error.hpp"
+#include "tasuki/core/log.hpp"
+#include "tasuki/core/stop_request.hpp"
+#include "tasuki/job/launcher.hpp"
+#include "tasuki/job/launcher_end.hpp"
+#include "tasuki/job/start_watch.hpp"
+#include "tasuki/job/stop_signals.hpp"
+#include "tasuki/job/watchdog.hpp"
+
+namespace tasuki {
+namespace {
+
+// This process in messages; set once MPI knows it.
+int world_rank = 0;
+std::string host;
+// Started without mpirun (or another launcher), so that there is nobody else.
+bool is_alone = false;
+std::thread::id main_thread;
+// From MPI_Init to the regular end of the job: leaving the process in between is an error.
+std::atomic<bool> job_is_running = false;
+
+struct Failure {
+  std::string cause;
+  int exit_code;
+  ErrorScope scope;
+};
+
+Failure describe(const std::exception_ptr& exception) {
+  constexpr int internal = static_cast<int>(ErrorKind::internal);
+  try {
+    std::rethrow_exception(exception);
+  } catch (const Error& error) {
+    return {error.what(), error.exit_code(), error.scope()};
+  } catch (const std::bad_alloc&) {
+    return {"out of memory", static_cast<int>(ErrorKind::unavailable), ErrorScope::this_rank};
+  } catch (const std::exception& error) {
+    return {error.what(), internal, ErrorScope::this_rank};
+  } catch (...) {
+    return {"an exception of unknown type", internal, ErrorScope::this_rank};
+  }
+}
+
+// mpirun that is told to end the job at once may leave without what is still in the pipe from this
+// process. Not for long: nobody may be reading.
+void wait_until_read(int pipe) {
+  constexpr std::chrono::milliseconds look{1}, longest{500};
+  int unread = 0;
+  for (auto waited = look; waited < longest; waited += look) {
+    if (ioctl(pipe, FIONREAD, &unread) != 0 || unread == 0) break;
+    std::this_thread::sleep_for(look);
+  }
+  // What was read has yet to be written.
+  std::this_thread::sleep_for(10 * look);
+}
+
+// Without MPI_Abort, which prints a paragraph of its own. MPI is ended by the thread that began it,
+// or not at all.
+[[noreturn]] void leave_alone(int exit_code) {
+  if (std::this_thread::get_id() == main_thread) {
+    try {
+      std::thread([exit_code] {
+        std::this_thread::sleep_for(std::chrono::seconds(2));
+        std::_Exit(exit_code);  // MPI is in no state to end
+      }).detach();
+    } catch (const std::system_error&) {
+      std::_Exit(exit_code);
+    }
+    int has_ended = 0;
+    if (MPI_Finalized(&has_ended) == MPI_SUCCESS && has_ended == 0) MPI_Finalize();
+  }
+  std::_Exit(exit_code);
+}
+
+// Ends all ranks. Only the first failure of a process is printed, as one write so that the lines of
+// several ranks do not mix.
+[[noreturn]] void end_job(const Failure& failure) {
+  static std::atomic_flag ending = ATOMIC_FLAG_INIT;
+  if (!ending.test_and_set()) {
+    job_is_running = false;
+    drop_last_words();
+    std::fflush(stdout);
+    if (failure.scope == ErrorScope::every_rank && world_rank != 0) {
+      // Rank 0 says it and ends this process; should it not have met the error, this rank speaks.
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+    }
+    const std::string line =
+        failure.scope == ErrorScope::every_rank && world_rank == 0
+            ? fmt::format("error: {}\n", failure.cause)
+            : fmt::format("rank {} on {}: {}\n", world_rank, host, failure.cause);
+    if (write(STDERR_FILENO, line.data(), line.size()) < 0) std::perror("stderr");
+    if (is_alone) leave_alone(failure.exit_code);
+    wait_until_read(STDERR_FILENO);
+    ensure_launcher_ends();
+    MPI_Abort(MPI_COMM_WORLD, failure.exit_code);
+    std::_Exit(failure.exit_code);
+  }
+  // Another thread is ending the job; leaving now would take its line away.
+  for (;;) pause();
+}
+
+// std::terminate from any thread: an exception that left a thread or a noexcept function.
+[[noreturn]] void on_terminate() {
+  if (const auto exception = std::current_exception()) end_job(describe(exception));
+  end_job(
+      {"std::terminate was called", static_cast<int>(ErrorKind::internal), ErrorScope::this_rank});
+}
+
+void on_early_exit(int status, void* /*unused*/) {
+  if (!job_is_running) return;
+  end_job({fmt::format("the program called exit({}) in the middle of the job", status),
+           status != 0 ? status : static_cast<int>(ErrorKind::internal), ErrorScope::this_rank});
+}
+
+void set_default(const char* variable, const char* value) {
+  constexpr int keep_users = 0;
+  setenv(variable, value, keep_users);
+}
+
+// Settings of Open MPI that must be in place before MPI_Init; the user's own win.
+void configure_mpi() {
+  set_default("OMPI_MCA_mpi_yield_when_idle", "1");
+  // With the send buffers that Linux grows, what a rank has to acknowledge queues behind megabytes
+  // of its own data: at 1 Gbit/s an exchange in both directions took a quarter longer than the link
+  // needs. This much fills 10 Gbit/s up to a round trip of 0.4 ms (Linux takes twice the number).
+  set_default("OMPI_MCA_btl_tcp_sndbuf", "262144");
+  // In many containers a process may not read another's memory, and Open MPI 4 then prints an error
+  // for every message instead of using its other way.
+  char from = 0, to = 0;
+  const iovec local{&to, 1}, remote{&from, 1};
+  if (process_vm_readv(getpid(), &local, 1, &remote, 1, 0) < 0)
+    set_default("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
+}
+
+// How long a rank that returned 0 waits for the others to return.
+std::chrono::seconds wait_after_success() {
+  constexpr const char* variable = "TASUKI_END_SECONDS";
+  const char* const text = std::getenv(variable);
+  if (text == nullptr) return std::chrono::minutes(10);
+  const char* const end = text + std::strlen(text);
+  int seconds = 0;
+  const auto [rest, error] = std::from_chars(text, end, seconds);
+  if (error != std::errc() || rest != end || seconds < 1)
+    fail_everywhere(ErrorKind::usage, "{}={}; expected a number of seconds from 1", variable, text);
+  return std::chrono::seconds(seconds);
+}
+
+// Meets the other ranks before MPI_Finalize, which would wait for them without an end.
+void leave_together(int exit_code, std::chrono::seconds after_success) {
+  const WaitScope waiting_for_others(Waiting::program_end);
+  constexpr std::chrono::seconds after_failure{2};
+  const bool is_success = exit_code == 0 || exit_code == static_cast<int>(Stopped::exit_kind);
+  const std::chrono::seconds longest = is_success ? after_success : after_failure;
+  const auto start = std::chrono::steady_clock::now();
+  MPI_Request request = MPI_REQUEST_NULL;
+  TASUKI_MPI(MPI_Ibarrier, MPI_COMM_WORLD, &request);
+  int all_are_here = 0;
+  for (PoliteWait waiting;; waiting.pause()) {
+    TASUKI_MPI(MPI_Test, &request, &all_are_here, MPI_STATUS_IGNORE);
+    if (all_are_here != 0) return;
+    if (std::chrono::steady_clock::now() - start > longest) break;
+  }
+  end_job({fmt::format("the program returned {} on this rank while others were at work, and they "
+                       "did not return within {} s",
+                       exit_code, longest.count()),
+           exit_code != 0 ? exit_code : static_cast<int>(ErrorKind::hang), ErrorScope::this_rank});
+}
+
+// As Open MPI, MPICH's and Slurm's launchers tell the processes that they start. To be asked before
+// MPI_Init, which may set the same in a process of its own.
+bool was_launched() {
+  for (const char* const variable : {"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMIX_RANK"})
+    if (std::getenv(variable) != nullptr) return true;
+  return false;
+}
+
+void initialize(int* argc, char*** argv) {
+  configure_mpi();
+  // A file that grows beyond the limit (ulimit -f) is an error of the write, not the end.
+  std::signal(SIGXFSZ, SIG_IGN);
+  answer_launcher();
+  const bool is_launched = was_launched();
+  listen_for_stops(is_launched);
+  int provided = MPI_THREAD_SINGLE;
+  check_mpi(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
+  TASUKI_MPI(MPI_Comm_set_errhandler, MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  TASUKI_MPI(MPI_Comm_set_errhandler, MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  TASUKI_MPI(MPI_Comm_rank, MPI_COMM_WORLD, &world_rank);
+  int size = 0;
+  TASUKI_MPI(MPI_Comm_size, MPI_COMM_WORLD, &size);
+  is_alone = !is_launched && size == 1;
+  main_thread = std::this_thread::get_id();
+  host = host_name();
+  configure_log(world_rank, LogLevel::info);
+}
+
+// The job's value, or what a training that was stopped says instead.
+int run_until_stopped(int argc, char** argv, const std::function<int(int argc, char** argv)>& job) {
+  try {
+    return job(argc, argv);
+  } catch (const Stopped& stopped) {
+    std::fflush(stdout);
+    if (world_rank == 0) fmt::print(stderr, "{}\n", stopped.what());
+    return stopped.exit_code();
+  }
+}
+
+}  // namespace
+
+int run_job(int argc, char** argv, const std::function<int(int argc, char** argv)>& job) {
+  try {
+    auto starting = std::make_unique<StartWatch>(argc, argv);
+    initialize(&argc, &argv);
+    job_is_running = true;
+    std::set_terminate(on_terminate);
+    on_exit(on_early_exit, nullptr);
+    const std::chrono::seconds after_success = wait_after_success();
+    const Watchdog watchdog;
+    starting.reset();
+    const int exit_code = run_until_stopped(argc, argv, job);
+    leave_together(exit_code, after_success);
+    {
+      const WaitScope finalizing(Waiting::mpi_finalize);
+      TASUKI_MPI(MPI_Finalize);
+    }
+    job_is_running = false;
+    return exit_code;
+  } catch (...) {
+    end_job(describe(std::current_exception()));
+  }
+}
+
+}  // namespace tasuki

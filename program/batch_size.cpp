@@ -1,0 +1,223 @@
+#include "tasuki/program/batch_size.hpp"
+
+#include <fmt/ranges.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "tasuki/core/log.hpp"
+#include "tasuki/dataset/iterators/device_iterator.hpp"
+#include "tasuki/program/console.hpp"
+#include "tasuki/program/input.hpp"
+#include "tasuki/tensor/backend.hpp"
+#include "tasuki/tensor/host_memory.hpp"
+#include "tasuki/tensor/out_of_memory.hpp"
+#include "tasuki/tensor/storage.hpp"
+#include "tasuki/training/batch_memory.hpp"
+
+namespace tasuki::program {
+namespace {
+
+// Batches of as many examples as somebody says, all zeros.
+class ZeroBatches final : public Iterator {
+ public:
+  explicit ZeroBatches(const Shape& example) : example_(example) {}
+
+  void set_size(std::int64_t n) { size_ = n; }
+  Batch next() override { return zero_batch(size_, example_, DType::float32, Device::cpu()); }
+  std::int64_t steps_per_epoch() const override { return 1; }
+  std::int64_t next_global_size() const override { return size_; }
+  EpochLayout layout() const override { return {}; }
+  IteratorState state() const override { return {}; }
+  void restore(const IteratorState& /*state*/) override {}
+
+ private:
+  Shape example_;
+  std::int64_t size_ = 1;
+};
+
+std::size_t bytes_of_example(const Shape& example) {
+  return static_cast<std::size_t>(example.count()) * sizeof(float) + sizeof(std::int32_t);
+}
+
+// A memory that a step fills, and what data take of it.
+struct Place {
+  Device device;
+  std::size_t free = 0;      // bytes
+  std::size_t resident = 0;  // bytes of data (and who loads them) that will be there in a run
+  std::size_t each = 0;      // bytes of data for each example of a batch besides the step's own
+};
+
+// A thread takes a stack and an arena of malloc's, most of which is never touched: it counts where
+// address space itself is limited (ulimit -v).
+std::size_t address_space_of_loaders(const TrainingSettings& settings, const StepsInMemory& steps) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return 0;
+  constexpr std::size_t of_thread = std::size_t{8 + 64} << 20;
+  return of_thread *
+         static_cast<std::size_t>(loader_threads(settings, steps.header) +
+                                  loader_threads(settings, steps.test.dataset->header()));
+}
+
+// Ranks of a node share its memory; some is left to what grows besides (MPI, the C library). The
+// shares are there already; batches are read ahead.
+Place host_memory(const Job& job, const TrainingSettings& settings, const StepsInMemory& steps) {
+  Place place{.device = Device::cpu()};
+  const std::size_t unused = find_host_memory({}, job.communicator->intra_size()).free;
+  const std::size_t cached = host_pool_statistics().cached;
+  const std::size_t free = unused + std::min(cached, ~std::size_t{0} - unused);
+  place.free = free - std::min(free, host_memory_reserve);
+  place.resident = address_space_of_loaders(settings, steps);
+  place.each = static_cast<std::size_t>(batches_ahead(settings, steps.header)) *
+               bytes_of_example(steps.header.example_shape);
+  return place;
+}
+
+// Shares live on the only GPU of a rank, or else the batches in use do.
+Place gpu_memory(Device device, const StepsInMemory& steps) {
+  Place place{.device = device, .free = backend(device).memory(device).free};
+  if (steps.create_updater) return place;
+  for (const Share* share : {&steps.train, &steps.test}) {
+    if (lives_on_device(*share->dataset, place.free - place.resident))
+      place.resident += resident_bytes(*share->dataset);
+    else
+      place.each += bytes_of_example(steps.header.example_shape);
+  }
+  return place;
+}
+
+std::vector<Place> places_of(const Job& job, const TrainingSettings& settings,
+                             const StepsInMemory& steps) {
+  std::vector<Place> places;
+  for (const Device device : steps.devices)
+    if (std::ranges::find(places, device, &Place::device) == places.end())
+      places.push_back(device.is_cpu() ? host_memory(job, settings, steps)
+                                       : gpu_memory(device, steps));
+  // Batches that are dealt to devices come from there.
+  if (steps.create_updater &&
+      std::ranges::find(places, Device::cpu(), &Place::device) == places.end())
+    places.push_back(host_memory(job, settings, steps));
+  return places;
+}
+
+// A step of n examples, on all devices.
+std::function<void(std::int64_t n)> step_of(const StepsInMemory& steps) {
+  if (!steps.create_updater)
+    return [&steps](std::int64_t n) {
+      const Device device = steps.devices.at(0);
+      measure_step(n, steps.header, device, steps.precision.on(device), steps.loss);
+    };
+  struct Updates {
+    std::unique_ptr<Updater> updater;
+    ZeroBatches* batches = nullptr;  // the updater's
+  };
+  return [&steps, updates = std::make_shared<Updates>()](std::int64_t n) {
+    if (!updates->updater) {
+      auto batches = std::make_unique<ZeroBatches>(steps.header.example_shape);
+      updates->batches = batches.get();
+      updates->updater = steps.create_updater(std::move(batches));
+    }
+    updates->batches->set_size(n);
+    Observation unused;
+    updates->updater->update(unused);
+  };
+}
+
+// Without agreement between ranks.
+BatchSearch search_in(const std::vector<Place>& places, const Job& job,
+                      const StepsInMemory& steps) {
+  BatchSearch search;
+  std::vector<std::size_t> most;  // that can be in use
+  for (const Place& place : places) {
+    const std::size_t in_use = backend(place.device).memory(place.device).in_use;
+    const std::size_t free = place.free - std::min(place.free, place.resident);
+    const double usable = 0.95 * static_cast<double>(free);
+    search.capacities.push_back(in_use + static_cast<std::size_t>(usable));
+    most.push_back(in_use + free);
+  }
+  search.limit =
+      std::clamp<std::int64_t>(steps.header.count / job.communicator->size(), 1, 1 << 24);
+  search.peaks_of = [places, most, step = step_of(steps)](std::int64_t n) {
+    // What a step before has left in the pool would be in the way of what libraries take, which do
+    // not always notice.
+    give_back_cached_host_memory();
+    for (const Place& place : places) backend(place.device).reset_peak_memory(place.device);
+    step(n);
+    std::vector<std::size_t> peaks;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const Place& place = places[i];
+      peaks.push_back(backend(place.device).memory(place.device).peak +
+                      static_cast<std::size_t>(n) * place.each);
+      // Memory for data that are not there in this step.
+      if (peaks.back() > most[i]) throw std::bad_alloc();
+    }
+    return peaks;
+  };
+  return search;
+}
+
+std::string advice(std::int64_t batch) {
+  return batch > 0 ? fmt::format("the largest batch that fits is --batchsize {}", batch)
+                   : "not even one example fits: take a smaller model";
+}
+
+double megabytes(std::size_t bytes) {
+  return static_cast<double>(bytes) / 1e6;
+}
+
+std::string describe(const std::vector<Place>& places, const BatchSearch& search) {
+  if (places.size() == 1)
+    return fmt::format("with {:.0f} MB of memory for a rank", megabytes(search.capacities[0]));
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < places.size(); ++i)
+    texts.push_back(
+        fmt::format("{:.0f} MB on {}", megabytes(search.capacities[i]), places[i].device.text()));
+  return fmt::format("with {}", fmt::join(texts, ", "));
+}
+
+}  // namespace
+
+void print_largest_batch(const Job& job, const TrainingSettings& settings,
+                         const StepsInMemory& steps) {
+  Communicator& comm = *job.communicator;
+  const std::vector<Place> places = places_of(job, settings, steps);
+  BatchSearch search = search_in(places, job, steps);
+  search.least = [&comm](std::int64_t own) {
+    const Tensor least = Tensor::from(std::span<const std::int64_t>(&own, 1), Shape{});
+    comm.allreduce(least, ReduceOp::min);
+    return *least.data<std::int64_t>();
+  };
+  search.trying = [](std::int64_t n) { log_info("trying a step of {} examples on each rank", n); };
+  const std::int64_t found = find_largest_batch(search);
+  if (found == 0) fail_everywhere(ErrorKind::unavailable, "--find-batchsize: {}", advice(0));
+  const bool is_limit = found == search.limit;
+  print_on_root(comm, fmt::format("Largest batch: --batchsize {} ({})\n", found,
+                                  is_limit ? "all examples of a rank" : describe(places, search)));
+}
+
+void train_within_memory(const Job& job, const TrainingSettings& settings,
+                         const StepsInMemory& steps, const std::function<void()>& train,
+                         const std::function<void()>& end) {
+  std::string problem;
+  try {
+    return train();
+  } catch (const OutOfMemory& error) {
+    problem = error.what();
+  } catch (const std::bad_alloc&) {
+    const Device device = steps.devices.at(0);
+    problem = fmt::format("out of memory, {:.0f} MB are free",
+                          megabytes(backend(device).memory(device).free));
+  }
+  // Not while the exception is under way: then nothing waits for a GPU. The other ranks wait, and
+  // say nothing.
+  end();
+  BatchSearch search = search_in(places_of(job, settings, steps), job, steps);
+  search.trying = [&problem](std::int64_t n) {
+    log_warning("{}; trying whether a step of {} examples fits", problem, n);
+  };
+  fail(ErrorKind::unavailable, "{}; {}", problem, advice(find_largest_batch(search)));
+}
+
+}  // namespace tasuki::program

@@ -1,0 +1,23 @@
+// What a run starts from besides its flags: other weights, and the data that a snapshot is of.
+#pragma once
+
+#include <memory>
+
+#include "tasuki/communicator/communicator.hpp"
+#include "tasuki/dataset/scatter.hpp"
+#include "tasuki/nn/module.hpp"
+#include "tasuki/program/training_options.hpp"
+
+namespace tasuki::program {
+
+// --init: loads the weights of a model file or of a snapshot on rank 0, from where an optimizer's
+// setup takes them to all ranks. A file that does not fit is an error on all ranks; weights in it
+// that the model lacks are a warning. Collective.
+void load_initial_weights(const TrainingSettings& settings, const Module& model,
+                          Communicator& communicator);
+
+// Keeps in snapshots what data the run is on: number and shape of its examples and a hash of its
+// labels, in order. Going on with other data is a warning.
+std::unique_ptr<Extension> keep_data(const DatasetHeader& header, const Share& share);
+
+}  // namespace tasuki::program

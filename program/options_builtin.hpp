@@ -1,0 +1,28 @@
+// Flags that every program has.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+namespace tasuki::program::builtin {
+
+struct Flag {
+  std::string_view name;
+  char letter;
+  std::string_view value_name;  // empty: takes none
+  std::string_view help;
+};
+
+inline constexpr std::string_view help = "help", version = "version", config = "config",
+                                  print_config = "print-config";
+
+inline constexpr std::array<Flag, 4> flags = {
+    {{help, 'h', "", "print this text"},
+     {version, 0, "", "print the versions of Tasuki and of the libraries it runs on"},
+     {config, 0, "FILE",
+      "read settings from an INI file: long flag names, `name = value` a line; the command line "
+      "wins"},
+     {print_config, 0, "",
+      "print all settings, each with where it came from, in the form that --config reads"}}};
+
+}  // namespace tasuki::program::builtin

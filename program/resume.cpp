@@ -1,0 +1,218 @@
+#include "tasuki/program/resume.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "tasuki/communicator/run_on_root.hpp"
+#include "tasuki/communicator/text_bytes.hpp"
+#include "tasuki/core/log.hpp"
+#include "tasuki/dataset/shard_plan.hpp"
+#include "tasuki/optimizer/rule.hpp"
+#include "tasuki/training/snapshots/npz.hpp"
+
+namespace tasuki::program {
+namespace {
+
+const char* const extension_name = "Flags";
+
+// The optimizer first, as others depend on it.
+const std::vector<std::string> kept = {"optimizer",   "lr",     "lr-scaling", "lr-reference-batch",
+                                       "lr-schedule", "warmup", "momentum",   "weight-decay"};
+// Those of them that set no number of the optimizer: differences are told by their texts.
+const std::vector<std::string> of_schedule = {"lr-schedule", "warmup"};
+
+// What extension "Flags" does: values are read before there is a trainer.
+class KeptFlags : public Extension {
+ public:
+  explicit KeptFlags(FlagTexts flags) : flags_(std::move(flags)) {}
+  std::string default_name() const override { return extension_name; }
+  void run(Trainer&) override {}
+  void serialize(const Serializer& serializer) override {
+    if (serializer.is_loading()) return;
+    for (auto& [name, text] : flags_) serializer(name, text);
+  }
+
+ private:
+  FlagTexts flags_;
+};
+
+// Nothing when there is no such entry, or one of another type.
+template <class T>
+std::optional<T> read(const NpzFile& file, const std::string& name) {
+  if (!file.find(name)) return std::nullopt;
+  const NpzValue value = file.read(name);
+  if (const auto* found = std::get_if<T>(&value)) return *found;
+  return std::nullopt;
+}
+
+std::optional<std::string> read_number(const NpzFile& file, const std::string& name) {
+  const auto number = read<Tensor>(file, name);
+  if (!number || number->dtype() != DType::float64 || number->shape().count() != 1)
+    return std::nullopt;
+  const double value = *number->data<double>();
+  return std::isnan(value) ? std::nullopt : std::optional(to_text(value));
+}
+
+// The flags that make the optimizer of a snapshot that keeps none: another program's.
+FlagTexts flags_of_optimizer(const NpzFile& file) {
+  const std::string optimizer = "updater/optimizer:main/";
+  const std::string numbers = optimizer + "hyperparameters/";
+  const auto title = read<std::string>(file, optimizer + "name");
+  const auto& rules = optimizer_rules();
+  const auto rule = std::ranges::find_if(
+      rules, [&](const OptimizerRule& each) { return title && each.title == *title; });
+  if (rule == rules.end()) return {};
+  FlagTexts flags = {{"optimizer", rule->name}};
+  const auto add = [&](const char* flag, const std::optional<std::string>& text) {
+    if (text) flags.emplace_back(flag, *text);
+  };
+  // The rate is there as it was in use, scaled: first what must not scale it once more.
+  add("lr-scaling", "none");
+  const auto initial = read_number(file, "extensions/RateSchedule/initial");
+  if (!rule->rate_name.empty())
+    add("lr", initial ? initial : read_number(file, numbers + rule->rate_name));
+  add("momentum", read_number(file, numbers + "momentum"));
+  if (rule->name == "adamw") add("weight-decay", read_number(file, numbers + "weight_decay_rate"));
+  return flags;
+}
+
+FlagTexts flags_in(const NpzFile& file) {
+  FlagTexts flags;
+  for (const std::string& name : kept)
+    if (const auto text =
+            read<std::string>(file, fmt::format("extensions/{}/{}", extension_name, name)))
+      flags.emplace_back(name, *text);
+  return flags.empty() ? flags_of_optimizer(file) : flags;
+}
+
+// A snapshot, or the newest one in a folder that is whole.
+std::unique_ptr<NpzFile> open_whole_snapshot(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored))
+    return std::make_unique<NpzFile>(path, /*require_hash=*/true);
+  const std::vector<std::filesystem::path> snapshots = snapshots_in(path);
+  if (snapshots.empty())
+    fail(ErrorKind::missing, "--resume {}: there is no snapshot_iter_<number> in this folder",
+         path.string());
+  for (std::size_t i = 0;; ++i) {
+    try {
+      return std::make_unique<NpzFile>(snapshots[i], /*require_hash=*/true);
+    } catch (const Error& error) {
+      if (i + 1 == snapshots.size()) throw;
+      log_warning("{}; taking the snapshot before it", error.what());
+    }
+  }
+}
+
+bool is_governed(const Optimizer& optimizer, const std::string& hyperparameter) {
+  return hyperparameter == optimizer.rate_name() || hyperparameter == "momentum" ||
+         hyperparameter == "weight_decay_rate";
+}
+
+// In Adam snapshots of programs that took --weight-decay for AdamW's way, and of programs of the
+// user's own. No flag governs it.
+void leave_decay_of_weights(const Trainer& trainer, const TrainingSettings& settings) {
+  Optimizer& adam = trainer.updater().optimizer();
+  const double loaded = adam.get("weight_decay_rate");
+  adam.set("weight_decay_rate", 0);
+  if (loaded == 0 || !trainer.is_root()) return;
+  log_warning(
+      "the snapshot's Adam takes weight_decay_rate {} off the weights, as --weight-decay did in "
+      "older versions; this run does not: its --weight-decay {} adds to gradients (AdamW decays "
+      "weights: --init FILE --optimizer adamw)",
+      loaded, settings.weight_decay);
+}
+
+}  // namespace
+
+void inherit_flags(Options& options, TrainingSettings& settings, Communicator& communicator) {
+  if (settings.resume) {
+    const Bytes sent = run_on_root(communicator, 0, [&] {
+      const auto file = open_whole_snapshot(*settings.resume);
+      return text_to_bytes(nlohmann::json{file->path().string(), flags_in(*file)}.dump());
+    });
+    const nlohmann::json found = nlohmann::json::parse(bytes_to_text(sent));
+    settings.resume = found.at(0);
+    options.inherit("out", folder_of(*settings.resume).string());
+    bool is_rate_inherited = true;
+    for (const auto& [name, text] : found.at(1).get<FlagTexts>()) {
+      if (name == "lr" && !is_rate_inherited) continue;
+      const std::string here = options.inherit(name, text);
+      // Another optimizer's numbers mean nothing here; the snapshot is refused later.
+      if (name == "optimizer" && here != text) break;
+      // With a scaling that was asked for, the rate is what these flags make of it. (Snapshots that
+      // keep flags have the rate first, as it was given.)
+      if (name == "lr-scaling" && here != text) is_rate_inherited = false;
+      if (here != text && std::ranges::count(of_schedule, name) > 0)
+        settings.overruled.push_back(fmt::format("{} {} instead of {}", name, here, text));
+    }
+  }
+  for (const auto& [name, text] : options.values())
+    if (std::ranges::count(kept, name) > 0) settings.optimizer_flags.emplace_back(name, text);
+}
+
+std::filesystem::path folder_of(const std::filesystem::path& snapshot) {
+  return snapshot.has_parent_path() ? snapshot.parent_path() : ".";
+}
+
+RunPosition check_resume(const TrainingSettings& settings, const Optimizer& optimizer,
+                         std::int64_t examples, Communicator& communicator) {
+  const int ranks = communicator.size();
+  const ShardPlan plan(examples, ranks, static_cast<int>(settings.shards.value_or(0)));
+  const std::int64_t batch = global_batch(settings, ranks);
+  RunOutline run;
+  run.identity = {static_cast<std::uint64_t>(settings.seed), ranks};
+  run.layout.examples = examples;
+  run.layout.shards = plan.shards();
+  run.layout.global_batch = batch;
+  run.steps_per_epoch = plan.steps_per_epoch(batch);
+  return check_snapshot(*settings.resume, run, optimizer, &communicator);
+}
+
+void go_on(Trainer& trainer, const TrainingSettings& settings, Shift* schedule) {
+  Optimizer& optimizer = trainer.updater().optimizer();
+  std::map<std::string, double> asked;
+  for (const std::string& name : optimizer.hyperparameters())
+    if (is_governed(optimizer, name)) asked[name] = optimizer.get(name);
+  resume(*settings.resume, trainer);
+  std::vector<std::string> changes;
+  for (const auto& [name, value] : asked) {
+    if (settings.optimizer == "adam" && name == "weight_decay_rate") {
+      leave_decay_of_weights(trainer, settings);
+      continue;
+    }
+    const bool is_scheduled = schedule != nullptr && name == optimizer.rate_name();
+    const double loaded = optimizer.get(name);
+    const double before = is_scheduled ? schedule->initial().value_or(loaded) : loaded;
+    if (value != before) changes.push_back(fmt::format("{} {} instead of {}", name, value, before));
+    optimizer.set(name, value);
+    if (is_scheduled) schedule->set_initial(value);
+  }
+  changes.insert(changes.end(), settings.overruled.begin(), settings.overruled.end());
+  if (!changes.empty())
+    log_info("going on with other settings than the snapshot's: {}", fmt::join(changes, ", "));
+}
+
+std::unique_ptr<Extension> keep_flags(const TrainingSettings& settings) {
+  return std::make_unique<KeptFlags>(settings.optimizer_flags);
+}
+
+std::string describe_end(const TrainingSettings& settings, const RunPosition& position) {
+  const auto end_of = [&](const char* flag, std::int64_t value) {
+    return fmt::format("{} is at the end of {} {}; raise {} to go on", *settings.resume, flag,
+                       value, flag);
+  };
+  if (position.data.epoch >= settings.epoch) return end_of("--epoch", settings.epoch);
+  if (settings.max_iterations && position.iteration >= *settings.max_iterations)
+    return end_of("--max-iterations", *settings.max_iterations);
+  return "";
+}
+
+std::string describe_resume(const TrainingSettings& settings, const RunPosition& position) {
+  return fmt::format("{}, epoch {}, iteration {}", *settings.resume, position.data.epoch,
+                     position.iteration);
+}
+
+}  // namespace tasuki::program

@@ -1,0 +1,227 @@
+// Who is to blame when nothing moves, from what is known of each rank.
+
+#include "tasuki/job/stall.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tasuki/job/stall_text.hpp"
+
+namespace tasuki {
+namespace {
+
+constexpr double limit = 10, silent_limit = 3;
+
+RankView at(Phase phase, double still = 12) {
+  RankView view{.host = "here", .is_known = true};
+  view.activity.phase = phase;
+  view.still = still;
+  return view;
+}
+
+RankView in(Waiting kind, std::int64_t number = 5, std::uint64_t communicator = 1 << 8) {
+  RankView view = at(Phase::computing);
+  view.activity.waiting = kind;
+  view.activity.number = number;
+  view.activity.communicator = communicator;
+  return view;
+}
+
+RankView silent(RankView view) {
+  view.silent = 11;
+  return view;
+}
+
+RankView unknown() {
+  return {.host = "there"};
+}
+
+using Ranks = std::vector<RankView>;
+using Culprits = std::vector<int>;
+
+std::optional<Stall> find(const Ranks& ranks) {
+  return find_stall(ranks, limit, silent_limit);
+}
+
+Culprits culprits_of(const Ranks& ranks) {
+  const auto stall = find(ranks);
+  EXPECT_TRUE(stall && stall->is_certain);
+  return stall ? stall->culprits : Culprits{-1};
+}
+
+std::string said(const Ranks& ranks) {
+  return describe_stall(find(ranks).value(), ranks, silent_limit);
+}
+
+TEST(Stall, IsNoneWhileAnybodyMoves) {
+  EXPECT_FALSE(find({in(Waiting::allreduce), at(Phase::loading, 9.9)}));
+  EXPECT_TRUE(find({in(Waiting::allreduce), at(Phase::loading)}));
+}
+
+TEST(Stall, SecondsAreThoseOfTheRankThatMovedLast) {
+  EXPECT_EQ(find({at(Phase::loading, 30), at(Phase::loading, 11)})->seconds, 11);
+}
+
+TEST(Stall, IsNoneWhereNobodyIsHeldUp) {
+  EXPECT_FALSE(find({at(Phase::own_work)}));
+  EXPECT_FALSE(find({at(Phase::own_work), at(Phase::extension)}));
+  // run_job has a limit of its own for those who have returned.
+  EXPECT_FALSE(find({at(Phase::own_work), in(Waiting::program_end)}));
+  EXPECT_TRUE(find({at(Phase::own_work), in(Waiting::barrier)}));
+  EXPECT_TRUE(find({at(Phase::loading)}));
+}
+
+TEST(Stall, IsTheFaultOfThoseWhoWaitForNobody) {
+  EXPECT_EQ(culprits_of({in(Waiting::allreduce), at(Phase::loading), in(Waiting::allreduce)}),
+            Culprits{1});
+  EXPECT_EQ(culprits_of({in(Waiting::gpu), at(Phase::own_work), at(Phase::evaluating)}),
+            (Culprits{1, 2}));
+}
+
+TEST(Stall, IsTheFaultOfASilentRankWhateverItWasSeenDoing) {
+  EXPECT_EQ(culprits_of({in(Waiting::allreduce), silent(in(Waiting::allreduce))}), Culprits{1});
+}
+
+TEST(Stall, IsTheFaultOfThoseWhoHaveReturned) {
+  EXPECT_EQ(culprits_of({in(Waiting::program_end, 0, 0), in(Waiting::allreduce)}), Culprits{0});
+}
+
+TEST(Stall, IsTheFaultOfThoseBehindOrElsewhere) {
+  EXPECT_EQ(
+      culprits_of({in(Waiting::barrier, 5), in(Waiting::barrier, 4), in(Waiting::barrier, 4)}),
+      (Culprits{1, 2}));
+  EXPECT_EQ(culprits_of({in(Waiting::barrier), in(Waiting::bcast), in(Waiting::barrier)}),
+            Culprits{1});
+}
+
+TEST(Stall, IsNobodysFaultWhereRanksWaitForEachOther) {
+  const Ranks two = {in(Waiting::recv, 1), in(Waiting::barrier, 3)};
+  EXPECT_EQ(culprits_of(two), Culprits{});
+  EXPECT_EQ(said(two), "the ranks wait for each other");
+  const Ranks all = {in(Waiting::allreduce), in(Waiting::allreduce)};
+  EXPECT_EQ(culprits_of(all), Culprits{});
+  EXPECT_EQ(said(all), "no rank is missing while 2 ranks wait in allreduce number 5");
+}
+
+TEST(Stall, MayBeWorkWhereNothingSaysOtherwise) {
+  EXPECT_TRUE(find({at(Phase::own_work), in(Waiting::barrier)})->may_be_work);
+  EXPECT_TRUE(find({at(Phase::extension), in(Waiting::bcast), in(Waiting::bcast)})->may_be_work);
+  EXPECT_TRUE(find({at(Phase::loading)})->may_be_work);
+  EXPECT_FALSE(find({silent(at(Phase::own_work)), in(Waiting::barrier)})->may_be_work);
+  EXPECT_FALSE(find({at(Phase::loading), in(Waiting::barrier)})->may_be_work);
+  EXPECT_FALSE(find({silent(at(Phase::loading))})->may_be_work);
+  EXPECT_FALSE(find({in(Waiting::recv), in(Waiting::barrier)})->may_be_work);
+}
+
+TEST(Stall, IsUncertainWhileAnUnknownRankMayBeAtWork) {
+  const Ranks ranks = {in(Waiting::allreduce), in(Waiting::allreduce), unknown()};
+  EXPECT_FALSE(find(ranks)->is_certain);
+  EXPECT_EQ(said(ranks),
+            "nothing is known of rank 2 on there while 2 ranks wait in allreduce number 5");
+  EXPECT_EQ(culprits_of({in(Waiting::allreduce), at(Phase::loading), unknown()}), Culprits{1});
+}
+
+TEST(Silence, IsFoundWhateverTheOthersDo) {
+  EXPECT_FALSE(find_silence(Ranks{at(Phase::loading, 0), in(Waiting::allreduce)}, limit));
+  const auto found =
+      find_silence(Ranks{at(Phase::loading, 0), silent(in(Waiting::allreduce)), unknown()}, limit);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->culprits, Culprits{1});
+  EXPECT_EQ(found->seconds, 11);
+  EXPECT_FALSE(find_silence(Ranks{silent(at(Phase::loading))}, 11.5));
+}
+
+// It may have no thread that beats.
+TEST(Silence, IsNoneOfARankThatMoves) {
+  EXPECT_FALSE(find_silence(Ranks{silent(at(Phase::loading, 1)), in(Waiting::allreduce)}, limit));
+}
+
+TEST(Silence, IsNoneOfARankThatADebuggerHoldsOrThatHasEnded) {
+  RankView traced = silent(in(Waiting::allreduce));
+  traced.is_traced = true;
+  EXPECT_FALSE(find_silence(Ranks{traced, in(Waiting::allreduce)}, limit));
+  EXPECT_FALSE(find_silence(Ranks{silent(in(Waiting::mpi_finalize)), in(Waiting::gpu)}, limit));
+}
+
+TEST(Update, BeginsSecondsAnewWhereARankMovesOrBeats) {
+  RankView view = silent(at(Phase::loading));
+  RankActivity seen{.activity = view.activity};
+  update(view, seen);
+  EXPECT_EQ(view.still, 12);
+  EXPECT_EQ(view.silent, 11);
+  ++seen.activity.beats;
+  update(view, seen);
+  EXPECT_EQ(view.still, 12);
+  EXPECT_EQ(view.silent, 0);
+  ++seen.activity.moves;
+  update(view, seen);
+  EXPECT_EQ(view.still, 0);
+  RankView first = unknown();
+  first.still = first.silent = 20;
+  update(first, seen);
+  EXPECT_TRUE(first.is_known);
+  EXPECT_EQ(first.still, 0);
+  EXPECT_EQ(first.silent, 0);
+}
+
+TEST(Update, BeginsSecondsAnewWhereADebuggerLetsGo) {
+  RankView view = silent(at(Phase::loading));
+  RankActivity seen{.activity = view.activity, .is_traced = true};
+  update(view, seen);
+  EXPECT_EQ(view.silent, 11);
+  seen.is_traced = false;
+  update(view, seen);
+  EXPECT_EQ(view.still, 0);
+  EXPECT_EQ(view.silent, 0);
+}
+
+TEST(Stall, WithADebuggerIsMarked) {
+  RankView traced = silent(at(Phase::loading));
+  EXPECT_FALSE(find({traced, in(Waiting::allreduce)})->is_debugged);
+  traced.is_traced = true;
+  EXPECT_TRUE(find({traced, in(Waiting::allreduce)})->is_debugged);
+  EXPECT_EQ(
+      said({traced, in(Waiting::allreduce)}),
+      "rank 0 on here is stopped by a debugger and was last seen loading a batch while rank 1 "
+      "waits in allreduce number 5");
+}
+
+TEST(StallText, NamesAHostOfWhichNothingIsHeard) {
+  EXPECT_EQ(
+      said({in(Waiting::barrier), silent(at(Phase::loading)), silent(at(Phase::computing))}),
+      "ranks 1, 2 on here give no sign of life (they were stopped, or their machine is lost); "
+      "rank 1 was last seen loading a batch while rank 0 waits in barrier number 5");
+}
+
+TEST(StallText, NamesTheCulpritWhereItIsAndThoseWhoWait) {
+  RankView loading = at(Phase::loading);
+  loading.activity.epoch = 2;
+  loading.activity.iteration = 57;
+  EXPECT_EQ(said({in(Waiting::sum_gradients, 56), loading}),
+            "rank 1 on here is loading a batch (epoch 2, iteration 57) while rank 0 waits in "
+            "sum_gradients number 56");
+  EXPECT_EQ(said({in(Waiting::gpu, 0, 0), silent(loading), in(Waiting::gpu, 0, 0)}),
+            "rank 1 on here gives no sign of life (it was stopped, or its machine is lost) and was "
+            "last seen loading a batch (epoch 2, iteration 57) while 2 ranks wait for the GPU");
+}
+
+TEST(StallText, OfManyCulpritsNamesTheFirst) {
+  const Ranks ranks(6, at(Phase::evaluating));
+  EXPECT_EQ(said(ranks),
+            "rank 0 on here is evaluating; rank 1 on here is evaluating; rank 2 on here is "
+            "evaluating; rank 3 on here is evaluating; 2 more ranks too");
+}
+
+TEST(StallText, TableHasTheCulpritsFirstAndAnEnd) {
+  Ranks ranks(20, in(Waiting::allreduce));
+  ranks[19] = silent(at(Phase::loading));
+  const std::string table = stall_table(*find(ranks), ranks, silent_limit);
+  EXPECT_TRUE(
+      table.starts_with("rank  host              for        state\n"
+                        "  19  here               12.0 s  silent, last seen loading a batch\n"
+                        "   0  here               12.0 s  waiting in allreduce number 5\n"))
+      << table;
+  EXPECT_TRUE(table.ends_with(" ...  and 4 more\n")) << table;
+}
+
+}  // namespace
+}  // namespace tasuki

@@ -1,0 +1,90 @@
+#include "tasuki/training/recording/journal.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "tasuki/communicator/mpi/polite_wait.hpp"
+#include "tasuki/core/activity.hpp"
+#include "tasuki/core/error.hpp"
+#include "tasuki/tensor/backend.hpp"
+
+namespace tasuki {
+namespace detail {
+namespace {
+
+// A row begins with its number plus 1, which the device writes last.
+double* row_of(const Tensor& table, std::int64_t row) {
+  return table.data<double>() + row % table.shape()[0] * table.shape()[1];
+}
+
+bool is_posted(const Tensor& table, std::int64_t row) {
+  return std::atomic_ref(*row_of(table, row)).load(std::memory_order_acquire) ==
+         static_cast<double>(row + 1);
+}
+
+}  // namespace
+
+JournalPage::JournalPage(Device device, Tensor table, std::int64_t first_row, std::int64_t rows)
+    : device_(device), table_(std::move(table)), first_row_(first_row), rows_(rows) {}
+
+double JournalPage::at(std::int64_t row, std::int64_t column) {
+  while (first_row_ + taken_ <= row) take_row();
+  const std::int64_t columns = table_.shape()[1] - 1;
+  return values_[static_cast<std::size_t>((row - first_row_) * columns + column)];
+}
+
+void JournalPage::take_row() {
+  const WaitScope waiting_for_gpu(Waiting::gpu);
+  const std::int64_t row = first_row_ + taken_;
+  for (PoliteWait waiting; !is_posted(table_, row); waiting.pause()) {
+    // Also throws what the device failed with.
+    if (backend(device_).is_idle(device_) && !is_posted(table_, row))
+      fail(ErrorKind::internal, "{} has done its work and did not report on step {}",
+           device_.text(), row);
+  }
+  const double* const values = row_of(table_, row);
+  values_.reserve(static_cast<std::size_t>(rows_ * (table_.shape()[1] - 1)));
+  values_.insert(values_.end(), values + 1, values + table_.shape()[1]);
+  ++taken_;
+}
+
+}  // namespace detail
+
+void JournalSum::add_to(double& sum) const {
+  for (std::int64_t row = begin_; row < end_; ++row) sum += page_->at(row, column_) * factor_;
+}
+
+bool JournalSum::append(const JournalSum& next) {
+  if (next.page_ != page_ || next.begin_ != end_ || next.column_ != column_ ||
+      next.factor_ != factor_)
+    return false;
+  end_ = next.end_;
+  return true;
+}
+
+Journal::Journal(Device device, std::int64_t columns) : device_(device), columns_(columns) {
+  const Shape shape{2 * page_rows, columns + 1};
+  const auto bytes = static_cast<std::size_t>(shape.count()) * sizeof(double);
+  table_ = {backend(device).allocate_mailbox(bytes, device), 0, shape, DType::float64};
+  table_.fill(0);
+}
+
+std::int64_t Journal::open_row() {
+  if (next_row_ % page_rows == 0) {
+    // The next page is written where the one before the last was: what is still wanted of it is
+    // taken now. The device has passed it long ago.
+    if (previous_page_.use_count() > 1) previous_page_->at(next_row_ - page_rows - 1, 0);
+    previous_page_ = std::move(page_);
+    page_ = std::make_shared<detail::JournalPage>(device_, table_, next_row_, page_rows);
+  }
+  return next_row_++;
+}
+
+void Journal::post(const Tensor& row, std::span<const Tensor> scalars) const {
+  TASUKI_CHECK(std::ssize(scalars) <= columns_,
+               "a step reports {} numbers, a journal has room for {}", scalars.size(), columns_);
+  backend(device_).post(table_, row, scalars);
+}
+
+}  // namespace tasuki

@@ -1,0 +1,265 @@
+#include "tasuki/training/snapshots/npz.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+#include <zip.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <map>
+
+#include "tasuki/core/activity.hpp"
+#include "tasuki/core/error.hpp"
+#include "tasuki/core/file.hpp"
+#include "tasuki/core/hash.hpp"
+
+namespace tasuki {
+namespace fs = std::filesystem;
+namespace {
+
+// The zip comment, which is the end of the file: this and 16 hexadecimal digits.
+constexpr std::string_view hash_label = "tasuki xxh3 ";
+constexpr std::size_t hash_digits = 16;
+
+struct Discard {
+  void operator()(zip_t* archive) const { zip_discard(archive); }
+};
+using Zip = std::unique_ptr<zip_t, Discard>;
+
+struct CloseEntry {
+  void operator()(zip_file_t* entry) const { zip_fclose(entry); }
+};
+using ZipEntry = std::unique_ptr<zip_file_t, CloseEntry>;
+
+Zip open_zip(const fs::path& path, int flags, ErrorKind kind, const char* what) {
+  int code = 0;
+  Zip archive(zip_open(path.c_str(), flags, &code));
+  if (!archive) {
+    zip_error_t error;
+    zip_error_init_with_code(&error, code);
+    const std::string reason = zip_error_strerror(&error);
+    zip_error_fini(&error);
+    fail(kind, "{} {}: {}", what, path.string(), reason);
+  }
+  return archive;
+}
+
+std::uintmax_t size_of_file(const fs::path& path) {
+  std::error_code error;
+  const std::uintmax_t size = fs::file_size(path, error);
+  if (error) fail(ErrorKind::io, "cannot read {}: {}", path.string(), error.message());
+  return size;
+}
+
+// XXH3 of all but the last `excluded` bytes, a mebibyte at a time, each seeded by those before.
+std::string hash_of_file(const fs::path& path, std::size_t excluded) {
+  std::ifstream in(path, std::ios::binary);
+  const std::uintmax_t size = size_of_file(path);
+  std::uintmax_t left = size > excluded ? size - excluded : 0;
+  std::vector<char> piece(std::min<std::uintmax_t>(left, std::uintmax_t{1} << 20));
+  std::uint64_t hash = 0;
+  while (left > 0) {
+    const std::size_t bytes = std::min<std::uintmax_t>(left, piece.size());
+    if (!in.read(piece.data(), static_cast<std::streamsize>(bytes)))
+      fail(ErrorKind::io, "reading {} failed: {}", path.string(), std::strerror(errno));
+    hash = hash_bytes(std::as_bytes(std::span(piece.data(), bytes)), hash);
+    left -= bytes;
+    report_progress();
+  }
+  return fmt::format("{:016x}", hash);
+}
+
+void write_hash(const fs::path& path) {
+  const std::string digits = hash_of_file(path, hash_digits);
+  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+  file.seekp(-static_cast<std::streamoff>(hash_digits), std::ios::end);
+  file.write(digits.data(), static_cast<std::streamsize>(digits.size()));
+  file.close();
+  if (!file)
+    fail(ErrorKind::cannot_write, "cannot write {}: {}", path.string(), std::strerror(errno));
+}
+
+}  // namespace
+
+void write_npz(const fs::path& path, const std::vector<NpzEntry>& entries) {
+  TASUKI_CHECK(!entries.empty(), "no array to write to {}", path.string());
+  replace_file(path, [&](const fs::path& temporary) {
+    Zip archive =
+        open_zip(temporary, ZIP_CREATE | ZIP_TRUNCATE, ErrorKind::cannot_write, "cannot write");
+    const auto check = [&](bool done, const std::string& what) {
+      if (!done)
+        fail(ErrorKind::cannot_write, "cannot write {} to {}: {}", what, path.string(),
+             zip_strerror(archive.get()));
+    };
+    // libzip reads all of these when the archive is closed.
+    std::vector<std::string> headers(entries.size());
+    std::vector<Tensor> elements(entries.size());
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      const std::string& name = entries[i].name;
+      headers[i] = npy_header(entries[i].value);
+      elements[i] = npy_elements(entries[i].value);
+      const std::array<zip_buffer_fragment_t, 2> parts{
+          {{reinterpret_cast<zip_uint8_t*>(headers[i].data()), headers[i].size()},
+           {static_cast<zip_uint8_t*>(elements[i].raw()), elements[i].bytes()}}};
+      zip_source_t* source = zip_source_buffer_fragment(archive.get(), parts.data(),
+                                                        elements[i].bytes() > 0 ? 2 : 1, 0);
+      check(source != nullptr, name);
+      const zip_int64_t index =
+          zip_file_add(archive.get(), (name + ".npy").c_str(), source, ZIP_FL_ENC_UTF_8);
+      if (index < 0) zip_source_free(source);
+      check(index >= 0, name);
+      const auto entry = static_cast<zip_uint64_t>(index);
+      check(zip_set_file_compression(archive.get(), entry, ZIP_CM_STORE, 0) == 0, name);
+      constexpr time_t earliest_in_zip = 315532800;  // 1980-01-01
+      check(zip_file_set_mtime(archive.get(), entry, earliest_in_zip, 0) == 0, name);
+    }
+    const std::string comment = std::string(hash_label) + std::string(hash_digits, '0');
+    check(zip_set_archive_comment(archive.get(), comment.data(),
+                                  static_cast<zip_uint16_t>(comment.size())) == 0,
+          "the hash");
+    constexpr double part_between_reports = 1e-3;
+    zip_register_progress_callback_with_state(
+        archive.get(), part_between_reports, [](zip_t*, double, void*) { report_progress(); },
+        nullptr, nullptr);
+    check(zip_close(archive.get()) == 0, fmt::format("{} arrays", entries.size()));
+    static_cast<void>(archive.release());
+    write_hash(temporary);
+  });
+}
+
+struct NpzFile::Archive {
+  struct Entry {
+    zip_uint64_t index;
+    NpyHeader header;
+  };
+  Zip zip;
+  std::vector<std::string> names;
+  std::map<std::string, Entry> entries;
+
+  void add(const fs::path& path, zip_uint64_t index);
+  void check_hash(const fs::path& path, bool required);
+  NpzValue read(const fs::path& path, const std::string& name, const Entry& entry) const;
+};
+
+namespace {
+
+std::string place(const fs::path& path, const std::string& name) {
+  return fmt::format("{} in {}", name, path.string());
+}
+
+// Up to `bytes` of an entry; fewer only at its end, where libzip checks the CRC.
+std::size_t read_some(zip_file_t* entry, std::byte* destination, std::size_t bytes,
+                      const std::string& where) {
+  std::size_t done = 0;
+  while (done < bytes) {
+    const zip_int64_t got = zip_fread(entry, destination + done, bytes - done);
+    if (got < 0) fail(ErrorKind::data, "{} is damaged: {}", where, zip_file_strerror(entry));
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  return done;
+}
+
+}  // namespace
+
+// Reads the header of an entry and compares it with what the zip directory says.
+void NpzFile::Archive::add(const fs::path& path, zip_uint64_t index) {
+  zip_stat_t stat;
+  zip_stat_init(&stat);
+  constexpr zip_uint64_t needed =
+      ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD;
+  if (zip_stat_index(zip.get(), index, 0, &stat) != 0 || (stat.valid & needed) != needed)
+    fail(ErrorKind::data, "{} is damaged: entry {} cannot be found", path.string(), index);
+  std::string name = stat.name;
+  constexpr std::string_view suffix = ".npy";
+  if (name.size() <= suffix.size() || !name.ends_with(suffix)) return;
+  name.resize(name.size() - suffix.size());
+  const std::string where = place(path, name);
+
+  // A stored entry is no larger than the file, a deflated one at most 1032 times (zlib's limit):
+  // checked before memory is taken for it.
+  const std::uintmax_t file_bytes = size_of_file(path);
+  const bool is_stored = stat.comp_method == ZIP_CM_STORE;
+  if (stat.comp_size > file_bytes || stat.size / (is_stored ? 1 : 1032) > stat.comp_size)
+    fail(ErrorKind::data, "{} is damaged: it claims to have {} bytes", where, stat.size);
+
+  ZipEntry entry(zip_fopen_index(zip.get(), index, 0));
+  if (!entry) fail(ErrorKind::data, "{} cannot be read: {}", where, zip_strerror(zip.get()));
+  std::vector<std::byte> start(std::min<zip_uint64_t>(stat.size, npy_header_limit));
+  start.resize(read_some(entry.get(), start.data(), start.size(), where));
+  const NpyHeader header = parse_npy_header(start, where);
+  if (header.header_bytes + header.data_bytes() != stat.size)
+    fail(ErrorKind::data, "{} has {} bytes, but its type and shape ({}) make {}", where, stat.size,
+         header.shape.text(), header.header_bytes + header.data_bytes());
+  if (!entries.emplace(name, Entry{index, header}).second)
+    fail(ErrorKind::data, "{} is there twice", where);
+  names.push_back(name);
+}
+
+void NpzFile::Archive::check_hash(const fs::path& path, bool required) {
+  int length = 0;
+  const char* comment = zip_get_archive_comment(zip.get(), &length, 0);
+  const std::string_view text(comment ? comment : "",
+                              comment ? static_cast<std::size_t>(length) : 0);
+  if (text.starts_with(hash_label) && text.size() == hash_label.size() + hash_digits) {
+    if (text.substr(hash_label.size()) != hash_of_file(path, hash_digits))
+      fail(ErrorKind::data, "{} is damaged: its hash does not match its contents", path.string());
+    return;
+  }
+  if (required)
+    fail(ErrorKind::data, "{} is damaged or no snapshot of Tasuki's: it does not end in a hash",
+         path.string());
+}
+
+NpzValue NpzFile::Archive::read(const fs::path& path, const std::string& name,
+                                const Entry& entry) const {
+  report_progress();
+  const std::string where = place(path, name);
+  ZipEntry file(zip_fopen_index(zip.get(), entry.index, 0));
+  if (!file) fail(ErrorKind::data, "{} cannot be read: {}", where, zip_strerror(zip.get()));
+  std::vector<std::byte> header(entry.header.header_bytes);
+  const std::size_t bytes = entry.header.data_bytes();
+  const Tensor elements = Tensor::empty(Shape{static_cast<std::int64_t>(bytes)}, DType::uint8);
+  std::byte beyond{};
+  if (read_some(file.get(), header.data(), header.size(), where) != header.size() ||
+      read_some(file.get(), static_cast<std::byte*>(elements.raw()), bytes, where) != bytes ||
+      read_some(file.get(), &beyond, 1, where) != 0)
+    fail(ErrorKind::data, "{} is damaged: its length is wrong", where);
+  return npy_value(entry.header, elements, where);
+}
+
+NpzFile::NpzFile(const fs::path& path, bool require_hash)
+    : path_(path), archive_(std::make_unique<Archive>()) {
+  std::error_code error;
+  if (!fs::exists(path, error))
+    fail(ErrorKind::missing, "cannot read {}: no such file", path.string());
+  if (!fs::is_regular_file(path, error))
+    fail(ErrorKind::missing, "cannot read {}: not a file", path.string());
+  archive_->zip = open_zip(path, ZIP_RDONLY | ZIP_CHECKCONS, ErrorKind::data, "cannot read");
+  archive_->check_hash(path, require_hash);
+  const zip_int64_t count = zip_get_num_entries(archive_->zip.get(), 0);
+  for (zip_int64_t i = 0; i < count; ++i) archive_->add(path, static_cast<zip_uint64_t>(i));
+}
+
+NpzFile::~NpzFile() = default;
+
+std::vector<std::string> NpzFile::names() const {
+  return archive_->names;
+}
+
+std::optional<NpyHeader> NpzFile::find(const std::string& name) const {
+  const auto found = archive_->entries.find(name);
+  if (found == archive_->entries.end()) return std::nullopt;
+  return found->second.header;
+}
+
+NpzValue NpzFile::read(const std::string& name) const {
+  const auto found = archive_->entries.find(name);
+  if (found == archive_->entries.end())
+    fail(ErrorKind::data, "{} has no entry {}", path_.string(), name);
+  return archive_->read(path_, name, found->second);
+}
+
+}  // namespace tasuki

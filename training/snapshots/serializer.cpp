@@ -1,0 +1,166 @@
+#include "tasuki/training/snapshots/serializer.hpp"
+
+#include <cstring>
+#include <utility>
+
+#include "tasuki/communicator/run_on_root.hpp"
+#include "tasuki/core/error.hpp"
+
+namespace tasuki {
+namespace {
+
+// What `work` returns on rank 0, on all ranks; what it throws there, too.
+Bytes from_root(Communicator* communicator, const std::function<Bytes()>& work) {
+  return communicator ? run_on_root(*communicator, 0, work) : work();
+}
+
+Bytes encode(const NpzValue& value) {
+  const std::string header = npy_header(value);
+  const Tensor elements = npy_elements(value);
+  Bytes bytes(header.size() + elements.bytes());
+  std::memcpy(bytes.data(), header.data(), header.size());
+  if (elements.bytes() > 0)
+    std::memcpy(bytes.data() + header.size(), elements.raw(), elements.bytes());
+  return bytes;
+}
+
+NpzValue decode(const Bytes& bytes, const std::string& name) {
+  const NpyHeader header = parse_npy_header(bytes, name);
+  const Tensor elements =
+      Tensor::empty(Shape{static_cast<std::int64_t>(header.data_bytes())}, DType::uint8);
+  if (header.data_bytes() > 0)
+    std::memcpy(elements.raw(), bytes.data() + header.header_bytes, header.data_bytes());
+  return npy_value(header, elements, name);
+}
+
+template <class T>
+Tensor scalar(T value) {
+  return Tensor::from(std::span<const T>(&value, 1), Shape{});
+}
+
+}  // namespace
+
+Serializer::Serializer(std::vector<NpzEntry>* entries, const NpzFile* file,
+                       Communicator* communicator, std::string prefix)
+    : entries_(entries), file_(file), communicator_(communicator), prefix_(std::move(prefix)) {}
+
+Serializer Serializer::saver(std::vector<NpzEntry>& entries, Communicator* communicator) {
+  return {&entries, nullptr, communicator, ""};
+}
+
+Serializer Serializer::loader(const NpzFile* file, Communicator* communicator) {
+  return {nullptr, file, communicator, ""};
+}
+
+Serializer Serializer::operator[](const std::string& name) const {
+  return {entries_, file_, communicator_, prefix_ + name + "/"};
+}
+
+bool Serializer::contains(const std::string& name) const {
+  TASUKI_CHECK(is_loading(), "asked while saving whether {}{} is there", prefix_, name);
+  const std::string path = prefix_ + name;
+  const Bytes found = from_root(communicator_, [&] {
+    bool is_there = file_->find(path).has_value();
+    for (const std::string& other : file_->names()) is_there |= other.starts_with(path + "/");
+    return Bytes{std::byte{is_there}};
+  });
+  return found.front() == std::byte{1};
+}
+
+std::optional<Shape> Serializer::find_shape(const std::string& name) const {
+  TASUKI_CHECK(is_loading(), "asked while saving for the shape of {}{}", prefix_, name);
+  const Bytes found = from_root(communicator_, [&] {
+    const auto header = file_->find(prefix_ + name);
+    if (!header || !header->dtype) return Bytes();
+    const auto sizes = std::as_bytes(std::span(header->shape.begin(), header->shape.end()));
+    Bytes bytes{std::byte{1}};
+    bytes.insert(bytes.end(), sizes.begin(), sizes.end());
+    return bytes;
+  });
+  if (found.empty()) return std::nullopt;
+  std::vector<std::int64_t> sizes((found.size() - 1) / sizeof(std::int64_t));
+  if (!sizes.empty()) std::memcpy(sizes.data(), found.data() + 1, found.size() - 1);
+  return Shape(sizes);
+}
+
+void Serializer::save(const std::string& name, NpzValue value) const {
+  if (is_root()) entries_->push_back({prefix_ + name, std::move(value)});
+}
+
+NpzValue Serializer::load(const std::string& name) const {
+  if (communicator_ == nullptr) return file_->read(prefix_ + name);
+  return decode(from_root(communicator_, [&] { return encode(file_->read(prefix_ + name)); }),
+                prefix_ + name);
+}
+
+Tensor Serializer::load_array(const std::string& name, const Shape& shape, DType dtype) const {
+  const NpzValue value = load(name);
+  const auto* array = std::get_if<Tensor>(&value);
+  if (array == nullptr || array->shape() != shape || array->dtype() != dtype)
+    fail_everywhere(
+        ErrorKind::data, "{}{} should be {} {} and is {}", prefix_, name, shape.text(),
+        name_of(dtype),
+        array ? fmt::format("{} {}", array->shape().text(), name_of(array->dtype())) : "a text");
+  return *array;
+}
+
+void Serializer::operator()(const std::string& name, double& value) const {
+  if (is_loading())
+    value = *load_array(name, Shape{}, DType::float64).data<double>();
+  else
+    save(name, scalar(value));
+}
+
+void Serializer::operator()(const std::string& name, std::int64_t& value) const {
+  if (is_loading())
+    value = *load_array(name, Shape{}, DType::int64).data<std::int64_t>();
+  else
+    save(name, scalar(value));
+}
+
+void Serializer::operator()(const std::string& name, std::string& value) const {
+  if (!is_loading()) return save(name, value);
+  NpzValue loaded = load(name);
+  auto* text = std::get_if<std::string>(&loaded);
+  if (text == nullptr)
+    fail_everywhere(ErrorKind::data, "{}{} should be a text and is an array", prefix_, name);
+  value = std::move(*text);
+}
+
+void Serializer::operator()(const std::string& name, const Tensor& value) const {
+  if (is_loading())
+    value.copy_from(load_array(name, value.shape(), value.dtype()));
+  else
+    save(name, value);
+}
+
+std::vector<Bytes> Serializer::of_every_rank(const std::string& name,
+                                             std::span<const std::byte> own) const {
+  const Serializer parts = (*this)[name];
+  std::int64_t ranks = communicator_ ? communicator_->size() : 1;
+  if (!is_loading()) {
+    std::vector<Bytes> gathered = communicator_ ? communicator_->gather_bytes(own, 0)
+                                                : std::vector<Bytes>{Bytes(own.begin(), own.end())};
+    parts("ranks", ranks);
+    for (std::size_t rank = 0; rank < gathered.size(); ++rank) {
+      const auto* bytes = reinterpret_cast<const std::uint8_t*>(gathered[rank].data());
+      const std::span<const std::uint8_t> values(bytes, gathered[rank].size());
+      parts.save(std::to_string(rank),
+                 Tensor::from(values, Shape{static_cast<std::int64_t>(values.size())}));
+    }
+    return {};
+  }
+  parts("ranks", ranks);
+  std::vector<Bytes> all;
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    const NpzValue value = parts.load(std::to_string(rank));
+    const auto* array = std::get_if<Tensor>(&value);
+    if (array == nullptr || array->dtype() != DType::uint8)
+      fail_everywhere(ErrorKind::data, "{}{}/{} should be bytes", prefix_, name, rank);
+    const auto bytes = std::as_bytes(array->span<std::uint8_t>());
+    all.emplace_back(bytes.begin(), bytes.end());
+  }
+  return all;
+}
+
+}  // namespace tasuki

@@ -1,0 +1,60 @@
+// Serializer: a tree of named values that is being saved or loaded. An object describes its state
+// once, in one function `serialize(const Serializer&)`, and that serves both directions.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tasuki/communicator/communicator.hpp"
+#include "tasuki/training/snapshots/npz.hpp"
+
+namespace tasuki {
+
+// Collective: every rank walks the same values in the same order. Saving keeps rank 0's values;
+// loading gives rank 0's values to every rank. A value that is missing or of another type or shape
+// is the same error on all ranks, naming the entry.
+class Serializer {
+ public:
+  // Saves into `entries` (filled on rank 0 only; tensors are shared, not copied).
+  static Serializer saver(std::vector<NpzEntry>& entries, Communicator* communicator);
+  // Loads from `file`, which rank 0 has and the others leave null.
+  static Serializer loader(const NpzFile* file, Communicator* communicator);
+
+  bool is_loading() const { return entries_ == nullptr; }
+  Communicator* communicator() const { return communicator_; }
+  // The same tree below `name`.
+  Serializer operator[](const std::string& name) const;
+  // Loading: whether there is such a value, or any value below it.
+  bool contains(const std::string& name) const;
+  // Loading: the shape of an array; nothing when there is none of this name.
+  std::optional<Shape> find_shape(const std::string& name) const;
+
+  void operator()(const std::string& name, double& value) const;
+  void operator()(const std::string& name, std::int64_t& value) const;
+  void operator()(const std::string& name, std::string& value) const;
+  // Elements of a tensor, loaded in place.
+  void operator()(const std::string& name, const Tensor& value) const;
+
+  // A value that every rank has its own of: saving stores those of all ranks, loading returns them
+  // all (of as many ranks as there were), on every rank.
+  std::vector<Bytes> of_every_rank(const std::string& name, std::span<const std::byte> own) const;
+
+ private:
+  Serializer(std::vector<NpzEntry>* entries, const NpzFile* file, Communicator* communicator,
+             std::string prefix);
+  bool is_root() const { return communicator_ == nullptr || communicator_->rank() == 0; }
+  void save(const std::string& name, NpzValue value) const;
+  NpzValue load(const std::string& name) const;
+  Tensor load_array(const std::string& name, const Shape& shape, DType dtype) const;
+
+  std::vector<NpzEntry>* entries_;
+  const NpzFile* file_;
+  Communicator* communicator_;
+  std::string prefix_;
+};
+
+}  // namespace tasuki

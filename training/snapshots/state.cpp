@@ -1,0 +1,187 @@
+#include "tasuki/training/snapshots/state.hpp"
+
+#include <cstring>
+
+#include "tasuki/core/error.hpp"
+#include "tasuki/core/log.hpp"
+
+namespace tasuki {
+namespace {
+
+// All buffers one after the other, in plain order on the host.
+Bytes pack(const std::vector<Module::NamedBuffer>& buffers) {
+  Bytes bytes;
+  for (const auto& [path, buffer] : buffers) {
+    const Tensor host = buffer->to(Device::cpu()).plain();
+    const auto* raw = static_cast<const std::byte*>(host.raw());
+    bytes.insert(bytes.end(), raw, raw + host.bytes());
+  }
+  return bytes;
+}
+
+void unpack(const Bytes& bytes, const std::vector<Module::NamedBuffer>& buffers) {
+  std::size_t at = 0;
+  for (const auto& [path, buffer] : buffers) {
+    const Tensor host = Tensor::empty(buffer->shape(), buffer->dtype());
+    if (host.bytes() > bytes.size() - at)
+      fail_everywhere(ErrorKind::data, "a rank's own buffers end at {}", path);
+    if (host.bytes() > 0) std::memcpy(host.raw(), bytes.data() + at, host.bytes());
+    buffer->copy_from(host);
+    at += host.bytes();
+  }
+}
+
+// What Chainer's readers expect and follows from the position.
+void save_for_readers(const Serializer& serializer, const RunPosition& position,
+                      std::int64_t steps_per_epoch) {
+  const auto [epoch, step] = position.data;
+  std::int64_t is_new_epoch = step == 0 && epoch > 0 ? 1 : 0;
+  const auto done = static_cast<double>(epoch * steps_per_epoch + step);
+  double previous = done > 0 ? (done - 1) / static_cast<double>(steps_per_epoch) : -1;
+  std::int64_t epochs = epoch;
+  serializer["iterator:main"]("is_new_epoch", is_new_epoch);
+  serializer["iterator:main"]("previous_epoch_detail", previous);
+  serializer["optimizer:main"]("epoch", epochs);
+}
+
+// A step in the middle of an epoch is the same only in an epoch that is dealt alike.
+std::string serialize_layout(const Serializer& serializer, const RunIdentity& run,
+                             const EpochLayout& layout, std::int64_t steps_per_epoch,
+                             std::int64_t step) {
+  const std::pair<const char*, std::int64_t> numbers[] = {
+      {"examples", layout.examples},
+      {"ranks", run.ranks},
+      {"shards", layout.shards},
+      {"global_batch", layout.global_batch},
+      {"steps_per_epoch", steps_per_epoch},
+  };
+  std::string before, now;
+  for (const auto& [name, here] : numbers) {
+    std::int64_t stored = here;
+    serializer(name, stored);
+    if (stored == here) continue;
+    before += fmt::format("{}{} {}", before.empty() ? "" : ", ", name, stored);
+    now += fmt::format("{}{} {}", now.empty() ? "" : ", ", name, here);
+  }
+  if (before.empty()) return "";
+  if (step != 0)
+    fail_everywhere(ErrorKind::config,
+                    "the snapshot is from step {} of an epoch with {}; this run has {}: resume "
+                    "with what the snapshot has, or from the end of an epoch",
+                    step, before, now);
+  return fmt::format("the snapshot is of a run with {}; this one has {}", before, now);
+}
+
+}  // namespace
+
+std::string serialize_position(const Serializer& serializer, const RunIdentity& run,
+                               const EpochLayout& layout, std::int64_t steps_per_epoch,
+                               RunPosition& position) {
+  auto seed = static_cast<std::int64_t>(run.seed);
+  serializer("seed", seed);
+  if (static_cast<std::uint64_t>(seed) != run.seed)
+    fail_everywhere(ErrorKind::config,
+                    "the snapshot is of a run with seed {}, this one has seed {}: resume with the "
+                    "same seed",
+                    static_cast<std::uint64_t>(seed), run.seed);
+  serializer("iteration", position.iteration);
+  const Serializer data = serializer["iterator:main"];
+  data("epoch", position.data.epoch);
+  data("step", position.data.step);
+  if (!serializer.is_loading()) save_for_readers(serializer, position, steps_per_epoch);
+  return serialize_layout(data, run, layout, steps_per_epoch, position.data.step);
+}
+
+void serialize_position(const Serializer& serializer, const RunIdentity& run,
+                        std::int64_t& iteration, Iterator& iterator) {
+  RunPosition position{iteration, iterator.state()};
+  const std::string difference =
+      serialize_position(serializer, run, iterator.layout(), iterator.steps_per_epoch(), position);
+  if (!serializer.is_loading()) return;
+  if (!difference.empty()) log_info("{}", difference);
+  iteration = position.iteration;
+  iterator.restore(position.data);
+}
+
+void load_shapes(const Serializer& serializer, Optimizer& optimizer) {
+  if (!serializer.is_loading()) return;
+  for (const auto& [path, parameter] : optimizer.model().unshaped_parameters())
+    if (const auto shape = serializer.find_shape(path)) parameter->set_shape(*shape);
+  optimizer.follow_shapes();
+}
+
+void serialize_model(const Serializer& serializer, const Module& model) {
+  for (const auto& [path, parameter] : model.parameters()) {
+    serializer(path, parameter->value());
+    if (serializer.is_loading()) parameter->value_changed();
+  }
+  const auto buffers = model.buffers();
+  for (const auto& [path, buffer] : buffers) serializer(path, *buffer);
+  const Communicator* communicator = serializer.communicator();
+  const std::string key = "buffers_of_rank";
+  if (buffers.empty() || (serializer.is_loading() && !serializer.contains(key))) return;
+  if (!serializer.is_loading() && communicator == nullptr) return;
+  const std::vector<Bytes> parts = serializer.of_every_rank(key, pack(buffers));
+  if (serializer.is_loading() && communicator &&
+      parts.size() == static_cast<std::size_t>(communicator->size()))
+    unpack(parts[static_cast<std::size_t>(communicator->rank())], buffers);
+}
+
+namespace {
+
+void serialize_hooks(const Serializer& serializer, const Optimizer& optimizer) {
+  const std::vector<std::string> hooks = optimizer.hook_names();
+  const std::string here = hooks.empty() ? "none" : fmt::format("{}", fmt::join(hooks, ", "));
+  std::string stored = here;
+  if (!serializer.is_loading() || serializer.contains("hooks")) serializer("hooks", stored);
+  const Communicator* communicator = serializer.communicator();
+  if (stored != here && (communicator == nullptr || communicator->rank() == 0))
+    log_warning("the snapshot is of a run with gradient hooks {}; going on with this run's: {}",
+                stored, here);
+}
+
+// A run that goes on in another type starts with, or forgets, the scale.
+void serialize_loss_scale(const Serializer& serializer, const LossScaler* scaler) {
+  if (scaler == nullptr || (serializer.is_loading() && !serializer.contains("loss_scale"))) return;
+  double scale = scaler->scale();
+  std::int64_t good_steps = scaler->good_steps();
+  serializer("loss_scale", scale);
+  serializer("loss_scale_good_steps", good_steps);
+  if (serializer.is_loading()) scaler->restore(scale, good_steps);
+}
+
+}  // namespace
+
+void serialize_kind(const Serializer& serializer, const Optimizer& optimizer) {
+  std::string name = optimizer.name();
+  serializer("name", name);
+  if (name != optimizer.name())
+    fail_everywhere(ErrorKind::config,
+                    "the snapshot is of a run with {}, this run uses {}: resume with the same "
+                    "optimizer, or load the weights alone (load_npz; programs: --init)",
+                    name, optimizer.name());
+}
+
+void serialize_optimizer(const Serializer& serializer, Optimizer& optimizer) {
+  serialize_kind(serializer, optimizer);
+  serialize_hooks(serializer, optimizer);
+  std::int64_t t = optimizer.t();
+  serializer("t", t);
+  optimizer.set_t(t);
+  const Serializer hyperparameters = serializer["hyperparameters"];
+  for (const std::string& each : optimizer.hyperparameters()) {
+    double value = optimizer.get(each);
+    hyperparameters(each, value);
+    if (serializer.is_loading()) optimizer.set(each, value);
+  }
+  serialize_loss_scale(serializer, optimizer.loss_scaler());
+  for (const ParameterArena::Entry& entry : optimizer.arena().entries()) {
+    const Serializer of_parameter = serializer[entry.path];
+    if (!serializer.is_loading()) of_parameter("t", t);
+    for (const Optimizer::StateArray& state : optimizer.states())
+      of_parameter(state.name,
+                   ParameterArena::part(state.values, entry).reshape(entry.parameter->shape()));
+  }
+}
+
+}  // namespace tasuki

@@ -1,0 +1,91 @@
+// ParallelUpdater: one process that trains on several devices (Chainer's ParallelUpdater).
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "tasuki/training/updater.hpp"
+#include "tasuki/training/workers/batch_split.hpp"
+#include "tasuki/training/workers/replicas.hpp"
+#include "tasuki/training/workers/worker_threads.hpp"
+
+namespace tasuki {
+
+// Next batch -> a part of it for each worker -> loss and gradients, all workers at once ->
+// gradients summed on the first worker's device -> Optimizer::update -> the same weights for all.
+//
+// The gradient is the mean over the examples of the batch, however it is split: a run differs from
+// one with a single worker by the rounding of sums alone. Random numbers are functions of (seed,
+// epoch, example), so that dropout does not depend on the split either. What a model computes over
+// its whole batch does: batch normalisation uses the statistics of each worker's part, and the
+// running statistics that are evaluated with and saved are those of the first worker (Chainer's
+// way).
+//
+// An exception in a worker leaves update() when all workers have ended their part; it names the
+// worker.
+class ParallelUpdater : public Updater {
+ public:
+  struct Worker {
+    Module& model;      // all alike, each on the device it computes on; outlives the updater
+    LossFunction loss;  // of that model
+    int threads = 1;    // that the worker computes with, on a CPU
+  };
+  struct Settings {
+    std::uint64_t seed = 0;        // of dropout and the like
+    std::string prefix = "main/";  // of what is observed
+    BatchSplit split = BatchSplit::even(1);
+    Replicas::Weights weights = Replicas::Weights::as_devices_need;
+    DType activations = DType::float32;  // of batches on GPUs, and so of what is computed there
+  };
+  // `optimizer` is set up already with the first worker's model and outlives the updater. update()
+  // and what evaluation_loss() returned are called by one thread, which is the first worker.
+  ParallelUpdater(std::unique_ptr<Iterator> iterator, Optimizer& optimizer,
+                  std::vector<Worker> workers, Settings settings);
+
+  void update(Observation& observation) override;
+  std::int64_t iteration() const override { return iteration_; }
+  IteratorState state() const override { return iterator_->state(); }
+  std::int64_t steps_per_epoch() const override { return iterator_->steps_per_epoch(); }
+  Optimizer& optimizer() const override { return optimizer_; }
+  // Of each worker, by its device's own clock. Communication is summing the workers' gradients and
+  // handing out the weights, waiting for slower workers included.
+  RankTimes times() const override;
+  void serialize(const Serializer& serializer) override;
+
+  // For an Evaluator: splits a batch over the workers, in evaluation mode and with the first
+  // worker's running statistics. The updater must outlive the function.
+  LossFunction evaluation_loss();
+
+  const BatchSplit& split() const { return settings_.split; }
+
+ private:
+  struct Outcome {
+    Tensor loss;  // mean over the part; undefined without examples
+    Observation reported;
+    double seconds = 0;
+  };
+  // Calls `work` in every worker, with its part, which may be empty.
+  using Work = std::function<void(std::size_t worker, const Batch& part)>;
+  Batch part_of_batch(const Batch& batch, std::int64_t begin, std::int64_t end,
+                      Device device) const;
+  void run_parts(const Batch& batch, const std::vector<std::int64_t>& parts, const Work& work);
+  Outcome compute_gradients(std::size_t worker, const Batch& part);
+  void stamp(std::size_t worker, StepMoment moment) const;
+  void stamp_all(StepMoment moment) const;
+  Variable evaluate(const Batch& batch, Observation& report);
+  void serialize_split(const Serializer& serializer);
+  void follow_times(const std::vector<std::int64_t>& parts, const std::vector<Outcome>& outcomes);
+
+  std::unique_ptr<Iterator> iterator_;
+  Optimizer& optimizer_;
+  Settings settings_;
+  std::vector<LossFunction> losses_;
+  Replicas replicas_;
+  WorkerThreads threads_;
+  std::int64_t iteration_ = 0;
+  std::int64_t steps_ = 0;      // since it was made
+  std::vector<Tensor> clocks_;  // of the workers, on their devices
+  Stopwatch since_update_;
+};
+
+}  // namespace tasuki

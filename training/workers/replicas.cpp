@@ -1,0 +1,139 @@
+#include "tasuki/training/workers/replicas.hpp"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "tasuki/core/error.hpp"
+#include "tasuki/dataset/shard_plan.hpp"
+#include "tasuki/tensor/cpu/reduce.hpp"
+
+namespace tasuki {
+namespace {
+
+Device device_of(const Module& model) {
+  const auto parameters = model.parameters();
+  return parameters.empty() ? Device::cpu() : parameters[0].parameter->value().device();
+}
+
+// Elements of an arena that one of `workers` works on; arenas are multiples of a cache line long,
+// and no two workers write to the same line.
+Range slice_of(std::int64_t count, std::size_t workers, std::size_t worker) {
+  constexpr std::int64_t line = 16;
+  const Range lines =
+      part_of(count / line, static_cast<std::int64_t>(workers), static_cast<std::int64_t>(worker));
+  return {lines.begin * line, lines.end * line};
+}
+
+UpdateStep slice(const UpdateStep& update, const Range& range) {
+  UpdateStep part = update;
+  part.parameter += range.begin;
+  part.gradient += range.begin;
+  for (float*& state : part.state)
+    if (state != nullptr) state += range.begin;
+  part.count = range.size();
+  return part;
+}
+
+}  // namespace
+
+Replicas::Replicas(Optimizer& optimizer, std::vector<Module*> models, Weights weights)
+    : optimizer_(optimizer), models_(std::move(models)) {
+  TASUKI_CHECK(!models_.empty() && models_[0] == &optimizer.model(),
+               "the first replica must be the optimizer's model");
+  for (const Module* model : models_)
+    for (const auto& [path, parameter] : model->unshaped_parameters())
+      fail(ErrorKind::config,
+           "parameter {} has no shape yet, which workers need: give the layer its input size, or "
+           "run each model on an example before the optimizer's setup",
+           path);
+  share_weights_ =
+      weights == Weights::as_devices_need &&
+      std::ranges::all_of(models_, [](const Module* model) { return device_of(*model).is_cpu(); });
+  values_.push_back(optimizer.arena().values());
+  gradients_.push_back(optimizer.arena().gradients());
+  for (std::size_t i = 1; i < models_.size(); ++i) adopt(*models_[i]);
+  copy_buffers();
+}
+
+// Moves the parameters of a further model into arrays with the arena's offsets.
+void Replicas::adopt(const Module& model) {
+  const ParameterArena& arena = optimizer_.arena();
+  const Device device = device_of(model);
+  const Shape shape = arena.values().shape();
+  const Tensor values =
+      share_weights_ ? arena.values() : Tensor::zeros(shape, DType::float32, device);
+  const Tensor gradients = Tensor::zeros(shape, DType::float32, device);
+  std::map<std::string, Parameter*> parameters;
+  for (const auto& [path, parameter] : model.parameters()) parameters.emplace(path, parameter);
+  for (const ParameterArena::Entry& entry : arena.entries()) {
+    const auto found = parameters.find(entry.path);
+    const Shape& expected = entry.parameter->shape();
+    TASUKI_CHECK(found != parameters.end() && found->second->shape() == expected,
+                 "a replica has no parameter {} of shape {}", entry.path, expected.text());
+    Parameter& parameter = *found->second;
+    parameter.value().copy_from(entry.parameter->value());
+    parameter.move_to(ParameterArena::part(values, entry).reshape(expected),
+                      ParameterArena::part(gradients, entry).reshape(expected));
+  }
+  values_.push_back(values);
+  gradients_.push_back(gradients);
+}
+
+void Replicas::begin_gradients(std::size_t replica) const {
+  models_[replica]->clear_grads();
+}
+
+void Replicas::end_gradients(std::size_t replica) const {
+  for (const auto& [path, parameter] : models_[replica]->parameters())
+    parameter->fill_missing_grad();
+}
+
+void Replicas::sum_gradients(WorkerThreads& workers) const {
+  if (size() == 1) return;
+  const Tensor& sum = gradients_[0];
+  if (!share_weights_) {
+    for (std::size_t i = 1; i < size(); ++i)
+      backend(sum.device()).accumulate(sum, gradients_[i].to(sum.device()), 1);
+    return;
+  }
+  workers.run([&](std::size_t worker) {
+    const Range range = slice_of(sum.count(), size(), worker);
+    std::vector<const void*> sources;
+    sources.reserve(gradients_.size());
+    for (const Tensor& gradients : gradients_)
+      sources.push_back(gradients.data<float>() + range.begin);
+    void* const destination = sum.data<float>() + range.begin;
+    reduce_arrays(DType::float32, ReduceOp::sum, sources, {&destination, 1}, range.size());
+  });
+}
+
+void Replicas::apply(WorkerThreads& workers, const UpdateStep& update) const {
+  if (share_weights_) {
+    workers.run([&](std::size_t worker) {
+      const Range range = slice_of(update.count, size(), worker);
+      backend(Device::cpu()).update(slice(update, range));
+    });
+    return;
+  }
+  backend(device(0)).update(update);
+  copy_weights();
+}
+
+void Replicas::copy_weights() const {
+  if (share_weights_) return;
+  for (std::size_t i = 1; i < size(); ++i) values_[i].copy_from(values_[0]);
+}
+
+void Replicas::copy_buffers() const {
+  const auto from = models_[0]->buffers();
+  for (std::size_t i = 1; i < size(); ++i) {
+    const auto to = models_[i]->buffers();
+    TASUKI_CHECK(to.size() == from.size(), "a replica has {} buffers, the first one has {}",
+                 to.size(), from.size());
+    for (std::size_t each = 0; each < from.size(); ++each)
+      to[each].tensor->copy_from(*from[each].tensor);
+  }
+}
+
+}  // namespace tasuki

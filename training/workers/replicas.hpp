@@ -1,0 +1,50 @@
+// Copies of one model that train together in one process: the arrays they share and exchange.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "tasuki/optimizer/optimizer.hpp"
+#include "tasuki/training/workers/worker_threads.hpp"
+
+namespace tasuki {
+
+// Replica 0 is the optimizer's model, which has the arena that counts. On CPUs all replicas read
+// the same weights, and gradients are summed and weights updated by slices, one for each worker. On
+// several devices each replica has weights of its own: gradients are summed on the first device and
+// weights copied back from it (Chainer's way).
+class Replicas {
+ public:
+  enum class Weights { as_devices_need, copied };  // copied: on CPUs too
+
+  // All models have parameters of the same paths and shapes, those of one model on one device. They
+  // take the first one's values. All must outlive this object.
+  Replicas(Optimizer& optimizer, std::vector<Module*> models,
+           Weights weights = Weights::as_devices_need);
+
+  std::size_t size() const { return models_.size(); }
+  Device device(std::size_t replica) const { return gradients_[replica].device(); }
+  bool share_weights() const { return share_weights_; }
+
+  // In the replica's own thread, before and after it has computed its gradients (or nothing).
+  void begin_gradients(std::size_t replica) const;
+  void end_gradients(std::size_t replica) const;
+  // Replica 0's gradients become the sums over all, added in their order.
+  void sum_gradients(WorkerThreads& workers) const;
+  // Updates the weights of all replicas.
+  void apply(WorkerThreads& workers, const UpdateStep& update) const;
+  // Gives replica 0's weights to the others, when something else than apply() has changed them.
+  void copy_weights() const;
+  // Gives replica 0's buffers (running statistics) to the others.
+  void copy_buffers() const;
+
+ private:
+  void adopt(const Module& model);
+
+  Optimizer& optimizer_;
+  std::vector<Module*> models_;
+  bool share_weights_;
+  std::vector<Tensor> values_, gradients_;  // arrays with the arena's offsets, of each replica
+};
+
+}  // namespace tasuki
