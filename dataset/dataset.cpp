@@ -66,13 +66,16 @@ Batch read_batch(const Dataset& dataset, std::span<const std::int64_t> indices,
   const auto size = static_cast<std::int64_t>(indices.size());
   std::vector<std::int64_t> axes{size};
   axes.insert(axes.end(), dataset.example_shape().begin(), dataset.example_shape().end());
-  Batch batch{Tensor::empty(Shape(axes)), Tensor::empty({size}, DType::int32), {}, epoch};
-  dataset.read(indices, epoch, batch.x.data<float>(), batch.t.data<std::int32_t>());
+  const Tensor x = Tensor::empty(Shape(axes)), t = Tensor::empty({size}, DType::int32);
+  dataset.read(indices, epoch, x.data<float>(), t.data<std::int32_t>());
   report_progress();
-  check_labels(dataset, indices, batch.t.span<std::int32_t>());
-  batch.ids.reserve(indices.size());
-  for (const std::int64_t index : indices) batch.ids.push_back(dataset.id(index));
-  return batch;
+  check_labels(dataset, indices, t.span<std::int32_t>());
+  std::vector<std::int64_t> ids;
+  ids.reserve(indices.size());
+  for (const std::int64_t index : indices) ids.push_back(dataset.id(index));
+  return {{{.name = "x", .values = x}, {.name = "t", .values = t, .is_target = true}},
+          std::move(ids),
+          epoch};
 }
 
 }  // namespace tasuki

@@ -7,20 +7,11 @@
 #include <span>
 #include <vector>
 
+#include "tasuki/dataset/batch.hpp"
 #include "tasuki/tensor/image_transform.hpp"
 #include "tasuki/tensor/tensor.hpp"
 
 namespace tasuki {
-
-// What a training step works on. x is N x (example shape), float32 or what a device iterator was
-// told to compute in, t is N labels int32.
-struct Batch {
-  Tensor x, t;
-  std::vector<std::int64_t> ids;  // number of each example in the whole data set
-  std::int64_t epoch = 0;         // complete epochs before this batch
-  Tensor device_ids = {};         // ids in the device's memory, of batches made there
-  std::int64_t size() const { return static_cast<std::int64_t>(ids.size()); }
-};
 
 // What is known of a data set before its examples are read.
 struct DatasetHeader {
@@ -87,7 +78,7 @@ StoredExample read_one(const Dataset& dataset, std::int64_t i, std::vector<std::
 void check_labels(const Dataset& dataset, std::span<const std::int64_t> indices,
                   std::span<const std::int32_t> labels);
 
-// These examples as a batch, with their ids; their labels are checked.
+// These examples as a batch with fields "x" (float32) and "t" (int32); their labels are checked.
 Batch read_batch(const Dataset& dataset, std::span<const std::int64_t> indices,
                  std::int64_t epoch = 0);
 

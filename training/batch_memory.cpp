@@ -52,11 +52,9 @@ std::int64_t foretell(const BatchSearch& search) {
 Batch zero_batch(std::int64_t n, const Shape& example, DType dtype, Device device) {
   std::vector<std::int64_t> sizes = {n};
   sizes.insert(sizes.end(), example.begin(), example.end());
-  Batch batch;
-  batch.x = Tensor::zeros(Shape(sizes), dtype, device);
-  batch.t = Tensor::zeros({n}, DType::int32, device);
-  batch.ids.resize(static_cast<std::size_t>(n));
-  return batch;
+  return {{{.name = "x", .values = Tensor::zeros(Shape(sizes), dtype, device)},
+           {.name = "t", .values = Tensor::zeros({n}, DType::int32, device), .is_target = true}},
+          std::vector<std::int64_t>(static_cast<std::size_t>(n))};
 }
 
 StepMemory measure_step(std::int64_t n, const DatasetHeader& header, Device device, DType dtype,
@@ -65,7 +63,7 @@ StepMemory measure_step(std::int64_t n, const DatasetHeader& header, Device devi
   memory.reset_peak_memory(device);
   const std::size_t before = memory.memory(device).in_use;
   const Batch batch = zero_batch(n, header.example_shape, dtype, device);
-  const RandomScope random({.example_ids = batch.ids});
+  const RandomScope random({.example_ids = batch.ids()});
   Observation unused;
   const Variable result = loss(batch, unused);
   StepMemory found;

@@ -89,7 +89,7 @@ void StandardUpdater::update(Observation& observation) {
     step.may_be_recorded = steps_.recorded().records();
     const bool is_alike = optimizer_.prepare(step);
     forget_old_recordings();
-    write_seeds(batch.epoch);
+    write_seeds(batch.epoch());
     const Observation seen = steps_.run(
         {step.examples, step.global_examples}, [&] { return perform(step, batch); }, is_alike);
     optimizer_.complete();
@@ -116,15 +116,14 @@ Observation StandardUpdater::perform(Step step, Batch& batch) {
   step.loss = [&] {
     seen.clear();
     iterator_->fill(batch);
-    batch.x = batch.x.to(steps_.device());
-    batch.t = batch.t.to(steps_.device());
-    RandomContext context{settings_.seed, batch.epoch, batch.ids};
-    if (batch.device_ids) {
-      context.device_ids = batch.device_ids;
+    const Batch there = batch.to(steps_.device());
+    RandomContext context{settings_.seed, there.epoch(), there.ids()};
+    if (there.device_ids()) {
+      context.device_ids = there.device_ids();
       context.device_seeds = steps_.block().on_device(seeds_);
     }
     const RandomScope random(std::move(context));
-    Variable result = loss_(batch, seen);
+    Variable result = loss_(there, seen);
     const auto n = static_cast<double>(step.examples);
     seen.add("loss", result.value(), n, step.examples);
     return result;
@@ -159,7 +158,7 @@ void StandardUpdater::serialize(const Serializer& serializer) {
 LossFunction classification_loss(Classifier& model) {
   return [&model](const Batch& batch, Observation& report) {
     const Device device = model.device();
-    Classifier::Result result = model(Variable(batch.x.to(device)), batch.t.to(device));
+    Classifier::Result result = model(Variable(batch["x"].to(device)), batch["t"].to(device));
     report.add("accuracy", result.correct, 1, result.examples);
     return result.loss;
   };

@@ -79,11 +79,11 @@ class DeviceIterator : public ForwardingIterator {
     return *block_;
   }
   void announce_ids(const Batch& batch) {
-    std::copy(batch.ids.begin(), batch.ids.end(), block().host<std::int64_t>(ids_).begin());
+    std::ranges::copy(batch.ids(), block().host<std::int64_t>(ids_).begin());
   }
   void begin_fill(Batch& batch) {
     if (own_block_) own_block_->send();
-    batch.device_ids = on_device(ids_, batch.size());
+    batch.set_device_ids(on_device(ids_, batch.size()));
   }
   Tensor on_device(const StepBlock::Field& field, std::int64_t count) {
     return block().on_device(field).slice(0, count);
@@ -117,9 +117,11 @@ class ResidentIterator final : public DeviceIterator {
   Batch announce() override {
     const BatchPlan plan = share_.plan_next();
     share_.advance();
-    Batch batch;
-    batch.epoch = plan.epoch;
-    for (const std::int64_t i : plan.indices) batch.ids.push_back(share_.dataset().id(i));
+    std::vector<std::int64_t> ids;
+    ids.reserve(plan.indices.size());
+    for (const std::int64_t i : plan.indices) ids.push_back(share_.dataset().id(i));
+    Batch batch({}, std::move(ids), plan.epoch);
+    batch.set_global_size(plan.global_size);
     announce_ids(batch);
     std::copy(plan.indices.begin(), plan.indices.end(),
               block().host<std::int64_t>(indices_).begin());
@@ -130,10 +132,14 @@ class ResidentIterator final : public DeviceIterator {
     begin_fill(batch);
     Backend& gathering = backend(device_);
     const Tensor indices = on_device(indices_, batch.size());
-    batch.x = transform_ ? gathering.transform_images(examples_.values, indices, batch.device_ids,
+    const Tensor x = transform_
+                         ? gathering.transform_images(examples_.values, indices, batch.device_ids(),
                                                       on_device(epoch_, 1), *transform_, dtype_)
                          : gathering.gather(examples_.values, indices, dtype_);
-    batch.t = gathering.gather(examples_.labels, indices, DType::int32);
+    batch.set({.name = "x", .values = x});
+    batch.set({.name = "t",
+               .values = gathering.gather(examples_.labels, indices, DType::int32),
+               .is_target = true});
   }
 
  private:
@@ -153,19 +159,18 @@ class CopyingIterator final : public DeviceIterator {
         t_(Tensor::empty({largest_batch}, DType::int32, device)) {}
 
   Batch announce() override {
-    Batch read = inner().next();
-    Batch batch;
-    batch.epoch = read.epoch;
-    batch.ids = std::move(read.ids);
+    const Batch read = inner().next();
+    Batch batch({}, {read.ids().begin(), read.ids().end()}, read.epoch());
+    batch.set_global_size(read.global_size());
     announce_ids(batch);
-    x_.slice(0, batch.size()).copy_from(read.x);
-    t_.slice(0, batch.size()).copy_from(read.t);
+    x_.slice(0, batch.size()).copy_from(read["x"]);
+    t_.slice(0, batch.size()).copy_from(read["t"]);
     return batch;
   }
   void fill(Batch& batch) override {
     begin_fill(batch);
-    batch.x = x_.slice(0, batch.size()).to(dtype_);
-    batch.t = t_.slice(0, batch.size());
+    batch.set({.name = "x", .values = x_.slice(0, batch.size()).to(dtype_)});
+    batch.set({.name = "t", .values = t_.slice(0, batch.size()), .is_target = true});
   }
 
  private:

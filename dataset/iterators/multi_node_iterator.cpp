@@ -1,5 +1,8 @@
 #include "tasuki/dataset/iterators/multi_node_iterator.hpp"
 
+#include <optional>
+#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -14,6 +17,58 @@ std::int64_t on_all_ranks(std::int64_t size, const Communicator& communicator) {
   return size < 0 ? size : size * communicator.size();
 }
 
+Batch on_all_ranks(Batch batch, const Communicator& communicator) {
+  if (const auto size = batch.global_size())
+    batch.set_global_size(on_all_ranks(*size, communicator));
+  return batch;
+}
+
+// What ranks know of a batch before its values travel.
+struct BatchOutline {
+  struct Field {
+    std::string name;
+    bool is_target = false, is_ragged = false;
+  };
+  std::int64_t epoch = 0;
+  std::optional<std::int64_t> global_size;
+  std::vector<Field> fields;
+  std::vector<std::int64_t> ids;
+
+  explicit BatchOutline(const Batch& batch)
+      : epoch(batch.epoch()),
+        global_size(batch.global_size()),
+        ids(batch.ids().begin(), batch.ids().end()) {
+    for (const BatchField& field : batch.fields())
+      fields.push_back({field.name, field.is_target, field.lengths.defined()});
+  }
+  explicit BatchOutline(std::span<const std::int64_t> numbers) {
+    const auto take = [&numbers](std::size_t count = 1) {
+      const auto taken = numbers.first(count);
+      numbers = numbers.subspan(count);
+      return taken;
+    };
+    epoch = take()[0];
+    if (const std::int64_t size = take()[0]; size >= 0) global_size = size;
+    fields.resize(static_cast<std::size_t>(take()[0]));
+    for (Field& field : fields) {
+      field.is_target = take()[0] != 0;
+      field.is_ragged = take()[0] != 0;
+      for (const std::int64_t letter : take(static_cast<std::size_t>(take()[0])))
+        field.name += static_cast<char>(letter);
+    }
+    ids.assign(numbers.begin(), numbers.end());
+  }
+  std::vector<std::int64_t> numbers() const {
+    std::vector<std::int64_t> result{epoch, global_size.value_or(-1), std::ssize(fields)};
+    for (const Field& field : fields) {
+      result.insert(result.end(), {field.is_target, field.is_ragged, std::ssize(field.name)});
+      result.insert(result.end(), field.name.begin(), field.name.end());
+    }
+    result.insert(result.end(), ids.begin(), ids.end());
+    return result;
+  }
+};
+
 class MultiNodeIterator final : public Iterator {
  public:
   MultiNodeIterator(std::unique_ptr<Iterator> iterator, Communicator& communicator, int master)
@@ -22,18 +77,26 @@ class MultiNodeIterator final : public Iterator {
   }
 
   Batch next() override {
-    Batch batch;
-    const std::vector<std::int64_t> epoch_and_ids = update([&] {
-      batch = iterator_->next();
-      std::vector<std::int64_t> numbers{batch.epoch};
-      numbers.insert(numbers.end(), batch.ids.begin(), batch.ids.end());
-      return numbers;
-    });
-    batch.epoch = epoch_and_ids.at(0);
-    batch.ids.assign(epoch_and_ids.begin() + 1, epoch_and_ids.end());
-    batch.x = communicator_.bcast(batch.x, master_);
-    batch.t = communicator_.bcast(batch.t, master_);
-    return batch;
+    Batch own;
+    BatchOutline outline(update([&] {
+      own = iterator_->next();
+      return BatchOutline(own).numbers();
+    }));
+    const bool is_master = communicator_.rank() == master_;
+    std::vector<BatchField> fields;
+    for (BatchOutline::Field& field : outline.fields) {
+      const Tensor values = communicator_.bcast(is_master ? own[field.name] : Tensor(), master_);
+      Tensor lengths;
+      if (field.is_ragged)
+        lengths = communicator_.bcast(is_master ? own.lengths(field.name) : Tensor(), master_);
+      fields.push_back({.name = std::move(field.name),
+                        .values = values,
+                        .lengths = lengths,
+                        .is_target = field.is_target});
+    }
+    Batch batch(std::move(fields), std::move(outline.ids), outline.epoch);
+    batch.set_global_size(outline.global_size);
+    return on_all_ranks(std::move(batch), communicator_);
   }
 
   std::int64_t steps_per_epoch() const override { return steps_per_epoch_; }
@@ -91,7 +154,7 @@ class SynchronizedIterator final : public Iterator {
   SynchronizedIterator(std::unique_ptr<ShareIterator> iterator, const Communicator& communicator)
       : iterator_(std::move(iterator)), communicator_(communicator) {}
 
-  Batch next() override { return iterator_->next(); }
+  Batch next() override { return on_all_ranks(iterator_->next(), communicator_); }
   std::int64_t steps_per_epoch() const override { return iterator_->steps_per_epoch(); }
   std::int64_t next_global_size() const override {
     return on_all_ranks(iterator_->next_global_size(), communicator_);

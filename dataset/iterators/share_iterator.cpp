@@ -73,7 +73,7 @@ BatchPlan ShareIterator::plan_next() {
   if (at_end())
     fail(ErrorKind::internal, "a batch was asked for where none is left (an epoch has {})", steps_);
   if (options_.shuffle) shuffle_for(state_.epoch);
-  BatchPlan next{{}, state_.epoch};
+  BatchPlan next{{}, state_.epoch, next_global_size()};
   const ShardPlan& plan = share_.plan;
   const int first = plan.first_shard(share_.rank);
   for (int shard = first; shard < first + plan.shards_per_rank(); ++shard) {
@@ -95,7 +95,9 @@ void ShareIterator::advance() {
 }
 
 Batch ShareIterator::load(const BatchPlan& plan) const {
-  return read_batch(*share_.dataset, plan.indices, plan.epoch);
+  Batch batch = read_batch(*share_.dataset, plan.indices, plan.epoch);
+  batch.set_global_size(plan.global_size);
+  return batch;
 }
 
 Batch ShareIterator::next() {

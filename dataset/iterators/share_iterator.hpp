@@ -27,6 +27,7 @@ struct ShareIteratorOptions {
 struct BatchPlan {
   std::vector<std::int64_t> indices;  // local examples
   std::int64_t epoch = 0;
+  std::int64_t global_size = 0;  // examples of this step on all ranks
 };
 
 class ShareIterator final : public Iterator {

@@ -233,10 +233,10 @@ std::map<std::int64_t, std::vector<float>> rows_of_epoch(int ranks, std::int64_t
     for (std::int64_t step = 0; step < iterator.steps_per_epoch(); ++step) {
       const Batch batch = iterator.next();
       const std::size_t count = static_cast<std::size_t>(image_shape.count());
-      for (std::size_t i = 0; i < batch.ids.size(); ++i) {
-        const float* row = batch.x.data<float>() + i * count;
-        EXPECT_EQ(batch.t.data<std::int32_t>()[i], batch.ids[i] % 10);
-        EXPECT_TRUE(rows.emplace(batch.ids[i], std::vector<float>(row, row + count)).second);
+      for (std::size_t i = 0; i < batch.ids().size(); ++i) {
+        const float* row = batch["x"].data<float>() + i * count;
+        EXPECT_EQ(batch["t"].data<std::int32_t>()[i], batch.ids()[i] % 10);
+        EXPECT_TRUE(rows.emplace(batch.ids()[i], std::vector<float>(row, row + count)).second);
       }
     }
   }
@@ -258,7 +258,7 @@ TEST(Augmentation, ViewsOfTransformedExamplesAreTransformed) {
       subset_of(transformed(dataset, create_transform(augmentation, dataset->header(), 1)), {2, 0});
   const Batch batch = read_batch(*view, std::vector<std::int64_t>{0, 1}, 5);
   const auto first = apply(augmentation, *dataset, 2, 5);
-  EXPECT_TRUE(std::equal(first.begin(), first.end(), batch.x.data<float>()));
+  EXPECT_TRUE(std::equal(first.begin(), first.end(), batch["x"].data<float>()));
 }
 
 TEST(Augmentation, WhatIsNoImageIsRefused) {

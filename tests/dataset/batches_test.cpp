@@ -185,7 +185,7 @@ TEST(Batches, RanksWithoutExamplesGetEmptyBatches) {
   EXPECT_EQ(iterators[3]->steps_per_epoch(), 1);
   const Batch batch = iterators[3]->next();
   EXPECT_EQ(batch.size(), 0);
-  EXPECT_EQ(batch.x.shape(), (Shape{0, 2}));
+  EXPECT_EQ(batch["x"].shape(), (Shape{0, 2}));
   EXPECT_EQ(iterators[3]->state(), (IteratorState{1, 0}));
 }
 

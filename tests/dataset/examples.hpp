@@ -24,14 +24,18 @@ inline std::shared_ptr<InMemoryDataset> numbered_examples(std::int64_t count) {
   return make_dataset({2}, 5, values, labels);
 }
 
+inline std::vector<std::int64_t> ids_of(const Batch& batch) {
+  return {batch.ids().begin(), batch.ids().end()};
+}
+
 inline void expect_numbered(const Batch& batch) {
-  ASSERT_EQ(batch.x.shape(), (Shape{batch.size(), 2}));
-  ASSERT_EQ(batch.t.shape(), Shape{batch.size()});
+  ASSERT_EQ(batch["x"].shape(), (Shape{batch.size(), 2}));
+  ASSERT_EQ(batch["t"].shape(), Shape{batch.size()});
   for (std::int64_t i = 0; i < batch.size(); ++i) {
-    const std::int64_t id = batch.ids[static_cast<std::size_t>(i)];
-    EXPECT_EQ(batch.x.data<float>()[2 * i], static_cast<float>(id));
-    EXPECT_EQ(batch.x.data<float>()[2 * i + 1], static_cast<float>(-id));
-    EXPECT_EQ(batch.t.data<std::int32_t>()[i], id % 5);
+    const std::int64_t id = batch.ids()[static_cast<std::size_t>(i)];
+    EXPECT_EQ(batch["x"].data<float>()[2 * i], static_cast<float>(id));
+    EXPECT_EQ(batch["x"].data<float>()[2 * i + 1], static_cast<float>(-id));
+    EXPECT_EQ(batch["t"].data<std::int32_t>()[i], id % 5);
   }
 }
 
@@ -49,7 +53,8 @@ inline std::vector<Step> take(Iterator& iterator, std::int64_t steps) {
     const std::int64_t global_size = iterator.next_global_size();
     const Batch batch = iterator.next();
     expect_numbered(batch);
-    taken.push_back({global_size, batch.epoch, batch.ids, iterator.state()});
+    EXPECT_EQ(batch.global_size(), global_size);
+    taken.push_back({global_size, batch.epoch(), ids_of(batch), iterator.state()});
   }
   return taken;
 }

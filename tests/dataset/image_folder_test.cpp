@@ -86,12 +86,12 @@ TEST_F(ImageFolder, FilesAreScatteredAndDecodedWhereTheyAreRead) {
   for (std::int64_t step = 0; step < batches.steps_per_epoch(); ++step) {
     const Batch batch = batches.next();
     seen += batch.size();
-    for (std::size_t i = 0; i < batch.ids.size(); ++i) {
-      const StoredExample example = reference->in_place(batch.ids[i]);
-      EXPECT_EQ(batch.t.data<std::int32_t>()[i], example.label);
+    for (std::size_t i = 0; i < batch.ids().size(); ++i) {
+      const StoredExample example = reference->in_place(batch.ids()[i]);
+      EXPECT_EQ(batch["t"].data<std::int32_t>()[i], example.label);
       std::vector<float> expected(3 * side * side);
-      transform(example.values, {0, batch.ids[i]}, expected.data());
-      const float* row = batch.x.data<float>() + i * expected.size();
+      transform(example.values, {0, batch.ids()[i]}, expected.data());
+      const float* row = batch["x"].data<float>() + i * expected.size();
       EXPECT_TRUE(std::equal(expected.begin(), expected.end(), row));
     }
   }

@@ -158,8 +158,8 @@ TEST(ScatterDataset, WhatTransformsItsExamplesIsRefused) {
                  [&] { scatter_dataset(world().rank() == 0 ? dataset.get() : nullptr, world()); });
   // What it gives is what ranks have that can reach it.
   const std::vector<std::int64_t> last{9};
-  EXPECT_EQ(read_batch(*halved, last).x.data<float>()[0],
-            read_batch(*whole, last).x.data<float>()[0] / 2);
+  EXPECT_EQ(read_batch(*halved, last)["x"].data<float>()[0],
+            read_batch(*whole, last)["x"].data<float>()[0] / 2);
 }
 
 TEST(ScatterDataset, IllFittingShardsAreRefusedEverywhere) {

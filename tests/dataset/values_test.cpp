@@ -5,6 +5,7 @@
 #include <numeric>
 #include <vector>
 
+#include "examples.hpp"
 #include "files.hpp"
 #include "tasuki/dataset/decode.hpp"
 #include "tasuki/dataset/in_memory.hpp"
@@ -14,6 +15,7 @@ namespace tasuki {
 namespace {
 
 using tasuki::testing::expect_error;
+using tasuki::testing::ids_of;
 
 TEST(Decode, EveryByteIsItsQuotientBy255) {
   // Lengths on both sides of vector widths, at every alignment.
@@ -40,21 +42,21 @@ TEST(InMemory, BatchesHaveShapesValuesLabelsAndIds) {
   const auto dataset = numbers(5);
   const std::vector<std::int64_t> indices{4, 0, 4};
   const Batch batch = read_batch(*dataset, indices, 7);
-  EXPECT_EQ(batch.x.shape(), (Shape{3, 2, 1}));
-  EXPECT_EQ(batch.t.shape(), Shape{3});
-  EXPECT_EQ(batch.epoch, 7);
-  EXPECT_EQ(batch.ids, indices);
-  const std::vector<float> x(batch.x.data<float>(), batch.x.data<float>() + 6);
+  EXPECT_EQ(batch["x"].shape(), (Shape{3, 2, 1}));
+  EXPECT_EQ(batch["t"].shape(), Shape{3});
+  EXPECT_EQ(batch.epoch(), 7);
+  EXPECT_EQ(ids_of(batch), indices);
+  const std::vector<float> x(batch["x"].data<float>(), batch["x"].data<float>() + 6);
   EXPECT_EQ(x, (std::vector<float>{8.5, 9.5, 0.5, 1.5, 8.5, 9.5}));
-  const auto t = batch.t.span<std::int32_t>();
+  const auto t = batch["t"].span<std::int32_t>();
   EXPECT_EQ(std::vector<std::int32_t>(t.begin(), t.end()), (std::vector<std::int32_t>{1, 0, 1}));
 }
 
 TEST(InMemory, AnEmptyBatchKeepsTheShape) {
   const Batch batch = read_batch(*numbers(5), {});
   EXPECT_EQ(batch.size(), 0);
-  EXPECT_EQ(batch.x.shape(), (Shape{0, 2, 1}));
-  EXPECT_EQ(batch.t.shape(), Shape{0});
+  EXPECT_EQ(batch["x"].shape(), (Shape{0, 2, 1}));
+  EXPECT_EQ(batch["t"].shape(), Shape{0});
 }
 
 TEST(InMemory, IndicesAreChecked) {
@@ -118,9 +120,9 @@ TEST(Views, SubsetsKeepIds) {
   const auto fewer = subset_of(some, {2, 0});
   EXPECT_EQ(fewer->size(), 2);
   const Batch batch = read_batch(*fewer, std::vector<std::int64_t>{0, 1});
-  EXPECT_EQ(batch.ids, (std::vector<std::int64_t>{3, 9}));
-  EXPECT_EQ(batch.x.data<float>()[0], 6.5f);
-  EXPECT_EQ(batch.x.data<float>()[2], 18.5f);
+  EXPECT_EQ(ids_of(batch), (std::vector<std::int64_t>{3, 9}));
+  EXPECT_EQ(batch["x"].data<float>()[0], 6.5f);
+  EXPECT_EQ(batch["x"].data<float>()[2], 18.5f);
   expect_error(ErrorKind::internal, {"example 10"}, [] { subset_of(numbers(10), {10}); });
 }
 
@@ -134,8 +136,8 @@ TEST(Views, AnEmptyDatasetKeepsTheLength) {
     std::iota(all.begin(), all.end(), 0);
     const Batch batch = read_batch(*empty, all);
     EXPECT_EQ(batch.size(), count);
-    EXPECT_EQ(batch.x.count(), 0);
-    for (const std::int32_t label : batch.t.span<std::int32_t>()) EXPECT_EQ(label, -1);
+    EXPECT_EQ(batch["x"].count(), 0);
+    for (const std::int32_t label : batch["t"].span<std::int32_t>()) EXPECT_EQ(label, -1);
   }
 }
 

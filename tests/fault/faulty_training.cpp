@@ -144,7 +144,7 @@ class FaultyIterator : public ForwardingIterator {
 LossFunction faulty(const LossFunction& loss, const Fault& fault, const std::string& moment) {
   return [loss, &fault, moment, calls = 0](const Batch& batch, Observation& report) mutable {
     fault.at(moment, ++calls);
-    for (float& x : batch.x.span<float>()) x *= fault.factor(calls);
+    for (float& x : batch["x"].span<float>()) x *= fault.factor(calls);
     return loss(batch, report);
   };
 }

@@ -133,7 +133,8 @@ class Doubled : public ForwardingIterator {
   Batch next() override {
     const NoGrad no_grad;
     Batch batch = inner().next();
-    batch.x = add(Variable(batch.x), Variable(batch.x)).value();
+    const Variable x(batch["x"]);
+    batch.set({.name = "x", .values = add(x, x).value()});
     return batch;
   }
 };
@@ -462,9 +463,9 @@ TEST_F(DeviceTraining, SharesThatFitLiveOnTheDevice) {
     std::vector<float> all;
     for (int i = 0; i < 30; ++i) {
       const Batch batch = iterator->next();
-      const Tensor x = batch.x.to(Device::cpu());
+      const Tensor x = batch["x"].to(Device::cpu());
       all.insert(all.end(), x.span<float>().begin(), x.span<float>().end());
-      const Tensor t = batch.t.to(Device::cpu());
+      const Tensor t = batch["t"].to(Device::cpu());
       all.insert(all.end(), t.span<std::int32_t>().begin(), t.span<std::int32_t>().end());
     }
     return all;
@@ -502,9 +503,9 @@ TEST_F(DeviceTraining, ImagesAreAugmentedOnTheDevice) {
   const auto on_gpu = create_device_iterator(shuffled(), Device::cuda(0));
   for (int i = 0; i < 20; ++i) {
     const Batch expected = on_cpu->next(), found = on_gpu->next();
-    EXPECT_EQ(found.ids, expected.ids);
-    const Tensor x = found.x.to(Device::cpu());
-    EXPECT_TRUE(std::ranges::equal(x.span<float>(), expected.x.span<float>()));
+    EXPECT_TRUE(std::ranges::equal(found.ids(), expected.ids()));
+    const Tensor x = found["x"].to(Device::cpu());
+    EXPECT_TRUE(std::ranges::equal(x.span<float>(), expected["x"].span<float>()));
   }
   EXPECT_GT(guarded_device_counts().operations, before.operations + 40);
 }

@@ -102,7 +102,7 @@ TEST_F(EvaluatorTest, LayersEvaluateAndTrainAgainAfterwards) {
   Evaluator evaluator(create_serial_iterator(Share::whole(synthetic(5)), 5),
                       [&](const Batch& batch, Observation&) {
                         was_training = TrainingMode::is_training();
-                        const Variable loss = (*model)(Variable(batch.x), batch.t).loss;
+                        const Variable loss = (*model)(Variable(batch["x"]), batch["t"]).loss;
                         recorded = loss.requires_grad();
                         return loss;
                       });

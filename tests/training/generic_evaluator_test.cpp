@@ -20,7 +20,7 @@ using testing::synthetic;
 using testing::TemporaryFolder;
 
 std::string text_of(const Batch& batch) {
-  return fmt::format("{}", fmt::join(batch.ids, " "));
+  return fmt::format("{}", fmt::join(batch.ids(), " "));
 }
 Bytes local_text(const Batch& batch) {
   return text_to_bytes(text_of(batch));
@@ -81,7 +81,7 @@ TEST_F(GenericEvaluatorTest, ResultsMayBeEmptyOrLarge) {
   GenericEvaluator evaluator(
       share_in_batches(c, comm->rank()),
       [this](const Batch& batch) {
-        return Bytes(comm->rank() % 2 == 0 ? 0 : 100'000, static_cast<std::byte>(batch.ids[0]));
+        return Bytes(comm->rank() % 2 == 0 ? 0 : 100'000, static_cast<std::byte>(batch.ids()[0]));
       },
       ignore, comm.get());
   const std::size_t batches = results_in_order(c).size();
@@ -109,7 +109,7 @@ TEST_F(GenericEvaluatorTest, LayersEvaluate) {
       create_serial_iterator(Share::whole(synthetic(5)), 5),
       [&](const Batch& batch) {
         was_training = TrainingMode::is_training();
-        recorded = (*model)(Variable(batch.x), batch.t).loss.requires_grad();
+        recorded = (*model)(Variable(batch["x"]), batch["t"]).loss.requires_grad();
         return Bytes();
       },
       ignore);

@@ -231,7 +231,7 @@ TEST(ParallelUpdater, ALayerThatIsNotRegisteredIsFoundInTheFirstUpdate) {
   ParallelRun::Options options;
   options.loss = [&](std::size_t, Classifier& model) -> LossFunction {
     return [&](const Batch& batch, Observation&) {
-      return model(forgotten(Variable(batch.x)), batch.t).loss;
+      return model(forgotten(Variable(batch["x"])), batch["t"]).loss;
     };
   };
   ParallelRun run(BatchSplit::even(2), options);

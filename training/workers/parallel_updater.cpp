@@ -60,17 +60,6 @@ void ParallelUpdater::stamp_all(StepMoment moment) const {
   for (std::size_t worker = 0; worker < clocks_.size(); ++worker) stamp(worker, moment);
 }
 
-// Examples [begin, end) of a batch, on `device`.
-Batch ParallelUpdater::part_of_batch(const Batch& batch, std::int64_t begin, std::int64_t end,
-                                     Device device) const {
-  Tensor x = batch.x.slice(begin, end).to(device);
-  if (!device.is_cpu()) x = x.to(settings_.activations);
-  return {std::move(x),
-          batch.t.slice(begin, end).to(device),
-          {batch.ids.begin() + begin, batch.ids.begin() + end},
-          batch.epoch};
-}
-
 void ParallelUpdater::run_parts(const Batch& batch, const std::vector<std::int64_t>& parts,
                                 const Work& work) {
   std::vector<std::int64_t> ends(parts.size());
@@ -78,7 +67,9 @@ void ParallelUpdater::run_parts(const Batch& batch, const std::vector<std::int64
   threads_.run([&](std::size_t worker) {
     const std::int64_t begin = ends[worker] - parts[worker];
     try {
-      work(worker, part_of_batch(batch, begin, ends[worker], replicas_.device(worker)));
+      const Device device = replicas_.device(worker);
+      const Batch part = batch.slice(begin, ends[worker]);
+      work(worker, device.is_cpu() ? part.to(device) : part.to(device, settings_.activations));
     } catch (const OutOfMemory&) {
       throw;  // its figures are wanted
     } catch (const Error& error) {
@@ -96,7 +87,7 @@ ParallelUpdater::Outcome ParallelUpdater::compute_gradients(std::size_t worker, 
   replicas_.begin_gradients(worker);
   if (part.size() > 0) {
     const Variable loss = [&] {
-      const RandomScope random({settings_.seed, part.epoch, part.ids});
+      const RandomScope random({settings_.seed, part.epoch(), part.ids()});
       return losses_[worker](part, outcome.reported);
     }();
     if (worker == 0) optimizer_.check_graph(loss);

@@ -66,8 +66,6 @@ class ParallelUpdater : public Updater {
   };
   // Calls `work` in every worker, with its part, which may be empty.
   using Work = std::function<void(std::size_t worker, const Batch& part)>;
-  Batch part_of_batch(const Batch& batch, std::int64_t begin, std::int64_t end,
-                      Device device) const;
   void run_parts(const Batch& batch, const std::vector<std::int64_t>& parts, const Work& work);
   Outcome compute_gradients(std::size_t worker, const Batch& part);
   void stamp(std::size_t worker, StepMoment moment) const;

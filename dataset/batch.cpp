@@ -1,0 +1,136 @@
+#include "tasuki/dataset/batch.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "tasuki/core/error.hpp"
+
+namespace tasuki {
+namespace {
+
+bool is_floating(DType type) {
+  return type == DType::float32 || type == DType::float64 || type == DType::float16 ||
+         type == DType::bfloat16;
+}
+
+std::int64_t items_of(const BatchField& field, std::int64_t examples) {
+  const Shape shape = field.values ? field.values.shape() : field.source->shape(examples);
+  return shape.rank() == 0 ? -1 : shape[0];
+}
+
+}  // namespace
+
+Batch::Batch(std::vector<BatchField> fields, std::vector<std::int64_t> ids, std::int64_t epoch)
+    : fields_(std::move(fields)), ids_(std::move(ids)), epoch_(epoch) {
+  for (const BatchField& field : fields_) check(field);
+}
+
+void Batch::check(const BatchField& field) const {
+  TASUKI_CHECK(field.values.defined() != (field.source != nullptr),
+               "field '{}' needs values or a source of them, one of both", field.name);
+  const std::int64_t items = items_of(field, size());
+  TASUKI_CHECK(items == size(), "field '{}' has {} items along axis 0, its batch {} examples",
+               field.name, items, size());
+  TASUKI_CHECK(!field.lengths || field.lengths.shape() == Shape{size()},
+               "field '{}' has lengths of shape {}, its batch {} examples", field.name,
+               field.lengths.shape().text(), size());
+}
+
+const BatchField* Batch::find(std::string_view name) const {
+  const auto found = std::ranges::find(fields_, name, &BatchField::name);
+  return found == fields_.end() ? nullptr : &*found;
+}
+
+const BatchField& Batch::field(std::string_view name) const {
+  if (const BatchField* found = find(name)) return *found;
+  std::vector<std::string_view> names;
+  names.reserve(fields_.size());
+  for (const BatchField& field : fields_) names.push_back(field.name);
+  fail(ErrorKind::usage, "a batch has no field '{}'; its fields are: {}", name,
+       names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
+}
+
+const Tensor& Batch::operator[](std::string_view name) const {
+  const BatchField& found = field(name);
+  if (!found.values) {
+    auto& made = fields_[static_cast<std::size_t>(&found - fields_.data())];
+    made.values = made.source->make(rows_on(made.source->device()), DType::float32);
+    made.source = nullptr;
+  }
+  return found.values;
+}
+
+const Tensor& Batch::lengths(std::string_view name) const {
+  const BatchField& found = field(name);
+  if (!found.lengths)
+    fail(ErrorKind::usage, "field '{}' has no lengths: all its examples are as long", name);
+  return found.lengths;
+}
+
+void Batch::set_positions(std::vector<std::int64_t> positions) {
+  TASUKI_CHECK(positions.size() == ids_.size(), "{} positions for {} examples", positions.size(),
+               ids_.size());
+  positions_ = std::move(positions);
+}
+
+std::vector<std::int64_t> Batch::rows() const {
+  TASUKI_CHECK(positions_.size() == ids_.size(), "{} positions for {} examples", positions_.size(),
+               ids_.size());
+  std::vector<std::int64_t> rows{epoch_};
+  rows.insert(rows.end(), positions_.begin(), positions_.end());
+  rows.insert(rows.end(), ids_.begin(), ids_.end());
+  return rows;
+}
+
+Tensor Batch::rows_on(Device device) const {
+  const std::vector<std::int64_t> numbers = rows();
+  return Tensor::from(std::span(numbers), {std::ssize(numbers)}).to(device);
+}
+
+void Batch::set(BatchField field) {
+  check(field);
+  const auto found = std::ranges::find(fields_, field.name, &BatchField::name);
+  if (found == fields_.end())
+    fields_.push_back(std::move(field));
+  else
+    *found = std::move(field);
+}
+
+Batch Batch::to(Device device, std::optional<DType> dtype, const Tensor& rows) const {
+  Batch result = *this;
+  Tensor sent = rows;
+  for (BatchField& field : result.fields_) {
+    if (const auto source = std::exchange(field.source, nullptr)) {
+      if (!sent || sent.device() != source->device()) sent = rows_on(source->device());
+      const DType type = field.is_target ? DType::float32 : dtype.value_or(DType::float32);
+      field.values = source->make(sent, type);
+    }
+    field.values = field.values.to(device);
+    if (dtype && !field.is_target && is_floating(field.values.dtype()))
+      field.values = field.values.to(*dtype);
+    if (field.lengths) field.lengths = field.lengths.to(device);
+  }
+  return result;
+}
+
+Batch Batch::slice(std::int64_t begin, std::int64_t end) const {
+  TASUKI_CHECK(0 <= begin && begin <= end && end <= size(), "examples {} to {} of {}", begin, end,
+               size());
+  const auto part_of = [begin, end](const std::vector<std::int64_t>& numbers) {
+    return std::vector<std::int64_t>(numbers.begin() + begin, numbers.begin() + end);
+  };
+  Batch result;
+  result.epoch_ = epoch_;
+  result.ids_ = part_of(ids_);
+  if (!positions_.empty()) result.positions_ = part_of(positions_);
+  result.fields_ = fields_;
+  for (BatchField& field : result.fields_) {
+    if (field.values) field.values = field.values.slice(begin, end);
+    if (field.lengths) field.lengths = field.lengths.slice(begin, end);
+  }
+  return result;
+}
+
+}  // namespace tasuki
