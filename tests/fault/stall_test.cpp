@@ -301,17 +301,23 @@ TEST(Start, OfARankThatDoesNotComeEndsToo) {
 }
 
 // The daemon of the host that is cut sends on what a rank prints and waits for the acknowledgement;
-// keepalives do not run meanwhile.
+// keepalives do not run meanwhile. Where its own device is switched off it cannot send at all.
 TEST(Start, OfAHostThatIsCutEndsOnAllNodes) {
-  for (const std::string slots : {"1,1", "2,2"}) {
-    SCOPED_TRACE(slots);
+  const std::string at_switch = "ip -n switch link set node2 down",
+                    at_host = "ip -n node2 link set eth0 down";
+  for (const auto& [slots, cut] : {std::pair<std::string, std::string>("1,1", at_switch),
+                                   {"2,2", at_switch},
+                                   {"1,1", at_host}}) {
+    SCOPED_TRACE(slots + ", " + cut);
     const TemporaryFolder folder;
     const std::string cut_by = slots == "1,1" ? "1" : "2";
     // What the lost host's ranks say reaches nobody.
     const std::string script =
         "[ $OMPI_COMM_WORLD_RANK != " + cut_by +
         " ] || { python3 -c 'import time; print(time.monotonic())' >\"$0/time\"\n"
-        "  ip -n switch link set node2 down; echo unheard; }\n"
+        "  " +
+        cut +
+        "; echo unheard; }\n"
         "exec \"$@\" 2>>\"$0/err.$OMPI_COMM_WORLD_RANK\"";
     const Ended ended = end_job(
         {CLUSTER_RUN, "--slots", slots, "--tune", std::string(HOSTFILES) + "/mca-params.conf",
