@@ -11,6 +11,7 @@
 #include <sstream>
 #include <thread>
 
+#include "digits.hpp"
 #include "launch.hpp"
 #include "tasuki/communicator/environment.hpp"
 #include "tasuki/core/error.hpp"
@@ -285,6 +286,23 @@ TEST(CutHost, EndsAllProcessesWithinHalfAMinuteByDefault) {
                "--settle", "40", "--", FAULTY_TRAINING, "1", "forward", "cut", folder.path()},
               folder, 60);
   expect_nothing_left(ended, "node2", 30);
+}
+
+// While rank 0 writes and the others wait for it.
+TEST(CutHost, EndsAllProcessesWithinHalfAMinuteWhileASnapshotIsWritten) {
+  const TemporaryFolder folder;
+  write_digits(folder / "data", 480, 100);
+  const Finished job = run_program(
+      {CLUSTER_RUN, "--slots", "2,2", "--tune", std::string(HOSTFILES) + "/mca-params.conf",
+       "--cut", folder / "result/*.tmp*", "--", TRAIN_MNIST, "--data", folder / "data", "--unit",
+       "2000", "--global-batch", "480", "--snapshot-every", "1", "--out", folder / "result"},
+      100);
+  if (job.exit_code == 77) GTEST_SKIP() << job.all();
+  EXPECT_NE(job.exit_code, 0) << job.all();
+  const std::string before = "all had ended after ";
+  const auto at = job.out.find(before);
+  ASSERT_NE(at, std::string::npos) << job.all();
+  EXPECT_LT(std::stod(job.out.substr(at + before.size())), 30) << job.all();
 }
 
 // Before any rank can see another.
