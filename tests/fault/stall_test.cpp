@@ -326,17 +326,16 @@ TEST(Start, OfAHostThatIsCutEndsOnAllNodes) {
   for (const auto& [slots, cut] : {std::pair<std::string, std::string>("1,1", at_switch),
                                    {"2,2", at_switch},
                                    {"1,1", at_host}}) {
-    SCOPED_TRACE(slots + ", " + cut);
+    SCOPED_TRACE(fmt::format("{}, {}", slots, cut));
     const TemporaryFolder folder;
     const std::string cut_by = slots == "1,1" ? "1" : "2";
     // What the lost host's ranks say reaches nobody.
-    const std::string script =
-        "[ $OMPI_COMM_WORLD_RANK != " + cut_by +
-        " ] || { python3 -c 'import time; print(time.monotonic())' >\"$0/time\"\n"
-        "  " +
-        cut +
-        "; echo unheard; }\n"
-        "exec \"$@\" 2>>\"$0/err.$OMPI_COMM_WORLD_RANK\"";
+    const std::string script = fmt::format(
+        "[ $OMPI_COMM_WORLD_RANK != {} ] || {{\n"
+        "  python3 -c 'import time; print(time.monotonic())' >\"$0/time\"\n"
+        "  {}; echo unheard; }}\n"
+        "exec \"$@\" 2>>\"$0/err.$OMPI_COMM_WORLD_RANK\"",
+        cut_by, cut);
     const Ended ended = end_job(
         {CLUSTER_RUN, "--slots", slots, "--tune", std::string(HOSTFILES) + "/mca-params.conf",
          "--settle", "30", "--", "sh", "-c", script, folder.path(), FAULTY_TRAINING, "-1", "none",
