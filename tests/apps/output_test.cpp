@@ -162,7 +162,7 @@ TEST_F(Output, AFolderInUseIsRefusedWithItsHolder) {
 
 TEST_F(Output, TheModelSurvivesTheLossOfItsFolder) {
   auto job = std::async(std::launch::async, [this] {
-    return run_program(mpirun(2, words("out", {"--epoch", "600"})));
+    return run_program(mpirun(2, words("out", {"--epoch", "600", "--monitor", "0.05"})));
   });
   while (!has("out/log")) usleep(1'000);
   fs::remove_all(folder / "out");
@@ -172,6 +172,8 @@ TEST_F(Output, TheModelSurvivesTheLossOfItsFolder) {
   EXPECT_EQ(read_log("out").size(), 600u);
   EXPECT_TRUE(has("out/snapshot_iter_1800"));
   EXPECT_TRUE(has("out/about.json"));
+  for (const int rank : {0, 1})
+    EXPECT_TRUE(has("out/monitor." + std::to_string(rank) + ".csv")) << rank;
 }
 
 // MPI and shared memory have room, a snapshot has not. mpirun itself cannot work with such a limit.
