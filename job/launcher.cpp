@@ -3,9 +3,12 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
+#include <ctime>
 #include <initializer_list>
 #include <string_view>
 
@@ -15,6 +18,18 @@
 namespace tasuki {
 namespace {
 
+// Whether a SIGCONT was answered less than 100 ms ago; if not, this one is. A daemon sends one;
+// where somebody sends many, answers to all would hold the rank up.
+bool has_just_answered() {
+  static std::atomic<std::int64_t> last = 0;
+  static_assert(std::atomic<std::int64_t>::is_always_lock_free);
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const std::int64_t milliseconds = std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+  std::int64_t before = last;
+  return milliseconds - before < 100 || !last.compare_exchange_strong(before, milliseconds);
+}
+
 // To end a job, Open MPI's daemon on a host sends its ranks SIGCONT, sleeps a second, sends SIGTERM
 // and sleeps a second; mpirun does so for its own host before it tells the others. With several
 // hosts that took 2 to 3 s. A SIGCHLD ends such a sleep, but that of a rank's end goes to another
@@ -23,6 +38,7 @@ namespace {
 // itself waits, because a rank that is about to exit must not do so before it has answered.
 void wake_launcher(int signal) {
   const int saved_errno = errno;
+  if (signal == SIGCONT && has_just_answered()) return;
   // There is no time to save: SIGKILL follows within a second or so. Whether a user or the failure
   // of another rank ends the job is not to be known here.
   if (signal == SIGTERM) say_last_words(how_jobs_end);

@@ -76,12 +76,14 @@ std::optional<UnansweredConnection> parse_line(std::string_view line) {
   take_word(line);  // queues
   take_word(line);  // timer
   const auto retransmissions = to_number<int>(take_word(line), 16);
-  if (!retransmissions || *retransmissions < fewest) return std::nullopt;
   take_word(line);  // user
-  take_word(line);  // probes
+  const auto probes = to_number<int>(take_word(line), 10);
+  if (!retransmissions || !probes) return std::nullopt;
+  const int attempts = *retransmissions + *probes;
+  if (attempts < fewest) return std::nullopt;
   const auto inode = to_number<std::uint64_t>(take_word(line), 10);
   if (!inode) return std::nullopt;
-  return UnansweredConnection{to_text(*remote), *inode, *retransmissions};
+  return UnansweredConnection{to_text(*remote), *inode, attempts};
 }
 
 // In pieces of whole lines, as there may be thousands.
@@ -130,7 +132,7 @@ std::vector<UnansweredConnection> add_time(std::vector<UnansweredConnection> now
                                            double seconds) {
   for (UnansweredConnection& each : now) {
     const auto earlier = std::ranges::find(before, each.inode, &UnansweredConnection::inode);
-    if (earlier != before.end() && earlier->retransmissions <= each.retransmissions)
+    if (earlier != before.end() && earlier->attempts <= each.attempts)
       each.seconds = earlier->seconds + seconds;
   }
   return now;

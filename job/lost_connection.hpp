@@ -2,9 +2,10 @@
 //
 // A host that loses power or its network says nothing. The system asks for it after some idle time
 // (keepalive), but not while data are under way: those it sends again, with growing pauses, for a
-// quarter of an hour. It counts these retransmissions and starts anew with every acknowledgement,
-// which the other host's system sends, whatever its processes do. The count alone tells no time, as
-// pauses stay short where this host itself has no link.
+// quarter of an hour. What it cannot send at all, as this host's own network is switched off, it
+// keeps and sends probes in the same way. It counts both and starts anew with every
+// acknowledgement, which the other host's system sends, whatever its processes do. The count alone
+// tells no time, as pauses stay short where this host itself has no link.
 #pragma once
 
 #include <sys/types.h>
@@ -22,11 +23,11 @@ namespace tasuki {
 struct UnansweredConnection {
   std::string peer;         // its address, as "10.0.0.2" or "fe80::2"
   std::uint64_t inode = 0;  // of the socket
-  int retransmissions = 0;  // since the last acknowledgement
+  int attempts = 0;         // retransmissions and probes since the last acknowledgement
   double seconds = 0;       // since it was first seen so
 };
 
-// The established connections to other hosts with at least three retransmissions, which is 1.4 s
+// The established connections to other hosts with at least three attempts, which is 1.4 s
 // after the data were sent first and not what a packet lost now and then does. `text`: lines of
 // /proc/net/tcp or /proc/net/tcp6 (Linux, Documentation/networking/proc_net_tcp.rst); any that are
 // not are left out. Allocates nothing where there are none.

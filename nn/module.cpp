@@ -1,6 +1,7 @@
 #include "tasuki/nn/module.hpp"
 
 #include <algorithm>
+#include <typeinfo>
 #include <utility>
 
 #include "tasuki/core/hash.hpp"
@@ -108,6 +109,7 @@ Parameter& Module::own(std::unique_ptr<Parameter> parameter, Initializer initial
   const std::string& name = parameter->name();
   check_name(name);
   TASUKI_CHECK(initializer != nullptr, "parameter {} has no initializer", name);
+  parameter->set_layer(typeid(*this));  // in a constructor: the class whose turn it is
   parameters_.push_back({name, std::move(parameter), std::move(initializer)});
   return *parameters_.back().parameter;
 }

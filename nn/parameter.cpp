@@ -1,6 +1,10 @@
 #include "tasuki/nn/parameter.hpp"
 
+#include <cxxabi.h>
+
 #include <algorithm>
+#include <cstdlib>
+#include <memory>
 #include <utility>
 
 #include "tasuki/nn/node.hpp"
@@ -26,6 +30,16 @@ Parameter::~Parameter() {
   // A graph may live on; for it this becomes a leaf like any other.
   node_->parameter = nullptr;
   if (!node_->has_grad) node_->grad = {};
+}
+
+std::string Parameter::layer() const {
+  if (layer_ == nullptr) return "";
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> readable(
+      abi::__cxa_demangle(layer_->name(), nullptr, nullptr, &status), &std::free);
+  const std::string name = readable ? readable.get() : layer_->name();
+  const std::size_t scope = name.rfind("::", name.find('<'));
+  return scope == std::string::npos ? name : name.substr(scope + 2);
 }
 
 std::string Parameter::shape_text() const {

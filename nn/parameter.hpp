@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <typeinfo>
 #include <vector>
 
 #include "tasuki/nn/variable.hpp"
@@ -26,6 +27,9 @@ class Parameter : public Variable {
   Parameter& operator=(const Parameter&) = delete;
 
   const std::string& name() const { return name_; }
+  // The class of the module that made it, "Linear"; empty without one.
+  std::string layer() const;
+  void set_layer(const std::type_info& type) { layer_ = &type; }
   bool has_shape() const { return has_shape_; }
   // "100x784"; "100x?" without a shape yet.
   std::string shape_text() const;
@@ -59,6 +63,7 @@ class Parameter : public Variable {
 
  private:
   std::string name_;
+  const std::type_info* layer_ = nullptr;
   bool has_shape_ = true, has_optimizer_ = false;
   std::function<void(const Tensor& value)> fill_;
 };

@@ -19,6 +19,13 @@ std::size_t index_of(const OptimizerRule& rule, const std::string& hyperparamete
                   hyperparameter, known);
 }
 
+// Of a parameter that no model knows, so that it has no path.
+std::string text_of(const Parameter& parameter) {
+  const std::string layer = parameter.layer();
+  return fmt::format("a parameter {} ({}){}", parameter.name(), parameter.shape_text(),
+                     layer.empty() ? "" : " of a layer " + layer);
+}
+
 }  // namespace
 
 Optimizer::Optimizer(OptimizerRule rule, Communicator* communicator)
@@ -261,16 +268,16 @@ void Optimizer::check_graph(const Variable& loss) {
       continue;
     if (!parameter->has_values())
       fail_everywhere(ErrorKind::internal,
-                      "the loss depends on a parameter {} ({}) that the model does not have and "
-                      "that has no values: register its layer, add(\"name\", layer), in the "
-                      "constructor of the module that has it as a member; of a frozen layer "
-                      "whose zeros are meant, call the parameter's value_changed()",
-                      parameter->name(), parameter->shape_text());
+                      "the loss depends on {} that the model does not have and that has no values: "
+                      "register its layer, add(\"name\", layer), in the constructor of the module "
+                      "that has it as a member; of a frozen layer whose zeros are meant, call the "
+                      "parameter's value_changed()",
+                      text_of(*parameter));
     if (!parameter->has_optimizer() && (!communicator_ || communicator_->rank() == 0))
       log_warning(
-          "the loss depends on a parameter {} ({}) that no optimizer updates: its layer is not "
-          "registered, add(\"name\", layer), in the model",
-          parameter->name(), parameter->shape_text());
+          "the loss depends on {} that no optimizer updates: its layer is not registered, "
+          "add(\"name\", layer), in the model",
+          text_of(*parameter));
   }
 }
 

@@ -141,14 +141,14 @@ void run_training(const Job& job, const TrainingSettings& settings,
     if (resumed) banner.emplace_back("Resumed", describe_resume(settings, *resumed));
     print_banner(job, banner);
   };
+  // Files that cannot be read are the last thing to find before anything is written.
+  auto train_source = open_checked(open_train, comm), test_source = open_checked(open_test, comm);
   if (settings.dry_run) {
     say_banner(find_output_folder(comm, settings)->path());
     print_plan(job, settings, *optimizer, precision, classification_loss(model), data);
     return;
   }
 
-  // Files that cannot be read are the last thing to find before anything is written.
-  auto train_source = open_checked(open_train, comm), test_source = open_checked(open_test, comm);
   const auto output = settings.find_batchsize ? nullptr : take_output_folder(comm, settings);
   // Rank 0 reads the files; every rank gets its share only.
   ScatterOptions scattering;

@@ -34,7 +34,7 @@ class Extension {
   virtual void initialize(Trainer&) {}
   virtual void run(Trainer& trainer) = 0;
   // Another extension is about to report these values of all ranks, the same on every rank. An
-  // exception keeps it from that.
+  // exception keeps it from that. Collective.
   virtual void before_report(Trainer&, const Observation& /*all*/) {}
   // A snapshot is about to be made. An exception keeps it from that. Collective.
   virtual void before_save(Trainer&) {}

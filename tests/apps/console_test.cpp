@@ -111,6 +111,16 @@ TEST_F(Console, BannerAndTableComeFromOneRank) {
   EXPECT_EQ(job.out.find('\x1b'), std::string::npos) << "escapes in a pipe";
 }
 
+// In the tests' pipes.
+TEST_F(Console, StepsAreSaidWhereThereIsNoTerminal) {
+  const std::vector<std::string> flags = {"--epoch", "1", "-b", "4"};
+  const Finished often = run(2, "result", with(flags, {"--progress-every", "0.000001"}));
+  EXPECT_GE(count_of(often.out, "\niteration "), 10) << often.all();
+  EXPECT_GE(count_of(often.out, " examples/s\n"), 10) << often.all();
+  EXPECT_EQ(count_of(run(2, "result", with(flags, {"--print-config"})).out, "progress-every = 30 "),
+            1);
+}
+
 TEST_F(Console, QuietPrintsNothing) {
   const Finished job = run(2, "result", {"--epoch", "1", "--quiet"});
   EXPECT_EQ(job.exit_code, 0) << job.all();

@@ -132,7 +132,7 @@ TEST(ExperimentFile, EveryKeyIsInItsHelp) {
     const std::string text = key == "program" ? "" : "program = t\nhostfile = h\n";
     for (const std::string& command :
          commands(parse(key == "hostfile" ? "program = t\nhostfile = 1\n"
-                                          : text + key + " = " + value + "\n")))
+                                          : fmt::format("{}{} = {}\n", text, key, value))))
       EXPECT_EQ(command.find("--" + key), std::string::npos) << command;
   }
 }

@@ -323,5 +323,27 @@ TEST_F(TrainingExperiment, TrainsOnOneAndTwoRanks) {
   }
 }
 
+// A program leaves old results alone and would write beside them.
+TEST_F(TrainingExperiment, ARunAgainTakesTheSameFolder) {
+  std::ofstream(folder / "e.ini") << "program = " << TRAIN_MNIST
+                                  << "\nlauncher =\nunit = 8\nepoch = 1\nthreads = 1\ndata = "
+                                  << data << '\n';
+  for (int start = 1; start <= 2; ++start) {
+    const Finished run = run_program(
+        {EXPERIMENT, folder / "e.ini", "--rerun=all", "--folder=" + (folder / "results").string()});
+    EXPECT_EQ(run.exit_code, 0) << run.all();
+    int runs = 0;
+    for (const auto& one : std::filesystem::directory_iterator(folder / "results/runs")) {
+      ++runs;
+      EXPECT_TRUE(std::filesystem::exists(one.path() / "result/log"));
+      EXPECT_FALSE(std::filesystem::exists(one.path() / "result-2"));
+      const auto mark = one.path() / "result/mark";
+      EXPECT_FALSE(std::filesystem::exists(mark)) << "of the run before";
+      std::ofstream(mark) << "old";
+    }
+    EXPECT_EQ(runs, 1);
+  }
+}
+
 }  // namespace
 }  // namespace tasuki::testing

@@ -88,13 +88,15 @@ TEST_F(TrainingInput, TrainsOnAFolderOfImages) {
     EXPECT_EQ(count_of(job.all(), name + ": expected a PNG image, found damage"), 1) << job.all();
   }
 
-  // What is no image at all is found before anything is made, in both splits.
+  // What is no image at all is found before anything is made, in both splits, by a dry run as well.
   for (const std::string name : {"val/dark/4.jpg", "train/bright/2.jpg"}) {
     std::ofstream(data + "/" + name) << "<html>not found</html>";
-    const Finished job = run(2, "junk", with(flags, {"--epoch", "1"}));
-    EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::data)) << job.all();
-    EXPECT_EQ(count_of(job.all(), name + " (something else)"), 1) << job.all();
-    EXPECT_FALSE(std::filesystem::exists(folder / "junk"));
+    for (const std::string what : {"--augment", "--dry-run"}) {
+      const Finished job = run(2, "junk", with(flags, {"--epoch", "1", what}));
+      EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::data)) << job.all();
+      EXPECT_EQ(count_of(job.all(), name + " (something else)"), 1) << job.all();
+      EXPECT_FALSE(std::filesystem::exists(folder / "junk"));
+    }
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
+#include "tasuki/training/output_folder.hpp"
 #include "train_mnist_job.hpp"
 
 namespace tasuki::testing {
@@ -72,6 +73,7 @@ TEST_F(Output, ANewRunStandsBesideOldResults) {
   EXPECT_EQ(read_log("out").size(), 1u);
   EXPECT_EQ(read_log("out-2").size(), 2u);
   EXPECT_TRUE(has("out-2/monitor.1.csv")) << "rank 1 was not told";
+  EXPECT_FALSE(has("out/monitor.1.csv")) << "rank 1 was told late";
 
   const Finished dry = train("out", {"--dry-run"});
   expect_line(dry, "Output: " + (folder / "out-3").string());
@@ -80,6 +82,26 @@ TEST_F(Output, ANewRunStandsBesideOldResults) {
   fs::create_directories(folder / "out-3");
   std::ofstream(folder / "out-3/notes") << "no result";
   expect_line(train("out"), "results in " + (folder / "out-3\n").string());
+}
+
+// One that has written nothing yet.
+TEST_F(Output, ANewRunStandsBesideAJobThatHasJustBegun) {
+  OutputFolder begun(folder / "out");
+  begun.take(OldResults::leave);
+  expect_line(train("out"), "results in " + (folder / "out-2\n").string());
+  EXPECT_FALSE(has("out/log"));
+}
+
+TEST_F(Output, AnotherProgramStandsBesideOldResults) {
+  train("out");
+  const std::string log = read_file(folder / "out/log");
+  const Finished lenet = run_program({TRAIN_LENET, "--data", data, "--max-iterations", "1",
+                                      "--test-examples", "10", "--out", folder / "out"});
+  EXPECT_EQ(lenet.exit_code, 0) << lenet.all();
+  expect_line(lenet, "results in " + (folder / "out-2\n").string());
+  EXPECT_EQ(read_file(folder / "out/log"), log);
+  EXPECT_FALSE(has("out/snapshot_iter_1"));
+  EXPECT_TRUE(has("out-2/snapshot_iter_1"));
 }
 
 TEST_F(Output, OverwriteReplacesTheResults) {
@@ -162,7 +184,7 @@ TEST_F(Output, AFolderInUseIsRefusedWithItsHolder) {
 
 TEST_F(Output, TheModelSurvivesTheLossOfItsFolder) {
   auto job = std::async(std::launch::async, [this] {
-    return run_program(mpirun(2, words("out", {"--epoch", "600"})));
+    return run_program(mpirun(2, words("out", {"--epoch", "600", "--monitor", "0.05"})));
   });
   while (!has("out/log")) usleep(1'000);
   fs::remove_all(folder / "out");
@@ -172,6 +194,8 @@ TEST_F(Output, TheModelSurvivesTheLossOfItsFolder) {
   EXPECT_EQ(read_log("out").size(), 600u);
   EXPECT_TRUE(has("out/snapshot_iter_1800"));
   EXPECT_TRUE(has("out/about.json"));
+  for (const int rank : {0, 1})
+    EXPECT_TRUE(has("out/monitor." + std::to_string(rank) + ".csv")) << rank;
 }
 
 // MPI and shared memory have room, a snapshot has not. mpirun itself cannot work with such a limit.

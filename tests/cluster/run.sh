@@ -4,7 +4,9 @@
 # runs on real hosts.
 #
 #   run.sh [--nodes N] [--slots S | --slots S1,S2,...] [--np N] [--rate 1gbit] [--map-by node]
-#          [--networks N] [--block-udp N] [--tune FILE] [--settle SECONDS] -- PROGRAM ARGUMENTS...
+#          [--networks N] [--block-udp N] [--tune FILE] [--settle SECONDS]
+#          [--ssh] [--cut SECONDS|FILE] -- PROGRAM ARGUMENTS...
+#   run.sh [the same without --np, --map-by, --tune, --ssh] --shell -- LINES
 #
 #   --nodes, --slots  N nodes of S ranks each (default 2 x 2), or one number per node: --slots 3,1
 #   --rate            shapes what each node sends, as tc writes it (1gbit, 200mbit)
@@ -14,40 +16,55 @@
 #   --tune            mpirun's, instead of the networks it is told otherwise
 #   --settle          when mpirun has ended, says after how many seconds from then on the last process
 #                     on any node had; after so many, which ones are left
+#   --ssh             mpirun reaches the nodes by ssh, with a server on each, and is called as
+#                     hostfiles/README.md says: no settings but --tune's (needs root)
+#   --cut             cuts the last node off so many seconds after the start, or when there is a file
+#                     of this name (* as in the shell); says after how many seconds from then on the
+#                     last process on any node had ended; ends what is left after 60
+#   --shell           has bash run LINES on the first node, from where mpirun and `ssh NODE` reach the
+#                     others by name; neither is told anything else about the nodes
 #
 # Ends with the program's exit code; 77 means that this machine does not allow it, and says why.
 # Everything lives in namespaces of its own, so nothing stays behind however it ends.
 
 set -u
 
-usage() { sed -n '2,/^$/{s/^# \{0,1\}//p}' "$0"; exit 64; }
+source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/usage.sh"
 skip() { echo "skipped: $*"; exit 77; }
 
-nodes='' slots=2 np='' rate='' map_by=slot settle='' networks=1 block_udp=0
+nodes='' slots=2 np='' rate='' map_by=slot settle='' networks=1 block_udp=0 shell= ssh='' cut=''
 tuning=(--mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0)
 inside=
 [ "${1-}" = --inside ] && { inside=1; shift; }
 arguments=("$@")
 while [ $# -gt 0 ]; do
-  case $1 in
-    --nodes) nodes=${2-}; shift 2 || usage ;;
-    --slots) slots=${2-}; shift 2 || usage ;;
-    --np) np=${2-}; shift 2 || usage ;;
-    --rate) rate=${2-}; shift 2 || usage ;;
-    --map-by) map_by=${2-}; shift 2 || usage ;;
-    --networks) networks=${2-}; shift 2 || usage ;;
-    --block-udp) block_udp=${2-}; shift 2 || usage ;;
-    --tune) tuning=(--tune "${2-}"); shift 2 || usage ;;
-    --settle) settle=${2-}; shift 2 || usage ;;
+  flag=$1
+  case $flag in
+    -h | --help) print_help; exit ;;
+    --nodes) nodes=${2-} ;;
+    --slots) slots=${2-} ;;
+    --np) np=${2-} ;;
+    --rate) rate=${2-} ;;
+    --map-by) map_by=${2-} ;;
+    --networks) networks=${2-} ;;
+    --block-udp) block_udp=${2-} ;;
+    --tune) tuning=(--tune "${2-}") ;;
+    --settle) settle=${2-} ;;
+    --cut) cut=${2-} ;;
+    --ssh) ssh=1; shift; continue ;;
+    --shell) shell=1; shift; continue ;;
     --) shift; break ;;
-    *) usage ;;
+    -*) refuse "unknown flag '$flag'" ;;
+    *) refuse "-- expected before '$flag'" ;;
   esac
+  shift 2 || refuse "$flag needs a value"
 done
-[ $# -gt 0 ] || usage
+[ $# -gt 0 ] || refuse "expected what to run, after --"
 
 if [[ $slots = *,* ]]; then
   IFS=, read -ra slots_of <<<"$slots"
-  [ -z "$nodes" ] || [ "$nodes" = ${#slots_of[@]} ] || usage
+  [ -z "$nodes" ] || [ "$nodes" = ${#slots_of[@]} ] ||
+    refuse "--nodes $nodes and --slots $slots do not agree"
 else
   slots_of=()
   for ((node = 0; node < ${nodes:-2}; ++node)); do slots_of+=("$slots"); done
@@ -57,6 +74,10 @@ if [ -z "$inside" ]; then
   for tool in unshare ip tc mpirun; do
     command -v $tool >/dev/null || skip "$tool is not installed"
   done
+  if [ -n "$ssh" ]; then
+    [ "$(id -u)" = 0 ] || skip "only root may start ssh servers"
+    [ -x /usr/sbin/sshd ] || skip "sshd is not installed"
+  fi
   spaces=(--mount --net --pid --fork --kill-child --mount-proc)
   [ "$(id -u)" = 0 ] || spaces=(--user --map-root-user "${spaces[@]}")
   reason=$(unshare "${spaces[@]}" ip link add probe type veth 2>&1) ||
@@ -99,43 +120,117 @@ connect_nodes() {
       tc -n $name qdisc add dev eth0 root tbf rate "$rate" burst 64kb latency 50ms || return 1
     fi
     echo "$name slots=${slots_of[i]}" >>/run/hostfile
+    echo "10.231.7.$((i + 1)) $name" >>/run/hosts
   done
 }
 reason=$(connect_nodes 2>&1) || skip "nodes cannot be connected here (${reason%%$'\n'*})"
 
 # Starts a command on a node, as ssh would: mpirun calls it with ssh's options, the host and the
-# command.
+# command. By the name of ssh it brings no variables along either.
 cat >/run/on_node <<'AGENT'
 #!/bin/bash
-while [ "$1" = -o ]; do shift 2; done
+while [[ $1 = -* ]]; do [ "$1" != -o ] || shift; shift; done
 node=$1
 shift
+if [ "${0##*/}" = ssh ]; then
+  cd 2>/dev/null || cd /
+  exec env -i HOME="$HOME" PATH="$PATH" /run/on_node "$node" "$@"
+fi
 exec ip netns exec "$node" unshare --uts --mount --ipc bash -c '
   hostname "$1" && mount -t tmpfs -o size=64m tmpfs /dev/shm && eval "${@:2}"' - "$node" "$@"
 AGENT
 chmod +x /run/on_node
 
+# A server on each node, with keys and settings of this run: nothing is read from the user's own.
+start_ssh_servers() {
+  mount -t tmpfs tmpfs /etc/ssh && mkdir -p /run/sshd &&
+    ssh-keygen -q -t ed25519 -N '' -f /run/key && cp /run/key.pub /run/authorized_keys || return 1
+  cat >/etc/ssh/sshd_config <<'END'
+HostKey /run/key
+AuthorizedKeysFile /run/authorized_keys
+PermitRootLogin yes
+StrictModes no
+END
+  cat >/etc/ssh/ssh_config <<'END'
+IdentityFile /run/key
+UserKnownHostsFile /run/known_hosts
+StrictHostKeyChecking accept-new
+LogLevel ERROR
+END
+  local i
+  mount --bind /run/hosts /etc/hosts || return 1
+  for i in "${!slots_of[@]}"; do
+    /run/on_node node$((i + 1)) exec /usr/sbin/sshd -D -e >>/run/sshd.log 2>&1 &
+  done
+  for i in "${!slots_of[@]}"; do
+    for ((tries = 0; tries < 100; ++tries)); do
+      /run/on_node node1 ssh node$((i + 1)) true 2>/run/reason && break
+      sleep 0.1
+    done
+    ((tries < 100)) || { cat /run/reason /run/sshd.log; return 1; }
+  done
+}
+if [ -n "$ssh" ]; then
+  start_ssh_servers >/run/said 2>&1 || skip "no ssh between nodes here ($(head -n 1 /run/said))"
+fi
+
 total=0
 for count in "${slots_of[@]}"; do total=$((total + count)); done
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 # Open MPI names its folders by host and process, which are the same in every run of this script: in
 # /tmp runs would find those of others, present and past.
-launch=(mpirun -np "${np:-$total}" --hostfile /run/hostfile --map-by "$map_by"
-  --oversubscribe --bind-to none
+launch=(mpirun "${tuning[@]}" --hostfile /run/hostfile -np "${np:-$total}")
+[ -n "$ssh" ] || launch+=(--map-by "$map_by" --oversubscribe --bind-to none
   --mca plm rsh --mca plm_rsh_agent /run/on_node --mca plm_rsh_no_tree_spawn 1
-  --mca orte_tmpdir_base /run --mca btl self,vader,tcp "${tuning[@]}")
-/run/on_node node1 "$(printf '%q ' exec "${launch[@]}" "$@")" &
-wait $!
+  --mca orte_tmpdir_base /run --mca btl self,vader,tcp)
+if [ -n "$shell" ]; then
+  mkdir /run/bin && ln -s ../on_node /run/bin/ssh && mount --bind /run/hosts /etc/hosts ||
+    skip "names of nodes cannot be given here"
+  PATH=/run/bin:$PATH /run/on_node node1 "$*" &
+else
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  /run/on_node node1 "$(printf '%q ' exec "${launch[@]}" "$@")" &
+fi
+mpirun=$!
+
+# Those with a command line, which the dead have not, other than this script's and the ssh servers',
+# whose sessions on a host that is cut off wait for the other side, with nothing of the job in them.
+others() {
+  local process command
+  for process in /proc/[0-9]*/cmdline; do
+    { command=$(tr '\0' ' ' <"$process"); } 2>/dev/null || continue
+    [[ -z $command || $command = *--inside* || $command = sshd:* ]] || echo "$command"
+  done
+}
+
+if [ -n "$cut" ]; then
+  start=${EPOCHREALTIME/./}
+  if [[ $cut =~ ^[0-9.]+$ ]]; then
+    sleep "$cut"
+  else
+    until compgen -G "$cut" >/dev/null; do
+      kill -0 $mpirun 2>/dev/null || { wait $mpirun; exit; }
+      sleep 0.01
+    done
+  fi
+  moment=${EPOCHREALTIME/./}
+  ip -n switch link set "node${#slots_of[@]}" down
+  since() { awk -v "us=$((${EPOCHREALTIME/./} - $1))" 'BEGIN { printf "%.2f", us / 1e6 }'; }
+  echo "cut off node${#slots_of[@]} $(since "$start") s after the start"
+  ended=
+  while left=$(others); [ -n "$left" ] && ((${EPOCHREALTIME/./} - moment < 60000000)); do
+    [ -n "$ended" ] || kill -0 $mpirun 2>/dev/null || ended=", mpirun after $(since "$moment") s"
+    sleep 0.1
+  done
+  if [ -z "$left" ]; then
+    echo "all had ended after $(since "$moment") s$ended"
+  else
+    echo "after $(since "$moment") s there are still:" $left
+    kill -KILL $mpirun 2>/dev/null
+  fi
+fi
+wait $mpirun
 code=$?
 if [ -n "$settle" ]; then
-  # Those with a command line, which the dead have not, other than this script's.
-  others() {
-    local process command
-    for process in /proc/[0-9]*/cmdline; do
-      { command=$(tr '\0' ' ' <"$process"); } 2>/dev/null || continue
-      [[ -z $command || $command = *--inside* ]] || echo "$command"
-    done
-  }
   for ((tenths = 0; tenths < settle * 10; ++tenths)); do
     [ -n "$(others)" ] || break
     sleep 0.1

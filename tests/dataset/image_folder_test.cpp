@@ -1,10 +1,15 @@
 // Folders of images, from files to batches on every rank.
 #include "tasuki/dataset/images/image_folder.hpp"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <chrono>
 #include <map>
+#include <mutex>
+#include <set>
+#include <thread>
 
 #include "files.hpp"
 #include "image_files.hpp"
@@ -12,6 +17,27 @@
 #include "tasuki/dataset/images/augmentation.hpp"
 #include "tasuki/dataset/in_memory.hpp"
 #include "tasuki/dataset/iterators/prefetch_iterator.hpp"
+
+namespace {
+// How a disk that takes its time is asked for images.
+struct Openings {
+  std::chrono::milliseconds delay{0};
+  std::mutex mutex;
+  std::set<std::thread::id> threads;
+} openings;
+}  // namespace
+
+// In the C library's place, for the streams of the C++ library.
+extern "C" std::FILE* fopen64(const char* path, const char* mode) {
+  if (openings.delay.count() > 0) {
+    std::this_thread::sleep_for(openings.delay);
+    const std::lock_guard lock(openings.mutex);
+    openings.threads.insert(std::this_thread::get_id());
+  }
+  static const auto open =
+      reinterpret_cast<std::FILE* (*)(const char*, const char*)>(dlsym(RTLD_NEXT, "fopen64"));
+  return open(path, mode);
+}
 
 namespace tasuki {
 namespace {
@@ -67,7 +93,8 @@ TEST_F(ImageFolder, ClassesTakeTurns) {
   for (std::int64_t i = 0; i < total; ++i) {
     const StoredExample example = all->in_place(i);
     labels.push_back(example.label);
-    EXPECT_NEAR(std::to_integer<int>(example.values[30]), 20 * example.label + i / 3, 4);
+    const std::int64_t number = i / 3;
+    EXPECT_NEAR(std::to_integer<int>(example.values[30]), 20 * example.label + number, 4);
   }
   EXPECT_EQ(labels, (std::vector<int>{0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 2, 0}));
 }
@@ -108,7 +135,8 @@ TEST_F(ImageFolder, ShardsDealTheSameImages) {
   for (std::int64_t i = 0; i < share.dataset->size(); ++i) {
     std::int32_t label = -1;
     share.dataset->read_stored({&i, 1}, pixels.data(), &label);
-    EXPECT_NEAR(std::to_integer<int>(pixels[0]) / 20, label, 1);
+    const int shown = std::to_integer<int>(pixels[0]) / 20;
+    EXPECT_NEAR(shown, label, 1);
   }
 }
 
@@ -176,6 +204,14 @@ TEST_F(ImageFolder, WhatIsNoImageIsFoundAtTheStart) {
   std::vector<std::byte> pixels(6 * 3 * side * side);
   std::vector<std::int32_t> labels(6);
   source->read(6, pixels.data(), labels.data());
+}
+
+TEST_F(ImageFolder, FilesAreLookedAtSideBySide) {
+  const auto source = open();
+  openings.delay = std::chrono::milliseconds(100);
+  source->check();
+  openings.delay = {};
+  EXPECT_GE(openings.threads.size(), 4u);
 }
 
 TEST_F(ImageFolder, WhatIsMissingIsNamed) {

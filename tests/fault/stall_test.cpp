@@ -11,6 +11,7 @@
 #include <sstream>
 #include <thread>
 
+#include "digits.hpp"
 #include "launch.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/host_name.hpp"
@@ -287,6 +288,23 @@ TEST(CutHost, EndsAllProcessesWithinHalfAMinuteByDefault) {
   expect_nothing_left(ended, "node2", 30);
 }
 
+// While rank 0 writes and the others wait for it.
+TEST(CutHost, EndsAllProcessesWithinHalfAMinuteWhileASnapshotIsWritten) {
+  const TemporaryFolder folder;
+  write_digits(folder / "data", 480, 100);
+  const Finished job = run_program(
+      {CLUSTER_RUN, "--slots", "2,2", "--tune", std::string(HOSTFILES) + "/mca-params.conf",
+       "--cut", folder / "result/*.tmp*", "--", TRAIN_MNIST, "--data", folder / "data", "--unit",
+       "2000", "--global-batch", "480", "--snapshot-every", "1", "--out", folder / "result"},
+      100);
+  if (job.exit_code == 77) GTEST_SKIP() << job.all();
+  EXPECT_NE(job.exit_code, 0) << job.all();
+  const std::string before = "all had ended after ";
+  const auto at = job.out.find(before);
+  ASSERT_NE(at, std::string::npos) << job.all();
+  EXPECT_LT(std::stod(job.out.substr(at + before.size())), 30) << job.all();
+}
+
 // Before any rank can see another.
 TEST(Start, OfARankThatDoesNotComeEndsToo) {
   const TemporaryFolder folder;
@@ -301,18 +319,23 @@ TEST(Start, OfARankThatDoesNotComeEndsToo) {
 }
 
 // The daemon of the host that is cut sends on what a rank prints and waits for the acknowledgement;
-// keepalives do not run meanwhile.
+// keepalives do not run meanwhile. Where its own device is switched off it cannot send at all.
 TEST(Start, OfAHostThatIsCutEndsOnAllNodes) {
-  for (const std::string slots : {"1,1", "2,2"}) {
-    SCOPED_TRACE(slots);
+  const std::string at_switch = "ip -n switch link set node2 down",
+                    at_host = "ip -n node2 link set eth0 down";
+  for (const auto& [slots, cut] : {std::pair<std::string, std::string>("1,1", at_switch),
+                                   {"2,2", at_switch},
+                                   {"1,1", at_host}}) {
+    SCOPED_TRACE(fmt::format("{}, {}", slots, cut));
     const TemporaryFolder folder;
     const std::string cut_by = slots == "1,1" ? "1" : "2";
     // What the lost host's ranks say reaches nobody.
-    const std::string script =
-        "[ $OMPI_COMM_WORLD_RANK != " + cut_by +
-        " ] || { python3 -c 'import time; print(time.monotonic())' >\"$0/time\"\n"
-        "  ip -n switch link set node2 down; echo unheard; }\n"
-        "exec \"$@\" 2>>\"$0/err.$OMPI_COMM_WORLD_RANK\"";
+    const std::string script = fmt::format(
+        "[ $OMPI_COMM_WORLD_RANK != {} ] || {{\n"
+        "  python3 -c 'import time; print(time.monotonic())' >\"$0/time\"\n"
+        "  {}; echo unheard; }}\n"
+        "exec \"$@\" 2>>\"$0/err.$OMPI_COMM_WORLD_RANK\"",
+        cut_by, cut);
     const Ended ended = end_job(
         {CLUSTER_RUN, "--slots", slots, "--tune", std::string(HOSTFILES) + "/mca-params.conf",
          "--settle", "30", "--", "sh", "-c", script, folder.path(), FAULTY_TRAINING, "-1", "none",

@@ -7,6 +7,14 @@
 # of the wire run on two ranks that share a GPU. Exit code 77, with the reason, where there is no
 # compute-sanitizer or no GPU.
 set -eu
+case ${1-} in
+  -h | --help) sed -n '2,/^[^#]/ s/^# \{0,1\}//p' "$0"; exit ;;
+esac
+if [ $# -lt 3 ] || [ "$1" != memcheck ] && [ "$1" != racecheck ]; then
+  echo "sanitize.sh: memcheck or racecheck and two programs expected, found '$*';" \
+       "sanitize.sh --help says more" >&2
+  exit 64
+fi
 tool=$1 test_gpu=$2 test_communicators=$3 mpirun=${4:-mpirun}
 for folder in "${CUDA_HOME:-/usr/local/cuda}/bin" "${CUDA_HOME:-/usr/local/cuda}/compute-sanitizer"; do
   PATH=$PATH:$folder

@@ -36,8 +36,20 @@ TEST(UnansweredConnections, HaveRetransmissions) {
             "10.231.7.1 5\n10.231.7.1 6\n");
   const auto found = parse_unanswered(to_node1("0F"));
   ASSERT_EQ(found.size(), 1U);
-  EXPECT_EQ(found[0].retransmissions, 15);
+  EXPECT_EQ(found[0].attempts, 15);
   EXPECT_EQ(found[0].seconds, 0);
+}
+
+// Where this host's own network is switched off.
+TEST(UnansweredConnections, HaveProbes) {
+  const auto line = [](const std::string& probes) {
+    return "   5: 0207E70A:E30E 0107E70A:A75B 01 0000008D:00000000 04:0000087D 00000000     0      "
+           "  " +
+           probes + " 643930 3 00000000b2b4db30 20 4 29 16 -1                 \n";
+  };
+  EXPECT_EQ(peers(line("7")), "10.231.7.1 643930\n");
+  EXPECT_EQ(peers(line("2")), "");
+  EXPECT_EQ(peers(line("x")), "");
 }
 
 TEST(UnansweredConnections, MayBeOfIpv6) {

@@ -72,9 +72,12 @@ TEST(ModelChecks, ALayerThatIsNotRegisteredIsFoundInTheFirstUpdate) {
     net.initialize(1);
     const auto sgd = create_optimizer("sgd");
     sgd->setup(net);
+    const std::vector<float> before = test::values_of(net.a.parameters()[0].parameter->value());
     expect_contains(error_of([&] { update(*sgd, net); }),
-                    "70: the loss depends on a parameter W (3x5) that the model does not have");
+                    "70: the loss depends on a parameter W (3x5) of a layer Linear that the model "
+                    "does not have");
     EXPECT_EQ(sgd->t(), 0);
+    EXPECT_EQ(test::values_of(net.a.parameters()[0].parameter->value()), before);
     net.add("b", net.b);
     net.initialize(1);
     EXPECT_EQ(error_of([&] { update(*sgd, net); }), "");
@@ -108,7 +111,7 @@ TEST(ModelChecks, LayersThatStayAsTheyAreAreSaidOnce) {
     for (int step = 0; step < 2; ++step) update(*sgd, net);
     const std::string said = ::testing::internal::GetCapturedStderr();
     const std::string expected =
-        "the loss depends on a parameter W (3x5) that no optimizer updates";
+        "the loss depends on a parameter W (3x5) of a layer Linear that no optimizer updates";
     EXPECT_EQ(said.find(expected) != std::string::npos, !has_optimizer) << said;
     EXPECT_EQ(said.find(expected), said.rfind(expected)) << said;
   }

@@ -6,9 +6,9 @@ errors=$(mktemp)
 trap 'rm -f "$errors"' EXIT
 fail() { echo "flags_test: $*"; exit 1; }
 
-scripts=(./quickstart.sh ./test.sh)
+scripts=(./quickstart.sh ./test.sh tests/cluster/run.sh tests/gpu/sanitize.sh)
 for file in scripts/*; do [[ ! -x $file ]] || scripts+=("$file"); done
-((${#scripts[@]} >= 10)) || fail "found ${scripts[*]} alone"
+((${#scripts[@]} >= 12)) || fail "found ${scripts[*]} alone"
 for script in "${scripts[@]}"; do
   help=$(timeout 20 "$script" --help 2>"$errors") || fail "$script --help ends with $?"
   [[ ! -s $errors ]] || fail "$script --help writes errors: $(<"$errors")"

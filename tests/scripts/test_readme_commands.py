@@ -1,85 +1,88 @@
 #!/usr/bin/env python3
-"""README.md's commands, word by word and in its order, in a fresh copy of the checkout.
+"""The commands of README.md and hostfiles/README.md, word by word and in their order, in a fresh copy
+of the checkout: as whoever runs this test and, where that is root, as nobody, too.
+
+COMMANDS has all of them, so that one which is added to these pages fails here until it says what runs
+it or why nothing does. What trains is ended after an epoch; after quickstart.sh there is a little of
+Fashion-MNIST where the programs look before they take all of it. What needs several machines runs on
+nodes made of network namespaces, which have the names of hostfiles/two_nodes. In them a user is root,
+too.
 
 quickstart.sh builds there from what ccache has of this machine's build; where that is nothing, it
 would take minutes, and the test skips itself. The copy's folders have names that mean something inside
 the source tree, and a space.
 """
+import gzip
 import os
 import pathlib
 import re
+import select
 import shutil
 import signal
+import struct
 import subprocess
 import tempfile
+import time
 import unittest
+import zlib
 
 from checkout import ROOT, ccache_results, copy_checkout
 
 PROBE = "CMakeFiles/tasuki_core.dir/core/error.cpp.o"
-USER = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
-FIRST_EPOCH = re.compile(rb"^ *1 ", re.MULTILINE)  # the table's first row
+NOBODY = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
+# The table's first row and its loss; the map of ranks before it has a host's name there.
+FIRST_EPOCH = re.compile(rb"^ *1 +(\d+\.\d+)", re.MULTILINE)
+AS_ROOT = "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
 
 
-def commands_of(section):
-    """The commands of a section's blocks without a language, and without their comments."""
-    text = (ROOT / "README.md").read_text().partition(f"\n## {section}\n")[2].partition("\n## ")[0]
-    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    return [re.sub(r"\s+# .*", "", line) for language, block in blocks if not language
-            for line in block.splitlines()]
+def commands_of(page):
+    """The lines of a page's blocks that are neither C++ nor a picture, without their comments."""
+    blocks = re.findall(r"^ *```(\w*)\n(.*?)^ *```$", (ROOT / page).read_text(),
+                        re.MULTILINE | re.DOTALL)
+    return [re.sub(r"\s+# .*", "", line).strip() for language, block in blocks
+            if language != "cpp" and "──" not in block for line in block.splitlines()]
 
 
-class Readme(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        if not shutil.which("ccache"):
-            raise unittest.SkipTest("ccache is not installed: building would take minutes")
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        os.chmod(folder.name, 0o755)
-        work = pathlib.Path(folder.name).resolve()
-        cls.clone = work / "cuda/cpu/x y"
-        copy_checkout(cls.clone)
-        cls.environment = {name: value for name, value in os.environ.items()
-                           if not name.startswith(("OMPI_", "TASUKI_", "OMP_"))}
-        cls.environment.update(TASUKI_SKIP_DEPENDENCIES="1", HOME=str(work / "home"),
-                               CCACHE_DIR=cls.ccache_folder(), CCACHE_STATSLOG=str(work / "log"))
-        cls.command("cmake --preset release", limit=60)
-        cls.command(f"ninja -C build {PROBE}", limit=60)
-        if not any("direct_cache_hit" in words for words in ccache_results(work / "log").values()):
-            raise unittest.SkipTest("ccache has nothing of this source: building would take minutes")
-        quickstart = commands_of("Two commands")[0]
-        cls.quickstart = cls.command(quickstart, limit=300).stdout
+class Reader:
+    """Someone who types the commands of a page, in the copy of the checkout."""
 
-    @classmethod
-    def ccache_folder(cls):
-        """This user's, though HOME is another."""
-        return subprocess.run(["ccache", "--get-config", "cache_dir"], check=True,
-                              capture_output=True, text=True).stdout.strip()
+    def __init__(self, clone, environment, prefix, is_root):
+        self.clone, self.environment, self.prefix, self.is_root = clone, environment, prefix, is_root
+        self.before = ""  # what root has said before
+        self.losses = []  # of the commands' first epochs
 
-    @classmethod
-    def command(cls, line, limit):
-        done = subprocess.run(["bash", "-c", line], cwd=cls.clone, env=cls.environment,
+    def words(self, line, nodes):
+        if nodes == 0:
+            return [*self.prefix, "bash", "-c", f"{self.before}\n{line}"]
+        return [*self.prefix, "tests/cluster/run.sh", "--nodes", str(nodes), "--shell", "--",
+                f"{AS_ROOT}\n{line}"]
+
+    def run(self, line, limit=60, nodes=0):
+        """What a command prints that ends by itself; None if this machine cannot have such nodes."""
+        done = subprocess.run(self.words(line, nodes), cwd=self.clone, env=self.environment,
                               capture_output=True, text=True, timeout=limit)
+        if nodes and done.returncode == 77:
+            print(f"{line}: {done.stdout}")
+            return None
         if done.returncode != 0:
-            raise AssertionError(f"{line}\nexit code {done.returncode}\n{done.stdout}{done.stderr}")
-        return done
+            raise AssertionError(
+                f"{line}\nexit code {done.returncode}\n{done.stdout}{done.stderr}")
+        return done.stdout
 
-    def trains(self, lines, prefix, environment=()):
-        """Whether the last line trains an epoch, which ends it; what it said."""
-        job = subprocess.Popen([*prefix, "bash", "-c", "\n".join(lines)], cwd=self.clone,
-                               env={**self.environment, **dict(environment)}, stdout=subprocess.PIPE,
-                               stderr=subprocess.STDOUT, start_new_session=True)
-        watch = subprocess.Popen(["sleep", "120"])  # then the job is ended below
-        said = b""
+    def run_until(self, line, is_enough, nodes=0):
+        """Ends a command once what it has printed is enough; whether it was, and what it printed."""
+        job = subprocess.Popen(self.words(line, nodes), cwd=self.clone, env=self.environment,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               start_new_session=True)
+        said, limit = b"", time.monotonic() + 120
         try:
-            while chunk := os.read(job.stdout.fileno(), 4096):
-                said += chunk
-                if FIRST_EPOCH.search(said) or watch.poll() is not None:
-                    break
+            while not is_enough(said) and time.monotonic() < limit:
+                if select.select([job.stdout], [], [], 0.1)[0]:
+                    chunk = os.read(job.stdout.fileno(), 4096)
+                    if not chunk:
+                        break
+                    said += chunk
         finally:
-            watch.kill()
-            watch.wait()
             try:
                 os.killpg(job.pid, signal.SIGTERM)
                 job.wait(20)
@@ -87,49 +90,239 @@ class Readme(unittest.TestCase):
                 os.killpg(job.pid, signal.SIGKILL)
             job.wait()
             job.stdout.close()
-        return FIRST_EPOCH.search(said), said.decode(errors="replace")
+        return is_enough(said), said.decode(errors="replace")
 
-    def test_quickstart_trains_and_says_how_to_go_on(self):
-        self.assertRegex(self.quickstart, r"(?m)^ *1 ")
-        shown = [line.strip() for line in self.quickstart.splitlines()]
-        as_root, plain, crowded = commands_of("Two commands")[2:5]
-        self.assertEqual(as_root in shown, os.geteuid() == 0)
-        self.assertTrue(plain in shown or crowded in shown, self.quickstart)
+    def trains(self, line, nodes=0):
+        return self.run_until(line, FIRST_EPOCH.search, nodes)
 
-    def check_first_mpirun(self, prefix, environment, before):
-        plain, crowded = commands_of("Two commands")[3:5]
-        trained, said = self.trains([*before, plain], prefix, environment)
-        if not trained:
-            self.assertIn("not enough slots", said)
-            trained, said = self.trains([*before, crowded], prefix, environment)
-        self.assertTrue(trained, said)
-        self.assertIn("COMM_WORLD): 4", said)
 
-    @unittest.skipUnless(os.geteuid() == 0, "needs root")
-    def test_first_mpirun_as_root(self):
-        as_root, plain = commands_of("Two commands")[2:4]
-        trained, said = self.trains([plain], [])
-        self.assertFalse(trained)
-        self.assertIn("attempt to run as root", " ".join(said.split()))
-        self.check_first_mpirun([], {}, [as_root])
+check = unittest.TestCase()  # for its assertions
+check.maxDiff = None
 
-    def test_first_mpirun_as_a_user(self):
-        if os.geteuid() != 0:
-            self.check_first_mpirun([], {}, [])
-            return
-        subprocess.run(["chown", "-R", "nobody:nogroup", self.clone], check=True)
-        self.addCleanup(subprocess.run, ["chown", "-R", "0:0", self.clone], check=True)
-        self.check_first_mpirun(USER, {"HOME": str(self.clone)}, [])
 
-    def test_own_training_program(self):
-        install, *lines, train = commands_of("Your own training program")
-        self.command(install, limit=60)
-        for line in lines:
-            self.command(line, limit=120)
-        before = commands_of("Two commands")[2] + "\n" if os.geteuid() == 0 else ""
-        said = self.command(before + train, limit=60).stdout
-        self.assertTrue(said.startswith("double: "), said)
-        self.assertRegex(said, r"(?m)^ *5 ")
+def builds_and_trains(reader, line):
+    said = reader.run(line, limit=300)
+    check.assertTrue(FIRST_EPOCH.search(said.encode()), said)
+    shown = [line.strip() for line in said.splitlines()]
+    check.assertEqual(AS_ROOT in shown, reader.is_root)
+    plain, crowded = commands_of("README.md")[3:5]
+    check.assertTrue(plain in shown or crowded in shown, said)
+    have_less_data(pathlib.Path(reader.environment["HOME"]) / ".cache/tasuki/mnist")
+
+
+def have_less_data(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    for part, count in ("train", 3000), ("t10k", 500):
+        for kind, header, size in ("images-idx3", 16, 28 * 28), ("labels-idx1", 8, 1):
+            name = f"{part}-{kind}-ubyte.gz"
+            with gzip.open(f"/usr/share/datasets/fashion-mnist/{name}") as source:
+                values = source.read(header + count * size)
+            (folder / name).write_bytes(
+                gzip.compress(values[:4] + struct.pack(">i", count) + values[8:], 1))
+
+
+def is_said_by_root(reader, line):
+    if not reader.is_root:
+        return
+    trained, said = reader.trains(commands_of("README.md")[3])
+    check.assertFalse(trained)
+    check.assertIn("attempt to run as root", " ".join(said.split()))
+    reader.before = line
+
+
+def trains(reader, line):
+    trained, said = reader.trains(line)
+    if not trained and "not enough slots" in said:  # there README has this flag
+        trained, said = reader.trains(line.replace("mpirun ", "mpirun --oversubscribe ", 1))
+    check.assertTrue(trained, f"{line}\n{said}")
+    check.assertIn(f"COMM_WORLD): {(re.search('-np ([0-9]+)', line) or [0, 1])[1]}\n", said)
+    reader.losses.append(float(FIRST_EPOCH.search(said.encode())[1]))
+
+
+def trains_where_cores_are_enough(reader, line):
+    trained, said = reader.trains(line)
+    if not trained:  # README's next line is for such machines
+        check.assertIn("not enough slots", said)
+
+
+def trains_alike(reader, line):
+    trains(reader, line)
+    check.assertAlmostEqual(*reader.losses[-2:], delta=2e-4)
+
+
+def trains_on_images(reader, line):
+    folder = reader.clone / "DIR"
+    for place in "train/cat", "train/dog", "test/cat", "test/dog":
+        (folder / place).mkdir(parents=True, exist_ok=True)
+        for number in range(4):
+            write_png(folder / place / f"{number}.png", side=70, grey=40 * number)
+    trains(reader, line)
+
+
+def write_png(path, side, grey):
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    rows = (b"\0" + bytes([grey]) * side) * side
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" +
+                     chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)) +
+                     chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+def trains_on_nodes(reader, line):
+    trained, said = reader.trains(line, nodes=2)
+    if said.startswith("skipped: "):
+        print(f"{line}: {said}")
+        return
+    check.assertTrue(trained, f"{line}\n{said}")
+    check.assertNotIn("Unable to locate", said)  # the file of --tune, without which mpirun goes on
+    for rank in "0  node1", "1  node1", "2  node2", "3  node2":
+        check.assertRegex(said, rf"(?m)^ +{rank} ")
+
+
+def prints_on_nodes(expected):
+    def handle(reader, line):
+        said = reader.run(line, nodes=2)
+        if said is not None:
+            check.assertRegex("".join(sorted(said.splitlines(True))), rf"(?s)^{expected}$")
+    return handle
+
+
+def ends_well(reader, line):
+    reader.run(line, limit=120)
+
+
+def trains_my_network(reader, line):
+    said = reader.run(line)
+    check.assertTrue(said.startswith("double: "), said)
+    check.assertRegex(said, r"(?m)^ *5 ")
+
+
+def lists_commands(reader, line):
+    said = reader.run(line).splitlines()
+    check.assertGreater(len(said), 1)
+    for command in said:
+        check.assertRegex(command, r"^(mpirun|tests/cluster/run\.sh) .*/build/apps/train_mnist --")
+
+
+def trains_a_row(reader, line):
+    results = reader.clone / "results"
+    shutil.rmtree(results, ignore_errors=True)
+    trained, said = reader.run_until(line, lambda _: any(
+        FIRST_EPOCH.search(log.read_bytes()) for log in results.rglob("output.log")))
+    check.assertTrue(trained, f"{line}\n{said}")
+
+
+# Each command, and what runs it or why it is not run.
+COMMANDS = {
+    "README.md": [
+        ("./quickstart.sh", builds_and_trains),
+        ("./test.sh", "it runs this test"),
+        (AS_ROOT, is_said_by_root),
+        ("mpirun -np 4 build/apps/train_mnist", trains_where_cores_are_enough),
+        ("mpirun -np 4 --oversubscribe build/apps/train_mnist", trains),
+        ("mpirun --tune hostfiles/mca-params.conf --hostfile hostfiles/two_nodes -np 4"
+         " build/apps/train_mnist", trains_on_nodes),
+        ("build/apps/train_mnist", trains),
+        ("mpirun -np 4 build/apps/train_cifar --dataset images --data DIR --image-size 64",
+         trains_on_images),
+        ("mpirun -np 1 build/apps/train_mnist --shards 12 --global-batch 1200", trains),
+        ("mpirun -np 4 build/apps/train_mnist --shards 12 --global-batch 1200", trains_alike),
+        ('cmake --install build --prefix "$HOME/tasuki"', ends_well),
+        ('cmake -S examples/my_training -B build-mine -DCMAKE_PREFIX_PATH="$HOME/tasuki"', ends_well),
+        ("cmake --build build-mine", ends_well),
+        ("mpirun -np 2 build-mine/my_training", trains_my_network),
+        ("build/apps/experiment experiments/mnist_scaling.ini --dry-run", lists_commands),
+        ("build/apps/experiment experiments/mnist_scaling.ini", trains_a_row),
+    ],
+    "hostfiles/README.md": [
+        ("mpirun --tune hostfiles/mca-params.conf --hostfile hostfiles/two_nodes -np 4"
+         " build/apps/train_mnist", "README.md has it, too"),
+        ("ssh-keygen -t ed25519", "it makes a key in the user's home"),
+        ("ssh-copy-id node2", "it asks for a password"),
+        ("ssh node2 true", prints_on_nodes("")),
+        ("apt-get install nfs-kernel-server", "it changes the machine"),
+        ("echo '/home/me/tasuki 192.168.1.0/24(rw,sync,no_subtree_check)' >> /etc/exports"
+         " && exportfs -ra", "it changes the machine"),
+        ("ssh node2 hostname", prints_on_nodes("node2\n")),
+        ("ssh node2 which orted", prints_on_nodes("/.*/orted\n")),
+        ("mpirun --hostfile hostfiles/two_nodes -np 4 hostname",
+         prints_on_nodes("node1\nnode1\nnode2\nnode2\n")),
+        ("mpirun --hostfile hostfiles/two_nodes -np 4 build/apps/train_mnist --dry-run",
+         prints_on_nodes(".* 3  node2 .*")),
+        ("mpirun --tune hostfiles/mca-params.conf --hostfile hostfiles/two_nodes -np 4"
+         " build/apps/train_mnist", "README.md has it, too"),
+        *((line, "it downloads and builds an Open MPI") for line in (
+            "wget https://download.open-mpi.org/release/open-mpi/v4.1/openmpi-4.1.6.tar.bz2",
+            "tar xf openmpi-4.1.6.tar.bz2 && cd openmpi-4.1.6",
+            "./configure --prefix=$HOME/openmpi --with-cuda=/usr/local/cuda",
+            'make -j"$(nproc)" install')),
+    ],
+}
+
+
+class Pages(unittest.TestCase):
+    def test_all_commands_are_known(self):
+        for page, commands in COMMANDS.items():
+            self.assertEqual(commands_of(page), [line for line, _ in commands], page)
+
+    def test_open_mpi_has_the_parameters(self):
+        """It takes names that it does not know for somebody else's, without a word."""
+        settings = (ROOT / "hostfiles/mca-params.conf").read_text()
+        page = (ROOT / "hostfiles/README.md").read_text()
+        names = set(re.findall(r"^(?:# +)?(\w+) = ", settings, re.MULTILINE) +
+                    re.findall(r"--mca\s+(\w+)", page) + re.findall(r"OMPI_MCA_(\w+)=", page))
+        self.assertGreater(len(names), 12)
+        known = subprocess.run(["ompi_info", "--all", "--parsable"], check=True,
+                               capture_output=True, text=True).stdout
+        self.assertEqual(names - set(re.findall(r":param:(\w+):value:", known)), set())
+
+
+class Readers(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if not shutil.which("ccache"):
+            raise unittest.SkipTest("ccache is not installed: building would take minutes")
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        os.chmod(folder.name, 0o755)
+        cls.work = pathlib.Path(folder.name).resolve()
+        cls.clone = cls.work / "cuda/cpu/x y"
+        copy_checkout(cls.clone)
+        (cls.work / "home").mkdir()
+        cls.environment = {name: value for name, value in os.environ.items()
+                           if not name.startswith(("OMPI_", "TASUKI_", "OMP_"))}
+        cls.environment.update(TASUKI_SKIP_DEPENDENCIES="1", HOME=str(cls.work / "home"),
+                               CCACHE_DIR=cls.ccache_folder(), CCACHE_STATSLOG=str(cls.work / "log"))
+        cls.reader = Reader(cls.clone, cls.environment, [], os.geteuid() == 0)
+        cls.reader.run("cmake --preset release")
+        cls.reader.run(f"ninja -C build {PROBE}")
+        if not any("direct_cache_hit" in words
+                   for words in ccache_results(cls.work / "log").values()):
+            raise unittest.SkipTest("ccache has nothing of this source: building would take minutes")
+
+    @classmethod
+    def ccache_folder(cls):
+        """This user's, though HOME is another."""
+        return subprocess.run(["ccache", "--get-config", "cache_dir"], check=True,
+                              capture_output=True, text=True).stdout.strip()
+
+    def test_commands_in_their_order(self):
+        self.read_pages(self.reader)
+        if os.geteuid() == 0:  # the same as a user, who finds it built
+            subprocess.run(["chown", "-R", "nobody:nogroup", self.work], check=True)
+            self.read_pages(Reader(self.clone, {**self.environment, "CCACHE_DISABLE": "1"}, NOBODY,
+                                   is_root=False))
+
+    def read_pages(self, reader):
+        for commands in COMMANDS.values():
+            for line, how in commands:
+                started = time.monotonic()
+                if callable(how):
+                    how(reader, line)
+                    print(f"{time.monotonic() - started:5.1f} s  {line}", flush=True)
+
+    def test_presets(self):
+        self.assertIn('"asan"', self.reader.run("cmake --workflow --list-presets"))
 
 
 if __name__ == "__main__":

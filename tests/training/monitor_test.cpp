@@ -10,6 +10,7 @@
 #include "paths.hpp"
 #include "scripted_updater.hpp"
 #include "tasuki/training/extensions/device_monitor.hpp"
+#include "tasuki/training/extensions/log_report.hpp"
 #include "tasuki/training/gpu_sensors.hpp"
 #include "tasuki/training/process_load.hpp"
 #include "temporary_folder.hpp"
@@ -74,6 +75,32 @@ TEST(Monitor, AFileThatCannotBeWrittenDisturbsNothing) {
   run_monitored(folder / "out", {Device::cpu()}, 100);
   const std::string said = ::testing::internal::GetCapturedStderr();
   EXPECT_NE(said.find("monitor.0.csv: cannot be written"), std::string::npos) << said;
+}
+
+// The second time another job has taken the name meanwhile.
+TEST(Monitor, BeginsAnewWhereItsFolderWasRemoved) {
+  for (const bool is_taken : {false, true}) {
+    SCOPED_TRACE(is_taken);
+    const TemporaryFolder folder;
+    OutputFolder other(folder / "out");
+    Trainer trainer(std::make_unique<ScriptedUpdater>(60,
+                                                      [&](std::int64_t iteration, Observation&) {
+                                                        std::this_thread::sleep_for(
+                                                            std::chrono::milliseconds(5));
+                                                        if (iteration != 30) return;
+                                                        std::filesystem::remove_all(folder / "out");
+                                                        if (is_taken) other.take(OldResults::join);
+                                                      }),
+                    stop_after(2), folder / "out");
+    trainer.extend(monitor_devices({Device::cpu()}, 0.01));
+    trainer.extend(std::make_unique<LogReport>());
+    trainer.run();
+    const auto rows = read_csv(folder / (is_taken ? "out-2" : "out") / "monitor.0.csv");
+    ASSERT_GE(rows.size(), 3u);
+    EXPECT_EQ(rows[0][0], "seconds");
+    EXPECT_GT(std::stod(rows[1][0]), 0.15) << "after the loss";
+    EXPECT_EQ(std::filesystem::exists(folder / "out/monitor.0.csv"), !is_taken);
+  }
 }
 
 TEST(Monitor, WithoutNvmlTheProcessIsWatched) {

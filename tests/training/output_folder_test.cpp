@@ -200,17 +200,19 @@ TEST_F(Output, AFolderThatIsMadeAgainHasWhatWasWrittenOnce) {
 
 // The log from its first entry on, whenever the folder goes.
 TEST_F(Output, TrainingSurvivesTheLossOfItsFolder) {
-  for (const std::int64_t gone_after : {3, 6}) {
-    Trainer trainer(std::make_unique<ScriptedUpdater>(2), stop_after(3), out);
+  const std::vector<std::pair<int, std::int64_t>> cases = {{3, 3}, {3, 6}, {1, 2}};
+  for (const auto& [epochs, gone_after] : cases) {
+    Trainer trainer(std::make_unique<ScriptedUpdater>(2), stop_after(epochs), out);
     trainer.extend(std::make_unique<LogReport>());
     trainer.extend(make_extension("remove",
-                                  [&](Trainer& running) {
-                                    if (running.updater().iteration() == gone_after)
+                                  [&, iteration = gone_after](Trainer& running) {
+                                    if (running.updater().iteration() == iteration)
                                       fs::remove_all(out);
                                   }),
                    {.trigger = every(1, Unit::iteration)});
     trainer.run();
-    EXPECT_EQ(nlohmann::json::parse(read_file(out / "log")).size(), 3u) << gone_after;
+    EXPECT_EQ(std::ssize(nlohmann::json::parse(read_file(out / "log"))), epochs) << gone_after;
+    fs::remove_all(out);
   }
 }
 

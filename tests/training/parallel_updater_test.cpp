@@ -235,8 +235,10 @@ TEST(ParallelUpdater, ALayerThatIsNotRegisteredIsFoundInTheFirstUpdate) {
     };
   };
   ParallelRun run(BatchSplit::even(2), options);
-  EXPECT_THAT(error_of([&] { train(*run.updater, 1); }),
-              HasSubstr("the loss depends on a parameter W (12x12) that the model does not have"));
+  EXPECT_THAT(
+      error_of([&] { train(*run.updater, 1); }),
+      HasSubstr("the loss depends on a parameter W (12x12) of a layer Linear that the model "
+                "does not have"));
 }
 
 TEST(ParallelUpdater, ReplicasMustBeAlike) {

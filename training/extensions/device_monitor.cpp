@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/training/gpu_sensors.hpp"
 #include "tasuki/training/process_load.hpp"
@@ -28,11 +29,11 @@ std::string cell(const std::optional<double>& value) {
 class Monitor {
  public:
   Monitor(std::filesystem::path path, Device device, double seconds)
-      : path_(std::move(path)),
-        interval_(
-            std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))) {
+      : interval_(
+            std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))),
+        path_(std::move(path)) {
     if (!device.is_cpu()) open_sensors(device.index);
-    thread_ = std::thread([this] { work(); });
+    thread_ = std::thread([this, first = path_] { work(first); });
   }
   ~Monitor() {
     {
@@ -45,6 +46,16 @@ class Monitor {
   Monitor(const Monitor&) = delete;
   Monitor& operator=(const Monitor&) = delete;
 
+  // Where the file is to be; it begins anew from the next line on if it is not there.
+  void stay_in(const std::filesystem::path& folder) {
+    const std::lock_guard lock(mutex_);
+    const std::filesystem::path wanted = folder / path_.filename();
+    std::error_code ignored;
+    if (wanted == path_ && std::filesystem::exists(wanted, ignored)) return;
+    path_ = wanted;
+    begins_anew_ = true;
+  }
+
  private:
   void open_sensors(int index) {
     try {
@@ -54,18 +65,26 @@ class Monitor {
     }
   }
 
-  void work() {
-    std::ofstream file(path_);
+  // With its first line.
+  std::ofstream open_file(const std::filesystem::path& path) const {
+    std::ofstream file(path);
     file << "seconds,cpu_percent,memory_mb,machine_cpu_percent,machine_free_mb"
          << (sensors_ ? ",gpu_percent,gpu_memory_mb,gpu_memory_total_mb,gpu_clock_mhz,"
                         "gpu_temperature_c,gpu_power_w\n"
                       : "\n");
+    return file;
+  }
+
+  void work(const std::filesystem::path& first) {
+    std::ofstream file = open_file(first);
     ProcessLoad process;
     const Clock::time_point start = Clock::now();
     Clock::time_point due = start + interval_;
     std::unique_lock lock(mutex_);
     for (; !stop_.wait_until(lock, due, [this] { return stopping_; }); due = next_after(due)) {
+      const auto anew = std::exchange(begins_anew_, false) ? std::optional(path_) : std::nullopt;
       lock.unlock();
+      if (anew) file = open_file(*anew);
       file << line(std::chrono::duration<double>(Clock::now() - start).count(), process.read())
            << std::flush;
       lock.lock();
@@ -88,7 +107,6 @@ class Monitor {
     return text + '\n';
   }
 
-  std::filesystem::path path_;
   // Times that went by while the thread did not run are left out.
   Clock::time_point next_after(Clock::time_point due) const {
     return std::max(due + interval_, Clock::now() + interval_ / 2);
@@ -96,9 +114,10 @@ class Monitor {
 
   Clock::duration interval_;
   std::optional<GpuSensors> sensors_;
-  std::mutex mutex_;
+  std::mutex mutex_;  // of all below
   std::condition_variable stop_;
-  bool stopping_ = false;
+  bool stopping_ = false, begins_anew_ = false;
+  std::filesystem::path path_;
   std::thread thread_;
 };
 
@@ -115,9 +134,7 @@ class DeviceMonitor final : public Extension {
   std::string default_name() const override { return "DeviceMonitor"; }
   void initialize(Trainer& trainer) override {
     const int rank = trainer.communicator() ? trainer.communicator()->rank() : 0;
-    // Rank 0 made the folder; on another machine it may not be there.
-    std::error_code ignored;
-    std::filesystem::create_directories(trainer.out(), ignored);
+    make_folder(trainer);
     for (const Device device : devices_) {
       const std::string name =
           devices_.size() > 1 ? fmt::format("{}.{}", rank, device.index) : fmt::format("{}", rank);
@@ -125,10 +142,28 @@ class DeviceMonitor final : public Extension {
     }
   }
   void run(Trainer&) override {}
+  // All ranks are here, and so can learn where the folder is now: one that was removed may be
+  // another job's meanwhile.
+  void before_report(Trainer& trainer, const Observation&) override {
+    try {
+      trainer.restore_output_everywhere();
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::cannot_write) throw;
+      return;  // the report says so
+    }
+    make_folder(trainer);
+    for (Monitor& monitor : monitors_) monitor.stay_in(trainer.out());
+  }
   void finalize(Trainer&) override { monitors_.clear(); }
   void on_error(Trainer&) override { monitors_.clear(); }
 
  private:
+  // Rank 0 made it; on another machine it may not be there.
+  static void make_folder(const Trainer& trainer) {
+    std::error_code ignored;
+    std::filesystem::create_directories(trainer.out(), ignored);
+  }
+
   std::vector<Device> devices_;
   double seconds_;
   std::list<Monitor> monitors_;  // which stay where they are
