@@ -91,7 +91,7 @@ int train_cifar(int argc, char** argv) {
   program.dataset = dataset;
   program.image_side = image_side;
   program.create_model = [&arch](const DatasetHeader& data) {
-    return create_model(arch, {data.classes, data.example_shape});
+    return create_model(arch, {data.field("t").classes, data.field("x").shape});
   };
   program.banner = {{"Model", arch}};
   run_training(*job, settings, program);

@@ -27,7 +27,7 @@ int train_lenet(int argc, char** argv) {
   TrainingProgram program;
   program.dataset = "fashion-mnist";
   program.example_shape = Shape{1, 28, 28};
-  program.create_model = [](const DatasetHeader& data) { return lenet(data.classes); };
+  program.create_model = [](const DatasetHeader& data) { return lenet(data.field("t").classes); };
   run_training(*job, settings, program);
   return 0;
 }

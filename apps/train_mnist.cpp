@@ -26,7 +26,7 @@ int train_mnist(int argc, char** argv) {
   program.dataset = "mnist";
   program.example_shape = Shape{784};
   program.create_model = [unit](const DatasetHeader& data) {
-    return std::make_unique<MLP>(784, unit, data.classes);
+    return std::make_unique<MLP>(784, unit, data.field("t").classes);
   };
   program.banner = {{"Num unit", std::to_string(unit)}};
   run_training(*job, settings, program);

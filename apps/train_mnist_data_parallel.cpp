@@ -52,7 +52,7 @@ int train_mnist_data_parallel(int argc, char** argv) {
   program.dataset = "mnist";
   program.example_shape = Shape{784};
   program.create_model = [unit](const DatasetHeader& data) {
-    return std::make_unique<MLP>(784, unit, data.classes);
+    return std::make_unique<MLP>(784, unit, data.field("t").classes);
   };
   program.banner = {{"Num unit", std::to_string(unit)},
                     {"Workers", fmt::format("{}, {} thread{} each on a CPU, batches split {}",

@@ -19,8 +19,8 @@ double images_per_second(const Share& stored, const ImageTransform& settings,
                          std::int64_t batch_size, int threads, double seconds) {
   using Clock = std::chrono::steady_clock;
   Share share = stored;
-  share.dataset =
-      transformed(stored.dataset, create_transform(settings, stored.dataset->header(), /*seed=*/1));
+  share.dataset = transformed(
+      stored.dataset, create_transform(settings, stored.dataset->header().field("x"), /*seed=*/1));
   PrefetchIterator iterator(create_shuffled_iterator(share, batch_size, 1), threads, 2 * threads);
   for (int i = 0; i < 4 * threads; ++i) iterator.next();  // warms up
   std::int64_t images = 0;

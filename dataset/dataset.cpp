@@ -1,81 +1,175 @@
 #include "tasuki/dataset/dataset.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/dataset/decode.hpp"
+#include "tasuki/dataset/images/image_record.hpp"
+#include "tasuki/dataset/transform.hpp"
 
 namespace tasuki {
 namespace {
 
-void fetch_early(const std::byte* values, std::size_t bytes) {
-  constexpr std::size_t line = 64, most = 16 * line;  // the rest of a larger one follows by itself
-  for (std::size_t offset = 0; values && offset < std::min(bytes, most); offset += line)
-    __builtin_prefetch(values + offset);
+void check_indices(const Dataset& dataset, std::span<const std::int64_t> indices) {
+  const std::int64_t size = dataset.size();
+  for (const std::int64_t i : indices)
+    TASUKI_CHECK(0 <= i && i < size, "example {} of a data set of {}", i, size);
+}
+
+// Fields whose examples are all as long.
+Tensor read_even(const Dataset& dataset, std::size_t number, std::span<const std::int64_t> indices,
+                 std::int64_t epoch) {
+  const Field& field = dataset.header().fields[number];
+  const Tensor values = Tensor::empty(field.batch_shape(std::ssize(indices)), field.decoded);
+  const std::int64_t count = field.shape.count();
+  const std::size_t step = static_cast<std::size_t>(count) * size_of(field.decoded);
+  const Transform* const transform = dataset.transform(number);
+  const Decoder decode = decoder_of(field.stored, field.decoded);
+  StoredField stored(dataset, number);
+  auto* to = static_cast<std::byte*>(values.raw());
+  for (std::size_t at = 0; at < indices.size(); ++at, to += step) {
+    // Shuffled examples lie far apart, where the processor does not look ahead by itself.
+    constexpr std::size_t ahead = 4;
+    if (at + ahead < indices.size()) stored.fetch_early(indices[at + ahead]);
+    const std::span<const std::byte> example = stored.decoded(indices[at]);
+    if (transform != nullptr) {
+      (*transform)(example.data(), {epoch, dataset.id(indices[at])}, reinterpret_cast<float*>(to));
+      report_progress();
+    } else {
+      decode(example.data(), to, count);
+    }
+  }
+  return values;
+}
+
+BatchField read_ragged(const Dataset& dataset, std::size_t number,
+                       std::span<const std::int64_t> indices) {
+  const Field& field = dataset.header().fields[number];
+  // All of them first: the longest decides on the shape.
+  std::vector<std::vector<std::byte>> copies(indices.size());
+  std::vector<std::span<const std::byte>> examples(indices.size());
+  const FieldArray array = dataset.array(number);
+  for (std::size_t at = 0; at < indices.size(); ++at) {
+    const std::int64_t i = indices[at];
+    if (array.examples != nullptr) {
+      examples[at] = array.examples[array.rows ? array.rows[i] : i];
+    } else {
+      FieldWriter writer(field, copies[at]);
+      dataset.read(i, number, writer);
+      examples[at] = copies[at];
+    }
+  }
+  const Tensor lengths = Tensor::empty({std::ssize(indices)}, DType::int64);
+  const std::span<std::int64_t> length_of = lengths.span<std::int64_t>();
+  for (std::size_t at = 0; at < examples.size(); ++at)
+    length_of[at] = static_cast<std::int64_t>(examples[at].size() / field.stored_bytes());
+  const std::int64_t longest =
+      examples.empty() ? 0 : *std::max_element(length_of.begin(), length_of.end());
+  const std::int64_t length = field.padded_length(longest);
+
+  const Tensor values =
+      Tensor::full(field.batch_shape(std::ssize(indices), length), field.padding, field.decoded);
+  const Decoder decode = decoder_of(field.stored, field.decoded);
+  const std::int64_t item = field.shape.count_per_item();
+  const std::size_t step = static_cast<std::size_t>(length * item) * size_of(field.decoded);
+  auto* to = static_cast<std::byte*>(values.raw());
+  for (std::size_t at = 0; at < examples.size(); ++at, to += step)
+    decode(examples[at].data(), to, length_of[at] * item);
+  return {.name = field.name, .values = values, .lengths = lengths, .is_target = field.is_target};
+}
+
+template <class Label>
+void check_labels_as(const Dataset& dataset, const Field& field,
+                     std::span<const std::int64_t> indices, const Tensor& values) {
+  const std::span<const Label> labels = values.span<Label>();
+  const auto found =
+      std::find_if(labels.begin(), labels.end(), [](Label label) { return label < 0; });
+  if (found == labels.end()) return;
+  const std::size_t each = labels.size() / indices.size();
+  const std::int64_t index = indices[static_cast<std::size_t>(found - labels.begin()) / each];
+  fail(ErrorKind::data,
+       "example {} has label {}, expected 0 .. {}; leave examples that are not to count out of the "
+       "data set",
+       dataset.id(index), *found, field.classes - 1);
 }
 
 }  // namespace
 
-StoredExample read_one(const Dataset& dataset, std::int64_t i, std::vector<std::byte>& copy) {
-  StoredExample example = dataset.in_place(i);
-  if (example.values != nullptr) return example;
-  copy.resize(dataset.header().value_bytes());
-  dataset.read_stored({&i, 1}, copy.data(), &example.label);
-  example.values = copy.data();
-  return example;
+bool Dataset::is_transformed() const {
+  for (std::size_t field = 0; field < header().fields.size(); ++field)
+    if (transform(field) != nullptr) return true;
+  return false;
 }
 
-void Dataset::read(std::span<const std::int64_t> indices, std::int64_t epoch, float* x,
-                   std::int32_t* t) const {
-  if (read_transformed(indices, epoch, x, t) || indices.empty()) return;
-  const std::int64_t count = example_shape().count();
-  std::vector<std::byte> copy;
-  if (in_place(indices.front()).values == nullptr) {
-    copy.resize(indices.size() * header().value_bytes());
-    read_stored(indices, copy.data(), t);
-    decode(copy.data(), header().stored, x, std::ssize(indices) * count);
-    return;
-  }
-  for (std::size_t at = 0; at < indices.size(); ++at, x += count) {
-    // Shuffled examples lie far apart, where the processor does not look ahead by itself.
-    constexpr std::size_t ahead = 4;
-    if (at + ahead < indices.size())
-      fetch_early(in_place(indices[at + ahead]).values, header().value_bytes());
-    const StoredExample example = read_one(*this, indices[at], copy);
-    decode(example.values, header().stored, x, count);
-    t[at] = example.label;
-  }
+StoredField::StoredField(const Dataset& dataset, std::size_t field)
+    : dataset_(dataset),
+      number_(field),
+      field_(dataset.header().fields[field]),
+      bytes_(field_.stored_bytes()),
+      array_(dataset.array(field)) {}
+
+std::span<const std::byte> StoredField::operator[](std::int64_t i) {
+  if (array_.values != nullptr)
+    return {array_.values + static_cast<std::size_t>(row_of(i)) * bytes_, bytes_};
+  if (array_.examples != nullptr) return array_.examples[row_of(i)];
+  copy_.clear();
+  FieldWriter writer(field_, copy_);
+  dataset_.read(i, number_, writer);
+  return copy_;
 }
 
-void check_labels(const Dataset& dataset, std::span<const std::int64_t> indices,
-                  std::span<const std::int32_t> labels) {
-  if (dataset.classes() == 0) return;
-  const auto found =
-      std::find_if(labels.begin(), labels.end(), [](auto label) { return label < 0; });
-  if (found == labels.end()) return;
-  const std::int64_t index = indices[static_cast<std::size_t>(found - labels.begin())];
-  fail(ErrorKind::data,
-       "example {} has label {}, expected 0 .. {}; leave examples that are not to count out of the "
-       "data set",
-       dataset.id(index), *found, dataset.classes() - 1);
+std::span<const std::byte> StoredField::decoded(std::int64_t i) {
+  const std::span<const std::byte> stored = (*this)[i];
+  if (!field_.is_image_file) return stored;
+  pixels_.resize(bytes_);
+  decode_image_record(stored, field_.shape[1], pixels_.data());
+  report_progress();
+  return pixels_;
+}
+
+void StoredField::fetch_early(std::int64_t i) const {
+  if (array_.values == nullptr) return;
+  constexpr std::size_t line = 64, most = 16 * line;  // the rest of a larger one follows by itself
+  const std::byte* const values = array_.values + static_cast<std::size_t>(row_of(i)) * bytes_;
+  for (std::size_t offset = 0; offset < std::min(bytes_, most); offset += line)
+    __builtin_prefetch(values + offset);
+}
+
+void check_labels(const Dataset& dataset, std::size_t number, std::span<const std::int64_t> indices,
+                  const Tensor& values) {
+  const Field& field = dataset.header().fields[number];
+  if (field.classes == 0 || values.count() == 0) return;
+  if (values.dtype() == DType::int64)
+    check_labels_as<std::int64_t>(dataset, field, indices, values);
+  else
+    check_labels_as<std::int32_t>(dataset, field, indices, values);
+}
+
+BatchField read_field(const Dataset& dataset, std::size_t number,
+                      std::span<const std::int64_t> indices, std::int64_t epoch) {
+  check_indices(dataset, indices);
+  const Field& field = dataset.header().fields[number];
+  BatchField read = field.is_ragged
+                        ? read_ragged(dataset, number, indices)
+                        : BatchField{.name = field.name,
+                                     .values = read_even(dataset, number, indices, epoch),
+                                     .is_target = field.is_target};
+  report_progress();
+  check_labels(dataset, number, indices, read.values);
+  return read;
 }
 
 Batch read_batch(const Dataset& dataset, std::span<const std::int64_t> indices,
                  std::int64_t epoch) {
-  const auto size = static_cast<std::int64_t>(indices.size());
-  std::vector<std::int64_t> axes{size};
-  axes.insert(axes.end(), dataset.example_shape().begin(), dataset.example_shape().end());
-  const Tensor x = Tensor::empty(Shape(axes)), t = Tensor::empty({size}, DType::int32);
-  dataset.read(indices, epoch, x.data<float>(), t.data<std::int32_t>());
-  report_progress();
-  check_labels(dataset, indices, t.span<std::int32_t>());
+  std::vector<BatchField> fields;
+  for (std::size_t number = 0; number < dataset.header().fields.size(); ++number)
+    fields.push_back(read_field(dataset, number, indices, epoch));
   std::vector<std::int64_t> ids;
   ids.reserve(indices.size());
   for (const std::int64_t index : indices) ids.push_back(dataset.id(index));
-  return {{{.name = "x", .values = x}, {.name = "t", .values = t, .is_target = true}},
-          std::move(ids),
-          epoch};
+  return {std::move(fields), std::move(ids), epoch};
 }
 
 }  // namespace tasuki

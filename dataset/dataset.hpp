@@ -1,38 +1,24 @@
-// Dataset: examples of one shape with a label each, read in batches.
+// Dataset: examples of named fields, read in batches.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "tasuki/dataset/batch.hpp"
-#include "tasuki/tensor/image_transform.hpp"
-#include "tasuki/tensor/tensor.hpp"
+#include "tasuki/dataset/field.hpp"
 
 namespace tasuki {
 
-// What is known of a data set before its examples are read.
-struct DatasetHeader {
-  std::int64_t count = 0;       // examples
-  Shape example_shape;          // 784 or 3 x 32 x 32
-  std::int64_t classes = 0;     // labels are 0 .. classes - 1; 0: there are none
-  DType stored = DType::uint8;  // uint8: decoded as value / 255; float32: as it is
-  // Whether examples are handed out as image files of any length (image_folder.hpp), which are
-  // decoded to uint8 whenever they are read.
-  bool encoded = false;
+struct Transform;  // transform.hpp
 
-  // Bytes of one example as stored (where encoded: as decoded), without its label.
-  std::size_t value_bytes() const {
-    return static_cast<std::size_t>(example_shape.count()) * size_of(stored);
-  }
-};
-
-// An example where it lies in memory, as stored.
-struct StoredExample {
-  const std::byte* values = nullptr;
-  std::int32_t label = 0;
+// All examples of a field where they lie in memory, as stored.
+struct FieldArray {
+  const std::byte* values = nullptr;  // one example after the other, where all are as long
+  const std::span<const std::byte>* examples = nullptr;  // of variable fields: where each lies
+  // Example i is at rows[i] of these; null: at i.
+  const std::int64_t* rows = nullptr;
 };
 
 // Random access to examples. All reading is const and thread-safe.
@@ -40,46 +26,57 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual const DatasetHeader& header() const = 0;
-  // Bytes of memory that hold the examples (as stored, not as decoded).
-  virtual std::size_t stored_bytes() const = 0;
+  // Writes field `field` (its number in the header) of example i as it is stored.
+  virtual void read(std::int64_t i, std::size_t field, FieldWriter& into) const = 0;
   // Number of example i in the data set that it was scattered from (i itself when it was not).
   virtual std::int64_t id(std::int64_t i) const { return i; }
-  // Copies examples as stored: header().value_bytes() each, and their labels.
-  virtual void read_stored(std::span<const std::int64_t> indices, std::byte* values,
-                           std::int32_t* labels) const = 0;
-  // Example i without a copy; values are null in a data set that has to make or decode it.
-  virtual StoredExample in_place(std::int64_t) const { return {}; }
-  // Examples as floats, into x (values of the example shape each) and t: the stored values,
-  // decoded, unless read_transformed() makes something else of them.
-  virtual void read(std::span<const std::int64_t> indices, std::int64_t epoch, float* x,
-                    std::int32_t* t) const final;
-  // Overridden by data sets that transform their examples (transform.hpp): writes what read() is to
-  // give, which may depend on the epoch, and returns true. Called without indices for the answer
-  // alone.
-  virtual bool read_transformed(std::span<const std::int64_t> /*indices*/, std::int64_t /*epoch*/,
-                                float* /*x*/, std::int32_t* /*t*/) const {
-    return false;
-  }
-  bool is_transformed() const { return read_transformed({}, 0, nullptr, nullptr); }
-  // What a device has to do to the stored values to get the same, where it can.
-  virtual std::optional<SeededImageTransform> device_transform() const { return {}; }
+  // Bytes of memory that hold the examples; 0 where they are made or read when they are needed.
+  virtual std::size_t stored_bytes() const { return 0; }
+  // Fields that lie in memory are read from there, with one call for each batch; nothing in it
+  // for all others. Valid as long as the data set.
+  virtual FieldArray array(std::size_t /*field*/) const { return {}; }
+  // What becomes of a field on its way into a batch; null: it is decoded. (transform.hpp)
+  virtual const Transform* transform(std::size_t /*field*/) const { return nullptr; }
 
   std::int64_t size() const { return header().count; }
-  const Shape& example_shape() const { return header().example_shape; }
-  std::int64_t classes() const { return header().classes; }
+  bool is_transformed() const;
 };
 
-// Example i as stored: in place, or read into `copy`.
-StoredExample read_one(const Dataset& dataset, std::int64_t i, std::vector<std::byte>& copy);
+// The examples of one field as stored, one at a time: in place, or read into memory of its own.
+class StoredField {
+ public:
+  // The data set outlives it.
+  StoredField(const Dataset& dataset, std::size_t field);
+  // Valid until the next call.
+  std::span<const std::byte> operator[](std::int64_t i);
+  // The same with image files decoded to pixels.
+  std::span<const std::byte> decoded(std::int64_t i);
+  // Has the processor fetch an example that is asked for soon.
+  void fetch_early(std::int64_t i) const;
 
-// An error of kind data when a label is negative. Losses leave such examples out, but a training
-// step is the mean over all examples of the global batch, whose number every rank knows without
-// asking. Data sets without classes may have any labels.
-void check_labels(const Dataset& dataset, std::span<const std::int64_t> indices,
-                  std::span<const std::int32_t> labels);
+ private:
+  std::int64_t row_of(std::int64_t i) const { return array_.rows ? array_.rows[i] : i; }
 
-// These examples as a batch with fields "x" (float32) and "t" (int32); their labels are checked.
+  const Dataset& dataset_;
+  std::size_t number_;
+  const Field& field_;
+  std::size_t bytes_;
+  FieldArray array_;
+  std::vector<std::byte> copy_, pixels_;
+};
+
+// An error of kind data when a label of field `field` is negative. Losses leave such examples out,
+// but a training step is the mean over all examples of the global batch, whose number every rank
+// knows without asking. Fields without classes may have any values. `values`: of the examples
+// `indices`, as decoded.
+void check_labels(const Dataset& dataset, std::size_t field, std::span<const std::int64_t> indices,
+                  const Tensor& values);
+
+// These examples as a batch of all fields, with their ids; labels are checked.
 Batch read_batch(const Dataset& dataset, std::span<const std::int64_t> indices,
                  std::int64_t epoch = 0);
+// One field of it.
+BatchField read_field(const Dataset& dataset, std::size_t field,
+                      std::span<const std::int64_t> indices, std::int64_t epoch = 0);
 
 }  // namespace tasuki

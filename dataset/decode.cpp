@@ -4,6 +4,7 @@
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/tensor/cpu/vectorize.hpp"
+#include "tasuki/tensor/half.hpp"
 
 namespace tasuki {
 namespace {
@@ -18,17 +19,54 @@ void decode_pixels(const std::uint8_t* values, float* destination, std::int64_t 
   }
 }
 
+template <std::size_t bytes>
+void copy(const std::byte* values, std::byte* destination, std::int64_t count) {
+  if (count > 0) std::memcpy(destination, values, static_cast<std::size_t>(count) * bytes);
+}
+
+template <class From, class To, class Convert>
+void convert(const std::byte* values, std::byte* destination, std::int64_t count,
+             const Convert& one) {
+  auto* const to = reinterpret_cast<To*>(destination);
+  const auto* const from = reinterpret_cast<const From*>(values);
+  for (std::int64_t i = 0; i < count; ++i) to[i] = one(from[i]);
+}
+
 }  // namespace
 
-void decode(const std::byte* values, DType stored, float* destination, std::int64_t count) {
-  if (count == 0) return;
-  if (stored == DType::uint8) {
-    decode_pixels(reinterpret_cast<const std::uint8_t*>(values), destination, count);
-  } else {
-    TASUKI_CHECK(stored == DType::float32, "examples stored as {} cannot be decoded",
-                 name_of(stored));
-    std::memcpy(destination, values, static_cast<std::size_t>(count) * sizeof(float));
+Decoder decoder_of(DType stored, DType decoded) {
+  if (stored == decoded) {
+    switch (size_of(stored)) {
+      case 1:
+        return copy<1>;
+      case 2:
+        return copy<2>;
+      case 4:
+        return copy<4>;
+      default:
+        return copy<8>;
+    }
   }
+  if (stored == DType::uint8 && decoded == DType::float32)
+    return [](const std::byte* values, std::byte* destination, std::int64_t count) {
+      decode_pixels(reinterpret_cast<const std::uint8_t*>(values),
+                    reinterpret_cast<float*>(destination), count);
+    };
+  if (stored == DType::uint8 && decoded == DType::int32)
+    return [](const std::byte* values, std::byte* destination, std::int64_t count) {
+      convert<std::uint8_t, std::int32_t>(values, destination, count,
+                                          [](auto value) { return std::int32_t{value}; });
+    };
+  if (stored == DType::uint8 && decoded == DType::int64)
+    return [](const std::byte* values, std::byte* destination, std::int64_t count) {
+      convert<std::uint8_t, std::int64_t>(values, destination, count,
+                                          [](auto value) { return std::int64_t{value}; });
+    };
+  TASUKI_CHECK(stored == DType::float16 && decoded == DType::float32,
+               "what is stored as {} cannot be decoded to {}", name_of(stored), name_of(decoded));
+  return [](const std::byte* values, std::byte* destination, std::int64_t count) {
+    convert<std::uint16_t, float>(values, destination, count, float_from_half);
+  };
 }
 
 }  // namespace tasuki

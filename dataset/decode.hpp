@@ -1,4 +1,4 @@
-// From values as stored to float32.
+// From values as stored to values as they are in batches.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,9 @@
 
 namespace tasuki {
 
-// uint8: x / 255, rounded correctly; float32: as it is. Other types are an internal error.
-void decode(const std::byte* values, DType stored, float* destination, std::int64_t count);
+// Converts `count` values. uint8 to float32 is value / 255, rounded correctly; see Field::decoded
+// for what else can be converted.
+using Decoder = void (*)(const std::byte* values, std::byte* destination, std::int64_t count);
+Decoder decoder_of(DType stored, DType decoded);
 
 }  // namespace tasuki

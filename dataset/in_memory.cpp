@@ -1,68 +1,132 @@
 #include "tasuki/dataset/in_memory.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <utility>
+
+#include "tasuki/dataset/images/image_record.hpp"
 
 namespace tasuki {
 
-InMemoryDataset::InMemoryDataset(const DatasetHeader& header)
-    : header_(header),
-      values_(static_cast<std::size_t>(header.count) * header.value_bytes()),
-      labels_(static_cast<std::size_t>(header.count)),
-      ids_(static_cast<std::size_t>(header.count)) {
+InMemoryDataset::InMemoryDataset(DatasetHeader header)
+    : header_(std::move(header)),
+      columns_(header_.fields.size()),
+      ids_(static_cast<std::size_t>(header_.count)) {
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    const Field& field = header_.fields[i];
+    field.check();
+    if (field.is_variable())
+      columns_[i].examples.resize(ids_.size());
+    else
+      columns_[i].values.resize(ids_.size() * field.stored_bytes());
+  }
   std::iota(ids_.begin(), ids_.end(), std::int64_t{0});
 }
 
-void InMemoryDataset::set(std::int64_t i, std::int64_t id, const std::byte* values,
-                          std::int32_t label) {
+std::span<std::byte> InMemoryDataset::Pieces::take(std::size_t bytes) {
+  constexpr std::size_t usual = 1 << 20;
+  if (bytes > left_) {
+    const std::size_t size = std::max(bytes, usual);
+    pieces_.push_back(std::make_unique_for_overwrite<std::byte[]>(size));
+    if (size > usual) return {pieces_.back().get(), bytes};  // the one before has room left
+    next_ = pieces_.back().get();
+    left_ = size;
+  }
+  constexpr std::size_t alignment = alignof(std::int64_t);
+  const std::size_t taken = std::min((bytes + alignment - 1) / alignment * alignment, left_);
+  left_ -= taken;
+  return {std::exchange(next_, next_ + taken), bytes};
+}
+
+void InMemoryDataset::set(std::int64_t i, std::int64_t id,
+                          std::span<const std::span<const std::byte>> fields) {
   TASUKI_CHECK(0 <= i && i < header_.count, "example {} of a data set of {}", i, header_.count);
+  TASUKI_CHECK(fields.size() == columns_.size(), "{} fields of an example, expected {}",
+               fields.size(), columns_.size());
   const auto at = static_cast<std::size_t>(i);
   ids_[at] = id;
-  labels_[at] = label;
-  const std::size_t bytes = header_.value_bytes();
-  if (bytes > 0) std::memcpy(values_.data() + at * bytes, values, bytes);
+  for (std::size_t number = 0; number < columns_.size(); ++number) {
+    const std::span<const std::byte> from = fields[number];
+    const std::size_t bytes = header_.fields[number].stored_bytes();
+    std::span<std::byte> to;
+    if (header_.fields[number].is_variable()) {
+      to = columns_[number].pieces.take(from.size());
+      columns_[number].examples[at] = to;
+    } else {
+      TASUKI_CHECK(from.size() == bytes, "field '{}' of an example has {} bytes, expected {}",
+                   header_.fields[number].name, from.size(), bytes);
+      to = std::span(columns_[number].values).subspan(at * bytes, bytes);
+    }
+    if (!from.empty()) std::memcpy(to.data(), from.data(), from.size());
+  }
 }
 
 std::size_t InMemoryDataset::stored_bytes() const {
-  return values_.size() + labels_.size() * sizeof(labels_[0]) + ids_.size() * sizeof(ids_[0]);
-}
-
-const std::byte* InMemoryDataset::values_of(std::int64_t i) const {
-  TASUKI_CHECK(0 <= i && i < header_.count, "example {} of a data set of {}", i, header_.count);
-  return values_.data() + static_cast<std::size_t>(i) * header_.value_bytes();
-}
-
-void InMemoryDataset::read_stored(std::span<const std::int64_t> indices, std::byte* values,
-                                  std::int32_t* labels) const {
-  const std::size_t bytes = header_.value_bytes();
-  for (const std::int64_t i : indices) {
-    const std::byte* source = values_of(i);
-    if (bytes > 0) std::memcpy(values, source, bytes);
-    values += bytes;
-    *labels++ = labels_[static_cast<std::size_t>(i)];
+  std::size_t bytes = ids_.size() * sizeof(ids_[0]);
+  for (const Column& column : columns_) {
+    bytes += column.values.size() + column.examples.size() * sizeof(column.examples[0]);
+    for (const auto& example : column.examples) bytes += example.size();
   }
+  return bytes;
+}
+
+void InMemoryDataset::read(std::int64_t i, std::size_t number, FieldWriter& into) const {
+  TASUKI_CHECK(0 <= i && i < header_.count, "example {} of a data set of {}", i, header_.count);
+  const Field& field = header_.fields[number];
+  const Column& column = columns_[number];
+  const auto at = static_cast<std::size_t>(i);
+  const std::size_t bytes = field.stored_bytes();
+  const std::span<const std::byte> from = field.is_variable()
+                                              ? column.examples[at]
+                                              : std::span(column.values).subspan(at * bytes, bytes);
+  if (field.is_variable())
+    into.resize(static_cast<std::int64_t>(from.size() / (field.is_image_file ? 1 : bytes)));
+  std::ranges::copy(from, into.bytes().begin());
+}
+
+FieldArray InMemoryDataset::array(std::size_t field) const {
+  const Column& column = columns_[field];
+  if (header_.fields[field].is_variable()) return {.examples = column.examples.data()};
+  return {.values = column.values.data()};
 }
 
 std::shared_ptr<InMemoryDataset> read_dataset(DataSource& source) {
   DatasetHeader header = source.header();
-  header.encoded = false;
+  for (Field& field : header.fields) field.is_image_file = false;
   auto dataset = std::make_shared<InMemoryDataset>(header);
-  source.read(header.count, dataset->values_.data(), dataset->labels_.data());
+  std::vector<std::vector<std::byte>> pixels(header.fields.size());
+  std::vector<std::span<const std::byte>> example(header.fields.size());
+  for (RecordBlock block; source.read_block(block);)
+    for (std::int64_t i = 0; i < block.count; ++i) {
+      for (std::size_t number = 0; number < example.size(); ++number) {
+        const Field& field = source.header().fields[number];
+        example[number] = block.at(number, i);
+        if (!field.is_image_file) continue;
+        pixels[number].resize(field.stored_bytes());
+        decode_image_record(example[number], field.shape[1], pixels[number].data());
+        example[number] = pixels[number];
+      }
+      dataset->set(block.first + i, block.first + i, example);
+    }
   return dataset;
 }
 
 std::shared_ptr<InMemoryDataset> make_dataset(const Shape& example_shape, std::int64_t classes,
                                               std::span<const float> values,
                                               std::span<const std::int32_t> labels) {
-  const DatasetHeader header{static_cast<std::int64_t>(labels.size()), example_shape, classes,
-                             DType::float32};
-  TASUKI_CHECK(values.size_bytes() == labels.size() * header.value_bytes(),
+  const DatasetHeader header =
+      classification_header(std::ssize(labels), example_shape, classes, DType::float32);
+  const std::size_t bytes = header.field("x").stored_bytes();
+  TASUKI_CHECK(values.size_bytes() == labels.size() * bytes,
                "{} values for {} examples of shape {}", values.size(), labels.size(),
                example_shape.text());
   auto dataset = std::make_shared<InMemoryDataset>(header);
-  const std::byte* next = std::as_bytes(values).data();
-  for (std::size_t i = 0; i < labels.size(); ++i, next += header.value_bytes())
-    dataset->set(static_cast<std::int64_t>(i), static_cast<std::int64_t>(i), next, labels[i]);
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    const std::span<const std::byte> example[] = {std::as_bytes(values).subspan(i * bytes, bytes),
+                                                  std::as_bytes(labels.subspan(i, 1))};
+    dataset->set(static_cast<std::int64_t>(i), static_cast<std::int64_t>(i), example);
+  }
   return dataset;
 }
 

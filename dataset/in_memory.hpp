@@ -1,4 +1,5 @@
-// A data set held in memory as stored: uint8 pixels take a quarter of what floats would.
+// A data set held in memory as stored: uint8 pixels take a quarter of what floats would, and image
+// files what they take on disk.
 #pragma once
 
 #include <memory>
@@ -11,35 +12,47 @@ namespace tasuki {
 
 class InMemoryDataset final : public Dataset {
  public:
-  // Room for header.count examples, all zero, numbered from 0.
-  explicit InMemoryDataset(const DatasetHeader& header);
+  // Room for header.count examples numbered from 0: all zero, and empty where they are variable.
+  explicit InMemoryDataset(DatasetHeader header);
 
-  // Writes example `i`; `id` is its number in the data set that it comes from.
-  void set(std::int64_t i, std::int64_t id, const std::byte* values, std::int32_t label);
+  // Writes example `i`, once: its fields as stored, in the header's order. `id` is its number in
+  // the data set that it comes from.
+  void set(std::int64_t i, std::int64_t id, std::span<const std::span<const std::byte>> fields);
 
   const DatasetHeader& header() const override { return header_; }
   std::size_t stored_bytes() const override;
   std::int64_t id(std::int64_t i) const override { return ids_[static_cast<std::size_t>(i)]; }
-  void read_stored(std::span<const std::int64_t> indices, std::byte* values,
-                   std::int32_t* labels) const override;
-  StoredExample in_place(std::int64_t i) const override {
-    return {values_of(i), labels_[static_cast<std::size_t>(i)]};
-  }
+  void read(std::int64_t i, std::size_t field, FieldWriter& into) const override;
+  FieldArray array(std::size_t field) const override;
 
  private:
-  friend std::shared_ptr<InMemoryDataset> read_dataset(DataSource& source);
-  const std::byte* values_of(std::int64_t i) const;
+  // Memory in pieces that never move, so that little of it is unused and nothing is copied as it
+  // grows.
+  class Pieces {
+   public:
+    std::span<std::byte> take(std::size_t bytes);
+
+   private:
+    std::vector<std::unique_ptr<std::byte[]>> pieces_;
+    std::byte* next_ = nullptr;
+    std::size_t left_ = 0;
+  };
+  struct Column {
+    std::vector<std::byte> values;                     // of examples that are all as long
+    std::vector<std::span<const std::byte>> examples;  // of others, in `pieces`
+    Pieces pieces;
+  };
 
   DatasetHeader header_;
-  std::vector<std::byte> values_;
-  std::vector<std::int32_t> labels_;
+  std::vector<Column> columns_;
   std::vector<std::int64_t> ids_;
 };
 
-// All examples of a source that was not read from yet; images are decoded.
+// All examples of a source that was not read from yet; image files are decoded.
 std::shared_ptr<InMemoryDataset> read_dataset(DataSource& source);
 
-// A data set of the caller's own values: count x (example shape) in order, one label each.
+// A data set for classification (classification_header) of the caller's own values: count x
+// (example shape) in order, one label each.
 std::shared_ptr<InMemoryDataset> make_dataset(const Shape& example_shape, std::int64_t classes,
                                               std::span<const float> values,
                                               std::span<const std::int32_t> labels);

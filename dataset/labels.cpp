@@ -4,12 +4,11 @@
 
 namespace tasuki {
 
-void check_labels(std::span<const std::int32_t> labels, std::int64_t classes, std::int64_t first,
-                  const std::filesystem::path& path) {
-  for (std::size_t i = 0; i < labels.size(); ++i)
-    if (labels[i] < 0 || labels[i] >= classes)
-      fail(ErrorKind::data, "{}: expected labels from 0 to {}, found {} at example {}",
-           path.string(), classes - 1, labels[i], first + static_cast<std::int64_t>(i));
+void check_label(std::int32_t label, std::int64_t classes, std::int64_t example,
+                 const std::filesystem::path& path) {
+  if (label < 0 || label >= classes)
+    fail(ErrorKind::data, "{}: expected labels from 0 to {}, found {} at example {}", path.string(),
+         classes - 1, label, example);
 }
 
 }  // namespace tasuki

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "tasuki/communicator/communicator.hpp"
@@ -11,5 +13,21 @@ namespace tasuki {
 
 Bytes encode_numbers(std::span<const std::int64_t> numbers);
 std::vector<std::int64_t> decode_numbers(std::span<const std::byte> bytes);
+
+// A text among numbers: its length and its characters.
+void append_text(std::vector<std::int64_t>& numbers, std::string_view text);
+
+// Takes numbers one after the other. Where none is left, that is an error of kind internal.
+class NumberReader {
+ public:
+  explicit NumberReader(std::span<const std::int64_t> numbers) : rest_(numbers) {}
+  std::int64_t next() { return next(1)[0]; }
+  std::span<const std::int64_t> next(std::size_t count);
+  std::string text();  // of append_text()
+  std::span<const std::int64_t> rest() const { return rest_; }
+
+ private:
+  std::span<const std::int64_t> rest_;
+};
 
 }  // namespace tasuki

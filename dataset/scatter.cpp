@@ -1,8 +1,9 @@
 #include "tasuki/dataset/scatter.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <exception>
-#include <functional>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -10,7 +11,6 @@
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/hash.hpp"
-#include "tasuki/dataset/images/encoded_images.hpp"
 #include "tasuki/dataset/in_memory.hpp"
 #include "tasuki/dataset/numbers.hpp"
 #include "tasuki/dataset/views.hpp"
@@ -27,26 +27,22 @@ struct Announcement {
   bool force_equal_length;
 
   Bytes encoded() const {
-    std::vector<std::int64_t> numbers{header.count,
-                                      header.classes,
-                                      static_cast<std::int64_t>(header.stored),
-                                      shards,
-                                      force_equal_length ? 1 : 0,
-                                      header.encoded ? 1 : 0};
-    numbers.insert(numbers.end(), header.example_shape.begin(), header.example_shape.end());
+    std::vector<std::int64_t> numbers{shards, force_equal_length ? 1 : 0};
+    const std::vector<std::int64_t> fields = encode_header(header);
+    numbers.insert(numbers.end(), fields.begin(), fields.end());
     return encode_numbers(numbers);
   }
   explicit Announcement(const Bytes& bytes) {
     const std::vector<std::int64_t> numbers = decode_numbers(bytes);
-    constexpr std::size_t fixed = 6;
-    TASUKI_CHECK(numbers.size() >= fixed, "the root's announcement has {} bytes", bytes.size());
-    header = {numbers[0], Shape(std::span(numbers).subspan(fixed)), numbers[1],
-              static_cast<DType>(numbers[2]), numbers[5] != 0};
-    shards = static_cast<int>(numbers[3]);
-    force_equal_length = numbers[4] != 0;
+    NumberReader reader(numbers);
+    shards = static_cast<int>(reader.next());
+    force_equal_length = reader.next() != 0;
+    header = decode_header(reader.rest());
   }
-  Announcement(const DatasetHeader& known, const ScatterOptions& options)
-      : header(known), shards(options.shards), force_equal_length(options.force_equal_length) {}
+  Announcement(DatasetHeader known, const ScatterOptions& options)
+      : header(std::move(known)),
+        shards(options.shards),
+        force_equal_length(options.force_equal_length) {}
 };
 
 // Opens the root's source and announces it.
@@ -62,60 +58,38 @@ Announcement announce(const OpenSource& open, Communicator& communicator,
 struct Address {
   std::int64_t local;  // number in the rank's share
   std::int64_t id;     // number in the whole data set
-  std::int64_t label;
-  std::uint64_t bytes;  // of its record
 };
 
-// A share being filled: examples held as stored, or images as files.
-struct ShareBuilder {
-  std::shared_ptr<const Dataset> dataset;
-  std::function<void(const Address& address, std::span<const std::byte> record)> set;
-
-  explicit ShareBuilder(const DatasetHeader& header) {
-    if (header.encoded)
-      fill(std::make_shared<EncodedImages>(header));
-    else
-      fill(std::make_shared<InMemoryDataset>(header));
-  }
-
- private:
-  void fill(const std::shared_ptr<EncodedImages>& images) {
-    dataset = images;
-    set = [images](const Address& to, std::span<const std::byte> record) {
-      images->set(to.local, to.id, record, static_cast<std::int32_t>(to.label));
-    };
-  }
-  void fill(const std::shared_ptr<InMemoryDataset>& examples) {
-    dataset = examples;
-    set = [examples](const Address& to, std::span<const std::byte> record) {
-      TASUKI_CHECK(record.size() == examples->header().value_bytes(),
-                   "an example of {} bytes, expected {}", record.size(),
-                   examples->header().value_bytes());
-      examples->set(to.local, to.id, record.data(), static_cast<std::int32_t>(to.label));
-    };
-  }
-};
-
-// Examples for one rank: their number, their addresses, then their records. Packed from a block,
-// unpacked into a share.
-Bytes pack(const std::vector<Address>& addresses, const RecordBlock& block) {
+// Examples for one rank: their number, their addresses, then their records. A record has one field
+// after the other, variable ones behind their number of bytes. Packed from a block, unpacked into a
+// share.
+Bytes pack(const std::vector<Address>& addresses, const RecordBlock& block,
+           const std::vector<Field>& fields) {
   const std::uint64_t count = addresses.size();
   std::size_t size = sizeof(count) + count * sizeof(Address);
-  for (const Address& address : addresses) size += address.bytes;
+  for (std::size_t field = 0; field < fields.size(); ++field)
+    for (const Address& address : addresses)
+      size += block.at(field, address.id - block.first).size() +
+              (fields[field].is_variable() ? sizeof(std::uint64_t) : 0);
   Bytes message(size);
   std::byte* next = message.data();
-  const auto append = [&next](const void* bytes, std::size_t length) {
-    if (length > 0) std::memcpy(next, bytes, length);
-    next += length;
+  const auto append = [&next](const void* values, std::size_t bytes) {
+    if (bytes > 0) std::memcpy(next, values, bytes);
+    next += bytes;
   };
   append(&count, sizeof(count));
   append(addresses.data(), count * sizeof(Address));
   for (const Address& address : addresses)
-    append(block.values_of(address.id - block.first).data(), address.bytes);
+    for (std::size_t field = 0; field < fields.size(); ++field) {
+      const std::span<const std::byte> values = block.at(field, address.id - block.first);
+      const std::uint64_t bytes = values.size();
+      if (fields[field].is_variable()) append(&bytes, sizeof(bytes));
+      append(values.data(), bytes);
+    }
   return message;
 }
 
-void unpack(const Bytes& message, const ShareBuilder& share) {
+void unpack(const Bytes& message, InMemoryDataset& share) {
   std::span<const std::byte> rest = message;
   const auto take = [&rest](std::size_t bytes) {
     TASUKI_CHECK(bytes <= rest.size(), "{} bytes expected in a message, {} left", bytes,
@@ -124,13 +98,21 @@ void unpack(const Bytes& message, const ShareBuilder& share) {
     rest = rest.subspan(bytes);
     return taken;
   };
-  std::uint64_t count = 0;
-  std::memcpy(&count, take(sizeof(count)).data(), sizeof(count));
-  std::span<const std::byte> addresses = take(count * sizeof(Address));
+  const auto take_number = [&take] {
+    std::uint64_t number = 0;
+    std::memcpy(&number, take(sizeof(number)).data(), sizeof(number));
+    return number;
+  };
+  const std::vector<Field>& fields = share.header().fields;
+  std::vector<std::span<const std::byte>> example(fields.size());
+  std::span<const std::byte> addresses = take(take_number() * sizeof(Address));
   for (; !addresses.empty(); addresses = addresses.subspan(sizeof(Address))) {
     Address address;
     std::memcpy(&address, addresses.data(), sizeof(Address));
-    share.set(address, take(address.bytes));
+    for (std::size_t field = 0; field < fields.size(); ++field)
+      example[field] =
+          take(fields[field].is_variable() ? take_number() : fields[field].stored_bytes());
+    share.set(address.local, address.id, example);
   }
 }
 
@@ -145,15 +127,14 @@ class Dealer {
   // One list per rank, valid until the next call.
   const std::vector<std::vector<Address>>& deal(const RecordBlock& block) {
     for (auto& list : addresses_) list.clear();
-    for (std::int64_t i = 0; i < block.count(); ++i) {
+    for (std::int64_t i = 0; i < block.count; ++i) {
       const std::int64_t id = block.first + i;
       const std::int64_t position =
           positions_.empty() ? id : positions_[static_cast<std::size_t>(id)];
       const Range shards = plan_.shards_with(position);
       for (int shard = static_cast<int>(shards.begin); shard < shards.end; ++shard)
         addresses_[static_cast<std::size_t>(shard / plan_.shards_per_rank())].push_back(
-            {plan_.offset_in_share(shard) + position - plan_.shard(shard).begin, id,
-             block.label_of(i), block.values_of(i).size()});
+            {plan_.offset_in_share(shard) + position - plan_.shard(shard).begin, id});
     }
     return addresses_;
   }
@@ -164,11 +145,21 @@ class Dealer {
   std::vector<std::vector<Address>> addresses_;
 };
 
+// Goes on with the hash of the targets, or of all fields where there are none.
+std::uint64_t hash_targets(const RecordBlock& block, const std::vector<Field>& fields,
+                           std::uint64_t hash) {
+  const bool has_targets = std::ranges::any_of(fields, &Field::is_target);
+  for (std::size_t field = 0; field < fields.size(); ++field)
+    if (fields[field].is_target || !has_targets)
+      hash = hash_bytes(block.columns[field].bytes, hash);
+  return hash;
+}
+
 // The root's side: sends what it reads until it is all read or cannot be read on, and returns what
-// stands in the way. Labels go into the hash. An empty message ends each rank's wait.
+// stands in the way. Targets go into the hash. An empty message ends each rank's wait.
 std::exception_ptr send_shares(DataSource& source, const ShardPlan& plan,
                                const ScatterOptions& options, Communicator& communicator,
-                               const ShareBuilder& own, std::uint64_t& labels_hash) {
+                               InMemoryDataset& own, std::uint64_t& labels_hash) {
   const auto send = [&](const Bytes& message, int rank) {
     if (rank != options.root) {
       communicator.send_bytes(message, rank, examples_tag);
@@ -186,18 +177,18 @@ std::exception_ptr send_shares(DataSource& source, const ShardPlan& plan,
       error = std::current_exception();
       break;
     }
-    labels_hash = hash_bytes(std::as_bytes(std::span(block.labels)), labels_hash);
+    labels_hash = hash_targets(block, source.header().fields, labels_hash);
     const auto& addresses = dealer.deal(block);
     for (int rank = 0; rank < plan.ranks(); ++rank)
       if (const auto& part = addresses[static_cast<std::size_t>(rank)]; !part.empty())
-        send(pack(part, block), rank);
+        send(pack(part, block, source.header().fields), rank);
   }
   for (int rank = 0; rank < plan.ranks(); ++rank)
     if (rank != options.root) send({}, rank);
   return error;
 }
 
-void receive_share(Communicator& communicator, int root, const ShareBuilder& own) {
+void receive_share(Communicator& communicator, int root, InMemoryDataset& own) {
   for (;;) {
     const Bytes message = communicator.recv_bytes(root, examples_tag);
     if (message.empty()) return;
@@ -221,13 +212,13 @@ Share scatter_dataset(const OpenSource& open, Communicator& communicator,
                        known.force_equal_length);
   DatasetHeader header = known.header;
   header.count = plan.share_size(communicator.rank());
-  const ShareBuilder own(header);
+  const auto own = std::make_shared<InMemoryDataset>(std::move(header));
   std::exception_ptr error;
   std::uint64_t labels_hash = 0;
   if (communicator.rank() == options.root) {
-    error = send_shares(*source, plan, options, communicator, own, labels_hash);
+    error = send_shares(*source, plan, options, communicator, *own, labels_hash);
   } else {
-    receive_share(communicator, options.root, own);
+    receive_share(communicator, options.root, *own);
   }
   const Bytes sent = run_on_root(communicator, options.root, [&] {
     if (error) std::rethrow_exception(error);
@@ -235,7 +226,7 @@ Share scatter_dataset(const OpenSource& open, Communicator& communicator,
     return encode_numbers({&number, 1});
   });
   labels_hash = static_cast<std::uint64_t>(decode_numbers(sent).at(0));
-  return {own.dataset, plan, communicator.rank(), labels_hash};
+  return {own, plan, communicator.rank(), labels_hash};
 }
 
 Share scatter_dataset(const Dataset* dataset, Communicator& communicator,

@@ -16,7 +16,8 @@ struct Share {
   std::shared_ptr<const Dataset> dataset;
   ShardPlan plan;
   int rank = 0;
-  // Of the labels of the whole data set, in order; 0 where it was not scattered.
+  // Of the targets of the whole data set as stored, in order, or of all its fields where it has
+  // none; 0 where it was not scattered.
   std::uint64_t labels_hash = 0;
 
   // A data set that one process has all of.

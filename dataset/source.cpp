@@ -1,7 +1,7 @@
 #include "tasuki/dataset/source.hpp"
 
 #include <algorithm>
-#include <numeric>
+#include <utility>
 #include <vector>
 
 namespace tasuki {
@@ -10,18 +10,13 @@ namespace {
 class DatasetSource final : public DataSource {
  public:
   explicit DatasetSource(const Dataset& dataset)
-      : DataSource(as_decoded(dataset.header())), dataset_(dataset) {}
+      : DataSource(dataset.header()), dataset_(dataset) {}
 
  private:
-  static DatasetHeader as_decoded(DatasetHeader header) {
-    header.encoded = false;
-    return header;
-  }
-  void read_next(std::int64_t count, std::byte* values, std::int32_t* labels) override {
-    std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
-    std::iota(indices.begin(), indices.end(), next_);
-    dataset_.read_stored(indices, values, labels);
-    next_ += count;
+  void read_next(std::span<FieldWriter> example) override {
+    for (std::size_t field = 0; field < example.size(); ++field)
+      dataset_.read(next_, field, example[field]);
+    ++next_;
   }
 
   const Dataset& dataset_;
@@ -30,6 +25,17 @@ class DatasetSource final : public DataSource {
 
 }  // namespace
 
+std::size_t RecordBlock::bytes() const {
+  std::size_t bytes = 0;
+  for (const Column& column : columns) bytes += column.bytes.size();
+  return bytes;
+}
+
+DataSource::DataSource(DatasetHeader header)
+    : header_(std::move(header)), available_(header_.count) {
+  for (const Field& field : header_.fields) field.check();
+}
+
 void DataSource::keep_first(std::int64_t count) {
   TASUKI_CHECK(count >= 0 && position_ == 0, "the first {} examples were asked for after {} reads",
                count, position_);
@@ -37,10 +43,11 @@ void DataSource::keep_first(std::int64_t count) {
 }
 
 void DataSource::reshape(const Shape& example_shape) {
-  if (example_shape.count() != header_.example_shape.count())
+  Shape& shape = header_.field("x").shape;
+  if (example_shape.count() != shape.count())
     fail(ErrorKind::data, "expected examples of {} values (shape {}), found examples of shape {}",
-         example_shape.count(), example_shape.text(), header_.example_shape.text());
-  header_.example_shape = example_shape;
+         example_shape.count(), example_shape.text(), shape.text());
+  shape = example_shape;
 }
 
 void DataSource::check() {
@@ -48,50 +55,50 @@ void DataSource::check() {
   is_checked_ = true;
 }
 
-void DataSource::read(std::int64_t count, std::byte* values, std::int32_t* labels) {
+template <class GoesOn>
+void DataSource::read_while(RecordBlock& block, const GoesOn& goes_on) {
+  block.first = position_;
+  block.count = 0;
+  block.columns.resize(header_.fields.size());
+  for (RecordBlock::Column& column : block.columns) {
+    column.bytes.clear();
+    column.ends.assign(1, 0);
+  }
+  std::vector<FieldWriter> example;
+  for (; goes_on(); ++block.count) {
+    check();
+    example.clear();
+    for (std::size_t field = 0; field < header_.fields.size(); ++field)
+      example.emplace_back(header_.fields[field], block.columns[field].bytes);
+    read_next(example);
+    for (RecordBlock::Column& column : block.columns) column.ends.push_back(column.bytes.size());
+  }
+  position_ += block.count;
+  if (block.count > 0 && position_ == available_) check_end();
+}
+
+void DataSource::read(std::int64_t count, RecordBlock& block) {
   TASUKI_CHECK(count >= 0 && count <= header_.count - position_,
                "{} examples asked for where {} of {} are left", count, header_.count - position_,
                header_.count);
-  if (count == 0) return;
-  check();
-  read_next(count, values, labels);
-  note_read(count);
-}
-
-void DataSource::note_read(std::int64_t count) {
-  position_ += count;
-  if (position_ == available_) check_end();
+  read_while(block, [&] { return block.count < count; });
 }
 
 bool DataSource::read_block(RecordBlock& block) {
   constexpr std::size_t target_bytes = 1 << 20;
   const std::int64_t left = header_.count - position_;
   if (left == 0) return false;
-  check();
-  block.values.clear();
-  block.ends.assign(1, 0);
-  block.labels.clear();
-  block.first = position_;
-  read_next_block(block, left, target_bytes);
-  note_read(block.count());
+  const std::size_t fixed = header_.fixed_bytes();
+  std::int64_t most = left;
+  if (fixed > 0) most = std::min(left, std::max<std::int64_t>(1, target_bytes / fixed));
+  read_while(block, [&] {
+    if (block.count >= most) return false;
+    std::size_t variable = 0;
+    for (std::size_t field = 0; field < block.columns.size(); ++field)
+      if (header_.fields[field].is_variable()) variable += block.columns[field].bytes.size();
+    return variable < target_bytes;
+  });
   return true;
-}
-
-void DataSource::read_next_block(RecordBlock& block, std::int64_t most, std::size_t target_bytes) {
-  const std::size_t bytes = header_.value_bytes();
-  const std::size_t count =
-      std::min(static_cast<std::size_t>(most),
-               std::max<std::size_t>(1, target_bytes / (bytes + sizeof(std::int32_t))));
-  block.values.resize(count * bytes);
-  block.labels.resize(count);
-  for (std::size_t i = 1; i <= count; ++i) block.ends.push_back(i * bytes);
-  read_next(static_cast<std::int64_t>(count), block.values.data(), block.labels.data());
-}
-
-void RecordBlock::add(std::span<const std::byte> record, std::int32_t label) {
-  values.insert(values.end(), record.begin(), record.end());
-  ends.push_back(values.size());
-  labels.push_back(label);
 }
 
 std::unique_ptr<DataSource> source_of(const Dataset& dataset) {

@@ -15,18 +15,20 @@ namespace tasuki {
 
 // A run of neighbouring examples as they are handed out.
 struct RecordBlock {
-  std::int64_t first = 0;
-  std::vector<std::byte> values;     // one record after the other
-  std::vector<std::size_t> ends{0};  // of records in `values`, behind a 0
-  std::vector<std::int32_t> labels;
+  // One field of them, one example after the other.
+  struct Column {
+    std::vector<std::byte> bytes;
+    std::vector<std::size_t> ends{0};  // of examples in `bytes`, behind a 0
+  };
+  std::int64_t first = 0, count = 0;
+  std::vector<Column> columns;
 
-  std::int64_t count() const { return static_cast<std::int64_t>(labels.size()); }
-  std::span<const std::byte> values_of(std::int64_t i) const {
-    const auto at = static_cast<std::size_t>(i);
-    return std::span(values).subspan(ends[at], ends[at + 1] - ends[at]);
+  std::span<const std::byte> at(std::size_t field, std::int64_t i) const {
+    const Column& column = columns[field];
+    const auto from = column.ends.begin() + i;
+    return std::span(column.bytes).subspan(from[0], from[1] - from[0]);
   }
-  std::int32_t label_of(std::int64_t i) const { return labels[static_cast<std::size_t>(i)]; }
-  void add(std::span<const std::byte> record, std::int32_t label);
+  std::size_t bytes() const;
 };
 
 class DataSource {
@@ -37,14 +39,15 @@ class DataSource {
 
   const DatasetHeader& header() const { return header_; }
 
-  // Bytes of all examples as they are handed out, without labels: what the ranks hold together.
+  // Bytes of all examples as they are handed out: what the ranks hold together. Without variable
+  // fields where a source does not know before it reads.
   virtual std::size_t stored_bytes() const {
-    return static_cast<std::size_t>(header_.count) * header_.value_bytes();
+    return static_cast<std::size_t>(header_.count) * header_.fixed_bytes();
   }
 
   // Ends after the first `count` examples (all of them when there are fewer).
   void keep_first(std::int64_t count);
-  // Gives examples another shape of the same number of values: 784 for 1 x 28 x 28. Another number
+  // Gives field "x" another shape of the same number of values: 784 for 1 x 28 x 28. Another number
   // is an error of kind data: the files are not those of the program.
   void reshape(const Shape& example_shape);
 
@@ -52,27 +55,27 @@ class DataSource {
   // Does so once; the first example that is read does it where nobody has before.
   void check();
 
-  // Reads the next `count` examples, header().value_bytes() each, and their labels. Contents that
-  // are not as expected are an error of kind data, with the file's path.
-  void read(std::int64_t count, std::byte* values, std::int32_t* labels);
-  // Reads on into `block`: about a mebibyte, at least one example. False when none is left. Where
-  // header().encoded, the block has files as they are, else header().value_bytes() an example.
+  // Reads the next `count` examples into `block`. Contents that are not as expected are an error of
+  // kind data, with the file's path.
+  void read(std::int64_t count, RecordBlock& block);
+  // Reads on into `block`: about a mebibyte, at least one example. False when none is left.
   bool read_block(RecordBlock& block);
 
  protected:
-  explicit DataSource(const DatasetHeader& header) : header_(header), available_(header.count) {}
+  explicit DataSource(DatasetHeader header);
 
  private:
   // By default there is nothing to look at.
   virtual void check_files() {}
-  // The next `count` examples; never more than the header announced.
-  virtual void read_next(std::int64_t count, std::byte* values, std::int32_t* labels) = 0;
-  // Adds at most `most` examples (at least one) to an empty block, up to about `target_bytes`.
-  virtual void read_next_block(RecordBlock& block, std::int64_t most, std::size_t target_bytes);
+  // Writes the next example: a writer for each field, in the header's order. Not called more often
+  // than the header announced.
+  virtual void read_next(std::span<FieldWriter> example) = 0;
   // Called once after the last example announced: checks that nothing follows it.
   virtual void check_end() {}
 
-  void note_read(std::int64_t count);
+  // Reads examples into `block` while `goes_on` of it.
+  template <class GoesOn>
+  void read_while(RecordBlock& block, const GoesOn& goes_on);
 
   DatasetHeader header_;
   std::int64_t available_;  // before keep_first
@@ -83,8 +86,8 @@ class DataSource {
 // Opens a source; called on the one rank that has the data.
 using OpenSource = std::function<std::unique_ptr<DataSource>()>;
 
-// The examples of a data set in order, as stored (images decoded). One that transforms its examples
-// is a usage error. The data set must outlive the source.
+// The examples of a data set in order, as stored. One that transforms its examples is a usage
+// error. The data set must outlive the source.
 std::unique_ptr<DataSource> source_of(const Dataset& dataset);
 
 }  // namespace tasuki

@@ -37,32 +37,35 @@ void blend(const std::uint8_t* pattern, const std::uint8_t* noise, std::uint8_t*
 }  // namespace
 
 SyntheticDataset::SyntheticDataset(const SyntheticOptions& options)
-    : header_{options.count, options.example_shape, options.classes, DType::uint8},
+    : header_(classification_header(options.count, options.example_shape, options.classes)),
       seed_(options.seed),
       split_(options.split) {
   TASUKI_CHECK(options.count >= 0 && options.classes > 0,
                "a synthetic data set of {} examples in {} classes", options.count, options.classes);
 }
 
-void SyntheticDataset::read_stored(std::span<const std::int64_t> indices, std::byte* values,
-                                   std::int32_t* labels) const {
-  const std::size_t pixels = header_.value_bytes();
-  std::vector<PhiloxBlock> pattern((pixels + sizeof(PhiloxBlock) - 1) / sizeof(PhiloxBlock));
-  std::vector<PhiloxBlock> noise(pattern.size());
-  for (const std::int64_t i : indices) {
-    TASUKI_CHECK(0 <= i && i < header_.count, "example {} of a data set of {}", i, header_.count);
-    RandomStream label(seed_, stream_of("label", split_, static_cast<std::uint64_t>(i)));
-    *labels = static_cast<std::int32_t>(label.below(static_cast<std::uint64_t>(header_.classes)));
-    fill_random(seed_, stream_of("pattern", static_cast<std::uint64_t>(*labels), 0), pattern.data(),
-                pattern.size());
-    fill_random(seed_, stream_of("noise", split_, static_cast<std::uint64_t>(i)), noise.data(),
-                noise.size());
-    blend(reinterpret_cast<const std::uint8_t*>(pattern.data()),
-          reinterpret_cast<const std::uint8_t*>(noise.data()),
-          reinterpret_cast<std::uint8_t*>(values), pixels);
-    values += pixels;
-    ++labels;
+std::int32_t SyntheticDataset::label_of(std::int64_t i) const {
+  RandomStream label(seed_, stream_of("label", split_, static_cast<std::uint64_t>(i)));
+  const std::int64_t classes = header_.fields[1].classes;
+  return static_cast<std::int32_t>(label.below(static_cast<std::uint64_t>(classes)));
+}
+
+void SyntheticDataset::read(std::int64_t i, std::size_t field, FieldWriter& into) const {
+  TASUKI_CHECK(0 <= i && i < header_.count, "example {} of a data set of {}", i, header_.count);
+  const std::int32_t label = label_of(i);
+  if (field == 1) {
+    into.as<std::int32_t>()[0] = label;
+    return;
   }
+  const std::span<std::uint8_t> pixels = into.as<std::uint8_t>();
+  std::vector<PhiloxBlock> pattern((pixels.size() + sizeof(PhiloxBlock) - 1) / sizeof(PhiloxBlock));
+  std::vector<PhiloxBlock> noise(pattern.size());
+  fill_random(seed_, stream_of("pattern", static_cast<std::uint64_t>(label), 0), pattern.data(),
+              pattern.size());
+  fill_random(seed_, stream_of("noise", split_, static_cast<std::uint64_t>(i)), noise.data(),
+              noise.size());
+  blend(reinterpret_cast<const std::uint8_t*>(pattern.data()),
+        reinterpret_cast<const std::uint8_t*>(noise.data()), pixels.data(), pixels.size());
 }
 
 }  // namespace tasuki

@@ -23,11 +23,11 @@ class SyntheticDataset final : public Dataset {
   explicit SyntheticDataset(const SyntheticOptions& options);
 
   const DatasetHeader& header() const override { return header_; }
-  std::size_t stored_bytes() const override { return 0; }
-  void read_stored(std::span<const std::int64_t> indices, std::byte* values,
-                   std::int32_t* labels) const override;
+  void read(std::int64_t i, std::size_t field, FieldWriter& into) const override;
 
  private:
+  std::int32_t label_of(std::int64_t i) const;
+
   DatasetHeader header_;
   std::uint64_t seed_, split_;
 };

@@ -1,54 +1,43 @@
 #include "tasuki/dataset/transform.hpp"
 
 #include <utility>
-#include <vector>
-
-#include "tasuki/core/activity.hpp"
 
 namespace tasuki {
 namespace {
 
 class Transformed final : public Dataset {
  public:
-  Transformed(std::shared_ptr<const Dataset> dataset, Transform transform)
-      : dataset_(std::move(dataset)), transform_(std::move(transform)) {}
+  Transformed(std::shared_ptr<const Dataset> dataset, Transform transform, std::size_t field)
+      : dataset_(std::move(dataset)), transform_(std::move(transform)), field_(field) {}
 
   const DatasetHeader& header() const override { return dataset_->header(); }
   std::size_t stored_bytes() const override { return dataset_->stored_bytes(); }
   std::int64_t id(std::int64_t i) const override { return dataset_->id(i); }
-  StoredExample in_place(std::int64_t i) const override { return dataset_->in_place(i); }
-  std::optional<SeededImageTransform> device_transform() const override {
-    return transform_.on_device;
+  void read(std::int64_t i, std::size_t field, FieldWriter& into) const override {
+    dataset_->read(i, field, into);
   }
-  void read_stored(std::span<const std::int64_t> indices, std::byte* values,
-                   std::int32_t* labels) const override {
-    dataset_->read_stored(indices, values, labels);
-  }
-
-  bool read_transformed(std::span<const std::int64_t> indices, std::int64_t epoch, float* x,
-                        std::int32_t* t) const override {
-    std::vector<std::byte> copy;
-    for (const std::int64_t i : indices) {
-      const StoredExample example = read_one(*dataset_, i, copy);
-      transform_(example.values, {epoch, id(i)}, x);
-      report_progress();
-      *t = example.label;
-      x += header().example_shape.count();
-      ++t;
-    }
-    return true;
+  FieldArray array(std::size_t field) const override { return dataset_->array(field); }
+  const Transform* transform(std::size_t field) const override {
+    return field == field_ ? &transform_ : dataset_->transform(field);
   }
 
  private:
   std::shared_ptr<const Dataset> dataset_;
   Transform transform_;
+  std::size_t field_;
 };
 
 }  // namespace
 
 std::shared_ptr<const Dataset> transformed(std::shared_ptr<const Dataset> dataset,
-                                           Transform transform) {
-  return std::make_shared<Transformed>(std::move(dataset), std::move(transform));
+                                           Transform transform, std::string_view name) {
+  const std::size_t number = dataset->header().index_of(name);
+  const Field& field = dataset->header().fields[number];
+  if (field.is_ragged || field.decoded != DType::float32)
+    fail(ErrorKind::usage,
+         "field '{}' cannot be transformed: expected float32 values of one shape, found {}{}", name,
+         field.is_ragged ? "ragged " : "", name_of(field.decoded));
+  return std::make_shared<Transformed>(std::move(dataset), std::move(transform), number);
 }
 
 }  // namespace tasuki

@@ -1,4 +1,4 @@
-// Transform: what happens to an example on its way from storage into a batch.
+// Transform: what happens to a field of an example on its way from storage into a batch.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,10 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string_view>
 
 #include "tasuki/dataset/dataset.hpp"
+#include "tasuki/tensor/image_transform.hpp"
 
 namespace tasuki {
 
@@ -31,9 +33,10 @@ struct Transform {
   }
 };
 
-// The same examples, but batches hold what `transform` makes of them; a view. read_stored() and
-// header() are those of `dataset`.
+// The same examples, but field `field` of batches holds what `transform` makes of it; a view. The
+// field is decoded to float32 and not ragged, else that is a usage error. Image files are decoded
+// to pixels first. read() and header() are those of `dataset`.
 std::shared_ptr<const Dataset> transformed(std::shared_ptr<const Dataset> dataset,
-                                           Transform transform);
+                                           Transform transform, std::string_view field = "x");
 
 }  // namespace tasuki

@@ -1,6 +1,6 @@
 #include "tasuki/dataset/views.hpp"
 
-#include <algorithm>
+#include <map>
 #include <utility>
 
 namespace tasuki {
@@ -14,6 +14,12 @@ class Subset final : public Dataset {
       TASUKI_CHECK(0 <= index && index < dataset_->size(), "example {} of a data set of {}", index,
                    dataset_->size());
     header_.count = static_cast<std::int64_t>(indices_.size());
+    // Where fields of a subset of a subset lie in memory: rows of rows.
+    for (std::size_t field = 0; field < header_.fields.size(); ++field)
+      if (const std::int64_t* const rows = dataset_->array(field).rows;
+          rows && !rows_.contains(rows))
+        for (std::vector<std::int64_t>& own = rows_[rows]; const std::int64_t index : indices_)
+          own.push_back(rows[index]);
   }
 
   const DatasetHeader& header() const override { return header_; }
@@ -21,17 +27,16 @@ class Subset final : public Dataset {
     return dataset_->stored_bytes() + indices_.size() * sizeof(indices_[0]);
   }
   std::int64_t id(std::int64_t i) const override { return dataset_->id(index_of(i)); }
-  void read_stored(std::span<const std::int64_t> indices, std::byte* values,
-                   std::int32_t* labels) const override {
-    dataset_->read_stored(translated(indices), values, labels);
+  void read(std::int64_t i, std::size_t field, FieldWriter& into) const override {
+    dataset_->read(index_of(i), field, into);
   }
-  StoredExample in_place(std::int64_t i) const override { return dataset_->in_place(index_of(i)); }
-  std::optional<SeededImageTransform> device_transform() const override {
-    return dataset_->device_transform();
+  FieldArray array(std::size_t field) const override {
+    FieldArray array = dataset_->array(field);
+    array.rows = array.rows ? rows_.at(array.rows).data() : indices_.data();
+    return array;
   }
-  bool read_transformed(std::span<const std::int64_t> indices, std::int64_t epoch, float* x,
-                        std::int32_t* t) const override {
-    return dataset_->read_transformed(translated(indices), epoch, x, t);
+  const Transform* transform(std::size_t field) const override {
+    return dataset_->transform(field);
   }
 
  private:
@@ -39,27 +44,21 @@ class Subset final : public Dataset {
     TASUKI_CHECK(0 <= i && i < header_.count, "example {} of a data set of {}", i, header_.count);
     return indices_[static_cast<std::size_t>(i)];
   }
-  std::vector<std::int64_t> translated(std::span<const std::int64_t> indices) const {
-    std::vector<std::int64_t> result;
-    result.reserve(indices.size());
-    for (const std::int64_t i : indices) result.push_back(index_of(i));
-    return result;
-  }
 
   std::shared_ptr<const Dataset> dataset_;
   std::vector<std::int64_t> indices_;
+  std::map<const std::int64_t*, std::vector<std::int64_t>> rows_;  // by those of `dataset_`
   DatasetHeader header_;
 };
 
 class EmptyDataset final : public Dataset {
  public:
-  explicit EmptyDataset(std::int64_t count) : header_{count, Shape{0}, 0, DType::uint8} {}
+  explicit EmptyDataset(std::int64_t count)
+      : header_(classification_header(count, Shape{0}, /*classes=*/0)) {}
 
   const DatasetHeader& header() const override { return header_; }
-  std::size_t stored_bytes() const override { return 0; }
-  void read_stored(std::span<const std::int64_t> indices, std::byte*,
-                   std::int32_t* labels) const override {
-    std::fill_n(labels, indices.size(), -1);
+  void read(std::int64_t, std::size_t field, FieldWriter& into) const override {
+    if (field == 1) into.as<std::int32_t>()[0] = -1;
   }
 
  private:

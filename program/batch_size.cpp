@@ -23,10 +23,10 @@ namespace {
 // Batches of as many examples as somebody says, all zeros.
 class ZeroBatches final : public Iterator {
  public:
-  explicit ZeroBatches(const Shape& example) : example_(example) {}
+  explicit ZeroBatches(const DatasetHeader& header) : header_(header) {}
 
   void set_size(std::int64_t n) { size_ = n; }
-  Batch next() override { return zero_batch(size_, example_, DType::float32, Device::cpu()); }
+  Batch next() override { return zero_batch(size_, header_, DType::float32, Device::cpu()); }
   std::int64_t steps_per_epoch() const override { return 1; }
   std::int64_t next_global_size() const override { return size_; }
   EpochLayout layout() const override { return {}; }
@@ -34,13 +34,9 @@ class ZeroBatches final : public Iterator {
   void restore(const IteratorState& /*state*/) override {}
 
  private:
-  Shape example_;
+  DatasetHeader header_;
   std::int64_t size_ = 1;
 };
-
-std::size_t bytes_of_example(const Shape& example) {
-  return static_cast<std::size_t>(example.count()) * sizeof(float) + sizeof(std::int32_t);
-}
 
 // A memory that a step fills, and what data take of it.
 struct Place {
@@ -70,8 +66,8 @@ Place host_memory(const Job& job, const TrainingSettings& settings, const StepsI
   const std::size_t free = unused + std::min(cached, ~std::size_t{0} - unused);
   place.free = free - std::min(free, host_memory_reserve);
   place.resident = address_space_of_loaders(settings, steps);
-  place.each = static_cast<std::size_t>(batches_ahead(settings, steps.header)) *
-               bytes_of_example(steps.header.example_shape);
+  place.each =
+      static_cast<std::size_t>(batches_ahead(settings, steps.header)) * batch_bytes(steps.header);
   return place;
 }
 
@@ -83,7 +79,7 @@ Place gpu_memory(Device device, const StepsInMemory& steps) {
     if (lives_on_device(*share->dataset, place.free - place.resident))
       place.resident += resident_bytes(*share->dataset);
     else
-      place.each += bytes_of_example(steps.header.example_shape);
+      place.each += batch_bytes(steps.header);
   }
   return place;
 }
@@ -115,7 +111,7 @@ std::function<void(std::int64_t n)> step_of(const StepsInMemory& steps) {
   };
   return [&steps, updates = std::make_shared<Updates>()](std::int64_t n) {
     if (!updates->updater) {
-      auto batches = std::make_unique<ZeroBatches>(steps.header.example_shape);
+      auto batches = std::make_unique<ZeroBatches>(steps.header);
       updates->batches = batches.get();
       updates->updater = steps.create_updater(std::move(batches));
     }

@@ -31,7 +31,7 @@ class KeptData : public Extension {
  public:
   KeptData(const DatasetHeader& header, std::uint64_t labels)
       : examples_(header.count),
-        shape_(header.example_shape.text()),
+        shape_(header.shape_text()),
         labels_(static_cast<std::int64_t>(labels)) {}
   std::string default_name() const override { return "Data"; }
   void run(Trainer&) override {}

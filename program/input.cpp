@@ -1,5 +1,6 @@
 #include "tasuki/program/input.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "tasuki/dataset/images/augmentation.hpp"
@@ -9,8 +10,8 @@ namespace tasuki::program {
 namespace {
 
 Share transformed_by(Share share, const ImageTransform& transform, std::int64_t seed) {
-  auto made =
-      create_transform(transform, share.dataset->header(), static_cast<std::uint64_t>(seed));
+  auto made = create_transform(transform, share.dataset->header().field("x"),
+                               static_cast<std::uint64_t>(seed));
   share.dataset = transformed(std::move(share.dataset), std::move(made));
   return share;
 }
@@ -20,7 +21,8 @@ Share transformed_by(Share share, const ImageTransform& transform, std::int64_t 
 // One thread augments several times as many images as a core trains on; reading plain examples
 // takes less time than waking a thread.
 std::int64_t loader_threads(const TrainingSettings& settings, const DatasetHeader& header) {
-  return settings.loader_threads.value_or(settings.augment || header.encoded ? 1 : 0);
+  const bool has_files = std::ranges::any_of(header.fields, &Field::is_image_file);
+  return settings.loader_threads.value_or(settings.augment || has_files ? 1 : 0);
 }
 
 Share with_augmentation(Share train, const TrainingSettings& settings) {

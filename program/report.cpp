@@ -20,7 +20,7 @@ std::string megabytes(std::size_t bytes) {
   return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
 }
 
-// Of the largest share: examples as stored (files where they are), a label and a number each.
+// Of the largest share: examples as stored (files where they are) and a number each.
 std::size_t share_bytes(const OpenSource& open, const DatasetHeader& header,
                         Communicator& communicator) {
   if (header.count == 0) return 0;
@@ -30,7 +30,7 @@ std::size_t share_bytes(const OpenSource& open, const DatasetHeader& header,
   });
   const auto each =
       static_cast<double>(decode_numbers(sent).at(0)) / static_cast<double>(header.count) +
-      sizeof(std::int32_t) + sizeof(std::int64_t);
+      sizeof(std::int64_t);
   const ShardPlan shares(header.count, communicator.size());
   return static_cast<std::size_t>(each * static_cast<double>(shares.share_size(0)));
 }
@@ -141,8 +141,8 @@ void print_plan(const Job& job, const TrainingSettings& settings, const Optimize
 
   std::string text = "Parameters:\n" + parameter_table(optimizer);
   text += fmt::format("  {} in all\n", optimizer.model().parameter_count());
-  text +=
-      fmt::format("Example: {}, {} classes\n", data.train.example_shape.text(), data.train.classes);
+  text += fmt::format("Example: {}, {} classes\n", data.train.shape_text(),
+                      data.train.field("t").classes);
   text += fmt::format("Steps: {} per epoch, {} in all; the last of an epoch has {} examples\n",
                       steps, all_steps, steps ? plan.global_size(steps - 1, batch) : 0);
   const std::size_t of_step = parameters + gradients + states + activations;

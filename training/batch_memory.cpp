@@ -47,14 +47,34 @@ std::int64_t foretell(const BatchSearch& search) {
   return peaks_if_they_fit(search, 1) ? 1 : 0;
 }
 
+std::int64_t longest(const Field& field) {
+  if (!field.is_ragged) return 0;
+  return field.padded_length(std::max<std::int64_t>(1, field.shape[0]));
+}
+
 }  // namespace
 
-Batch zero_batch(std::int64_t n, const Shape& example, DType dtype, Device device) {
-  std::vector<std::int64_t> sizes = {n};
-  sizes.insert(sizes.end(), example.begin(), example.end());
-  return {{{.name = "x", .values = Tensor::zeros(Shape(sizes), dtype, device)},
-           {.name = "t", .values = Tensor::zeros({n}, DType::int32, device), .is_target = true}},
-          std::vector<std::int64_t>(static_cast<std::size_t>(n))};
+Batch zero_batch(std::int64_t n, const DatasetHeader& header, DType dtype, Device device) {
+  std::vector<BatchField> fields;
+  for (const Field& field : header.fields) {
+    const Shape shape = field.batch_shape(n, longest(field));
+    const bool is_as_model = field.decoded == DType::float32 && !field.is_target;
+    BatchField made{.name = field.name,
+                    .values = Tensor::zeros(shape, is_as_model ? dtype : field.decoded, device),
+                    .is_target = field.is_target};
+    if (field.is_ragged)
+      made.lengths = Tensor::full({n}, static_cast<double>(shape[1]), DType::int64, device);
+    fields.push_back(std::move(made));
+  }
+  return {std::move(fields), std::vector<std::int64_t>(static_cast<std::size_t>(n))};
+}
+
+std::size_t batch_bytes(const DatasetHeader& header) {
+  std::size_t bytes = 0;
+  for (const Field& field : header.fields)
+    bytes += static_cast<std::size_t>(field.batch_shape(1, longest(field)).count()) *
+             size_of(field.decoded);
+  return bytes;
 }
 
 StepMemory measure_step(std::int64_t n, const DatasetHeader& header, Device device, DType dtype,
@@ -62,7 +82,7 @@ StepMemory measure_step(std::int64_t n, const DatasetHeader& header, Device devi
   Backend& memory = backend(device);
   memory.reset_peak_memory(device);
   const std::size_t before = memory.memory(device).in_use;
-  const Batch batch = zero_batch(n, header.example_shape, dtype, device);
+  const Batch batch = zero_batch(n, header, dtype, device);
   const RandomScope random({.example_ids = batch.ids()});
   Observation unused;
   const Variable result = loss(batch, unused);

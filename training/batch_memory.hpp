@@ -10,8 +10,11 @@
 
 namespace tasuki {
 
-// `n` examples of zeros, of class 0.
-Batch zero_batch(std::int64_t n, const Shape& example, DType dtype, Device device);
+// `n` examples of zeros, floating-point values that are no targets as `dtype`. Ragged fields are as
+// long as they can be, or as Field::pad_to where that is not known.
+Batch zero_batch(std::int64_t n, const DatasetHeader& header, DType dtype, Device device);
+// Bytes of one such example in float32.
+std::size_t batch_bytes(const DatasetHeader& header);
 
 struct StepMemory {
   std::size_t held =

@@ -1,7 +1,6 @@
 #include "tasuki/dataset/files/cifar.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -23,32 +22,28 @@ class CifarSource final : public DataSource {
       : DataSource(header),
         files_(std::move(files)),
         records_per_file_(records_per_file),
-        label_bytes_(label_bytes),
-        record_(label_bytes + header.value_bytes()) {}
+        labels_(label_bytes) {}
 
  private:
-  void read_next(std::int64_t count, std::byte* values, std::int32_t* labels) override {
-    const std::size_t bytes = header().value_bytes();
-    for (std::int64_t i = 0; i < count; ++i, ++next_, values += bytes, ++labels) {
-      const std::int64_t record = next_ % records_per_file_;
-      if (record == 0) open_file(static_cast<std::size_t>(next_ / records_per_file_));
-      file_->read(record_.data(), record_.size());
-      *labels = std::to_integer<std::int32_t>(record_[label_bytes_ - 1]);
-      check_labels({labels, 1}, header().classes, record, file_->path());
-      std::memcpy(values, record_.data() + label_bytes_, bytes);
-    }
+  void read_next(std::span<FieldWriter> example) override {
+    const std::int64_t record = next_++ % records_per_file_;
+    if (record == 0) open_file(static_cast<std::size_t>((next_ - 1) / records_per_file_));
+    file_->read(labels_.data(), labels_.size());
+    const auto label = std::to_integer<std::int32_t>(labels_.back());
+    check_label(label, header().fields[1].classes, record, file_->path());
+    example[1].as<std::int32_t>()[0] = label;
+    file_->read(example[0].bytes().data(), example[0].bytes().size());
   }
 
   void open_file(std::size_t index) {
     file_.emplace(files_[index]);
-    file_->expect_size(records_per_file_ * static_cast<std::int64_t>(record_.size()),
+    file_->expect_size(records_per_file_ * (std::ssize(labels_) + picture.count()),
                        fmt::format("{} pictures", records_per_file_));
   }
 
   std::vector<fs::path> files_;
   std::int64_t records_per_file_;
-  std::size_t label_bytes_;
-  std::vector<std::byte> record_;
+  std::vector<std::byte> labels_;  // of one record
   std::optional<InputFile> file_;
   std::int64_t next_ = 0;
 };
@@ -78,7 +73,7 @@ std::unique_ptr<DataSource> open_cifar(std::vector<fs::path> files, std::int64_t
            file.string(), records, files[0].string(), found);
   const auto total = records * static_cast<std::int64_t>(files.size());
   return std::make_unique<CifarSource>(std::move(files), records, label_bytes,
-                                       DatasetHeader{total, picture, classes, DType::uint8});
+                                       classification_header(total, picture, classes));
 }
 
 }  // namespace tasuki

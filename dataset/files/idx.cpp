@@ -2,7 +2,6 @@
 
 #include <array>
 #include <utility>
-#include <vector>
 
 #include "tasuki/dataset/files/input_file.hpp"
 #include "tasuki/dataset/labels.hpp"
@@ -59,15 +58,13 @@ class IdxSource final : public DataSource {
       : DataSource(header), images_(std::move(images)), labels_(std::move(labels)) {}
 
  private:
-  void read_next(std::int64_t count, std::byte* values, std::int32_t* labels) override {
-    const auto examples = static_cast<std::size_t>(count);
-    images_.read(values, examples * header().value_bytes());
-    label_bytes_.resize(examples);
-    labels_.read(label_bytes_.data(), examples);
-    for (std::size_t i = 0; i < examples; ++i)
-      labels[i] = std::to_integer<std::int32_t>(label_bytes_[i]);
-    check_labels({labels, examples}, header().classes, next_, labels_.path());
-    next_ += count;
+  void read_next(std::span<FieldWriter> example) override {
+    images_.read(example[0].bytes().data(), example[0].bytes().size());
+    std::byte byte{};
+    labels_.read(&byte, 1);
+    const auto label = std::to_integer<std::int32_t>(byte);
+    check_label(label, header().fields[1].classes, next_++, labels_.path());
+    example[1].as<std::int32_t>()[0] = label;
   }
   void check_end() override {
     images_.check_end();
@@ -75,7 +72,6 @@ class IdxSource final : public DataSource {
   }
 
   InputFile images_, labels_;
-  std::vector<std::byte> label_bytes_;
   std::int64_t next_ = 0;
 };
 
@@ -90,7 +86,7 @@ std::unique_ptr<DataSource> open_idx(const std::filesystem::path& images,
     fail(ErrorKind::data, "{}: expected {} labels, as many as there are images in {}, found {}",
          labels.string(), count, images.string(), label_count);
   return std::make_unique<IdxSource>(std::move(image_file), std::move(label_file),
-                                     DatasetHeader{count, shape, classes, DType::uint8});
+                                     classification_header(count, shape, classes));
 }
 
 }  // namespace tasuki

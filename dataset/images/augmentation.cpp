@@ -6,14 +6,13 @@
 
 namespace tasuki {
 
-Transform create_transform(const ImageTransform& settings, const DatasetHeader& header,
-                           std::uint64_t seed) {
-  const Shape& shape = header.example_shape;
-  if (shape.rank() != 3 || header.stored != DType::uint8)
+Transform create_transform(const ImageTransform& settings, const Field& field, std::uint64_t seed) {
+  const Shape& shape = field.shape;
+  if (shape.rank() != 3 || field.stored != DType::uint8 || field.is_ragged)
     fail_everywhere(ErrorKind::config,
                     "images of channels x height x width stored as uint8 can be transformed, "
                     "found examples of shape {} stored as {}",
-                    shape.text(), name_of(header.stored));
+                    shape.text(), name_of(field.stored));
   TASUKI_CHECK(settings.padding >= 0 && settings.brightness >= 0 && settings.contrast >= 0 &&
                    settings.contrast <= 1,
                "padding {}, brightness {}, contrast {}", settings.padding, settings.brightness,

@@ -16,8 +16,8 @@
 
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/file.hpp"
-#include "tasuki/dataset/images/encoded_images.hpp"
 #include "tasuki/dataset/images/image.hpp"
+#include "tasuki/dataset/images/image_record.hpp"
 
 namespace tasuki {
 namespace fs = std::filesystem;
@@ -157,7 +157,7 @@ class ImageFolderSource final : public DataSource {
 
   // Files that vanish meanwhile are missed when they are read.
   std::size_t stored_bytes() const override {
-    std::size_t bytes = 0;
+    std::size_t bytes = DataSource::stored_bytes();
     for (const ImageFile& file : files()) {
       std::error_code ignored;
       const std::uintmax_t size = fs::file_size(file.path, ignored);
@@ -175,24 +175,11 @@ class ImageFolderSource final : public DataSource {
 
   void check_files() override { check_images(files()); }
 
-  std::vector<std::byte> next_record(std::int32_t* label) {
+  void read_next(std::span<FieldWriter> example) override {
     const ImageFile& file = files_[next_++];
     report_progress();
-    *label = file.label;
-    return pack_image_file(file.path.string(), read_file(file.path));
-  }
-
-  void read_next(std::int64_t count, std::byte* values, std::int32_t* labels) override {
-    for (; count > 0; --count, values += header().value_bytes())
-      decode_image_record(next_record(labels++), header().example_shape[1], values);
-  }
-
-  void read_next_block(RecordBlock& block, std::int64_t most, std::size_t target_bytes) override {
-    while (block.count() < most && block.values.size() < target_bytes) {
-      std::int32_t label = 0;
-      const std::vector<std::byte> record = next_record(&label);
-      block.add(record, label);
-    }
+    write_image_record(file.path.string(), read_file(file.path), example[0]);
+    example[1].as<std::int32_t>()[0] = file.label;
   }
 
   std::vector<ImageFile> files_;
@@ -208,11 +195,9 @@ std::unique_ptr<DataSource> open_image_folder(const fs::path& folder, DataSplit 
   const fs::path part = folder_of(folder, split);
   check_same_classes(part, classes);
   std::vector<ImageFile> files = list_files(part, classes);
-  const DatasetHeader header{.count = static_cast<std::int64_t>(files.size()),
-                             .example_shape = {3, side, side},
-                             .classes = static_cast<std::int64_t>(classes.size()),
-                             .stored = DType::uint8,
-                             .encoded = true};
+  DatasetHeader header =
+      classification_header(std::ssize(files), {3, side, side}, std::ssize(classes));
+  header.field("x").is_image_file = true;
   return std::make_unique<ImageFolderSource>(std::move(files), header);
 }
 

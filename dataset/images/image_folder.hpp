@@ -19,7 +19,7 @@ namespace tasuki {
 // the first N have some of each. Files whose names begin with a dot or end in none of .jpg, .jpeg
 // and .png are passed over.
 //
-// What is handed out are the files as they are (header().encoded), which are decoded when they
+// What is handed out are the files as they are (Field::is_image_file), which are decoded when they
 // are read into a batch, by the rank and the thread that does so. DataSource::check looks at all
 // of them, several at once: those that are no regular files or do not begin as a JPEG
 // or PNG image are an error of kind data that names some of them. A folder that is missing or

@@ -1,76 +1,245 @@
 #include "tasuki/dataset/iterators/device_iterator.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <map>
 #include <numeric>
-#include <optional>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/dataset/iterators/forwarding_iterator.hpp"
 #include "tasuki/dataset/iterators/prefetch_iterator.hpp"
+#include "tasuki/dataset/transform.hpp"
 #include "tasuki/tensor/backend.hpp"
 
 namespace tasuki {
 namespace {
 
-Shape batch_shape(std::int64_t examples, const Shape& example) {
-  std::vector<std::int64_t> sizes = {examples};
-  sizes.insert(sizes.end(), example.begin(), example.end());
-  return Shape(sizes);
+// What lies on a device: stored values where it can decode them, else decoded ones.
+DType resident_type(const Field& field) {
+  const bool is_decoded_there =
+      field.stored == DType::uint8 && field.decoded == DType::float32 && !field.is_ragged;
+  return is_decoded_there ? field.stored : field.decoded;
 }
 
-// All examples of a data set on a device, as stored.
-struct ResidentExamples {
-  Tensor values, labels;
+// The longest example of a ragged field.
+std::int64_t longest_of(const Dataset& dataset, std::size_t number) {
+  StoredField stored(dataset, number);
+  std::size_t bytes = 0;
+  for (std::int64_t i = 0; i < dataset.size(); ++i) bytes = std::max(bytes, stored[i].size());
+  return static_cast<std::int64_t>(bytes / dataset.header().fields[number].stored_bytes());
+}
 
-  ResidentExamples(const Dataset& dataset, Device device) {
-    const DatasetHeader& header = dataset.header();
-    values = Tensor::empty(batch_shape(header.count, header.example_shape), header.stored, device);
-    labels = Tensor::empty({header.count}, DType::int32, device);
-    constexpr std::int64_t piece_bytes = std::int64_t{4} << 20;
-    const auto example_bytes = static_cast<std::int64_t>(header.value_bytes());
-    const std::int64_t piece =
-        std::max<std::int64_t>(1, piece_bytes / std::max<std::int64_t>(1, example_bytes));
-    for (std::int64_t begin = 0; begin < header.count; begin += piece) {
-      const std::int64_t end = std::min(begin + piece, header.count);
-      std::vector<std::int64_t> indices(static_cast<std::size_t>(end - begin));
-      std::iota(indices.begin(), indices.end(), begin);
-      const Tensor x = Tensor::empty(batch_shape(end - begin, header.example_shape), header.stored);
-      const Tensor t = Tensor::empty({end - begin}, DType::int32);
-      dataset.read_stored(indices, static_cast<std::byte*>(x.raw()), t.data<std::int32_t>());
-      check_labels(dataset, indices, t.span<std::int32_t>());
-      values.slice(begin, end).copy_from(x);
-      labels.slice(begin, end).copy_from(t);
-    }
+// Some examples of a field as they are to lie on a device: image files decoded to pixels, ragged
+// fields padded to `length`.
+Tensor piece_of(const Dataset& dataset, std::size_t number, std::int64_t length,
+                std::span<const std::int64_t> indices) {
+  const Field& field = dataset.header().fields[number];
+  const DType type = resident_type(field);
+  if (type != field.stored && !field.is_ragged) return read_field(dataset, number, indices).values;
+  const Shape shape = field.batch_shape(std::ssize(indices), length);
+  if (!field.is_ragged) {
+    const Tensor piece = Tensor::empty(shape, type);
+    StoredField stored(dataset, number);
+    auto* to = static_cast<std::byte*>(piece.raw());
+    for (const std::int64_t i : indices) to = std::ranges::copy(stored.decoded(i), to).out;
+    check_labels(dataset, number, indices, piece);
+    return piece;
   }
+  const Tensor piece = Tensor::full(shape, field.padding, field.decoded);
+  const Tensor read = read_field(dataset, number, indices).values;  // as long as its longest
+  const std::size_t row = read.bytes() / indices.size(), step = piece.bytes() / indices.size();
+  for (std::size_t i = 0; i < indices.size() && row > 0; ++i)
+    std::memcpy(static_cast<std::byte*>(piece.raw()) + i * step,
+                static_cast<const std::byte*>(read.raw()) + i * row, row);
+  return piece;
+}
+
+// All of them.
+Tensor on_device(const Dataset& dataset, std::size_t number, std::int64_t length, Device device) {
+  const Field& field = dataset.header().fields[number];
+  const DType type = resident_type(field);
+  const Tensor all = Tensor::empty(field.batch_shape(dataset.size(), length), type, device);
+  constexpr std::int64_t piece_bytes = std::int64_t{4} << 20;
+  const auto each =
+      static_cast<std::int64_t>(all.bytes()) / std::max<std::int64_t>(1, dataset.size());
+  const std::int64_t most =
+      std::max<std::int64_t>(1, piece_bytes / std::max<std::int64_t>(1, each));
+  for (std::int64_t begin = 0; begin < dataset.size(); begin += most) {
+    const std::int64_t end = std::min(begin + most, dataset.size());
+    std::vector<std::int64_t> indices(static_cast<std::size_t>(end - begin));
+    std::iota(indices.begin(), indices.end(), begin);
+    all.slice(begin, end).copy_from(piece_of(dataset, number, length, indices));
+  }
+  return all;
+}
+
+std::int64_t examples_in(const Tensor& rows) {
+  return (rows.count() - 1) / 2;
+}
+Tensor positions_in(const Tensor& rows) {
+  return rows.slice(1, 1 + examples_in(rows));
+}
+
+class ResidentField final : public FieldSource {
+ public:
+  ResidentField(Tensor all, DType decoded) : all_(std::move(all)), decoded_(decoded) {}
+  Device device() const override { return all_.device(); }
+  Shape shape(std::int64_t examples) const override { return all_.shape().with_items(examples); }
+  Tensor make(const Tensor& rows, DType dtype) const override {
+    const bool is_float = decoded_ == DType::float32;
+    return backend(device()).gather(all_, positions_in(rows), is_float ? dtype : decoded_);
+  }
+
+ private:
+  Tensor all_;
+  DType decoded_;
+};
+
+class TransformedField final : public FieldSource {
+ public:
+  TransformedField(Tensor all, const SeededImageTransform& transform)
+      : all_(std::move(all)), transform_(transform) {}
+  Device device() const override { return all_.device(); }
+  Shape shape(std::int64_t examples) const override { return all_.shape().with_items(examples); }
+  Tensor make(const Tensor& rows, DType dtype) const override {
+    const std::int64_t n = examples_in(rows);
+    return backend(device()).transform_images(all_, positions_in(rows),
+                                              rows.slice(1 + n, 1 + 2 * n), rows.slice(0, 1),
+                                              transform_, dtype);
+  }
+
+ private:
+  Tensor all_;
+  SeededImageTransform transform_;
+};
+
+// Batches of one length of a ragged field.
+class PaddedField final : public FieldSource {
+ public:
+  PaddedField(Tensor all, std::int64_t length, DType decoded)
+      : all_(std::move(all)), length_(length), decoded_(decoded) {}
+  Device device() const override { return all_.device(); }
+  Shape shape(std::int64_t examples) const override {
+    Shape shape = all_.shape().with_items(examples);
+    shape[1] = length_;
+    return shape;
+  }
+  Tensor make(const Tensor& rows, DType dtype) const override {
+    const bool is_float = decoded_ == DType::float32;
+    Backend& gathering = backend(device());
+    const Tensor gathered = gathering.gather(all_, positions_in(rows), is_float ? dtype : decoded_);
+    return gathering.take(gathered, 1, 0, length_);
+  }
+
+ private:
+  Tensor all_;
+  std::int64_t length_;
+  DType decoded_;
+};
+
+// A data set on a device.
+class ResidentExamples {
+ public:
+  ResidentExamples(const Dataset& dataset, Device device) : dataset_(dataset) {
+    for (std::size_t number = 0; number < dataset.header().fields.size(); ++number)
+      columns_.push_back(dataset.header().fields[number].is_ragged ? padded_column(number, device)
+                                                                   : even_column(number, device));
+  }
+
+  // A batch of these examples, with sources in place of values.
+  Batch batch(const BatchPlan& plan) {
+    std::vector<BatchField> fields;
+    for (std::size_t number = 0; number < columns_.size(); ++number)
+      fields.push_back(field_of(number, plan.indices));
+    std::vector<std::int64_t> ids;
+    ids.reserve(plan.indices.size());
+    for (const std::int64_t i : plan.indices) ids.push_back(dataset_.id(i));
+    Batch batch(std::move(fields), std::move(ids), plan.epoch);
+    batch.set_global_size(plan.global_size);
+    batch.set_positions(plan.indices);
+    return batch;
+  }
+
+ private:
+  struct Column {
+    std::shared_ptr<const FieldSource> source;  // of a field whose examples are all as long
+    // Of a ragged one: padded examples, their lengths, and a source for each length of a batch.
+    Tensor padded = {};
+    std::vector<std::int64_t> lengths = {};
+    std::map<std::int64_t, std::shared_ptr<const FieldSource>> by_length = {};
+  };
+
+  Column even_column(std::size_t number, Device device) const {
+    const Field& field = dataset_.header().fields[number];
+    const Tensor all = on_device(dataset_, number, 0, device);
+    if (const Transform* const transform = dataset_.transform(number))
+      return {std::make_shared<TransformedField>(all, *transform->on_device)};
+    return {std::make_shared<ResidentField>(all, field.decoded)};
+  }
+  Column padded_column(std::size_t number, Device device) const {
+    const Field& field = dataset_.header().fields[number];
+    Column column;
+    StoredField stored(dataset_, number);
+    for (std::int64_t i = 0; i < dataset_.size(); ++i)
+      column.lengths.push_back(static_cast<std::int64_t>(stored[i].size() / field.stored_bytes()));
+    const std::int64_t length = field.padded_length(longest_of(dataset_, number));
+    column.padded = on_device(dataset_, number, length, device);
+    return column;
+  }
+  BatchField field_of(std::size_t number, std::span<const std::int64_t> indices) {
+    const Field& field = dataset_.header().fields[number];
+    Column& column = columns_[number];
+    BatchField made{.name = field.name, .is_target = field.is_target, .source = column.source};
+    if (!field.is_ragged) return made;
+    made.lengths = Tensor::empty({std::ssize(indices)}, DType::int64);
+    auto next = made.lengths.span<std::int64_t>().begin();
+    std::int64_t longest = 0;
+    for (const std::int64_t i : indices) {
+      *next = column.lengths[static_cast<std::size_t>(i)];
+      longest = std::max(longest, *next++);
+    }
+    const std::int64_t length = field.padded_length(longest);
+    std::shared_ptr<const FieldSource>& source = column.by_length[length];
+    if (!source) source = std::make_shared<PaddedField>(column.padded, length, field.decoded);
+    made.source = source;
+    return made;
+  }
+
+  const Dataset& dataset_;
+  std::vector<Column> columns_;
 };
 
 // What both ways share: the order comes from the inner iterator, numbers travel in a block.
 class DeviceIterator : public ForwardingIterator {
  public:
-  DeviceIterator(std::unique_ptr<Iterator> inner, Device device, std::int64_t largest_batch,
+  DeviceIterator(std::unique_ptr<Iterator> inner, const ShareIterator& share, Device device,
                  DType dtype)
       : ForwardingIterator(std::move(inner)),
         device_(device),
-        largest_batch_(largest_batch),
-        dtype_(dtype) {}
+        dtype_(dtype),
+        largest_batch_(share.largest_batch()),
+        is_ragged_(std::ranges::any_of(share.dataset().header().fields, &Field::is_ragged)) {}
 
   Batch next() override {
     Batch batch = announce();
     fill(batch);
     return batch;
   }
-
   void join(StepBlock& block) override {
     TASUKI_CHECK(block_ == nullptr, "an iterator joins one step's block only");
     block_ = &block;
-    ids_ = block.reserve(largest_batch_, DType::int64);
+    rows_ = block.reserve(1 + 2 * largest_batch_, DType::int64);
   }
-  bool can_be_recorded() const override { return true; }
+  // Recordings are chosen by the number of examples, which does not say how long they are.
+  bool can_be_recorded() const override { return !is_ragged_; }
 
  protected:
-  // Without anybody's block to join, one of its own, which fill() sends.
+  // Without anybody's block to join, one of its own, which send() sends.
   StepBlock& block() {
     if (block_ == nullptr) {
       own_block_ = std::make_unique<StepBlock>(device_);
@@ -78,25 +247,27 @@ class DeviceIterator : public ForwardingIterator {
     }
     return *block_;
   }
-  void announce_ids(const Batch& batch) {
-    std::ranges::copy(batch.ids(), block().host<std::int64_t>(ids_).begin());
+  void announce_rows(const Batch& batch) {
+    std::ranges::copy(batch.rows(), block().host<std::int64_t>(rows_).begin());
   }
-  void begin_fill(Batch& batch) {
+  // The batch's rows where the device reads them, of which the ids are the batch's device ids.
+  Tensor send_rows(Batch& batch) {
     if (own_block_) own_block_->send();
-    batch.set_device_ids(on_device(ids_, batch.size()));
-  }
-  Tensor on_device(const StepBlock::Field& field, std::int64_t count) {
-    return block().on_device(field).slice(0, count);
+    const std::int64_t n = batch.size();
+    const Tensor rows = block().on_device(rows_).slice(0, 1 + 2 * n);
+    batch.set_device_ids(rows.slice(1 + n, 1 + 2 * n));
+    return rows;
   }
 
   Device device_;
-  std::int64_t largest_batch_;
   DType dtype_;
+  std::int64_t largest_batch_;
+  bool is_ragged_;
 
  private:
   StepBlock* block_ = nullptr;
   std::unique_ptr<StepBlock> own_block_;
-  StepBlock::Field ids_;
+  StepBlock::Field rows_;
 };
 
 class ResidentIterator final : public DeviceIterator {
@@ -104,107 +275,98 @@ class ResidentIterator final : public DeviceIterator {
   // `share` is `inner`, as what it is.
   ResidentIterator(ShareIterator& share, std::unique_ptr<Iterator> inner, Device device,
                    DType dtype)
-      : DeviceIterator(std::move(inner), device, share.largest_batch(), dtype),
+      : DeviceIterator(std::move(inner), share, device, dtype),
         share_(share),
-        transform_(share.dataset().device_transform()),
         examples_(share.dataset(), device) {}
 
-  void join(StepBlock& block) override {
-    DeviceIterator::join(block);
-    indices_ = block.reserve(largest_batch_, DType::int64);
-    epoch_ = block.reserve(1, DType::int64);
-  }
   Batch announce() override {
-    const BatchPlan plan = share_.plan_next();
+    announced_ = examples_.batch(share_.plan_next());
     share_.advance();
-    std::vector<std::int64_t> ids;
-    ids.reserve(plan.indices.size());
-    for (const std::int64_t i : plan.indices) ids.push_back(share_.dataset().id(i));
-    Batch batch({}, std::move(ids), plan.epoch);
-    batch.set_global_size(plan.global_size);
-    announce_ids(batch);
-    std::copy(plan.indices.begin(), plan.indices.end(),
-              block().host<std::int64_t>(indices_).begin());
-    block().host<std::int64_t>(epoch_)[0] = plan.epoch;
-    return batch;
+    announce_rows(announced_);
+    return announced_;
   }
   void fill(Batch& batch) override {
-    begin_fill(batch);
-    Backend& gathering = backend(device_);
-    const Tensor indices = on_device(indices_, batch.size());
-    const Tensor x = transform_
-                         ? gathering.transform_images(examples_.values, indices, batch.device_ids(),
-                                                      on_device(epoch_, 1), *transform_, dtype_)
-                         : gathering.gather(examples_.values, indices, dtype_);
-    batch.set({.name = "x", .values = x});
-    batch.set({.name = "t",
-               .values = gathering.gather(examples_.labels, indices, DType::int32),
-               .is_target = true});
+    const Tensor rows = send_rows(announced_);
+    batch = announced_.to(device_, dtype_, rows);
   }
 
  private:
   ShareIterator& share_;
-  std::optional<SeededImageTransform> transform_;
   ResidentExamples examples_;
-  StepBlock::Field indices_, epoch_;
+  Batch announced_;
 };
 
 // Batches always arrive in the same place, so that recorded work finds them there.
 class CopyingIterator final : public DeviceIterator {
  public:
-  CopyingIterator(std::unique_ptr<Iterator> inner, Device device, std::int64_t largest_batch,
-                  const Shape& example, DType dtype)
-      : DeviceIterator(std::move(inner), device, largest_batch, dtype),
-        x_(Tensor::empty(batch_shape(largest_batch, example), DType::float32, device)),
-        t_(Tensor::empty({largest_batch}, DType::int32, device)) {}
+  CopyingIterator(std::unique_ptr<Iterator> inner, const ShareIterator& share, Device device,
+                  DType dtype)
+      : DeviceIterator(std::move(inner), share, device, dtype) {
+    for (const Field& field : share.dataset().header().fields)
+      if (!field.is_ragged)
+        places_[field.name] =
+            Tensor::empty(field.batch_shape(largest_batch_), field.decoded, device);
+  }
 
   Batch announce() override {
-    const Batch read = inner().next();
-    Batch batch({}, {read.ids().begin(), read.ids().end()}, read.epoch());
-    batch.set_global_size(read.global_size());
-    announce_ids(batch);
-    x_.slice(0, batch.size()).copy_from(read["x"]);
-    t_.slice(0, batch.size()).copy_from(read["t"]);
-    return batch;
+    announced_ = inner().next();
+    announced_.set_positions(std::vector<std::int64_t>(announced_.ids().size()));
+    for (BatchField field : std::vector(announced_.fields()))
+      if (const auto place = places_.find(field.name); place != places_.end()) {
+        const Tensor there = place->second.slice(0, announced_.size());
+        there.copy_from(field.values);
+        field.values = there;
+        announced_.set(std::move(field));
+      }
+    announce_rows(announced_);
+    return announced_;
   }
   void fill(Batch& batch) override {
-    begin_fill(batch);
-    batch.set({.name = "x", .values = x_.slice(0, batch.size()).to(dtype_)});
-    batch.set({.name = "t", .values = t_.slice(0, batch.size()), .is_target = true});
+    send_rows(announced_);
+    batch = announced_.to(device_, dtype_);
   }
 
  private:
-  Tensor x_, t_;
+  std::map<std::string, Tensor> places_;
+  Batch announced_;
 };
 
 }  // namespace
 
 std::size_t resident_bytes(const Dataset& dataset) {
-  // Images that are files are decoded once.
-  return static_cast<std::size_t>(dataset.size()) *
-         (dataset.header().value_bytes() + sizeof(std::int32_t));
+  std::size_t bytes = 0;
+  for (std::size_t number = 0; number < dataset.header().fields.size(); ++number) {
+    const Field& field = dataset.header().fields[number];
+    const std::int64_t length =
+        field.is_ragged ? field.padded_length(longest_of(dataset, number)) : 0;
+    bytes += static_cast<std::size_t>(field.batch_shape(dataset.size(), length).count()) *
+             size_of(resident_type(field));
+  }
+  return bytes;
 }
 
 bool lives_on_device(const Dataset& dataset, std::size_t free_bytes) {
-  return (!dataset.is_transformed() || dataset.device_transform()) &&
-         fits_on_device(resident_bytes(dataset), free_bytes);
+  for (std::size_t field = 0; field < dataset.header().fields.size(); ++field)
+    if (const Transform* const transform = dataset.transform(field);
+        transform && !transform->on_device)
+      return false;
+  return fits_on_device(resident_bytes(dataset), free_bytes);
 }
 
 std::unique_ptr<Iterator> create_resident_iterator(std::unique_ptr<ShareIterator> iterator,
                                                    Device device, DType dtype) {
   ShareIterator& share = *iterator;
-  TASUKI_CHECK(!share.dataset().is_transformed() || share.dataset().device_transform(),
+  TASUKI_CHECK(lives_on_device(share.dataset(), ~std::size_t{0}),
                "{} cannot do what a data set makes of its examples", device.text());
   return std::make_unique<ResidentIterator>(share, std::move(iterator), device, dtype);
 }
 
 std::unique_ptr<Iterator> create_copying_iterator(std::unique_ptr<ShareIterator> iterator,
                                                   Device device, DType dtype, int loader_threads) {
-  const std::int64_t largest_batch = iterator->largest_batch();
-  const Shape example = iterator->dataset().example_shape();
+  const ShareIterator& share = *iterator;
   auto ahead =
       std::make_unique<PrefetchIterator>(std::move(iterator), loader_threads, loader_threads + 3);
-  return std::make_unique<CopyingIterator>(std::move(ahead), device, largest_batch, example, dtype);
+  return std::make_unique<CopyingIterator>(std::move(ahead), share, device, dtype);
 }
 
 std::unique_ptr<Iterator> create_device_iterator(std::unique_ptr<ShareIterator> iterator,

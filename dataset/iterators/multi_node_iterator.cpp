@@ -42,27 +42,22 @@ struct BatchOutline {
       fields.push_back({field.name, field.is_target, field.lengths.defined()});
   }
   explicit BatchOutline(std::span<const std::int64_t> numbers) {
-    const auto take = [&numbers](std::size_t count = 1) {
-      const auto taken = numbers.first(count);
-      numbers = numbers.subspan(count);
-      return taken;
-    };
-    epoch = take()[0];
-    if (const std::int64_t size = take()[0]; size >= 0) global_size = size;
-    fields.resize(static_cast<std::size_t>(take()[0]));
+    NumberReader reader(numbers);
+    epoch = reader.next();
+    if (const std::int64_t size = reader.next(); size >= 0) global_size = size;
+    fields.resize(static_cast<std::size_t>(reader.next()));
     for (Field& field : fields) {
-      field.is_target = take()[0] != 0;
-      field.is_ragged = take()[0] != 0;
-      for (const std::int64_t letter : take(static_cast<std::size_t>(take()[0])))
-        field.name += static_cast<char>(letter);
+      field.is_target = reader.next() != 0;
+      field.is_ragged = reader.next() != 0;
+      field.name = reader.text();
     }
-    ids.assign(numbers.begin(), numbers.end());
+    ids.assign(reader.rest().begin(), reader.rest().end());
   }
   std::vector<std::int64_t> numbers() const {
     std::vector<std::int64_t> result{epoch, global_size.value_or(-1), std::ssize(fields)};
     for (const Field& field : fields) {
-      result.insert(result.end(), {field.is_target, field.is_ragged, std::ssize(field.name)});
-      result.insert(result.end(), field.name.begin(), field.name.end());
+      result.insert(result.end(), {field.is_target, field.is_ragged});
+      append_text(result, field.name);
     }
     result.insert(result.end(), ids.begin(), ids.end());
     return result;

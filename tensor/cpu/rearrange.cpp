@@ -7,13 +7,14 @@
 namespace tasuki {
 namespace {
 
-// Copies `rows` runs of `length` floats; runs lie `from_step` and `to_step` floats apart.
-void copy_runs(const float* from, std::int64_t from_step, float* to, std::int64_t to_step,
+// Copies `rows` runs of `length` bytes; runs lie `from_step` and `to_step` bytes apart.
+void copy_runs(const void* from, std::int64_t from_step, void* to, std::int64_t to_step,
                std::int64_t rows, std::int64_t length) {
   if (length == 0) return;
   for (std::int64_t i = 0; i < rows; ++i)
-    std::memcpy(to + i * to_step, from + i * from_step,
-                static_cast<std::size_t>(length) * sizeof(float));
+    std::memcpy(static_cast<std::byte*>(to) + i * to_step,
+                static_cast<const std::byte*>(from) + i * from_step,
+                static_cast<std::size_t>(length));
 }
 
 }  // namespace
@@ -21,21 +22,25 @@ void copy_runs(const float* from, std::int64_t from_step, float* to, std::int64_
 Tensor CpuBackend::concat(std::span<const Tensor> parts, int axis) {
   const auto [shape, rows, inner] = concat_geometry(parts, axis);
   Tensor joined = Tensor::empty(shape);
-  const std::int64_t step = shape[axis] * inner;
+  const std::int64_t bytes = inner * static_cast<std::int64_t>(sizeof(float));
   float* to = joined.data<float>();
   for (const Tensor& part : parts) {
-    const std::int64_t length = part.shape()[axis] * inner;
-    copy_runs(part.plain().data<float>(), length, to, step, rows, length);
-    to += length;
+    const std::int64_t values = part.shape()[axis] * inner;
+    const std::int64_t length = part.shape()[axis] * bytes;
+    copy_runs(part.plain().data<float>(), length, to, shape[axis] * bytes, rows, length);
+    to += values;
   }
   return joined;
 }
 
 Tensor CpuBackend::take(const Tensor& x, int axis, std::int64_t begin, std::int64_t end) {
   const auto [shape, rows, inner] = take_geometry(x.shape(), axis, begin, end);
-  Tensor taken = Tensor::empty(shape);
-  copy_runs(x.plain().data<float>() + begin * inner, x.shape()[axis] * inner, taken.data<float>(),
-            (end - begin) * inner, rows, (end - begin) * inner);
+  Tensor taken = Tensor::empty(shape, x.dtype());
+  const std::int64_t bytes = inner * static_cast<std::int64_t>(size_of(x.dtype()));
+  const std::int64_t length = (end - begin) * bytes;
+  const Tensor source = x.plain();
+  copy_runs(static_cast<const std::byte*>(source.raw()) + begin * bytes, x.shape()[axis] * bytes,
+            taken.raw(), length, rows, length);
   return taken;
 }
 

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <set>
 
+#include "examples.hpp"
 #include "files.hpp"
 #include "tasuki/dataset/decode.hpp"
 #include "tasuki/dataset/in_memory.hpp"
@@ -20,39 +21,40 @@
 namespace tasuki {
 namespace {
 
-using tasuki::testing::expect_error;
+using namespace tasuki::testing;
 
 // No vector width divides a row.
 const Shape image_shape{3, 13, 11};
 
 std::shared_ptr<InMemoryDataset> images(std::int64_t count, const Shape& shape = image_shape) {
-  auto dataset = std::make_shared<InMemoryDataset>(DatasetHeader{count, shape, 10, DType::uint8});
-  std::vector<std::byte> pixels(dataset->header().value_bytes());
+  auto dataset = std::make_shared<InMemoryDataset>(classification_header(count, shape, 10));
+  std::vector<std::byte> pixels(static_cast<std::size_t>(shape.count()));
   for (std::int64_t i = 0; i < count; ++i) {
     for (std::size_t j = 0; j < pixels.size(); ++j)
       pixels[j] = static_cast<std::byte>(testing::pixel(i + 1, static_cast<std::int64_t>(j)));
-    dataset->set(i, i, pixels.data(), static_cast<std::int32_t>(i % 10));
+    set_example(*dataset, i, pixels, static_cast<std::int32_t>(i % 10));
   }
   return dataset;
 }
 
 std::vector<float> apply(const ImageTransform& settings, const InMemoryDataset& dataset,
                          std::int64_t i, std::int64_t epoch = 0, std::uint64_t seed = 1) {
-  std::vector<float> result(static_cast<std::size_t>(dataset.example_shape().count()), -1);
-  create_transform(settings, dataset.header(), seed)(dataset.in_place(i).values,
-                                                     {epoch, dataset.id(i)}, result.data());
+  std::vector<float> result(static_cast<std::size_t>(shape_in(dataset).count()), -1);
+  create_transform(settings, dataset.header().field("x"), seed)(
+      stored_in(dataset, "x", i).data(), {epoch, dataset.id(i)}, result.data());
   return result;
 }
 
 // Pixel (c, y, x) of image i after a shift and a flip; 0 outside.
 double shifted(const InMemoryDataset& dataset, std::int64_t i, std::int64_t c, std::int64_t y,
                std::int64_t x, std::int64_t down, std::int64_t right, bool mirrored) {
-  const Shape& shape = dataset.example_shape();
+  const Shape& shape = shape_in(dataset);
   if (mirrored) x = shape[2] - 1 - x;
   y += down;
   x += right;
   if (y < 0 || y >= shape[1] || x < 0 || x >= shape[2]) return 0;
-  return std::to_integer<int>(dataset.in_place(i).values[(c * shape[1] + y) * shape[2] + x]);
+  const auto at = static_cast<std::size_t>((c * shape[1] + y) * shape[2] + x);
+  return std::to_integer<int>(stored_in(dataset, "x", i)[at]);
 }
 
 // The shift and flip that made `found` of image i by a crop alone; {-100, -100} when none did.
@@ -63,7 +65,7 @@ struct Placement {
 };
 Placement placement_of(const std::vector<float>& found, const InMemoryDataset& dataset,
                        std::int64_t i, std::int64_t padding) {
-  const Shape& shape = dataset.example_shape();
+  const Shape& shape = shape_in(dataset);
   for (Placement at{-padding, -padding, false}; at.down <= padding; ++at.down)
     for (at.right = -padding; at.right <= padding; ++at.right)
       for (const bool mirrored : {false, true}) {
@@ -85,7 +87,8 @@ TEST(Augmentation, NothingIsPlainDecoding) {
   const auto dataset = images(3);
   for (std::int64_t i = 0; i < 3; ++i) {
     std::vector<float> expected(429);
-    decode(dataset->in_place(i).values, DType::uint8, expected.data(), 429);
+    decoder_of(DType::uint8, DType::float32)(stored_in(*dataset, "x", i).data(),
+                                             reinterpret_cast<std::byte*>(expected.data()), 429);
     EXPECT_EQ(apply({}, *dataset, i), expected);
   }
 }
@@ -166,11 +169,11 @@ TEST(Augmentation, StandardisedImagesHaveMeanZeroAndDeviationOne) {
 
 // The divisor never falls below 1 / sqrt(n): without it this image would be divided by zero.
 TEST(Augmentation, AFlatImageStaysFinite) {
-  auto flat = std::make_shared<InMemoryDataset>(DatasetHeader{2, {1, 4, 4}, 2, DType::uint8});
+  auto flat = std::make_shared<InMemoryDataset>(classification_header(2, {1, 4, 4}, 2));
   std::vector<std::byte> pixels(16, std::byte{128});
-  flat->set(0, 0, pixels.data(), 0);
+  set_example(*flat, 0, pixels, 0);
   pixels[5] = std::byte{129};
-  flat->set(1, 1, pixels.data(), 0);
+  set_example(*flat, 1, pixels, 0);
   EXPECT_EQ(apply(standardization, *flat, 0), std::vector<float>(16, 0));
   // Deviation sqrt(15) / 16 = 0.242, below 1 / sqrt(16).
   EXPECT_FLOAT_EQ(apply(standardization, *flat, 1)[5], (15.0f / 16) / 0.25f);
@@ -183,9 +186,9 @@ TEST(Augmentation, ABackendMakesTheSamePixels) {
   const std::int64_t epoch = 6;
   const Tensor indices = Tensor::from(std::span<const std::int64_t>(numbers), {3});
   const Tensor stored = Tensor::empty({5, 3, 13, 11}, DType::uint8);
-  std::vector<std::int32_t> labels(5);
-  dataset->read_stored(std::array<std::int64_t, 5>{0, 1, 2, 3, 4},
-                       static_cast<std::byte*>(stored.raw()), labels.data());
+  auto* next = static_cast<std::byte*>(stored.raw());
+  for (std::int64_t i = 0; i < 5; ++i)
+    next = std::ranges::copy(stored_in(*dataset, "x", i), next).out;
   const Tensor batch =
       backend(Device::cpu())
           .transform_images(stored, indices, indices, Tensor::from(std::span(&epoch, 1), {1}),
@@ -199,13 +202,15 @@ TEST(Augmentation, ABackendMakesTheSamePixels) {
 
 TEST(Augmentation, ViewsSayHowTheyAreTransformed) {
   const auto plain = images(4);
-  const auto augmented = transformed(plain, create_transform(augmentation, plain->header(), 7));
+  const auto augmented =
+      transformed(plain, create_transform(augmentation, plain->header().field("x"), 7));
   EXPECT_FALSE(subset_of(plain, {1})->is_transformed());
   for (const auto& dataset : {augmented, subset_of(augmented, {2, 0})}) {
     EXPECT_TRUE(dataset->is_transformed());
-    ASSERT_TRUE(dataset->device_transform());
-    EXPECT_EQ(dataset->device_transform()->seed, 7U);
-    EXPECT_EQ(dataset->device_transform()->settings.padding, augmentation.padding);
+    ASSERT_TRUE(dataset->transform(0)->on_device);
+    EXPECT_EQ(dataset->transform(0)->on_device->seed, 7U);
+    EXPECT_EQ(dataset->transform(0)->on_device->settings.padding, augmentation.padding);
+    EXPECT_EQ(dataset->transform(1), nullptr) << "labels are left alone";
   }
 }
 
@@ -227,7 +232,7 @@ std::map<std::int64_t, std::vector<float>> rows_of_epoch(int ranks, std::int64_t
   for (int rank = 0; rank < ranks; ++rank) {
     Share share = take_share(dataset, ranks, rank, {.shuffle = true, .seed = 3});
     share.dataset =
-        transformed(share.dataset, create_transform(augmentation, dataset->header(), 9));
+        transformed(share.dataset, create_transform(augmentation, dataset->header().field("x"), 9));
     PrefetchIterator iterator(create_shuffled_iterator(share, batch_size, 5), threads, threads);
     iterator.restore({epoch, 0});
     for (std::int64_t step = 0; step < iterator.steps_per_epoch(); ++step) {
@@ -254,8 +259,9 @@ TEST(Augmentation, PixelsDoNotDependOnRanksBatchesOrThreads) {
 
 TEST(Augmentation, ViewsOfTransformedExamplesAreTransformed) {
   const auto dataset = images(4);
-  const auto view =
-      subset_of(transformed(dataset, create_transform(augmentation, dataset->header(), 1)), {2, 0});
+  const auto view = subset_of(
+      transformed(dataset, create_transform(augmentation, dataset->header().field("x"), 1)),
+      {2, 0});
   const Batch batch = read_batch(*view, std::vector<std::int64_t>{0, 1}, 5);
   const auto first = apply(augmentation, *dataset, 2, 5);
   EXPECT_TRUE(std::equal(first.begin(), first.end(), batch["x"].data<float>()));
@@ -263,13 +269,13 @@ TEST(Augmentation, ViewsOfTransformedExamplesAreTransformed) {
 
 TEST(Augmentation, WhatIsNoImageIsRefused) {
   expect_error(ErrorKind::config, {"784", "channels x height x width"}, [] {
-    create_transform(augmentation, {10, {784}, 10, DType::uint8});
+    create_transform(augmentation, {.name = "x", .shape = {784}, .stored = DType::uint8});
   });
   expect_error(ErrorKind::config, {"float32"}, [] {
-    create_transform(augmentation, {10, {3, 8, 8}, 10, DType::float32});
+    create_transform(augmentation, {.name = "x", .shape = {3, 8, 8}});
   });
   expect_error(ErrorKind::config, {"5 x 5", "3x4x4"}, [] {
-    create_transform(augmentation, {10, {3, 4, 4}, 10, DType::uint8});
+    create_transform(augmentation, {.name = "x", .shape = {3, 4, 4}, .stored = DType::uint8});
   });
 }
 

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "examples.hpp"
 #include "files.hpp"
 #include "tasuki/dataset/catalog.hpp"
 #include "tasuki/dataset/in_memory.hpp"
@@ -29,13 +30,11 @@ std::string pictures(int first, int count, int label_bytes, int classes) {
 
 void expect_pictures(const InMemoryDataset& dataset, int count, int classes) {
   ASSERT_EQ(dataset.size(), count);
-  EXPECT_EQ(dataset.example_shape(), (Shape{3, 32, 32}));
-  EXPECT_EQ(dataset.classes(), classes);
+  EXPECT_EQ(shape_in(dataset), (Shape{3, 32, 32}));
+  EXPECT_EQ(classes_in(dataset), classes);
   for (std::int64_t i = 0; i < count; ++i) {
-    std::vector<std::byte> values(pixels);
-    std::int32_t found = -1;
-    dataset.read_stored({&i, 1}, values.data(), &found);
-    EXPECT_EQ(found, label(i, classes));
+    const std::vector<std::byte> values = stored_in(dataset, "x", i);
+    EXPECT_EQ(label_in(dataset, i), label(i, classes));
     for (int j = 0; j < pixels; ++j)
       ASSERT_EQ(std::to_integer<int>(values[static_cast<std::size_t>(j)]), pixel(i, j));
   }

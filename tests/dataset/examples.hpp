@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -22,6 +23,30 @@ inline std::shared_ptr<InMemoryDataset> numbered_examples(std::int64_t count) {
     labels.push_back(static_cast<std::int32_t>(i % 5));
   }
   return make_dataset({2}, 5, values, labels);
+}
+
+// Example i of a field as stored (image files decoded).
+inline std::vector<std::byte> stored_in(const Dataset& dataset, const char* field, std::int64_t i) {
+  StoredField stored(dataset, dataset.header().index_of(field));
+  const auto bytes = stored.decoded(i);
+  return {bytes.begin(), bytes.end()};
+}
+inline std::int32_t label_in(const Dataset& dataset, std::int64_t i) {
+  std::int32_t label = -1;
+  std::memcpy(&label, stored_in(dataset, "t", i).data(), sizeof(label));
+  return label;
+}
+inline const Shape& shape_in(const Dataset& dataset) {
+  return dataset.header().field("x").shape;
+}
+inline std::int64_t classes_in(const Dataset& dataset) {
+  return dataset.header().field("t").classes;
+}
+// An example for classification, numbered as in the whole data set.
+inline void set_example(InMemoryDataset& dataset, std::int64_t i, std::span<const std::byte> values,
+                        std::int32_t label) {
+  const std::span<const std::byte> fields[] = {values, std::as_bytes(std::span(&label, 1))};
+  dataset.set(i, i, fields);
 }
 
 inline std::vector<std::int64_t> ids_of(const Batch& batch) {

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <string>
 
+#include "examples.hpp"
 #include "files.hpp"
 #include "tasuki/dataset/in_memory.hpp"
 
@@ -56,13 +57,13 @@ TEST_P(IdxPacked, ValuesAreDecoded) {
   write();
   const auto dataset = read();
   ASSERT_EQ(dataset->size(), count);
-  EXPECT_EQ(dataset->example_shape(), (Shape{1, rows, columns}));
-  EXPECT_EQ(dataset->classes(), 10);
+  EXPECT_EQ(shape_in(*dataset), (Shape{1, rows, columns}));
+  EXPECT_EQ(classes_in(*dataset), 10);
   std::vector<std::int64_t> all(count);
   std::iota(all.begin(), all.end(), 0);
-  std::vector<float> x(count * rows * columns);
-  std::vector<std::int32_t> t(count);
-  dataset->read(all, 0, x.data(), t.data());
+  const Batch batch = read_batch(*dataset, all);
+  const std::span<const float> x = batch["x"].span<float>();
+  const std::span<const std::int32_t> t = batch["t"].span<std::int32_t>();
   for (int i = 0; i < count; ++i) {
     EXPECT_EQ(t[i], label(i));
     for (int j = 0; j < rows * columns; ++j)

@@ -5,12 +5,14 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <mutex>
 #include <set>
 #include <thread>
 
+#include "examples.hpp"
 #include "files.hpp"
 #include "image_files.hpp"
 #include "tasuki/communicator/registry.hpp"
@@ -43,6 +45,13 @@ namespace tasuki {
 namespace {
 
 using namespace tasuki::testing;
+
+// How the first image begins where it lies in memory, behind its name.
+std::span<const std::byte> first_file(const Dataset& dataset) {
+  const std::span<const std::byte> record = dataset.array(0).examples[0];
+  const auto name = std::ranges::find(record, std::byte{0}) - record.begin();
+  return record.subspan(static_cast<std::size_t>(name) + 1, 8);
+}
 
 // Classes bird, cat and dog with 5, 3 and 4 images, all of one colour: 20 * class + number.
 class ImageFolder : public ::testing::Test {
@@ -86,15 +95,14 @@ class ImageFolder : public ::testing::Test {
 TEST_F(ImageFolder, ClassesTakeTurns) {
   const auto source = open();
   EXPECT_EQ(source->header().count, total);
-  EXPECT_EQ(source->header().classes, 3);
-  EXPECT_EQ(source->header().example_shape, (Shape{3, side, side}));
+  EXPECT_EQ(source->header().field("t").classes, 3);
+  EXPECT_EQ(source->header().field("x").shape, (Shape{3, side, side}));
   const auto all = read_dataset(*source);
   std::vector<int> labels;
   for (std::int64_t i = 0; i < total; ++i) {
-    const StoredExample example = all->in_place(i);
-    labels.push_back(example.label);
+    labels.push_back(label_in(*all, i));
     const std::int64_t number = i / 3;
-    EXPECT_NEAR(std::to_integer<int>(example.values[30]), 20 * example.label + number, 4);
+    EXPECT_NEAR(std::to_integer<int>(stored_in(*all, "x", i)[30]), 20 * labels.back() + number, 4);
   }
   EXPECT_EQ(labels, (std::vector<int>{0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 2, 0}));
 }
@@ -102,22 +110,21 @@ TEST_F(ImageFolder, ClassesTakeTurns) {
 TEST_F(ImageFolder, FilesAreScatteredAndDecodedWhereTheyAreRead) {
   const auto reference = read_dataset(*open());
   Share share = scatter();
-  const auto raw = static_cast<std::size_t>(share.dataset->size()) * 3 * side * side;
-  EXPECT_EQ(share.dataset->in_place(0).values, nullptr) << "decoded before it is read";
-  EXPECT_GT(raw, 0u);
-  share.dataset =
-      transformed(share.dataset, create_transform(augmentation, share.dataset->header(), 3));
-  const Transform transform = create_transform(augmentation, reference->header(), 3);
+  EXPECT_GT(share.dataset->size(), 0);
+  EXPECT_TRUE(starts_image(first_file(*share.dataset))) << "decoded before it is read";
+  share.dataset = transformed(
+      share.dataset, create_transform(augmentation, share.dataset->header().field("x"), 3));
+  const Transform transform = create_transform(augmentation, reference->header().field("x"), 3);
   PrefetchIterator batches(create_shuffled_iterator(share, 3, 1), 2, 4);
   std::int64_t seen = 0;
   for (std::int64_t step = 0; step < batches.steps_per_epoch(); ++step) {
     const Batch batch = batches.next();
     seen += batch.size();
     for (std::size_t i = 0; i < batch.ids().size(); ++i) {
-      const StoredExample example = reference->in_place(batch.ids()[i]);
-      EXPECT_EQ(batch["t"].data<std::int32_t>()[i], example.label);
+      EXPECT_EQ(batch["t"].data<std::int32_t>()[i], label_in(*reference, batch.ids()[i]));
       std::vector<float> expected(3 * side * side);
-      transform(example.values, {0, batch.ids()[i]}, expected.data());
+      transform(stored_in(*reference, "x", batch.ids()[i]).data(), {0, batch.ids()[i]},
+                expected.data());
       const float* row = batch["x"].data<float>() + i * expected.size();
       EXPECT_TRUE(std::equal(expected.begin(), expected.end(), row));
     }
@@ -131,12 +138,9 @@ TEST_F(ImageFolder, ShardsDealTheSameImages) {
   const int shards = comm->size() * 2;
   const Share share = scatter(shards);
   EXPECT_EQ(share.plan.shards(), shards);
-  std::vector<std::byte> pixels(3 * side * side);
   for (std::int64_t i = 0; i < share.dataset->size(); ++i) {
-    std::int32_t label = -1;
-    share.dataset->read_stored({&i, 1}, pixels.data(), &label);
-    const int shown = std::to_integer<int>(pixels[0]) / 20;
-    EXPECT_NEAR(shown, label, 1);
+    const int shown = std::to_integer<int>(stored_in(*share.dataset, "x", i)[0]) / 20;
+    EXPECT_NEAR(shown, label_in(*share.dataset, i), 1);
   }
 }
 
@@ -169,9 +173,8 @@ TEST_F(ImageFolder, WhatIsNoImageIsFoundAtTheStart) {
   comm->barrier();
   const auto read_one = [&](DataSplit split) {
     const auto source = open(split);
-    std::vector<std::byte> pixels(3 * side * side);
-    std::int32_t label = 0;
-    source->read(1, pixels.data(), &label);
+    RecordBlock block;
+    source->read(1, block);
   };
   expect_error(ErrorKind::data,
                {"found 2 among 13 files that are none", "train/dog/3.png (something else)",
@@ -193,17 +196,14 @@ TEST_F(ImageFolder, WhatIsNoImageIsFoundAtTheStart) {
   comm->barrier();
   if (comm->rank() == 0) write_plain(folder / "test/dog/0.JPG", "no image any more");
   comm->barrier();
-  std::vector<std::byte> first(3 * side * side);
-  std::int32_t label = 0;
-  checked->read(1, first.data(), &label);
+  RecordBlock block;
+  checked->read(1, block);
   expect_error(ErrorKind::data, {"test/dog/0.JPG (something else)"},
                [&] { open(DataSplit::test)->check(); });
   // Files beyond those asked for do not count.
   const auto source = open();
   source->keep_first(6);
-  std::vector<std::byte> pixels(6 * 3 * side * side);
-  std::vector<std::int32_t> labels(6);
-  source->read(6, pixels.data(), labels.data());
+  source->read(6, block);
 }
 
 TEST_F(ImageFolder, FilesAreLookedAtSideBySide) {

@@ -9,6 +9,7 @@
 
 #include "examples.hpp"
 #include "files.hpp"
+#include "sequences.hpp"
 #include "tasuki/communicator/registry.hpp"
 
 namespace tasuki {
@@ -117,6 +118,20 @@ TEST(MultiNodeIterator, OtherRanksNeedNoIterator) {
   }
 }
 
+TEST(MultiNodeIterator, FieldsOfAllKindsArrive) {
+  for (int master = 0; master < world().size(); ++master) {
+    auto own = world().rank() == master
+                   ? create_shuffled_iterator(Share::whole(sequences(23, 2)), 5, 3)
+                   : nullptr;
+    const auto iterator = create_multi_node_iterator(std::move(own), world(), master);
+    for (int i = 0; i < 7; ++i) {
+      const Batch batch = iterator->next();
+      expect_sequences(batch, 2);
+      EXPECT_TRUE(batch.fields()[2].is_target);
+    }
+  }
+}
+
 TEST(MultiNodeIterator, TheMastersPositionWins) {
   auto own = shuffled(7, 77);
   take(*own, world().rank() + 1);
@@ -136,11 +151,10 @@ TEST(MultiNodeIterator, AMasterWithoutIteratorIsAnErrorOnAllRanks) {
 TEST(MultiNodeIterator, WhatTheMasterCannotReadIsAnErrorOnAllRanks) {
   struct Unreadable final : Dataset {
     const DatasetHeader& header() const override { return known; }
-    std::size_t stored_bytes() const override { return 0; }
-    void read_stored(std::span<const std::int64_t>, std::byte*, std::int32_t*) const override {
+    void read(std::int64_t, std::size_t, FieldWriter&) const override {
       fail(ErrorKind::io, "this cannot be read");
     }
-    DatasetHeader known{10, {2}, 5, DType::float32};
+    DatasetHeader known = classification_header(10, {2}, 5, DType::float32);
   };
   auto own = world().rank() == 0
                  ? create_shuffled_iterator(Share::whole(std::make_shared<Unreadable>()), 4, 1)

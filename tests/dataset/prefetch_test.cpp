@@ -23,19 +23,21 @@ class DifficultDataset final : public Dataset {
   explicit DifficultDataset(std::int64_t count) : examples_(numbered_examples(count)) {}
 
   const DatasetHeader& header() const override { return examples_->header(); }
-  std::size_t stored_bytes() const override { return examples_->stored_bytes(); }
-  void read_stored(std::span<const std::int64_t> indices, std::byte* values,
-                   std::int32_t* labels) const override {
+  // Asked for once in each batch.
+  FieldArray array(std::size_t field) const override {
+    if (field != 0) return {};
     const int now = ++reading_;
     int most = most_at_once;
     while (most < now && !most_at_once.compare_exchange_weak(most, now)) {
     }
-    std::this_thread::sleep_for(std::chrono::microseconds(indices.front() * 37 % 5 * 400));
+    std::this_thread::sleep_for(std::chrono::microseconds(batches_read * 37 % 5 * 400));
     --reading_;
     ++batches_read;
-    for (const std::int64_t i : indices)
-      if (i == fails_at) fail(ErrorKind::io, "example {} cannot be read", i);
-    examples_->read_stored(indices, values, labels);
+    return {};
+  }
+  void read(std::int64_t i, std::size_t field, FieldWriter& into) const override {
+    if (i == fails_at) fail(ErrorKind::io, "example {} cannot be read", i);
+    examples_->read(i, field, into);
   }
 
   std::atomic<std::int64_t> fails_at = -1;

@@ -12,7 +12,9 @@
 
 #include "examples.hpp"
 #include "files.hpp"
+#include "sequences.hpp"
 #include "tasuki/communicator/registry.hpp"
+#include "tasuki/core/hash.hpp"
 #include "tasuki/dataset/files/idx.hpp"
 #include "tasuki/dataset/synthetic.hpp"
 #include "tasuki/dataset/transform.hpp"
@@ -37,13 +39,13 @@ struct Contents {
 };
 
 Contents contents_of(const Dataset& dataset) {
-  std::vector<std::int64_t> all(static_cast<std::size_t>(dataset.size()));
-  std::iota(all.begin(), all.end(), 0);
-  Contents contents{{},
-                    std::vector<std::byte>(all.size() * dataset.header().value_bytes()),
-                    std::vector<std::int32_t>(all.size())};
-  for (const std::int64_t i : all) contents.ids.push_back(dataset.id(i));
-  dataset.read_stored(all, contents.values.data(), contents.labels.data());
+  Contents contents;
+  for (std::int64_t i = 0; i < dataset.size(); ++i) {
+    contents.ids.push_back(dataset.id(i));
+    const std::vector<std::byte> values = stored_in(dataset, "x", i);
+    contents.values.insert(contents.values.end(), values.begin(), values.end());
+    contents.labels.push_back(label_in(dataset, i));
+  }
   return contents;
 }
 
@@ -77,8 +79,7 @@ TEST(ScatterDataset, EveryRankGetsItsShareAndNothingElse) {
             const Share expected = take_share(whole, size, world().rank(), options);
             EXPECT_EQ(contents_of(*share.dataset), contents_of(*expected.dataset));
             EXPECT_EQ(share.rank, world().rank());
-            EXPECT_EQ(share.dataset->example_shape(), whole->example_shape());
-            EXPECT_EQ(share.dataset->classes(), whole->classes());
+            EXPECT_EQ(share.dataset->header().fields, whole->header().fields);
 
             auto ids = gathered_ids(share);
             if (equal) ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
@@ -92,6 +93,57 @@ TEST(ScatterDataset, EveryRankGetsItsShareAndNothingElse) {
               EXPECT_TRUE((s - 1) * size < n && n <= s * size);
             }
           }
+}
+
+// Fields of all kinds travel, those of unlike lengths too.
+TEST(ScatterDataset, EveryFieldTravels) {
+  const int size = world().size();
+  for (int root = 0; root < size; ++root)
+    for (const std::int64_t n : {0, 1, 5 * size - 1, 1001})
+      for (const bool shuffle : {false, true}) {
+        SCOPED_TRACE(fmt::format("root {} n {} shuffle {}", root, n, shuffle));
+        const ScatterOptions options{.root = root, .shuffle = shuffle, .seed = 5};
+        const auto whole = sequences(n, 3);
+        const Share share =
+            scatter_dataset(world().rank() == root ? whole.get() : nullptr, world(), options);
+        EXPECT_EQ(share.dataset->header().fields, whole->header().fields);
+        const Share expected = take_share(whole, size, world().rank(), options);
+        ASSERT_EQ(share.dataset->size(), expected.dataset->size());
+        std::vector<std::int64_t> all(static_cast<std::size_t>(share.dataset->size()));
+        std::iota(all.begin(), all.end(), 0);
+        const Batch batch = read_batch(*share.dataset, all);
+        EXPECT_EQ(ids_of(batch), ids_of(read_batch(*expected.dataset, all)));
+        expect_sequences(batch, 3);
+        const std::vector<std::int64_t> header =
+            encode_header(broadcast_header([&] { return source_of(*whole); }, world(), root));
+        const auto headers = world().allgather_bytes(std::as_bytes(std::span(header)));
+        for (const Bytes& found : headers) EXPECT_EQ(found, headers[0]);
+      }
+}
+
+// What snapshots keep of the labels of a classification is what it was when a data set had nothing
+// else: the labels alone, block by block.
+TEST(ScatterDataset, TheLabelsHashIsOfTheTargets) {
+  const SyntheticDataset whole({.count = 5000, .example_shape = {1000}});
+  const bool is_root = world().rank() == 0;
+  const Share share = scatter_dataset(is_root ? &whole : nullptr, world());
+  std::vector<std::int32_t> labels;
+  for (std::int64_t i = 0; i < 5000; ++i) labels.push_back(label_in(whole, i));
+  constexpr std::size_t block = (1 << 20) / (1000 + 4);
+  std::uint64_t expected = 0;
+  for (std::size_t begin = 0; begin < labels.size(); begin += block)
+    expected = hash_bytes(
+        std::as_bytes(std::span(labels).subspan(begin, std::min(block, labels.size() - begin))),
+        expected);
+  EXPECT_EQ(share.labels_hash, expected);
+  // Where nothing is a target, everything counts.
+  const auto hash_of = [&](float value) {
+    InMemoryDataset dataset({1, {{.name = "x"}}});
+    const std::span<const std::byte> example[] = {std::as_bytes(std::span(&value, 1))};
+    dataset.set(0, 0, example);
+    return scatter_dataset(is_root ? &dataset : nullptr, world()).labels_hash;
+  };
+  EXPECT_NE(hash_of(1), hash_of(2));
 }
 
 TEST(ScatterDataset, OnlyTheRootsOptionsCount) {
@@ -135,18 +187,17 @@ TEST(ScatterDataset, WhatTransformsItsExamplesIsRefused) {
     std::shared_ptr<const Dataset> whole;
     explicit Halved(std::shared_ptr<const Dataset> examples) : whole(std::move(examples)) {}
     const DatasetHeader& header() const override { return whole->header(); }
-    std::size_t stored_bytes() const override { return whole->stored_bytes(); }
-    void read_stored(std::span<const std::int64_t> indices, std::byte* values,
-                     std::int32_t* labels) const override {
-      whole->read_stored(indices, values, labels);
+    void read(std::int64_t i, std::size_t field, FieldWriter& into) const override {
+      whole->read(i, field, into);
     }
-    bool read_transformed(std::span<const std::int64_t> indices, std::int64_t epoch, float* x,
-                          std::int32_t* t) const override {
-      whole->read(indices, epoch, x, t);
-      const std::int64_t values = std::ssize(indices) * example_shape().count();
-      for (std::int64_t i = 0; i < values; ++i) x[i] /= 2;
-      return true;
+    const Transform* transform(std::size_t field) const override {
+      return field == 0 ? &halve : nullptr;
     }
+    Transform halve{[](const std::byte* stored, const ExampleKey&, float* x) {
+                      const auto* const from = reinterpret_cast<const float*>(stored);
+                      std::transform(from, from + 2, x, [](float value) { return value / 2; });
+                    },
+                    {}};
   };
   const auto whole = numbered_examples(10);
   const auto halved = std::make_shared<Halved>(whole);

@@ -8,6 +8,8 @@
 #include <numeric>
 #include <vector>
 
+#include "examples.hpp"
+
 namespace tasuki {
 namespace {
 
@@ -18,9 +20,12 @@ struct Examples {
 };
 
 Examples read(const SyntheticDataset& dataset, const std::vector<std::int64_t>& indices) {
-  Examples examples{std::vector<std::byte>(indices.size() * dataset.header().value_bytes()),
-                    std::vector<std::int32_t>(indices.size())};
-  dataset.read_stored(indices, examples.values.data(), examples.labels.data());
+  Examples examples;
+  for (const std::int64_t i : indices) {
+    const std::vector<std::byte> values = testing::stored_in(dataset, "x", i);
+    examples.values.insert(examples.values.end(), values.begin(), values.end());
+    examples.labels.push_back(testing::label_in(dataset, i));
+  }
   return examples;
 }
 

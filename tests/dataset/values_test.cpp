@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstring>
 #include <numeric>
 #include <vector>
 
@@ -23,7 +24,8 @@ TEST(Decode, EveryByteIsItsQuotientBy255) {
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i);
   for (std::size_t begin = 0; begin < 64; ++begin) {
     std::vector<float> decoded(256 + 1, -1);
-    decode(bytes.data() + begin, DType::uint8, decoded.data(), 256);
+    decoder_of(DType::uint8, DType::float32)(bytes.data() + begin,
+                                             reinterpret_cast<std::byte*>(decoded.data()), 256);
     for (std::size_t i = 0; i < 256; ++i)
       ASSERT_EQ(decoded[i], static_cast<float>((begin + i) % 256) / 255.0f);
     EXPECT_EQ(decoded[256], -1) << "written behind the end";
@@ -76,17 +78,18 @@ TEST(InMemory, ValuesMustMatchLabels) {
 TEST(Source, ReadsOnInPiecesAndChecksItsEnd) {
   const auto dataset = numbers(5);
   const auto source = source_of(*dataset);
-  std::vector<float> x(10);
-  std::vector<std::int32_t> t(5);
-  const auto read = [&](std::int64_t count) {
-    source->read(count, std::as_writable_bytes(std::span(x)).data(), t.data());
+  RecordBlock block;
+  const auto first_x = [&] {
+    float x = 0;
+    std::memcpy(&x, block.at(0, 0).data(), sizeof(x));
+    return x;
   };
-  read(2);
-  EXPECT_EQ(x[0], 0.5f);
-  read(3);
-  EXPECT_EQ(x[0], 4.5f);
-  EXPECT_EQ(t[0], 2);
-  expect_error(ErrorKind::internal, {"0 of 5"}, [&] { read(1); });
+  source->read(2, block);
+  EXPECT_EQ(first_x(), 0.5f);
+  source->read(3, block);
+  EXPECT_EQ(first_x(), 4.5f);
+  EXPECT_EQ(std::to_integer<int>(block.at(1, 0)[0]), 2);
+  expect_error(ErrorKind::internal, {"0 of 5"}, [&] { source->read(1, block); });
 }
 
 TEST(Source, CanBeShortenedAndReshaped) {
@@ -97,20 +100,19 @@ TEST(Source, CanBeShortenedAndReshaped) {
   expect_error(ErrorKind::data, {"3 values", "shape 2"}, [&] { source->reshape({3}); });
   const auto copy = read_dataset(*source);
   EXPECT_EQ(copy->size(), 3);
-  EXPECT_EQ(copy->example_shape(), Shape{2});
+  EXPECT_EQ(testing::shape_in(*copy), Shape{2});
   source_of(*dataset)->keep_first(100);  // more than there are
 }
 
 TEST(Source, BlocksAreOfBoundedSize) {
-  const auto dataset =
-      std::make_shared<InMemoryDataset>(DatasetHeader{5000, {1000}, 10, DType::uint8});
+  const auto dataset = std::make_shared<InMemoryDataset>(classification_header(5000, {1000}, 10));
   const auto source = source_of(*dataset);
   std::int64_t next = 0;
   for (RecordBlock block; source->read_block(block);) {
     EXPECT_EQ(block.first, next);
-    EXPECT_LE(block.values.size() + block.labels.size() * 4, 1u << 20);
-    EXPECT_GE(block.count(), 1);
-    next += block.count();
+    EXPECT_LE(block.bytes(), 1u << 20);
+    EXPECT_GE(block.count, 1);
+    next += block.count;
   }
   EXPECT_EQ(next, 5000);
 }

@@ -8,6 +8,7 @@
 #include "errors.hpp"
 #include "guarded_device/guarded_device.hpp"
 #include "printed.hpp"
+#include "sequences.hpp"
 #include "small_run.hpp"
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/core/stop_request.hpp"
@@ -482,20 +483,44 @@ TEST_F(DeviceTraining, SharesThatFitLiveOnTheDevice) {
             expected);
 }
 
+// Ragged ones are as long as on a CPU, whether they live there or are copied.
+TEST_F(DeviceTraining, FieldsOfAllKindsReachTheDevice) {
+  const auto shuffled = [&] {
+    return create_shuffled_iterator(testing::share_of(testing::sequences(23, 2), comm.get()), 4, 3);
+  };
+  const auto cpu = shuffled();
+  const auto resident = create_device_iterator(shuffled(), Device::cuda(0), DType::bfloat16);
+  const auto copying = create_copying_iterator(shuffled(), Device::cuda(0), DType::bfloat16);
+  EXPECT_EQ(resident_bytes(*testing::sequences(23, 2)), 23U * (4 * 4 + 2 * 8 + 4));
+  for (int i = 0; i < 20; ++i) {
+    const Batch expected = cpu->next();
+    for (Iterator* const iterator : {resident.get(), copying.get()}) {
+      const Batch found = iterator->next();
+      EXPECT_TRUE(std::ranges::equal(found.ids(), expected.ids()));
+      EXPECT_EQ(found["tokens"].device(), Device::cuda(0));
+      EXPECT_EQ(found.lengths("tokens").device(), Device::cuda(0));
+      EXPECT_EQ(found["y"].dtype(), DType::float32) << "a target";
+      testing::expect_sequences(found, 2);
+    }
+  }
+}
+
 // Images that live on the device are augmented there, as on a CPU.
 TEST_F(DeviceTraining, ImagesAreAugmentedOnTheDevice) {
   constexpr std::int64_t count = 23;
-  auto stored =
-      std::make_shared<InMemoryDataset>(DatasetHeader{count, Shape{3, 9, 10}, 4, DType::uint8});
+  auto stored = std::make_shared<InMemoryDataset>(classification_header(count, Shape{3, 9, 10}, 4));
   std::vector<std::byte> pixels(270);
   for (std::int64_t i = 0; i < count; ++i) {
     for (std::size_t j = 0; j < pixels.size(); ++j)
       pixels[j] = static_cast<std::byte>((j * 31 + static_cast<std::size_t>(i) * 57) % 251);
-    stored->set(i, i, pixels.data(), static_cast<std::int32_t>(i % 4));
+    const auto label = static_cast<std::int32_t>(i % 4);
+    const std::span<const std::byte> example[] = {pixels, std::as_bytes(std::span(&label, 1))};
+    stored->set(i, i, example);
   }
   const auto shuffled = [&] {
     Share share = testing::share_of(stored, comm.get());
-    share.dataset = transformed(share.dataset, create_transform(augmentation, stored->header(), 5));
+    share.dataset =
+        transformed(share.dataset, create_transform(augmentation, stored->header().field("x"), 5));
     return create_shuffled_iterator(share, 4, 3);
   };
   const auto on_cpu = shuffled();

@@ -133,7 +133,11 @@ class GuardedBackend final : public Backend {
     return like(x, [=] { return cpu().dropout(wide(x), ratio, host(seed), host(ids)); });
   }
   Tensor concat(std::span<const Tensor>, int) override { missing("concat"); }
-  Tensor take(const Tensor&, int, std::int64_t, std::int64_t) override { missing("take"); }
+  Tensor take(const Tensor& x, int axis, std::int64_t begin, std::int64_t end) override {
+    Shape shape = x.shape();
+    shape[axis] = end - begin;
+    return result(shape, x.dtype(), [=] { return cpu().take(host(x), axis, begin, end); });
+  }
   Tensor gather(const Tensor& source, const Tensor& indices, DType dtype) override {
     return result(source.shape().with_items(indices.count()), dtype,
                   [=] { return cpu().gather(host(source), host(indices), dtype); });

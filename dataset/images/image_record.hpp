@@ -1,0 +1,18 @@
+// An image file as a record that travels between ranks: its name, for messages, and its contents.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "tasuki/dataset/field.hpp"
+
+namespace tasuki {
+
+void write_image_record(std::string_view name, std::string_view contents, FieldWriter& into);
+
+// Decodes a record to 3 x side x side bytes. A damaged image is an error that names its file.
+void decode_image_record(std::span<const std::byte> record, std::int64_t side, std::byte* pixels);
+
+}  // namespace tasuki
