@@ -24,6 +24,8 @@ class InputFile {
   void expect_size(std::int64_t bytes, std::string reason);
   // Reads exactly this many bytes; an error of kind data says where the file ended.
   void read(std::byte* destination, std::size_t bytes);
+  // Up to this many bytes; fewer only at the end.
+  std::size_t read_some(std::byte* destination, std::size_t bytes);
   // An error of kind data when bytes follow, also behind the gzip data, or when the checksum of a
   // gzip file does not match.
   void check_end();
@@ -33,8 +35,6 @@ class InputFile {
     void operator()(z_stream* stream) const;
   };
 
-  // Up to this many bytes; fewer only at the end.
-  std::size_t read_some(std::byte* destination, std::size_t bytes);
   std::size_t inflate_some(std::byte* destination, std::size_t bytes);
   // Reads on behind what is left of the packed bytes; whether there are any now.
   bool refill();

@@ -1,0 +1,37 @@
+// Tables of numbers in text files: a header line with the names of the columns, then one example in
+// each line.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tasuki/dataset/in_memory.hpp"
+
+namespace tasuki {
+
+struct CsvOptions {
+  // Columns of field "x", in this order; none: all that are no targets.
+  std::vector<std::string> x = {};
+  // Columns of the targets, field "t". None: there is no such field.
+  std::vector<std::string> t = {};
+  // 0: targets are numbers, and t is N x (columns). Else it is one column of labels from 0 to
+  // classes - 1, and t is N int32.
+  std::int64_t classes = 0;
+  char separator = ',';
+};
+
+// x is N x (columns) float32. Counts the lines at once and reads them one after the other; empty
+// ones are left out. A file without header line, a column that is not there, a line with another
+// number of values and a value that is no finite number are errors of kind data with file, line and
+// column. Values may stand in double quotes; the file may be gzip-compressed.
+std::unique_ptr<DataSource> open_csv(const std::filesystem::path& path,
+                                     const CsvOptions& options = {});
+
+// All of it in memory: csv_dataset("houses.csv", {.t = {"price"}}).
+std::shared_ptr<InMemoryDataset> csv_dataset(const std::filesystem::path& path,
+                                             const CsvOptions& options = {});
+
+}  // namespace tasuki

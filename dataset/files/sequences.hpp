@@ -1,0 +1,33 @@
+// Sequences of unlike lengths in text files, one example in each line: token numbers, or the bytes
+// of a text. Batches are padded to their longest example and have its lengths (Batch::lengths).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+
+#include "tasuki/dataset/source.hpp"
+
+namespace tasuki {
+
+struct SequenceOptions {
+  // Not 0: each line begins with a label from 0 to classes - 1 and a blank or tab. It becomes field
+  // "t", N int32.
+  std::int64_t classes = 0;
+  std::int64_t longest = 0;  // a longer one is an error of kind data; 0: any length
+  std::int32_t padding = 0;
+  std::int64_t pad_to = 1;  // batches are as long as a multiple of it
+};
+
+// Lines of numbers from 0 to vocabulary - 1 with blanks or tabs in between. Field "x": N x length
+// int32. Empty lines are left out. What is no such number is an error of kind data with file, line
+// and value. The file may be gzip-compressed; its lines are counted at once.
+std::unique_ptr<DataSource> open_token_lines(const std::filesystem::path& path,
+                                             std::int64_t vocabulary,
+                                             const SequenceOptions& options = {});
+
+// Lines of text. Field "x": N x length int32, a byte each (0 .. 255; no text has a 0).
+std::unique_ptr<DataSource> open_text_lines(const std::filesystem::path& path,
+                                            const SequenceOptions& options = {});
+
+}  // namespace tasuki

@@ -1,0 +1,53 @@
+// A text file line by line, plain or gzip-compressed (found by its contents).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tasuki/dataset/files/input_file.hpp"
+
+namespace tasuki {
+
+class TextFile {
+ public:
+  // An error of kind missing when there is no such file.
+  explicit TextFile(const std::filesystem::path& path) : file_(path) {}
+
+  // The next line that is not empty, without its end (LF or CR LF); valid until the next call.
+  // False when none is left. A line of more than 64 MiB is an error of kind data: it is no text.
+  bool next(std::string_view& line);
+  // Of the line read last, from 1 on.
+  std::int64_t number() const { return number_; }
+  // "words.txt: line 7", for messages.
+  std::string place() const;
+
+  // Lines that are not empty.
+  static std::int64_t count_lines(const std::filesystem::path& path);
+
+ private:
+  bool fill();
+
+  InputFile file_;
+  std::string buffer_;
+  std::size_t begin_ = 0;  // of what was not given out yet
+  bool has_ended_ = false;
+  std::int64_t number_ = 0;
+};
+
+// Splits a line at `separator`. A cell that begins with a double quote goes on to the next one,
+// separators included, and two quotes in it stand for one. Blanks around cells are left out. A
+// quote without an end is an error of kind data that begins with `place`.
+std::vector<std::string> split_cells(std::string_view line, char separator,
+                                     const std::string& place);
+
+// A finite number, written out in full. Anything else is an error of kind data that begins with
+// `place`: "houses.csv: line 3, column 'price'".
+float parse_number(std::string_view text, const std::string& place);
+// An integer from `least` to `most`.
+std::int64_t parse_integer(std::string_view text, std::int64_t least, std::int64_t most,
+                           const std::string& place);
+
+}  // namespace tasuki
