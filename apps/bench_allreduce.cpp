@@ -84,8 +84,8 @@ class Bench {
         wire_(wire_dtype(settings.wire_dtype)) {
     for (const std::string& name : names()) {
       try {
-        communicators_.push_back(
-            create_communicator(name, MPI_COMM_WORLD, {device(), wire_, settings_.share_gpu}));
+        communicators_.push_back(create_communicator(
+            name, {.device = device(), .wire_dtype = wire_, .gpu_is_shared = settings_.share_gpu}));
       } catch (const Error& error) {
         // With `all`, what this placement does not allow is left out.
         if (settings_.communicators != "all" || error.kind() != ErrorKind::config) throw;

@@ -1,23 +1,202 @@
+// What every kind of communicator does alike: its ranks, memory, reductions and checks. Gradients
+// are in gradients.cpp, arrays and objects in mpi/, values on GPUs in gpu/communicator_on_gpu.cpp.
 #include "tasuki/communicator/communicator.hpp"
 
+#include <algorithm>
+
+#include "tasuki/communicator/gpu/gpu_exchange.hpp"
+#include "tasuki/communicator/mpi/background_thread.hpp"
+#include "tasuki/communicator/mpi/communicator_handles.hpp"
+#include "tasuki/communicator/mpi/communicator_id.hpp"
+#include "tasuki/communicator/mpi/discover_topology.hpp"
+#include "tasuki/communicator/mpi/host_values.hpp"
+#include "tasuki/communicator/mpi/transfer.hpp"
+#include "tasuki/communicator/registry.hpp"
+#include "tasuki/communicator/text_bytes.hpp"
+#include "tasuki/core/hash.hpp"
 #include "tasuki/tensor/backend.hpp"
 
 namespace tasuki {
+namespace {
 
-void Communicator::mean_gradients(const GradientView& gradients, double divisor) {
-  sum_gradients(gradients);
-  const double count = divisor == 0 ? size() : divisor;
-  if (count != 1)
-    backend(gradients.arena.device()).scale(gradients.arena, static_cast<float>(1 / count));
+std::string text_of(const Tensor& tensor, ReduceOp op) {
+  return fmt::format("{} of {} {}", name_of(op), name_of(tensor.dtype()), tensor.shape().text());
 }
 
-Tensor Communicator::recv(int source, int tag) {
-  auto tensors = recv_many(source, tag);
-  if (tensors.size() != 1)
-    fail(ErrorKind::usage,
-         "recv: rank {} sent {} tensors where one was expected; receive them with recv_many",
-         source, tensors.size());
-  return std::move(tensors.front());
+void check_reducible(const char* operation, const Tensor& tensor) {
+  TASUKI_CHECK(tensor.defined(), "{} of an undefined tensor", operation);
+  if (tensor.dtype() == DType::uint8)
+    fail(ErrorKind::usage, "{}: uint8 values cannot be reduced; convert them first", operation);
+}
+
+}  // namespace
+
+Communicator::Handles::Handles(MPI_Comm ranks)
+    : collectives(MpiComm::duplicate(ranks)),
+      messages(MpiComm::duplicate(collectives.get())),
+      users(MpiComm::duplicate(collectives.get())) {}
+
+MPI_Comm mpi_ranks(const CommunicatorSetup& setup) {
+  return setup.ranks != nullptr ? setup.ranks->get() : MPI_COMM_WORLD;
+}
+
+Communicator::Communicator(const CommunicatorSetup& setup)
+    : setup_(setup),
+      handles_(std::make_unique<Handles>(mpi_ranks(setup))),
+      topology_(discover_topology(handles_->collectives.get())),
+      id_(make_communicator_id(setup_.name, handles_->collectives.get())) {
+  setup_.ranks = nullptr;  // theirs, and gone when this constructor has returned
+}
+
+Communicator::~Communicator() = default;
+
+const std::string& Communicator::name() const {
+  return setup_.chosen_by.empty() ? setup_.name : setup_.chosen_by;
+}
+
+std::string Communicator::describe() const {
+  if (setup_.chosen_by.empty()) return describe_kind();
+  return fmt::format("{} (chosen by {}: {})", describe_kind(), setup_.chosen_by, setup_.reason);
+}
+
+std::string Communicator::describe_kind() const {
+  return setup_.name;
+}
+
+const MpiComm& Communicator::mpi() const {
+  return handles_->users;
+}
+
+const MpiComm& Communicator::comm() const {
+  check_free();
+  return handles_->collectives;
+}
+
+const MpiComm& Communicator::messages() const {
+  return handles_->messages;
+}
+
+std::unique_ptr<Communicator> Communicator::split(int color, int key) const {
+  const auto waiting = wait_in(Waiting::split);
+  if (color < 0) fail(ErrorKind::usage, "split: color {}; expected a number from 0", color);
+  const MpiComm part = MpiComm::split(comm().get(), color, key);
+  return create_communicator(
+      CommunicatorSetup{.name = name(), .options = options(), .ranks = &part});
+}
+
+void Communicator::barrier() {
+  const auto waiting = wait_in(Waiting::barrier);
+  TASUKI_MPI(MPI_Barrier, comm().get());
+}
+
+std::shared_ptr<Storage> Communicator::allocate(std::size_t bytes, Device device) {
+  const auto waiting = wait_in(Waiting::allocate, bytes);
+  return allocate_memory(bytes, device);
+}
+
+std::shared_ptr<Storage> Communicator::allocate_memory(std::size_t bytes, Device device) {
+  const bool own_gpu = size() > 1 && has_gpu_groups() && device == options().device;
+  auto storage = own_gpu && !device.is_cpu() ? gpu().channel().allocate(bytes)
+                                             : backend(device).allocate(bytes, device);
+  const Shape shape{static_cast<std::int64_t>(bytes)};
+  Tensor(storage, 0, shape, DType::uint8).fill(0);
+  return storage;
+}
+
+void Communicator::allreduce(const Tensor& tensor, ReduceOp op) {
+  check_reducible("allreduce", tensor);
+  const auto waiting = wait_in(Waiting::allreduce, tensor.bytes());
+  check_free();
+  if (size() == 1) return;
+  const bool on_gpu = is_on_gpu(tensor);
+  if (on_gpu || !checks_agreement()) require_agreement("allreduce", text_of(tensor, op));
+  if (on_gpu) return gpu().in_order([&] { combine_on_gpu(tensor.reshape({tensor.count()}), op); });
+  const HostValues values(tensor);
+  combine(values.tensor(), op);
+  values.write_back();
+}
+
+void Communicator::combine(const Tensor& values, ReduceOp op) {
+  tasuki::allreduce(values.raw(), values.count(), values.dtype(), op, comm().get(), call_bytes());
+}
+
+void Communicator::reduce(const Tensor& tensor, ReduceOp op, int root) {
+  check_reducible("reduce", tensor);
+  const auto waiting = wait_in(Waiting::reduce, tensor.bytes());
+  check_root("reduce", root);
+  require_agreement("reduce", text_of(tensor, op));
+  const HostValues values(tensor);
+  tasuki::reduce(values.tensor().raw(), tensor.count(), tensor.dtype(), op, root, comm().get(),
+                 call_bytes());
+  if (rank() == root) values.write_back();
+}
+
+Tensor Communicator::reduce_scatter(const Tensor& tensor, ReduceOp op) {
+  check_reducible("reduce_scatter", tensor);
+  const auto waiting = wait_in(Waiting::reduce_scatter, tensor.bytes());
+  TASUKI_CHECK(tensor.shape().rank() > 0, "reduce_scatter deals out axis 0, and a scalar has none");
+  require_agreement("reduce_scatter", text_of(tensor, op));
+  const HostValues values(tensor);
+  const std::int64_t items = tensor.shape()[0];
+  const Range dealt = part_of(items, size(), rank());
+  const Tensor mine = values.tensor().slice(dealt.begin, dealt.end);
+  if (size() == 1) return mine.clone().to(options().device);
+
+  const Tensor own = Tensor::empty(mine.shape(), tensor.dtype());
+  const std::int64_t elements = items == 0 ? 0 : tensor.count() / items;  // of an item
+  std::vector<Range> parts;
+  for (int owner = 0; owner < size(); ++owner) {
+    const Range part = part_of(items, size(), owner);
+    parts.push_back({part.begin * elements, part.end * elements});
+  }
+  combine_part(values.tensor(), parts, own, op);
+  return own.to(options().device);
+}
+
+void Communicator::combine_part(const Tensor& values, std::span<const Range> parts,
+                                const Tensor& own, ReduceOp op) {
+  tasuki::reduce_scatter(values.raw(), own.raw(), parts, values.dtype(), op, comm().get(),
+                         call_bytes());
+}
+
+void Communicator::require_agreement(const char* operation, const std::string& text,
+                                     std::span<std::int64_t> maxima) {
+  // All hashes are equal when the largest and the smallest are: one small reduction.
+  const auto hash = static_cast<std::int64_t>(hash_text(text) >> 1);
+  std::vector<std::int64_t> numbers{hash, -hash};
+  numbers.insert(numbers.end(), maxima.begin(), maxima.end());
+  tasuki::allreduce(numbers.data(), std::ssize(numbers), DType::int64, ReduceOp::max, comm().get());
+  std::copy(numbers.begin() + 2, numbers.end(), maxima.begin());
+  if (numbers[0] == -numbers[1]) return;
+  const auto texts = allgather_bytes(std::as_bytes(std::span(text)));
+  const auto other = std::find_if(texts.begin(), texts.end(),
+                                  [&](const Bytes& bytes) { return bytes != texts.front(); });
+  throw Error(
+      ErrorKind::disagreement,
+      fmt::format("{}: rank 0 gave {} but rank {} gave {}; all must agree", operation,
+                  bytes_to_text(texts.front()), other - texts.begin(), bytes_to_text(*other)),
+      topology_.shared_error_scope);
+}
+
+void Communicator::check_free() const {
+  TASUKI_CHECK(*under_way_ == 0 || is_starting_ || (background_ && background_->is_this_thread()),
+               "the communicator is busy with an exchange of gradients; wait() for it first");
+}
+
+void Communicator::check_root(const char* operation, int root) const {
+  if (root < 0 || root >= size())
+    throw Error(ErrorKind::usage,
+                fmt::format("{}: root {} of {} ranks; expected 0 to {}", operation, root, size(),
+                            size() - 1),
+                topology_.shared_error_scope);
+}
+
+void Communicator::check_peer(const char* operation, int peer) const {
+  if (peer == rank())
+    fail(ErrorKind::usage, "{}: rank {} named itself as the other side", operation, peer);
+  if (peer < 0 || peer >= size())
+    fail(ErrorKind::usage, "{}: rank {} of {} ranks; expected 0 to {}", operation, peer, size(),
+         size() - 1);
 }
 
 }  // namespace tasuki

@@ -1,37 +1,54 @@
-// Communicator: what ranks say to each other. The interface is small and knows no model; a new
-// communicator is one class and one line that registers its name (registry.hpp).
+// Communicator: exchanges values between the ranks of a job, or some of them, over MPI.
 //
-// All operations are collective (every rank calls them in the same order) unless they are send or
-// recv. Errors are thrown as tasuki::Error and name the operation, the peer and MPI's own text. A
-// rank or root that is not one of 0 .. size() - 1 is an error of kind usage.
+// The kinds by name (kinds/, registry.hpp) derive from this class and replace the protected
+// functions in which they differ, as a rule `combine` and `allocate_memory`.
+//
+// Every operation is collective (all ranks call it, in the same order) unless it is send or recv.
+// Errors are thrown as tasuki::Error and name the operation, the peer and MPI's own text. A rank or
+// root outside of 0 .. size() - 1 is a usage error. Tensors may be on any device; results are on
+// CommunicatorOptions::device. One thread uses a communicator at a time.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "tasuki/communicator/mpi/transfer_sizes.hpp"
 #include "tasuki/communicator/topology.hpp"
+#include "tasuki/core/activity.hpp"
+#include "tasuki/core/range.hpp"
 #include "tasuki/tensor/reduce_op.hpp"
 #include "tasuki/tensor/tensor.hpp"
 
 namespace tasuki {
 
-// For receiving: from whichever rank, with whichever tag a message comes first. Tags themselves are
-// 0 .. 32767 (MPI's least; most libraries take larger ones).
+class BackgroundThread;
+class GpuExchange;
+class MpiComm;
+enum class MessageKind : int;
+
+// Receive from any rank, or with any tag, whatever comes first. Tags are 0 .. 32767 (the least that
+// MPI guarantees; most libraries take larger ones).
 inline constexpr int any_source = -1;
 inline constexpr int any_tag = -1;
 
-// Who sent what was received.
+// The sender and the tag of a received message.
 struct MessageInfo {
   int source = 0;
   int tag = 0;
 };
 
-// The gradients of a model as a communicator sees them: one contiguous array and where each
-// parameter's part lies in it (in the order of the array, without gaps but for padding).
+using Bytes = std::vector<std::byte>;
+
+// The gradients of a model: one contiguous array, and the parameters' segments in it, in the order
+// of the array, without gaps but for padding.
 struct GradientView {
   struct Segment {
     std::int64_t offset;  // elements
@@ -39,94 +56,225 @@ struct GradientView {
   };
   Tensor arena;  // plain, one axis, float32
   std::span<const Segment> segments;
-  // What the sums will be divided by (the examples of the global batch), 0 if that is not known. It
-  // scales what travels as float16, and does not change the result.
+  // The number that the sums will be divided by (the examples of the global batch); 0: unknown. It
+  // scales values that travel as float16 and does not change the result.
   double divisor = 0;
 };
 
-using Bytes = std::vector<std::byte>;
-
-// A gradient exchange under way. wait() returns when the arena holds the sums; it may be called
-// once, by the thread that started it. One that is dropped is waited for; should it have failed,
-// that is a warning. On a GPU, wait() makes what is asked of the device later
-// follow the exchange, and the host waits only where MPI carries the values.
+// A gradient exchange in the background (Communicator::start_sum_gradients).
 class PendingExchange {
  public:
-  virtual ~PendingExchange() = default;
-  virtual void wait() = 0;
+  // `finish` completes the exchange; `under_way` counts exchanges that run meanwhile (null: it does
+  // not run before `finish`).
+  PendingExchange(std::function<void()> finish, std::shared_ptr<std::atomic<int>> under_way);
+  // Waits for an exchange that nobody waited for, and logs its failure as a warning.
+  ~PendingExchange();
+  PendingExchange(const PendingExchange&) = delete;
+  PendingExchange& operator=(const PendingExchange&) = delete;
+
+  // Returns when the arena holds the sums; throws what went wrong. To be called once, by the thread
+  // that started the exchange. On a GPU, work that is asked of the device afterwards follows the
+  // exchange, and the host waits only where MPI carries the values.
+  void wait();
+
+ private:
+  std::function<void()> finish_;
+  std::shared_ptr<std::atomic<int>> under_way_;
+};
+
+struct CommunicatorOptions {
+  Device device = Device::cpu();      // of this rank
+  DType wire_dtype = DType::float32;  // in which gradients travel between GPUs
+  bool gpu_is_shared = false;         // ranks may have the same GPU; alike on all ranks
+  TransferSizes sizes{};
+};
+
+// What a communicator is made from. Kinds pass it on to Communicator as it is.
+struct CommunicatorSetup {
+  std::string name;  // of the kind, as registered
+  CommunicatorOptions options{};
+  // MPI's handle of the ranks (mpi/mpi.hpp), read by the constructor alone; null: all of the job.
+  const MpiComm* ranks = nullptr;
+  // The kind that chose this one (auto), and why; empty: none did.
+  std::string chosen_by{}, reason{};
 };
 
 class Communicator {
  public:
-  virtual ~Communicator() = default;
+  // Collective over the ranks. MPI's communicator is duplicated, so messages never mix with those
+  // of others.
+  explicit Communicator(const CommunicatorSetup& setup);
+  virtual ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
 
   // --- who and where ---
-  virtual std::string name() const = 0;
-  // One line for the banner: what travels where, and what was chosen.
-  virtual std::string describe() const = 0;
-  virtual const Topology& topology() const = 0;
-  int rank() const { return topology().rank; }
-  int size() const { return topology().size; }
-  int intra_rank() const { return topology().intra_rank; }
-  int intra_size() const { return topology().intra_size; }
-  int inter_rank() const { return topology().inter_rank; }
-  int inter_size() const { return topology().inter_size; }
+  // The name that create_communicator() was given.
+  const std::string& name() const;
+  // One line for the banner: what travels where, and why this kind was chosen.
+  std::string describe() const;
+  const CommunicatorOptions& options() const { return setup_.options; }
+  const Topology& topology() const { return topology_; }
+  int rank() const { return topology_.rank; }
+  int size() const { return topology_.size; }
+  int intra_rank() const { return topology_.intra_rank; }
+  int intra_size() const { return topology_.intra_size; }
+  int inter_rank() const { return topology_.inter_rank; }
+  int inter_size() const { return topology_.inter_size; }
+  // MPI's handle, for calls that this class does not have: see mpi_comm() in mpi_comm.hpp.
+  const MpiComm& mpi() const;
 
-  // A communicator of the same kind and configuration among the ranks that give the same color (0
-  // or more), ordered by key.
-  virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
-  virtual void barrier() = 0;
+  // A communicator of the same name and options among the ranks that give the same color (0 or
+  // more), ordered by key.
+  std::unique_ptr<Communicator> split(int color, int key) const;
+  void barrier();
 
   // --- memory ---
-  // Memory from which exchanges are fastest (node-shared on CPUs). Collective; every rank may ask
-  // for a different size. Any other memory works too, staged. The contents start as zeros.
-  virtual std::shared_ptr<Storage> allocate(std::size_t bytes, Device device = Device::cpu()) = 0;
+  // Zeroed memory from which exchanges are fastest (shared by the ranks of a node on CPUs). Ranks
+  // may ask for different sizes. Values in other memory can be exchanged, too, through copies.
+  std::shared_ptr<Storage> allocate(std::size_t bytes, Device device = Device::cpu());
 
-  // --- training ---
+  // --- gradients; for models without an optimizer see optimizer/module_exchange.hpp ---
   // Sums the gradients of all ranks in place.
-  virtual void sum_gradients(const GradientView& gradients) = 0;
-  // Whether sum_gradients() of values in a GPU's memory only asks the GPU for work, so that it can
-  // be recorded with the rest of a step.
-  virtual bool queues_exchanges() const { return false; }
-  // sum_gradients times 1 / divisor (default: the number of ranks).
+  void sum_gradients(const GradientView& gradients);
+  // sum_gradients times 1 / divisor (0: the number of ranks).
   void mean_gradients(const GradientView& gradients, double divisor = 0);
-  // Starts sum_gradients in the background. No other operation of this communicator may be called
-  // before wait(), except further starts.
-  virtual std::unique_ptr<PendingExchange> start_sum_gradients(const GradientView& gradients) = 0;
+  // Starts sum_gradients in the background. Before wait(), no other operation of this communicator
+  // may be called but further starts.
+  std::unique_ptr<PendingExchange> start_sum_gradients(const GradientView& gradients);
+  // Whether sum_gradients() on a GPU only queues work there, so that a recording can hold it. Never
+  // where ranks share a GPU: they might wait for each other forever inside a recorded step.
+  bool queues_exchanges() const { return queues_on_gpu() && !options().gpu_is_shared; }
   // Copies rank 0's values to all ranks, in place.
-  virtual void bcast_data(const Tensor& parameters) = 0;
+  void bcast_data(const Tensor& values);
 
-  // --- arrays: shapes, types and tuple lengths travel along ---
-  // float32, float64, float16, bfloat16, int32, int64 and uint8, of any shape, 0-d included. To
-  // send to oneself is an error, as nobody could receive it.
-  virtual void send(std::span<const Tensor> tensors, int dest, int tag = 0) = 0;
-  virtual std::vector<Tensor> recv_many(int source, int tag = 0) = 0;
+  // --- arrays, with their types and shapes ---
+  // float32, float64, float16, bfloat16, int32, int64 and uint8, of any shape, which may differ
+  // between ranks. Sending to oneself is an error, as nobody could receive it.
+  void send(std::span<const Tensor> tensors, int dest, int tag = 0);
   void send(const Tensor& tensor, int dest, int tag = 0) { send({&tensor, 1}, dest, tag); }
+  std::vector<Tensor> recv_many(int source, int tag = 0);
   Tensor recv(int source, int tag = 0);
-  // Non-root ranks may pass an undefined tensor; shapes may differ between ranks below.
-  virtual Tensor bcast(const Tensor& tensor, int root = 0) = 0;
-  virtual std::vector<Tensor> gather(const Tensor& tensor, int root = 0) = 0;  // empty off root
-  virtual std::vector<Tensor> allgather(const Tensor& tensor) = 0;
-  virtual std::vector<Tensor> alltoall(std::span<const Tensor> tensors) = 0;  // size() of them
-  virtual Tensor scatter(std::span<const Tensor> tensors, int root = 0) = 0;  // read at root only
+  Tensor bcast(const Tensor& tensor, int root = 0);                // read at the root only
+  std::vector<Tensor> gather(const Tensor& tensor, int root = 0);  // empty off the root
+  std::vector<Tensor> allgather(const Tensor& tensor);
+  std::vector<Tensor> alltoall(std::span<const Tensor> tensors);  // size() of them
+  // The root's tensor number rank(); it gives size() of them.
+  Tensor scatter(std::span<const Tensor> tensors, int root = 0);
+  // This rank's part of the root's array: the items of axis 0 are dealt to the ranks in order, the
+  // first ranks getting one more where the division leaves a remainder.
+  Tensor scatter(const Tensor& tensor, int root = 0);
 
-  // --- arrays of one shape on all ranks, in place; all types but uint8 ---
-  virtual void allreduce(const Tensor& tensor, ReduceOp op = ReduceOp::sum) = 0;
-  // Other ranks than the root keep their values.
-  virtual void reduce(const Tensor& tensor, ReduceOp op = ReduceOp::sum, int root = 0) = 0;
-  // Items of axis 0 are dealt to ranks in order, the first ranks getting one more where they do not
-  // divide; returns this rank's part of the result.
-  virtual Tensor reduce_scatter(const Tensor& tensor, ReduceOp op = ReduceOp::sum) = 0;
+  // --- arrays of one type and shape on all ranks; all types but uint8 ---
+  // In place.
+  void allreduce(const Tensor& tensor, ReduceOp op = ReduceOp::sum);
+  // In place at the root; other ranks keep their values.
+  void reduce(const Tensor& tensor, ReduceOp op = ReduceOp::sum, int root = 0);
+  // This rank's part of the result, dealt as by scatter(); `tensor` keeps its values.
+  Tensor reduce_scatter(const Tensor& tensor, ReduceOp op = ReduceOp::sum);
+
+  // --- objects: JSON values ---
+  void send_object(const nlohmann::json& object, int dest, int tag = 0);
+  nlohmann::json recv_object(int source, int tag = any_tag, MessageInfo* info = nullptr);
+  nlohmann::json bcast_object(const nlohmann::json& object, int root = 0);  // read at the root only
+  std::vector<nlohmann::json> gather_object(const nlohmann::json& object, int root = 0);
+  std::vector<nlohmann::json> allgather_object(const nlohmann::json& object);
+  // The root's object number rank(); it gives size() of them.
+  nlohmann::json scatter_object(const std::vector<nlohmann::json>& objects, int root = 0);
 
   // --- objects as bytes, of any length ---
-  virtual void send_bytes(std::span<const std::byte> bytes, int dest, int tag = 0) = 0;
-  virtual Bytes recv_bytes(int source, int tag = any_tag, MessageInfo* info = nullptr) = 0;
+  void send_bytes(std::span<const std::byte> bytes, int dest, int tag = 0);
+  Bytes recv_bytes(int source, int tag = any_tag, MessageInfo* info = nullptr);
   // Travels in chunks of at most `chunk` bytes (1 .. INT_MAX - 1).
-  virtual Bytes bcast_bytes(std::span<const std::byte> bytes, int root = 0,
-                            std::int64_t chunk = std::int64_t{256} << 20) = 0;
-  virtual std::vector<Bytes> gather_bytes(std::span<const std::byte> bytes, int root = 0) = 0;
-  virtual std::vector<Bytes> allgather_bytes(std::span<const std::byte> bytes) = 0;
-  virtual Bytes scatter_bytes(std::span<const Bytes> parts, int root = 0) = 0;
+  Bytes bcast_bytes(std::span<const std::byte> bytes, int root = 0,
+                    std::int64_t chunk = std::int64_t{256} << 20);
+  std::vector<Bytes> gather_bytes(std::span<const std::byte> bytes, int root = 0);
+  std::vector<Bytes> allgather_bytes(std::span<const std::byte> bytes);
+  Bytes scatter_bytes(std::span<const Bytes> parts, int root = 0);
+
+ protected:
+  // --- what a kind may replace ---
+  // What travels where, in a few words. Default: the name.
+  virtual std::string describe_kind() const;
+
+  // Combines `values` of all ranks in place. Default: MPI_Allreduce. `values` are plain, in host
+  // memory, and of the same type and number on all ranks. allreduce() and sum_gradients() come down
+  // to this, for values on a GPU by way of the host.
+  virtual void combine(const Tensor& values, ReduceOp op);
+  // True: combine() itself refuses values that differ in type or number, and no message is spent on
+  // the comparison.
+  virtual bool checks_agreement() const { return false; }
+  // Sums gradients in host memory. Default: agrees on the arena and combines it.
+  virtual void sum(const GradientView& gradients);
+  // False: gradients stay as they are, and sum_gradients() does nothing.
+  virtual bool exchanges_gradients() const { return true; }
+  // Combines elements parts[rank()] of all ranks' `values` into `own`; `values` stay as they are.
+  // Both are plain and in host memory. Default: MPI_Reduce_scatter.
+  virtual void combine_part(const Tensor& values, std::span<const Range> parts, const Tensor& own,
+                            ReduceOp op);
+  // Zeroed memory for allocate().
+  virtual std::shared_ptr<Storage> allocate_memory(std::size_t bytes, Device device);
+
+  // The same for values in the memory of this rank's GPU (CommunicatorOptions::device), inside of
+  // gpu().in_order(); all ranks have agreed on type and number. Defaults: through the host.
+  virtual void combine_on_gpu(const Tensor& values, ReduceOp op);
+  virtual void sum_on_gpu(const GradientView& gradients);  // default: combine_on_gpu
+  virtual void bcast_on_gpu(const Tensor& values);         // from rank 0
+  // True: sum_on_gpu() only queues work on the GPU and waits for nothing, so that it needs no
+  // thread to run beside the computation.
+  virtual bool queues_on_gpu() const { return false; }
+  // True: values go through GpuGroups, which are fastest from memory of their own.
+  virtual bool has_gpu_groups() const { return false; }
+
+  // --- what a kind may use ---
+  // MPI's handle for collectives. An error while an exchange runs in the background, unless the
+  // caller is that exchange.
+  const MpiComm& comm() const;
+  // Opened by the first call.
+  GpuExchange& gpu();
+  // An error on all ranks (kind disagreement), naming two that differ, unless all give the same
+  // text. Collective. On the way, `maxima` become their largest values over all ranks.
+  void require_agreement(const char* operation, const std::string& text,
+                         std::span<std::int64_t> maxima = {});
+
+ private:
+  struct Handles;
+
+  // RAII: shows the watchdog which operation this rank is blocked in.
+  WaitScope wait_in(Waiting kind, std::size_t bytes = 0) const {
+    return {kind, id_, operations_, static_cast<std::int64_t>(bytes)};
+  }
+  // The same for an operation with one other rank (or any_source).
+  WaitScope wait_for(Waiting kind, int peer) const {
+    return WaitScope(kind, id_, std::int64_t{peer});
+  }
+
+  std::size_t ranks() const { return static_cast<std::size_t>(size()); }
+  std::int64_t call_bytes() const { return options().sizes.mpi_call; }
+  const MpiComm& messages() const;  // of send and recv
+  void send_message(MessageKind kind, std::span<const std::byte> bytes, int dest, int tag);
+  Bytes recv_message(MessageKind kind, int source, int tag, MessageInfo* info);
+
+  bool is_on_gpu(const Tensor& values) const;
+  void sum_gradients_on_gpu(const GradientView& gradients);
+  // Does `work` although exchanges may be under way: the GPU does them one after the other.
+  void start_on_gpu(const std::function<void()>& work);
+
+  void check_free() const;
+  void check_root(const char* operation, int root) const;
+  void check_peer(const char* operation, int peer) const;
+
+  CommunicatorSetup setup_;  // without its ranks
+  std::unique_ptr<Handles> handles_;
+  Topology topology_;
+  std::uint64_t id_;                                 // mpi/communicator_id.hpp
+  mutable std::atomic<std::int64_t> operations_{0};  // begun
+  std::unique_ptr<GpuExchange> gpu_;
+  std::set<std::string> agreed_;  // gradients on GPUs that all ranks are known to give alike
+  bool is_starting_ = false;      // start_on_gpu() runs
+  // The number of exchanges started and not waited for. Shared with them.
+  std::shared_ptr<std::atomic<int>> under_way_ = std::make_shared<std::atomic<int>>(0);
+  std::unique_ptr<BackgroundThread> background_;
 };
 
 }  // namespace tasuki

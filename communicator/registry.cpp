@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tasuki/communicator/mpi_comm.hpp"
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
 
@@ -35,8 +36,20 @@ std::string communicator_help() {
   return table;
 }
 
+std::unique_ptr<Communicator> create_communicator(std::string_view name,
+                                                  const CommunicatorOptions& options) {
+  return create_communicator(CommunicatorSetup{.name = std::string(name), .options = options});
+}
+
 std::unique_ptr<Communicator> create_communicator(std::string_view name, MPI_Comm comm,
                                                   const CommunicatorOptions& options) {
+  const MpiComm ranks = MpiComm::refer_to(comm);
+  return create_communicator(
+      CommunicatorSetup{.name = std::string(name), .options = options, .ranks = &ranks});
+}
+
+std::unique_ptr<Communicator> create_communicator(const CommunicatorSetup& setup) {
+  const std::string& name = setup.name;
   const auto kind = std::find_if(kinds().begin(), kinds().end(),
                                  [&](const CommunicatorKind& known) { return known.name == name; });
   if (kind == kinds().end()) {
@@ -45,17 +58,17 @@ std::unique_ptr<Communicator> create_communicator(std::string_view name, MPI_Com
     fail_everywhere(ErrorKind::usage, "unknown communicator '{}'; known are {}", name,
                     fmt::join(names, ", "));
   }
-  if (kind->needs_gpu && options.device.is_cpu())
+  if (kind->needs_gpu && setup.options.device.is_cpu())
     fail_everywhere(
         ErrorKind::config,
         "the communicator {} needs --gpu: it works on the memory of GPUs; on CPUs use auto", name);
-  if (!kind->takes_wire_dtype && options.wire_dtype != DType::float32)
+  if (!kind->takes_wire_dtype && setup.options.wire_dtype != DType::float32)
     fail_everywhere(ErrorKind::config,
                     "the communicator {} sends gradients as float32; to send them as {} use "
                     "pure_nccl, with --gpu",
-                    name, name_of(options.wire_dtype));
+                    name, name_of(setup.options.wire_dtype));
   const WaitScope waiting(Waiting::create_communicator);
-  return kind->create(comm, options);
+  return kind->create(setup);
 }
 
 }  // namespace tasuki

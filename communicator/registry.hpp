@@ -1,8 +1,6 @@
 // Communicators by name.
 #pragma once
 
-#include <mpi.h>
-
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,47 +11,41 @@
 
 namespace tasuki {
 
-struct CommunicatorOptions {
-  Device device = Device::cpu();      // of this rank
-  DType wire_dtype = DType::float32;  // in which gradients travel between GPUs
-  bool gpu_is_shared = false;         // ranks may have the same one; alike on all ranks
-};
-
 struct CommunicatorKind {
   std::string name;
   std::string summary;  // what travels where
   std::string needs;    // what it needs of the machine
-  std::function<std::unique_ptr<Communicator>(MPI_Comm, const CommunicatorOptions&)> create;
-  bool needs_gpu = false;  // refused on CPUs
-  bool takes_wire_dtype =
-      false;  // else gradients travel as they are, and float32 must be asked for
+  std::function<std::unique_ptr<Communicator>(const CommunicatorSetup&)> create;
+  bool needs_gpu = false;         // refused on CPUs
+  bool takes_wire_dtype = false;  // else any CommunicatorOptions::wire_dtype but float32 is refused
 };
 
-// Adds a kind; a user's own program may do so before it creates one. A name that exists is an
-// error.
+// Adds a kind, before one is created. A name that exists is an error.
 void register_communicator(CommunicatorKind kind);
-// All kinds, built-in ones first.
-const std::vector<CommunicatorKind>& communicator_kinds();
-// The table that `--communicator help` prints.
-std::string communicator_help();
 
-// Makes a communicator over `comm` (duplicated, so that its messages are its own). An unknown name
-// is a usage error that lists the known ones.
-std::unique_ptr<Communicator> create_communicator(std::string_view name,
-                                                  MPI_Comm comm = MPI_COMM_WORLD,
-                                                  const CommunicatorOptions& options = {});
-
-// Registers class Kind, made as Kind(name, comm, options), when the program is loaded:
+// Registers a kind when the program is loaded. For a class that is made from a CommunicatorSetup:
 //   const Registration<MyCommunicator> registration{"mine", "what travels where", "any MPI"};
 template <class Kind>
 struct Registration {
   Registration(const std::string& name, const std::string& summary, const std::string& needs,
                bool needs_gpu = false, bool takes_wire_dtype = false) {
-    const auto create = [name](MPI_Comm comm, const CommunicatorOptions& options) {
-      return std::make_unique<Kind>(name, comm, options);
+    const auto create = [](const CommunicatorSetup& setup) {
+      return std::make_unique<Kind>(setup);
     };
     register_communicator({name, summary, needs, create, needs_gpu, takes_wire_dtype});
   }
 };
+
+// All kinds, built-in ones first.
+const std::vector<CommunicatorKind>& communicator_kinds();
+// The table that `--communicator help` prints.
+std::string communicator_help();
+
+// Makes a communicator among all ranks of the job. Collective. An unknown name is a usage error
+// that lists the known ones; a kind that cannot run here is an error of kind config that says what
+// can. Programs that have an MPI_Comm of their own find an overload in mpi_comm.hpp.
+std::unique_ptr<Communicator> create_communicator(std::string_view name,
+                                                  const CommunicatorOptions& options = {});
+std::unique_ptr<Communicator> create_communicator(const CommunicatorSetup& setup);
 
 }  // namespace tasuki

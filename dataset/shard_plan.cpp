@@ -23,13 +23,9 @@ std::int64_t scaled(std::int64_t n, std::int64_t i, std::int64_t parts) {
 Range part_of(std::int64_t n, std::int64_t parts, std::int64_t i, bool equal_length) {
   TASUKI_CHECK(n >= 0 && parts > 0 && 0 <= i && i < parts, "part {} of {} of {} examples", i, parts,
                n);
-  if (equal_length) {
-    const std::int64_t begin = scaled(n, i, parts);
-    return {begin, begin + ceil_div(n, parts)};
-  }
-  const std::int64_t size = n / parts, longer = n % parts;
-  const std::int64_t begin = i * size + std::min(i, longer);
-  return {begin, begin + size + (i < longer ? 1 : 0)};
+  if (!equal_length) return part_of(n, parts, i);
+  const std::int64_t begin = scaled(n, i, parts);
+  return {begin, begin + ceil_div(n, parts)};
 }
 
 ShardPlan::ShardPlan(std::int64_t examples, int ranks, int shards, bool equal_length)

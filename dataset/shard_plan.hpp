@@ -7,19 +7,14 @@
 #include <utility>
 #include <vector>
 
+#include "tasuki/core/range.hpp"
+
 namespace tasuki {
 
-// Positions [begin, end).
-struct Range {
-  std::int64_t begin = 0, end = 0;
-  std::int64_t size() const { return end - begin; }
-  friend bool operator==(const Range&, const Range&) = default;
-};
-
-// Part `i` of n positions dealt to `parts`. Exact: disjoint, in order, the first n % parts one
-// longer. Equal lengths (ChainerMN's default): all ceil(n / parts) long, from floor(n i / parts)
-// on, so that neighbours share positions where parts does not divide n.
-Range part_of(std::int64_t n, std::int64_t parts, std::int64_t i, bool equal_length = false);
+// Part `i` of n positions dealt to `parts`: as part_of() in core/range.hpp, or with equal lengths
+// (ChainerMN's default) all ceil(n / parts) long, from floor(n i / parts) on, so that neighbours
+// share positions where parts does not divide n.
+Range part_of(std::int64_t n, std::int64_t parts, std::int64_t i, bool equal_length);
 
 // The data set is dealt to shards, and each rank owns the same number of neighbouring shards. By
 // default there is one shard per rank. With a fixed number of shards that the number of ranks

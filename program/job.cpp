@@ -80,8 +80,9 @@ std::optional<Job> start_job(Options& options, TrainingSettings& settings, int a
   job.device = chosen.device;
   job.device_text = chosen.text;
   job.communicator =
-      create_communicator(settings.communicator, MPI_COMM_WORLD,
-                          {job.device, wire_dtype(settings.wire_dtype), settings.share_gpu});
+      create_communicator(settings.communicator, {.device = job.device,
+                                                  .wire_dtype = wire_dtype(settings.wire_dtype),
+                                                  .gpu_is_shared = settings.share_gpu});
   job.processors = find_processors();
   job.threads = plan_threads(requested_threads(settings.threads, std::getenv("OMP_NUM_THREADS")),
                              job.processors.cores, job.communicator->intra_size(),

@@ -6,8 +6,8 @@
 
 namespace tasuki {
 
-GpuExchange::GpuExchange(Device device)
-    : channel_(gpu_transport().open(device)), staging_(*channel_) {}
+GpuExchange::GpuExchange(Device device, const TransferSizes& sizes)
+    : sizes_(sizes), channel_(gpu_transport().open(device)), staging_(*channel_, sizes) {}
 
 std::unique_ptr<GpuGroup> GpuExchange::connect(MPI_Comm comm) {
   return connect_gpus(gpu_transport(), *channel_, comm);
@@ -46,7 +46,7 @@ void GpuExchange::between_nodes(const Tensor& values, ReduceOp op, MPI_Comm comm
   if (staged || !mpi_reduces_gpu_memory(values.dtype()))
     return staging_.allreduce_between_nodes(values, op, comm);
   channel_->wait(*channel_->event());
-  allreduce(values.raw(), values.count(), values.dtype(), op, comm);
+  allreduce(values.raw(), values.count(), values.dtype(), op, comm, sizes_.mpi_call);
 }
 
 const char* way_between_nodes() {

@@ -7,25 +7,23 @@
 namespace tasuki {
 namespace {
 
-std::size_t bytes_of_a_copy = default_staging_bytes;
-
 // Chunks gathered for one turn of copies, neighbours put together.
 class Batch {
  public:
-  explicit Batch(std::size_t element_bytes) : element_bytes_(element_bytes) {}
+  // Full when it has so many bytes.
+  Batch(std::size_t element_bytes, std::int64_t full_bytes)
+      : element_bytes_(element_bytes), full_bytes_(full_bytes) {}
 
-  void add(Chunk chunk) {
+  void add(Range chunk) {
     chunks_.push_back(chunk);
-    count_ += chunk.count();
+    count_ += chunk.size();
   }
-  bool is_full() const {
-    return static_cast<std::size_t>(count_) * element_bytes_ >= bytes_of_a_copy;
-  }
+  bool is_full() const { return count_ * static_cast<std::int64_t>(element_bytes_) >= full_bytes_; }
 
   // Copies the chunks between two arrays and starts anew.
   void copy(GpuChannel& channel, std::byte* destination, const std::byte* source) {
     std::sort(chunks_.begin(), chunks_.end(),
-              [](const Chunk& a, const Chunk& b) { return a.begin < b.begin; });
+              [](const Range& a, const Range& b) { return a.begin < b.begin; });
     for (auto first = chunks_.begin(); first != chunks_.end();) {
       auto last = first;
       while (std::next(last) != chunks_.end() && std::next(last)->begin == last->end) ++last;
@@ -40,17 +38,16 @@ class Batch {
 
  private:
   std::size_t element_bytes_;
-  std::vector<Chunk> chunks_;
+  std::int64_t full_bytes_;
+  std::vector<Range> chunks_;
   std::int64_t count_ = 0;
 };
 
 // What is asked of the channel for all chunks before the first is needed: copies to the host, each
 // chunk with the event after which it is there.
-std::vector<GpuEventPtr> download(GpuChannel& channel, const std::vector<Chunk>& chunks,
-                                  std::size_t element_bytes, std::byte* host,
-                                  const std::byte* device) {
+std::vector<GpuEventPtr> download(GpuChannel& channel, const std::vector<Range>& chunks,
+                                  Batch batch, std::byte* host, const std::byte* device) {
   std::vector<GpuEventPtr> arrivals;
-  Batch batch(element_bytes);
   std::size_t gathered = 0;
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     batch.add(chunks[i]);
@@ -64,10 +61,6 @@ std::vector<GpuEventPtr> download(GpuChannel& channel, const std::vector<Chunk>&
 }
 
 }  // namespace
-
-void set_staging_bytes(std::size_t bytes) {
-  bytes_of_a_copy = bytes;
-}
 
 Tensor GpuStaging::pinned_like(const Tensor& values) {
   if (!pinned_ || pinned_->bytes() < values.bytes()) {
@@ -95,23 +88,22 @@ void GpuStaging::allreduce_between_nodes(const Tensor& values, ReduceOp op, MPI_
   const Tensor pinned = pinned_like(values);
   auto* const host = static_cast<std::byte*>(pinned.raw());
   auto* const device = static_cast<std::byte*>(values.raw());
-  const std::size_t element = size_of(values.dtype());
 
-  const auto order = piece_order(values.count(), values.dtype(), rank, ranks);
-  const auto arrivals = download(channel_, order.need, element, host, device);
+  const auto order = piece_order(values.count(), values.dtype(), rank, ranks, sizes_);
+  Batch finished(size_of(values.dtype()), sizes_.gpu_copy);
+  const auto arrivals = download(channel_, order.need, finished, host, device);
   std::size_t needed = 0;
   const GpuEvent* seen = nullptr;
-  const auto prepare = [&](Chunk /*chunk*/) {
+  const auto prepare = [&](Range /*chunk*/) {
     const GpuEvent* const arrival = arrivals[needed++].get();
     if (arrival != seen) channel_.wait(*arrival);
     seen = arrival;
   };
-  Batch finished(element);
-  const auto give_back = [&](Chunk chunk) {
+  const auto give_back = [&](Range chunk) {
     finished.add(chunk);
     if (finished.is_full()) finished.copy(channel_, device, host);
   };
-  tasuki::allreduce_between_nodes(host, values.count(), values.dtype(), op, comm, prepare,
+  tasuki::allreduce_between_nodes(host, values.count(), values.dtype(), op, comm, sizes_, prepare,
                                   give_back);
   finished.copy(channel_, device, host);
 }

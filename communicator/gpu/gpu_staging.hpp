@@ -1,5 +1,7 @@
-// Values of a GPU on their way through pinned host memory.
+// GpuStaging: passes values of a GPU through pinned host memory.
 #pragma once
+
+#include <mpi.h>
 
 #include <functional>
 #include <memory>
@@ -10,26 +12,22 @@ namespace tasuki {
 
 class GpuStaging {
  public:
-  explicit GpuStaging(GpuChannel& channel) : channel_(channel) {}
+  GpuStaging(GpuChannel& channel, const TransferSizes& sizes) : channel_(channel), sizes_(sizes) {}
 
-  // Brings `values` to the host, calls `work` with them there, and has the channel carry the result
-  // back, for which the host does not wait.
+  // Copies `values` to the host, calls `work` with the copy, and queues the copy back on the
+  // channel without waiting for it.
   void on_host(const Tensor& values, const std::function<void(const Tensor&)>& work);
 
-  // allreduce_between_nodes of values in the GPU's memory: while some chunks are on the network,
-  // the next ones come from the GPU and finished ones go back to it.
+  // allreduce_between_nodes() of values in the GPU's memory. Copies from and to the GPU overlap
+  // with the network, chunk by chunk.
   void allreduce_between_nodes(const Tensor& values, ReduceOp op, MPI_Comm comm);
 
  private:
   Tensor pinned_like(const Tensor& values);
 
   GpuChannel& channel_;
+  TransferSizes sizes_;
   std::shared_ptr<Storage> pinned_;
 };
-
-// Bytes that a copy between GPU and host carries at least, where there are as many.
-inline constexpr std::size_t default_staging_bytes = std::size_t{1} << 20;
-// Tests make it shorter.
-void set_staging_bytes(std::size_t bytes);
 
 }  // namespace tasuki

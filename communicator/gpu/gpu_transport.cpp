@@ -10,7 +10,7 @@ std::atomic<GpuTransport*> registered = nullptr;
 
 }  // namespace
 
-Chunk gpu_part(std::int64_t count, DType type, int rank, int ranks) {
+Range gpu_part(std::int64_t count, DType type, int rank, int ranks) {
   const auto unit = static_cast<std::int64_t>(128 / size_of(type));
   const std::int64_t part = count / ranks / unit * unit;
   return {rank * part, rank == ranks - 1 ? count : (rank + 1) * part};

@@ -1,10 +1,11 @@
-// What communicators need of GPUs: memory, a queue of transfers beside the computation, and groups
-// of GPUs that combine their values without passing through the host (NCCL).
+// GpuTransport: what communicators need of GPUs, which is memory, a queue of transfers beside the
+// computation, and groups of GPUs that combine their values without passing through the host
+// (NCCL).
 //
 // The implementation is in libtasuki_cuda.so (communicator/cuda) and registers itself when the CUDA
-// backend is loaded; nothing here knows CUDA. Work on a GPU is asked for in one moment and done in
-// a later one. "The backend" below is the computation that backend(device) was asked for; a
-// channel's work is ordered with it only where an event says so.
+// backend is loaded; nothing here knows CUDA. Work for a GPU is queued and done later. "The
+// backend" below is the queue of backend(device); a channel has a queue of its own, and only events
+// order the two.
 #pragma once
 
 #include <cstddef>
@@ -14,32 +15,32 @@
 #include <vector>
 
 #include "tasuki/communicator/communicator.hpp"
-#include "tasuki/communicator/mpi/ring_allreduce.hpp"
 #include "tasuki/communicator/wire_format.hpp"
+#include "tasuki/core/range.hpp"
 
 namespace tasuki {
 
 // A GPU that this process sees.
 struct Gpu {
   std::string name;        // "NVIDIA H100 80GB HBM3"
-  std::string id;          // the same for every process that sees this GPU, and no other's
+  std::string id;          // unique to this GPU, the same in every process that sees it
   std::string pci_bus_id;  // "0000:4f:00.0"
 };
 
-// A moment in the work of a GPU: when all is done that came before.
+// A point in a queue of a GPU; it is reached when all work queued before is done.
 class GpuEvent {
  public:
   virtual ~GpuEvent() = default;
 };
 using GpuEventPtr = std::shared_ptr<const GpuEvent>;
 
-// Elements of an array of `count` that belong to one of `ranks` in reduce_scatter and allgather:
-// equal parts at multiples of 128 bytes, and what is left over to the last rank.
-Chunk gpu_part(std::int64_t count, DType type, int rank, int ranks);
+// The elements of `count` that belong to `rank` in reduce_scatter and allgather: equal parts that
+// begin at multiples of 128 bytes; the last rank's part has the rest, too.
+Range gpu_part(std::int64_t count, DType type, int rank, int ranks);
 
-// GPUs of several ranks, each rank with one. Operations are collective and in place, on plain
-// values in the GPU's memory of the same type and number on all ranks; they are appended to the
-// channel's work, and the host waits for none of them. An error that comes later ends the job.
+// GPUs of several ranks, one for each rank. Operations are collective and in place, on plain values
+// in the GPU's memory of the same type and number on all ranks. They are queued on the channel; the
+// host waits for none of them. An error that occurs later ends the job.
 class GpuGroup {
  public:
   virtual ~GpuGroup() = default;
@@ -47,35 +48,35 @@ class GpuGroup {
   virtual void allreduce(const Tensor& values, ReduceOp op, const WireFormat& wire) = 0;
   virtual void reduce(const Tensor& values, ReduceOp op, int root) = 0;
   virtual void broadcast(const Tensor& values, int root) = 0;
-  // Only this rank's gpu_part() of the values is right after it.
+  // Afterwards only this rank's gpu_part() of the values is valid.
   virtual void reduce_scatter(const Tensor& values, ReduceOp op) = 0;
-  // Every rank gives its gpu_part().
+  // Each rank contributes its gpu_part().
   virtual void allgather(const Tensor& values) = 0;
 };
 
-// Transfers of one GPU, one after the other. Used by one thread at a time, but for events.
+// A queue of transfers of one GPU. Used by one thread at a time, except for events.
 class GpuChannel {
  public:
   virtual ~GpuChannel() = default;
 
-  // Connects the ranks that give the same id (GpuTransport::new_id). Collective among them; groups
-  // must go before their channel does.
+  // Connects the ranks that give the same id (GpuTransport::new_id). Collective among them. The
+  // channel must outlive its groups.
   virtual std::unique_ptr<GpuGroup> connect(const Bytes& id, int rank, int ranks) = 0;
 
-  // The GPU's memory that groups of this channel exchange fastest from.
+  // GPU memory from which groups of this channel exchange fastest.
   virtual std::shared_ptr<Storage> allocate(std::size_t bytes) = 0;
-  // Host memory that copies to and from the GPU run from without help of the processor.
+  // Page-locked host memory, from and to which the GPU copies by itself.
   virtual std::shared_ptr<Storage> allocate_pinned(std::size_t bytes) = 0;
-  // Between the GPU and pinned memory, appended to the channel's work.
+  // Queues a copy between the GPU and pinned memory.
   virtual void copy(void* destination, const void* source, std::size_t bytes) = 0;
 
-  // When all is done that this channel, or the backend, was asked for so far.
+  // The point after everything queued so far on this channel, or on the backend.
   virtual GpuEventPtr event() = 0;
   virtual GpuEventPtr backend_event() = 0;
-  // What the channel, or the backend, is asked for from now on is done after the event.
+  // Makes everything that is queued from now on, on the channel or the backend, wait for the event.
   virtual void follow(const GpuEvent& event) = 0;
   virtual void let_backend_follow(const GpuEvent& event) = 0;
-  // The host waits, leaving the core to others. Errors of this channel's groups are thrown.
+  // Makes the host wait, leaving the core to others. Throws errors of this channel's groups.
   virtual void wait(const GpuEvent& event) = 0;
 };
 
@@ -83,13 +84,13 @@ class GpuTransport {
  public:
   virtual ~GpuTransport() = default;
   virtual std::string describe() const = 0;  // "NCCL 2.28.9"
-  // In the order of device indices; touches none of them.
+  // By device index; initialises none of them.
   virtual std::vector<Gpu> gpus() = 0;
   virtual Bytes new_id() = 0;
   virtual std::unique_ptr<GpuChannel> open(Device device) = 0;
 };
 
-// The registered one; without it an error of kind unavailable.
+// The registered transport; an error of kind unavailable if there is none.
 GpuTransport& gpu_transport();
 void register_gpu_transport(std::unique_ptr<GpuTransport> transport);
 

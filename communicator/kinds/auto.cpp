@@ -1,5 +1,8 @@
-// auto: the best communicator for the placement and the devices found.
-#include "tasuki/communicator/mpi_communicator.hpp"
+// auto: chooses the best of the other kinds for the placement and the devices found, and makes one
+// under its own name.
+#include "tasuki/communicator/mpi/communicator_handles.hpp"
+#include "tasuki/communicator/mpi/discover_topology.hpp"
+#include "tasuki/communicator/registry.hpp"
 
 namespace tasuki {
 namespace {
@@ -17,38 +20,22 @@ Choice choose(const Topology& topology, Device device) {
   return {"two_dimensional", "several nodes with as many ranks each"};
 }
 
-class AutoCommunicator : public MpiCommunicator {
- public:
-  AutoCommunicator(const std::string& name, MPI_Comm comm, const CommunicatorOptions& options)
-      : MpiCommunicator(name, comm, options),
-        choice_(choose(topology(), options.device)),
-        chosen_(create_communicator(choice_.name, comm, options)) {
-    share_exchanges_with(dynamic_cast<const MpiCommunicator&>(*chosen_));
-  }
+std::unique_ptr<Communicator> create_chosen(CommunicatorSetup setup) {
+  const Choice choice = choose(discover_topology(mpi_ranks(setup)), setup.options.device);
+  setup.chosen_by = std::exchange(setup.name, choice.name);
+  setup.reason = choice.reason;
+  return create_communicator(setup);
+}
 
-  std::string describe() const override {
-    return fmt::format("{} (chosen by auto: {})", chosen_->describe(), choice_.reason);
-  }
-  std::shared_ptr<Storage> allocate(std::size_t bytes, Device device) override {
-    return chosen_->allocate(bytes, device);
-  }
-  void sum_gradients(const GradientView& gradients) override { chosen_->sum_gradients(gradients); }
-  bool queues_exchanges() const override { return chosen_->queues_exchanges(); }
-  std::unique_ptr<PendingExchange> start_sum_gradients(const GradientView& gradients) override {
-    return chosen_->start_sum_gradients(gradients);
-  }
-  void allreduce(const Tensor& tensor, ReduceOp op) override { chosen_->allreduce(tensor, op); }
-  void bcast_data(const Tensor& parameters) override { chosen_->bcast_data(parameters); }
-
- private:
-  Choice choice_;
-  std::unique_ptr<Communicator> chosen_;
-};
-
-constexpr bool needs_gpu = false, takes_wire_dtype = true;
-const Registration<AutoCommunicator> registration{
-    "auto", "the best of the others for the placement and devices found; the default",
-    "memory that the ranks of a node can share (else use flat)", needs_gpu, takes_wire_dtype};
+const bool is_registered = [] {
+  register_communicator(
+      {.name = "auto",
+       .summary = "the best of the others for the placement and devices found; the default",
+       .needs = "memory that the ranks of a node can share (else use flat)",
+       .create = create_chosen,
+       .takes_wire_dtype = true});
+  return true;
+}();
 
 }  // namespace
 }  // namespace tasuki

@@ -1,23 +1,22 @@
 // dummy: leaves gradients as they are, to show what a step costs without communication. Every other
 // operation is real. As nothing is exchanged, ranks do not learn either that the model changed on
 // some of them (Optimizer::update): those would wait for the others.
-#include "tasuki/communicator/mpi_communicator.hpp"
+#include "tasuki/communicator/registry.hpp"
 
 namespace tasuki {
 namespace {
 
-class DummyCommunicator : public MpiCommunicator {
+class DummyCommunicator : public Communicator {
  public:
-  using MpiCommunicator::MpiCommunicator;
+  using Communicator::Communicator;
 
-  std::string describe() const override {
+ protected:
+  std::string describe_kind() const override {
     return "dummy: gradients are NOT exchanged (for timing only; ranks train apart)";
   }
 
-  void sum_gradients(const GradientView& /*gradients*/) override {}
-
- protected:
-  bool only_asks_gpu() const override { return true; }
+  bool exchanges_gradients() const override { return false; }
+  bool queues_on_gpu() const override { return true; }
 };
 
 const Registration<DummyCommunicator> registration{

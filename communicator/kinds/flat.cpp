@@ -1,20 +1,20 @@
 // flat: the whole arena in one MPI_Allreduce, from a GPU's memory where MPI takes it.
 #include "tasuki/communicator/gpu/gpu_exchange.hpp"
-#include "tasuki/communicator/mpi_communicator.hpp"
+#include "tasuki/communicator/registry.hpp"
 
 namespace tasuki {
 namespace {
 
-class FlatCommunicator : public MpiCommunicator {
+class FlatCommunicator : public Communicator {
  public:
-  using MpiCommunicator::MpiCommunicator;
+  using Communicator::Communicator;
 
-  std::string describe() const override {
+ protected:
+  std::string describe_kind() const override {
     return fmt::format("flat: one MPI_Allreduce of all gradients over {} ranks{}", size(),
                        way_of(options().device));
   }
 
- protected:
   void combine_on_gpu(const Tensor& values, ReduceOp op) override {
     gpu().with_mpi(values, [&](const Tensor& reachable) { combine(reachable, op); });
   }

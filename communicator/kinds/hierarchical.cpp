@@ -4,11 +4,13 @@
 // The leader (the node's first rank) drives the transfer. The other ranks of the node combine the
 // chunks for it, in the order in which the transfer needs them, and copy finished chunks into their
 // own memory as they come. On GPUs, NCCL does what is inside the node.
-#include <numeric>
+#include <array>
+#include <vector>
 
 #include "tasuki/communicator/gpu/gpu_exchange.hpp"
 #include "tasuki/communicator/mpi/between_nodes.hpp"
 #include "tasuki/communicator/node/node_communicator.hpp"
+#include "tasuki/communicator/registry.hpp"
 
 namespace tasuki {
 namespace {
@@ -19,13 +21,15 @@ constexpr int leader = 0;
 
 class HierarchicalCommunicator : public NodeCommunicator {
  public:
-  HierarchicalCommunicator(const std::string& name, MPI_Comm comm,
-                           const CommunicatorOptions& options)
-      : NodeCommunicator(name, comm, options),
-        leaders_(MpiComm::split(comm, intra_rank() == leader ? 0 : MPI_UNDEFINED, inter_rank())),
+  explicit HierarchicalCommunicator(const CommunicatorSetup& setup)
+      : NodeCommunicator(setup),
+        leaders_(
+            MpiComm::split(comm().get(), intra_rank() == leader ? 0 : MPI_UNDEFINED, inter_rank())),
         counts_(static_cast<std::size_t>(intra_size()), 0) {}
 
-  std::string describe() const override {
+ protected:
+  bool checks_agreement() const override { return true; }
+  std::string describe_kind() const override {
     if (!options().device.is_cpu())
       return fmt::format(
           "hierarchical: NCCL inside {} node(s), MPI between their first ranks by {}, {} ranks",
@@ -36,12 +40,12 @@ class HierarchicalCommunicator : public NodeCommunicator {
         inter_size(), size());
   }
 
- protected:
   void combine(const Tensor& values, ReduceOp op) override {
     const bool in_place = inter_size() == 1 || all_nodes_in_place(values, op);
     node().exchange(values, op, piece_bytes, in_place, [this](const SharedValues& shared) {
       if (inter_size() == 1) return reduce_own_share(shared, rank(), size());
-      const auto order = piece_order(shared.count, shared.dtype, inter_rank(), inter_size());
+      const auto order =
+          piece_order(shared.count, shared.dtype, inter_rank(), inter_size(), options().sizes);
       if (intra_rank() == leader) {
         lead(shared);
       } else {
@@ -54,7 +58,6 @@ class HierarchicalCommunicator : public NodeCommunicator {
       counts_[leader] += static_cast<std::uint32_t>(order.completion.size());
     });
   }
-  bool checks_agreement() const override { return true; }
   void combine_on_gpu(const Tensor& values, ReduceOp op) override {
     through_leader_on_gpu(values, op, leaders_);
   }
@@ -68,17 +71,17 @@ class HierarchicalCommunicator : public NodeCommunicator {
     std::size_t needed = 0;
     auto ready = counts_;
     std::uint32_t complete = counts_[leader];
-    const auto prepare = [&](Chunk /*chunk*/) {
+    const auto prepare = [&](Range /*chunk*/) {
       if (intra_size() == 1) return;
       const int worker = worker_of(needed++);
       node().counter(worker).wait_for(++ready[static_cast<std::size_t>(worker)]);
     };
-    const auto finished = [&](Chunk /*chunk*/) { node().counter(leader).set(++complete); };
+    const auto finished = [&](Range /*chunk*/) { node().counter(leader).set(++complete); };
     allreduce_between_nodes(shared.of_rank[leader], shared.count, shared.dtype, shared.op,
-                            leaders_.get(), prepare, finished);
+                            leaders_.get(), options().sizes, prepare, finished);
   }
 
-  void combine_for_leader(const SharedValues& shared, const std::vector<Chunk>& chunks) {
+  void combine_for_leader(const SharedValues& shared, const std::vector<Range>& chunks) {
     std::uint32_t done = counts_[static_cast<std::size_t>(intra_rank())];
     constexpr std::array<int, 1> into{leader};
     for (std::size_t chunk = 0; chunk < chunks.size(); ++chunk) {
@@ -88,9 +91,9 @@ class HierarchicalCommunicator : public NodeCommunicator {
     }
   }
 
-  void copy_from_leader(const SharedValues& shared, const std::vector<Chunk>& chunks) {
+  void copy_from_leader(const SharedValues& shared, const std::vector<Range>& chunks) {
     std::uint32_t complete = counts_[leader];
-    for (const Chunk& chunk : chunks) {
+    for (const Range& chunk : chunks) {
       node().counter(leader).wait_for(++complete);
       shared.copy(leader, intra_rank(), chunk.begin, chunk.end);
     }

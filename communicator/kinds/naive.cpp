@@ -1,32 +1,26 @@
 // naive: the plainest way that is right, and the one that others are compared with.
 #include "tasuki/communicator/gpu/gpu_exchange.hpp"
-#include "tasuki/communicator/mpi/host_values.hpp"
-#include "tasuki/communicator/mpi_communicator.hpp"
+#include "tasuki/communicator/registry.hpp"
 
 namespace tasuki {
 namespace {
 
-class NaiveCommunicator : public MpiCommunicator {
+class NaiveCommunicator : public Communicator {
  public:
-  using MpiCommunicator::MpiCommunicator;
+  using Communicator::Communicator;
 
-  std::string describe() const override {
+ protected:
+  std::string describe_kind() const override {
     return fmt::format("naive: MPI_Allreduce over {} ranks, one per parameter{}", size(),
                        way_of(options().device));
   }
 
-  void sum_gradients(const GradientView& gradients) override {
-    if (is_on_gpu(gradients.arena)) return MpiCommunicator::sum_gradients(gradients);
-    const auto waiting = wait_in(Waiting::sum_gradients, gradients.arena.bytes());
+  void sum(const GradientView& gradients) override {
     std::string shapes = name_of(gradients.arena.dtype());
     for (const auto& [offset, count] : gradients.segments) shapes += fmt::format(" {}", count);
     require_agreement("sum_gradients", shapes);
-    const HostValues values(gradients.arena);
-    sum_segments(values.tensor(), gradients);
-    values.write_back();
+    sum_segments(gradients.arena, gradients);
   }
-
- protected:
   void sum_on_gpu(const GradientView& gradients) override {
     gpu().with_mpi(gradients.arena,
                    [&](const Tensor& reachable) { sum_segments(reachable, gradients); });

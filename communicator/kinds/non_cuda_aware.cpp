@@ -2,25 +2,26 @@
 // pinned host memory, for any MPI.
 #include "tasuki/communicator/gpu/gpu_exchange.hpp"
 #include "tasuki/communicator/node/node_communicator.hpp"
+#include "tasuki/communicator/registry.hpp"
 
 namespace tasuki {
 namespace {
 
 class NonCudaAwareCommunicator : public NodeCommunicator {
  public:
-  NonCudaAwareCommunicator(const std::string& name, MPI_Comm comm,
-                           const CommunicatorOptions& options)
-      : NodeCommunicator(name, comm, options),
-        leaders_(MpiComm::split(comm, intra_rank() == 0 ? 0 : MPI_UNDEFINED, inter_rank())) {}
+  explicit NonCudaAwareCommunicator(const CommunicatorSetup& setup)
+      : NodeCommunicator(setup),
+        leaders_(
+            MpiComm::split(comm().get(), intra_rank() == 0 ? 0 : MPI_UNDEFINED, inter_rank())) {}
 
-  std::string describe() const override {
+ protected:
+  std::string describe_kind() const override {
     return fmt::format(
         "non_cuda_aware: NCCL inside {} node(s), chunked ring through pinned host memory between "
         "their first ranks, {} ranks",
         inter_size(), size());
   }
 
- protected:
   void combine_on_gpu(const Tensor& values, ReduceOp op) override {
     constexpr bool staged = true;
     through_leader_on_gpu(values, op, leaders_, staged);

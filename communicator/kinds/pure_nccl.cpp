@@ -1,20 +1,21 @@
 // pure_nccl: one ncclAllReduce over the GPUs of all ranks.
 #include "tasuki/communicator/gpu/gpu_exchange.hpp"
-#include "tasuki/communicator/mpi_communicator.hpp"
+#include "tasuki/communicator/mpi/mpi.hpp"
+#include "tasuki/communicator/registry.hpp"
 
 namespace tasuki {
 namespace {
 
-class PureNcclCommunicator : public MpiCommunicator {
+class PureNcclCommunicator : public Communicator {
  public:
-  using MpiCommunicator::MpiCommunicator;
+  using Communicator::Communicator;
 
-  std::string describe() const override {
+ protected:
+  std::string describe_kind() const override {
     return fmt::format("pure_nccl: {} allreduce over the GPUs of {} ranks, {} on the wire",
                        gpu_transport().describe(), size(), name_of(options().wire_dtype));
   }
 
- protected:
   void sum_on_gpu(const GradientView& gradients) override {
     group().allreduce(gradients.arena, ReduceOp::sum,
                       wire_format(options().wire_dtype, size(), gradients.divisor));
@@ -23,13 +24,13 @@ class PureNcclCommunicator : public MpiCommunicator {
     group().allreduce(values, op, {});
   }
   void bcast_on_gpu(const Tensor& values) override { group().broadcast(values, 0); }
-  bool only_asks_gpu() const override { return true; }
+  bool queues_on_gpu() const override { return true; }
   bool has_gpu_groups() const override { return true; }
 
  private:
   // Connected when it is first needed.
   GpuGroup& group() {
-    if (!group_) group_ = gpu().connect(comm());
+    if (!group_) group_ = gpu().connect(comm().get());
     return *group_;
   }
 

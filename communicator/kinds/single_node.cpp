@@ -1,6 +1,7 @@
 // single_node: every rank adds its share of all its neighbours' values and writes the result to all
 // of them, in place. On GPUs that is one NCCL allreduce.
 #include "tasuki/communicator/node/node_communicator.hpp"
+#include "tasuki/communicator/registry.hpp"
 
 namespace tasuki {
 namespace {
@@ -10,8 +11,7 @@ constexpr std::size_t piece_bytes = std::size_t{256} << 10;
 
 class SingleNodeCommunicator : public NodeCommunicator {
  public:
-  SingleNodeCommunicator(const std::string& name, MPI_Comm comm, const CommunicatorOptions& options)
-      : NodeCommunicator(name, comm, options) {
+  explicit SingleNodeCommunicator(const CommunicatorSetup& setup) : NodeCommunicator(setup) {
     if (inter_size() > 1)
       fail_everywhere(
           ErrorKind::config,
@@ -21,7 +21,9 @@ class SingleNodeCommunicator : public NodeCommunicator {
           topology().host_of[static_cast<std::size_t>(topology().ranks_of_node(1).front())]);
   }
 
-  std::string describe() const override {
+ protected:
+  bool checks_agreement() const override { return true; }
+  std::string describe_kind() const override {
     if (!options().device.is_cpu())
       return fmt::format("single_node: {} allreduce over {} GPUs of {}", gpu_transport().describe(),
                          size(), topology().host_of[0]);
@@ -29,19 +31,17 @@ class SingleNodeCommunicator : public NodeCommunicator {
                        topology().host_of[0]);
   }
 
- protected:
   void combine(const Tensor& values, ReduceOp op) override {
     node().exchange(values, op, piece_bytes, true, [this](const SharedValues& shared) {
       reduce_own_share(shared, rank(), size());
     });
   }
-  bool checks_agreement() const override { return true; }
 
   void combine_on_gpu(const Tensor& values, ReduceOp op) override {
     gpu_node().allreduce(values, op, {});
   }
   void bcast_on_gpu(const Tensor& values) override { gpu_node().broadcast(values, 0); }
-  bool only_asks_gpu() const override { return true; }
+  bool queues_on_gpu() const override { return true; }
 };
 
 const Registration<SingleNodeCommunicator> registration{

@@ -4,6 +4,7 @@
 #include "tasuki/communicator/gpu/gpu_exchange.hpp"
 #include "tasuki/communicator/mpi/between_nodes.hpp"
 #include "tasuki/communicator/node/node_communicator.hpp"
+#include "tasuki/communicator/registry.hpp"
 
 namespace tasuki {
 namespace {
@@ -27,14 +28,14 @@ void require_equal_nodes(const Topology& topology) {
 
 class TwoDimensionalCommunicator : public NodeCommunicator {
  public:
-  TwoDimensionalCommunicator(const std::string& name, MPI_Comm comm,
-                             const CommunicatorOptions& options)
-      : NodeCommunicator(name, comm, options),
-        across_(MpiComm::split(comm, intra_rank(), inter_rank())) {
+  explicit TwoDimensionalCommunicator(const CommunicatorSetup& setup)
+      : NodeCommunicator(setup), across_(MpiComm::split(comm().get(), intra_rank(), inter_rank())) {
     require_equal_nodes(topology());
   }
 
-  std::string describe() const override {
+ protected:
+  bool checks_agreement() const override { return true; }
+  std::string describe_kind() const override {
     if (!options().device.is_cpu())
       return fmt::format(
           "two_dimensional: {} node(s) x {} ranks, NCCL inside nodes, MPI between them by {}, each "
@@ -46,32 +47,30 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
         inter_size(), intra_size(), intra_size());
   }
 
- protected:
   void combine(const Tensor& values, ReduceOp op) override {
     const bool in_place = inter_size() == 1 || all_nodes_in_place(values, op);
     node().exchange(values, op, piece_bytes, in_place, [this](const SharedValues& shared) {
       if (inter_size() == 1) return reduce_own_share(shared, rank(), size());
-      const Slice share = share_of(shared.count, size_of(shared.dtype), intra_rank(), intra_size());
+      const Range share = share_of(shared.count, size_of(shared.dtype), intra_rank(), intra_size());
       const std::array<int, 1> into_own{intra_rank()};
-      const auto combine_in_node = [&](Chunk chunk) {
+      const auto combine_in_node = [&](Range chunk) {
         shared.reduce(share.begin + chunk.begin, share.begin + chunk.end, into_own);
       };
       // Of this share, the neighbours' memory is this rank's to write.
-      const auto give_to_node = [&](Chunk chunk) {
+      const auto give_to_node = [&](Range chunk) {
         for (int other = 0; other < intra_size(); ++other)
           if (other != intra_rank())
             shared.copy(intra_rank(), other, share.begin + chunk.begin, share.begin + chunk.end);
       };
       void* own = shared.at(share.begin)[static_cast<std::size_t>(intra_rank())];
-      allreduce_between_nodes(own, share.end - share.begin, shared.dtype, shared.op, across_.get(),
-                              combine_in_node, give_to_node);
+      allreduce_between_nodes(own, share.size(), shared.dtype, shared.op, across_.get(),
+                              options().sizes, combine_in_node, give_to_node);
     });
   }
-  bool checks_agreement() const override { return true; }
 
   void combine_on_gpu(const Tensor& values, ReduceOp op) override {
     gpu_node().reduce_scatter(values, op);
-    const Chunk own = gpu_part(values.count(), values.dtype(), intra_rank(), intra_size());
+    const Range own = gpu_part(values.count(), values.dtype(), intra_rank(), intra_size());
     gpu().between_nodes(values.slice(own.begin, own.end), op, across_.get());
     gpu_node().allgather(values);
   }

@@ -11,7 +11,15 @@ namespace tasuki {
 namespace {
 
 const char* name_of(MessageKind kind) {
-  return kind == MessageKind::arrays ? "arrays" : "bytes";
+  switch (kind) {
+    case MessageKind::bytes:
+      return "bytes";
+    case MessageKind::arrays:
+      return "arrays";
+    case MessageKind::objects:
+      return "objects";
+  }
+  return "something else";
 }
 
 }  // namespace

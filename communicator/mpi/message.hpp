@@ -1,4 +1,4 @@
-// The first part of a message between two ranks, from which the receiver learns what follows.
+// MessageStart: the first part of a message between two ranks, which announces the rest.
 #pragma once
 
 #include <cstddef>
@@ -9,18 +9,19 @@
 
 namespace tasuki {
 
-enum class MessageKind : int { bytes = 0x7A51, arrays };
+enum class MessageKind : int { bytes = 0x7A51, arrays, objects };
 
-// `kind`, then a few bytes of contents: the arrays' headers, or the length of an object.
+// The kind of the message and a few bytes of contents: the headers of arrays, or the length of an
+// object.
 class MessageStart {
  public:
   MessageStart(MessageKind kind, std::span<const std::byte> contents);
 
-  // Waits for the start of any message that matches (any_source, any_tag allowed). A message of
-  // another kind is an error that names the sender.
+  // Waits for a message from this source with this tag (any_source and any_tag match all) and
+  // receives its start. A message of another kind is an error that names the sender.
   static MessageStart receive(MessageKind kind, int source, int tag, MPI_Comm comm);
 
-  // This object must live until the requests are done.
+  // Adds the send to `requests`. This object must outlive them.
   void send(MpiRequests& requests, int dest, int tag, MPI_Comm comm) const;
 
   int source() const { return source_; }

@@ -83,18 +83,20 @@ MpiComm::~MpiComm() {
   free();
 }
 
-MpiComm::MpiComm(MpiComm&& other) noexcept : comm_(std::exchange(other.comm_, MPI_COMM_NULL)) {}
+MpiComm::MpiComm(MpiComm&& other) noexcept
+    : comm_(std::exchange(other.comm_, MPI_COMM_NULL)), is_owner_(other.is_owner_) {}
 
 MpiComm& MpiComm::operator=(MpiComm&& other) noexcept {
   if (this != &other) {
     free();
     comm_ = std::exchange(other.comm_, MPI_COMM_NULL);
+    is_owner_ = other.is_owner_;
   }
   return *this;
 }
 
 void MpiComm::free() noexcept {
-  if (comm_ == MPI_COMM_NULL || mpi_is_finalized()) return;
+  if (comm_ == MPI_COMM_NULL || !is_owner_ || mpi_is_finalized()) return;
   if (const int code = MPI_Comm_free(&comm_); code != MPI_SUCCESS)
     log_warning("MPI_Comm_free failed: {}", mpi_error_text(code));
 }
@@ -103,6 +105,13 @@ MpiComm MpiComm::duplicate(MPI_Comm comm) {
   MPI_Comm made = MPI_COMM_NULL;
   TASUKI_MPI(MPI_Comm_dup, comm, &made);
   return MpiComm(made);
+}
+
+MpiComm MpiComm::refer_to(MPI_Comm comm) {
+  MpiComm reference;
+  reference.comm_ = comm;
+  reference.is_owner_ = false;
+  return reference;
 }
 
 MpiComm MpiComm::split(MPI_Comm comm, int color, int key) {

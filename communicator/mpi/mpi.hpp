@@ -10,21 +10,21 @@
 #include "tasuki/tensor/reduce_op.hpp"
 
 // Calls an MPI function and throws tasuki::Error (kind io) with the function's name and MPI's own
-// text when it fails. Works because run_job and MpiComm set MPI_ERRORS_RETURN; MPI's default would
-// end the process before anything could be said.
+// text if it fails. Relies on MPI_ERRORS_RETURN, which run_job and MpiComm set: by default MPI ends
+// the process.
 #define TASUKI_MPI(function, ...) ::tasuki::check_mpi(function(__VA_ARGS__), #function)
 
 namespace tasuki {
 
 void check_mpi(int code, const char* function);
 
-// The scope, on this rank, of an error that all ranks of `comm` are bound to meet, so that it is
-// printed once and at once: by rank 0 of the job where it is one of them, else by their first. Not
+// The scope, on this rank, of an error that all ranks of `comm` throw. It lets one rank print the
+// error without delay: rank 0 of the job if it is one of them, else the first of them. Not
 // collective.
 ErrorScope scope_of_shared_error(MPI_Comm comm);
 
-// Owns a communicator of MPI; empty after a move and for ranks left out of a split. Making one is
-// collective, freeing one is collective too and is skipped once MPI is finalized.
+// Owns a communicator of MPI. Empty after a move, and on ranks left out of a split. Construction
+// and destruction are collective; after MPI_Finalize the destructor does nothing.
 class MpiComm {
  public:
   MpiComm() = default;
@@ -35,9 +35,11 @@ class MpiComm {
   MpiComm& operator=(const MpiComm&) = delete;
 
   static MpiComm duplicate(MPI_Comm comm);
-  // Empty where color is MPI_UNDEFINED.
+  // Does not own `comm`, which must outlive this object.
+  static MpiComm refer_to(MPI_Comm comm);
+  // Empty if color is MPI_UNDEFINED.
   static MpiComm split(MPI_Comm comm, int color, int key);
-  // Ranks that can share memory, in their order.
+  // The ranks that can share memory with this one, in the order of `comm`.
   static MpiComm split_by_memory(MPI_Comm comm);
 
   MPI_Comm get() const { return comm_; }
@@ -50,10 +52,11 @@ class MpiComm {
   void free() noexcept;
 
   MPI_Comm comm_ = MPI_COMM_NULL;
+  bool is_owner_ = true;
 };
 
-// Non-blocking operations under way. When it is destroyed before wait(), which only an error does,
-// what is left is cancelled.
+// Non-blocking operations under way. The destructor cancels those that wait() has not seen
+// completed, which happens only while an exception is thrown.
 class MpiRequests {
  public:
   MpiRequests() = default;
@@ -61,17 +64,17 @@ class MpiRequests {
   MpiRequests(const MpiRequests&) = delete;
   MpiRequests& operator=(const MpiRequests&) = delete;
 
-  // Where the next operation's request is to be written.
+  // The place for the request of one more operation.
   MPI_Request* add();
-  // Waits for all, letting other ranks on the same cores run meanwhile.
+  // Waits for all operations and lets other ranks on the same cores run meanwhile.
   void wait();
 
  private:
   std::vector<MPI_Request> requests_;
 };
 
-// MPI's type and operation for ours. float16 and bfloat16, which MPI does not know, get types and
-// operations made for them (in terms of tensor/cpu/reduce.hpp); those live until MPI_Finalize.
+// MPI's types and operations. Those for float16 and bfloat16, which MPI does not have, are made on
+// first use (with reduce_arrays() of tensor/cpu/reduce.hpp) and live until MPI_Finalize.
 MPI_Datatype mpi_type(DType type);
 MPI_Op mpi_op(DType type, ReduceOp op);
 

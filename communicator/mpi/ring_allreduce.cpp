@@ -14,8 +14,6 @@
 namespace tasuki {
 namespace {
 
-std::size_t chunk_bytes = default_ring_chunk;
-
 // Messages under way in each direction.
 constexpr std::int64_t window = 8;
 
@@ -69,11 +67,11 @@ class Ring {
   }
 
  private:
-  std::byte* at(Chunk range) const {
+  std::byte* at(Range range) const {
     return values_ + range.begin * static_cast<std::int64_t>(size_of(type_));
   }
-  int bytes(Chunk range) const {
-    return checked_cast<int>(range.count() * static_cast<std::int64_t>(size_of(type_)), "a chunk");
+  int bytes(Range range) const {
+    return checked_cast<int>(range.size() * static_cast<std::int64_t>(size_of(type_)), "a chunk");
   }
   // Where message `number` arrives: next to the values that it is added to, or in its place.
   std::byte* destination(std::int64_t number) {
@@ -103,7 +101,7 @@ class Ring {
          ++sends_posted_, posted = true) {
       const std::int64_t from = sends_posted_ - plan_.chunks_per_block();
       if (from >= received_) break;  // what is to be sent on has not come yet
-      const Chunk range = plan_.sent(sends_posted_);
+      const Range range = plan_.sent(sends_posted_);
       if (from < 0) prepare_up_to(plan_.need_of_sent(sends_posted_));
       TASUKI_MPI(MPI_Isend, at(range), bytes(range), MPI_BYTE, next_, tag, comm_,
                  &sends_[slot(sends_posted_)]);
@@ -113,12 +111,12 @@ class Ring {
 
   bool complete_receive() {
     if (received_ == receives_posted_ || !is_done(receives_[slot(received_)])) return false;
-    const Chunk range = plan_.received(received_);
+    const Range range = plan_.received(received_);
     if (plan_.is_added(received_)) {
       prepare_up_to(plan_.need_of_received(received_));
       const std::array<const void*, 2> sources{destination(received_), at(range)};
       const std::array<void*, 1> results{at(range)};
-      reduce_arrays(type_, op_, sources, results, range.count());
+      reduce_arrays(type_, op_, sources, results, range.size());
     }
     if (plan_.is_final(received_)) finished_(range);
     ++received_;
@@ -157,7 +155,7 @@ class Ring {
   const ChunkFunction& finished_;
   int next_ = 0, previous_ = 0;
 
-  std::vector<Chunk> need_;
+  std::vector<Range> need_;
   std::size_t prepared_ = 0;
   std::vector<std::byte> incoming_;
   std::array<MPI_Request, window> sends_, receives_;
@@ -167,7 +165,8 @@ class Ring {
 
 }  // namespace
 
-RingPlan::RingPlan(std::int64_t count, std::size_t element_bytes, int rank, int ranks)
+RingPlan::RingPlan(std::int64_t count, std::size_t element_bytes, int rank, int ranks,
+                   std::int64_t chunk_bytes)
     : count_(count),
       line_(static_cast<std::int64_t>(64 / element_bytes)),
       rank_(rank),
@@ -176,12 +175,12 @@ RingPlan::RingPlan(std::int64_t count, std::size_t element_bytes, int rank, int 
                ranks);
   const std::int64_t lines = (count_ + line_ - 1) / line_;
   const std::int64_t longest_block = (lines + ranks_ - 1) / ranks_;
-  const auto lines_per_chunk = std::max<std::int64_t>(1, std::ptrdiff_t(chunk_bytes / 64));
+  const std::int64_t lines_per_chunk = std::max<std::int64_t>(1, chunk_bytes / 64);
   chunks_ = std::max<std::int64_t>(1, (longest_block + lines_per_chunk - 1) / lines_per_chunk);
   longest_chunk_ = ((longest_block + chunks_ - 1) / chunks_) * line_;
 }
 
-Chunk RingPlan::chunk(std::int64_t block, std::int64_t message) const {
+Range RingPlan::chunk(std::int64_t block, std::int64_t message) const {
   block = (block % ranks_ + ranks_) % ranks_;
   const std::int64_t lines = (count_ + line_ - 1) / line_;
   const std::int64_t first = lines * block / ranks_, last = lines * (block + 1) / ranks_;
@@ -192,8 +191,8 @@ Chunk RingPlan::chunk(std::int64_t block, std::int64_t message) const {
   return {place(part), place(part + 1)};
 }
 
-std::vector<Chunk> RingPlan::order_of_need() const {
-  std::vector<Chunk> order;
+std::vector<Range> RingPlan::order_of_need() const {
+  std::vector<Range> order;
   for (std::int64_t message = 0; message < messages() && is_added(message); ++message) {
     if (message < chunks_) order.push_back(sent(message));
     order.push_back(received(message));
@@ -201,8 +200,8 @@ std::vector<Chunk> RingPlan::order_of_need() const {
   return order;
 }
 
-std::vector<Chunk> RingPlan::order_of_completion() const {
-  std::vector<Chunk> order;
+std::vector<Range> RingPlan::order_of_completion() const {
+  std::vector<Range> order;
   for (std::int64_t message = 0; message < messages(); ++message)
     if (is_final(message)) order.push_back(received(message));
   return order;
@@ -211,14 +210,6 @@ std::vector<Chunk> RingPlan::order_of_completion() const {
 void ring_allreduce(void* values, const RingPlan& plan, DType type, ReduceOp op, MPI_Comm comm,
                     const ChunkFunction& prepare, const ChunkFunction& finished) {
   Ring(static_cast<std::byte*>(values), plan, type, op, comm, prepare, finished).run();
-}
-
-void set_ring_chunk(std::size_t bytes) {
-  chunk_bytes = bytes;
-}
-
-std::size_t ring_chunk() {
-  return chunk_bytes;
 }
 
 }  // namespace tasuki

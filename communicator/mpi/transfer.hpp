@@ -1,5 +1,5 @@
-// Messages and reductions of any length over MPI, whose counts are ints: what is longer than
-// transfer_limit() travels in pieces.
+// Messages and reductions of any length over MPI, whose counts are ints: longer ones travel in
+// pieces of `limit` bytes (TransferSizes::mpi_call; at least one element), the same on all ranks.
 #pragma once
 
 #include <cstddef>
@@ -7,25 +7,31 @@
 #include <span>
 
 #include "tasuki/communicator/mpi/mpi.hpp"
+#include "tasuki/communicator/mpi/transfer_sizes.hpp"
+#include "tasuki/core/range.hpp"
 
 namespace tasuki {
 
-// Bytes handed to one MPI call at most, 1 .. INT_MAX (but one element always). The same on all
-// ranks; tests lower it.
-std::int64_t transfer_limit();
-void set_transfer_limit(std::int64_t bytes);
+inline constexpr std::int64_t default_call_bytes = TransferSizes{}.mpi_call;
 
 // Add the sends or receives of one message to `requests`. Both sides must know its length.
 void start_send(MpiRequests& requests, std::span<const std::byte> bytes, int dest, int tag,
-                MPI_Comm comm);
+                MPI_Comm comm, std::int64_t limit = default_call_bytes);
 void start_recv(MpiRequests& requests, std::span<std::byte> bytes, int source, int tag,
-                MPI_Comm comm);
+                MPI_Comm comm, std::int64_t limit = default_call_bytes);
 
-void bcast(std::span<std::byte> bytes, int root, MPI_Comm comm, std::int64_t limit = 0);
+void bcast(std::span<std::byte> bytes, int root, MPI_Comm comm,
+           std::int64_t limit = default_call_bytes);
 
-// Elements of `values` combined over all ranks, in place.
-void allreduce(void* values, std::int64_t count, DType type, ReduceOp op, MPI_Comm comm);
-// The same for the root alone; other ranks' values stay as they are.
-void reduce(void* values, std::int64_t count, DType type, ReduceOp op, int root, MPI_Comm comm);
+// Combines elements of `values` over all ranks, in place.
+void allreduce(void* values, std::int64_t count, DType type, ReduceOp op, MPI_Comm comm,
+               std::int64_t limit = default_call_bytes);
+// The same at the root alone; other ranks' values stay as they are.
+void reduce(void* values, std::int64_t count, DType type, ReduceOp op, int root, MPI_Comm comm,
+            std::int64_t limit = default_call_bytes);
+// Combines elements parts[rank] over all ranks into `own`; `values` stay as they are. The parts
+// follow each other from element 0 on, one for each rank.
+void reduce_scatter(const void* values, void* own, std::span<const Range> parts, DType type,
+                    ReduceOp op, MPI_Comm comm, std::int64_t limit = default_call_bytes);
 
 }  // namespace tasuki

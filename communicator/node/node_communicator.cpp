@@ -7,6 +7,19 @@
 
 namespace tasuki {
 
+std::shared_ptr<Storage> NodeCommunicator::allocate_memory(std::size_t bytes, Device device) {
+  if (!device.is_cpu() || intra_size() == 1) return Communicator::allocate_memory(bytes, device);
+  return node_.allocate(bytes);
+}
+
+void NodeCommunicator::combine_part(const Tensor& values, std::span<const Range> parts,
+                                    const Tensor& own, ReduceOp op) {
+  // Values in memory that is not shared pass through the second-level cache.
+  constexpr std::size_t piece_bytes = std::size_t{256} << 10;
+  if (inter_size() > 1) return Communicator::combine_part(values, parts, own, op);
+  node_.reduce_parts(values, parts, op, piece_bytes, own.raw());
+}
+
 bool NodeCommunicator::all_nodes_in_place(const Tensor& values, ReduceOp op) {
   const std::int64_t segment = node_.segment_of(values);
   // A rank that is alone on its node can work in any memory.

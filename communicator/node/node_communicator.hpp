@@ -1,44 +1,42 @@
-// What the communicators that work inside nodes first have in common: on CPUs node-shared memory,
-// on GPUs a group of the node's GPUs.
+// NodeCommunicator: the base of the kinds that work inside nodes first, on CPUs in node-shared
+// memory, on GPUs by a group of the node's GPUs.
 #pragma once
 
+#include "tasuki/communicator/communicator.hpp"
 #include "tasuki/communicator/gpu/gpu_transport.hpp"
-#include "tasuki/communicator/mpi_communicator.hpp"
 #include "tasuki/communicator/node/node_group.hpp"
 
 namespace tasuki {
 
-class NodeCommunicator : public MpiCommunicator {
+class NodeCommunicator : public Communicator {
  public:
-  NodeCommunicator(std::string name, MPI_Comm comm, const CommunicatorOptions& options)
-      : MpiCommunicator(std::move(name), comm, options),
-        node_(MpiComm::split(comm, inter_rank(), rank())) {}
-
-  // Node-shared memory where a node has several ranks.
-  std::shared_ptr<Storage> allocate(std::size_t bytes, Device device = Device::cpu()) override {
-    if (!device.is_cpu() || intra_size() == 1) return MpiCommunicator::allocate(bytes, device);
-    const auto waiting = wait_in(Waiting::allocate, bytes);
-    return node_.allocate(bytes);
-  }
+  explicit NodeCommunicator(const CommunicatorSetup& setup)
+      : Communicator(setup), node_(MpiComm::split(comm().get(), inter_rank(), rank())) {}
 
  protected:
   NodeGroup& node() { return node_; }
 
-  // The GPUs of this node's ranks, connected when they are first needed.
-  GpuGroup& gpu_node();
-  // Allreduce on GPUs: reduce to the node's first rank, allreduce between those of all nodes
-  // (`leaders`, empty elsewhere; GpuExchange::between_nodes), broadcast from it.
-  void through_leader_on_gpu(const Tensor& values, ReduceOp op, const MpiComm& leaders,
-                             bool staged = false);
+  // Node-shared memory where a node has several ranks.
+  std::shared_ptr<Storage> allocate_memory(std::size_t bytes, Device device) override;
+  // In shared memory where all ranks are on one node.
+  void combine_part(const Tensor& values, std::span<const Range> parts, const Tensor& own,
+                    ReduceOp op) override;
   bool has_gpu_groups() const override { return true; }
 
-  // Whether the nodes of a job with several can work in place on these values. All must do the
-  // same, because they exchange as many pieces. Checks on the way that all ranks bring alike
-  // values.
+  // The GPUs of this node's ranks, connected when they are first needed.
+  GpuGroup& gpu_node();
+  // Allreduce on GPUs: reduces to the node's first rank, allreduces between the first ranks of all
+  // nodes (`leaders`, empty elsewhere; GpuExchange::between_nodes), broadcasts from it.
+  void through_leader_on_gpu(const Tensor& values, ReduceOp op, const MpiComm& leaders,
+                             bool staged = false);
+
+  // Whether all nodes of a job with several can work on these values in place. They must decide
+  // alike, because they exchange the same number of pieces. Refuses values that differ between
+  // ranks in type or number.
   bool all_nodes_in_place(const Tensor& values, ReduceOp op);
 
-  // Allreduce inside the node: every rank combines its share of the elements, reading all ranks'
-  // values and writing the result to all.
+  // Allreduce inside the node: each rank combines its share of the elements of all ranks and writes
+  // the result to all of them.
   static void reduce_own_share(const SharedValues& shared, int rank, int ranks) {
     const auto [begin, end] = share_of(shared.count, size_of(shared.dtype), rank, ranks);
     shared.reduce(begin, end);

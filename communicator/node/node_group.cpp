@@ -1,8 +1,8 @@
 #include "tasuki/communicator/node/node_group.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
-#include <numeric>
 
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/cast.hpp"
@@ -52,6 +52,13 @@ void SharedValues::reduce(std::int64_t begin, std::int64_t end,
   reduce_arrays(dtype, op, sources, destinations.empty() ? addresses : targets, end - begin);
 }
 
+void SharedValues::reduce_into(void* result, std::int64_t begin, std::int64_t end) const {
+  const auto addresses = at(begin);
+  const std::vector<const void*> sources(addresses.begin(), addresses.end());
+  const std::array<void*, 1> targets{result};
+  reduce_arrays(dtype, op, sources, targets, end - begin);
+}
+
 void SharedValues::copy(int source, int destination, std::int64_t begin, std::int64_t end) const {
   const auto addresses = at(begin);
   if (end > begin)
@@ -60,7 +67,7 @@ void SharedValues::copy(int source, int destination, std::int64_t begin, std::in
                 static_cast<std::size_t>(end - begin) * size_of(dtype));
 }
 
-Slice share_of(std::int64_t count, std::size_t element_bytes, int part, int parts) {
+Range share_of(std::int64_t count, std::size_t element_bytes, int part, int parts) {
   const auto line = static_cast<std::int64_t>(64 / element_bytes);
   const std::int64_t lines = (count + line - 1) / line;
   return {std::min(count, lines * part / parts * line),
@@ -92,23 +99,27 @@ std::uint32_t NodeGroup::segment_of(const Tensor& values) const {
   return place.segment ? place.segment->number : 0;
 }
 
-void NodeGroup::exchange(const Tensor& values, ReduceOp op, std::size_t piece_bytes, bool in_place,
-                         const Work& work) {
-  if (size_ == 1) return work_alone(values, op, in_place ? values.bytes() : piece_bytes, work);
+std::optional<SharedValues> NodeGroup::meet(const Tensor& values, ReduceOp op) {
   const auto place = arenas_.find(values.raw());
   slot(rank_).offer = {values.count(), values.dtype(), op,
                        place.segment ? place.segment->number : 0, place.offset};
   barrier();
   require_equal_offers();
-  if (values.count() == 0) return barrier();
-  if (!in_place || !offers_share_a_segment())
-    return exchange_in_pieces(values, op, piece_bytes, work);
-
+  if (!offers_share_a_segment()) return std::nullopt;
   SharedValues shared{values.dtype(), op, values.count(), {}};
   for (int rank = 0; rank < size_; ++rank)
     shared.of_rank.push_back(place.segment->blocks[static_cast<std::size_t>(rank)].data() +
                              slot(rank).offer.offset);
-  work(shared);
+  return shared;
+}
+
+void NodeGroup::exchange(const Tensor& values, ReduceOp op, std::size_t piece_bytes, bool in_place,
+                         const Work& work) {
+  if (size_ == 1) return work_alone(values, op, in_place ? values.bytes() : piece_bytes, work);
+  const auto shared = meet(values, op);
+  if (values.count() == 0) return barrier();
+  if (!in_place || !shared) return exchange_in_pieces(values, op, piece_bytes, work);
+  work(*shared);
   barrier();
 }
 
@@ -144,17 +155,22 @@ bool NodeGroup::offers_share_a_segment() const {
   return segment != 0;
 }
 
+SharedValues NodeGroup::staging(std::size_t bytes, DType dtype, ReduceOp op) {
+  // Before this all ranks have come to the same conclusion, so this allocation is collective.
+  if (!staging_ || staging_->bytes() < bytes) staging_ = allocate(bytes);
+  SharedValues shared{dtype, op, 0, {}};
+  for (const auto& block : arenas_.find(staging_->data()).segment->blocks)
+    shared.of_rank.push_back(block.data());
+  return shared;
+}
+
 void NodeGroup::exchange_in_pieces(const Tensor& values, ReduceOp op, std::size_t piece_bytes,
                                    const Work& work) {
-  // Before this all ranks have come to the same conclusion, so this allocation is collective.
-  if (!staging_ || staging_->bytes() < piece_bytes) staging_ = allocate(piece_bytes);
-  const auto place = arenas_.find(staging_->data());
   const std::size_t element = size_of(values.dtype());
   const auto piece = static_cast<std::int64_t>(piece_bytes / element);
   auto* own = static_cast<std::byte*>(values.raw());
 
-  SharedValues shared{values.dtype(), op, 0, {}};
-  for (const auto& block : place.segment->blocks) shared.of_rank.push_back(block.data());
+  SharedValues shared = staging(piece_bytes, values.dtype(), op);
   for (std::int64_t begin = 0; begin < values.count(); begin += piece) {
     shared.count = std::min(piece, values.count() - begin);
     const std::size_t bytes = static_cast<std::size_t>(shared.count) * element;
@@ -165,6 +181,43 @@ void NodeGroup::exchange_in_pieces(const Tensor& values, ReduceOp op, std::size_
     barrier();
     // Only this rank touches its staging memory from here to the next barrier.
     std::memcpy(part, staging_->data(), bytes);
+    report_progress();
+  }
+}
+
+void NodeGroup::reduce_parts(const Tensor& values, std::span<const Range> parts, ReduceOp op,
+                             std::size_t piece_bytes, void* own) {
+  const Range part = parts[static_cast<std::size_t>(rank_)];
+  if (const auto shared = meet(values, op)) {
+    shared->reduce_into(own, part.begin, part.end);
+    return barrier();
+  }
+  if (values.count() == 0) return barrier();
+  // In each turn the next piece of every rank's part lies in the staging memory, each in its place.
+  const std::size_t element = size_of(values.dtype());
+  const auto piece = static_cast<std::int64_t>(
+      std::max<std::size_t>(1, piece_bytes / element / static_cast<std::size_t>(size_)));
+  const std::int64_t longest = std::ranges::max(parts, {}, &Range::size).size();
+  const std::size_t staged_bytes = static_cast<std::size_t>(piece * size_) * element;
+  SharedValues shared = staging(staged_bytes, values.dtype(), op);
+  shared.count = piece * size_;
+  for (std::int64_t offset = 0; offset < longest; offset += piece) {
+    for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+      const std::int64_t begin = parts[rank].begin + offset;
+      const std::int64_t count = std::min(piece, parts[rank].end - begin);
+      if (count > 0)
+        std::memcpy(
+            static_cast<std::byte*>(staging_->data()) +
+                rank * static_cast<std::size_t>(piece) * element,
+            static_cast<const std::byte*>(values.raw()) + static_cast<std::size_t>(begin) * element,
+            static_cast<std::size_t>(count) * element);
+    }
+    barrier();
+    const std::int64_t count = std::min(piece, part.size() - offset);
+    if (count > 0)
+      shared.reduce_into(static_cast<std::byte*>(own) + static_cast<std::size_t>(offset) * element,
+                         rank_ * piece, rank_ * piece + count);
+    barrier();
     report_progress();
   }
 }

@@ -1,15 +1,18 @@
-// The ranks of one node as a group that works on each other's memory: the transport inside a node
-// on CPUs.
+// NodeGroup: the ranks of one node, which read and write each other's memory. It is the transport
+// inside a node on CPUs.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "tasuki/communicator/mpi/mpi.hpp"
 #include "tasuki/communicator/node/shared_arenas.hpp"
 #include "tasuki/communicator/node/shared_counter.hpp"
+#include "tasuki/core/range.hpp"
 #include "tasuki/tensor/tensor.hpp"
 
 namespace tasuki {
@@ -23,19 +26,18 @@ struct SharedValues {
 
   // Addresses of element `begin` at every rank.
   std::vector<void*> at(std::int64_t begin) const;
-  // Combines elements [begin, end) of all ranks, in the order of ranks, into those of
-  // `destinations` (ranks; empty: all).
+  // Combines elements [begin, end) of all ranks, in the order of ranks, and writes the result to
+  // the ranks `destinations` (empty: all).
   void reduce(std::int64_t begin, std::int64_t end, std::span<const int> destinations = {}) const;
+  // The same into memory of the caller; the values of all ranks stay as they are.
+  void reduce_into(void* result, std::int64_t begin, std::int64_t end) const;
   // Copies elements [begin, end) of one rank to another.
   void copy(int source, int destination, std::int64_t begin, std::int64_t end) const;
 };
 
-// Elements [begin, end) of `count` that are the share of one of `parts`; shares differ by no more
-// than a cache line's worth and start at one, so that ranks do not write to the same line.
-struct Slice {
-  std::int64_t begin, end;
-};
-Slice share_of(std::int64_t count, std::size_t element_bytes, int part, int parts);
+// The share of one of `parts` in `count` elements. Shares differ by a cache line at most and begin
+// at one, so that ranks do not write to the same line.
+Range share_of(std::int64_t count, std::size_t element_bytes, int part, int parts);
 
 class NodeGroup {
  public:
@@ -50,17 +52,22 @@ class NodeGroup {
   }
 
   using Work = std::function<void(const SharedValues&)>;
-  // Collective. Calls `work` on every rank with the values of all, and returns when all ranks are
-  // done with it. Values in storages of one allocation are worked on where they are, in one call,
-  // unless `in_place` forbids it; any others pass through shared memory in pieces of at most
-  // `piece_bytes`, one call each. All ranks must bring the same type and number of elements and
-  // operation, else all throw (kind disagreement).
+  // Collective. Calls `work` on every rank with the values of all ranks, and returns when all ranks
+  // have done it. If all values are in storages of one allocation and `in_place` is true, `work` is
+  // called once, on the values themselves; otherwise they pass through shared memory in pieces of
+  // at most `piece_bytes`, with one call for each. All ranks must bring the same type and number of
+  // elements and the same operation, else all throw (kind disagreement).
   void exchange(const Tensor& values, ReduceOp op, std::size_t piece_bytes, bool in_place,
                 const Work& work);
-  // Number of the allocation in which the values are, the same on all ranks; 0 for other memory.
+  // Collective. Combines elements parts[rank()] of all ranks' values into `own`, memory of this
+  // rank; the values stay as they are. The parts follow each other from element 0 on, one for each
+  // rank. Uses shared memory, and throws, as exchange() does.
+  void reduce_parts(const Tensor& values, std::span<const Range> parts, ReduceOp op,
+                    std::size_t piece_bytes, void* own);
+  // The number of the allocation that holds the values, the same on all ranks; 0: other memory.
   std::uint32_t segment_of(const Tensor& values) const;
 
-  // A counter of `rank` for use by `work`; keeps its value between exchanges.
+  // A counter of `rank` for `work`; keeps its value between exchanges.
   SharedCounter& counter(int rank);
 
  private:
@@ -70,8 +77,13 @@ class NodeGroup {
 
   void barrier() const;
   Slot& slot(int rank) const;
+  // Offers this rank's values to the others and looks at theirs. Returns the values of all ranks
+  // where they are in one allocation, which all ranks find alike.
+  std::optional<SharedValues> meet(const Tensor& values, ReduceOp op);
   void require_equal_offers() const;
   bool offers_share_a_segment() const;
+  // The staging memory of all ranks, of `bytes` at least, for values of such a type. Collective.
+  SharedValues staging(std::size_t bytes, DType dtype, ReduceOp op);
   static void work_alone(const Tensor& values, ReduceOp op, std::size_t piece_bytes,
                          const Work& work);
   void exchange_in_pieces(const Tensor& values, ReduceOp op, std::size_t piece_bytes,

@@ -1,22 +1,22 @@
 // Your own communicator: a class that replaces what it does in another way, and one line that
 // registers its name.
-#include "tasuki/communicator/mpi_communicator.hpp"
+#include "tasuki/communicator/registry.hpp"
 
 namespace {
 
 // Sums gradients in double precision: twice the bytes, and no rounding in the sum.
-class DoubleCommunicator : public tasuki::MpiCommunicator {
+class DoubleCommunicator : public tasuki::Communicator {
  public:
-  using MpiCommunicator::MpiCommunicator;
-
-  std::string describe() const override { return "double: MPI_Allreduce in double precision"; }
+  using Communicator::Communicator;
 
  protected:
+  std::string describe_kind() const override { return "double: MPI_Allreduce in double precision"; }
+
   // `values` are in host memory (a GPU's are copied there and back); all ranks have as many.
   void combine(const tasuki::Tensor& values, tasuki::ReduceOp op) override {
-    if (values.dtype() != tasuki::DType::float32) return MpiCommunicator::combine(values, op);
+    if (values.dtype() != tasuki::DType::float32) return Communicator::combine(values, op);
     const tasuki::Tensor wide = values.to(tasuki::DType::float64);
-    MpiCommunicator::combine(wide, op);
+    Communicator::combine(wide, op);
     values.copy_from(wide);
   }
 };

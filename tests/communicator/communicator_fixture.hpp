@@ -32,6 +32,10 @@ class EveryCommunicator : public ::testing::TestWithParam<std::string> {
       GTEST_SKIP() << GetParam() << " does not allow this placement of ranks";
     comm_ = create_communicator(GetParam());
   }
+  // Replaces the communicator by one that exchanges in small pieces.
+  void make_with(const TransferSizes& sizes) {
+    comm_ = create_communicator(GetParam(), {.sizes = sizes});
+  }
 
   int rank() const { return comm_->rank(); }
   int size() const { return comm_->size(); }

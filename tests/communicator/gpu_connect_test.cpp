@@ -10,7 +10,7 @@ const Device gpu = *testing::own_gpu().device;
 
 TEST(PureNccl, IsConnectedWhenItIsNeededAndNotBefore) {
   const int before = testing::fake_groups_connected();
-  const auto comm = create_communicator("pure_nccl", MPI_COMM_WORLD, {.device = gpu});
+  const auto comm = create_communicator("pure_nccl", {.device = gpu});
   comm->barrier();
   comm->allreduce(Tensor::zeros({1}));
   comm->allocate(100, gpu);
@@ -21,7 +21,7 @@ TEST(PureNccl, IsConnectedWhenItIsNeededAndNotBefore) {
 }
 
 TEST(PureNccl, AnIdThatCannotBeMadeIsEveryRanksError) {
-  const auto comm = create_communicator("pure_nccl", MPI_COMM_WORLD, {.device = gpu});
+  const auto comm = create_communicator("pure_nccl", {.device = gpu});
   if (comm->size() == 1) GTEST_SKIP() << "one rank needs no id";
   if (comm->rank() == 0) testing::fail_next_id("no network interface");
   try {
@@ -36,8 +36,7 @@ TEST(PureNccl, AnIdThatCannotBeMadeIsEveryRanksError) {
 
 TEST(Kinds, ThatOnlyAskTheGpuCanBeRecordedUnlessRanksShareIt) {
   const auto queues = [](const char* name, bool shared) {
-    return create_communicator(name, MPI_COMM_WORLD, {.device = gpu, .gpu_is_shared = shared})
-        ->queues_exchanges();
+    return create_communicator(name, {.device = gpu, .gpu_is_shared = shared})->queues_exchanges();
   };
   for (const char* name : {"pure_nccl", "auto", "dummy"}) {
     EXPECT_TRUE(queues(name, false)) << name;
@@ -57,9 +56,7 @@ TEST(Kinds, ThatNeedGpusOrAWireSaySo) {
       EXPECT_NE(std::string(error.what()).find("--gpu"), std::string::npos);
     }
   }
-  EXPECT_THROW(
-      create_communicator("flat", MPI_COMM_WORLD, {.device = gpu, .wire_dtype = DType::float16}),
-      Error);
+  EXPECT_THROW(create_communicator("flat", {.device = gpu, .wire_dtype = DType::float16}), Error);
   EXPECT_NE(communicator_help().find("pure_nccl"), std::string::npos);
 }
 

@@ -11,6 +11,9 @@
 namespace tasuki {
 namespace {
 
+// Many chunks and copies with few values.
+constexpr TransferSizes small_sizes{.ring_chunk = 1024, .gpu_copy = 4096};
+
 class OnGpus : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
@@ -20,13 +23,7 @@ class OnGpus : public ::testing::TestWithParam<std::string> {
     const auto placement = create_communicator("naive");
     if (!allows(GetParam(), placement->topology()))
       GTEST_SKIP() << GetParam() << " does not allow this placement of ranks";
-    comm_ = create_communicator(GetParam(), MPI_COMM_WORLD, {.device = gpu});
-    set_ring_chunk(1024);
-    set_staging_bytes(4096);
-  }
-  void TearDown() override {
-    set_ring_chunk(default_ring_chunk);
-    set_staging_bytes(default_staging_bytes);
+    comm_ = create_communicator(GetParam(), {.device = gpu, .sizes = small_sizes});
   }
 
   int rank() const { return comm_->rank(); }
@@ -184,11 +181,9 @@ INSTANTIATE_TEST_SUITE_P(Kinds, OnGpus,
 TEST(BetweenNodes, ValuesPassThroughTheHostInChunks) {
   const testing::OwnGpu own = testing::own_gpu();
   if (!own.device) GTEST_SKIP() << own.reason_for_none;
-  set_ring_chunk(1024);
-  set_staging_bytes(4096);
   const auto world = create_communicator("naive");
   const int ranks = world->size();
-  GpuExchange exchange(*own.device);
+  GpuExchange exchange(*own.device, small_sizes);
   for (const std::int64_t count : {1, 33, 1000, 30'011, 30'011}) {
     const Tensor host = Tensor::empty({count});
     for (std::int64_t i = 0; i < count; ++i)
@@ -202,8 +197,6 @@ TEST(BetweenNodes, ValuesPassThroughTheHostInChunks) {
       ASSERT_EQ(sums.data<float>()[i], static_cast<float>(i % 97 * ranks + ranks * (ranks - 1) / 2))
           << "element " << i << " of " << count;
   }
-  set_ring_chunk(default_ring_chunk);
-  set_staging_bytes(default_staging_bytes);
 }
 
 TEST(PureNccl, WireTypesRoundAndDoNotOverflow) {
@@ -211,8 +204,7 @@ TEST(PureNccl, WireTypesRoundAndDoNotOverflow) {
   if (!own.device) GTEST_SKIP() << own.reason_for_none;
   const Device gpu = *own.device;
   for (const DType type : {DType::float16, DType::bfloat16}) {
-    const auto comm =
-        create_communicator("pure_nccl", MPI_COMM_WORLD, {.device = gpu, .wire_dtype = type});
+    const auto comm = create_communicator("pure_nccl", {.device = gpu, .wire_dtype = type});
     const std::int64_t count = 1001;
     const Tensor host = Tensor::empty({count});
     // Sums over 1000 examples of gradients up to 200: 200 000 a rank.

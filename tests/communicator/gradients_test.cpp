@@ -2,7 +2,6 @@
 #include <numeric>
 
 #include "communicator_fixture.hpp"
-#include "tasuki/communicator/mpi/ring_allreduce.hpp"
 
 namespace tasuki {
 namespace {
@@ -75,7 +74,7 @@ TEST_P(Gradients, BucketsLeaveTheRestAlone) {
 }
 
 TEST_P(Gradients, BackgroundExchangeGivesTheSameBits) {
-  set_ring_chunk(1024);
+  make_with({.ring_chunk = 1024});
   const std::int64_t count = 30'000;
   const Tensor blocking = allocated(count), background = allocated(count);
   for (const Tensor& arena : {blocking, background})
@@ -92,7 +91,6 @@ TEST_P(Gradients, BackgroundExchangeGivesTheSameBits) {
   for (const auto& exchange : pending) exchange->wait();
   for (std::int64_t i = 0; i < count; ++i)
     ASSERT_EQ(background.data<float>()[i], blocking.data<float>()[i]);
-  set_ring_chunk(default_ring_chunk);
 }
 
 TEST_P(Gradients, OtherOperationsMustWaitForTheExchange) {

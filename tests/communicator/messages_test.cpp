@@ -1,10 +1,10 @@
 // Arrays and objects between ranks, for every communicator.
 #include <cstdlib>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "communicator_fixture.hpp"
-#include "tasuki/communicator/mpi/transfer.hpp"
 #include "tasuki/tensor/backend.hpp"
 
 namespace tasuki {
@@ -109,6 +109,26 @@ TEST_P(Messages, ShapesMayDifferBetweenRanks) {
   }
 }
 
+TEST_P(Messages, ScatterDealsOutTheItemsOfOneArray) {
+  for (int root = 0; root < size(); ++root) {
+    for (const std::int64_t items : {0, 1, 7, 12}) {
+      const Tensor all = sequence({items, 2, 3}, root, DType::int32);
+      const Tensor part = comm_->scatter(rank() == root ? all : Tensor(), root);
+      const Range dealt = part_of(items, size(), rank());
+      expect_equal(part, all.slice(dealt.begin, dealt.end));
+    }
+  }
+}
+
+TEST_P(Messages, ScatterOfAScalarIsAnError) {
+  const Tensor scalar = Tensor::full({}, 1);
+  // The others would wait for what the root refuses.
+  if (rank() == 0) {
+    EXPECT_THROW(comm_->scatter(scalar), Error);
+  }
+  EXPECT_THROW(comm_->scatter(scalar, size()), Error);
+}
+
 // Parts of a larger array, at any offset, as they are found in arenas and batches.
 TEST_P(Messages, SlicesTravelLikeWholeArrays) {
   const Tensor matrix = sequence({7, 5}, rank());
@@ -168,6 +188,48 @@ TEST_P(Messages, ObjectCollectives) {
   }
 }
 
+nlohmann::json object_of(int rank) {
+  return {{"rank", rank},
+          {"text", std::string(static_cast<std::size_t>(rank), 'x')},
+          {"nested", {{"list", {1, -2.5, nullptr, true}}, {"tenth", 0.1}}},
+          {"long", (std::int64_t{1} << 53) + 1 + rank}};
+}
+
+TEST_P(Messages, JsonCollectives) {
+  for (int root = 0; root < size(); ++root) {
+    EXPECT_EQ(comm_->bcast_object(rank() == root ? object_of(root) : nlohmann::json(), root),
+              object_of(root));
+    std::vector<nlohmann::json> all;
+    for (int other = 0; other < size(); ++other) all.push_back(object_of(other));
+    EXPECT_EQ(comm_->allgather_object(object_of(rank())), all);
+    EXPECT_EQ(comm_->gather_object(object_of(rank()), root),
+              rank() == root ? all : std::vector<nlohmann::json>{});
+    EXPECT_EQ(comm_->scatter_object(rank() == root ? all : std::vector<nlohmann::json>{}, root),
+              object_of(rank()));
+  }
+  const double infinite = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(comm_->bcast_object(infinite).get<double>(), infinite);
+}
+
+TEST_P(Messages, JsonWithTagAndSource) {
+  if (size() == 1) GTEST_SKIP() << "one rank has no other side";
+  if (rank() == 0) {
+    for (int turn = 1; turn < size(); ++turn) {
+      MessageInfo info;
+      const nlohmann::json object = comm_->recv_object(any_source, any_tag, &info);
+      EXPECT_EQ(object, object_of(info.source));
+      EXPECT_EQ(info.tag, 7 * info.source);
+    }
+  } else {
+    comm_->send_object(object_of(rank()), 0, 7 * rank());
+  }
+  comm_->barrier();  // or what follows could be received above
+  if (rank() == 1) comm_->send_bytes(bytes_of_text("{}"), 0);
+  if (rank() == 0) {
+    EXPECT_THROW(comm_->recv_object(1), Error);
+  }
+}
+
 TEST_P(Messages, ChunkedBroadcast) {
   constexpr std::int64_t longest = std::numeric_limits<int>::max();
   const std::pair<std::size_t, std::int64_t> cases[] = {
@@ -184,8 +246,7 @@ TEST_P(Messages, ChunkedBroadcast) {
 
 // What happens beyond 2^31 elements, at a limit of 10.
 TEST_P(Messages, PiecesWhereMpisCountsEnd) {
-  const std::int64_t usual = transfer_limit();
-  set_transfer_limit(10);
+  make_with({.mpi_call = 10});
   const Tensor own = sequence({101}, rank());
   const auto all = comm_->allgather(own);
   for (int other = 0; other < size(); ++other)
@@ -194,7 +255,6 @@ TEST_P(Messages, PiecesWhereMpisCountsEnd) {
   const std::vector<Bytes> parts(static_cast<std::size_t>(size()), Bytes(1234, std::byte{42}));
   EXPECT_EQ(comm_->scatter_bytes(rank() == 0 ? parts : std::vector<Bytes>{}, 0), parts[0]);
   EXPECT_EQ(comm_->allgather_bytes(parts[0]), parts);
-  set_transfer_limit(usual);
 }
 
 TEST_P(Messages, BcastDataTakesRank0sValues) {
@@ -252,6 +312,15 @@ TEST_P(Messages, SplitKeepsTheKindAndCountsAnew) {
   one.fill(1);
   part->allreduce(one);
   EXPECT_EQ(one.item(), members);
+}
+
+TEST(AutoCommunicator, ChoosesAgainForEveryPart) {
+  const auto comm = create_communicator("auto");
+  EXPECT_EQ(comm->name(), "auto");
+  EXPECT_NE(comm->describe().find("chosen by auto"), std::string::npos) << comm->describe();
+  const auto alone = comm->split(comm->rank(), 0);
+  EXPECT_EQ(alone->name(), "auto");
+  EXPECT_EQ(alone->describe().find("single_node"), 0) << alone->describe();
 }
 
 TEST_P(Messages, SplitRefusesANegativeColor) {

@@ -99,9 +99,9 @@ TEST(Registry, ANameCanBeTakenOnce) {
 TEST(Registry, AProgramsOwnKindIsCreatedByName) {
   static bool registered = false;
   if (!std::exchange(registered, true))
-    register_communicator({"of_this_program", "for a test", "-",
-                           [](MPI_Comm comm, const CommunicatorOptions& options) {
-                             return create_communicator("naive", comm, options);
+    register_communicator({"of_this_program", "for a test", "-", [](CommunicatorSetup setup) {
+                             setup.name = "naive";
+                             return create_communicator(setup);
                            }});
   EXPECT_EQ(create_communicator("of_this_program")->name(), "naive");
 }

@@ -1,26 +1,25 @@
-// Communicators that a program derives from MpiCommunicator.
+// Communicators that a program derives from Communicator.
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "tasuki/communicator/mpi_communicator.hpp"
+#include "tasuki/communicator/mpi_comm.hpp"
 #include "tasuki/core/activity.hpp"
 
 namespace tasuki {
 namespace {
 
 // Notes what this rank is seen doing when it combines values.
-class DerivedCommunicator : public MpiCommunicator {
+class DerivedCommunicator : public Communicator {
  public:
-  DerivedCommunicator() : MpiCommunicator("derived", MPI_COMM_WORLD, {}) {}
-  std::string describe() const override { return "derived"; }
+  DerivedCommunicator() : Communicator(CommunicatorSetup{.name = "derived"}) {}
 
   Activity seen;
 
  protected:
   void combine(const Tensor& values, ReduceOp op) override {
     seen = record_.read();
-    MpiCommunicator::combine(values, op);
+    Communicator::combine(values, op);
   }
 
  private:
@@ -70,6 +69,44 @@ TEST(OwnCommunicator, IsSeenInTheExchangeThatItReplaces) {
   EXPECT_EQ(arena.data<float>()[6], comm.size() * (comm.size() - 1) / 2);
   EXPECT_EQ(comm.seen.waiting, Waiting::sum_gradients);
   EXPECT_EQ(comm.seen.bytes, 7 * 4);
+}
+
+// Of MPI's own calls and the communicator's none meets a message of the other.
+TEST(MpisOwnHandle, HasTheSameRanksAndMessagesOfItsOwn) {
+  const auto all = create_communicator("naive");
+  const auto part = all->split(all->rank() % 2, -all->rank());
+  const MPI_Comm mpi = mpi_comm(*part);
+  int rank = -1, size = 0;
+  MPI_Comm_rank(mpi, &rank);
+  MPI_Comm_size(mpi, &size);
+  EXPECT_EQ(rank, part->rank());
+  EXPECT_EQ(size, part->size());
+  if (part->size() > 1 && part->rank() == 0) {
+    const int number = 17;
+    MPI_Send(&number, 1, MPI_INT, 1, 0, mpi);
+    part->send_bytes(Bytes(3), 1);
+  } else if (part->rank() == 1) {
+    EXPECT_EQ(part->recv_bytes(any_source).size(), 3);
+    int number = 0;
+    MPI_Recv(&number, 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, mpi, MPI_STATUS_IGNORE);
+    EXPECT_EQ(number, 17);
+  }
+}
+
+TEST(MpisOwnHandle, IsWhatACommunicatorCanBeMadeFrom) {
+  const auto all = create_communicator("naive");
+  MPI_Comm reversed = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, 0, -all->rank(), &reversed);
+  const auto comm = create_communicator("auto", reversed);
+  MPI_Comm_free(&reversed);  // the communicator has its own
+  EXPECT_EQ(comm->rank(), all->size() - 1 - all->rank());
+  const Tensor one = Tensor::full({1}, 1);
+  comm->allreduce(one);
+  EXPECT_EQ(one.item(), all->size());
+}
+
+TEST(OwnCommunicator, DescribesItselfByItsNameUnlessItSaysMore) {
+  EXPECT_EQ(DerivedCommunicator().describe(), "derived");
 }
 
 // That of examples/my_training: sums that float32 would round on the way.

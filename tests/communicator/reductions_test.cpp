@@ -3,8 +3,6 @@
 #include <mpi.h>
 
 #include "communicator_fixture.hpp"
-#include "tasuki/communicator/mpi/ring_allreduce.hpp"
-#include "tasuki/communicator/mpi/transfer.hpp"
 
 namespace tasuki {
 namespace {
@@ -31,13 +29,6 @@ std::vector<double> expected(std::int64_t count, ReduceOp op, int rank) {
 
 class Reductions : public EveryCommunicator {
  protected:
-  const std::int64_t usual_limit_ = transfer_limit();
-
-  void TearDown() override {
-    set_transfer_limit(usual_limit_);
-    set_ring_chunk(default_ring_chunk);
-  }
-
   void fill(const Tensor& tensor) const {
     Tensor values = Tensor::empty(tensor.shape(), DType::float64);
     for (std::int64_t i = 0; i < tensor.count(); ++i) values.data<double>()[i] = value(i, rank());
@@ -84,8 +75,7 @@ TEST_P(Reductions, ScalarsAndMatrices) {
 
 // Chains of chunks, pieces and calls that large vectors meet, at small sizes.
 TEST_P(Reductions, ManySmallPieces) {
-  set_transfer_limit(40);
-  set_ring_chunk(256);
+  make_with({.mpi_call = 40, .ring_chunk = 256});
   for (const std::int64_t count : {40, 1000, 9999}) {
     check(allocated(count), ReduceOp::sum);
     check(Tensor::empty({count}), ReduceOp::sum);
@@ -149,6 +139,49 @@ TEST_P(Reductions, ReduceScatterDealsOutItems) {
     for (std::int64_t i = 0; i < values.count(); ++i)
       EXPECT_EQ(values.data<float>()[i], before.data<float>()[i]);
   }
+}
+
+// From memory of the communicator and from private memory, in one piece and in many; the bits are
+// those of the whole.
+TEST_P(Reductions, ReduceScatterOfEveryTypeAndOperation) {
+  for (const bool in_pieces : {false, true}) {
+    if (in_pieces) make_with({.mpi_call = 400});
+    const Tensor room = allocated(1013 + 64, DType::float64);
+    for (const DType type : types) {
+      for (const ReduceOp op : operations) {
+        if (in_pieces && op != ReduceOp::sum) continue;
+        for (const Shape& shape : {Shape{1013}, Shape{size() + 1, 2, 3}, Shape{size(), 0}}) {
+          for (const Tensor& values :
+               {Tensor::empty(shape, type), Tensor(room.storage(), 24, shape, type)}) {
+            fill(values);
+            const Tensor part = comm_->reduce_scatter(values, op);
+            const auto wanted = expected(values.count(), op, rank());
+            const Range dealt = part_of(shape[0], size(), rank());
+            ASSERT_EQ(part.shape()[0], dealt.size());
+            const std::int64_t first = dealt.begin * (values.count() / shape[0]);
+            const Tensor found = part.to(DType::float64);
+            for (std::int64_t i = 0; i < part.count(); ++i)
+              ASSERT_EQ(found.data<double>()[i], wanted[static_cast<std::size_t>(first + i)])
+                  << name_of(op) << " of " << shape.text() << " " << name_of(type) << ", element "
+                  << first + i;
+          }
+        }
+      }
+    }
+  }
+}
+
+// Longer than the shared memory through which private buffers pass.
+TEST_P(Reductions, ReduceScatterOfManyElements) {
+  const Tensor values = Tensor::empty({700'001});
+  fill(values);
+  const Tensor part = comm_->reduce_scatter(values);
+  const auto wanted = expected(values.count(), ReduceOp::sum, rank());
+  const Range dealt = part_of(values.count(), size(), rank());
+  for (std::int64_t i = 0; i < part.count(); ++i)
+    ASSERT_EQ(part.data<float>()[i], wanted[static_cast<std::size_t>(dealt.begin + i)]);
+  for (std::int64_t i = 0; i < values.count(); ++i)
+    ASSERT_EQ(values.data<float>()[i], static_cast<float>(value(i, rank())));
 }
 
 TEST_P(Reductions, DifferentShapesAreAnErrorOnAllRanks) {

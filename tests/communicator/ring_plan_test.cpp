@@ -11,16 +11,14 @@ namespace {
 
 class RingPlanOf : public ::testing::TestWithParam<std::tuple<int, std::int64_t>> {
  protected:
-  void SetUp() override { set_ring_chunk(256); }
-  void TearDown() override { set_ring_chunk(default_ring_chunk); }
   int ranks() const { return std::get<0>(GetParam()); }
   std::int64_t count() const { return std::get<1>(GetParam()); }
-  RingPlan plan(int rank) const { return {count(), sizeof(float), rank, ranks()}; }
+  RingPlan plan(int rank) const { return {count(), sizeof(float), rank, ranks(), 256}; }
 };
 
-std::vector<int> covered(const std::vector<Chunk>& ranges, std::int64_t count) {
+std::vector<int> covered(const std::vector<Range>& ranges, std::int64_t count) {
   std::vector<int> times(static_cast<std::size_t>(count), 0);
-  for (const Chunk range : ranges)
+  for (const Range range : ranges)
     for (auto i = range.begin; i < range.end; ++i) ++times[static_cast<std::size_t>(i)];
   return times;
 }
@@ -32,7 +30,7 @@ TEST_P(RingPlanOf, NeighboursAgreeOnEveryMessage) {
     for (std::int64_t message = 0; message < mine.messages(); ++message) {
       EXPECT_EQ(mine.sent(message).begin, next.received(message).begin);
       EXPECT_EQ(mine.sent(message).end, next.received(message).end);
-      EXPECT_LE(mine.sent(message).count(), mine.longest_chunk());
+      EXPECT_LE(mine.sent(message).size(), mine.longest_chunk());
     }
   }
 }
@@ -62,7 +60,7 @@ TEST_P(RingPlanOf, SendsTheLeastPossible) {
   const RingPlan mine = plan(0);
   std::int64_t sent = 0;
   for (std::int64_t message = 0; message < mine.messages(); ++message)
-    sent += mine.sent(message).count();
+    sent += mine.sent(message).size();
   const std::int64_t bound = 2 * (ranks() - 1) * count() / ranks();
   EXPECT_LE(sent, bound + 2 * ranks() * 16);
 }
@@ -79,7 +77,7 @@ TEST_P(RingPlanOf, SumsEverything) {
     const auto before = values;
     for (std::size_t rank = 0; rank < values.size(); ++rank) {
       const auto& sender = before[(rank + values.size() - 1) % values.size()];
-      const Chunk range = plans[rank].received(message);
+      const Range range = plans[rank].received(message);
       for (auto i = static_cast<std::size_t>(range.begin); i < static_cast<std::size_t>(range.end);
            ++i)
         values[rank][i] = plans[rank].is_added(message) ? values[rank][i] + sender[i] : sender[i];

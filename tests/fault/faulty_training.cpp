@@ -18,6 +18,7 @@
 // leaves its process id in FOLDER/pid.<rank>; the one that fails the time in FOLDER/time and Open
 // MPI's number of the job in FOLDER/job.
 
+#include <mpi.h>
 #include <signal.h>
 #include <unistd.h>
 

@@ -114,7 +114,7 @@ class FakeGroup : public GpuGroup {
 
  private:
   Tensor part_of(const Tensor& values, int owner) const {
-    const Chunk part = gpu_part(values.count(), values.dtype(), owner, ranks_);
+    const Range part = gpu_part(values.count(), values.dtype(), owner, ranks_);
     return values.slice(part.begin, part.end);
   }
   void send_from(const Tensor& values, int root) const {

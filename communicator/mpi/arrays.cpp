@@ -1,9 +1,9 @@
 // Arrays between ranks: headers first, then the elements, straight from and into tensors' memory.
+#include "tasuki/communicator/communicator.hpp"
 #include "tasuki/communicator/mpi/array_header.hpp"
 #include "tasuki/communicator/mpi/host_values.hpp"
 #include "tasuki/communicator/mpi/message.hpp"
 #include "tasuki/communicator/mpi/transfer.hpp"
-#include "tasuki/communicator/mpi_communicator.hpp"
 
 namespace tasuki {
 namespace {
@@ -39,97 +39,99 @@ void check_number(const char* operation, std::size_t given, std::size_t ranks) {
 
 }  // namespace
 
-void MpiCommunicator::send(std::span<const Tensor> tensors, int dest, int tag) {
+void Communicator::send(std::span<const Tensor> tensors, int dest, int tag) {
   check_peer("send", dest);
   const auto waiting = wait_for(Waiting::send, dest);
   const auto values = all_on_host("send", tensors);
   const auto headers = headers_of(values);
   const MessageStart start(MessageKind::arrays, std::as_bytes(std::span(headers)));
   MpiRequests requests;
-  start.send(requests, dest, tag, messages_.get());
+  start.send(requests, dest, tag, messages().get());
   for (const Tensor& tensor : values)
-    start_send(requests, bytes_of(tensor), dest, tag, messages_.get());
+    start_send(requests, bytes_of(tensor), dest, tag, messages().get(), call_bytes());
   requests.wait();
 }
 
-std::vector<Tensor> MpiCommunicator::recv_many(int source, int tag) {
+std::vector<Tensor> Communicator::recv_many(int source, int tag) {
   if (source != any_source) check_peer("recv", source);
   const auto waiting = wait_for(Waiting::recv, source);
-  const auto start = MessageStart::receive(MessageKind::arrays, source, tag, messages_.get());
+  const auto start = MessageStart::receive(MessageKind::arrays, source, tag, messages().get());
   const auto tensors = make_all(start.contents<ArrayHeader>());
   MpiRequests requests;
   for (const Tensor& tensor : tensors)
-    start_recv(requests, bytes_of(tensor), start.source(), start.tag(), messages_.get());
+    start_recv(requests, bytes_of(tensor), start.source(), start.tag(), messages().get(),
+               call_bytes());
   requests.wait();
-  return delivered(tensors, options_.device);
+  return delivered(tensors, options().device);
 }
 
-Tensor MpiCommunicator::bcast(const Tensor& tensor, int root) {
+Tensor Communicator::bcast(const Tensor& tensor, int root) {
   check_root("bcast", root);
   const auto waiting = wait_in(Waiting::bcast);
   Tensor values;
   if (rank() == root) values = on_host("bcast", tensor);
   ArrayHeader header;
   if (rank() == root) header = ArrayHeader(values);
-  TASUKI_MPI(MPI_Bcast, &header, header_bytes, MPI_BYTE, root, comm());
+  TASUKI_MPI(MPI_Bcast, &header, header_bytes, MPI_BYTE, root, comm().get());
   if (rank() != root) values = header.make();
-  tasuki::bcast(bytes_of(values), root, comm());
-  return rank() == root ? tensor : values.to(options_.device);
+  tasuki::bcast(bytes_of(values), root, comm().get(), call_bytes());
+  return rank() == root ? tensor : values.to(options().device);
 }
 
-std::vector<Tensor> MpiCommunicator::gather(const Tensor& tensor, int root) {
+std::vector<Tensor> Communicator::gather(const Tensor& tensor, int root) {
   check_root("gather", root);
   const auto waiting = wait_in(Waiting::gather);
   const Tensor values = on_host("gather", tensor);
   const ArrayHeader header(values);
   std::vector<ArrayHeader> headers(rank() == root ? ranks() : 0);
   TASUKI_MPI(MPI_Gather, &header, header_bytes, MPI_BYTE, headers.data(), header_bytes, MPI_BYTE,
-             root, comm());
+             root, comm().get());
   const auto gathered = make_all(headers);
   MpiRequests requests;
   for (std::size_t other = 0; other < gathered.size(); ++other)
     start_recv(requests, bytes_of(gathered[other]), static_cast<int>(other), tag_of_elements,
-               comm());
-  start_send(requests, bytes_of(values), root, tag_of_elements, comm());
+               comm().get(), call_bytes());
+  start_send(requests, bytes_of(values), root, tag_of_elements, comm().get(), call_bytes());
   requests.wait();
-  return delivered(gathered, options_.device);
+  return delivered(gathered, options().device);
 }
 
-std::vector<Tensor> MpiCommunicator::allgather(const Tensor& tensor) {
+std::vector<Tensor> Communicator::allgather(const Tensor& tensor) {
   const auto waiting = wait_in(Waiting::allgather);
   const Tensor values = on_host("allgather", tensor);
   const ArrayHeader header(values);
   std::vector<ArrayHeader> headers(ranks());
   TASUKI_MPI(MPI_Allgather, &header, header_bytes, MPI_BYTE, headers.data(), header_bytes, MPI_BYTE,
-             comm());
+             comm().get());
   const auto gathered = make_all(headers);
   gathered[static_cast<std::size_t>(rank())].copy_from(values);
   for (int other = 0; other < size(); ++other)
-    tasuki::bcast(bytes_of(gathered[static_cast<std::size_t>(other)]), other, comm());
-  return delivered(gathered, options_.device);
+    tasuki::bcast(bytes_of(gathered[static_cast<std::size_t>(other)]), other, comm().get(),
+                  call_bytes());
+  return delivered(gathered, options().device);
 }
 
-std::vector<Tensor> MpiCommunicator::alltoall(std::span<const Tensor> tensors) {
+std::vector<Tensor> Communicator::alltoall(std::span<const Tensor> tensors) {
   check_number("alltoall", tensors.size(), ranks());
   const auto waiting = wait_in(Waiting::alltoall);
   const auto values = all_on_host("alltoall", tensors);
   const auto headers = headers_of(values);
   std::vector<ArrayHeader> incoming(ranks());
   TASUKI_MPI(MPI_Alltoall, headers.data(), header_bytes, MPI_BYTE, incoming.data(), header_bytes,
-             MPI_BYTE, comm());
+             MPI_BYTE, comm().get());
   const auto received = make_all(incoming);
   MpiRequests requests;
   for (int other = 0; other < size(); ++other)
     start_recv(requests, bytes_of(received[static_cast<std::size_t>(other)]), other,
-               tag_of_elements, comm());
+               tag_of_elements, comm().get(), call_bytes());
   for (int other = 0; other < size(); ++other)
     start_send(requests, bytes_of(values[static_cast<std::size_t>(other)]), other, tag_of_elements,
-               comm());
+               comm().get(), call_bytes());
   requests.wait();
-  return delivered(received, options_.device);
+  return delivered(received, options().device);
 }
 
-Tensor MpiCommunicator::scatter(std::span<const Tensor> tensors, int root) {
+Tensor Communicator::scatter(std::span<const Tensor> tensors, int root) {
   check_root("scatter", root);
   const auto waiting = wait_in(Waiting::scatter);
   std::vector<Tensor> values;
@@ -140,14 +142,39 @@ Tensor MpiCommunicator::scatter(std::span<const Tensor> tensors, int root) {
   const auto headers = headers_of(values);
   ArrayHeader header;
   TASUKI_MPI(MPI_Scatter, headers.data(), header_bytes, MPI_BYTE, &header, header_bytes, MPI_BYTE,
-             root, comm());
+             root, comm().get());
   const Tensor received = header.make();
   MpiRequests requests;
-  start_recv(requests, bytes_of(received), root, tag_of_elements, comm());
+  start_recv(requests, bytes_of(received), root, tag_of_elements, comm().get(), call_bytes());
   for (std::size_t other = 0; other < values.size(); ++other)
-    start_send(requests, bytes_of(values[other]), static_cast<int>(other), tag_of_elements, comm());
+    start_send(requests, bytes_of(values[other]), static_cast<int>(other), tag_of_elements,
+               comm().get(), call_bytes());
   requests.wait();
-  return received.to(options_.device);
+  return received.to(options().device);
+}
+
+Tensor Communicator::recv(int source, int tag) {
+  auto tensors = recv_many(source, tag);
+  if (tensors.size() != 1)
+    fail(ErrorKind::usage,
+         "recv: rank {} sent {} tensors where one was expected; receive them with recv_many",
+         source, tensors.size());
+  return std::move(tensors.front());
+}
+
+Tensor Communicator::scatter(const Tensor& tensor, int root) {
+  check_root("scatter", root);
+  std::vector<Tensor> parts;
+  if (rank() == root) {
+    const Tensor values = on_host("scatter", tensor);
+    if (values.shape().rank() == 0)
+      fail(ErrorKind::usage, "scatter: one array is dealt out along axis 0, and a scalar has none");
+    for (int other = 0; other < size(); ++other) {
+      const Range part = part_of(values.shape()[0], size(), other);
+      parts.push_back(values.slice(part.begin, part.end));
+    }
+  }
+  return scatter(parts, root);
 }
 
 }  // namespace tasuki

@@ -1,21 +1,21 @@
-// The half of MpiCommunicator that meets values in a GPU's memory.
+// What a communicator does with values in the memory of its GPU.
+#include "tasuki/communicator/communicator.hpp"
 #include "tasuki/communicator/gpu/gpu_exchange.hpp"
 #include "tasuki/communicator/mpi/transfer.hpp"
-#include "tasuki/communicator/mpi_communicator.hpp"
 
 namespace tasuki {
 
-bool MpiCommunicator::is_on_gpu(const Tensor& values) const {
-  return values.defined() && !values.device().is_cpu() && values.device() == options_.device &&
+bool Communicator::is_on_gpu(const Tensor& values) const {
+  return values.defined() && !values.device().is_cpu() && values.device() == options().device &&
          values.is_plain();
 }
 
-GpuExchange& MpiCommunicator::gpu() {
-  if (!gpu_) gpu_ = std::make_unique<GpuExchange>(options_.device);
+GpuExchange& Communicator::gpu() {
+  if (!gpu_) gpu_ = std::make_unique<GpuExchange>(options().device, options().sizes);
   return *gpu_;
 }
 
-void MpiCommunicator::sum_gradients_on_gpu(const GradientView& gradients) {
+void Communicator::sum_gradients_on_gpu(const GradientView& gradients) {
   check_free();
   if (size() == 1) return;
   // Ranks agree once on what they will do in every step; to ask each time would make the hosts wait
@@ -28,7 +28,7 @@ void MpiCommunicator::sum_gradients_on_gpu(const GradientView& gradients) {
   gpu().in_order([&] { sum_on_gpu(gradients); });
 }
 
-void MpiCommunicator::start_on_gpu(const std::function<void()>& work) {
+void Communicator::start_on_gpu(const std::function<void()>& work) {
   struct Scope {
     bool& flag;
     ~Scope() { flag = false; }
@@ -37,17 +37,18 @@ void MpiCommunicator::start_on_gpu(const std::function<void()>& work) {
   work();
 }
 
-void MpiCommunicator::combine_on_gpu(const Tensor& values, ReduceOp op) {
+void Communicator::combine_on_gpu(const Tensor& values, ReduceOp op) {
   gpu().on_host(values, [&](const Tensor& host) { combine(host, op); });
 }
 
-void MpiCommunicator::sum_on_gpu(const GradientView& gradients) {
+void Communicator::sum_on_gpu(const GradientView& gradients) {
   combine_on_gpu(gradients.arena, ReduceOp::sum);
 }
 
-void MpiCommunicator::bcast_on_gpu(const Tensor& values) {
+void Communicator::bcast_on_gpu(const Tensor& values) {
   gpu().on_host(values, [&](const Tensor& host) {
-    tasuki::bcast({static_cast<std::byte*>(host.raw()), host.bytes()}, 0, comm());
+    tasuki::bcast({static_cast<std::byte*>(host.raw()), host.bytes()}, 0, comm().get(),
+                  call_bytes());
   });
 }
 

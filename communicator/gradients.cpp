@@ -1,0 +1,121 @@
+// The exchange of gradients, blocking and in the background, and rank 0's values for all.
+#include <utility>
+
+#include "tasuki/communicator/communicator.hpp"
+#include "tasuki/communicator/gpu/gpu_exchange.hpp"
+#include "tasuki/communicator/mpi/background_thread.hpp"
+#include "tasuki/communicator/mpi/host_values.hpp"
+#include "tasuki/communicator/mpi/transfer.hpp"
+#include "tasuki/core/log.hpp"
+#include "tasuki/tensor/backend.hpp"
+
+namespace tasuki {
+namespace {
+
+bool has_thread_level_multiple() {
+  int provided = MPI_THREAD_SINGLE;
+  TASUKI_MPI(MPI_Query_thread, &provided);
+  return provided >= MPI_THREAD_MULTIPLE;
+}
+
+}  // namespace
+
+PendingExchange::PendingExchange(std::function<void()> finish,
+                                 std::shared_ptr<std::atomic<int>> under_way)
+    : finish_(std::move(finish)), under_way_(std::move(under_way)) {
+  if (under_way_) ++*under_way_;
+}
+
+// An exchange given up half-way would leave its buffer in use.
+PendingExchange::~PendingExchange() {
+  if (!finish_) return;
+  try {
+    wait();
+  } catch (const std::exception& error) {
+    log_warning("an exchange of gradients that nobody waited for failed: {}", error.what());
+  }
+}
+
+void PendingExchange::wait() {
+  TASUKI_CHECK(finish_ != nullptr, "wait() was called twice on a gradient exchange");
+  if (under_way_) --*under_way_;
+  std::exchange(finish_, nullptr)();
+}
+
+void Communicator::sum_gradients(const GradientView& gradients) {
+  TASUKI_CHECK(gradients.arena.defined(), "sum_gradients of an undefined tensor");
+  const auto waiting = wait_in(Waiting::sum_gradients, gradients.arena.bytes());
+  if (!exchanges_gradients()) return;
+  check_free();
+  if (size() == 1) return;
+  if (is_on_gpu(gradients.arena)) return sum_gradients_on_gpu(gradients);
+  const HostValues values(gradients.arena);
+  sum({values.tensor(), gradients.segments, gradients.divisor});
+  values.write_back();
+}
+
+void Communicator::sum(const GradientView& gradients) {
+  const Tensor& arena = gradients.arena;
+  if (!checks_agreement())
+    require_agreement("sum_gradients",
+                      fmt::format("{} of {}", arena.count(), name_of(arena.dtype())));
+  combine(arena, ReduceOp::sum);
+}
+
+void Communicator::mean_gradients(const GradientView& gradients, double divisor) {
+  sum_gradients(gradients);
+  const double count = divisor == 0 ? size() : divisor;
+  if (count != 1)
+    backend(gradients.arena.device()).scale(gradients.arena, static_cast<float>(1 / count));
+}
+
+std::unique_ptr<PendingExchange> Communicator::start_sum_gradients(const GradientView& gradients) {
+  if (!exchanges_gradients()) return std::make_unique<PendingExchange>([] {}, under_way_);
+  // The segments' span may end before the exchange does.
+  std::function<void()> work =
+      [this, arena = gradients.arena,
+       segments = std::vector(gradients.segments.begin(), gradients.segments.end()),
+       divisor = gradients.divisor] {
+        sum_gradients({arena, segments, divisor});
+      };
+  std::function<void()> join;
+  if (is_on_gpu(gradients.arena)) {
+    const auto place = std::make_shared<GpuExchange::Background>(gpu().background_start());
+    work = [this, place, work] { gpu().in_background(*place, work); };
+    join = [this, place, arena = gradients.arena] {  // whose memory stays in use until then
+      if (place->end) gpu().channel().let_backend_follow(*place->end);
+    };
+    if (queues_on_gpu()) {
+      start_on_gpu(work);
+      return std::make_unique<PendingExchange>(join, under_way_);
+    }
+  }
+  const auto finish = [join](const std::function<void()>& exchange) {
+    exchange();
+    if (join) join();
+  };
+  // Without it, another thread may not call MPI: wait() does all the work.
+  if (!has_thread_level_multiple())
+    return std::make_unique<PendingExchange>([finish, work] { finish(work); }, nullptr);
+  if (!background_) background_ = std::make_unique<BackgroundThread>();
+  const std::shared_future<void> result = background_->start(std::move(work));
+  return std::make_unique<PendingExchange>(
+      [finish, result] {
+        const WaitScope waiting(Waiting::exchange);
+        finish([&] { result.get(); });
+      },
+      under_way_);
+}
+
+void Communicator::bcast_data(const Tensor& values) {
+  TASUKI_CHECK(values.defined(), "bcast_data of an undefined tensor");
+  const auto waiting = wait_in(Waiting::bcast_data, values.bytes());
+  require_agreement("bcast_data",
+                    fmt::format("{} {}", name_of(values.dtype()), values.shape().text()));
+  if (is_on_gpu(values)) return gpu().in_order([&] { bcast_on_gpu(values); });
+  const HostValues host(values);
+  tasuki::bcast(host.bytes(), 0, comm().get(), call_bytes());
+  host.write_back();
+}
+
+}  // namespace tasuki

@@ -1,0 +1,30 @@
+#include "tasuki/communicator/mpi/discover_topology.hpp"
+
+#include "tasuki/core/host_name.hpp"
+
+namespace tasuki {
+
+Topology discover_topology(MPI_Comm comm) {
+  const MpiComm node = MpiComm::split_by_memory(comm);
+  int rank = 0, size = 0;
+  TASUKI_MPI(MPI_Comm_rank, comm, &rank);
+  TASUKI_MPI(MPI_Comm_size, comm, &size);
+  int group = rank;  // the node's smallest rank
+  TASUKI_MPI(MPI_Allreduce, MPI_IN_PLACE, &group, 1, MPI_INT, MPI_MIN, node.get());
+  std::vector<int> groups(static_cast<std::size_t>(size));
+  TASUKI_MPI(MPI_Allgather, &group, 1, MPI_INT, groups.data(), 1, MPI_INT, comm);
+
+  constexpr int longest = 256;
+  std::string own = host_name();
+  own.resize(longest);
+  std::string names(groups.size() * longest, '\0');
+  TASUKI_MPI(MPI_Allgather, own.data(), longest, MPI_CHAR, names.data(), longest, MPI_CHAR, comm);
+  std::vector<std::string> hosts;
+  for (std::size_t other = 0; other < groups.size(); ++other)
+    hosts.emplace_back(names.c_str() + other * longest);
+  Topology topology = make_topology(rank, groups, hosts);
+  topology.shared_error_scope = scope_of_shared_error(comm);
+  return topology;
+}
+
+}  // namespace tasuki
