@@ -1,0 +1,125 @@
+// Gradients and values of a model without an optimizer, against plain MPI.
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include "communicators.hpp"
+#include "tasuki/nn/batch_norm.hpp"
+#include "tasuki/nn/linear.hpp"
+#include "tasuki/optimizer/module_exchange.hpp"
+
+namespace tasuki {
+namespace {
+
+constexpr std::int64_t inputs = 3, units = 4;
+
+// `lazy` has no shape until something passes through it; `again` is `first` once more.
+struct Net : Module {
+  Linear first{inputs, units};
+  BatchNorm norm{units};
+  Linear lazy{std::nullopt, units};
+  explicit Net(std::uint64_t seed) {
+    add("first", first);
+    add("norm", norm);
+    add("lazy", lazy);
+    add("again", first);
+    initialize(seed);
+  }
+};
+
+class ModuleExchange : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (!test::is_possible_here(GetParam()))
+      GTEST_SKIP() << GetParam() << " does not allow this placement of ranks";
+    communicator_ = create_communicator(GetParam());
+  }
+
+  int rank() const { return communicator_->rank(); }
+  int size() const { return communicator_->size(); }
+
+  std::unique_ptr<Communicator> communicator_;
+};
+
+std::vector<double> numbers_of(const Tensor& values) {
+  const Tensor wide = values.to(DType::float64);
+  return {wide.data<double>(), wide.data<double>() + wide.count()};
+}
+
+// Element i of the parameter number k on a rank.
+double gradient(int k, std::int64_t i, int rank) {
+  return static_cast<double>(8 * k + i % 5 + rank);
+}
+
+TEST_P(ModuleExchange, GradientsBecomeMeans) {
+  for (const double divisor : {0.0, 8.0}) {
+    Net net(0);
+    const auto parameters = net.parameters();
+    for (int k = 0; k < static_cast<int>(parameters.size()); ++k) {
+      Parameter& parameter = *parameters[static_cast<std::size_t>(k)].parameter;
+      parameter.clear_grad();
+      // The last rank has computed none.
+      if (rank() == size() - 1) continue;
+      parameter.fill_missing_grad();
+      const Tensor values = parameter.grad_storage();
+      for (std::int64_t i = 0; i < values.count(); ++i)
+        values.data<float>()[i] = static_cast<float>(gradient(k, i, rank()));
+    }
+    mean_gradients(*communicator_, net, divisor);
+    for (int k = 0; k < static_cast<int>(parameters.size()); ++k) {
+      const Parameter& parameter = *parameters[static_cast<std::size_t>(k)].parameter;
+      // Tied weights were filled under their last path.
+      const int filled = k < 2 ? static_cast<int>(parameters.size()) - 2 + k : k;
+      const std::int64_t count = parameter.shape().count();
+      std::vector<double> sums(static_cast<std::size_t>(count));
+      for (std::int64_t i = 0; i < count && rank() != size() - 1; ++i)
+        sums[static_cast<std::size_t>(i)] = gradient(filled, i, rank());
+      MPI_Allreduce(MPI_IN_PLACE, sums.data(), static_cast<int>(count), MPI_DOUBLE, MPI_SUM,
+                    MPI_COMM_WORLD);
+      EXPECT_TRUE(parameter.has_grad());
+      for (std::int64_t i = 0; i < count; ++i)
+        ASSERT_FLOAT_EQ(parameter.grad().data<float>()[i],
+                        static_cast<float>(sums[static_cast<std::size_t>(i)] /
+                                           (divisor == 0 ? size() : divisor)))
+            << parameters[static_cast<std::size_t>(k)].path;
+    }
+  }
+}
+
+TEST_P(ModuleExchange, AllTakeParametersAndBuffersOfRankZero) {
+  Net net(static_cast<std::uint64_t>(rank()));
+  for (const auto& [path, tensor] : net.buffers()) tensor->fill(rank() + 1);
+  bcast_data(*communicator_, net);
+  const Net expected(0);
+  const auto found = net.parameters(), wanted = expected.parameters();
+  ASSERT_EQ(found.size(), wanted.size());
+  for (std::size_t k = 0; k < found.size(); ++k)
+    EXPECT_EQ(numbers_of(found[k].parameter->value()), numbers_of(wanted[k].parameter->value()))
+        << found[k].path;
+  ASSERT_FALSE(net.buffers().empty());
+  for (const auto& [path, tensor] : net.buffers())
+    EXPECT_EQ(numbers_of(*tensor),
+              std::vector<double>(static_cast<std::size_t>(tensor->count()), 1))
+        << path;
+}
+
+TEST_P(ModuleExchange, DifferentModelsAreAnErrorOnAllRanks) {
+  if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
+  const Linear own(inputs, rank() == 0 ? units : units + 1);
+  for (const auto& exchange :
+       {+[](Communicator&comm, const Module&model) { mean_gradients(comm, model); },
+        +[](Communicator&comm, const Module&model) { bcast_data(comm, model); }}) {
+    try {
+      exchange(*communicator_, own);
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::disagreement) << error.what();
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Communicators, ModuleExchange,
+                         ::testing::ValuesIn(test::summing_communicators()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace tasuki
