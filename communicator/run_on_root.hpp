@@ -1,4 +1,4 @@
-// Work that one rank does for all, and work whose failure on any rank is everybody's.
+// Work that one rank does for all, and work that fails on all ranks if it fails on one.
 #pragma once
 
 #include <functional>
@@ -7,13 +7,12 @@
 
 namespace tasuki {
 
-// Calls `work` on the root and gives its result to all ranks. What it throws is thrown on all
-// ranks, as an error that they all meet (Topology::shared_error_scope), so that nobody waits for a
-// rank that gave up. Collective.
+// Calls `work` on the root and returns its result on all ranks. An exception is thrown on all
+// ranks, with Topology::shared_error_scope, so that no rank waits for one that gave up. Collective.
 Bytes run_on_root(Communicator& communicator, int root, const std::function<Bytes()>& work);
 
-// Calls `work`, which is not collective, on every rank. Where it throws on some, what the first of
-// them threw is thrown on all, in the same way. Collective.
+// Calls `work`, which must not be collective, on every rank. If it throws on some ranks, the
+// exception of the first of them is thrown on all, as above. Collective.
 void run_on_all(Communicator& communicator, const std::function<void()>& work);
 
 }  // namespace tasuki

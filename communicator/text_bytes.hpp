@@ -1,4 +1,4 @@
-// Texts as communicators send them, and back.
+// Converts text to bytes, as communicators send them, and back.
 #pragma once
 
 #include <span>

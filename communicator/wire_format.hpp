@@ -1,4 +1,4 @@
-// How float32 values travel between GPUs.
+// WireFormat: how float32 values travel between GPUs.
 #pragma once
 
 #include <string_view>
@@ -13,14 +13,16 @@ struct WireFormat {
   float factor = 1;
 };
 
-// The format in which `ranks` ranks sum gradients as `dtype`. float16 ends at 65504, which sums
-// over many examples pass soon: what travels are then their means, or nearly so, as the factor is a
-// power of two (exact, both ways) of 1 / divisor and at most 1 / ranks. It is at least 2^-14, with
-// which small whole numbers, too, come through. `divisor` is what the sums will be divided by, 0 if
-// that is not known. bfloat16 has float32's range and needs no factor.
+// The format in which `ranks` ranks sum gradients as `dtype`. `divisor` is the number that the sums
+// will be divided by; 0: unknown.
+//
+// float16 overflows above 65504, which sums over many examples soon reach. Its factor is therefore
+// about 1 / divisor and at most 1 / ranks, so that roughly the means travel. It is a power of two,
+// which loses no bits, and at least 2^-14, so that small integers stay exact. bfloat16 has the
+// range of float32 and needs no factor.
 WireFormat wire_format(DType dtype, int ranks, double divisor);
 
-// "fp32", "fp16" and "bf16", as in --wire-dtype; another name is a usage error.
+// The type that --wire-dtype names: "fp32", "fp16" or "bf16". Any other name is a usage error.
 DType wire_dtype(std::string_view name);
 
 }  // namespace tasuki

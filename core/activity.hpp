@@ -1,7 +1,7 @@
-// What this process is doing, kept where other processes of the machine can read it: the watchdog
-// (job/watchdog.hpp) tells from it who stands still.
+// Activity: what this process is doing, published where other processes of the machine can read it.
+// The watchdog (job/watchdog.hpp) finds stalls with it.
 //
-// Publishing is a few plain stores: nobody is woken, no clock is read, nothing is sent.
+// Publishing takes a few plain stores. It wakes nobody, reads no clock and sends nothing.
 #pragma once
 
 #include <atomic>
@@ -9,9 +9,9 @@
 
 namespace tasuki {
 
-// What the main thread is at.
+// The part of a program that the main thread is in.
 enum class Phase : std::uint8_t {
-  own_work,  // of the program: everything that is not listed here
+  own_work,  // the program's own code: everything that is not listed here
   reading_data,
   loading,
   computing,
@@ -21,7 +21,7 @@ enum class Phase : std::uint8_t {
   restoring,
 };
 
-// What the main thread waits for inside it: other ranks, or its GPU.
+// What the main thread waits for in that part: other ranks, or its GPU.
 enum class Waiting : std::uint8_t {
   nothing,
   create_communicator,
@@ -29,7 +29,7 @@ enum class Waiting : std::uint8_t {
   allocate,
   barrier,
   sum_gradients,
-  exchange,  // that runs in the background
+  exchange,  // in the background
   bcast_data,
   allreduce,
   reduce,
@@ -48,20 +48,22 @@ enum class Waiting : std::uint8_t {
 
 struct Activity {
   Phase phase = Phase::own_work;
-  std::int64_t epoch = -1, iteration = -1;  // under way, counted from 1; -1 outside of a training
+  std::int64_t epoch = -1, iteration = -1;  // current, counted from 1; -1: no training runs
   Waiting waiting = Waiting::nothing;
-  std::uint64_t communicator = 0;  // MpiCommunicator's id; 0: none
-  // How many operations the communicator has begun; of send and recv the other rank (-1: any).
+  std::uint64_t communicator = 0;  // the Communicator's id; 0: none
+  // The number of operations that the communicator has begun; for send and recv the other rank
+  // instead (-1: any).
   std::int64_t number = 0;
   std::int64_t bytes = 0;
-  // Changes whenever something moves: an operation begins or ends, a batch is read, a layer done.
+  // Changes with all progress: an operation begins or ends, a batch is read, a layer is computed.
   std::uint64_t moves = 0;
-  // Changes while the process runs at all (its watchdog counts).
+  // Changes while the process runs at all; counted by its watchdog.
   std::uint64_t beats = 0;
 };
 
-// An Activity that one process writes and others read at any time. Values that belong together may
-// be read apart; of a process that stands still they are right. Zeroed memory is a valid record.
+// An Activity that one process writes and others read at any time. A reader may see some values
+// from before a change and some from after it, but not of a process that makes no progress. Zeroed
+// memory is a valid record.
 class ActivityRecord {
  public:
   Activity read() const;
@@ -74,7 +76,7 @@ class ActivityRecord {
   friend void report_position(std::int64_t epoch, std::int64_t iteration);
   friend void publish_activity_in(ActivityRecord* record);
   void write(const Activity& activity);
-  // From several threads at once: counts may get lost, changes do not.
+  // Several threads may count at once. Counts may get lost, but the value changes.
   static void count(std::atomic<std::uint64_t>& counter) {
     counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
@@ -87,19 +89,20 @@ class ActivityRecord {
   alignas(64) std::atomic<std::uint64_t> beats_{0};
 };
 
-// From now on this process publishes in `record` (nullptr: where nobody reads), which must outlive
-// that, and the calling thread is the one whose phases and waits count.
+// Makes this process publish in `record` from now on (nullptr: nowhere), and the calling thread the
+// one whose phases and waits count. The record must live until the next call.
 void publish_activity_in(ActivityRecord* record);
 
-// Something moved: for whatever may take minutes, so that it is not taken for standing still. From
-// any thread; a plain store.
+// Reports progress. Work that may take minutes calls it, so that the watchdog does not take it for
+// a stall. May be called from any thread; costs a plain store.
 void report_progress();
-// The process runs.
+// Reports that the process runs; called by its watchdog.
 void report_life();
-// A training begins this epoch and iteration, counted from 1.
+// Reports that a training begins this epoch and iteration, counted from 1.
 void report_position(std::int64_t epoch, std::int64_t iteration);
 
-// What the publishing thread does until the end of the scope; in other threads nothing.
+// RAII: the publishing thread is in this phase until the end of the scope. Other threads report
+// progress only.
 class PhaseScope {
  public:
   explicit PhaseScope(Phase phase);
@@ -111,14 +114,13 @@ class PhaseScope {
   Phase before_;
 };
 
-// What the publishing thread waits for until the end of the scope. Of nested ones the outermost
-// counts; in other threads they are progress, no more. So numbers of operations are alike on ranks
-// that do the same.
+// RAII: the publishing thread waits for this until the end of the scope. Nested scopes and those of
+// other threads report progress only, so that ranks that do the same count the same operations.
 class WaitScope {
  public:
   explicit WaitScope(Waiting kind, std::uint64_t communicator = 0, std::int64_t number = 0,
                      std::int64_t bytes = 0);
-  // The next operation of a communicator: counts it in `operations`.
+  // For the next operation of a communicator, which is counted in `operations`.
   WaitScope(Waiting kind, std::uint64_t communicator, std::atomic<std::int64_t>& operations,
             std::int64_t bytes);
   ~WaitScope();

@@ -1,4 +1,4 @@
-// What the ranks of a node are doing, in memory that they share.
+// ActivityBoard: what the ranks of a node are doing, in memory that they share.
 #pragma once
 
 #include <sys/types.h>
@@ -10,22 +10,22 @@
 
 namespace tasuki {
 
-// From its making to its end this process publishes its activity (core/activity.hpp) on the board;
-// the thread that makes it is the one that counts.
+// While it exists, this process publishes its activity (core/activity.hpp) on the board. The thread
+// that constructs it is the one whose phases and waits count.
 class ActivityBoard {
  public:
-  // Collective over the job. Where the ranks of a node cannot share memory each has a board of its
-  // own, as if it were alone on its node.
+  // Collective over the job. If the ranks of a node cannot share memory, each has a board of its
+  // own, as if it were alone on the node.
   ActivityBoard();
   ~ActivityBoard();
   ActivityBoard(const ActivityBoard&) = delete;
   ActivityBoard& operator=(const ActivityBoard&) = delete;
 
-  // Ranks of the job whose activity is here, in their order; this one is among them.
+  // The ranks of the job on this board, this one included, in ascending order.
   const std::vector<int>& ranks() const { return ranks_; }
-  // The processes of ranks(), 0 where this one cannot see them (in containers of their own).
+  // The processes of ranks(); 0 for those that this one cannot see (in other containers).
   const std::vector<pid_t>& processes() const { return processes_; }
-  // Of ranks()[place]. From any thread.
+  // The activity of ranks()[place]. May be called from any thread.
   Activity read(std::size_t place) const { return record(place).read(); }
 
  private:
@@ -33,7 +33,7 @@ class ActivityBoard {
 
   std::vector<int> ranks_;
   std::vector<pid_t> processes_;
-  // Never unmapped: a thread that is late may still publish.
+  // Never unmapped, because a thread may still publish during destruction.
   struct Records {
     std::vector<SharedMapping> shared;
     ActivityRecord alone;

@@ -1,34 +1,35 @@
-// MPI's lifetime and the end of a job: every program's main is one call of run_job.
+// run_job: initialises and finalizes MPI and ends failed jobs. Every program's main is one call of
+// it.
 #pragma once
 
 #include <functional>
 
 namespace tasuki {
 
-// Initialises MPI (with errors returned, the highest thread level offered, and ranks that yield
-// while they wait, so that more ranks than cores make progress), runs `job` and finalizes.
+// Initialises MPI, calls `job`, finalizes MPI, and returns what `job` returned, the exit code. MPI
+// returns errors, has the highest thread level that it offers, and yields the core while it waits,
+// so that more ranks than cores make progress.
 //
-// An exception on any rank is printed as one line with rank, host and cause, and ends the whole job
-// (MPI_Abort) with the error's exit code: ranks waiting in a collective are ended too. The same
-// goes for std::terminate and for exit() in the middle of the job. An error that every rank meets
-// alike (ErrorScope::every_rank) is printed by rank 0 alone; should rank 0 not have met it, the
-// others speak a second later. Returns job's value, the exit code.
+// Exceptions: an exception on any rank is printed as one line with rank, host and cause, and ends
+// the whole job (MPI_Abort) with the error's exit code, also for ranks that wait in a collective.
+// So do std::terminate and exit() in the middle of the job. An error that every rank throws
+// (ErrorScope::every_rank) is printed by rank 0 alone, or a second later by the others if rank 0
+// did not print it.
 //
-// A job in which no rank fails but nothing moves any more, because one is stuck, is ended by a
-// watchdog (watchdog.hpp).
+// Stalls: a watchdog (watchdog.hpp) ends a job in which no rank fails but none makes progress.
 //
-// A rank that returns waits for the others. After a value other than 0 it does so for 2 s and then
-// ends the job with one line and this value: others that wait for it would do so forever. After 0
-// it waits for 10 minutes (environment variable TASUKI_END_SECONDS), as others may still have work
-// of their own, say writing files; that the job then ends has the exit code of ErrorKind::hang.
+// The end: a rank that returns waits for the others. If it returned 0 it waits for 10 minutes
+// (environment variable TASUKI_END_SECONDS), because others may still work, on files say, and then
+// ends the job with the exit code of ErrorKind::hang. If it returned another value it waits for 2 s
+// and then ends the job with one line and this value, because others may wait for it forever.
 //
-// A training that is asked to stop (stop_signals.hpp) saves, and all ranks return 79
-// (Stopped::exit_kind) after one line of rank 0.
+// Stopping: a training that is asked to stop (stop_signals.hpp) saves its state, rank 0 prints one
+// line, and all ranks return 79 (Stopped::exit_kind).
 //
-// Signals: under Open MPI's mpirun SIGCONT and SIGTERM are handled (launcher.hpp), unless the
-// program handles them already. A handler of the program's own must be installed with SA_ONSTACK:
-// while oneDNN multiplies matrices the stack pointer may be inside the heap
-// (core/alternate_stack.hpp). Threads that compute have an alternate stack for it.
+// Signals: under Open MPI's mpirun, SIGCONT and SIGTERM are handled (launcher.hpp) unless the
+// program handles them already. Other handlers must be installed with SA_ONSTACK, because the stack
+// pointer may be in the heap while oneDNN multiplies matrices (core/alternate_stack.hpp); threads
+// that compute have an alternate stack.
 int run_job(int argc, char** argv, const std::function<int(int argc, char** argv)>& job);
 
 }  // namespace tasuki

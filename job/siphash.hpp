@@ -1,6 +1,6 @@
-// SipHash-2-4 of J.-P. Aumasson and D. J. Bernstein ("SipHash: a fast short-input PRF", 2012): a
-// short keyed hash that whoever does not have the key can neither compute nor learn the key from.
-// (XXH3, in core/hash.hpp, has seeds but is no such thing.)
+// SipHash-2-4 by J.-P. Aumasson and D. J. Bernstein ("SipHash: a fast short-input PRF", 2012): a
+// keyed hash that cannot be computed without the key and does not reveal it. (XXH3, in
+// core/hash.hpp, has seeds but no such guarantees.)
 #pragma once
 
 #include <array>

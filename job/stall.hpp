@@ -1,5 +1,4 @@
-// Whether a job stands still, who is to blame, and how that is said: from what is known of each
-// rank, whichever way it came.
+// Detects stalls and their culprits: pure functions of what is known about each rank.
 #pragma once
 
 #include <optional>
@@ -12,57 +11,56 @@
 
 namespace tasuki {
 
-// One rank as another one sees it. Seconds are those in which the one that looks was running
-// itself: of a job that was stopped as a whole, or of a machine that slept, none have passed.
+// One rank as seen by another. Seconds count only while the observer itself runs: none pass while
+// the whole job is stopped or the machine sleeps.
 struct RankView {
   std::string host;
-  bool is_known = false;  // false: nothing was ever heard of it; all else is then meaningless
+  bool is_known = false;  // false: never heard of, and all other members are meaningless
   Activity activity{};
-  double still = 0;   // since it moved
-  double silent = 0;  // since it gave a sign of life
-  // A debugger holds its process, as far as is known. Such a rank may be still and silent.
+  double still = 0;   // since it last made progress
+  double silent = 0;  // since its last sign of life
+  // A debugger is attached to its process, as far as is known; it may then be still and silent.
   bool is_traced = false;
-  // The process of its mpirun, or of Open MPI's daemon on its host, while that is stopped; 0: it
-  // runs.
+  // The process id of its mpirun, or of Open MPI's daemon on its host, if that is stopped; else 0.
   int stopped_launcher = 0;
   double launcher_still = 0;  // seconds since it was stopped
 };
 
-// What was heard of a rank, or seen of it, begins its seconds anew where it has moved or beaten. So
-// does a debugger that lets it go: as long as it was held, it could do neither.
+// Updates the view of a rank with news of it. `still` and `silent` start again from 0 if the rank
+// has made progress or given a sign of life, and if a debugger has released it.
 void update(RankView& view, const RankActivity& seen);
 
 struct Stall {
-  // Ranks that keep the others waiting, in their order. Empty: they wait for each other.
+  // The ranks that keep the others waiting, in ascending order. Empty: they wait for each other.
   std::vector<int> culprits;
-  // False: ranks of which nothing is known may be at work, for all that one can tell.
+  // False: ranks that nothing is known about may be working.
   bool is_certain = true;
-  // True: for all that one can tell it may be long work, as nobody waits, or only for ranks that
-  // run code of the program's own, which need not report progress.
+  // True: it may be long work. No rank waits, or only for ranks that run user code, which may not
+  // report progress.
   bool may_be_work = false;
-  // True: a debugger holds a rank, so that nobody can tell.
+  // True: a debugger is attached to a rank, so the stall may be intended.
   bool is_debugged = false;
-  double seconds = 0;  // since anything moved
+  double seconds = 0;  // since the last progress of any rank
 };
 
-// A job stands still when no rank that is known of has moved for `seconds` and somebody is held up:
-// a rank waits for others or its GPU, or is stuck in a part of a training that reports progress. A
-// program's own work alone is nobody's business. To blame are
-//   ranks without a sign of life for `silent_seconds` (stopped, or their machine is gone);
-//   ranks that wait for nobody;
-//   if there are none: ranks whose program has returned, ranks that are behind in the operations of
-//   a communicator, or else those that are in another operation than most.
-// A rank that waits for the others to end holds up nobody (run_job has a limit for that).
+// A job is stalled if no known rank has made progress for `seconds`, and a rank waits for others or
+// for its GPU, or is in a part of a training that reports progress. User code alone is no stall.
+// The culprits are
+//   ranks without a sign of life for `silent_seconds` (stopped, or their machine is lost);
+//   ranks that do not wait;
+//   if there are none: ranks whose program has returned, else ranks that are behind in the
+//   operations of a communicator, else ranks that are in another operation than most.
+// Waiting for the other ranks at the end of the program is no stall (run_job limits it).
 std::optional<Stall> find_stall(std::span<const RankView> ranks, double seconds,
                                 double silent_seconds);
 
-// Ranks that have neither given a sign of life nor moved for `seconds`, whatever the others do.
-// Those that a debugger holds are left out, and those last seen in MPI_Finalize, which may have
-// ended well.
+// Ranks that have given no sign of life and made no progress for `seconds`, whatever the others do.
+// Leaves out ranks with a debugger attached, and those last seen in MPI_Finalize, which may have
+// ended normally.
 std::optional<Stall> find_silence(std::span<const RankView> ranks, double seconds);
 
-// The ranks that wait in the operation in which most do, those in `without` left out; none when
-// several operations have as many. To be used where nothing has moved for a while.
+// The ranks in the operation in which most ranks wait, leaving out those in `without`; none if
+// several operations have equally many. Meaningful only if no rank has made progress for a while.
 std::vector<int> largest_meeting(std::span<const RankView> ranks,
                                  std::span<const int> without = {});
 

@@ -1,4 +1,4 @@
-// How it is said that a job stands still.
+// A stall in words.
 #pragma once
 
 #include <span>
@@ -8,13 +8,13 @@
 
 namespace tasuki {
 
-// "rank 1 on node2 is loading a batch (epoch 0, iteration 57) while 3 ranks wait in sum_gradients
-// number 57 of single_node (401408 bytes)": one line.
+// One line: "rank 1 on node2 is loading a batch (epoch 0, iteration 57) while 3 ranks wait in
+// sum_gradients number 57 of single_node (401408 bytes)".
 std::string describe_stall(const Stall& stall, std::span<const RankView> ranks,
                            double silent_seconds);
 
-// Of each rank, culprits first, what it was last seen doing and for how long; of many ranks the
-// first ones.
+// A table of what each rank was last seen doing, and for how long, culprits first. Cut off after
+// the first ranks of many.
 std::string stall_table(const Stall& stall, std::span<const RankView> ranks, double silent_seconds);
 
 }  // namespace tasuki

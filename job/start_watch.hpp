@@ -1,5 +1,5 @@
-// Ends a process whose job does not get started: while MPI connects the ranks no watchdog can see
-// them yet (watchdog.hpp).
+// StartWatch: ends a process whose job does not start. The watchdog (watchdog.hpp) cannot see ranks
+// while MPI is still connecting them.
 #pragma once
 
 #include <condition_variable>
@@ -10,17 +10,17 @@
 
 namespace tasuki {
 
-// From its making, before MPI_Init, until the job has started and it goes. Should that take longer
-// than the limits there is a warning, and an end with the exit code of ErrorKind::hang. One rank
-// speaks for all: the launcher's variables tell which one it is.
+// Exists from before MPI_Init until the job has started. If that takes longer than the limits, it
+// warns, and then ends the process with the exit code of ErrorKind::hang. One rank prints for all,
+// chosen by the launcher's environment variables.
 //
-// The limits are those of set_stall_limits() unless --stall-warning or --stall-timeout is among the
-// arguments; what is no number there is somebody else's to refuse. Seconds in which the process
-// itself was stopped do not count.
+// The limits are --stall-warning and --stall-timeout if they are among the arguments, else those of
+// set_stall_limits(). Values that are no numbers are ignored here; the program refuses them later.
+// Time in which the process itself was stopped does not count.
 //
-// A host that is lost meanwhile ends the process as well: one that has not answered for as long as
-// the limit for silence (--silence-timeout; 0: never, nor with a timeout of 0) what this process or
-// its launcher has sent to it (lost_connection.hpp). The first rank of each host speaks.
+// A host that is lost meanwhile ends the process as well: one that has not acknowledged data of
+// this process or its launcher (lost_connection.hpp) for --silence-timeout seconds (0, or a stall
+// timeout of 0: never). The first rank of each host prints.
 class StartWatch {
  public:
   StartWatch(int argc, const char* const* argv);
@@ -30,7 +30,7 @@ class StartWatch {
 
  private:
   void run();
-  // Whether the job starts before the watch has seen so many seconds.
+  // Waits until the job has started or this watch has seen `seconds`; returns whether it started.
   bool starts_within(double seconds, std::unique_lock<std::mutex>& lock);
   void end_if_host_is_lost(double seconds, std::unique_lock<std::mutex>& lock);
 

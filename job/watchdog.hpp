@@ -1,4 +1,4 @@
-// The watchdog: finds out that a job stands still, although no rank has failed, and ends it.
+// Watchdog: detects a job that makes no progress although no rank has failed, and ends it.
 #pragma once
 
 #include <sys/types.h>
@@ -14,56 +14,56 @@
 
 namespace tasuki {
 
-// After how many seconds in which nothing has moved (find_stall in stall.hpp) there is a warning,
-// and the job ends. What may be long work (Stall::may_be_work) has six times as long; a rank that
-// gives no sign of life, be it stopped or its machine lost, ends the job after `silence` seconds
-// (find_silence). 0: never; a timeout of 0 switches the limit for silence off, too.
+// Seconds without progress (find_stall in stall.hpp) after which there is a warning, and after
+// which the job ends. User code may not report progress, so limits are six times longer if the
+// stall may be work (Stall::may_be_work). A rank without a sign of life (stopped, or its machine
+// lost) ends the job after `silence` seconds (find_silence). 0: never; a timeout of 0 disables
+// `silence`, too.
 //
-// A job with a rank that a debugger holds is left alone. Another node knows of that where the rank
-// has a neighbour on its node that can tell, or was in the debugger from the start.
+// A job with a debugger attached to a rank is left alone. Other nodes know about the debugger if
+// another rank on that node reports it, or if it was attached from the start.
 struct StallLimits {
   double warning = 60;
   double timeout = 300;
   double silence = 15;
-  // What to do about an end that came too early, for messages.
+  // For messages: what to do about an end that came too early.
   std::string way_out = "programs set these limits with set_stall_limits()";
   std::string way_out_of_silence = way_out;
 };
 
-// For the watchdogs of this process, the present one and later ones; alike on all ranks, please.
-// May be called at any time. Work of a program's own that may take longer while others wait for it
-// has two ways out: a higher limit, or report_progress() (core/activity.hpp) now and then.
+// Sets the limits for the watchdog of this process, the current one and later ones. May be called
+// at any time; all ranks should set the same. User code that may take longer while others wait for
+// it sets a higher limit, or calls report_progress() (core/activity.hpp) now and then.
 void set_stall_limits(const StallLimits& limits);
 StallLimits stall_limits();
 
-// A thread that looks around a few times within the shortest limit (every 5 s at most) and sleeps
-// otherwise. It sees what the ranks of its own node are doing in shared memory, so that one that is
-// stopped need not speak for itself, and what other nodes tell it (NodeHeartbeats). It calls
-// nothing of MPI.
+// A thread that checks a few times within the shortest limit (at least every 5 s) and otherwise
+// sleeps. It reads in shared memory what the ranks of its own node are doing, also of stopped ones,
+// and learns about other nodes from their datagrams (NodeHeartbeats). It makes no MPI calls.
 //
-// The first rank that is still alive speaks for all, in one line that names who keeps the others
-// waiting (and, at the end, a table); should it not be able to, the others do so a little later.
-// The end is an error of kind hang that leaves the thread, which run_job turns into the end of the
-// job. A launcher (mpirun or Open MPI's daemon) that is stopped is warned about; it ends no job, as
-// the ranks can do without it until they write more than its pipes hold.
+// The first rank that is alive prints for all: one line that names the ranks that keep the others
+// waiting, and before the end a table. If it cannot, the others do so a little later. To end the
+// job, the thread throws an error of kind hang, which run_job handles. A stopped launcher (mpirun
+// or Open MPI's daemon) only causes a warning, because the ranks run without it until they write
+// more than its pipes hold.
 class Watchdog {
  public:
-  // Collective over the job, in the main thread after MPI_Init. Where a rank cannot start the
-  // thread, which is warned about, no rank has a watchdog.
+  // Collective over the job, in the main thread after MPI_Init. If a rank cannot start the thread,
+  // there is a warning and no rank has a watchdog.
   Watchdog();
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
  private:
-  // What a look goes by: no texts, as the thread allocates nothing while all is well. malloc would
-  // give it a region of its own, and with `ulimit -v` that is missed elsewhere.
+  // StallLimits without its texts: the thread allocates nothing while all is well, because malloc
+  // would reserve an arena for it, which counts under `ulimit -v`.
   struct Limits {
     double warning, timeout, silence;
   };
   static Limits present_limits();
   static double interval_of(const Limits& limits);
-  // After how many seconds of this the job ends.
+  // The seconds after which such a stall ends the job.
   static double due(const Limits& limits, const Stall& stall);
   void run();
   void stop();
@@ -87,12 +87,12 @@ class Watchdog {
   bool has_warned_ = false;
   double watched_ = 0;  // seconds
   bool has_looked_for_unheard_ = false;
-  std::vector<int> launchers_said_;  // by first rank of their node: the process warned about
+  std::vector<int> launchers_said_;  // by first rank of a node: the launcher warned about
   std::int64_t refused_said_ = 0;
-  double overdue_ = 0;  // seconds for which this rank has left the last word to another
+  double overdue_ = 0;  // seconds for which this rank has left the end to another
 
   bool stopping_ = false;  // under the limits' mutex
-  int wake_ = -1;          // readable when the thread has something to look at
+  int wake_ = -1;          // a file descriptor; readable when the thread is to check
   std::thread thread_;
 };
 

@@ -1,4 +1,4 @@
-// GpuChannel over a stream of CUDA.
+// CudaChannel: a GpuChannel on a CUDA stream.
 #pragma once
 
 #include <memory>
@@ -28,7 +28,7 @@ class CudaChannel : public GpuChannel {
  private:
   class Event;      // returns its CUDA event to the pool
   class EventPool;  // making one costs a microsecond or two
-  class Group;      // strikes its communicator off `comms_`
+  class Group;      // removes its communicator from `comms_`
   using Comms = std::vector<NcclComm*>;
 
   GpuEventPtr record(cudaStream_t stream);
@@ -37,7 +37,7 @@ class CudaChannel : public GpuChannel {
   CudaStream stream_;
   std::shared_ptr<EventPool> events_;
   std::shared_ptr<NcclMemory> memory_ = std::make_shared<NcclMemory>();
-  Comms comms_;  // of the groups that live
+  Comms comms_;  // of all existing groups
 };
 
 }  // namespace tasuki

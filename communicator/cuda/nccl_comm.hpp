@@ -16,43 +16,43 @@
 
 namespace tasuki {
 
-// How long NCCL may take.
+// Time limits for NCCL.
 struct NcclLimits {
-  // For a call. The slowest that is sound: the first connections of many nodes. A rank that has
-  // ended is found sooner, by NCCL or by mpirun.
+  // For a call. The slowest one that is in order makes the first connections of many nodes. NCCL or
+  // mpirun detect a rank that has ended sooner.
   std::chrono::milliseconds call{300'000};
-  // For the others to be done with a communicator that is destroyed.
+  // For the other ranks to finish with a communicator that is destroyed.
   std::chrono::milliseconds farewell{10'000};
-  // For giving one up.
+  // For aborting a communicator.
   std::chrono::milliseconds abort{2'000};
 };
 
-// Non-blocking (NCCL's fault tolerance needs that), so that a call that waits for other ranks can
-// be given up. A failure, found in a call or reported by NCCL later, aborts the communicator:
-// kernels that wait for lost ranks end, and so does the host's waiting for them; every later call
-// throws the same error again. Thread-safe.
+// The communicator is non-blocking, which NCCL's fault tolerance requires, so that a call that
+// waits for other ranks can be given up. A failure, in a call or reported by NCCL later, aborts the
+// communicator: kernels that wait for lost ranks end, the host stops waiting for them, and every
+// later call throws the same error. Thread-safe.
 //
-// Recordings (CUDA graphs) that hold exchanges should go first: NCCL waits for them before it gives
-// back anything, so that the farewell, and giving up, then take as long as NcclLimits lets them.
+// Recordings (CUDA graphs) that hold exchanges should be destroyed first: NCCL waits for them
+// before it frees anything, and destruction takes until the limits of NcclLimits.
 class NcclComm {
  public:
-  // Collective among the ranks with this id; the device must be the calling thread's current one.
+  // Collective among the ranks with this id. `device` must be the calling thread's current one.
   NcclComm(const Bytes& id, int rank, int ranks, Device device, const NcclLimits& limits = {});
-  // Collective as well: waits until the others, too, are done with it, for some seconds at most.
-  // While an error goes through the program it is aborted instead.
+  // Collective: waits until the other ranks have finished with it, up to NcclLimits::farewell.
+  // While an exception is thrown it aborts the communicator instead.
   ~NcclComm();
   NcclComm(const NcclComm&) = delete;
   NcclComm& operator=(const NcclComm&) = delete;
 
-  // Asks NCCL for something and returns when NCCL has taken it over. `operation` is the function's
-  // name, for errors.
+  // Calls a function of NCCL and returns when NCCL has accepted the operation. `operation` is the
+  // function's name, for errors.
   void call(const char* operation, const std::function<ncclResult_t(ncclComm_t)>& function);
-  // An error that NCCL has met since, of this rank or of another. With `skip_if_busy` not while a
-  // call is under way, which looks itself.
+  // Throws an error that NCCL has found since, on this rank or another. With `skip_if_busy` does
+  // nothing while a call is under way, which checks by itself.
   void check_async(bool skip_if_busy = false);
 
-  // Registers memory for exchanges without copies between buffers; NCCL may have no use for it,
-  // which is no error. Once for each address; forget() before the memory is freed.
+  // Registers memory, so that NCCL exchanges from it without copies of its own. It is no error if
+  // NCCL cannot make use of it. Once for each address; forget_memory() before the memory is freed.
   void register_memory(void* begin, std::size_t bytes);
   void forget_memory(void* begin);
 
@@ -65,13 +65,13 @@ class NcclComm {
 
   NcclLimits limits_;
   std::mutex mutex_;
-  ncclComm_t comm_ = nullptr;          // nullptr once it was aborted
+  ncclComm_t comm_ = nullptr;          // nullptr after an abort
   NcclFailure place_;                  // this rank, for errors
-  std::optional<Error> failure_;       // the one that it was aborted for
+  std::optional<Error> failure_;       // the reason for the abort
   std::map<void*, void*> registered_;  // NCCL's handles by address
 };
 
-// Checks a call of NCCL that belongs to no communicator.
+// Throws if a call of NCCL that belongs to no communicator has failed.
 void check_nccl(ncclResult_t result, const char* operation);
 
 }  // namespace tasuki

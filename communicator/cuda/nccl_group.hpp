@@ -1,4 +1,4 @@
-// GpuGroup over NCCL.
+// NcclGroup: a GpuGroup on NCCL.
 #pragma once
 
 #include <memory>
@@ -29,7 +29,7 @@ class NcclGroup : public GpuGroup {
 
  private:
   void allreduce_as_they_are(void* values, std::int64_t count, DType type, ReduceOp op);
-  // Memory for `bytes` on the wire, the same until more is needed.
+  // Memory for `bytes` in the wire's type; grows, and is reused.
   void* wire_buffer(std::size_t bytes);
 
   int rank_, ranks_;

@@ -1,4 +1,4 @@
-// Memory of a GPU from which NCCL exchanges without copies of its own.
+// NcclMemory: GPU memory from which NCCL exchanges without copies of its own.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,14 @@
 
 namespace tasuki {
 
-// Remembers what it allocated, and registers it with communicators that exchange from it. Storages
-// may outlive it and the communicators.
+// Allocates memory and registers it with the communicators that exchange from it. Storages may
+// outlive this object and the communicators.
 class NcclMemory : public std::enable_shared_from_this<NcclMemory> {
  public:
-  // From ncclMemAlloc; from the backend where NCCL has none to give. Contents are undefined.
+  // From ncclMemAlloc, or from the backend if that fails. Contents are undefined.
   std::shared_ptr<Storage> allocate(std::size_t bytes, Device device);
 
-  // Registers the block that holds `address`, if there is one, with a communicator that was added.
+  // Registers the block that holds `address`, if there is one, with `comm`, which was added before.
   void use(NcclComm& comm, const void* address);
   void add(NcclComm& comm);
   void remove(NcclComm& comm);

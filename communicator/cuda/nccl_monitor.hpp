@@ -1,4 +1,4 @@
-// Looks after NCCL communicators while the program waits for something else.
+// NcclMonitor: watches NCCL communicators while the program waits for something else.
 #pragma once
 
 #include <condition_variable>
@@ -9,10 +9,10 @@ namespace tasuki {
 
 class NcclComm;
 
-// Asks every communicator of the process a few times a second whether NCCL has met an error. One
-// that has is aborted, so that nothing on the GPU waits for it any more, and the error leaves the
-// monitor's thread as an exception, which ends the job (run_job): a step that waits for the GPU,
-// and not for a communicator, would otherwise wait forever.
+// Asks every communicator of the process several times a second whether NCCL has found an error. If
+// so, it aborts the communicator, so that nothing on the GPU waits for it any more, and lets the
+// error leave its thread, which ends the job (run_job). Otherwise a step that waits for the GPU,
+// and not for a communicator, would wait forever.
 class NcclMonitor {
  public:
   // Lives until the process ends.

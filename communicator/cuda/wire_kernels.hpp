@@ -1,4 +1,4 @@
-// Gradients on their way onto the wire and back.
+// Kernels that convert gradients to the type in which they travel, and back.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Which rank computes on which GPU: a function of the ranks' placement, the GPUs that they see, and
-// the flags.
+// Which rank computes on which GPU: a pure function of the placement of the ranks, the GPUs that
+// they see, and the flags.
 #pragma once
 
 #include <optional>
@@ -12,29 +12,30 @@
 namespace tasuki {
 
 struct GpuFlags {
-  std::optional<int> number;  // --gpu N; without it ranks are dealt out
+  std::optional<int> number;  // --gpu N; default: each rank of a node gets its own
   bool share = false;         // --share-gpu
 };
 
-// What becomes of one rank.
+// The GPU of one rank.
 struct GpuChoice {
-  int index = -1;        // among the GPUs that the rank sees (CUDA_VISIBLE_DEVICES)
-  int wanted = -1;       // the index that it would need
+  int index = -1;        // among the GPUs that it sees (CUDA_VISIBLE_DEVICES); -1: none
+  int wanted = -1;       // the index that it needs
   int ranks_on_gpu = 1;  // ranks of the node that have this GPU
 };
 
 struct GpuBinding {
   std::vector<GpuChoice> of_rank;
-  // Why it cannot be, as a table of who wanted what; empty when every rank has a GPU.
+  // Why not every rank has a GPU, with a table of what each needs; empty if every rank has one.
   std::string refusal;
 };
 
 // `visible[r]` holds the ids of the GPUs that rank r sees, by index.
 //
-// Without a number, the ranks of a node, in order, take the first GPU that they see and that no
-// rank before them has: that of their number in the node where all see the same ones, their own
-// where the launcher gave each rank one. With a number, a node's only rank takes that GPU.
-// --share-gpu lets ranks of a node have the same GPU: dealt out round robin, or all the one named.
+// Without a number, each rank of a node in turn takes the first GPU that it sees and that no rank
+// before it has: the GPU of its number in the node if all ranks see the same ones, its own if the
+// launcher gave each rank one. With a number, the only rank of a node takes that GPU. With
+// --share-gpu several ranks of a node may have the same GPU: GPUs are assigned round robin, or all
+// ranks take the one named.
 GpuBinding bind_gpus(const Topology& topology, std::span<const std::vector<std::string>> visible,
                      const GpuFlags& flags);
 

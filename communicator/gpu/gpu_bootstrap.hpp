@@ -1,4 +1,4 @@
-// Connecting the GPUs of a communicator's ranks.
+// Connects the GPUs of a communicator's ranks.
 #pragma once
 
 #include <mpi.h>
@@ -9,9 +9,9 @@
 
 namespace tasuki {
 
-// The group of the GPUs of all ranks of `comm`: its first rank makes the id, MPI carries it to the
-// others. A failure to make it is met by all. One rank alone gets a group that does nothing,
-// without NCCL ever being asked. Collective.
+// The group of the GPUs of all ranks of `comm`. The first rank makes the id and MPI broadcasts it;
+// if that fails, all ranks throw the error. A single rank gets a group that does nothing and does
+// not involve NCCL. Collective.
 std::unique_ptr<GpuGroup> connect_gpus(GpuTransport& transport, GpuChannel& channel, MPI_Comm comm);
 
 }  // namespace tasuki

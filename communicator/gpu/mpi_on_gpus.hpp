@@ -1,14 +1,15 @@
-// Whether MPI takes pointers to a GPU's memory.
+// Whether MPI can work on GPU memory.
 #pragma once
 
 #include "tasuki/tensor/dtype.hpp"
 
 namespace tasuki {
 
-// Asked of the running library (MPIX_Query_cuda_support), as the same program may meet another one;
-// an MPI without that question cannot. The environment's TASUKI_GPU_STAGING=1 says no, for an MPI
-// that promises what its network does not keep. MPI's reductions of 16-bit floats are functions of
-// ours that run on the host, so these always pass through host memory.
+// Whether MPI reduces values of this type in GPU memory. The library in use is asked
+// (MPIX_Query_cuda_support), as it may differ from the one at build time; false if it cannot tell.
+// The environment variable TASUKI_GPU_STAGING=1 makes it false, for an MPI whose network does not
+// work with GPU memory. float16 and bfloat16 always pass through the host, because their MPI
+// operations are functions of Tasuki that run there.
 bool mpi_reduces_gpu_memory(DType type);
 
 }  // namespace tasuki

@@ -1,4 +1,4 @@
-// What a failure of NCCL says: one line with who, where, what, NCCL's own words, and what to do.
+// A failure of NCCL as one line: rank, host, operation, NCCL's own text, and what to do.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ struct NcclFailure {
   std::string last_error;   // ncclGetLastError's text, possibly empty
 };
 
-// "ncclUnhandledCudaError" for 1, "NCCL error 42" for a code that is not known.
+// "ncclUnhandledCudaError" for 1, "NCCL error 42" for an unknown code.
 std::string nccl_code_name(int code);
 
 // "ncclAllReduce failed on rank 1 of 4 (node-a, cuda:1): ncclRemoteError: ...; last error: ...".

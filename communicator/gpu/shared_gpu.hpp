@@ -1,12 +1,12 @@
-// Several ranks on one GPU, which NCCL refuses unless it takes them for ranks of different hosts.
+// Several ranks on one GPU, which NCCL accepts only if they seem to be on different hosts.
 #pragma once
 
 namespace tasuki {
 
-// Makes NCCL take this process for one on a host of its own (NCCL_HOSTID), and sends its values
-// through sockets with few threads of the GPU, as ranks that share one must not fill it. Before the
-// first call of NCCL, on all ranks. What the user has set stays, but for the host's id. Correct and
-// slow: the GPU serves its processes in turns.
+// Makes NCCL treat this process as one on a host of its own (NCCL_HOSTID), and makes it send
+// through sockets with few blocks on the GPU, as the kernels of all sharing ranks must fit there
+// together. To be called on all ranks before the first call of NCCL. Variables that the user has
+// set are kept, except for the host's id. Slow: the GPU serves its processes in turn.
 void prepare_shared_gpu(int rank, bool one_node);
 
 }  // namespace tasuki

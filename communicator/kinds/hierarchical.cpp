@@ -1,5 +1,5 @@
-// hierarchical: reduce inside the node into the leader's memory, allreduce between the leaders of
-// the nodes, copy to the others inside the node; all three at once, on different chunks.
+// hierarchical: reduces inside the node into the leader's memory, allreduces between the leaders of
+// the nodes, and copies to the others inside the node, all three at once on different chunks.
 //
 // The leader (the node's first rank) drives the transfer. The other ranks of the node combine the
 // chunks for it, in the order in which the transfer needs them, and copy finished chunks into their
@@ -52,7 +52,7 @@ class HierarchicalCommunicator : public NodeCommunicator {
         combine_for_leader(shared, order.need);
         copy_from_leader(shared, order.completion);
       }
-      // Every rank knows how far the counters went, so that nobody has to reset them.
+      // Every rank knows how far the counters went, so they are never reset.
       for (std::size_t chunk = 0; chunk < order.need.size() && intra_size() > 1; ++chunk)
         ++counts_[static_cast<std::size_t>(worker_of(chunk))];
       counts_[leader] += static_cast<std::uint32_t>(order.completion.size());
@@ -100,8 +100,8 @@ class HierarchicalCommunicator : public NodeCommunicator {
   }
 
   MpiComm leaders_;  // on leaders alone
-  // How far the node's counters have gone in earlier exchanges: the leader's counts finished
-  // chunks, the others' those combined by them.
+  // The values of the node's counters after earlier exchanges: the leader's counts finished chunks,
+  // each other rank's the chunks that it has combined.
   std::vector<std::uint32_t> counts_;
 };
 

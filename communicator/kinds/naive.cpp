@@ -1,4 +1,4 @@
-// naive: the plainest way that is right, and the one that others are compared with.
+// naive: one MPI_Allreduce per parameter. The simplest correct way, with which others are compared.
 #include "tasuki/communicator/gpu/gpu_exchange.hpp"
 #include "tasuki/communicator/registry.hpp"
 

@@ -28,7 +28,7 @@ class PureNcclCommunicator : public Communicator {
   bool has_gpu_groups() const override { return true; }
 
  private:
-  // Connected when it is first needed.
+  // Connected by the first call.
   GpuGroup& group() {
     if (!group_) group_ = gpu().connect(comm().get());
     return *group_;

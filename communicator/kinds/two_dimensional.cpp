@@ -1,6 +1,6 @@
 // two_dimensional: reduce-scatter inside the node, allreduce of each share between the ranks that
-// hold it on the other nodes, allgather inside the node; on CPUs all three at once, on different
-// chunks, on GPUs the outer two by NCCL.
+// hold it on the other nodes, allgather inside the node. On CPUs all three run at once on different
+// chunks; on GPUs NCCL does the two inside the node.
 #include "tasuki/communicator/gpu/gpu_exchange.hpp"
 #include "tasuki/communicator/mpi/between_nodes.hpp"
 #include "tasuki/communicator/node/node_communicator.hpp"
@@ -56,7 +56,7 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
       const auto combine_in_node = [&](Range chunk) {
         shared.reduce(share.begin + chunk.begin, share.begin + chunk.end, into_own);
       };
-      // Of this share, the neighbours' memory is this rank's to write.
+      // No other rank writes to this share, in the neighbours' memory either.
       const auto give_to_node = [&](Range chunk) {
         for (int other = 0; other < intra_size(); ++other)
           if (other != intra_rank())

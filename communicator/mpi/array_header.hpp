@@ -1,4 +1,4 @@
-// What travels ahead of the elements of an array: its type and shape.
+// ArrayHeader: type and shape of an array, sent ahead of its elements.
 #pragma once
 
 #include <array>
@@ -10,8 +10,8 @@
 
 namespace tasuki {
 
-// Of a fixed size and without pointers, so that it can be sent as it is. All ranks of a job run the
-// same build on the same architecture.
+// Sent as raw bytes: it has a fixed size and no pointers, and all ranks of a job run the same build
+// on the same architecture.
 struct ArrayHeader {
   std::int32_t dtype = 0;
   std::int32_t axes = 0;
@@ -24,7 +24,7 @@ struct ArrayHeader {
       sizes[static_cast<std::size_t>(axis)] = tensor.shape()[axis];
   }
 
-  // Host memory for such an array.
+  // An array of this type and shape in host memory; its elements are undefined.
   Tensor make() const {
     const std::span all(sizes);
     return Tensor::empty(Shape(all.first(static_cast<std::size_t>(axes))),

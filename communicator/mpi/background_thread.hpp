@@ -1,4 +1,4 @@
-// A thread that does one piece of work after another.
+// BackgroundThread: a thread that runs functions one after another.
 #pragma once
 
 #include <condition_variable>
@@ -13,12 +13,12 @@ namespace tasuki {
 class BackgroundThread {
  public:
   BackgroundThread();
-  // Finishes what was started.
+  // Waits for everything that was started.
   ~BackgroundThread();
   BackgroundThread(const BackgroundThread&) = delete;
   BackgroundThread& operator=(const BackgroundThread&) = delete;
 
-  // Work is done in the order of the calls; get() of the future rethrows its exception.
+  // Runs `work` after everything started before. get() of the future rethrows its exception.
   std::future<void> start(std::function<void()> work);
   bool is_this_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
 

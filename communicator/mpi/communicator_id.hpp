@@ -1,4 +1,4 @@
-// Communicators in a word, for the watchdog.
+// A communicator as one number, which the watchdog can publish and read.
 #pragma once
 
 #include <mpi.h>
@@ -9,11 +9,11 @@
 
 namespace tasuki {
 
-// A number that the ranks of `comm` have in common and no other communicator of the job has, never
-// 0. Collective. `name` is that of a registered kind.
+// A number for a new communicator of the kind `name` among the ranks of `comm`: the same on all of
+// them, never 0, and of no other communicator of the job. Collective.
 std::uint64_t make_communicator_id(std::string_view name, MPI_Comm comm);
 
-// The kind's name; empty for 0.
+// The kind's name; empty for 0 and for kinds that are not registered.
 std::string communicator_of_id(std::uint64_t id);
 
 }  // namespace tasuki

@@ -1,4 +1,4 @@
-// Values of a tensor where MPI and the reductions can work on them.
+// HostValues: the values of a tensor where MPI and the CPU's reductions can work on them.
 #pragma once
 
 #include <span>
@@ -7,8 +7,8 @@
 
 namespace tasuki {
 
-// The tensor itself when it is plain and in host memory; else a copy that is, and write_back()
-// carries its values over to the tensor.
+// Refers to the tensor's own memory if that is plain and on the host, else to a plain copy on the
+// host, which write_back() copies to the tensor.
 class HostValues {
  public:
   explicit HostValues(const Tensor& origin)

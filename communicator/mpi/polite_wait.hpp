@@ -1,14 +1,14 @@
-// Waiting for another process without taking the processor from it.
+// PoliteWait: polling for another process without taking the core from it.
 #pragma once
 
 #include <chrono>
 
 namespace tasuki {
 
-// One wait, as a loop `while (!done()) waiting.pause();`. A pause first gives the core to any rank
-// that is ready to run (which costs nothing when there is none), and after a millisecond or so of
-// that sleeps, longer and longer up to 200 microseconds: long waits (a slower rank, a large
-// transfer) leave the cores to those who compute.
+// One wait: `while (!done()) waiting.pause();`. The first pauses return at once, later ones yield
+// the core to any rank that is ready to run (at no cost if there is none). After about a
+// millisecond they sleep, for up to 200 microseconds, so that long waits leave the cores to ranks
+// that compute.
 class PoliteWait {
  public:
   void pause();

@@ -1,4 +1,4 @@
-// Storages in node-shared memory, and where the neighbours' counterparts of them are mapped.
+// SharedArenas: storages in node-shared memory, and where the other ranks' counterparts are mapped.
 #pragma once
 
 #include <cstddef>
@@ -13,24 +13,24 @@ namespace tasuki {
 
 class SharedArenas {
  public:
-  // The blocks of one collective allocation, by rank on the node.
+  // The blocks of one collective allocation, by rank in the node.
   struct Segment {
     std::uint32_t number = 0;  // the same on all ranks, from 1
     std::vector<SharedMapping> blocks;
   };
-  // A place in this rank's block of a segment; the segment is nullptr for other memory.
+  // A place in this rank's block of a segment; segment is nullptr for other memory.
   struct Place {
     std::shared_ptr<const Segment> segment;
     std::size_t offset = 0;
   };
 
-  // Collective over the node. A storage may outlive this object, and ranks may drop theirs in any
+  // Collective over the node. Storages may outlive this object, and ranks may release theirs in any
   // order.
   std::shared_ptr<Storage> allocate(std::size_t bytes, MPI_Comm node);
   Place find(const void* address) const;
 
  private:
-  // Shared with the storages, which strike themselves off when they go.
+  // Shared with the storages, which remove themselves from it.
   struct Table;
   std::shared_ptr<Table> table_ = make_table();
   static std::shared_ptr<Table> make_table();

@@ -1,4 +1,4 @@
-// Waiting between processes of a node, on words in shared memory.
+// SharedCounter, SharedBarrier: synchronisation between processes through shared memory.
 #pragma once
 
 #include <atomic>
@@ -6,13 +6,13 @@
 
 namespace tasuki {
 
-// A number that only grows (modulo 2^32), which one process sets and others wait for. Zeroed memory
-// is a counter at 0. Waits spin for some microseconds, then give way to other ranks, then sleep on
-// a futex, so that ranks that wait never keep ranks that work from a core.
+// A number that only grows (modulo 2^32); one process sets it and others wait for it. Zeroed memory
+// is a counter at 0. A wait spins for some microseconds, then yields, then sleeps on a futex, so
+// that waiting ranks leave the cores to working ones.
 class SharedCounter {
  public:
   std::uint32_t value() const { return value_.load(std::memory_order_acquire); }
-  // Everything written before is visible to those who see the new value.
+  // A process that sees the new value also sees everything written before.
   void set(std::uint32_t value);
   void wait_for(std::uint32_t value);
 
@@ -24,8 +24,8 @@ class SharedCounter {
   std::atomic<std::uint32_t> value_{0}, sleepers_{0};
 };
 
-// A barrier for `size` processes; zeroed memory is one ready for use. What was written before it is
-// visible to all after it.
+// A barrier for `size` processes; zeroed memory is a barrier ready for use. Everything written
+// before it is visible to all processes after it.
 class SharedBarrier {
  public:
   void wait(std::uint32_t size);

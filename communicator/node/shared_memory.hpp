@@ -1,4 +1,4 @@
-// Memory that the ranks of one node have in common.
+// Memory shared by the ranks of a node.
 #pragma once
 
 #include <mpi.h>
@@ -8,12 +8,12 @@
 
 namespace tasuki {
 
-// A mapping of shared memory into this process. The memory itself lives until the last process that
-// mapped it has unmapped it or ended, however it ended: it has no name (any more) that could stay.
+// A mapping of shared memory into this process. The memory has no name that could stay behind: it
+// is freed when the last process that maps it unmaps it or ends, in whatever way.
 class SharedMapping {
  public:
   SharedMapping() = default;
-  // Maps all of an open file; `populate` has the pages made at once instead of one by one later.
+  // Maps all of an open file. `populate` allocates the pages at once instead of on first use.
   SharedMapping(int file, std::size_t bytes, bool populate);
   ~SharedMapping();
   SharedMapping(SharedMapping&& other) noexcept;
@@ -29,14 +29,14 @@ class SharedMapping {
   std::size_t bytes_ = 0;
 };
 
-// Collective over the ranks of a node: each makes `bytes` of zeroed memory (any size, 0 for none)
-// and maps that of all others. Returns the mappings by rank.
+// Each rank of a node allocates `bytes` of zeroed memory (any size; 0: none) and maps that of all
+// others. Returns the mappings by rank. Collective over the node.
 //
-// The memory is anonymous (memfd_create) and found by the others through /proc/<pid>/fd, so that
-// the size of /dev/shm does not matter. Where that is not allowed (or wanted: tests), it is a file
-// in /dev/shm that is removed as soon as all have opened it: only a rank that is killed within
-// these few milliseconds leaves its file (/dev/shm/tasuki-<user>-<process>-<n>). When neither
-// works, every rank throws (kind unavailable).
+// The memory is anonymous (memfd_create); other ranks open it through /proc/<pid>/fd, so the size
+// of /dev/shm does not matter. If that is not permitted, or `allow_anonymous` is false (in tests),
+// it is a file in /dev/shm that is removed as soon as all ranks have opened it. Only a rank that is
+// killed within these few milliseconds leaves its file (/dev/shm/tasuki-<user>-<process>-<n>)
+// behind. If neither way works, all ranks throw (kind unavailable).
 std::vector<SharedMapping> share_memory(std::size_t bytes, MPI_Comm node,
                                         bool allow_anonymous = true);
 
