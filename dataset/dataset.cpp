@@ -110,9 +110,7 @@ StoredField::StoredField(const Dataset& dataset, std::size_t field)
       bytes_(field_.stored_bytes()),
       array_(dataset.array(field)) {}
 
-std::span<const std::byte> StoredField::operator[](std::int64_t i) {
-  if (array_.values != nullptr)
-    return {array_.values + static_cast<std::size_t>(row_of(i)) * bytes_, bytes_};
+std::span<const std::byte> StoredField::read(std::int64_t i) {
   if (array_.examples != nullptr) return array_.examples[row_of(i)];
   copy_.clear();
   FieldWriter writer(field_, copy_);
@@ -120,21 +118,11 @@ std::span<const std::byte> StoredField::operator[](std::int64_t i) {
   return copy_;
 }
 
-std::span<const std::byte> StoredField::decoded(std::int64_t i) {
-  const std::span<const std::byte> stored = (*this)[i];
-  if (!field_.is_image_file) return stored;
+std::span<const std::byte> StoredField::decode_image(std::int64_t i) {
   pixels_.resize(bytes_);
-  decode_image_record(stored, field_.shape[1], pixels_.data());
+  decode_image_record((*this)[i], field_.shape[1], pixels_.data());
   report_progress();
   return pixels_;
-}
-
-void StoredField::fetch_early(std::int64_t i) const {
-  if (array_.values == nullptr) return;
-  constexpr std::size_t line = 64, most = 16 * line;  // the rest of a larger one follows by itself
-  const std::byte* const values = array_.values + static_cast<std::size_t>(row_of(i)) * bytes_;
-  for (std::size_t offset = 0; offset < std::min(bytes_, most); offset += line)
-    __builtin_prefetch(values + offset);
 }
 
 void check_labels(const Dataset& dataset, std::size_t number, std::span<const std::int64_t> indices,

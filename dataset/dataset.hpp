@@ -1,6 +1,7 @@
 // Dataset: examples of named fields, read in batches.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -48,14 +49,29 @@ class StoredField {
   // The data set outlives it.
   StoredField(const Dataset& dataset, std::size_t field);
   // Valid until the next call.
-  std::span<const std::byte> operator[](std::int64_t i);
+  std::span<const std::byte> operator[](std::int64_t i) {
+    if (array_.values == nullptr) return read(i);
+    return {array_.values + static_cast<std::size_t>(row_of(i)) * bytes_, bytes_};
+  }
   // The same with image files decoded to pixels.
-  std::span<const std::byte> decoded(std::int64_t i);
-  // Has the processor fetch an example that is asked for soon.
-  void fetch_early(std::int64_t i) const;
+  std::span<const std::byte> decoded(std::int64_t i) {
+    return field_.is_image_file ? decode_image(i) : (*this)[i];
+  }
+  // Has the processor fetch an example that is asked for soon. Always inline, as GCC takes a
+  // function that only fetches for one that does nothing.
+  [[gnu::always_inline]] void fetch_early(std::int64_t i) const {
+    constexpr std::size_t line = 64,
+                          most = 16 * line;  // the rest of a larger one follows by itself
+    if (array_.values == nullptr || bytes_ < line) return;
+    const std::byte* const values = array_.values + static_cast<std::size_t>(row_of(i)) * bytes_;
+    for (std::size_t offset = 0; offset < std::min(bytes_, most); offset += line)
+      __builtin_prefetch(values + offset);
+  }
 
  private:
   std::int64_t row_of(std::int64_t i) const { return array_.rows ? array_.rows[i] : i; }
+  std::span<const std::byte> read(std::int64_t i);
+  std::span<const std::byte> decode_image(std::int64_t i);
 
   const Dataset& dataset_;
   std::size_t number_;

@@ -21,7 +21,10 @@ void decode_pixels(const std::uint8_t* values, float* destination, std::int64_t 
 
 template <std::size_t bytes>
 void copy(const std::byte* values, std::byte* destination, std::int64_t count) {
-  if (count > 0) std::memcpy(destination, values, static_cast<std::size_t>(count) * bytes);
+  if (count == 1)
+    std::memcpy(destination, values, bytes);  // a label: no call for its few bytes
+  else if (count > 0)
+    std::memcpy(destination, values, static_cast<std::size_t>(count) * bytes);
 }
 
 template <class From, class To, class Convert>

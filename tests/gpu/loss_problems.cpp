@@ -1,4 +1,5 @@
 #include "problems.hpp"
+#include "tasuki/nn/functions/mean_squared_error.hpp"
 
 namespace tasuki::testing {
 namespace {
@@ -18,6 +19,14 @@ Results cross_entropy(Side& side, std::int64_t items, std::int64_t classes) {
           {"loss of int64 labels", of_wide.loss},
           {"dx of int64 labels", backend.softmax_cross_entropy_backward(of_wide, wide, dy)},
           {"correct of int64 labels", backend.count_correct(x, wide)}};
+}
+
+// The function itself: it is made of operations that each have their problems.
+Results squared_error(Side& side, const Shape& shape) {
+  const Variable y(side.activations(shape), /*requires_grad=*/true);
+  const Variable loss = mean_squared_error(y, side.parameters(shape));
+  loss.backward(0.5f);
+  return {{"loss", loss.value()}, {"dy", y.grad()}};
 }
 
 Results metrics(Side& side) {
@@ -47,6 +56,9 @@ void add_loss_problems(Problems& problems) {
                         [items = items, classes = classes](Side& side) {
                           return cross_entropy(side, items, classes);
                         }});
+  for (const Shape& shape : {Shape{100, 1}, Shape{7, 3, 5, 4}, Shape{1, 1}, Shape{300, 129}})
+    problems.push_back({fmt::format("squared_error/{}", shape.text()),
+                        [=](Side& side) { return squared_error(side, shape); }});
   problems.push_back({"metrics", metrics});
 }
 

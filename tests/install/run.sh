@@ -23,7 +23,7 @@ build_project() { # source binary-folder [definitions...]
 (cd "$prefix/include" && find tasuki -name '*.hpp' -printf '#include "%p"\n' | sort) >"$work/all.cpp"
 build_project "$source/tests/install/headers" "$work/headers" -DSOURCE="$work/all.cpp"
 
-build_project "$source/examples/my_training" "$work/example"
+build_project "$source/examples" "$work/example"
 cd "$work"
 launch=(mpirun -np 2 --oversubscribe --bind-to none)
 "${launch[@]}" example/my_training | tee table
@@ -31,6 +31,7 @@ grep -q '^double: ' table
 # Five epochs of a learnable problem: the last line's accuracy.
 awk 'END { if ($1 != 5 || $4 < 0.9) { print "expected epoch 5 and an accuracy of 0.9"; exit 1 } }' table
 [[ -s result/log ]]
+"$source/tests/install/run_examples.sh" example
 
 "$prefix/bin/train_mnist" --version
 # Nothing in the installed tree points back at where it was built or first installed.

@@ -8,6 +8,7 @@
 #include "tasuki/nn/functions/add.hpp"
 #include "tasuki/nn/functions/conv2d.hpp"
 #include "tasuki/nn/functions/linear.hpp"
+#include "tasuki/nn/functions/mean_squared_error.hpp"
 #include "tasuki/nn/functions/pooling.hpp"
 #include "tasuki/nn/functions/reshape.hpp"
 #include "tasuki/nn/functions/softmax_cross_entropy.hpp"
@@ -273,6 +274,28 @@ TEST(Autograd, EmptyBatch) {
   EXPECT_EQ(x.grad().shape(), x.shape());
   EXPECT_EQ(values(w.grad()), std::vector<float>(12, 0));
   EXPECT_EQ(values(b.grad()), std::vector<float>(3, 0));
+}
+
+TEST(Autograd, MeanSquaredErrorOfNothingAndOfUnlikeShapes) {
+  const Variable y(Tensor::empty({0, 3}), true);
+  const Variable loss = mean_squared_error(y, Tensor::empty({0, 3}));
+  EXPECT_EQ(loss.value().item(), 0);
+  loss.backward();
+  EXPECT_EQ(y.grad().shape(), y.shape());
+  // N predictions beside N x 1 targets would make N x N differences in other frameworks.
+  EXPECT_THROW(mean_squared_error(Variable(Tensor::zeros({4, 1})), Tensor::zeros({4})), Error);
+}
+
+TEST(Autograd, MeanSquaredErrorLeavesItsArgumentsAlone) {
+  const Tensor y = random_tensor({3, 2}, 1), t = random_tensor({3, 2}, 2);
+  const std::vector<float> before = values(y), targets = values(t);
+  const Variable x(y, true);
+  mean_squared_error(x, t).backward();
+  EXPECT_EQ(values(y), before);
+  EXPECT_EQ(values(t), targets);
+  const std::vector<float> gradient = values(x.grad());
+  for (std::size_t i = 0; i < gradient.size(); ++i)
+    EXPECT_FLOAT_EQ(gradient[i], (before[i] - targets[i]) / 3);
 }
 
 }  // namespace

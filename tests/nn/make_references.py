@@ -137,6 +137,13 @@ def softmax_cross_entropy(rng):
                    {"x": 4 * draw(rng, n, c), "t": t}, rng)
 
 
+def mean_squared_error(rng):
+    for name, shape in [("one", (4, 1)), ("several", (5, 7)), ("images", (2, 3, 2, 4)),
+                        ("one_example", (1, 3))]:
+        yield case(name, F.mse_loss, {"input": draw(rng, *shape), "target": draw(rng, *shape)},
+                   rng, constants=("target",))
+
+
 def shapes(rng):
     yield case("add", lambda a, b: a + b, {"a": draw(rng, 3, 4, 2), "b": draw(rng, 3, 4, 2)}, rng)
     yield case("add_self", lambda a: a + a, {"a": draw(rng, 3, 4)}, rng)
@@ -202,7 +209,8 @@ def main():
     FOLDER.mkdir(exist_ok=True)
     for number, function in enumerate(
         [linear, conv2d, max_pooling_2d, average_pooling_2d, global_average_pooling_2d, batch_norm,
-         activations, softmax_cross_entropy, shapes, dropout, mlp, batch_norm_layer]):
+         activations, softmax_cross_entropy, shapes, dropout, mlp, batch_norm_layer,
+         mean_squared_error]):
         cases = list(function(np.random.default_rng(1000 + number)))
         lines = ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases)
         (FOLDER / f"{function.__name__}.json").write_text(f"[\n{lines}\n]\n")

@@ -17,6 +17,7 @@
 #include "tasuki/nn/functions/conv2d.hpp"
 #include "tasuki/nn/functions/dropout.hpp"
 #include "tasuki/nn/functions/linear.hpp"
+#include "tasuki/nn/functions/mean_squared_error.hpp"
 #include "tasuki/nn/functions/pooling.hpp"
 #include "tasuki/nn/functions/reshape.hpp"
 #include "tasuki/nn/functions/softmax_cross_entropy.hpp"
@@ -166,6 +167,12 @@ TEST(Reference, SoftmaxCrossEntropy) {
       return softmax_cross_entropy(in.at("x"), in.at("t").value().to(labels));
     });
   }
+}
+
+TEST(Reference, MeanSquaredError) {
+  check_file("mean_squared_error", [](const Inputs& in, const ReferenceCase&) {
+    return mean_squared_error(in.at("input"), in.at("target").value());
+  });
 }
 
 TEST(Reference, AddConcatReshape) {

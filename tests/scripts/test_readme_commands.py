@@ -228,7 +228,7 @@ COMMANDS = {
         ("mpirun -np 1 build/apps/train_mnist --shards 12 --global-batch 1200", trains),
         ("mpirun -np 4 build/apps/train_mnist --shards 12 --global-batch 1200", trains_alike),
         ('cmake --install build --prefix "$HOME/tasuki"', ends_well),
-        ('cmake -S examples/my_training -B build-mine -DCMAKE_PREFIX_PATH="$HOME/tasuki"', ends_well),
+        ('cmake -S examples -B build-mine -DCMAKE_PREFIX_PATH="$HOME/tasuki"', ends_well),
         ("cmake --build build-mine", ends_well),
         ("mpirun -np 2 build-mine/my_training", trains_my_network),
         ("build/apps/experiment experiments/mnist_scaling.ini --dry-run", lists_commands),
