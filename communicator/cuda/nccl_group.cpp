@@ -60,7 +60,7 @@ struct Parts {
   Parts(const Tensor& values, int rank, int ranks)
       : begin(static_cast<std::byte*>(values.raw())), last(ranks - 1) {
     const auto element = static_cast<std::int64_t>(size_of(values.dtype()));
-    count = gpu_part(values.count(), values.dtype(), 0, ranks).count();
+    count = gpu_part(values.count(), values.dtype(), 0, ranks).size();
     if (ranks == 1) count = values.count();
     own = begin + rank * count * element;
     rest = begin + ranks * count * element;
