@@ -1,10 +1,12 @@
-// How many augmented images a second the prefetch iterator gives, by threads.
+// How many images a second the prefetch iterator gives, by threads: augmented, standardised, and
+// decoded alone.
 //
 //   loader [SIDE = 32] [BATCH = 128] [SECONDS = 1]
 #include <fmt/format.h>
 
 #include <chrono>
 #include <cstdlib>
+#include <optional>
 
 #include "tasuki/dataset/images/augmentation.hpp"
 #include "tasuki/dataset/in_memory.hpp"
@@ -15,12 +17,15 @@ using namespace tasuki;
 
 namespace {
 
-double images_per_second(const Share& stored, const ImageTransform& settings,
+// Without `settings`, images are decoded alone.
+double images_per_second(const Share& stored, const std::optional<ImageTransform>& settings,
                          std::int64_t batch_size, int threads, double seconds) {
   using Clock = std::chrono::steady_clock;
   Share share = stored;
-  share.dataset = transformed(
-      stored.dataset, create_transform(settings, stored.dataset->header().field("x"), /*seed=*/1));
+  if (settings)
+    share.dataset =
+        transformed(stored.dataset,
+                    create_transform(*settings, stored.dataset->header().field("x"), /*seed=*/1));
   PrefetchIterator iterator(create_shuffled_iterator(share, batch_size, 1), threads, 2 * threads);
   for (int i = 0; i < 4 * threads; ++i) iterator.next();  // warms up
   std::int64_t images = 0;
@@ -43,8 +48,9 @@ int main(int argc, char** argv) {
   const Share stored = Share::whole(read_dataset(*source_of(made)));
   fmt::print("images a second, 3 x {} x {}, batches of {}\n", side, side, batch_size);
   for (const int threads : {1, 2})
-    fmt::print("{} thread{}: {:9.0f} augmented, {:9.0f} standardised only\n", threads,
-               threads > 1 ? "s" : " ",
+    fmt::print("{} thread{}: {:9.0f} augmented, {:9.0f} standardised only, {:9.0f} decoded\n",
+               threads, threads > 1 ? "s" : " ",
                images_per_second(stored, augmentation, batch_size, threads, seconds),
-               images_per_second(stored, standardization, batch_size, threads, seconds));
+               images_per_second(stored, standardization, batch_size, threads, seconds),
+               images_per_second(stored, {}, batch_size, threads, seconds));
 }
