@@ -125,9 +125,7 @@ int run(int rounds, int threads, std::int64_t batch, DType products_in) {
                    touch_as_adam(from(0), from(1), from(2), from(3), end - begin);
                  });
                }};
-  Part step{"whole step", [&] {
-              optimizer->update({[&] { return model(x, t).loss; }, batch, batch});
-            }};
+  Part step{"whole step", [&] { optimizer->update([&] { return model(x, t).loss; }, batch); }};
   Part forward{"forward", [&] { model(x, t); }};
   Part both{"forward and backward", [&] {
               model.clear_grads();

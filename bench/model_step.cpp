@@ -51,7 +51,7 @@ int run(const std::string& name, std::int64_t batch, int steps, int threads,
   std::vector<double> seconds;
   for (int step = -2; step < steps; ++step) {
     const double start = now(threads);
-    optimizer->update({[&] { return model(x, t).loss; }, batch, batch});
+    optimizer->update([&] { return model(x, t).loss; }, batch);
     if (step >= 0) seconds.push_back(now(threads) - start);
   }
   fmt::print(

@@ -80,10 +80,6 @@ class Batch {
   // Examples [begin, end). The global size of a slice is not known.
   Batch slice(std::int64_t begin, std::int64_t end) const;
 
-  // The ids in the device's memory, in steps that are recorded there; undefined otherwise.
-  const Tensor& device_ids() const { return device_ids_; }
-  void set_device_ids(Tensor ids) { device_ids_ = std::move(ids); }
-
  private:
   const BatchField* find(std::string_view name) const;
   const BatchField& field(std::string_view name) const;
@@ -94,7 +90,6 @@ class Batch {
   std::vector<std::int64_t> ids_, positions_;
   std::int64_t epoch_ = 0;
   std::optional<std::int64_t> global_size_;
-  Tensor device_ids_;
 };
 
 }  // namespace tasuki

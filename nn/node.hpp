@@ -6,7 +6,11 @@
 
 #include "tasuki/nn/function.hpp"
 
-namespace tasuki::detail {
+namespace tasuki {
+
+struct RoundedValue;
+
+namespace detail {
 
 struct Node {
   Node() = default;
@@ -23,7 +27,7 @@ struct Node {
 
   // Leaves.
   Tensor value;
-  std::weak_ptr<const Tensor> rounded;  // the value in another type, while somebody keeps it
+  std::weak_ptr<const RoundedValue> rounded;  // the value in another type
   Parameter* parameter = nullptr;
   bool has_grad = false;    // of parameters: `grad` is their memory, this says whether it counts
   bool has_values = false;  // of parameters: something has said that it gave them values
@@ -34,4 +38,5 @@ struct Node {
   std::uint64_t sequence = 0;
 };
 
-}  // namespace tasuki::detail
+}  // namespace detail
+}  // namespace tasuki

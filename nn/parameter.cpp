@@ -63,6 +63,7 @@ void Parameter::set_shape(const Shape& shape) {
   const Device device = node_->value.device();
   node_->value = Tensor::zeros(shape, DType::float32, device);
   node_->grad = Tensor::empty(shape, DType::float32, device);
+  place_.advance();
   has_shape_ = true;
   if (fill_) fill_(node_->value);
   node_->has_values = fill_ != nullptr;
@@ -107,16 +108,18 @@ void Parameter::move_to(const Tensor& value, const Tensor& grad) {
   node_->value = value;
   node_->grad = grad;
   node_->rounded.reset();
+  place_.advance();
 }
 
-void Parameter::keep_rounded(const std::weak_ptr<const Tensor>& rounded) {
+void Parameter::keep_rounded(const std::weak_ptr<const RoundedValue>& rounded) {
   node_->rounded = rounded;
+  place_.advance();
   value_changed();
 }
 
 void Parameter::value_changed() const {
   node_->has_values = true;
-  if (const auto rounded = node_->rounded.lock()) rounded->copy_from(node_->value);
+  if (const auto rounded = node_->rounded.lock()) rounded->values.copy_from(node_->value);
 }
 
 }  // namespace tasuki

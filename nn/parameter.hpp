@@ -5,11 +5,20 @@
 #include <memory>
 #include <string>
 #include <typeinfo>
+#include <utility>
 #include <vector>
 
 #include "tasuki/nn/variable.hpp"
+#include "tasuki/tensor/late.hpp"
 
 namespace tasuki {
+
+// A parameter's value in a half type, kept by an optimizer.
+struct RoundedValue {
+  explicit RoundedValue(Tensor rounded) : values(std::move(rounded)) {}
+  Tensor values;
+  Revision place;
+};
 
 // A leaf Variable. Value and gradient are plain float32 tensors of the same shape; an optimizer
 // moves both into its arenas (`move_to`), which keeps the values.
@@ -58,10 +67,13 @@ class Parameter : public Variable {
   void set_has_optimizer() { has_optimizer_ = true; }
   // From now on `rounded` is the value in another type, as long as its owner keeps it: whoever
   // changes the value changes it, too, or calls value_changed(). Until the next move_to().
-  void keep_rounded(const std::weak_ptr<const Tensor>& rounded);
+  void keep_rounded(const std::weak_ptr<const RoundedValue>& rounded);
   void value_changed() const;
 
  private:
+  friend class Variable;
+
+  Revision place_;  // of value and gradient, and of which rounded values there are
   std::string name_;
   const std::type_info* layer_ = nullptr;
   bool has_shape_ = true, has_optimizer_ = false;

@@ -1,12 +1,11 @@
 #include "tasuki/nn/variable.hpp"
 
-#include <array>
 #include <atomic>
 #include <utility>
 
 #include "tasuki/core/activity.hpp"
-#include "tasuki/core/philox.hpp"
 #include "tasuki/nn/node.hpp"
+#include "tasuki/nn/parameter.hpp"
 #include "tasuki/tensor/backend.hpp"
 
 namespace tasuki {
@@ -14,8 +13,6 @@ namespace {
 
 thread_local bool recording = true;
 thread_local bool training = true;
-thread_local const RandomContext* scoped_context = nullptr;
-thread_local std::uint64_t calls = 0;
 std::atomic<std::uint64_t> functions_made = 0;  // by all threads: a graph may span several
 
 }  // namespace
@@ -52,13 +49,17 @@ Variable::Variable(Tensor value, bool requires_grad) : value_(std::move(value)) 
 }
 
 const Tensor& Variable::value() const {
-  return node_ && node_->is_leaf() ? node_->value : value_;
+  if (!node_ || !node_->is_leaf()) return value_;
+  if (node_->parameter != nullptr) node_->parameter->place_.use();
+  return node_->value;
 }
 
 Tensor Variable::value_as(DType type) const {
   if (node_ && node_->is_leaf())
-    if (const auto rounded = node_->rounded.lock(); rounded && rounded->dtype() == type)
-      return *rounded;
+    if (const auto rounded = node_->rounded.lock(); rounded && rounded->values.dtype() == type) {
+      rounded->place.use();
+      return rounded->values;
+    }
   return value();
 }
 
@@ -103,27 +104,6 @@ TrainingMode::~TrainingMode() {
 }
 bool TrainingMode::is_training() {
   return training;
-}
-
-std::uint64_t random_seed(std::uint64_t seed, std::int64_t epoch, std::uint64_t call) {
-  return mix(std::array{seed, static_cast<std::uint64_t>(epoch), call});
-}
-
-RandomScope::RandomScope(RandomContext context)
-    : context_(std::move(context)),
-      previous_(std::exchange(scoped_context, &context_)),
-      previous_calls_(std::exchange(calls, 0)) {}
-RandomScope::~RandomScope() {
-  scoped_context = previous_;
-  calls = previous_calls_;
-}
-
-const RandomContext& random_context() {
-  static const RandomContext outside;
-  return scoped_context != nullptr ? *scoped_context : outside;
-}
-std::uint64_t& random_calls() {
-  return calls;
 }
 
 }  // namespace tasuki

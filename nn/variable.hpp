@@ -2,11 +2,8 @@
 // the function that made it. Calling `backward` on a result walks the functions in reverse.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
-#include <vector>
 
 #include "tasuki/tensor/tensor.hpp"
 
@@ -88,38 +85,5 @@ class TrainingMode {
  private:
   bool previous_;
 };
-
-// What random functions of a batch are keyed by: numbers drawn for an example depend on (seed,
-// epoch, example) and on the function's place in the forward pass alone.
-struct RandomContext {
-  std::uint64_t seed = 0;
-  std::int64_t epoch = 0;
-  std::span<const std::int64_t> example_ids = {};  // of the batch; empty: 0, 1, 2, ...
-  // The same for steps that are recorded and repeated, in the device's memory, read when a step
-  // runs: random_seed() of the first calls, int64 each, and the batch's ids. Undefined otherwise.
-  Tensor device_seeds = {}, device_ids = {};
-};
-
-// While one of these lives, random functions of its thread are keyed by `context`; updaters make
-// one for each forward pass. Outside of any (in a training loop without an updater, say) each
-// thread has the default context and never stops counting calls: every forward pass draws other
-// numbers, which depend on an example's row in its batch and are the same on all ranks.
-class RandomScope {
- public:
-  explicit RandomScope(RandomContext context);
-  ~RandomScope();
-  RandomScope(const RandomScope&) = delete;
-  RandomScope& operator=(const RandomScope&) = delete;
-
- private:
-  RandomContext context_;
-  const RandomContext* previous_;
-  std::uint64_t previous_calls_;
-};
-// Those of this thread: the context, and how many random functions were called in it so far.
-const RandomContext& random_context();
-std::uint64_t& random_calls();
-// What the random function with this number is keyed by, in a forward pass of `epoch`.
-std::uint64_t random_seed(std::uint64_t seed, std::int64_t epoch, std::uint64_t call);
 
 }  // namespace tasuki

@@ -55,8 +55,8 @@ void ParameterArena::keep_rounded(DType type) {
   rounded_parts_.clear();
   round_values();
   for (const Entry& entry : entries_) {
-    rounded_parts_.push_back(
-        std::make_shared<const Tensor>(part(rounded_, entry).reshape(entry.parameter->shape())));
+    rounded_parts_.push_back(std::make_shared<const RoundedValue>(
+        part(rounded_, entry).reshape(entry.parameter->shape())));
     entry.parameter->keep_rounded(rounded_parts_.back());
   }
 }

@@ -53,20 +53,23 @@ class ParameterArena {
 
   // Elements after all gradients that are summed with them: ranks tell each other something by them
   // without a message of its own. Nothing but zero when an update runs.
-  static constexpr std::int64_t notices = 2;
-  Tensor notice() const { return of_notices(0); }       // that the model changed
-  Tensor stop_notice() const { return of_notices(1); }  // that this rank was asked to stop
+  static constexpr std::int64_t notices = 4;
+  Tensor notice() const { return of_notices(0, 1); }       // that the model changed
+  Tensor stop_notice() const { return of_notices(1, 1); }  // that this rank was asked to stop
+  // The examples behind this rank's gradients, as n % 4096 and n / 4096: sums of floats that stay
+  // exact.
+  Tensor examples_notice() const { return of_notices(2, 2); }
 
  private:
-  Tensor of_notices(std::int64_t i) const {
+  Tensor of_notices(std::int64_t i, std::int64_t n) const {
     const std::int64_t first = count() - padding + i;
-    return gradients_.slice(first, first + 1);
+    return gradients_.slice(first, first + n);
   }
 
   static constexpr std::int64_t padding = 16;  // elements; parts start at multiples of it
 
   Tensor values_, gradients_, rounded_;
-  std::vector<std::shared_ptr<const Tensor>> rounded_parts_;  // as parameters know them
+  std::vector<std::shared_ptr<const RoundedValue>> rounded_parts_;  // as parameters know them
   std::vector<Entry> entries_;
   std::vector<Module::NamedParameter> unshaped_;
   std::vector<GradientView::Segment> segments_;

@@ -31,7 +31,6 @@ class WeightDecay final : public OptimizerHook {
   explicit WeightDecay(double rate) : rate_(rate) {}
   std::string name() const override { return fmt::format("WeightDecay({})", rate_); }
   void apply(GradientInFlight& gradient) override { gradient.decay += rate_; }
-  bool can_be_recorded() const override { return true; }
 
  private:
   double rate_;
@@ -49,7 +48,6 @@ class GradientClipping final : public OptimizerHook {
     const double length = norm(gradients) * gradient.scale;
     if (length > threshold_) gradient.scale *= threshold_ / length;
   }
-  bool can_be_recorded() const override { return true; }
 
  private:
   double threshold_;
@@ -72,7 +70,6 @@ class GradientLars final : public OptimizerHook {
     }
     gradient.scale = 1;
   }
-  bool can_be_recorded() const override { return true; }
 
  private:
   double threshold_, decay_, eps_;

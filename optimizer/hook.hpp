@@ -23,10 +23,10 @@ class OptimizerHook {
   virtual ~OptimizerHook() = default;
   // With its settings, "WeightDecay(0.0005)": ranks compare it.
   virtual std::string name() const = 0;
+  // Work for the arena's device alone, which a recorded step repeats without calling this again:
+  // numbers that differ from step to step are LateValues (tensor/late.hpp). Where that cannot be,
+  // it begins with refuse_recording("why").
   virtual void apply(GradientInFlight& gradient) = 0;
-  // Whether apply() only asks the device for things, the same in all steps with equal numbers of
-  // examples, so that it can be part of a recording.
-  virtual bool can_be_recorded() const { return false; }
 };
 
 // g += rate * w.

@@ -3,9 +3,8 @@
 
 #include "tasuki/communicator/agreement.hpp"
 #include "tasuki/core/stop_request.hpp"
-#include "tasuki/core/stopwatch.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "tasuki/tensor/step_clock_scope.hpp"
 
 namespace tasuki {
 
@@ -24,7 +23,7 @@ void Optimizer::check_same_everywhere(bool changed) const {
   for (std::size_t i = 0; i < hyperparameters_.size(); ++i)
     lines.push_back(
         fmt::format("hyper-parameter {} = {}", rule_.hyperparameters[i].name, hyperparameters_[i]));
-  for (const std::string& hook : hook_names()) lines.push_back("hook " + hook);
+  for (const auto& hook : hooks_) lines.push_back("hook " + hook->name());
   for (const auto& [path, parameter] : model_->parameters())
     lines.push_back(fmt::format("parameter {} {}", path, parameter->shape().text()));
   for (const auto& [path, parameter] : model_->unshaped_parameters())
@@ -85,16 +84,24 @@ void Optimizer::follow_changed_model() {
   build_arena();
 }
 
-bool Optimizer::announce_step(const Step& step, bool model_changed) {
-  if (arena_->notice().device().is_cpu()) return step.may_be_recorded;
-  const std::array<std::int64_t, 5> own{model_changed ? 1 : 0, step.may_be_recorded ? 0 : 1,
-                                        step.examples, -step.examples, stop_requested() ? 1 : 0};
-  const Tensor largest = Tensor::from(std::span<const std::int64_t>(own), {5});
-  communicator_->allreduce(largest, ReduceOp::max);
-  const auto of_all = largest.span<std::int64_t>();
-  if (!model_changed && of_all[0] != 0) check_same_everywhere(false);
-  asked_to_stop_ = of_all[4] != 0;
-  return of_all[1] == 0 && of_all[2] == -of_all[3];
+Optimizer::Agreement Optimizer::send_ahead(const Intent& own, bool model_changed) {
+  enum Place : std::size_t { changed, stop, examples, readiness_0, readiness_1, readiness_2 };
+  std::array<std::int64_t, 6> told{};
+  told[changed] = model_changed ? 1 : 0;
+  told[stop] = stop_requested() ? 1 : 0;
+  told[examples] = own.examples;
+  // How many ranks are not readier than that.
+  for (int level = 0; level < 3; ++level)
+    told[readiness_0 + static_cast<std::size_t>(level)] = own.readiness <= level ? 1 : 0;
+  const Tensor sum = Tensor::from(std::span<const std::int64_t>(told), {std::ssize(told)});
+  communicator_->allreduce(sum);
+  const auto of_all = sum.span<std::int64_t>();
+  if (!model_changed && of_all[changed] != 0) check_same_everywhere(false);
+  asked_to_stop_ = of_all[stop] != 0;
+  Agreement agreement{of_all[examples], 3};
+  for (int level = 2; level >= 0; --level)
+    if (of_all[readiness_0 + static_cast<std::size_t>(level)] != 0) agreement.readiness = level;
+  return agreement;
 }
 
 bool Optimizer::all_ranks(bool yes) const {
@@ -104,23 +111,39 @@ bool Optimizer::all_ranks(bool yes) const {
   return no.item() == 0;
 }
 
-void Optimizer::exchange_gradients(std::int64_t global_examples) {
-  GradientView gradients = arena_->gradient_view();
-  gradients.divisor = static_cast<double>(global_examples);
+std::int64_t Optimizer::exchange_over_ranks(std::optional<std::int64_t> global_examples) {
+  constexpr std::int64_t unit = 4096;  // of the examples' notice
   const bool is_on_cpu = arena_->gradients().device().is_cpu();
+  if (!is_on_cpu) {
+    if (!has_met()) meet({examples_});
+    if (!global_examples) global_examples = met_->agreement.global_examples;
+    if (!communicator_->queues_exchanges())
+      refuse_recording(fmt::format("communicator {} exchanges gradients by way of the host",
+                                   communicator_->name()));
+  }
   if (is_on_cpu && stop_requested()) arena_->stop_notice().fill(1);
-  const auto stamp = [&](StepMoment moment) {
-    if (clock_) backend(clock_.device()).stamp(clock_, moment);
-  };
-  Stopwatch watch;
-  stamp(StepMoment::exchange);
+  if (!global_examples) {
+    float* const notice = arena_->examples_notice().data<float>();
+    notice[0] = static_cast<float>(examples_ % unit);
+    notice[1] = static_cast<float>(examples_ / unit);
+  }
+  GradientView gradients = arena_->gradient_view();
+  gradients.divisor = static_cast<double>(global_examples.value_or(0));
+  note_moment(StepMoment::exchange);
   communicator_->sum_gradients(gradients);
-  stamp(StepMoment::exchanged);
-  exchange_seconds_ += watch.lap();
-  if (!is_on_cpu) return;
-  if (arena_->notice().item() != 0) check_same_everywhere(false);
-  asked_to_stop_ = arena_->stop_notice().item() != 0;
-  if (asked_to_stop_) arena_->stop_notice().fill(0);
+  note_moment(StepMoment::exchanged);
+  if (is_on_cpu) {
+    if (arena_->notice().item() != 0) check_same_everywhere(false);
+    asked_to_stop_ = arena_->stop_notice().item() != 0;
+    if (asked_to_stop_) arena_->stop_notice().fill(0);
+  }
+  if (!global_examples) {
+    const Tensor notice = arena_->examples_notice();
+    global_examples = static_cast<std::int64_t>(notice.data<float>()[0]) +
+                      unit * static_cast<std::int64_t>(notice.data<float>()[1]);
+    notice.fill(0);
+  }
+  return *global_examples;
 }
 
 }  // namespace tasuki

@@ -1,10 +1,15 @@
 #include "tasuki/optimizer/optimizer.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/nn/random.hpp"
+#include "tasuki/tensor/backend.hpp"
 
 namespace tasuki {
 namespace {
@@ -26,13 +31,39 @@ std::string text_of(const Parameter& parameter) {
                      layer.empty() ? "" : " of a layer " + layer);
 }
 
+// Elements [begin, end) of an update.
+UpdateStep part_of(const UpdateStep& whole, std::int64_t begin, std::int64_t end) {
+  UpdateStep part = whole;
+  part.parameter += begin;
+  part.gradient += begin;
+  for (float*& state : part.state)
+    if (state != nullptr) state += begin;
+  if (part.rounded != nullptr)
+    part.rounded = static_cast<std::byte*>(part.rounded) +
+                   static_cast<std::size_t>(begin) * size_of(part.rounded_type);
+  part.count = end - begin;
+  return part;
+}
+
 }  // namespace
 
-Optimizer::Optimizer(OptimizerRule rule, Communicator* communicator)
-    : rule_(std::move(rule)), communicator_(communicator) {
+Optimizer::Optimizer(OptimizerRule rule)
+    : rule_(std::move(rule)),
+      factors_([this](std::span<float> out) {
+        const RuleFactors factors = rule_.factors(hyperparameters_, t_ + 1);
+        out[0] = static_cast<float>(factors.rate);
+        std::ranges::transform(factors.constants, out.begin() + 1,
+                               [](double constant) { return static_cast<float>(constant); });
+      }),
+      counted_([this] {
+        ++t_;
+        if (rule_.learning_rate) learning_rate_ = rule_.learning_rate(hyperparameters_, t_);
+      }) {
   for (const Hyperparameter& parameter : rule_.hyperparameters)
     hyperparameters_.push_back(parameter.initial);
 }
+
+Optimizer::~Optimizer() = default;
 
 void Optimizer::set_t(std::int64_t t) {
   TASUKI_CHECK(t >= 0, "the number of updates done cannot be {}", t);
@@ -60,12 +91,7 @@ std::vector<std::string> Optimizer::hyperparameters() const {
 
 void Optimizer::add_hook(std::shared_ptr<OptimizerHook> hook) {
   hooks_.push_back(std::move(hook));
-}
-
-std::vector<std::string> Optimizer::hook_names() const {
-  std::vector<std::string> names;
-  for (const auto& hook : hooks_) names.push_back(hook->name());
-  return names;
+  revision_.advance();
 }
 
 Module& Optimizer::model() const {
@@ -73,7 +99,7 @@ Module& Optimizer::model() const {
   return *model_;
 }
 
-ParameterArena& Optimizer::arena() const {
+const ParameterArena& Optimizer::arena() const {
   TASUKI_CHECK(arena_ != nullptr, "the optimizer has no model yet; call setup(model) first");
   return *arena_;
 }
@@ -87,88 +113,73 @@ void Optimizer::setup(Module& model) {
   build_arena();
 }
 
-void Optimizer::update(const Step& step) {
-  TASUKI_CHECK(0 <= step.examples && step.examples <= step.global_examples,
-               "{} examples of a global batch of {}", step.examples, step.global_examples);
-  if (step.global_examples == 0) return;
-  prepare(step);
-  perform(step);
-  complete();
+Tensor Optimizer::state(const Parameter& parameter, const std::string& name) const {
+  const auto entry =
+      std::ranges::find(arena().entries(), &parameter, &ParameterArena::Entry::parameter);
+  TASUKI_CHECK(entry != arena().entries().end(), "parameter {} is not the optimizer's",
+               parameter.name());
+  const auto found = std::ranges::find(rule_.states, name);
+  if (found == rule_.states.end())
+    fail_everywhere(
+        ErrorKind::usage, "{} has no state \"{}\"; it has {}", rule_.title, name,
+        rule_.states.empty() ? "none" : fmt::format("{}", fmt::join(rule_.states, ", ")));
+  const auto i = static_cast<std::size_t>(found - rule_.states.begin());
+  return ParameterArena::part(states_[i], *entry).reshape(parameter.shape());
 }
 
-void Optimizer::join(StepBlock& block) {
-  TASUKI_CHECK(block_ == nullptr, "an optimizer joins one step's block only");
-  block_ = &block;
-  factors_ = block.reserve(5, DType::float32);
+std::size_t Optimizer::state_bytes() const {
+  std::size_t bytes = 0;
+  for (const Tensor& state : states_) bytes += state.bytes();
+  return bytes;
 }
 
-bool Optimizer::prepare(const Step& step) {
-  TASUKI_CHECK(0 <= step.examples && step.examples <= step.global_examples,
-               "{} examples of a global batch of {}", step.examples, step.global_examples);
-  follow_shapes();
-  const bool model_changed = !arena().matches(*model_);
-  const bool is_alike = communicator_ ? announce_step(step, model_changed) : step.may_be_recorded;
-  if (model_changed) follow_changed_model();
-  if (block_ == nullptr) return is_alike;
-  const RuleFactors factors = rule_.factors(hyperparameters_, t_ + 1);
-  const std::span<float> fields = block_->host<float>(factors_);
-  fields[0] = static_cast<float>(factors.rate);
-  std::ranges::transform(factors.constants, fields.begin() + 1,
-                         [](double constant) { return static_cast<float>(constant); });
-  return is_alike;
-}
-
-void Optimizer::complete() {
-  ++t_;
-  if (rule_.learning_rate) learning_rate_ = rule_.learning_rate(hyperparameters_, t_);
-}
-
-void Optimizer::perform(const Step& step) {
-  compute_gradients(step);
-  finish_update(step.global_examples,
-                [](const UpdateStep& update) { backend(update.device).update(update); });
-}
-
-std::string Optimizer::why_not_recorded() const {
-  for (const auto& hook : hooks_)
-    if (!hook->can_be_recorded()) return hook->name() + " computes on the host";
-  if (communicator_ && communicator_->size() > 1 && !communicator_->queues_exchanges())
-    return fmt::format("communicator {} exchanges gradients by way of the host",
-                       communicator_->name());
-  return "";
-}
-
-void Optimizer::keep_rounded_weights(DType type) {
-  if (type == rounded_type_) return;
-  rounded_type_ = type;
+void Optimizer::compute_in(DType type) {
+  if (type == compute_type_) return;
+  compute_type_ = type;
+  revision_.advance();
   if (!arena_) return;
   if (type == DType::float32)
     arena_->forget_rounded();
   else
     arena_->keep_rounded(type);
-  ++arenas_made_;  // what was recorded reads other weights
 }
 
 void Optimizer::scale_losses(const LossScaler::Settings& settings) {
   loss_scaler_.emplace(arena().values().device(), settings);
+  revision_.advance();
 }
 
-void Optimizer::update_in_parts(const StepInParts& step) {
-  if (step.global_examples == 0) return;
-  TASUKI_CHECK(arena().matches(*model_),
-               "the model's parameters changed; a step in parts needs those of setup()");
-  TASUKI_CHECK(arena().unshaped().empty(),
-               "parameter {} has no shape yet; a step in parts needs it",
-               arena().unshaped().front().path);
-  if (communicator_) announce_step({}, false);
-  step.gradients();
-  finish_update(step.global_examples, step.apply);
-  complete();
+// --- one step ---
+
+Tensor Optimizer::update(const std::function<Variable()>& loss, std::int64_t examples) {
+  StepScope step;
+  const Variable found = forward(loss, examples);
+  backward(found, examples);
+  update(exchange());
+  step.succeeded();
+  return found.value();
+}
+
+bool Optimizer::has_met() const {
+  return met_ && met_->step == StepScope::number();
+}
+
+Optimizer::Agreement Optimizer::meet(const Intent& own) {
+  follow_shapes();
+  const bool model_changed = !arena().matches(*model_);
+  Agreement agreement{own.examples, own.readiness};
+  if (has_peers() && !arena_->values().device().is_cpu())
+    agreement = send_ahead(own, model_changed);
+  if (model_changed) follow_changed_model();
+  met_ = {StepScope::number(), agreement};
+  return agreement;
 }
 
 // A pass in which parameters got their shape is done again: they are in the arena now, and have
 // rank 0's values.
-Variable Optimizer::forward(const Step& step) {
+Variable Optimizer::forward(const std::function<Variable()>& loss, std::int64_t examples) {
+  TASUKI_CHECK(examples >= 0, "a step of {} examples", examples);
+  if (!has_met()) meet({examples});
   while (true) {
     const bool may_change = !arena_->unshaped().empty();
     // What a forward pass moves besides.
@@ -178,10 +189,10 @@ Variable Optimizer::forward(const Step& step) {
       for (const Module::NamedBuffer& buffer : model_->buffers())
         statistics.push_back(buffer.tensor->clone());
 
-    Variable loss;
-    if (step.examples > 0) loss = step.loss();
-    if (!may_change || !share_shapes(arena_->unshaped())) return loss;
-    random_calls() = random_calls_before;
+    Variable found;
+    if (examples > 0) found = loss();
+    if (!may_change || !share_shapes(arena_->unshaped())) return found;
+    set_random_calls(random_calls_before);
     const std::vector<Module::NamedBuffer> buffers = model_->buffers();
     for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i].tensor->copy_from(statistics[i]);
     build_arena();
@@ -192,52 +203,85 @@ void Optimizer::follow_shapes() {
   if (!arena().unshaped().empty() && share_shapes(arena_->unshaped())) build_arena();
 }
 
-void Optimizer::compute_gradients(const Step& step) {
-  const Variable loss = forward(step);
+void Optimizer::backward(const Variable& loss, std::int64_t examples) {
   check_graph(loss);
-  model_->clear_grads();
-  if (step.examples > 0) {
-    TASUKI_CHECK(loss.defined(), "the loss of a step is undefined; return it from Step::loss");
-    TASUKI_CHECK(arena_->matches(*model_),
-                 "the model's parameters changed during its forward pass; add layers before");
-    // From the mean over the local batch to sums over examples, so that ranks add up.
-    if (loss_scaler_)
-      loss.backward(loss_scaler_->seed(static_cast<double>(step.examples)));
-    else
-      loss.backward(static_cast<float>(step.examples));
+  if (gradients_of_ != StepScope::number()) {
+    model_->clear_grads();
+    examples_ = 0;
+    gradients_of_ = StepScope::number();
   }
-  for (const ParameterArena::Entry& entry : arena_->entries()) entry.parameter->fill_missing_grad();
+  if (examples == 0) return;
+  TASUKI_CHECK(loss.defined(),
+               "the loss of {} examples is undefined; return it from the loss "
+               "function",
+               examples);
+  TASUKI_CHECK(arena_->matches(*model_),
+               "the model's parameters changed during its forward pass; add layers before");
+  // From the mean over the local batch to sums over examples, so that ranks add up.
+  if (loss_scaler_)
+    loss.backward(loss_scaler_->seed(static_cast<double>(examples)));
+  else
+    loss.backward(static_cast<float>(examples));
+  examples_ += examples;
 }
 
-void Optimizer::finish_update(std::int64_t global_examples, const Apply& apply) {
-  if (communicator_ && communicator_->size() > 1) exchange_gradients(global_examples);
+std::int64_t Optimizer::exchange(std::optional<std::int64_t> global_examples) {
+  TASUKI_CHECK(gradients_of_ == StepScope::number(), "exchange() comes after backward()");
+  TASUKI_CHECK(!global_examples || examples_ <= *global_examples,
+               "{} examples of a global batch of {}", examples_, *global_examples);
+  for (const ParameterArena::Entry& entry : arena_->entries()) entry.parameter->fill_missing_grad();
+  return has_peers() ? exchange_over_ranks(global_examples) : global_examples.value_or(examples_);
+}
+
+void Optimizer::update(std::int64_t global_examples, const Spread& spread) {
+  TASUKI_CHECK(arena_ != nullptr && gradients_of_ == StepScope::number(),
+               "update() comes after backward()");
+  gradients_of_.reset();
+  if (!StepScope::is_open()) met_.reset();
+  if (global_examples == 0) return;
+  revision_.use();
   if (loss_scaler_) loss_scaler_->unscale(arena_->gradients());
   GradientInFlight gradient{*arena_, 1 / static_cast<double>(global_examples)};
   for (const auto& hook : hooks_) hook->apply(gradient);
+  const UpdateStep all = update_step(gradient);
+  const ApplyRange apply = [&all](std::int64_t begin, std::int64_t end) {
+    backend(all.device).update(part_of(all, begin, end));
+  };
+  if (spread)
+    spread(apply, all.count);
+  else
+    apply(0, all.count);
+  if (loss_scaler_) loss_scaler_->adjust();
+  counted_.request();
+}
 
-  const RuleFactors factors = rule_.factors(hyperparameters_, t_ + 1);
+UpdateStep Optimizer::update_step(const GradientInFlight& gradient) {
   UpdateStep update;
   update.device = arena_->values().device();
   update.rule = rule_.kernel;
   update.parameter = arena_->values().data<float>();
   update.gradient = arena_->gradients().data<float>();
-  for (std::size_t i = 0; i < states_.size(); ++i)
-    update.state[i] = states_[i].values.data<float>();
+  for (std::size_t i = 0; i < states_.size(); ++i) update.state[i] = states_[i].data<float>();
   update.count = arena_->count();
   update.gradient_scale = static_cast<float>(gradient.scale);
   update.weight_decay = static_cast<float>(gradient.decay);
-  update.rate = static_cast<float>(factors.rate);
-  std::transform(factors.constants.begin(), factors.constants.end(), update.constant,
-                 [](double constant) { return static_cast<float>(constant); });
-  if (block_ != nullptr) update.device_factors = block_->on_device(factors_).data<float>();
+  constexpr std::int64_t factors = 1 + std::size(decltype(update.constant){});
+  if (const Tensor carried = factors_.on_if_carried(update.device, factors)) {
+    update.device_factors = carried.data<float>();
+  } else {
+    const std::span<const float> values = factors_.on_host(factors);
+    update.rate = values[0];
+    std::ranges::copy(values.subspan(1), update.constant);
+  }
   if (loss_scaler_) update.skip = loss_scaler_->skip();
   if (const Tensor& rounded = arena_->rounded()) {
     update.rounded = rounded.raw();
     update.rounded_type = rounded.dtype();
   }
-  apply(update);
-  if (loss_scaler_) loss_scaler_->adjust();
+  return update;
 }
+
+// --- models and arenas ---
 
 void Optimizer::check_model() const {
   if (model_->all_parameters().empty())
@@ -286,10 +330,10 @@ void Optimizer::build_arena() {
   check_model();
   // The old arena lives until its values and states have moved.
   auto arena = std::make_unique<ParameterArena>(*model_, communicator_);
-  std::vector<StateArray> states;
-  for (const std::string& name : rule_.states)
-    states.push_back(
-        {name, Tensor::zeros(arena->values().shape(), DType::float32, arena->values().device())});
+  const Tensor& values = arena->values();
+  std::vector<Tensor> states;
+  for (std::size_t i = 0; i < rule_.states.size(); ++i)
+    states.push_back(Tensor::zeros(values.shape(), DType::float32, values.device()));
   if (arena_) {
     for (const ParameterArena::Entry& entry : arena->entries()) {
       const auto old = std::find_if(
@@ -298,12 +342,11 @@ void Optimizer::build_arena() {
           });
       if (old == arena_->entries().end()) continue;
       for (std::size_t i = 0; i < states.size(); ++i)
-        ParameterArena::part(states[i].values, entry)
-            .copy_from(ParameterArena::part(states_[i].values, *old));
+        ParameterArena::part(states[i], entry).copy_from(ParameterArena::part(states_[i], *old));
     }
   }
   arena_ = std::move(arena);
-  ++arenas_made_;
+  revision_.advance();
   graph_is_checked_ = false;
   states_ = std::move(states);
   if (communicator_) {
@@ -311,7 +354,7 @@ void Optimizer::build_arena() {
     for (const Module::NamedBuffer& buffer : model_->buffers())
       communicator_->bcast_data(*buffer.tensor);
   }
-  if (rounded_type_ != DType::float32) arena_->keep_rounded(rounded_type_);
+  if (compute_type_ != DType::float32) arena_->keep_rounded(compute_type_);
 }
 
 std::unique_ptr<Optimizer> create_optimizer(const std::string& name) {

@@ -100,8 +100,7 @@ BannerLines banner_lines(const Job& job, const TrainingSettings& settings,
       rule += describe_scaling(settings, value, global_batch(settings, communicator.size()));
   }
   // Otherwise it is among the hyper-parameters.
-  if (!optimizer.hook_names().empty())
-    rule += fmt::format(", weight_decay {}", settings.weight_decay);
+  if (!optimizer.hooks().empty()) rule += fmt::format(", weight_decay {}", settings.weight_decay);
   if (const std::string course = describe_schedule(settings); !course.empty())
     rule += fmt::format("; {} {}", optimizer.rate_name(), course);
   return {
@@ -134,8 +133,7 @@ void print_plan(const Job& job, const TrainingSettings& settings, const Optimize
   // Rounded ones, too.
   const std::size_t parameters =
       arena.values().bytes() + (arena.rounded() ? arena.rounded().bytes() : 0);
-  std::size_t states = 0;
-  for (const auto& state : optimizer.states()) states += state.values.bytes();
+  const std::size_t states = optimizer.state_bytes();
   const std::size_t examples = share_bytes(data.open_train, data.train, *job.communicator) +
                                share_bytes(data.open_test, data.test, *job.communicator);
 

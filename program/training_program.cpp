@@ -55,11 +55,9 @@ void choose_gpu_algorithms(const TrainingSettings& settings, const std::vector<D
 
 TrainingEngine create_standard_engine(Classifier& model, Optimizer& optimizer,
                                       std::unique_ptr<Iterator> batches,
-                                      const TrainingSettings& settings, Communicator& comm,
-                                      GraphMode graph) {
+                                      const TrainingSettings& settings, GraphMode graph) {
   StandardUpdater::Settings updating;
   updating.seed = static_cast<std::uint64_t>(settings.seed);
-  updating.communicator = &comm;
   updating.graph = graph;
   LossFunction loss = classification_loss(model);
   return {std::make_unique<StandardUpdater>(std::move(batches), optimizer, loss, updating), loss};
@@ -124,7 +122,7 @@ void run_training(const Job& job, const TrainingSettings& settings,
   optimizer->setup(model);
   if (precision.scales_losses) optimizer->scale_losses({});
   // Workers update their parts of the weights by themselves.
-  if (!has_engine) optimizer->keep_rounded_weights(precision.activations);
+  if (!has_engine) optimizer->compute_in(precision.activations);
 
   std::optional<RunPosition> resumed;
   if (settings.resume) resumed = check_resume(settings, *optimizer, data.train.count, comm);
@@ -161,10 +159,10 @@ void run_training(const Job& job, const TrainingSettings& settings,
       with_standardization(scatter_dataset([&] { return std::move(test_source); }, comm), settings);
 
   const auto create_engine = [&](std::unique_ptr<Iterator> batches) {
-    return has_engine ? program.create_engine(data.train, model, *optimizer, std::move(batches),
-                                              precision.activations)
-                      : create_standard_engine(model, *optimizer, std::move(batches), settings,
-                                               comm, graph);
+    return has_engine
+               ? program.create_engine(data.train, model, *optimizer, std::move(batches),
+                                       precision.activations)
+               : create_standard_engine(model, *optimizer, std::move(batches), settings, graph);
   };
   StepsInMemory steps = {data.train, train, test, devices, precision, classification_loss(model),
                          {}};
@@ -182,7 +180,7 @@ void run_training(const Job& job, const TrainingSettings& settings,
                               const DatasetHeader& header) {
     return device.is_cpu() ? read_ahead(std::move(iterator), settings, header)
                            : create_device_iterator(
-                                 std::move(iterator), device, precision.activations,
+                                 std::move(iterator), device,
                                  std::max(1, static_cast<int>(loader_threads(settings, header))));
   };
   std::optional<Trainer> trainer;
@@ -191,14 +189,11 @@ void run_training(const Job& job, const TrainingSettings& settings,
         create_engine(batches_of(std::make_unique<ShareIterator>(train, reading), data.train));
     trainer.emplace(std::move(engine.updater),
                     stop_after(static_cast<double>(settings.epoch), settings.max_iterations),
-                    output, &comm);
+                    output);
     trainer->extend(allreduce_persistent());
-    trainer->extend(create_multi_node_evaluator(
-        std::make_unique<Evaluator>(
-            batches_of(create_serial_iterator(test, largest_batch(settings, comm.size())),
-                       data.test),
-            std::move(engine.evaluation_loss), device, graph),
-        comm));
+    trainer->extend(std::make_unique<Evaluator>(
+        batches_of(create_serial_iterator(test, largest_batch(settings, comm.size())), data.test),
+        std::move(engine.evaluation_loss)));
     trainer->extend(report_step_times());
     if (settings.monitor) trainer->extend(monitor_devices(devices, *settings.monitor));
     trainer->extend(keep_data(data.train, train));

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "tasuki/nn/variable.hpp"
+#include "tasuki/nn/random.hpp"
 #include "tasuki/tensor/backend.hpp"
 #include "tasuki/tensor/out_of_memory.hpp"
 
@@ -83,7 +83,9 @@ StepMemory measure_step(std::int64_t n, const DatasetHeader& header, Device devi
   memory.reset_peak_memory(device);
   const std::size_t before = memory.memory(device).in_use;
   const Batch batch = zero_batch(n, header, dtype, device);
-  const RandomScope random({.example_ids = batch.ids()});
+  RandomKeys keys(0);
+  keys.follow(0, batch.ids());
+  const RandomScope random(keys);
   Observation unused;
   const Variable result = loss(batch, unused);
   StepMemory found;

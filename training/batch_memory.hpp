@@ -6,6 +6,7 @@
 #include <functional>
 #include <vector>
 
+#include "tasuki/dataset/dataset.hpp"
 #include "tasuki/training/updater.hpp"
 
 namespace tasuki {

@@ -1,7 +1,7 @@
 #include "tasuki/training/observation.hpp"
 
 #include <algorithm>
-#include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "tasuki/communicator/text_bytes.hpp"
@@ -44,30 +44,56 @@ class Reader {
 
 }  // namespace
 
-void Observation::add(std::string_view key, double sum, std::int64_t count, Reach reach) {
+void Observation::add_known(std::string_view key, const Value& value) {
   auto at = values_.find(key);
-  if (at == values_.end()) at = values_.emplace(std::string(key), Value{0, 0, reach}).first;
-  at->second.sum += sum;
-  at->second.count += count;
+  if (at == values_.end()) at = values_.emplace(std::string(key), Value{0, 0, value.reach}).first;
+  at->second.sum += value.sum;
+  at->second.count += value.count;
 }
 
-void Observation::add(std::string_view key, const Tensor& value, double factor, std::int64_t count,
-                      Reach reach) {
+void Observation::add_sum(std::string_view key, double sum, std::int64_t count) {
+  add_known(key, {sum, count});
+}
+
+void Observation::add_sum(std::string_view key, const Tensor& sum, std::int64_t count) {
+  add_known(key, {0, count});
+  add_scalar(key, Part::sum, sum, 1);
+}
+
+void Observation::add_mean(std::string_view key, const Tensor& mean, std::int64_t count) {
+  add_known(key, {0, count});
+  add_scalar(key, Part::sum, mean, static_cast<double>(count));
+}
+
+void Observation::add_sum(std::string_view key, const Tensor& sum, const Tensor& count) {
+  add_known(key, {});
+  add_scalar(key, Part::sum, sum, 1);
+  add_scalar(key, Part::count, count, 1);
+}
+
+void Observation::set(std::string_view key, double value) {
+  for (LateParts& parts : late_)
+    if (const auto at = parts.find(key); at != parts.end()) parts.erase(at);
+  values_.insert_or_assign(std::string(key), Value{value, 1, Reach::job});
+}
+
+void Observation::add_scalar(std::string_view key, Part part, const Tensor& value, double factor) {
   TASUKI_CHECK(value.count() == 1, "{} is observed as a tensor of {}; a scalar was expected", key,
                value.shape().text());
-  if (value.device().is_cpu()) return add(key, factor * value.item(), count, reach);
-  add(key, 0, count, reach);
-  add_term(terms_[std::string(key)], value, factor);
+  if (!value.device().is_cpu()) return add_term(late(part)[std::string(key)].terms, value, factor);
+  const double found = factor * value.item();
+  if (part == Part::sum)
+    add_known(key, {found, 0});
+  else
+    add_known(key, {0, std::llround(found)});
 }
 
-void Observation::add(std::string_view key, const JournalSum& sum, std::int64_t count) {
-  add(key, 0, count);
-  add_journal(std::string(key), sum);
+void Observation::add_journal(std::string_view key, Part part, const JournalSum& sum) {
+  add_journal(late(part)[std::string(key)], sum);
 }
 
-void Observation::add_journal(const std::string& key, const JournalSum& sum) {
-  std::vector<JournalSum>& sums = journal_[key];
-  if (sums.empty() || !sums.back().append(sum)) sums.push_back(sum);
+void Observation::add_journal(Late& late, const JournalSum& sum) {
+  if (late.journal.empty() || !late.journal.back().append(sum)) late.journal.push_back(sum);
 }
 
 void Observation::add(const Observation& other, std::string_view prefix) {
@@ -79,11 +105,20 @@ void Observation::add_value_of(const Observation& other, std::string_view key,
   const auto value = other.values_.find(key);
   if (value == other.values_.end()) return;
   const std::string name = std::string(prefix) + std::string(key);
-  add(name, value->second.sum, value->second.count, value->second.reach);
-  if (const auto terms = other.terms_.find(key); terms != other.terms_.end())
-    for (const Term& term : terms->second) add_term(terms_[name], term.value, term.factor);
-  if (const auto sums = other.journal_.find(key); sums != other.journal_.end())
-    for (const JournalSum& sum : sums->second) add_journal(name, sum);
+  add_known(name, value->second);
+  for (const Part part : {Part::sum, Part::count}) {
+    const auto found = other.late(part).find(key);
+    if (found == other.late(part).end()) continue;
+    Late& own = late(part)[name];
+    for (const Term& term : found->second.terms) add_term(own.terms, term.value, term.factor);
+    for (const JournalSum& sum : found->second.journal) add_journal(own, sum);
+  }
+}
+
+const Observation::Terms& Observation::terms(std::string_view key, Part part) const {
+  static const Terms none;
+  const auto found = late(part).find(key);
+  return found == late(part).end() ? none : found->second.terms;
 }
 
 void Observation::add_term(Terms& terms, const Tensor& value, double factor) {
@@ -105,17 +140,23 @@ void Observation::add_term(Terms& terms, const Tensor& value, double factor) {
 
 void Observation::clear() {
   values_.clear();
-  terms_.clear();
-  journal_.clear();
+  for (LateParts& parts : late_) parts.clear();
+}
+
+// One after the other, as they would have been added on a CPU.
+void Observation::add_late(const Late& late, double& sum) {
+  for (const Term& term : late.terms) sum += term.factor * term.value.item();
+  for (const JournalSum& part : late.journal) part.add_to(sum);
 }
 
 const std::map<std::string, Observation::Value, std::less<>>& Observation::values() const {
-  for (const auto& [key, terms] : terms_)
-    for (const Term& term : terms) values_.at(key).sum += term.factor * term.value.item();
-  for (const auto& [key, sums] : journal_)
-    for (const JournalSum& sum : sums) sum.add_to(values_.at(key).sum);
-  terms_.clear();
-  journal_.clear();
+  for (const auto& [key, parts] : late(Part::sum)) add_late(parts, values_.at(key).sum);
+  for (const auto& [key, parts] : late(Part::count)) {
+    double count = 0;
+    add_late(parts, count);
+    values_.at(key).count += std::llround(count);
+  }
+  for (LateParts& parts : late_) parts.clear();
   return values_;
 }
 
@@ -144,7 +185,7 @@ Observation Observation::decode(std::span<const std::byte> bytes) {
     const std::string_view key = bytes_to_text(reader.take(reader.get<std::uint32_t>()));
     const auto sum = reader.get<double>();
     const auto count = reader.get<std::int64_t>();
-    made.add(key, sum, count, reader.get<std::uint8_t>() == 0 ? Reach::rank : Reach::job);
+    made.add_known(key, {sum, count, reader.get<std::uint8_t>() == 0 ? Reach::rank : Reach::job});
   }
   return made;
 }
@@ -154,8 +195,7 @@ Observation Observation::join(const std::vector<Bytes>& parts) {
   for (const Bytes& part : parts) {
     const Observation one = decode(part);
     for (const auto& [key, value] : one.values_)
-      if (value.reach == Reach::rank || !all.values_.contains(key))
-        all.add(key, value.sum, value.count, value.reach);
+      if (value.reach == Reach::rank || !all.values_.contains(key)) all.add_known(key, value);
   }
   return all;
 }

@@ -3,6 +3,8 @@
 // them.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -32,36 +34,49 @@ class Observation {
     double mean() const { return sum / static_cast<double>(count); }
   };
 
+  // --- this rank's part of a mean ---
   // Adds `sum` over `count` things (examples, mostly) to what `key` has.
-  void add(std::string_view key, double sum, std::int64_t count, Reach reach = Reach::rank);
-  // Adds factor * value, a scalar on any device. Nothing waits for a GPU.
-  void add(std::string_view key, const Tensor& value, double factor, std::int64_t count,
-           Reach reach = Reach::rank);
-  // What a journal will hold.
-  void add(std::string_view key, const JournalSum& sum, std::int64_t count);
+  void add_sum(std::string_view key, double sum, std::int64_t count);
+  void add_mean(std::string_view key, double mean, std::int64_t count) {
+    add_sum(key, mean * static_cast<double>(count), count);
+  }
+  // The same of a scalar on any device. Nothing waits for a GPU.
+  void add_sum(std::string_view key, const Tensor& sum, std::int64_t count);
+  void add_mean(std::string_view key, const Tensor& mean, std::int64_t count);
+  // With a count that differs between batches of one shape (tokens, say): a whole number in a
+  // scalar on any device.
+  void add_sum(std::string_view key, const Tensor& sum, const Tensor& count);
+
+  // --- a value of the whole job ---
+  // The same on all ranks (the learning rate, say). Replaces what `key` had.
+  void set(std::string_view key, double value);
+
   // All that `other` has, with `prefix` before the keys; nothing waits for a GPU.
   void add(const Observation& other, std::string_view prefix = "");
   // What `other` has under `key`, if anything.
   void add_value_of(const Observation& other, std::string_view key) {
     add_value_of(other, key, "");
   }
-  // A single value of the whole job.
-  void add(std::string_view key, double value) { add(key, value, 1, Reach::job); }
   void clear();
   bool empty() const { return values_.empty(); }
   // Whether reading values() would wait for a GPU.
-  bool is_on_device() const { return !terms_.empty() || !journal_.empty(); }
+  bool is_on_device() const { return !late_[0].empty() || !late_[1].empty(); }
 
-  // A part of a key's sum that is on a GPU: factor * value.
+  // --- for training/recording ---
+  enum class Part : std::uint8_t { sum, count };
+  // A part of a key's sum or count that is on a GPU: factor * value.
   struct Term {
     Tensor value;
     double factor = 1;
     bool is_own = false;  // made here, to be added to
   };
   using Terms = std::vector<Term>;  // one a device
-  // Keys with their counts and what is known of their sums, and such parts by key.
+  // Keys with what is known of their sums and counts, and what is still on devices.
   const std::map<std::string, Value, std::less<>>& known() const { return values_; }
-  const std::map<std::string, Terms, std::less<>>& terms() const { return terms_; }
+  const Terms& terms(std::string_view key, Part part) const;
+  void add_known(std::string_view key, const Value& value);
+  // What a journal will hold, of a key that is known.
+  void add_journal(std::string_view key, Part part, const JournalSum& sum);
 
   // By key, in alphabetical order. Waits for what is still on a GPU.
   const std::map<std::string, Value, std::less<>>& values() const;
@@ -83,14 +98,22 @@ class Observation {
   // from the first that has them.
   static Observation join(const std::vector<Bytes>& parts);
 
-  static void add_term(Terms& terms, const Tensor& value, double factor);
-  void add_value_of(const Observation& other, std::string_view key, std::string_view prefix);
-  void add_journal(const std::string& key, const JournalSum& sum);
+  // What is still to be added to a key's sum or count when the values are read.
+  struct Late {
+    Terms terms;
+    std::vector<JournalSum> journal;
+  };
+  using LateParts = std::map<std::string, Late, std::less<>>;
 
-  // Terms and what journals hold move into values when these are read.
+  void add_scalar(std::string_view key, Part part, const Tensor& value, double factor);
+  static void add_term(Terms& terms, const Tensor& value, double factor);
+  static void add_journal(Late& late, const JournalSum& sum);
+  void add_value_of(const Observation& other, std::string_view key, std::string_view prefix);
+  LateParts& late(Part part) const { return late_[static_cast<std::size_t>(part)]; }
+  static void add_late(const Late& late, double& sum);
+
   mutable std::map<std::string, Value, std::less<>> values_;
-  mutable std::map<std::string, Terms, std::less<>> terms_;
-  mutable std::map<std::string, std::vector<JournalSum>, std::less<>> journal_;
+  mutable std::array<LateParts, 2> late_;  // of sums and counts
 };
 
 }  // namespace tasuki

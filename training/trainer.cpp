@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tasuki/communicator/agreement.hpp"
+#include "tasuki/communicator/mpi/mpi.hpp"
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/core/activity.hpp"
@@ -30,6 +31,22 @@ Snapshot* numbered_snapshot(const Trainer& trainer) {
   return nullptr;
 }
 
+// Of this process in the job that mpirun has started.
+struct Place {
+  int rank = 0, ranks = 1;
+};
+
+Place place_in_job() {
+  Place place;
+  int is_begun = 0, is_over = 0;
+  TASUKI_MPI(MPI_Initialized, &is_begun);
+  TASUKI_MPI(MPI_Finalized, &is_over);
+  if (is_begun == 0 || is_over != 0) return place;
+  TASUKI_MPI(MPI_Comm_rank, MPI_COMM_WORLD, &place.rank);
+  TASUKI_MPI(MPI_Comm_size, MPI_COMM_WORLD, &place.ranks);
+  return place;
+}
+
 }  // namespace
 
 struct Trainer::Attached {
@@ -40,16 +57,16 @@ struct Trainer::Attached {
 };
 
 Trainer::Trainer(std::unique_ptr<Updater> updater, std::unique_ptr<Trigger> stop,
-                 std::filesystem::path out, Communicator* communicator)
-    : Trainer(std::move(updater), std::move(stop), std::make_shared<OutputFolder>(std::move(out)),
-              communicator) {}
+                 std::filesystem::path out)
+    : Trainer(std::move(updater), std::move(stop), std::make_shared<OutputFolder>(std::move(out))) {
+}
 
 Trainer::Trainer(std::unique_ptr<Updater> updater, std::unique_ptr<Trigger> stop,
-                 std::shared_ptr<OutputFolder> out, Communicator* communicator)
+                 std::shared_ptr<OutputFolder> out)
     : updater_(std::move(updater)),
       stop_(std::move(stop)),
       out_(std::move(out)),
-      communicator_(communicator) {}
+      communicator_(updater_->communicator()) {}
 
 Trainer::~Trainer() = default;
 
@@ -135,6 +152,7 @@ void Trainer::check_same_everywhere() const {
 }
 
 void Trainer::run() {
+  warn_of_lonely_ranks();
   const auto taken = take_output();
   check_same_everywhere();
   try {
@@ -145,6 +163,16 @@ void Trainer::run() {
     save_after_error();
     throw;
   }
+}
+
+void Trainer::warn_of_lonely_ranks() const {
+  const Place place = place_in_job();
+  if (communicator_ != nullptr || place.ranks == 1 || place.rank != 0) return;
+  log_warning(
+      "this job has {} ranks, and each trains a model of its own: give the optimizer a "
+      "communicator, "
+      "create_multi_node_optimizer(std::move(optimizer), communicator), or start one process",
+      place.ranks);
 }
 
 void Trainer::save_after_error() noexcept {

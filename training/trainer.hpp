@@ -25,12 +25,12 @@ struct Attachment {
 
 class Trainer {
  public:
-  // `communicator` may be null for a plain single process. It must outlive the trainer.
+  // The ranks that train together are the updater's (Updater::communicator).
   Trainer(std::unique_ptr<Updater> updater, std::unique_ptr<Trigger> stop,
-          std::filesystem::path out = "result", Communicator* communicator = nullptr);
+          std::filesystem::path out = "result");
   // With a folder that rank 0 may have taken before.
   Trainer(std::unique_ptr<Updater> updater, std::unique_ptr<Trigger> stop,
-          std::shared_ptr<OutputFolder> out, Communicator* communicator = nullptr);
+          std::shared_ptr<OutputFolder> out);
   ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
@@ -59,6 +59,9 @@ class Trainer {
   // if the stop trigger had fired, save a snapshot and throw Stopped: the first attached Snapshot
   // that is named by iteration does it, or else the trainer, as snapshot_iter_{iteration}. Ranks
   // that do not exchange gradients with all others in each update end at an epoch's end.
+  //
+  // Where the job has several ranks and the updater knows of one only, each rank would train a
+  // model of its own and all would write to one folder: that is a warning.
   void run();
 
   Updater& updater() const { return *updater_; }
@@ -98,6 +101,7 @@ class Trainer {
   // Null on ranks other than 0, and where the folder was taken before.
   std::unique_ptr<OutputFolder, Release> take_output() const;
   void check_same_everywhere() const;
+  void warn_of_lonely_ranks() const;
   void run_until_stop();
   bool is_asked_to_stop() const;
   std::string how_to_go_on() const;

@@ -8,20 +8,22 @@
 #include <vector>
 
 #include "tasuki/communicator/communicator.hpp"
-#include "tasuki/core/stopwatch.hpp"
 #include "tasuki/dataset/iterators/iterator.hpp"
 #include "tasuki/nn/classifier.hpp"
+#include "tasuki/nn/random.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
 #include "tasuki/training/observation.hpp"
-#include "tasuki/training/recording/device_steps.hpp"
-#include "tasuki/training/snapshots/serializer.hpp"
+#include "tasuki/training/recording/steps.hpp"
+#include "tasuki/training/snapshots/state.hpp"
 #include "tasuki/training/step_times.hpp"
 
 namespace tasuki {
 
-// A model's forward pass on a batch that is not empty: returns the mean loss over its examples and
-// adds whatever else is worth knowing to `report` as sums over examples ("accuracy": number of
-// correct ones, of how many). The caller adds "loss" and puts its prefix before the keys.
+// A model's forward pass on a batch of at least one example. Returns the mean loss over its
+// examples and adds whatever else is worth knowing to `report` as sums over examples ("accuracy":
+// number of correct ones, of how many). The caller adds "loss" and puts its prefix before the keys.
+// Where steps are recorded it is called for the first of them only, so it depends on the batch, the
+// model, and nothing else that changes.
 using LossFunction = std::function<Variable(const Batch& batch, Observation& report)>;
 
 class Updater {
@@ -47,6 +49,12 @@ class Updater {
   virtual std::vector<std::string> common_settings() const { return {}; }
 
   virtual Optimizer& optimizer() const = 0;
+  // Of the ranks that train together; null: one process. Trainers and evaluators take it from here.
+  virtual Communicator* communicator() const { return optimizer().communicator(); }
+  // Evaluators bring batches to this model's device and record their steps as the updater does.
+  // Null: loss functions get batches as iterators give them.
+  virtual const Module* evaluated_model() const { return &optimizer().model(); }
+  virtual GraphMode graph() const { return GraphMode::off; }
   // Where the time of this rank's updates went since the updater was made, on each device that it
   // computes on; nothing when it does not measure.
   virtual RankTimes times() const { return {}; }
@@ -54,17 +62,14 @@ class Updater {
   virtual void serialize(const Serializer& serializer) = 0;
 };
 
-// Next batch -> loss -> Optimizer::update. The gradient is the mean over the global batch: short or
-// empty batches at an epoch's end weigh what they hold.
+// Next batch -> forward -> backward -> exchange -> update. The gradient is the mean over the global
+// batch: short or empty batches at an epoch's end weigh what they hold.
 class StandardUpdater : public Updater {
  public:
   struct Settings {
-    std::uint64_t seed = 0;                // of dropout and the like
-    Communicator* communicator = nullptr;  // null: one process
-    std::string prefix = "main/";          // of what is observed
-    // Whether steps on a GPU are recorded and repeated. The loss function is then called for the
-    // first steps only, and may not depend on anything that is not in the batch.
-    GraphMode graph = GraphMode::off;
+    std::uint64_t seed = 0;            // of dropout and the like
+    std::string prefix = "main/";      // of what is observed
+    GraphMode graph = GraphMode::off;  // of a model on a GPU
   };
   // `optimizer` is set up already and outlives the updater.
   StandardUpdater(std::unique_ptr<Iterator> iterator, Optimizer& optimizer, LossFunction loss,
@@ -72,43 +77,31 @@ class StandardUpdater : public Updater {
   StandardUpdater(std::unique_ptr<Iterator> iterator, Optimizer& optimizer, LossFunction loss)
       : StandardUpdater(std::move(iterator), optimizer, std::move(loss), Settings()) {}
 
-  ~StandardUpdater() override;
-
   void update(Observation& observation) override;
-  std::int64_t iteration() const override { return iteration_; }
-  IteratorState state() const override { return iterator_->state(); }
+  std::int64_t iteration() const override { return position_.iteration; }
+  IteratorState state() const override { return position_.data; }
   std::int64_t steps_per_epoch() const override { return iterator_->steps_per_epoch(); }
   bool has_seen_examples() const override { return has_seen_examples_; }
   std::vector<std::string> common_settings() const override;
   Optimizer& optimizer() const override { return optimizer_; }
+  GraphMode graph() const override { return settings_.graph; }
   // Of a GPU: as it measured itself; waits for it.
-  RankTimes times() const override;
+  RankTimes times() const override { return {steps_.times()}; }
   // How steps are done on the device.
-  const RecordedSteps& recorded() { return steps_.recorded(); }
+  const Steps& steps() const { return steps_; }
   void serialize(const Serializer& serializer) override;
 
  private:
-  std::int64_t ask_global_size(std::int64_t local) const;
-  // Those of arenas that are no more.
-  void forget_old_recordings();
-  void write_seeds(std::int64_t epoch);
-  // On a GPU.
-  void stamp(StepMoment moment) const;
-  // The device's part of a step; what it observes.
-  Observation perform(Step step, Batch& batch);
+  Variable loss_of(const Batch& batch, Observation& seen);
 
   std::unique_ptr<Iterator> iterator_;
   Optimizer& optimizer_;
   LossFunction loss_;
   Settings settings_;
-  std::int64_t iteration_ = 0;
+  RandomKeys random_;
+  Steps steps_;
+  RunPosition position_;  // after the last step that was done
   bool has_seen_examples_ = false;
-  StepTimes times_;
-  Tensor clock_;  // of a GPU; else undefined, and times_ holds what the host measured
-  Stopwatch since_update_;
-  DeviceSteps steps_;
-  StepBlock::Field seeds_;             // of random functions, by their number in a forward pass
-  std::int64_t arenas_of_recordings_;  // Optimizer::arenas_made
 };
 
 // A classifier's loss and "accuracy"; batches are taken to the model's device. The model must

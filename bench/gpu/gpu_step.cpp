@@ -21,7 +21,7 @@
 #include "tasuki/tensor/backend.hpp"
 #include "tasuki/tensor/cuda_loader.hpp"
 #include "tasuki/tensor/cuda_settings.hpp"
-#include "tasuki/training/recording/device_steps.hpp"
+#include "tasuki/training/recording/steps.hpp"
 
 using namespace tasuki;
 
@@ -77,7 +77,7 @@ int run(const std::string& name, std::int64_t batch, const Flags& flags) {
   model.to(device);
   const auto optimizer = create_optimizer(task.optimizer);
   optimizer->setup(model);
-  optimizer->keep_rounded_weights(type);
+  optimizer->compute_in(type);
   if (type == DType::float16) optimizer->scale_losses({});
 
   const Tensor images = Tensor::empty(task.images);
@@ -88,22 +88,21 @@ int run(const std::string& name, std::int64_t batch, const Flags& flags) {
     labels.data<std::int32_t>()[i] = static_cast<std::int32_t>(i % 10);
   const Tensor t = labels.to(device);
 
-  DeviceSteps steps(device, flags.graph ? GraphMode::on : GraphMode::off);
-  optimizer->join(steps.block());
-  const Step whole{[&] { return model(x, t).loss; }, batch, batch};
+  Steps steps({optimizer.get()}, {.graph = flags.graph ? GraphMode::on : GraphMode::off});
+  Batch nothing({}, std::vector<std::int64_t>(static_cast<std::size_t>(batch)));
   const auto step = [&] {
-    optimizer->prepare(whole);
-    steps.run({batch, batch}, [&] {
-      optimizer->perform(whole);
-      return Observation();
-    });
-    optimizer->complete();
+    Observation unused;
+    steps.run(
+        nothing, unused,
+        [&](const Batch&, Observation&) {
+          optimizer->update([&] { return model(x, t).loss; }, batch);
+        },
+        "");
   };
   seconds_of(step, 10, device);
   const double a_step = seconds_of(step, 10, device) / 10;
   const auto count = static_cast<std::int64_t>(flags.seconds / a_step) + 10;
   const double seconds = seconds_of(step, count, device);
-  optimizer->leave();
   fmt::print(
       "{{\"model\": \"{}\", \"batch\": {}, \"precision\": \"{}\", \"graph\": {}, \"steps\": {}, "
       "\"examples_per_second\": {:.1f}, \"peak_bytes\": {}}}\n",

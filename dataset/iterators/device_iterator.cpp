@@ -5,7 +5,6 @@
 #include <map>
 #include <numeric>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -214,121 +213,21 @@ class ResidentExamples {
   std::vector<Column> columns_;
 };
 
-// What both ways share: the order comes from the inner iterator, numbers travel in a block.
-class DeviceIterator : public ForwardingIterator {
- public:
-  DeviceIterator(std::unique_ptr<Iterator> inner, const ShareIterator& share, Device device,
-                 DType dtype)
-      : ForwardingIterator(std::move(inner)),
-        device_(device),
-        dtype_(dtype),
-        largest_batch_(share.largest_batch()),
-        is_ragged_(std::ranges::any_of(share.dataset().header().fields, &Field::is_ragged)) {}
-
-  Batch next() override {
-    Batch batch = announce();
-    fill(batch);
-    return batch;
-  }
-  void join(StepBlock& block) override {
-    TASUKI_CHECK(block_ == nullptr, "an iterator joins one step's block only");
-    block_ = &block;
-    rows_ = block.reserve(1 + 2 * largest_batch_, DType::int64);
-  }
-  // Recordings are chosen by the number of examples, which does not say how long they are.
-  bool can_be_recorded() const override { return !is_ragged_; }
-
- protected:
-  // Without anybody's block to join, one of its own, which send() sends.
-  StepBlock& block() {
-    if (block_ == nullptr) {
-      own_block_ = std::make_unique<StepBlock>(device_);
-      join(*own_block_);
-    }
-    return *block_;
-  }
-  void announce_rows(const Batch& batch) {
-    std::ranges::copy(batch.rows(), block().host<std::int64_t>(rows_).begin());
-  }
-  // The batch's rows where the device reads them, of which the ids are the batch's device ids.
-  Tensor send_rows(Batch& batch) {
-    if (own_block_) own_block_->send();
-    const std::int64_t n = batch.size();
-    const Tensor rows = block().on_device(rows_).slice(0, 1 + 2 * n);
-    batch.set_device_ids(rows.slice(1 + n, 1 + 2 * n));
-    return rows;
-  }
-
-  Device device_;
-  DType dtype_;
-  std::int64_t largest_batch_;
-  bool is_ragged_;
-
- private:
-  StepBlock* block_ = nullptr;
-  std::unique_ptr<StepBlock> own_block_;
-  StepBlock::Field rows_;
-};
-
-class ResidentIterator final : public DeviceIterator {
+class ResidentIterator final : public ForwardingIterator {
  public:
   // `share` is `inner`, as what it is.
-  ResidentIterator(ShareIterator& share, std::unique_ptr<Iterator> inner, Device device,
-                   DType dtype)
-      : DeviceIterator(std::move(inner), share, device, dtype),
-        share_(share),
-        examples_(share.dataset(), device) {}
+  ResidentIterator(ShareIterator& share, std::unique_ptr<Iterator> inner, Device device)
+      : ForwardingIterator(std::move(inner)), share_(share), examples_(share.dataset(), device) {}
 
-  Batch announce() override {
-    announced_ = examples_.batch(share_.plan_next());
+  Batch next() override {
+    Batch batch = examples_.batch(share_.plan_next());
     share_.advance();
-    announce_rows(announced_);
-    return announced_;
-  }
-  void fill(Batch& batch) override {
-    const Tensor rows = send_rows(announced_);
-    batch = announced_.to(device_, dtype_, rows);
+    return batch;
   }
 
  private:
   ShareIterator& share_;
   ResidentExamples examples_;
-  Batch announced_;
-};
-
-// Batches always arrive in the same place, so that recorded work finds them there.
-class CopyingIterator final : public DeviceIterator {
- public:
-  CopyingIterator(std::unique_ptr<Iterator> inner, const ShareIterator& share, Device device,
-                  DType dtype)
-      : DeviceIterator(std::move(inner), share, device, dtype) {
-    for (const Field& field : share.dataset().header().fields)
-      if (!field.is_ragged)
-        places_[field.name] =
-            Tensor::empty(field.batch_shape(largest_batch_), field.decoded, device);
-  }
-
-  Batch announce() override {
-    announced_ = inner().next();
-    announced_.set_positions(std::vector<std::int64_t>(announced_.ids().size()));
-    for (BatchField field : std::vector(announced_.fields()))
-      if (const auto place = places_.find(field.name); place != places_.end()) {
-        const Tensor there = place->second.slice(0, announced_.size());
-        there.copy_from(field.values);
-        field.values = there;
-        announced_.set(std::move(field));
-      }
-    announce_rows(announced_);
-    return announced_;
-  }
-  void fill(Batch& batch) override {
-    send_rows(announced_);
-    batch = announced_.to(device_, dtype_);
-  }
-
- private:
-  std::map<std::string, Tensor> places_;
-  Batch announced_;
 };
 
 }  // namespace
@@ -354,31 +253,24 @@ bool lives_on_device(const Dataset& dataset, std::size_t free_bytes) {
 }
 
 std::unique_ptr<Iterator> create_resident_iterator(std::unique_ptr<ShareIterator> iterator,
-                                                   Device device, DType dtype) {
+                                                   Device device) {
   ShareIterator& share = *iterator;
   TASUKI_CHECK(lives_on_device(share.dataset(), ~std::size_t{0}),
                "{} cannot do what a data set makes of its examples", device.text());
-  return std::make_unique<ResidentIterator>(share, std::move(iterator), device, dtype);
-}
-
-std::unique_ptr<Iterator> create_copying_iterator(std::unique_ptr<ShareIterator> iterator,
-                                                  Device device, DType dtype, int loader_threads) {
-  const ShareIterator& share = *iterator;
-  auto ahead =
-      std::make_unique<PrefetchIterator>(std::move(iterator), loader_threads, loader_threads + 3);
-  return std::make_unique<CopyingIterator>(std::move(ahead), share, device, dtype);
+  return std::make_unique<ResidentIterator>(share, std::move(iterator), device);
 }
 
 std::unique_ptr<Iterator> create_device_iterator(std::unique_ptr<ShareIterator> iterator,
-                                                 Device device, DType dtype, int loader_threads) {
+                                                 Device device, int loader_threads) {
   if (device.is_cpu()) return iterator;
   const Dataset& dataset = iterator->dataset();
   if (lives_on_device(dataset, backend(device).memory(device).free))
-    return create_resident_iterator(std::move(iterator), device, dtype);
+    return create_resident_iterator(std::move(iterator), device);
   log_verbose("{} examples of {:.1f} MB stay on the host; {} thread(s) read batches ahead for {}",
               dataset.size(), static_cast<double>(resident_bytes(dataset)) / 1e6, loader_threads,
               device.text());
-  return create_copying_iterator(std::move(iterator), device, dtype, loader_threads);
+  return std::make_unique<PrefetchIterator>(std::move(iterator), loader_threads,
+                                            loader_threads + 3);
 }
 
 }  // namespace tasuki

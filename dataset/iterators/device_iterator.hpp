@@ -8,14 +8,14 @@
 
 namespace tasuki {
 
-// The same batches in the same order, with x (as `dtype`) and t on `device`; a CPU gets `iterator`
-// itself. A share that fits (fits_on_device) is copied to the device once, as stored, and batches
-// are gathered there by number, and transformed (Dataset::device_transform). Where its transform is
-// another one, or it does not fit, `loader_threads` threads (at least 1) read ahead and batches are
-// copied one by one; nothing waits for that either.
+// The same batches in the same order for a model on `device`; a CPU gets `iterator` itself. A share
+// that fits (fits_on_device) is copied to the device once, as stored, and the fields of batches
+// have sources that gather them there by number, and transform them (Dataset::device_transform).
+// Where its transform is another one, or it does not fit, `loader_threads` threads (at least 1)
+// read ahead and batches are in host memory; whoever runs steps (training/recording) copies them,
+// and nothing waits for that.
 std::unique_ptr<Iterator> create_device_iterator(std::unique_ptr<ShareIterator> iterator,
-                                                 Device device, DType dtype = DType::float32,
-                                                 int loader_threads = 1);
+                                                 Device device, int loader_threads = 1);
 
 // Bytes of a data set that lives on a device, and whether it would on one with so much memory free.
 std::size_t resident_bytes(const Dataset& dataset);
@@ -26,11 +26,8 @@ constexpr bool fits_on_device(std::size_t share_bytes, std::size_t free_bytes) {
   return share_bytes <= free_bytes / 2;
 }
 
-// The two ways by themselves.
+// The first of the two ways by itself.
 std::unique_ptr<Iterator> create_resident_iterator(std::unique_ptr<ShareIterator> iterator,
-                                                   Device device, DType dtype);
-std::unique_ptr<Iterator> create_copying_iterator(std::unique_ptr<ShareIterator> iterator,
-                                                  Device device, DType dtype,
-                                                  int loader_threads = 1);
+                                                   Device device);
 
 }  // namespace tasuki

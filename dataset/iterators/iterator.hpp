@@ -4,8 +4,7 @@
 
 #include <cstdint>
 
-#include "tasuki/dataset/dataset.hpp"
-#include "tasuki/tensor/step_block.hpp"
+#include "tasuki/dataset/batch.hpp"
 
 namespace tasuki {
 
@@ -30,6 +29,11 @@ struct EpochLayout {
 // An endless (or, for evaluation, one-epoch) stream of batches. An epoch has the same number of
 // steps on all ranks; a batch may be short or empty at its end. Data order is a function of (seed,
 // epoch, shard) alone.
+//
+// An iterator of your own may make batches in any way, on the host or on a device, in new memory or
+// always in the same. Steps on a GPU are recorded whatever it does: next() is called before each of
+// them, and its values are copied to where the recording reads them. Batches of as few different
+// shapes as possible make that worth while.
 class Iterator {
  public:
   virtual ~Iterator() = default;
@@ -37,20 +41,9 @@ class Iterator {
   // throws, the state is as it was before.
   virtual Batch next() = 0;
 
-  // next() in two parts, for steps whose device work is recorded and repeated. announce() is the
-  // host's part: it decides on the batch and gives its ids and epoch. fill() asks the device for x
-  // and t of the batch that was announced last, in the same way for all batches of one size; what
-  // differs it reads from a block (join), which is sent in between.
-  virtual Batch announce() { return next(); }
-  virtual void fill(Batch&) {}
-  virtual void join(StepBlock&) {}
-  // Whether fill() does so; steps are recorded only then. Where next() makes each batch in memory
-  // of its own, a recorded step would go on reading that of the batch it was recorded with.
-  virtual bool can_be_recorded() const { return false; }
-
   virtual std::int64_t steps_per_epoch() const = 0;  // 0 when the whole data set is empty
   // Examples of the next batch over all ranks (0: a one-epoch iterator is at its end), or -1 when
-  // this iterator cannot know (then the updater asks the other ranks).
+  // this iterator cannot know (then its batches do not say either).
   virtual std::int64_t next_global_size() const = 0;
 
   virtual EpochLayout layout() const = 0;

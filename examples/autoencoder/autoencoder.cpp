@@ -53,9 +53,8 @@ int train(int, char**) {
     return mean_squared_error(model(Variable(batch["x"])), batch["x"]);
   };
   auto updater = std::make_unique<StandardUpdater>(
-      create_shuffled_iterator(std::move(share), batch_size, /*seed=*/0), *optimizer, loss,
-      StandardUpdater::Settings{.communicator = communicator.get()});
-  Trainer trainer(std::move(updater), stop_after(10), "result_autoencoder", communicator.get());
+      create_shuffled_iterator(std::move(share), batch_size, /*seed=*/0), *optimizer, loss);
+  Trainer trainer(std::move(updater), stop_after(10), "result_autoencoder");
   trainer.extend(std::make_unique<LogReport>());
   trainer.extend(std::make_unique<PrintReport>(
       std::vector<std::string>{"epoch", "main/loss", "elapsed_time"}));

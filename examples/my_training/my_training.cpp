@@ -44,12 +44,10 @@ int train(int argc, char** argv) {
 
   const auto loss = classification_loss(model);
   auto updater = std::make_unique<StandardUpdater>(
-      create_shuffled_iterator(std::move(train_share), batch_size, /*seed=*/0), *optimizer, loss,
-      StandardUpdater::Settings{.communicator = communicator.get()});
-  Trainer trainer(std::move(updater), stop_after(5), "result", communicator.get());
-  trainer.extend(create_multi_node_evaluator(
-      std::make_unique<Evaluator>(create_serial_iterator(std::move(test_share), batch_size), loss),
-      *communicator));
+      create_shuffled_iterator(std::move(train_share), batch_size, /*seed=*/0), *optimizer, loss);
+  Trainer trainer(std::move(updater), stop_after(5), "result");
+  trainer.extend(
+      std::make_unique<Evaluator>(create_serial_iterator(std::move(test_share), batch_size), loss));
   trainer.extend(std::make_unique<LogReport>());
   trainer.extend(std::make_unique<PrintReport>(std::vector<std::string>{
       "epoch", "main/loss", "validation/main/loss", "validation/main/accuracy", "elapsed_time"}));

@@ -65,11 +65,9 @@ int train(int argc, char** argv) {
     return mean_squared_error(model(Variable(batch["x"])), batch["t"]);
   };
   auto updater = std::make_unique<StandardUpdater>(
-      create_shuffled_iterator(share, batch_size, /*seed=*/0), *optimizer, loss,
-      StandardUpdater::Settings{.communicator = communicator.get()});
-  Trainer trainer(std::move(updater), stop_after(20), "result_regression", communicator.get());
-  trainer.extend(create_multi_node_evaluator(
-      std::make_unique<Evaluator>(create_serial_iterator(share, batch_size), loss), *communicator));
+      create_shuffled_iterator(share, batch_size, /*seed=*/0), *optimizer, loss);
+  Trainer trainer(std::move(updater), stop_after(20), "result_regression");
+  trainer.extend(std::make_unique<Evaluator>(create_serial_iterator(share, batch_size), loss));
   trainer.extend(std::make_unique<LogReport>());
   trainer.extend(std::make_unique<PrintReport>(
       std::vector<std::string>{"epoch", "main/loss", "validation/main/loss"}));

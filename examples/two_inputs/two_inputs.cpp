@@ -76,13 +76,12 @@ int train(int, char**) {
   const LossFunction loss = [&model](const Batch& batch, Observation& report) {
     const Variable scores = model(Variable(batch["left"]), Variable(batch["right"]));
     const Tensor& t = batch["is_alike"];
-    report.add("accuracy", count_correct(scores, t), 1, batch.size());
+    report.add_sum("accuracy", count_correct(scores, t), batch.size());
     return softmax_cross_entropy(scores, t);
   };
   auto updater = std::make_unique<StandardUpdater>(
-      create_shuffled_iterator(std::move(share), batch_size, /*seed=*/0), *optimizer, loss,
-      StandardUpdater::Settings{.communicator = communicator.get()});
-  Trainer trainer(std::move(updater), stop_after(10), "result_two_inputs", communicator.get());
+      create_shuffled_iterator(std::move(share), batch_size, /*seed=*/0), *optimizer, loss);
+  Trainer trainer(std::move(updater), stop_after(10), "result_two_inputs");
   trainer.extend(std::make_unique<LogReport>());
   trainer.extend(std::make_unique<PrintReport>(
       std::vector<std::string>{"epoch", "main/loss", "main/accuracy"}));

@@ -1,8 +1,9 @@
 #include "tasuki/nn/functions/dropout.hpp"
 
-#include <numeric>
+#include <utility>
 
 #include "tasuki/nn/function.hpp"
+#include "tasuki/nn/random.hpp"
 #include "tasuki/tensor/backend.hpp"
 
 namespace tasuki {
@@ -11,39 +12,17 @@ namespace {
 // The mask is drawn again rather than kept.
 class Dropout final : public Function {
  public:
-  Dropout(float ratio, Tensor seed, Tensor example_ids)
-      : ratio_(ratio), seed_(std::move(seed)), example_ids_(std::move(example_ids)) {}
+  Dropout(float ratio, RandomKey key) : ratio_(ratio), key_(std::move(key)) {}
   const char* name() const override { return "dropout"; }
 
   void backward(const Tensor& dy, Gradients& gradients) override {
-    gradients.add(0, backend(dy.device()).dropout(dy, ratio_, seed_, example_ids_));
+    gradients.add(0, backend(dy.device()).dropout(dy, ratio_, key_.seed, key_.ids));
   }
 
  private:
   float ratio_;
-  Tensor seed_, example_ids_;
+  RandomKey key_;
 };
-
-// The seed of the next random function in this forward pass.
-Tensor next_seed(Device device) {
-  const RandomContext& context = random_context();
-  const auto call = static_cast<std::int64_t>(random_calls()++);
-  if (context.device_seeds && call < context.device_seeds.count())
-    return context.device_seeds.slice(call, call + 1);
-  const auto bits = static_cast<std::int64_t>(
-      random_seed(context.seed, context.epoch, static_cast<std::uint64_t>(call)));
-  return Tensor::from(std::span(&bits, 1), {1}).to(device);
-}
-
-Tensor ids_of_batch(std::int64_t examples, Device device) {
-  const RandomContext& context = random_context();
-  if (context.device_ids) return context.device_ids;
-  if (!context.example_ids.empty())
-    return Tensor::from(context.example_ids, {std::ssize(context.example_ids)}).to(device);
-  const Tensor ids = Tensor::empty({examples}, DType::int64);
-  std::iota(ids.data<std::int64_t>(), ids.data<std::int64_t>() + examples, std::int64_t{0});
-  return ids.to(device);
-}
 
 }  // namespace
 
@@ -52,11 +31,10 @@ Variable dropout(const Variable& x, float ratio) {
   TASUKI_CHECK(x.shape().rank() >= 1, "dropout: a scalar has no axis of examples");
   if (!TrainingMode::is_training() || ratio == 0) return x;
   const Device device = x.value().device();
-  Tensor seed = next_seed(device), ids = ids_of_batch(x.shape()[0], device);
-  Tensor y = backend(device).dropout(x.value(), ratio, seed, ids);
-  return Function::record(std::move(y), {x}, [&] {
-    return std::make_unique<Dropout>(ratio, std::move(seed), std::move(ids));
-  });
+  RandomKey key = next_random_key(device, x.shape()[0]);
+  Tensor y = backend(device).dropout(x.value(), ratio, key.seed, key.ids);
+  return Function::record(std::move(y), {x},
+                          [&] { return std::make_unique<Dropout>(ratio, std::move(key)); });
 }
 
 }  // namespace tasuki

@@ -188,7 +188,7 @@ TEST(OptimizerFlags, DoWhatChainerDoes) {
     optimizer->setup(model);
     for (std::size_t t = 0; t < gradients.size(); ++t) {
       const test::Prescribed gradient = {{&model[0], test::vector_of(gradients[t])}};
-      optimizer->update({[&] { return test::loss_with_gradients(gradient); }, 1, 1});
+      optimizer->update([&] { return test::loss_with_gradients(gradient); }, 1);
       const auto weights = expected["weights"][t].get<std::vector<double>>();
       const std::vector<float> found = test::values_of(model[0].value());
       for (std::size_t i = 0; i < weights.size(); ++i)
@@ -212,12 +212,10 @@ TEST(OptimizerFlags, WeightDecayIsOfAllParameters) {
     const auto optimizer = create_optimizer(program.settings, 1);
     for (const auto& named : model.parameters()) named.parameter->value().fill(1);
     optimizer->setup(model);
-    Step step;
-    step.examples = step.global_examples = 1;
-    step.loss = [&] {  // labels that do not count: no gradient
+    const auto loss = [&] {  // labels that do not count: no gradient
       return model(Variable(Tensor::zeros({1, 2})), Tensor::full({1}, -1, DType::int32)).loss;
     };
-    optimizer->update(step);
+    optimizer->update(loss, 1);
     for (const auto& [path, parameter] : model.parameters())
       for (const float value : parameter->value().span<float>())
         EXPECT_NEAR(value, expected, 1e-5) << name << ' ' << path;

@@ -171,17 +171,13 @@ int train(int argc, char** argv, const StallLimits& limits) {
       take_share(std::make_shared<SyntheticDataset>(SyntheticOptions{.count = 1200}), comm->size(),
                  comm->rank());
 
-  StandardUpdater::Settings updating;
-  updating.communicator = comm.get();
   Trainer trainer(
       std::make_unique<StandardUpdater>(
           std::make_unique<FaultyIterator>(create_shuffled_iterator(share, 20, 0), fault, limits),
-          *optimizer, faulty(classification_loss(model), fault, "forward"), updating),
-      stop_after(goes_on(argv[3]) ? 1 : 20), folder / "result", comm.get());
-  trainer.extend(create_multi_node_evaluator(
-      std::make_unique<Evaluator>(create_serial_iterator(share, 20),
-                                  faulty(classification_loss(model), fault, "evaluator")),
-      *comm));
+          *optimizer, faulty(classification_loss(model), fault, "forward")),
+      stop_after(goes_on(argv[3]) ? 1 : 20), folder / "result");
+  trainer.extend(std::make_unique<Evaluator>(
+      create_serial_iterator(share, 20), faulty(classification_loss(model), fault, "evaluator")));
   if (fault.changes_loss()) {
     trainer.extend(std::make_unique<FailOnNonNumber>());
     trainer.extend(std::make_unique<Snapshot>(), {.trigger = every(1, Unit::iteration)});

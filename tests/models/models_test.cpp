@@ -11,6 +11,7 @@
 #include "tasuki/models/resnet.hpp"
 #include "tasuki/models/wide_resnet.hpp"
 #include "tasuki/nn/classifier.hpp"
+#include "tasuki/nn/random.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
 #include "tasuki/tensor/backend.hpp"
 #include "tasuki/tensor/cpu/convolution.hpp"
@@ -133,15 +134,14 @@ void expect_learns(std::unique_ptr<Layer> net, const Shape& image, double rate) 
   const Tensor t = Tensor::from(std::span<const std::int32_t>(labels), {4});
   std::vector<double> losses;
   for (int i = 0; i < 2; ++i) {
-    Step step;
-    step.examples = step.global_examples = 4;
-    step.loss = [&] {
-      const RandomScope random({.seed = 7});
+    RandomKeys keys(7);
+    const auto pass = [&] {
+      const RandomScope random(keys);
       Variable loss = model(Variable(x), t).loss;
       losses.push_back(loss.value().item());
       return loss;
     };
-    optimizer->update(step);
+    optimizer->update(pass, 4);
     for (const auto& [path, parameter] : model.parameters())
       EXPECT_GT(norm_of(parameter->grad()), 0) << path;
   }

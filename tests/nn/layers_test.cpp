@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "reference.hpp"
 #include "tasuki/models/mlp.hpp"
@@ -12,6 +13,7 @@
 #include "tasuki/nn/functions/activation.hpp"
 #include "tasuki/nn/functions/dropout.hpp"
 #include "tasuki/nn/functions/softmax_cross_entropy.hpp"
+#include "tasuki/nn/random.hpp"
 #include "tasuki/nn/sequential.hpp"
 
 namespace tasuki {
@@ -329,8 +331,11 @@ TEST(Classifier, BatchOfTheWrongWidthNamesTheShapes) {
 // What is dropped of an example is the same in whatever batch it comes.
 TEST(Dropout, IndependentOfBatchComposition) {
   const Tensor x = Tensor::full({3, 50}, 1);
-  const auto drop = [&](const Tensor& batch, std::vector<std::int64_t> ids, std::int64_t epoch) {
-    const RandomScope random({.seed = 9, .epoch = epoch, .example_ids = ids});
+  const auto drop = [&](const Tensor& batch, const std::vector<std::int64_t>& ids,
+                        std::int64_t epoch) {
+    RandomKeys keys(9);
+    keys.follow(epoch, ids);
+    const RandomScope random(keys);
     return dropout(Variable(batch), 0.5f).value();
   };
   const Tensor all = drop(x, {10, 11, 12}, 1);
@@ -338,7 +343,9 @@ TEST(Dropout, IndependentOfBatchComposition) {
   EXPECT_EQ(relative_error(all.slice(2, 3), last), 0);
   EXPECT_GT(relative_error(all.slice(0, 1), all.slice(1, 2)), 0.1);
   EXPECT_GT(relative_error(drop(x, {10, 11, 12}, 2), all), 0.1);
-  const RandomScope random({.seed = 9, .epoch = 1});
+  RandomKeys keys(9);
+  keys.follow(1, {});
+  const RandomScope random(keys);
   const Variable first = dropout(Variable(x)), second = dropout(Variable(x));
   EXPECT_GT(relative_error(first.value(), second.value()), 0.1) << "two layers, one mask";
 }
@@ -353,21 +360,52 @@ TEST(Dropout, OutsideOfAScopeEachPassDrawsAnew) {
 
 TEST(RandomScope, GivesWayToTheOneAroundIt) {
   const std::uint64_t calls = random_calls();
+  RandomKeys outer_keys(1), inner_keys(2);
+  inner_keys.follow(3, {});
+  const Variable x(Tensor::full({3, 50}, 1));
+  const auto seed_of_next = [] {
+    const Tensor seed = next_random_key(Device::cpu(), 3).seed;
+    return seed.data<std::int64_t>()[0];
+  };
   {
-    const RandomScope outer({.seed = 1});
-    const Variable x(Tensor::full({3, 50}, 1));
+    const RandomScope outer(outer_keys);
     const Tensor first = dropout(x).value();
     {
-      const RandomScope inner({.seed = 2, .epoch = 3});
-      EXPECT_EQ(random_context().seed, 2u);
+      const RandomScope inner(inner_keys);
       EXPECT_EQ(random_calls(), 0u);
       EXPECT_GT(relative_error(dropout(x).value(), first), 0.1);
     }
-    EXPECT_EQ(random_context().seed, 1u);
     EXPECT_EQ(random_calls(), 1u);
+    const std::int64_t second = seed_of_next();
+    const RandomScope again(outer_keys);
+    EXPECT_EQ(relative_error(dropout(x).value(), first), 0);
+    EXPECT_EQ(seed_of_next(), second);
   }
-  EXPECT_EQ(random_context().seed, 0u);
   EXPECT_EQ(random_calls(), calls);
+}
+
+// More than fit into one page of seeds.
+TEST(RandomScope, KeysAreFunctionsOfSeedEpochExampleAndPlace) {
+  const auto keys_of = [](std::uint64_t seed, std::int64_t epoch) {
+    RandomKeys keys(seed);
+    const std::vector<std::int64_t> ids = {7, 5};
+    keys.follow(epoch, ids);
+    const StepScope step;
+    const RandomScope random(keys);
+    std::vector<std::int64_t> seeds;
+    for (int call = 0; call < 150; ++call) {
+      const RandomKey key = next_random_key(Device::cpu(), 2);
+      EXPECT_EQ(key.ids.data<std::int64_t>()[0], 7);
+      EXPECT_EQ(key.ids.data<std::int64_t>()[1], 5);
+      seeds.push_back(key.seed.data<std::int64_t>()[0]);
+    }
+    return seeds;
+  };
+  const auto first = keys_of(1, 0);
+  EXPECT_EQ(keys_of(1, 0), first);
+  EXPECT_EQ(std::set(first.begin(), first.end()).size(), 150u);
+  EXPECT_NE(keys_of(1, 1), first);
+  EXPECT_NE(keys_of(2, 0), first);
 }
 
 TEST(Dropout, KeepsTheMeanAndIsOffInEvaluation) {

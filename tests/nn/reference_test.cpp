@@ -21,6 +21,7 @@
 #include "tasuki/nn/functions/pooling.hpp"
 #include "tasuki/nn/functions/reshape.hpp"
 #include "tasuki/nn/functions/softmax_cross_entropy.hpp"
+#include "tasuki/nn/random.hpp"
 #include "tasuki/tensor/backend.hpp"
 #include "tasuki/tensor/cpu/convolution.hpp"
 
@@ -205,7 +206,8 @@ TEST(Reference, DropoutDifferences) {
   ReferenceCase test{
       "dropout", {}, {{"x", random_tensor({4, 33}, 1)}}, {}, random_tensor({4, 33}, 2), {}};
   const Subject run = [](const Inputs& in, const ReferenceCase&) {
-    const RandomScope random({});
+    RandomKeys keys(0);
+    const RandomScope random(keys);
     return dropout(in.at("x"), 0.3f);
   };
   const Variable x(test.inputs["x"], true);

@@ -33,7 +33,8 @@ class GrowingModel : public testing::TestWithParam<std::string> {
   float mine() const { return static_cast<float>(communicator_->rank() + 1); }
 
   void update(const test::Prescribed& gradients) {
-    optimizer_->update({[&] { return loss_with_gradients(gradients); }, 1, communicator_->size()});
+    test::update_of(
+        *optimizer_, [&] { return loss_with_gradients(gradients); }, 1, communicator_->size());
   }
 
   // What each rank's update threw ("" for nothing), gathered.
@@ -77,7 +78,7 @@ TEST_P(GrowingModel, StatesArePickedByPath) {
   const ParameterArena& arena = optimizer_->arena();
   for (const ParameterArena::Entry& entry : arena.entries()) {
     const float speed = entry.path == "a" ? -0.5f * mean_ : -mean_;
-    for (const float value : values_of(ParameterArena::part(optimizer_->states()[0].values, entry)))
+    for (const float value : values_of(optimizer_->state(*entry.parameter, "v")))
       EXPECT_FLOAT_EQ(value, speed) << entry.path;
   }
 }

@@ -30,11 +30,13 @@ class Hooks : public testing::Test {
       for (float& value : g) value *= 4;
       return vector_of(g);
     };
-    sgd_->update({[&] {
-                    return loss_with_gradients(
-                        {{&model_[0], four_times(g0_)}, {&model_[1], four_times(g1_)}});
-                  },
-                  2, 8});
+    test::update_of(
+        *sgd_,
+        [&] {
+          return loss_with_gradients(
+              {{&model_[0], four_times(g0_)}, {&model_[1], four_times(g1_)}});
+        },
+        2, 8);
     expect_difference(w0_, values_of(model_[0].value()), of_0);
     expect_difference(w1_, values_of(model_[1].value()), of_1);
   }

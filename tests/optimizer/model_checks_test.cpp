@@ -34,7 +34,7 @@ struct Net : Module {
 };
 
 void update(Optimizer& optimizer, Net& net) {
-  optimizer.update({[&] { return net.loss(); }, 2, 2});
+  optimizer.update([&] { return net.loss(); }, 2);
 }
 
 std::string error_of_setup(Module& model) {

@@ -21,10 +21,10 @@ class MultiNode : public testing::Test {
     if (optimizer->rate_name() == "lr") optimizer->set("lr", 1);
     return optimizer;
   }
-  // One example on each rank.
-  Step step(test::Prescribed gradients) const {
-    return {[gradients = std::move(gradients)] { return loss_with_gradients(gradients); }, 1,
-            communicator_->size()};
+  // A step of one example on each rank.
+  void update(Optimizer& optimizer, const test::Prescribed& gradients) const {
+    test::update_of(
+        optimizer, [&] { return loss_with_gradients(gradients); }, 1, communicator_->size());
   }
   void expect_equal_on_all_ranks(const Tensor& tensor) const {
     for (const Tensor& other : communicator_->allgather(tensor))
@@ -89,9 +89,9 @@ TEST_F(MultiNode, UpdatesAverageGradients) {
   optimizer->setup(model);
   const auto own = static_cast<float>(rank_);
   for (int t = 1; t <= 2; ++t) {
-    optimizer->update(step({{&model[0], vector_of({own, own})},
-                            {&model[1], vector_of({own + 1, own + 1, own + 1})},
-                            {&model[2], vector_of({own + 2})}}));
+    update(*optimizer, {{&model[0], vector_of({own, own})},
+                        {&model[1], vector_of({own + 1, own + 1, own + 1})},
+                        {&model[2], vector_of({own + 2})}});
     EXPECT_EQ(optimizer->t(), t);
     for (std::size_t k = 0; k < 3; ++k)
       for (const float value : values_of(model[k].value()))
@@ -104,7 +104,7 @@ TEST_F(MultiNode, ParameterUnusedEverywhereStays) {
   model[1].value().fill(5);
   const auto optimizer = multi_node("adam");
   optimizer->setup(model);
-  optimizer->update(step({{&model[0], vector_of({1, 1})}}));
+  update(*optimizer, {{&model[0], vector_of({1, 1})}});
   EXPECT_EQ(values_of(model[1].value()), std::vector<float>(3, 5));
   EXPECT_NE(values_of(model[0].value()), std::vector<float>(2, 0));
 }
@@ -118,7 +118,7 @@ TEST_F(MultiNode, ParameterUnusedOnOddRanksCountsAsZeroThere) {
     gradients.emplace_back(&model[0], vector_of({1, 1}));
     const auto value = static_cast<float>(rank_ + 2);
     if (rank_ % 2 == 0) gradients.emplace_back(&model[1], vector_of({value, value, value}));
-    optimizer->update(step(gradients));
+    update(*optimizer, gradients);
     float expected = 0;
     for (int rank = 0; rank < size_; rank += 2) expected += static_cast<float>(rank + 2);
     for (const float found : values_of(model[1].value()))
@@ -132,15 +132,15 @@ TEST_F(MultiNode, RanksWithoutExamplesOnlyTakePart) {
   optimizer->setup(model);
   // Rank r has r examples; rank 0 has none and must not run the forward pass.
   const std::int64_t global = std::int64_t{size_} * (size_ - 1) / 2;
-  const Step uneven{[&]() -> Variable {
-                      if (rank_ == 0) throw std::logic_error("forward pass of an empty batch");
-                      return loss_with_gradients({{&model[0], vector_of({1, 2, 3})}});
-                    },
-                    rank_, global};
-  optimizer->update(uneven);
+  const auto loss = [&]() -> Variable {
+    if (rank_ == 0) throw std::logic_error("forward pass of an empty batch");
+    return loss_with_gradients({{&model[0], vector_of({1, 2, 3})}});
+  };
+  test::update_of(*optimizer, loss, rank_, global);
+  optimizer->update(loss, rank_);  // ranks add up their examples themselves
   // With one rank there is no example at all.
-  EXPECT_EQ(optimizer->t(), size_ > 1 ? 1 : 0);
-  const float steps = size_ > 1 ? 1 : 0;
+  EXPECT_EQ(optimizer->t(), size_ > 1 ? 2 : 0);
+  const float steps = size_ > 1 ? 2 : 0;
   const std::vector<float> found = values_of(model[0].value());
   for (std::size_t i = 0; i < 3; ++i)
     EXPECT_NEAR(found[i], -steps * static_cast<float>(i + 1), 1e-6);
@@ -153,7 +153,9 @@ TEST_F(MultiNode, StepWithoutAnyExamplesChangesNothing) {
   const auto optimizer = multi_node("adam");
   optimizer->add_hook(weight_decay(0.5));
   optimizer->setup(model);
-  optimizer->update({{}, 0, 0});
+  const auto none = []() -> Variable { throw std::logic_error("forward pass of no example"); };
+  test::update_of(*optimizer, none, 0, 0);
+  optimizer->update(none, 0);
   EXPECT_EQ(optimizer->t(), 0);
   EXPECT_EQ(values_of(model[0].value()), std::vector<float>(3, 2));
 }
@@ -165,7 +167,7 @@ TEST_F(MultiNode, HooksSeeTheAverage) {
   optimizer->setup(model);
   // The average is (30, 40) on any number of ranks; clipped alone, ranks would give other sums.
   const auto own = static_cast<float>(rank_) - mean_rank_;
-  optimizer->update(step({{&model[0], vector_of({30 + 100 * own, 40 - 50 * own})}}));
+  update(*optimizer, {{&model[0], vector_of({30 + 100 * own, 40 - 50 * own})}});
   const std::vector<float> found = values_of(model[0].value());
   EXPECT_NEAR(found[0], -3, 1e-5);
   EXPECT_NEAR(found[1], -4, 1e-5);

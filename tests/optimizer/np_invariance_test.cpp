@@ -82,8 +82,8 @@ TEST_P(NpInvariance, SharedBatchesGiveTheWeightsOfOneRank) {
     const std::int64_t share = (batch + size - 1) / size;
     const std::int64_t begin = std::min(batch, rank * share), end = std::min(batch, begin + share);
     const Examples own = all.slice(begin, end);
-    many->update({[&] { return shared.loss(own.x, own.t); }, end - begin, batch});
-    one->update({[&] { return alone.loss(all.x, all.t); }, batch, batch});
+    many->update([&] { return shared.loss(own.x, own.t); }, end - begin);
+    one->update([&] { return alone.loss(all.x, all.t); }, batch);
   }
 
   for (std::size_t i = 0; i < one->arena().entries().size(); ++i) {

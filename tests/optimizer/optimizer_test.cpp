@@ -67,7 +67,7 @@ TEST(Optimizer, LearningRateIsThatOfTheLastUpdate) {
   adam->set("eta", 0.5);  // no part of it in Chainer
   adam->setup(model);
   const auto update = [&] {
-    adam->update({[&] { return loss_with_gradients({{&model[0], vector_of({1})}}); }, 1, 1});
+    adam->update([&] { return loss_with_gradients({{&model[0], vector_of({1})}}); }, 1);
   };
   EXPECT_EQ(adam->learning_rate(), std::nullopt);
   adam->set_t(8);
@@ -88,8 +88,88 @@ TEST(Optimizer, TakesTheMeanOverTheGlobalBatch) {
   sgd->set("lr", 1);
   sgd->setup(model);
   // The local mean of 3 examples is g; of 8 examples in all, the others contribute nothing here.
-  sgd->update({[&] { return loss_with_gradients({{&model[0], vector_of({8, 16})}}); }, 3, 8});
+  test::update_of(
+      *sgd,
+      [&] {
+        return loss_with_gradients({{&model[0], vector_of({8, 16})}});
+      },
+      3, 8);
   EXPECT_EQ(values_of(model[0].value()), (std::vector<float>{-3, -6}));
+}
+
+TEST(Optimizer, ReturnsTheLoss) {
+  Vectors model({2});
+  const auto sgd = create_optimizer("sgd");
+  sgd->setup(model);
+  const Variable loss = loss_with_gradients({{&model[0], vector_of({1, 1})}});
+  loss.value().fill(7);
+  EXPECT_EQ(sgd->update([&] { return loss; }, 1).item(), 7);
+  EXPECT_FALSE(sgd->update([&] { return loss; }, 0).defined());
+}
+
+// Two halves of a batch are the batch.
+TEST(Optimizer, GradientsOfSeveralPassesAddUpInAStep) {
+  Vectors model({2});
+  const auto sgd = create_optimizer("sgd");
+  sgd->set("lr", 1);
+  sgd->setup(model);
+  for (int t = 1; t <= 2; ++t) {
+    StepScope step;
+    for (const float g : {1.0F, 3.0F}) {
+      const auto loss = [&] { return loss_with_gradients({{&model[0], vector_of({g, 2 * g})}}); };
+      sgd->backward(sgd->forward(loss, 5), 5);
+    }
+    EXPECT_EQ(sgd->exchange(), 10);
+    sgd->update(10);
+    EXPECT_EQ(sgd->t(), t - 1) << "until the step has succeeded";
+    step.succeeded();
+    EXPECT_EQ(sgd->t(), t);
+  }
+  EXPECT_EQ(values_of(model[0].value()), (std::vector<float>{-4, -8}));
+}
+
+// The next one begins anew, and t has not moved.
+TEST(Optimizer, AStepThatFailsLeavesNothingBehind) {
+  Vectors model({2});
+  const auto momentum = create_optimizer("momentum_sgd");
+  momentum->set("lr", 1);
+  momentum->setup(model);
+  const auto loss = [&] { return loss_with_gradients({{&model[0], vector_of({1, 2})}}); };
+  EXPECT_NE(error_of([&] { test::update_of(*momentum, loss, 2, 1); }), "");
+  EXPECT_EQ(momentum->t(), 0);
+  EXPECT_EQ(momentum->learning_rate(), std::nullopt);
+  momentum->update(loss, 1);
+  EXPECT_EQ(momentum->t(), 1);
+  EXPECT_EQ(values_of(model[0].value()), (std::vector<float>{-1, -2}));
+}
+
+// Elements [0, 16) by one thread and the others by another one, say.
+TEST(Optimizer, AnUpdateMayBeSpread) {
+  Vectors model({20}), same({20});
+  std::vector<float> slope(20);
+  for (std::size_t i = 0; i < slope.size(); ++i) slope[i] = static_cast<float>(i) - 4.5F;
+  for (Vectors* each : {&model, &same}) {
+    const auto adam = create_optimizer("adam");
+    adam->setup(*each);
+    std::int64_t covered = 0;
+    const Optimizer::Spread in_two = [&](const Optimizer::ApplyRange& apply, std::int64_t count) {
+      apply(16, count);
+      apply(0, 16);
+      covered = count;
+    };
+    StepScope step;
+    adam->backward(adam->forward(
+                       [&] {
+                         return loss_with_gradients({{&(*each)[0], vector_of(slope)}});
+                       },
+                       1),
+                   1);
+    adam->update(adam->exchange(), each == &model ? in_two : Optimizer::Spread());
+    step.succeeded();
+    EXPECT_EQ(covered, each == &model ? adam->arena().count() : 0);
+  }
+  EXPECT_EQ(values_of(model[0].value()), values_of(same[0].value()));
+  EXPECT_NE(values_of(model[0].value())[19], 0);
 }
 
 TEST(Optimizer, UnusedParametersCountAsZero) {
@@ -99,10 +179,11 @@ TEST(Optimizer, UnusedParametersCountAsZero) {
   momentum->set("momentum", 0.5);
   momentum->setup(model);
   const auto use = [&](std::size_t i) {
-    momentum->update({[&, i] {
-                        return loss_with_gradients({{&model[i], vector_of({1, 2, 4})}});
-                      },
-                      1, 1});
+    momentum->update(
+        [&, i] {
+          return loss_with_gradients({{&model[i], vector_of({1, 2, 4})}});
+        },
+        1);
   };
   use(0);
   use(1);  // model[0] goes on with half its speed
@@ -116,8 +197,7 @@ TEST(Optimizer, StepWithoutExamplesChangesNothing) {
   const auto adam = create_optimizer("adam");
   adam->add_hook(weight_decay(0.1));
   adam->setup(model);
-  adam->update(
-      {[]() -> Variable { throw std::logic_error("forward pass of an empty batch"); }, 0, 0});
+  adam->update([]() -> Variable { throw std::logic_error("forward pass of an empty batch"); }, 0);
   EXPECT_EQ(adam->t(), 0);
   EXPECT_EQ(values_of(model[0].value()), std::vector<float>(4, 2));
 }
@@ -128,10 +208,10 @@ TEST(Optimizer, FollowsAModelThatGrows) {
   momentum->set("lr", 1);
   momentum->set("momentum", 0.5);
   momentum->setup(model);
-  momentum->update({[&] { return loss_with_gradients({{&model[0], vector_of({1, 1})}}); }, 1, 1});
+  momentum->update([&] { return loss_with_gradients({{&model[0], vector_of({1, 1})}}); }, 1);
   model.add("more", more);
   more[0].value().fill(7);
-  momentum->update({[&] { return loss_with_gradients({{&more[0], vector_of({1, 2, 3})}}); }, 1, 1});
+  momentum->update([&] { return loss_with_gradients({{&more[0], vector_of({1, 2, 3})}}); }, 1);
   EXPECT_EQ(momentum->t(), 2);
   EXPECT_EQ(momentum->arena().entries().size(), 2u);
   EXPECT_TRUE(momentum->arena().matches(model));
@@ -142,20 +222,21 @@ TEST(Optimizer, FollowsAModelThatGrows) {
 TEST(Optimizer, RefusesWhatCannotBe) {
   Vectors model({2}), more({3});
   const auto sgd = create_optimizer("sgd");
-  const Step step{[&] { return loss_with_gradients({{&model[0], vector_of({1, 1})}}); }, 1, 1};
-  EXPECT_NE(error_of([&] { sgd->update(step); }).find("call setup(model) first"),
+  const auto loss = [&] { return loss_with_gradients({{&model[0], vector_of({1, 1})}}); };
+  EXPECT_NE(error_of([&] { sgd->update(loss, 1); }).find("call setup(model) first"),
             std::string::npos);
   EXPECT_NE(error_of([&] { sgd->model(); }), "");
   sgd->setup(model);
-  EXPECT_NE(error_of([&] { sgd->update({step.loss, 2, 1}); }), "");
-  EXPECT_NE(error_of([&] { sgd->update({step.loss, -1, 1}); }), "");
-  EXPECT_NE(error_of([&] { sgd->update({[] { return Variable(); }, 1, 1}); }), "");
-  const Step growing{[&] {
-                       model.add("more", more);
-                       return step.loss();
-                     },
-                     1, 1};
-  EXPECT_NE(error_of([&] { sgd->update(growing); }).find("during its forward pass"),
+  EXPECT_NE(error_of([&] { test::update_of(*sgd, loss, 2, 1); }), "");
+  EXPECT_NE(error_of([&] { test::update_of(*sgd, loss, -1, 1); }), "");
+  EXPECT_NE(error_of([&] { sgd->update([] { return Variable(); }, 1); }), "");
+  EXPECT_NE(error_of([&] { sgd->exchange(); }).find("after backward()"), std::string::npos);
+  EXPECT_NE(error_of([&] { sgd->update(1); }).find("after backward()"), std::string::npos);
+  const auto growing = [&] {
+    model.add("more", more);
+    return loss();
+  };
+  EXPECT_NE(error_of([&] { sgd->update(growing, 1); }).find("during its forward pass"),
             std::string::npos);
 }
 

@@ -1,6 +1,7 @@
 // A model and a loss with gradients that a test chooses.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "tasuki/core/error.hpp"
 #include "tasuki/nn/function.hpp"
 #include "tasuki/nn/module.hpp"
+#include "tasuki/optimizer/optimizer.hpp"
 
 namespace tasuki::test {
 
@@ -55,6 +57,15 @@ inline Variable loss_with_gradients(const Prescribed& prescribed) {
   for (const auto& [parameter, gradient] : prescribed) inputs.push_back(*parameter);
   return Function::record(Tensor::zeros({}), inputs,
                           [&] { return std::make_unique<Prescribe>(prescribed); });
+}
+
+// A step of which the number of examples on all ranks is known.
+inline void update_of(Optimizer& optimizer, const std::function<Variable()>& loss,
+                      std::int64_t examples, std::int64_t global_examples) {
+  StepScope step;
+  optimizer.backward(optimizer.forward(loss, examples), examples);
+  optimizer.update(optimizer.exchange(global_examples));
+  step.succeeded();
 }
 
 // The error that `action` throws, as "kind: message"; empty when it throws none.

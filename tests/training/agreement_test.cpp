@@ -30,8 +30,8 @@ class Agreement : public ::testing::Test {
   Agreement() { optimizer->setup(*model); }
   std::unique_ptr<Trainer> make(std::unique_ptr<Trigger> stop, ScriptedUpdater::Script script) {
     return std::make_unique<Trainer>(
-        std::make_unique<ScriptedUpdater>(5, std::move(script), optimizer.get()), std::move(stop),
-        folder / "out", comm.get());
+        std::make_unique<ScriptedUpdater>(5, std::move(script), optimizer.get(), comm.get()),
+        std::move(stop), folder / "out");
   }
   // The same text on all ranks?
   void expect_same_everywhere(const std::string& text) {
@@ -48,9 +48,9 @@ class Agreement : public ::testing::Test {
 
 TEST_F(Agreement, ObservationsOfAllRanksInTheirOrder) {
   Observation own;
-  own.add("everywhere", 0.1 * (comm->rank() + 1), 3);
-  own.add("job", 7.25);
-  if (comm->rank() == last) own.add("only here", 5, 2);
+  own.add_sum("everywhere", 0.1 * (comm->rank() + 1), 3);
+  own.set("job", 7.25);
+  if (comm->rank() == last) own.add_sum("only here", 5, 2);
   const Observation all = own.over_ranks(comm.get());
   double sum = 0;
   for (int rank = 0; rank <= last; ++rank) sum += 0.1 * (rank + 1);
@@ -65,7 +65,7 @@ TEST_F(Agreement, ObservationsOfAllRanksInTheirOrder) {
 // Each rank by itself; tests/fault has a job in which a single rank does.
 TEST_F(Agreement, DivergenceEndsARankInItsIteration) {
   const auto trainer = make(stop_after(100), [&](std::int64_t iteration, Observation& seen) {
-    seen.add("main/loss", iteration >= 7 ? std::nan("") : 1.0, 1);
+    seen.add_sum("main/loss", iteration >= 7 ? std::nan("") : 1.0, 1);
   });
   trainer->extend(std::make_unique<FailOnNonNumber>());
   const std::string message = error_of([&] { trainer->run(); });
@@ -89,7 +89,7 @@ TEST_F(Agreement, ALossThatGrewTooMuchIsDivergence) {
   for (const Case& c : cases) {
     const auto trainer = make(stop_after(1), [&](std::int64_t iteration, Observation& seen) {
       const auto i = std::min(static_cast<std::size_t>(iteration), c.losses.size()) - 1;
-      seen.add("main/loss", 10 * c.losses[i], 10);
+      seen.add_sum("main/loss", 10 * c.losses[i], 10);
     });
     trainer->extend(std::make_unique<FailOnNonNumber>(
         FailOnNonNumber::Settings{.max_loss = c.max_loss}, every(1, Unit::epoch)));
@@ -110,7 +110,7 @@ TEST_F(Agreement, TheFirstLossIsInSnapshots) {
   const auto run = [&](std::int64_t iterations, double later) {
     auto trainer =
         make(stop_after(100, iterations), [=](std::int64_t iteration, Observation& seen) {
-          seen.add("main/loss", iteration == 1 ? 100 : later, 1);
+          seen.add_sum("main/loss", iteration == 1 ? 100 : later, 1);
         });
     trainer->extend(std::make_unique<FailOnNonNumber>(FailOnNonNumber::Settings{.max_loss = 10},
                                                       every(1, Unit::epoch)));
@@ -156,8 +156,8 @@ TEST_F(Agreement, ParametersThatAreNoNumbersAreNamed) {
 }
 
 TEST_F(Agreement, AHealthyRunGoesThrough) {
-  const auto trainer =
-      make(stop_after(2), [](std::int64_t, Observation& seen) { seen.add("main/loss", 1e300, 1); });
+  const auto trainer = make(
+      stop_after(2), [](std::int64_t, Observation& seen) { seen.add_sum("main/loss", 1e300, 1); });
   trainer->extend(
       std::make_unique<FailOnNonNumber>(FailOnNonNumber::Settings(), every(1, Unit::iteration)));
   trainer->run();
@@ -171,7 +171,7 @@ TEST_F(Agreement, EarlyStoppingGoesByAllRanks) {
     const auto epoch = static_cast<double>(epochs_done);
     const double all = std::min(epoch, 3.0) * comm->size();
     const double others = comm->rank() * epoch;
-    seen.add("accuracy", comm->rank() == 0 ? all - epoch * last * (last + 1) / 2.0 : others, 1);
+    seen.add_sum("accuracy", comm->rank() == 0 ? all - epoch * last * (last + 1) / 2.0 : others, 1);
   };
   const auto trainer = make(early_stopping({.monitor = "accuracy", .patience = 2}), script);
   trainer->run();
@@ -260,8 +260,8 @@ TEST_F(Agreement, RunningStatisticsAreAveraged) {
   const auto sgd = create_optimizer("sgd");
   sgd->setup(statistics);
   statistics.mean.fill(2.0 * comm->rank());
-  Trainer trainer(std::make_unique<ScriptedUpdater>(1, nullptr, sgd.get()), stop_after(1),
-                  folder / "out", comm.get());
+  Trainer trainer(std::make_unique<ScriptedUpdater>(1, nullptr, sgd.get(), comm.get()),
+                  stop_after(1), folder / "out");
   trainer.extend(allreduce_persistent());
   trainer.run();
   for (const float value : statistics.mean.span<float>()) EXPECT_FLOAT_EQ(value, last);
@@ -273,9 +273,9 @@ TEST_F(Agreement, RanksWithoutExamplesHaveNoPartInRunningStatistics) {
   const auto sgd = create_optimizer("sgd");
   sgd->setup(statistics);
   statistics.mean.fill(comm->rank() == 0 ? 5 : 100);
-  auto updater = std::make_unique<ScriptedUpdater>(1, nullptr, sgd.get());
+  auto updater = std::make_unique<ScriptedUpdater>(1, nullptr, sgd.get(), comm.get());
   updater->has_seen = comm->rank() == 0;
-  Trainer trainer(std::move(updater), stop_after(1), folder / "out", comm.get());
+  Trainer trainer(std::move(updater), stop_after(1), folder / "out");
   trainer.extend(allreduce_persistent());
   trainer.run();
   for (const float value : statistics.mean.span<float>()) EXPECT_FLOAT_EQ(value, 5);

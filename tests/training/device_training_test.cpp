@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 #include "errors.hpp"
 #include "guarded_device/guarded_device.hpp"
@@ -64,7 +65,9 @@ std::vector<float> weights(const SmallRun& run) {
 std::shared_ptr<OptimizerHook> make_host_hook() {
   struct HostHook : OptimizerHook {
     std::string name() const override { return "a hook that computes on the host"; }
-    void apply(GradientInFlight& /*gradient*/) override {}
+    void apply(GradientInFlight& /*gradient*/) override {
+      refuse_recording("a hook computes on the host");
+    }
   };
   return std::make_shared<HostHook>();
 }
@@ -127,7 +130,7 @@ TEST_F(DeviceTraining, LazyShapesChangeNothing) {
 }
 
 // An iterator of a program's own around the device's, which makes batches in memory that a recorded
-// step would never look at again.
+// step would never look at again if they were not copied.
 class Doubled : public ForwardingIterator {
  public:
   using ForwardingIterator::ForwardingIterator;
@@ -140,20 +143,40 @@ class Doubled : public ForwardingIterator {
   }
 };
 
-TEST_F(DeviceTraining, BatchesInFreshMemoryAreNotRecorded) {
-  if (comm->size() > 1) GTEST_SKIP() << "one process is enough";
+// One that is a batch behind: what a batch is made from must still be there one step later.
+class Delayed : public ForwardingIterator {
+ public:
+  explicit Delayed(std::unique_ptr<Iterator> inner)
+      : ForwardingIterator(std::move(inner)), kept_(this->inner().next()) {}
+  Batch next() override { return std::exchange(kept_, inner().next()); }
+  void restore(const IteratorState& state) override {
+    ForwardingIterator::restore(state);
+    kept_ = inner().next();
+  }
+
+ private:
+  Batch kept_;
+};
+
+template <class Wrapper>
+class OwnIterators : public DeviceTraining {};
+using Wrappers = ::testing::Types<Doubled, Delayed>;
+TYPED_TEST_SUITE(OwnIterators, Wrappers);
+
+TYPED_TEST(OwnIterators, AreRecordedWithoutKnowing) {
+  if (this->comm->size() > 1) GTEST_SKIP() << "one process is enough";
   const auto train = [](const SmallRun::Options& options) {
     const auto model = testing::small_model();
     model->to(options.device);
     const auto optimizer = create_optimizer("momentum_sgd");
     optimizer->setup(*model);
     const auto batches = [&](std::uint64_t split) {
-      return std::make_unique<Doubled>(SmallRun::on_device(
+      return std::make_unique<TypeParam>(SmallRun::on_device(
           create_shuffled_iterator(Share::whole(testing::synthetic(97, split)), 24, 3), options));
     };
     StandardUpdater updater(batches(0), *optimizer, classification_loss(*model),
                             {.seed = 3, .graph = options.graph});
-    Evaluator evaluator(batches(1), classification_loss(*model), options.device, options.graph);
+    Evaluator evaluator(batches(1), classification_loss(*model), *model, {.graph = options.graph});
     std::vector<double> losses;
     for (int step = 0; step < 12; ++step) {
       Observation seen;
@@ -165,8 +188,10 @@ TEST_F(DeviceTraining, BatchesInFreshMemoryAreNotRecorded) {
   };
   const auto expected = train({});
   for (const bool is_resident : {true, false}) {
-    EXPECT_EQ(train(on_device(GraphMode::automatic, is_resident)), expected);
-    EXPECT_THROW(train(on_device(GraphMode::on, is_resident)), Error);
+    EXPECT_EQ(train(on_device(GraphMode::off, is_resident)), expected);
+    const auto before = guarded_device_counts();
+    EXPECT_EQ(train(on_device(GraphMode::on, is_resident)), expected);
+    EXPECT_GT(guarded_device_counts().replays, before.replays);
   }
 }
 
@@ -227,7 +252,7 @@ TEST_F(DeviceTraining, StepsAreRecordedOnAllRanksAlike) {
     return guarded_device_counts().recordings - before;
   };
   EXPECT_EQ(recordings(4, false), 1);
-  EXPECT_EQ(recordings(97, false), 0);  // a rank's whole share, and one has more
+  EXPECT_EQ(recordings(97, false), 1);  // a rank's whole share, and one has more
   EXPECT_EQ(recordings(4, true), 0);
 }
 
@@ -309,7 +334,7 @@ TEST_F(DeviceTraining, RoundedWeightsFollowTheWeights) {
       SmallRun::Options options = on_device(graph);
       options.dtype = dtype;
       const SmallRun run(folder / "run", comm.get(), options);
-      run.optimizer->keep_rounded_weights(dtype);
+      run.optimizer->compute_in(dtype);
       expect_in_step(run, dtype);
       run.trainer->extend(std::make_unique<Snapshot>());
       run.trainer->run();
@@ -317,7 +342,7 @@ TEST_F(DeviceTraining, RoundedWeightsFollowTheWeights) {
       found[graph == GraphMode::off ? 0 : 1] = weights(run);
       comm->barrier();
       const SmallRun loaded(folder / "loaded", comm.get(), options);
-      loaded.optimizer->keep_rounded_weights(dtype);
+      loaded.optimizer->compute_in(dtype);
       loaded.trainer->extend(std::make_unique<Snapshot>());
       resume(*newest_snapshot(folder / "run"), *loaded.trainer);
       EXPECT_EQ(weights(loaded), weights(run));
@@ -344,7 +369,7 @@ class Forgetting : public DeviceTraining {
         std::make_unique<Evaluator>(
             SmallRun::on_device(create_serial_iterator(Share::whole(testing::synthetic(40, 1)), 8),
                                 options),
-            classification_loss(*run.model), options.device, options.graph),
+            classification_loss(*run.model)),
         {.name = "again"});
     std::vector<double> found;
     const auto evaluate = [&] {
@@ -393,7 +418,7 @@ TEST_F(Forgetting, OfAModelThatHasGrown) {
 
 TEST_F(Forgetting, OfRoundedWeightsThatAreKeptNoLonger) {
   const auto keep = [](DType type) {
-    return [type](const SmallRun& run) { run.optimizer->keep_rounded_weights(type); };
+    return [type](const SmallRun& run) { run.optimizer->compute_in(type); };
   };
   expect_as_not_recorded(DType::bfloat16, keep(DType::float32), keep(DType::bfloat16));
 }
@@ -479,8 +504,7 @@ TEST_F(DeviceTraining, SharesThatFitLiveOnTheDevice) {
   const auto before = guarded_device_counts();
   EXPECT_EQ(batches(create_device_iterator(shuffled(), Device::cuda(0))), expected);
   EXPECT_GT(guarded_device_counts().operations, before.operations);
-  EXPECT_EQ(batches(create_copying_iterator(shuffled(), Device::cuda(0), DType::float32)),
-            expected);
+  EXPECT_EQ(batches(std::make_unique<PrefetchIterator>(shuffled())), expected);
 }
 
 // Ragged ones are as long as on a CPU, whether they live there or are copied.
@@ -488,21 +512,46 @@ TEST_F(DeviceTraining, FieldsOfAllKindsReachTheDevice) {
   const auto shuffled = [&] {
     return create_shuffled_iterator(testing::share_of(testing::sequences(23, 2), comm.get()), 4, 3);
   };
-  const auto cpu = shuffled();
-  const auto resident = create_device_iterator(shuffled(), Device::cuda(0), DType::bfloat16);
-  const auto copying = create_copying_iterator(shuffled(), Device::cuda(0), DType::bfloat16);
   EXPECT_EQ(resident_bytes(*testing::sequences(23, 2)), 23U * (4 * 4 + 2 * 8 + 4));
-  for (int i = 0; i < 20; ++i) {
-    const Batch expected = cpu->next();
-    for (Iterator* const iterator : {resident.get(), copying.get()}) {
-      const Batch found = iterator->next();
-      EXPECT_TRUE(std::ranges::equal(found.ids(), expected.ids()));
-      EXPECT_EQ(found["tokens"].device(), Device::cuda(0));
-      EXPECT_EQ(found.lengths("tokens").device(), Device::cuda(0));
-      EXPECT_EQ(found["y"].dtype(), DType::float32) << "a target";
-      testing::expect_sequences(found, 2);
+  const auto model = testing::small_model();
+  model->to(Device::cuda(0));
+  for (const GraphMode graph : {GraphMode::off, GraphMode::on})
+    for (const bool is_resident : {true, false}) {
+      SCOPED_TRACE(fmt::format("resident {}, graph {}", is_resident, static_cast<int>(graph)));
+      Steps steps(*model, {.graph = graph, .activations = DType::bfloat16});
+      const auto cpu = shuffled();
+      const std::unique_ptr<Iterator> iterator =
+          is_resident ? create_device_iterator(shuffled(), Device::cuda(0))
+                      : std::make_unique<PrefetchIterator>(shuffled());
+      const auto before = guarded_device_counts();
+      for (int i = 0; i < 40; ++i) {
+        const Batch expected = cpu->next(), next = steps.read(*iterator);
+        EXPECT_TRUE(std::ranges::equal(next.ids(), expected.ids()));
+        const auto work = [&](const Batch& found, Observation& seen) {
+          EXPECT_EQ(found["tokens"].device(), Device::cuda(0));
+          EXPECT_EQ(found.lengths("tokens").device(), Device::cuda(0));
+          EXPECT_EQ(found["y"].dtype(), DType::float32) << "a target";
+          if (graph == GraphMode::off) testing::expect_sequences(found, 2);
+          const Tensor tokens = found["tokens"];
+          const auto last = [](const Tensor& values) {
+            return values.reshape({values.count()})
+                .slice(values.count() - 1, values.count())
+                .reshape({});
+          };
+          seen.add_sum("length", last(found.lengths("tokens")), 1);
+          if (tokens.count() > 0) seen.add_sum("token", last(tokens), 1);
+        };
+        Observation seen;
+        steps.run(next, seen, work, "");
+        const Tensor lengths = expected.lengths("tokens"), tokens = expected["tokens"];
+        const std::int64_t n = lengths.count(), m = tokens.count();
+        EXPECT_EQ(seen.mean("length"), lengths.slice(n - 1, n).item());
+        if (m > 0) {
+          EXPECT_EQ(seen.mean("token"), tokens.reshape({m}).slice(m - 1, m).item());
+        }
+      }
+      EXPECT_EQ(guarded_device_counts().replays > before.replays, graph == GraphMode::on);
     }
-  }
 }
 
 // Images that live on the device are augmented there, as on a CPU.

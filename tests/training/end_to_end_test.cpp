@@ -28,12 +28,11 @@ struct Mnist {
     // As many updates on any number of ranks.
     const std::int64_t batch_size = 50 / comm.size();
     StandardUpdater::Settings settings;
-    settings.communicator = &comm;
     trainer = std::make_unique<Trainer>(
         std::make_unique<StandardUpdater>(
             create_shuffled_iterator(scatter_dataset(&train, comm), batch_size, 0), *optimizer,
             classification_loss(model), settings),
-        stop_after(epochs), out, &comm);
+        stop_after(epochs), out);
     trainer->extend(create_multi_node_evaluator(
         std::make_unique<Evaluator>(
             create_serial_iterator(scatter_dataset(&test, comm), batch_size),

@@ -117,7 +117,7 @@ struct Counting : Evaluator {
   using Evaluator::Evaluator;
   Observation evaluate_share() override {
     Observation seen;
-    seen.add("main/score", rank + 1, rank);  // nothing on rank 0
+    seen.add_sum("main/score", rank + 1, rank);  // nothing on rank 0
     return seen;
   }
   int rank = 0;
@@ -158,8 +158,8 @@ TEST_F(EvaluatorTest, APassBreaksTheSilenceOnRank0) {
   const auto pause = [] { std::this_thread::sleep_for(std::chrono::milliseconds(10)); };
   const auto printed_with = [&](double interval, bool is_generic) {
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::tmpfile(), std::fclose);
-    Trainer trainer(std::make_unique<testing::ScriptedUpdater>(1), stop_after(1), folder / "out",
-                    comm.get());
+    Trainer trainer(std::make_unique<testing::ScriptedUpdater>(1, nullptr, nullptr, comm.get()),
+                    stop_after(1), folder / "out");
     if (is_generic)
       trainer.extend(std::make_unique<GenericEvaluator>(
           examples(),

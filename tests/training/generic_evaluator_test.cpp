@@ -133,7 +133,7 @@ TEST_F(GenericEvaluatorTest, ValuesOfTheRootAreObservedOnAllRanks) {
                           [](const std::vector<Bytes>& results, Observation& found) {
                             std::size_t most = 0;
                             for (const Bytes& each : results) most = std::max(most, each.size());
-                            found.add("longest", static_cast<double>(most));
+                            found.set("longest", static_cast<double>(most));
                           },
                           comm.get(), root),
                       {.name = "texts"});

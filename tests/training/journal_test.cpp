@@ -23,13 +23,18 @@ JournalSum write_step(Journal& journal, std::int64_t column, double factor) {
   return journal.cell(column, factor);
 }
 
+void add(Observation& seen, const JournalSum& sum, std::int64_t count) {
+  seen.add_sum("value", 0.0, count);
+  seen.add_journal("value", Observation::Part::sum, sum);
+}
+
 TEST(Journal, SumsStayRightHoweverLateTheyAreRead) {
   Journal journal(Device::cpu(), 2);
   Observation epoch, odd;
   double expected = 0, expected_odd = 0;
   for (int step = 0; step < 5000; ++step) {  // several times round the ring
     Observation now;
-    now.add("value", write_step(journal, 1, 3), 2);
+    add(now, write_step(journal, 1, 3), 2);
     epoch.add(now);
     expected += 2.0 * step * 3;
     if (step % 2 == 0) continue;
@@ -43,11 +48,26 @@ TEST(Journal, SumsStayRightHoweverLateTheyAreRead) {
   EXPECT_EQ(odd.values().at("odd/value").sum, expected_odd);
 }
 
+// Tokens, say, of which batches of one shape have more or less.
+TEST(Journal, CountsMayBeOnTheDeviceToo) {
+  Journal journal(Device::cpu(), 2);
+  Observation seen;
+  std::int64_t expected = 0;
+  for (int step = 0; step < 7; ++step) {
+    seen.add_sum("value", 1.5, 0);
+    seen.add_journal("value", Observation::Part::count, write_step(journal, 1, 1));
+    expected += 2 * step;
+  }
+  EXPECT_TRUE(seen.is_on_device());
+  EXPECT_EQ(seen.values().at("value").count, expected);
+  EXPECT_EQ(seen.values().at("value").sum, 7 * 1.5);
+}
+
 TEST(Journal, ACopyMayBeReadAfterTheJournalHasGone) {
   Observation kept;
   {
     Journal journal(Device::cpu(), 2);
-    for (int step = 0; step < 3; ++step) kept.add("value", write_step(journal, 0, 1), 1);
+    for (int step = 0; step < 3; ++step) add(kept, write_step(journal, 0, 1), 1);
   }
   EXPECT_EQ(kept.values().at("value").sum, 0 + 1 + 2);
 }
@@ -56,7 +76,7 @@ TEST(Journal, AStepThatNeverReportsIsAnError) {
   Journal journal(Device::cpu(), 1);
   journal.open_row();
   Observation seen;
-  seen.add("value", journal.cell(0, 1), 1);
+  add(seen, journal.cell(0, 1), 1);
   EXPECT_THROW(seen.values(), Error);
 }
 

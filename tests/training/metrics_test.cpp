@@ -32,11 +32,10 @@ TEST(Metrics, AreThoseOfOneRankOnTheSameExamples) {
     optimizer->setup(model);
     const auto loss = classification_loss(model);
     StandardUpdater::Settings settings;
-    settings.communicator = comm.get();
     Trainer trainer(std::make_unique<StandardUpdater>(
                         create_shuffled_iterator(share_of(synthetic(examples), comm.get()), 7, 1),
                         *optimizer, loss, settings),
-                    stop_after(2), folder / "out", comm.get());
+                    stop_after(2), folder / "out");
     const LogReport& log = trainer.extend(std::make_unique<LogReport>());
     trainer.run();
 
@@ -53,7 +52,11 @@ TEST(Metrics, AreThoseOfOneRankOnTheSameExamples) {
 // Hides how large the next global batch is.
 struct Unknowing : Iterator {
   explicit Unknowing(std::unique_ptr<Iterator> wrapped) : inner(std::move(wrapped)) {}
-  Batch next() override { return inner->next(); }
+  Batch next() override {
+    Batch batch = inner->next();
+    batch.set_global_size({});
+    return batch;
+  }
   std::int64_t steps_per_epoch() const override { return inner->steps_per_epoch(); }
   std::int64_t next_global_size() const override { return -1; }
   EpochLayout layout() const override { return inner->layout(); }
@@ -73,7 +76,6 @@ TEST(Metrics, AGlobalBatchOfUnknownSizeIsAskedFor) {
         create_shuffled_iterator(share_of(synthetic(23), comm.get()), 5, 1);
     if (!known) iterator = std::make_unique<Unknowing>(std::move(iterator));
     StandardUpdater::Settings settings;
-    settings.communicator = comm.get();
     StandardUpdater updater(std::move(iterator), *optimizer, classification_loss(*model), settings);
     Observation seen;
     for (int step = 0; step < 12; ++step) updater.update(seen);

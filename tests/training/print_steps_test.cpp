@@ -31,9 +31,9 @@ TEST(PrintSteps, EveryLineIsOfItsOwnIterations) {
       std::make_unique<ScriptedUpdater>(4,
                                         [](std::int64_t iteration, Observation& observation) {
                                           const auto i = static_cast<double>(iteration);
-                                          observation.add("main/loss", 10 * i * i,
-                                                          iteration);  // 10 i over i examples
-                                          observation.add("main/accuracy", 1, 2);
+                                          observation.add_sum("main/loss", 10 * i * i,
+                                                              iteration);  // 10 i over i examples
+                                          observation.add_sum("main/accuracy", 1, 2);
                                         }),
       stop_after(100, 5), folder / "out");
   trainer.extend(std::make_unique<PrintSteps>(2, "main/loss", out.get()));

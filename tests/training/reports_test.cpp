@@ -33,9 +33,9 @@ using Json = nlohmann::ordered_json;
 // Loss 10, 20, 30, ... over 1, 2, 3, ... examples; the third iteration also observes a value.
 void script(std::int64_t iteration, Observation& observation) {
   const auto i = static_cast<double>(iteration);
-  observation.add("main/loss", 10 * i * i, iteration);
-  observation.add("main/accuracy", 1, 2);
-  if (iteration == 3) observation.add("lr", 0.1);
+  observation.add_sum("main/loss", 10 * i * i, iteration);
+  observation.add_sum("main/accuracy", 1, 2);
+  if (iteration == 3) observation.set("lr", 0.1);
 }
 
 class Reports : public ::testing::Test {
@@ -121,9 +121,9 @@ TEST_F(Reports, OtherTriggersAndNames) {
 
 TEST_F(Reports, ValuesThatAreNoNumbersAreNull) {
   make(1, {}, [](std::int64_t, Observation& observation) {
-    observation.add("main/loss", std::nan(""), 1);
-    observation.add("huge", std::numeric_limits<double>::infinity(), 1);
-    observation.add("of no example", 0, 0);
+    observation.add_sum("main/loss", std::nan(""), 1);
+    observation.add_sum("huge", std::numeric_limits<double>::infinity(), 1);
+    observation.add_sum("of no example", 0, 0);
   })->run();
   const Json entries = read_log();
   EXPECT_TRUE(entries[0]["main/loss"].is_null());
@@ -139,7 +139,7 @@ TEST_F(Reports, ALogThatCannotBeWrittenForAWhileIsCompleteInTheEnd) {
     rlimit limit = before;
     if (iteration <= 2) limit.rlim_cur = 10;
     ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    observation.add("main/loss", 1, 1);
+    observation.add_sum("main/loss", 1, 1);
   })->run();
   EXPECT_EQ(read_log().size(), 2U);
 
@@ -181,7 +181,7 @@ TEST_F(Reports, NoEntryIsLostWhenAnExceptionEndsTheRun) {
   EXPECT_EQ(run_with(
                 [](std::int64_t iteration, Observation& seen) {
                   if (iteration == 8) fail(ErrorKind::io, "in an update");
-                  seen.add("main/loss", 1, 1);
+                  seen.add_sum("main/loss", 1, 1);
                 },
                 nothing),
             "in an update");

@@ -17,9 +17,12 @@ inline void expect_same_bits(const Tensor& a, const Tensor& b, const std::string
 
 inline void expect_same_run(const SmallRun& a, const SmallRun& b) {
   expect_same_bits(a.optimizer->arena().values(), b.optimizer->arena().values(), "parameters");
-  for (std::size_t i = 0; i < a.optimizer->states().size(); ++i)
-    expect_same_bits(a.optimizer->states()[i].values, b.optimizer->states()[i].values,
-                     a.optimizer->states()[i].name);
+  const auto& entries = a.optimizer->arena().entries();
+  for (const std::string& name : a.optimizer->state_names())
+    for (std::size_t i = 0; i < entries.size(); ++i)
+      expect_same_bits(a.optimizer->state(*entries[i].parameter, name),
+                       b.optimizer->state(*b.optimizer->arena().entries().at(i).parameter, name),
+                       name);
   EXPECT_EQ(a.optimizer->t(), b.optimizer->t());
   for (const std::string& name : a.optimizer->hyperparameters())
     EXPECT_EQ(a.optimizer->get(name), b.optimizer->get(name)) << name;

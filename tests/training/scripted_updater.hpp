@@ -14,8 +14,11 @@ class ScriptedUpdater : public Updater {
  public:
   using Script = std::function<void(std::int64_t iteration, Observation& observation)>;
   explicit ScriptedUpdater(std::int64_t steps_per_epoch, Script script = {},
-                           Optimizer* optimizer = nullptr)
-      : steps_per_epoch_(steps_per_epoch), script_(std::move(script)), optimizer_(optimizer) {}
+                           Optimizer* optimizer = nullptr, Communicator* communicator = nullptr)
+      : steps_per_epoch_(steps_per_epoch),
+        script_(std::move(script)),
+        optimizer_(optimizer),
+        communicator_(communicator) {}
 
   void update(Observation& observation) override {
     ++iteration_;
@@ -27,6 +30,8 @@ class ScriptedUpdater : public Updater {
   }
   std::int64_t steps_per_epoch() const override { return steps_per_epoch_; }
   Optimizer& optimizer() const override { return optimizer_ ? *optimizer_ : *unused_; }
+  Communicator* communicator() const override { return communicator_; }
+  const Module* evaluated_model() const override { return nullptr; }
   bool has_seen_examples() const override { return has_seen; }
   void serialize(const Serializer& serializer) override { serializer("iteration", iteration_); }
 
@@ -36,6 +41,7 @@ class ScriptedUpdater : public Updater {
   std::int64_t steps_per_epoch_;
   Script script_;
   Optimizer* optimizer_;
+  Communicator* communicator_;
   std::unique_ptr<Optimizer> unused_ = create_optimizer("sgd");
   std::int64_t iteration_ = 0;
 };

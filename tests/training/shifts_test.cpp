@@ -141,9 +141,10 @@ TEST(Observe, LearningRateOfTheUpdateJustDoneAndOwnValues) {
     const auto optimizer = create_optimizer(name);
     optimizer->setup(model);
     const auto update = [&](std::int64_t, Observation&) {
-      Step step;
-      step.global_examples = 1;  // another rank's
-      optimizer->update(step);
+      StepScope step;
+      optimizer->backward(optimizer->forward({}, 0), 0);
+      optimizer->update(optimizer->exchange(1));  // another rank's
+      step.succeeded();
     };
     Trainer trainer(std::make_unique<ScriptedUpdater>(2, update, optimizer.get()), stop_after(1),
                     folder / "out");

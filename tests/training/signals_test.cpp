@@ -33,7 +33,7 @@ Tensor train(bool convnet, Communicator& comm) {
   StandardUpdater updater(
       create_shuffled_iterator(share_of(std::make_shared<SyntheticDataset>(options), &comm), batch,
                                3),
-      *optimizer, classification_loss(model), {.seed = 3, .communicator = &comm});
+      *optimizer, classification_loss(model), {.seed = 3});
   Observation ignored;
   for (std::int64_t step = 0; step < steps; ++step) updater.update(ignored);
   return optimizer->arena().values().clone();

@@ -7,6 +7,7 @@
 
 #include "tasuki/communicator/communicator.hpp"
 #include "tasuki/dataset/iterators/device_iterator.hpp"
+#include "tasuki/dataset/iterators/prefetch_iterator.hpp"
 #include "tasuki/dataset/iterators/share_iterator.hpp"
 #include "tasuki/dataset/synthetic.hpp"
 #include "tasuki/nn/batch_norm.hpp"
@@ -65,7 +66,7 @@ struct SmallRun {
     bool lazy = false;
     int shards = 0;  // 0: one per rank
     Device device = Device::cpu();
-    DType dtype = DType::float32;  // of batches
+    DType dtype = DType::float32;  // what the model computes in
     GraphMode graph = GraphMode::off;
     bool is_resident = true;  // on another device than a CPU
   };
@@ -75,11 +76,11 @@ struct SmallRun {
         optimizer(create_optimizer(options.optimizer)) {
     if (communicator) optimizer = create_multi_node_optimizer(std::move(optimizer), *communicator);
     model->to(options.device);
+    optimizer->compute_in(options.dtype);
     optimizer->setup(*model);
     if (options.dtype == DType::float16) optimizer->scale_losses({});
     StandardUpdater::Settings settings;
     settings.seed = options.seed;
-    settings.communicator = communicator;
     settings.graph = options.graph;
     trainer = std::make_unique<Trainer>(
         std::make_unique<StandardUpdater>(
@@ -88,12 +89,11 @@ struct SmallRun {
                           options.batch, options.seed),
                       options),
             *optimizer, classification_loss(*model), settings),
-        stop_after(options.epochs, options.iterations), out, communicator);
+        stop_after(options.epochs, options.iterations), out);
     auto evaluator = std::make_unique<Evaluator>(
         on_device(create_serial_iterator(share_of(synthetic(41, 1), communicator), options.batch),
                   options),
-        classification_loss(*model), options.device, options.graph);
-    if (communicator) evaluator = create_multi_node_evaluator(std::move(evaluator), *communicator);
+        classification_loss(*model));
     trainer->extend(std::move(evaluator));
     trainer->extend(observe_lr());
     trainer->extend(exponential_shift(optimizer->rate_name(), 0.9));
@@ -106,9 +106,8 @@ struct SmallRun {
   static std::unique_ptr<Iterator> on_device(std::unique_ptr<ShareIterator> iterator,
                                              const Options& options) {
     if (options.device.is_cpu()) return iterator;
-    if (options.is_resident)
-      return create_resident_iterator(std::move(iterator), options.device, options.dtype);
-    return create_copying_iterator(std::move(iterator), options.device, options.dtype);
+    if (options.is_resident) return create_resident_iterator(std::move(iterator), options.device);
+    return std::make_unique<PrefetchIterator>(std::move(iterator));
   }
 
   std::unique_ptr<Classifier> model;

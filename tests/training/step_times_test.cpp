@@ -43,13 +43,12 @@ TEST(StepTimes, ARankThatWaitsForItsInputIsSeen) {
   const auto optimizer = create_multi_node_optimizer(create_optimizer("sgd"), *comm);
   optimizer->setup(*model);
   StandardUpdater::Settings settings;
-  settings.communicator = comm.get();
   auto batches = std::make_unique<SlowIterator>(
       create_shuffled_iterator(share_of(synthetic(60), comm.get()), 5, 1),
       comm->rank() == slow ? delay : 0);
   Trainer trainer(std::make_unique<StandardUpdater>(std::move(batches), *optimizer,
                                                     classification_loss(*model), settings),
-                  stop_after(2, {}), folder.path(), comm.get());
+                  stop_after(2, {}), folder.path());
   auto& log = trainer.extend(std::make_unique<LogReport>());
   trainer.extend(report_step_times());
   trainer.run();

@@ -118,13 +118,11 @@ TEST(Stops, AreNoneInTheLastStep) {
 // With the model and the optimizer of another run, and without extensions.
 std::unique_ptr<Trainer> bare_trainer(const SmallRun& run, Communicator& comm,
                                       const std::filesystem::path& out) {
-  StandardUpdater::Settings settings;
-  settings.communicator = &comm;
   return std::make_unique<Trainer>(
       std::make_unique<StandardUpdater>(
           create_shuffled_iterator(share_of(synthetic(97), &comm), 7, 1), *run.optimizer,
-          classification_loss(*run.model), settings),
-      stop_after(100, 8), out, &comm);
+          classification_loss(*run.model)),
+      stop_after(100, 8), out);
 }
 
 TEST(Stops, AreForgottenByTheNextTraining) {
@@ -194,7 +192,7 @@ TEST(Stops, EndTrainingsOfSeveralWorkers) {
           std::vector<ParallelUpdater::Worker>{{*first, classification_loss(*first)},
                                                {*second, classification_loss(*second)}},
           settings),
-      stop_after(3), folder / "out", comm.get());
+      stop_after(3), folder / "out");
   ask_in(trainer, 2);
   const int stops_after = comm->size() == 1 ? 2 : 3;
   EXPECT_EQ(

@@ -115,7 +115,7 @@ class Screen {
 std::unique_ptr<Trainer> trainer_on(std::FILE* out, const std::filesystem::path& folder) {
   auto trainer = std::make_unique<Trainer>(
       std::make_unique<ScriptedUpdater>(
-          4, [](std::int64_t, Observation& seen) { seen.add("main/loss", 2, 4); }),
+          4, [](std::int64_t, Observation& seen) { seen.add_sum("main/loss", 2, 4); }),
       stop_after(3), folder);
   trainer->extend(std::make_unique<LogReport>());
   trainer->extend(std::make_unique<PrintReport>(columns, "LogReport", out));
@@ -184,7 +184,7 @@ TEST(PrintProgress, BreaksTheSilenceWithinAnEpoch) {
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::tmpfile(), std::fclose);
     Trainer trainer(std::make_unique<ScriptedUpdater>(10,
                                                       [](std::int64_t, Observation& seen) {
-                                                        seen.add("main/loss", 5, 4);
+                                                        seen.add_sum("main/loss", 5, 4);
                                                         std::this_thread::sleep_for(
                                                             std::chrono::milliseconds(20));
                                                       }),

@@ -68,7 +68,7 @@ TEST_F(TrainerTest, HigherPriorityRunsFirstAndEqualOnesInOrder) {
 
 TEST_F(TrainerTest, EachIterationHasItsOwnObservation) {
   const auto trainer = make(3, [](std::int64_t iteration, Observation& observation) {
-    observation.add(iteration == 2 ? "even" : "odd", static_cast<double>(iteration));
+    observation.set(iteration == 2 ? "even" : "odd", static_cast<double>(iteration));
   });
   std::vector<std::size_t> sizes;
   trainer->extend(make_extension(

@@ -117,7 +117,7 @@ TEST(Triggers, BestValuesOfTheMeansBetweenChecks) {
   const std::vector<double> values{2, 4, 2, 3, 4, 4, 1, 3, 2, 2, -1, -1, 1, 1};
   const auto script = [&](std::int64_t iteration, Observation& observation) {
     const double value = values[static_cast<std::size_t>(iteration - 1)];
-    if (value > 0) observation.add("x", value);
+    if (value > 0) observation.set("x", value);
   };
   const auto smallest = [] { return on_min_value("x", every(1, Unit::epoch)); };
   const auto largest = [] { return on_max_value("x", every(1, Unit::epoch)); };
@@ -129,7 +129,7 @@ TEST(Triggers, BestValuesOfTheMeansBetweenChecks) {
 
 TEST(Triggers, ANanIsNeverTheBest) {
   const auto script = [](std::int64_t iteration, Observation& observation) {
-    observation.add("x", iteration < 3 ? std::nan("") : 1.0);
+    observation.set("x", iteration < 3 ? std::nan("") : 1.0);
   };
   EXPECT_THAT(firings(
                   1, 5, [] { return on_min_value("x"); }, 0, script),
@@ -142,7 +142,7 @@ std::int64_t stopped_at(const EarlyStopping& options, const std::vector<double>&
                         std::int64_t cut = 0) {
   const TemporaryFolder folder;
   const auto script = [&](std::int64_t iteration, Observation& observation) {
-    observation.add(options.monitor, values[static_cast<std::size_t>(iteration - 1)]);
+    observation.set(options.monitor, values[static_cast<std::size_t>(iteration - 1)]);
   };
   const auto make = [&] {
     return std::make_unique<Trainer>(std::make_unique<ScriptedUpdater>(1, script),

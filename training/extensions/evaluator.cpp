@@ -7,11 +7,17 @@
 
 namespace tasuki {
 
-Evaluator::Evaluator(std::unique_ptr<Iterator> iterator, LossFunction loss, Device device,
-                     GraphMode graph)
-    : iterator_(std::move(iterator)), loss_(std::move(loss)), steps_(device, graph) {
-  steps_.join(*iterator_);
-}
+Evaluator::Evaluator(std::unique_ptr<Iterator> iterator, LossFunction loss)
+    : iterator_(std::move(iterator)), loss_(std::move(loss)) {}
+
+Evaluator::Evaluator(std::unique_ptr<Iterator> iterator, LossFunction loss, const Module& model,
+                     const Steps::Settings& settings)
+    : iterator_(std::move(iterator)),
+      loss_(std::move(loss)),
+      has_own_model_(true),
+      steps_(std::make_unique<Steps>(model, settings)) {}
+
+Evaluator::~Evaluator() = default;
 
 Observation Evaluator::evaluate_share() {
   const NoGrad no_grad;
@@ -22,36 +28,51 @@ Observation Evaluator::evaluate_share() {
   for (std::int64_t step = 1; step <= steps; ++step) {
     report_progress();
     begin_batch(step, steps);
-    Batch batch = iterator_->announce();
+    const Batch batch = iterator_->next();
     if (batch.size() == 0) continue;
-    seen.add(steps_.run({batch.size(), batch.size()}, [&] { return evaluate_batch(batch); }),
-             "main/");
+    const auto evaluate = [this](const Batch& there, Observation& found) {
+      evaluate_batch(there, found);
+    };
+    if (steps_) {
+      steps_->run(batch, seen, evaluate, "main/");
+    } else {
+      Observation found;
+      evaluate(batch, found);
+      seen.add(found, "main/");
+    }
   }
   return seen;
 }
 
-Observation Evaluator::evaluate_batch(Batch& batch) {
-  iterator_->fill(batch);
-  Observation seen;
+void Evaluator::evaluate_batch(const Batch& batch, Observation& seen) {
   const Tensor loss = loss_(batch, seen).value();
-  seen.add("loss", loss, static_cast<double>(batch.size()), batch.size());
-  return seen;
+  seen.add_mean("loss", loss, batch.size());
 }
 
 Observation Evaluator::evaluate() {
+  return evaluate(communicator_);
+}
+
+Observation Evaluator::evaluate(Communicator* communicator) {
   const PhaseScope evaluating(Phase::evaluating);
   const Observation share = evaluate_share();
-  return communicator_ ? share.over_ranks(communicator_) : share;
+  return communicator ? share.over_ranks(communicator) : share;
 }
 
 void Evaluator::run(Trainer& trainer) {
-  // Recordings read the parameters where they were.
-  const std::int64_t arenas = trainer.updater().optimizer().arenas_made();
-  if (std::exchange(arenas_of_recordings_, arenas) != arenas) steps_.recorded().forget();
-  const std::string prefix = trainer.name_of(*this) + "/";
-  const Observation found = evaluate();
-  for (const auto& [key, value] : found.values())
-    trainer.observation().add(prefix + key, value.sum, value.count, value.reach);
+  if (!has_own_model_) follow(trainer.updater());
+  Communicator* const communicator = communicator_ ? communicator_ : trainer.communicator();
+  trainer.observation().add(evaluate(communicator), trainer.name_of(*this) + "/");
+}
+
+void Evaluator::follow(const Updater& updater) {
+  const Module* const model = updater.evaluated_model();
+  if (model == nullptr) return;
+  const DType type = updater.optimizer().compute_type();
+  if (steps_ && type == type_of_steps_) return;
+  type_of_steps_ = type;
+  steps_ = std::make_unique<Steps>(*model,
+                                   Steps::Settings{.graph = updater.graph(), .activations = type});
 }
 
 std::unique_ptr<Evaluator> create_multi_node_evaluator(std::unique_ptr<Evaluator> evaluator,

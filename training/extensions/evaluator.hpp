@@ -7,52 +7,63 @@
 #include "tasuki/dataset/iterators/iterator.hpp"
 #include "tasuki/training/extension.hpp"
 #include "tasuki/training/extensions/watched_pass.hpp"
-#include "tasuki/training/recording/device_steps.hpp"
+#include "tasuki/training/recording/steps.hpp"
 #include "tasuki/training/updater.hpp"
 
 namespace tasuki {
 
-// Runs the loss function over one epoch of an iterator with layers in evaluation mode and nothing
-// recorded, and observes "validation/main/loss", "validation/main/accuracy", ... as exact sums and
-// counts over examples. Each epoch by default. What it observes is this rank's part; see
-// create_multi_node_evaluator.
+// Runs a loss function over one epoch of an iterator, with layers in evaluation mode and without
+// gradients, and observes "validation/main/loss", "validation/main/accuracy", ... as exact sums and
+// counts over examples. Each epoch by default.
+//
+// In a trainer it brings batches to where the updater's loss functions expect them, in the type the
+// model computes in, and records steps where the updater does; its values are those of all ranks.
 class Evaluator : public Extension, public WatchedPass {
  public:
   // `iterator` gives one epoch of this rank's share (create_serial_iterator) and is set back to its
-  // start before each pass. On a GPU nothing waits during a pass; batches may be recorded and
-  // repeated, of a loss function as in StandardUpdater::Settings.
-  Evaluator(std::unique_ptr<Iterator> iterator, LossFunction loss, Device device = Device::cpu(),
-            GraphMode graph = GraphMode::off);
+  // start before each pass. On a GPU nothing waits during a pass.
+  Evaluator(std::unique_ptr<Iterator> iterator, LossFunction loss);
+  // For passes without a trainer: on the model's device. The model outlives the evaluator.
+  Evaluator(std::unique_ptr<Iterator> iterator, LossFunction loss, const Module& model,
+            const Steps::Settings& settings);
+  ~Evaluator() override;
 
   std::string default_name() const override { return "validation"; }
   int priority() const override { return priority_writer; }
   std::unique_ptr<Trigger> default_trigger() const override { return every(1, Unit::epoch); }
   void run(Trainer& trainer) override;
 
-  // The whole pass by itself: keys "main/loss", "main/accuracy", ...
+  // The whole pass by itself: keys "main/loss", "main/accuracy", ... Of this rank's share, unless
+  // create_multi_node_evaluator was told the communicator. Without a model, batches reach the loss
+  // function as the iterator gives them.
   Observation evaluate();
 
  protected:
-  // One pass over this rank's share. Override it for other metrics, and call begin_batch.
+  // One batch of at least one example, where the loss function expects it: adds to `seen`, by
+  // default the loss and what the loss function reports. Override it for other metrics.
+  virtual void evaluate_batch(const Batch& batch, Observation& seen);
+  // One pass over this rank's share. Override it for metrics that are not sums over batches; call
+  // begin_batch before each batch.
   virtual Observation evaluate_share();
 
  private:
-  Observation evaluate_batch(Batch& batch);
-
   friend std::unique_ptr<Evaluator> create_multi_node_evaluator(std::unique_ptr<Evaluator>,
                                                                 Communicator&);
+  Observation evaluate(Communicator* communicator);
+  void follow(const Updater& updater);
 
   std::unique_ptr<Iterator> iterator_;
   LossFunction loss_;
-  DeviceSteps steps_;
-  std::int64_t arenas_of_recordings_ = 0;  // Optimizer::arenas_made
+  bool has_own_model_ = false;
+  std::unique_ptr<Steps> steps_;  // null until the model is known
+  DType type_of_steps_ = DType::float32;
   Communicator* communicator_ = nullptr;
 };
 
-// Makes an evaluator's values those of all ranks: sums and counts are added up (a number of correct
-// examples is an integer, so that accuracy is equal for any number of ranks), ranks without
-// examples take part, and every rank ends with the same keys and values. evaluate() becomes
-// collective. The communicator must outlive the evaluator.
+// Makes evaluate() that of all ranks, without a trainer too: sums and counts are added up (a number
+// of correct examples is an integer, so that accuracy is equal for any number of ranks), ranks
+// without examples take part, and every rank ends with the same keys and values. evaluate() becomes
+// collective. The communicator outlives the evaluator.
 std::unique_ptr<Evaluator> create_multi_node_evaluator(std::unique_ptr<Evaluator> evaluator,
                                                        Communicator& communicator);
 

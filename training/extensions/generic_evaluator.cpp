@@ -100,6 +100,7 @@ Observation GenericEvaluator::evaluate() {
 }
 
 void GenericEvaluator::run(Trainer& trainer) {
+  if (communicator_ == nullptr) communicator_ = trainer.communicator();
   const std::string prefix = trainer.name_of(*this) + "/";
   trainer.observation().add(evaluate(), prefix);
 }

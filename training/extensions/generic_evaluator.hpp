@@ -29,7 +29,8 @@ class GenericEvaluator : public Extension, public WatchedPass {
   using Aggregate = std::function<void(const std::vector<Bytes>& results, Observation& found)>;
 
   // `iterator` gives one epoch of this rank's share (create_serial_iterator) and is set back to its
-  // start before each pass. The communicator must outlive the evaluator; null: one process.
+  // start before each pass. The communicator outlives the evaluator; null: the trainer's, and one
+  // process without a trainer.
   GenericEvaluator(std::unique_ptr<Iterator> iterator, Local local, Aggregate aggregate,
                    Communicator* communicator = nullptr, int root = 0);
 

@@ -18,7 +18,7 @@ class ObserveValue final : public Extension {
   int priority() const override { return priority_writer; }
   std::unique_ptr<Trigger> default_trigger() const override { return every(1, Unit::epoch); }
   void run(Trainer& trainer) override {
-    if (const auto value = value_(trainer)) trainer.observation().add(key_, *value);
+    if (const auto value = value_(trainer)) trainer.observation().set(key_, *value);
   }
 
  private:

@@ -31,8 +31,8 @@ class ReportStepTimes final : public Extension {
       const auto [least, most] = std::ranges::minmax(devices, {}, [part](const StepTimes& times) {
         return times.*part / static_cast<double>(times.steps);
       });
-      trainer.observation().add(key + "/min", least.*part / static_cast<double>(least.steps));
-      trainer.observation().add(key + "/max", most.*part / static_cast<double>(most.steps));
+      trainer.observation().set(key + "/min", least.*part / static_cast<double>(least.steps));
+      trainer.observation().set(key + "/max", most.*part / static_cast<double>(most.steps));
     };
     add("time/input", &StepTimes::input);
     add("time/compute", &StepTimes::compute);

@@ -55,11 +55,14 @@ class Journal {
   Journal(Device device, std::int64_t columns);
 
   std::int64_t columns() const { return columns_; }
-  // Begins the next step; its number is to reach the device as the `row` of post().
+  // The number of the next step, which is to reach the device as the `row` of post().
+  std::int64_t next_row() const { return next_row_; }
+  // When all of that step was asked for: what it posts is waited for from now on. Returns its
+  // number.
   std::int64_t open_row();
   // Device work: the scalars (of any type) are written into the first columns of a row.
   void post(const Tensor& row, std::span<const Tensor> scalars) const;
-  // What will be in a column of the row that was opened last.
+  // What is or will be in a column of the row that was opened last.
   JournalSum cell(std::int64_t column, double factor) const {
     return {page_, next_row_ - 1, column, factor};
   }

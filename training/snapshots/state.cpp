@@ -92,14 +92,12 @@ std::string serialize_position(const Serializer& serializer, const RunIdentity& 
   return serialize_layout(data, run, layout, steps_per_epoch, position.data.step);
 }
 
-void serialize_position(const Serializer& serializer, const RunIdentity& run,
-                        std::int64_t& iteration, Iterator& iterator) {
-  RunPosition position{iteration, iterator.state()};
+void serialize_position(const Serializer& serializer, const RunIdentity& run, RunPosition& position,
+                        Iterator& iterator) {
   const std::string difference =
       serialize_position(serializer, run, iterator.layout(), iterator.steps_per_epoch(), position);
   if (!serializer.is_loading()) return;
   if (!difference.empty()) log_info("{}", difference);
-  iteration = position.iteration;
   iterator.restore(position.data);
 }
 
@@ -130,8 +128,9 @@ void serialize_model(const Serializer& serializer, const Module& model) {
 namespace {
 
 void serialize_hooks(const Serializer& serializer, const Optimizer& optimizer) {
-  const std::vector<std::string> hooks = optimizer.hook_names();
-  const std::string here = hooks.empty() ? "none" : fmt::format("{}", fmt::join(hooks, ", "));
+  std::string here;
+  for (const auto& hook : optimizer.hooks()) here += (here.empty() ? "" : ", ") + hook->name();
+  if (here.empty()) here = "none";
   std::string stored = here;
   if (!serializer.is_loading() || serializer.contains("hooks")) serializer("hooks", stored);
   const Communicator* communicator = serializer.communicator();
@@ -178,9 +177,8 @@ void serialize_optimizer(const Serializer& serializer, Optimizer& optimizer) {
   for (const ParameterArena::Entry& entry : optimizer.arena().entries()) {
     const Serializer of_parameter = serializer[entry.path];
     if (!serializer.is_loading()) of_parameter("t", t);
-    for (const Optimizer::StateArray& state : optimizer.states())
-      of_parameter(state.name,
-                   ParameterArena::part(state.values, entry).reshape(entry.parameter->shape()));
+    for (const std::string& state : optimizer.state_names())
+      of_parameter(state, optimizer.state(*entry.parameter, state));
   }
 }
 

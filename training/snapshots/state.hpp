@@ -31,9 +31,10 @@ struct RunPosition {
 std::string serialize_position(const Serializer& serializer, const RunIdentity& run,
                                const EpochLayout& layout, std::int64_t steps_per_epoch,
                                RunPosition& position);
-// The same of an iterator, which is taken to the position that was loaded; says what differs.
-void serialize_position(const Serializer& serializer, const RunIdentity& run,
-                        std::int64_t& iteration, Iterator& iterator);
+// The same of a run that has done `position.iteration` steps and whose last one ended there; when
+// loading, takes the iterator to the position that was loaded and says what differs.
+void serialize_position(const Serializer& serializer, const RunIdentity& run, RunPosition& position,
+                        Iterator& iterator);
 
 // Loading: parameters without a shape take that of the snapshot, before anything else is loaded
 // into the model or the optimizer. One that had none when it was saved is not in a snapshot.

@@ -6,9 +6,8 @@
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
-#include "tasuki/core/stopwatch.hpp"
+#include "tasuki/tensor/late.hpp"
 #include "tasuki/tensor/out_of_memory.hpp"
-#include "tasuki/training/snapshots/state.hpp"
 
 namespace tasuki {
 namespace {
@@ -35,12 +34,16 @@ ParallelUpdater::ParallelUpdater(std::unique_ptr<Iterator> iterator, Optimizer& 
       optimizer_(optimizer),
       settings_(std::move(settings)),
       replicas_(optimizer, models_of(workers), settings_.weights),
-      threads_(threads_of(workers)) {
+      threads_(threads_of(workers)),
+      position_{0, iterator_->state()} {
   TASUKI_CHECK(settings_.split.workers() == workers.size(), "a split for {} workers, there are {}",
                settings_.split.workers(), workers.size());
   if (iterator_->steps_per_epoch() < 1)
     fail_everywhere(ErrorKind::data, "there are no examples to train on");
-  for (Worker& worker : workers) losses_.push_back(std::move(worker.loss));
+  for (Worker& worker : workers) {
+    losses_.push_back(std::move(worker.loss));
+    random_.push_back(std::make_unique<RandomKeys>(settings_.seed));
+  }
   for (std::size_t i = 0; i < workers.size(); ++i)
     clocks_.push_back(Tensor::zeros({step_clock_values}, DType::float64, replicas_.device(i)));
 }
@@ -83,17 +86,20 @@ void ParallelUpdater::run_parts(const Batch& batch, const std::vector<std::int64
 ParallelUpdater::Outcome ParallelUpdater::compute_gradients(std::size_t worker, const Batch& part) {
   Stopwatch watch;
   Outcome outcome;
+  const StepScope step;
   stamp(worker, StepMoment::begin);
-  replicas_.begin_gradients(worker);
-  if (part.size() > 0) {
-    const Variable loss = [&] {
-      const RandomScope random({settings_.seed, part.epoch(), part.ids()});
-      return losses_[worker](part, outcome.reported);
-    }();
-    if (worker == 0) optimizer_.check_graph(loss);
-    // Sums over examples, so that parts of any size add up.
-    loss.backward(static_cast<float>(part.size()));
+  const auto forward = [&] {
+    const RandomScope random(*random_[worker]);
+    Variable loss = losses_[worker](part, outcome.reported);
     outcome.loss = loss.value();
+    return loss;
+  };
+  // Sums over examples, so that parts of any size add up.
+  if (worker == 0) {
+    optimizer_.backward(optimizer_.forward(forward, part.size()), part.size());
+  } else {
+    replicas_.begin_gradients(worker);
+    if (part.size() > 0) forward().backward(static_cast<float>(part.size()));
   }
   replicas_.end_gradients(worker);
   stamp(worker, StepMoment::exchange);
@@ -105,6 +111,15 @@ ParallelUpdater::Outcome ParallelUpdater::compute_gradients(std::size_t worker, 
   return outcome;
 }
 
+void ParallelUpdater::sum_gradients() {
+  replicas_.sum_gradients(threads_);
+  // Where weights are copied, all but the first worker wait for them.
+  if (replicas_.share_weights())
+    stamp_all(StepMoment::exchanged);
+  else
+    stamp(0, StepMoment::exchanged);
+}
+
 void ParallelUpdater::update(Observation& observation) {
   if (since_update_.lap() > longest_pause || steps_ == 0) stamp_all(StepMoment::resume);
   const Batch batch = [this] {
@@ -113,35 +128,33 @@ void ParallelUpdater::update(Observation& observation) {
   }();
   const std::vector<std::int64_t> parts = settings_.split.parts(batch.size());
   std::vector<Outcome> outcomes(parts.size());
-  StepInParts step;
-  step.global_examples = batch.size();
-  step.gradients = [&] {
+  if (batch.global_size() != 0) {
+    StepScope step;
+    replicas_.check_model();
     run_parts(batch, parts, [&](std::size_t worker, const Batch& part) {
+      random_[worker]->follow(part.epoch(), part.ids());
       outcomes[worker] = compute_gradients(worker, part);
     });
-    replicas_.sum_gradients(threads_);
-    // Where weights are copied, all but the first worker wait for them.
-    if (replicas_.share_weights())
-      stamp_all(StepMoment::exchanged);
-    else
-      stamp(0, StepMoment::exchanged);
-  };
-  step.apply = [&](const UpdateStep& update) { replicas_.apply(threads_, update); };
-  optimizer_.update_in_parts(step);
+    sum_gradients();
+    optimizer_.update(optimizer_.exchange(batch.global_size()),
+                      [this](const Optimizer::ApplyRange& apply, std::int64_t count) {
+                        replicas_.update(threads_, apply, count);
+                      });
+    step.succeeded();
+  }
   if (!replicas_.share_weights())
     for (std::size_t worker = 1; worker < clocks_.size(); ++worker)
       stamp(worker, StepMoment::exchanged);
   stamp_all(StepMoment::end);
   ++steps_;
-  ++iteration_;
+  position_ = {position_.iteration + 1, iterator_->state()};
   since_update_.lap();
   if (batch.size() == 0) return;
 
   for (std::size_t worker = 0; worker < parts.size(); ++worker) {
     const Outcome& outcome = outcomes[worker];
     if (parts[worker] == 0) continue;
-    observation.add(settings_.prefix + "loss", outcome.loss, static_cast<double>(parts[worker]),
-                    parts[worker]);
+    observation.add_mean(settings_.prefix + "loss", outcome.loss, parts[worker]);
     observation.add(outcome.reported, settings_.prefix);
   }
   follow_times(parts, outcomes);
@@ -153,7 +166,7 @@ void ParallelUpdater::follow_times(const std::vector<std::int64_t>& parts,
   seconds.reserve(outcomes.size());
   for (const Outcome& outcome : outcomes) seconds.push_back(outcome.seconds);
   if (settings_.split.observe(parts, seconds))
-    log_info("iteration {}: batches are now split {}, by the workers' measured speeds", iteration_,
+    log_info("iteration {}: batches are now split {}, by the workers' measured speeds", iteration(),
              settings_.split.text());
 }
 
@@ -188,7 +201,7 @@ Variable ParallelUpdater::evaluate(const Batch& batch, Observation& report) {
 }
 
 void ParallelUpdater::serialize(const Serializer& serializer) {
-  serialize_position(serializer, {settings_.seed, 1}, iteration_, *iterator_);
+  serialize_position(serializer, {settings_.seed, 1}, position_, *iterator_);
   serialize_model(serializer["model:main"], optimizer_.model());
   serialize_optimizer(serializer["optimizer:main"], optimizer_);
   serialize_split(serializer["workers"]);

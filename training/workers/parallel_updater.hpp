@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "tasuki/core/stopwatch.hpp"
 #include "tasuki/training/updater.hpp"
 #include "tasuki/training/workers/batch_split.hpp"
 #include "tasuki/training/workers/replicas.hpp"
@@ -43,10 +44,12 @@ class ParallelUpdater : public Updater {
                   std::vector<Worker> workers, Settings settings);
 
   void update(Observation& observation) override;
-  std::int64_t iteration() const override { return iteration_; }
-  IteratorState state() const override { return iterator_->state(); }
+  std::int64_t iteration() const override { return position_.iteration; }
+  IteratorState state() const override { return position_.data; }
   std::int64_t steps_per_epoch() const override { return iterator_->steps_per_epoch(); }
   Optimizer& optimizer() const override { return optimizer_; }
+  // Workers take their parts of a batch from the host.
+  const Module* evaluated_model() const override { return nullptr; }
   // Of each worker, by its device's own clock. Communication is summing the workers' gradients and
   // handing out the weights, waiting for slower workers included.
   RankTimes times() const override;
@@ -68,6 +71,7 @@ class ParallelUpdater : public Updater {
   using Work = std::function<void(std::size_t worker, const Batch& part)>;
   void run_parts(const Batch& batch, const std::vector<std::int64_t>& parts, const Work& work);
   Outcome compute_gradients(std::size_t worker, const Batch& part);
+  void sum_gradients();
   void stamp(std::size_t worker, StepMoment moment) const;
   void stamp_all(StepMoment moment) const;
   Variable evaluate(const Batch& batch, Observation& report);
@@ -78,9 +82,10 @@ class ParallelUpdater : public Updater {
   Optimizer& optimizer_;
   Settings settings_;
   std::vector<LossFunction> losses_;
+  std::vector<std::unique_ptr<RandomKeys>> random_;  // of the workers
   Replicas replicas_;
   WorkerThreads threads_;
-  std::int64_t iteration_ = 0;
+  RunPosition position_;        // after the last step that was done
   std::int64_t steps_ = 0;      // since it was made
   std::vector<Tensor> clocks_;  // of the workers, on their devices
   Stopwatch since_update_;

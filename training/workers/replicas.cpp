@@ -25,16 +25,6 @@ Range slice_of(std::int64_t count, std::size_t workers, std::size_t worker) {
   return {lines.begin * line, lines.end * line};
 }
 
-UpdateStep slice(const UpdateStep& update, const Range& range) {
-  UpdateStep part = update;
-  part.parameter += range.begin;
-  part.gradient += range.begin;
-  for (float*& state : part.state)
-    if (state != nullptr) state += range.begin;
-  part.count = range.size();
-  return part;
-}
-
 }  // namespace
 
 Replicas::Replicas(Optimizer& optimizer, std::vector<Module*> models, Weights weights)
@@ -80,6 +70,15 @@ void Replicas::adopt(const Module& model) {
   gradients_.push_back(gradients);
 }
 
+void Replicas::check_model() const {
+  const ParameterArena& arena = optimizer_.arena();
+  TASUKI_CHECK(arena.matches(*models_[0]),
+               "the model's parameters changed; workers need those of the optimizer's setup()");
+  TASUKI_CHECK(arena.unshaped().empty(), "parameter {} has no shape yet; workers need it",
+               arena.unshaped().front().path);
+  TASUKI_CHECK(optimizer_.loss_scaler() == nullptr, "workers of one process scale no losses");
+}
+
 void Replicas::begin_gradients(std::size_t replica) const {
   models_[replica]->clear_grads();
 }
@@ -108,16 +107,16 @@ void Replicas::sum_gradients(WorkerThreads& workers) const {
   });
 }
 
-void Replicas::apply(WorkerThreads& workers, const UpdateStep& update) const {
-  if (share_weights_) {
-    workers.run([&](std::size_t worker) {
-      const Range range = slice_of(update.count, size(), worker);
-      backend(Device::cpu()).update(slice(update, range));
-    });
-    return;
+void Replicas::update(WorkerThreads& workers, const Optimizer::ApplyRange& apply,
+                      std::int64_t count) const {
+  if (!share_weights_) {
+    apply(0, count);
+    return copy_weights();
   }
-  backend(device(0)).update(update);
-  copy_weights();
+  workers.run([&](std::size_t worker) {
+    const Range range = slice_of(count, size(), worker);
+    apply(range.begin, range.end);
+  });
 }
 
 void Replicas::copy_weights() const {

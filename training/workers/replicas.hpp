@@ -26,14 +26,18 @@ class Replicas {
   Device device(std::size_t replica) const { return gradients_[replica].device(); }
   bool share_weights() const { return share_weights_; }
 
+  // The optimizer's model must be as it was when the replicas were made; else an error of kind
+  // internal.
+  void check_model() const;
   // In the replica's own thread, before and after it has computed its gradients (or nothing).
   void begin_gradients(std::size_t replica) const;
   void end_gradients(std::size_t replica) const;
   // Replica 0's gradients become the sums over all, added in their order.
   void sum_gradients(WorkerThreads& workers) const;
-  // Updates the weights of all replicas.
-  void apply(WorkerThreads& workers, const UpdateStep& update) const;
-  // Gives replica 0's weights to the others, when something else than apply() has changed them.
+  // Updates the weights of all replicas (Optimizer::update): `apply` is called for a part of
+  // [0, count) by each worker, or once for all of it.
+  void update(WorkerThreads& workers, const Optimizer::ApplyRange& apply, std::int64_t count) const;
+  // Gives replica 0's weights to the others, when something else than update() has changed them.
   void copy_weights() const;
   // Gives replica 0's buffers (running statistics) to the others.
   void copy_buffers() const;

@@ -11,6 +11,7 @@ namespace tasuki::testing {
 namespace {
 
 GuardedDeviceCounts counts;
+bool records = true;
 
 using Operation = std::function<void()>;
 
@@ -78,6 +79,7 @@ class GuardedBackend final : public Backend {
   bool is_idle(Device) override { return true; }
 
   std::unique_ptr<Recording> record(Device, const std::function<void()>& work) override {
+    if (!records) return nullptr;
     std::vector<Operation> operations;
     recording_ = &operations;
     try {
@@ -250,6 +252,8 @@ class GuardedBackend final : public Backend {
     submit([=] { cpu().update(step); });
   }
   double squared_norm(const Tensor& x) override {
+    if (recording_ != nullptr)
+      fail(ErrorKind::unavailable, "a norm is read by the host in each step");
     ++counts.waits;
     const GuardedMemory::Access access;
     return cpu().squared_norm(host(x));
@@ -297,6 +301,10 @@ class GuardedBackend final : public Backend {
 
 void register_guarded_device() {
   register_backend(DeviceKind::cuda, std::make_unique<GuardedBackend>());
+}
+
+void set_guarded_device_records(bool on) {
+  records = on;
 }
 
 GuardedDeviceCounts guarded_device_counts() {

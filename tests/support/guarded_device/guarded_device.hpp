@@ -16,6 +16,8 @@ struct GuardedDeviceCounts {
   std::int64_t operations = 0;  // asked for, outside of replays
   std::int64_t recordings = 0, replays = 0;
 };
+// Whether it records, as it does at first.
+void set_guarded_device_records(bool on);
 // So far in this process.
 GuardedDeviceCounts guarded_device_counts();
 

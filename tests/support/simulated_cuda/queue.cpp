@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "counts.hpp"
+
 // One recording of an event; `source` is where it will come about.
 struct Mark {
   bool is_done = false;
@@ -145,6 +147,7 @@ void enqueue(cudaStream_t stream, std::function<void()> work) {
   Lock lock(device().mutex);
   stream = named(stream);
   if (stream->recording == nullptr) {
+    ++counts().operations;
     stream->queue.push_back({std::move(work), nullptr, nullptr});
     return;
   }
@@ -153,6 +156,7 @@ void enqueue(cudaStream_t stream, std::function<void()> work) {
 }
 
 cudaError_t finish(cudaStream_t stream) {
+  ++counts().waits;
   Lock lock(device().mutex);
   stream = named(stream);
   if (stream->recording != nullptr) return refuse(stream);
@@ -242,6 +246,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 cudaError_t cudaDeviceSynchronize() {
   const cudaError_t refused = check_recordings(Call::waits_for_device);
+  ++counts().waits;
   if (refused == cudaSuccess) finish_all();
   return refused;
 }
@@ -297,6 +302,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  ++counts().waits;
   Lock lock(device().mutex);
   if (is_recording(*event)) return failed(cudaErrorCapturedEvent);
   const auto mark = event->mark;
@@ -373,6 +379,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
   return cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+  ++counts().graphs;
   // A graph may be destroyed while it runs.
   for (const auto& work : executable->work) enqueue(stream, work);
   return cudaSuccess;

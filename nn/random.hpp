@@ -1,0 +1,64 @@
+// Random numbers of a batch: functions of (seed, epoch, example, place in the forward pass).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tasuki/tensor/late.hpp"
+
+namespace tasuki {
+
+// Which numbers the random functions of a model draw. A member of whoever runs forward passes.
+class RandomKeys {
+ public:
+  explicit RandomKeys(std::uint64_t seed);
+  ~RandomKeys();
+  RandomKeys(const RandomKeys&) = delete;
+  RandomKeys& operator=(const RandomKeys&) = delete;
+  // Before each step: the batch that follows. Its ids are copied; without any (or before the first
+  // call) numbers depend on an example's row.
+  void follow(std::int64_t epoch, std::span<const std::int64_t> ids);
+
+ private:
+  friend struct RandomKey next_random_key(Device device, std::int64_t examples);
+  // Of the random function with this number in the forward pass.
+  Tensor seed_of(std::uint64_t call, Device device);
+
+  std::uint64_t seed_;
+  std::int64_t epoch_ = 0;
+  std::vector<std::int64_t> ids_;
+  LateValues<std::int64_t> late_ids_;
+  std::vector<std::unique_ptr<LateValues<std::int64_t>>> seeds_;  // pages, made when needed
+};
+
+// While it lives, random functions of this thread draw from `keys`, counting from the first call.
+// Outside of any each thread never stops counting: every forward pass draws other numbers, which
+// depend on an example's row and are the same on all ranks.
+class RandomScope {
+ public:
+  explicit RandomScope(RandomKeys& keys);
+  ~RandomScope();
+  RandomScope(const RandomScope&) = delete;
+  RandomScope& operator=(const RandomScope&) = delete;
+
+ private:
+  RandomKeys* previous_;
+  std::uint64_t previous_calls_;
+};
+
+// What the next random function of a forward pass is keyed by, in the memory of `device`: all that
+// a dropout of your own needs. Valid until the step ends.
+struct RandomKey {
+  Tensor seed;  // one int64, of which all bits count
+  Tensor ids;   // N int64, the number of each example
+};
+RandomKey next_random_key(Device device, std::int64_t examples);
+
+// Random functions called so far by this thread, in its RandomScope. For whoever does a forward
+// pass again and wants the same numbers.
+std::uint64_t random_calls();
+void set_random_calls(std::uint64_t calls);
+
+}  // namespace tasuki

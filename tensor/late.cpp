@@ -1,0 +1,170 @@
+#include "tasuki/tensor/late.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "tasuki/tensor/step_recorder.hpp"
+
+namespace tasuki {
+namespace {
+
+struct CurrentStep {
+  int depth = 0;
+  std::uint64_t number = 0;
+  detail::Requests requested;
+};
+
+thread_local CurrentStep current_step;
+thread_local StepRecorder* current_recorder = nullptr;
+
+std::uint64_t next_number() {
+  static std::atomic<std::uint64_t> made = 0;
+  return made.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+StepRecorder* recorder_of(Device device) {
+  return current_recorder != nullptr && current_recorder->device() == device ? current_recorder
+                                                                             : nullptr;
+}
+
+}  // namespace
+
+// --- values ---
+
+detail::LateState::LateState(DType dtype, std::function<void(const Tensor& host)> fill)
+    : dtype_(dtype), fill_(std::move(fill)) {
+  TASUKI_CHECK(fill_ != nullptr, "late values need a function that fills them");
+}
+
+const Tensor& detail::LateState::draw(std::int64_t count) {
+  const std::uint64_t step = StepScope::number();
+  if (step != 0 && drawn_in_ == step) {
+    TASUKI_CHECK(host_.count() == count, "{} late values were asked for in a step, and {} before",
+                 count, host_.count());
+    return host_;
+  }
+  TASUKI_CHECK(is_alive(), "late values whose owner is gone were asked for");
+  // Whoever has the values of the step before keeps them.
+  const Tensor drawn = Tensor::empty({count}, dtype_);
+  fill_(drawn);
+  host_ = drawn;
+  drawn_in_ = step;
+  return host_;
+}
+
+const Tensor& detail::LateState::send(Device device, std::int64_t count) {
+  const std::uint64_t step = StepScope::number();
+  const Tensor& drawn = draw(count);
+  if (step == 0 || sent_in_ != step || sent_.device() != device) sent_ = drawn.to(device);
+  sent_in_ = step;
+  return sent_;
+}
+
+std::shared_ptr<detail::LateState> detail::make_late_state(
+    DType dtype, std::function<void(const Tensor& host)> fill) {
+  return std::make_shared<LateState>(dtype, std::move(fill));
+}
+
+void detail::end_late_state(LateState& state) {
+  state.end();
+}
+
+Tensor detail::late_values_on(const std::shared_ptr<LateState>& state, Device device,
+                              std::int64_t count) {
+  if (StepRecorder* const recorder = recorder_of(device)) return recorder->place(state, count);
+  refuse_recording("numbers that differ from step to step are read on another device");
+  return device.is_cpu() ? state->draw(count) : state->send(device, count);
+}
+
+Tensor detail::late_values_if_carried(const std::shared_ptr<LateState>& state, Device device,
+                                      std::int64_t count) {
+  StepRecorder* const recorder = recorder_of(device);
+  return recorder != nullptr ? recorder->place(state, count) : Tensor();
+}
+
+const Tensor& detail::late_values_on_host(LateState& state, std::int64_t count) {
+  refuse_recording("numbers that differ from step to step are read by the host");
+  return state.draw(count);
+}
+
+// --- steps ---
+
+StepScope::StepScope() {
+  if (current_step.depth++ == 0) current_step.number = next_number();
+}
+
+StepScope::~StepScope() {
+  if (--current_step.depth > 0) return;
+  current_step.number = 0;
+  current_step.requested.clear();
+}
+
+void StepScope::succeeded() {
+  if (current_step.depth > 1) return;
+  for (const auto& action : std::exchange(current_step.requested, {})) action->act();
+}
+
+std::uint64_t StepScope::number() {
+  return current_step.number;
+}
+
+const detail::Requests& detail::requested_in_step() {
+  return current_step.requested;
+}
+
+void detail::request_after_step(const std::shared_ptr<AfterState>& action) {
+  if (!StepScope::is_open()) return action->act();
+  if (!std::ranges::count(current_step.requested, action)) current_step.requested.push_back(action);
+}
+
+AfterStep::AfterStep(std::function<void()> action)
+    : state_(std::make_shared<detail::AfterState>(std::move(action))) {
+  TASUKI_CHECK(state_->is_alive(), "what follows a step needs a function that does it");
+}
+
+AfterStep::~AfterStep() {
+  state_->end();
+}
+
+void AfterStep::request() const {
+  detail::request_after_step(state_);
+}
+
+// --- recordings ---
+
+Revision::Revision() : state_(std::make_shared<detail::RevisionState>()) {}
+
+Revision::~Revision() {
+  state_->is_alive = false;
+}
+
+void Revision::use() const {
+  if (current_recorder != nullptr && current_recorder->is_recording())
+    current_recorder->use(state_);
+}
+
+void Revision::advance() {
+  ++state_->number;
+}
+
+void refuse_recording(std::string_view reason) {
+  if (current_recorder == nullptr) return;
+  current_recorder->refuse(reason);
+  if (current_recorder->is_recording()) throw RecordingRefused(std::string(reason));
+}
+
+StepRecorderScope::StepRecorderScope(StepRecorder& recorder) {
+  TASUKI_CHECK(current_recorder == nullptr, "a step was begun within a step that may be recorded");
+  current_recorder = &recorder;
+}
+
+StepRecorderScope::~StepRecorderScope() {
+  current_recorder = nullptr;
+}
+
+StepRecorder* step_recorder() {
+  return current_recorder;
+}
+
+}  // namespace tasuki

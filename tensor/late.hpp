@@ -1,0 +1,149 @@
+// Late values: numbers that the host decides anew in each step and that device work reads.
+//
+// A GPU may record a training step and replay it. In a replay the host code between the kernels is
+// not called, and a number that was passed to a kernel keeps the value it had when the step was
+// recorded. A number that changes from step to step is therefore a member of whatever decides it:
+//
+//   class Annealed : public OptimizerHook {
+//     LateValues<float> noise_{[this](std::span<float> out) { out[0] = noise_at(steps_ + 1); }};
+//     AfterStep counted_{[this] { ++steps_; }};
+//     void apply(GradientInFlight& gradient) override {
+//       const Tensor& g = gradient.arena.gradients();
+//       add_noise(g, noise_.on(g.device(), 1));
+//       counted_.request();
+//     }
+//   };
+//
+// What a batch brings (examples, ids, epoch) needs no late values: it is data, and
+// training/recording carries it. Random numbers of a batch come from nn/random.hpp.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "tasuki/tensor/tensor.hpp"
+
+namespace tasuki {
+
+namespace detail {
+// These outlive their owners in recordings, which they tell that the owner is gone.
+class LateState;
+class AfterState;
+struct RevisionState;
+
+std::shared_ptr<LateState> make_late_state(DType dtype,
+                                           std::function<void(const Tensor& host)> fill);
+void end_late_state(LateState& state);
+Tensor late_values_on(const std::shared_ptr<LateState>& state, Device device, std::int64_t count);
+Tensor late_values_if_carried(const std::shared_ptr<LateState>& state, Device device,
+                              std::int64_t count);
+const Tensor& late_values_on_host(LateState& state, std::int64_t count);
+}  // namespace detail
+
+// A vector in device memory that a function on the host fills, once in each step that uses it.
+//
+// In a step the values are drawn at its beginning, or at the first on() where nobody could know
+// that they would be asked for, and never twice, however often the step's work is called. So `fill`
+// reads what is so at the beginning of a step, changes nothing, and always writes all of `out`. As
+// it is given once, when its owner is made, it can only read the owner's members: nothing of a
+// single step.
+//
+// Used by one thread at a time. T: float, double, std::int32_t, std::int64_t.
+template <class T>
+class LateValues {
+ public:
+  using Fill = std::function<void(std::span<T> out)>;
+  explicit LateValues(Fill fill)
+      : state_(detail::make_late_state(
+            dtype_of<T>, [fill = std::move(fill)](const Tensor& host) { fill(host.span<T>()); })) {}
+  // Recordings that use the values are dropped.
+  ~LateValues() { detail::end_late_state(*state_); }
+  LateValues(const LateValues&) = delete;
+  LateValues& operator=(const LateValues&) = delete;
+
+  // `count` values in the memory of `device`, valid until the step ends. Outside of a step they are
+  // filled and sent at each call. In steps of training/recording all values of a step travel in one
+  // copy, from its second run on. Two counts in one step are an error.
+  Tensor on(Device device, std::int64_t count) const {
+    return detail::late_values_on(state_, device, count);
+  }
+  // The same where they travel with a step's other numbers, at no cost; elsewhere undefined, for
+  // work that takes numbers from the host as well.
+  Tensor on_if_carried(Device device, std::int64_t count) const {
+    return detail::late_values_if_carried(state_, device, count);
+  }
+  // The same for the host, valid until they are drawn again. Where steps are recorded on a GPU this
+  // is refused: the host would read them once only.
+  std::span<const T> on_host(std::int64_t count) const {
+    return detail::late_values_on_host(*state_, count).template span<T>();
+  }
+
+ private:
+  std::shared_ptr<detail::LateState> state_;
+};
+
+// What follows from a step that succeeded: counting it, mostly. The action is called once for each
+// such step in which it was requested, replays included, however often the step's work asked for
+// it; outside of a step at once. The order among several actions is that of the first requests.
+class AfterStep {
+ public:
+  explicit AfterStep(std::function<void()> action);
+  // Recordings that request it are dropped.
+  ~AfterStep();
+  AfterStep(const AfterStep&) = delete;
+  AfterStep& operator=(const AfterStep&) = delete;
+  void request() const;
+
+ private:
+  std::shared_ptr<detail::AfterState> state_;
+};
+
+// A step of the calling thread, on any device. Opened by whatever runs steps (Optimizer::update,
+// training/recording); one inside another is part of it. Without succeeded() on the outermost
+// one nothing that was requested follows, and the next step draws the same values again.
+class StepScope {
+ public:
+  StepScope();
+  ~StepScope();
+  StepScope(const StepScope&) = delete;
+  StepScope& operator=(const StepScope&) = delete;
+  void succeeded();
+
+  static bool is_open() { return number() != 0; }
+  // Another one for each outermost scope of any thread; 0 outside of one.
+  static std::uint64_t number();
+};
+
+// Of an array or a setting that recorded work may depend on and somebody may replace. Each replay
+// compares the revisions that the recording has used; where one differs, or its object is gone, the
+// recording is dropped. Parameters, optimizers and late values do so already. A layer needs one for
+// memory that it replaces from time to time; memory that changes in every step is updated in place.
+class Revision {
+ public:
+  Revision();
+  ~Revision();
+  Revision(const Revision&) = delete;
+  Revision& operator=(const Revision&) = delete;
+  // The step under way depends on it.
+  void use() const;
+  // It is another one from now on.
+  void advance();
+
+ private:
+  std::shared_ptr<detail::RevisionState> state_;
+};
+
+// For work that cannot be replayed. In a step of training/recording: such steps are not recorded
+// from now on, and --verbose says `reason`; while one is being recorded, throws RecordingRefused
+// besides, upon which the step is done without. Does nothing elsewhere.
+void refuse_recording(std::string_view reason);
+
+class RecordingRefused : public Error {
+ public:
+  explicit RecordingRefused(const std::string& reason) : Error(ErrorKind::unavailable, reason) {}
+};
+
+}  // namespace tasuki

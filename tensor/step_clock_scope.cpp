@@ -1,0 +1,25 @@
+#include "tasuki/tensor/step_clock_scope.hpp"
+
+#include <utility>
+
+#include "tasuki/tensor/backend.hpp"
+
+namespace tasuki {
+namespace {
+
+thread_local const Tensor* current_clock = nullptr;
+
+}  // namespace
+
+StepClockScope::StepClockScope(Tensor clock)
+    : clock_(std::move(clock)), previous_(std::exchange(current_clock, &clock_)) {}
+
+StepClockScope::~StepClockScope() {
+  current_clock = previous_;
+}
+
+void note_moment(StepMoment moment) {
+  if (current_clock != nullptr) backend(current_clock->device()).stamp(*current_clock, moment);
+}
+
+}  // namespace tasuki

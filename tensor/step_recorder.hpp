@@ -1,0 +1,88 @@
+// StepRecorder: what late values (late.hpp) ask whoever runs steps on a device. training/recording
+// has the one there is.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tasuki/tensor/late.hpp"
+
+namespace tasuki {
+
+namespace detail {
+
+class LateState {
+ public:
+  LateState(DType dtype, std::function<void(const Tensor& host)> fill);
+
+  bool is_alive() const { return fill_ != nullptr; }
+  void end() { fill_ = nullptr; }
+  DType dtype() const { return dtype_; }
+  // The values of this step on the host, drawn where they were not yet; outside of a step anew.
+  const Tensor& draw(std::int64_t count);
+  // The next draw() of this step fills them anew, as many as it asks for.
+  void forget() { drawn_in_ = 0; }
+  // The same on a device, sent once a step.
+  const Tensor& send(Device device, std::int64_t count);
+
+ private:
+  DType dtype_;
+  std::function<void(const Tensor& host)> fill_;
+  Tensor host_, sent_;
+  std::uint64_t drawn_in_ = 0, sent_in_ = 0;  // StepScope::number()
+};
+
+class AfterState {
+ public:
+  explicit AfterState(std::function<void()> action) : action_(std::move(action)) {}
+  bool is_alive() const { return action_ != nullptr; }
+  void end() { action_ = nullptr; }
+  void act() const {
+    if (action_) action_();
+  }
+
+ private:
+  std::function<void()> action_;
+};
+
+struct RevisionState {
+  std::uint64_t number = 0;
+  bool is_alive = true;
+};
+
+// In this thread's step.
+using Requests = std::vector<std::shared_ptr<AfterState>>;
+const Requests& requested_in_step();
+void request_after_step(const std::shared_ptr<AfterState>& action);
+
+}  // namespace detail
+
+class StepRecorder {
+ public:
+  virtual ~StepRecorder() = default;
+  virtual Device device() const = 0;
+  // Whether work is noted, to be done later, instead of done.
+  virtual bool is_recording() const = 0;
+  // Memory on device() that has the values of this step when the work runs that is asked for next.
+  virtual Tensor place(const std::shared_ptr<detail::LateState>& values, std::int64_t count) = 0;
+  virtual void use(const std::shared_ptr<const detail::RevisionState>& revision) = 0;
+  virtual void refuse(std::string_view reason) = 0;
+};
+
+// While it lives, its thread asks for a step's work under `recorder`. One inside another is an
+// error: a recorded step is no part of another one.
+class StepRecorderScope {
+ public:
+  explicit StepRecorderScope(StepRecorder& recorder);
+  ~StepRecorderScope();
+  StepRecorderScope(const StepRecorderScope&) = delete;
+  StepRecorderScope& operator=(const StepRecorderScope&) = delete;
+};
+
+// Of this thread; null without one.
+StepRecorder* step_recorder();
+
+}  // namespace tasuki

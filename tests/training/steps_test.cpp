@@ -1,0 +1,435 @@
+// When steps are recorded and replayed, on a device whose memory the host cannot touch; what is
+// carried there, and what drops a recording.
+#include "tasuki/training/recording/steps.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "guarded_device/guarded_device.hpp"
+#include "tasuki/communicator/registry.hpp"
+#include "tasuki/nn/functions/dropout.hpp"
+#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
+#include "tasuki/nn/linear.hpp"
+#include "tasuki/nn/random.hpp"
+#include "tasuki/tensor/backend.hpp"
+#include "tasuki/tensor/step_recorder.hpp"
+
+namespace tasuki {
+namespace {
+
+using testing::guarded_device_counts;
+using ::testing::HasSubstr;
+
+const Device device = [] {
+  testing::register_guarded_device();
+  return Device::cuda(0);
+}();
+
+Tensor values(std::int64_t examples, float first = 0) {
+  const Tensor x = Tensor::empty({examples, 2});
+  for (float& value : x.span<float>()) value = first++;
+  return x;
+}
+
+Batch batch_of(std::int64_t examples, float first = 0) {
+  return {{{.name = "x", .values = values(examples, first)}},
+          std::vector<std::int64_t>(static_cast<std::size_t>(examples), 1)};
+}
+
+bool is_recording() {
+  return step_recorder() != nullptr && step_recorder()->is_recording();
+}
+
+// Steps of an evaluation whose work only counts.
+class StepsTest : public ::testing::Test {
+ protected:
+  StepsTest() { model.to(device); }
+
+  std::unique_ptr<Steps> make(GraphMode mode, std::size_t most = 16) {
+    return std::make_unique<Steps>(model, Steps::Settings{.graph = mode, .most_recordings = most});
+  }
+  Steps::Work work = [this](const Batch& batch, Observation& seen) {
+    ++(is_recording() ? recorded : done);
+    if (is_recording() && !failure.empty()) fail(ErrorKind::unavailable, "{}", failure);
+    // The first value of x, seen on the device.
+    seen.add_sum("first", batch["x"].reshape({batch.size() * 2}).slice(0, 1).reshape({}), 1);
+  };
+  // Steps whose batches begin with 1, 2, ...; what they saw.
+  double run(Steps& steps, std::int64_t examples, int times) {
+    const auto before = guarded_device_counts();
+    Observation seen;
+    for (int i = 1; i <= times; ++i)
+      steps.run(batch_of(examples, static_cast<float>(i)), seen, work, "");
+    replays += guarded_device_counts().replays - before.replays;
+    return seen.values().at("first").sum;
+  }
+
+  Linear model{2, 2};
+  std::string failure;
+  int done = 0, recorded = 0;
+  std::int64_t replays = 0;
+};
+
+TEST_F(StepsTest, WarmUpThenOneRecordingForAll) {
+  const auto steps = make(GraphMode::automatic);
+  EXPECT_EQ(run(*steps, 100, 10), 55);  // each step is done once, with values of its own
+  EXPECT_EQ(done, 3);
+  EXPECT_EQ(recorded, 1);
+  EXPECT_EQ(replays, 7);
+}
+
+TEST_F(StepsTest, EachKindHasARecordingOfItsOwn) {
+  const auto steps = make(GraphMode::on);
+  EXPECT_EQ(run(*steps, 100, 5), 15);
+  EXPECT_EQ(run(*steps, 50, 5), 15);
+  EXPECT_EQ(run(*steps, 7, 1), 1);
+  EXPECT_EQ(recorded, 2);
+  EXPECT_EQ(done, 3 + 1 + 1);  // later kinds need less warming up
+  EXPECT_EQ(replays, 2 + 4);
+  EXPECT_EQ(steps->recordings(), 2);
+  EXPECT_EQ(run(*steps, 100, 3), 6);  // after longer and shorter ones
+}
+
+TEST_F(StepsTest, AFailureIsRememberedAndTheStepIsDone) {
+  const auto steps = make(GraphMode::automatic);
+  failure = "the stream is busy";
+  EXPECT_EQ(run(*steps, 1, 6), 21);
+  EXPECT_EQ(run(*steps, 2, 6), 21);
+  EXPECT_EQ(recorded, 1);
+  EXPECT_EQ(done, 12);
+  EXPECT_EQ(steps->why_not_recorded(), "the stream is busy");
+}
+
+TEST_F(StepsTest, DevicesThatDoNotRecord) {
+  const auto steps = make(GraphMode::automatic);
+  testing::set_guarded_device_records(false);
+  run(*steps, 1, 6);
+  testing::set_guarded_device_records(true);
+  EXPECT_EQ(done, 6);
+  EXPECT_EQ(steps->why_not_recorded(), "the device does not record");
+}
+
+TEST_F(StepsTest, AskedForAndImpossibleIsAnError) {
+  const auto steps = make(GraphMode::on);
+  failure = "the stream is busy";
+  run(*steps, 1, 3);
+  try {
+    run(*steps, 1, 1);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::config);
+    EXPECT_THAT(error.what(), HasSubstr("the stream is busy"));
+  }
+  work = [](const Batch&, Observation&) { refuse_recording("a number of the host"); };
+  Observation unused;
+  EXPECT_THROW(make(GraphMode::on)->run(batch_of(1), unused, work, ""), Error);
+}
+
+TEST_F(StepsTest, OffAndRefusedAndForgotten) {
+  const auto off = make(GraphMode::off);
+  run(*off, 1, 9);
+  EXPECT_EQ(recorded, 0);
+  EXPECT_EQ(off->why_not_recorded(), "");
+
+  const auto refused = make(GraphMode::automatic);
+  run(*refused, 1, 5);
+  const Steps::Work counting = work;
+  work = [&](const Batch& batch, Observation& seen) {
+    counting(batch, seen);
+    refuse_recording("a hook computes on the host");
+  };
+  run(*refused, 2, 1);
+  work = counting;
+  run(*refused, 1, 4);
+  EXPECT_EQ(refused->why_not_recorded(), "a hook computes on the host");
+  EXPECT_EQ(replays, 2);
+  EXPECT_EQ(done, 9 + 3 + 1 + 4);
+
+  const auto changed = make(GraphMode::automatic);
+  run(*changed, 1, 5);
+  changed->forget();
+  run(*changed, 1, 3);
+  EXPECT_EQ(changed->recordings(), 2);
+}
+
+TEST_F(StepsTest, NumbersThatTheHostComputesAreNotReplayed) {
+  const auto steps = make(GraphMode::automatic);
+  work = [this](const Batch&, Observation& seen) { seen.add_sum("first", ++done, 1); };
+  EXPECT_EQ(run(*steps, 1, 6), 21);
+  EXPECT_THAT(steps->why_not_recorded(), HasSubstr("computed by the host"));
+}
+
+TEST_F(StepsTest, TheRecordingThatWasNotUsedForLongestGoesFirst) {
+  const auto steps = make(GraphMode::automatic, 2);
+  run(*steps, 1, 4);
+  run(*steps, 2, 2);
+  run(*steps, 1, 1);
+  run(*steps, 3, 2);  // in place of 2
+  EXPECT_EQ(steps->recordings(), 3);
+  run(*steps, 1, 1);
+  run(*steps, 3, 1);
+  EXPECT_EQ(done, 3 + 1 + 1);
+  run(*steps, 2, 2);
+  EXPECT_EQ(steps->recordings(), 4);
+}
+
+// --- late values ---
+
+// A number that a counter decides, and the counter itself.
+struct Ticking {
+  double now = 0;
+  int draws = 0;
+  LateValues<double> value{[this](std::span<double> out) {
+    ++draws;
+    std::ranges::fill(out, now + 1);
+  }};
+  AfterStep counted{[this] { ++now; }};
+
+  Tensor next(std::int64_t count = 1) {
+    counted.request();
+    return value.on(device, count);
+  }
+};
+
+TEST_F(StepsTest, LateValuesAreThoseOfEachStep) {
+  for (const GraphMode mode : {GraphMode::off, GraphMode::on}) {
+    SCOPED_TRACE(static_cast<int>(mode));
+    const auto steps = make(mode);
+    Ticking one, other;
+    other.now = 100;
+    work = [&](const Batch&, Observation& seen) {
+      const Tensor sum = Tensor::zeros({}, DType::float64, device);
+      backend(device).accumulate_scalar(sum, one.next().reshape({}), 1);
+      backend(device).accumulate_scalar(sum, other.next(2).slice(1, 2).reshape({}), 1);
+      backend(device).accumulate_scalar(sum, one.next().reshape({}), 1);
+      seen.add_sum("first", sum, 1);
+    };
+    const int n = 9;
+    EXPECT_EQ(run(*steps, 4, n), 2 * (n * (n + 1) / 2) + 100 * n + n * (n + 1) / 2);
+    EXPECT_EQ(one.now, n);
+    EXPECT_EQ(one.draws, n);
+    EXPECT_EQ(other.draws, n);
+  }
+}
+
+TEST_F(StepsTest, AFailingRecordingDrawsNothingAnew) {
+  const auto steps = make(GraphMode::automatic);
+  Ticking ticking;
+  work = [&](const Batch&, Observation& seen) {
+    seen.add_sum("first", ticking.next().reshape({}), 1);
+    if (is_recording()) fail(ErrorKind::unavailable, "the stream is busy");
+  };
+  EXPECT_EQ(run(*steps, 4, 6), 21);
+  EXPECT_EQ(ticking.draws, 6);
+}
+
+// Work that fails leaves counters where they were, and nothing that anybody waits for.
+TEST_F(StepsTest, AStepThatFailsIsNotCounted) {
+  const auto steps = make(GraphMode::off);
+  Ticking ticking;
+  bool fails = false;
+  work = [&](const Batch&, Observation& seen) {
+    seen.add_sum("first", ticking.next().reshape({}), 1);
+    if (fails) fail(ErrorKind::data, "out of luck");
+  };
+  EXPECT_EQ(run(*steps, 4, 2), 3);
+  fails = true;
+  EXPECT_THROW(run(*steps, 4, 1), Error);
+  EXPECT_EQ(ticking.now, 2);
+  fails = false;
+  EXPECT_EQ(run(*steps, 4, 2), 7);
+}
+
+TEST_F(StepsTest, ARecordingIsDroppedWithTheOwnerOfItsValues) {
+  const auto steps = make(GraphMode::automatic);
+  std::optional<Ticking> ticking(std::in_place);
+  work = [&](const Batch&, Observation& seen) {
+    ++(is_recording() ? recorded : done);
+    seen.add_sum("first", ticking->next().reshape({}), 1);
+  };
+  EXPECT_EQ(run(*steps, 4, 5), 15);
+  ticking.emplace();
+  EXPECT_EQ(run(*steps, 4, 5), 15);
+  EXPECT_EQ(recorded, 2);
+}
+
+TEST_F(StepsTest, ARecordingIsDroppedWithWhatItReads) {
+  const auto steps = make(GraphMode::automatic);
+  work = [&](const Batch& batch, Observation& seen) {
+    ++(is_recording() ? recorded : done);
+    const Tensor y = model.forward(Variable(batch["x"])).value();
+    seen.add_sum("first", y.reshape({y.count()}).slice(0, 1).reshape({}), 1);
+  };
+  model.initialize(1);
+  const double first = run(*steps, 4, 5);
+  EXPECT_EQ(recorded, 1);
+  // In place: the recording reads it.
+  for (const auto& [path, parameter] : model.parameters()) parameter->value().fill(0.5);
+  EXPECT_NE(run(*steps, 4, 5), first);
+  EXPECT_EQ(recorded, 1);
+  EXPECT_EQ(done, 3);
+  // Elsewhere.
+  for (const auto& [path, parameter] : model.parameters()) {
+    const auto fresh = [&] { return Tensor::zeros(parameter->shape(), DType::float32, device); };
+    parameter->move_to(fresh(), fresh());
+    parameter->value().fill(2);
+  }
+  const double moved = run(*steps, 4, 1);
+  EXPECT_EQ(moved, 1 * 2 + 2 * 2 + 2);
+  EXPECT_EQ(done, 4);
+  run(*steps, 4, 3);
+  EXPECT_EQ(recorded, 2);
+}
+
+// Random functions, and more of them than in the steps before, without an own word on recordings.
+TEST_F(StepsTest, DropoutOfRecordedStepsIsThatOfOthers) {
+  const auto losses = [this](GraphMode mode) {
+    const auto steps = make(mode);
+    RandomKeys keys(7);
+    std::vector<double> found;
+    for (std::int64_t step = 0; step < 8; ++step) {
+      const Batch batch = batch_of(30, 1);
+      std::vector<std::int64_t> ids(30);
+      for (std::int64_t i = 0; i < 30; ++i) ids[static_cast<std::size_t>(i)] = 30 * step + i;
+      keys.follow(step / 3, ids);
+      Observation seen;
+      steps->run(
+          batch, seen,
+          [&](const Batch& there, Observation& report) {
+            const RandomScope random(keys);
+            const NoGrad no_grad;
+            const Variable dropped = dropout(dropout(Variable(there["x"]), 0.3F), 0.5F);
+            const Tensor labels = Tensor::zeros({30}, DType::int32, device);
+            report.add_mean("loss", softmax_cross_entropy(dropped, labels).value(), 30);
+          },
+          "");
+      found.push_back(*seen.mean("loss"));
+    }
+    return found;
+  };
+  const auto expected = losses(GraphMode::off);
+  EXPECT_EQ(losses(GraphMode::on), expected);
+  EXPECT_EQ(std::set(expected.begin(), expected.end()).size(), expected.size());
+}
+
+// --- ranks ---
+
+class StepsOfRanks : public ::testing::Test {
+ protected:
+  StepsOfRanks() {
+    model.initialize(3);
+    model.to(device);
+    optimizer->setup(model);
+  }
+  // Steps of a training in which gradients are not exchanged, so that they can be recorded.
+  void train(Steps& steps, std::int64_t examples, int times) {
+    for (int i = 0; i < times; ++i) {
+      Batch batch = batch_of(examples, static_cast<float>(i));
+      if (knows_all) batch.set_global_size(examples * comm->size());
+      Observation seen;
+      steps.run(batch, seen, work, "");
+    }
+  }
+  Steps::Work work = [this](const Batch& batch, Observation& seen) {
+    ++(is_recording() ? recorded : done);
+    if (is_recording() && fails) fail(ErrorKind::unavailable, "the stream is busy");
+    const auto loss = [&] {
+      const Tensor labels = Tensor::zeros({batch.size()}, DType::int32, device);
+      Variable found = softmax_cross_entropy(model(Variable(batch["x"])), labels);
+      seen.add_mean("loss", found.value(), batch.size());
+      return found;
+    };
+    optimizer->backward(optimizer->forward(loss, batch.size()), batch.size());
+    optimizer->update(optimizer->exchange(batch.global_size()));
+  };
+
+  const std::unique_ptr<Communicator> comm = create_communicator("dummy");
+  const bool is_last = comm->rank() == comm->size() - 1;
+  Linear model{2, 3};
+  std::unique_ptr<Optimizer> optimizer =
+      create_multi_node_optimizer(create_optimizer("adam"), *comm);
+  bool knows_all = true, fails = false;
+  int done = 0, recorded = 0;
+};
+
+TEST_F(StepsOfRanks, NobodyReplaysWhatAnotherRankCouldNotRecord) {
+  Steps steps({optimizer.get()}, {.graph = GraphMode::automatic});
+  train(steps, 4, 5);
+  EXPECT_EQ(recorded, 1);
+  fails = is_last;
+  train(steps, 6, 5);
+  EXPECT_EQ(recorded, 2);
+  EXPECT_EQ(done, 3 + 5);
+  EXPECT_EQ(steps.why_not_recorded(),
+            is_last ? "the stream is busy" : "another rank could not record its part");
+  train(steps, 4, 2);  // others do as they are, too
+  EXPECT_EQ(done, 3 + 5 + 2);
+  EXPECT_EQ(optimizer->t(), 12);
+}
+
+// A rank that has dropped a recording which the others still have: all do what the least ready one
+// can, and all record again.
+TEST_F(StepsOfRanks, ARecordingThatOneRankAloneHasDropped) {
+  Steps steps({optimizer.get()}, {.graph = GraphMode::automatic});
+  train(steps, 4, 6);
+  EXPECT_EQ(done, 3);
+  if (is_last) steps.forget();
+  train(steps, 4, 4);
+  EXPECT_EQ(done, 4);
+  EXPECT_EQ(recorded, 2);
+  EXPECT_EQ(optimizer->t(), 10);
+}
+
+TEST_F(StepsOfRanks, RanksNeedNotHaveEquallyManyExamples) {
+  Steps steps({optimizer.get()}, {.graph = GraphMode::automatic});
+  knows_all = false;  // the sizes are added up
+  train(steps, is_last ? 5 : 4, 6);
+  EXPECT_EQ(done, 3);
+  EXPECT_EQ(recorded, 1);
+  train(steps, is_last ? 0 : 3, 3);
+  if (comm->size() > 1) {
+    EXPECT_EQ(optimizer->t(), 9);
+    EXPECT_EQ(recorded, 2);
+  } else {
+    EXPECT_EQ(optimizer->t(), 6);  // nobody had any
+  }
+}
+
+// Rates are late values.
+TEST_F(StepsOfRanks, ARateThatIsSetAfterTheRecordingCounts) {
+  const auto weights = [this](GraphMode mode) {
+    Linear net{2, 3};
+    net.initialize(3);
+    net.to(device);
+    const auto adam = create_optimizer("adam");
+    adam->setup(net);
+    Steps steps({adam.get()}, {.graph = mode});
+    for (int i = 0; i < 10; ++i) {
+      Observation seen;
+      steps.run(
+          batch_of(4, static_cast<float>(i)), seen,
+          [&](const Batch& batch, Observation&) {
+            adam->update(
+                [&] {
+                  const Tensor labels = Tensor::zeros({4}, DType::int32, device);
+                  return softmax_cross_entropy(net(Variable(batch["x"])), labels);
+                },
+                4);
+          },
+          "");
+      if (i == 6) adam->set("alpha", 0.1);
+      if (i == 8) adam->add_hook(weight_decay(0.5));
+    }
+    EXPECT_EQ(adam->t(), 10);
+    const Tensor host = adam->arena().values().to(Device::cpu());
+    return std::vector<float>(host.span<float>().begin(), host.span<float>().end());
+  };
+  EXPECT_EQ(weights(GraphMode::automatic), weights(GraphMode::off));
+}
+
+}  // namespace
+}  // namespace tasuki

@@ -1,0 +1,67 @@
+// NumberBlock: the numbers that the device work of a step reads and that differ from step to step,
+// in one piece of device memory, sent with one copy that nobody waits for.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tasuki/tensor/step_recorder.hpp"
+
+namespace tasuki {
+
+// Holds the number of the step's journal row, what sources make a batch from (Batch::rows), and the
+// late values that the step was found to use. Recorded work goes on reading where they were.
+class NumberBlock {
+ public:
+  // `rows`: numbers of the batch; 0 where no field has a source.
+  NumberBlock(Device device, std::int64_t rows);
+
+  // Before a step: writes what is known of it, and draws all late values that were placed.
+  void fill(std::int64_t journal_row, std::span<const std::int64_t> batch_rows);
+  void send() const;
+
+  Tensor journal_row() const { return view(row_); }
+  // Undefined where there are none.
+  Tensor batch_rows() const { return rows_.count > 0 ? view(rows_) : Tensor(); }
+  // Where late values are on the device. Whether they are there depends on the last send():
+  // `is_new` says that it was before they were drawn.
+  struct Found {
+    Tensor values;
+    bool is_new = false;
+  };
+  // Undefined values: there is no room for them.
+  Found place(const std::shared_ptr<detail::LateState>& values, std::int64_t count);
+  // Sends what was placed last.
+  void send_newest() const;
+
+  // A larger one with the same numbers.
+  std::shared_ptr<NumberBlock> grown(std::int64_t bytes) const;
+  // Whether all owners of late values are there.
+  bool is_valid() const;
+
+ private:
+  struct Place {
+    std::int64_t offset = 0;  // bytes
+    std::int64_t count = 0;
+    DType dtype = DType::int64;
+    std::int64_t end() const { return offset + count * static_cast<std::int64_t>(size_of(dtype)); }
+  };
+  struct Late {
+    std::shared_ptr<detail::LateState> state;
+    Place place;
+  };
+  Place next_place(std::int64_t count, DType dtype) const;
+  void write(const Late& late) const;
+  Tensor view(const Place& place) const;
+  Tensor host_view(const Place& place) const;
+
+  Place row_, rows_;
+  std::vector<Late> late_;
+  std::int64_t used_ = 0;  // bytes
+  Tensor host_, on_device_;
+};
+
+}  // namespace tasuki
