@@ -31,6 +31,7 @@ nlohmann::json decode(std::span<const std::byte> bytes) {
 
 std::vector<nlohmann::json> decode_all(const std::vector<Bytes>& parts) {
   std::vector<nlohmann::json> objects;
+  objects.reserve(parts.size());
   for (const Bytes& part : parts) objects.push_back(decode(part));
   return objects;
 }

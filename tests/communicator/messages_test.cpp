@@ -200,6 +200,7 @@ TEST_P(Messages, JsonCollectives) {
     EXPECT_EQ(comm_->bcast_object(rank() == root ? object_of(root) : nlohmann::json(), root),
               object_of(root));
     std::vector<nlohmann::json> all;
+    all.reserve(static_cast<std::size_t>(size()));
     for (int other = 0; other < size(); ++other) all.push_back(object_of(other));
     EXPECT_EQ(comm_->allgather_object(object_of(rank())), all);
     EXPECT_EQ(comm_->gather_object(object_of(rank()), root),
