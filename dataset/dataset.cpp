@@ -22,7 +22,7 @@ void check_indices(const Dataset& dataset, std::span<const std::int64_t> indices
 Tensor read_even(const Dataset& dataset, std::size_t number, std::span<const std::int64_t> indices,
                  std::int64_t epoch) {
   const Field& field = dataset.header().fields[number];
-  const Tensor values = Tensor::empty(field.batch_shape(std::ssize(indices)), field.decoded);
+  Tensor values = Tensor::empty(field.batch_shape(std::ssize(indices)), field.decoded);
   const std::int64_t count = field.shape.count();
   const std::size_t step = static_cast<std::size_t>(count) * size_of(field.decoded);
   const Transform* const transform = dataset.transform(number);

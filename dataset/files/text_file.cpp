@@ -84,7 +84,7 @@ std::vector<std::string> split_cells(std::string_view line, char separator,
                                      const std::string& place) {
   std::vector<std::string> cells;
   for (;;) {
-    const std::size_t begin = line.find_first_not_of(" ");
+    const std::size_t begin = line.find_first_not_of(' ');
     if (begin != std::string_view::npos && line[begin] == '"') {
       std::string cell;
       std::size_t at = begin + 1;

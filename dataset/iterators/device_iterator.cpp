@@ -42,14 +42,14 @@ Tensor piece_of(const Dataset& dataset, std::size_t number, std::int64_t length,
   if (type != field.stored && !field.is_ragged) return read_field(dataset, number, indices).values;
   const Shape shape = field.batch_shape(std::ssize(indices), length);
   if (!field.is_ragged) {
-    const Tensor piece = Tensor::empty(shape, type);
+    Tensor piece = Tensor::empty(shape, type);
     StoredField stored(dataset, number);
     auto* to = static_cast<std::byte*>(piece.raw());
     for (const std::int64_t i : indices) to = std::ranges::copy(stored.decoded(i), to).out;
     check_labels(dataset, number, indices, piece);
     return piece;
   }
-  const Tensor piece = Tensor::full(shape, field.padding, field.decoded);
+  Tensor piece = Tensor::full(shape, field.padding, field.decoded);
   const Tensor read = read_field(dataset, number, indices).values;  // as long as its longest
   const std::size_t row = read.bytes() / indices.size(), step = piece.bytes() / indices.size();
   for (std::size_t i = 0; i < indices.size() && row > 0; ++i)
@@ -62,7 +62,7 @@ Tensor piece_of(const Dataset& dataset, std::size_t number, std::int64_t length,
 Tensor on_device(const Dataset& dataset, std::size_t number, std::int64_t length, Device device) {
   const Field& field = dataset.header().fields[number];
   const DType type = resident_type(field);
-  const Tensor all = Tensor::empty(field.batch_shape(dataset.size(), length), type, device);
+  Tensor all = Tensor::empty(field.batch_shape(dataset.size(), length), type, device);
   constexpr std::int64_t piece_bytes = std::int64_t{4} << 20;
   const auto each =
       static_cast<std::int64_t>(all.bytes()) / std::max<std::int64_t>(1, dataset.size());
