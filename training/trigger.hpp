@@ -57,12 +57,17 @@ std::unique_ptr<Trigger> on_min_value(std::string key,
 std::unique_ptr<Trigger> on_max_value(std::string key,
                                       std::unique_ptr<Trigger> check = every(1, Unit::epoch));
 
+// The first of these where a smaller value is better, the second where a larger one is: the key has
+// "accuracy" in it. A check that finds no value is a usage error.
+std::unique_ptr<Trigger> on_best_value(std::string key,
+                                       std::unique_ptr<Trigger> check = every(1, Unit::epoch));
+
 // For the end of a run: after `epochs`, or after `max_iterations` if that comes first.
 std::unique_ptr<Trigger> stop_after(double epochs,
                                     std::optional<std::int64_t> max_iterations = std::nullopt);
 
 // Ends a run when `monitor` has not improved for `patience` checks in a row, at the latest after
-// `max_epochs`.
+// `max_epochs` or `max_iterations`. A check that finds no value is a usage error.
 struct EarlyStopping {
   std::string monitor = "main/loss";
   int patience = 3;
@@ -70,6 +75,7 @@ struct EarlyStopping {
   enum class Mode { automatic, min, max } mode = Mode::automatic;
   double max_epochs = 100;
   double check_every_epochs = 1;
+  std::optional<std::int64_t> max_iterations = std::nullopt;
 };
 std::unique_ptr<Trigger> early_stopping(const EarlyStopping& options);
 

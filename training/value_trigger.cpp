@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/log.hpp"
 #include "tasuki/training/trainer.hpp"
 #include "tasuki/training/trigger.hpp"
 
@@ -33,12 +34,24 @@ class Monitor {
   }
 
   const std::string& key() const { return key_; }
-  void serialize(const Serializer& serializer) {
+  double best() const { return best_; }
+  // What to do where a value must be there.
+  [[noreturn]] void fail_without_value(const char* who, const Trainer& trainer) const {
+    fail_everywhere(ErrorKind::usage,
+                    "{} watches \"{}\", which nothing observed until iteration {}", who, key_,
+                    trainer.updater().iteration());
+  }
+  // Loading: whether the state was one of this value; another one's says nothing of it.
+  bool serialize(const Serializer& serializer) {
+    std::string key = key_;
+    if (!serializer.is_loading() || serializer.contains("key")) serializer("key", key);
+    if (key != key_) return false;
     serializer("best", best_);
     serializer("has_best", has_best_);
     pending_.serialize(serializer["pending"]);
     if (!serializer.is_loading() || serializer.contains("check"))
       check_->serialize(serializer["check"]);
+    return true;
   }
 
  private:
@@ -50,23 +63,33 @@ class Monitor {
   std::int64_t has_best_ = 0;
 };
 
+enum class WithoutValue { is_ignored, is_error };
+
 class BestValue final : public Trigger {
  public:
-  BestValue(std::string key, Better better, std::unique_ptr<Trigger> check)
-      : monitor_(std::move(key), better, std::move(check)) {}
+  BestValue(std::string key, Better better, std::unique_ptr<Trigger> check, WithoutValue missing)
+      : monitor_(std::move(key), better, std::move(check)), missing_(missing) {}
   bool fires(Trainer& trainer) override {
-    return monitor_.look(trainer) == Monitor::Finding::better;
+    const Monitor::Finding finding = monitor_.look(trainer);
+    if (finding == Monitor::Finding::not_observed && missing_ == WithoutValue::is_error)
+      monitor_.fail_without_value("the best value", trainer);
+    return finding == Monitor::Finding::better;
   }
   void serialize(const Serializer& serializer) override { monitor_.serialize(serializer); }
 
  private:
   Monitor monitor_;
+  WithoutValue missing_;
 };
+
+// Chainer's "auto".
+Better better_of(const std::string& key) {
+  return key.find("accuracy") != std::string::npos ? Better::larger : Better::smaller;
+}
 
 Better better_of(const EarlyStopping& options) {
   using Mode = EarlyStopping::Mode;
-  if (options.mode == Mode::automatic)
-    return options.monitor.find("accuracy") != std::string::npos ? Better::larger : Better::smaller;
+  if (options.mode == Mode::automatic) return better_of(options.monitor);
   return options.mode == Mode::max ? Better::larger : Better::smaller;
 }
 
@@ -76,16 +99,14 @@ class EarlyStop final : public Trigger {
       : monitor_(options.monitor, better_of(options),
                  every(options.check_every_epochs, Unit::epoch)),
         patience_(options.patience),
-        length_{options.max_epochs, std::nullopt} {}
+        length_{options.max_epochs, options.max_iterations} {}
 
   bool fires(Trainer& trainer) override {
     switch (monitor_.look(trainer)) {
       case Monitor::Finding::no_check:
         break;
       case Monitor::Finding::not_observed:
-        fail_everywhere(ErrorKind::usage,
-                        "early stopping watches \"{}\", which nothing observed until iteration {}",
-                        monitor_.key(), trainer.updater().iteration());
+        monitor_.fail_without_value("early stopping", trainer);
       case Monitor::Finding::better:
         waited_ = 0;
         break;
@@ -93,13 +114,18 @@ class EarlyStop final : public Trigger {
         ++waited_;
         break;
     }
-    return waited_ >= patience_ || is_reached(length_, trainer);
+    const bool is_early = waited_ >= patience_;
+    if (is_early && trainer.is_root())
+      log_info("stopped early: {} was not better than {:.6g} for {} checks", monitor_.key(),
+               monitor_.best(), waited_);
+    return is_early || is_reached(length_, trainer);
   }
 
   TrainingLength length() const override { return length_; }
   void serialize(const Serializer& serializer) override {
-    serializer("waited", waited_);
-    monitor_.serialize(serializer["monitor"]);
+    std::int64_t waited = waited_;
+    serializer("waited", waited);
+    if (monitor_.serialize(serializer["monitor"])) waited_ = waited;
   }
 
  private:
@@ -112,11 +138,19 @@ class EarlyStop final : public Trigger {
 }  // namespace
 
 std::unique_ptr<Trigger> on_min_value(std::string key, std::unique_ptr<Trigger> check) {
-  return std::make_unique<BestValue>(std::move(key), Better::smaller, std::move(check));
+  return std::make_unique<BestValue>(std::move(key), Better::smaller, std::move(check),
+                                     WithoutValue::is_ignored);
 }
 
 std::unique_ptr<Trigger> on_max_value(std::string key, std::unique_ptr<Trigger> check) {
-  return std::make_unique<BestValue>(std::move(key), Better::larger, std::move(check));
+  return std::make_unique<BestValue>(std::move(key), Better::larger, std::move(check),
+                                     WithoutValue::is_ignored);
+}
+
+std::unique_ptr<Trigger> on_best_value(std::string key, std::unique_ptr<Trigger> check) {
+  const Better better = better_of(key);
+  return std::make_unique<BestValue>(std::move(key), better, std::move(check),
+                                     WithoutValue::is_error);
 }
 
 std::unique_ptr<Trigger> early_stopping(const EarlyStopping& options) {

@@ -87,6 +87,37 @@ TEST_F(Resume, FromASnapshotThatTheRunItselfTook) {
   expect_same_run(whole, resumed);
 }
 
+// A run that goes on from an earlier snapshot finds later ones: its own count, those stay.
+TEST_F(Resume, ANewSnapshotMakesRoomAmongEarlierOnesOnly) {
+  const std::filesystem::path later = folder / "first/snapshot_iter_1000";
+  if (comm->rank() == 0) {
+    std::filesystem::create_directories(folder / "first");
+    std::ofstream(later) << "of another course of this run";
+  }
+  SmallRun run(folder / "first", comm.get(), {});
+  run.trainer->extend(std::make_unique<Snapshot>(Snapshot::Settings{.n_retains = 1}),
+                      {.trigger = every(3, Unit::iteration)});
+  run.trainer->run();
+  comm->barrier();
+  EXPECT_TRUE(exists(later));
+  const auto last = run.trainer->updater().iteration() / 3 * 3;
+  for (const std::int64_t each : {last, last - 3})
+    EXPECT_EQ(exists(folder / fmt::format("first/snapshot_iter_{}", each)), each == last);
+}
+
+// There is no such folder, so that none of them can be written.
+TEST_F(Resume, ASnapshotThatFailedIsTriedAgainAtTheEndUnlessItStandsForItsMoment) {
+  const auto run = [&](bool retry) {
+    SmallRun run(folder / "first", comm.get(), {});
+    run.trainer->extend(std::make_unique<Snapshot>(
+                            Snapshot::Settings{.filename = "none/last", .retry_at_end = retry}),
+                        {.trigger = every(3, Unit::iteration)});
+    run.trainer->run();
+  };
+  EXPECT_THAT(error_of([&] { run(true); }), HasSubstr("none/last"));
+  EXPECT_EQ(error_of([&] { run(false); }), "(nothing thrown)");
+}
+
 // Layers that learn their shape from the first batch train as those that were told it, also where
 // ranks have no example of it (2 on up to 4 ranks).
 TEST_F(Resume, LazyShapesChangeNothing) {

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "errors.hpp"
 #include "scripted_updater.hpp"
 #include "tasuki/models/mlp.hpp"
@@ -100,6 +102,24 @@ TEST(Shifts, ScheduleOfWarmupAndDrops) {
   expect_rates([] { return scheduled_shift("lr", {}); }, {0.8, 0.8, 0.8, 0.8});
 }
 
+TEST(Shifts, ScheduleThatDecays) {
+  using Decay = RateSchedule::Decay;
+  const auto decays = [](Decay decay, std::int64_t warmup, double power) {
+    return [=] {
+      return scheduled_shift(
+          "lr", {.warmup = warmup, .drops = {}, .decay = decay, .length = 6, .power = power});
+    };
+  };
+  const auto cosine = [](double x) { return 0.4 * (1 + std::cos(std::acos(-1) * x)); };
+  expect_rates(decays(Decay::cosine, 0, 1),
+               {0.8, cosine(1. / 6), cosine(2. / 6), 0.4, cosine(4. / 6), cosine(5. / 6), 0, 0});
+  expect_rates(decays(Decay::cosine, 2, 1), {0.4, 0.8, 0.8, cosine(0.25), 0.4, cosine(0.75), 0, 0});
+  expect_rates(decays(Decay::polynomial, 2, 1), {0.4, 0.8, 0.8, 0.6, 0.4, 0.2, 0});
+  expect_rates(decays(Decay::polynomial, 2, 2), {0.4, 0.8, 0.8, 0.45, 0.2, 0.05, 0});
+  // Longer than the run.
+  expect_rates(decays(Decay::cosine, 8, 1), {0.1, 0.2, 0.3, 0.4, 0.5, 0.6});
+}
+
 // The rates of four iterations after `cut` others in which there was no such shift.
 std::vector<double> rates_of_late_shift(std::int64_t cut, std::unique_ptr<Trigger> trigger) {
   std::vector<double> seen;
@@ -127,6 +147,13 @@ TEST(Shifts, WhatMakesNoSenseIsAUsageError) {
   EXPECT_THAT(error_of([] { step_shift("lr", 0.5, 0); }), HasSubstr("positive"));
   EXPECT_THAT(error_of([] { warmup_shift("lr", 0.5, 0); }), HasSubstr("at least one"));
   EXPECT_THAT(error_of([] { scheduled_shift("lr", {0, {}, -1}); }), HasSubstr("gamma"));
+  const auto cosine_of = [](std::int64_t length, double power) {
+    scheduled_shift(
+        "lr",
+        {.drops = {}, .decay = RateSchedule::Decay::cosine, .length = length, .power = power});
+  };
+  EXPECT_THAT(error_of([&] { cosine_of(0, 1); }), HasSubstr("at least one iteration, not 0"));
+  EXPECT_THAT(error_of([&] { cosine_of(1, -2); }), HasSubstr("power"));
   EXPECT_THAT(error_of([] { rates([] { return step_shift("speed", 0.5, 1); }, 2); }),
               HasSubstr("speed"));
 }

@@ -136,6 +136,23 @@ TEST(Triggers, ANanIsNeverTheBest) {
               ElementsAre(3));
 }
 
+TEST(Triggers, WhichValueIsTheBestIsToldByTheKey) {
+  const std::vector<double> values{3, 2, 4, 1, 5};
+  for (const std::string key : {"validation/main/loss", "validation/main/accuracy"}) {
+    const auto script = [&](std::int64_t iteration, Observation& observation) {
+      observation.set(key, values[static_cast<std::size_t>(iteration - 1)]);
+    };
+    const Iterations expected = key.ends_with("loss") ? Iterations{1, 2, 4} : Iterations{1, 3, 5};
+    for (const std::int64_t cut : {0, 2, 3})
+      EXPECT_EQ(firings(
+                    1, 5, [&] { return on_best_value(key); }, cut, script),
+                expected)
+          << key << ", " << cut;
+  }
+  EXPECT_THAT(error_of([&] { firings(1, 2, [] { return on_best_value("main/lost"); }); }),
+              HasSubstr("\"main/lost\", which nothing observed until iteration 1"));
+}
+
 // Iteration after which early stopping ends a run with these values, one a check; with `cut` of a
 // run that goes on from what another one saved after that many.
 std::int64_t stopped_at(const EarlyStopping& options, const std::vector<double>& values,
@@ -169,6 +186,7 @@ TEST(Triggers, EarlyStopping) {
   EXPECT_EQ(stopped_at({.monitor = "main/loss", .patience = 4}, losses), 12);
   EXPECT_EQ(stopped_at({.monitor = "main/loss", .patience = 1}, losses), 3);
   EXPECT_EQ(stopped_at({.monitor = "main/loss", .patience = 4, .max_epochs = 5}, losses), 5);
+  EXPECT_EQ(stopped_at({.monitor = "main/loss", .patience = 4, .max_iterations = 6}, losses), 6);
   // Accuracy grows; the same values as a loss would have been worse each time.
   const std::vector<double> accuracies{0.1, 0.2, 0.3, 0.4, 0.4, 0.3, 0.2, 0.1};
   EXPECT_EQ(stopped_at({.monitor = "validation/main/accuracy"}, accuracies), 7);

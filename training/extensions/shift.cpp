@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <utility>
 
 #include "tasuki/core/error.hpp"
@@ -16,6 +17,16 @@ double bounded(double value, double factor, std::optional<double> target) {
   if (!target) return value;
   const bool grows = factor > 1;
   return grows == (*target > 0) ? std::min(value, *target) : std::max(value, *target);
+}
+
+// What is left of the rate after t iterations.
+double decay_after(const RateSchedule& schedule, std::int64_t t) {
+  if (schedule.decay == RateSchedule::Decay::none || t < schedule.warmup) return 1;
+  if (t >= schedule.length) return 0;
+  const double x = static_cast<double>(t - schedule.warmup) /
+                   static_cast<double>(schedule.length - schedule.warmup);
+  if (schedule.decay == RateSchedule::Decay::polynomial) return std::pow(1 - x, schedule.power);
+  return (1 + std::cos(std::numbers::pi * x)) / 2;
 }
 
 void check_factor(const char* what, double factor) {
@@ -108,12 +119,17 @@ std::unique_ptr<Shift> warmup_shift(std::string attribute, double start, std::in
 
 std::unique_ptr<Shift> scheduled_shift(std::string attribute, RateSchedule schedule) {
   check_factor("a rate schedule's gamma", schedule.gamma);
+  check_factor("a rate schedule's power", schedule.power);
+  if (schedule.decay != RateSchedule::Decay::none && schedule.length < 1)
+    fail_everywhere(ErrorKind::usage, "a rate schedule needs at least one iteration, not {}",
+                    schedule.length);
   return std::make_unique<Shift>(
       "RateSchedule", std::move(attribute),
       [schedule = std::move(schedule)](double found, std::int64_t t) {
         const auto drops =
             std::ranges::count_if(schedule.drops, [t](std::int64_t drop) { return drop <= t; });
-        const double rate = found * std::pow(schedule.gamma, static_cast<double>(drops));
+        const double rate =
+            found * std::pow(schedule.gamma, static_cast<double>(drops)) * decay_after(schedule, t);
         if (t >= schedule.warmup) return rate;
         return rate * (static_cast<double>(t + 1) / static_cast<double>(schedule.warmup));
       });

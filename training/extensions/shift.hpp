@@ -57,7 +57,7 @@ std::unique_ptr<Shift> step_shift(std::string attribute, double gamma, std::int6
 std::unique_ptr<Shift> warmup_shift(std::string attribute, double start, std::int64_t iterations,
                                     std::optional<double> init = std::nullopt);
 
-// Warm-up and drops in one (two shifts of one hyper-parameter would overwrite each other).
+// Warm-up, drops and decay in one (two shifts of one hyper-parameter would overwrite each other).
 struct RateSchedule {
   // The rate rises in equal steps to the value found, which it has in this iteration (counted from
   // 1) for the first time (gradual warm-up: Goyal et al., arXiv 1706.02677, section 2.2).
@@ -65,6 +65,12 @@ struct RateSchedule {
   // After each of these numbers of iterations the rate is multiplied by gamma.
   std::vector<std::int64_t> drops;
   double gamma = 1;
+  // From the end of the warm-up on the rate falls, and would be 0 after `length` iterations. With x
+  // from 0 to 1: cosine: (1 + cos(pi x)) / 2 (Loshchilov and Hutter, arXiv 1608.03983, without
+  // restarts), polynomial: (1 - x)^power.
+  enum class Decay { none, cosine, polynomial } decay = Decay::none;
+  std::int64_t length = 0;
+  double power = 1;
 };
 std::unique_ptr<Shift> scheduled_shift(std::string attribute, RateSchedule schedule);
 

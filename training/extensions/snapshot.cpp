@@ -148,7 +148,7 @@ void Snapshot::run(Trainer& trainer) {
 }
 
 void Snapshot::finalize(Trainer& trainer) {
-  const bool is_wanted = settings_.at_end || has_failed_;
+  const bool is_wanted = settings_.at_end || (has_failed_ && settings_.retry_at_end);
   if (is_wanted && saved_iteration_ != trainer.updater().iteration()) save(trainer);
 }
 
@@ -168,7 +168,8 @@ void Snapshot::save(Trainer& trainer) {
 
 void Snapshot::remove_old(const fs::path& folder) const {
   const std::string suffix = replicas_ ? replicas_->suffix() : "";
-  const std::vector<Found> found = find_snapshots(folder, settings_.filename + suffix);
+  std::vector<Found> found = find_snapshots(folder, settings_.filename + suffix);
+  std::erase_if(found, [this](const Found& each) { return each.iteration > saved_iteration_; });
   for (auto i = static_cast<std::size_t>(settings_.n_retains); i < found.size(); ++i) {
     std::error_code ignored;
     fs::remove(found[i].path, ignored);

@@ -21,18 +21,26 @@
 
 namespace tasuki {
 
+// The name of the snapshot with the best value, where a program keeps one (no {iteration} in it, so
+// that it is never taken for the newest).
+inline constexpr const char* best_snapshot_name = "snapshot_best";
+
 // A snapshot that cannot be written (a full disk) is a warning: older ones are intact, and training
-// goes on. It is tried again when the next one is due and at the end of the run, where it is an
-// error.
+// goes on. It is tried again when the next one is due and (Settings::retry_at_end) at the end of
+// the run, where it is an error.
 class Snapshot : public Extension {
  public:
   struct Settings {
     // "{iteration}" and "{epoch}" stand for the numbers.
     std::string filename = "snapshot_iter_{iteration}";
-    // Keep the newest so many snapshots of this name; 0 keeps all.
+    // Keep the newest so many snapshots of this name, those of later iterations (which a run that
+    // goes on from an earlier one may find) not counted; 0 keeps all.
     int n_retains = 0;
     // Also save after the last iteration of a run.
     bool at_end = false;
+    // Save at the end of the run when the last attempt failed. Not for snapshots that stand for
+    // the iteration they were due in, as that of the best value does.
+    bool retry_at_end = true;
     // Before the first iteration, go on from the newest snapshot of this name in the output folder,
     // where there is one.
     bool autoload = false;
