@@ -24,15 +24,14 @@
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/communicator/text_bytes.hpp"
-#include "tasuki/communicator/wire_format.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/job/run_job.hpp"
-#include "tasuki/program/console.hpp"
-#include "tasuki/program/device.hpp"
-#include "tasuki/program/job.hpp"
-#include "tasuki/program/options.hpp"
-#include "tasuki/program/stalls.hpp"
+#include "tasuki/program/flags/options.hpp"
+#include "tasuki/program/start/console.hpp"
+#include "tasuki/program/start/device.hpp"
+#include "tasuki/program/start/job.hpp"
+#include "tasuki/program/start/stalls.hpp"
 #include "tasuki/tensor/backend.hpp"
 
 namespace tasuki::program {
@@ -43,9 +42,8 @@ struct Settings {
   std::string communicators = "auto";
   std::optional<std::string> json;
   StallSettings stalls;
-  std::string gpu = "none";
-  bool share_gpu = false;
-  std::string wire_dtype = "fp32";
+  GpuSettings gpu;
+  DType wire_dtype = DType::float32;
 };
 
 // One line of the table.
@@ -80,12 +78,12 @@ class Bench {
   Bench(const Settings& settings, std::unique_ptr<Communicator> everyone)
       : settings_(settings),
         everyone_(std::move(everyone)),
-        device_(choose_device(settings.gpu, settings.share_gpu, *everyone_)),
-        wire_(wire_dtype(settings.wire_dtype)) {
+        device_(choose_device(settings.gpu, *everyone_)),
+        wire_(settings.wire_dtype) {
     for (const std::string& name : names()) {
       try {
         communicators_.push_back(create_communicator(
-            name, {.device = device(), .wire_dtype = wire_, .gpu_is_shared = settings_.share_gpu}));
+            name, {.device = device(), .wire_dtype = wire_, .gpu_is_shared = settings_.gpu.share}));
       } catch (const Error& error) {
         // With `all`, what this placement does not allow is left out.
         if (settings_.communicators != "all" || error.kind() != ErrorKind::config) throw;
@@ -240,7 +238,7 @@ class Bench {
         print(fmt::format("# rank {}: {}\n", rank, bytes_to_text(names[rank])));
         json_["devices"].push_back(bytes_to_text(names[rank]));
       }
-      json_["wire_dtype"] = settings_.wire_dtype;
+      json_["wire_dtype"] = name_of(wire_dtypes(), settings_.wire_dtype);
     }
     print("# times over the exchanges; algbw = bytes / median, busbw = algbw x 2 (p - 1) / p\n");
     print(fmt::format("{:>12} {:>10} {:<16} {:<10} {:>10} {:>10} {:>10} {:>8} {:>8} {:>7}\n",
@@ -289,13 +287,13 @@ int bench_allreduce(int argc, char** argv) {
               "from one size to the next; 1: min only");
   options.add("communicator", settings.communicators, "NAMES",
               "one or several with commas, or all that can run here");
-  add_gpu_options(options, settings.gpu, settings.share_gpu);
-  options.add("wire-dtype", settings.wire_dtype, {"fp32", "fp16", "bf16"}, "NAME",
+  add_gpu_flags(options, settings.gpu);
+  options.add("wire-dtype", settings.wire_dtype, wire_dtypes(), "NAME",
               "type in which pure_nccl sends");
   options.group("How");
   options.add("iterations", settings.iterations, {1, 1'000'000}, "N", "timed exchanges per size");
   options.add("warmup", settings.warmup, {0, 1'000'000}, "N", "exchanges before those");
-  add_stall_options(options, settings.stalls);
+  add_stall_flags(options, settings.stalls);
   options.add("json", settings.json, "none", "FILE", "write the table there too");
 
   auto everyone = create_communicator("naive");

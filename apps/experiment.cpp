@@ -17,13 +17,16 @@
 #include "experiment/process.hpp"
 #include "experiment/table.hpp"
 #include "tasuki/core/file_lock.hpp"
-#include "tasuki/program/machine.hpp"
-#include "tasuki/program/options.hpp"
+#include "tasuki/program/flags/options.hpp"
+#include "tasuki/program/start/machine.hpp"
 
-namespace tasuki::program {
+namespace tasuki::experiment {
 namespace {
 
 namespace fs = std::filesystem;
+using program::describe_machine;
+using program::Options;
+using program::parse_integer;
 
 constexpr int some_failed = 1;
 
@@ -245,7 +248,7 @@ int run(int argc, char** argv) {
               "what to run; as the first argument it needs no flag. experiments/ has some");
   options.add(
       "folder,o", settings.folder, "auto", "DIR",
-      "folder for runs and tables; by itself results/<name of the file>, and in it one for each "
+      "folder for runs and tables; `auto`: results/<name of the file>, with a folder for each "
       "section");
   options.add("section", settings.section, "all", "NAME",
               "of the sections of the file, do this one");
@@ -273,11 +276,11 @@ int run(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace tasuki::program
+}  // namespace tasuki::experiment
 
 int main(int argc, char** argv) {
   try {
-    return tasuki::program::run(argc, argv);
+    return tasuki::experiment::run(argc, argv);
   } catch (const tasuki::Error& error) {
     fmt::print(stderr, "error: {}\n", error.what());
     return error.exit_code();

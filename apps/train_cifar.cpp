@@ -4,12 +4,12 @@
 
 #include <map>
 
-#include "tasuki/job/run_job.hpp"
 #include "tasuki/models/catalog.hpp"
 #include "tasuki/program/training_program.hpp"
 
-namespace tasuki::program {
 namespace {
+
+using tasuki::program::Recipe;
 
 // Small convnets with batch normalisation, as in the papers on residual networks.
 const Recipe of_small_convnets = {{"batchsize", "128"},          {"epoch", "100"},
@@ -47,60 +47,50 @@ const std::map<std::string, Recipe> recipes = {
       {"lr-schedule", "steps"}}},
 };
 
-std::vector<ModelKind> known_models() {
-  std::vector<ModelKind> kinds = model_kinds();
-  std::erase_if(kinds, [](const ModelKind& kind) {
+std::vector<tasuki::ModelKind> known_models() {
+  std::vector<tasuki::ModelKind> kinds = tasuki::model_kinds();
+  std::erase_if(kinds, [](const tasuki::ModelKind& kind) {
     return kind.name == "lenet";  // takes grey images of 28 x 28
   });
   return kinds;
 }
 
-int train_cifar(int argc, char** argv) {
-  TrainingSettings settings;
-  settings.reference_batch = 128;
-  settings.augment = true;
-  std::string arch = "cnn10", dataset = "cifar10";
-  std::int64_t image_side = 32;
-  Options options("train_cifar",
-                  "trains a convnet on CIFAR-10, CIFAR-100 or a folder of images, over MPI",
-                  "mpirun -np 4 train_cifar --arch wrn_28_10 --warmup 5");
-  options.group("Model");
-  std::vector<std::string> names;
-  std::string models =
-      "the network, and with it the defaults of --batchsize, --epoch and the optimizer.";
-  for (const ModelKind& kind : known_models()) {
-    names.push_back(kind.name);
-    models += fmt::format(" `{}`: {}.", kind.name, kind.summary);
-  }
-  options.add("arch", arch, names, "NAME", models);
-  options.add("dataset,d", dataset, {"cifar10", "cifar100", "images"}, "NAME",
-              "cifar10, cifar100, or images: JPEG and PNG files in the folder --data, as "
-              "train/<class>/* and test/<class>/*");
-  options.add("image-size", image_side, {8, 1024}, "N",
-              "pixels that images of a folder are scaled to, in height and width");
-  add_training_options(options, settings);
-  options.choose_defaults([&] {
-    const auto found = recipes.find(arch);
-    apply_recipe(found != recipes.end() ? found->second : of_small_convnets, options, settings);
-  });
-
-  const std::optional<Job> job = start_job(options, settings, argc, argv);
-  if (!job) return 0;
-
-  TrainingProgram program;
-  program.dataset = dataset;
-  program.image_side = image_side;
-  program.create_model = [&arch](const DatasetHeader& data) {
-    return create_model(arch, {data.field("t").classes, data.field("x").shape});
-  };
-  program.banner = {{"Model", arch}};
-  run_training(*job, settings, program);
-  return 0;
+std::string describe_models() {
+  std::string text =
+      "the network, which also sets the defaults of --batchsize, --epoch and the optimizer's "
+      "flags.";
+  for (const tasuki::ModelKind& kind : known_models())
+    text += fmt::format(" `{}`: {}.", kind.name, kind.summary);
+  return text;
 }
 
 }  // namespace
-}  // namespace tasuki::program
 
 int main(int argc, char** argv) {
-  return tasuki::run_job(argc, argv, tasuki::program::train_cifar);
+  tasuki::TrainingProgram program(
+      "train_cifar", "trains a convnet on CIFAR-10, CIFAR-100 or a folder of images, over MPI",
+      "mpirun -np 4 train_cifar --arch wrn_28_10 --warmup 5");
+  program.settings.reference_batch = 128;
+  program.settings.augment = true;
+
+  std::vector<std::string> names;
+  for (const tasuki::ModelKind& kind : known_models()) names.push_back(kind.name);
+  std::string arch = "cnn10";
+  program.dataset = "cifar10";
+  program.flags.add("arch", arch, names, "NAME", describe_models());
+  program.flags.add("dataset,d", program.dataset, {"cifar10", "cifar100", "images"}, "NAME",
+                    "cifar10, cifar100, or images: JPEG and PNG files in the folder --data, as "
+                    "train/<class>/* and test/<class>/*");
+  program.flags.add("image-size", program.image_side, {8, 1024}, "N",
+                    "height and width in pixels that images of a folder are scaled to");
+  program.recipe = [&] {
+    const auto found = recipes.find(arch);
+    return found != recipes.end() ? found->second : of_small_convnets;
+  };
+  program.create_model = [&](const tasuki::DatasetHeader& data) {
+    return tasuki::create_classifier(
+        tasuki::create_model(arch, {data.field("t").classes, data.field("x").shape}));
+  };
+  program.banner = [&] { return tasuki::program::BannerLines{{"Model", arch}}; };
+  return program.run(argc, argv);
 }

@@ -60,7 +60,7 @@ endfunction()
 # What training programs share, in a library of its own: programs that read no flags need no Boost.
 function(tasuki_program_library)
   tasuki_include_root(program root)
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/program/*.cpp
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/program/*.cpp
        ${PROJECT_SOURCE_DIR}/program/*.hpp)
   add_library(tasuki_program SHARED ${sources})
   add_library(tasuki::program ALIAS tasuki_program)

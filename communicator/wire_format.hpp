@@ -1,8 +1,6 @@
 // WireFormat: how float32 values travel between GPUs.
 #pragma once
 
-#include <string_view>
-
 #include "tasuki/tensor/dtype.hpp"
 
 namespace tasuki {
@@ -21,8 +19,5 @@ struct WireFormat {
 // which loses no bits, and at least 2^-14, so that small integers stay exact. bfloat16 has the
 // range of float32 and needs no factor.
 WireFormat wire_format(DType dtype, int ranks, double divisor);
-
-// The type that --wire-dtype names: "fp32", "fp16" or "bf16". Any other name is a usage error.
-DType wire_dtype(std::string_view name);
 
 }  // namespace tasuki

@@ -9,8 +9,8 @@
 
 #include "tasuki/core/log.hpp"
 #include "tasuki/dataset/iterators/device_iterator.hpp"
-#include "tasuki/program/console.hpp"
-#include "tasuki/program/input.hpp"
+#include "tasuki/program/data/input.hpp"
+#include "tasuki/program/start/console.hpp"
 #include "tasuki/tensor/backend.hpp"
 #include "tasuki/tensor/host_memory.hpp"
 #include "tasuki/tensor/out_of_memory.hpp"
@@ -19,24 +19,6 @@
 
 namespace tasuki::program {
 namespace {
-
-// Batches of as many examples as somebody says, all zeros.
-class ZeroBatches final : public Iterator {
- public:
-  explicit ZeroBatches(const DatasetHeader& header) : header_(header) {}
-
-  void set_size(std::int64_t n) { size_ = n; }
-  Batch next() override { return zero_batch(size_, header_, DType::float32, Device::cpu()); }
-  std::int64_t steps_per_epoch() const override { return 1; }
-  std::int64_t next_global_size() const override { return size_; }
-  EpochLayout layout() const override { return {}; }
-  IteratorState state() const override { return {}; }
-  void restore(const IteratorState& /*state*/) override {}
-
- private:
-  DatasetHeader header_;
-  std::int64_t size_ = 1;
-};
 
 // A memory that a step fills, and what data take of it.
 struct Place {
@@ -48,82 +30,61 @@ struct Place {
 
 // A thread takes a stack and an arena of malloc's, most of which is never touched: it counts where
 // address space itself is limited (ulimit -v).
-std::size_t address_space_of_loaders(const TrainingSettings& settings, const StepsInMemory& steps) {
+std::size_t address_space_of_loaders(const TrainingSettings& settings, const TrainingData& data) {
   rlimit limit{};
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return 0;
   constexpr std::size_t of_thread = std::size_t{8 + 64} << 20;
-  return of_thread *
-         static_cast<std::size_t>(loader_threads(settings, steps.header) +
-                                  loader_threads(settings, steps.test.dataset->header()));
+  const std::int64_t threads =
+      loader_threads(settings, data.train.header) +
+      (data.test ? loader_threads(settings, data.test->share->dataset->header()) : 0);
+  return of_thread * static_cast<std::size_t>(threads);
 }
 
 // Ranks of a node share its memory; some is left to what grows besides (MPI, the C library). The
 // shares are there already; batches are read ahead.
-Place host_memory(const Job& job, const TrainingSettings& settings, const StepsInMemory& steps) {
+Place host_memory(const Job& job, const TrainingSettings& settings, const TrainingData& data) {
   Place place{.device = Device::cpu()};
   const std::size_t unused = find_host_memory({}, job.communicator->intra_size()).free;
   const std::size_t cached = host_pool_statistics().cached;
   const std::size_t free = unused + std::min(cached, ~std::size_t{0} - unused);
   place.free = free - std::min(free, host_memory_reserve);
-  place.resident = address_space_of_loaders(settings, steps);
-  place.each =
-      static_cast<std::size_t>(batches_ahead(settings, steps.header)) * batch_bytes(steps.header);
+  place.resident = address_space_of_loaders(settings, data);
+  place.each = static_cast<std::size_t>(batches_ahead(settings, data.train.header)) *
+               batch_bytes(data.train.header);
   return place;
 }
 
-// Shares live on the only GPU of a rank, or else the batches in use do.
-Place gpu_memory(Device device, const StepsInMemory& steps) {
+// Where batches are made on the GPU, the shares are there, or else the batches in use.
+Place gpu_memory(Device device, const TrainingData& data, const Engine& engine) {
   Place place{.device = device, .free = backend(device).memory(device).free};
-  if (steps.create_updater) return place;
-  for (const Share* share : {&steps.train, &steps.test}) {
+  if (engine.batch_device() != device) return place;
+  std::vector<const Share*> shares = {&*data.train.share};
+  if (data.test) shares.push_back(&*data.test->share);
+  for (const Share* share : shares) {
     if (lives_on_device(*share->dataset, place.free - place.resident))
       place.resident += resident_bytes(*share->dataset);
     else
-      place.each += batch_bytes(steps.header);
+      place.each += batch_bytes(data.train.header);
   }
   return place;
 }
 
 std::vector<Place> places_of(const Job& job, const TrainingSettings& settings,
-                             const StepsInMemory& steps) {
+                             const TrainingData& data, const Engine& engine) {
+  // Batches that are handed out to devices come from the host.
+  std::vector<Device> devices = job.devices;
+  devices.push_back(engine.batch_device());
   std::vector<Place> places;
-  for (const Device device : steps.devices)
+  for (const Device device : devices)
     if (std::ranges::find(places, device, &Place::device) == places.end())
-      places.push_back(device.is_cpu() ? host_memory(job, settings, steps)
-                                       : gpu_memory(device, steps));
-  // Batches that are dealt to devices come from there.
-  if (steps.create_updater &&
-      std::ranges::find(places, Device::cpu(), &Place::device) == places.end())
-    places.push_back(host_memory(job, settings, steps));
+      places.push_back(device.is_cpu() ? host_memory(job, settings, data)
+                                       : gpu_memory(device, data, engine));
   return places;
 }
 
-// A step of n examples, on all devices.
-std::function<void(std::int64_t n)> step_of(const StepsInMemory& steps) {
-  if (!steps.create_updater)
-    return [&steps](std::int64_t n) {
-      const Device device = steps.devices.at(0);
-      measure_step(n, steps.header, device, steps.precision.on(device), steps.loss);
-    };
-  struct Updates {
-    std::unique_ptr<Updater> updater;
-    ZeroBatches* batches = nullptr;  // the updater's
-  };
-  return [&steps, updates = std::make_shared<Updates>()](std::int64_t n) {
-    if (!updates->updater) {
-      auto batches = std::make_unique<ZeroBatches>(steps.header);
-      updates->batches = batches.get();
-      updates->updater = steps.create_updater(std::move(batches));
-    }
-    updates->batches->set_size(n);
-    Observation unused;
-    updates->updater->update(unused);
-  };
-}
-
 // Without agreement between ranks.
-BatchSearch search_in(const std::vector<Place>& places, const Job& job,
-                      const StepsInMemory& steps) {
+BatchSearch search_in(const std::vector<Place>& places, const Job& job, const TrainingData& data,
+                      Engine& engine) {
   BatchSearch search;
   std::vector<std::size_t> most;  // that can be in use
   for (const Place& place : places) {
@@ -134,13 +95,13 @@ BatchSearch search_in(const std::vector<Place>& places, const Job& job,
     most.push_back(in_use + free);
   }
   search.limit =
-      std::clamp<std::int64_t>(steps.header.count / job.communicator->size(), 1, 1 << 24);
-  search.peaks_of = [places, most, step = step_of(steps)](std::int64_t n) {
+      std::clamp<std::int64_t>(data.train.header.count / job.communicator->size(), 1, 1 << 24);
+  search.peaks_of = [places, most, &engine](std::int64_t n) {
     // What a step before has left in the pool would be in the way of what libraries take, which do
     // not always notice.
     give_back_cached_host_memory();
     for (const Place& place : places) backend(place.device).reset_peak_memory(place.device);
-    step(n);
+    engine.step_on_zeros(n);
     std::vector<std::size_t> peaks;
     for (std::size_t i = 0; i < places.size(); ++i) {
       const Place& place = places[i];
@@ -175,11 +136,11 @@ std::string describe(const std::vector<Place>& places, const BatchSearch& search
 
 }  // namespace
 
-void print_largest_batch(const Job& job, const TrainingSettings& settings,
-                         const StepsInMemory& steps) {
+void print_largest_batch(const Job& job, const TrainingSettings& settings, const TrainingData& data,
+                         Engine& engine) {
   Communicator& comm = *job.communicator;
-  const std::vector<Place> places = places_of(job, settings, steps);
-  BatchSearch search = search_in(places, job, steps);
+  const std::vector<Place> places = places_of(job, settings, data, engine);
+  BatchSearch search = search_in(places, job, data, engine);
   search.least = [&comm](std::int64_t own) {
     const Tensor least = Tensor::from(std::span<const std::int64_t>(&own, 1), Shape{});
     comm.allreduce(least, ReduceOp::min);
@@ -193,8 +154,8 @@ void print_largest_batch(const Job& job, const TrainingSettings& settings,
                                   is_limit ? "all examples of a rank" : describe(places, search)));
 }
 
-void train_within_memory(const Job& job, const TrainingSettings& settings,
-                         const StepsInMemory& steps, const std::function<void()>& train,
+void train_within_memory(const Job& job, const TrainingSettings& settings, const TrainingData& data,
+                         Engine& engine, const std::function<void()>& train,
                          const std::function<void()>& end) {
   std::string problem;
   try {
@@ -202,14 +163,14 @@ void train_within_memory(const Job& job, const TrainingSettings& settings,
   } catch (const OutOfMemory& error) {
     problem = error.what();
   } catch (const std::bad_alloc&) {
-    const Device device = steps.devices.at(0);
+    const Device device = job.device();
     problem = fmt::format("out of memory, {:.0f} MB are free",
                           megabytes(backend(device).memory(device).free));
   }
   // Not while the exception is under way: then nothing waits for a GPU. The other ranks wait, and
   // say nothing.
   end();
-  BatchSearch search = search_in(places_of(job, settings, steps), job, steps);
+  BatchSearch search = search_in(places_of(job, settings, data, engine), job, data, engine);
   search.trying = [&problem](std::int64_t n) {
     log_warning("{}; trying whether a step of {} examples fits", problem, n);
   };

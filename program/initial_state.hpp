@@ -6,7 +6,8 @@
 #include "tasuki/communicator/communicator.hpp"
 #include "tasuki/dataset/scatter.hpp"
 #include "tasuki/nn/module.hpp"
-#include "tasuki/program/training_options.hpp"
+#include "tasuki/program/training_settings.hpp"
+#include "tasuki/training/extension.hpp"
 
 namespace tasuki::program {
 

@@ -1,36 +1,46 @@
-// The learning rate: its flags, its size for the batch, its course.
+// The learning rate: its flags, how it follows the batch size, and its schedule.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
-#include "tasuki/program/training_options.hpp"
+#include "tasuki/program/flags/options.hpp"
+#include "tasuki/program/training_settings.hpp"
 #include "tasuki/training/extensions/shift.hpp"
 
 namespace tasuki::program {
 
-// --lr, --lr-scaling, --lr-reference-batch, --lr-schedule, --warmup.
-void add_learning_rate_options(Options& options, TrainingSettings& settings);
+// --lr, --lr-scaling, --lr-reference-batch, --lr-schedule, --lr-drops, --lr-drop-factor,
+// --lr-power,
+// --warmup.
+void add_learning_rate_flags(Options& options, TrainingSettings& settings);
+// Refuses flags of another schedule than that of --lr-schedule.
+void check_learning_rate_flags(const Options& options, const TrainingSettings& settings);
 
-// The rate for steps of `global_batch` examples: --lr (or the optimizer's default), times
-// global_batch / reference ("linear": Goyal et al., arXiv 1706.02677) or the square root of that
-// ("sqrt": Krizhevsky, arXiv 1404.5997). Flags for a rate that the optimizer has not are a usage
-// error.
+// Sets the rate for steps of `global_batch` examples: --lr (or the optimizer's default), multiplied
+// as LrScaling says. Flags for the rate of an optimizer that has none are a usage error.
 void set_learning_rate(Optimizer& optimizer, const TrainingSettings& settings,
                        std::int64_t global_batch);
 
-// How the rate got its size, " = 0.1 x 4 (linear scaling: global batch 400, recipe 100)"; empty
-// when it is not scaled.
+// How the rate was scaled, " = 0.1 x 4 (linear scaling: global batch 400, recipe 100)"; empty if it
+// was not.
 std::string describe_scaling(const TrainingSettings& settings, double rate,
                              std::int64_t global_batch);
 
-// The course as people read it, "x 0.1 after 50 % and 80 % of the epochs, rising for 5 epochs";
-// empty for a rate that stays as it is.
+// The schedule for people, "x 0.1 after 50 % and 80 % of the epochs, rising for 5 epochs"; empty
+// for a constant rate.
 std::string describe_schedule(const TrainingSettings& settings);
 
-// Attaches what --lr-schedule and --warmup ask for, and "lr" to the log: the rate of the update
-// just done (observe_lr).
-// Returns the schedule; null when the rate stays as it is.
+// The rate of each iteration, counted from the first one of the run:
+//   warm-up     rises in equal steps over --warmup epochs, whatever the schedule
+//   steps       x --lr-drop-factor after each epoch in --lr-drops
+//   halving     x 0.5 after every 25 epochs (ChainerMN's CIFAR example)
+//   cosine, polynomial: falls from the end of the warm-up to 0 at the end of the last epoch
+//               (RateSchedule); --max-iterations does not shorten that
+RateSchedule rate_schedule(const TrainingSettings& settings, std::int64_t steps_per_epoch);
+
+// Attaches the schedule, and "lr" to the log: the rate of the update just done (observe_lr).
+// Returns the schedule; null for a constant rate.
 Shift* extend_with_schedule(Trainer& trainer, const TrainingSettings& settings);
 
 }  // namespace tasuki::program

@@ -10,18 +10,30 @@
 #include "tasuki/core/log.hpp"
 #include "tasuki/dataset/shard_plan.hpp"
 #include "tasuki/optimizer/rule.hpp"
+#include "tasuki/program/training_flags.hpp"
 #include "tasuki/training/snapshots/npz.hpp"
+#include "tasuki/training/trainer.hpp"
 
 namespace tasuki::program {
 namespace {
 
 const char* const extension_name = "Flags";
 
-// The optimizer first, as others depend on it.
-const std::vector<std::string> kept = {"optimizer",   "lr",     "lr-scaling", "lr-reference-batch",
-                                       "lr-schedule", "warmup", "momentum",   "weight-decay"};
+// In this order, as later ones depend on earlier ones.
+const std::vector<std::string> kept = {
+    "optimizer",   "lr",       "lr-scaling",     "lr-reference-batch",
+    "lr-schedule", "lr-drops", "lr-drop-factor", "lr-power",
+    "warmup",      "momentum", "weight-decay",   "clip-norm",
+    "lars"};
 // Those of them that set no number of the optimizer: differences are told by their texts.
-const std::vector<std::string> of_schedule = {"lr-schedule", "warmup"};
+const std::vector<std::string> of_schedule = {"lr-schedule", "lr-drops", "lr-drop-factor",
+                                              "lr-power", "warmup"};
+// Those that mean nothing with another --lr-schedule.
+const std::vector<std::string> of_one_schedule = {"lr-drops", "lr-drop-factor", "lr-power"};
+
+bool is_in(const std::vector<std::string>& names, const std::string& name) {
+  return std::ranges::find(names, name) != names.end();
+}
 
 // What extension "Flags" does: values are read before there is a trainer.
 class KeptFlags : public Extension {
@@ -87,8 +99,8 @@ FlagTexts flags_in(const NpzFile& file) {
   return flags.empty() ? flags_of_optimizer(file) : flags;
 }
 
-// A snapshot, or the newest one in a folder that is whole.
-std::unique_ptr<NpzFile> open_whole_snapshot(const std::filesystem::path& path) {
+// A snapshot, or the newest one in a folder that is intact.
+std::unique_ptr<NpzFile> open_intact_snapshot(const std::filesystem::path& path) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(path, ignored))
     return std::make_unique<NpzFile>(path, /*require_hash=*/true);
@@ -104,6 +116,26 @@ std::unique_ptr<NpzFile> open_whole_snapshot(const std::filesystem::path& path) 
       log_warning("{}; taking the snapshot before it", error.what());
     }
   }
+}
+
+// Null where --resume auto finds no snapshot.
+std::unique_ptr<NpzFile> open_snapshot_to_resume(const TrainingSettings& settings) {
+  if (settings.resume.from == ResumeSettings::From::path)
+    return open_intact_snapshot(settings.resume.path);
+  return snapshots_in(settings.out).empty() ? nullptr : open_intact_snapshot(settings.out);
+}
+
+std::filesystem::path folder_of(const std::filesystem::path& snapshot) {
+  return snapshot.has_parent_path() ? snapshot.parent_path() : ".";
+}
+
+// What trigger early_stopping() has saved, if it watched the same value.
+std::int64_t epochs_waited_in(const NpzFile& file, const TrainingSettings& settings) {
+  const auto key = read<std::string>(file, "stop_trigger/monitor/key");
+  const auto waited = read<Tensor>(file, "stop_trigger/waited");
+  if (!settings.early_stopping || key != settings.early_stopping || !waited) return 0;
+  return waited->dtype() == DType::int64 && waited->count() == 1 ? *waited->data<std::int64_t>()
+                                                                 : 0;
 }
 
 bool is_governed(const Optimizer& optimizer, const std::string& hyperparameter) {
@@ -127,38 +159,65 @@ void leave_decay_of_weights(const Trainer& trainer, const TrainingSettings& sett
 
 }  // namespace
 
-void inherit_flags(Options& options, TrainingSettings& settings, Communicator& communicator) {
-  if (settings.resume) {
+bool Continuation::goes_on_in(const TrainingSettings& settings) const {
+  std::error_code ignored;
+  return settings.resume.from == ResumeSettings::From::automatic ||
+         (snapshot && std::filesystem::equivalent(settings.out, folder_of(*snapshot), ignored));
+}
+
+namespace {
+
+// Takes the snapshot's flags; returns differences that are told by their texts.
+std::vector<std::string> inherit_flags(Options& options, const FlagTexts& flags) {
+  std::vector<std::string> overruled;
+  bool is_rate_inherited = true, is_schedule_inherited = true;
+  for (const auto& [name, text] : flags) {
+    if (!options.has(name) || (name == "lr" && !is_rate_inherited) ||
+        (!is_schedule_inherited && is_in(of_one_schedule, name)))
+      continue;
+    const std::string here = options.inherit(name, text);
+    // Another optimizer's numbers mean nothing here; the snapshot is refused later.
+    if (name == "optimizer" && here != text) break;
+    // With a scaling that was asked for, the rate is what these flags make of it. (Snapshots that
+    // keep flags have the rate first, as it was given.)
+    if (name == "lr-scaling" && here != text) is_rate_inherited = false;
+    if (name == "lr-schedule" && here != text) is_schedule_inherited = false;
+    if (here != text && is_in(of_schedule, name))
+      overruled.push_back(fmt::format("{} {} instead of {}", name, here, text));
+  }
+  return overruled;
+}
+
+}  // namespace
+
+Continuation find_continuation(Options& options, const TrainingSettings& settings,
+                               Communicator& communicator) {
+  Continuation continuation;
+  if (settings.resume.from != ResumeSettings::From::nothing) {
     const Bytes sent = run_on_root(communicator, 0, [&] {
-      const auto file = open_whole_snapshot(*settings.resume);
-      return text_to_bytes(nlohmann::json{file->path().string(), flags_in(*file)}.dump());
+      const auto file = open_snapshot_to_resume(settings);
+      if (!file) return text_to_bytes("null");
+      return text_to_bytes(
+          nlohmann::json{file->path().string(), flags_in(*file), epochs_waited_in(*file, settings)}
+              .dump());
     });
     const nlohmann::json found = nlohmann::json::parse(bytes_to_text(sent));
-    settings.resume = found.at(0);
-    options.inherit("out", folder_of(*settings.resume).string());
-    bool is_rate_inherited = true;
-    for (const auto& [name, text] : found.at(1).get<FlagTexts>()) {
-      if (name == "lr" && !is_rate_inherited) continue;
-      const std::string here = options.inherit(name, text);
-      // Another optimizer's numbers mean nothing here; the snapshot is refused later.
-      if (name == "optimizer" && here != text) break;
-      // With a scaling that was asked for, the rate is what these flags make of it. (Snapshots that
-      // keep flags have the rate first, as it was given.)
-      if (name == "lr-scaling" && here != text) is_rate_inherited = false;
-      if (here != text && std::ranges::count(of_schedule, name) > 0)
-        settings.overruled.push_back(fmt::format("{} {} instead of {}", name, here, text));
+    if (!found.is_null()) {
+      continuation.snapshot = found.at(0).get<std::string>();
+      if (settings.resume.from == ResumeSettings::From::path)
+        options.inherit("out", folder_of(*continuation.snapshot).string());
+      continuation.overruled = inherit_flags(options, found.at(1).get<FlagTexts>());
+      continuation.epochs_waited = found.at(2);
     }
   }
   for (const auto& [name, text] : options.values())
-    if (std::ranges::count(kept, name) > 0) settings.optimizer_flags.emplace_back(name, text);
+    if (is_in(kept, name)) continuation.optimizer_flags.emplace_back(name, text);
+  return continuation;
 }
 
-std::filesystem::path folder_of(const std::filesystem::path& snapshot) {
-  return snapshot.has_parent_path() ? snapshot.parent_path() : ".";
-}
-
-RunPosition check_resume(const TrainingSettings& settings, const Optimizer& optimizer,
-                         std::int64_t examples, Communicator& communicator) {
+RunPosition check_resume(const std::filesystem::path& snapshot, const TrainingSettings& settings,
+                         const Optimizer& optimizer, std::int64_t examples,
+                         Communicator& communicator) {
   const int ranks = communicator.size();
   const ShardPlan plan(examples, ranks, static_cast<int>(settings.shards.value_or(0)));
   const std::int64_t batch = global_batch(settings, ranks);
@@ -168,18 +227,19 @@ RunPosition check_resume(const TrainingSettings& settings, const Optimizer& opti
   run.layout.shards = plan.shards();
   run.layout.global_batch = batch;
   run.steps_per_epoch = plan.steps_per_epoch(batch);
-  return check_snapshot(*settings.resume, run, optimizer, &communicator);
+  return check_snapshot(snapshot, run, optimizer, &communicator);
 }
 
-void go_on(Trainer& trainer, const TrainingSettings& settings, Shift* schedule) {
+void resume_training(const Continuation& continuation, Trainer& trainer,
+                     const TrainingSettings& settings, Shift* schedule) {
   Optimizer& optimizer = trainer.updater().optimizer();
   std::map<std::string, double> asked;
   for (const std::string& name : optimizer.hyperparameters())
     if (is_governed(optimizer, name)) asked[name] = optimizer.get(name);
-  resume(*settings.resume, trainer);
+  resume(*continuation.snapshot, trainer);
   std::vector<std::string> changes;
   for (const auto& [name, value] : asked) {
-    if (settings.optimizer == "adam" && name == "weight_decay_rate") {
+    if (optimizer.name() == "Adam" && name == "weight_decay_rate") {
       leave_decay_of_weights(trainer, settings);
       continue;
     }
@@ -190,29 +250,33 @@ void go_on(Trainer& trainer, const TrainingSettings& settings, Shift* schedule) 
     optimizer.set(name, value);
     if (is_scheduled) schedule->set_initial(value);
   }
-  changes.insert(changes.end(), settings.overruled.begin(), settings.overruled.end());
+  changes.insert(changes.end(), continuation.overruled.begin(), continuation.overruled.end());
   if (!changes.empty())
     log_info("going on with other settings than the snapshot's: {}", fmt::join(changes, ", "));
 }
 
-std::unique_ptr<Extension> keep_flags(const TrainingSettings& settings) {
-  return std::make_unique<KeptFlags>(settings.optimizer_flags);
+std::unique_ptr<Extension> keep_flags(const Continuation& continuation) {
+  return std::make_unique<KeptFlags>(continuation.optimizer_flags);
 }
 
-std::string describe_end(const TrainingSettings& settings, const RunPosition& position) {
+std::string describe_end(const Continuation& continuation, const TrainingSettings& settings,
+                         const RunPosition& position) {
+  const std::string snapshot = continuation.snapshot->string();
   const auto end_of = [&](const char* flag, std::int64_t value) {
-    return fmt::format("{} is at the end of {} {}; raise {} to go on", *settings.resume, flag,
-                       value, flag);
+    return fmt::format("{} is at the end of {} {}; raise {} to go on", snapshot, flag, value, flag);
   };
   if (position.data.epoch >= settings.epoch) return end_of("--epoch", settings.epoch);
   if (settings.max_iterations && position.iteration >= *settings.max_iterations)
     return end_of("--max-iterations", *settings.max_iterations);
+  if (settings.early_stopping && continuation.epochs_waited >= settings.patience)
+    return fmt::format("{} is where --early-stopping {} stopped; raise --patience to go on",
+                       snapshot, *settings.early_stopping);
   return "";
 }
 
-std::string describe_resume(const TrainingSettings& settings, const RunPosition& position) {
-  return fmt::format("{}, epoch {}, iteration {}", *settings.resume, position.data.epoch,
-                     position.iteration);
+std::string describe_resume(const Continuation& continuation, const RunPosition& position) {
+  return fmt::format("{}, epoch {}, iteration {}", continuation.snapshot->string(),
+                     position.data.epoch, position.iteration);
 }
 
 }  // namespace tasuki::program

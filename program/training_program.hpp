@@ -1,44 +1,104 @@
-// What all training programs do once their flags are known.
+// TrainingProgram: a training program with all flags of train_mnist, in a page.
+//
+//   int main(int argc, char** argv) {
+//     tasuki::TrainingProgram program("my_training", "trains a perceptron on my patterns");
+//     program.settings.epoch = 5;  // a default
+//     program.train_data = [] { return std::make_unique<MyPatterns>("train"); };
+//     program.test_data = [] { return std::make_unique<MyPatterns>("test"); };
+//     program.create_model = [](const tasuki::DatasetHeader& data) {
+//       return tasuki::create_classifier(std::make_unique<MyModel>(data.field("t").classes));
+//     };
+//     return program.run(argc, argv);
+//   }
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "tasuki/communicator/communicator.hpp"
 #include "tasuki/dataset/dataset.hpp"
-#include "tasuki/nn/classifier.hpp"
-#include "tasuki/program/banner.hpp"
-#include "tasuki/program/job.hpp"
-#include "tasuki/program/training_options.hpp"
-#include "tasuki/training/updater.hpp"
+#include "tasuki/nn/layer.hpp"
+#include "tasuki/optimizer/optimizer.hpp"
+#include "tasuki/program/flags/options.hpp"
+#include "tasuki/program/training_flags.hpp"
+#include "tasuki/program/training_settings.hpp"
+#include "tasuki/training/trainer.hpp"
 
-namespace tasuki::program {
+namespace tasuki {
 
-// What trains a model, and the loss that it is evaluated by.
-struct TrainingEngine {
-  std::unique_ptr<Updater> updater;
-  LossFunction evaluation_loss;
+namespace program {
+// "Num unit", "1000": lines of the banner, as "name: value".
+using BannerLines = std::vector<std::pair<std::string, std::string>>;
+}  // namespace program
+
+// A model, and its loss on a batch. The loss refers to the model.
+struct TrainingModel {
+  std::unique_ptr<Module> model;
+  LossFunction loss;
 };
+// A Classifier of `predictor` with its classification_loss().
+TrainingModel create_classifier(std::unique_ptr<Layer> predictor);
 
-// What one has of its own.
+// Fill in data and model, and what else differs from the defaults, then call run().
+//
+// All functions are called on every rank unless they say otherwise, in the order in which they
+// stand here. An exception from one of them ends the job (run_job.hpp); errors that all ranks meet
+// alike are best thrown by fail_everywhere().
 struct TrainingProgram {
-  std::string dataset;                 // by name (dataset/catalog.hpp)
-  std::int64_t image_side = 32;        // of images of a folder of one's own
-  std::optional<Shape> example_shape;  // that the model takes; by itself as the data set has it
-  std::function<std::unique_ptr<Layer>(const DatasetHeader&)> create_model;
-  BannerLines banner;  // lines of its own
-  // For the optimizer's model, on the job's device, and activations of this type on GPUs; by itself
-  // a StandardUpdater. May be called again when the engine before is no more.
-  std::function<TrainingEngine(const DatasetHeader&, Classifier& model, Optimizer&,
-                               std::unique_ptr<Iterator>, DType activations)>
-      create_engine;
-  std::vector<Device> engine_devices;  // that such an engine computes on, the job's first
+  // `name` and `description` are for --help, and so is `example`, a command line (by default the
+  // program on 2 ranks).
+  TrainingProgram(std::string name, std::string description, std::string example = "");
+
+  // Defaults before run(); in the functions below, what the flags say.
+  program::TrainingSettings settings;
+  // Flags of the program's own: flags.add("unit,u", unit, {1, 1 << 20}, "N", "hidden units").
+  program::Options flags;
+  // Defaults that depend on flags, by name and text: {{"epoch", "300"}, {"lr", "0.05"}}. Called
+  // when the flags that were given are known, also for --help.
+  std::function<program::Recipe()> recipe;
+  // Throws a usage error where flags do not fit each other.
+  std::function<void(const Communicator& communicator)> check;
+
+  // The data. Either the name of a data set whose files --data finds (dataset/catalog.hpp), with
+  // the shape that the model takes (default: the data set's) and the height and width that images
+  // of a folder are scaled to, ...
+  std::string dataset;
+  std::optional<Shape> example_shape;
+  std::int64_t image_side = 32;
+  // ... or data sets of the program's own, called on rank 0, which hands each rank its share.
+  // Without test data nothing is evaluated.
+  std::function<std::unique_ptr<Dataset>()> train_data, test_data;
+  // Has every rank call them, and take its share without communication: for data that all ranks can
+  // reach.
+  bool every_rank_has_data = false;
+
+  // The model for the training data. It is initialised by --seed unless all its parameters have
+  // values already; rank 0's weights count. With several devices in one process the function is
+  // called once for each of them.
+  std::function<TrainingModel(const DatasetHeader& data)> create_model;
+  // An optimizer in place of --optimizer's. The other flags (--lr, --weight-decay, ...) are applied
+  // to it.
+  std::function<std::unique_ptr<Optimizer>()> create_optimizer;
+
+  // Columns of the table: keys of the log. Those that nothing reports stay empty.
+  std::vector<std::string> columns = {"epoch",
+                                      "main/loss",
+                                      "validation/main/loss",
+                                      "main/accuracy",
+                                      "validation/main/accuracy",
+                                      "elapsed_time"};
+  // Attaches extensions of the program's own, before a snapshot is resumed.
+  std::function<void(Trainer& trainer)> extend;
+  // Lines to print before training: {{"Hidden units", "1000"}}.
+  std::function<program::BannerLines()> banner;
+
+  // Trains as the flags say, between MPI_Init and MPI_Finalize. Returns main's exit code.
+  int run(int argc, char** argv);
 };
 
-// ChainerMN's training program: a multi-node optimizer for the model, the data scattered from rank
-// 0, a trainer with a multi-node evaluator and what the flags ask for; banner, table, summary. With
-// --dry-run it says what it would do, after the same checks of --out and --resume. Collective.
-void run_training(const Job& job, const TrainingSettings& settings, const TrainingProgram& program);
-
-}  // namespace tasuki::program
+}  // namespace tasuki

@@ -1,5 +1,7 @@
 #include "tasuki/program/workers.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <sstream>
 #include <stdexcept>
@@ -74,48 +76,70 @@ std::string worker_names(const std::vector<Device>& devices) {
   return text;
 }
 
-BatchSplit parse_split(const std::string& text, std::size_t workers) {
-  if (text == "even") return BatchSplit::even(workers);
-  if (text == "auto") return BatchSplit::measured(workers);
-  std::vector<double> weights;
-  weights.reserve(workers);
-  try {
-    for (const std::string& part : split_at(text, ':'))
-      weights.push_back(parse_number(part, {0, 1e9}));
-  } catch (const std::invalid_argument&) {
-    fail_everywhere(ErrorKind::usage, "--split: expected even, auto, or parts as 3:1, found '{}'",
-                    text);
+namespace {
+
+using Split = WorkerSettings::Split;
+
+void parse_split(const std::string& text, WorkerSettings& settings) {
+  std::vector<double> parts;
+  if (text != "even" && text != "auto") {
+    try {
+      for (const std::string& part : split_at(text, ':'))
+        parts.push_back(parse_number(part, {0, 1e9}));
+    } catch (const std::invalid_argument&) {
+      throw std::invalid_argument("even, auto, or parts as 3:1");
+    }
   }
-  if (weights.size() != workers || std::ranges::max(weights) <= 0)
+  settings.split = text == "even" ? Split::even : text == "auto" ? Split::measured : Split::fixed;
+  settings.parts = std::move(parts);
+}
+
+}  // namespace
+
+std::string split_text(const WorkerSettings& settings) {
+  if (settings.split == Split::fixed) return fmt::format("{}", fmt::join(settings.parts, ":"));
+  return settings.split == Split::even ? "even" : "auto";
+}
+
+BatchSplit split_of(const WorkerSettings& settings) {
+  const std::size_t workers = settings.devices.size();
+  if (settings.split == Split::even) return BatchSplit::even(workers);
+  if (settings.split == Split::measured) return BatchSplit::measured(workers);
+  if (settings.parts.size() != workers || std::ranges::max(settings.parts) <= 0)
     fail_everywhere(ErrorKind::usage,
                     "--split: expected a part for each of {} devices, one of them above 0, found "
                     "'{}'",
-                    workers, text);
-  return BatchSplit::fixed(std::move(weights));
+                    workers, split_text(settings));
+  return BatchSplit::fixed(settings.parts);
 }
 
-void add_worker_options(Options& options, WorkerSettings& settings) {
+void add_worker_flags(Options& options, WorkerSettings& settings) {
   Option devices;
   devices.value_name = "LIST";
   devices.help =
-      "what to train on: GPUs by number (`0,1`) or workers on the CPU, each with threads of its "
+      "devices to train on: GPUs by number (`0,1`), or workers on the CPU with threads of their "
       "own "
       "(`cpu:2`)";
   devices.set = [&settings](const std::string& text) { settings.devices = parse_devices(text); };
   devices.get = [&settings] { return devices_text(settings.devices); };
   options.add("devices", devices);
-  options.add(
-      "split", settings.split, "RATIO",
-      "how a batch is dealt to the devices: `even`, `auto` (in proportion to their measured "
-      "speed) or parts as `3:1`");
+  Option split;
+  split.value_name = "RATIO";
+  split.help =
+      "how a batch is divided among the devices: `even`, `auto` (in proportion to their measured "
+      "speed) or parts, as `3:1`";
+  split.set = [&settings](const std::string& text) { parse_split(text, settings); };
+  split.get = [&settings] { return split_text(settings); };
+  options.add("split", split);
 }
 
-int threads_of_worker(const Job& job, std::size_t workers) {
+int threads_of_worker(const Processors& processors, const ThreadPlan& threads,
+                      std::size_t workers) {
   const int count = static_cast<int>(workers);
   // A request is for each of them.
-  if (!job.threads.origin.empty()) return job.threads.threads;
-  return plan_threads(std::nullopt, job.processors.cores, count,
-                      static_cast<int>(job.processors.cpus.size()) / count)
+  if (!threads.origin.empty()) return threads.threads;
+  return plan_threads(std::nullopt, processors.cores, count,
+                      static_cast<int>(processors.cpus.size()) / count)
       .threads;
 }
 

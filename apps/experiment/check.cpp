@@ -10,13 +10,15 @@
 #include "experiment/process.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
-#include "tasuki/program/nearest.hpp"
-#include "tasuki/program/options_builtin.hpp"
+#include "tasuki/program/flags/nearest.hpp"
+#include "tasuki/program/flags/options_builtin.hpp"
 
 namespace tasuki::experiment {
 namespace {
 
 namespace fs = std::filesystem;
+namespace builtin = program::builtin;
+using program::nearest;
 
 constexpr double longest_answer = 60;  // seconds
 
@@ -79,6 +81,16 @@ void check_names(const ExperimentPlan& plan, const std::vector<std::string>& fla
              fs::path(plan.program).filename().string(), axis.name, did_you_mean(axis.name, known));
 }
 
+// Training programs have it from a library that they name. Others may take the flag for something
+// else.
+bool may_have_print_config(const fs::path& program) {
+  std::error_code not_there;
+  if (!fs::is_regular_file(program, not_there)) return false;
+  const std::string contents = read_file(program);
+  return contents.find("libtasuki_program") != std::string::npos ||
+         contents.find(builtin::print_config) != std::string::npos;
+}
+
 // The line that the program's error is about, where it begins with a flag.
 std::string place_of_error(const ExperimentPlan& plan, const std::string& error) {
   for (const GridAxis& axis : plan.axes)
@@ -92,10 +104,7 @@ void check_flags(const ExperimentPlan& plan, const std::vector<RunRecord>& runs)
   const auto is_missing = [](const RunRecord& run) { return !run.result.has_value(); };
   if (std::ranges::none_of(runs, is_missing)) return;
   check_program(plan);
-  std::error_code not_there;
-  if (!fs::is_regular_file(plan.program, not_there) ||
-      read_file(plan.program).find(builtin::print_config) == std::string::npos)
-    return;
+  if (!may_have_print_config(plan.program)) return;
   const Answer standard = ask({plan.program});
   if (standard.exit_code == 0) check_names(plan, flags_in(standard.text));
   std::set<std::vector<std::string>> asked;

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "tasuki/program/about.hpp"
+#include "tasuki/program/report/about.hpp"
 
 namespace tasuki::experiment {
 namespace {
@@ -21,7 +21,7 @@ std::string text_of(const RunOrigin& origin, bool with_gpu) {
 }  // namespace
 
 std::optional<RunOrigin> read_origin(const std::filesystem::path& folder) {
-  const auto file = folder / about_file;
+  const auto file = folder / program::about_file;
   if (!std::filesystem::exists(file)) return std::nullopt;
   try {
     const auto about = nlohmann::json::parse(read_file(file));

@@ -11,11 +11,19 @@
 #include <stdexcept>
 
 #include "tasuki/core/error.hpp"
-#include "tasuki/program/config_file.hpp"
-#include "tasuki/program/option_value.hpp"
+#include "tasuki/program/flags/config_file.hpp"
+#include "tasuki/program/flags/option_value.hpp"
 
 namespace tasuki::experiment {
 namespace {
+
+using program::ConfigLine;
+using program::IntegerRange;
+using program::NumberRange;
+using program::parse_config;
+using program::parse_integer;
+using program::parse_number;
+using program::parse_switch;
 
 constexpr IntegerRange counts{1, 1 << 20};
 

@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "experiment/failure.hpp"
-#include "tasuki/program/option_value.hpp"
+#include "tasuki/program/flags/option_value.hpp"
 
 namespace tasuki::experiment {
 namespace {
@@ -48,7 +48,7 @@ std::optional<double> examples_of_step(const TableRow& row) {
 
   const auto number = [&](const char* name) -> std::optional<double> {
     try {
-      return parse_number(run.value(name), {1, 1e12});
+      return program::parse_number(run.value(name), {1, 1e12});
     } catch (const std::invalid_argument&) {
       return std::nullopt;
     }

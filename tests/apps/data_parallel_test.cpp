@@ -117,8 +117,8 @@ TEST_F(DataParallel, GpusThatAreMissingAreNamed) {
 
 TEST(Devices, HaveATextThatReadsBack) {
   for (const std::string text : {"cpu:2", "0,1", "1", "0,cpu:3,2"})
-    EXPECT_EQ(apps::devices_text(apps::parse_devices(text)), text);
-  EXPECT_THAT(apps::parse_devices("1,cpu"), ElementsAre(Device::cuda(1), Device::cpu()));
+    EXPECT_EQ(program::devices_text(program::parse_devices(text)), text);
+  EXPECT_THAT(program::parse_devices("1,cpu"), ElementsAre(Device::cuda(1), Device::cpu()));
 }
 
 }  // namespace

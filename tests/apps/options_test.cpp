@@ -1,13 +1,13 @@
 // Flags and INI files: values, sources, errors; --help and --print-config say what the parser does.
 
-#include "tasuki/program/options.hpp"
+#include "tasuki/program/flags/options.hpp"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 
-#include "tasuki/program/nearest.hpp"
-#include "tasuki/program/training_options.hpp"
+#include "tasuki/program/flags/nearest.hpp"
+#include "tasuki/program/training_flags.hpp"
 
 namespace tasuki::program {
 namespace {
@@ -17,7 +17,7 @@ using Request = Options::Request;
 // A training program's flags and one of its own, with a config file of given contents.
 struct Program {
   explicit Program(std::string config = "") : file(std::move(config)) {
-    add_training_options(options, settings);
+    add_training_flags(options, settings);
     options.group("Model");
     options.add("unit,u", unit, {1, 65536}, "N", "units of each hidden layer");
   }
@@ -25,6 +25,12 @@ struct Program {
     return options.parse(arguments, [this](const std::filesystem::path&) { return file; });
   }
   std::string config_text() const { return options.text(Request::print_config); }
+  // A flag's value as text.
+  std::string text_of(const std::string& flag) const {
+    for (const auto& [name, text] : options.values())
+      if (name == flag) return text;
+    return "no such flag";
+  }
 
   std::string file;
   TrainingSettings settings;
@@ -52,9 +58,10 @@ TEST(Options, DefaultsAreChainerMNs) {
   EXPECT_EQ(program.settings.out, "result");
   EXPECT_EQ(program.settings.communicator, "auto");
   EXPECT_EQ(program.settings.optimizer, "adam");
-  EXPECT_EQ(program.settings.gpu, "none");
+  EXPECT_EQ(program.text_of("gpu"), "none");
+  EXPECT_FALSE(program.settings.gpu.is_wanted);
   EXPECT_EQ(program.unit, 1000);
-  EXPECT_FALSE(program.settings.resume);
+  EXPECT_EQ(program.settings.resume.from, ResumeSettings::From::nothing);
 }
 
 TEST(Options, TakesEveryWayOfWritingAFlag) {
@@ -75,10 +82,52 @@ TEST(Options, GpuTakesANumberOrNone) {
   for (const auto& [arguments, expected] : cases) {
     Program program;
     program.parse(arguments);
-    EXPECT_EQ(program.settings.gpu, expected) << arguments[0];
+    EXPECT_EQ(program.text_of("gpu"), expected) << arguments[0];
+    EXPECT_EQ(program.settings.gpu.is_wanted, expected != "none") << arguments[0];
   }
   EXPECT_EQ(error_of({"--gpu", "x"}),
             "--gpu: expected an integer from 0 to 1023, 'auto' or 'none', found 'x'");
+}
+
+TEST(Options, AnEnumIsChosenByTheNamesOfItsValues) {
+  const std::vector<std::pair<std::string, DType>> cases = {
+      {"fp32", DType::float32}, {"fp16", DType::float16}, {"bf16", DType::bfloat16}};
+  for (const auto& [name, expected] : cases) {
+    Program program;
+    program.parse({"--wire-dtype", name});
+    EXPECT_EQ(program.settings.wire_dtype, expected);
+    EXPECT_EQ(program.text_of("wire-dtype"), name);
+  }
+  EXPECT_EQ(error_of({"--wire-dtype", "fp8"}),
+            "--wire-dtype: expected one of fp32, fp16, bf16 (did you mean fp32?), found 'fp8'");
+}
+
+TEST(Options, AListHasNumbersThatAscend) {
+  Program program;
+  program.parse({"--lr-drops", "0.5,100,150"});
+  EXPECT_EQ(program.settings.lr_drops, (std::vector{0.5, 100., 150.}));
+  EXPECT_EQ(program.text_of("lr-drops"), "0.5,100,150");
+  EXPECT_TRUE(program.options.is_changed("lr-drops"));
+  program.parse({"--lr-drops", "auto"});
+  EXPECT_TRUE(program.settings.lr_drops.empty());
+  EXPECT_FALSE(program.options.is_changed("lr-drops"));
+  for (const std::string text : {"", ",", "1,", ",1", "2,1", "1,1", "1 ,2", "-1", "1,x", "nan"})
+    EXPECT_NE(error_of({"--lr-drops", text}), "") << text;
+  EXPECT_EQ(error_of({"--lr-drops", "150,100"}),
+            "--lr-drops: expected ascending numbers from 0 to 1000000000, separated by commas, or "
+            "'auto', found '150,100'");
+}
+
+TEST(Options, ResumeTakesAPathOrAWord) {
+  using From = ResumeSettings::From;
+  for (const auto& [text, from] : std::vector<std::pair<std::string, From>>{
+           {"none", From::nothing}, {"auto", From::automatic}, {"./auto", From::path}}) {
+    Program program;
+    program.parse({"--resume", text});
+    EXPECT_EQ(program.settings.resume.from, from) << text;
+    EXPECT_EQ(program.settings.resume.path, from == From::path ? text : "");
+    EXPECT_EQ(program.text_of("resume"), text);
+  }
 }
 
 TEST(Options, OfARepeatedFlagTheLastCounts) {

@@ -1,13 +1,13 @@
 // The rule for threads, CPU lists, and the banner that shows both.
 
-#include "tasuki/program/processors.hpp"
+#include "tasuki/program/start/processors.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "tasuki/program/banner.hpp"
+#include "tasuki/program/report/banner.hpp"
 
 namespace tasuki::program {
 namespace {

@@ -1,5 +1,6 @@
 // train_mnist --resume: whose settings count, and what it says.
 
+#include <algorithm>
 #include <map>
 
 #include "tasuki/core/error.hpp"
@@ -187,6 +188,114 @@ TEST_F(ResumedJob, AScheduleThatIsNewStartsWithTheRunNotWithItsRest) {
     EXPECT_NE(expected[2], 0.1);
     for (std::size_t i = 2; i < 4; ++i) EXPECT_DOUBLE_EQ(rates[i], expected[i]) << i;
   }
+}
+
+// In the middle of the run; the flags are the snapshot's.
+TEST_F(ResumedJob, SchedulesAndHooksGoOnBitForBit) {
+  const Flags sgd = {"-b", "48", "--epoch", "4", "--optimizer", "sgd"};
+  const std::vector<Flags> cases = {
+      {"--lr-schedule", "cosine", "--warmup", "1", "--lr", "0.5"},
+      {"--lr-schedule", "polynomial", "--lr-power", "2", "--clip-norm", "0.5", "--lr", "0.5"},
+      {"--lr-schedule", "steps", "--lr-drops", "1.5,3", "--lr-drop-factor", "0.25", "--lars",
+       "--weight-decay", "0.01", "--lr", "0.02"}};
+  snapshot = folder / "first/snapshot_iter_17";
+  for (const Flags& flags : cases) {
+    SCOPED_TRACE(flags[1]);
+    const auto whole = log_of(1, "whole", with(sgd, flags));
+    log_of(1, "first", with(with(sgd, flags), {"--max-iterations", "17"}));
+    const Finished job = go_on({});
+    EXPECT_EQ(count_of(job.all(), "instead of"), 0) << job.all();
+    const auto resumed = without_times(read_log("second"));
+    ASSERT_GE(resumed.size(), 4u);
+    for (const std::size_t from_end : {1u, 2u})  // whole epochs after the resume
+      EXPECT_EQ(resumed.at(resumed.size() - from_end), without_times(whole).at(4 - from_end));
+    EXPECT_NE(values_of(whole, "lr").front(), values_of(whole, "lr").back());
+  }
+  // Another schedule than the snapshot's takes none of its drops.
+  expect_once(go_on({"--lr-schedule", "cosine"}),
+              "the snapshot's: lr-schedule cosine instead of steps\n");
+}
+
+TEST_F(ResumedJob, AutoStartsInItsFolderAndGoesOnThere) {
+  const Flags flags = {"-b", "24", "--resume", "auto"};
+  const auto whole = without_times(log_of(2, "whole", {"-b", "24", "--epoch", "4"}));
+  // What a run that was killed before its first snapshot has left.
+  std::filesystem::create_directories(folder / "auto");
+  std::ofstream(folder / "auto/log") << "[]";
+  const Finished first = run(2, "auto", with(flags, {"--epoch", "2"}));
+  expect_once(first, "Output: " + (folder / "auto\n").string());
+  EXPECT_EQ(count_of(first.all(), "Resumed"), 0) << first.all();
+  const std::string newest = folder / "auto/snapshot_iter_20";
+  ASSERT_TRUE(std::filesystem::exists(newest));
+  const Finished second = run(2, "auto", with(flags, {"--epoch", "4"}));
+  expect_once(second, "Resumed: " + newest + ", epoch 2, iteration 20\n");
+  EXPECT_EQ(without_times(read_log("auto")), whole);
+  EXPECT_FALSE(std::filesystem::exists(folder / "auto-2"));
+  expect_once(run(2, "auto", with(flags, {"--epoch", "4"})), "nothing to do: ");
+
+  // What is there and cannot be read is not taken for nothing.
+  for (const auto& file : {"auto/snapshot_iter_20", "auto/snapshot_iter_40"})
+    std::filesystem::resize_file(folder / file, 1000);
+  const Finished damaged = run(2, "auto", flags);
+  EXPECT_EQ(damaged.exit_code, static_cast<int>(ErrorKind::data)) << damaged.all();
+  EXPECT_EQ(read_log("auto").size(), 4u);
+}
+
+TEST_F(ResumedJob, AutoUsesInitialWeightsForANewRunOnly) {
+  train({});
+  const Flags flags = {"-b", "48", "--init", snapshot, "--resume", "auto"};
+  const std::string line = "Weights: " + snapshot + '\n';
+  expect_once(run(1, "auto", with(flags, {"--epoch", "1"})), line);
+  const Finished second = run(1, "auto", with(flags, {"--epoch", "2"}));
+  expect_once(second, "Resumed: ");
+  EXPECT_EQ(count_of(second.all(), line), 0) << second.all();
+}
+
+// The rate rises, so that an epoch is worse than all before it.
+TEST_F(ResumedJob, EarlyStoppingCountsOn) {
+  const Flags flags = {"-b", "48", "--warmup", "30", "--early-stopping", "lr", "--patience"};
+  const Finished first = run(1, "first", with(flags, {"2"}));
+  expect_once(first, "stopped early: lr was not better than ");
+  expect_once(first, "Num epoch: 20, or until lr has not improved for 2\n");
+  EXPECT_EQ(read_log("first").size(), 3u);
+
+  const Flags resumed = with({"--resume", folder / "first"}, flags);
+  expect_once(run(1, "first", with(resumed, {"2"})),
+              "snapshot_iter_30 is where --early-stopping lr stopped; raise --patience to go on\n");
+  expect_once(run(1, "first", with(resumed, {"4"})), "stopped early");
+  EXPECT_EQ(read_log("first").size(), 5u);
+
+  const Finished unknown = run(2, "other", {"-b", "24", "--early-stopping", "main/lost"});
+  EXPECT_EQ(unknown.exit_code, static_cast<int>(ErrorKind::usage)) << unknown.all();
+  EXPECT_EQ(count_of(unknown.err, "watches \"main/lost\", which nothing observed until"), 1);
+}
+
+TEST_F(ResumedJob, KeepRemovesOldSnapshotsAndKeepBestTheOthers) {
+  const auto there = [this] {
+    std::vector<std::string> names;
+    for (const auto& file : std::filesystem::directory_iterator(folder / "first"))
+      if (file.path().filename().string().starts_with("snapshot"))
+        names.push_back(file.path().filename());
+    std::ranges::sort(names);
+    return names;
+  };
+  const Flags flags = {"-b",          "48", "--snapshot-every", "1",  "--keep", "2",
+                       "--keep-best", "lr", "--warmup",         "30", "--epoch"};
+  run(2, "first", with(flags, {"3"}));  // the first epoch has the least rate
+  EXPECT_EQ(there(), (Flags{"snapshot_best", "snapshot_iter_10", "snapshot_iter_15"}));
+  const std::string best = folder / "first/snapshot_best";
+  const auto time = std::filesystem::last_write_time(best);
+  run(2, "first", with({"--resume", folder / "first"}, with(flags, {"5"})));
+  EXPECT_EQ(there(), (Flags{"snapshot_best", "snapshot_iter_20", "snapshot_iter_25"}));
+  EXPECT_EQ(std::filesystem::last_write_time(best), time) << "a resumed run knows the best value";
+  expect_once(run(2, "second", {"-b", "48", "--resume", best, "--dry-run"}),
+              "Resumed: " + best + ", epoch 1, iteration 5\n");
+
+  // It is a result like the others.
+  run(1, "first", {"-b", "48", "--epoch", "1", "--overwrite"});
+  EXPECT_EQ(there(), (Flags{"snapshot_iter_10"}));
+  const Finished unknown = run(1, "other", {"-b", "48", "--keep-best", "main/lost"});
+  EXPECT_EQ(unknown.exit_code, static_cast<int>(ErrorKind::usage)) << unknown.all();
 }
 
 TEST_F(ResumedJob, ARateThatFollowsTheBatchFollowsItAfterAResume) {

@@ -1,6 +1,6 @@
 // Flags that all training programs share: batches, recipes, optimizers; the summary's text.
 
-#include "tasuki/program/training_options.hpp"
+#include "tasuki/program/training_flags.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,15 +11,16 @@
 #include "paths.hpp"
 #include "tasuki/models/mlp.hpp"
 #include "tasuki/nn/classifier.hpp"
-#include "tasuki/program/precision.hpp"
-#include "tasuki/program/report.hpp"
+#include "tasuki/program/learning_rate.hpp"
+#include "tasuki/program/report/report.hpp"
+#include "tasuki/program/start/computing.hpp"
 #include "tasuki/tensor/cuda_settings.hpp"
 
 namespace tasuki::program {
 namespace {
 
 struct Program {
-  Program() { add_training_options(options, settings); }
+  Program() { add_training_flags(options, settings); }
   Options::Request parse(const std::vector<std::string>& arguments, const std::string& file = "") {
     return options.parse(arguments, [&](const std::filesystem::path&) { return file; });
   }
@@ -107,11 +108,11 @@ TEST(Recipes, AreDefaults) {
   EXPECT_EQ(all.optimizer, "momentum_sgd");
   EXPECT_EQ(all.lr, 0.05);
   EXPECT_EQ(all.weight_decay, 5e-4);
-  EXPECT_EQ(all.lr_schedule, "halving");
+  EXPECT_EQ(all.lr_schedule, LrSchedule::halving);
   const TrainingSettings given = with_recipe({"-e", "3", "--lr", "1", "--lr-schedule", "steps"});
   EXPECT_EQ(given.epoch, 3);
   EXPECT_EQ(given.lr, 1);
-  EXPECT_EQ(given.lr_schedule, "steps");
+  EXPECT_EQ(given.lr_schedule, LrSchedule::steps);
   EXPECT_EQ(given.weight_decay, 5e-4);
 }
 
@@ -119,7 +120,7 @@ TEST(Recipes, LeaveAnotherOptimizerAndAGlobalBatchAlone) {
   const TrainingSettings adam = with_recipe({"--optimizer", "adam", "--global-batch", "9"});
   EXPECT_EQ(adam.lr, std::nullopt);
   EXPECT_EQ(adam.weight_decay, 0);
-  EXPECT_EQ(adam.lr_schedule, "constant");
+  EXPECT_EQ(adam.lr_schedule, LrSchedule::constant);
   EXPECT_EQ(adam.epoch, 300);
   EXPECT_EQ(adam.global_batch, 9);
 }
@@ -135,6 +136,81 @@ TEST(Recipes, AreInHelpAndPrintedConfiguration) {
               std::string::npos)
         << text;
   }
+}
+
+TEST(LearningRate, EachScheduleDoesWhatItsHelpSays) {
+  // The schedule for 20 epochs of 10 steps.
+  const auto schedule_of = [](const std::vector<std::string>& flags) {
+    Program program;
+    program.parse(flags);
+    check_training_flags(program.options, program.settings);
+    return rate_schedule(program.settings, 10);
+  };
+  using Decay = RateSchedule::Decay;
+  const RateSchedule steps = schedule_of({"--lr-schedule", "steps", "--warmup", "1.5"});
+  EXPECT_EQ(steps.drops, (std::vector<std::int64_t>{100, 160}));
+  EXPECT_EQ(steps.gamma, 0.1);
+  EXPECT_EQ(steps.warmup, 15);
+  EXPECT_EQ(steps.decay, Decay::none);
+  const RateSchedule chosen =
+      schedule_of({"--lr-schedule", "steps", "--lr-drops", "2.5,10", "--lr-drop-factor", "0.2"});
+  EXPECT_EQ(chosen.drops, (std::vector<std::int64_t>{25, 100}));
+  EXPECT_EQ(chosen.gamma, 0.2);
+  const RateSchedule halving = schedule_of({"--lr-schedule", "halving", "--epoch", "60"});
+  EXPECT_EQ(halving.drops, (std::vector<std::int64_t>{250, 500}));
+  EXPECT_EQ(halving.gamma, 0.5);
+  const RateSchedule cosine =
+      schedule_of({"--lr-schedule", "cosine", "--epoch", "7", "--max-iterations", "3"});
+  EXPECT_EQ(cosine.decay, Decay::cosine);
+  EXPECT_EQ(cosine.length, 70);
+  EXPECT_TRUE(cosine.drops.empty());
+  const RateSchedule polynomial = schedule_of({"--lr-schedule", "polynomial", "--lr-power", "2"});
+  EXPECT_EQ(polynomial.decay, Decay::polynomial);
+  EXPECT_EQ(polynomial.power, 2);
+
+  const auto error = [&](const std::vector<std::string>& flags) {
+    return error_of([&] { schedule_of(flags); });
+  };
+  EXPECT_EQ(error({"--lr-drops", "3"}),
+            "--lr-drops: --lr-schedule is constant; add --lr-schedule steps");
+  EXPECT_EQ(error({"--lr-schedule", "cosine", "--lr-drop-factor", "0.5"}),
+            "--lr-drop-factor: --lr-schedule is cosine; add --lr-schedule steps");
+  EXPECT_EQ(error({"--lr-schedule", "steps", "--lr-power", "2"}),
+            "--lr-power: --lr-schedule is steps; add --lr-schedule polynomial");
+  // A default is as good as none: a printed configuration has all flags.
+  EXPECT_EQ(error({"--lr-drops", "auto", "--lr-drop-factor", "0.1", "--lr-power", "1"}), "");
+}
+
+TEST(LearningRate, ScheduleIsDescribed) {
+  const auto text_of = [](const std::vector<std::string>& flags) {
+    Program program;
+    program.parse(flags);
+    return describe_schedule(program.settings);
+  };
+  EXPECT_EQ(text_of({}), "");
+  EXPECT_EQ(text_of({"--lr-schedule", "steps", "--warmup", "5"}),
+            "x 0.1 after 50 % and 80 % of the epochs, rising for 5 epochs");
+  EXPECT_EQ(text_of({"--lr-schedule", "steps", "--lr-drops", "100,150"}),
+            "x 0.1 after epochs 100, 150");
+  EXPECT_EQ(text_of({"--lr-schedule", "cosine"}), "falling to 0 in 20 epochs (cosine)");
+  EXPECT_EQ(text_of({"--lr-schedule", "polynomial", "-e", "3"}),
+            "falling to 0 in 3 epochs (polynomial, power 1)");
+}
+
+TEST(TrainingFlags, ThatDoNotFitEachOtherAreRefused) {
+  const auto error = [](const std::vector<std::string>& flags) {
+    Program program;
+    program.parse(flags);
+    return error_of([&] { check_training_flags(program.options, program.settings); });
+  };
+  EXPECT_NE(error({"--init", "w", "--resume", "s"}), "");
+  EXPECT_EQ(error({"--init", "w", "--resume", "auto"}), "") << "of a new run";
+  for (const std::string from : {"s", "auto"})
+    EXPECT_NE(error({"--overwrite", "--resume", from}), "");
+  EXPECT_NE(error({"--dry-run", "--find-batchsize"}), "");
+  EXPECT_EQ(error({"--patience", "2"}),
+            "--patience: there is no value to wait for; add --early-stopping KEY");
+  EXPECT_EQ(error({"--patience", "2", "--early-stopping", "main/loss"}), "");
 }
 
 double rate_of(const std::vector<std::string>& arguments, int ranks) {
@@ -222,6 +298,58 @@ TEST(OptimizerFlags, WeightDecayIsOfAllParameters) {
   }
 }
 
+// The gradient of a model with the parameters (3, 4) and 0, after the flags' hooks: as long a step
+// of SGD with rate 1 is.
+std::vector<float> step_of(const std::vector<std::string>& flags, const std::vector<float>& first,
+                           const std::vector<float>& second) {
+  Program program;
+  program.parse(flags);
+  const auto optimizer = create_optimizer(program.settings, 1);
+  optimizer->set("lr", 1);
+  test::Vectors model({2, 1});
+  model[0].value().copy_from(test::vector_of({3, 4}));
+  model[1].value().copy_from(test::vector_of({0}));
+  optimizer->setup(model);
+  const test::Prescribed gradients = {{&model[0], test::vector_of(first)},
+                                      {&model[1], test::vector_of(second)}};
+  optimizer->update([&] { return test::loss_with_gradients(gradients); }, 1);
+  const auto left = test::values_of(model[0].value());
+  return {3 - left[0], 4 - left[1], -test::values_of(model[1].value())[0]};
+}
+
+void expect_step(const std::vector<std::string>& flags, const std::vector<float>& expected) {
+  std::vector<std::string> words = {"--optimizer", "sgd"};
+  words.insert(words.end(), flags.begin(), flags.end());
+  const auto found = step_of(words, {6, 0}, {8});
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    EXPECT_NEAR(found[i], expected[i], 1e-5) << flags[0] << ", element " << i;
+}
+
+// The gradient (6, 0), (8) is 10 long, its first part 6; the first parameter is 5 long.
+TEST(OptimizerFlags, ClipNormAndLarsDoWhatTheirHelpSays) {
+  expect_step({"--clip-norm", "5"}, {3, 0, 4});
+  expect_step({"--clip-norm", "11"}, {6, 0, 8});
+  // The gradient of the loss is clipped, and what decay adds is not.
+  expect_step({"--clip-norm", "5", "--weight-decay", "0.5"}, {3 + 1.5F, 2, 4});
+  // A parameter that is not longer than 0.01 keeps its gradient.
+  expect_step({"--lars"}, {5, 0, 8});
+  const float ratio = 5 / (6 + 0.5F * 5);
+  expect_step({"--lars", "--weight-decay", "0.5"}, {(6 + 1.5F) * ratio, 2 * ratio, 8});
+  expect_step({"--lars", "--clip-norm", "5"}, {5, 0, 4});
+}
+
+TEST(OptimizerFlags, HooksAreDescribed) {
+  const auto text_of = [](const std::vector<std::string>& flags) {
+    Program program;
+    program.parse(flags);
+    return describe_hooks(*create_optimizer(program.settings, 1), program.settings);
+  };
+  EXPECT_EQ(text_of({}), "");
+  EXPECT_EQ(text_of({"--weight-decay", "0.5", "--clip-norm", "2", "--lars"}),
+            ", clip_norm 2, LARS, weight_decay 0.5");
+  EXPECT_EQ(text_of({"--optimizer", "adamw", "--weight-decay", "0.5"}), "");
+}
+
 TEST(Summary, EpochsAreTheFirstAndTheMedianOfTheOthers) {
   EXPECT_EQ(describe_epochs({}), "");
   EXPECT_EQ(describe_epochs({2.5}), "epochs: 2.50 s the first");
@@ -233,16 +361,17 @@ TEST(Summary, EpochsAreTheFirstAndTheMedianOfTheOthers) {
 
 TEST(Precision, IsThatOfADevice) {
   const std::vector<Device> cpu = {Device::cpu()}, gpu = {Device::cuda(0)};
-  EXPECT_EQ(choose_precision("fp32", cpu).activations, DType::float32);
-  EXPECT_NE(error_of([&] { choose_precision("fp16", cpu); }).find("--dtype fp16"),
+  EXPECT_EQ(choose_precision(ComputeType::fp32, cpu).activations, DType::float32);
+  EXPECT_NE(error_of([&] { choose_precision(ComputeType::fp16, cpu); }).find("--dtype fp16"),
             std::string::npos);
-  EXPECT_NE(error_of([&] { choose_precision("tf32", cpu); }).find("--gpu"), std::string::npos);
-  EXPECT_FALSE(choose_precision("bf16", gpu).scales_losses);
-  EXPECT_EQ(choose_precision("bf16", gpu).activations, DType::bfloat16);
-  EXPECT_TRUE(choose_precision("fp16", gpu).scales_losses);
-  EXPECT_EQ(choose_precision("tf32", gpu).activations, DType::float32);
+  EXPECT_NE(error_of([&] { choose_precision(ComputeType::tf32, cpu); }).find("--gpu"),
+            std::string::npos);
+  EXPECT_FALSE(choose_precision(ComputeType::bf16, gpu).scales_losses);
+  EXPECT_EQ(choose_precision(ComputeType::bf16, gpu).activations, DType::bfloat16);
+  EXPECT_TRUE(choose_precision(ComputeType::fp16, gpu).scales_losses);
+  EXPECT_EQ(choose_precision(ComputeType::tf32, gpu).activations, DType::float32);
   EXPECT_TRUE(cuda_settings().allow_tf32);
-  choose_precision("fp32", gpu);
+  choose_precision(ComputeType::fp32, gpu);
   EXPECT_FALSE(cuda_settings().allow_tf32);
 }
 
@@ -250,22 +379,22 @@ TEST(Precision, IsThatOfADevice) {
 TEST(Precision, OfSeveralDevicesFitsAllOfThem) {
   const Device cpu = Device::cpu(), gpu = Device::cuda(1);
   for (const std::vector<Device>& devices : {std::vector{cpu, gpu}, std::vector{gpu, cpu}}) {
-    for (const std::string dtype : {"tf32", "fp16"})
+    for (const ComputeType dtype : {ComputeType::tf32, ComputeType::fp16})
       EXPECT_NE(error_of([&] { choose_precision(dtype, devices); })
-                    .find("--dtype " + dtype +
+                    .find(fmt::format("--dtype {}", name_of(compute_types(), dtype)) +
                           ": CPUs compute in fp32 or bf16; leave them out of "
                           "--devices"),
                 std::string::npos);
-    EXPECT_EQ(choose_precision("fp32", devices).on(gpu), DType::float32);
+    EXPECT_EQ(choose_precision(ComputeType::fp32, devices).on(gpu), DType::float32);
     try {
-      const Precision mixed = choose_precision("bf16", devices);
+      const Precision mixed = choose_precision(ComputeType::bf16, devices);
       EXPECT_EQ(mixed.on(gpu), DType::bfloat16);
       EXPECT_EQ(mixed.on(cpu), DType::float32);
       EXPECT_EQ(cpu_product_type(), DType::bfloat16);
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find("bf16"), std::string::npos) << error.what();
     }
-    choose_precision("fp32", devices);
+    choose_precision(ComputeType::fp32, devices);
   }
 }
 

@@ -54,13 +54,6 @@ TEST(WireFormat, SumsOfManyExamplesAndSmallWholeNumbersComeThrough) {
   EXPECT_EQ(float_from_half(half_from_float(smallest.factor)) / smallest.factor, 1);
 }
 
-TEST(WireFormat, NamesAreThoseOfTheFlag) {
-  EXPECT_EQ(wire_dtype("fp32"), DType::float32);
-  EXPECT_EQ(wire_dtype("fp16"), DType::float16);
-  EXPECT_EQ(wire_dtype("bf16"), DType::bfloat16);
-  EXPECT_THROW(wire_dtype("fp8"), Error);
-}
-
 TEST(NcclFailure, SaysWhoWhereWhatAndNcclsOwnWords) {
   const std::string text = describe({.code = 5,
                                      .operation = "ncclCommInitRankConfig",

@@ -1,0 +1,134 @@
+#include "tasuki/program/data/data.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "tasuki/communicator/run_on_root.hpp"
+#include "tasuki/communicator/text_bytes.hpp"
+#include "tasuki/core/activity.hpp"
+#include "tasuki/core/error.hpp"
+#include "tasuki/dataset/views.hpp"
+#include "tasuki/program/data/input.hpp"
+
+namespace tasuki::program {
+namespace {
+
+using Limit = std::optional<std::int64_t>;
+using MakeDataset = std::function<std::unique_ptr<Dataset>()>;
+
+// Of the catalogue's data set, looked up by rank 0 for all ranks.
+std::filesystem::path find_folder(const TrainingProgram& program, Communicator& communicator) {
+  return bytes_to_text(run_on_root(communicator, 0, [&] {
+    return text_to_bytes(
+        find_data_folder(program.dataset, program.settings.data.value_or("")).string());
+  }));
+}
+
+OpenSource open_files(const TrainingProgram& program, const std::filesystem::path& folder,
+                      DataSplit split, Limit limit) {
+  return [&program, folder, split, limit] {
+    auto source = open_dataset(program.dataset, folder, split, program.image_side);
+    if (program.example_shape) source->reshape(*program.example_shape);
+    if (limit) source->keep_first(*limit);
+    return source;
+  };
+}
+
+// The data set is made when it is first opened.
+OpenSource open_own(const MakeDataset& make, Limit limit) {
+  return [make, limit, made = std::make_shared<std::unique_ptr<Dataset>>()] {
+    if (!*made) *made = make();
+    auto source = source_of(**made);
+    if (limit) source->keep_first(*limit);
+    return source;
+  };
+}
+
+std::shared_ptr<const Dataset> first_of(std::shared_ptr<const Dataset> dataset, Limit limit) {
+  if (!limit || *limit >= dataset->size()) return dataset;
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(*limit));
+  std::iota(indices.begin(), indices.end(), 0);
+  return subset_of(std::move(dataset), std::move(indices));
+}
+
+SplitData find_split(const OpenSource& open, Communicator& communicator) {
+  SplitData split;
+  split.open = open;
+  split.header = broadcast_header(open, communicator);
+  return split;
+}
+
+SplitData find_own_split(const TrainingProgram& program, const MakeDataset& make, Limit limit,
+                         Communicator& communicator) {
+  if (!program.every_rank_has_data) return find_split(open_own(make, limit), communicator);
+  SplitData split;
+  split.dataset = first_of(make(), limit);
+  split.open = [dataset = split.dataset] { return source_of(*dataset); };
+  split.header = split.dataset->header();
+  return split;
+}
+
+void check_split(SplitData& split, Communicator& communicator) {
+  const PhaseScope looking(Phase::reading_data);
+  if (split.dataset) return;
+  run_on_root(communicator, 0, [&] {
+    split.source = split.open();
+    split.source->check();
+    return Bytes{};
+  });
+}
+
+// Rank 0 reads the files; every rank gets its share only.
+void scatter_split(SplitData& split, Communicator& communicator, const ScatterOptions& options) {
+  split.share =
+      split.dataset
+          ? take_share(split.dataset, communicator.size(), communicator.rank(), options)
+          : scatter_dataset([&] { return std::move(split.source); }, communicator, options);
+}
+
+}  // namespace
+
+TrainingData find_data(const TrainingProgram& program, Communicator& communicator) {
+  const TrainingSettings& settings = program.settings;
+  TrainingData data;
+  if (program.train_data) {
+    data.place = program.flags.program();
+    data.train = find_own_split(program, program.train_data, settings.examples, communicator);
+    if (program.test_data)
+      data.test = find_own_split(program, program.test_data, settings.test_examples, communicator);
+  } else {
+    const auto folder = find_folder(program, communicator);
+    data.place = folder.string();
+    data.train =
+        find_split(open_files(program, folder, DataSplit::train, settings.examples), communicator);
+    data.test = find_split(open_files(program, folder, DataSplit::test, settings.test_examples),
+                           communicator);
+  }
+  const auto refuse = [&](const char* purpose) {
+    fail_everywhere(ErrorKind::data, "{}: expected examples to {}, found none", data.place,
+                    purpose);
+  };
+  if (data.train.header.count == 0) refuse("train on");
+  if (data.test && data.test->header.count == 0) refuse("evaluate on");
+  return data;
+}
+
+void TrainingData::check_files(Communicator& communicator) {
+  check_split(train, communicator);
+  if (test) check_split(*test, communicator);
+}
+
+void TrainingData::scatter(const TrainingSettings& settings, Communicator& communicator) {
+  ScatterOptions dealing;
+  dealing.shuffle = true;
+  dealing.seed = static_cast<std::uint64_t>(settings.seed);
+  dealing.shards = static_cast<int>(settings.shards.value_or(0));
+  scatter_split(train, communicator, dealing);
+  train.share = with_augmentation(std::move(*train.share), settings);
+  if (!test) return;
+  scatter_split(*test, communicator, {});
+  test->share = with_standardization(std::move(*test->share), settings);
+}
+
+}  // namespace tasuki::program

@@ -1,0 +1,39 @@
+// The data of a run: found, checked, and dealt to the ranks.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "tasuki/dataset/catalog.hpp"
+#include "tasuki/dataset/scatter.hpp"
+#include "tasuki/program/training_program.hpp"
+
+namespace tasuki::program {
+
+// The examples to train on, or those to evaluate on.
+struct SplitData {
+  DatasetHeader header;
+  OpenSource open;                     // for rank 0
+  std::unique_ptr<DataSource> source;  // on rank 0, after check_files()
+  // With TrainingProgram::every_rank_has_data, in place of the above.
+  std::shared_ptr<const Dataset> dataset;
+  std::optional<Share> share;  // after scatter()
+};
+
+struct TrainingData {
+  std::string place;  // the folder, for people
+  SplitData train;
+  std::optional<SplitData> test;
+
+  // Opens the files, and looks for those that can never be read. Collective.
+  void check_files(Communicator& communicator);
+  // Gives each rank its shares, with augmentation where settings ask for it. Collective.
+  void scatter(const TrainingSettings& settings, Communicator& communicator);
+};
+
+// Finds the data of a program and reads what is known of them before their examples. Data without
+// examples are an error. Collective.
+TrainingData find_data(const TrainingProgram& program, Communicator& communicator);
+
+}  // namespace tasuki::program

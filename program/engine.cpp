@@ -1,0 +1,120 @@
+#include "tasuki/program/engine.hpp"
+
+#include <utility>
+#include <vector>
+
+#include "tasuki/program/workers.hpp"
+#include "tasuki/training/batch_memory.hpp"
+#include "tasuki/training/workers/parallel_updater.hpp"
+
+namespace tasuki::program {
+namespace {
+
+// One device per rank.
+class RankEngine final : public Engine {
+ public:
+  explicit RankEngine(const EngineParts& parts) : parts_(parts) {
+    if (parts.precision.scales_losses) parts.optimizer.scale_losses({});
+    parts.optimizer.compute_in(parts.precision.activations);
+  }
+
+  Device batch_device() const override { return parts_.job.device(); }
+
+  std::unique_ptr<Updater> create_updater(std::unique_ptr<Iterator> batches) override {
+    const TrainingSettings& settings = parts_.program.settings;
+    StandardUpdater::Settings updating;
+    updating.seed = static_cast<std::uint64_t>(settings.seed);
+    updating.graph = settings.graph;
+    return std::make_unique<StandardUpdater>(std::move(batches), parts_.optimizer,
+                                             parts_.model.loss, updating);
+  }
+
+  LossFunction evaluation_loss() override { return parts_.model.loss; }
+
+  void step_on_zeros(std::int64_t n) override {
+    const Device device = batch_device();
+    measure_step(n, parts_.data, device, parts_.precision.on(device), parts_.model.loss);
+  }
+
+ private:
+  EngineParts parts_;
+};
+
+// Batches of as many examples as somebody says, all zeros.
+class ZeroBatches final : public Iterator {
+ public:
+  explicit ZeroBatches(const DatasetHeader& header) : header_(header) {}
+
+  void set_size(std::int64_t n) { size_ = n; }
+  Batch next() override { return zero_batch(size_, header_, DType::float32, Device::cpu()); }
+  std::int64_t steps_per_epoch() const override { return 1; }
+  std::int64_t next_global_size() const override { return size_; }
+  EpochLayout layout() const override { return {}; }
+  IteratorState state() const override { return {}; }
+  void restore(const IteratorState& /*state*/) override {}
+
+ private:
+  DatasetHeader header_;
+  std::int64_t size_ = 1;
+};
+
+// Several devices of one process. Each worker keeps rounded weights of its own.
+class WorkerEngine final : public Engine {
+ public:
+  explicit WorkerEngine(const EngineParts& parts) : parts_(parts) {}
+
+  // Parts of a batch are handed out from there.
+  Device batch_device() const override { return Device::cpu(); }
+
+  std::unique_ptr<Updater> create_updater(std::unique_ptr<Iterator> batches) override {
+    const TrainingSettings& settings = parts_.program.settings;
+    const std::vector<Device>& devices = settings.workers->devices;
+    const int threads =
+        threads_of_worker(parts_.job.processors, parts_.job.threads, devices.size());
+    std::vector<ParallelUpdater::Worker> workers = {
+        {*parts_.model.model, parts_.model.loss, threads}};
+    further_.clear();
+    for (std::size_t i = 1; i < devices.size(); ++i) {
+      TrainingModel& copy = further_.emplace_back(parts_.program.create_model(parts_.data));
+      copy.model->to(devices[i]);
+      workers.push_back({*copy.model, copy.loss, threads});
+    }
+    ParallelUpdater::Settings updating;
+    updating.seed = static_cast<std::uint64_t>(settings.seed);
+    updating.split = split_of(*settings.workers);
+    updating.activations = parts_.precision.activations;
+    auto updater = std::make_unique<ParallelUpdater>(std::move(batches), parts_.optimizer,
+                                                     std::move(workers), updating);
+    evaluation_loss_ = updater->evaluation_loss();
+    return updater;
+  }
+
+  LossFunction evaluation_loss() override { return evaluation_loss_; }
+
+  void step_on_zeros(std::int64_t n) override {
+    if (!trial_) {
+      auto batches = std::make_unique<ZeroBatches>(parts_.data);
+      trial_batches_ = batches.get();
+      trial_ = create_updater(std::move(batches));
+    }
+    trial_batches_->set_size(n);
+    Observation unused;
+    trial_->update(unused);
+  }
+
+ private:
+  EngineParts parts_;
+  std::vector<TrainingModel> further_;  // of all workers but the first
+  LossFunction evaluation_loss_;
+  std::unique_ptr<Updater> trial_;
+  ZeroBatches* trial_batches_ = nullptr;  // the trial's
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> create_engine(const EngineParts& parts) {
+  if (parts.program.settings.workers) return std::make_unique<WorkerEngine>(parts);
+  return std::make_unique<RankEngine>(parts);
+}
+
+}  // namespace tasuki::program

@@ -1,0 +1,40 @@
+// Engine: what computes a run's steps. One engine is for a rank with one device, the other for a
+// process with several (settings.workers).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "tasuki/program/start/computing.hpp"
+#include "tasuki/program/start/job.hpp"
+#include "tasuki/program/training_program.hpp"
+
+namespace tasuki::program {
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  // Where it takes batches from: iterators bring them there.
+  virtual Device batch_device() const = 0;
+  // Trains the model on these batches. The updater before is no more.
+  virtual std::unique_ptr<Updater> create_updater(std::unique_ptr<Iterator> batches) = 0;
+  // The loss for an evaluator of the updater that was made last and is still there.
+  virtual LossFunction evaluation_loss() = 0;
+  // A step on n examples of zeros, for the memory that it takes. It may change the model: nothing
+  // else can be done afterwards.
+  virtual void step_on_zeros(std::int64_t n) = 0;
+};
+
+// What an engine computes with; all of it outlives the engine.
+struct EngineParts {
+  const TrainingProgram& program;
+  const Job& job;
+  const DatasetHeader& data;
+  TrainingModel& model;
+  Optimizer& optimizer;  // set up for the model
+  Precision precision;
+};
+// Also has the optimizer keep what the precision needs.
+std::unique_ptr<Engine> create_engine(const EngineParts& parts);
+
+}  // namespace tasuki::program

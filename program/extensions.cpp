@@ -1,0 +1,82 @@
+#include "tasuki/program/extensions.hpp"
+
+#include "tasuki/program/initial_state.hpp"
+#include "tasuki/program/learning_rate.hpp"
+#include "tasuki/program/resume.hpp"
+#include "tasuki/training/extensions/allreduce_persistent.hpp"
+#include "tasuki/training/extensions/device_monitor.hpp"
+#include "tasuki/training/extensions/fail_on_non_number.hpp"
+#include "tasuki/training/extensions/log_report.hpp"
+#include "tasuki/training/extensions/print_progress.hpp"
+#include "tasuki/training/extensions/print_report.hpp"
+#include "tasuki/training/extensions/print_steps.hpp"
+#include "tasuki/training/extensions/progress_bar.hpp"
+#include "tasuki/training/extensions/report_step_times.hpp"
+#include "tasuki/training/extensions/snapshot.hpp"
+
+namespace tasuki::program {
+namespace {
+
+void extend_with_log(Trainer& trainer, const TrainingProgram& program, const TrainingData& data) {
+  const TrainingSettings& settings = program.settings;
+  auto due = settings.log_every ? every(static_cast<double>(*settings.log_every), Unit::iteration)
+                                : every(1, Unit::epoch);
+  trainer.extend(std::make_unique<LogReport>(std::move(due)));
+  if (settings.quiet) return;
+  trainer.extend(std::make_unique<PrintProgress>(settings.progress_every, data.train.header.count));
+  std::vector<std::string> columns = program.columns;
+  if (settings.log_every)
+    columns.insert(columns.begin() + std::min<std::ptrdiff_t>(1, std::ssize(columns)), "iteration");
+  trainer.extend(std::make_unique<PrintReport>(std::move(columns)));
+  if (settings.print_every) trainer.extend(std::make_unique<PrintSteps>(*settings.print_every));
+  trainer.extend(std::make_unique<ProgressBar>());
+}
+
+// The best one first: in the state that the other one saves, this iteration's value is then known.
+void extend_with_snapshots(Trainer& trainer, const TrainingSettings& settings) {
+  if (settings.keep_best) {
+    Snapshot::Settings best;
+    best.filename = best_snapshot_name;
+    best.retry_at_end = false;
+    trainer.extend(std::make_unique<Snapshot>(best),
+                   {.trigger = on_best_value(*settings.keep_best), .name = "BestSnapshot"});
+  }
+  Snapshot::Settings saving;
+  saving.at_end = true;
+  saving.n_retains = static_cast<int>(settings.keep.value_or(0));
+  trainer.extend(std::make_unique<Snapshot>(saving),
+                 {.trigger = settings.snapshot_every
+                                 ? every(static_cast<double>(*settings.snapshot_every), Unit::epoch)
+                                 : at({}, Unit::epoch)});
+}
+
+}  // namespace
+
+std::unique_ptr<Trigger> stop_trigger(const TrainingSettings& settings) {
+  const auto epochs = static_cast<double>(settings.epoch);
+  if (!settings.early_stopping) return stop_after(epochs, settings.max_iterations);
+  return early_stopping({.monitor = *settings.early_stopping,
+                         .patience = static_cast<int>(settings.patience),
+                         .max_epochs = epochs,
+                         .max_iterations = settings.max_iterations});
+}
+
+void extend(Trainer& trainer, const TrainingProgram& program, const Job& job,
+            const TrainingData& data) {
+  const TrainingSettings& settings = program.settings;
+  trainer.set_resume_flag("--resume");
+  trainer.extend(allreduce_persistent());
+  trainer.extend(report_step_times());
+  if (settings.monitor) trainer.extend(monitor_devices(job.devices, *settings.monitor));
+  trainer.extend(keep_data(data.train.header, *data.train.share));
+  Shift* const schedule = extend_with_schedule(trainer, settings);
+  trainer.extend(std::make_unique<FailOnNonNumber>(
+      FailOnNonNumber::Settings{.max_loss = settings.max_loss}, every(1, Unit::epoch)));
+  if (program.extend) program.extend(trainer);
+  extend_with_log(trainer, program, data);
+  extend_with_snapshots(trainer, settings);
+  trainer.extend(keep_flags(job.continuation));
+  if (job.continuation.snapshot) resume_training(job.continuation, trainer, settings, schedule);
+}
+
+}  // namespace tasuki::program

@@ -1,0 +1,251 @@
+#include "tasuki/program/flags/options.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+
+#include "tasuki/program/flags/config_file.hpp"
+#include "tasuki/program/flags/nearest.hpp"
+#include "tasuki/program/flags/options_builtin.hpp"
+
+namespace tasuki::program {
+namespace {
+
+// Sets `value` to nothing for the word `absent`, else to what `parse` makes of the text.
+template <class T, class Parse>
+Option optional_option(std::optional<T>& value, const std::string& absent, Parse parse,
+                       const std::function<std::string(const T&)>& write) {
+  Option option;
+  option.set = [&value, absent, parse](const std::string& text) {
+    if (text == absent) {
+      value.reset();
+      return;
+    }
+    try {
+      value = parse(text);
+    } catch (const std::invalid_argument& expected) {
+      throw std::invalid_argument(fmt::format("{}, or '{}'", expected.what(), absent));
+    }
+  };
+  option.get = [&value, absent, write] { return value ? write(*value) : absent; };
+  return option;
+}
+
+Option described(Option option, const std::string& value_name, const std::string& help) {
+  option.value_name = value_name;
+  option.help = help;
+  return option;
+}
+
+}  // namespace
+
+Options::Options(std::string program, std::string purpose, std::string example)
+    : program_(std::move(program)), purpose_(std::move(purpose)), example_(std::move(example)) {}
+
+void Options::add(const std::string& names, Option option) {
+  const auto comma = names.find(',');
+  option.name = names.substr(0, comma);
+  if (comma != std::string::npos) option.letter = names.at(comma + 1);
+  TASUKI_CHECK(!find(option.name), "flag --{} is added twice", option.name);
+  option.group = group_;
+  option.standard = option.get();
+  options_.push_back(std::move(option));
+}
+
+void Options::add(const std::string& names, std::int64_t& value, IntegerRange range,
+                  const std::string& value_name, const std::string& help) {
+  Option option;
+  option.set = [&value, range](const std::string& text) { value = parse_integer(text, range); };
+  option.get = [&value] { return std::to_string(value); };
+  add(names, described(std::move(option), value_name, help));
+}
+
+void Options::add(const std::string& names, double& value, NumberRange range,
+                  const std::string& value_name, const std::string& help) {
+  Option option;
+  option.set = [&value, range](const std::string& text) { value = parse_number(text, range); };
+  option.get = [&value] { return to_text(value); };
+  add(names, described(std::move(option), value_name, help));
+}
+
+void Options::add(const std::string& names, std::string& value, const std::string& value_name,
+                  const std::string& help) {
+  Option option;
+  option.set = [&value](const std::string& text) { value = text; };
+  option.get = [&value] { return value; };
+  add(names, described(std::move(option), value_name, help));
+}
+
+void Options::add(const std::string& names, std::string& value,
+                  const std::vector<std::string>& choices, const std::string& value_name,
+                  const std::string& help) {
+  Option option;
+  option.set = [&value, choices](const std::string& text) { value = parse_choice(text, choices); };
+  option.get = [&value] { return value; };
+  add(names, described(std::move(option), value_name, help));
+}
+
+void Options::add(const std::string& names, bool& value, const std::string& help) {
+  Option option;
+  option.implicit = "true";
+  option.set = [&value](const std::string& text) { value = parse_switch(text); };
+  option.get = [&value] { return value ? "true" : "false"; };
+  add(names, described(std::move(option), "", help));
+}
+
+void Options::add(const std::string& names, std::vector<double>& values, const std::string& absent,
+                  NumberRange range, const std::string& value_name, const std::string& help) {
+  Option option;
+  option.set = [&values, absent, range](const std::string& text) {
+    values = text == absent ? std::vector<double>{} : parse_numbers(text, range, absent);
+  };
+  option.get = [&values, absent] {
+    std::vector<std::string> texts(values.size());
+    std::ranges::transform(values, texts.begin(), to_text);
+    return values.empty() ? absent : fmt::format("{}", fmt::join(texts, ","));
+  };
+  add(names, described(std::move(option), value_name, help));
+}
+
+void Options::add(const std::string& names, std::optional<std::int64_t>& value,
+                  const std::string& absent, IntegerRange range, const std::string& value_name,
+                  const std::string& help) {
+  const auto parse = [range](const std::string& text) { return parse_integer(text, range); };
+  add(names, described(optional_option<std::int64_t>(
+                           value, absent, parse,
+                           [](const std::int64_t& number) { return std::to_string(number); }),
+                       value_name, help));
+}
+
+void Options::add(const std::string& names, std::optional<double>& value, const std::string& absent,
+                  NumberRange range, const std::string& value_name, const std::string& help) {
+  const auto parse = [range](const std::string& text) { return parse_number(text, range); };
+  add(names, described(optional_option<double>(value, absent, parse,
+                                               [](const double& x) { return to_text(x); }),
+                       value_name, help));
+}
+
+void Options::add(const std::string& names, std::optional<std::string>& value,
+                  const std::string& absent, const std::string& value_name,
+                  const std::string& help) {
+  const auto same = [](const std::string& text) { return text; };
+  add(names, described(optional_option<std::string>(value, absent, same, same), value_name, help));
+}
+
+Options::Request Options::parse(const std::vector<std::string>& arguments, const FileReader& read) {
+  std::vector<Given> given = from_command_line(arguments);
+  const auto take = [&given](std::string_view name) {
+    std::optional<std::string> last;
+    for (const Given& one : given)
+      if (one.name == name) last = one.value;
+    std::erase_if(given, [name](const Given& one) { return one.name == name; });
+    return last;
+  };
+  request_ = Request::run;
+  if (take(builtin::print_config)) request_ = Request::print_config;
+  if (take(builtin::version)) request_ = Request::version;
+  if (take(builtin::help)) request_ = Request::help;
+  if (request_ == Request::help || request_ == Request::version) {
+    choose_defaults_();
+    return request_;
+  }
+
+  if (const auto file = take(builtin::config)) {
+    config_ = *file;
+    assign(from_file(read(config_), config_), Source::file, ErrorKind::config);
+  }
+  assign(given, Source::command_line, ErrorKind::usage);
+  choose_defaults_();
+  return request_;
+}
+
+void Options::set_default(const std::string& name, const std::string& text) {
+  Option* option = find(name);
+  TASUKI_CHECK(option, "there is no flag --{} to give a default", name);
+  option->standard = text;
+  if (option->source == Source::standard) option->set(text);
+}
+
+std::string Options::inherit(const std::string& name, const std::string& text) {
+  Option* option = find(name);
+  TASUKI_CHECK(option, "there is no flag --{} to inherit a value for", name);
+  if (option->source != Source::standard) return option->get();
+  try {
+    option->set(text);
+  } catch (const std::invalid_argument& expected) {
+    fail_everywhere(ErrorKind::data, "--{} in the snapshot: expected {}, found '{}'", name,
+                    expected.what(), text);
+  }
+  option->source = Source::snapshot;
+  return option->get();
+}
+
+std::vector<Options::Given> Options::from_file(const std::string& text,
+                                               const std::string& file) const {
+  std::vector<Given> given;
+  std::map<std::string, int> line_of;
+  const std::vector<std::string> known = names();
+  for (ConfigLine& line : parse_config(text, file)) {
+    const std::string place = fmt::format("{}:{}: {}", file, line.number, line.name);
+    if (std::find(known.begin(), known.end(), line.name) == known.end()) {
+      const std::string meant = nearest(line.name, known);
+      fail_everywhere(ErrorKind::config, "{}:{}: no setting is called '{}'{}", file, line.number,
+                      line.name, meant.empty() ? "" : "; did you mean '" + meant + "'?");
+    }
+    const auto [first, is_new] = line_of.emplace(line.name, line.number);
+    if (!is_new)
+      fail_everywhere(ErrorKind::config, "{} is set twice, first in line {}; keep one", place,
+                      first->second);
+    given.push_back({line.name, std::move(line.value), place});
+  }
+  return given;
+}
+
+void Options::assign(const std::vector<Given>& given, Source source, ErrorKind kind) {
+  for (const Given& one : given) {
+    Option* option = find(one.name);
+    TASUKI_CHECK(option, "a flag that does not exist was accepted: {}", one.name);
+    if (one.value.empty())
+      fail_everywhere(kind, "{} needs a value{}", one.place,
+                      option->value_name.empty() ? "" : ": " + option->value_name);
+    if (one.value.find_first_of("\n\r\0", 0, 3) != std::string::npos)
+      fail_everywhere(kind, "{}: expected one line of text, found a line break", one.place);
+    try {
+      option->set(one.value);
+    } catch (const std::invalid_argument& expected) {
+      fail_everywhere(kind, "{}: expected {}, found '{}'", one.place, expected.what(), one.value);
+    }
+    option->source = source;
+  }
+}
+
+std::vector<std::pair<std::string, std::string>> Options::values() const {
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const Option& option : options_) all.emplace_back(option.name, option.get());
+  return all;
+}
+
+bool Options::is_changed(const std::string& name) const {
+  const Option* option = find(name);
+  TASUKI_CHECK(option, "there is no flag --{}", name);
+  return option->get() != option->standard;
+}
+
+const Option* Options::find(const std::string& name) const {
+  const auto found = std::ranges::find(options_, name, &Option::name);
+  return found == options_.end() ? nullptr : &*found;
+}
+
+Option* Options::find(const std::string& name) {
+  return const_cast<Option*>(std::as_const(*this).find(name));
+}
+
+std::vector<std::string> Options::names() const {
+  std::vector<std::string> all;
+  for (const Option& option : options_) all.push_back(option.name);
+  return all;
+}
+
+}  // namespace tasuki::program

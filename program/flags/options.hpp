@@ -1,0 +1,140 @@
+// Options: the flags of a program, from the command line and from an INI file.
+//
+// A flag is bound to a variable, whose value at that time is the default. The command line wins
+// over the file, the file over a run that is resumed, and that over defaults. Names are never
+// abbreviated. Of a flag that is repeated on the command line the last value counts. Every value
+// has a text, so that `--config` reads the same settings back from what `--print-config` writes.
+// Errors are single lines that name the flag (or file and line), what was expected and what was
+// found; all ranks of a job get the same ones.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tasuki/core/error.hpp"
+#include "tasuki/core/file.hpp"
+#include "tasuki/program/flags/choice.hpp"
+#include "tasuki/program/flags/option_value.hpp"
+
+namespace tasuki::program {
+
+// Where a value came from.
+enum class Source { standard, snapshot, file, command_line };
+
+struct Option {
+  std::string name;        // "batchsize"
+  char letter = 0;         // 'b', or 0
+  std::string value_name;  // "N"; empty for switches
+  std::string help;
+  std::string group;
+  // The value of a flag that is given without one ("--gpu"); empty when it must have one.
+  std::string implicit;
+  // Takes a text or throws std::invalid_argument with what was expected.
+  std::function<void(const std::string&)> set;
+  std::function<std::string()> get;
+
+  std::string standard;  // text of the default
+  Source source = Source::standard;
+};
+
+class Options {
+ public:
+  // `example` is a command line for --help.
+  Options(std::string program, std::string purpose, std::string example);
+
+  const std::string& program() const { return program_; }
+  // Title, in --help, of the flags that are added from here on.
+  void group(const std::string& title) { group_ = title; }
+
+  // `names` is "batchsize" or "batchsize,b".
+  void add(const std::string& names, std::int64_t& value, IntegerRange range,
+           const std::string& value_name, const std::string& help);
+  void add(const std::string& names, double& value, NumberRange range,
+           const std::string& value_name, const std::string& help);
+  void add(const std::string& names, std::string& value, const std::string& value_name,
+           const std::string& help);
+  void add(const std::string& names, std::string& value, const std::vector<std::string>& choices,
+           const std::string& value_name, const std::string& help);
+  // The same for an enum, by the names of its values.
+  template <class T>
+  requires std::is_enum_v<T>
+  void add(const std::string& names, T& value, const std::vector<Choice<T>>& choices,
+           const std::string& value_name, const std::string& help) {
+    std::vector<std::string> texts;
+    for (const Choice<T>& choice : choices) texts.emplace_back(choice.name);
+    Option option;
+    option.value_name = value_name;
+    option.help = help;
+    option.set = [&value, choices, texts](const std::string& text) {
+      const std::string found = parse_choice(text, texts);
+      for (const Choice<T>& choice : choices)
+        if (found == choice.name) value = choice.value;
+    };
+    option.get = [&value, choices] { return std::string(name_of(choices, value)); };
+    add(names, std::move(option));
+  }
+  // A switch: `--quiet`, or `--quiet=false` to override a file.
+  void add(const std::string& names, bool& value, const std::string& help);
+  // Numbers separated by commas, ascending; the word `absent` stands for an empty list.
+  void add(const std::string& names, std::vector<double>& values, const std::string& absent,
+           NumberRange range, const std::string& value_name, const std::string& help);
+  // Values that may be absent; the word `absent` ("auto", "none", "epoch") stands for that.
+  void add(const std::string& names, std::optional<std::int64_t>& value, const std::string& absent,
+           IntegerRange range, const std::string& value_name, const std::string& help);
+  void add(const std::string& names, std::optional<double>& value, const std::string& absent,
+           NumberRange range, const std::string& value_name, const std::string& help);
+  void add(const std::string& names, std::optional<std::string>& value, const std::string& absent,
+           const std::string& value_name, const std::string& help);
+  // Anything else: set, get, help and names filled in by the caller.
+  void add(const std::string& names, Option option);
+
+  // Another default for a flag; a flag that was given keeps its value. For defaults that depend on
+  // other flags: `choose` is called when the given ones are known, before anything is printed.
+  void set_default(const std::string& name, const std::string& text);
+  void choose_defaults(std::function<void()> choose) { choose_defaults_ = std::move(choose); }
+
+  // For a flag that was not given, its value in the run that this one resumes. Returns the text
+  // that counts.
+  std::string inherit(const std::string& name, const std::string& text);
+
+  enum class Request { run, help, version, print_config };
+  // How a config file is read; in a job of many ranks one of them reads it.
+  using FileReader = std::function<std::string(const std::filesystem::path&)>;
+  // Sets the variables. `arguments` are those after the program's name. With a request other than
+  // run, text() has what is to be printed.
+  Request parse(const std::vector<std::string>& arguments, const FileReader& read = read_file);
+  std::string text(Request request) const;
+
+  bool has(const std::string& name) const { return find(name) != nullptr; }
+  // Whether a flag has another value than its default.
+  bool is_changed(const std::string& name) const;
+  // Every flag's name and text, without the built-in ones (help, version, config, print-config).
+  std::vector<std::pair<std::string, std::string>> values() const;
+  const std::vector<Option>& all() const { return options_; }
+
+ private:
+  struct Given {
+    std::string name, value, place;  // place: "--epoch" or "run.ini:3: epoch"
+  };
+  std::vector<Given> from_command_line(const std::vector<std::string>& arguments) const;
+  std::vector<Given> from_file(const std::string& text, const std::string& file) const;
+  void assign(const std::vector<Given>& given, Source source, ErrorKind kind);
+  Option* find(const std::string& name);
+  const Option* find(const std::string& name) const;
+  std::vector<std::string> names() const;
+  std::string help_text() const;
+  std::string config_text() const;
+
+  std::string program_, purpose_, example_, group_;
+  std::string config_;  // file named by --config
+  Request request_ = Request::run;
+  std::function<void()> choose_defaults_ = [] {};
+  std::vector<Option> options_;
+};
+
+}  // namespace tasuki::program

@@ -1,0 +1,18 @@
+// about.json: what a run was made with, beside its log, for whoever compares runs.
+#pragma once
+
+#include <string>
+
+#include "tasuki/program/start/job.hpp"
+
+namespace tasuki::program {
+
+inline constexpr const char* about_file = "about.json";
+
+// Writes about.json into `output`, an object: "version" (of Tasuki and of what it runs on), rank
+// 0's "host", "machine" and "device", "data" (the folder), "ranks" and "global_batch". An error is
+// met by all ranks. Collective.
+void write_about(const Job& job, const TrainingSettings& settings, OutputFolder& output,
+                 const std::string& data);
+
+}  // namespace tasuki::program

@@ -1,0 +1,25 @@
+// What a training program says before it trains: ChainerMN's lines, and where each rank runs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tasuki/program/start/job.hpp"
+#include "tasuki/program/training_program.hpp"
+
+namespace tasuki::program {
+
+// Where a rank runs and with what.
+struct RankPlace {
+  std::string host, device, cpus;
+  int threads = 1, lost_to_binding = 0;
+  std::string threads_origin = "";  // as ThreadPlan
+};
+
+// The text. Of many ranks the map shows the first ones and says how many follow.
+std::string banner_text(const BannerLines& lines, const std::vector<RankPlace>& places);
+
+// Gathers the places of all ranks and prints the banner on rank 0, on standard output. Collective.
+void print_banner(const Job& job, const BannerLines& lines);
+
+}  // namespace tasuki::program

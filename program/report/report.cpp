@@ -1,0 +1,262 @@
+#include "tasuki/program/report/report.hpp"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "tasuki/communicator/run_on_root.hpp"
+#include "tasuki/dataset/numbers.hpp"
+#include "tasuki/program/learning_rate.hpp"
+#include "tasuki/program/resume.hpp"
+#include "tasuki/program/start/console.hpp"
+#include "tasuki/program/training_flags.hpp"
+#include "tasuki/program/workers.hpp"
+#include "tasuki/tensor/backend.hpp"
+#include "tasuki/training/batch_memory.hpp"
+#include "tasuki/training/step_times.hpp"
+
+namespace tasuki::program {
+namespace {
+
+std::string megabytes(std::size_t bytes) {
+  return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
+}
+
+// Of the largest share: examples as stored (files where they are) and a number each.
+std::size_t share_bytes(const SplitData& split, Communicator& communicator) {
+  const DatasetHeader& header = split.header;
+  const Bytes sent = run_on_root(communicator, 0, [&] {
+    const auto bytes = static_cast<std::int64_t>(split.open()->stored_bytes());
+    return encode_numbers({&bytes, 1});
+  });
+  const auto each =
+      static_cast<double>(decode_numbers(sent).at(0)) / static_cast<double>(header.count) +
+      sizeof(std::int64_t);
+  const ShardPlan shares(header.count, communicator.size());
+  return static_cast<std::size_t>(each * static_cast<double>(shares.share_size(0)));
+}
+
+std::string parameter_table(const Optimizer& optimizer) {
+  std::size_t width = 0;
+  for (const auto& named : optimizer.model().parameters())
+    width = std::max(width, named.path.size());
+  std::string text;
+  for (const auto& [path, parameter] : optimizer.model().parameters())
+    text += fmt::format("  {:<{}}  {:>16}  {:>12}\n", path, width, parameter->shape().text(),
+                        parameter->shape().count());
+  return text;
+}
+
+std::string batch_text(const TrainingSettings& settings, int ranks) {
+  const std::int64_t together = global_batch(settings, ranks);
+  const std::int64_t least = together / ranks, most = largest_batch(settings, ranks);
+  return fmt::format("{}{} per rank, {} together", least,
+                     most > least ? fmt::format(" or {}", most) : "", together);
+}
+
+// A communicator's description begins with its name, which is what "auto" chose.
+std::string describe_communicator(const TrainingSettings& settings,
+                                  const Communicator& communicator) {
+  std::string description = communicator.describe();
+  const std::string name = settings.communicator + ": ";
+  if (description.starts_with(name)) description.erase(0, name.size());
+  return description;
+}
+
+std::string describe_workers(const Job& job, const WorkerSettings& workers) {
+  const int threads = threads_of_worker(job.processors, job.threads, workers.devices.size());
+  return fmt::format("{}, {} thread{} each on a CPU, batches split {}",
+                     devices_text(workers.devices), threads, threads == 1 ? "" : "s",
+                     split_text(workers));
+}
+
+std::string describe_length(const TrainingSettings& settings) {
+  std::string text = std::to_string(settings.epoch);
+  if (settings.early_stopping)
+    text += fmt::format(", or until {} has not improved for {}", *settings.early_stopping,
+                        settings.patience);
+  return text;
+}
+
+std::string describe_data(const TrainingData& data) {
+  std::string text = fmt::format("{} ({} examples", data.place, data.train.header.count);
+  if (data.test) text += fmt::format(", {} to evaluate on", data.test->header.count);
+  return text + ")";
+}
+
+std::string describe_optimizer(const TrainingSettings& settings, const Optimizer& optimizer,
+                               int ranks) {
+  std::string text = optimizer.name();
+  for (const std::string& parameter : optimizer.hyperparameters()) {
+    const double value = optimizer.get(parameter);
+    text += fmt::format(", {} {}", parameter, value);
+    if (parameter == optimizer.rate_name())
+      text += describe_scaling(settings, value, global_batch(settings, ranks));
+  }
+  text += describe_hooks(optimizer, settings);
+  if (const std::string course = describe_schedule(settings); !course.empty())
+    text += fmt::format("; {} {}", optimizer.rate_name(), course);
+  return text;
+}
+
+// Bytes, of the rank that had most in memory at any time.
+struct PeakMemory {
+  std::size_t host = 0, device = 0;
+};
+
+// Collective.
+PeakMemory measure_peak(Communicator& communicator, const std::vector<Device>& devices) {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  std::size_t of_device = 0;
+  for (const Device device : devices)
+    if (!device.is_cpu()) of_device = std::max(of_device, backend(device).memory(device).peak);
+  const std::int64_t own[] = {usage.ru_maxrss * 1024,  // kilobytes on Linux
+                              static_cast<std::int64_t>(of_device)};
+  const Tensor peaks = Tensor::from(std::span<const std::int64_t>(own), {2});
+  communicator.allreduce(peaks, ReduceOp::max);
+  const auto largest = peaks.span<std::int64_t>();
+  return {static_cast<std::size_t>(largest[0]), static_cast<std::size_t>(largest[1])};
+}
+
+std::string describe_peak(Communicator& communicator, const std::vector<Device>& devices) {
+  const PeakMemory peak = measure_peak(communicator, devices);
+  const std::string on_device =
+      std::ranges::all_of(devices, &Device::is_cpu)
+          ? ""
+          : fmt::format(" and {:.0f} MB of a GPU's", static_cast<double>(peak.device) / 1e6);
+  return fmt::format("at most {:.0f} MB of memory{} a rank", static_cast<double>(peak.host) / 1e6,
+                     on_device);
+}
+
+}  // namespace
+
+BannerLines banner_lines(const TrainingProgram& program, const Job& job, const Optimizer& optimizer,
+                         const TrainingData& data, const std::filesystem::path& out,
+                         const std::optional<RunPosition>& resumed) {
+  const TrainingSettings& settings = program.settings;
+  const Communicator& communicator = *job.communicator;
+  BannerLines lines = {
+      {"Num process (COMM_WORLD)", std::to_string(communicator.size())},
+      {fmt::format("Using {} communicator", settings.communicator),
+       describe_communicator(settings, communicator)},
+  };
+  const auto add = [&lines](const char* name, std::string value) {
+    lines.emplace_back(name, std::move(value));
+  };
+  if (program.banner)
+    for (auto& line : program.banner()) lines.push_back(std::move(line));
+  if (settings.workers) add("Workers", describe_workers(job, *settings.workers));
+  add("Num Minibatch-size", batch_text(settings, communicator.size()));
+  add("Num epoch", describe_length(settings));
+  add("Data", describe_data(data));
+  add("Optimizer", describe_optimizer(settings, optimizer, communicator.size()));
+  add("Output", out == settings.out
+                    ? settings.out
+                    : fmt::format("{} ({} is another run's)", out.string(), settings.out));
+  if (settings.init && !job.continuation.snapshot) add("Weights", *settings.init);
+  if (resumed) add("Resumed", describe_resume(job.continuation, *resumed));
+  return lines;
+}
+
+void print_plan(const Job& job, const TrainingSettings& settings, const Optimizer& optimizer,
+                const Precision& precision, const LossFunction& loss, const TrainingData& data) {
+  const DatasetHeader& train = data.train.header;
+  const std::int64_t largest =
+      std::min(largest_batch(settings, job.communicator->size()), train.count);
+  const std::size_t activations =
+      largest > 0
+          ? measure_step(largest, train, job.device(), precision.on(job.device()), loss).held
+          : 0;
+  const ShardPlan plan(train.count, job.communicator->size(),
+                       static_cast<int>(settings.shards.value_or(0)));
+  const std::int64_t batch = global_batch(settings, job.communicator->size());
+  const std::int64_t steps = plan.steps_per_epoch(batch);
+  const std::int64_t all_steps =
+      std::min(steps * settings.epoch, settings.max_iterations.value_or(steps * settings.epoch));
+  const ParameterArena& arena = optimizer.arena();
+  const std::size_t gradients = arena.gradients().bytes();
+  // Rounded ones, too.
+  const std::size_t parameters =
+      arena.values().bytes() + (arena.rounded() ? arena.rounded().bytes() : 0);
+  const std::size_t states = optimizer.state_bytes();
+  std::size_t examples = share_bytes(data.train, *job.communicator);
+  if (data.test) examples += share_bytes(*data.test, *job.communicator);
+
+  std::string text = "Parameters:\n" + parameter_table(optimizer);
+  text += fmt::format("  {} in all\n", optimizer.model().parameter_count());
+  text += fmt::format("Example: {}", train.shape_text());
+  for (const Field& field : train.fields)
+    if (field.classes > 0) text += fmt::format(", {} classes", field.classes);
+  text += '\n';
+  text += fmt::format("Steps: {} per epoch, {} in all; the last of an epoch has {} examples\n",
+                      steps, all_steps, steps ? plan.global_size(steps - 1, batch) : 0);
+  const std::size_t of_step = parameters + gradients + states + activations;
+  text += fmt::format(
+      "Memory of a rank: {} parameters, {} gradients, {} optimizer state, {} activations, {} data",
+      megabytes(parameters), megabytes(gradients), megabytes(states), megabytes(activations),
+      megabytes(examples));
+  // All but the data are here, so that what else there is can be measured.
+  const std::size_t host = measure_peak(*job.communicator, {}).host;
+  if (job.device().is_cpu())
+    text += fmt::format(", {} MPI, libraries and what ranks share; {} in all\n",
+                        megabytes(host - std::min(host, of_step)),
+                        megabytes(std::max(host, of_step) + examples));
+  else
+    text += fmt::format("; {} in all, and {} of the host's for MPI and libraries\n",
+                        megabytes(of_step + examples), megabytes(host));
+  text += "Dry run: nothing was trained\n";
+  print_on_root(*job.communicator, text);
+}
+
+std::string describe_epochs(std::vector<double> seconds) {
+  if (seconds.empty()) return "";
+  std::string text = fmt::format("epochs: {:.2f} s the first", seconds.front());
+  seconds.erase(seconds.begin());
+  if (!seconds.empty()) {
+    const auto middle = seconds.begin() + std::ssize(seconds) / 2;
+    std::nth_element(seconds.begin(), middle, seconds.end());
+    double median = *middle;
+    if (seconds.size() % 2 == 0) median = (median + *std::max_element(seconds.begin(), middle)) / 2;
+    text += fmt::format(", {:.2f} s the median of the other {}", median, seconds.size());
+  }
+  return text;
+}
+
+RunSummary::RunSummary(Trainer& trainer, std::vector<Device> devices)
+    : trainer_(trainer),
+      devices_(std::move(devices)),
+      first_iteration_(trainer.updater().iteration()),
+      first_seconds_(trainer.elapsed_time()) {
+  if (trainer.updater().state().step == 0) epoch_began_at_ = first_seconds_;
+  trainer.extend(make_extension("RunSummary", [this](Trainer& running) { note_epoch(running); }),
+                 {.trigger = every(1, Unit::epoch)});
+}
+
+void RunSummary::note_epoch(Trainer& trainer) {
+  const double now = trainer.elapsed_time();
+  if (epoch_began_at_) epoch_seconds_.push_back(now - *epoch_began_at_);
+  epoch_began_at_ = now;
+  if (const auto found = trainer.observation().mean("validation/main/accuracy"))
+    accuracies_.push_back({*found, trainer.updater().epoch()});
+}
+
+void RunSummary::print(Communicator& communicator) const {
+  const std::string peak = describe_peak(communicator, devices_);
+  const std::int64_t steps = trainer_.updater().iteration() - first_iteration_;
+  const double seconds = trainer_.elapsed_time() - first_seconds_;
+  std::string text = fmt::format(
+      "{} steps in {:.1f} s ({:.1f} a second), {}; results in {}\n", steps, seconds,
+      static_cast<double>(steps) / std::max(seconds, 1e-9), peak, trainer_.out().string());
+  if (!epoch_seconds_.empty()) text += describe_epochs(epoch_seconds_) + '\n';
+  if (!accuracies_.empty()) {
+    const Accuracy best = *std::ranges::max_element(accuracies_, {}, &Accuracy::value);
+    text += fmt::format("validation accuracy: {:.4f}, at best {:.4f} after epoch {}\n",
+                        accuracies_.back().value, best.value, best.epoch);
+  }
+  text += step_time_table(gather_step_times(trainer_.updater().times(), &communicator));
+  print_on_root(communicator, text);
+}
+
+}  // namespace tasuki::program

@@ -1,0 +1,64 @@
+// What a training program says about itself besides the table: before (banner lines, --dry-run) and
+// after training.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tasuki/program/data/data.hpp"
+#include "tasuki/program/report/banner.hpp"
+#include "tasuki/program/start/computing.hpp"
+#include "tasuki/program/training_program.hpp"
+#include "tasuki/training/trainer.hpp"
+
+namespace tasuki::program {
+
+// ChainerMN's banner lines, those on data, optimizer, output folder and the snapshot that the run
+// goes on from, and the program's own.
+BannerLines banner_lines(const TrainingProgram& program, const Job& job, const Optimizer& optimizer,
+                         const TrainingData& data, const std::filesystem::path& out,
+                         const std::optional<RunPosition>& resumed);
+
+// For --dry-run: parameters and their shapes, steps, memory. Runs one batch of zeros through
+// `loss`, forward and backward, for the activations (and so finds a model that does not fit the
+// data); nothing is updated. Memory is that of the largest rank: the model's and the data's as they
+// follow from their sizes, the rest as measured. Collective, printed by rank 0.
+void print_plan(const Job& job, const TrainingSettings& settings, const Optimizer& optimizer,
+                const Precision& precision, const LossFunction& loss, const TrainingData& data);
+
+// Measures a run between its making and print(). It must outlive the run.
+class RunSummary {
+ public:
+  // Attaches itself to the trainer, after everything else and after a resume.
+  // It computes on `devices`.
+  RunSummary(Trainer& trainer, std::vector<Device> devices);
+  RunSummary(const RunSummary&) = delete;  // the trainer knows its address
+  RunSummary& operator=(const RunSummary&) = delete;
+  // Steps, speed, the largest peak memory of a rank, where the results are; the time of the first
+  // epoch and the median of the others (evaluation included), accuracy, where each rank's time
+  // went. Collective, printed by rank 0.
+  void print(Communicator& communicator) const;
+
+ private:
+  void note_epoch(Trainer& trainer);
+
+  const Trainer& trainer_;
+  std::vector<Device> devices_;
+  std::int64_t first_iteration_;
+  double first_seconds_;
+  std::optional<double> epoch_began_at_;  // seconds; nothing in the middle of an epoch
+  std::vector<double> epoch_seconds_;     // of whole epochs of this run
+  struct Accuracy {
+    double value;
+    std::int64_t epoch;
+  };
+  std::vector<Accuracy> accuracies_;
+};
+
+// "epochs: 2.10 s the first, 1.98 s the median of the other 9"; empty without a whole epoch.
+std::string describe_epochs(std::vector<double> seconds);
+
+}  // namespace tasuki::program

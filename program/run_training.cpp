@@ -1,0 +1,116 @@
+#include "tasuki/program/run_training.hpp"
+
+#include <algorithm>
+
+#include "tasuki/core/error.hpp"
+#include "tasuki/core/log.hpp"
+#include "tasuki/program/batch_size.hpp"
+#include "tasuki/program/data/data.hpp"
+#include "tasuki/program/data/input.hpp"
+#include "tasuki/program/engine.hpp"
+#include "tasuki/program/extensions.hpp"
+#include "tasuki/program/initial_state.hpp"
+#include "tasuki/program/report/about.hpp"
+#include "tasuki/program/report/report.hpp"
+#include "tasuki/program/start/computing.hpp"
+#include "tasuki/training/extensions/evaluator.hpp"
+
+namespace tasuki::program {
+namespace {
+
+std::unique_ptr<Optimizer> optimizer_of(const TrainingProgram& program, int ranks) {
+  if (!program.create_optimizer) return create_optimizer(program.settings, ranks);
+  auto optimizer = program.create_optimizer();
+  configure_optimizer(*optimizer, program.settings, ranks);
+  return optimizer;
+}
+
+// On the device, with the weights that the run starts from on rank 0.
+TrainingModel initial_model(const TrainingProgram& program, const DatasetHeader& data,
+                            const Job& job) {
+  TrainingModel model = program.create_model(data);
+  const auto parameters = model.model->parameters();
+  if (!std::ranges::all_of(parameters,
+                           [](const auto& each) { return each.parameter->has_values(); }))
+    model.model->initialize(static_cast<std::uint64_t>(program.settings.seed));
+  if (!job.continuation.snapshot)
+    load_initial_weights(program.settings, *model.model, *job.communicator);
+  model.model->to(job.device());
+  return model;
+}
+
+std::optional<RunPosition> find_position(const TrainingProgram& program, const Job& job,
+                                         const Optimizer& optimizer, std::int64_t examples) {
+  const auto& snapshot = job.continuation.snapshot;
+  if (!snapshot) return std::nullopt;
+  return check_resume(*snapshot, program.settings, optimizer, examples, *job.communicator);
+}
+
+// Says so where nothing is left to do.
+bool is_at_end(const TrainingSettings& settings, const Job& job,
+               const std::optional<RunPosition>& position) {
+  if (!position) return false;
+  const std::string end = describe_end(job.continuation, settings, *position);
+  if (!end.empty() && job.communicator->rank() == 0) log_warning("nothing to do: {}", end);
+  return !end.empty();
+}
+
+}  // namespace
+
+void run_training(const TrainingProgram& program, const Job& job) {
+  const TrainingSettings& settings = program.settings;
+  Communicator& comm = *job.communicator;
+
+  TASUKI_CHECK(program.create_model && (program.train_data || !program.dataset.empty()),
+               "a TrainingProgram needs create_model, and train_data or the name of a data set");
+  // Flags that do not fit are the first thing to say, before files are looked for.
+  check_training_flags(program.flags, settings);
+  if (program.check) program.check(comm);
+  auto local_optimizer = optimizer_of(program, comm.size());
+  const Precision precision = choose_computing(settings, job.devices);
+
+  TrainingData data = find_data(program, comm);
+  TrainingModel model = initial_model(program, data.train.header, job);
+  const auto optimizer = create_multi_node_optimizer(std::move(local_optimizer), comm);
+  optimizer->setup(*model.model);
+  const auto engine =
+      create_engine({program, job, data.train.header, model, *optimizer, precision});
+
+  const auto position = find_position(program, job, *optimizer, data.train.header.count);
+  const bool is_over = !settings.find_batchsize && is_at_end(settings, job, position);
+  const auto say_banner = [&](const std::filesystem::path& out) {
+    print_banner(job, banner_lines(program, job, *optimizer, data, out, position));
+  };
+  if (is_over && !settings.dry_run) return;
+  // Files that cannot be read are the last thing to find before anything is written.
+  data.check_files(comm);
+  if (settings.dry_run) {
+    say_banner(find_output_folder(job, settings)->path());
+    print_plan(job, settings, *optimizer, precision, model.loss, data);
+    return;
+  }
+
+  const auto output = settings.find_batchsize ? nullptr : take_output_folder(job, settings);
+  data.scatter(settings, comm);
+  if (settings.find_batchsize) return print_largest_batch(job, settings, data, *engine);
+
+  std::optional<Trainer> trainer;
+  const auto train = [&] {
+    auto updater = engine->create_updater(training_batches(data, settings, *engine, comm));
+    trainer.emplace(std::move(updater), stop_trigger(settings), output);
+    if (data.test)
+      trainer->extend(std::make_unique<Evaluator>(test_batches(data, settings, *engine, comm),
+                                                  engine->evaluation_loss()));
+    extend(*trainer, program, job, data);
+
+    remove_old_results(comm, settings, *output);
+    write_about(job, settings, *output, data.place);
+    if (!settings.quiet) say_banner(output->path());
+    RunSummary summary(*trainer, job.devices);
+    trainer->run();
+    if (!settings.quiet) summary.print(comm);
+  };
+  train_within_memory(job, settings, data, *engine, train, [&trainer] { trainer.reset(); });
+}
+
+}  // namespace tasuki::program

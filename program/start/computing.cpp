@@ -1,0 +1,73 @@
+#include "tasuki/program/start/computing.hpp"
+
+#include <algorithm>
+
+#include "tasuki/core/error.hpp"
+#include "tasuki/tensor/backend.hpp"
+#include "tasuki/tensor/cuda_settings.hpp"
+
+namespace tasuki::program {
+
+const std::vector<Choice<ComputeType>>& compute_types() {
+  static const std::vector<Choice<ComputeType>> types = {{"fp32", ComputeType::fp32},
+                                                         {"tf32", ComputeType::tf32},
+                                                         {"bf16", ComputeType::bf16},
+                                                         {"fp16", ComputeType::fp16}};
+  return types;
+}
+
+Precision choose_precision(ComputeType dtype, std::span<const Device> devices) {
+  const bool has_cpu = std::ranges::any_of(devices, &Device::is_cpu);
+  const bool has_gpu = !std::ranges::all_of(devices, &Device::is_cpu);
+  if (has_cpu && (dtype == ComputeType::tf32 || dtype == ComputeType::fp16))
+    fail_everywhere(ErrorKind::usage, "--dtype {}: CPUs compute in fp32 or bf16; {}",
+                    name_of(compute_types(), dtype),
+                    has_gpu ? "leave them out of --devices, or choose one of these"
+                            : "add --gpu, or choose one of these");
+  if (has_cpu) set_cpu_product_type(dtype == ComputeType::bf16 ? DType::bfloat16 : DType::float32);
+  if (!has_gpu) return {};
+  cuda_settings().allow_tf32 = dtype == ComputeType::tf32;
+  if (dtype == ComputeType::bf16) return {DType::bfloat16, false};
+  if (dtype == ComputeType::fp16) return {DType::float16, true};
+  return {};
+}
+
+namespace {
+
+void check_graph(const TrainingSettings& settings, bool has_gpu) {
+  if (settings.graph != GraphMode::on) return;
+  if (settings.workers)
+    fail_everywhere(ErrorKind::usage,
+                    "--graph on: steps on several devices of one process are not recorded");
+  if (!has_gpu) fail_everywhere(ErrorKind::usage, "--graph on: CPUs record no steps; add --gpu");
+}
+
+void choose_gpu_algorithms(const TrainingSettings& settings, bool has_gpu) {
+  if (settings.autotune && settings.deterministic)
+    fail_everywhere(ErrorKind::usage,
+                    "--autotune and --deterministic: algorithms that are chosen by timing differ "
+                    "from run to run, and so do the last bits; leave one out");
+  if ((settings.autotune || settings.deterministic) && !has_gpu)
+    fail_everywhere(ErrorKind::usage, "--{} is about algorithms on GPUs; {}{}",
+                    settings.autotune ? "autotune" : "deterministic",
+                    settings.workers ? "name one by --devices" : "add --gpu",
+                    settings.autotune ? "" : " (on CPUs, --conv direct gives the same bits)");
+  cuda_settings().autotune = settings.autotune;
+  cuda_settings().deterministic = settings.deterministic;
+}
+
+}  // namespace
+
+Precision choose_computing(const TrainingSettings& settings, std::span<const Device> devices) {
+  const bool has_gpu = !std::ranges::all_of(devices, &Device::is_cpu);
+  const Precision precision = choose_precision(settings.dtype, devices);
+  if (settings.workers && precision.scales_losses)
+    fail_everywhere(ErrorKind::usage,
+                    "--dtype {}: several devices in one process scale no losses; take bf16",
+                    name_of(compute_types(), settings.dtype));
+  check_graph(settings, has_gpu);
+  choose_gpu_algorithms(settings, has_gpu);
+  return precision;
+}
+
+}  // namespace tasuki::program

@@ -1,0 +1,33 @@
+// What a training program computes in, and how GPUs do it: --dtype, --graph, --autotune and
+// --deterministic.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "tasuki/program/flags/choice.hpp"
+#include "tasuki/program/training_settings.hpp"
+#include "tasuki/tensor/device.hpp"
+#include "tasuki/tensor/dtype.hpp"
+
+namespace tasuki::program {
+
+struct Precision {
+  DType activations = DType::float32;  // of batches on GPUs, and so of all activations there
+  bool scales_losses = false;          // float16 loses small gradients otherwise
+
+  DType on(Device device) const { return device.is_cpu() ? DType::float32 : activations; }
+};
+
+// The values of --dtype.
+const std::vector<Choice<ComputeType>>& compute_types();
+
+// The precision for all devices that a process computes on. Also sets how the calling thread (bf16
+// on CPUs, for matrix products only) or the process (tf32) computes products. A type that one of
+// the devices does not have is an error.
+Precision choose_precision(ComputeType dtype, std::span<const Device> devices);
+// The same by the flags, and applies the others to this process. Flags that the devices cannot
+// follow are usage errors.
+Precision choose_computing(const TrainingSettings& settings, std::span<const Device> devices);
+
+}  // namespace tasuki::program

@@ -1,0 +1,53 @@
+// What every training program does first: flags, communicator, devices, threads.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tasuki/communicator/communicator.hpp"
+#include "tasuki/program/flags/options.hpp"
+#include "tasuki/program/resume.hpp"
+#include "tasuki/program/start/processors.hpp"
+#include "tasuki/program/training_settings.hpp"
+#include "tasuki/training/output_folder.hpp"
+
+namespace tasuki::program {
+
+struct Job {
+  std::unique_ptr<Communicator> communicator;
+  std::vector<Device> devices;  // of this rank; several only with settings.workers
+  std::string device_text;      // with the GPU's name, for the banner
+  Processors processors;
+  ThreadPlan threads;
+  Continuation continuation;
+
+  // Where the model is.
+  Device device() const { return devices.front(); }
+};
+
+// Throws on all ranks unless they run the same version with the same arguments. Settings are a
+// function of the arguments (rank 0 reads the config file), so that equal arguments are equal
+// settings. Collective.
+void check_same_program(Communicator& communicator, const std::vector<std::string>& arguments);
+
+// Collective. Checks that all ranks are the same program with the same arguments, parses them (rank
+// 0 reads the config file and --resume's snapshot for all), makes the communicator and sets the
+// threads to compute with. Nothing when that was all: rank 0 has printed --help and the like.
+std::optional<Job> start_job(Options& options, TrainingSettings& settings, int argc, char** argv);
+
+// Reads config files on rank 0 for all: an error is one on all ranks, and other hosts need not have
+// the file. Collective; the communicator must outlive the reader.
+Options::FileReader read_on_root(Communicator& communicator);
+
+// The folder for the results, before any work is done: --out, or one beside it. Rank 0 takes it
+// (output_folder.hpp); all ranks know its path, and an error is one on all ranks. Collective.
+std::shared_ptr<OutputFolder> take_output_folder(const Job& job, const TrainingSettings& settings);
+// With --overwrite: removes what another run has left there. Collective.
+void remove_old_results(Communicator& communicator, const TrainingSettings& settings,
+                        const OutputFolder& output);
+// The folder that would be taken, checked but neither made nor locked. Collective.
+std::shared_ptr<OutputFolder> find_output_folder(const Job& job, const TrainingSettings& settings);
+
+}  // namespace tasuki::program

@@ -1,0 +1,141 @@
+#include "tasuki/program/start/processors.hpp"
+
+#include <fmt/format.h>
+#include <hwloc.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <stdexcept>
+#include <string_view>
+
+#include "tasuki/program/flags/option_value.hpp"
+
+namespace tasuki::program {
+namespace {
+
+using HardwareTopology = std::unique_ptr<hwloc_topology, void (*)(hwloc_topology_t)>;
+
+// nullptr where hwloc cannot read the machine.
+HardwareTopology load_topology(bool with_devices) {
+  hwloc_topology_t made = nullptr;
+  if (hwloc_topology_init(&made) != 0) return {nullptr, hwloc_topology_destroy};
+  HardwareTopology topology(made, hwloc_topology_destroy);
+  if (with_devices) hwloc_topology_set_io_types_filter(made, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+  if (hwloc_topology_load(made) != 0) topology.reset();
+  return topology;
+}
+
+int count_cores() {
+  const HardwareTopology topology = load_topology(false);
+  return topology ? hwloc_get_nbobjs_by_type(topology.get(), HWLOC_OBJ_CORE) : 0;
+}
+
+// As many CPUs as the kernel may have, not as cpu_set_t has room for.
+int most_cpus() {
+  return static_cast<int>(std::max(1024L, sysconf(_SC_NPROCESSORS_CONF)));
+}
+using CpuMask = std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)>;
+CpuMask make_mask() {
+  return {CPU_ALLOC(static_cast<std::size_t>(most_cpus())), [](cpu_set_t* set) { CPU_FREE(set); }};
+}
+
+// CPUs' worth of time that the control group grants (version 2: "quota period", or "max period");
+// nothing when it sets no limit.
+std::optional<int> cpu_quota() {
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  double quota = 0, period = 0;
+  if (!(file >> quota >> period) || period <= 0) return std::nullopt;
+  return std::max(1, static_cast<int>(std::ceil(quota / period)));
+}
+
+}  // namespace
+
+Processors find_processors() {
+  Processors found;
+  const int most = most_cpus();
+  const CpuMask mask = make_mask();
+  const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(most));
+  if (mask && sched_getaffinity(0, bytes, mask.get()) == 0)
+    for (int cpu = 0; cpu < most; ++cpu)
+      if (CPU_ISSET_S(static_cast<std::size_t>(cpu), bytes, mask.get())) found.cpus.push_back(cpu);
+
+  found.cores = count_cores();
+  if (found.cores < 1) found.cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  if (const auto quota = cpu_quota()) found.cores = std::min(found.cores, *quota);
+  found.cores = std::max(1, found.cores);
+  return found;
+}
+
+std::vector<int> cpus_near(const std::string& pci_bus_id) {
+  const HardwareTopology topology = load_topology(true);
+  if (!topology) return {};
+  const hwloc_obj_t device = hwloc_get_pcidev_by_busidstring(topology.get(), pci_bus_id.c_str());
+  if (device == nullptr) return {};
+  const hwloc_obj_t near = hwloc_get_non_io_ancestor_obj(topology.get(), device);
+  if (near == nullptr || near->cpuset == nullptr) return {};
+  const hwloc_const_bitmap_t all = hwloc_topology_get_topology_cpuset(topology.get());
+  if (hwloc_bitmap_isequal(near->cpuset, all)) return {};
+  std::vector<int> cpus;
+  for (int cpu = hwloc_bitmap_first(near->cpuset); cpu >= 0;
+       cpu = hwloc_bitmap_next(near->cpuset, cpu))
+    cpus.push_back(cpu);
+  return cpus;
+}
+
+std::vector<int> preferred_cpus(std::span<const int> allowed, std::span<const int> nearby) {
+  std::vector<int> preferred;
+  std::set_intersection(allowed.begin(), allowed.end(), nearby.begin(), nearby.end(),
+                        std::back_inserter(preferred));
+  if (preferred.empty()) preferred.assign(allowed.begin(), allowed.end());
+  return preferred;
+}
+
+bool run_on(std::span<const int> cpus) {
+  const CpuMask mask = make_mask();
+  if (!mask) return false;
+  const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(most_cpus()));
+  CPU_ZERO_S(bytes, mask.get());
+  for (const int cpu : cpus) CPU_SET_S(static_cast<std::size_t>(cpu), bytes, mask.get());
+  return sched_setaffinity(0, bytes, mask.get()) == 0;
+}
+
+std::string cpu_list(std::span<const int> cpus) {
+  std::string text;
+  for (std::size_t i = 0; i < cpus.size();) {
+    std::size_t last = i;
+    while (last + 1 < cpus.size() && cpus[last + 1] == cpus[last] + 1) ++last;
+    if (!text.empty()) text += ',';
+    text += last == i ? fmt::format("{}", cpus[i]) : fmt::format("{}-{}", cpus[i], cpus[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+std::optional<ThreadRequest> requested_threads(std::optional<std::int64_t> flag,
+                                               const char* omp_num_threads) {
+  if (flag) return ThreadRequest{static_cast<int>(*flag), "--threads"};
+  if (omp_num_threads == nullptr) return std::nullopt;
+  // One number for each level of nesting.
+  const std::string_view text = omp_num_threads;
+  try {
+    const std::int64_t first = parse_integer(text.substr(0, text.find(',')), {1, 4096});
+    return ThreadRequest{static_cast<int>(first), "OMP_NUM_THREADS"};
+  } catch (const std::invalid_argument&) {
+    return std::nullopt;  // the OpenMP library warns of it
+  }
+}
+
+ThreadPlan plan_threads(const std::optional<ThreadRequest>& request, int cores, int ranks_on_node,
+                        int cpus_in_mask) {
+  if (request) return {request->threads, 0, request->origin};
+  const int fair = std::max(1, cores / std::max(1, ranks_on_node));
+  const int threads = std::max(1, std::min(fair, cpus_in_mask));
+  return {threads, fair - threads, ""};
+}
+
+}  // namespace tasuki::program

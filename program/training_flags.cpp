@@ -1,0 +1,341 @@
+#include "tasuki/program/training_flags.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+
+#include "tasuki/communicator/registry.hpp"
+#include "tasuki/dataset/shard_plan.hpp"
+#include "tasuki/program/learning_rate.hpp"
+#include "tasuki/program/start/computing.hpp"
+#include "tasuki/program/start/device.hpp"
+#include "tasuki/program/start/stalls.hpp"
+#include "tasuki/program/workers.hpp"
+
+namespace tasuki::program {
+namespace {
+
+constexpr std::int64_t billion = 1'000'000'000;
+constexpr std::int64_t unlimited = std::numeric_limits<std::int64_t>::max();
+constexpr IntegerRange batch_sizes = {1, 1 << 24};
+
+// The last one given of --batchsize and --global-batch counts: each resets the other.
+Option batchsize_flag(TrainingSettings& settings) {
+  Option option;
+  option.value_name = "N";
+  option.help = "examples per rank and step";
+  option.set = [&settings](const std::string& text) {
+    settings.batchsize = parse_integer(text, batch_sizes);
+    settings.global_batch.reset();
+  };
+  option.get = [&settings] { return std::to_string(settings.batchsize); };
+  return option;
+}
+
+Option global_batch_flag(TrainingSettings& settings) {
+  Option option;
+  option.value_name = "B";
+  option.help =
+      "examples per step on all ranks together, shared as evenly as possible; replaces "
+      "--batchsize (the last one given counts)";
+  option.set = [&settings](const std::string& text) {
+    if (text == "none") {
+      settings.global_batch.reset();
+      return;
+    }
+    try {
+      settings.global_batch = parse_integer(text, batch_sizes);
+    } catch (const std::invalid_argument& expected) {
+      throw std::invalid_argument(fmt::format("{}, or 'none'", expected.what()));
+    }
+  };
+  option.get = [&settings] {
+    return settings.global_batch ? std::to_string(*settings.global_batch) : "none";
+  };
+  return option;
+}
+
+Option resume_flag(ResumeSettings& resume) {
+  using From = ResumeSettings::From;
+  Option option;
+  option.value_name = "FILE";
+  option.help =
+      "go on from this snapshot, or from the newest intact one in this folder; the optimizer's "
+      "flags "
+      "are the snapshot's unless given. `auto`: go on from the newest snapshot in --out, or start "
+      "there if it has none";
+  option.set = [&resume](const std::string& text) {
+    resume.from = text == "none" ? From::nothing : text == "auto" ? From::automatic : From::path;
+    resume.path = resume.from == From::path ? text : "";
+  };
+  option.get = [&resume]() -> std::string {
+    if (resume.from == From::path) return resume.path.string();
+    return resume.from == From::automatic ? "auto" : "none";
+  };
+  return option;
+}
+
+Option communicator_flag(TrainingSettings& settings) {
+  std::vector<std::string> names(communicator_kinds().size());
+  std::ranges::transform(communicator_kinds(), names.begin(), &CommunicatorKind::name);
+  names.emplace_back("help");
+  Option option;
+  option.value_name = "NAME";
+  option.help = "how gradients are averaged; `help` lists the names";
+  option.set = [&settings, names](const std::string& text) {
+    settings.communicator = parse_choice(text, names);
+    settings.list_communicators = text == "help";
+  };
+  option.get = [&settings] { return settings.communicator; };
+  return option;
+}
+
+void add_run_flags(Options& options, TrainingSettings& settings) {
+  options.group("Run");
+  options.add("batchsize,b", batchsize_flag(settings));
+  options.add("global-batch", global_batch_flag(settings));
+  options.add("epoch,e", settings.epoch, {1, billion}, "N", "passes over the training data");
+  options.add("max-iterations", settings.max_iterations, "none", {1, unlimited}, "N",
+              "stop after this many steps, if the last epoch has not ended before");
+  options.add("early-stopping", settings.early_stopping, "none", "KEY",
+              "stop when this value of the log, say validation/main/loss, has not improved for "
+              "--patience epochs (larger is better if KEY contains `accuracy`)");
+  options.add("patience", settings.patience, {1, billion}, "N",
+              "epochs without improvement after which --early-stopping stops");
+  options.add("seed", settings.seed, {0, unlimited}, "N",
+              "seed of the initial weights and of the order of examples");
+  options.add("resume,r", resume_flag(settings.resume));
+  options.add("init", settings.init, "none", "FILE",
+              "start from the weights in this model file or snapshot");
+  options.add("dry-run", settings.dry_run, "set everything up and print the plan without training");
+  options.add("find-batchsize", settings.find_batchsize,
+              "print the largest --batchsize that all ranks have memory for, without training");
+  options.add("max-loss", settings.max_loss, {0.0, 1e300}, "FACTOR",
+              "stop with an error when the loss exceeds FACTOR times the first loss (or FACTOR, if "
+              "the first was below 1); 0: never");
+  add_stall_flags(options, settings.stalls);
+}
+
+void add_data_flags(Options& options, TrainingSettings& settings, bool has_folder) {
+  options.group("Data");
+  if (has_folder)
+    options.add("data", settings.data, "auto", "DIR",
+                "folder with the data set's files; `auto`: the first that exists of "
+                "$TASUKI_DATA/<data set>, ~/.cache/tasuki/<data set> and the folder of Debian's "
+                "package");
+  options.add("examples", settings.examples, "all", {1, unlimited}, "N",
+              "train on the first N examples only");
+  options.add("test-examples", settings.test_examples, "all", {1, unlimited}, "N",
+              "evaluate on the first N examples only");
+  options.add(
+      "shards", settings.shards, "none", {1, 1 << 20}, "V",
+      "deal the data to V virtual shards, a multiple of the number of ranks: global batches "
+      "are then the same for any number of ranks");
+  options.add("augment", settings.augment,
+              "train on random crops and mirror images with random brightness and contrast; "
+              "standardise all images, those for evaluation included");
+  options.add("loader-threads", settings.loader_threads, "auto", {0, 256}, "N",
+              "threads per rank that read batches ahead; `auto`: 1 if images are augmented or "
+              "decoded, else 0");
+}
+
+void add_optimizer_flags(Options& options, TrainingSettings& settings, bool has_name) {
+  options.group("Optimizer");
+  if (has_name)
+    options.add("optimizer", settings.optimizer, optimizer_names(), "NAME", "update rule");
+  add_learning_rate_flags(options, settings);
+  options.add("momentum", settings.momentum, "auto", {0.0, 1.0}, "X",
+              "momentum of momentum_sgd and nesterov; `auto`: Chainer's default");
+  options.add(
+      "weight-decay", settings.weight_decay, {0.0, 1e3}, "X",
+      "add X times each weight to its gradient, for all parameters (adamw: decay the weights "
+      "themselves)");
+  options.add(
+      "clip-norm", settings.clip_norm, "none", {1e-30, 1e30}, "X",
+      "scale the gradient down to L2 norm X, over all parameters, where it is larger (before "
+      "--weight-decay and --lars)");
+  options.add(
+      "lars", settings.lars,
+      "layer-wise adaptive rates, as Chainer's GradientLARS: each parameter's gradient g becomes "
+      "(g + D w) |w| / (|g| + D |w|) if |w| > 0.01, else g + D w; D is --weight-decay");
+}
+
+void add_device_flags(Options& options, TrainingSettings& settings) {
+  options.group("Communication and devices");
+  options.add("communicator", communicator_flag(settings));
+  options.add("wire-dtype", settings.wire_dtype, wire_dtypes(), "NAME",
+              "type in which pure_nccl sends gradients; 16 bits halve the traffic");
+  add_gpu_flags(options, settings.gpu);
+  options.add("threads", settings.threads, "auto", {1, 4096}, "N",
+              "threads per rank; `auto`: OMP_NUM_THREADS, else the node's cores divided among its "
+              "ranks, as far as the binding allows");
+  options.add(
+      "conv", settings.conv,
+      {{"auto", ConvAlgorithm::fastest},
+       {"direct", ConvAlgorithm::direct},
+       {"winograd", ConvAlgorithm::winograd},
+       {"interleaved", ConvAlgorithm::interleaved}},
+      "NAME",
+      "algorithm of convolutions on CPUs; `auto` times the promising ones once per shape and "
+      "keeps the fastest");
+  options.add(
+      "dtype", settings.dtype, compute_types(), "NAME",
+      "type to compute in; CPUs have fp32 and bf16 (for matrix products only). Weights stay "
+      "fp32. fp16 uses dynamic loss scaling");
+  options.add("graph", settings.graph,
+              {{"auto", GraphMode::automatic}, {"on", GraphMode::on}, {"off", GraphMode::off}},
+              "WHEN",
+              "record a training step on a GPU once as a CUDA graph and replay it; `auto`: where "
+              "possible");
+  options.add(
+      "autotune", settings.autotune,
+      "on GPUs, time all of cuDNN's algorithms once per shape instead of asking cuDNN for one");
+  options.add("deterministic", settings.deterministic,
+              "on GPUs, use only algorithms that give the same bits in every run; not with "
+              "--autotune");
+  if (settings.workers) add_worker_flags(options, *settings.workers);
+}
+
+void add_output_flags(Options& options, TrainingSettings& settings) {
+  options.group("Output");
+  options.add("out,o", settings.out, "DIR",
+              "folder for log and snapshots; if another run's results are there or another job is "
+              "writing to it, DIR-2, DIR-3, ... With --resume FILE the default is the snapshot's "
+              "folder");
+  options.add("overwrite", settings.overwrite,
+              "write to --out even if it has another run's results; its log and snapshots are "
+              "removed");
+  options.add("log-every", settings.log_every, "epoch", {1, unlimited}, "N",
+              "iterations between lines of the log");
+  options.add("print-every", settings.print_every, "never", {1, unlimited}, "N",
+              "iterations between lines with loss and speed, besides the table");
+  options.add("progress-every", settings.progress_every, {0, 1e6}, "SECONDS",
+              "if the output is not a terminal: print a line with position, loss and speed when "
+              "nothing else was printed for this long; 0: never");
+  options.add("snapshot-every", settings.snapshot_every, "end", {1, billion}, "N",
+              "epochs between snapshots; there is always one at the end");
+  options.add("keep", settings.keep, "all", {1, billion}, "K",
+              "keep the newest K snapshots and remove older ones");
+  options.add(
+      "keep-best", settings.keep_best, "none", "KEY",
+      "also keep the snapshot of the epoch in which this value of the log, say "
+      "validation/main/accuracy, was best, as snapshot_best (larger is better if KEY contains "
+      "`accuracy`)");
+  options.add("monitor", settings.monitor, "never", {0.01, 1e6}, "SECONDS",
+              "seconds between lines on each rank's device (load, memory, ...) in "
+              "monitor.<rank>.csv");
+  options.add("quiet", settings.quiet, "print only warnings and errors");
+  options.add("verbose", settings.verbose, "also print what was chosen automatically, and why");
+}
+
+}  // namespace
+
+void add_training_flags(Options& options, TrainingSettings& settings, FlagsLeftOut left_out) {
+  add_run_flags(options, settings);
+  add_data_flags(options, settings, !left_out.data);
+  add_optimizer_flags(options, settings, !left_out.optimizer);
+  add_device_flags(options, settings);
+  add_output_flags(options, settings);
+}
+
+void check_training_flags(const Options& options, const TrainingSettings& settings) {
+  using From = ResumeSettings::From;
+  if (settings.init && settings.resume.from == From::path)
+    fail_everywhere(ErrorKind::usage,
+                    "--init and --resume: a run starts from weights or goes on from a snapshot; "
+                    "leave one out");
+  if (settings.overwrite && settings.resume.from != From::nothing)
+    fail_everywhere(ErrorKind::usage,
+                    "--overwrite and --resume: a run removes the results that are there or adds to "
+                    "them; leave one out");
+  if (settings.dry_run && settings.find_batchsize)
+    fail_everywhere(
+        ErrorKind::usage,
+        "--dry-run and --find-batchsize are two things to do without training; give one of them");
+  if (!settings.early_stopping && options.is_changed("patience"))
+    fail_everywhere(ErrorKind::usage,
+                    "--patience: there is no value to wait for; add --early-stopping KEY");
+  check_learning_rate_flags(options, settings);
+}
+
+void apply_recipe(const Recipe& recipe, Options& options, const TrainingSettings& settings) {
+  const auto of_optimizer = [](const std::string& flag) {
+    return flag == "lr" || flag.starts_with("lr-") || flag == "momentum" ||
+           flag == "weight-decay" || flag == "clip-norm" || flag == "lars";
+  };
+  // The optimizer first, as others depend on it.
+  bool is_recipes = true;
+  for (const auto& [flag, text] : recipe) {
+    if (flag != "optimizer") continue;
+    options.set_default(flag, text);
+    is_recipes = settings.optimizer == text;
+  }
+  for (const auto& [flag, text] : recipe) {
+    if (flag == "optimizer" || (flag == "batchsize" && settings.global_batch) ||
+        (!is_recipes && of_optimizer(flag)))
+      continue;
+    options.set_default(flag, text);
+  }
+}
+
+std::int64_t global_batch(const TrainingSettings& settings, int ranks) {
+  const std::int64_t together = settings.global_batch.value_or(settings.batchsize * ranks);
+  if (together < ranks)
+    fail_everywhere(ErrorKind::usage,
+                    "--global-batch: expected at least {}, an example for each rank, found {}",
+                    ranks, together);
+  return together;
+}
+
+std::int64_t largest_batch(const TrainingSettings& settings, int ranks) {
+  return part_of(global_batch(settings, ranks), ranks, 0).size();
+}
+
+namespace {
+
+// AdamW's own decay. Adam has that hyper-parameter, too, but for it --weight-decay is Chainer's
+// hook.
+bool decays_weights_itself(const Optimizer& optimizer) {
+  return optimizer.name() == "AdamW";
+}
+
+}  // namespace
+
+std::unique_ptr<Optimizer> create_optimizer(const TrainingSettings& settings, int ranks) {
+  auto optimizer = tasuki::create_optimizer(settings.optimizer);
+  configure_optimizer(*optimizer, settings, ranks);
+  return optimizer;
+}
+
+void configure_optimizer(Optimizer& optimizer, const TrainingSettings& settings, int ranks) {
+  set_learning_rate(optimizer, settings, global_batch(settings, ranks));
+  const std::vector<std::string> known = optimizer.hyperparameters();
+  if (settings.momentum) {
+    if (std::ranges::count(known, "momentum") == 0)
+      fail_everywhere(ErrorKind::usage, "--momentum: {} has none; leave --momentum out",
+                      settings.optimizer);
+    optimizer.set("momentum", *settings.momentum);
+  }
+  if (settings.clip_norm) optimizer.add_hook(gradient_clipping(*settings.clip_norm));
+  double decay = settings.weight_decay;
+  if (decays_weights_itself(optimizer) && decay > 0) {
+    optimizer.set("weight_decay_rate", decay);
+    decay = 0;
+  }
+  constexpr double lars_threshold = 1e-2;
+  if (settings.lars)
+    optimizer.add_hook(gradient_lars(lars_threshold, decay));
+  else if (decay > 0)
+    optimizer.add_hook(weight_decay(decay));
+}
+
+std::string describe_hooks(const Optimizer& optimizer, const TrainingSettings& settings) {
+  std::string text;
+  if (settings.clip_norm) text += fmt::format(", clip_norm {}", *settings.clip_norm);
+  if (settings.lars) text += ", LARS";
+  if (settings.weight_decay > 0 && !decays_weights_itself(optimizer))
+    text += fmt::format(", weight_decay {}", settings.weight_decay);
+  return text;
+}
+
+}  // namespace tasuki::program

@@ -1,0 +1,117 @@
+// TrainingSettings: a value for each flag that all training programs have.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tasuki/tensor/cpu/convolution.hpp"
+#include "tasuki/tensor/device.hpp"
+#include "tasuki/tensor/dtype.hpp"
+#include "tasuki/training/updater.hpp"
+
+namespace tasuki::program {
+
+// How the learning rate grows with the global batch: not at all, in proportion to it (Goyal et al.,
+// arXiv 1706.02677), or with its square root (Krizhevsky, arXiv 1404.5997).
+enum class LrScaling : std::uint8_t { none, linear, sqrt };
+
+// How the learning rate changes in the course of a run (learning_rate.hpp).
+enum class LrSchedule : std::uint8_t { constant, steps, halving, cosine, polynomial };
+
+// What is computed in. Weights, gradients of weights and optimizer states are float32 with all of
+// them.
+enum class ComputeType : std::uint8_t { fp32, tf32, bf16, fp16 };
+
+struct GpuSettings {
+  bool is_wanted = false;
+  std::optional<int> number =
+      std::nullopt;    // of the GPU; without it, the rank's number in the node
+  bool share = false;  // several ranks may have the same one
+};
+
+// What a run goes on from.
+struct ResumeSettings {
+  // automatic: the newest snapshot in the output folder; a new run where there is none.
+  // path: a snapshot, or the newest one in a folder.
+  enum class From : std::uint8_t { nothing, automatic, path } from = From::nothing;
+  std::filesystem::path path = {};
+};
+
+// When a job that stands still is warned about and ended: seconds, 0 for never.
+struct StallSettings {
+  double warning = 60, timeout = 300, silence = 15;
+};
+
+// One process that computes on several devices.
+struct WorkerSettings {
+  enum class Split : std::uint8_t { even, measured, fixed };
+  std::vector<Device> devices = {Device::cpu(), Device::cpu()};  // of each worker
+  Split split = Split::even;
+  std::vector<double> parts = {};  // of a fixed split, one for each worker
+};
+
+// Names and defaults are ChainerMN's where it has them.
+struct TrainingSettings {
+  std::int64_t batchsize = 100;              // examples per rank and step
+  std::optional<std::int64_t> global_batch;  // examples of all ranks, instead of batchsize
+  std::int64_t epoch = 20;
+  std::optional<std::int64_t> max_iterations;
+  std::optional<std::string> early_stopping;  // the observed value that must improve
+  std::int64_t patience = 3;                  // epochs without improvement
+  std::int64_t seed = 0;
+  double max_loss = 1e6;  // times the first loss; 0: no limit
+  ResumeSettings resume;
+  std::optional<std::string> init;  // file of initial weights
+  bool dry_run = false;
+  bool find_batchsize = false;
+  StallSettings stalls;
+
+  std::optional<std::string> data;  // folder
+  std::optional<std::int64_t> examples, test_examples;
+  std::optional<std::int64_t> shards;
+  bool augment = false;
+  std::optional<std::int64_t> loader_threads;
+
+  std::string optimizer = "adam";
+  std::optional<double> lr;
+  LrScaling lr_scaling = LrScaling::none;
+  std::int64_t reference_batch = 100;  // global batch that lr is for
+  LrSchedule lr_schedule = LrSchedule::constant;
+  std::vector<double> lr_drops;  // epochs; empty: after 50 % and 80 % of them
+  double lr_drop_factor = 0.1;
+  double lr_power = 1;
+  double warmup = 0;  // epochs
+  std::optional<double> momentum;
+  double weight_decay = 0;
+  std::optional<double> clip_norm;
+  bool lars = false;
+
+  std::string communicator = "auto";
+  bool list_communicators = false;
+  DType wire_dtype = DType::float32;
+  GpuSettings gpu;
+  std::optional<WorkerSettings> workers;  // in place of gpu
+  std::optional<std::int64_t> threads;
+  ConvAlgorithm conv = ConvAlgorithm::fastest;
+  ComputeType dtype = ComputeType::fp32;
+  GraphMode graph = GraphMode::automatic;
+  bool autotune = false;       // cuda_settings.hpp
+  bool deterministic = false;  // cuda_settings.hpp
+
+  std::string out = "result";
+  bool overwrite = false;                      // results of another run
+  std::optional<std::int64_t> log_every;       // iterations; default: an epoch
+  std::optional<std::int64_t> print_every;     // iterations
+  double progress_every = 30;                  // seconds
+  std::optional<std::int64_t> snapshot_every;  // epochs; default: at the end only
+  std::optional<std::int64_t> keep;            // snapshots
+  std::optional<std::string> keep_best;        // the observed value
+  std::optional<double> monitor;               // seconds
+  bool quiet = false;
+  bool verbose = false;
+};
+
+}  // namespace tasuki::program
