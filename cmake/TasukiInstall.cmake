@@ -1,6 +1,6 @@
-# Installed tree: lib/libtasuki.so, include/tasuki/<folder>/*.hpp, bin/<programs>, and a CMake
-# package, so that find_package(tasuki CONFIG) gives tasuki::tasuki. It can be moved as a whole: all
-# paths in it are relative.
+# Installed tree: lib/libtasuki.so and lib/libtasuki_program.so, include/tasuki/ with tasuki.hpp and
+# all that it includes, bin/<programs>, and a CMake package, so that find_package(tasuki CONFIG) gives
+# tasuki::tasuki and tasuki::program. It can be moved as a whole: all paths in it are relative.
 
 include(CMakePackageConfigHelpers)
 
@@ -19,12 +19,9 @@ if(TARGET tasuki_cuda)
 endif()
 
 install(TARGETS tasuki tasuki_program EXPORT tasuki LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-get_property(layers GLOBAL PROPERTY TASUKI_LAYERS)
-foreach(layer IN LISTS layers ITEMS program)
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${layer}/
-          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tasuki/${layer} FILES_MATCHING PATTERN "*.hpp"
-          PATTERN "cpu" EXCLUDE PATTERN "cuda" EXCLUDE)  # backends are not part of the interface
-endforeach()
+install(CODE "set(SOURCE \"${PROJECT_SOURCE_DIR}\")
+set(DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_INCLUDEDIR}/tasuki\")
+include(\"${PROJECT_SOURCE_DIR}/cmake/TasukiInstallHeaders.cmake\")")
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/tasuki)
 install(EXPORT tasuki NAMESPACE tasuki:: FILE tasuki-targets.cmake DESTINATION ${package_folder})

@@ -1,6 +1,6 @@
-// Your own communicator: a class that replaces what it does in another way, and one line that
+// A communicator of your own: a class that overrides what it does differently, and one line that
 // registers its name.
-#include "tasuki/communicator/registry.hpp"
+#include <tasuki/communicator/registry.hpp>
 
 namespace {
 

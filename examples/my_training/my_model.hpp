@@ -1,11 +1,9 @@
-// A model of one's own: layers are members, registered under the names that files know them by.
+// A model of your own: layers are members, registered under the names that files know them by.
 #pragma once
 
-#include "tasuki/nn/functions/activation.hpp"
-#include "tasuki/nn/functions/add.hpp"
-#include "tasuki/nn/linear.hpp"
+#include <tasuki/tasuki.hpp>
 
-// A perceptron with one shortcut: out(relu(in(x)) + inner(relu(in(x)))).
+// A perceptron with one shortcut: out(relu(in(x)) + relu(inner(relu(in(x))))).
 class MyModel : public tasuki::Layer {
  public:
   MyModel(std::int64_t inputs, std::int64_t units, std::int64_t classes)
