@@ -65,7 +65,7 @@ void InMemoryDataset::set(std::int64_t i, std::int64_t id,
 std::size_t InMemoryDataset::stored_bytes() const {
   std::size_t bytes = ids_.size() * sizeof(ids_[0]);
   for (const Column& column : columns_) {
-    bytes += column.values.size() + column.examples.size() * sizeof(column.examples[0]);
+    bytes += column.values.size() + std::span(column.examples).size_bytes();
     for (const auto& example : column.examples) bytes += example.size();
   }
   return bytes;
