@@ -20,7 +20,7 @@ std::int64_t seed_bits(std::uint64_t seed, std::int64_t epoch, std::uint64_t cal
 }
 
 Tensor rows(std::int64_t examples) {
-  const Tensor numbers = Tensor::empty({examples}, DType::int64);
+  Tensor numbers = Tensor::empty({examples}, DType::int64);
   std::iota(numbers.data<std::int64_t>(), numbers.data<std::int64_t>() + examples, std::int64_t{0});
   return numbers;
 }

@@ -124,8 +124,9 @@ std::int64_t Optimizer::exchange_over_ranks(std::optional<std::int64_t> global_e
   if (is_on_cpu && stop_requested()) arena_->stop_notice().fill(1);
   if (!global_examples) {
     float* const notice = arena_->examples_notice().data<float>();
-    notice[0] = static_cast<float>(examples_ % unit);
-    notice[1] = static_cast<float>(examples_ / unit);
+    const std::int64_t units = examples_ / unit;
+    notice[0] = static_cast<float>(examples_ - units * unit);
+    notice[1] = static_cast<float>(units);
   }
   GradientView gradients = arena_->gradient_view();
   gradients.divisor = static_cast<double>(global_examples.value_or(0));

@@ -479,7 +479,7 @@ Device device_of(const std::vector<Optimizer*>& optimizers) {
 
 }  // namespace
 
-Steps::Steps(std::vector<Optimizer*> optimizers, const Settings& settings)
+Steps::Steps(const std::vector<Optimizer*>& optimizers, const Settings& settings)
     : implementation_(std::make_unique<Implementation>(device_of(optimizers), optimizers,
                                                        models_of(optimizers), settings)) {}
 

@@ -30,7 +30,7 @@ class Steps {
   };
   // Training. The optimizers update in each step and outlive this object; those with a communicator
   // have the same one.
-  Steps(std::vector<Optimizer*> optimizers, const Settings& settings);
+  Steps(const std::vector<Optimizer*>& optimizers, const Settings& settings);
   // Evaluation: each rank for itself. The model outlives this object.
   Steps(const Module& model, const Settings& settings);
   ~Steps();
