@@ -33,9 +33,9 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/tasuki-config-version.cma
 install(FILES ${PROJECT_BINARY_DIR}/tasuki-config.cmake
               ${PROJECT_BINARY_DIR}/tasuki-config-version.cmake DESTINATION ${package_folder})
 
-install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/docs/architecture.md
-              ${PROJECT_SOURCE_DIR}/docs/results.md
-        DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)
+install(FILES ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL
+        FILES_MATCHING PATTERN "*.md")
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/hostfiles ${PROJECT_SOURCE_DIR}/examples
                   ${PROJECT_SOURCE_DIR}/experiments
         DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The commands of README.md and hostfiles/README.md, word by word and in their order, in a fresh copy
+"""The commands of README.md and of the pages it names, word by word and in their order, in a fresh copy
 of the checkout: as whoever runs this test and, where that is root, as nobody, too.
 
 COMMANDS has all of them, so that one which is added to these pages fails here until it says what runs
@@ -36,11 +36,11 @@ AS_ROOT = "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
 
 
 def commands_of(page):
-    """The lines of a page's blocks that are neither C++ nor a picture, without their comments."""
+    """The lines of a page's blocks that are neither C++ nor output, without their comments."""
     blocks = re.findall(r"^ *```(\w*)\n(.*?)^ *```$", (ROOT / page).read_text(),
                         re.MULTILINE | re.DOTALL)
     return [re.sub(r"\s+# .*", "", line).strip() for language, block in blocks
-            if language != "cpp" and "──" not in block for line in block.splitlines()]
+            if language not in ("cpp", "text") for line in block.splitlines()]
 
 
 class Reader:
@@ -223,14 +223,18 @@ COMMANDS = {
         ("mpirun --tune hostfiles/mca-params.conf --hostfile hostfiles/two_nodes -np 4"
          " build/apps/train_mnist", trains_on_nodes),
         ("build/apps/train_mnist", trains),
-        ("mpirun -np 4 build/apps/train_cifar --dataset images --data DIR --image-size 64",
-         trains_on_images),
-        ("mpirun -np 1 build/apps/train_mnist --shards 12 --global-batch 1200", trains),
-        ("mpirun -np 4 build/apps/train_mnist --shards 12 --global-batch 1200", trains_alike),
         ('cmake --install build --prefix "$HOME/tasuki"', ends_well),
         ('cmake -S examples -B build-mine -DCMAKE_PREFIX_PATH="$HOME/tasuki"', ends_well),
         ("cmake --build build-mine", ends_well),
         ("mpirun -np 2 build-mine/my_training --communicator double", trains_my_network),
+    ],
+    "docs/training.md": [
+        ("mpirun -np 4 build/apps/train_cifar --dataset images --data DIR --image-size 64",
+         trains_on_images),
+        ("mpirun -np 1 build/apps/train_mnist --shards 12 --global-batch 1200", trains),
+        ("mpirun -np 4 build/apps/train_mnist --shards 12 --global-batch 1200", trains_alike),
+    ],
+    "docs/experiments.md": [
         ("build/apps/experiment experiments/mnist_scaling.ini --dry-run", lists_commands),
         ("build/apps/experiment experiments/mnist_scaling.ini", trains_a_row),
     ],
