@@ -14,6 +14,11 @@ namespace {
 // Many chunks and copies with few values.
 constexpr TransferSizes small_sizes{.ring_chunk = 1024, .gpu_copy = 4096};
 
+// The sum of the numbers of so many ranks.
+std::int64_t sum_of_ranks(std::int64_t ranks) {
+  return ranks * (ranks - 1) / 2;
+}
+
 class OnGpus : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
@@ -41,8 +46,7 @@ class OnGpus : public ::testing::TestWithParam<std::string> {
   void expect_sums(const Tensor& values) const {
     const Tensor host = values.to(Device::cpu());
     for (std::int64_t i = 0; i < host.count(); ++i)
-      ASSERT_EQ(host.data<float>()[i],
-                static_cast<float>(i % 97 * size() + size() * (size() - 1) / 2))
+      ASSERT_EQ(host.data<float>()[i], static_cast<float>(i % 97 * size() + sum_of_ranks(size())))
           << "element " << i << " of " << host.count();
   }
 
@@ -132,7 +136,7 @@ TEST_P(OnGpus, BcastDataAndArraysOfTheGpu) {
 TEST_P(OnGpus, ValuesOnTheHostWorkBesides) {
   const Tensor host = Tensor::full({100}, rank());
   comm_->allreduce(host);
-  EXPECT_EQ(host.data<float>()[99], static_cast<float>(size() * (size() - 1) / 2));
+  EXPECT_EQ(host.data<float>()[99], static_cast<float>(sum_of_ranks(size())));
 }
 
 TEST_P(OnGpus, DifferentSizesAreAnErrorOnAllRanks) {
@@ -194,7 +198,7 @@ TEST(BetweenNodes, ValuesPassThroughTheHostInChunks) {
         [&] { exchange.between_nodes(values, ReduceOp::sum, MPI_COMM_WORLD, staged); });
     const Tensor sums = values.to(Device::cpu());
     for (std::int64_t i = 0; i < count; ++i)
-      ASSERT_EQ(sums.data<float>()[i], static_cast<float>(i % 97 * ranks + ranks * (ranks - 1) / 2))
+      ASSERT_EQ(sums.data<float>()[i], static_cast<float>(i % 97 * ranks + sum_of_ranks(ranks)))
           << "element " << i << " of " << count;
   }
 }
@@ -216,7 +220,7 @@ TEST(PureNccl, WireTypesRoundAndDoNotOverflow) {
     const Tensor sums = arena.to(Device::cpu());
     const int ranks = comm->size();
     for (std::int64_t i = 0; i < count; ++i) {
-      const double exact = 200.0 * static_cast<double>(i * ranks + ranks * (ranks - 1) / 2);
+      const double exact = 200.0 * static_cast<double>(i * ranks + sum_of_ranks(ranks));
       ASSERT_NEAR(sums.data<float>()[i], exact, exact * 0.02) << "element " << i;
     }
   }

@@ -16,11 +16,11 @@ TEST(GpuPart, PartsAreEqualAlignedAndCoverAll) {
     for (int ranks = 1; ranks <= 5; ++ranks) {
       std::int64_t end = 0;
       for (int rank = 0; rank < ranks; ++rank) {
-        const Chunk part = gpu_part(count, DType::float32, rank, ranks);
+        const Range part = gpu_part(count, DType::float32, rank, ranks);
         EXPECT_EQ(part.begin, end);
         EXPECT_EQ(part.begin % 32, 0) << count << " elements, rank " << rank << " of " << ranks;
         if (rank < ranks - 1) {
-          EXPECT_EQ(part.count(), gpu_part(count, DType::float32, 0, ranks).count());
+          EXPECT_EQ(part.size(), gpu_part(count, DType::float32, 0, ranks).size());
         }
         end = part.end;
       }

@@ -96,6 +96,7 @@ TEST_P(Messages, EveryTypeAndShapeSurvivesEveryCollective) {
 TEST_P(Messages, ShapesMayDifferBetweenRanks) {
   const auto of = [](int from, int to) { return sequence({from + 1, to}, 10 * from + to); };
   std::vector<Tensor> outgoing;
+  outgoing.reserve(static_cast<std::size_t>(size()));
   for (int other = 0; other < size(); ++other) outgoing.push_back(of(rank(), other));
   const auto incoming = comm_->alltoall(outgoing);
   for (int other = 0; other < size(); ++other)
