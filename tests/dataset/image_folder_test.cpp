@@ -65,8 +65,6 @@ class ImageFolder : public ::testing::Test {
     }
     comm->barrier();
   }
-  // Rank 0 takes the folder away, which others may still be reading.
-  void TearDown() override { comm->barrier(); }
   void write_split(const std::string& split) const {
     const char* const names[] = {"bird", "cat", "dog"};
     for (int label = 0; label < 3; ++label) {

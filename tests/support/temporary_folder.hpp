@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <stdexcept>
 #include <string>
@@ -14,9 +15,11 @@ namespace tasuki::testing {
 
 class TemporaryFolder {
  public:
-  // With a communicator the folder is rank 0's, and all ranks know it. Collective then.
+  // With a communicator the folder is rank 0's, and all ranks know it. Construction and destruction
+  // are collective then: rank 0 removes the folder when all ranks are done with it.
   explicit TemporaryFolder(Communicator* communicator = nullptr)
-      : is_owner_(communicator == nullptr || communicator->rank() == 0) {
+      : communicator_(communicator),
+        is_owner_(communicator == nullptr || communicator->rank() == 0) {
     std::string name = (std::filesystem::temp_directory_path() / "tasuki-test-XXXXXX").string();
     if (is_owner_ && ::mkdtemp(name.data()) == nullptr)
       throw std::runtime_error("no temporary folder");
@@ -27,6 +30,8 @@ class TemporaryFolder {
     path_ = name;
   }
   ~TemporaryFolder() {
+    // A rank that an exception ends may be alone here.
+    if (communicator_ && std::uncaught_exceptions() == 0) communicator_->barrier();
     std::error_code ignored;
     if (is_owner_) std::filesystem::remove_all(path_, ignored);
   }
@@ -37,6 +42,7 @@ class TemporaryFolder {
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
 
  private:
+  Communicator* communicator_;
   bool is_owner_;
   std::filesystem::path path_;
 };

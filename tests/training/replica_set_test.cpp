@@ -47,9 +47,6 @@ TEST(ReplicaSets, RanksThatCannotBeAreRefused) {
 
 class ReplicaSnapshot : public ::testing::Test {
  protected:
-  // A set that is done must not take the folder away from the others.
-  void TearDown() override { comm->barrier(); }
-
   std::vector<std::string> files() const {
     std::vector<std::string> names;
     comm->barrier();
