@@ -48,7 +48,6 @@ class ZeroBatches final : public Iterator {
   void set_size(std::int64_t n) { size_ = n; }
   Batch next() override { return zero_batch(size_, header_, DType::float32, Device::cpu()); }
   std::int64_t steps_per_epoch() const override { return 1; }
-  std::int64_t next_global_size() const override { return size_; }
   EpochLayout layout() const override { return {}; }
   IteratorState state() const override { return {}; }
   void restore(const IteratorState& /*state*/) override {}

@@ -15,7 +15,6 @@ class ForwardingIterator : public Iterator {
   explicit ForwardingIterator(std::unique_ptr<Iterator> inner) : inner_(std::move(inner)) {}
 
   std::int64_t steps_per_epoch() const override { return inner_->steps_per_epoch(); }
-  std::int64_t next_global_size() const override { return inner_->next_global_size(); }
   EpochLayout layout() const override { return inner_->layout(); }
   IteratorState state() const override { return inner_->state(); }
   void restore(const IteratorState& state) override { inner_->restore(state); }

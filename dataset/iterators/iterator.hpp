@@ -37,15 +37,12 @@ struct EpochLayout {
 class Iterator {
  public:
   virtual ~Iterator() = default;
-  // The next batch; for a one-epoch iterator it is an error to go on after the last. When it
-  // throws, the state is as it was before.
+  // The next batch, which says how many examples all ranks have in this step (Batch::global_size)
+  // where the iterator knows; ranks ask each other where it does not. For a one-epoch iterator it
+  // is an error to go on after the last. When it throws, the state is as it was before.
   virtual Batch next() = 0;
 
   virtual std::int64_t steps_per_epoch() const = 0;  // 0 when the whole data set is empty
-  // Examples of the next batch over all ranks (0: a one-epoch iterator is at its end), or -1 when
-  // this iterator cannot know (then its batches do not say either).
-  virtual std::int64_t next_global_size() const = 0;
-
   virtual EpochLayout layout() const = 0;
 
   // As of the last batch given out.

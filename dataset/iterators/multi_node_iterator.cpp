@@ -13,13 +13,8 @@ namespace tasuki {
 namespace {
 
 // Every rank has the whole of each batch, so that it counts once per rank.
-std::int64_t on_all_ranks(std::int64_t size, const Communicator& communicator) {
-  return size < 0 ? size : size * communicator.size();
-}
-
 Batch on_all_ranks(Batch batch, const Communicator& communicator) {
-  if (const auto size = batch.global_size())
-    batch.set_global_size(on_all_ranks(*size, communicator));
+  if (const auto size = batch.global_size()) batch.set_global_size(*size * communicator.size());
   return batch;
 }
 
@@ -95,7 +90,6 @@ class MultiNodeIterator final : public Iterator {
   }
 
   std::int64_t steps_per_epoch() const override { return steps_per_epoch_; }
-  std::int64_t next_global_size() const override { return on_all_ranks(next_size_, communicator_); }
   EpochLayout layout() const override { return layout_; }
   IteratorState state() const override { return state_; }
   void restore(const IteratorState& state) override {
@@ -118,7 +112,6 @@ class MultiNodeIterator final : public Iterator {
       std::vector<std::int64_t> numbers{now.epoch,
                                         now.step,
                                         iterator_->steps_per_epoch(),
-                                        iterator_->next_global_size(),
                                         layout.examples,
                                         layout.shards,
                                         layout.global_batch,
@@ -130,17 +123,16 @@ class MultiNodeIterator final : public Iterator {
     const std::vector<std::int64_t> numbers = decode_numbers(message);
     state_ = {numbers.at(0), numbers.at(1)};
     steps_per_epoch_ = numbers.at(2);
-    next_size_ = numbers.at(3);
-    layout_ = {numbers.at(4), numbers.at(5), numbers.at(6), numbers.at(7) != 0,
-               static_cast<std::uint64_t>(numbers.at(8))};
-    return {numbers.begin() + 9, numbers.end()};
+    layout_ = {numbers.at(3), numbers.at(4), numbers.at(5), numbers.at(6) != 0,
+               static_cast<std::uint64_t>(numbers.at(7))};
+    return {numbers.begin() + 8, numbers.end()};
   }
 
   std::unique_ptr<Iterator> iterator_;
   Communicator& communicator_;
   int master_;
   IteratorState state_;
-  std::int64_t steps_per_epoch_ = 0, next_size_ = 0;
+  std::int64_t steps_per_epoch_ = 0;
   EpochLayout layout_;
 };
 
@@ -151,9 +143,6 @@ class SynchronizedIterator final : public Iterator {
 
   Batch next() override { return on_all_ranks(iterator_->next(), communicator_); }
   std::int64_t steps_per_epoch() const override { return iterator_->steps_per_epoch(); }
-  std::int64_t next_global_size() const override {
-    return on_all_ranks(iterator_->next_global_size(), communicator_);
-  }
   EpochLayout layout() const override { return iterator_->layout(); }
   IteratorState state() const override { return iterator_->state(); }
   void restore(const IteratorState& state) override { iterator_->restore(state); }

@@ -10,9 +10,9 @@
 namespace tasuki {
 
 // Broadcasts each batch of the master's iterator to all ranks; the other ranks' iterators (null
-// will do) are ignored. Everything but next_global_size() and state() is collective, the creation
-// included; restore() goes to the master's state. What the master's iterator throws, its end
-// included, is thrown on all ranks. The communicator must outlive the iterator.
+// will do) are ignored. Everything but state() is collective, the creation included; restore() goes
+// to the master's state. What the master's iterator throws, its end included, is thrown on all
+// ranks. The communicator must outlive the iterator.
 std::unique_ptr<Iterator> create_multi_node_iterator(std::unique_ptr<Iterator> iterator,
                                                      Communicator& communicator,
                                                      int rank_master = 0);

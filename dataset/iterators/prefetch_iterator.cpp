@@ -5,7 +5,7 @@
 namespace tasuki {
 
 PrefetchIterator::PrefetchIterator(std::unique_ptr<ShareIterator> inner, int threads, int depth)
-    : inner_(std::move(inner)), position_(inner_position()) {
+    : inner_(std::move(inner)), state_(inner_->state()) {
   TASUKI_CHECK(threads > 0 && depth > 0, "{} threads reading {} batches ahead", threads, depth);
   slots_.resize(static_cast<std::size_t>(depth));
   for (int i = 0; i < threads; ++i) workers_.emplace_back([this] { work(); });
@@ -31,7 +31,7 @@ void PrefetchIterator::work() {
     try {
       const BatchPlan plan = inner_->plan_next();
       inner_->advance();
-      slot.after = inner_position();
+      slot.after = inner_->state();
       lock.unlock();
       Batch batch = inner_->load(plan);
       lock.lock();
@@ -57,11 +57,11 @@ Batch PrefetchIterator::next() {
   filled_.wait(lock, [&slot] { return slot.ready; });
   if (slot.error) {
     const std::exception_ptr error = slot.error;
-    restart(lock, position_.state);
+    restart(lock, state_);
     std::rethrow_exception(error);
   }
   Slot taken = std::exchange(slot, {});
-  position_ = taken.after;
+  state_ = taken.after;
   ++given_;
   lock.unlock();
   room_.notify_one();
@@ -80,7 +80,7 @@ void PrefetchIterator::restart(std::unique_lock<std::mutex>& lock, const Iterato
     inner_->restore(state);
     for (Slot& slot : slots_) slot = {};
     issued_ = given_;
-    position_ = inner_position();
+    state_ = inner_->state();
   } catch (...) {
     running_ = was_running;
     room_.notify_all();

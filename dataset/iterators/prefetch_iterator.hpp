@@ -25,30 +25,23 @@ class PrefetchIterator final : public Iterator {
 
   Batch next() override;
   std::int64_t steps_per_epoch() const override { return inner_->steps_per_epoch(); }
-  std::int64_t next_global_size() const override { return position_.next_global_size; }
   EpochLayout layout() const override { return inner_->layout(); }
-  IteratorState state() const override { return position_.state; }
+  IteratorState state() const override { return state_; }
   void restore(const IteratorState& state) override;
 
  private:
-  // Where the iterator is after a batch.
-  struct Position {
-    IteratorState state;
-    std::int64_t next_global_size = 0;
-  };
   struct Slot {
     Batch batch;
     std::exception_ptr error;
-    Position after;
+    IteratorState after;  // of inner_
     bool ready = false;
   };
 
   void work();
   void restart(std::unique_lock<std::mutex>& lock, const IteratorState& state);
-  Position inner_position() const { return {inner_->state(), inner_->next_global_size()}; }
 
   std::unique_ptr<ShareIterator> inner_;
-  Position position_;  // as of the last batch given out
+  IteratorState state_;  // as of the last batch given out
 
   std::mutex mutex_;  // guards all below, and inner_ but for load()
   std::condition_variable room_, filled_;

@@ -35,10 +35,6 @@ bool ShareIterator::at_end() const {
   return steps_ == 0 || (!options_.repeat && state_.epoch > 0);
 }
 
-std::int64_t ShareIterator::next_global_size() const {
-  return at_end() ? 0 : share_.plan.global_size(state_.step, global_batch_);
-}
-
 void ShareIterator::restore(const IteratorState& state) {
   const bool possible = state == IteratorState{} ||
                         (state.epoch >= 0 && 0 <= state.step && state.step < steps_ &&
@@ -73,8 +69,8 @@ BatchPlan ShareIterator::plan_next() {
   if (at_end())
     fail(ErrorKind::internal, "a batch was asked for where none is left (an epoch has {})", steps_);
   if (options_.shuffle) shuffle_for(state_.epoch);
-  BatchPlan next{{}, state_.epoch, next_global_size()};
   const ShardPlan& plan = share_.plan;
+  BatchPlan next{{}, state_.epoch, plan.global_size(state_.step, global_batch_)};
   const int first = plan.first_shard(share_.rank);
   for (int shard = first; shard < first + plan.shards_per_rank(); ++shard) {
     const std::int64_t offset = plan.offset_in_share(shard);

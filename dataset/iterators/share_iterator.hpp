@@ -37,7 +37,6 @@ class ShareIterator final : public Iterator {
 
   Batch next() override;
   std::int64_t steps_per_epoch() const override { return steps_; }
-  std::int64_t next_global_size() const override;
   EpochLayout layout() const override {
     return {share_.plan.examples(), share_.plan.shards(), global_batch_, options_.shuffle,
             options_.seed};

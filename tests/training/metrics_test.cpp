@@ -49,7 +49,7 @@ TEST(Metrics, AreThoseOfOneRankOnTheSameExamples) {
   }
 }
 
-// Hides how large the next global batch is.
+// Hides how large global batches are.
 struct Unknowing : Iterator {
   explicit Unknowing(std::unique_ptr<Iterator> wrapped) : inner(std::move(wrapped)) {}
   Batch next() override {
@@ -58,7 +58,6 @@ struct Unknowing : Iterator {
     return batch;
   }
   std::int64_t steps_per_epoch() const override { return inner->steps_per_epoch(); }
-  std::int64_t next_global_size() const override { return -1; }
   EpochLayout layout() const override { return inner->layout(); }
   IteratorState state() const override { return inner->state(); }
   void restore(const IteratorState& state) override { inner->restore(state); }
