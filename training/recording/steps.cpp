@@ -1,9 +1,6 @@
 #include "tasuki/training/recording/steps.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <utility>
 
@@ -13,9 +10,10 @@
 #include "tasuki/core/stopwatch.hpp"
 #include "tasuki/tensor/backend.hpp"
 #include "tasuki/tensor/step_clock_scope.hpp"
+#include "tasuki/training/recording/field_memory.hpp"
 #include "tasuki/training/recording/journal.hpp"
-#include "tasuki/training/recording/number_block.hpp"
-#include "tasuki/training/recording/recorded_step.hpp"
+#include "tasuki/training/recording/kind_recorder.hpp"
+#include "tasuki/training/recording/step_kinds.hpp"
 
 namespace tasuki {
 namespace {
@@ -24,44 +22,8 @@ constexpr std::int64_t most_scalars = 16;  // of a step
 // Steps of a kind before one is recorded, in which libraries choose algorithms and connect: of the
 // first kind, and of later ones, for which they have little left to prepare.
 constexpr int first_warm_up = 3, later_warm_up = 1;
-// Kinds of steps that are remembered, for each recording that is kept.
-constexpr std::size_t kinds_per_recording = 8;
 
 enum Readiness : int { not_recorded = 0, too_few_runs = 1, to_be_recorded = 2, recorded = 3 };
-
-// Steps of one kind ask their device for the same work.
-std::string kind_of(const Batch& batch, std::int64_t global_examples) {
-  std::string kind = fmt::format("{} of {}", batch.size(), global_examples);
-  for (const BatchField& field : batch.fields()) {
-    kind += fmt::format("|{} {}", field.name, field.is_target);
-    if (field.source)
-      kind += fmt::format(" {}", fmt::ptr(field.source.get()));
-    else
-      kind += fmt::format(" {} {}", field.values.shape().text(), name_of(field.values.dtype()));
-    if (field.lengths) kind += " ragged";
-  }
-  return kind;
-}
-
-// What a step returns: scalars of the device by the journal's columns, and the rest.
-struct Report {
-  struct Column {
-    std::string key;
-    Observation::Part part;
-    double factor;
-  };
-  std::vector<Column> columns;
-  Observation rest;
-  bool has_numbers_of_host = false;
-};
-
-struct Kind {
-  int runs = 0;
-  std::uint64_t last_used = 0;
-  std::shared_ptr<NumberBlock> numbers;
-  Report report;
-  std::unique_ptr<RecordedStep> recording;
-};
 
 bool has_source(const Batch& batch) {
   return std::ranges::any_of(batch.fields(),
@@ -75,49 +37,6 @@ bool is_on(const Batch& batch, Device device) {
   });
 }
 
-// Late values of one step, while its work is asked for.
-class KindRecorder final : public StepRecorder {
- public:
-  KindRecorder(Device device, Kind& kind, bool is_recording)
-      : device_(device), kind_(kind), is_recording_(is_recording) {}
-
-  Device device() const override { return device_; }
-  bool is_recording() const override { return is_recording_; }
-
-  Tensor place(const std::shared_ptr<detail::LateState>& values, std::int64_t count) override {
-    NumberBlock::Found found = kind_.numbers->place(values, count);
-    if (!found.values) {
-      if (is_recording_) throw RecordingRefused("it uses more numbers than the steps before it");
-      const auto bytes = count * static_cast<std::int64_t>(size_of(values->dtype()));
-      kind_.numbers = kind_.numbers->grown(bytes);
-      found = kind_.numbers->place(values, count);
-      kind_.numbers->send();
-    } else if (found.is_new && !is_recording_) {
-      kind_.numbers->send_newest();
-    }
-    return found.values;
-  }
-  void use(const std::shared_ptr<const detail::RevisionState>& revision) override {
-    if (std::ranges::find(dependencies_, revision, &RecordedStep::Dependency::revision) ==
-        dependencies_.end())
-      dependencies_.push_back({revision, revision->number});
-  }
-  void refuse(std::string_view reason) override {
-    if (!is_recording_ && refused_.empty()) refused_ = reason;
-  }
-
-  // Why steps of this kind cannot be recorded; empty where nothing is known of that.
-  const std::string& refused() const { return refused_; }
-  std::vector<RecordedStep::Dependency> take_dependencies() { return std::move(dependencies_); }
-
- private:
-  Device device_;
-  Kind& kind_;
-  bool is_recording_;
-  std::string refused_;
-  std::vector<RecordedStep::Dependency> dependencies_;
-};
-
 }  // namespace
 
 class Steps::Implementation {
@@ -127,7 +46,9 @@ class Steps::Implementation {
       : device_(device),
         optimizers_(std::move(optimizers)),
         models_(std::move(models)),
-        settings_(settings) {
+        settings_(settings),
+        fields_(device_),
+        kinds_(settings.most_recordings) {
     if (!device_.is_cpu()) journal_.emplace(device_, most_scalars);
     if (!optimizers_.empty()) clock_ = Tensor::zeros({step_clock_values}, DType::float64, device_);
   }
@@ -184,7 +105,7 @@ class Steps::Implementation {
 
   struct Step {
     Batch batch;  // with the number of examples of all ranks
-    Kind& kind;
+    StepKind& kind;
     const Work& work;
   };
 
@@ -194,27 +115,29 @@ class Steps::Implementation {
     if (!known.global_size()) known.set_global_size(sum_over_ranks(batch.size()));
     const std::int64_t global_examples = known.global_size().value();
     if (global_examples == 0) return;
-    Kind& kind = find_kind(kind_of(known, optimizers_.empty() ? batch.size() : global_examples));
+    StepKind& kind =
+        kinds_.find(kind_of(known, optimizers_.empty() ? batch.size() : global_examples));
     const Step step{std::move(known), kind, work};
 
-    if (kind.recording && !kind.recording->is_valid(parts_of(models_))) drop_invalid();
+    if (kind.recording && !kind.recording->is_valid(parts_of(models_)))
+      kinds_.drop_invalid(parts_of(models_));
     int readiness = readiness_of(kind);
     for (Optimizer* optimizer : optimizers_)
       readiness = optimizer->meet({batch.size(), readiness}).readiness;
     // Parameters may have moved: on all ranks, then.
-    if (kind.recording && !kind.recording->is_valid()) drop_invalid();
+    if (kind.recording && !kind.recording->is_valid()) kinds_.drop_invalid(parts_of(models_));
     if (readiness == to_be_recorded) record(step);
     if (readiness >= to_be_recorded && kind.recording)
       replay(step);
     else
       do_once(step);
-    deliver(kind.report, observation, prefix);
-    if (kind.report.has_numbers_of_host)
+    kind.report.deliver(*journal_, observation, prefix);
+    if (kind.report.has_numbers_of_host())
       refuse("what the loss function reports is computed by the host in each step");
-    make_room();
+    kinds_.make_room();
   }
 
-  int readiness_of(const Kind& kind) const {
+  int readiness_of(const StepKind& kind) const {
     if (!may_record()) return not_recorded;
     // A step in which parameters get their shape is unlike the others.
     for (const Optimizer* optimizer : optimizers_)
@@ -232,7 +155,7 @@ class Steps::Implementation {
     if (settings_.graph == GraphMode::on)
       fail(ErrorKind::config, "--graph on: steps cannot be recorded as a graph: {}", reason);
     reason_ = reason;
-    for (auto& [name, kind] : kinds_) kind.recording.reset();
+    kinds_.drop_recordings();
     log_verbose("steps are not recorded as a graph: {}", reason);
   }
 
@@ -247,15 +170,15 @@ class Steps::Implementation {
       step.work(placed.to(device_, type, step.kind.numbers->batch_rows()), found);
     };
     ask_for(on_device, batch, seen);
-    post(seen, step.kind);
+    step.kind.report.post(seen, *journal_, step.kind.numbers->journal_row().reshape({}));
   }
 
   void do_once(const Step& step) {
-    Kind& kind = step.kind;
+    StepKind& kind = step.kind;
     ++kind.runs;
     prepare_numbers(kind, step.batch);
     kind.numbers->send();
-    const Batch placed = with_values_placed(step.batch, Values::of_host);
+    const Batch placed = fields_.place_those_of_host(step.batch);
     KindRecorder recorder(device_, kind, false);
     {
       const StepRecorderScope scope(recorder);
@@ -265,13 +188,13 @@ class Steps::Implementation {
   }
 
   void record(const Step& step) {
-    Kind& kind = step.kind;
+    StepKind& kind = step.kind;
     kind.recording.reset();
     prepare_numbers(kind, step.batch);
     auto made = std::make_unique<RecordedStep>();
     std::string reason = "the device does not record";
     try {
-      const Batch placed = with_values_placed(step.batch, Values::all);
+      const Batch placed = fields_.place_all(step.batch);
       KindRecorder recorder(device_, kind, true);
       made->work = backend(device_).record(device_, [&] {
         const StepRecorderScope scope(recorder);
@@ -313,7 +236,7 @@ class Steps::Implementation {
     return has_source(batch) ? batch.rows() : std::vector<std::int64_t>();
   }
 
-  void prepare_numbers(Kind& kind, const Batch& batch) {
+  void prepare_numbers(StepKind& kind, const Batch& batch) {
     const std::vector<std::int64_t> rows = rows_of(batch);
     // Where an owner of late values has gone, those of the step are found anew.
     if (!kind.numbers || !kind.numbers->is_valid())
@@ -324,68 +247,8 @@ class Steps::Implementation {
     kind.numbers->fill(journal_->next_row(), rows);
   }
 
-  // Work is recorded with values in memory that is filled anew in each step; other steps need that
-  // for values that are not on the device.
-  enum class Values : std::uint8_t { of_host, all };
-  Batch with_values_placed(const Batch& batch, Values which) {
-    Batch placed = batch;
-    for (const BatchField& given : batch.fields()) {
-      BatchField field = given;
-      if (!given.source && (which == Values::all || given.values.device() != device_))
-        field.values = memory_for(given.name, given.values);
-      if (given.lengths && (which == Values::all || given.lengths.device() != device_))
-        field.lengths = memory_for(given.name + " lengths", given.lengths);
-      copy_field(given, field);
-      placed.set(std::move(field));
-    }
-    return placed;
-  }
-
-  // The same memory for values of one name in all steps, as long as it is large enough: work on the
-  // device is done in the order in which it was asked for. Recordings keep what they read.
-  Tensor memory_for(const std::string& name, const Tensor& values) {
-    Tensor& memory = memory_[name];
-    const auto bytes = static_cast<std::int64_t>(values.bytes());
-    if (!memory || memory.count() < bytes)
-      memory = Tensor::empty({std::max<std::int64_t>(bytes, 1)}, DType::uint8, device_);
-    return {memory.storage(), 0, values.shape(), values.dtype()};
-  }
-
-  static void copy_field(const BatchField& from, const BatchField& to) {
-    if (!to.source && to.values.raw() != from.values.raw()) to.values.copy_from(from.values);
-    if (to.lengths && to.lengths.raw() != from.lengths.raw()) to.lengths.copy_from(from.lengths);
-  }
-
   DType activations() const {
     return optimizers_.empty() ? settings_.activations : optimizers_.front()->compute_type();
-  }
-
-  // --- what a step found ---
-
-  void post(const Observation& found, Kind& kind) const {
-    Report& report = kind.report;
-    report = {};
-    std::vector<Tensor> scalars;
-    for (const auto& [key, value] : found.known()) {
-      report.rest.add_known(key, value);
-      if (found.terms(key, Observation::Part::sum).empty()) report.has_numbers_of_host = true;
-      for (const auto part : {Observation::Part::sum, Observation::Part::count})
-        for (const Observation::Term& term : found.terms(key, part)) {
-          scalars.push_back(term.value);
-          report.columns.push_back({key, part, term.factor});
-        }
-    }
-    journal_->post(kind.numbers->journal_row().reshape({}), scalars);
-  }
-
-  void deliver(const Report& report, Observation& observation, const std::string& prefix) {
-    journal_->open_row();
-    Observation seen = report.rest;
-    for (std::size_t i = 0; i < report.columns.size(); ++i) {
-      const auto& [key, part, factor] = report.columns[i];
-      seen.add_journal(key, part, journal_->cell(static_cast<std::int64_t>(i), factor));
-    }
-    observation.add(seen, prefix);
   }
 
   // --- other ranks ---
@@ -405,57 +268,17 @@ class Steps::Implementation {
   }
   bool all_ranks(bool yes) const { return sum_over_ranks(yes ? 0 : 1) == 0; }
 
-  // --- kinds of steps ---
-
-  Kind& find_kind(const std::string& name) {
-    Kind& kind = kinds_[name];
-    kind.last_used = ++uses_;
-    return kind;
-  }
-
-  void drop_invalid() {
-    const ModelParts parts = parts_of(models_);
-    for (auto& [name, each] : kinds_) {
-      if (!each.recording || each.recording->is_valid(parts)) continue;
-      each.recording.reset();
-      each.runs = 0;
-    }
-  }
-
-  void make_room() {
-    const auto drop_oldest = [this](const auto& is_counted, std::size_t most, const auto& drop) {
-      const auto counted = [&](const auto& entry) { return is_counted(entry.second); };
-      while (static_cast<std::size_t>(std::ranges::count_if(kinds_, counted)) > most) {
-        auto oldest = kinds_.end();
-        for (auto at = kinds_.begin(); at != kinds_.end(); ++at)
-          if (counted(*at) &&
-              (oldest == kinds_.end() || at->second.last_used < oldest->second.last_used))
-            oldest = at;
-        drop(oldest);
-      }
-    };
-    drop_oldest([](const Kind& kind) { return kind.recording != nullptr; },
-                settings_.most_recordings,
-                [](auto kind) {
-                  kind->second.recording.reset();
-                  kind->second.runs = 0;
-                });
-    drop_oldest([](const Kind&) { return true; }, settings_.most_recordings * kinds_per_recording,
-                [this](auto kind) { kinds_.erase(kind); });
-  }
-
   Device device_;
   std::vector<Optimizer*> optimizers_;
   std::vector<const Module*> models_;
   Settings settings_;
   std::string reason_;
   std::int64_t recordings_ = 0, steps_ = 0;
-  std::uint64_t uses_ = 0;
   Tensor clock_;  // of trainings
   Stopwatch since_step_;
-  std::map<std::string, Tensor> memory_;  // of values, by field
-  std::optional<Journal> journal_;        // not on a CPU
-  std::map<std::string, Kind> kinds_;
+  FieldMemory fields_;
+  std::optional<Journal> journal_;  // not on a CPU
+  StepKinds kinds_;
 };
 
 namespace {

@@ -1,0 +1,33 @@
+// FieldMemory: where a batch's values lie on the device while steps are asked for.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "tasuki/dataset/batch.hpp"
+
+namespace tasuki {
+
+// Values of one name lie in the same memory in all steps, as long as it is large enough: work on
+// the device is done in the order in which it was asked for. Recordings keep what they read.
+class FieldMemory {
+ public:
+  explicit FieldMemory(Device device) : device_(device) {}
+
+  // The batch with its values and lengths copied into that memory. Sources stay.
+  Batch place_all(const Batch& batch) { return place(batch, true); }
+  // The same for those that are not on the device.
+  Batch place_those_of_host(const Batch& batch) { return place(batch, false); }
+
+ private:
+  Batch place(const Batch& batch, bool all);
+  Tensor memory_for(const std::string& name, const Tensor& values);
+
+  Device device_;
+  std::map<std::string, Tensor> memory_;
+};
+
+// Copies values and lengths that are not there already. Sources have none.
+void copy_field(const BatchField& from, const BatchField& to);
+
+}  // namespace tasuki

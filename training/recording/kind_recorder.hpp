@@ -1,0 +1,38 @@
+// KindRecorder: late values and revisions of one step, while its work is asked for.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tasuki/tensor/step_recorder.hpp"
+#include "tasuki/training/recording/step_kinds.hpp"
+
+namespace tasuki {
+
+class KindRecorder final : public StepRecorder {
+ public:
+  // The kind has its numbers, filled for this step.
+  KindRecorder(Device device, StepKind& kind, bool is_recording)
+      : device_(device), kind_(kind), is_recording_(is_recording) {}
+
+  Device device() const override { return device_; }
+  bool is_recording() const override { return is_recording_; }
+  Tensor place(const std::shared_ptr<detail::LateState>& values, std::int64_t count) override;
+  void use(const std::shared_ptr<const detail::RevisionState>& revision) override;
+  void refuse(std::string_view reason) override;
+
+  // Why steps of this kind cannot be recorded; empty where nothing is known of that.
+  const std::string& refused() const { return refused_; }
+  std::vector<RecordedStep::Dependency> take_dependencies() { return std::move(dependencies_); }
+
+ private:
+  Device device_;
+  StepKind& kind_;
+  bool is_recording_;
+  std::string refused_;
+  std::vector<RecordedStep::Dependency> dependencies_;
+};
+
+}  // namespace tasuki

@@ -1,0 +1,56 @@
+// Kinds of steps: those that ask their device for the same work.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "tasuki/dataset/batch.hpp"
+#include "tasuki/training/recording/number_block.hpp"
+#include "tasuki/training/recording/recorded_step.hpp"
+#include "tasuki/training/recording/step_report.hpp"
+
+namespace tasuki {
+
+// What is known of the steps of one kind.
+struct StepKind {
+  int runs = 0;  // that were not recorded
+  std::uint64_t last_used = 0;
+  std::shared_ptr<NumberBlock> numbers;
+  StepReport report;
+  std::unique_ptr<RecordedStep> recording;
+};
+
+// The name of a batch's kind: names, shapes, types and sources of its fields, examples of this rank
+// and of all.
+std::string kind_of(const Batch& batch, std::int64_t global_examples);
+
+// Those that were met.
+class StepKinds {
+ public:
+  explicit StepKinds(std::size_t most_recordings) : most_recordings_(most_recordings) {}
+
+  // Counts as a use. Valid until make_room() or clear().
+  StepKind& find(const std::string& name);
+  // Drops recordings of models that had other parts, or that depend on something that changed; such
+  // steps warm up again.
+  void drop_invalid(const ModelParts& parts);
+  void drop_recordings();
+  // Drops what was not used for longest, where more is kept than there is room for.
+  void make_room();
+  void clear() { kinds_.clear(); }
+
+ private:
+  using Kinds = std::map<std::string, StepKind>;
+  void keep(std::size_t most, const std::function<bool(const StepKind& kind)>& counts,
+            const std::function<void(Kinds::iterator oldest)>& drop);
+
+  std::size_t most_recordings_;
+  std::uint64_t uses_ = 0;
+  Kinds kinds_;
+};
+
+}  // namespace tasuki
