@@ -44,7 +44,7 @@ function(tasuki_script_test name)
   if(NOT ARG_PROCESSORS)
     set(ARG_PROCESSORS 1)
   endif()
-  list(APPEND ARG_ENVIRONMENT ${TASUKI_SANITIZER_ENVIRONMENT})
+  list(APPEND ARG_ENVIRONMENT ${TASUKI_SANITIZER_ENVIRONMENT} TASUKI_CHECK_LATE_VALUES=1)
   math(EXPR ARG_TIMEOUT "${ARG_TIMEOUT} * ${TASUKI_TEST_PATIENCE}")
   # ctest's own limit ends the first process only; `timeout` ends the group, mpirun and ssh included.
   math(EXPR last_resort "${ARG_TIMEOUT} + 20")

@@ -1,12 +1,9 @@
 #include "tasuki/nn/parameter.hpp"
 
-#include <cxxabi.h>
-
 #include <algorithm>
-#include <cstdlib>
-#include <memory>
 #include <utility>
 
+#include "tasuki/core/type_name.hpp"
 #include "tasuki/nn/node.hpp"
 
 namespace tasuki {
@@ -34,10 +31,7 @@ Parameter::~Parameter() {
 
 std::string Parameter::layer() const {
   if (layer_ == nullptr) return "";
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> readable(
-      abi::__cxa_demangle(layer_->name(), nullptr, nullptr, &status), &std::free);
-  const std::string name = readable ? readable.get() : layer_->name();
+  const std::string name = type_name(*layer_);
   const std::size_t scope = name.rfind("::", name.find('<'));
   return scope == std::string::npos ? name : name.substr(scope + 2);
 }

@@ -2,8 +2,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <functional>
+#include <span>
+#include <string_view>
 #include <utility>
 
+#include "tasuki/core/type_name.hpp"
 #include "tasuki/tensor/step_recorder.hpp"
 
 namespace tasuki {
@@ -28,12 +34,25 @@ StepRecorder* recorder_of(Device device) {
                                                                              : nullptr;
 }
 
+bool is_checked() {
+  static const bool result = [] {
+    const char* const text = std::getenv("TASUKI_CHECK_LATE_VALUES");
+    return text != nullptr && std::string_view(text) == "1";
+  }();
+  return result;
+}
+
+std::span<std::byte> bytes_of(const Tensor& host) {
+  return {static_cast<std::byte*>(host.raw()), host.bytes()};
+}
+
 }  // namespace
 
 // --- values ---
 
-detail::LateState::LateState(DType dtype, std::function<void(const Tensor& host)> fill)
-    : dtype_(dtype), fill_(std::move(fill)) {
+detail::LateState::LateState(DType dtype, const std::type_info& function,
+                             std::function<void(const Tensor& host)> fill)
+    : dtype_(dtype), function_(function), fill_(std::move(fill)) {
   TASUKI_CHECK(fill_ != nullptr, "late values need a function that fills them");
 }
 
@@ -42,6 +61,7 @@ const Tensor& detail::LateState::draw(std::int64_t count) {
   if (step != 0 && drawn_in_ == step) {
     TASUKI_CHECK(host_.count() == count, "{} late values were asked for in a step, and {} before",
                  count, host_.count());
+    check();
     return host_;
   }
   TASUKI_CHECK(is_alive(), "late values whose owner is gone were asked for");
@@ -50,7 +70,21 @@ const Tensor& detail::LateState::draw(std::int64_t count) {
   fill_(drawn);
   host_ = drawn;
   drawn_in_ = step;
+  check();
   return host_;
+}
+
+void detail::LateState::check() const {
+  if (!is_checked() || !is_alive()) return;
+  const Tensor again = Tensor::empty(host_.shape(), dtype_);
+  // A value that is left out differs, too.
+  std::ranges::transform(bytes_of(host_), bytes_of(again).begin(), std::bit_not());
+  fill_(again);
+  if (std::ranges::equal(bytes_of(host_), bytes_of(again))) return;
+  fail(ErrorKind::internal,
+       "late values drawn twice in a step differ; the function that fills them, {}, must change "
+       "nothing, read nothing that a step changes, and write all values",
+       type_name(function_));
 }
 
 const Tensor& detail::LateState::send(Device device, std::int64_t count) {
@@ -62,8 +96,8 @@ const Tensor& detail::LateState::send(Device device, std::int64_t count) {
 }
 
 std::shared_ptr<detail::LateState> detail::make_late_state(
-    DType dtype, std::function<void(const Tensor& host)> fill) {
-  return std::make_shared<LateState>(dtype, std::move(fill));
+    DType dtype, const std::type_info& function, std::function<void(const Tensor& host)> fill) {
+  return std::make_shared<LateState>(dtype, function, std::move(fill));
 }
 
 void detail::end_late_state(LateState& state) {

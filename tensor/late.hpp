@@ -23,6 +23,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <typeinfo>
 
 #include "tasuki/tensor/tensor.hpp"
 
@@ -34,7 +35,8 @@ class LateState;
 class AfterState;
 struct RevisionState;
 
-std::shared_ptr<LateState> make_late_state(DType dtype,
+// `function`: the type of what the owner gave, which names it in errors.
+std::shared_ptr<LateState> make_late_state(DType dtype, const std::type_info& function,
                                            std::function<void(const Tensor& host)> fill);
 void end_late_state(LateState& state);
 Tensor late_values_on(const std::shared_ptr<LateState>& state, Device device, std::int64_t count);
@@ -51,14 +53,18 @@ const Tensor& late_values_on_host(LateState& state, std::int64_t count);
 // it is given once, when its owner is made, it can only read the owner's members: nothing of a
 // single step.
 //
+// With TASUKI_CHECK_LATE_VALUES=1 in the environment, as in the tests, each draw is done twice, and
+// once more wherever the values are asked for; a difference is an error that names the owner. It
+// shows a function that changes something, reads what a step changes, or leaves a value out.
+//
 // Used by one thread at a time. T: float, double, std::int32_t, std::int64_t.
 template <class T>
 class LateValues {
  public:
   using Fill = std::function<void(std::span<T> out)>;
-  explicit LateValues(Fill fill)
-      : state_(detail::make_late_state(
-            dtype_of<T>, [fill = std::move(fill)](const Tensor& host) { fill(host.span<T>()); })) {}
+  explicit LateValues(const Fill& fill)
+      : state_(detail::make_late_state(dtype_of<T>, fill.target_type(),
+                                       [fill](const Tensor& host) { fill(host.span<T>()); })) {}
   // Recordings that use the values are dropped.
   ~LateValues() { detail::end_late_state(*state_); }
   LateValues(const LateValues&) = delete;

@@ -16,13 +16,16 @@ namespace detail {
 
 class LateState {
  public:
-  LateState(DType dtype, std::function<void(const Tensor& host)> fill);
+  LateState(DType dtype, const std::type_info& function,
+            std::function<void(const Tensor& host)> fill);
 
   bool is_alive() const { return fill_ != nullptr; }
   void end() { fill_ = nullptr; }
   DType dtype() const { return dtype_; }
   // The values of this step on the host, drawn where they were not yet; outside of a step anew.
   const Tensor& draw(std::int64_t count);
+  // Where late values are checked: fills values of this step anew and compares.
+  void check() const;
   // The next draw() of this step fills them anew, as many as it asks for.
   void forget() { drawn_in_ = 0; }
   // The same on a device, sent once a step.
@@ -30,6 +33,7 @@ class LateState {
 
  private:
   DType dtype_;
+  const std::type_info& function_;
   std::function<void(const Tensor& host)> fill_;
   Tensor host_, sent_;
   std::uint64_t drawn_in_ = 0, sent_in_ = 0;  // StepScope::number()

@@ -65,7 +65,10 @@ void NumberBlock::send_newest() const {
 NumberBlock::Found NumberBlock::place(const std::shared_ptr<detail::LateState>& values,
                                       std::int64_t count) {
   const auto known = std::ranges::find(late_, values, &Late::state);
-  if (known != late_.end() && known->place.count == count) return {view(known->place)};
+  if (known != late_.end() && known->place.count == count) {
+    values->check();
+    return {view(known->place)};
+  }
   const Place place = next_place(count, values->dtype());
   if (place.end() > host_.count()) return {};
   if (known != late_.end()) {  // of another count than in the step before

@@ -1,0 +1,121 @@
+// TASUKI_CHECK_LATE_VALUES finds functions of late values that do not keep their contract.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+
+#include "guarded_device/guarded_device.hpp"
+#include "tasuki/nn/linear.hpp"
+#include "tasuki/tensor/late.hpp"
+#include "tasuki/training/recording/steps.hpp"
+
+namespace tasuki {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Property;
+using ::testing::Throws;
+
+const bool is_asked_for = setenv("TASUKI_CHECK_LATE_VALUES", "1", 1) == 0;
+
+const Device gpu = [] {
+  testing::register_guarded_device();
+  return Device::cuda(0);
+}();
+
+// What is said of an owner's function.
+auto differs(const char* owner) {
+  return Property(&Error::what, AllOf(HasSubstr("drawn twice"), HasSubstr(owner)));
+}
+
+// Keeps the contract.
+struct Careful {
+  double now = 1;
+  LateValues<double> value{[this](std::span<double> out) { std::ranges::fill(out, now); }};
+};
+
+struct CountsDraws {
+  double draws = 0;
+  LateValues<double> value{[this](std::span<double> out) { std::ranges::fill(out, ++draws); }};
+};
+
+struct LeavesOneOut {
+  LateValues<float> value{[](std::span<float> out) { out[0] = 1; }};
+};
+
+TEST(LateValuesCheck, LetsTheOthersPass) {
+  ASSERT_TRUE(is_asked_for);
+  Careful careful;
+  EXPECT_EQ(careful.value.on_host(1)[0], 1);
+  const StepScope step;
+  EXPECT_EQ(careful.value.on_host(2)[1], 1);
+  EXPECT_EQ(careful.value.on_host(2)[1], 1);
+}
+
+TEST(LateValuesCheck, NamesAFunctionThatChangesSomething) {
+  const CountsDraws counting;
+  EXPECT_THAT([&] { counting.value.on_host(1); }, Throws<Error>(differs("CountsDraws")));
+  const StepScope step;
+  EXPECT_THAT([&] { counting.value.on(Device::cpu(), 1); },
+              Throws<Error>(differs("CountsDraws::value")));
+}
+
+TEST(LateValuesCheck, NamesAFunctionThatLeavesAValueOut) {
+  const LeavesOneOut leaving;
+  EXPECT_EQ(leaving.value.on_host(1)[0], 1);
+  EXPECT_THAT([&] { leaving.value.on_host(2); }, Throws<Error>(differs("LeavesOneOut")));
+}
+
+TEST(LateValuesCheck, NamesAFunctionThatReadsWhatAStepChanges) {
+  Careful owner;
+  const StepScope step;
+  owner.value.on_host(1);
+  owner.now = 2;
+  EXPECT_THAT([&] { owner.value.on_host(1); }, Throws<Error>(differs("Careful")));
+}
+
+// --- on a GPU, where values are drawn at the beginning of steps ---
+
+class LateValuesCheckOnGpu : public ::testing::Test {
+ protected:
+  LateValuesCheckOnGpu() { model.to(gpu); }
+
+  void run(Steps& steps) {
+    const Batch batch({{.name = "x", .values = Tensor::zeros({1, 2})}}, {1});
+    Observation seen;
+    steps.run(
+        batch, seen,
+        [this](const Batch&, Observation& found) {
+          owner.now += change;
+          found.add_sum("value", owner.value.on(gpu, 1).reshape({}), 1);
+        },
+        "");
+  }
+
+  Linear model{2, 2};
+  Careful owner;
+  double change = 0;
+};
+
+TEST_F(LateValuesCheckOnGpu, LetsTheOthersPass) {
+  for (const GraphMode mode : {GraphMode::off, GraphMode::on}) {
+    Steps steps(model, {.graph = mode});
+    for (int i = 0; i < 6; ++i) {
+      ++owner.now;
+      run(steps);
+    }
+    EXPECT_EQ(steps.recordings(), mode == GraphMode::on ? 1 : 0);
+  }
+}
+
+TEST_F(LateValuesCheckOnGpu, NamesAFunctionThatReadsWhatAStepChanges) {
+  Steps steps(model, {.graph = GraphMode::on});
+  run(steps);  // finds which values are used
+  change = 1;
+  EXPECT_THAT([&] { run(steps); }, Throws<Error>(differs("Careful")));
+}
+
+}  // namespace
+}  // namespace tasuki
