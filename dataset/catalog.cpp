@@ -66,7 +66,6 @@ struct CatalogEntry {
 constexpr const char* script = "run scripts/get_data.sh {0}";
 constexpr const char* script_or_package =
     "run scripts/get_data.sh {0} or apt-get install dataset-fashion-mnist";
-constexpr const char* by_hand = "unpack train.bin and test.bin of cifar-100-binary.tar.gz there";
 constexpr const char* own =
     "put subfolders train and test there, with one of images for each class";
 
@@ -74,7 +73,7 @@ constexpr CatalogEntry catalog[] = {
     {"mnist", open_mnist, script_or_package, true},
     {"fashion-mnist", open_mnist, script_or_package, true},
     {"cifar10", open_cifar10, script},
-    {"cifar100", open_cifar100, by_hand},
+    {"cifar100", open_cifar100, script},
     {"images", open_image_folder, own},
 };
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Downloads a data set to where Tasuki's programs look for it.
 #
-#   scripts/get_data.sh mnist|fashion-mnist|cifar10 [DIR]     default: ~/.cache/tasuki/NAME
+#   scripts/get_data.sh mnist|fashion-mnist|cifar10|cifar100 [DIR]     default: ~/.cache/tasuki/NAME
 #
 # Files come from public mirrors, or from TASUKI_MIRROR=URL, a folder that holds them under their
 # usual names. A transfer that was cut goes on where it stopped, also in a later run. What arrives is
@@ -43,7 +43,13 @@ case "$name" in
           aab85764eb3584312d3c7f65fd2fd016e36a258e data_batch_4.bin
           26e2849e66a845b7f1e4614ae70f4889ae604628 data_batch_5.bin
           67eb016db431130d61cd03c7ad570b013799c88c test_batch.bin" ;;
-  *) refuse "mnist, fashion-mnist or cifar10 expected, found '$name'" ;;
+  cifar100)
+    mirrors=(https://www.cs.toronto.edu/~kriz)
+    archive=cifar-100-binary.tar.gz
+    # SHA-1 sums, as Apache MXNet publishes them (gluon.data.vision.CIFAR100).
+    sums="e207cd2e05b73b1393c74c7f5e7bea451d63e08e train.bin
+          8fb6623e830365ff53cf14adec797474f5478006 test.bin" ;;
+  *) refuse "mnist, fashion-mnist, cifar10 or cifar100 expected, found '$name'" ;;
 esac
 [[ -z ${TASUKI_MIRROR:-} ]] || mirrors=("${TASUKI_MIRROR%/}")
 folder=${2:-${HOME:?}/.cache/tasuki/$name}
@@ -196,7 +202,10 @@ flock -n "$lock" || fail "another get_data.sh is at work in $partial"
 
 if [[ -n ${archive:-} ]]; then
   fetch_from_mirrors "$archive" ""
-  find "$partial" -mindepth 1 -maxdepth 1 ! \( -type f -name '*_batch*.bin' \) -exec rm -r {} +
+  # The archive, and what else was in it.
+  find "$partial" -mindepth 1 -maxdepth 1 -printf '%f\n' |
+    grep -vxF "$(awk '{print $2}' <<<"$sums")" |
+    while read -r other; do rm -r "${partial:?}/$other"; done
 else
   while read -r sum file; do
     is_right "$folder/$file" "$sum" || is_right "$folder/${file%.gz}" "$sum" ||

@@ -75,8 +75,9 @@ TEST_F(Catalog, DebiansFashionMnistStandsInForMnist) {
 }
 
 TEST_F(Catalog, NothingFoundSaysHowToGetIt) {
-  expect_error(ErrorKind::missing, {"cifar10", "scripts/get_data.sh cifar10", "--data"},
-               [] { find_data_folder("cifar10"); });
+  for (const char* name : {"cifar10", "cifar100"})
+    expect_error(ErrorKind::missing, {name, fmt::format("scripts/get_data.sh {}", name), "--data"},
+                 [&] { find_data_folder(name); });
   const Variable no_home("HOME", ""), no_data("TASUKI_DATA", "");
   expect_error(ErrorKind::missing, {"cifar10", "HOME are not set", "--data"},
                [] { find_data_folder("cifar10"); });

@@ -19,7 +19,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 SCRIPT = HERE.parent.parent / "scripts" / "get_data.sh"
 IDX = ["train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte",
        "t10k-labels-idx1-ubyte"]
-CIFAR = [f"data_batch_{i}.bin" for i in range(1, 6)] + ["test_batch.bin"]
+CIFAR = {"cifar10": ("cifar-10-binary.tar.gz", "cifar-10-batches-bin",
+                     [f"data_batch_{i}.bin" for i in range(1, 6)] + ["test_batch.bin"]),
+         "cifar100": ("cifar-100-binary.tar.gz", "cifar-100-binary", ["train.bin", "test.bin"])}
 
 
 def md5(data):
@@ -42,26 +44,29 @@ class GetData(unittest.TestCase):
             (self.served / f"{name}.gz").write_bytes(gzip.compress(data))
             # MNIST's come first in the script.
             text = re.sub(rf"[0-9a-f]{{32}} {name}\.gz", f"{md5(data)} {name}.gz", text, count=1)
-        for name, data in self.make_cifar().items():
-            text = re.sub(rf"[0-9a-f]{{40}} {name}", f"{hashlib.sha1(data).hexdigest()} {name}", text)
+        for kind in CIFAR:
+            for name, data in self.make_cifar(kind).items():
+                text, count = re.subn(rf"[0-9a-f]{{40}} {name}",
+                                      f"{hashlib.sha1(data).hexdigest()} {name}", text)
+                self.assertEqual(count, 1)
         self.script.write_text(text)
         shutil.copy(SCRIPT.with_name("usage.sh"), self.work)
         self.start_server()
 
-    def make_cifar(self):
-        batches = self.work / "cifar-10-batches-bin"
-        batches.mkdir()
-        contents = {name: os.urandom(10_000) for name in CIFAR}
+    def make_cifar(self, kind):
+        _, folder, names = CIFAR[kind]
+        (self.work / folder).mkdir()
+        contents = {name: os.urandom(10_000) for name in names}
         for name, data in contents.items():
-            (batches / name).write_bytes(data)
-        (batches / "readme.html").write_text("not wanted")
-        self.pack_cifar()
+            (self.work / folder / name).write_bytes(data)
+        (self.work / folder / "readme.html").write_text("not wanted")
+        self.pack_cifar(kind)
         return contents
 
-    def pack_cifar(self):
-        batches = self.work / "cifar-10-batches-bin"
-        with tarfile.open(self.served / "cifar-10-binary.tar.gz", "w:gz") as tar:
-            tar.add(batches, batches.name)
+    def pack_cifar(self, kind):
+        archive, folder, _ = CIFAR[kind]
+        with tarfile.open(self.served / archive, "w:gz") as tar:
+            tar.add(self.work / folder, folder)
 
     def start_server(self):
         server = subprocess.Popen([sys.executable, HERE / "file_server.py", self.served, self.log],
@@ -205,36 +210,45 @@ class GetData(unittest.TestCase):
         self.assertEqual([request[1] for request in self.requests()], [f"{n}.gz" for n in IDX[1:]])
         self.assertEqual((self.target / "notes.txt").read_text(), "mine")
 
-    def test_cifar10_is_unpacked(self):
-        done = self.run_script("cut", name="cifar10")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        for name in CIFAR:
-            self.assertEqual((self.target / name).read_bytes(),
-                             (self.work / "cifar-10-batches-bin" / name).read_bytes())
-        self.assertEqual(sorted(path.name for path in self.target.iterdir()), sorted(CIFAR))
-        self.assertIn("already", self.run_script("plain", name="cifar10").stdout)
+    def test_cifar_is_unpacked(self):
+        for kind, (_, folder, names) in CIFAR.items():
+            with self.subTest(kind):
+                self.target = self.work / "with a space" / kind
+                done = self.run_script("cut", name=kind)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                for name in names:
+                    self.assertEqual((self.target / name).read_bytes(),
+                                     (self.work / folder / name).read_bytes())
+                self.assertEqual(sorted(path.name for path in self.target.iterdir()), sorted(names))
+                self.assertFalse(self.target.with_name(f"{kind}.partial").exists())
+                self.assertIn("already", self.run_script("plain", name=kind).stdout)
 
-    def test_cifar10_with_other_contents_is_refused(self):
-        (self.work / "cifar-10-batches-bin" / CIFAR[3]).write_bytes(os.urandom(10_000))
-        self.pack_cifar()
-        done = self.run_script("plain", name="cifar10")
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("checksums differ", done.stderr)
-        self.assertFalse(self.target.exists())
+    def test_cifar_with_other_contents_is_refused(self):
+        for kind, (_, folder, names) in CIFAR.items():
+            with self.subTest(kind):
+                (self.work / folder / names[-1]).write_bytes(os.urandom(10_000))
+                self.pack_cifar(kind)
+                done = self.run_script("plain", name=kind)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn("checksums differ", done.stderr)
+                self.assertFalse(self.target.exists())
 
-    def test_cifar10_unpacked_by_hand_is_checked(self):
-        shutil.copytree(self.work / "cifar-10-batches-bin", self.target)
-        self.assertIn("already", self.run_script("plain", name="cifar10").stdout)
-        (self.target / CIFAR[5]).write_bytes(b"cut")
-        done = self.run_script("plain", name="cifar10")
-        self.assertEqual(done.returncode, 1)
-        self.assertIn(f"holds {CIFAR[5]}, but with other contents", done.stderr)
-        self.assertEqual((self.target / CIFAR[5]).read_bytes(), b"cut")
+    def test_cifar_unpacked_by_hand_is_checked(self):
+        for kind, (_, folder, names) in CIFAR.items():
+            with self.subTest(kind):
+                self.target = self.work / "by hand" / kind
+                shutil.copytree(self.work / folder, self.target)
+                self.assertIn("already", self.run_script("plain", name=kind).stdout)
+                (self.target / names[-1]).write_bytes(b"cut")
+                done = self.run_script("plain", name=kind)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(f"holds {names[-1]}, but with other contents", done.stderr)
+                self.assertEqual((self.target / names[-1]).read_bytes(), b"cut")
 
     def test_unknown_name(self):
         done = self.run_script("plain", name="imagenet")
         self.assertEqual(done.returncode, 64)
-        self.assertIn("fashion-mnist", done.stderr)
+        self.assertIn("fashion-mnist, cifar10 or cifar100", done.stderr)
 
     def test_real_checksums(self):
         packaged = pathlib.Path("/usr/share/datasets/fashion-mnist")
