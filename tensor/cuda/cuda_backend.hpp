@@ -1,5 +1,5 @@
-// CUDA's Backend: cuBLASLt for matrix products, cuDNN for convolutions, pooling and batch
-// normalisation, own kernels for the rest. The members are defined by subject in memory.cpp,
+// CUDA's Backend: cuBLASLt for matrix products, cuDNN for convolutions, own kernels for the rest,
+// pooling and batch normalisation included. The members are defined by subject in memory.cpp,
 // eltwise.cpp, linear.cpp, convolution.cpp and so on; kernels in .cu files behind headers of plain
 // pointers.
 //
