@@ -1,6 +1,7 @@
 #include "tasuki/nn/module.hpp"
 
 #include <algorithm>
+#include <set>
 #include <typeinfo>
 #include <utility>
 
@@ -32,6 +33,21 @@ std::vector<Module::NamedParameter> Module::parameters() const {
 std::vector<Module::NamedParameter> Module::unshaped_parameters() const {
   std::vector<NamedParameter> found = all_parameters();
   std::erase_if(found, [](const NamedParameter& each) { return each.parameter->has_shape(); });
+  return found;
+}
+
+std::vector<const Parameter*> Module::unregistered_parameters(std::size_t known_size) const {
+  std::set<const Module*> registered, members;
+  visit("", [&](const std::string&, const Module& module) {
+    registered.insert(&module);
+    const std::size_t size = &module == this ? known_size : 0;
+    for (const Module* member : ModuleMemory::members_of(module, size)) members.insert(member);
+  });
+  std::vector<const Parameter*> found;
+  for (const Module* member : members)
+    if (!registered.contains(member))
+      for (const OwnedParameter& owned : member->parameters_)
+        found.push_back(owned.parameter.get());
   return found;
 }
 

@@ -8,14 +8,16 @@
 #include <vector>
 
 #include "tasuki/nn/initializer.hpp"
+#include "tasuki/nn/module_memory.hpp"
 #include "tasuki/nn/parameter.hpp"
 
 namespace tasuki {
 
 // Derived classes own their children as members and register them in their constructor:
 //   struct Net : Module { Linear l1; Net() : l1(784, 100) { add("l1", l1); } };
-// Paths are Chainer's: "l1/W". Neither copied nor moved, as children are known by address.
-class Module {
+// Paths are Chainer's: "l1/W". Neither copied nor moved, as children are known by address. A module
+// that is not to be trained with the others is held by pointer and not registered.
+class Module : public ModuleMemory {
  public:
   Module() = default;
   virtual ~Module() = default;
@@ -36,6 +38,10 @@ class Module {
   std::vector<NamedParameter> unshaped_parameters() const;
   // Both, in order of registration.
   std::vector<NamedParameter> all_parameters() const;
+  // Parameters of modules that are members of this one, or of its children, and are not registered.
+  // `known_size`: sizeof of this module's type where the caller knows it, which matters for modules
+  // that `new` has not made. Modules held by pointer are not members.
+  std::vector<const Parameter*> unregistered_parameters(std::size_t known_size = 0) const;
   // Values that are saved but not learnt (running statistics).
   std::vector<NamedBuffer> buffers() const;
   std::int64_t parameter_count() const;

@@ -104,7 +104,14 @@ const ParameterArena& Optimizer::arena() const {
   return *arena_;
 }
 
-void Optimizer::setup(Module& model) {
+void Optimizer::setup(Module& model, std::size_t size_of_model) {
+  for (const Parameter* parameter : model.unregistered_parameters(size_of_model))
+    if (!parameter->has_values())
+      fail_everywhere(ErrorKind::internal,
+                      "{} is in a member of the model that is not registered: add(\"name\", layer) "
+                      "in the constructor of the module that has it; a layer that is not to be "
+                      "trained with the model is held by pointer",
+                      text_of(*parameter));
   model_ = &model;
   t_ = 0;
   learning_rate_.reset();

@@ -2,6 +2,7 @@
 // update rule to them.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -30,11 +31,15 @@ class Optimizer {
   // Moves the model's parameters into one array and their gradients into another (arena.hpp). The
   // model outlives the optimizer. An error: a model without parameters, which would train nothing,
   // or with some that have no values (Parameter::has_values; on rank 0), which would train from
-  // zeros.
+  // zeros, or with layers as members that are not registered and have no values
+  // (Module::unregistered_parameters).
   // Multi-node: collective. Ranks whose models or optimizers differ are an error of kind
   // disagreement; else all take rank 0's parameters and buffers, and shapes that some ranks lack
   // (of a file that one of them has loaded) are those of the others.
-  void setup(Module& model);
+  template <std::derived_from<Module> Model>
+  void setup(Model& model) {
+    setup(model, sizeof(Model));
+  }
   // Makes the arrays anew where something else than an update has given parameters their shape (a
   // snapshot that was loaded). Collective.
   void follow_shapes();
@@ -153,6 +158,7 @@ class Optimizer {
   // Checks that all ranks have the same optimizer and model; `changed`: since the last update.
   void check_same_everywhere(bool changed) const;
   void build_arena();
+  void setup(Module& model, std::size_t size_of_model);
   void check_model() const;
   void follow_changed_model();
   Agreement send_ahead(const Intent& own, bool model_changed);

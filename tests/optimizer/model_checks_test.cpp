@@ -1,4 +1,5 @@
 // Models that would train nothing, or from zeros.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "prescribed.hpp"
@@ -19,9 +20,13 @@ constexpr std::int64_t inputs = 6, units = 5, classes = 3;
 
 // Layers a and b, of which b may be forgotten.
 struct Net : Module {
-  Linear a{inputs, units}, b;
+  Linear a{inputs, units};
+  std::unique_ptr<Linear> held;  // not a member for ModuleMemory
+  Linear& b;
   explicit Net(bool registers_all, bool lazy = false)
-      : b(lazy ? std::nullopt : std::optional<std::int64_t>(units), classes) {
+      : held(std::make_unique<Linear>(lazy ? std::nullopt : std::optional<std::int64_t>(units),
+                                      classes)),
+        b(*held) {
     add("a", a);
     if (registers_all) add("b", b);
   }
@@ -59,11 +64,73 @@ TEST(ModelChecks, WhatIsDrawnAsZeroHasValues) {
 }
 
 TEST(ModelChecks, AModelWithoutParametersIsRefused) {
-  struct Forgetful : Module {
-    Linear a{inputs, units};
-  } model;
+  Module model;
   model.initialize(1);
   expect_contains(error_of_setup(model), "70: the optimizer's model has no parameters: register");
+}
+
+// A model whose layer `inner.forgotten` is a member.
+struct Forgetful : Module {
+  struct Inner : Module {
+    Linear known{inputs, units}, forgotten;
+    explicit Inner(bool lazy)
+        : forgotten(lazy ? std::nullopt : std::optional<std::int64_t>(units), classes) {
+      add("known", known);
+    }
+    using Module::add;
+  } inner;
+  explicit Forgetful(bool lazy = false) : inner(lazy) { add("inner", inner); }
+};
+
+TEST(ModelChecks, AMemberThatIsNotRegisteredIsRefused) {
+  for (const bool lazy : {false, true}) {
+    const std::string expected = fmt::format(
+        "70: a parameter W (3x{}) of a layer Linear is in a member of the model that is "
+        "not registered: add(",
+        lazy ? "?" : "5");
+    Forgetful here(lazy);  // of a type that setup() knows
+    here.initialize(1);
+    expect_contains(error_of([&] { create_optimizer("sgd")->setup(here); }), expected);
+    here.inner.add("forgotten", here.inner.forgotten);
+    here.initialize(1);
+    EXPECT_EQ(error_of([&] { create_optimizer("sgd")->setup(here); }), "");
+
+    const std::unique_ptr<Module> made = std::make_unique<Forgetful>(lazy);
+    made->initialize(1);
+    expect_contains(error_of_setup(*made), expected);
+
+    struct Over : Forgetful {  // more than one base, at another address than the module
+      using Forgetful::Forgetful;
+    };
+    struct Named {
+      virtual ~Named() = default;
+      std::string name;
+    };
+    struct Both : Named, Over {
+      using Over::Over;
+    };
+    const auto both = std::make_unique<Both>();
+    both->initialize(1);
+    expect_contains(error_of_setup(*both), "not registered: add(");
+  }
+}
+
+// Networks that stand beside each other are not each other's members.
+TEST(ModelChecks, NeighboursAndLayersHeldByPointerAreNotMembers) {
+  struct {
+    Linear first{inputs, units};
+    Linear second{units, classes};
+  } pair;
+  pair.first.initialize(1);
+  EXPECT_EQ(error_of([&] { create_optimizer("sgd")->setup(pair.first); }), "");
+  Net net(false);
+  net.initialize(1);
+  EXPECT_EQ(error_of([&] { create_optimizer("sgd")->setup(net); }), "");
+  // A member whose values were given is left to the check of the first update.
+  Forgetful teacher;
+  teacher.initialize(1);
+  teacher.inner.forgotten.initialize(2);
+  EXPECT_EQ(error_of([&] { create_optimizer("sgd")->setup(teacher); }), "");
 }
 
 TEST(ModelChecks, ALayerThatIsNotRegisteredIsFoundInTheFirstUpdate) {
