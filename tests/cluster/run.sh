@@ -4,8 +4,8 @@
 # runs on real hosts.
 #
 #   run.sh [--nodes N] [--slots S | --slots S1,S2,...] [--np N] [--rate 1gbit] [--map-by node]
-#          [--networks N] [--block-udp N] [--tune FILE] [--settle SECONDS]
-#          [--ssh] [--cut SECONDS|FILE] -- PROGRAM ARGUMENTS...
+#          [--networks N] [--block-udp N] [--tune FILE] [--launch-agent PROGRAM]
+#          [--settle SECONDS] [--ssh] [--cut SECONDS|FILE [--silently]] -- PROGRAM ARGUMENTS...
 #   run.sh [the same without --np, --map-by, --tune, --ssh] --shell -- LINES
 #
 #   --nodes, --slots  N nodes of S ranks each (default 2 x 2), or one number per node: --slots 3,1
@@ -14,6 +14,7 @@
 #   --networks        how many connect the nodes (default 1); MPI uses the first
 #   --block-udp       on so many of them, from the first, no UDP gets through
 #   --tune            mpirun's, instead of the networks it is told otherwise
+#   --launch-agent    mpirun's: what starts the daemons, in the foreground
 #   --settle          when mpirun has ended, says after how many seconds from then on the last process
 #                     on any node had; after so many, which ones are left
 #   --ssh             mpirun reaches the nodes by ssh, with a server on each, and is called as
@@ -21,6 +22,8 @@
 #   --cut             cuts the last node off so many seconds after the start, or when there is a file
 #                     of this name (* as in the shell); says after how many seconds from then on the
 #                     last process on any node had ended; ends what is left after 60
+#   --silently        with --cut: the link stays up and the network drops every packet, as a router
+#                     behind which a host has gone away does: only time-outs tell
 #   --shell           has bash run LINES on the first node, from where mpirun and `ssh NODE` reach the
 #                     others by name; neither is told anything else about the nodes
 #
@@ -33,7 +36,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/usage.sh"
 skip() { echo "skipped: $*"; exit 77; }
 
 nodes='' slots=2 np='' rate='' map_by=slot settle='' networks=1 block_udp=0 shell= ssh='' cut=''
+silently=''
 tuning=(--mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0)
+agent=()
 inside=
 [ "${1-}" = --inside ] && { inside=1; shift; }
 arguments=("$@")
@@ -49,9 +54,11 @@ while [ $# -gt 0 ]; do
     --networks) networks=${2-} ;;
     --block-udp) block_udp=${2-} ;;
     --tune) tuning=(--tune "${2-}") ;;
+    --launch-agent) agent=(--launch-agent "${2-}") ;;
     --settle) settle=${2-} ;;
     --cut) cut=${2-} ;;
     --ssh) ssh=1; shift; continue ;;
+    --silently) silently=1; shift; continue ;;
     --shell) shell=1; shift; continue ;;
     --) shift; break ;;
     -*) refuse "unknown flag '$flag'" ;;
@@ -123,7 +130,21 @@ connect_nodes() {
     echo "10.231.7.$((i + 1)) $name" >>/run/hosts
   done
 }
+# Without questions for addresses, which go unanswered sooner than anything else.
+know_addresses() {
+  local i k address
+  for i in "${!slots_of[@]}"; do
+    address=$(ip netns exec node$((i + 1)) cat /sys/class/net/eth0/address)
+    for k in "${!slots_of[@]}"; do
+      ((i == k)) || ip -n node$((k + 1)) neighbor replace 10.231.7.$((i + 1)) \
+        lladdr "$address" dev eth0 nud permanent || return 1
+    done
+  done
+}
 reason=$(connect_nodes 2>&1) || skip "nodes cannot be connected here (${reason%%$'\n'*})"
+if [ -n "$silently" ]; then
+  reason=$(know_addresses 2>&1) || skip "addresses cannot be fixed here (${reason%%$'\n'*})"
+fi
 
 # Starts a command on a node, as ssh would: mpirun calls it with ssh's options, the host and the
 # command. By the name of ssh it brings no variables along either.
@@ -178,10 +199,13 @@ total=0
 for count in "${slots_of[@]}"; do total=$((total + count)); done
 # Open MPI names its folders by host and process, which are the same in every run of this script: in
 # /tmp runs would find those of others, present and past.
-launch=(mpirun "${tuning[@]}" --hostfile /run/hostfile -np "${np:-$total}")
+launch=(mpirun "${tuning[@]}" "${agent[@]}" --hostfile /run/hostfile -np "${np:-$total}")
 [ -n "$ssh" ] || launch+=(--map-by "$map_by" --oversubscribe --bind-to none
-  --mca plm rsh --mca plm_rsh_agent /run/on_node --mca plm_rsh_no_tree_spawn 1
+  --mca plm rsh --mca plm_rsh_agent /run/on_node
   --mca orte_tmpdir_base /run --mca btl self,vader,tcp)
+# Daemons go into the background: on_node would tell mpirun when one ends, even on a host that is cut
+# off. A launch agent knows them by their process number, which they keep in the foreground only.
+[ -n "$ssh" ] || [ -n "${agent-}" ] || launch+=(--mca plm_rsh_no_tree_spawn 1)
 if [ -n "$shell" ]; then
   mkdir /run/bin && ln -s ../on_node /run/bin/ssh && mount --bind /run/hosts /etc/hosts ||
     skip "names of nodes cannot be given here"
@@ -213,7 +237,11 @@ if [ -n "$cut" ]; then
     done
   fi
   moment=${EPOCHREALTIME/./}
-  ip -n switch link set "node${#slots_of[@]}" down
+  if [ -n "$silently" ]; then
+    bridge -n switch link set dev "node${#slots_of[@]}" state disabled
+  else
+    ip -n switch link set "node${#slots_of[@]}" down
+  fi
   since() { awk -v "us=$((${EPOCHREALTIME/./} - $1))" 'BEGIN { printf "%.2f", us / 1e6 }'; }
   echo "cut off node${#slots_of[@]} $(since "$start") s after the start"
   ended=

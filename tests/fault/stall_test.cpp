@@ -288,6 +288,14 @@ TEST(CutHost, EndsAllProcessesWithinHalfAMinuteByDefault) {
   expect_nothing_left(ended, "node2", 30);
 }
 
+// After run.sh --cut: all processes on all nodes.
+void expect_ended_within(double seconds, const Finished& job) {
+  const std::string before = "all had ended after ";
+  const auto at = job.out.find(before);
+  ASSERT_NE(at, std::string::npos) << job.all();
+  EXPECT_LT(std::stod(job.out.substr(at + before.size())), seconds) << job.all();
+}
+
 // While rank 0 writes and the others wait for it.
 TEST(CutHost, EndsAllProcessesWithinHalfAMinuteWhileASnapshotIsWritten) {
   const TemporaryFolder folder;
@@ -299,10 +307,7 @@ TEST(CutHost, EndsAllProcessesWithinHalfAMinuteWhileASnapshotIsWritten) {
       100);
   if (job.exit_code == 77) GTEST_SKIP() << job.all();
   EXPECT_NE(job.exit_code, 0) << job.all();
-  const std::string before = "all had ended after ";
-  const auto at = job.out.find(before);
-  ASSERT_NE(at, std::string::npos) << job.all();
-  EXPECT_LT(std::stod(job.out.substr(at + before.size())), 30) << job.all();
+  expect_ended_within(30, job);
 }
 
 // Before any rank can see another.
@@ -347,6 +352,24 @@ TEST(Start, OfAHostThatIsCutEndsOnAllNodes) {
     EXPECT_EQ(count_of(said.str(), "error: 10.231.7.1 has not answered node2 for 2 s"), 1)
         << said.str();
   }
+}
+
+// Without start_orted the daemon stays for Linux's two minutes.
+TEST(Start, OfADaemonThatMpirunDoesNotAnswerEnds) {
+  const TemporaryFolder folder;
+  const std::string hostfiles = HOSTFILES;
+  const Finished job = run_program(
+      {CLUSTER_RUN, "--slots", "1,1", "--tune", hostfiles + "/mca-params.conf", "--launch-agent",
+       hostfiles + "/start_orted", "--cut", "0", "--silently", "--", "hostname"},
+      100);
+  if (job.exit_code == 77) GTEST_SKIP() << job.all();
+  EXPECT_NE(job.exit_code, 0) << job.all();
+  expect_ended_within(30, job);
+  EXPECT_EQ(count_of(job.err,
+                     "error: on node2, orted cannot connect to mpirun: 10.231.7.1 has not "
+                     "answered for 10 s."),
+            1)
+      << job.all();
 }
 
 TEST(Patience, WithRanksThatAreSlow) {

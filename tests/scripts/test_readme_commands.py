@@ -212,6 +212,10 @@ def trains_a_row(reader, line):
     check.assertTrue(trained, f"{line}\n{said}")
 
 
+ON_TWO_MACHINES = (
+    "mpirun --tune hostfiles/mca-params.conf --launch-agent \"'$PWD'/hostfiles/start_orted\""
+    " --hostfile hostfiles/two_nodes -np 4 build/apps/train_mnist")
+
 # Each command, and what runs it or why it is not run.
 COMMANDS = {
     "README.md": [
@@ -220,8 +224,7 @@ COMMANDS = {
         (AS_ROOT, is_said_by_root),
         ("mpirun -np 4 build/apps/train_mnist", trains_where_cores_are_enough),
         ("mpirun -np 4 --oversubscribe build/apps/train_mnist", trains),
-        ("mpirun --tune hostfiles/mca-params.conf --hostfile hostfiles/two_nodes -np 4"
-         " build/apps/train_mnist", trains_on_nodes),
+        (ON_TWO_MACHINES, trains_on_nodes),
         ("build/apps/train_mnist", trains),
         ('cmake --install build --prefix "$HOME/tasuki"', ends_well),
         ('cmake -S examples -B build-mine -DCMAKE_PREFIX_PATH="$HOME/tasuki"', ends_well),
@@ -239,8 +242,7 @@ COMMANDS = {
         ("build/apps/experiment experiments/mnist_scaling.ini", trains_a_row),
     ],
     "hostfiles/README.md": [
-        ("mpirun --tune hostfiles/mca-params.conf --hostfile hostfiles/two_nodes -np 4"
-         " build/apps/train_mnist", "README.md has it, too"),
+        (ON_TWO_MACHINES, "README.md has it, too"),
         ("ssh-keygen -t ed25519", "it makes a key in the user's home"),
         ("ssh-copy-id node2", "it asks for a password"),
         ("ssh node2 true", prints_on_nodes("")),
@@ -253,8 +255,7 @@ COMMANDS = {
          prints_on_nodes("node1\nnode1\nnode2\nnode2\n")),
         ("mpirun --hostfile hostfiles/two_nodes -np 4 build/apps/train_mnist --dry-run",
          prints_on_nodes(".* 3  node2 .*")),
-        ("mpirun --tune hostfiles/mca-params.conf --hostfile hostfiles/two_nodes -np 4"
-         " build/apps/train_mnist", "README.md has it, too"),
+        (ON_TWO_MACHINES, "README.md has it, too"),
         *((line, "it downloads and builds an Open MPI") for line in (
             "wget https://download.open-mpi.org/release/open-mpi/v4.1/openmpi-4.1.6.tar.bz2",
             "tar xf openmpi-4.1.6.tar.bz2 && cd openmpi-4.1.6",
