@@ -1,8 +1,9 @@
-// two_dimensional: reduce-scatter inside the node, allreduce of each share between the ranks that
-// hold it on the other nodes, allgather inside the node. On CPUs all three run at once on different
-// chunks; on GPUs NCCL does the two inside the node.
+// two_dimensional: an allreduce is a reduce-scatter inside the node, allreduce of each share
+// between the ranks that hold it on the other nodes, allgather inside the node. On CPUs all three
+// run at once on different chunks; on GPUs NCCL does the two inside the node.
 #include "tasuki/communicator/gpu/gpu_exchange.hpp"
 #include "tasuki/communicator/mpi/between_nodes.hpp"
+#include "tasuki/communicator/mpi/transfer.hpp"
 #include "tasuki/communicator/node/node_communicator.hpp"
 #include "tasuki/communicator/registry.hpp"
 
@@ -66,6 +67,29 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
       allreduce_between_nodes(own, share.size(), shared.dtype, shared.op, across_.get(),
                               options().sizes, combine_in_node, give_to_node);
     });
+  }
+
+  // First each rank combines, inside its node, the parts of all ranks that have its number in their
+  // nodes. These ranks then combine what they found, so that each element leaves a node once.
+  void combine_part(const Tensor& values, std::span<const Range> parts, const Tensor& own,
+                    ReduceOp op) override {
+    if (inter_size() == 1) return NodeCommunicator::combine_part(values, parts, own, op);
+    std::vector<std::vector<Range>> of_nodes;
+    std::vector<Range> across;  // this rank's part of each node's values, one after the other
+    for (int other = 0; other < inter_size(); ++other) {
+      std::vector<Range>& of_node = of_nodes.emplace_back();
+      for (const int owner : topology().ranks_of_node(other))
+        of_node.push_back(parts[static_cast<std::size_t>(owner)]);
+      const std::int64_t begin = other == 0 ? 0 : across.back().end;
+      const Range mine = of_node[static_cast<std::size_t>(intra_rank())];
+      across.push_back({begin, begin + mine.size()});
+    }
+    const Tensor combined = Tensor::empty({across.back().end}, values.dtype());
+    for (std::size_t other = 0; other < across.size(); ++other)
+      node().reduce_parts(values, of_nodes[other], op, part_piece_bytes,
+                          combined.slice(across[other].begin, across[other].end).raw());
+    tasuki::reduce_scatter(combined.raw(), own.raw(), across, values.dtype(), op, across_.get(),
+                           options().sizes.mpi_call);
   }
 
   void combine_on_gpu(const Tensor& values, ReduceOp op) override {

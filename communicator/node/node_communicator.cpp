@@ -14,10 +14,8 @@ std::shared_ptr<Storage> NodeCommunicator::allocate_memory(std::size_t bytes, De
 
 void NodeCommunicator::combine_part(const Tensor& values, std::span<const Range> parts,
                                     const Tensor& own, ReduceOp op) {
-  // Values in memory that is not shared pass through the second-level cache.
-  constexpr std::size_t piece_bytes = std::size_t{256} << 10;
   if (inter_size() > 1) return Communicator::combine_part(values, parts, own, op);
-  node_.reduce_parts(values, parts, op, piece_bytes, own.raw());
+  node_.reduce_parts(values, parts, op, part_piece_bytes, own.raw());
 }
 
 bool NodeCommunicator::all_nodes_in_place(const Tensor& values, ReduceOp op) {

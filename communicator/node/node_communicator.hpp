@@ -16,9 +16,13 @@ class NodeCommunicator : public Communicator {
  protected:
   NodeGroup& node() { return node_; }
 
+  // Of NodeGroup::reduce_parts: values in memory that is not shared pass through the second-level
+  // cache.
+  static constexpr std::size_t part_piece_bytes = std::size_t{256} << 10;
+
   // Node-shared memory where a node has several ranks.
   std::shared_ptr<Storage> allocate_memory(std::size_t bytes, Device device) override;
-  // In shared memory where all ranks are on one node.
+  // In shared memory where all ranks are on one node, else by MPI_Reduce_scatter.
   void combine_part(const Tensor& values, std::span<const Range> parts, const Tensor& own,
                     ReduceOp op) override;
   bool has_gpu_groups() const override { return true; }

@@ -60,8 +60,8 @@ class NodeGroup {
   void exchange(const Tensor& values, ReduceOp op, std::size_t piece_bytes, bool in_place,
                 const Work& work);
   // Collective. Combines elements parts[rank()] of all ranks' values into `own`, memory of this
-  // rank; the values stay as they are. The parts follow each other from element 0 on, one for each
-  // rank. Uses shared memory, and throws, as exchange() does.
+  // rank; the values stay as they are. One part for each rank, apart from the others. Uses shared
+  // memory, and throws, as exchange() does.
   void reduce_parts(const Tensor& values, std::span<const Range> parts, ReduceOp op,
                     std::size_t piece_bytes, void* own);
   // The number of the allocation that holds the values, the same on all ranks; 0: other memory.
