@@ -96,7 +96,9 @@ void run_training(const TrainingProgram& program, const Job& job) {
 
   std::optional<Trainer> trainer;
   const auto train = [&] {
-    auto updater = engine->create_updater(training_batches(data, settings, *engine, comm));
+    auto batches = training_batches(data, settings, *engine, comm);
+    if (program.wrap_batches) batches = program.wrap_batches(std::move(batches));
+    auto updater = engine->create_updater(std::move(batches));
     trainer.emplace(std::move(updater), stop_trigger(settings), output);
     if (data.test)
       trainer->extend(std::make_unique<Evaluator>(test_batches(data, settings, *engine, comm),

@@ -22,6 +22,7 @@
 
 #include "tasuki/communicator/communicator.hpp"
 #include "tasuki/dataset/dataset.hpp"
+#include "tasuki/dataset/iterators/iterator.hpp"
 #include "tasuki/nn/layer.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
 #include "tasuki/program/flags/options.hpp"
@@ -84,6 +85,9 @@ struct TrainingProgram {
   // An optimizer in place of --optimizer's. The other flags (--lr, --weight-decay, ...) are applied
   // to it.
   std::function<std::unique_ptr<Optimizer>()> create_optimizer;
+  // Takes the iterator of the training batches and returns the one to train with, as a rule a
+  // ForwardingIterator around it.
+  std::function<std::unique_ptr<Iterator>(std::unique_ptr<Iterator> batches)> wrap_batches;
 
   // Columns of the table: keys of the log. Those that nothing reports stay empty.
   std::vector<std::string> columns = {"epoch",

@@ -12,8 +12,11 @@ namespace tasuki::program {
 namespace {
 
 Share transformed_by(Share share, const ImageTransform& transform, std::int64_t seed) {
-  auto made = create_transform(transform, share.dataset->header().field("x"),
-                               static_cast<std::uint64_t>(seed));
+  const DatasetHeader& header = share.dataset->header();
+  if (!header.has("x"))
+    fail_everywhere(ErrorKind::usage,
+                    "--augment changes the images of a field 'x', which this data does not have");
+  auto made = create_transform(transform, header.field("x"), static_cast<std::uint64_t>(seed));
   share.dataset = transformed(std::move(share.dataset), std::move(made));
   return share;
 }

@@ -1,0 +1,61 @@
+// A program with much of what a TrainingProgram can be given: data with field names of its own, a
+// check, and, told by its first word, an optimizer (own-optimizer) or data on every rank
+// (data-everywhere).
+#include <cstdio>
+#include <string_view>
+
+#include "tasuki/dataset/tensor_dataset.hpp"
+#include "tasuki/nn/functions/mean_squared_error.hpp"
+#include "tasuki/nn/linear.hpp"
+#include "tasuki/nn/sequential.hpp"
+#include "tasuki/program/training_program.hpp"
+
+using namespace tasuki;
+
+namespace {
+
+// Sums of two numbers.
+std::unique_ptr<Dataset> sums(const char* split, std::int64_t count) {
+  std::fprintf(stderr, "made %s data\n", split);
+  std::vector<float> pairs, results;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto a = static_cast<float>(i % 7) / 7, b = static_cast<float>(i % 11) / 11;
+    pairs.insert(pairs.end(), {a, b});
+    results.push_back(a + b);
+  }
+  TensorField sum = vector_field("sum", results, {1});
+  sum.is_target = true;
+  return std::make_unique<TensorDataset>(std::vector{vector_field("pair", pairs, {2}), sum});
+}
+
+TrainingModel create_model(const DatasetHeader& data) {
+  auto model = std::make_unique<Sequential>();
+  model->append("l", std::make_unique<Linear>(data.field("pair").shape[0], 1));
+  LossFunction loss = [model = model.get()](const Batch& batch, Observation&) {
+    return mean_squared_error((*model)(Variable(batch["pair"])), batch["sum"]);
+  };
+  return {std::move(model), std::move(loss)};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string_view kind = argv[1];
+  TrainingProgram program("own_program", "adds two numbers");
+  program.settings.epoch = 2;
+  program.settings.optimizer = "momentum_sgd";
+  std::int64_t least_ranks = 1;
+  program.flags.add("least-ranks", least_ranks, {1, 100}, "N", "ranks that the job must have");
+  program.check = [&](const Communicator& ranks) {
+    if (ranks.size() < least_ranks)
+      fail_everywhere(ErrorKind::usage, "--least-ranks {}: the job has {}", least_ranks,
+                      ranks.size());
+  };
+  program.train_data = [] { return sums("training", 300); };
+  program.test_data = [] { return sums("test", 50); };
+  program.every_rank_has_data = kind == "data-everywhere";
+  program.create_model = create_model;
+  if (kind == "own-optimizer")
+    program.create_optimizer = [] { return create_optimizer("momentum_sgd"); };
+  return program.run(argc - 1, argv + 1);
+}

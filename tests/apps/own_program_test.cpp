@@ -1,0 +1,91 @@
+// What a program gives to a TrainingProgram: optimizer, check, data on every rank, fields of any
+// name.
+#include <gmock/gmock.h>
+
+#include "training_job.hpp"
+
+namespace tasuki::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class OwnProgram : public ::testing::Test {
+ protected:
+  Finished run(int np, const std::string& kind, const std::vector<std::string>& flags) {
+    return run_program(mpirun(np, with({OWN_PROGRAM, kind, "--threads", "1"}, flags)));
+  }
+  // All losses of a run that must succeed.
+  std::vector<double> losses(int np, const std::string& kind,
+                             const std::vector<std::string>& flags) {
+    const std::string out = folder / "result";
+    const Finished job =
+        run(np, kind, with({"--out", out, "--overwrite", "--log-every", "1"}, flags));
+    EXPECT_EQ(job.exit_code, 0) << job.all();
+    said = job.all();
+    std::ifstream log(out + "/log");
+    const auto entries = log ? nlohmann::json::parse(log) : nlohmann::json::array();
+    auto values = values_of(entries, "main/loss");
+    for (const double value : values_of(entries, "validation/main/loss")) values.push_back(value);
+    return values;
+  }
+
+  TemporaryFolder folder;
+  std::string said;
+};
+
+TEST_F(OwnProgram, FieldsMayHaveAnyNames) {
+  const auto found = losses(2, "plain", {"--epoch", "20", "--lr", "0.1"});
+  ASSERT_FALSE(found.empty());
+  EXPECT_LT(found.back(), found.front() / 10);
+
+  const Finished plan = run(2, "plain", {"--dry-run"});
+  EXPECT_EQ(plan.exit_code, 0) << plan.all();
+  EXPECT_THAT(plan.out, HasSubstr("Example: 2\n"));
+  const Finished search = run(2, "plain", {"--find-batchsize"});
+  EXPECT_EQ(search.exit_code, 0) << search.all();
+  EXPECT_THAT(search.out, HasSubstr("--batchsize"));
+  const Finished images = run(2, "plain", {"--augment", "--out", folder / "images"});
+  EXPECT_EQ(images.exit_code, 64) << images.all();
+  EXPECT_EQ(count_of(images.err, "--augment changes the images of a field 'x'"), 1);
+}
+
+TEST_F(OwnProgram, ItsOptimizerIsSetByTheOtherFlags) {
+  const std::vector<std::string> flags = {"--lr", "0.05",           "--momentum",
+                                          "0.5",  "--weight-decay", "0.01"};
+  const auto expected = losses(2, "plain", flags);
+  EXPECT_FALSE(expected.empty());
+  EXPECT_EQ(losses(2, "own-optimizer", flags), expected);
+  EXPECT_THAT(said, HasSubstr("Optimizer: MomentumSGD, lr 0.05, momentum 0.5, weight_decay 0.01"));
+  EXPECT_NE(losses(2, "own-optimizer", {"--lr", "0.1"}), expected);
+
+  const Finished named = run(1, "own-optimizer", {"--optimizer", "adam"});
+  EXPECT_EQ(named.exit_code, 64);
+  EXPECT_THAT(named.err, HasSubstr("--optimizer"));
+  EXPECT_THAT(run(1, "own-optimizer", {"--help"}).out,
+              AllOf(Not(HasSubstr("--optimizer")), HasSubstr("--weight-decay")));
+}
+
+TEST_F(OwnProgram, ItsCheckSpeaksOnceBeforeDataAreMade) {
+  const Finished job = run(2, "plain", {"--least-ranks", "3"});
+  EXPECT_EQ(job.exit_code, 64) << job.all();
+  EXPECT_EQ(count_of(job.err, "--least-ranks 3: the job has 2"), 1) << job.err;
+  EXPECT_EQ(count_of(job.err, "made"), 0) << job.err;
+  EXPECT_EQ(run(2, "plain", {"--least-ranks", "2", "--dry-run"}).exit_code, 0);
+}
+
+TEST_F(OwnProgram, DataOnEveryRankAreNotSent) {
+  const auto expected = losses(2, "plain", {});
+  EXPECT_EQ(count_of(said, "made training data"), 1) << said;
+  EXPECT_EQ(losses(2, "data-everywhere", {}), expected);
+  EXPECT_EQ(count_of(said, "made training data"), 2) << said;
+  EXPECT_EQ(count_of(said, "made test data"), 2) << said;
+  // --examples takes the same first ones.
+  const auto first = losses(2, "plain", {"--examples", "40", "--test-examples", "10"});
+  EXPECT_NE(first, expected);
+  EXPECT_EQ(losses(2, "data-everywhere", {"--examples", "40", "--test-examples", "10"}), first);
+}
+
+}  // namespace
+}  // namespace tasuki::testing
