@@ -1,4 +1,4 @@
-// Regression from a table: mpirun -np 2 regression [TABLE]
+// Regression from a table, with a Trainer and without flags: mpirun -np 2 regression [TABLE]
 //
 // TABLE has a header line and a column "price"; all other columns are inputs. Without one, a table
 // of made-up flats is written to flats.csv first.
