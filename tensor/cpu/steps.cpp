@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
-#include "tasuki/tensor/cpu/optimizer_kernels.hpp"
 
 namespace tasuki {
 

@@ -304,6 +304,18 @@ TEST(Classifier, CountsAndLosses) {
   EXPECT_EQ(model(x, t.to(DType::int64)).loss.value().item(), result.loss.value().item());
 }
 
+TEST(Accuracy, CountsLabelledExamplesOnly) {
+  const float scores[] = {3, 1, 1, 3, 3, 1};
+  const Variable x(Tensor::from(std::span<const float>(scores), {3, 2}));
+  const auto of = [&](std::vector<std::int32_t> labels) {
+    return accuracy(x, Tensor::from(std::span<const std::int32_t>(labels), {3}));
+  };
+  EXPECT_EQ(of({0, 0, 0}), 2.0 / 3);
+  EXPECT_EQ(of({0, 0, -1}), 1.0 / 2);
+  EXPECT_EQ(of({-1, 0, -1}), 0);
+  EXPECT_TRUE(std::isnan(of({-1, -1, -1})));
+}
+
 TEST(Classifier, LabelsOutOfRangeAreBadData) {
   Classifier model(std::make_unique<MLP>(4, 8, 3));
   model.initialize(1);

@@ -1,11 +1,12 @@
-#include "tasuki/tensor/cpu/optimizer_kernels.hpp"
-
+// Optimizers' updates, one fused pass over the arena, and the norm of an array.
 #include <algorithm>
 #include <vector>
 
 #include "tasuki/core/error.hpp"
+#include "tasuki/tensor/cpu/cpu_backend.hpp"
 #include "tasuki/tensor/cpu/parallel.hpp"
 #include "tasuki/tensor/cpu/vectorize.hpp"
+#include "tasuki/tensor/half.hpp"
 
 namespace tasuki {
 namespace {
@@ -148,15 +149,28 @@ std::int64_t blocks_of(std::int64_t count) {
 
 }  // namespace
 
-void cpu_update(const UpdateStep& step) {
-  const auto kernel = kernel_of(step.rule);
-  parallel_for(blocks_of(step.count), eltwise_grain / block,
+void CpuBackend::update(const UpdateStep& step) {
+  if (step.skip != nullptr && *step.skip != 0) return;
+  UpdateStep now = step;
+  if (step.device_factors != nullptr) {
+    now.rate = step.device_factors[0];
+    std::copy_n(step.device_factors + 1, 4, now.constant);
+  }
+  const auto kernel = kernel_of(now.rule);
+  parallel_for(blocks_of(now.count), eltwise_grain / block,
                [&](std::int64_t begin, std::int64_t end) {
-                 kernel(step, begin * block, std::min(end * block, step.count));
+                 kernel(now, begin * block, std::min(end * block, now.count));
                });
+  if (step.rounded == nullptr) return;
+  auto* const rounded = static_cast<std::uint16_t*>(step.rounded);
+  std::transform(step.parameter, step.parameter + step.count, rounded,
+                 step.rounded_type == DType::float16 ? half_from_float : bfloat16_from_float);
 }
 
-double cpu_squared_norm(const float* values, std::int64_t count) {
+double CpuBackend::squared_norm(const Tensor& x) {
+  const Tensor plain = x.plain();
+  const float* const values = plain.data<float>();
+  const std::int64_t count = plain.count();
   // One sum a block, added in order: the result does not depend on the number of threads.
   std::vector<double> sums(static_cast<std::size_t>(blocks_of(count)));
   parallel_for(blocks_of(count), eltwise_grain / block, [&](std::int64_t begin, std::int64_t end) {
