@@ -18,20 +18,20 @@ configuration=$(cmake --preset release) || { echo "$configuration"; exit 1; }
 sed -n '/^-- Tasuki/,/docs target/ s/^-- //p' <<<"$configuration"
 cmake --build --preset release --target apps
 
-# mpirun counts cores, not hardware threads, and refuses more ranks than that by itself.
+# mpirun counts cores, not hardware threads, and refuses more ranks than cores.
 cores=$(lscpu -p=SOCKET,CORE | grep -v '^#' | sort -u | wc -l)
 cpus=$(nproc)
 slots=$((cores < cpus ? cores : cpus))
-# The words that start N ranks on this machine, as README.md has them.
+# The command that starts N ranks on this machine, as in README.md.
 launch() {
   echo "mpirun -np $1$( (($1 <= slots)) || echo " --oversubscribe")"
 }
-# What root says before.
+# What root must type first.
 before=()
 ((EUID != 0)) || before=("export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
 
 echo
-# Without --bind-to mpirun keeps each of two ranks to one core.
+# Without --bind-to none, mpirun would bind each of two ranks to one core.
 job="$(launch 2) --bind-to none build/apps/train_mnist --epoch 1 --out result/quickstart"
 for line in "${before[@]}" "$job"; do
   echo "\$ $line"

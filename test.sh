@@ -3,11 +3,11 @@
 #
 #   ./test.sh [--tidy] [ctest arguments]
 #
-# clang-format looks at all sources and clang-tidy at those that changed (with --tidy: at all, which
-# takes some 40 minutes of processor time the first time; files that passed are remembered).
-# Further arguments go to ctest: ./test.sh -R communicator. Tests that skipped themselves are listed
-# with their reasons. It ends with ctest's summary and exit code; where only the style was wrong, the
-# last line says so and the exit code is 1.
+# clang-format checks all sources and clang-tidy those that changed (with --tidy: all, which takes
+# some 40 minutes of processor time the first time; files that passed are remembered). Further
+# arguments go to ctest: ./test.sh -R communicator. Skipped tests are listed with their reasons. It
+# ends with ctest's summary and exit code; if only the style was wrong, the last line says so and
+# the exit code is 1.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 

@@ -35,9 +35,10 @@ function(tasuki_compile_options)
   target_compile_options(tasuki_compiler INTERFACE "$<$<COMPILE_LANGUAGE:C,CXX>:${ARGN}>")
 endfunction()
 tasuki_compile_options(-Wall -Wextra)
-# Ranks on different machines update their own copies of the weights: a loop must round alike whether
-# its version for this processor could fuse multiply and add or not. Nobody reads errno after sqrt or
-# the flags of floating-point exceptions, which otherwise keep loops from being vectorised.
+# Ranks on different machines update their own copies of the weights: a loop must round alike
+# whether its version for this processor could fuse multiply and add or not. No code reads errno
+# after sqrt or the flags of floating-point exceptions, which otherwise keep loops from being
+# vectorised.
 tasuki_compile_options(-ffp-contract=off -fno-math-errno -fno-trapping-math)
 if(TASUKI_WERROR)
   tasuki_compile_options(-Werror)
@@ -47,7 +48,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   tasuki_compile_options(-Wno-restrict)
 endif()
 # One binary for every x86-64 machine since about 2010; loops that gain from more are dispatched at
-# run time (tensor/cpu/vectorize.hpp), and oneDNN does so by itself.
+# run time (tensor/cpu/vectorize.hpp), as they are in oneDNN.
 if(CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64)
   tasuki_compile_options(-march=x86-64-v2)
 endif()

@@ -112,7 +112,7 @@ function(tasuki_cuda_library)
                                PRIVATE TASUKI_PROJECT_VERSION="${PROJECT_VERSION}")
     target_sources(tasuki_cuda PRIVATE $<TARGET_OBJECTS:tasuki_cuda_${layer}>)
   endforeach()
-  # The CUDA runtime is linked statically, so that it needs no file of its own at run time.
+  # The CUDA runtime is linked statically, so that it needs no file at run time.
   set(runtime CUDA::cudart)
   if(TARGET CUDA::cudart_static)
     set(runtime CUDA::cudart_static)

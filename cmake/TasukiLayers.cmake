@@ -57,7 +57,7 @@ function(tasuki_library)
             ZLIB::ZLIB JPEG::JPEG PNG::PNG libzip::zip Threads::Threads ${CMAKE_DL_LIBS})
 endfunction()
 
-# What training programs share, in a library of its own: programs that read no flags need no Boost.
+# The library that training programs share, separate because programs without flags need no Boost.
 function(tasuki_program_library)
   tasuki_include_root(program root)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/program/*.cpp

@@ -4,14 +4,14 @@
 #
 #   scripts/bundle.sh [BUILD = build] [OUTPUT = BUILD/tasuki-<processor>.tar.xz]
 #
-# In it are the programs, the tests that need a GPU and the benchmarks, the shared libraries that
-# they need except the C library's, the driver, CUDA, cuDNN and NCCL, and Open MPI with mpirun.
-# Unpacked anywhere, bin/ holds a script for each program which says where the rest is:
+# It contains the programs, the tests that need a GPU, the benchmarks, the shared libraries that
+# they need (except the C library, the driver, CUDA, cuDNN and NCCL), and Open MPI with mpirun. It
+# can be unpacked anywhere; bin/ has a script for each program:
 #
 #   tasuki/bin/mpirun -np 2 tasuki/bin/train_mnist
 #
 # CUDA, cuDNN and NCCL are then taken from the loader's path, CUDA_HOME, or the folders of NVIDIA's
-# Python wheels (libtasuki looks for them itself when --gpu is given). XZ_OPT is passed to xz.
+# Python wheels (libtasuki looks for them if --gpu is given). XZ_OPT is passed to xz.
 set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/usage.sh"
 take_flags -- "$@"
@@ -31,7 +31,7 @@ trap 'rm -rf "$work"' EXIT
 root=$work/tasuki
 mkdir -p "$root"/{bin,libexec,lib,scripts,bench,docs,openmpi/bin,openmpi/etc,openmpi/share,pmix/share}
 
-# What every machine has, or has in a version that fits its GPU.
+# What every machine has, or has in a version for its GPU.
 is_base() {
   case $1 in
     linux-vdso* | ld-linux* | libc.so* | libm.so* | libdl.so* | libpthread.so* | librt.so*) ;;
@@ -88,7 +88,7 @@ for tool in mpirun orted; do
 done
 mkdir -p "$root/openmpi/components"
 for component in "$components"/*.so; do
-  # Networks' own libraries are large and of use only where they are installed.
+  # Libraries of special networks are large and useful only where they are installed.
   needs "$component" |
     grep -qE '^lib(ucp|uct|ucs|fabric|ibverbs|rdmacm|psm|psm2|torque|lustreapi|pvfs2|cuda)|-$' && continue
   add_file "$component" "$root/openmpi/components"
@@ -98,7 +98,7 @@ cp -r "$(path_of pkgdatadir)/." "$root/openmpi/share/"
 cp -rL "$(path_of sysconfdir)/." "$root/openmpi/etc/" 2>/dev/null || true
 ln -s ../lib "$root/openmpi/lib"
 
-# PMIx, by which mpirun and its ranks find each other, has components of its own beside it.
+# PMIx, by which mpirun and its ranks find each other, has its components beside it.
 pmix=$(needs "$components/mca_pmix_ext3x.so" | awk '$1 ~ /^libpmix/ { print $2; exit }')
 if [ -n "$pmix" ]; then
   pmix=$(dirname "$(realpath "$pmix")")
@@ -158,7 +158,7 @@ cp "$source"/scripts/{gpu_check.sh,get_data.sh,compare_logs.py,usage.sh} "$sourc
   "$root/scripts/"
 find "$source/bench" -name '*.py' -exec cp {} "$root/bench/" \;
 
-# Compiled against this machine's C library, it does not start with an older one.
+# Compiled against this machine's C library, so it does not start with an older one.
 glibc=$(readelf -V "$root"/libexec/* "$root"/lib/*.so* 2>/dev/null |
   grep -oE 'GLIBC_[0-9]+\.[0-9.]+' | sort -uV | tail -1)
 

@@ -2,7 +2,7 @@
 # Debian and Ubuntu packages that Tasuki needs, in one list; installs those that are missing.
 #
 #   scripts/dependencies.sh [build|test]            install what is missing (default: build)
-#   scripts/dependencies.sh --list [build|test]     print the packages, one a line
+#   scripts/dependencies.sh --list [build|test]     print the packages, one per line
 #
 # `test` is `build` and what test.sh uses besides. TASUKI_SKIP_DEPENDENCIES=1 checks and installs
 # nothing: for machines where the same libraries come from somewhere else.
@@ -64,7 +64,7 @@ done
 
 as_root=()
 if ((EUID != 0)); then
-  # Without a terminal nobody can type a password.
+  # Without a terminal no password can be typed.
   if command -v sudo >/dev/null && { [[ -t 0 ]] || sudo -n true 2>/dev/null; }; then
     as_root=(sudo)
   else
@@ -77,6 +77,6 @@ apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y
      -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3)
 echo "dependencies: installing ${missing[*]}"
 "${apt[@]}" update >/dev/null ||
-  echo "dependencies: apt-get update failed; going on with the package lists there are" >&2
+  echo "dependencies: apt-get update failed; using the present package lists" >&2
 "${apt[@]}" install --no-install-recommends "${missing[@]}" >/dev/null ||
   fail "apt-get could not install: ${missing[*]} (its messages are above; $how_to_skip)"

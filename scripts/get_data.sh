@@ -4,9 +4,9 @@
 #   scripts/get_data.sh mnist|fashion-mnist|cifar10|cifar100 [DIR]     default: ~/.cache/tasuki/NAME
 #
 # Files come from public mirrors, or from TASUKI_MIRROR=URL, a folder that holds them under their
-# usual names. A transfer that was cut goes on where it stopped, also in a later run. What arrives is
-# checked by published sums of the *unpacked* files (mirrors pack differently), and DIR appears, or
-# gets new files, only when the whole data set is right.
+# usual names. An interrupted transfer is resumed, also in a later run. The files are checked by
+# published sums of their *unpacked* contents (mirrors pack differently), and DIR appears, or gets
+# new files, only when the whole data set is correct.
 set -euo pipefail
 
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/usage.sh"
@@ -94,9 +94,9 @@ refused() {
   esac
 }
 
-# Appends to the file what is missing of it; sets `reason` and fails when that does not succeed.
-# Status 2: the server cannot go on in the middle, what is there is of no use; 3: the file cannot be
-# written; 4: the server does not have it; 1: anything that may pass.
+# Appends the missing part to the file; sets `reason` and fails if that does not succeed. Status 2:
+# the server cannot resume, and the present part is useless; 3: the file cannot be written; 4: the
+# server does not have it; 1: anything that may pass.
 transfer() { # url file
   local status=0 message
   if [[ $downloader == curl ]]; then
@@ -123,7 +123,7 @@ transfer() { # url file
   esac
 }
 
-# Downloads a file, trying again as long as more of it arrives, and up to three times when not.
+# Downloads a file, trying again as long as more of it arrives, and up to three times otherwise.
 fetch() { # url file sum
   local furthest=0 idle=0 attempt status size fresh
   reason="no answer"
@@ -135,7 +135,7 @@ fetch() { # url file sum
     is_right "$2" "$3" && return
     size=$(size_of "$2")
     if ((status == 0)); then
-      # All of it and yet not right. What an earlier run or another mirror began may be to blame.
+      # Complete but not correct: the beginning may be from an earlier run or another mirror.
       rm -f "$2"
       reason="wrong contents (checksums differ from the published ones)"
       ((!fresh)) || return 1
@@ -160,7 +160,7 @@ remedies() {
   files=$(awk '{print $2}' <<<"$sums" | xargs)
   echo "Without a network:"
   [[ $name != fashion-mnist ]] ||
-    echo "  apt-get install dataset-fashion-mnist    (Tasuki looks there by itself)"
+    echo "  apt-get install dataset-fashion-mnist    (Tasuki finds it there)"
   echo "  copy $files${archive:+ (unpacked from $archive)} to $folder by hand"
   echo "  or set TASUKI_MIRROR=URL to a folder of a server that holds these files"
 }
@@ -176,7 +176,7 @@ fetch_from_mirrors() { # file sum
   fail "$1 did not arrive. Tried:"$'\n'"$tried$(remedies)"
 }
 
-# Files in the way: of these names, but with other contents. They may be somebody's own.
+# Files with these names but other contents, which may be the user's.
 in_the_way() {
   local sum file
   while read -r sum file; do

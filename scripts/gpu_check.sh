@@ -4,18 +4,18 @@
 #
 #   scripts/gpu_check.sh [FOLDER = gpu_report] [SECONDS = 530] [FLAGS of train_mnist...]
 #
-# It trains on MNIST where that lies in mnist/ of TASUKI_DATA, of the current folder, of the folder
-# above this script's or beside that, or in ~/.cache/tasuki/mnist; else on patterns of MNIST's size.
-# FLAGS such as `--unit 32` are for trying the script itself where GPUs are slow. With TASUKI_GPU_PARTS,
-# a regular expression, only the parts whose names it matches are run: where time is lent in pieces,
-# `steps` (which alone could use all of it) and the others in calls of their own.
+# It trains on MNIST if that is in mnist/ of TASUKI_DATA, of the current folder, of the folder above
+# this script's or beside that, or in ~/.cache/tasuki/mnist; else on patterns of MNIST's size. FLAGS
+# such as `--unit 32` are for testing the script itself on slow GPUs. With TASUKI_GPU_PARTS, a
+# regular expression, only the parts whose names match it are run: `steps`, which alone could use
+# all the time, and the other parts can so be run in separate calls.
 #
-# It builds nothing: it takes the programs of the bundle that it is in (scripts/bundle.sh), else
-# those of TASUKI_BUILD (default: build/ beside scripts/). The parts come in the order of what they
-# are worth. Each has a time limit, and a part that fails, crashes or hangs costs no other part
-# anything: functions are tested in a process for each, and nothing that a part has started outlives
-# it. The report is whole at any moment and shows the end of each failed part's log; logs are kept
-# short. Exit code 1 when a part failed, 77 when there is no GPU that can be used.
+# It builds nothing: it uses the programs of the bundle that it is in (scripts/bundle.sh), else
+# those of TASUKI_BUILD (default: build/ beside scripts/). The most important parts come first. Each
+# part has a time limit, and a part that fails, crashes or hangs does not affect the others: each
+# function is tested in a separate process, and no process that a part started outlives it. The
+# report is complete at any time and shows the end of each failed part's log; logs are kept short.
+# Exit code 1 if a part failed, 77 if there is no usable GPU.
 set -uo pipefail
 source "$(dirname "$(readlink -f "$0")")/usage.sh"
 take_flags -- "${@:1:2}"
@@ -52,7 +52,7 @@ begun=$SECONDS failures=0
 data='' data_name=MNIST
 : > "$scratch/details"
 
-# Ends what is left of a session, process groups of their own included (mpirun's ranks).
+# Ends what is left of a session, including further process groups (mpirun's ranks).
 end_session() {
   local stat line fields
   for stat in /proc/[0-9]*/stat; do
@@ -62,7 +62,7 @@ end_session() {
   done
 }
 
-# limited SECONDS COMMAND...: in a session of its own, of which nothing is left after it.
+# limited SECONDS COMMAND...: runs it in a new session, of which nothing is left afterwards.
 limited() {
   local limit=$1 session code=0
   shift
@@ -84,7 +84,7 @@ shorten() {
   mv "$1.short" "$1"
 }
 
-# The report as it is now: facts, the table of parts, results, ends of failed logs.
+# The report so far: facts, the table of parts, results, ends of failed logs.
 write_report() {
   {
     cat "$scratch/facts" "$scratch/parts"
@@ -108,7 +108,7 @@ write_report() {
   mv "$report.new" "$report"
 }
 
-# part NAME LIMIT COMMAND...: runs it within its limit and what is left of the whole.
+# part NAME LIMIT COMMAND...: runs it within its limit and the remaining time.
 part() {
   local name=$1 limit=$2 left=$((total - SECONDS + begun)) code=0 result
   shift 2
@@ -159,7 +159,8 @@ part() {
 } > "$scratch/facts"
 printf '\n| part | result | seconds | log |\n|---|---|--:|---|\n' > "$scratch/parts"
 
-# While somebody uses a GPU, its driver stays ready; else each program may wait seconds for it.
+# While a process uses a GPU, its driver stays ready; otherwise each program may wait seconds for
+# it.
 nvidia-smi -l 30 > /dev/null 2>&1 &
 watcher=$!
 
