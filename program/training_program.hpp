@@ -73,7 +73,7 @@ struct TrainingProgram {
   std::int64_t image_side = 32;
   // ... or data sets of the program's own, called on rank 0, which hands each rank its share.
   // Without test data nothing is evaluated.
-  std::function<std::unique_ptr<Dataset>()> train_data, test_data;
+  std::function<std::shared_ptr<const Dataset>()> train_data, test_data;
   // Has every rank call them, and take its share without communication: for data that all ranks can
   // reach.
   bool every_rank_has_data = false;

@@ -15,7 +15,7 @@ namespace tasuki::program {
 namespace {
 
 using Limit = std::optional<std::int64_t>;
-using MakeDataset = std::function<std::unique_ptr<Dataset>()>;
+using MakeDataset = std::function<std::shared_ptr<const Dataset>()>;
 
 // Of the catalogue's data set, looked up by rank 0 for all ranks.
 std::filesystem::path find_folder(const TrainingProgram& program, Communicator& communicator) {
@@ -37,7 +37,7 @@ OpenSource open_files(const TrainingProgram& program, const std::filesystem::pat
 
 // The data set is made when it is first opened.
 OpenSource open_own(const MakeDataset& make, Limit limit) {
-  return [make, limit, made = std::make_shared<std::unique_ptr<Dataset>>()] {
+  return [make, limit, made = std::make_shared<std::shared_ptr<const Dataset>>()] {
     if (!*made) *made = make();
     auto source = source_of(**made);
     if (limit) source->keep_first(*limit);

@@ -52,7 +52,8 @@ int main(int argc, char** argv) {
                       ranks.size());
   };
   program.train_data = [] { return sums("training", 300); };
-  program.test_data = [] { return sums("test", 50); };
+  // As csv_dataset and other functions hand them out.
+  program.test_data = [] { return std::shared_ptr<const Dataset>(sums("test", 50)); };
   program.every_rank_has_data = kind == "data-everywhere";
   program.create_model = create_model;
   if (kind == "own-optimizer")
