@@ -79,8 +79,8 @@ int main(int argc, char** argv) {
   program.dataset = "cifar10";
   program.flags.add("arch", arch, names, "NAME", describe_models());
   program.flags.add("dataset,d", program.dataset, {"cifar10", "cifar100", "images"}, "NAME",
-                    "cifar10, cifar100, or images: JPEG and PNG files in the folder --data, as "
-                    "train/<class>/* and test/<class>/*");
+                    "cifar10, cifar100 (100 classes), or images: JPEG and PNG files in the folder "
+                    "--data, as train/<class>/* and test/<class>/*");
   program.flags.add("image-size", program.image_side, {8, 1024}, "N",
                     "height and width in pixels that images of a folder are scaled to");
   program.recipe = [&] {
