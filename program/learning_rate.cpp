@@ -137,6 +137,20 @@ std::string describe_schedule(const TrainingSettings& settings) {
   return text;
 }
 
+bool follows_length(const TrainingSettings& settings) {
+  switch (settings.lr_schedule) {
+    case LrSchedule::cosine:
+    case LrSchedule::polynomial:
+      return true;
+    case LrSchedule::steps:
+      return settings.lr_drops.empty();
+    case LrSchedule::constant:
+    case LrSchedule::halving:
+      break;
+  }
+  return false;
+}
+
 RateSchedule rate_schedule(const TrainingSettings& settings, std::int64_t steps_per_epoch) {
   const auto steps = static_cast<double>(steps_per_epoch);
   RateSchedule schedule;

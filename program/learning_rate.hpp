@@ -31,7 +31,11 @@ std::string describe_scaling(const TrainingSettings& settings, double rate,
 // for a constant rate.
 std::string describe_schedule(const TrainingSettings& settings);
 
-// The rate of each iteration, counted from the first one of the run:
+// Whether the schedule depends on the length of the run, --epoch.
+bool follows_length(const TrainingSettings& settings);
+
+// The rate of each iteration, counted from the first one of the run (as if all of it had this run's
+// batches, also after a resume with others):
 //   warm-up     rises in equal steps over --warmup epochs, whatever the schedule
 //   steps       x --lr-drop-factor after each epoch in --lr-drops
 //   halving     x 0.5 after every 25 epochs (ChainerMN's CIFAR example)

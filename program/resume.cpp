@@ -10,6 +10,7 @@
 #include "tasuki/core/log.hpp"
 #include "tasuki/dataset/shard_plan.hpp"
 #include "tasuki/optimizer/rule.hpp"
+#include "tasuki/program/learning_rate.hpp"
 #include "tasuki/program/training_flags.hpp"
 #include "tasuki/training/snapshots/npz.hpp"
 #include "tasuki/training/trainer.hpp"
@@ -21,11 +22,11 @@ const char* const extension_name = "Flags";
 
 // In this order, as later ones depend on earlier ones.
 const std::vector<std::string> kept = {
-    "optimizer",   "lr",       "lr-scaling",     "lr-reference-batch",
-    "lr-schedule", "lr-drops", "lr-drop-factor", "lr-power",
-    "warmup",      "momentum", "weight-decay",   "clip-norm",
-    "lars"};
-// Those of them that set no number of the optimizer: differences are told by their texts.
+    "optimizer",      "lr",       "lr-scaling", "lr-reference-batch", "lr-schedule",  "lr-drops",
+    "lr-drop-factor", "lr-power", "warmup",     "momentum",           "weight-decay", "clip-norm",
+    "lars",           "epoch"};
+// Those of them that set no number of the optimizer: differences are told by their texts. --epoch
+// is one of them where the schedule depends on it.
 const std::vector<std::string> of_schedule = {"lr-schedule", "lr-drops", "lr-drop-factor",
                                               "lr-power", "warmup"};
 // Those that mean nothing with another --lr-schedule.
@@ -168,7 +169,8 @@ bool Continuation::goes_on_in(const TrainingSettings& settings) const {
 namespace {
 
 // Takes the snapshot's flags; returns differences that are told by their texts.
-std::vector<std::string> inherit_flags(Options& options, const FlagTexts& flags) {
+std::vector<std::string> inherit_flags(Options& options, const TrainingSettings& settings,
+                                       const FlagTexts& flags) {
   std::vector<std::string> overruled;
   bool is_rate_inherited = true, is_schedule_inherited = true;
   for (const auto& [name, text] : flags) {
@@ -182,7 +184,8 @@ std::vector<std::string> inherit_flags(Options& options, const FlagTexts& flags)
     // keep flags have the rate first, as it was given.)
     if (name == "lr-scaling" && here != text) is_rate_inherited = false;
     if (name == "lr-schedule" && here != text) is_schedule_inherited = false;
-    if (here != text && is_in(of_schedule, name))
+    if (here == text) continue;
+    if (is_in(of_schedule, name) || (name == "epoch" && follows_length(settings)))
       overruled.push_back(fmt::format("{} {} instead of {}", name, here, text));
   }
   return overruled;
@@ -206,12 +209,12 @@ Continuation find_continuation(Options& options, const TrainingSettings& setting
       continuation.snapshot = found.at(0).get<std::string>();
       if (settings.resume.from == ResumeSettings::From::path)
         options.inherit("out", folder_of(*continuation.snapshot).string());
-      continuation.overruled = inherit_flags(options, found.at(1).get<FlagTexts>());
+      continuation.overruled = inherit_flags(options, settings, found.at(1).get<FlagTexts>());
       continuation.epochs_waited = found.at(2);
     }
   }
   for (const auto& [name, text] : options.values())
-    if (is_in(kept, name)) continuation.optimizer_flags.emplace_back(name, text);
+    if (is_in(kept, name)) continuation.kept_flags.emplace_back(name, text);
   return continuation;
 }
 
@@ -256,7 +259,7 @@ void resume_training(const Continuation& continuation, Trainer& trainer,
 }
 
 std::unique_ptr<Extension> keep_flags(const Continuation& continuation) {
-  return std::make_unique<KeptFlags>(continuation.optimizer_flags);
+  return std::make_unique<KeptFlags>(continuation.kept_flags);
 }
 
 std::string describe_end(const Continuation& continuation, const TrainingSettings& settings,

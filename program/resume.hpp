@@ -1,8 +1,8 @@
 // Resuming a run from a snapshot (--resume): which snapshot, and whose settings count.
 //
-// Programs keep the flags of the optimizer in their snapshots. A run that resumes takes those that
-// it is not given from there. A flag that is given, on the command line or in a file, wins over the
-// snapshot, also over the hyper-parameters in it, and a line says so.
+// Programs keep the flags of the optimizer, and --epoch, in their snapshots. A run that resumes
+// takes those that it is not given from there. A flag that is given, on the command line or in a
+// file, wins over the snapshot, also over the hyper-parameters in it, and a line says so.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ using FlagTexts = std::vector<std::pair<std::string, std::string>>;
 // What a run goes on from.
 struct Continuation {
   std::optional<std::filesystem::path> snapshot;  // nothing: a new run
-  FlagTexts optimizer_flags;                      // as they count in this run; snapshots keep them
+  FlagTexts kept_flags;                           // as they count in this run; snapshots keep them
   std::vector<std::string> overruled;  // flags of the schedule that differ from the snapshot's
   std::int64_t epochs_waited = 0;      // without improvement, for --early-stopping
 
@@ -52,7 +52,7 @@ RunPosition check_resume(const std::filesystem::path& snapshot, const TrainingSe
 void resume_training(const Continuation& continuation, Trainer& trainer,
                      const TrainingSettings& settings, Shift* schedule);
 
-// Keeps Continuation::optimizer_flags in snapshots.
+// Keeps Continuation::kept_flags in snapshots.
 std::unique_ptr<Extension> keep_flags(const Continuation& continuation);
 
 // "result/snapshot_iter_20 is at the end of --epoch 2; raise --epoch to go on" if there is nothing

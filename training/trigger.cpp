@@ -22,8 +22,7 @@ Passage passage(const Trainer& trainer, Unit unit) {
     return {iteration - 1, iteration};
   }
   const auto steps = static_cast<double>(updater.steps_per_epoch());
-  const IteratorState state = updater.state();
-  const double done = static_cast<double>(state.epoch) * steps + static_cast<double>(state.step);
+  const auto done = static_cast<double>(updater.steps_to_here());
   return {(done - 1) / steps, done / steps};
 }
 

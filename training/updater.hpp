@@ -39,6 +39,9 @@ class Updater {
   virtual std::int64_t steps_per_epoch() const = 0;
   std::int64_t epoch() const { return state().epoch; }
   double epoch_detail() const;
+  // Steps to this position in the data if all epochs have as many as this run's: iteration(), but
+  // for a run resumed with other batches.
+  std::int64_t steps_to_here() const { return state().epoch * steps_per_epoch() + state().step; }
   bool is_new_epoch() const { return state().step == 0 && state().epoch > 0; }
 
   // Whether any batch of this rank had examples since the updater was made: without any, the

@@ -216,6 +216,62 @@ TEST_F(ResumedJob, SchedulesAndHooksGoOnBitForBit) {
               "the snapshot's: lr-schedule cosine instead of steps\n");
 }
 
+// Half as many steps an epoch: the schedule is about epochs, not about the steps that were counted.
+TEST_F(ResumedJob, SchedulesKeepTheirEpochsWithOtherBatches) {
+  const std::vector<Flags> cases = {{"--lr-schedule", "cosine"},
+                                    {"--lr-schedule", "polynomial", "--lr-power", "2"},
+                                    {"--lr-schedule", "steps", "--lr-drops", "1,2.5,3.5"},
+                                    {"--warmup", "4"}};
+  const Flags sgd = {"--epoch", "4", "--optimizer", "sgd", "--lr", "0.1"};
+  for (const Flags& schedule : cases) {
+    SCOPED_TRACE(schedule.back());
+    const Flags flags = with(sgd, schedule);
+    const auto one = log_of(1, "whole", with({"-b", "48"}, flags));
+    const auto two = log_of(2, "whole", with({"-b", "48"}, flags));
+    log_of(1, "first", with(with({"-b", "48"}, flags), {"--max-iterations", "20"}));
+    std::filesystem::remove_all(folder / "second");
+    const Finished job = run(2, "second", {"-b", "48", "--epoch", "4", "--resume", snapshot});
+    EXPECT_EQ(job.exit_code, 0) << job.all();
+    const auto found = values_of(read_log("second"), "lr");
+    auto expected = values_of(one, "lr");  // of each epoch's last step
+    const auto rest = values_of(two, "lr");
+    ASSERT_EQ(expected.size(), 4u);
+    ASSERT_EQ(rest.size(), 4u);
+    std::copy(rest.begin() + 2, rest.end(), expected.begin() + 2);
+    EXPECT_EQ(found, expected);
+  }
+}
+
+TEST_F(ResumedJob, TheLengthOfTheRunIsTheSnapshots) {
+  const Flags flags = {"-b", "48", "--epoch", "4", "--optimizer", "sgd"};
+  const Flags cosine = with(flags, {"--lr-schedule", "cosine"});
+  const auto whole = without_times(log_of(1, "whole", cosine));
+  const auto cut = [&](const Flags& run_flags) {
+    log_of(1, "first", with(run_flags, {"--max-iterations", "20"}));
+    std::filesystem::remove_all(folder / "second");
+  };
+  cut(cosine);
+  const Finished same = run(1, "second", {"-b", "48", "--resume", snapshot});
+  EXPECT_EQ(count_of(same.all(), "instead of"), 0) << same.all();
+  EXPECT_EQ(without_times(read_log("second")), whole);
+
+  for (const auto& [schedule, is_said] : std::map<std::string, bool>{{"cosine", true},
+                                                                     {"polynomial", true},
+                                                                     {"steps", true},
+                                                                     {"halving", false},
+                                                                     {"constant", false}}) {
+    SCOPED_TRACE(schedule);
+    cut(with(flags, {"--lr-schedule", schedule}));
+    const Finished longer = run(1, "second", {"-b", "48", "--epoch", "5", "--resume", snapshot});
+    EXPECT_EQ(count_of(longer.all(), "epoch 5 instead of 4"), is_said ? 1 : 0) << longer.all();
+    EXPECT_EQ(read_log("second").size(), 5u);
+  }
+  // Drops that were chosen do not depend on it.
+  cut(with(flags, {"--lr-schedule", "steps", "--lr-drops", "3"}));
+  const Finished chosen = run(1, "second", {"-b", "48", "--epoch", "5", "--resume", snapshot});
+  EXPECT_EQ(count_of(chosen.all(), "instead of"), 0) << chosen.all();
+}
+
 TEST_F(ResumedJob, AutoStartsInItsFolderAndGoesOnThere) {
   const Flags flags = {"-b", "24", "--resume", "auto"};
   const auto whole = without_times(log_of(2, "whole", {"-b", "24", "--epoch", "4"}));

@@ -36,29 +36,36 @@ void check_factor(const char* what, double factor) {
 
 }  // namespace
 
-Shift::Shift(std::string name, std::string attribute, Schedule value)
-    : name_(std::move(name)), attribute_(std::move(attribute)), value_(std::move(value)) {}
+Shift::Shift(std::string name, std::string attribute, Schedule value, Time time)
+    : name_(std::move(name)),
+      attribute_(std::move(attribute)),
+      value_(std::move(value)),
+      time_(time) {}
+
+void Shift::set_value(Trainer& trainer) {
+  if (time_ == Time::position) t_ = trainer.updater().steps_to_here();
+  trainer.updater().optimizer().set(attribute_, value_(*initial_, t_));
+}
 
 void Shift::initialize(Trainer& trainer) {
-  Optimizer& optimizer = trainer.updater().optimizer();
-  if (!initial_) initial_ = optimizer.get(attribute_);
-  optimizer.set(attribute_, value_(*initial_, t_));
+  if (!initial_) initial_ = trainer.updater().optimizer().get(attribute_);
+  set_value(trainer);
 }
 
 void Shift::run(Trainer& trainer) {
   ++t_;
-  trainer.updater().optimizer().set(attribute_, value_(*initial_, t_));
+  set_value(trainer);
 }
 
 void Shift::join_late(Trainer& trainer, std::optional<std::int64_t> times_fired) {
-  if (!times_fired)
+  if (!times_fired && time_ == Time::triggers)
     fail_everywhere(ErrorKind::config,
                     "{} is not in the snapshot, and its trigger cannot tell how often it would "
                     "have fired before: attach it with every()",
                     name_);
-  t_ = *times_fired;
+  t_ = times_fired.value_or(0);
   // A snapshot that is found and loaded after initialize().
-  if (initial_) trainer.updater().optimizer().set(attribute_, value_(*initial_, t_));
+  if (initial_) set_value(trainer);
 }
 
 void Shift::serialize(const Serializer& serializer) {
@@ -132,7 +139,8 @@ std::unique_ptr<Shift> scheduled_shift(std::string attribute, RateSchedule sched
             found * std::pow(schedule.gamma, static_cast<double>(drops)) * decay_after(schedule, t);
         if (t >= schedule.warmup) return rate;
         return rate * (static_cast<double>(t + 1) / static_cast<double>(schedule.warmup));
-      });
+      },
+      Shift::Time::position);
 }
 
 }  // namespace tasuki

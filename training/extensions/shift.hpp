@@ -2,7 +2,8 @@
 // names do. Each counts how often it was triggered (attach it with the trigger that is wanted; each
 // iteration by default) and goes on from there when resumed. One that is not in the snapshot goes
 // on as if it had been there from the start, which its trigger must be able to tell: that of
-// every() is, others are refused.
+// every() is, others are refused. scheduled_shift counts nothing: it follows the position in the
+// data.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +18,16 @@
 namespace tasuki {
 
 // Sets the optimizer's hyper-parameter `attribute` ("lr", "alpha", "momentum", ...) to value(t)
-// after t triggers, value(0) before the first iteration.
+// when it is triggered, to value(0) before the first iteration.
 class Shift : public Extension {
  public:
   // `value` gets the initial value of the hyper-parameter, as found before the first iteration.
   using Schedule = std::function<double(double initial, std::int64_t t)>;
-  Shift(std::string name, std::string attribute, Schedule value);
+  enum class Time : std::uint8_t {
+    triggers,  // t is how often it was triggered
+    position,  // t is Updater::steps_to_here(), also after a resume with other batches
+  };
+  Shift(std::string name, std::string attribute, Schedule value, Time time = Time::triggers);
 
   std::string default_name() const override { return name_; }
   void initialize(Trainer& trainer) override;
@@ -36,10 +41,13 @@ class Shift : public Extension {
   void set_initial(double value) { initial_ = value; }
 
  private:
+  void set_value(Trainer& trainer);
+
   std::string name_, attribute_;
   Schedule value_;
+  Time time_;
   std::optional<double> initial_;
-  std::int64_t t_ = 0;  // triggers so far
+  std::int64_t t_ = 0;
 };
 
 // init * rate^t, not beyond `target`; `init` is the value found when left out.
@@ -58,6 +66,7 @@ std::unique_ptr<Shift> warmup_shift(std::string attribute, double start, std::in
                                     std::optional<double> init = std::nullopt);
 
 // Warm-up, drops and decay in one (two shifts of one hyper-parameter would overwrite each other).
+// Iterations are those of a run whose epochs all have Updater::steps_per_epoch() of them.
 struct RateSchedule {
   // The rate rises in equal steps to the value found, which it has in this iteration (counted from
   // 1) for the first time (gradual warm-up: Goyal et al., arXiv 1706.02677, section 2.2).
