@@ -55,7 +55,7 @@ struct Row {
   std::int64_t wrong = 0;  // elements, over all ranks
 };
 
-// Whole numbers whose sums over the ranks float32 holds exactly.
+// Integers whose sums over the ranks are exact in float32.
 float value_of(std::int64_t element, int rank) {
   return static_cast<float>(element % 97 + rank);
 }
@@ -64,8 +64,8 @@ float sum_of(std::int64_t element, int ranks) {
   return static_cast<float>(sum);
 }
 
-// How far a sum over so many ranks may be off, relative to it, where values travel in a type: each
-// addition rounds once.
+// Largest relative error of a sum over this many ranks if values travel in `dtype`: each addition
+// rounds once.
 double tolerance(DType wire, int ranks) {
   if (wire == DType::float16) return ranks * std::ldexp(1, -11);
   if (wire == DType::bfloat16) return ranks * std::ldexp(1, -8);
@@ -74,7 +74,7 @@ double tolerance(DType wire, int ranks) {
 
 class Bench {
  public:
-  // Finds what cannot be had before any time is spent.
+  // Finds what cannot run here before any time is spent.
   Bench(const Settings& settings, std::unique_ptr<Communicator> everyone)
       : settings_(settings),
         everyone_(std::move(everyone)),
@@ -85,7 +85,7 @@ class Bench {
         communicators_.push_back(create_communicator(
             name, {.device = device(), .wire_dtype = wire_, .gpu_is_shared = settings_.gpu.share}));
       } catch (const Error& error) {
-        // With `all`, what this placement does not allow is left out.
+        // With `all`, communicators that this placement does not allow are left out.
         if (settings_.communicators != "all" || error.kind() != ErrorKind::config) throw;
       }
     }
@@ -115,7 +115,7 @@ class Bench {
   }
 
  private:
-  // Makes a vector and the operation that exchanges it.
+  // Makes a vector, and the operation that exchanges it.
   using Case = std::pair<Tensor, std::function<void()>>;
   using MakeCase = std::function<Case(std::int64_t count)>;
 
@@ -164,7 +164,7 @@ class Bench {
     };
   }
 
-  // Exchanges and waits until they are done, which GPUs do later.
+  // Exchanges, and waits for the end also on GPUs, which work asynchronously.
   static void finish(const Tensor& values, const std::function<void()>& exchange) {
     exchange();
     backend(values.device()).synchronize(values.device());
@@ -277,24 +277,24 @@ class Bench {
 
 int bench_allreduce(int argc, char** argv) {
   Settings settings;
-  Options options("bench_allreduce", "times the exchange of gradients over all ranks",
+  Options options("bench_allreduce", "times the exchange of gradients between all ranks",
                   "mpirun -np 4 bench_allreduce --communicator all --json allreduce.json");
   constexpr std::int64_t longest = std::int64_t{1} << 33;
   options.group("What to exchange");
   options.add("min", settings.min, {4, longest}, "BYTES", "smallest vector");
   options.add("max", settings.max, {4, longest}, "BYTES", "largest vector");
   options.add("factor", settings.factor, {1, 1 << 20}, "N",
-              "from one size to the next; 1: min only");
+              "from one size to the next; 1: --min only");
   options.add("communicator", settings.communicators, "NAMES",
-              "one or several with commas, or all that can run here");
+              "communicators, separated by commas; `all`: those that can run here");
   add_gpu_flags(options, settings.gpu);
   options.add("wire-dtype", settings.wire_dtype, wire_dtypes(), "NAME",
-              "type in which pure_nccl sends");
+              "type in which pure_nccl sends gradients");
   options.group("How");
   options.add("iterations", settings.iterations, {1, 1'000'000}, "N", "timed exchanges per size");
-  options.add("warmup", settings.warmup, {0, 1'000'000}, "N", "exchanges before those");
+  options.add("warmup", settings.warmup, {0, 1'000'000}, "N", "exchanges before the timed ones");
   add_stall_flags(options, settings.stalls);
-  options.add("json", settings.json, "none", "FILE", "write the table there too");
+  options.add("json", settings.json, "none", "FILE", "also write the table to this file");
 
   auto everyone = create_communicator("naive");
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);

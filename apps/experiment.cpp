@@ -18,7 +18,7 @@
 #include "experiment/table.hpp"
 #include "tasuki/core/file_lock.hpp"
 #include "tasuki/program/flags/options.hpp"
-#include "tasuki/program/start/machine.hpp"
+#include "tasuki/program/start/processors.hpp"
 
 namespace tasuki::experiment {
 namespace {
@@ -41,7 +41,7 @@ void say(const std::string& line) {
   std::fflush(stdout);
 }
 
-// Holds the folder against a second experiment in it, until the process ends.
+// Locks the folder against a second experiment until the process ends.
 void lock(const fs::path& folder) {
   static std::vector<FileLock> held;
   if (auto taken = FileLock::try_lock(folder / "lock", fmt::format("pid {}\n", getpid())))
@@ -99,8 +99,8 @@ void run_what_is_missing(const ExperimentPlan& plan, std::vector<RunRecord>& run
   }
 }
 
-// Makes the runs of rows of the table, "1,3" or "all", runs that are to be done; on disk too, where
-// they are.
+// Marks the runs of these rows of the table ("1,3" or "all") as to be done; with `on_disk`, also in
+// their records.
 void forget_rows(const std::string& rows, std::vector<RunRecord>& runs, bool on_disk) {
   const auto count =
       std::ranges::count(runs, 1, [](const auto& run) { return run.settings.repeat; });
@@ -130,8 +130,9 @@ void draw(const fs::path& folder) {
   const EndedProcess drawn =
       run_to_end({"gnuplot", folder / "plot.gp"}, folder / "plot.log", /*timeout=*/60);
   if (drawn.exit_code == 127)
-    say(fmt::format("gnuplot is not installed (Debian's gnuplot-nox): no plot, its script is {}",
-                    (folder / "plot.gp").string()));
+    say(fmt::format(
+        "gnuplot is not installed (Debian's gnuplot-nox): no plot was drawn; its script is {}",
+        (folder / "plot.gp").string()));
   else if (drawn.exit_code != 0)
     say(fmt::format("gnuplot could not draw: {}", last_words(read_file(folder / "plot.log"))));
 }
@@ -151,7 +152,7 @@ void write_tables(const ExperimentPlan& plan, const std::vector<RunRecord>& runs
   say(fmt::format("Tables and plot are in {}", folder.string()));
 }
 
-// One section of the file, or the file.
+// One section of the file, or a file without sections.
 struct Experiment {
   ExperimentPlan plan;
   fs::path folder;
@@ -166,7 +167,7 @@ int run_experiment(Experiment& one, const Settings& settings) {
   if (!settings.tables_only) run_what_is_missing(one.plan, one.runs);
   const auto missing = count_missing(one);
   if (was_interrupted()) {
-    say(fmt::format("interrupted; {} of {} runs are left for the next start", missing,
+    say(fmt::format("interrupted; the next start does the remaining {} of {} runs", missing,
                     one.runs.size()));
     return 130;
   }
@@ -188,7 +189,7 @@ int run_experiments(std::vector<Experiment>& all, const Settings& settings) {
   for (Experiment& one : all) {
     one.runs = read_records(one.plan, one.folder);
     if (settings.rerun) forget_rows(*settings.rerun, one.runs, /*on_disk=*/false);
-    // All of them, before the first run starts.
+    // All flags are checked before the first run starts.
     if (!settings.tables_only) check_flags(one.plan, one.runs);
   }
   int exit_code = 0;
@@ -206,7 +207,7 @@ int run_experiments(std::vector<Experiment>& all, const Settings& settings) {
   return exit_code;
 }
 
-// All sections, or the one that was asked for.
+// All sections, or the one chosen by --section.
 std::vector<Experiment> experiments_of(const Settings& settings, const fs::path& programs) {
   std::vector<Experiment> all;
   const fs::path folder =
@@ -223,7 +224,7 @@ std::vector<Experiment> experiments_of(const Settings& settings, const fs::path&
     fail(ErrorKind::usage, "--section: {} has no section [{}]{}", *settings.file, *settings.section,
          names.front().empty() ? "" : fmt::format("; it has {}", fmt::join(names, ", ")));
   if (settings.rerun && all.size() > 1)
-    fail(ErrorKind::usage, "--rerun: {} has several experiments; name one by --section",
+    fail(ErrorKind::usage, "--rerun: {} has several experiments; choose one with --section",
          *settings.file);
   return all;
 }
@@ -238,27 +239,27 @@ std::vector<std::string> arguments_of(int argc, char** argv) {
 
 int run(int argc, char** argv) {
   Settings settings;
-  Options options(
-      "experiment",
-      "runs a grid of training programs from an INI file, goes on with one that is half "
-      "finished, and makes tables and a plot",
-      "experiment experiments/mnist_scaling.ini");
+  Options options("experiment",
+                  "runs a grid of training programs from an INI file, continues one that was "
+                  "interrupted, and makes tables and a plot",
+                  "experiment experiments/mnist_scaling.ini");
   options.group("Experiment");
   options.add("file,f", settings.file, "none", "FILE",
-              "what to run; as the first argument it needs no flag. experiments/ has some");
+              "the experiment; as the first argument it needs no flag (examples: experiments/)");
   options.add(
       "folder,o", settings.folder, "auto", "DIR",
       "folder for runs and tables; `auto`: results/<name of the file>, with a folder for each "
       "section");
-  options.add("section", settings.section, "all", "NAME",
-              "of the sections of the file, do this one");
-  options.add("dry-run", settings.dry_run, "check all flags, print the commands and start none");
+  options.add("section", settings.section, "all", "NAME", "do only this section of the file");
+  options.add("dry-run", settings.dry_run,
+              "check all flags and print the commands without running them");
   options.add("rerun", settings.rerun, "none", "ROWS",
-              "do the runs of these rows of the table again (`1,3`, or `all`): for those that "
-              "another version, machine or data set has made");
-  options.add("tables-only", settings.tables_only, "make the tables of the runs there are");
+              "repeat the runs of these rows of the table (`1,3`, or `all`), for example because "
+              "they were made with another version, machine or data set");
+  options.add("tables-only", settings.tables_only,
+              "make the tables from the finished runs without starting any");
   options.add("plot", settings.plot, std::vector<std::string>{"svg", "png"}, "FORMAT",
-              "of the plot, which gnuplot draws");
+              "format of the plot");
   const Options::Request request = options.parse(arguments_of(argc, argv));
   if (request != Options::Request::run) {
     fmt::print("{}{}", options.text(request),
@@ -266,10 +267,9 @@ int run(int argc, char** argv) {
     return 0;
   }
   if (!settings.file)
-    fail(ErrorKind::usage,
-         "name a file with the experiment: experiment FILE.ini (--help says more)");
+    fail(ErrorKind::usage, "no experiment was given; expected: experiment FILE.ini (see --help)");
   if (settings.rerun && settings.tables_only)
-    fail(ErrorKind::usage, "--rerun is about runs, --tables-only starts none; leave one out");
+    fail(ErrorKind::usage, "--rerun repeats runs, --tables-only starts none; leave one out");
   const fs::path program = fs::read_symlink("/proc/self/exe");
   std::vector<Experiment> all = experiments_of(settings, program.parent_path());
   return run_experiments(all, settings);

@@ -28,7 +28,7 @@ const std::map<std::string, Recipe> recipes = {
       {"lr", "0.05"},
       {"weight-decay", "0.0005"},
       {"lr-schedule", "halving"}}},
-    // He et al., arXiv 1512.03385, section 4.2, but for the places of the drops.
+    // He et al., arXiv 1512.03385, section 4.2, except for the epochs of the drops.
     {"resnet20",
      {{"batchsize", "128"},
       {"epoch", "160"},

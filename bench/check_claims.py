@@ -108,7 +108,7 @@ class Claims:
 
 
 def peak(text):
-    return int(re.search(r"at most (\d+) MB of memory a rank", text).group(1))
+    return int(re.search(r"at most (\d+) MB of memory per rank", text).group(1))
 
 
 def heading(text):

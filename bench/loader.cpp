@@ -1,5 +1,5 @@
-// How many images a second the prefetch iterator gives, by threads: augmented, standardised, and
-// decoded alone.
+// Images per second of the prefetch iterator, by threads: augmented, standardised, and only
+// decoded.
 //
 //   loader [SIDE = 32] [BATCH = 128] [SECONDS = 1]
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ using namespace tasuki;
 
 namespace {
 
-// Without `settings`, images are decoded alone.
+// Without `settings`, images are only decoded.
 double images_per_second(const Share& stored, const std::optional<ImageTransform>& settings,
                          std::int64_t batch_size, int threads, double seconds) {
   using Clock = std::chrono::steady_clock;
@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
   const double seconds = argc > 3 ? std::atof(argv[3]) : 1;
   const SyntheticDataset made({.count = 10 * batch_size, .example_shape = {3, side, side}});
   const Share stored = Share::whole(read_dataset(*source_of(made)));
-  fmt::print("images a second, 3 x {} x {}, batches of {}\n", side, side, batch_size);
+  fmt::print("images per second, 3 x {} x {}, batches of {}\n", side, side, batch_size);
   for (const int threads : {1, 2})
     fmt::print("{} thread{}: {:9.0f} augmented, {:9.0f} standardised only, {:9.0f} decoded\n",
                threads, threads > 1 ? "s" : " ",

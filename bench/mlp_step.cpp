@@ -1,6 +1,6 @@
-// One training step of the MLP (784-1000-1000-10, Adam) beside what it cannot do without: its eight
-// matrix products, timed alone, and Adam's memory traffic. All are measured in turns in
-// one run, so that a busy machine slows all of them alike.
+// One training step of the MLP (784-1000-1000-10, Adam), and the floor of its time: its eight
+// matrix products, timed alone, and Adam's memory traffic. All are measured in turns in one run, so
+// that a busy machine slows all of them alike.
 //
 //   mlp_step [ROUNDS = 200] [THREADS = 1] [BATCH = 100] [float32|bfloat16]
 //
@@ -32,7 +32,7 @@ namespace {
 struct Part {
   std::string name;
   std::function<void()> run;
-  double operations = 0;  // floating-point, 0 where that says nothing
+  double operations = 0;  // floating-point; 0 if meaningless
   std::vector<double> seconds = {};
 
   double quantile(double q) {
@@ -41,8 +41,8 @@ struct Part {
   }
 };
 
-// Seconds of this thread's processor time, or of the wall clock where several threads work: with
-// one thread, what else the machine does is not counted.
+// Seconds of this thread's processor time, or of the wall clock with several threads: processor
+// time does not count what else the machine does.
 double now(int threads) {
   timespec time{};
   ::clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &time);
@@ -62,7 +62,7 @@ Tensor noise(const Shape& shape) {
   return made;
 }
 
-// The products that one layer needs, straight on oneDNN.
+// The matrix products of one layer, directly by oneDNN.
 void add_products(std::vector<Part>& parts, const std::string& layer, std::int64_t batch,
                   std::int64_t in, std::int64_t out, bool first) {
   const Tensor x = noise({batch, in}), w = noise({out, in}), y = noise({batch, out});
@@ -84,7 +84,8 @@ void add_products(std::vector<Part>& parts, const std::string& layer, std::int64
         {layer + " dx", product('N', 'N', batch, in, out, y, w, x.clone()), operations});
 }
 
-// What Adam cannot avoid: reading parameter, gradient and two states, writing all but the gradient.
+// The memory traffic that Adam cannot avoid: reads parameter, gradient and two states, writes all
+// but the gradient.
 TASUKI_VECTORIZE void touch_as_adam(float* __restrict p, const float* __restrict g,
                                     float* __restrict m, float* __restrict v, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) {

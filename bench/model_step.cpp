@@ -1,10 +1,9 @@
-// One training step (forward, backward, momentum SGD) of a convnet on made-up images.
+// One training step (forward, backward, momentum SGD) of a convnet on synthetic images.
 //
 //   model_step MODEL BATCH [STEPS = 5] [THREADS = 1] [float32|bfloat16]
 //
-// Prints one line of JSON with every step's seconds, after two steps that make primitives:
-// processor time with one thread, so that what else the machine does is not counted, else the wall
-// clock's.
+// Prints one line of JSON with every step's seconds, after two steps that make primitives: with one
+// thread processor time, which does not count what else the machine does, else wall-clock time.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

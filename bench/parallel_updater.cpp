@@ -1,6 +1,6 @@
 // One process with several workers: steps of the MLP (784-1000-1000-10, batch 400) with one worker
-// and with two, and with two of which the second does all its work twice, so that `--split auto`
-// shows what it is for. All configurations take turns in one run.
+// and with two, and with two of which the second does all its work twice, which `--split auto` is
+// for. All configurations take turns in one run.
 //
 //   parallel_updater [TURNS = 5] [STEPS = 40 a turn] [THREADS = 1 a worker]
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::int64_t batch_size = 400;
 
-// The loss after the same work once for nothing.
+// The loss, after doing the same work once in vain.
 LossFunction done_twice(Classifier& model) {
   return [&model, loss = classification_loss(model)](const Batch& batch, Observation& report) {
     Observation ignored;

@@ -1,5 +1,5 @@
-// What an exchange inside a node cannot beat: two threads, each on a core of its own, that sum two
-// arrays of memory shared between processes, each its half, and write the sums to both.
+// The lower bound of an exchange inside a node: two threads on two cores sum two arrays of memory
+// shared between processes, each its half, and write the sums to both.
 //
 //   bench_shared_sum [BYTES = 7184040] [EXCHANGES = 400]
 //
@@ -35,7 +35,7 @@ TASUKI_VECTORIZE void sum_into_both(float* a, float* b, std::size_t count) {
   }
 }
 
-// Zeros that other processes could map, too.
+// Zeroed memory that other processes could map as well.
 float* shared_array(std::size_t bytes) {
   const int file = memfd_create("shared_sum", MFD_CLOEXEC);
   if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0)
@@ -56,7 +56,7 @@ void stay_on_core(int core) {
     throw std::system_error(status, std::generic_category(), fmt::format("core {}", core));
 }
 
-// Both threads come here before either goes on; `visits` counts how often this one came.
+// A barrier for both threads; `visits` counts how often this one came.
 void meet(std::atomic<int>& arrivals, int& visits) {
   ++arrivals;
   ++visits;

@@ -10,7 +10,7 @@
 namespace tasuki {
 namespace {
 
-// Without its end; behind the last line there is nothing more.
+// The line that begins here, without its end; empty after the last one.
 std::string_view first_line(std::string_view text) {
   return text.empty() ? "nothing more" : text.substr(0, text.find('\n'));
 }

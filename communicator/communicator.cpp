@@ -1,5 +1,5 @@
-// What every kind of communicator does alike: its ranks, memory, reductions and checks. Gradients
-// are in gradients.cpp, arrays and objects in mpi/, values on GPUs in gpu/communicator_on_gpu.cpp.
+// What all kinds of communicators share: ranks, memory, reductions and checks. Gradients are in
+// gradients.cpp, arrays and objects in mpi/, values on GPUs in gpu/communicator_on_gpu.cpp.
 #include "tasuki/communicator/communicator.hpp"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ Communicator::Communicator(const CommunicatorSetup& setup)
       handles_(std::make_unique<Handles>(mpi_ranks(setup))),
       topology_(discover_topology(handles_->collectives.get())),
       id_(make_communicator_id(setup_.name, handles_->collectives.get())) {
-  setup_.ranks = nullptr;  // theirs, and gone when this constructor has returned
+  setup_.ranks = nullptr;  // owned by the caller; not valid after this constructor
 }
 
 Communicator::~Communicator() = default;
@@ -78,7 +78,7 @@ const MpiComm& Communicator::messages() const {
 
 std::unique_ptr<Communicator> Communicator::split(int color, int key) const {
   const auto waiting = wait_in(Waiting::split);
-  if (color < 0) fail(ErrorKind::usage, "split: color {}; expected a number from 0", color);
+  if (color < 0) fail(ErrorKind::usage, "split: expected a color of 0 or more, found {}", color);
   const MpiComm part = MpiComm::split(comm().get(), color, key);
   return create_communicator(
       CommunicatorSetup{.name = name(), .options = options(), .ranks = &part});
@@ -134,7 +134,8 @@ void Communicator::reduce(const Tensor& tensor, ReduceOp op, int root) {
 Tensor Communicator::reduce_scatter(const Tensor& tensor, ReduceOp op) {
   check_reducible("reduce_scatter", tensor);
   const auto waiting = wait_in(Waiting::reduce_scatter, tensor.bytes());
-  TASUKI_CHECK(tensor.shape().rank() > 0, "reduce_scatter deals out axis 0, and a scalar has none");
+  TASUKI_CHECK(tensor.shape().rank() > 0,
+               "reduce_scatter divides axis 0, which a scalar does not have");
   require_agreement("reduce_scatter", text_of(tensor, op));
   const HostValues values(tensor);
   const std::int64_t items = tensor.shape()[0];
@@ -161,7 +162,7 @@ void Communicator::combine_part(const Tensor& values, std::span<const Range> par
 
 void Communicator::require_agreement(const char* operation, const std::string& text,
                                      std::span<std::int64_t> maxima) {
-  // All hashes are equal when the largest and the smallest are: one small reduction.
+  // All hashes are equal if the largest and the smallest are, which takes one small reduction.
   const auto hash = static_cast<std::int64_t>(hash_text(text) >> 1);
   std::vector<std::int64_t> numbers{hash, -hash};
   numbers.insert(numbers.end(), maxima.begin(), maxima.end());
@@ -180,7 +181,7 @@ void Communicator::require_agreement(const char* operation, const std::string& t
 
 void Communicator::check_free() const {
   TASUKI_CHECK(*under_way_ == 0 || is_starting_ || (background_ && background_->is_this_thread()),
-               "the communicator is busy with an exchange of gradients; wait() for it first");
+               "the communicator is busy with an exchange of gradients; call wait() first");
 }
 
 void Communicator::check_root(const char* operation, int root) const {
@@ -193,7 +194,8 @@ void Communicator::check_root(const char* operation, int root) const {
 
 void Communicator::check_peer(const char* operation, int peer) const {
   if (peer == rank())
-    fail(ErrorKind::usage, "{}: rank {} named itself as the other side", operation, peer);
+    fail(ErrorKind::usage, "{}: rank {} cannot send to itself or receive from itself", operation,
+         peer);
   if (peer < 0 || peer >= size())
     fail(ErrorKind::usage, "{}: rank {} of {} ranks; expected 0 to {}", operation, peer, size(),
          size() - 1);

@@ -67,7 +67,7 @@ class PendingExchange {
   // `finish` completes the exchange; `under_way` counts exchanges that run meanwhile (null: it does
   // not run before `finish`).
   PendingExchange(std::function<void()> finish, std::shared_ptr<std::atomic<int>> under_way);
-  // Waits for an exchange that nobody waited for, and logs its failure as a warning.
+  // Waits for an exchange on which wait() was not called, and logs its failure as a warning.
   ~PendingExchange();
   PendingExchange(const PendingExchange&) = delete;
   PendingExchange& operator=(const PendingExchange&) = delete;
@@ -150,7 +150,7 @@ class Communicator {
 
   // --- arrays, with their types and shapes ---
   // float32, float64, float16, bfloat16, int32, int64 and uint8, of any shape, which may differ
-  // between ranks. Sending to oneself is an error, as nobody could receive it.
+  // between ranks. A rank cannot send to itself.
   void send(std::span<const Tensor> tensors, int dest, int tag = 0);
   void send(const Tensor& tensor, int dest, int tag = 0) { send({&tensor, 1}, dest, tag); }
   std::vector<Tensor> recv_many(int source, int tag = 0);
@@ -223,7 +223,7 @@ class Communicator {
   // True: sum_on_gpu() only queues work on the GPU and waits for nothing, so that it needs no
   // thread to run beside the computation.
   virtual bool queues_on_gpu() const { return false; }
-  // True: values go through GpuGroups, which are fastest from memory of their own.
+  // True: values go through GpuGroups, which are fastest from memory that they allocated.
   virtual bool has_gpu_groups() const { return false; }
 
   // --- what a kind may use ---

@@ -1,4 +1,4 @@
-// The exchange of gradients, blocking and in the background, and rank 0's values for all.
+// The exchange of gradients, blocking and in the background, and the broadcast of rank 0's values.
 #include <utility>
 
 #include "tasuki/communicator/communicator.hpp"
@@ -26,13 +26,14 @@ PendingExchange::PendingExchange(std::function<void()> finish,
   if (under_way_) ++*under_way_;
 }
 
-// An exchange given up half-way would leave its buffer in use.
+// Destroying an unfinished exchange would leave its buffer in use.
 PendingExchange::~PendingExchange() {
   if (!finish_) return;
   try {
     wait();
   } catch (const std::exception& error) {
-    log_warning("an exchange of gradients that nobody waited for failed: {}", error.what());
+    log_warning("an exchange of gradients failed, and wait() was not called on it: {}",
+                error.what());
   }
 }
 
@@ -71,7 +72,7 @@ void Communicator::mean_gradients(const GradientView& gradients, double divisor)
 
 std::unique_ptr<PendingExchange> Communicator::start_sum_gradients(const GradientView& gradients) {
   if (!exchanges_gradients()) return std::make_unique<PendingExchange>([] {}, under_way_);
-  // The segments' span may end before the exchange does.
+  // The span of segments may end before the exchange does.
   std::function<void()> work =
       [this, arena = gradients.arena,
        segments = std::vector(gradients.segments.begin(), gradients.segments.end()),
@@ -94,7 +95,7 @@ std::unique_ptr<PendingExchange> Communicator::start_sum_gradients(const Gradien
     exchange();
     if (join) join();
   };
-  // Without it, another thread may not call MPI: wait() does all the work.
+  // Without MPI_THREAD_MULTIPLE another thread may not call MPI, so wait() does all the work.
   if (!has_thread_level_multiple())
     return std::make_unique<PendingExchange>([finish, work] { finish(work); }, nullptr);
   if (!background_) background_ = std::make_unique<BackgroundThread>();

@@ -10,7 +10,7 @@
 namespace tasuki {
 namespace {
 
-// In a function, because kinds register themselves before main, in an unknown order of files.
+// A local static, because kinds register themselves before main in an unknown order of files.
 std::vector<CommunicatorKind>& kinds() {
   static std::vector<CommunicatorKind> instance;
   return instance;
@@ -55,7 +55,7 @@ std::unique_ptr<Communicator> create_communicator(const CommunicatorSetup& setup
   if (kind == kinds().end()) {
     std::vector<std::string> names;
     for (const auto& known : kinds()) names.push_back(known.name);
-    fail_everywhere(ErrorKind::usage, "unknown communicator '{}'; known are {}", name,
+    fail_everywhere(ErrorKind::usage, "unknown communicator '{}'; expected one of {}", name,
                     fmt::join(names, ", "));
   }
   if (kind->needs_gpu && setup.options.device.is_cpu())
@@ -64,8 +64,8 @@ std::unique_ptr<Communicator> create_communicator(const CommunicatorSetup& setup
         "the communicator {} needs --gpu: it works on the memory of GPUs; on CPUs use auto", name);
   if (!kind->takes_wire_dtype && setup.options.wire_dtype != DType::float32)
     fail_everywhere(ErrorKind::config,
-                    "the communicator {} sends gradients as float32; to send them as {} use "
-                    "pure_nccl, with --gpu",
+                    "the communicator {} sends gradients as float32; to send them as {}, use "
+                    "pure_nccl with --gpu",
                     name, name_of(setup.options.wire_dtype));
   const WaitScope waiting(Waiting::create_communicator);
   return kind->create(setup);

@@ -43,7 +43,7 @@ std::string communicator_help();
 
 // Makes a communicator among all ranks of the job. Collective. An unknown name is a usage error
 // that lists the known ones; a kind that cannot run here is an error of kind config that says what
-// can. Programs that have an MPI_Comm of their own find an overload in mpi_comm.hpp.
+// can. mpi_comm.hpp has an overload for programs with their own MPI_Comm.
 std::unique_ptr<Communicator> create_communicator(std::string_view name,
                                                   const CommunicatorOptions& options = {});
 std::unique_ptr<Communicator> create_communicator(const CommunicatorSetup& setup);

@@ -8,7 +8,7 @@
 namespace tasuki {
 namespace {
 
-// What became of the work: the error's exit code, 0 when all went well, and its message.
+// The outcome of the work: the error's exit code (0: success) and message.
 struct Outcome {
   int exit_code = 0;
   std::string message;

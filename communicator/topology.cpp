@@ -34,7 +34,7 @@ Topology make_topology(int rank, const std::vector<int>& memory_group,
   topology.size = checked_cast<int>(host_of.size(), "number of ranks");
   topology.host_of = host_of;
 
-  // In order of rank, so that nodes come out numbered by their smallest rank.
+  // In order of rank, so that nodes are numbered by their smallest rank.
   std::map<std::pair<int, std::string>, int> number_of_node;
   std::vector<int> ranks_seen;
   for (std::size_t other = 0; other < host_of.size(); ++other) {

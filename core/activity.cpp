@@ -5,7 +5,7 @@ namespace {
 
 constexpr auto relaxed = std::memory_order_relaxed;
 
-// Where a process publishes that nobody watches.
+// The record of a process without a watchdog.
 ActivityRecord unread;
 std::atomic<ActivityRecord*> current = &unread;
 [[gnu::tls_model("initial-exec")]] thread_local bool is_publishing_thread = false;

@@ -1,7 +1,7 @@
 // Activity: what this process is doing, published where other processes of the machine can read it.
 // The watchdog (job/watchdog.hpp) finds stalls with it.
 //
-// Publishing takes a few plain stores. It wakes nobody, reads no clock and sends nothing.
+// Publishing takes a few plain stores: no system call, no clock, no message.
 #pragma once
 
 #include <atomic>

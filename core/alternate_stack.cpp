@@ -17,13 +17,14 @@ class AlternateStack {
     stack_t present{};
     const bool is_needed = sigaltstack(nullptr, &present) == 0 && (present.ss_flags & SS_DISABLE);
     if (!is_needed) return;
-    // What the kernel writes depends on the processor's registers: 3 KiB with AVX-512, 11 KiB with
-    // AMX. The rest is the handler's; a profiler that walks the stack takes tens of KiB.
+    // The size of what the kernel writes depends on the processor's registers: 3 KiB with AVX-512,
+    // 11 KiB with AMX. The rest is for the handler; a profiler that walks the stack uses tens of
+    // KiB.
     constexpr std::size_t for_handlers = 64 << 10;
     const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     const std::size_t frame = std::max<std::size_t>(getauxval(AT_MINSIGSTKSZ), MINSIGSTKSZ);
     const std::size_t stack = (for_handlers + frame + page - 1) / page * page;
-    // The lowest page stays locked: overflow is a segmentation fault.
+    // The lowest page stays inaccessible: overflow is a segmentation fault.
     bytes_ = page + stack;
     void* const block = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);

@@ -1,4 +1,4 @@
-// Narrowing that cannot lose a value silently: counts on their way into MPI, file formats, oneDNN.
+// Narrowing that cannot lose a value silently, for counts that go into MPI, file formats, oneDNN.
 #pragma once
 
 #include <utility>
@@ -7,7 +7,7 @@
 
 namespace tasuki {
 
-// `value` as To; throws an internal error naming `what` when To cannot hold it.
+// `value` as To; throws an internal error naming `what` if To cannot hold it.
 template <class To, class From>
 To checked_cast(From value, const char* what) {
   TASUKI_CHECK(std::in_range<To>(value), "{} = {} does not fit into {} bits", what, value,

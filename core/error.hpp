@@ -1,6 +1,6 @@
-// Errors as part of the product: every failure is one line that says what was expected, what was
-// found and what to do. The top level (job/run_job.hpp) adds rank and host to it and
-// ends the whole job with the error's exit code.
+// Errors: every failure is one line that says what was expected, what was found and what to do. The
+// top level (job/run_job.hpp) adds rank and host to it and ends the whole job with the error's exit
+// code.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,22 +11,23 @@
 
 namespace tasuki {
 
-// What went wrong; the value is the job's exit code, of sysexits.h where one fits (79: Stopped).
+// The kind of an error; the value is the job's exit code, from sysexits.h if it has a fitting one
+// (79: Stopped).
 enum class ErrorKind : int {
   usage = 64,         // a flag or an argument
   data = 65,          // a data file with wrong contents
-  missing = 66,       // a file or folder that is not there
+  missing = 66,       // a missing file or folder
   unavailable = 69,   // a device, library or feature that this machine or build lacks
   internal = 70,      // a defect in Tasuki or in the program using it
   cannot_write = 73,  // an output file or folder
-  io = 74,            // reading, writing or communicating failed on the way
+  io = 74,            // reading, writing or communicating failed while running
   hang = 75,          // a rank waited longer than allowed
   disagreement = 76,  // the ranks of a job differ where they must not
   config = 78,        // settings that do not fit the machine or each other
 };
 
-// Which ranks meet the error. An error that every rank is bound to find in the same place (a bad
-// flag, say) is printed by rank 0 alone.
+// Which ranks meet the error. An error that every rank meets in the same place (such as a bad flag)
+// is printed by rank 0 alone.
 enum class ErrorScope { this_rank, every_rank };
 
 class Error : public std::runtime_error {
@@ -49,7 +50,7 @@ template <class... Args>
   throw Error(kind, fmt::format(format, std::forward<Args>(args)...));
 }
 
-// The same for an error that all ranks find alike.
+// The same for an error that all ranks meet alike.
 template <class... Args>
 [[noreturn]] void fail_everywhere(ErrorKind kind, fmt::format_string<Args...> format,
                                   Args&&... args) {

@@ -41,7 +41,7 @@ std::string read_file(const fs::path& path) {
   if (!in) fail(ErrorKind::missing, "cannot read {}: {}", path.string(), std::strerror(errno));
   try {
     return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  } catch (const std::ios_base::failure&) {  // how iterators report it: a folder, a broken disk
+  } catch (const std::ios_base::failure&) {  // thrown by iterators for a folder or a broken disk
     fail(ErrorKind::io, "reading {} failed: {}", path.string(), std::strerror(errno));
   }
 }
@@ -50,7 +50,7 @@ void replace_file(const fs::path& path,
                   const std::function<void(const fs::path& temporary)>& write) {
   fs::path temporary = path;
   temporary += fmt::format(".{}.tmp", ::getpid());
-  const LongCall writing;  // much may lie in the system's memory until the end
+  const LongCall writing;  // the system may write most of the data only now
   try {
     write(temporary);
     sync_to_disk(temporary, O_RDONLY);
@@ -80,7 +80,7 @@ void write_file(const fs::path& path, std::string_view contents) {
 }
 
 std::vector<fs::path> leftovers_in(const fs::path& folder) {
-  // As replace_file names them, and what libzip adds to that while it writes.
+  // Named as by replace_file, plus the suffix that libzip adds while it writes.
   static const std::regex leftover(R"(.*\.[0-9]+\.tmp(\.[A-Za-z0-9]{6})?)");
   std::vector<fs::path> found;
   std::error_code ignored;
@@ -99,14 +99,14 @@ void make_output_folder(const fs::path& folder) {
   fs::create_directories(folder, error);
   if (error || !fs::is_directory(folder))
     fail(ErrorKind::cannot_write, "cannot make output folder {}: {}", folder.string(),
-         error ? error.message() : "a file of that name is in the way");
+         error ? error.message() : "a file of that name exists");
   check_writable(folder);
 }
 
 void check_output_folder(const fs::path& folder) {
   std::error_code error;
   if (fs::is_directory(folder, error)) return check_writable(folder);
-  // The first folder that is missing is made and taken away again: permissions alone do not tell
+  // Makes the first missing folder and removes it again, because permissions alone do not tell
   // whether that is possible.
   fs::path missing = fs::absolute(folder).lexically_normal();
   while (missing.has_relative_path() && !fs::exists(missing.parent_path(), error))
@@ -117,7 +117,7 @@ void check_output_folder(const fs::path& folder) {
     return;
   }
   fail(ErrorKind::cannot_write, "cannot make output folder {}: {}", folder.string(),
-       error ? error.message() : "a file of that name is in the way");
+       error ? error.message() : "a file of that name exists");
 }
 
 }  // namespace tasuki

@@ -15,7 +15,7 @@ namespace tasuki {
 
 std::optional<FileLock> FileLock::try_lock(const std::filesystem::path& file,
                                            std::string_view holder) {
-  // For writing, as NFS asks.
+  // Opened for writing, because NFS requires that.
   const int descriptor = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (descriptor < 0)
     fail(ErrorKind::cannot_write, "cannot write {}: {}", file.string(), std::strerror(errno));
@@ -24,7 +24,7 @@ std::optional<FileLock> FileLock::try_lock(const std::filesystem::path& file,
     if (errno == EWOULDBLOCK) return std::nullopt;
     lock.what_is_missing_ = std::strerror(errno);
   }
-  // For messages alone: a full disk is found elsewhere.
+  // The text is only for messages; a full disk is reported elsewhere.
   if (::ftruncate(descriptor, 0) == 0)
     static_cast<void>(::pwrite(descriptor, holder.data(), holder.size(), 0));
   return lock;

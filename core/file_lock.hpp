@@ -1,4 +1,4 @@
-// A lock on a file that one process at a time holds.
+// A lock on a file, held by one process at a time.
 #pragma once
 
 #include <filesystem>
@@ -8,20 +8,20 @@
 
 namespace tasuki {
 
-// flock: advisory, on NFS as well, and released by the system when the process ends, however it
+// flock: advisory, works on NFS, and is released by the system when the process ends, however it
 // ends. The file stays, with the text of the last holder.
 class FileLock {
  public:
-  // Tries once, without waiting: nothing where another process holds the lock. Makes the file if
-  // it is missing (where it cannot: an error of kind cannot_write) and writes `holder` into it, a
-  // line that says who holds it.
+  // Tries once, without waiting: nothing if another process holds the lock. Makes the file if it is
+  // missing (an error of kind cannot_write if that fails) and writes `holder` into it, a line that
+  // describes the holder.
   static std::optional<FileLock> try_lock(const std::filesystem::path& file,
                                           std::string_view holder);
   FileLock(FileLock&& other) noexcept;
   FileLock& operator=(FileLock&& other) noexcept;
   ~FileLock();
 
-  // Empty, or why this file system has no locks: then nothing keeps others away.
+  // Empty, or why this file system has no locks; then other processes are not kept away.
   const std::string& what_is_missing() const { return what_is_missing_; }
 
  private:
@@ -31,7 +31,7 @@ class FileLock {
   std::string what_is_missing_;
 };
 
-// What the holder of the lock wrote; "another process" where that cannot be read.
+// The text of the lock's holder; "another process" if it cannot be read.
 std::string holder_of_lock(const std::filesystem::path& file);
 
 }  // namespace tasuki

@@ -5,7 +5,7 @@
 
 namespace tasuki {
 
-// As gethostname() has it: "node1".
+// As gethostname() returns it: "node1".
 std::string host_name();
 
 }  // namespace tasuki

@@ -1,5 +1,5 @@
-// Messages for people, on standard error, through spdlog. Tables and results that a program is
-// asked for go to standard output instead, from rank 0.
+// Messages on standard error, through spdlog. Tables and results that a program is asked for go to
+// standard output instead, from rank 0.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@ namespace tasuki {
 enum class LogLevel { verbose, info, warning };
 
 // Sets which messages appear: `threshold` and above, each marked with the rank unless `rank` is 0
-// or negative (not known yet). Ranks other than 0 print warnings only.
+// or negative (unknown). Ranks other than 0 print only warnings and errors.
 void configure_log(int rank, LogLevel threshold);
 
 void log_message(LogLevel level, std::string_view message);

@@ -10,7 +10,7 @@ namespace tasuki {
 LongCall::LongCall() {
   try {
     thread_ = std::thread([this] {
-      constexpr int most = 30 * 60;
+      constexpr int most = 30 * 60;  // seconds; a longer call counts as a stall
       std::unique_lock lock(mutex_);
       for (int seconds = 0; seconds < most; ++seconds) {
         if (over_.wait_for(lock, std::chrono::seconds(1), [this] { return is_over_; })) return;

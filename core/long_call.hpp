@@ -1,4 +1,4 @@
-// Progress during calls of the system that say nothing.
+// Reports progress during system calls that take long.
 #pragma once
 
 #include <condition_variable>
@@ -7,9 +7,9 @@
 
 namespace tasuki {
 
-// While it lives, and for half an hour at most, a thread says report_progress() each second: for
-// what may rightly take minutes without a word, such as fsync to a slow disk. Where there can be no
-// thread, nobody says anything.
+// During its life, but for at most half an hour, a thread calls report_progress() every second: for
+// calls that may rightly take minutes, such as fsync to a slow disk. If the thread cannot be
+// started, there are no reports.
 class LongCall {
  public:
   LongCall();

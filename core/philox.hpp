@@ -1,6 +1,6 @@
 // Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as
-// 1, 2, 3", SC'11). A number is a pure function of (seed, stream, counter), so that what is drawn
-// for an example, an epoch or a parameter never depends on ranks, threads or the order of calls.
+// 1, 2, 3", SC'11). A number is a pure function of (seed, stream, counter), so that the numbers for
+// an example, an epoch or a parameter never depend on ranks, threads or the order of calls.
 #pragma once
 
 #include <array>
@@ -25,13 +25,14 @@ constexpr std::array<std::uint32_t, 4> philox(std::uint64_t key,
   return counter;
 }
 
-// A word in [0, 2^32) as a float in [0, 1): 24 bits, so that no value rounds up to 1.
+// A word in [0, 2^32) as a float in [0, 1), from 24 bits, so that no value rounds up to 1.
 constexpr float unit_float(std::uint32_t word) {
   return static_cast<float>(word >> 8) * 0x1p-24f;
 }
 
-// A sequence of numbers for one purpose: `seed` is the run's, `stream` names the purpose (hash of a
-// parameter's path, or epoch and shard mixed by `mix`). What is constexpr runs in kernels, too.
+// A sequence of numbers for one purpose: `seed` is the run's, `stream` identifies the purpose (hash
+// of a parameter's path, or epoch and shard mixed by `mix`). constexpr functions also run in
+// kernels.
 class RandomStream {
  public:
   constexpr explicit RandomStream(std::uint64_t seed, std::uint64_t stream = 0)
@@ -49,7 +50,7 @@ class RandomStream {
   }
   // Uniform in [0, bound) without bias (Lemire, "Fast random integer generation in an interval").
   constexpr std::uint64_t below(std::uint64_t bound) {
-    // Products of a 64-bit word: the high half is the answer, a low half under the threshold would
+    // Products of a 64-bit word: the high half is the result; a low half below the threshold would
     // be drawn too often.
     const std::uint64_t threshold = (0 - bound) % bound;
     for (;;) {

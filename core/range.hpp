@@ -1,4 +1,4 @@
-// Range: the integers from a first one to before a last one, be they elements, positions or items.
+// Range: a half-open interval of integers: elements, positions or items.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct Range {
   friend bool operator==(const Range&, const Range&) = default;
 };
 
-// Part `i` of [0, n) dealt to `parts`: disjoint, in order, the first n % parts one longer.
+// Part `i` of [0, n) divided into `parts`: disjoint, in order, the first n % parts longer by one.
 Range part_of(std::int64_t n, std::int64_t parts, std::int64_t i);
 
 }  // namespace tasuki

@@ -15,7 +15,8 @@ std::atomic<bool> is_requested = false;
 std::atomic<int> trainings = 0;
 std::atomic<bool> has_begun = false;
 
-// Words are written into the one that is not shown, so that a signal never meets half of them.
+// Words are written into the buffer that is not in use, so that a signal never finds them
+// incomplete.
 struct Words {
   std::array<char, 4096> text;
   std::size_t size = 0;
@@ -69,7 +70,7 @@ void say_last_words(std::string_view end) noexcept {
   end_bar();
   const Words& said = words[shown];
   if (said.size == 0) return;
-  // In one piece, so that the lines of several processes do not mix.
+  // In one write, so that the lines of several processes do not mix.
   static std::array<char, 64 + sizeof(said.text)> line;
   const std::size_t begin = std::min<std::size_t>(end.size(), 63);
   std::copy_n(end.begin(), begin, line.begin());

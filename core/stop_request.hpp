@@ -1,8 +1,8 @@
-// That this process was asked to stop.
+// A request to stop this process.
 //
-// A training that runs takes the request at the end of a step, in which all ranks agree
-// (Optimizer::asked_to_stop), saves a snapshot and leaves Trainer::run() with Stopped. Signals ask
-// (job/stop_signals.hpp), or a program itself.
+// A running training takes the request at the end of a step, in which all ranks agree
+// (Optimizer::asked_to_stop), saves a snapshot and leaves Trainer::run() with Stopped. Signals make
+// the request (job/stop_signals.hpp), or the program.
 #pragma once
 
 #include <string>
@@ -21,15 +21,15 @@ class Stopped : public Error {
   static constexpr ErrorKind exit_kind{79};
 };
 
-// Async-signal-safe, as are the questions.
+// Async-signal-safe, like the functions below.
 void request_stop() noexcept;
 bool stop_requested() noexcept;
 // Whether a training runs that will take the request.
 bool can_stop() noexcept;
-// Whether one has run, or runs, in this process.
+// Whether one has run or runs in this process.
 bool training_has_begun() noexcept;
 
-// A training runs until the end of the scope, which forgets a request and the last words.
+// A training runs until the end of the scope, which clears a request and the last words.
 class StoppableScope {
  public:
   StoppableScope();
@@ -38,16 +38,15 @@ class StoppableScope {
   StoppableScope& operator=(const StoppableScope&) = delete;
 };
 
-// What this process says on standard error about its training when a signal ends it at once, as the
-// rest of a line that begins with how it ended ("; there is no snapshot yet"). Empty, as at first:
-// there is no such line.
+// What this process prints on standard error about its training if a signal ends it at once: the
+// rest of a line that begins with how it ended ("; there is no snapshot yet"). If empty, as
+// initially, there is no such line.
 void set_last_words(std::string_view words);
-// Sets those of a program that is about to train.
+// Sets the words of a program that is about to train.
 void announce_training();
-// Prints the line ("interrupted" and the words), once, in place of a progress bar.
-// Async-signal-safe.
+// Prints the line ("interrupted" and the words), once, over a progress bar. Async-signal-safe.
 void say_last_words(std::string_view end) noexcept;
-// Has nothing printed any more, because an error says what happened.
+// Suppresses the line, because an error says what happened.
 void drop_last_words() noexcept;
 
 }  // namespace tasuki

@@ -7,7 +7,7 @@ namespace tasuki {
 
 class Stopwatch {
  public:
-  // Seconds since the last lap, or since the watch was made; the next lap begins.
+  // Seconds since the last lap, or since construction; starts the next lap.
   double lap() {
     const auto now = std::chrono::steady_clock::now();
     const std::chrono::duration<double> passed = now - began_;

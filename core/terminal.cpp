@@ -16,12 +16,12 @@ namespace {
 
 std::atomic<bool> has_bar = false;
 
-// A new descriptor of the terminal; -1 when there is none.
+// A new descriptor of the terminal; -1 if there is none.
 int open_terminal(std::FILE* stream) {
   const int descriptor = fileno(stream);
   if (isatty(descriptor) == 0) return -1;
   if (std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr) return fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
-  // Open MPI: the parent is mpirun, or on other hosts its daemon, whose output is no terminal.
+  // Open MPI: the parent is mpirun, or on other hosts its daemon, whose output is not a terminal.
   const std::string parent = fmt::format("/proc/{}/fd/{}", getppid(), descriptor);
   const int opened = open(parent.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
   if (opened >= 0 && isatty(opened) != 0) return opened;
@@ -55,7 +55,7 @@ void set_bar_shown(bool is_shown) {
 
 void end_bar() noexcept {
   if (!has_bar.exchange(false)) return;
-  // From the beginning of the line, where a terminal has echoed "^C".
+  // From the beginning of the line, because the terminal may have echoed "^C".
   constexpr std::string_view erase = "\r\033[J";
   if (write(STDOUT_FILENO, erase.data(), erase.size()) < 0) return;
 }

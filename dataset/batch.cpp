@@ -29,7 +29,7 @@ Batch::Batch(std::vector<BatchField> fields, std::vector<std::int64_t> ids, std:
 
 void Batch::check(const BatchField& field) const {
   TASUKI_CHECK(field.values.defined() != (field.source != nullptr),
-               "field '{}' needs values or a source of them, one of both", field.name);
+               "field '{}' needs either values or a source of them", field.name);
   const std::int64_t items = items_of(field, size());
   TASUKI_CHECK(items == size(), "field '{}' has {} items along axis 0, its batch {} examples",
                field.name, items, size());
@@ -65,7 +65,7 @@ const Tensor& Batch::operator[](std::string_view name) const {
 const Tensor& Batch::lengths(std::string_view name) const {
   const BatchField& found = field(name);
   if (!found.lengths)
-    fail(ErrorKind::usage, "field '{}' has no lengths: all its examples are as long", name);
+    fail(ErrorKind::usage, "field '{}' has no lengths, because it is not ragged", name);
   return found.lengths;
 }
 

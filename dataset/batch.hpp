@@ -13,71 +13,71 @@
 
 namespace tasuki {
 
-// Makes the values of a field from data that lie in a device's memory already (a resident data
+// Makes the values of a field from data that are in a device's memory already (a resident data
 // set). A recorded step calls make() once; before each replay only the rows are sent.
 class FieldSource {
  public:
   virtual ~FieldSource() = default;
   virtual Device device() const = 0;
-  // Of the values for a batch of so many examples.
+  // The shape of the values for a batch of this size.
   virtual Shape shape(std::int64_t examples) const = 0;
-  // `rows`: int64 in the device's memory, see Batch::rows(). Device work alone, the same for all
-  // batches of one size. `dtype`: of floating-point values.
+  // `rows`: int64 in the device's memory, see Batch::rows(). Does device work only, the same for
+  // all batches of one size. `dtype`: the type of floating-point values.
   virtual Tensor make(const Tensor& rows, DType dtype) const = 0;
 };
 
-// One field of all examples of a batch: values, or where they come from.
+// One field of all examples of a batch: its values, or their source.
 struct BatchField {
   std::string name;
-  // N x (shape of an example). A ragged field is as long as its longest example, or as the next
-  // multiple of Field::pad_to, and padded at the end.
+  // N x (shape of an example). A ragged field is padded at the end to its longest example, or to
+  // the next multiple of Field::pad_to.
   Tensor values = {};
-  // Ragged fields: N int64, the length of each example. Otherwise undefined.
+  // For ragged fields: N int64, the length of each example. Otherwise undefined.
   Tensor lengths = {};
-  // Labels and targets keep their type where activations are float16 or bfloat16.
+  // Labels and targets keep their type when activations are float16 or bfloat16.
   bool is_target = false;
-  // In place of `values`, which are then made when they are first read.
+  // Instead of `values`, which are then made when they are first read.
   std::shared_ptr<const FieldSource> source = {};
 };
 
 // Copies share their tensors. Data sets for classification call their fields "x" (inputs) and "t"
-// (labels). One thread at a time reads a batch whose fields have sources.
+// (labels). A batch whose fields have sources is read by one thread at a time.
 class Batch {
  public:
   Batch() = default;
   // `ids`: the number of each example in the whole data set. All fields have as many items along
-  // axis 0; else an error of kind internal that names the field. `epoch`: complete epochs before
-  // this batch.
+  // axis 0, else an error of kind internal names the field. `epoch`: complete epochs before this
+  // batch.
   Batch(std::vector<BatchField> fields, std::vector<std::int64_t> ids, std::int64_t epoch = 0);
 
-  // A field's values. A name that does not exist is a usage error that lists the fields.
+  // A field's values. An unknown name is a usage error that lists the fields.
   const Tensor& operator[](std::string_view name) const;
-  // The lengths of a ragged field; a usage error for any other.
+  // The lengths of a ragged field; a usage error for other fields.
   const Tensor& lengths(std::string_view name) const;
   bool has(std::string_view name) const { return find(name) != nullptr; }
-  // As they are; nothing is made.
+  // The fields as they are; makes no values.
   const std::vector<BatchField>& fields() const { return fields_; }
 
-  // N. A rank may have no example in a step; all fields are then there with 0 items.
+  // N. A rank may have no examples in a step; all fields then have 0 items.
   std::int64_t size() const { return static_cast<std::int64_t>(ids_.size()); }
   std::span<const std::int64_t> ids() const { return ids_; }
   std::int64_t epoch() const { return epoch_; }
-  // Examples of this step on all ranks. An iterator knows it on all ranks or on none; where it does
-  // not, ranks add up their sizes in the step.
+  // Examples of this step on all ranks. An iterator knows it on all ranks or on none; if unknown,
+  // ranks add up their sizes in the step.
   std::optional<std::int64_t> global_size() const { return global_size_; }
   void set_global_size(std::optional<std::int64_t> examples) { global_size_ = examples; }
 
-  // Which of a source's examples these are, one position for each id.
+  // The positions of these examples in a source, one for each id.
   void set_positions(std::vector<std::int64_t> positions);
   // What sources read: the epoch, N positions, N ids.
   std::vector<std::int64_t> rows() const;
 
   // Adds a field, or replaces the one of that name.
   void set(BatchField field);
-  // All fields in the memory of `device`; with `dtype`, floating-point fields that are no targets
+  // All fields in the memory of `device`; with `dtype`, floating-point fields that are not targets
   // in that type. `rows`: rows() in the device's memory, for callers that have sent them already.
   Batch to(Device device, std::optional<DType> dtype = {}, const Tensor& rows = {}) const;
-  // Examples [begin, end). The global size of a slice is not known.
+  // Examples [begin, end). The global size of a slice is unknown.
   Batch slice(std::int64_t begin, std::int64_t end) const;
 
  private:

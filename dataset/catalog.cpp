@@ -22,7 +22,7 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, ignored);
 }
 
-// An IDX file under one of the names in use, packed or not.
+// An IDX file under one of its usual names, compressed or not.
 fs::path find_idx_file(const fs::path& folder, const std::string& part, const std::string& axes) {
   const std::string usual = fmt::format("{}-idx{}-ubyte", part, axes);
   const std::string dotted = fmt::format("{}.idx{}-ubyte", part, axes);
@@ -67,7 +67,7 @@ constexpr const char* script = "run scripts/get_data.sh {0}";
 constexpr const char* script_or_package =
     "run scripts/get_data.sh {0} or apt-get install dataset-fashion-mnist";
 constexpr const char* own =
-    "put subfolders train and test there, with one of images for each class";
+    "put the subfolders train and test there, each with a folder of images for each class";
 
 constexpr CatalogEntry catalog[] = {
     {"mnist", open_mnist, script_or_package, true},
@@ -80,7 +80,7 @@ constexpr CatalogEntry catalog[] = {
 const CatalogEntry& entry_of(std::string_view name) {
   for (const CatalogEntry& entry : catalog)
     if (entry.name == name) return entry;
-  fail(ErrorKind::usage, "unknown data set '{}'; known are {}", name,
+  fail(ErrorKind::usage, "unknown data set '{}'; expected one of {}", name,
        fmt::join(dataset_names(), ", "));
 }
 
@@ -109,7 +109,7 @@ fs::path find_data_folder(std::string_view name, const fs::path& given) {
   if (entry.in_debian) candidates.emplace_back(debian_folder);
   if (const auto found = std::ranges::find_if(candidates, is_folder); found != candidates.end()) {
     if (is_named && found != candidates.begin())
-      log_warning("TASUKI_DATA is set, but {} is no folder; taking {}", candidates[0].string(),
+      log_warning("TASUKI_DATA is set, but {} is not a folder; using {}", candidates[0].string(),
                   found->string());
     return *found;
   }
@@ -117,8 +117,9 @@ fs::path find_data_folder(std::string_view name, const fs::path& given) {
   std::vector<std::string> searched;
   searched.reserve(candidates.size());
   for (const fs::path& candidate : candidates) searched.push_back(candidate.string());
-  if (searched.empty()) searched.emplace_back("any folder, as TASUKI_DATA and HOME are not set");
-  fail(ErrorKind::missing, "no data for {} in {}; {}, or name a folder with --data", name,
+  if (searched.empty())
+    searched.emplace_back("any folder, because TASUKI_DATA and HOME are not set");
+  fail(ErrorKind::missing, "no data for {} in {}; {}, or give a folder with --data", name,
        fmt::join(searched, ", "), fmt::format(fmt::runtime(entry.origin), name));
 }
 

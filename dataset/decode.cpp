@@ -11,8 +11,8 @@ namespace {
 
 TASUKI_VECTORIZE
 void decode_pixels(const std::uint8_t* values, float* destination, std::int64_t count) {
-  // 1 / 255 = 0x1.01010101...p-8 in two parts: the product with the first is exact, so that the sum
-  // rounds as the quotient does for each of the 256 values, at a fraction of a division's time.
+  // 1 / 255 = 0x1.01010101...p-8 in two parts: the product with the first part is exact, so the sum
+  // rounds like the quotient for each of the 256 values, in a fraction of a division's time.
   for (std::int64_t i = 0; i < count; ++i) {
     const auto value = static_cast<float>(values[i]);
     destination[i] = value * 0x1.01p-8f + value * 0x1.010102p-24f;
@@ -22,7 +22,8 @@ void decode_pixels(const std::uint8_t* values, float* destination, std::int64_t 
 template <std::size_t bytes>
 void copy(const std::byte* values, std::byte* destination, std::int64_t count) {
   if (count == 1)
-    std::memcpy(destination, values, bytes);  // a label: no call for its few bytes
+    std::memcpy(destination, values,
+                bytes);  // a label: a call would cost more than copying its few bytes
   else if (count > 0)
     std::memcpy(destination, values, static_cast<std::size_t>(count) * bytes);
 }
@@ -66,7 +67,7 @@ Decoder decoder_of(DType stored, DType decoded) {
                                           [](auto value) { return std::int64_t{value}; });
     };
   TASUKI_CHECK(stored == DType::float16 && decoded == DType::float32,
-               "what is stored as {} cannot be decoded to {}", name_of(stored), name_of(decoded));
+               "values stored as {} cannot be decoded to {}", name_of(stored), name_of(decoded));
   return [](const std::byte* values, std::byte* destination, std::int64_t count) {
     convert<std::uint16_t, float>(values, destination, count, float_from_half);
   };

@@ -1,4 +1,4 @@
-// From values as stored to values as they are in batches.
+// Decodes values as stored to values as they are in batches.
 #pragma once
 
 #include <cstddef>

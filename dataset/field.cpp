@@ -41,13 +41,14 @@ void Field::check() const {
   };
   if (name.empty()) fail(ErrorKind::usage, "a field has no name");
   if (!can_decode(stored, decoded))
-    refuse(fmt::format("what is stored as {} cannot be decoded to {}", name_of(stored),
+    refuse(fmt::format("values stored as {} cannot be decoded to {}", name_of(stored),
                        name_of(decoded)));
   if (shape.rank() >= Shape::max_rank)
     refuse(fmt::format("expected at most {} axes in an example, found {}", Shape::max_rank - 1,
                        shape.rank()));
-  if (is_ragged && shape.rank() == 0) refuse("a ragged field needs an axis that can differ");
-  if (is_ragged && stored_bytes() == 0) refuse("elements of a ragged field need a size");
+  if (is_ragged && shape.rank() == 0)
+    refuse("a ragged field needs an axis whose length can differ");
+  if (is_ragged && stored_bytes() == 0) refuse("the elements of a ragged field need a fixed size");
   if (pad_to < 1) refuse(fmt::format("expected pad_to of at least 1, found {}", pad_to));
   if (classes > 0 && decoded != DType::int32 && decoded != DType::int64)
     refuse(fmt::format("labels are int32 or int64, not {}", name_of(decoded)));
@@ -142,8 +143,7 @@ FieldWriter::FieldWriter(const Field& field, std::vector<std::byte>& buffer)
 
 void FieldWriter::resize(std::int64_t length) {
   TASUKI_CHECK(field_.is_variable() && length >= 0,
-               "field '{}' was given length {}, where all examples are as long", field_.name,
-               length);
+               "field '{}' was given length {}, but it is not ragged", field_.name, length);
   if (field_.is_ragged && field_.shape[0] > 0 && length > field_.shape[0])
     fail(ErrorKind::data, "field '{}': expected at most {} elements in an example, found {}",
          field_.name, field_.shape[0], length);

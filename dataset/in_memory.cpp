@@ -29,7 +29,7 @@ std::span<std::byte> InMemoryDataset::Pieces::take(std::size_t bytes) {
   if (bytes > left_) {
     const std::size_t size = std::max(bytes, usual);
     pieces_.push_back(std::make_unique_for_overwrite<std::byte[]>(size));
-    if (size > usual) return {pieces_.back().get(), bytes};  // the one before has room left
+    if (size > usual) return {pieces_.back().get(), bytes};  // the previous piece has room left
     next_ = pieces_.back().get();
     left_ = size;
   }

@@ -1,5 +1,5 @@
-// A data set held in memory as stored: uint8 pixels take a quarter of what floats would, and image
-// files what they take on disk.
+// A data set held in memory as stored: uint8 pixels take a quarter of the memory of floats, and
+// image files as much as on disk.
 #pragma once
 
 #include <memory>
@@ -12,11 +12,11 @@ namespace tasuki {
 
 class InMemoryDataset final : public Dataset {
  public:
-  // Room for header.count examples numbered from 0: all zero, and empty where they are variable.
+  // Room for header.count examples numbered from 0: all zero, and empty if they are variable.
   explicit InMemoryDataset(DatasetHeader header);
 
   // Writes example `i`, once: its fields as stored, in the header's order. `id` is its number in
-  // the data set that it comes from.
+  // the original data set.
   void set(std::int64_t i, std::int64_t id, std::span<const std::span<const std::byte>> fields);
 
   const DatasetHeader& header() const override { return header_; }
@@ -38,8 +38,8 @@ class InMemoryDataset final : public Dataset {
     std::size_t left_ = 0;
   };
   struct Column {
-    std::vector<std::byte> values;                     // of examples that are all as long
-    std::vector<std::span<const std::byte>> examples;  // of others, in `pieces`
+    std::vector<std::byte> values;                     // of examples of fixed length
+    std::vector<std::span<const std::byte>> examples;  // of variable examples, in `pieces`
     Pieces pieces;
   };
 
@@ -48,11 +48,11 @@ class InMemoryDataset final : public Dataset {
   std::vector<std::int64_t> ids_;
 };
 
-// All examples of a source that was not read from yet; image files are decoded.
+// All examples of a source that has not been read; image files are decoded.
 std::shared_ptr<InMemoryDataset> read_dataset(DataSource& source);
 
-// A data set for classification (classification_header) of the caller's own values: count x
-// (example shape) in order, one label each.
+// A data set for classification (classification_header) from the caller's values: count x (example
+// shape) in order, one label each.
 std::shared_ptr<InMemoryDataset> make_dataset(const Shape& example_shape, std::int64_t classes,
                                               std::span<const float> values,
                                               std::span<const std::int32_t> labels);

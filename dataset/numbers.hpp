@@ -14,10 +14,10 @@ namespace tasuki {
 Bytes encode_numbers(std::span<const std::int64_t> numbers);
 std::vector<std::int64_t> decode_numbers(std::span<const std::byte> bytes);
 
-// A text among numbers: its length and its characters.
+// A text among the numbers: its length and its characters.
 void append_text(std::vector<std::int64_t>& numbers, std::string_view text);
 
-// Takes numbers one after the other. Where none is left, that is an error of kind internal.
+// Reads the numbers one after the other. Reading beyond the end is an error of kind internal.
 class NumberReader {
  public:
   explicit NumberReader(std::span<const std::int64_t> numbers) : rest_(numbers) {}

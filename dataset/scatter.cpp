@@ -20,7 +20,7 @@ namespace {
 
 constexpr int examples_tag = 0x5CA7;
 
-// What all ranks must know before examples flow.
+// What all ranks must know before examples are sent.
 struct Announcement {
   DatasetHeader header;
   int shards;
@@ -61,7 +61,7 @@ struct Address {
 };
 
 // Examples for one rank: their number, their addresses, then their records. A record has one field
-// after the other, variable ones behind their number of bytes. Packed from a block, unpacked into a
+// after the other; the number of bytes precedes variable ones. Packed from a block, unpacked into a
 // share.
 Bytes pack(const std::vector<Address>& addresses, const RecordBlock& block,
            const std::vector<Field>& fields) {
@@ -116,7 +116,7 @@ void unpack(const Bytes& message, InMemoryDataset& share) {
   }
 }
 
-// Which of a block's examples each rank gets.
+// Deals the examples of a block to the ranks.
 class Dealer {
  public:
   Dealer(const ShardPlan& plan, const ScatterOptions& options)
@@ -141,11 +141,11 @@ class Dealer {
 
  private:
   const ShardPlan& plan_;
-  std::vector<std::int64_t> positions_;  // of each example; empty: its own number
+  std::vector<std::int64_t> positions_;  // of each example; empty: the example's number
   std::vector<std::vector<Address>> addresses_;
 };
 
-// Goes on with the hash of the targets, or of all fields where there are none.
+// Continues the hash of the targets, or of all fields if there are no targets.
 std::uint64_t hash_targets(const RecordBlock& block, const std::vector<Field>& fields,
                            std::uint64_t hash) {
   const bool has_targets = std::ranges::any_of(fields, &Field::is_target);
@@ -155,8 +155,8 @@ std::uint64_t hash_targets(const RecordBlock& block, const std::vector<Field>& f
   return hash;
 }
 
-// The root's side: sends what it reads until it is all read or cannot be read on, and returns what
-// stands in the way. Targets go into the hash. An empty message ends each rank's wait.
+// The root's side: sends what it reads until the end or an error, and returns that error. Hashes
+// the targets. An empty message ends each rank's wait.
 std::exception_ptr send_shares(DataSource& source, const ShardPlan& plan,
                                const ScatterOptions& options, Communicator& communicator,
                                InMemoryDataset& own, std::uint64_t& labels_hash) {

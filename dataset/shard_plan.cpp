@@ -13,7 +13,7 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return a / b + (a % b != 0 ? 1 : 0);
 }
 
-// floor(n * i / parts), also where n * i does not fit 64 bits; 0 <= i <= parts.
+// floor(n * i / parts), also if n * i does not fit into 64 bits; 0 <= i <= parts.
 std::int64_t scaled(std::int64_t n, std::int64_t i, std::int64_t parts) {
   return n / parts * i + n % parts * i / parts;
 }
@@ -35,10 +35,10 @@ ShardPlan::ShardPlan(std::int64_t examples, int ranks, int shards, bool equal_le
       equal_length_(equal_length) {
   TASUKI_CHECK(examples >= 0 && ranks > 0, "{} examples on {} ranks", examples, ranks);
   if (shards_ < 1 || shards_ % ranks_ != 0)
-    fail_everywhere(ErrorKind::config,
-                    "{} shards cannot be shared equally by {} ranks; choose a number of shards "
-                    "that the number of ranks divides",
-                    shards_, ranks_);
+    fail_everywhere(
+        ErrorKind::config,
+        "{} shards cannot be shared equally by {} ranks; choose a multiple of the number of ranks",
+        shards_, ranks_);
 }
 
 std::int64_t ShardPlan::share_size(int rank) const {
@@ -55,8 +55,8 @@ std::int64_t ShardPlan::offset_in_share(int index) const {
 
 Range ShardPlan::shards_with(std::int64_t position) const {
   TASUKI_CHECK(0 <= position && position < examples_, "position {} of {}", position, examples_);
-  // Beginnings and ends of shards both grow with the shard: the first that ends after the position
-  // up to the first that begins after it.
+  // Beginnings and ends of shards both grow with the shard: from the first shard that ends after
+  // the position to the last one that begins before or at it.
   const auto first_where = [this](auto holds) {
     int low = 0, high = shards_;
     while (low < high) {

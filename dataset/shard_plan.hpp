@@ -1,6 +1,6 @@
 // ShardPlan: which part of a data set each rank has, and how many examples each step takes. Pure
 // arithmetic on (examples, ranks, shards, global batch), so that every rank knows it for all ranks
-// and nothing is sent for it.
+// without messages.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 namespace tasuki {
 
 // Part `i` of n positions dealt to `parts`: as part_of() in core/range.hpp, or with equal lengths
-// (ChainerMN's default) all ceil(n / parts) long, from floor(n i / parts) on, so that neighbours
-// share positions where parts does not divide n.
+// (ChainerMN's default) all ceil(n / parts) long, beginning at floor(n i / parts), so that
+// neighbours share positions if parts does not divide n.
 Range part_of(std::int64_t n, std::int64_t parts, std::int64_t i, bool equal_length);
 
 // The data set is dealt to shards, and each rank owns the same number of neighbouring shards. By
@@ -22,14 +22,14 @@ Range part_of(std::int64_t n, std::int64_t parts, std::int64_t i, bool equal_len
 // shard are in a global batch depends on the shard alone, and the order within a shard is a
 // function of (seed, epoch, shard).
 //
-// Every step takes `global_batch` examples, the last of an epoch what is left. After t steps the
-// shards have given the parts of t * global_batch examples dealt to them (part_of). Where the
-// number of shards does not divide the global batch, shards so differ by one in a step and take
-// turns in giving more. No example is left out or repeated in an epoch, unless equal lengths were
+// Every step takes `global_batch` examples; the last one of an epoch takes the rest. After t steps
+// each shard has contributed its part of t * global_batch examples (part_of). If the number of
+// shards does not divide the global batch, shards differ by one in a step and take turns in
+// contributing more. No example is left out or repeated in an epoch, unless equal lengths were
 // asked for.
 class ShardPlan {
  public:
-  // `shards` 0: one per rank. An error of kind config when ranks do not divide shards.
+  // `shards` 0: one per rank. An error of kind config if ranks do not divide shards.
   explicit ShardPlan(std::int64_t examples, int ranks = 1, int shards = 0,
                      bool equal_length = false);
 
@@ -42,14 +42,14 @@ class ShardPlan {
   Range shard(int index) const { return part_of(examples_, shards_, index, equal_length_); }
   int shards_per_rank() const { return shards_ / ranks_; }
   int first_shard(int rank) const { return rank * shards_per_rank(); }
-  // Examples of all shards of a rank.
+  // Number of examples of all shards of a rank.
   std::int64_t share_size(int rank) const;
   // Where the examples of a shard begin among those of its rank.
   std::int64_t offset_in_share(int shard) const;
-  // Shards that hold a position; more than one only with equal lengths.
+  // Shards that contain a position; more than one only with equal lengths.
   Range shards_with(std::int64_t position) const;
 
-  // Positions of a shard, counted from its beginning, whose examples go into a step.
+  // Positions of a shard, counted from its beginning, whose examples a step uses.
   Range shard_batch(int index, std::int64_t step, std::int64_t global_batch) const;
   // ceil(examples / global batch); 0 for an empty data set.
   std::int64_t steps_per_epoch(std::int64_t global_batch) const;
@@ -57,9 +57,9 @@ class ShardPlan {
   std::int64_t global_size(std::int64_t step, std::int64_t global_batch) const;
 
  private:
-  // Examples of all shards together.
+  // Number of examples of all shards together.
   std::int64_t dealt() const;
-  // Of which `steps` steps take so many.
+  // How many of these the first `steps` steps use.
   std::int64_t dealt_after(std::int64_t steps, std::int64_t global_batch) const;
 
   std::int64_t examples_;
@@ -67,15 +67,15 @@ class ShardPlan {
   bool equal_length_;
 };
 
-// Example at each position of the order of dealing: 0 .. n-1, or with `shuffle` a permutation that
-// depends on (n, seed) alone.
+// The example at each position of the order of dealing: 0 .. n-1, or with `shuffle` a permutation
+// that depends on (n, seed) alone.
 class DealingOrder {
  public:
   DealingOrder(std::int64_t n, bool shuffle, std::uint64_t seed);
   std::int64_t example_at(std::int64_t position) const {
     return order_.empty() ? position : order_[static_cast<std::size_t>(position)];
   }
-  // For each example its position; empty when that is the example itself.
+  // The position of each example; empty if that is the example's number.
   std::vector<std::int64_t> positions() const;
 
  private:

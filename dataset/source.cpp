@@ -37,8 +37,8 @@ DataSource::DataSource(DatasetHeader header)
 }
 
 void DataSource::keep_first(std::int64_t count) {
-  TASUKI_CHECK(count >= 0 && position_ == 0, "the first {} examples were asked for after {} reads",
-               count, position_);
+  TASUKI_CHECK(count >= 0 && position_ == 0,
+               "keep_first({}) was called after {} examples were read", count, position_);
   header_.count = std::min(header_.count, count);
 }
 
@@ -79,8 +79,8 @@ void DataSource::read_while(RecordBlock& block, const GoesOn& goes_on) {
 
 void DataSource::read(std::int64_t count, RecordBlock& block) {
   TASUKI_CHECK(count >= 0 && count <= header_.count - position_,
-               "{} examples asked for where {} of {} are left", count, header_.count - position_,
-               header_.count);
+               "{} examples were requested, but only {} of {} are left", count,
+               header_.count - position_, header_.count);
   read_while(block, [&] { return block.count < count; });
 }
 
@@ -104,9 +104,8 @@ bool DataSource::read_block(RecordBlock& block) {
 std::unique_ptr<DataSource> source_of(const Dataset& dataset) {
   if (dataset.is_transformed())
     fail(ErrorKind::usage,
-         "examples are handed out as they are stored, and this data set transforms them: hand out "
-         "the one below it, and transform what each rank gets (share.dataset = "
-         "transformed(share.dataset, ...))");
+         "a data set that transforms its examples cannot be scattered: scatter the original one "
+         "and transform each rank's share (share.dataset = transformed(share.dataset, ...))");
   return std::make_unique<DatasetSource>(dataset);
 }
 

@@ -1,5 +1,5 @@
 // DataSource: the examples of a data set one after the other, as stored. Files are read this way,
-// so that a data set can be handed out to many ranks while no process ever holds the whole of it.
+// so that a data set can be scattered over many ranks while no process ever holds all of it.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,12 @@
 
 namespace tasuki {
 
-// A run of neighbouring examples as they are handed out.
+// A block of consecutive examples as stored.
 struct RecordBlock {
-  // One field of them, one example after the other.
+  // One field of the examples, contiguous.
   struct Column {
     std::vector<std::byte> bytes;
-    std::vector<std::size_t> ends{0};  // of examples in `bytes`, behind a 0
+    std::vector<std::size_t> ends{0};  // ends of the examples in `bytes`, after a 0
   };
   std::int64_t first = 0, count = 0;
   std::vector<Column> columns;
@@ -39,41 +39,41 @@ class DataSource {
 
   const DatasetHeader& header() const { return header_; }
 
-  // Bytes of all examples as they are handed out: what the ranks hold together. Without variable
-  // fields where a source does not know before it reads.
+  // Bytes of all examples as stored: what all ranks hold together. Without variable fields if a
+  // source does not know their sizes before reading.
   virtual std::size_t stored_bytes() const {
     return static_cast<std::size_t>(header_.count) * header_.fixed_bytes();
   }
 
-  // Ends after the first `count` examples (all of them when there are fewer).
+  // Ends after the first `count` examples (all of them if there are fewer).
   void keep_first(std::int64_t count);
-  // Gives field "x" another shape of the same number of values: 784 for 1 x 28 x 28. Another number
-  // is an error of kind data: the files are not those of the program.
+  // Gives field "x" another shape with the same number of values: 784 for 1 x 28 x 28. Another
+  // number is an error of kind data: the files do not fit the program.
   void reshape(const Shape& example_shape);
 
   // Looks for files that can never be read, without reading all of them: an error of kind data.
-  // Does so once; the first example that is read does it where nobody has before.
+  // Done once; reading the first example does it if it was not done before.
   void check();
 
-  // Reads the next `count` examples into `block`. Contents that are not as expected are an error of
-  // kind data, with the file's path.
+  // Reads the next `count` examples into `block`. Unexpected contents are an error of kind data
+  // with the file's path.
   void read(std::int64_t count, RecordBlock& block);
-  // Reads on into `block`: about a mebibyte, at least one example. False when none is left.
+  // Reads the next examples into `block`: about a mebibyte, at least one example. False at the end.
   bool read_block(RecordBlock& block);
 
  protected:
   explicit DataSource(DatasetHeader header);
 
  private:
-  // By default there is nothing to look at.
+  // By default there is nothing to check.
   virtual void check_files() {}
-  // Writes the next example: a writer for each field, in the header's order. Not called more often
-  // than the header announced.
+  // Writes the next example: a writer for each field, in the header's order. Called at most as
+  // often as the header announced.
   virtual void read_next(std::span<FieldWriter> example) = 0;
-  // Called once after the last example announced: checks that nothing follows it.
+  // Called once after the last example announced: checks that nothing follows.
   virtual void check_end() {}
 
-  // Reads examples into `block` while `goes_on` of it.
+  // Reads examples into `block` as long as `goes_on` returns true.
   template <class GoesOn>
   void read_while(RecordBlock& block, const GoesOn& goes_on);
 

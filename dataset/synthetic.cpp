@@ -18,7 +18,7 @@ std::uint64_t stream_of(const char* purpose, std::uint64_t a, std::uint64_t b) {
   return mix(std::array<std::uint64_t, 3>{hash_text(purpose), a, b});
 }
 
-// The first blocks of a stream of random numbers.
+// Uses the first blocks of a stream of random numbers.
 TASUKI_VECTORIZE
 void fill_random(std::uint64_t seed, std::uint64_t stream, PhiloxBlock* blocks, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i)

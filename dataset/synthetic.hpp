@@ -1,4 +1,4 @@
-// A data set made up on the fly, of any size and shape: for benchmarks, tests and machines without
+// A data set of random patterns, of any size and shape: for benchmarks, tests and machines without
 // data.
 #pragma once
 
@@ -12,12 +12,12 @@ struct SyntheticOptions {
   std::int64_t count = 60000;
   Shape example_shape{784};
   std::int64_t classes = 10;
-  std::uint64_t seed = 0;   // decides the patterns of the classes
+  std::uint64_t seed = 0;   // determines the patterns of the classes
   std::uint64_t split = 0;  // another split of the same seed: new examples of the same classes
 };
 
 // Every class has a pattern of random pixels; an example is its class's pattern, faint, under
-// noise. Pixels and labels are a function of (seed, split, example) alone; nothing is stored.
+// noise. Pixels and labels are functions of (seed, split, example); nothing is stored.
 class SyntheticDataset final : public Dataset {
  public:
   explicit SyntheticDataset(const SyntheticOptions& options);

@@ -35,7 +35,7 @@ TensorDataset::TensorDataset(std::vector<TensorField> fields) {
     const std::int64_t count = given.values.shape()[0];
     if (values_.empty()) header_.count = count;
     if (count != header_.count)
-      fail(ErrorKind::usage, "field '{}': expected {} examples, as many as of '{}', found {}",
+      fail(ErrorKind::usage, "field '{}': expected {} examples, as many as in field '{}', found {}",
            given.name, header_.count, header_.fields[0].name, count);
     values_.push_back(std::move(given.values));
   }

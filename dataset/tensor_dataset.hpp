@@ -1,4 +1,4 @@
-// TensorDataset: values that a program has in memory, as a data set.
+// TensorDataset: values in a program's memory as a data set.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct TensorField {
   std::int64_t classes = 0;  // of labels, which are int32 or int64
 };
 
-// A field of a vector of numbers: N x (example), or one number each.
+// A field from a vector of numbers: N x (example), or one number each.
 template <class T>
 TensorField vector_field(std::string name, const std::vector<T>& values,
                          const Shape& example = {}) {
@@ -37,7 +37,7 @@ TensorField vector_field(std::string name, const std::vector<T>& values,
 // uint8 becomes value / 255 in batches and float16 becomes float32; other types stay as they are.
 class TensorDataset final : public Dataset {
  public:
-  // A usage error when fields have other numbers of examples.
+  // A usage error if the fields differ in their number of examples.
   explicit TensorDataset(std::vector<TensorField> fields);
 
   const DatasetHeader& header() const override { return header_; }

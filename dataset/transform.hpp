@@ -1,4 +1,4 @@
-// Transform: what happens to a field of an example on its way from storage into a batch.
+// Transform: changes a field of an example on its way from storage into a batch.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 
 namespace tasuki {
 
-// Which example, and in which epoch: all that a random transform may depend on besides a seed, so
-// that an example looks the same whatever rank, batch and thread it is read by.
+// Which example, in which epoch: all that a random transform may depend on besides a seed, so that
+// an example looks the same whatever rank, batch and thread reads it.
 struct ExampleKey {
   std::int64_t epoch = 0;
   std::int64_t id = 0;  // in the whole data set
@@ -24,8 +24,8 @@ struct Transform {
   // Writes the example's row of a batch (as many floats as it has values). A pure function of its
   // arguments, called by several threads at once.
   std::function<void(const std::byte* stored, const ExampleKey& key, float* destination)> function;
-  // The same for devices that hold the stored examples (Backend::transform_images), where they can
-  // do it.
+  // The same for devices that hold the stored examples (Backend::transform_images), if they can do
+  // it.
   std::optional<SeededImageTransform> on_device;
 
   void operator()(const std::byte* stored, const ExampleKey& key, float* destination) const {
@@ -33,9 +33,9 @@ struct Transform {
   }
 };
 
-// The same examples, but field `field` of batches holds what `transform` makes of it; a view. The
-// field is decoded to float32 and not ragged, else that is a usage error. Image files are decoded
-// to pixels first. read() and header() are those of `dataset`.
+// The same examples, with `transform` applied to field `field` in batches; a view. The field must
+// be decoded to float32 and not ragged, else that is a usage error. Image files are decoded to
+// pixels first. read() and header() are those of `dataset`.
 std::shared_ptr<const Dataset> transformed(std::shared_ptr<const Dataset> dataset,
                                            Transform transform, std::string_view field = "x");
 

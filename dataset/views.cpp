@@ -14,7 +14,7 @@ class Subset final : public Dataset {
       TASUKI_CHECK(0 <= index && index < dataset_->size(), "example {} of a data set of {}", index,
                    dataset_->size());
     header_.count = static_cast<std::int64_t>(indices_.size());
-    // Where fields of a subset of a subset lie in memory: rows of rows.
+    // Places in memory of the fields of a subset of a subset: rows of rows.
     for (std::size_t field = 0; field < header_.fields.size(); ++field)
       if (const std::int64_t* const rows = dataset_->array(field).rows;
           rows && !rows_.contains(rows))

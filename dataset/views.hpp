@@ -1,4 +1,4 @@
-// Data sets made of another one.
+// Data sets made from another one.
 #pragma once
 
 #include <memory>
@@ -12,8 +12,9 @@ namespace tasuki {
 std::shared_ptr<const Dataset> subset_of(std::shared_ptr<const Dataset> dataset,
                                          std::vector<std::int64_t> indices);
 
-// As many examples, each without values (shape 0) and with label -1, which no loss counts: for
-// ranks whose model is fed by messages but whose trainer wants an iterator of the same length.
+// As many examples as `dataset` has, without values (shape 0) and with label -1, which no loss
+// counts: for ranks whose model gets its input in messages but whose trainer needs an iterator of
+// the same length.
 std::shared_ptr<const Dataset> create_empty_dataset(const Dataset& dataset);
 
 }  // namespace tasuki

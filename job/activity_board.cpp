@@ -12,14 +12,14 @@ namespace tasuki {
 
 namespace {
 
-// Reachable for ever, so that no leak is found where none is.
+// Reachable forever, so that leak checkers do not report it.
 template <class T>
 T& kept() {
   static auto* const all = new std::deque<T>;
   return all->emplace_back();
 }
 
-// Numbers of processes mean the same in one namespace of them only.
+// Process numbers are comparable only within one PID namespace.
 std::vector<pid_t> processes_of(const MpiComm& node) {
   struct Process {
     ino_t space = 0;
@@ -62,7 +62,7 @@ ActivityBoard::ActivityBoard() : records_(kept<Records>()) {
 }
 
 ActivityBoard::~ActivityBoard() {
-  // What neighbours see from now on, so that they do not miss a rank that has ended well.
+  // The final state that neighbours see, so that they do not miss a rank that has ended normally.
   const WaitScope gone(Waiting::mpi_finalize);
   publish_activity_in(nullptr);
 }

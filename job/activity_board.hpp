@@ -14,8 +14,8 @@ namespace tasuki {
 // that constructs it is the one whose phases and waits count.
 class ActivityBoard {
  public:
-  // Collective over the job. If the ranks of a node cannot share memory, each has a board of its
-  // own, as if it were alone on the node.
+  // Collective over the job. If the ranks of a node cannot share memory, each has its own board, as
+  // if it were alone on the node.
   ActivityBoard();
   ~ActivityBoard();
   ActivityBoard(const ActivityBoard&) = delete;

@@ -5,8 +5,8 @@
 namespace tasuki {
 namespace {
 
-// Calls visit(value) for each value of the datagram in its order; one function for both directions,
-// so that they agree.
+// Calls visit(value) for each value of the datagram in order; one function for both directions, so
+// that they agree.
 template <class Visit>
 void visit_head(Visit& visit, auto&& heartbeat) {
   visit(heartbeat.sender);

@@ -30,7 +30,7 @@ bool has(const HostAddresses& host, const HostAddress& one) {
   return std::ranges::find(host, one.address, &HostAddress::address) != host.end();
 }
 
-// The loopback address of a machine that two sets of addresses both belong to.
+// A loopback address of a machine that both sets of addresses belong to.
 std::optional<HeartbeatPath> within_machine(const HostAddresses& from, const HostAddresses& to) {
   const auto in_both = [&](const HostAddress& one) { return has(from, one) && has(to, one); };
   if (!std::ranges::all_of(from, in_both) || !std::ranges::all_of(to, in_both)) return std::nullopt;
@@ -67,7 +67,7 @@ std::vector<HeartbeatPath> choose_paths(const HostAddresses& from, const HostAdd
     return one.address != 0 && !is_loopback(one) && !has(other, one);
   };
   std::vector<HeartbeatPath> neighbours, others;
-  // Smaller is better. The same for both directions.
+  // The rank of a pair: smaller is better. The same in both directions.
   using Rank = std::tuple<bool, std::size_t, std::uint32_t>;
   Rank best_rank;
   for (std::size_t i = 0; i < from.size(); ++i)

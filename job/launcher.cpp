@@ -18,8 +18,8 @@
 namespace tasuki {
 namespace {
 
-// Whether a SIGCONT was answered less than 100 ms ago; if not, this one is. A daemon sends one;
-// where somebody sends many, answers to all would hold the rank up.
+// Whether a SIGCONT was answered less than 100 ms ago; if not, this one is answered. A daemon sends
+// one; answering all of a flood would slow the rank down.
 bool has_just_answered() {
   static std::atomic<std::int64_t> last = 0;
   static_assert(std::atomic<std::int64_t>::is_always_lock_free);
@@ -33,14 +33,14 @@ bool has_just_answered() {
 // To end a job, Open MPI's daemon on a host sends its ranks SIGCONT, sleeps a second, sends SIGTERM
 // and sleeps a second; mpirun does so for its own host before it tells the others. With several
 // hosts that took 2 to 3 s. A SIGCHLD ends such a sleep, but that of a rank's end goes to another
-// thread of the daemon. So a rank answers both signals with one of its own. To a daemon that is
-// awake, or that does without these sleeps, and to any other parent it means nothing. The handler
-// itself waits, because a rank that is about to exit must not do so before it has answered.
+// thread of the daemon. So a rank answers both signals with a SIGCHLD. A daemon that is awake, or
+// that does not sleep, and any other parent ignores it. The handler itself waits, because a rank
+// that is about to exit must not do so before it has answered.
 void wake_launcher(int signal) {
   const int saved_errno = errno;
   if (signal == SIGCONT && has_just_answered()) return;
-  // There is no time to save: SIGKILL follows within a second or so. Whether a user or the failure
-  // of another rank ends the job is not to be known here.
+  // There is no time to save: SIGKILL follows within about a second. Whether a user or the failure
+  // of another rank ends the job is not known here.
   if (signal == SIGTERM) say_last_words(how_jobs_end);
   constexpr int until_it_sleeps = 10;  // milliseconds
   poll(nullptr, 0, until_it_sleeps);

@@ -20,8 +20,8 @@ namespace {
 constexpr int milliseconds_to_end = 5000, milliseconds_after_term = 2000,
               milliseconds_of_ranks = 500;
 
-// Between fork and _exit only what POSIX allows in a signal handler: the other threads, and
-// whatever locks they held, are gone.
+// Between fork and _exit only what POSIX allows in a signal handler: the other threads are gone,
+// and locks that they held stay locked.
 
 void nap(int milliseconds) {
   timespec time{milliseconds / 1000, milliseconds % 1000 * 1'000'000L};
@@ -29,8 +29,8 @@ void nap(int milliseconds) {
   }
 }
 
-// A process. From open() on, where the system has such handles (Linux 5.3), another one that gets
-// the same number later is never meant.
+// A process, identified after open() by a handle if the system has them (Linux 5.3), so that a
+// later process with the same number is never meant.
 class Target {
  public:
   explicit Target(pid_t process) : process_(process) {}
@@ -64,7 +64,7 @@ class Target {
 void leave_surroundings() {
   setsid();  // mpirun signals the process groups of its ranks
   prctl(PR_SET_NAME, "tasuki_end");
-  // Pipes of mpirun, above all: whoever reads them would wait for this process.
+  // Above all mpirun's pipes, whose readers would otherwise wait for this process.
   if (syscall(SYS_close_range, 0U, ~0U, 0U) != 0)
     for (long file = sysconf(_SC_OPEN_MAX); file-- > 0;) close(static_cast<int>(file));
   for (int signal = 1; signal < NSIG; ++signal) std::signal(signal, SIG_DFL);
@@ -78,8 +78,8 @@ void leave_surroundings() {
   launcher.open();
   for (Target& rank : ranks) rank.open();
   if (!launcher.ends_within(milliseconds_to_end)) {
-    // A daemon cleans up after itself. mpirun (4.1) that is told to end while it ends a job answers
-    // with a segmentation fault and a dump of its stack.
+    // A daemon cleans up after itself. mpirun (4.1) that gets SIGTERM while it ends a job crashes
+    // with a segmentation fault and prints its stack.
     if (is_daemon) launcher.send(SIGTERM);
     if (!is_daemon || !launcher.ends_within(milliseconds_after_term)) launcher.send(SIGKILL);
     launcher.ends_within(milliseconds_after_term);
@@ -100,12 +100,12 @@ void ensure_launcher_ends() {
   Target launcher(process);
   std::vector<Target> ranks;
   for (const pid_t each : descendants(process)) ranks.emplace_back(each);
-  // No handler of this process is to run in the other one.
+  // Handlers of this process must not run in the other one.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  // Unlike fork it takes no locks, of malloc or of libraries, that a failing thread may hold.
-  // Should it not succeed, the launcher is on its own as before.
+  // Unlike fork, _Fork takes no locks (of malloc or of libraries) that a failing thread may hold.
+  // If it fails, the launcher is on its own as before.
   if (_Fork() == 0) end_launcher(launcher, is_daemon, ranks);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }

@@ -18,7 +18,7 @@
 namespace tasuki {
 namespace {
 
-// All of the text as a number.
+// The whole text as a number.
 template <typename Number>
 std::optional<Number> to_number(std::string_view text, int base) {
   Number number = 0;
@@ -27,7 +27,7 @@ std::optional<Number> to_number(std::string_view text, int base) {
   return number;
 }
 
-// Takes the first word off.
+// Removes and returns the first word.
 std::string_view take_word(std::string_view& text) {
   text.remove_prefix(std::min(text.size(), text.find_first_not_of(' ')));
   const std::string_view word = text.substr(0, text.find(' '));
@@ -35,7 +35,8 @@ std::string_view take_word(std::string_view& text) {
   return word;
 }
 
-// From "0702E70A:1F90", words of 32 bits in this machine's byte order; IPv4 as IPv6 maps it.
+// Parses an address like "0702E70A:1F90", words of 32 bits in this machine's byte order; IPv4
+// mapped to IPv6.
 std::optional<in6_addr> to_address(std::string_view text) {
   constexpr std::size_t digits = 8;
   const std::string_view words = text.substr(0, text.find(':'));
@@ -86,7 +87,7 @@ std::optional<UnansweredConnection> parse_line(std::string_view line) {
   return UnansweredConnection{to_text(*remote), *inode, attempts};
 }
 
-// In pieces of whole lines, as there may be thousands.
+// Reads in pieces of whole lines, because there may be thousands.
 void read_unanswered(const char* path, std::vector<UnansweredConnection>& found) {
   const int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return;

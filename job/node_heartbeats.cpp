@@ -29,7 +29,7 @@ sockaddr_in place_of(std::uint32_t address, std::uint16_t port) {
   return place;
 }
 
-// A socket at this address and any free port, or -1.
+// Opens a socket at this address and any free port; -1 on failure.
 int open_socket(std::uint32_t address, std::uint16_t& port) {
   const int made = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (made < 0) return -1;
@@ -46,7 +46,7 @@ int open_socket(std::uint32_t address, std::uint16_t& port) {
 
 }  // namespace
 
-// Where a rank is.
+// The place of a rank.
 struct NodeHeartbeats::Contact {
   int first_of_board = 0;
   HostAddresses addresses{};
@@ -76,7 +76,8 @@ NodeHeartbeats::NodeHeartbeats(const std::vector<int>& ranks) {
   if (std::ssize(ranks) < size) exchange_ports(contacts, own);
 }
 
-// The first rank of a board opens the sockets; which addresses the others mean, each side knows.
+// The first rank of a board opens the sockets. Each side computes which addresses the other one
+// uses.
 void NodeHeartbeats::exchange_ports(const std::vector<Contact>& contacts, const Contact& own) {
   for (int rank = 0; rank < std::ssize(contacts); ++rank) {
     const Contact& contact = contacts[static_cast<std::size_t>(rank)];
@@ -132,7 +133,7 @@ void NodeHeartbeats::send(std::span<const RankActivity> ranks) {
       for (const Way& way : peer.ways) {
         if (way.port == 0) continue;
         const sockaddr_in place = place_of(way.path.to, way.port);
-        // What fails is lost like any other.
+        // A failed send counts as a lost datagram.
         static_cast<void>(sendto(socket_of(way.path.from).descriptor, datagram.data(),
                                  datagram.size(), 0, reinterpret_cast<const sockaddr*>(&place),
                                  sizeof place));
@@ -174,7 +175,7 @@ bool NodeHeartbeats::is_proper(const Heartbeat& heartbeat, std::uint32_t from) {
 }
 
 void NodeHeartbeats::receive(const std::function<void(const RankActivity&)>& take) {
-  // An end even where somebody floods the port.
+  // Limited, so that a flood of datagrams does not keep the thread here.
   constexpr int most_at_once = 1 << 12;
   for (const Socket& each : sockets_)
     for (int turn = 0; turn < most_at_once; ++turn) {
@@ -185,7 +186,7 @@ void NodeHeartbeats::receive(const std::function<void(const RankActivity&)>& tak
                                     reinterpret_cast<sockaddr*>(&from), &length);
       if (size < 0) break;
       const std::uint32_t address = from.sin_addr.s_addr;
-      // Strangers first, which costs next to nothing.
+      // Senders that are no nodes of the job are refused first, because that costs next to nothing.
       const auto heartbeat =
           std::ranges::any_of(peers_, [&](const Peer& peer) { return peer.is_at(address); })
               ? read_heartbeat(std::span(bytes).first(static_cast<std::size_t>(size)), key_)

@@ -69,7 +69,7 @@ class NodeHeartbeats {
   Socket& socket_of(std::uint32_t address);
   void exchange_ports(const std::vector<Contact>& contacts, const Contact& own);
   Peer* peer_of(int rank);
-  // Whether the sender has this address and reports ranks of its own board.
+  // Whether the sender has this address and reports only ranks of its board.
   bool is_proper(const Heartbeat& heartbeat, std::uint32_t from);
 
   SipKey key_{};

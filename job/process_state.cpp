@@ -15,7 +15,7 @@
 namespace tasuki {
 namespace {
 
-// What follows "Key:" and blanks, up to the end of the line; empty where there is no such line.
+// The text after "Key:" and blanks, up to the end of the line; empty if there is no such line.
 std::string_view value_of(std::string_view text, std::string_view key) {
   while (!text.empty()) {
     std::string_view line = text.substr(0, text.find('\n'));
@@ -64,8 +64,9 @@ bool is_daemon_name(std::string_view name) {
 
 bool is_launcher_name(std::string_view name) {
   if (is_daemon_name(name)) return true;
-  // Debian's mpirun.openmpi and the like, too; "mpiexec.hydra" is another MPI's.
-  for (const std::string_view suffix : {".openmpi", ".openmp"})  // names are cut after 15
+  // Includes Debian's mpirun.openmpi and the like; "mpiexec.hydra" belongs to another MPI.
+  for (const std::string_view suffix :
+       {".openmpi", ".openmp"})  // the kernel cuts names after 15 characters
     if (name.ends_with(suffix)) name.remove_suffix(suffix.size());
   constexpr std::array<std::string_view, 4> names = {"mpirun", "mpiexec", "orterun", "prterun"};
   return std::ranges::find(names, name) != names.end();

@@ -1,4 +1,4 @@
-// What the system knows about processes of this machine, as far as the end of a job depends on it.
+// What the system tells about processes of this machine, as far as the end of a job depends on it.
 #pragma once
 
 #include <sys/types.h>
@@ -25,7 +25,8 @@ std::optional<ProcessState> process_state(pid_t process);
 // The same from the text of /proc/PID/status.
 ProcessState parse_process_status(std::string_view text);
 
-// Whether a process of this name is Open MPI's daemon, or that or mpirun (by any of its names).
+// Whether a process of this name is Open MPI's daemon; the second, the daemon or mpirun (by any of
+// its names).
 bool is_daemon_name(std::string_view name);
 bool is_launcher_name(std::string_view name);
 

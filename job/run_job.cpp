@@ -37,13 +37,13 @@
 namespace tasuki {
 namespace {
 
-// This process in messages; set once MPI knows it.
+// The name of this process in messages; set once MPI knows it.
 int world_rank = 0;
 std::string host;
-// Started without mpirun (or another launcher), so that there is nobody else.
+// Started without mpirun (or another launcher): the job is this process.
 bool is_alone = false;
 std::thread::id main_thread;
-// From MPI_Init to the regular end of the job: leaving the process in between is an error.
+// True from MPI_Init to the regular end of the job; leaving the process in between is an error.
 std::atomic<bool> job_is_running = false;
 
 struct Failure {
@@ -67,8 +67,8 @@ Failure describe(const std::exception_ptr& exception) {
   }
 }
 
-// mpirun that is told to end the job at once may leave without what is still in the pipe from this
-// process. Not for long: nobody may be reading.
+// mpirun, told to end the job at once, may exit before it has read this process's pipe. Waits only
+// briefly, because the pipe may have no reader.
 void wait_until_read(int pipe) {
   constexpr std::chrono::milliseconds look{1}, longest{500};
   int unread = 0;
@@ -76,17 +76,20 @@ void wait_until_read(int pipe) {
     if (ioctl(pipe, FIONREAD, &unread) != 0 || unread == 0) break;
     std::this_thread::sleep_for(look);
   }
-  // What was read has yet to be written.
+  // mpirun has read everything and still has to write it, which takes it a few milliseconds.
   std::this_thread::sleep_for(10 * look);
 }
 
-// Without MPI_Abort, which prints a paragraph of its own. MPI is ended by the thread that began it,
-// or not at all.
+// MPI_Finalize may block after an error.
+constexpr std::chrono::seconds longest_finalize{2};
+
+// Without MPI_Abort, which prints a paragraph. Only the thread that initialised MPI may finalize
+// it.
 [[noreturn]] void leave_alone(int exit_code) {
   if (std::this_thread::get_id() == main_thread) {
     try {
       std::thread([exit_code] {
-        std::this_thread::sleep_for(std::chrono::seconds(2));
+        std::this_thread::sleep_for(longest_finalize);
         std::_Exit(exit_code);  // MPI is in no state to end
       }).detach();
     } catch (const std::system_error&) {
@@ -98,8 +101,11 @@ void wait_until_read(int pipe) {
   std::_Exit(exit_code);
 }
 
-// Ends all ranks. Only the first failure of a process is printed, as one write so that the lines of
-// several ranks do not mix.
+// Gives rank 0 time to print an error that all ranks meet, and to end the job.
+constexpr std::chrono::seconds turn_of_rank_0{1};
+
+// Ends all ranks. Only the first failure of a process is printed, in one write, so that the lines
+// of several ranks do not mix.
 [[noreturn]] void end_job(const Failure& failure) {
   static std::atomic_flag ending = ATOMIC_FLAG_INIT;
   if (!ending.test_and_set()) {
@@ -107,8 +113,9 @@ void wait_until_read(int pipe) {
     drop_last_words();
     std::fflush(stdout);
     if (failure.scope == ErrorScope::every_rank && world_rank != 0) {
-      // Rank 0 says it and ends this process; should it not have met the error, this rank speaks.
-      std::this_thread::sleep_for(std::chrono::seconds(1));
+      // Rank 0 prints the error and ends this process; if it did not meet the error, this rank
+      // prints it.
+      std::this_thread::sleep_for(turn_of_rank_0);
     }
     const std::string line =
         failure.scope == ErrorScope::every_rank && world_rank == 0
@@ -121,11 +128,11 @@ void wait_until_read(int pipe) {
     MPI_Abort(MPI_COMM_WORLD, failure.exit_code);
     std::_Exit(failure.exit_code);
   }
-  // Another thread is ending the job; leaving now would take its line away.
+  // Another thread is ending the job; leaving now would suppress its line.
   for (;;) pause();
 }
 
-// std::terminate from any thread: an exception that left a thread or a noexcept function.
+// Called for std::terminate in any thread: an exception left a thread or a noexcept function.
 [[noreturn]] void on_terminate() {
   if (const auto exception = std::current_exception()) end_job(describe(exception));
   end_job(
@@ -143,22 +150,23 @@ void set_default(const char* variable, const char* value) {
   setenv(variable, value, keep_users);
 }
 
-// Settings of Open MPI that must be in place before MPI_Init; the user's own win.
+// Settings of Open MPI that must be made before MPI_Init; the user's settings win.
 void configure_mpi() {
   set_default("OMPI_MCA_mpi_yield_when_idle", "1");
-  // With the send buffers that Linux grows, what a rank has to acknowledge queues behind megabytes
-  // of its own data: at 1 Gbit/s an exchange in both directions took a quarter longer than the link
-  // needs. This much fills 10 Gbit/s up to a round trip of 0.4 ms (Linux takes twice the number).
+  // With the send buffers that Linux grows, acknowledgements queue behind megabytes of a rank's
+  // data: at 1 Gbit/s an exchange in both directions took a quarter longer than the link needs.
+  // This size fills 10 Gbit/s up to a round trip of 0.4 ms (Linux uses twice the number).
   set_default("OMPI_MCA_btl_tcp_sndbuf", "262144");
-  // In many containers a process may not read another's memory, and Open MPI 4 then prints an error
-  // for every message instead of using its other way.
+  // In many containers a process may not read another one's memory. Open MPI 4 then prints an error
+  // for every message instead of using another way.
   char from = 0, to = 0;
   const iovec local{&to, 1}, remote{&from, 1};
   if (process_vm_readv(getpid(), &local, 1, &remote, 1, 0) < 0)
     set_default("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
 }
 
-// How long a rank that returned 0 waits for the others to return.
+// How long a rank that returned 0 waits for the others to return. By default they have time to
+// finish other work.
 std::chrono::seconds wait_after_success() {
   constexpr const char* variable = "TASUKI_END_SECONDS";
   const char* const text = std::getenv(variable);
@@ -171,9 +179,10 @@ std::chrono::seconds wait_after_success() {
   return std::chrono::seconds(seconds);
 }
 
-// Meets the other ranks before MPI_Finalize, which would wait for them without an end.
+// Waits for the other ranks before MPI_Finalize, which would wait without a limit.
 void leave_together(int exit_code, std::chrono::seconds after_success) {
   const WaitScope waiting_for_others(Waiting::program_end);
+  // The others may wait for this rank forever.
   constexpr std::chrono::seconds after_failure{2};
   const bool is_success = exit_code == 0 || exit_code == static_cast<int>(Stopped::exit_kind);
   const std::chrono::seconds longest = is_success ? after_success : after_failure;
@@ -186,14 +195,15 @@ void leave_together(int exit_code, std::chrono::seconds after_success) {
     if (all_are_here != 0) return;
     if (std::chrono::steady_clock::now() - start > longest) break;
   }
-  end_job({fmt::format("the program returned {} on this rank while others were at work, and they "
-                       "did not return within {} s",
-                       exit_code, longest.count()),
-           exit_code != 0 ? exit_code : static_cast<int>(ErrorKind::hang), ErrorScope::this_rank});
+  end_job(
+      {fmt::format(
+           "the program returned {} on this rank, and the other ranks did not return within {} s",
+           exit_code, longest.count()),
+       exit_code != 0 ? exit_code : static_cast<int>(ErrorKind::hang), ErrorScope::this_rank});
 }
 
-// As Open MPI, MPICH's and Slurm's launchers tell the processes that they start. To be asked before
-// MPI_Init, which may set the same in a process of its own.
+// From the environment variables that Open MPI's, MPICH's and Slurm's launchers set. Must be called
+// before MPI_Init, which may set the same in a process without launcher.
 bool was_launched() {
   for (const char* const variable : {"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMIX_RANK"})
     if (std::getenv(variable) != nullptr) return true;
@@ -202,7 +212,8 @@ bool was_launched() {
 
 void initialize(int* argc, char*** argv) {
   configure_mpi();
-  // A file that grows beyond the limit (ulimit -f) is an error of the write, not the end.
+  // A file that grows beyond its limit (ulimit -f) becomes an error of the write instead of ending
+  // the process.
   std::signal(SIGXFSZ, SIG_IGN);
   answer_launcher();
   const bool is_launched = was_launched();
@@ -220,7 +231,7 @@ void initialize(int* argc, char*** argv) {
   configure_log(world_rank, LogLevel::info);
 }
 
-// The job's value, or what a training that was stopped says instead.
+// The job's exit code, or that of a training that was stopped.
 int run_until_stopped(int argc, char** argv, const std::function<int(int argc, char** argv)>& job) {
   try {
     return job(argc, argv);

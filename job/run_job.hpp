@@ -19,9 +19,10 @@ namespace tasuki {
 // Stalls: a watchdog (watchdog.hpp) ends a job in which no rank fails but none makes progress.
 //
 // The end: a rank that returns waits for the others. If it returned 0 it waits for 10 minutes
-// (environment variable TASUKI_END_SECONDS), because others may still work, on files say, and then
-// ends the job with the exit code of ErrorKind::hang. If it returned another value it waits for 2 s
-// and then ends the job with one line and this value, because others may wait for it forever.
+// (environment variable TASUKI_END_SECONDS), because others may still have work to do (on files,
+// for example), and then ends the job with the exit code of ErrorKind::hang. If it returned another
+// value it waits for 2 s and then ends the job with one line and this value, because others may
+// wait for it forever.
 //
 // Stopping: a training that is asked to stop (stop_signals.hpp) saves its state, rank 0 prints one
 // line, and all ranks return 79 (Stopped::exit_kind).

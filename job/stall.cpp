@@ -22,7 +22,7 @@ bool runs_own_code(const RankView& rank) {
          (rank.activity.phase == Phase::own_work || rank.activity.phase == Phase::extension);
 }
 
-// Whether its standing still is a fault by itself: it waits, or its phase reports progress.
+// Whether a rank that makes no progress is at fault: it waits, or its phase reports progress.
 bool is_held_up(const RankView& rank) {
   return waits(rank) ? !has_returned(rank) : !runs_own_code(rank);
 }
@@ -31,7 +31,7 @@ bool is_message(Waiting kind) {
   return kind == Waiting::send || kind == Waiting::recv;
 }
 
-// Ranks that wait for each other's arrival have this in common.
+// Equal for ranks that wait for each other's arrival.
 using Meeting = std::tuple<std::uint64_t, Waiting, std::int64_t>;
 
 Meeting meeting_of(const Activity& activity) {
@@ -46,7 +46,7 @@ std::vector<int> ranks_where(std::span<const RankView> ranks, const Condition& c
   return found;
 }
 
-// Those whose communicator has, elsewhere, begun more operations.
+// Ranks that are behind others in the operations of a communicator.
 std::vector<int> ranks_behind(std::span<const RankView> ranks) {
   std::map<std::uint64_t, std::int64_t> furthest;
   for (const RankView& rank : ranks)

@@ -12,7 +12,7 @@ namespace tasuki {
 namespace {
 
 // In the order of Phase.
-constexpr std::array phase_names = {"at work of the program's own",
+constexpr std::array phase_names = {"running the program's own code",
                                     "reading and handing out data",
                                     "loading a batch",
                                     "computing",
@@ -83,7 +83,7 @@ std::string place_in_training(const Activity& activity) {
   return fmt::format(" (epoch {}, iteration {})", activity.epoch, activity.iteration);
 }
 
-// What comes after "is" or "was".
+// The state of a rank, to follow "is" or "was".
 std::string text_of(const Activity& activity) {
   if (activity.waiting == Waiting::program_end) return "done: its program has returned";
   const std::string what = activity.waiting == Waiting::nothing
@@ -104,7 +104,7 @@ std::string text_of(int number, const RankView& rank, double silent_seconds) {
   return fmt::format("{} is {}", who, text_of(rank.activity));
 }
 
-// Several ranks of one host, none of which gives a sign of life; empty: they are not that.
+// For several ranks of one host, none of which gives a sign of life; empty if they are not.
 std::string text_of_silent_host(std::span<const int> culprits, std::span<const RankView> ranks,
                                 double silent_seconds) {
   if (culprits.size() < 2) return "";
@@ -123,7 +123,7 @@ std::string text_of_silent_host(std::span<const int> culprits, std::span<const R
       text_of(first.activity));
 }
 
-// "3 ranks wait in ...", those named already left out; empty when there is no such operation.
+// "3 ranks wait in ...", without those named already; empty if there is no such operation.
 std::string text_of_waiting(std::span<const RankView> ranks, std::span<const int> named) {
   const std::vector<int> others = largest_meeting(ranks, named);
   if (others.empty()) return "";
@@ -145,11 +145,12 @@ std::string text_of_culprits(std::span<const int> culprits, std::span<const Rank
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
-// Where nobody is to blame.
+// The text if there are no culprits.
 std::string text_of_deadlock(std::span<const RankView> ranks) {
   const auto unknown = std::ranges::find(ranks, false, &RankView::is_known);
   if (unknown != ranks.end())
-    return fmt::format("nothing is known of rank {} on {}", unknown - ranks.begin(), unknown->host);
+    return fmt::format("nothing is known about rank {} on {}", unknown - ranks.begin(),
+                       unknown->host);
   if (largest_meeting(ranks).size() == ranks.size()) return "no rank is missing";
   return "the ranks wait for each other";
 }

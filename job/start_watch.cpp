@@ -22,7 +22,8 @@
 namespace tasuki {
 namespace {
 
-// The one that speaks ends the job; the others go only should it be the one that is missing.
+// The rank that prints ends the job; the others print later, in case that rank is the one that is
+// missing.
 constexpr double patience_with_speaker = 2;
 
 void say(const std::string& line) {
@@ -30,13 +31,12 @@ void say(const std::string& line) {
 }
 
 void say_unmet(const char* kind, double seconds, const std::string& what_then) {
-  say(fmt::format(
-      "{}: after {} s the ranks have not all met (this one is on {}): a rank does not start, or "
-      "the "
-      "network that MPI chose does not connect the machines (name the right one, as --mca "
-      "btl_tcp_if_include 192.168.1.0/24); if starting may take that long, raise "
-      "--stall-timeout{}\n",
-      kind, seconds, host_name(), what_then));
+  say(
+      fmt::format("{}: after {} s the ranks have not all met (this one is on {}): a rank does not "
+                  "start, or the network that MPI chose does not connect the machines (choose "
+                  "another one, for example with --mca btl_tcp_if_include 192.168.1.0/24); if "
+                  "starting may take that long, raise --stall-timeout{}\n",
+                  kind, seconds, host_name(), what_then));
 }
 
 [[noreturn]] void end_process() {
@@ -44,7 +44,7 @@ void say_unmet(const char* kind, double seconds, const std::string& what_then) {
   std::_Exit(static_cast<int>(ErrorKind::hang));
 }
 
-// "--flag 2.5" or "--flag=2.5" at the beginning of the arguments.
+// Reads `seconds` if the arguments begin with "--flag 2.5" or "--flag=2.5".
 void read_flag(std::string_view flag, const char* const* arguments, int count, double& seconds) {
   const std::string_view first = arguments[0];
   if (!first.starts_with(flag)) return;
@@ -75,7 +75,7 @@ StartWatch::StartWatch(int argc, const char* const* argv)
   try {
     thread_ = std::thread([this] { run(); });
   } catch (const std::system_error&) {
-    // The start goes unwatched; Watchdog will say so of the rest.
+    // The start is not watched; Watchdog will report that threads cannot be started.
   }
 }
 

@@ -25,10 +25,10 @@
 namespace tasuki {
 namespace {
 
-// Times the limit that ends a job, for what may be work.
+// Factor of the limit that ends a job, if the stall may be work.
 constexpr double patience_with_work = 6;
 
-// Limits, and what wakes the threads that go by them.
+// The limits, and what wakes the threads that use them.
 std::mutex mutex;
 StallLimits set_limits;
 std::vector<int> wakes;
@@ -37,8 +37,8 @@ void wake_all() {
   for (const int wake : wakes) eventfd_write(wake, 1);
 }
 
-// Where a stopped launcher would write, as what ranks write goes through it and waits there. Not to
-// a regular file, where the launcher would later write over it.
+// Where to print while the launcher is stopped: what ranks print goes through it and waits there.
+// Not to a regular file, which the launcher would overwrite later.
 bool write_beside(pid_t launcher, std::string_view line) {
   const int file = open(fmt::format("/proc/{}/fd/2", launcher).c_str(),
                         O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
@@ -48,7 +48,7 @@ bool write_beside(pid_t launcher, std::string_view line) {
     close(file);
     return false;
   }
-  // Of a terminal whose foreground is another job, and of a pipe that is read no more.
+  // False for a terminal whose foreground is another job, and for a pipe without reader.
   sigset_t trouble, before;
   sigemptyset(&trouble);
   sigaddset(&trouble, SIGTTOU);
@@ -75,12 +75,12 @@ StallLimits stall_limits() {
   return set_limits;
 }
 
-// With the mutex held.
+// The caller holds the mutex.
 Watchdog::Limits Watchdog::present_limits() {
   return {set_limits.warning, set_limits.timeout, set_limits.timeout == 0 ? 0 : set_limits.silence};
 }
 
-// Seconds between two looks.
+// Seconds between two checks.
 double Watchdog::interval_of(const Limits& limits) {
   constexpr double shortest = 0.05, longest = 5, looks_within_limit = 8;
   double least = longest * looks_within_limit;
@@ -101,7 +101,7 @@ Watchdog::Watchdog() : heartbeats_(board_.ranks()), launcher_(launcher_process()
     const std::lock_guard lock(mutex);
     look(present_limits(), 0);
   };
-  // So that other nodes have heard of this one, whatever becomes of it.
+  // So that other nodes have heard of this one, whatever happens to it.
   look_now();
   TASUKI_MPI(MPI_Barrier, MPI_COMM_WORLD);
   look_now();
@@ -151,7 +151,7 @@ void Watchdog::run() {
     since_look += watch.lap();
     if (since_look >= interval) {
       // A process that was stopped, or waited long for a processor, has not seen whether others
-      // moved meanwhile.
+      // made progress meanwhile.
       look(limits, std::min(since_look, 2 * interval));
       since_look = 0;
     }
@@ -165,7 +165,7 @@ void Watchdog::receive() {
   });
 }
 
-// The first rank that is alive, of all that are known.
+// The first rank that is alive prints, of all that are known.
 bool Watchdog::is_speaker(double silent_seconds) const {
   const auto before = std::span(ranks_).first(static_cast<std::size_t>(rank_));
   return std::ranges::all_of(
@@ -207,12 +207,12 @@ void Watchdog::look(const Limits& limits, double seconds) {
   end_job_when_due(limits, seconds, missed_looks);
 }
 
-// At every tenfold, so that a flood does not become one of messages.
+// At each power of ten, so that a flood of datagrams does not become a flood of messages.
 void Watchdog::count_refused() {
   const std::int64_t refused = heartbeats_.refused();
   if (refused == 0 || refused < 10 * refused_said_) return;
   refused_said_ = refused;
-  log_verbose("ignored {} datagrams so far that are no heartbeats of this job", refused);
+  log_verbose("ignored {} datagrams so far that are not heartbeats of this job", refused);
 }
 
 double Watchdog::due(const Limits& limits, const Stall& stall) {
@@ -233,8 +233,8 @@ void Watchdog::warn(const Limits& limits, double silent_seconds) {
               describe_stall(*stall, ranks_, silent_seconds), end);
 }
 
-// Once for each launcher that stays stopped; one that stops its ranks first, as mpirun does at
-// Ctrl-Z, has none that would say so.
+// Once for each launcher that stays stopped. Where a launcher stops its ranks first, as mpirun does
+// at Ctrl-Z, no rank is left to print this.
 void Watchdog::warn_of_launchers(double silent_seconds) {
   if (!is_speaker(silent_seconds)) return;
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -246,15 +246,16 @@ void Watchdog::warn_of_launchers(double silent_seconds) {
     said = view.stopped_launcher;
     const auto own = said == launcher_ ? process_state(launcher_) : std::nullopt;
     const std::string text = fmt::format(
-        "{} on {} is stopped (process {}): its ranks go on, but until it does so too the job shows "
-        "nothing more of theirs and cannot be ended (kill -CONT {})",
+        "{} on {} is stopped (process {}): its ranks continue, but until it continues, too, their "
+        "output is not shown and the job cannot be ended (kill -CONT {})",
         own ? own->name.data() : "orted", view.host, said, said);
     if (said != launcher_ || !write_beside(launcher_, fmt::format("warning: {}\n", text)))
       log_warning("{}", text);
   }
 }
 
-// Hosts whose heartbeats do not arrive here, once: that one of them is lost would go unnoticed.
+// Once for each host whose heartbeats do not arrive here: the loss of such a host would not be
+// noticed.
 void Watchdog::warn_of_unheard(const Limits& limits, double seconds) {
   watched_ += seconds;
   if (has_looked_for_unheard_ || limits.silence == 0 || watched_ < limits.silence / 2 ||
@@ -267,12 +268,12 @@ void Watchdog::warn_of_unheard(const Limits& limits, double seconds) {
       hosts += (hosts.empty() ? "" : ", ") + ranks_[static_cast<std::size_t>(rank)].host;
   if (hosts.empty()) return;
   log_warning(
-      "{} receives no heartbeats from {}: a host that is lost will not be noticed; let UDP through "
+      "{} receives no heartbeats from {}: the loss of a host will not be noticed; allow UDP "
       "between the hosts of the job",
       ranks_[static_cast<std::size_t>(rank_)].host, hosts);
 }
 
-// Why the job is to end now; empty: it is not.
+// Why the job must end now; empty if it need not.
 std::string Watchdog::reason_to_end(const Limits& limits, double silent_seconds) const {
   const auto text = [&](const char* what, const Stall& stall, const char* remedy) {
     return fmt::format("{} for {:.0f} s: {}; {}", what, stall.seconds,
@@ -301,7 +302,7 @@ void Watchdog::end_job_when_due(const Limits& limits, double seconds, double sil
   overdue_ += seconds;
   if (!is_speaker(silent_seconds) && overdue_ < patience_with_speaker) return;
   if (const auto refused = heartbeats_.refused(); refused > 0)
-    reason += fmt::format("ignored {} datagrams that are no heartbeats of this job\n", refused);
+    reason += fmt::format("ignored {} datagrams that are not heartbeats of this job\n", refused);
   throw Error(ErrorKind::hang, reason, rank_ == 0 ? ErrorScope::every_rank : ErrorScope::this_rank);
 }
 

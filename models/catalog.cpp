@@ -13,14 +13,14 @@
 namespace tasuki {
 namespace {
 
-// Up to this size images enter ResNet-50 without its first two halvings: 32 pixels would be one
-// before the last stage.
+// Images up to this size enter ResNet-50 without its first two halvings; 32 pixels would otherwise
+// shrink to one before the last stage.
 constexpr std::int64_t largest_small_image = 64;
 
 std::unique_ptr<Layer> create_lenet(const ModelTask& task) {
   if (task.image != Shape{1, 28, 28})
     fail_everywhere(ErrorKind::config,
-                    "lenet takes images of 1x28x28, not {}; choose another model",
+                    "lenet: expected images of 1x28x28, found {}; choose another model",
                     task.image.text());
   return lenet(task.classes);
 }
@@ -52,7 +52,7 @@ std::vector<ModelKind> built_in_kinds() {
   };
 }
 
-// In a function, because a user's kinds may register themselves before main.
+// A local static, because user programs may register kinds before main.
 std::vector<ModelKind>& kinds() {
   static std::vector<ModelKind> instance = built_in_kinds();
   return instance;
@@ -77,13 +77,14 @@ std::unique_ptr<Layer> create_model(std::string_view name, const ModelTask& task
   if (kind == kinds().end()) {
     std::vector<std::string> names;
     for (const auto& known : kinds()) names.push_back(known.name);
-    fail_everywhere(ErrorKind::usage, "unknown model '{}'; known are {}", name,
+    fail_everywhere(ErrorKind::usage, "unknown model '{}'; expected one of {}", name,
                     fmt::join(names, ", "));
   }
   if (task.image.rank() != 3 || task.classes < 1)
-    fail_everywhere(ErrorKind::config,
-                    "{} needs images of channels x H x W and at least one class, not {} and {}",
-                    name, task.image.text(), task.classes);
+    fail_everywhere(
+        ErrorKind::config,
+        "{}: expected images of channels x H x W and at least one class, found {} and {}", name,
+        task.image.text(), task.classes);
   return kind->create(task);
 }
 

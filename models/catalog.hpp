@@ -13,7 +13,7 @@
 
 namespace tasuki {
 
-// What a model is to be made for.
+// The data that a model is made for.
 struct ModelTask {
   std::int64_t classes = 10;
   Shape image{3, 32, 32};  // channels x H x W
@@ -21,17 +21,16 @@ struct ModelTask {
 
 struct ModelKind {
   std::string name;
-  std::string summary;  // what it is, for --help
+  std::string summary;  // a description for --help
   std::function<std::unique_ptr<Layer>(const ModelTask&)> create;
 };
 
-// Adds a kind; a user's own program may do so before it creates one. A name that exists is an
-// error.
+// Adds a kind; a user program may do so before it creates one. A name that exists is an error.
 void register_model(ModelKind kind);
 // All kinds, built-in ones first: lenet, cnn10, vgg_small, vgg16_bn, resnet20, resnet50, wrn_28_10.
 const std::vector<ModelKind>& model_kinds();
 
-// Makes a model that is not initialised yet. An unknown name is a usage error that lists the known
+// Makes a model without initialising it. An unknown name is a usage error that lists the known
 // ones; a task that the model cannot do (LeNet takes 1 x 28 x 28 only) is one of kind config.
 std::unique_ptr<Layer> create_model(std::string_view name, const ModelTask& task = {});
 

@@ -1,4 +1,4 @@
-// What convnets for images are built of.
+// Building blocks of convnets for images.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace tasuki {
 
-// A square convolution without bias (the normalisation after it would take it away again) that
-// keeps the size of images but for `stride`; weights are He normal.
+// A square convolution without bias (the normalisation after it would remove it) that keeps the
+// size of images except for `stride`; weights are He normal.
 std::unique_ptr<Conv2d> same_convolution(std::int64_t channels_in, std::int64_t channels_out,
                                          std::int64_t kernel, std::int64_t stride = 1);
 // Batch normalisation with ReLU in the same pass.

@@ -14,7 +14,7 @@ namespace tasuki {
 namespace {
 
 // relu(convolutions(x) + shortcut(x)): conv1, bn1, ReLU, conv2, bn2, ReLU ..., the last
-// normalisation without ReLU. Where stride or channels make it necessary the shortcut is one more
+// normalisation without ReLU. If stride or channels require it, the shortcut is one more
 // convolution, 1x1, with the next number.
 class ResidualBlock final : public Layer {
  public:
@@ -69,8 +69,8 @@ std::vector<ResidualBlock::Convolution> bottleneck(std::int64_t width, std::int6
   return {{width, 1, 1}, {width, 3, stride}, {4 * width, 1, 1}};
 }
 
-// res2, res3, ...: blocks "a", "b1", "b2", ..., the first of all but res2 with stride 2. Returns
-// the channels that come out.
+// res2, res3, ...: blocks "a", "b1", "b2", ..., the first of each but res2 with stride 2. Returns
+// the number of output channels.
 template <class MakeConvolutions>
 std::int64_t append_stages(Sequential& net, const std::vector<int>& blocks, std::int64_t channels,
                            std::int64_t width, const MakeConvolutions& make) {
@@ -95,7 +95,7 @@ void append_head(Sequential& net, std::int64_t channels, std::int64_t classes) {
 }  // namespace
 
 std::unique_ptr<Layer> small_resnet(int depth, std::int64_t classes, std::int64_t channels) {
-  TASUKI_CHECK(depth >= 8 && depth % 6 == 2, "a small ResNet has 6 n + 2 layers, not {}", depth);
+  TASUKI_CHECK(depth >= 8 && depth % 6 == 2, "a small ResNet has 6 n + 2 layers, found {}", depth);
   constexpr std::int64_t stem = 16;
   const int blocks = (depth - 2) / 6;
   auto net = std::make_unique<Sequential>();

@@ -10,15 +10,15 @@ namespace tasuki {
 
 // Section 4.2's network for small images: conv1, bn1 (16 channels), res2 ... res4 of (depth - 2) /
 // 6 blocks of two 3x3 convolutions each with 16, 32 and 64 channels, the mean over all pixels, fc.
-// Where the size changes the shortcut is a 1x1 convolution with normalisation (option B). Depth 20:
+// If the size changes, the shortcut is a 1x1 convolution with normalisation (option B). Depth 20:
 // 272,474 parameters for 3 channels and 10 classes. A depth that is not 6 n + 2 is an error.
 std::unique_ptr<Layer> small_resnet(int depth, std::int64_t classes = 10,
                                     std::int64_t channels = 3);
 
 // How images enter ResNet-50.
 enum class ResNetStem {
-  imagenet,  // 7x7 convolution with stride 2, 3x3 max pooling with stride 2: for some 224 pixels
-  cifar,     // 3x3 convolution, no pooling: for some 32 pixels
+  imagenet,  // 7x7 convolution with stride 2, 3x3 max pooling with stride 2: for about 224 pixels
+  cifar,     // 3x3 convolution, no pooling: for about 32 pixels
 };
 
 // Table 1's 50 layers, with the keys of Chainer's ImageNet example (conv1/W, bn1/gamma,

@@ -14,7 +14,7 @@
 namespace tasuki {
 namespace {
 
-// So many convolutions of so many channels, then a pooling that halves the image.
+// A number of convolutions with this many channels, then a pooling that halves the image.
 struct Group {
   int convolutions;
   std::int64_t channels;
@@ -36,7 +36,7 @@ std::int64_t append_groups(Sequential& net, const std::vector<Group>& groups, st
   return channels;
 }
 
-// Pixels along an axis after three poolings, which take an odd one at the edge with them.
+// Pixels along an axis after three poolings, which round up.
 std::int64_t after_three_poolings(std::int64_t pixels) {
   return (pixels + 7) / 8;
 }
@@ -44,7 +44,7 @@ std::int64_t after_three_poolings(std::int64_t pixels) {
 }  // namespace
 
 std::unique_ptr<Layer> vgg_small(std::int64_t classes, const Shape& image) {
-  TASUKI_CHECK(image.rank() == 3, "vgg_small needs images of channels x H x W, not {}",
+  TASUKI_CHECK(image.rank() == 3, "vgg_small: expected images of channels x H x W, found {}",
                image.text());
   constexpr std::int64_t units = 1024;
   auto net = std::make_unique<Sequential>();

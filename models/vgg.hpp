@@ -1,4 +1,4 @@
-// Stacks of 3x3 convolutions with max pooling between (Simonyan and Zisserman, arXiv 1409.1556).
+// Stacks of 3x3 convolutions with max pooling in between (Simonyan and Zisserman, arXiv 1409.1556).
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ namespace tasuki {
 std::unique_ptr<Layer> vgg_small(std::int64_t classes = 10, const Shape& image = {3, 32, 32});
 
 // VGG-16's thirteen convolutions (block1_1 ... block5_3, as in ChainerMN's CIFAR example) with
-// batch normalisation, and one fully connected layer after the mean over what pixels are left (one
-// of 32 x 32) as the head. No dropout: batch normalisation does its work. 14,724,042 parameters for
-// 3 channels and 10 classes.
+// batch normalisation, and one fully connected layer after the mean over the remaining pixels (one
+// for 32 x 32) as the head. No dropout, because batch normalisation regularises. 14,724,042
+// parameters for 3 channels and 10 classes.
 std::unique_ptr<Layer> vgg16_bn(std::int64_t classes = 10, std::int64_t channels = 3);
 
 }  // namespace tasuki

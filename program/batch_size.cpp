@@ -11,6 +11,7 @@
 #include "tasuki/dataset/iterators/device_iterator.hpp"
 #include "tasuki/program/data/input.hpp"
 #include "tasuki/program/start/console.hpp"
+#include "tasuki/program/training_flags.hpp"
 #include "tasuki/tensor/backend.hpp"
 #include "tasuki/tensor/host_memory.hpp"
 #include "tasuki/tensor/out_of_memory.hpp"
@@ -20,19 +21,24 @@
 namespace tasuki::program {
 namespace {
 
-// A memory that a step fills, and what data take of it.
+// The part of the free memory that the largest batch may fill. The rest is for memory that does not
+// grow in proportion to the batch, as the prediction assumes.
+constexpr double usable_part = 0.95;
+
+// A memory that a step fills, and what data occupy in it.
 struct Place {
   Device device;
   std::size_t free = 0;      // bytes
-  std::size_t resident = 0;  // bytes of data (and who loads them) that will be there in a run
-  std::size_t each = 0;      // bytes of data for each example of a batch besides the step's own
+  std::size_t resident = 0;  // bytes that data and their loaders will occupy in a run
+  std::size_t each = 0;      // bytes of data per example of a batch, besides those of the step
 };
 
-// A thread takes a stack and an arena of malloc's, most of which is never touched: it counts where
-// address space itself is limited (ulimit -v).
+// A thread takes a stack and an arena of malloc's, most of which is never touched: they count only
+// if address space itself is limited (ulimit -v).
 std::size_t address_space_of_loaders(const TrainingSettings& settings, const TrainingData& data) {
   rlimit limit{};
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return 0;
+  // Defaults of Linux and glibc: a stack of 8 MiB, an arena of 64 MiB.
   constexpr std::size_t of_thread = std::size_t{8 + 64} << 20;
   const std::int64_t threads =
       loader_threads(settings, data.train.header) +
@@ -40,8 +46,8 @@ std::size_t address_space_of_loaders(const TrainingSettings& settings, const Tra
   return of_thread * static_cast<std::size_t>(threads);
 }
 
-// Ranks of a node share its memory; some is left to what grows besides (MPI, the C library). The
-// shares are there already; batches are read ahead.
+// Ranks of a node share its memory; some is left for what else grows (MPI, the C library). The
+// shares are loaded already; batches are read ahead.
 Place host_memory(const Job& job, const TrainingSettings& settings, const TrainingData& data) {
   Place place{.device = Device::cpu()};
   const std::size_t unused = find_host_memory({}, job.communicator->intra_size()).free;
@@ -54,7 +60,7 @@ Place host_memory(const Job& job, const TrainingSettings& settings, const Traini
   return place;
 }
 
-// Where batches are made on the GPU, the shares are there, or else the batches in use.
+// If batches are made on the GPU, it holds the shares, or else the batches in use.
 Place gpu_memory(Device device, const TrainingData& data, const Engine& engine) {
   Place place{.device = device, .free = backend(device).memory(device).free};
   if (engine.batch_device() != device) return place;
@@ -71,7 +77,7 @@ Place gpu_memory(Device device, const TrainingData& data, const Engine& engine) 
 
 std::vector<Place> places_of(const Job& job, const TrainingSettings& settings,
                              const TrainingData& data, const Engine& engine) {
-  // Batches that are handed out to devices come from the host.
+  // Batches that are dealt to devices come from the host.
   std::vector<Device> devices = job.devices;
   devices.push_back(engine.batch_device());
   std::vector<Place> places;
@@ -82,22 +88,22 @@ std::vector<Place> places_of(const Job& job, const TrainingSettings& settings,
   return places;
 }
 
-// Without agreement between ranks.
+// Searches without agreement between ranks.
 BatchSearch search_in(const std::vector<Place>& places, const Job& job, const TrainingData& data,
                       Engine& engine) {
   BatchSearch search;
-  std::vector<std::size_t> most;  // that can be in use
+  std::vector<std::size_t> most;  // upper limits of the bytes in use
   for (const Place& place : places) {
     const std::size_t in_use = backend(place.device).memory(place.device).in_use;
     const std::size_t free = place.free - std::min(place.free, place.resident);
-    const double usable = 0.95 * static_cast<double>(free);
+    const double usable = usable_part * static_cast<double>(free);
     search.capacities.push_back(in_use + static_cast<std::size_t>(usable));
     most.push_back(in_use + free);
   }
-  search.limit =
-      std::clamp<std::int64_t>(data.train.header.count / job.communicator->size(), 1, 1 << 24);
+  search.limit = std::clamp<std::int64_t>(data.train.header.count / job.communicator->size(), 1,
+                                          batch_sizes.most);
   search.peaks_of = [places, most, &engine](std::int64_t n) {
-    // What a step before has left in the pool would be in the way of what libraries take, which do
+    // What an earlier step has left in the pool would reduce what libraries can take, and they do
     // not always notice.
     give_back_cached_host_memory();
     for (const Place& place : places) backend(place.device).reset_peak_memory(place.device);
@@ -107,7 +113,7 @@ BatchSearch search_in(const std::vector<Place>& places, const Job& job, const Tr
       const Place& place = places[i];
       peaks.push_back(backend(place.device).memory(place.device).peak +
                       static_cast<std::size_t>(n) * place.each);
-      // Memory for data that are not there in this step.
+      // The memory of data that are not loaded in this step.
       if (peaks.back() > most[i]) throw std::bad_alloc();
     }
     return peaks;
@@ -117,7 +123,7 @@ BatchSearch search_in(const std::vector<Place>& places, const Job& job, const Tr
 
 std::string advice(std::int64_t batch) {
   return batch > 0 ? fmt::format("the largest batch that fits is --batchsize {}", batch)
-                   : "not even one example fits: take a smaller model";
+                   : "not even one example fits: use a smaller model";
 }
 
 double megabytes(std::size_t bytes) {
@@ -126,7 +132,7 @@ double megabytes(std::size_t bytes) {
 
 std::string describe(const std::vector<Place>& places, const BatchSearch& search) {
   if (places.size() == 1)
-    return fmt::format("with {:.0f} MB of memory for a rank", megabytes(search.capacities[0]));
+    return fmt::format("with {:.0f} MB of memory per rank", megabytes(search.capacities[0]));
   std::vector<std::string> texts;
   for (std::size_t i = 0; i < places.size(); ++i)
     texts.push_back(
@@ -164,11 +170,10 @@ void train_within_memory(const Job& job, const TrainingSettings& settings, const
     problem = error.what();
   } catch (const std::bad_alloc&) {
     const Device device = job.device();
-    problem = fmt::format("out of memory, {:.0f} MB are free",
+    problem = fmt::format("out of memory; {:.0f} MB are free",
                           megabytes(backend(device).memory(device).free));
   }
-  // Not while the exception is under way: then nothing waits for a GPU. The other ranks wait, and
-  // say nothing.
+  // Not while the exception unwinds, when nothing waits for a GPU. The other ranks wait silently.
   end();
   BatchSearch search = search_in(places_of(job, settings, data, engine), job, data, engine);
   search.trying = [&problem](std::int64_t n) {

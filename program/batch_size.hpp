@@ -1,4 +1,4 @@
-// Batches and memory: --find-batchsize, and what to say when a batch does not fit.
+// Batches and memory: --find-batchsize, and the error of a batch that does not fit.
 #pragma once
 
 #include <functional>
@@ -12,11 +12,11 @@ namespace tasuki::program {
 // For --find-batchsize: prints the largest --batchsize that every rank has memory for, on every
 // device with its part of the batch, beside the data (which were scattered). Found by steps on
 // zeros, after which nothing else can be done. An error of kind unavailable if a single example is
-// too much. Collective, printed by rank 0.
+// too much. Collective; rank 0 prints.
 void print_largest_batch(const Job& job, const TrainingSettings& settings, const TrainingData& data,
                          Engine& engine);
 
-// Calls `train`. When this rank runs out of memory in it, calls `end`, which frees what `train` has
+// Calls `train`. If this rank runs out of memory in it, calls `end`, which frees what `train` has
 // left in memory; the error then also says which batch would fit (found as above, by this rank
 // alone).
 void train_within_memory(const Job& job, const TrainingSettings& settings, const TrainingData& data,

@@ -40,7 +40,7 @@ class RankEngine final : public Engine {
   EngineParts parts_;
 };
 
-// Batches of as many examples as somebody says, all zeros.
+// Batches of zeros, of any size.
 class ZeroBatches final : public Iterator {
  public:
   explicit ZeroBatches(const DatasetHeader& header) : header_(header) {}
@@ -57,12 +57,12 @@ class ZeroBatches final : public Iterator {
   std::int64_t size_ = 1;
 };
 
-// Several devices of one process. Each worker keeps rounded weights of its own.
+// Several devices in one process. Each worker keeps its own rounded weights.
 class WorkerEngine final : public Engine {
  public:
   explicit WorkerEngine(const EngineParts& parts) : parts_(parts) {}
 
-  // Parts of a batch are handed out from there.
+  // Parts of a batch are dealt from there.
   Device batch_device() const override { return Device::cpu(); }
 
   std::unique_ptr<Updater> create_updater(std::unique_ptr<Iterator> batches) override {

@@ -14,14 +14,14 @@ namespace tasuki::program {
 class Engine {
  public:
   virtual ~Engine() = default;
-  // Where it takes batches from: iterators bring them there.
+  // The device to which iterators bring batches.
   virtual Device batch_device() const = 0;
-  // Trains the model on these batches. The updater before is no more.
+  // Trains the model on these batches. The previous updater must have been destroyed.
   virtual std::unique_ptr<Updater> create_updater(std::unique_ptr<Iterator> batches) = 0;
-  // The loss for an evaluator of the updater that was made last and is still there.
+  // The loss for an evaluator; belongs to the last updater, which must still exist.
   virtual LossFunction evaluation_loss() = 0;
-  // A step on n examples of zeros, for the memory that it takes. It may change the model: nothing
-  // else can be done afterwards.
+  // A step on n examples of zeros, to measure its memory. It may change the model, so nothing else
+  // can be done afterwards.
   virtual void step_on_zeros(std::int64_t n) = 0;
 };
 
@@ -34,7 +34,7 @@ struct EngineParts {
   Optimizer& optimizer;  // set up for the model
   Precision precision;
 };
-// Also has the optimizer keep what the precision needs.
+// Also makes the optimizer keep what the precision needs.
 std::unique_ptr<Engine> create_engine(const EngineParts& parts);
 
 }  // namespace tasuki::program

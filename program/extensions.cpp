@@ -32,7 +32,7 @@ void extend_with_log(Trainer& trainer, const TrainingProgram& program, const Tra
   trainer.extend(std::make_unique<ProgressBar>());
 }
 
-// The best one first: in the state that the other one saves, this iteration's value is then known.
+// The best one first, so that the state saved by the other one includes this iteration's value.
 void extend_with_snapshots(Trainer& trainer, const TrainingSettings& settings) {
   if (settings.keep_best) {
     Snapshot::Settings best;

@@ -23,7 +23,7 @@ void warn_of_unknown(std::vector<std::string> names, const std::string& file) {
     names.resize(most_shown);
     names.emplace_back("...");
   }
-  log_warning("--init: the model lacks {} of the entries in {}, which are left out: {}", count,
+  log_warning("--init: {} of the entries in {} are not in the model and are ignored: {}", count,
               file, fmt::join(names, ", "));
 }
 
@@ -45,8 +45,8 @@ class KeptData : public Extension {
     if (is_alike && labels == labels_) return;
     const Communicator* communicator = serializer.communicator();
     if (communicator && communicator->rank() != 0) return;
-    log_warning("the snapshot is of a run on other data: {} examples of {}, here {} of {}{}",
-                examples, shape, examples_, shape_, is_alike ? " with other labels" : "");
+    log_warning("the snapshot's run had other data: {} examples of {}; this run has {} of {}{}",
+                examples, shape, examples_, shape_, is_alike ? ", with other labels" : "");
   }
 
  private:

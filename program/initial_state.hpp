@@ -1,4 +1,5 @@
-// What a run starts from besides its flags: other weights, and the data that a snapshot is of.
+// The initial state of a run besides its flags: given weights, and the data that a snapshot belongs
+// to.
 #pragma once
 
 #include <memory>
@@ -12,13 +13,13 @@
 namespace tasuki::program {
 
 // --init: loads the weights of a model file or of a snapshot on rank 0, from where an optimizer's
-// setup takes them to all ranks. A file that does not fit is an error on all ranks; weights in it
+// setup sends them to all ranks. A file that does not fit is an error on all ranks; weights in it
 // that the model lacks are a warning. Collective.
 void load_initial_weights(const TrainingSettings& settings, const Module& model,
                           Communicator& communicator);
 
-// Keeps in snapshots what data the run is on: number and shape of its examples and a hash of its
-// labels, in order. Going on with other data is a warning.
+// Keeps in snapshots which data the run is on: number and shape of the examples, and a hash of
+// their labels in order. Resuming with other data is a warning.
 std::unique_ptr<Extension> keep_data(const DatasetHeader& header, const Share& share);
 
 }  // namespace tasuki::program

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "tasuki/program/training_flags.hpp"
 #include "tasuki/training/extensions/observe.hpp"
 #include "tasuki/training/trainer.hpp"
 
@@ -35,7 +36,7 @@ double scale_of(const TrainingSettings& settings, std::int64_t global_batch) {
   return 1;
 }
 
-// Epochs after which the rate drops.
+// Epochs after which the rate is multiplied by a factor.
 std::vector<double> drops_of(const TrainingSettings& settings) {
   const auto epochs = static_cast<double>(settings.epoch);
   if (settings.lr_schedule == LrSchedule::steps)
@@ -54,7 +55,7 @@ void add_learning_rate_flags(Options& options, TrainingSettings& settings) {
               "learning rate (Adam's alpha); `auto`: Chainer's default for the optimizer");
   options.add("lr-scaling", settings.lr_scaling, scalings, "NAME",
               "how the learning rate grows with the global batch: `none`, `linear` or `sqrt`");
-  options.add("lr-reference-batch", settings.reference_batch, {1, 1 << 24}, "N",
+  options.add("lr-reference-batch", settings.reference_batch, batch_sizes, "N",
               "global batch that --lr is meant for, if it is scaled");
   options.add(
       "lr-schedule", settings.lr_schedule, schedules, "NAME",

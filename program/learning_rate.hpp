@@ -14,11 +14,11 @@ namespace tasuki::program {
 // --lr-power,
 // --warmup.
 void add_learning_rate_flags(Options& options, TrainingSettings& settings);
-// Refuses flags of another schedule than that of --lr-schedule.
+// Refuses flags that belong to another --lr-schedule.
 void check_learning_rate_flags(const Options& options, const TrainingSettings& settings);
 
-// Sets the rate for steps of `global_batch` examples: --lr (or the optimizer's default), multiplied
-// as LrScaling says. Flags for the rate of an optimizer that has none are a usage error.
+// Sets the rate for steps of `global_batch` examples: --lr (or the optimizer's default), scaled
+// according to LrScaling. Flags for the rate of an optimizer that has none are a usage error.
 void set_learning_rate(Optimizer& optimizer, const TrainingSettings& settings,
                        std::int64_t global_batch);
 
@@ -27,7 +27,7 @@ void set_learning_rate(Optimizer& optimizer, const TrainingSettings& settings,
 std::string describe_scaling(const TrainingSettings& settings, double rate,
                              std::int64_t global_batch);
 
-// The schedule for people, "x 0.1 after 50 % and 80 % of the epochs, rising for 5 epochs"; empty
+// The schedule for messages, "x 0.1 after 50 % and 80 % of the epochs, rising for 5 epochs"; empty
 // for a constant rate.
 std::string describe_schedule(const TrainingSettings& settings);
 

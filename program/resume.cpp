@@ -20,23 +20,23 @@ namespace {
 
 const char* const extension_name = "Flags";
 
-// In this order, as later ones depend on earlier ones.
+// In this order, because later ones depend on earlier ones.
 const std::vector<std::string> kept = {
     "optimizer",      "lr",       "lr-scaling", "lr-reference-batch", "lr-schedule",  "lr-drops",
     "lr-drop-factor", "lr-power", "warmup",     "momentum",           "weight-decay", "clip-norm",
     "lars",           "epoch"};
-// Those of them that set no number of the optimizer: differences are told by their texts. --epoch
-// is one of them where the schedule depends on it.
+// Flags that set no hyper-parameter of the optimizer: their texts are compared. --epoch is one of
+// them if the schedule depends on it.
 const std::vector<std::string> of_schedule = {"lr-schedule", "lr-drops", "lr-drop-factor",
                                               "lr-power", "warmup"};
-// Those that mean nothing with another --lr-schedule.
+// Flags that mean nothing with another --lr-schedule.
 const std::vector<std::string> of_one_schedule = {"lr-drops", "lr-drop-factor", "lr-power"};
 
 bool is_in(const std::vector<std::string>& names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-// What extension "Flags" does: values are read before there is a trainer.
+// Extension "Flags" in a snapshot: its values are read before there is a trainer.
 class KeptFlags : public Extension {
  public:
   explicit KeptFlags(FlagTexts flags) : flags_(std::move(flags)) {}
@@ -51,7 +51,7 @@ class KeptFlags : public Extension {
   FlagTexts flags_;
 };
 
-// Nothing when there is no such entry, or one of another type.
+// Nothing if there is no such entry, or one of another type.
 template <class T>
 std::optional<T> read(const NpzFile& file, const std::string& name) {
   if (!file.find(name)) return std::nullopt;
@@ -68,7 +68,7 @@ std::optional<std::string> read_number(const NpzFile& file, const std::string& n
   return std::isnan(value) ? std::nullopt : std::optional(to_text(value));
 }
 
-// The flags that make the optimizer of a snapshot that keeps none: another program's.
+// The flags that make the optimizer of a snapshot that keeps none, because another program made it.
 FlagTexts flags_of_optimizer(const NpzFile& file) {
   const std::string optimizer = "updater/optimizer:main/";
   const std::string numbers = optimizer + "hyperparameters/";
@@ -81,7 +81,8 @@ FlagTexts flags_of_optimizer(const NpzFile& file) {
   const auto add = [&](const char* flag, const std::optional<std::string>& text) {
     if (text) flags.emplace_back(flag, *text);
   };
-  // The rate is there as it was in use, scaled: first what must not scale it once more.
+  // The snapshot has the rate as it was in use, already scaled. The flags that would scale it once
+  // more come first.
   add("lr-scaling", "none");
   const auto initial = read_number(file, "extensions/RateSchedule/initial");
   if (!rule->rate_name.empty())
@@ -100,7 +101,7 @@ FlagTexts flags_in(const NpzFile& file) {
   return flags.empty() ? flags_of_optimizer(file) : flags;
 }
 
-// A snapshot, or the newest one in a folder that is intact.
+// A snapshot, or the newest intact one in a folder.
 std::unique_ptr<NpzFile> open_intact_snapshot(const std::filesystem::path& path) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(path, ignored))
@@ -114,12 +115,12 @@ std::unique_ptr<NpzFile> open_intact_snapshot(const std::filesystem::path& path)
       return std::make_unique<NpzFile>(snapshots[i], /*require_hash=*/true);
     } catch (const Error& error) {
       if (i + 1 == snapshots.size()) throw;
-      log_warning("{}; taking the snapshot before it", error.what());
+      log_warning("{}; using the snapshot before it", error.what());
     }
   }
 }
 
-// Null where --resume auto finds no snapshot.
+// Null if --resume auto finds no snapshot.
 std::unique_ptr<NpzFile> open_snapshot_to_resume(const TrainingSettings& settings) {
   if (settings.resume.from == ResumeSettings::From::path)
     return open_intact_snapshot(settings.resume.path);
@@ -130,7 +131,7 @@ std::filesystem::path folder_of(const std::filesystem::path& snapshot) {
   return snapshot.has_parent_path() ? snapshot.parent_path() : ".";
 }
 
-// What trigger early_stopping() has saved, if it watched the same value.
+// The state of trigger early_stopping(), if it watched the same value.
 std::int64_t epochs_waited_in(const NpzFile& file, const TrainingSettings& settings) {
   const auto key = read<std::string>(file, "stop_trigger/monitor/key");
   const auto waited = read<Tensor>(file, "stop_trigger/waited");
@@ -144,17 +145,17 @@ bool is_governed(const Optimizer& optimizer, const std::string& hyperparameter) 
          hyperparameter == "weight_decay_rate";
 }
 
-// In Adam snapshots of programs that took --weight-decay for AdamW's way, and of programs of the
-// user's own. No flag governs it.
+// For Adam snapshots of older programs, in which --weight-decay meant AdamW's way, and of user
+// programs. No flag governs this hyper-parameter.
 void leave_decay_of_weights(const Trainer& trainer, const TrainingSettings& settings) {
   Optimizer& adam = trainer.updater().optimizer();
   const double loaded = adam.get("weight_decay_rate");
   adam.set("weight_decay_rate", 0);
   if (loaded == 0 || !trainer.is_root()) return;
   log_warning(
-      "the snapshot's Adam takes weight_decay_rate {} off the weights, as --weight-decay did in "
-      "older versions; this run does not: its --weight-decay {} adds to gradients (AdamW decays "
-      "weights: --init FILE --optimizer adamw)",
+      "the snapshot's Adam decays weights by weight_decay_rate {}, as --weight-decay did in older "
+      "versions; this run does not: its --weight-decay {} adds to the gradients (for the former, "
+      "AdamW: --init FILE --optimizer adamw)",
       loaded, settings.weight_decay);
 }
 
@@ -168,7 +169,7 @@ bool Continuation::goes_on_in(const TrainingSettings& settings) const {
 
 namespace {
 
-// Takes the snapshot's flags; returns differences that are told by their texts.
+// Takes the snapshot's flags; returns the differences that are found by comparing texts.
 std::vector<std::string> inherit_flags(Options& options, const TrainingSettings& settings,
                                        const FlagTexts& flags) {
   std::vector<std::string> overruled;
@@ -178,10 +179,10 @@ std::vector<std::string> inherit_flags(Options& options, const TrainingSettings&
         (!is_schedule_inherited && is_in(of_one_schedule, name)))
       continue;
     const std::string here = options.inherit(name, text);
-    // Another optimizer's numbers mean nothing here; the snapshot is refused later.
+    // Another optimizer's hyper-parameters mean nothing here; the snapshot is refused later.
     if (name == "optimizer" && here != text) break;
-    // With a scaling that was asked for, the rate is what these flags make of it. (Snapshots that
-    // keep flags have the rate first, as it was given.)
+    // If a scaling was asked for, the rate follows from this run's flags. (Snapshots that keep
+    // flags have the rate first, as it was given.)
     if (name == "lr-scaling" && here != text) is_rate_inherited = false;
     if (name == "lr-schedule" && here != text) is_schedule_inherited = false;
     if (here == text) continue;
@@ -255,7 +256,8 @@ void resume_training(const Continuation& continuation, Trainer& trainer,
   }
   changes.insert(changes.end(), continuation.overruled.begin(), continuation.overruled.end());
   if (!changes.empty())
-    log_info("going on with other settings than the snapshot's: {}", fmt::join(changes, ", "));
+    log_info("continuing with settings that differ from the snapshot's: {}",
+             fmt::join(changes, ", "));
 }
 
 std::unique_ptr<Extension> keep_flags(const Continuation& continuation) {
@@ -266,13 +268,14 @@ std::string describe_end(const Continuation& continuation, const TrainingSetting
                          const RunPosition& position) {
   const std::string snapshot = continuation.snapshot->string();
   const auto end_of = [&](const char* flag, std::int64_t value) {
-    return fmt::format("{} is at the end of {} {}; raise {} to go on", snapshot, flag, value, flag);
+    return fmt::format("{} is at the end of {} {}; raise {} to continue", snapshot, flag, value,
+                       flag);
   };
   if (position.data.epoch >= settings.epoch) return end_of("--epoch", settings.epoch);
   if (settings.max_iterations && position.iteration >= *settings.max_iterations)
     return end_of("--max-iterations", *settings.max_iterations);
   if (settings.early_stopping && continuation.epochs_waited >= settings.patience)
-    return fmt::format("{} is where --early-stopping {} stopped; raise --patience to go on",
+    return fmt::format("{} is where --early-stopping {} stopped; raise --patience to continue",
                        snapshot, *settings.early_stopping);
   return "";
 }

@@ -1,7 +1,7 @@
 // Resuming a run from a snapshot (--resume): which snapshot, and whose settings count.
 //
-// Programs keep the flags of the optimizer, and --epoch, in their snapshots. A run that resumes
-// takes those that it is not given from there. A flag that is given, on the command line or in a
+// Programs keep the flags of the optimizer, and --epoch, in their snapshots. A resumed run takes
+// from there the flags that it is not given. A flag that is given, on the command line or in a
 // file, wins over the snapshot, also over the hyper-parameters in it, and a line says so.
 #pragma once
 
@@ -24,10 +24,10 @@ namespace tasuki::program {
 // Flags by name, with their texts.
 using FlagTexts = std::vector<std::pair<std::string, std::string>>;
 
-// What a run goes on from.
+// What a run continues from.
 struct Continuation {
   std::optional<std::filesystem::path> snapshot;  // nothing: a new run
-  FlagTexts kept_flags;                           // as they count in this run; snapshots keep them
+  FlagTexts kept_flags;                           // in effect in this run; snapshots keep them
   std::vector<std::string> overruled;  // flags of the schedule that differ from the snapshot's
   std::int64_t epochs_waited = 0;      // without improvement, for --early-stopping
 
@@ -35,9 +35,9 @@ struct Continuation {
   bool goes_on_in(const TrainingSettings& settings) const;
 };
 
-// Finds --resume's snapshot (of a folder: the newest one that is intact) and takes flags that were
-// not given from it, and --out from where it lies. Rank 0 reads the file; what is wrong with it is
-// an error on all ranks. Collective.
+// Finds --resume's snapshot (in a folder: the newest intact one), and takes from it the flags that
+// were not given, and --out from its place. Rank 0 reads the file; its errors are errors on all
+// ranks. Collective.
 Continuation find_continuation(Options& options, const TrainingSettings& settings,
                                Communicator& communicator);
 
@@ -47,16 +47,16 @@ RunPosition check_resume(const std::filesystem::path& snapshot, const TrainingSe
                          Communicator& communicator);
 
 // Loads the snapshot into a trainer that has all its extensions, among them `schedule` of the
-// learning rate (or null). Afterwards the optimizer has the values that flags govern as it had them
-// before: those of a schedule's start. Collective.
+// learning rate (or null). Afterwards the hyper-parameters that flags govern have their former
+// values again, which with a schedule are its start. Collective.
 void resume_training(const Continuation& continuation, Trainer& trainer,
                      const TrainingSettings& settings, Shift* schedule);
 
 // Keeps Continuation::kept_flags in snapshots.
 std::unique_ptr<Extension> keep_flags(const Continuation& continuation);
 
-// "result/snapshot_iter_20 is at the end of --epoch 2; raise --epoch to go on" if there is nothing
-// left to do, else empty.
+// "result/snapshot_iter_20 is at the end of --epoch 2; raise --epoch to continue" if there is
+// nothing left to do, else empty.
 std::string describe_end(const Continuation& continuation, const TrainingSettings& settings,
                          const RunPosition& position);
 

@@ -25,7 +25,7 @@ std::unique_ptr<Optimizer> optimizer_of(const TrainingProgram& program, int rank
   return optimizer;
 }
 
-// On the device, with the weights that the run starts from on rank 0.
+// The model on the device; rank 0 has the weights that the run starts from.
 TrainingModel initial_model(const TrainingProgram& program, const DatasetHeader& data,
                             const Job& job) {
   TrainingModel model = program.create_model(data);
@@ -46,7 +46,7 @@ std::optional<RunPosition> find_position(const TrainingProgram& program, const J
   return check_resume(*snapshot, program.settings, optimizer, examples, *job.communicator);
 }
 
-// Says so where nothing is left to do.
+// Prints that nothing is left to do, if so.
 bool is_at_end(const TrainingSettings& settings, const Job& job,
                const std::optional<RunPosition>& position) {
   if (!position) return false;
@@ -63,7 +63,7 @@ void run_training(const TrainingProgram& program, const Job& job) {
 
   TASUKI_CHECK(program.create_model && (program.train_data || !program.dataset.empty()),
                "a TrainingProgram needs create_model, and train_data or the name of a data set");
-  // Flags that do not fit are the first thing to say, before files are looked for.
+  // Flags that do not fit each other are reported first, before files are looked for.
   check_training_flags(program.flags, settings);
   if (program.check) program.check(comm);
   auto local_optimizer = optimizer_of(program, comm.size());
@@ -82,7 +82,7 @@ void run_training(const TrainingProgram& program, const Job& job) {
     print_banner(job, banner_lines(program, job, *optimizer, data, out, position));
   };
   if (is_over && !settings.dry_run) return;
-  // Files that cannot be read are the last thing to find before anything is written.
+  // Files that cannot be read are found last, but before anything is written.
   data.check_files(comm);
   if (settings.dry_run) {
     say_banner(find_output_folder(job, settings)->path());

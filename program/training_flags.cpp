@@ -17,7 +17,6 @@ namespace {
 
 constexpr std::int64_t billion = 1'000'000'000;
 constexpr std::int64_t unlimited = std::numeric_limits<std::int64_t>::max();
-constexpr IntegerRange batch_sizes = {1, 1 << 24};
 
 // The last one given of --batchsize and --global-batch counts: each resets the other.
 Option batchsize_flag(TrainingSettings& settings) {
@@ -60,10 +59,9 @@ Option resume_flag(ResumeSettings& resume) {
   Option option;
   option.value_name = "FILE";
   option.help =
-      "go on from this snapshot, or from the newest intact one in this folder; the optimizer's "
-      "flags "
-      "are the snapshot's unless given. `auto`: go on from the newest snapshot in --out, or start "
-      "there if it has none";
+      "continue from this snapshot, or from the newest intact one in this folder; flags of the "
+      "optimizer default to the snapshot's. `auto`: continue from the newest snapshot in --out, or "
+      "start there if it has none";
   option.set = [&resume](const std::string& text) {
     resume.from = text == "none" ? From::nothing : text == "auto" ? From::automatic : From::path;
     resume.path = resume.from == From::path ? text : "";
@@ -96,10 +94,10 @@ void add_run_flags(Options& options, TrainingSettings& settings) {
   options.add("global-batch", global_batch_flag(settings));
   options.add("epoch,e", settings.epoch, {1, billion}, "N", "passes over the training data");
   options.add("max-iterations", settings.max_iterations, "none", {1, unlimited}, "N",
-              "stop after this many steps, if the last epoch has not ended before");
+              "stop after this many steps, if not at the end of the last epoch before");
   options.add("early-stopping", settings.early_stopping, "none", "KEY",
-              "stop when this value of the log, say validation/main/loss, has not improved for "
-              "--patience epochs (larger is better if KEY contains `accuracy`)");
+              "stop when this value of the log (for example validation/main/loss) has not improved "
+              "for --patience epochs (larger is better if KEY contains `accuracy`)");
   options.add("patience", settings.patience, {1, billion}, "N",
               "epochs without improvement after which --early-stopping stops");
   options.add("seed", settings.seed, {0, unlimited}, "N",
@@ -166,7 +164,7 @@ void add_device_flags(Options& options, TrainingSettings& settings) {
   options.add("wire-dtype", settings.wire_dtype, wire_dtypes(), "NAME",
               "type in which pure_nccl sends gradients; 16 bits halve the traffic");
   add_gpu_flags(options, settings.gpu);
-  options.add("threads", settings.threads, "auto", {1, 4096}, "N",
+  options.add("threads", settings.threads, "auto", thread_numbers, "N",
               "threads per rank; `auto`: OMP_NUM_THREADS, else the node's cores divided among its "
               "ranks, as far as the binding allows");
   options.add(
@@ -218,9 +216,8 @@ void add_output_flags(Options& options, TrainingSettings& settings) {
               "keep the newest K snapshots and remove older ones");
   options.add(
       "keep-best", settings.keep_best, "none", "KEY",
-      "also keep the snapshot of the epoch in which this value of the log, say "
-      "validation/main/accuracy, was best, as snapshot_best (larger is better if KEY contains "
-      "`accuracy`)");
+      "also keep the snapshot of the epoch with the best value of KEY in the log (for example "
+      "validation/main/accuracy) as snapshot_best; larger is better if KEY contains `accuracy`");
   options.add("monitor", settings.monitor, "never", {0.01, 1e6}, "SECONDS",
               "seconds between lines on each rank's device (load, memory, ...) in "
               "monitor.<rank>.csv");
@@ -242,19 +239,18 @@ void check_training_flags(const Options& options, const TrainingSettings& settin
   using From = ResumeSettings::From;
   if (settings.init && settings.resume.from == From::path)
     fail_everywhere(ErrorKind::usage,
-                    "--init and --resume: a run starts from weights or goes on from a snapshot; "
+                    "--init and --resume: a run starts from weights or continues from a snapshot; "
                     "leave one out");
   if (settings.overwrite && settings.resume.from != From::nothing)
     fail_everywhere(ErrorKind::usage,
-                    "--overwrite and --resume: a run removes the results that are there or adds to "
-                    "them; leave one out");
+                    "--overwrite and --resume: a run either removes old results or adds to them; "
+                    "leave one out");
   if (settings.dry_run && settings.find_batchsize)
-    fail_everywhere(
-        ErrorKind::usage,
-        "--dry-run and --find-batchsize are two things to do without training; give one of them");
+    fail_everywhere(ErrorKind::usage,
+                    "--dry-run and --find-batchsize exclude each other; leave one out");
   if (!settings.early_stopping && options.is_changed("patience"))
     fail_everywhere(ErrorKind::usage,
-                    "--patience: there is no value to wait for; add --early-stopping KEY");
+                    "--patience has no effect without --early-stopping KEY; add it");
   check_learning_rate_flags(options, settings);
 }
 
@@ -263,7 +259,7 @@ void apply_recipe(const Recipe& recipe, Options& options, const TrainingSettings
     return flag == "lr" || flag.starts_with("lr-") || flag == "momentum" ||
            flag == "weight-decay" || flag == "clip-norm" || flag == "lars";
   };
-  // The optimizer first, as others depend on it.
+  // The optimizer first, because other flags depend on it.
   bool is_recipes = true;
   for (const auto& [flag, text] : recipe) {
     if (flag != "optimizer") continue;
@@ -282,8 +278,8 @@ std::int64_t global_batch(const TrainingSettings& settings, int ranks) {
   const std::int64_t together = settings.global_batch.value_or(settings.batchsize * ranks);
   if (together < ranks)
     fail_everywhere(ErrorKind::usage,
-                    "--global-batch: expected at least {}, an example for each rank, found {}",
-                    ranks, together);
+                    "--global-batch: expected at least {} (one example per rank), found {}", ranks,
+                    together);
   return together;
 }
 
@@ -293,8 +289,8 @@ std::int64_t largest_batch(const TrainingSettings& settings, int ranks) {
 
 namespace {
 
-// AdamW's own decay. Adam has that hyper-parameter, too, but for it --weight-decay is Chainer's
-// hook.
+// Whether it is AdamW, which decays weights itself. Adam has that hyper-parameter, too, but for
+// Adam --weight-decay is Chainer's hook.
 bool decays_weights_itself(const Optimizer& optimizer) {
   return optimizer.name() == "AdamW";
 }

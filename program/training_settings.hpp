@@ -21,26 +21,26 @@ enum class LrScaling : std::uint8_t { none, linear, sqrt };
 // How the learning rate changes in the course of a run (learning_rate.hpp).
 enum class LrSchedule : std::uint8_t { constant, steps, halving, cosine, polynomial };
 
-// What is computed in. Weights, gradients of weights and optimizer states are float32 with all of
-// them.
+// The type that is computed in. Weights, their gradients and optimizer states are float32 in every
+// case.
 enum class ComputeType : std::uint8_t { fp32, tf32, bf16, fp16 };
 
 struct GpuSettings {
   bool is_wanted = false;
   std::optional<int> number =
       std::nullopt;    // of the GPU; without it, the rank's number in the node
-  bool share = false;  // several ranks may have the same one
+  bool share = false;  // several ranks may share one
 };
 
-// What a run goes on from.
+// What a run continues from.
 struct ResumeSettings {
-  // automatic: the newest snapshot in the output folder; a new run where there is none.
-  // path: a snapshot, or the newest one in a folder.
+  // automatic: the newest snapshot in the output folder, or a new run if there is none. path: a
+  // snapshot, or the newest one in a folder.
   enum class From : std::uint8_t { nothing, automatic, path } from = From::nothing;
   std::filesystem::path path = {};
 };
 
-// When a job that stands still is warned about and ended: seconds, 0 for never.
+// When a stalled job is warned about and ended: seconds, 0 for never.
 struct StallSettings {
   double warning = 60, timeout = 300, silence = 15;
 };
@@ -53,7 +53,7 @@ struct WorkerSettings {
   std::vector<double> parts = {};  // of a fixed split, one for each worker
 };
 
-// Names and defaults are ChainerMN's where it has them.
+// Names and defaults are ChainerMN's if it has them.
 struct TrainingSettings {
   std::int64_t batchsize = 100;              // examples per rank and step
   std::optional<std::int64_t> global_batch;  // examples of all ranks, instead of batchsize

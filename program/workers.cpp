@@ -12,7 +12,7 @@ namespace tasuki::program {
 namespace {
 
 constexpr const char* expected_devices =
-    "GPUs by number, each once, or workers on the CPU: 0,1 or cpu:2";
+    "numbers of different GPUs (0,1), or a number of workers on the CPU (cpu:2)";
 constexpr std::size_t most_workers = 1024;
 
 std::vector<std::string> split_at(const std::string& text, char separator) {
@@ -87,7 +87,7 @@ void parse_split(const std::string& text, WorkerSettings& settings) {
       for (const std::string& part : split_at(text, ':'))
         parts.push_back(parse_number(part, {0, 1e9}));
     } catch (const std::invalid_argument&) {
-      throw std::invalid_argument("even, auto, or parts as 3:1");
+      throw std::invalid_argument("even, auto, or parts such as 3:1");
     }
   }
   settings.split = text == "even" ? Split::even : text == "auto" ? Split::measured : Split::fixed;
@@ -106,10 +106,10 @@ BatchSplit split_of(const WorkerSettings& settings) {
   if (settings.split == Split::even) return BatchSplit::even(workers);
   if (settings.split == Split::measured) return BatchSplit::measured(workers);
   if (settings.parts.size() != workers || std::ranges::max(settings.parts) <= 0)
-    fail_everywhere(ErrorKind::usage,
-                    "--split: expected a part for each of {} devices, one of them above 0, found "
-                    "'{}'",
-                    workers, split_text(settings));
+    fail_everywhere(
+        ErrorKind::usage,
+        "--split: expected a part for each of {} devices, at least one of them above 0, found '{}'",
+        workers, split_text(settings));
   return BatchSplit::fixed(settings.parts);
 }
 
@@ -117,9 +117,8 @@ void add_worker_flags(Options& options, WorkerSettings& settings) {
   Option devices;
   devices.value_name = "LIST";
   devices.help =
-      "devices to train on: GPUs by number (`0,1`), or workers on the CPU with threads of their "
-      "own "
-      "(`cpu:2`)";
+      "devices to train on: GPUs by number (`0,1`), or workers on the CPU (`cpu:2`), each with its "
+      "threads";
   devices.set = [&settings](const std::string& text) { settings.devices = parse_devices(text); };
   devices.get = [&settings] { return devices_text(settings.devices); };
   options.add("devices", devices);
@@ -127,7 +126,7 @@ void add_worker_flags(Options& options, WorkerSettings& settings) {
   split.value_name = "RATIO";
   split.help =
       "how a batch is divided among the devices: `even`, `auto` (in proportion to their measured "
-      "speed) or parts, as `3:1`";
+      "speed) or parts such as `3:1`";
   split.set = [&settings](const std::string& text) { parse_split(text, settings); };
   split.get = [&settings] { return split_text(settings); };
   options.add("split", split);
@@ -136,7 +135,7 @@ void add_worker_flags(Options& options, WorkerSettings& settings) {
 int threads_of_worker(const Processors& processors, const ThreadPlan& threads,
                       std::size_t workers) {
   const int count = static_cast<int>(workers);
-  // A request is for each of them.
+  // A requested number of threads is for each worker.
   if (!threads.origin.empty()) return threads.threads;
   return plan_threads(std::nullopt, processors.cores, count,
                       static_cast<int>(processors.cpus.size()) / count)
@@ -150,13 +149,15 @@ void prepare_devices(const std::vector<Device>& devices) {
     try {
       visible = load_cuda_backend();
     } catch (const Error& error) {
-      throw Error(error.kind(), fmt::format("--devices: {} (--devices cpu:2)", error.what()),
+      throw Error(error.kind(),
+                  fmt::format("--devices: {} (on the CPU: --devices cpu:2)", error.what()),
                   ErrorScope::every_rank);
     }
     if (device.index >= visible)
-      fail_everywhere(ErrorKind::config,
-                      "--devices: GPU {} was asked for, this process sees {}; see nvidia-smi",
-                      device.index, visible);
+      fail_everywhere(
+          ErrorKind::config,
+          "--devices: GPU {} does not exist, this process sees {} (nvidia-smi lists them)",
+          device.index, visible);
   }
 }
 

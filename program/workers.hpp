@@ -18,7 +18,7 @@ void add_worker_flags(Options& options, WorkerSettings& settings);
 // std::invalid_argument with what was expected.
 std::vector<Device> parse_devices(const std::string& text);
 std::string devices_text(const std::vector<Device>& devices);
-// "cpu", "cuda:0, cuda:1": each device once, for people.
+// "cpu", "cuda:0, cuda:1": each device once, for messages.
 std::string worker_names(const std::vector<Device>& devices);
 
 // The split of batches. A fixed one needs a part for each device, one of them above 0; anything
@@ -27,12 +27,12 @@ BatchSplit split_of(const WorkerSettings& settings);
 // "even", "auto", "3:1".
 std::string split_text(const WorkerSettings& settings);
 
-// Threads that each worker computes with: as many as were asked for, or the process's cores divided
+// Threads that each worker computes with: the requested number, or the process's cores divided
 // among its workers.
 int threads_of_worker(const Processors& processors, const ThreadPlan& threads, std::size_t workers);
 
 // Loads what the GPUs among the devices need. A missing driver or library is an error of kind
-// unavailable, a number that no GPU has one of kind config.
+// unavailable, a number without a GPU one of kind config.
 void prepare_devices(const std::vector<Device>& devices);
 
 }  // namespace tasuki::program

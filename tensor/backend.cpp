@@ -9,8 +9,8 @@
 namespace tasuki {
 namespace {
 
-// Backends by kind of device. Registered ones live until the process ends, as tensors with static
-// lifetime may need them that long.
+// Backends by kind of device. Registered ones live until the process ends, because tensors with
+// static lifetime may need them that long.
 struct Registry {
   std::mutex mutex;
   std::array<std::atomic<Backend*>, 2> backends{};
@@ -29,14 +29,14 @@ Backend& backend(Device device) {
       std::memory_order_acquire);
   if (found == nullptr)
     fail(ErrorKind::unavailable,
-         "device {} was asked for, but no CUDA backend is loaded; load_cuda_backend() does that, "
-         "and so does a program's --gpu",
+         "device {} needs the CUDA backend, which is not loaded; call load_cuda_backend(), or "
+         "start the program with --gpu",
          device.text());
   return *found;
 }
 
 void register_backend(DeviceKind kind, std::unique_ptr<Backend> implementation) {
-  TASUKI_CHECK(implementation != nullptr, "no backend was given to register");
+  TASUKI_CHECK(implementation != nullptr, "the backend to register is null");
   Registry& registry = Registry::instance();
   const std::lock_guard lock(registry.mutex);
   auto& entry = registry.backends[static_cast<std::size_t>(kind)];

@@ -1,14 +1,14 @@
-// What a device can compute. One object per kind of device; functions in nn/ and optimizers call it
-// through `backend(device)` and so never know which one they run on.
+// Backend: the operations that a device can compute. There is one object per kind of device;
+// functions in nn/ and optimizers call it through `backend(device)`, and so do not depend on the
+// device.
 //
-// Conventions: activations are N x C x H x W or N x F. Their type (float32; on GPUs float16 and
-// bfloat16 too) is what an operation computes in and what results have; parameters, biases,
-// statistics and all gradients of parameters are float32 whatever it is. Results are new tensors
-// unless a destination is named, scalar results included: nothing waits for a device but copies to
-// the host, item(), synchronize() and squared_norm(). A destination with `accumulate` is added to,
-// else overwritten. Inputs may be in the backend's own layout (Tensor::layout), results too;
-// destinations named by the caller (gradients of parameters) are plain. Errors name the shapes they
-// met.
+// Conventions: activations are N x C x H x W or N x F. Their type (float32; on GPUs also float16
+// and bfloat16) is the type of the computation and of the results; parameters, biases, statistics
+// and all gradients of parameters are always float32. Results, scalars included, are new tensors
+// unless a destination is given: only copies to the host, item(), synchronize() and squared_norm()
+// wait for a device. A destination with `accumulate` is added to, else overwritten. Inputs and
+// results may be in the backend's own layout (Tensor::layout); destinations given by the caller
+// (gradients of parameters) are plain. Errors name the shapes.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@
 
 namespace tasuki {
 
-// What a forward pass keeps for its backward pass and only the backend can read.
+// Data that a forward pass keeps for its backward pass and that only the backend can read.
 struct Workspace {
   virtual ~Workspace() = default;
 };
@@ -37,7 +37,7 @@ struct BatchNormResult {
 };
 
 struct CrossEntropyResult {
-  Tensor loss;           // float32 scalar: mean over the examples that count, 0 when none does
+  Tensor loss;           // float32 scalar: mean over the examples that count, 0 if there are none
   Tensor probabilities;  // N x C softmax in float32, for the backward pass
   Tensor counted;        // int64 scalar: the examples that count
   DType dtype;           // of x, and so of dx
@@ -45,22 +45,22 @@ struct CrossEntropyResult {
 
 // Memory of a device, in bytes.
 struct DeviceMemory {
-  std::size_t in_use = 0;  // by this process's tensors and recordings
-  std::size_t peak = 0;    // the most of in_use since Backend::reset_peak_memory
-  std::size_t free = 0;    // that allocate() could still get, blocks kept for later included
+  std::size_t in_use = 0;  // by tensors and recordings of this process
+  std::size_t peak = 0;    // largest in_use since Backend::reset_peak_memory
+  std::size_t free = 0;    // that allocate() could still return, including cached blocks
 };
 
-// average = decay * average + weight * value, float32 and of one shape.
+// average = decay * average + weight * value, float32, of one shape.
 struct MovingAverage {
   Tensor average, value;
   float decay = 0, weight = 1;
 };
 
-// Device work that was asked for once and can be done again, in the same memory.
+// Recorded device work, which can be repeated in the same memory.
 class Recording {
  public:
   virtual ~Recording() = default;
-  // Asks for all of it.
+  // Queues the whole recorded work.
   virtual void replay() = 0;
 };
 
@@ -69,13 +69,13 @@ class Recording {
 // |w|) if |w| > threshold, else 1.
 struct LarsRule {
   double gradient_scale = 1, threshold = 0, decay = 0, eps = 0;
-  // r from both norms, |G| being gradient_scale * `g_norm`.
+  // r from both norms, where |G| is gradient_scale * `g_norm`.
   double rate(double w_norm, double g_norm) const {
     return w_norm > threshold ? w_norm / (eps + g_norm * gradient_scale + decay * w_norm) : 1;
   }
 };
 
-// How dynamic loss scaling reacts (optimizer/loss_scaler.hpp).
+// Settings of dynamic loss scaling (optimizer/loss_scaler.hpp).
 struct LossScaleRule {
   float growth = 2, backoff = 0.5F;
   std::int64_t interval = 2000;  // good steps in a row before the scale grows
@@ -88,31 +88,31 @@ class Backend {
   virtual std::string describe() const = 0;
 
   // --- memory ---
-  // Throws OutOfMemory (tensor/out_of_memory.hpp) when there is not enough.
+  // Throws OutOfMemory (tensor/out_of_memory.hpp) if there is not enough.
   virtual std::shared_ptr<Storage> allocate(std::size_t bytes, Device device) = 0;
   virtual DeviceMemory memory(Device device) = 0;
   virtual void reset_peak_memory(Device device) = 0;
   // Between layouts, types and devices (one side may be host memory).
   virtual void copy(const Tensor& destination, const Tensor& source) = 0;
   virtual void fill(const Tensor& destination, double value) = 0;
-  // Waits until everything asked for so far on `device` is done.
+  // Waits until all work queued so far on `device` is done.
   virtual void synchronize(Device device) = 0;
-  // Whether everything asked for so far is done. Throws what it failed with.
+  // Whether all work queued so far is done. Throws the error of failed work.
   virtual bool is_idle(Device device) = 0;
 
-  // --- steps that nobody waits for ---
-  // Calls `work`, which asks for things on `device` in this thread, and returns what it asked for,
-  // undone. nullptr when devices of this kind cannot record; an error when `work` does what cannot
-  // be recorded (waiting, copying from or to the host). Tensors that `work` makes keep their memory
-  // as long as the recording lives.
+  // --- steps without waiting for the device ---
+  // Calls `work`, which queues work on `device` in this thread, and returns that work, undone.
+  // nullptr if devices of this kind cannot record; an error if `work` does what cannot be recorded
+  // (waiting, copying from or to the host). Tensors that `work` makes keep their memory as long as
+  // the recording lives.
   virtual std::unique_ptr<Recording> record(Device device, const std::function<void()>& work) = 0;
-  // Host memory that work on `device` can write to and the host can read meanwhile.
+  // Host memory that work on `device` can write and the host can read at the same time.
   virtual std::shared_ptr<Storage> allocate_mailbox(std::size_t bytes, Device device) = 0;
   // Writes scalars of any types, as float64, into row `*row % rows` of `table` (in such memory),
   // from column 1 on; then `*row + 1` into column 0, which tells the host that the others are
   // there.
   virtual void post(const Tensor& table, const Tensor& row, std::span<const Tensor> scalars) = 0;
-  // Notes in `clock` (tensor/step_clock.hpp) that the device has come to this moment of a step.
+  // Notes in `clock` (tensor/step_clock.hpp) when the device reaches this moment of a step.
   virtual void stamp(const Tensor& clock, StepMoment moment) = 0;
 
   // --- element-wise ---
@@ -123,10 +123,10 @@ class Backend {
   // destination += scale * source; shapes equal.
   virtual void accumulate(const Tensor& destination, const Tensor& source, float scale) = 0;
   virtual void scale(const Tensor& x, float factor) = 0;
-  // Moves each of them; at least one, of equal shapes.
+  // Updates each of them; at least one, of equal shapes.
   virtual void move_averages(std::span<const MovingAverage> averages) = 0;
-  // sum += factor * value for scalars; sum is float64, value of any type. Lets sums over many steps
-  // stay on their device until somebody asks for them.
+  // sum += factor * value for scalars; sum is float64, value of any type. So sums over many steps
+  // stay on their device until they are read.
   virtual void accumulate_scalar(const Tensor& sum, const Tensor& value, double factor) = 0;
   // y = x * mask / (1 - ratio). Element j of example i is kept when the Philox number for
   // (seed, example_ids[i], j) is at least `ratio`: independent of batches, ranks and devices.
@@ -137,10 +137,10 @@ class Backend {
   // Inverse of concat: elements [begin, end) of an axis, copied.
   virtual Tensor take(const Tensor& x, int axis, std::int64_t begin, std::int64_t end) = 0;
   // Items of axis 0 of `source` by number (int64, on the host or the source's device), as `dtype`:
-  // a batch of a data set that lives on the device. uint8 becomes value / 255, rounded correctly,
+  // a batch of a data set in the device's memory. uint8 becomes value / 255, rounded correctly,
   // when a floating-point type is asked for; nothing else is converted but float32.
   virtual Tensor gather(const Tensor& source, const Tensor& indices, DType dtype) = 0;
-  // The same for images (N x C x H x W, uint8) that are transformed on their way: image indices[i]
+  // The same for images (N x C x H x W, uint8) that are transformed on the way: image indices[i]
   // with what draw_image() draws for (epoch, ids[i]). `indices`, `ids`: int64 vectors of equal
   // length; `epoch`: one int64; all on the source's device.
   virtual Tensor transform_images(const Tensor& source, const Tensor& indices, const Tensor& ids,
@@ -148,11 +148,11 @@ class Backend {
                                   DType dtype) = 0;
 
   // --- linear: x N x I, w O x I, b O or undefined ---
-  // Weights and biases of this and of convolutions may be of x's type already, which saves rounding
+  // Weights and biases of this and of convolutions may already have x's type, which saves rounding
   // them. With `relu` y is clipped at 0.
   virtual Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, bool relu) = 0;
   virtual Tensor linear_backward_data(const Tensor& dy, const Tensor& w) = 0;
-  // db, where defined, is overwritten with the column sums of dy.
+  // db, if defined, is overwritten with the column sums of dy.
   virtual void linear_backward_weights(const Tensor& x, const Tensor& dy, const Tensor& dw,
                                        bool accumulate, const Tensor& db) = 0;
   // db = column sums of dy (N x O), also for convolutions (sums over N, H, W).
@@ -175,7 +175,7 @@ class Backend {
                         std::shared_ptr<Workspace>* workspace) = 0;
   virtual Tensor pool2d_backward(const Tensor& dy, const Shape& x_shape,
                                  const Pool2dOptions& options, const Workspace* workspace) = 0;
-  // Pooling of max(x, 0): in one pass where a backend overrides these, else in two.
+  // Pooling of max(x, 0): in one pass if a backend overrides these, else in two.
   virtual Tensor relu_pool2d(const Tensor& x, const Pool2dOptions& options,
                              std::shared_ptr<Workspace>* workspace);
   virtual Tensor relu_pool2d_backward(const Tensor& dy, const Shape& x_shape,
@@ -198,17 +198,17 @@ class Backend {
   // dx of the mean loss, times the scalar dy.
   virtual Tensor softmax_cross_entropy_backward(const CrossEntropyResult& forward, const Tensor& t,
                                                 const Tensor& dy) = 0;
-  // Number of rows whose largest element is at the label; the first of equal ones counts. An int64
-  // scalar on x's device.
+  // Number of rows whose largest element is at the label; among equal ones the first counts. An
+  // int64 scalar on x's device.
   virtual Tensor count_correct(const Tensor& x, const Tensor& t) = 0;
 
   // --- optimizer ---
   virtual void update(const UpdateStep& step) = 0;
   // Sum of squares, in double.
   virtual double squared_norm(const Tensor& x) = 0;
-  // x *= min(1, threshold / (scale * |x|)), |x| the L2 norm; nothing waits.
+  // x *= min(1, threshold / (scale * |x|)), |x| the L2 norm; does not wait for the device.
   virtual void clip(const Tensor& x, double scale, double threshold) = 0;
-  // Changes the gradient `g` of parameter `w`; nothing waits.
+  // Changes the gradient `g` of parameter `w`; does not wait for the device.
   virtual void lars(const Tensor& g, const Tensor& w, const LarsRule& rule) = 0;
   // `state`: three float32, a loss scale, good steps in a row, and whether a number was found that
   // is not finite. unscale() divides x by the scale and notes such numbers; adjust_loss_scale()
@@ -217,20 +217,20 @@ class Backend {
   virtual void adjust_loss_scale(const Tensor& state, const LossScaleRule& rule) = 0;
 };
 
-// The backend of a device. The CPU's is always there; CUDA's is loaded by `load_cuda_backend`, and
+// The backend of a device. The CPU's always exists; CUDA's is loaded by `load_cuda_backend`, and
 // asking for it before that is an error.
 Backend& backend(Device device);
 void register_backend(DeviceKind kind, std::unique_ptr<Backend> implementation);
 
 // Threads that the CPU backend's loops and oneDNN use in the calling thread. From then on these
-// threads take subnormal numbers as zero (FTZ and DAZ), which keeps training at full speed.
+// threads treat subnormal numbers as zero (FTZ and DAZ), which keeps training at full speed.
 void set_cpu_threads(int threads);
 int cpu_threads();
 
-// What the calling thread's matrix products and convolutions on the CPU may be computed in: float32
-// (at first) or bfloat16, to which inputs are rounded while sums and everything else stay float32;
-// it is used where it is the faster, found out once per shape. A processor without instructions for
-// it (AVX512_BF16) is an error of kind unavailable.
+// The type in which matrix products and convolutions on the CPU may be computed in the calling
+// thread: float32 (the default) or bfloat16, to which inputs are rounded while sums and everything
+// else stay float32; bfloat16 is used where it is the faster, measured once per shape. A processor
+// without instructions for it (AVX512_BF16) is an error of kind unavailable.
 void set_cpu_product_type(DType type);
 DType cpu_product_type();
 

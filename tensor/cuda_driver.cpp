@@ -13,7 +13,8 @@ namespace {
 constexpr const char* advice = "compute on CPUs";
 constexpr int success = 0, no_device = 100;  // CUresult
 
-// The functions of libcuda.so.1 that are needed here. It stays open: the backend uses it next.
+// The functions of libcuda.so.1 that are needed here. The library stays open, because the backend
+// uses it next.
 class DriverLibrary {
  public:
   DriverLibrary() : handle_(::dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL)) {
@@ -29,7 +30,7 @@ class DriverLibrary {
   int call(const char* name, Args... args) const {
     const auto function = reinterpret_cast<int (*)(Args...)>(::dlsym(handle_, name));
     if (function == nullptr)
-      fail(ErrorKind::unavailable, "libcuda.so.1 has no function {}: it is no NVIDIA driver; {}",
+      fail(ErrorKind::unavailable, "libcuda.so.1 has no function {}: it is not NVIDIA's driver; {}",
            name, advice);
     return function(args...);
   }
@@ -90,7 +91,7 @@ CudaDriver start_cuda_driver() {
 void check_cuda_driver_version(int driver_version, int toolkit_version) {
   if (driver_version / 1000 >= toolkit_version / 1000) return;
   fail(ErrorKind::unavailable,
-       "the NVIDIA driver supports CUDA {} at most and this CUDA backend was built with CUDA {}: "
+       "the NVIDIA driver supports CUDA {} at most, but this CUDA backend was built with CUDA {}: "
        "update the driver, or build with CUDA {}, or {}",
        version_text(driver_version), version_text(toolkit_version), driver_version / 1000, advice);
 }

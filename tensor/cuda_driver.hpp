@@ -1,4 +1,4 @@
-// NVIDIA's driver as far as it must be known before the CUDA backend is loaded. Its library,
+// NVIDIA's driver, as far as it must be known before the CUDA backend is loaded. Its library,
 // libcuda.so.1, is opened at run time and never linked.
 #pragma once
 
@@ -9,12 +9,12 @@ struct CudaDriver {
   int devices = 0;  // visible GPUs, at least 1
 };
 
-// Starts the driver. An Error of kind unavailable says that there is none, that it does not start,
-// or that no GPU is visible (with what CUDA_VISIBLE_DEVICES has to do with it).
+// Initialises the driver. An Error of kind unavailable if there is none, if it does not start, or
+// if no GPU is visible (with the value of CUDA_VISIBLE_DEVICES).
 CudaDriver start_cuda_driver();
 
-// An error unless a driver of `driver_version` can run what was built with CUDA `toolkit_version`:
-// it must support the same major version, in any minor one.
+// An error unless a driver of `driver_version` can run code built with CUDA `toolkit_version`: it
+// must support the same major version, in any minor one.
 void check_cuda_driver_version(int driver_version, int toolkit_version);
 
 }  // namespace tasuki

@@ -1,4 +1,4 @@
-// What libtasuki.so looks for in libtasuki_cuda.so, by name.
+// The symbol that libtasuki.so looks for in libtasuki_cuda.so.
 #pragma once
 
 namespace tasuki {

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a command prints, by line; nothing when it cannot be run.
+// The output of a command, by line; nothing if it cannot be run.
 std::vector<std::string> lines_of(const char* command) {
   const auto close = [](std::FILE* pipe) { ::pclose(pipe); };
   const std::unique_ptr<std::FILE, decltype(close)> pipe(::popen(command, "re"), close);
@@ -39,7 +39,8 @@ class Opener {
       const char* const error = ::dlerror();
       OpenedLibrary failed{nullptr, "", error != nullptr ? error : ""};
       failed.missing = missing_library(failed.message);
-      // Each is looked for once: what was opened and is still missed cannot be helped.
+      // Each library is looked for once: one that was opened and is still reported as missing
+      // cannot be helped.
       if (failed.missing.empty() || failed.missing == name || !tried_.insert(failed.missing).second)
         return failed;
       const std::optional<fs::path> found = find(failed.missing);

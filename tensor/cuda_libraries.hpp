@@ -1,4 +1,4 @@
-// Opens a shared library whose dependencies may lie where the loader does not look.
+// Opens a shared library whose dependencies may be where the loader does not look.
 #pragma once
 
 #include <filesystem>
@@ -12,18 +12,18 @@ namespace tasuki {
 // wheels).
 std::vector<std::filesystem::path> cuda_library_folders();
 
-// The library that a message of dlerror() says is not there ("libnccl.so.2: cannot open shared
-// object file: ..."); empty when it says something else.
+// The missing library in a message of dlerror() ("libnccl.so.2: cannot open shared object file:
+// ..."); empty if the message says something else.
 std::string missing_library(const std::string& message);
 
 struct OpenedLibrary {
   void* handle = nullptr;  // nullptr: failed
-  std::string missing;     // the library that was found nowhere, its own name included
+  std::string missing;     // the library that was not found, which may be the requested one
   std::string message;     // dlerror()'s
 };
 
 // dlopen; a dependency that the loader does not find is opened from cuda_library_folders(), with
-// its own dependencies found in the same way. Never closed again.
+// its dependencies found in the same way. Never closed.
 OpenedLibrary open_cuda_library(const std::string& name);
 
 }  // namespace tasuki

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* library_name = "libtasuki_cuda.so";
 
-// The folder of libtasuki.so (or of the program, when that is linked into it).
+// The folder of libtasuki.so (or of the program, if that is linked into it).
 fs::path own_folder() {
   Dl_info info{};
   if (::dladdr(reinterpret_cast<const void*>(&load_cuda_backend), &info) == 0 ||
@@ -30,7 +30,7 @@ fs::path own_folder() {
   return fs::path(info.dli_fname).parent_path();
 }
 
-// What dlopen is to be given.
+// The argument of dlopen.
 std::string library_path() {
   if (const char* const chosen = std::getenv("TASUKI_CUDA_LIBRARY"); chosen && *chosen)
     return chosen;
@@ -41,7 +41,7 @@ std::string library_path() {
 
 [[noreturn]] void fail_without_file(const std::string& path) {
   fail(ErrorKind::unavailable,
-       "TASUKI_CUDA_LIBRARY names {}, and there is no such library; unset it to use {}", path,
+       "TASUKI_CUDA_LIBRARY names {}, which does not exist; unset it to use {}", path,
        library_name);
 }
 
@@ -62,12 +62,12 @@ std::string library_path() {
 
 const CudaEntry& entry_of(const OpenedLibrary& opened, const std::string& path) {
   const auto* const entry = static_cast<const CudaEntry*>(::dlsym(opened.handle, cuda_entry_name));
-  if (entry == nullptr) fail(ErrorKind::unavailable, "{} is no CUDA backend of Tasuki", path);
+  if (entry == nullptr) fail(ErrorKind::unavailable, "{} is not a CUDA backend of Tasuki", path);
   // version() is "0.1.0 (commit)".
   const std::string_view own = version();
   if (own.substr(0, own.find(' ')) != entry->version)
     fail(ErrorKind::unavailable,
-         "{} belongs to Tasuki {} and this is {}; install both from the same build", path,
+         "{} belongs to Tasuki {}, but this is {}; install both from the same build", path,
          entry->version, own);
   return *entry;
 }
@@ -76,8 +76,8 @@ int load() {
   const std::string path = library_path();
   const bool is_file = path.find('/') != std::string::npos;
   OpenedLibrary opened;
-  // That there is no backend at all is said before anything about drivers; of a mere name only
-  // dlopen knows that.
+  // A missing backend is reported before anything about drivers; whether a mere name exists only
+  // dlopen knows.
   std::error_code ignored;
   if (is_file && !fs::exists(path, ignored)) fail_without_file(path);
   if (!is_file) opened = open_cuda_library(path);

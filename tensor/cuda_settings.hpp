@@ -1,5 +1,5 @@
-// How the CUDA backend computes where there is a choice. It can be set without CUDA, so that
-// programs know no other header of it.
+// Settings of the CUDA backend. They can be set without CUDA, so that programs need no other header
+// of it.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,12 @@ struct CudaSettings {
   bool autotune = false;
   // Only algorithms that give the same bits every time.
   bool deterministic = false;
-  // Most memory in bytes that one operation may take beside its operands.
+  // Upper limit, in bytes, of the memory that one operation may use besides its operands.
   std::size_t workspace_limit = std::size_t{1} << 30;
 };
 
-// The process's settings: to be changed while nothing computes, they hold from the next call on.
+// The settings of the process: to be changed while nothing computes; in effect from the next call
+// on.
 CudaSettings& cuda_settings();
 
 }  // namespace tasuki

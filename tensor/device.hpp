@@ -1,4 +1,4 @@
-// Where a tensor lives and which backend computes on it.
+// Device: the place of a tensor, which determines the backend that computes on it.
 #pragma once
 
 #include <string>

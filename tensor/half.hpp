@@ -23,8 +23,8 @@ inline float float_from_half(std::uint16_t bits) {
   if (magnitude >= 0x7c00u) {
     out += 0x38000000u;  // infinity and not-a-number
   } else if (magnitude < 0x400u) {
-    // Subnormal: 2^-14 is put on top and taken off again, which normalises it (a multiplication
-    // would meet subnormal floats, which threads here take as zero).
+    // Subnormal: adds 2^-14 and subtracts it again, which normalises the number (a multiplication
+    // would meet subnormal floats, which threads here treat as zero).
     out = std::bit_cast<std::uint32_t>(std::bit_cast<float>(out + 0x800000u) - 0x1p-14f);
   }
   return std::bit_cast<float>(out | sign);
@@ -39,7 +39,7 @@ inline std::uint16_t half_from_float(float value) {
   } else if (magnitude >= 0x477ff000u) {
     out = 0x7c00u;  // rounds to infinity
   } else if (magnitude < 0x38800000u) {
-    // Subnormal: adding 0.5 lines the mantissa up at 2^-24, and the addition rounds.
+    // Subnormal: adding 0.5 aligns the mantissa at 2^-24, and the addition rounds.
     const float aligned = std::bit_cast<float>(magnitude) + 0.5f;
     out = std::bit_cast<std::uint32_t>(aligned) - 0x3f000000u;
   } else {

@@ -38,7 +38,7 @@ std::optional<std::size_t> number_after(const fs::path& file, const std::string&
   return std::nullopt;
 }
 
-// A file that holds one number; "max" and missing files are none.
+// A file that holds one number; nothing for "max" and missing files.
 std::optional<std::size_t> number_in(const fs::path& file) {
   std::ifstream stream(file);
   std::size_t number = 0;
@@ -54,7 +54,7 @@ HostMemory of_machine(const fs::path& proc) {
   return available && total ? HostMemory{*available * kilobyte, *total * kilobyte} : unlimited;
 }
 
-// Caches of files count as used in a group, but are given back before anybody is killed.
+// File caches count as used in a group, but are reclaimed before a process is killed.
 HostMemory of_group(const fs::path& group, const char* limit_name, const char* used_name) {
   const auto limit = number_in(group / limit_name), used = number_in(group / used_name);
   if (!limit || !used) return unlimited;

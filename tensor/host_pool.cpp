@@ -20,7 +20,7 @@ constexpr std::size_t alignment = 64;
 constexpr std::size_t huge_page = std::size_t{2} << 20;
 
 // Rounded up so that blocks of nearly the same size are interchangeable: eight classes per
-// doubling, hence at most 12.5 % above what was asked for.
+// doubling, hence at most 12.5 % more than requested.
 std::size_t size_class(std::size_t bytes) {
   bytes = std::max(bytes, alignment);
   const std::size_t step = std::max(std::bit_floor(bytes) / 8, alignment);
@@ -31,21 +31,21 @@ bool is_large(std::size_t bytes) {
   return bytes >= 2 * huge_page;
 }
 
-// Large blocks are mapped one by one: malloc would keep much of what is given back for itself.
+// Large blocks are mapped one by one, because malloc would keep much of what is freed.
 void* map_block(std::size_t bytes) {
   require_host_memory(bytes);
   const std::size_t length = bytes + huge_page;
   void* const mapped =
       ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) throw out_of_host_memory(bytes);
-  // What lies before and after the part that begins with a huge page.
+  // The parts before and after the part that begins with a huge page.
   auto* const begin = static_cast<std::byte*>(mapped);
   const std::size_t before =
       (huge_page - std::bit_cast<std::uintptr_t>(mapped) % huge_page) % huge_page;
   std::byte* const block = begin + before;
   if (before > 0) ::munmap(begin, before);
   ::munmap(block + bytes, huge_page - before);
-  ::madvise(block, bytes, MADV_HUGEPAGE);  // advice only, failing does no harm
+  ::madvise(block, bytes, MADV_HUGEPAGE);  // advice only; failure does no harm
   return block;
 }
 
@@ -85,7 +85,7 @@ class HostPool {
       }
       trim(bytes);
     }
-    // A request that is refused counts nowhere.
+    // A refused request is not counted.
     void* const block = take_or_give_back_first(bytes);
     const std::lock_guard lock(mutex_);
     count(bytes);
@@ -98,7 +98,7 @@ class HostPool {
     try {
       free_[bytes].push_back(block);
       statistics_.cached += bytes;
-    } catch (const std::bad_alloc&) {  // no memory to remember it
+    } catch (const std::bad_alloc&) {  // no memory to keep track of it
       give_to_system(block, bytes);
     }
   }
@@ -125,7 +125,7 @@ class HostPool {
   }
 
  private:
-  // Blocks of other sizes, kept for later, may be what is in the way.
+  // Cached blocks of other sizes may occupy the memory.
   void* take_or_give_back_first(std::size_t bytes) {
     try {
       return take_from_system(bytes);
@@ -141,11 +141,12 @@ class HostPool {
     most_since_reset_ = std::max(most_since_reset_, statistics_.in_use);
   }
 
-  // Gives cached blocks back when the pool, with a new block of `bytes`, holds notably more than
-  // was ever in use at once; the margin keeps phases with different sizes from taking turns in page
-  // faults.
+  // Frees cached blocks if the pool, with a new block of `bytes`, holds notably more than was ever
+  // in use at once; the margin prevents phases with different sizes from causing page faults in
+  // turn.
   void trim(std::size_t bytes) {
-    const std::size_t margin = statistics_.peak / 4 + (std::size_t{16} << 20);
+    constexpr std::size_t least_margin = std::size_t{16} << 20;  // for small models
+    const std::size_t margin = statistics_.peak / 4 + least_margin;
     const std::size_t most = std::max(statistics_.peak, statistics_.in_use + bytes) + margin;
     give_back_above(most - bytes);
   }

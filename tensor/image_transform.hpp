@@ -1,5 +1,5 @@
-// What is done to an image on its way from stored bytes into a batch, and what is random about it:
-// the same numbers on every device.
+// The transform of an image on its way from stored bytes into a batch, and its random numbers,
+// which are the same on every device.
 #pragma once
 
 #include <array>
@@ -9,18 +9,18 @@
 
 namespace tasuki {
 
-// What is done, in this order; what is left out is not done. Values are on the scale of the stored
-// pixels, 0 (black) to 255.
+// Steps in this order; settings that are not given are skipped. Values are on the scale of the
+// stored pixels, 0 (black) to 255.
 struct ImageTransform {
-  // Random crop of the image's own size after this many black pixels were put around it: a shift by
-  // -padding .. padding pixels down and right.
+  // Random crop of the image's size after padding it with this many black pixels on every side: a
+  // shift by -padding .. padding pixels down and right.
   std::int64_t padding = 0;
-  // Mirrors left and right, every other time.
+  // Mirrors left and right with probability 1/2.
   bool flip = false;
   // Adds a random part of full white, up to this much more or less: 0.2 is -51 .. 51.
   double brightness = 0;
-  // Draws each channel's pixels away from the channel's mean or towards it, by a random factor in
-  // 1 - contrast .. 1 + contrast. After brightness and contrast pixels are clipped to 0 .. 255, as
+  // Moves each channel's pixels away from the channel's mean or towards it, by a random factor in 1
+  // - contrast .. 1 + contrast. After brightness and contrast, pixels are clipped to 0 .. 255, as
   // in a camera; unclipped, the standardisation below would undo most of both.
   double contrast = 0;
   // Per-image standardisation: (x - mean) / max(standard deviation, 1 / sqrt(n)) over all n values
@@ -28,19 +28,20 @@ struct ImageTransform {
   bool standardize = false;
 };
 
-// With the seed that its random numbers depend on, besides epoch and example.
+// The steps, and the seed that their random numbers depend on besides epoch and example.
 struct SeededImageTransform {
   ImageTransform settings;
   std::uint64_t seed = 0;
 };
 
-// Keep the four kinds of randomness apart: leaving one out does not change the others.
+// Streams that keep the four kinds of randomness independent: leaving one out does not change the
+// others.
 struct ImageStreams {
   std::uint64_t crop, flip, brightness, contrast;
 };
 const ImageStreams& image_streams();
 
-// What was drawn for one image.
+// The random choices for one image.
 struct ImageDraw {
   // Where the crop begins in the image; negative: in the padding.
   std::int64_t down = 0, right = 0;

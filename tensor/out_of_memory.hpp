@@ -1,4 +1,4 @@
-// A device has not as much memory as was asked for.
+// OutOfMemory: a device has less memory than was requested.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,16 @@
 
 namespace tasuki {
 
-// Kind unavailable. The figures (bytes) are for programs that look for the largest batch that fits.
+// Kind unavailable. The figures (bytes) are for programs that search for the largest batch that
+// fits.
 class OutOfMemory : public Error {
  public:
   struct Figures {
     Device device;
     std::size_t requested = 0;
-    std::size_t free = 0, total = 0;  // of the device, as its driver or the kernel says
+    std::size_t free = 0, total = 0;  // of the device, reported by its driver or the kernel
     std::size_t in_use = 0;           // by tensors of this process
-    std::size_t reserved = 0;         // by this process's pool, what is in use included
+    std::size_t reserved = 0;         // by this process's pool, including memory in use
   };
 
   explicit OutOfMemory(const Figures& figures);

@@ -1,4 +1,4 @@
-// How values of several ranks or arrays are combined into one.
+// Operations that combine values of several ranks or arrays.
 #pragma once
 
 namespace tasuki {

@@ -1,4 +1,4 @@
-// ReLU and pooling in two passes, for every backend.
+// ReLU and pooling in two passes, the default of every backend.
 #include "tasuki/tensor/backend.hpp"
 
 namespace tasuki {

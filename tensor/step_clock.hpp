@@ -1,5 +1,5 @@
-// Where the time of steps goes on a device, by its own clock: neither does the host wait for the
-// device to know, nor does it matter how far ahead of the device it is.
+// The time of steps by a device's own clock: the host need not wait for the device, and it does not
+// matter how far ahead it is.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,14 @@
 namespace tasuki {
 
 enum class StepMoment : std::uint8_t {
-  resume,     // the device goes on with steps, after other work
-  begin,      // it has what it needs of the host
+  resume,     // the device continues with steps, after other work
+  begin,      // it has what it needs from the host
   exchange,   // gradients are about to be exchanged
-  exchanged,  // they have been
+  exchanged,  // they have been exchanged
   end,
 };
 
-// In seconds; a tensor of as many float64 values, zeros at first, holds it on a device.
+// In seconds; stored on a device in a tensor of as many float64 values, initially zeros.
 struct StepClock {
   double ended;           // the last step; or resumed
   double begun;           // this step

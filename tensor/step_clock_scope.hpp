@@ -1,5 +1,5 @@
-// Which clock (step_clock.hpp) the steps of a thread are noted on: code in the middle of a step
-// says that it has come to a moment, and need not know of any clock.
+// The clock (step_clock.hpp) of a thread's steps: code in the middle of a step reports a moment
+// without knowing the clock.
 #pragma once
 
 #include "tasuki/tensor/step_clock.hpp"
@@ -7,7 +7,7 @@
 
 namespace tasuki {
 
-// While it lives, note_moment() of its thread notes moments on `clock`.
+// While it lives, note_moment() in its thread notes moments on `clock`.
 class StepClockScope {
  public:
   explicit StepClockScope(Tensor clock);
@@ -20,7 +20,8 @@ class StepClockScope {
   const Tensor* previous_;
 };
 
-// Work for the clock's device: notes when it gets there. Does nothing outside of a StepClockScope.
+// Queues work for the clock's device: notes the time when the device gets there. Does nothing
+// outside of a StepClockScope.
 void note_moment(StepMoment moment);
 
 }  // namespace tasuki

@@ -9,7 +9,7 @@
 
 namespace tasuki {
 
-// Owns a block of bytes and knows how to give it back. Tensors share it.
+// Owns a block of bytes and knows how to free it. Tensors share it.
 class Storage {
  public:
   using Release = std::function<void(void* data, std::size_t bytes)>;
@@ -34,16 +34,16 @@ class Storage {
 };
 
 // Host memory aligned to 64 bytes, from a pool that keeps freed blocks for the next batch (training
-// asks for the same sizes again and again, and fresh pages cost a fault each). Contents are
-// undefined. Thread-safe. OutOfMemory when there is not enough, large blocks before they are
-// touched (tensor/host_memory.hpp).
+// requests the same sizes again and again, and each fresh page costs a fault). Contents are
+// undefined. Thread-safe. Throws OutOfMemory if there is not enough; for large blocks before they
+// are touched (tensor/host_memory.hpp).
 std::shared_ptr<Storage> allocate_host(std::size_t bytes);
-// Bytes that the pool holds in use, and the most it ever held.
+// Bytes of the pool in use, and the most it ever held.
 struct HostPoolStatistics {
   std::size_t in_use = 0, peak = 0, cached = 0;
 };
 HostPoolStatistics host_pool_statistics();
-// Gives the system what the pool keeps for later; false when that is nothing.
+// Frees the pool's cached blocks; false if there are none.
 bool give_back_cached_host_memory();
 // The most bytes in use at once since the last reset.
 std::size_t host_pool_peak();

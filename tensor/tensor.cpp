@@ -7,7 +7,7 @@
 namespace tasuki {
 namespace {
 
-// The backend that can move bytes between these two.
+// The backend that can copy bytes between these two.
 Backend& mover(const Tensor& a, const Tensor& b) {
   return backend(a.device().is_cpu() ? b.device() : a.device());
 }

@@ -1,4 +1,5 @@
-// Tensor: a shape over shared memory. Copying a Tensor shares its memory; `clone` copies it.
+// Tensor: a shape over shared memory. `const` is shallow: the values of a const Tensor can change.
+// Copying a Tensor shares its memory; `clone` copies it.
 #pragma once
 
 #include <cstddef>
@@ -55,13 +56,13 @@ class Tensor {
   // nullptr for plain row-major order.
   const std::shared_ptr<const Layout>& layout() const { return layout_; }
   bool is_plain() const { return layout_ == nullptr; }
-  // The same values in plain order; shares memory when they are in plain order already.
+  // The same values in plain order; shares memory if they are in plain order already.
   Tensor plain() const;
 
   void* raw() const {
     return storage_ ? static_cast<std::byte*>(storage_->data()) + offset_ : nullptr;
   }
-  // Elements in plain order; on the host these can be read and written directly.
+  // Elements in plain order, which can be read and written directly on the host.
   template <class T>
   T* data() const {
     TASUKI_CHECK(dtype_ == dtype_of<T>, "tensor of {} read as {}", name_of(dtype_),

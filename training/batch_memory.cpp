@@ -12,7 +12,7 @@
 namespace tasuki {
 namespace {
 
-// Nothing when there is not enough memory.
+// Nothing if there is not enough memory.
 std::optional<std::vector<std::size_t>> peaks_if_they_fit(const BatchSearch& search,
                                                           std::int64_t n) {
   try {
@@ -27,7 +27,8 @@ std::optional<std::vector<std::size_t>> peaks_if_they_fit(const BatchSearch& sea
   }
 }
 
-// By two small steps of this rank alone; the smaller one first, as scratch memory only grows.
+// Predicts from two small steps of this rank alone; the smaller one first, because scratch memory
+// only grows.
 std::int64_t foretell(const BatchSearch& search) {
   constexpr std::int64_t first_try = 32;
   for (std::int64_t n = std::min(first_try, search.limit); n > 1; n /= 2) {

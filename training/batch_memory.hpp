@@ -1,4 +1,4 @@
-// Memory of a training step, and the largest batch that there is room for.
+// Memory of a training step, and the largest batch that fits.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace tasuki {
 
-// `n` examples of zeros, floating-point values that are no targets as `dtype`. Ragged fields are as
-// long as they can be, or as Field::pad_to where that is not known.
+// `n` examples of zeros, with floating-point values that are not targets as `dtype`. Ragged fields
+// have their maximal length, or Field::pad_to if there is none.
 Batch zero_batch(std::int64_t n, const DatasetHeader& header, DType dtype, Device device);
 // Bytes of one such example in float32.
 std::size_t batch_bytes(const DatasetHeader& header);
@@ -20,7 +20,7 @@ std::size_t batch_bytes(const DatasetHeader& header);
 struct StepMemory {
   std::size_t held =
       0;  // bytes of a batch and of what its forward pass keeps for the backward pass
-  std::size_t peak = 0;  // the most in use in a step, parameters and all else included
+  std::size_t peak = 0;  // peak of all memory in use in a step, parameters included
 };
 
 // Runs `n` examples of zeros, as `dtype`, forward and backward; nothing is updated but gradients
@@ -28,23 +28,23 @@ struct StepMemory {
 StepMemory measure_step(std::int64_t n, const DatasetHeader& header, Device device, DType dtype,
                         const LossFunction& loss);
 
-// What find_largest_batch needs to know.
+// Input of find_largest_batch.
 struct BatchSearch {
-  // The most bytes in use in a step of n examples, in each place (a device's memory, the host's);
+  // Peak bytes in use in a step of n examples, in each place (a device's memory, the host's);
   // throws OutOfMemory or std::bad_alloc.
   std::function<std::vector<std::size_t>(std::int64_t n)> peaks_of;
   std::vector<std::size_t> capacities;  // bytes that may be in use at once, of the same places
-  std::int64_t limit = 1;               // the most examples that make sense
-  // The least of all ranks' values. Collective; a single process gives back what it is given.
+  std::int64_t limit = 1;               // upper limit of the search, in examples
+  // The smallest of all ranks' values. Collective; the identity in a single process.
   std::function<std::int64_t(std::int64_t)> least = [](std::int64_t n) { return n; };
-  // Told of each size that was foretold before a real step of it, which may take a while.
+  // Called with each predicted size before a real step of it, which may take a while.
   std::function<void(std::int64_t n)> trying = [](std::int64_t) {};
 };
 
-// The largest number of examples per rank that all ranks have room for; 0 when there is none for a
-// single one. Memory grows in proportion to the batch, so two small steps foretell it, by the place
-// that is full first; a real step of the size found must succeed on every rank, else it is made
-// smaller. Collective.
+// The largest number of examples per rank that fits on all ranks; 0 if not even one does. Memory
+// grows in proportion to the batch, so two small steps predict it, limited by the place that is
+// full first; a real step of the size found must succeed on every rank, else the size is reduced.
+// Collective.
 std::int64_t find_largest_batch(const BatchSearch& search);
 
 }  // namespace tasuki

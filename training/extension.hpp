@@ -1,4 +1,4 @@
-// Extension: something that a trainer does besides updating: evaluate, report, save.
+// Extension: what a trainer does besides updating: evaluate, report, save.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,13 @@ namespace tasuki {
 class Observation;
 class Trainer;
 
-// Every rank has the same extensions; those that print or write do so on rank 0 only, by
-// themselves. An exception in an extension travels out of Trainer::run.
+// Every rank has the same extensions; those that print or write do so on rank 0 only. An exception
+// in an extension leaves Trainer::run.
 class Extension {
  public:
-  // Who runs first: writers add to the trainer's observation, editors change it, readers use it.
-  // Then the stop trigger is asked, then come those with negative priority, which save the whole.
+  // The order within an iteration: writers add to the trainer's observation, editors change it,
+  // readers use it. Then the stop trigger is asked, then extensions with negative priority run,
+  // which save the whole state.
   static constexpr int priority_writer = 300;
   static constexpr int priority_editor = 200;
   static constexpr int priority_reader = 100;
@@ -30,28 +31,27 @@ class Extension {
   virtual std::string default_name() const = 0;
   virtual int priority() const { return priority_reader; }
   virtual std::unique_ptr<Trigger> default_trigger() const { return every(1, Unit::iteration); }
-  // Before the first iteration of this run (resumed or not).
+  // Called before the first iteration of this run (resumed or not).
   virtual void initialize(Trainer&) {}
   virtual void run(Trainer& trainer) = 0;
   // Another extension is about to report these values of all ranks, the same on every rank. An
-  // exception keeps it from that. Collective.
+  // exception prevents that. Collective.
   virtual void before_report(Trainer&, const Observation& /*all*/) {}
-  // A snapshot is about to be made. An exception keeps it from that. Collective.
+  // A snapshot is about to be made. An exception prevents that. Collective.
   virtual void before_save(Trainer&) {}
-  // After the last iteration, highest priority first; not called when an exception ended the run
-  // before.
+  // Called after the last iteration, highest priority first; not after an exception.
   virtual void finalize(Trainer&) {}
-  // An exception is about to leave Trainer::run: what would be lost is to be saved, by this rank
-  // alone, as others may not get here. The exception stays the one that was thrown.
+  // An exception is about to leave Trainer::run: saves what would be lost, on this rank alone,
+  // because others may not get here. Must not replace the exception.
   virtual void on_error(Trainer&) {}
-  // A snapshot without any state of it was loaded: it is new in a run that has gone on for a while,
-  // in which its trigger would have fired so often, where that is known.
+  // A snapshot without state of this extension was loaded: the extension is new in a continued run.
+  // `times_fired`: how often its trigger would have fired before, if known.
   virtual void join_late(Trainer&, std::optional<std::int64_t> /*times_fired*/) {}
   // State that a resumed run needs.
   virtual void serialize(const Serializer&) {}
 };
 
-// An extension that is no more than a function.
+// An extension that only calls a function.
 std::unique_ptr<Extension> make_extension(std::string name, std::function<void(Trainer&)> run,
                                           int priority = Extension::priority_reader);
 

@@ -9,7 +9,8 @@
 namespace tasuki {
 namespace {
 
-// NVML's interface as far as it is used, as in its reference manual (no header is needed to build).
+// The part of NVML's interface that is used, from its reference manual (no header is needed to
+// build).
 using NvmlDevice = void*;
 constexpr int nvml_success = 0;
 constexpr unsigned multiprocessor_clock = 1, gpu_temperature = 0;
@@ -29,7 +30,7 @@ template <class Function>
 Function* find(const LibraryHandle& library, const char* name) {
   auto* const found = reinterpret_cast<Function*>(::dlsym(library.get(), name));
   if (found == nullptr)
-    fail(ErrorKind::unavailable, "libnvidia-ml.so.1 has no function {}: expected NVIDIA's NVML",
+    fail(ErrorKind::unavailable, "libnvidia-ml.so.1: expected NVIDIA's NVML, found no function {}",
          name);
   return found;
 }
@@ -38,13 +39,13 @@ LibraryHandle open_nvml() {
   LibraryHandle library(::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL));
   if (library == nullptr) {
     const char* const why = ::dlerror();
-    fail(ErrorKind::unavailable, "GPUs cannot be watched without NVML: {}",
+    fail(ErrorKind::unavailable, "GPUs cannot be monitored without NVML: {}",
          why != nullptr ? why : "libnvidia-ml.so.1 cannot be loaded");
   }
   return library;
 }
 
-// "0000:65:00.0" of the GPU that CUDA calls `index`; empty when CUDA's driver does not say.
+// "0000:65:00.0" of the GPU that CUDA calls `index`; empty if CUDA's driver does not tell.
 std::string bus_of(int index) {
   const LibraryHandle driver(::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL));
   if (driver == nullptr) return "";
@@ -91,7 +92,8 @@ struct GpuSensors::Library {
 
   void check(int code, const char* what) const {
     if (code != nvml_success)
-      fail(ErrorKind::unavailable, "GPUs cannot be watched: {} says {}", what, error_string(code));
+      fail(ErrorKind::unavailable, "GPUs cannot be monitored: {} returned {}", what,
+           error_string(code));
   }
 };
 

@@ -1,4 +1,4 @@
-// What a GPU tells about itself, through NVML: the library behind nvidia-smi, opened at run time.
+// The sensors of a GPU, through NVML: the library behind nvidia-smi, opened at run time.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@ namespace tasuki {
 
 class GpuSensors {
  public:
-  // What a GPU does not measure is empty.
+  // Values that a GPU does not measure are empty.
   struct Reading {
     std::optional<double> load_percent;  // of the time in which a kernel ran
     std::optional<double> memory_mb, memory_total_mb;
@@ -18,8 +18,8 @@ class GpuSensors {
     std::optional<double> power_w;
   };
 
-  // For the GPU that CUDA calls `index` (which CUDA_VISIBLE_DEVICES decides; NVML itself numbers
-  // all GPUs of the machine). An error of kind unavailable says what is missing.
+  // For the GPU that CUDA calls `index` (CUDA_VISIBLE_DEVICES decides; NVML itself numbers all GPUs
+  // of the machine). An error of kind unavailable says what is missing.
   explicit GpuSensors(int index);
   ~GpuSensors();
   GpuSensors(const GpuSensors&) = delete;

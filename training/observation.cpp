@@ -129,7 +129,7 @@ void Observation::add_term(Terms& terms, const Tensor& value, double factor) {
     return;
   }
   Backend& device = backend(value.device());
-  // A copy of this observation may hold the same sum.
+  // A copy of this observation may refer to the same sum.
   if (!at->is_own || at->value.storage().use_count() > 1) {
     const Tensor sum = Tensor::zeros({}, DType::float64, value.device());
     device.accumulate_scalar(sum, at->value, at->factor);
@@ -143,7 +143,7 @@ void Observation::clear() {
   for (LateParts& parts : late_) parts.clear();
 }
 
-// One after the other, as they would have been added on a CPU.
+// Added one after the other, as on a CPU.
 void Observation::add_late(const Late& late, double& sum) {
   for (const Term& term : late.terms) sum += term.factor * term.value.item();
   for (const JournalSum& part : late.journal) part.add_to(sum);

@@ -1,6 +1,5 @@
 // Observation: named values as sums and counts, so that means over batches, epochs and ranks are
-// exact whatever their sizes. Values that are on a GPU are added up there until somebody reads
-// them.
+// exact whatever their sizes. Values on a GPU are added up there until they are read.
 #pragma once
 
 #include <array>
@@ -21,8 +20,8 @@
 
 namespace tasuki {
 
-// Whom a value speaks for: this rank's part (to be added up over ranks) or already the whole job
-// (the same on every rank; the learning rate, say, or what a multi-node evaluator found).
+// Whose value it is: this rank's part (to be added up over ranks) or the whole job's (the same on
+// every rank, such as the learning rate or a multi-node evaluator's result).
 enum class Reach : std::uint8_t { rank, job };
 
 class Observation {
@@ -35,25 +34,25 @@ class Observation {
   };
 
   // --- this rank's part of a mean ---
-  // Adds `sum` over `count` things (examples, mostly) to what `key` has.
+  // Adds `sum` over `count` items (usually examples) to `key`.
   void add_sum(std::string_view key, double sum, std::int64_t count);
   void add_mean(std::string_view key, double mean, std::int64_t count) {
     add_sum(key, mean * static_cast<double>(count), count);
   }
-  // The same of a scalar on any device. Nothing waits for a GPU.
+  // The same for a scalar on any device. The host does not wait for a GPU.
   void add_sum(std::string_view key, const Tensor& sum, std::int64_t count);
   void add_mean(std::string_view key, const Tensor& mean, std::int64_t count);
-  // With a count that differs between batches of one shape (tokens, say): a whole number in a
-  // scalar on any device.
+  // With a count that differs between batches of one shape (such as tokens): an integer in a scalar
+  // on any device.
   void add_sum(std::string_view key, const Tensor& sum, const Tensor& count);
 
   // --- a value of the whole job ---
-  // The same on all ranks (the learning rate, say). Replaces what `key` had.
+  // The same on all ranks, such as the learning rate. Replaces the value of `key`.
   void set(std::string_view key, double value);
 
-  // All that `other` has, with `prefix` before the keys; nothing waits for a GPU.
+  // Adds everything in `other`, with `prefix` before the keys; the host does not wait for a GPU.
   void add(const Observation& other, std::string_view prefix = "");
-  // What `other` has under `key`, if anything.
+  // Adds the value of `key` in `other`, if any.
   void add_value_of(const Observation& other, std::string_view key) {
     add_value_of(other, key, "");
   }
@@ -71,31 +70,31 @@ class Observation {
     bool is_own = false;  // made here, to be added to
   };
   using Terms = std::vector<Term>;  // one a device
-  // Keys with what is known of their sums and counts, and what is still on devices.
+  // Keys with the known part of their sums and counts, and the part that is still on devices.
   const std::map<std::string, Value, std::less<>>& known() const { return values_; }
   const Terms& terms(std::string_view key, Part part) const;
   void add_known(std::string_view key, const Value& value);
-  // What a journal will hold, of a key that is known.
+  // What a journal will hold for a known key.
   void add_journal(std::string_view key, Part part, const JournalSum& sum);
 
-  // By key, in alphabetical order. Waits for what is still on a GPU.
+  // By key, in alphabetical order. Waits for values that are still on a GPU.
   const std::map<std::string, Value, std::less<>>& values() const;
-  // Nothing when `key` was not observed, or over no example.
+  // Nothing if `key` was not observed, or over no example.
   std::optional<double> mean(std::string_view key) const;
 
   // The same over all ranks: sums and counts added up in rank order, so that every rank gets the
-  // same bits and the same keys, also those that it has not seen itself. Collective; the identity
+  // same bits and the same keys, also keys that it has not observed. Collective; the identity
   // without a communicator.
   Observation over_ranks(Communicator* communicator) const;
 
-  // Keeps each rank's own part; resumed with another number of ranks, rank 0 takes all of it.
+  // Keeps each rank's part; after a resume with another number of ranks, rank 0 has all of it.
   void serialize(const Serializer& serializer);
 
  private:
   Bytes encode() const;
   static Observation decode(std::span<const std::byte> bytes);
-  // What ranks encoded, in their order. Values of the job are the same in all parts and are taken
-  // from the first that has them.
+  // Combines what ranks encoded, in their order. Values of the job are the same in all parts and
+  // are taken from the first part that has them.
   static Observation join(const std::vector<Bytes>& parts);
 
   // What is still to be added to a key's sum or count when the values are read.

@@ -25,15 +25,15 @@ std::optional<FileLock> try_lock_folder(const fs::path& folder) {
                             fmt::format("pid {} on {}\n", getpid(), host_name()));
 }
 
-// Of a folder with results, if no job is at work there. Without leftovers nothing is locked: a job
-// that is about to take the folder would be refused.
+// For a folder with results, if no job is at work there. Without leftovers nothing is locked,
+// because a job that is about to take the folder would be refused.
 void clean_up(const fs::path& folder) {
   if (leftovers_in(folder).empty()) return;
   try {
     const auto lock = try_lock_folder(folder);
     if (lock && lock->what_is_missing().empty()) remove_leftovers(folder);
   } catch (const Error& error) {
-    log_verbose("{} is left as it is: {}", folder.string(), error.what());
+    log_verbose("{} was not removed: {}", folder.string(), error.what());
   }
 }
 
@@ -69,7 +69,8 @@ void remove_results(const fs::path& folder) {
       fail(ErrorKind::cannot_write, "cannot remove {}: {}", snapshot->string(), ignored.message());
 }
 
-// The lock, and which folder it is: as long as that is open, no other folder has its number.
+// The lock, and the folder's identity: while the lock file is open, no other folder has its inode
+// number.
 struct OutputFolder::Hold {
   FileLock lock;
   int descriptor;
@@ -108,28 +109,28 @@ void OutputFolder::take(OldResults old) {
   const fs::path wanted = path_;
   for (int number = 1;; ++number) {
     const fs::path folder = numbered_folder(wanted, number);
-    // One that is passed over anyway need not be writable.
+    // A folder that is passed over need not be writable.
     if (choose_folder(old, false, has_results(folder)) == FolderChoice::try_next) {
       clean_up(folder);
       continue;
     }
     make_output_folder(folder);
     auto lock = try_lock_folder(folder);
-    // Another job may have come and gone between the first look and the lock.
+    // Another job may have come and gone between the first check and the lock.
     switch (choose_folder(old, !lock, has_results(folder))) {
       case FolderChoice::try_next:
         continue;
       case FolderChoice::refuse:
         fail(ErrorKind::cannot_write,
-             "output folder {} is in use by another job ({}); wait for its end, or write to "
+             "output folder {} is in use by another job ({}); wait until it ends, or choose "
              "another folder",
              folder.string(), holder_of_lock(folder / lock_file));
       case FolderChoice::take:
         break;
     }
     if (!lock->what_is_missing().empty())
-      log_warning("{} cannot be locked ({}): see that no other job writes there", folder.string(),
-                  lock->what_is_missing());
+      log_warning("{} cannot be locked ({}); make sure that no other job writes there",
+                  folder.string(), lock->what_is_missing());
     else
       remove_leftovers(folder);
     hold_ = std::make_unique<Hold>(std::move(*lock), folder);
@@ -152,7 +153,7 @@ void OutputFolder::restore() {
   const fs::path gone = path_;
   take(OldResults::leave);
   for (const auto& [name, contents] : written_) write_file(path_ / name, contents);
-  log_warning("output folder {} was removed while the run writes to it; it goes on in {}{}",
+  log_warning("output folder {} was removed while the run writes to it; the run continues in {}{}",
               gone.string(), path_.string(), path_ == gone ? ", made again" : "");
 }
 

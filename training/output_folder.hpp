@@ -1,7 +1,7 @@
 // OutputFolder: the folder of a run's results, which one job at a time writes to.
 //
-// Two jobs in one folder would mix their logs and snapshots. A run therefore holds a lock on a file
-// in it (.lock; core/file_lock.hpp) while it writes, and looks what is there when it has the lock.
+// Two jobs in one folder would mix their logs and snapshots. A run therefore locks a file in it
+// (.lock; core/file_lock.hpp) while it writes, and looks for old results when it has the lock.
 #pragma once
 
 #include <filesystem>
@@ -13,10 +13,10 @@
 
 namespace tasuki {
 
-// What a run does where another one has left results.
+// What a run does about another run's results.
 enum class OldResults {
-  leave,  // takes the next name that is free: DIR-2, DIR-3, ...
-  join    // takes the folder as it is: a run that goes on, or replaces what is there
+  leave,  // takes the next free name: DIR-2, DIR-3, ...
+  join    // takes the folder: for a run that continues or replaces the results
 };
 
 enum class FolderChoice { take, try_next, refuse };
@@ -26,10 +26,10 @@ FolderChoice choose_folder(OldResults old, bool in_use, bool has_results);
 // `folder` for number 1, else with "-<number>" appended to its name.
 std::filesystem::path numbered_folder(const std::filesystem::path& folder, int number);
 
-// Whether a run has left a log, a snapshot or an about.json there.
+// Whether it has a log, a snapshot or an about.json of a run.
 bool has_results(const std::filesystem::path& folder);
 
-// Removes just these.
+// Removes only these.
 void remove_results(const std::filesystem::path& folder);
 
 class OutputFolder {
@@ -39,25 +39,25 @@ class OutputFolder {
   OutputFolder(const OutputFolder&) = delete;
   OutputFolder& operator=(const OutputFolder&) = delete;
 
-  // Where the results are; changes when another folder is taken.
+  // The folder of the results; changes when another folder is taken.
   const std::filesystem::path& path() const { return path_; }
-  // The folder that would be taken now; makes and locks none.
+  // The folder that would be taken now; makes and locks nothing.
   static std::filesystem::path find(const std::filesystem::path& wanted, OldResults old);
 
-  // Makes the folder, locks it and removes what runs that were killed while they wrote have left,
-  // there and in folders that are passed over and that no job is at work in.
-  // Errors of kind cannot_write: it cannot be made, or another job has it (with `join`; the error
-  // names the job). A file system without locks is a warning.
+  // Makes the folder, locks it and removes temporary files that killed runs have left, there and in
+  // passed-over folders in which no job is at work. Errors of kind cannot_write: it cannot be made,
+  // or another job has it (with `join`; the error names the job). A file system without locks is a
+  // warning.
   void take(OldResults old);
   bool is_taken() const { return hold_ != nullptr; }
   void release();
 
-  // Writes a file into the folder that was taken, and again wherever restore() makes one.
+  // Writes a file into the folder that was taken, and again whenever restore() makes one.
   void write(const std::string& name, std::string contents);
 
-  // When the folder was removed or moved away since it was taken: takes it again, with no more in
-  // it than what write() wrote, and says so in a warning. It is another name (as with `leave`) if
-  // another job has it meanwhile.
+  // If the folder was removed or moved away since it was taken: takes it again, with nothing in it
+  // but the files of write(), and warns. It has another name (as with `leave`) if another job has
+  // taken it meanwhile.
   void restore();
 
  private:

@@ -15,8 +15,8 @@ ProcessLoad::ProcessLoad() : before_(count()) {}
 
 ProcessLoad::Counters ProcessLoad::count() {
   Counters counters{.at = std::chrono::steady_clock::now()};
-  // Behind the program's name, which is in parentheses and may hold anything, come the fields from
-  // the third on; utime and stime are the 14th and 15th (proc(5)).
+  // The fields from the third on follow the program's name, which is in parentheses and may contain
+  // anything; utime and stime are the 14th and 15th (proc(5)).
   std::ifstream own("/proc/self/stat");
   own.ignore(std::numeric_limits<std::streamsize>::max(), ')');
   std::string skipped;
@@ -46,7 +46,7 @@ ProcessLoad::Reading ProcessLoad::read() {
   reading.cpu_percent = part(static_cast<double>(now.own_ticks - before_.own_ticks),
                              seconds * static_cast<double>(sysconf(_SC_CLK_TCK)));
   const std::int64_t all = now.machine_ticks - before_.machine_ticks;
-  // Idle time as the kernel counts it may go backwards (proc(5), iowait).
+  // The kernel's count of idle time may go backwards (proc(5), iowait).
   reading.machine_cpu_percent =
       std::clamp(part(static_cast<double>(all - (now.idle_ticks - before_.idle_ticks)),
                       static_cast<double>(all)),

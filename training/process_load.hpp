@@ -1,4 +1,4 @@
-// How busy this process and this machine are, from /proc.
+// Load of this process and of this machine, from /proc.
 #pragma once
 
 #include <chrono>
@@ -12,10 +12,10 @@ class ProcessLoad {
     double cpu_percent = 0;          // of this process; 200 is two cores' worth
     double machine_cpu_percent = 0;  // of all processes; 100 is all cores
     double memory_mb = 0;            // resident, of this process
-    double machine_free_mb = 0;      // that processes could still take
+    double machine_free_mb = 0;      // still available to processes
   };
 
-  // Readings of load are means since the one before, or since this was made.
+  // Loads are means since the previous reading, or since construction.
   ProcessLoad();
   Reading read();
 

@@ -59,17 +59,17 @@ std::string step_time_table(const std::vector<RankTimes>& ranks) {
   if (std::ranges::any_of(rows, [](const Row& row) { return row.times.steps == 0; })) return "";
   const std::string name = has_workers ? "rank.worker" : "rank";
   std::string text =
-      name + "  input wait            compute               communication (a step)\n";
+      name + "  input wait            compute               communication (per step)\n";
   const auto shown = std::min(std::ssize(rows), most_rows_shown);
   for (std::ptrdiff_t i = 0; i < shown; ++i)
     text += text_of(rows[static_cast<std::size_t>(i)], name.size());
   if (shown == std::ssize(rows)) return text;
 
-  // Whoever keeps the others waiting waits least for them.
+  // The device that keeps the others waiting waits least for them.
   const auto slowest = std::min_element(
       rows.begin() + shown, rows.end(),
       [](const Row& a, const Row& b) { return a.times.communication < b.times.communication; });
-  text += fmt::format(" ...  of {} more the slowest:\n", std::ssize(rows) - shown);
+  text += fmt::format(" ...  the slowest of {} more:\n", std::ssize(rows) - shown);
   return text + text_of(*slowest, name.size());
 }
 

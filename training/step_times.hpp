@@ -1,4 +1,4 @@
-// Where the time of training steps goes, on each device.
+// The time of training steps on each device, and what it was spent on.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace tasuki {
 // Seconds, summed over steps: of wall-clock time, or on a GPU's own clock.
 struct StepTimes {
   std::int64_t steps = 0;
-  double input = 0;          // waiting for the next batch (a GPU: for anything of the host)
+  double input = 0;          // waiting for the next batch (a GPU: for the host)
   double compute = 0;        // forward, backward, update
   double communication = 0;  // exchanging gradients, waiting for slower devices included
 
@@ -24,22 +24,22 @@ struct StepTimes {
   }
 };
 
-// When more seconds than these lie between two updates, somebody did something else in between,
-// which is no part of any step (StepMoment::resume).
+// If more seconds than these pass between two updates, something else was done in between, which is
+// not part of any step (StepMoment::resume).
 inline constexpr double longest_pause = 1e-3;
 
-// Of `steps` steps that a device noted on `clock` (tensor/step_clock.hpp); waits for it.
+// Times of `steps` steps that a device noted on `clock` (tensor/step_clock.hpp); waits for it.
 StepTimes read_step_clock(const Tensor& clock, std::int64_t steps);
 
 // A rank's devices: one, or the workers of a process that has several.
 using RankTimes = std::vector<StepTimes>;
 
-// Those of every rank, in their order. Collective; of this rank alone without a communicator.
+// Those of every rank, in rank order. Collective; without a communicator only this rank's.
 std::vector<RankTimes> gather_step_times(const RankTimes& own, Communicator* communicator);
 
-// A heading and one line for each device, named by its rank, or by rank and worker where ranks have
-// several: mean times of a step and their shares. Of many devices the first ones, and the one of
-// the others that keeps all waiting. Empty when one has done no step.
+// A heading and one line per device, named by its rank, or by rank and worker if ranks have
+// several: mean times of a step and their shares. If there are many devices: the first ones, and
+// the slowest of the others. Empty if a device has done no step.
 std::string step_time_table(const std::vector<RankTimes>& ranks);
 
 }  // namespace tasuki

@@ -1,4 +1,4 @@
-// every_seconds: a clock is not the same on all ranks, so rank 0's decides.
+// every_seconds: clocks differ between ranks, so rank 0's decides.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -41,15 +41,16 @@ class Timed final : public Trigger {
     std::int64_t fires;
   };
 
-  // Meets again after half the iterations that seem to be left, so that a period costs a number of
-  // meetings that grows with the logarithm of its iterations.
+  // Meets again after half the iterations that seem to be left, so that the number of meetings in a
+  // period grows with the logarithm of its iterations.
   Decision decide(double now, std::int64_t iteration) {
     const bool fires = now >= due_;
     const double due = fires ? now + seconds_ - std::fmod(now - due_, seconds_) : due_;
+    constexpr double most_iterations = 1e9;  // fits every type that counts iterations
     double skip = 1;
     if (last_iteration_ > 0 && now > last_seconds_) {
       const double speed = static_cast<double>(iteration - last_iteration_) / (now - last_seconds_);
-      skip = std::clamp(std::floor((due - now) * speed / 2), 1.0, 1e9);
+      skip = std::clamp(std::floor((due - now) * speed / 2), 1.0, most_iterations);
     }
     last_iteration_ = iteration;
     last_seconds_ = now;

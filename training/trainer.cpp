@@ -22,7 +22,7 @@ double seconds_now() {
   return std::chrono::duration<double>(now).count();
 }
 
-// The first that gives each iteration a file of its own; null when there is none.
+// The first one with a separate file for each iteration; null if there is none.
 Snapshot* numbered_snapshot(const Trainer& trainer) {
   for (const std::string& name : trainer.extension_names()) {
     auto* const found = dynamic_cast<Snapshot*>(trainer.find_extension(name));
@@ -31,7 +31,7 @@ Snapshot* numbered_snapshot(const Trainer& trainer) {
   return nullptr;
 }
 
-// Of this process in the job that mpirun has started.
+// The rank of this process in mpirun's job.
 struct Place {
   int rank = 0, ranks = 1;
 };
@@ -133,8 +133,8 @@ void Trainer::restore_output_everywhere() {
   if (!is_root()) out_ = std::make_shared<OutputFolder>(bytes_to_text(path));
 }
 
-// Ranks with other numbers of steps, or with extensions (which are collective) that others do not
-// have, would wait for each other; other batches or seeds would train something else unnoticed.
+// Ranks with other numbers of steps, or with extensions (which are collective) that others lack,
+// would wait for each other; other batches or seeds would train something else without notice.
 void Trainer::check_same_everywhere() const {
   if (communicator_ == nullptr) return;
   std::vector<std::string> lines = updater_->common_settings();
@@ -143,12 +143,12 @@ void Trainer::check_same_everywhere() const {
   if (end.epochs) lines.push_back(fmt::format("an end after {} epochs", *end.epochs));
   if (end.iterations) lines.push_back(fmt::format("an end after {} iterations", *end.iterations));
   check_agreement(*communicator_, lines,
-                  "all ranks must train for as long, on the same data in the same batches");
+                  "all ranks must train equally long, on the same data in the same batches");
   lines.clear();
   for (const std::string& name : extension_names()) lines.push_back("extension " + name);
-  check_agreement(*communicator_, lines,
-                  "all ranks must attach the same extensions; those that print or write do so on "
-                  "rank 0 only, by themselves");
+  check_agreement(
+      *communicator_, lines,
+      "all ranks must attach the same extensions (those that print or write do so on rank 0 only)");
 }
 
 void Trainer::run() {
@@ -169,8 +169,7 @@ void Trainer::warn_of_lonely_ranks() const {
   const Place place = place_in_job();
   if (communicator_ != nullptr || place.ranks == 1 || place.rank != 0) return;
   log_warning(
-      "this job has {} ranks, and each trains a model of its own: give the optimizer a "
-      "communicator, "
+      "this job has {} ranks, and each trains a separate model: give the optimizer a communicator, "
       "create_multi_node_optimizer(std::move(optimizer), communicator), or start one process",
       place.ranks);
 }
@@ -188,7 +187,7 @@ void Trainer::save_after_error() noexcept {
 std::string Trainer::how_to_go_on() const {
   const std::string file = last_snapshot_.string();
   return resume_flag_.empty() ? "the snapshot is " + file
-                              : fmt::format("go on with {} {}", resume_flag_, file);
+                              : fmt::format("continue with {} {}", resume_flag_, file);
 }
 
 void Trainer::say_last_snapshot() const {
@@ -199,7 +198,7 @@ void Trainer::say_last_snapshot() const {
   else if (resume_flag_.empty())
     set_last_words("; the last snapshot is " + file);
   else
-    set_last_words(fmt::format("; go on from the last snapshot with {} {}", resume_flag_, file));
+    set_last_words(fmt::format("; continue from the last snapshot with {} {}", resume_flag_, file));
 }
 
 void Trainer::note_snapshot(const std::filesystem::path& path) {
@@ -272,7 +271,7 @@ double Trainer::elapsed_time() const {
 
 void Trainer::serialize(const Serializer& serializer) {
   updater_->serialize(serializer["updater"]);
-  // What the snapshot has no state of is stateless or new in this run.
+  // An extension without state in the snapshot is stateless or new in this run.
   const auto has = [&](const std::string& part, const std::string& name) {
     return !serializer.is_loading() || serializer[part].contains(name);
   };

@@ -1,4 +1,5 @@
-// Trainer: runs an updater until a stop trigger and calls extensions on the way, as Chainer's does.
+// Trainer: runs an updater until a stop trigger fires, and calls extensions in between, like
+// Chainer's.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@
 
 namespace tasuki {
 
-// How an extension is attached; what is left out is the extension's own choice.
+// How an extension is attached; the extension chooses what is omitted.
 struct Attachment {
   std::unique_ptr<Trigger> trigger = nullptr;
   std::string name = "";
@@ -35,8 +36,8 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  // Extensions run after each iteration in which their trigger fires, highest priority first, in
-  // order of attachment among equals. A name that is taken gets "_1", "_2", ... appended.
+  // Extensions run after each iteration in which their trigger fires, highest priority first, and
+  // among equals in order of attachment. A name that is in use gets "_1", "_2", ... appended.
   template <class E>
   E& extend(std::unique_ptr<E> extension, Attachment attachment = {}) {
     E& attached = *extension;
@@ -45,23 +46,23 @@ class Trainer {
   }
   // The name that an extension was attached by.
   const std::string& name_of(const Extension& extension) const;
-  // Null when there is none of that name.
+  // Null if there is none of that name.
   Extension* find_extension(const std::string& name) const;
   // In order of attachment.
   std::vector<std::string> extension_names() const;
 
-  // Trains until the stop trigger fires. Rank 0 makes the output folder first and keeps it locked
-  // (output_folder.hpp); that it cannot or that another job has it, and ranks that differ in their
-  // data, batch size, seed, length of training or extensions, are errors before the first
-  // iteration.
+  // Trains until the stop trigger fires. Rank 0 first makes the output folder and keeps it locked
+  // (output_folder.hpp). A folder that cannot be made or that another job has, and ranks that
+  // differ in their data, batch size, seed, length of training or extensions, are errors before the
+  // first iteration.
   //
   // When a rank is asked to stop (core/stop_request.hpp), all ranks end after the same iteration as
   // if the stop trigger had fired, save a snapshot and throw Stopped: the first attached Snapshot
-  // that is named by iteration does it, or else the trainer, as snapshot_iter_{iteration}. Ranks
+  // that is named by iteration saves it, or else the trainer, as snapshot_iter_{iteration}. Ranks
   // that do not exchange gradients with all others in each update end at an epoch's end.
   //
-  // Where the job has several ranks and the updater knows of one only, each rank would train a
-  // model of its own and all would write to one folder: that is a warning.
+  // Warns if the job has several ranks but the updater knows only one: each rank would train a
+  // separate model, and all would write to one folder.
   void run();
 
   Updater& updater() const { return *updater_; }
@@ -69,14 +70,14 @@ class Trainer {
   // Whether this process writes and prints.
   bool is_root() const { return communicator_ == nullptr || communicator_->rank() == 0; }
   const std::filesystem::path& out() const { return out_->path(); }
-  // For extensions that write files, on rank 0, before they do: where the folder was removed since,
-  // it is made again. out() may then be another one there.
+  // For extensions that write files, to be called on rank 0 before they do: makes the folder again
+  // if it was removed. out() may change then.
   void restore_output() const { out_->restore(); }
   // The same for all ranks, which have the same out() afterwards. Collective.
   void restore_output_everywhere();
-  // The program's flag for going on from a snapshot, for messages: "--resume".
+  // The program's flag for resuming from a snapshot, for messages: "--resume".
   void set_resume_flag(std::string flag) { resume_flag_ = std::move(flag); }
-  // A snapshot of this run was saved or loaded: what a message names as the last one.
+  // A snapshot of this run was saved or loaded: messages name it as the last one.
   void note_snapshot(const std::filesystem::path& path);
   TrainingLength length() const { return stop_->length(); }
   // Seconds of training, those before a resume included.
@@ -98,7 +99,7 @@ class Trainer {
   struct Release {
     void operator()(OutputFolder* folder) const { folder->release(); }
   };
-  // Null on ranks other than 0, and where the folder was taken before.
+  // Null on ranks other than 0, and if the folder was taken before.
   std::unique_ptr<OutputFolder, Release> take_output() const;
   void check_same_everywhere() const;
   void warn_of_lonely_ranks() const;

@@ -9,8 +9,8 @@
 namespace tasuki {
 namespace {
 
-// Where a run is after its last iteration and where it was before that, in iterations or epochs. A
-// function of the position in the data alone, so that all ranks and resumed runs agree.
+// The position of a run after its last iteration and before it, in iterations or epochs. A function
+// of the position in the data alone, so that all ranks and resumed runs agree.
 struct Passage {
   double before, now;
 };
@@ -26,7 +26,7 @@ Passage passage(const Trainer& trainer, Unit unit) {
   return {(done - 1) / steps, done / steps};
 }
 
-// Positions are quotients of integers; a period of 0.1 epochs is none.
+// Positions are quotients of integers, but a period of 0.1 epochs is not exact in binary.
 constexpr double rounding = 1e-9;
 
 class Interval final : public Trigger {

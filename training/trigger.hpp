@@ -1,5 +1,6 @@
-// Triggers: when something is to happen. A trigger gives the same answer on every rank, since what
-// it starts may be collective; most are functions of iteration and epoch alone and keep no state.
+// Triggers: when something is to happen. A trigger gives the same answer on every rank, because
+// what it starts may be collective; most are functions of iteration and epoch alone and keep no
+// state.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +17,13 @@ class Trainer;
 
 enum class Unit { iteration, epoch };
 
-// How long a run is: whichever of the two comes first.
+// The length of a run: whichever of the two comes first.
 struct TrainingLength {
   std::optional<double> epochs;
   std::optional<std::int64_t> iterations;
 };
 
-// Whether a run is as long as that.
+// Whether a run has reached that length.
 bool is_reached(const TrainingLength& length, const Trainer& trainer);
 
 class Trigger {
@@ -30,10 +31,10 @@ class Trigger {
   virtual ~Trigger() = default;
   // Asked exactly once after each iteration, on every rank.
   virtual bool fires(Trainer& trainer) = 0;
-  // How often it has fired by now, in a run from its first iteration on; nothing where that is more
-  // than a function of the position.
+  // How often it has fired by now, in a run from its first iteration on; nothing if that does not
+  // follow from the position.
   virtual std::optional<std::int64_t> times_fired(const Trainer&) const { return std::nullopt; }
-  // When this is a stop trigger: the length of the run as far as it is known.
+  // For a stop trigger: the length of the run as far as it is known.
   virtual TrainingLength length() const { return {}; }
   // State that a resumed run needs; most have none.
   virtual void serialize(const Serializer&) {}
@@ -42,23 +43,23 @@ class Trigger {
 // Every `period` iterations or epochs, which may be a fraction: every(0.5, Unit::epoch) fires in
 // the iterations in which the epoch passes 0.5, 1, 1.5, ...
 std::unique_ptr<Trigger> every(double period, Unit unit);
-// After the first iteration of the run, and not again when it is resumed.
+// After the first iteration of the run, and not again after a resume.
 std::unique_ptr<Trigger> once();
 // In the iterations in which these points are reached.
 std::unique_ptr<Trigger> at(std::vector<double> points, Unit unit);
-// Every so many seconds of rank 0's clock. Ranks do not meet at each iteration for that, but at
-// iterations agreed in advance from the speed so far, so that it may fire an iteration late.
+// Every so many seconds of rank 0's clock. Ranks do not communicate in each iteration for that, but
+// in iterations agreed in advance from the speed so far, so it may fire an iteration late.
 std::unique_ptr<Trigger> every_seconds(double seconds);
 
 // When the mean of `key` since the last check, over all ranks, is smaller or larger than all those
-// before; looked at whenever `check` fires.
+// before; checked whenever `check` fires.
 std::unique_ptr<Trigger> on_min_value(std::string key,
                                       std::unique_ptr<Trigger> check = every(1, Unit::epoch));
 std::unique_ptr<Trigger> on_max_value(std::string key,
                                       std::unique_ptr<Trigger> check = every(1, Unit::epoch));
 
-// The first of these where a smaller value is better, the second where a larger one is: the key has
-// "accuracy" in it. A check that finds no value is a usage error.
+// The first of these if a smaller value is better, the second if a larger one is (the key contains
+// "accuracy"). A check that finds no value is a usage error.
 std::unique_ptr<Trigger> on_best_value(std::string key,
                                        std::unique_ptr<Trigger> check = every(1, Unit::epoch));
 
@@ -66,12 +67,12 @@ std::unique_ptr<Trigger> on_best_value(std::string key,
 std::unique_ptr<Trigger> stop_after(double epochs,
                                     std::optional<std::int64_t> max_iterations = std::nullopt);
 
-// Ends a run when `monitor` has not improved for `patience` checks in a row, at the latest after
+// Ends a run if `monitor` has not improved for `patience` checks in a row, at the latest after
 // `max_epochs` or `max_iterations`. A check that finds no value is a usage error.
 struct EarlyStopping {
   std::string monitor = "main/loss";
   int patience = 3;
-  // Chainer's "auto": larger is better when the key has "accuracy" in it.
+  // Chainer's "auto": larger is better if the key contains "accuracy".
   enum class Mode { automatic, min, max } mode = Mode::automatic;
   double max_epochs = 100;
   double check_every_epochs = 1;

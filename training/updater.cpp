@@ -50,7 +50,7 @@ void StandardUpdater::update(Observation& observation) {
 
 Variable StandardUpdater::loss_of(const Batch& batch, Observation& seen) {
   const RandomScope random(random_);
-  seen.clear();  // of a pass that is repeated
+  seen.clear();  // from a pass that is now repeated
   Variable loss = loss_(batch, seen);
   seen.add_mean("loss", loss.value(), batch.size());
   return loss;

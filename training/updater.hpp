@@ -1,4 +1,4 @@
-// Updater: what one iteration of training is.
+// Updater: one iteration of training.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@
 namespace tasuki {
 
 // A model's forward pass on a batch of at least one example. Returns the mean loss over its
-// examples and adds whatever else is worth knowing to `report` as sums over examples ("accuracy":
-// number of correct ones, of how many). The caller adds "loss" and puts its prefix before the keys.
-// Where steps are recorded it is called for the first of them only, so it depends on the batch, the
-// model, and nothing else that changes.
+// examples and adds other metrics to `report` as sums over examples ("accuracy": number of correct
+// ones, out of how many). The caller adds "loss" and prefixes the keys. If steps are recorded it is
+// called for the first of them only, so it may depend on the batch, the model, and nothing else
+// that changes.
 using LossFunction = std::function<Variable(const Batch& batch, Observation& report)>;
 
 class Updater {
@@ -34,7 +34,7 @@ class Updater {
 
   // Iterations done, those before a resume included.
   virtual std::int64_t iteration() const = 0;
-  // Position in the data: complete epochs and steps of the current one, as of the last update.
+  // Position in the data after the last update: complete epochs, and steps of the current one.
   virtual IteratorState state() const = 0;
   virtual std::int64_t steps_per_epoch() const = 0;
   std::int64_t epoch() const { return state().epoch; }
@@ -44,29 +44,29 @@ class Updater {
   std::int64_t steps_to_here() const { return state().epoch * steps_per_epoch() + state().step; }
   bool is_new_epoch() const { return state().step == 0 && state().epoch > 0; }
 
-  // Whether any batch of this rank had examples since the updater was made: without any, the
-  // model's running statistics are still what they were at the start.
+  // Whether any batch of this rank had examples since the updater was made; if not, the model's
+  // running statistics are still the initial ones.
   virtual bool has_seen_examples() const { return true; }
-  // What must be the same on all ranks besides the optimizer, a statement each ("seed 0"): the
-  // trainer compares it before the first iteration.
+  // Settings other than the optimizer's that must be the same on all ranks, one statement each
+  // ("seed 0"): the trainer compares them before the first iteration.
   virtual std::vector<std::string> common_settings() const { return {}; }
 
   virtual Optimizer& optimizer() const = 0;
-  // Of the ranks that train together; null: one process. Trainers and evaluators take it from here.
+  // The ranks that train together; null: one process. Trainers and evaluators take it from here.
   virtual Communicator* communicator() const { return optimizer().communicator(); }
   // Evaluators bring batches to this model's device and record their steps as the updater does.
   // Null: loss functions get batches as iterators give them.
   virtual const Module* evaluated_model() const { return &optimizer().model(); }
   virtual GraphMode graph() const { return GraphMode::off; }
-  // Where the time of this rank's updates went since the updater was made, on each device that it
-  // computes on; nothing when it does not measure.
+  // What the time of this rank's updates was spent on since the updater was made, on each device;
+  // nothing if it does not measure.
   virtual RankTimes times() const { return {}; }
-  // Position, model and optimizer. Loading refuses what this updater cannot go on from.
+  // Position, model and optimizer. Loading refuses a state that this updater cannot continue from.
   virtual void serialize(const Serializer& serializer) = 0;
 };
 
 // Next batch -> forward -> backward -> exchange -> update. The gradient is the mean over the global
-// batch: short or empty batches at an epoch's end weigh what they hold.
+// batch: short or empty batches at an epoch's end count by their size.
 class StandardUpdater : public Updater {
  public:
   struct Settings {
@@ -88,9 +88,9 @@ class StandardUpdater : public Updater {
   std::vector<std::string> common_settings() const override;
   Optimizer& optimizer() const override { return optimizer_; }
   GraphMode graph() const override { return settings_.graph; }
-  // Of a GPU: as it measured itself; waits for it.
+  // On a GPU: measured by its own clock; waits for it.
   RankTimes times() const override { return {steps_.times()}; }
-  // How steps are done on the device.
+  // Runs the steps on the device.
   const Steps& steps() const { return steps_; }
   void serialize(const Serializer& serializer) override;
 
@@ -107,8 +107,8 @@ class StandardUpdater : public Updater {
   bool has_seen_examples_ = false;
 };
 
-// A classifier's loss and "accuracy"; batches are taken to the model's device. The model must
-// outlive the function.
+// A classifier's loss and "accuracy"; moves batches to the model's device. The model must outlive
+// the function.
 LossFunction classification_loss(Classifier& model);
 
 }  // namespace tasuki

@@ -35,13 +35,13 @@ class Monitor {
 
   const std::string& key() const { return key_; }
   double best() const { return best_; }
-  // What to do where a value must be there.
+  // For triggers that need a value at each check.
   [[noreturn]] void fail_without_value(const char* who, const Trainer& trainer) const {
     fail_everywhere(ErrorKind::usage,
-                    "{} watches \"{}\", which nothing observed until iteration {}", who, key_,
+                    "{} watches \"{}\", which was not observed up to iteration {}", who, key_,
                     trainer.updater().iteration());
   }
-  // Loading: whether the state was one of this value; another one's says nothing of it.
+  // Loading: whether the saved state belongs to this value; that of another value is ignored.
   bool serialize(const Serializer& serializer) {
     std::string key = key_;
     if (!serializer.is_loading() || serializer.contains("key")) serializer("key", key);

@@ -77,12 +77,12 @@ void check_names(const ExperimentPlan& plan, const std::vector<std::string>& fla
   known.insert(known.end(), flags.begin(), flags.end());
   for (const GridAxis& axis : plan.axes)
     if (std::ranges::find(known, axis.name) == known.end())
-      refuse(plan.place_of(axis.name), "{} has no flag '{}', nor has an experiment such a key{}",
-             fs::path(plan.program).filename().string(), axis.name, did_you_mean(axis.name, known));
+      refuse(plan.place_of(axis.name), "'{}' is neither a flag of {} nor a key of experiments{}",
+             axis.name, fs::path(plan.program).filename().string(), did_you_mean(axis.name, known));
 }
 
-// Training programs have it from a library that they name. Others may take the flag for something
-// else.
+// Training programs have --print-config from a library that they name. Other programs may take the
+// flag for something else.
 bool may_have_print_config(const fs::path& program) {
   std::error_code not_there;
   if (!fs::is_regular_file(program, not_there)) return false;
@@ -91,7 +91,7 @@ bool may_have_print_config(const fs::path& program) {
          contents.find(builtin::print_config) != std::string::npos;
 }
 
-// The line that the program's error is about, where it begins with a flag.
+// The line of the program's error, if it begins with a flag.
 std::string place_of_error(const ExperimentPlan& plan, const std::string& error) {
   for (const GridAxis& axis : plan.axes)
     if (error.starts_with(fmt::format("--{}", axis.name))) return plan.place_of(axis.name);
@@ -114,7 +114,7 @@ void check_flags(const ExperimentPlan& plan, const std::vector<RunRecord>& runs)
     std::vector<std::string> words = plan.program_with_flags(run.settings);
     if (was_interrupted() || !is_missing(run) || !asked.insert(words).second) continue;
     const Answer answer = ask(std::move(words));
-    // What else may fail has to do with this moment or this machine.
+    // Any other failure depends on this moment or this machine.
     if (answer.exit_code != static_cast<int>(ErrorKind::usage) &&
         answer.exit_code != static_cast<int>(ErrorKind::config))
       continue;

@@ -22,7 +22,7 @@ bool says(std::string_view text, std::string_view words) {
   return text.find(words) != std::string_view::npos;
 }
 
-// By SIGKILL: the program, or a rank, of which mpirun says so.
+// Killed by SIGKILL: the program, or a rank that mpirun names.
 bool was_killed(const EndedProcess& ended, std::string_view output) {
   return ended.exit_code == 128 + SIGKILL || says(output, "exited on signal 9");
 }
@@ -40,7 +40,7 @@ std::string last_words(std::string_view output) {
 }
 
 std::string describe_failure(const EndedProcess& ended, double timeout, std::string_view output) {
-  if (ended.how == HowEnded::timed_out) return fmt::format("not at its end after {} s", timeout);
+  if (ended.how == HowEnded::timed_out) return fmt::format("not finished after {} s", timeout);
   if (ended.exit_code == 0) return "";
   const std::string words = last_words(output);
   std::string text = fmt::format("exit code {}: {}", ended.exit_code, words);

@@ -8,15 +8,15 @@
 
 namespace tasuki::experiment {
 
-// The error that a program ended with, or else the last line in words of what it wrote.
+// The error that a program ended with, or else the last line with words of its output.
 std::string last_words(std::string_view output);
 
-// In one line, from how the program ended and what it wrote. One that ran out of memory, or that
-// was killed and said nothing, as the kernel does where there is no memory left, begins with that.
-// `timeout`: the seconds it had. Empty for exit code 0.
+// The cause in one line, from how the program ended and what it printed; empty for exit code 0. A
+// run that ran out of memory, or that was killed without a message (as the kernel does when memory
+// is short), begins with that. `timeout`: the limit of the run in seconds.
 std::string describe_failure(const EndedProcess& ended, double timeout, std::string_view output);
 
-// What a table has in place of numbers: such a beginning, or "failed".
+// What a table shows in place of numbers: such a beginning, or "failed".
 std::string failure_mark(std::string_view failure);
 
 }  // namespace tasuki::experiment

@@ -68,7 +68,8 @@ struct Key {
   const char* name;
   const char* value;
   const char* help;
-  // Throws std::invalid_argument with what was expected. None for axes of the grid.
+  // Parses one setting; throws std::invalid_argument with what was expected. Axes of the grid have
+  // none.
   void (*take)(ExperimentPlan& plan, const std::string& value);
 };
 
@@ -78,22 +79,23 @@ constexpr auto keys = std::to_array<Key>({
     {"title", "TEXT", "heading of the tables (default: the file's name)",
      [](ExperimentPlan& plan, const std::string& value) { plan.title = value; }},
     {"np", "N, ...", "processes (default: 1)", nullptr},
-    {"nodes", "N, ...", "nodes that they are spread over evenly (default: 1)", nullptr},
-    {"repeat", "N", "runs of each row, of which tables have the median (default: 1)",
+    {"nodes", "N, ...", "nodes over which they are spread evenly (default: 1)", nullptr},
+    {"repeat", "N", "runs of each row; tables show the median (default: 1)",
      [](ExperimentPlan& plan, const std::string& value) {
        plan.repeats = parse_integer(value, {1, 1000});
      }},
-    {"timeout", "SECONDS", "most that a run may take (default: 86400)",
+    {"timeout", "SECONDS", "longest time that a run may take (default: 86400)",
      [](ExperimentPlan& plan, const std::string& value) {
        plan.timeout = parse_number(value, {0.01, 1e9});
      }},
-    {"compare", "NAME, ...", "what speed-ups are relative to the first of (default: np, nodes)",
+    {"compare", "NAME, ...",
+     "settings whose first row is the baseline of speed-ups (default: np, nodes)",
      [](ExperimentPlan& plan, const std::string& value) { plan.compare = split_values(value); }},
-    {"launcher", "WORDS", "before the program, on one node (default: mpirun -np {np})",
+    {"launcher", "WORDS", "words before the program, on one node (default: mpirun -np {np})",
      [](ExperimentPlan& plan, const std::string& value) { plan.launcher = value; }},
-    {"launcher_nodes", "WORDS", "the same on several (default: mpirun with the hostfile)",
+    {"launcher_nodes", "WORDS", "the same on several nodes (default: mpirun with the hostfile)",
      [](ExperimentPlan& plan, const std::string& value) { plan.launcher_nodes = value; }},
-    {"hostfile", "FILE", "the nodes, for launchers as {hostfile}",
+    {"hostfile", "FILE", "file that lists the nodes, {hostfile} in launchers",
      [](ExperimentPlan& plan, const std::string& value) { plan.hostfile = value; }},
 });
 
@@ -125,7 +127,7 @@ class Reader {
   void finish() {
     if (plan_.program.empty())
       fail_everywhere(ErrorKind::config,
-                      "{}{}: no program is named; add a line like `program = train_mnist`",
+                      "{}{}: no program is given; add a line like `program = train_mnist`",
                       plan_.file, plan_.section.empty() ? "" : fmt::format(" [{}]", plan_.section));
     for (const char* name : {"nodes", "np"})
       if (!plan_.lines.contains(name)) plan_.axes.insert(plan_.axes.begin(), {name, {"1"}});
@@ -137,8 +139,8 @@ class Reader {
     if (!is_one_node && plan_.launcher_nodes.empty()) {
       if (plan_.hostfile.empty())
         fail("nodes",
-             "several nodes need a line `hostfile = FILE`, or `launcher_nodes = WORDS` with how "
-             "programs are started on {nodes} nodes");
+             "runs on several nodes need a line `hostfile = FILE`, or `launcher_nodes = WORDS`, "
+             "the words that start a program on {nodes} nodes");
       plan_.launcher_nodes =
           "mpirun -np {np} --hostfile {hostfile} --map-by ppr:{ranks_per_node}:node";
     }
@@ -159,7 +161,7 @@ class Reader {
     const bool may_be_empty = line.name == "launcher" || line.name == "launcher_nodes";
     if (line.value.empty() && !may_be_empty) throw std::invalid_argument("a value");
     if (line.name == "out")
-      fail(line.number, "'out' cannot be set: every run has a folder of its own");
+      fail(line.number, "'out' cannot be set, because every run has its own folder");
     const Key* const key = find_key(line.name);
     if (key != nullptr && key->take != nullptr)
       key->take(plan_, line.value);
@@ -170,14 +172,14 @@ class Reader {
   void add_axis(const ConfigLine& line) {
     GridAxis axis{line.name, split_values(line.value)};
     if (line.name.find_first_of(" \t-") == 0 || line.name.find(' ') != std::string::npos)
-      fail(line.number, fmt::format("'{}' is no name of a flag", line.name));
+      fail(line.number, fmt::format("'{}' is not a valid name of a flag", line.name));
     for (std::size_t i = 0; i < axis.values.size(); ++i) {
       const std::string& value = axis.values[i];
       if (value.empty()) throw std::invalid_argument("values between commas");
       if (axis.name == "np" || axis.name == "nodes") parse_integer(value, counts);
       if (std::find(axis.values.begin(), axis.values.begin() + static_cast<std::ptrdiff_t>(i),
                     value) != axis.values.begin() + static_cast<std::ptrdiff_t>(i))
-        throw std::invalid_argument("each value once");
+        throw std::invalid_argument("different values");
     }
     plan_.axes.push_back(std::move(axis));
   }
@@ -189,7 +191,7 @@ class Reader {
         plan_.command(run, "out");
       } catch (const std::out_of_range& unknown) {
         const char* const name = run.nodes > 1 ? "launcher_nodes" : "launcher";
-        fail(name, fmt::format("{}: nothing is called {{{}}}", name, unknown.what()));
+        fail(name, fmt::format("{}: {{{}}} is unknown", name, unknown.what()));
       }
     }
   }
@@ -197,13 +199,13 @@ class Reader {
   ExperimentPlan& plan_;
 };
 
-// A part of a file in its own lines: all others are empty, so that numbers of lines hold.
+// A part of a file that keeps its line numbers: all lines outside of it are empty.
 struct Section {
   std::string name;
   std::string text;
 };
 
-// "[name]" as "name"; nothing where the line begins no section.
+// "[name]" as "name"; nothing if the line begins no section.
 std::optional<std::string> section_name(std::string_view line, const std::string& place) {
   const auto begin = line.find_first_not_of(" \t");
   if (begin == std::string_view::npos || line[begin] != '[') return std::nullopt;
@@ -212,20 +214,20 @@ std::optional<std::string> section_name(std::string_view line, const std::string
   const bool is_ended = end != std::string_view::npos &&
                         (rest == std::string_view::npos || line[rest] == '#' || line[rest] == ';');
   const std::string name(is_ended ? line.substr(begin + 1, end - begin - 1) : "");
-  // It is the name of a folder.
+  // The name becomes the name of a folder.
   const bool is_fine =
       !name.empty() && name.front() != '.' && std::ranges::all_of(name, [](unsigned char c) {
         return std::isalnum(c) || c == '-' || c == '_' || c == '.';
       });
   if (!is_fine)
     fail_everywhere(ErrorKind::config,
-                    "{}: expected a section's name of letters, digits and -_. in brackets, found "
+                    "{}: expected a section name in brackets, of letters, digits and -_., found "
                     "`{}`",
                     place, line);
   return name;
 }
 
-// What is before the first section, and the sections.
+// The lines before the first section, and the sections.
 std::vector<Section> split_sections(std::string_view text, const std::string& file) {
   std::vector<Section> sections(1);
   std::map<std::string, int> line_of;
@@ -369,14 +371,11 @@ std::string experiment_help() {
   for (const Key& key : keys)
     text += fmt::format("  {:<28}{}\n", fmt::format("{} = {}", key.name, key.value), key.help);
   return text +
-         "Every other name is a flag of the program, without its dashes. Several values, "
-         "separated\n"
-         "by commas, make the grid of runs; `\\,` is a comma within a value. Launchers may "
-         "contain\n"
-         "{np}, {nodes}, {ranks_per_node}, {hostfile} and {flag}. `[name]` begins an experiment "
-         "of\n"
-         "its own, in results/FILE/name; the lines before the first section hold for all of "
-         "them.\n";
+         R"(Every other name is a flag of the program, without its dashes. Several values, separated
+by commas, make the grid of runs; `\,` is a comma within a value. Launchers may contain
+{np}, {nodes}, {ranks_per_node}, {hostfile} and {flag}. `[name]` begins a separate experiment,
+in results/FILE/name; the lines before the first section apply to all of them.
+)";
 }
 
 }  // namespace tasuki::experiment

@@ -4,12 +4,11 @@
 //   np = 1, 2, 4                     # values separated by commas make the grid
 //   nodes = 1, 2
 //   communicator = flat, two_dimensional
-//   epoch = 20                       # every name that is no key of the experiment is a flag
+//   epoch = 20                       # every name that is not a key of the experiment is a flag
 //
-// experiment_help() lists the keys of the experiment itself. `\,` is a comma that is part of a
-// value.
-// `[name]` begins an experiment of its own, for which the lines before the first section hold, too,
-// but where it sets their names itself.
+// experiment_help() lists the keys of the experiment itself. `\,` is a comma within a value.
+// `[name]` begins a separate experiment; the lines before the first section apply to it as well,
+// unless it sets the same names.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +34,7 @@ struct RunSettings {
   // np, nodes and the program's flags, in the order of the file.
   std::vector<std::pair<std::string, std::string>> values;
 
-  // Empty when there is no such name.
+  // Empty if there is no such name.
   std::string value(std::string_view name) const;
   // The names among `names`, "np 2, communicator flat".
   std::string text(const std::vector<std::string>& names) const;
@@ -50,7 +49,8 @@ struct ExperimentPlan {
   std::string program;
   bool is_program_beside = false;  // it was named without a slash
   // Words before the program, with {np}, {nodes}, {ranks_per_node}, {hostfile} and {flag of the
-  // program}; launcher_nodes is for runs on several nodes. An empty one starts the program itself.
+  // program}; launcher_nodes is for runs on several nodes. If empty, the program is started
+  // directly.
   std::string launcher = "mpirun -np {np}";
   std::string launcher_nodes;
   std::string hostfile;
@@ -60,27 +60,27 @@ struct ExperimentPlan {
   std::vector<std::string> compare = {"np", "nodes"};
   std::vector<GridAxis> axes;  // np and nodes among them
 
-  // Names with more than one value: what a table has columns for.
+  // Names with more than one value, which become columns of the table.
   std::vector<std::string> varying() const;
   // All runs, the last axis changing fastest and repeats innermost. Combinations in which np is not
   // a multiple of nodes are left out.
   std::vector<RunSettings> runs() const;
   // The words that start a run whose results go to `out`.
   std::vector<std::string> command(const RunSettings& run, const std::filesystem::path& out) const;
-  // The words of these that are the program's: itself and its flags, but for --out.
+  // The part of these words that belongs to the program: its name and its flags, without --out.
   std::vector<std::string> program_with_flags(const RunSettings& run) const;
   // "file:line" where `name` is set; "file" where it is not.
   std::string place_of(const std::string& name) const;
 };
 
-// One for each section of a file, or one for a file without. An error of kind config names `file`
-// and the line. `beside` is the folder in which programs without a slash are found.
+// One plan per section, or one for a file without sections. An error of kind config names `file`
+// and the line. Programs without a slash are looked for in the folder `beside`.
 std::vector<ExperimentPlan> parse_experiments(std::string_view text, const std::string& file,
                                               const std::filesystem::path& beside);
 
 // Names of the settings that are not flags of the program.
 std::vector<std::string> experiment_keys();
-// These with what they mean, for --help.
+// The same with their meanings, for --help.
 std::string experiment_help();
 
 }  // namespace tasuki::experiment

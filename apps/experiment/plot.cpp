@@ -9,7 +9,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// For gnuplot, which takes it as it stands: in double quotes it would run what is in backquotes.
+// Quoted for gnuplot with single quotes: in double quotes it would execute what is in backquotes.
 std::string quoted(const std::string& text) {
   std::string made = "'";
   for (const char c : text) {
@@ -19,7 +19,7 @@ std::string quoted(const std::string& text) {
   return made + '\'';
 }
 
-// Rows of one line in the plot.
+// Rows that form one line of the plot.
 struct Line {
   std::string title;
   std::string points;

@@ -9,9 +9,9 @@
 
 namespace tasuki::experiment {
 
-// A script with its data in it that draws to `image` (its ending decides: .svg or .png). Where the
+// A gnuplot script with the data in it, which draws to `image` (.svg or .png by its ending). If the
 // number of processes varies: speed-up over processes, a line for each other setting, beside the
-// ideal one. Else a bar for each row with its time.
+// ideal one. Otherwise a bar with the time of each row.
 std::string gnuplot_script(const ExperimentPlan& plan, const std::vector<TableRow>& rows,
                            const std::string& image);
 

@@ -19,6 +19,8 @@ namespace tasuki::experiment {
 namespace {
 
 constexpr double grace = 10;  // seconds between SIGTERM and SIGKILL
+constexpr std::chrono::milliseconds poll_interval{20};
+constexpr int rounds_for_orphans = 50;  // a second, in which killed processes end
 
 std::atomic<int> signal_met = 0;
 
@@ -34,7 +36,7 @@ void check(bool is_fine, const char* what) {
 // In the new process; only calls that are safe after fork.
 [[noreturn]] void become(char* const* arguments, int log, pid_t parent) {
   setpgid(0, 0);
-  // Should this process be killed, mpirun hears of it and ends its ranks.
+  // If this process is killed, mpirun gets a signal and ends its ranks.
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(127);
   signal(SIGINT, SIG_DFL);
@@ -48,7 +50,8 @@ void check(bool is_fine, const char* what) {
   _exit(127);
 }
 
-// The status of `child` once it has ended; other children that end are forgotten.
+// Waits for `child` and returns its status; other children that end meanwhile are reaped and
+// forgotten.
 bool has_ended(pid_t child, int& status) {
   for (;;) {
     int one = 0;
@@ -64,14 +67,14 @@ bool has_ended(pid_t child, int& status) {
 // Processes that the program left behind have become children of this one.
 void end_orphans() {
   const std::string list = fmt::format("/proc/self/task/{}/children", getpid());
-  for (int round = 0; round < 100; ++round) {
+  for (int round = 0; round < rounds_for_orphans; ++round) {
     std::ifstream file(list);
     bool is_any = false;
     for (pid_t orphan = 0; file >> orphan; is_any = true) kill(orphan, SIGKILL);
     while (waitpid(-1, nullptr, WNOHANG) > 0) {
     }
     if (!is_any) return;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    std::this_thread::sleep_for(poll_interval);
   }
 }
 
@@ -118,7 +121,7 @@ EndedProcess run_to_end(const std::vector<std::string>& words, const std::filesy
       kill(-child, SIGTERM);
     }
     if (asked_to_end != 0 && now - asked_to_end > grace) kill(-child, SIGKILL);
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::this_thread::sleep_for(poll_interval);
   }
   ended.seconds = seconds_now() - start;
   ended.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

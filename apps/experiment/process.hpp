@@ -1,4 +1,4 @@
-// Programs that an experiment starts, each with all the processes it makes.
+// Programs that an experiment starts, each with all the processes that it makes.
 #pragma once
 
 #include <filesystem>
@@ -15,15 +15,15 @@ struct EndedProcess {
   double seconds = 0;
 };
 
-// From now on SIGINT and SIGTERM end the program that runs, and what run_to_end() is called for
-// later does not start; processes that lose their parent become this one's children.
+// From now on SIGINT and SIGTERM end the running program and keep later calls of run_to_end() from
+// starting one; processes that lose their parent become children of this one.
 void take_over_signals();
 bool was_interrupted();
 
-// Runs `words` (the first is looked up in PATH) in a process group of its own, with standard input
-// empty and output and errors in `log`. After `timeout` seconds, or when this process is to end,
-// the group gets SIGTERM, so that mpirun ends its ranks, and after 10 more seconds SIGKILL. When it
-// returns no process that was started is left.
+// Runs `words` (the first is looked up in PATH) in a new process group, with empty standard input,
+// and output and errors in `log`. After `timeout` seconds, or when this process is asked to end,
+// the group gets SIGTERM, so that mpirun ends its ranks, and 10 seconds later SIGKILL. When the
+// call returns, none of the processes that it started is left.
 EndedProcess run_to_end(const std::vector<std::string>& words, const std::filesystem::path& log,
                         double timeout);
 

@@ -71,7 +71,7 @@ RunResult result_from_json(const json& object) {
   return result;
 }
 
-// A record that cannot be read is none: the run is done again.
+// A record that cannot be read counts as none: the run is done again.
 void take_over(RunRecord& record) {
   const auto file = record.folder / "run.json";
   if (!std::filesystem::exists(file)) return;
@@ -101,7 +101,7 @@ std::vector<double> epoch_times(const json& log) {
   return times;
 }
 
-// Seconds of a step between entries of the log that lie in one epoch.
+// Seconds per step between entries of the log in the same epoch.
 std::vector<double> step_times(const json& log) {
   std::vector<double> times;
   for (std::size_t i = 1; i < log.size(); ++i) {

@@ -1,4 +1,4 @@
-// What a run left behind: its folder, the program's log, and the record that says it is done.
+// What a run leaves behind: its folder, the program's log, and a record that marks it as done.
 #pragma once
 
 #include <filesystem>
@@ -11,24 +11,24 @@
 
 namespace tasuki::experiment {
 
-// Steps at the start of a run that do not count where single steps are timed: they make primitives
-// and time convolutions.
+// Steps at the start of a run that do not count if single steps are timed: they make primitives and
+// time convolutions.
 inline constexpr std::int64_t warm_up_steps = 3;
 
-// What the program's own log says, and how long the command took.
+// What the program's log says, and how long the command took.
 struct RunResult {
   double seconds = 0;       // of training, evaluation included: the log's elapsed_time
   double wall_seconds = 0;  // from start to end of the command
   std::int64_t epochs = 0, iterations = 0;
   std::optional<double> loss, accuracy;  // on the data to evaluate on, at the end
   std::optional<double> epoch_seconds;   // median over all epochs but the first
-  // Median over what the log tells apart (--log-every) after the first steps, without those that
-  // end an epoch, which is evaluated then.
+  // Median time of single steps or groups of steps (--log-every), without the first steps and
+  // without those at the end of an epoch, which include the evaluation.
   std::optional<double> step_seconds;
 };
 
-// A run of the plan and how it stands. Without result it was not done or it failed, and `failure`
-// says why.
+// A run of the plan and its state. A run without result was not done or failed; `failure` is the
+// cause.
 struct RunRecord {
   RunSettings settings;
   std::filesystem::path folder;      // below the experiment's: run.json, output.log, result/
@@ -38,18 +38,19 @@ struct RunRecord {
   std::string failure;
 };
 
-// The runs of a plan with what earlier starts have left in `folder`. A run is known by the
-// program's name, its flags and its launcher: one of these changed, and it is a new run.
+// The runs of a plan, with what earlier starts have left in `folder`. A run is identified by the
+// program's name, its flags and its launcher; if one of these changes, it is a new run.
 std::vector<RunRecord> read_records(const ExperimentPlan& plan,
                                     const std::filesystem::path& folder);
 
-// Writes run.json at once and whole.
+// Writes run.json atomically.
 void write_record(const RunRecord& record);
 
-// Makes the run one that is still to do; what was recorded of it becomes run.previous.json.
+// Marks the run as still to do; its former record becomes run.previous.json.
 void forget_record(RunRecord& record);
 
-// Reads the JSON array that training programs write; an error of kind data says what it lacks.
+// Reads the JSON array that training programs write. An error of kind data says what is missing in
+// it.
 RunResult read_training_log(const std::filesystem::path& log);
 
 }  // namespace tasuki::experiment

@@ -38,8 +38,8 @@ RunResult median_of(const std::vector<RunResult>& results) {
   return middle;
 }
 
-// Examples of a step over all ranks, where the settings say so; of runs that are compared by them,
-// as the program said it.
+// Examples per step over all ranks: for runs with max-iterations as the program reported it, else
+// from the settings.
 std::optional<double> examples_of_step(const TableRow& row) {
   const RunSettings& run = row.settings;
   if (!run.value("max-iterations").empty())
@@ -58,7 +58,7 @@ std::optional<double> examples_of_step(const TableRow& row) {
   return std::nullopt;
 }
 
-// Of the steady steps, where the log has them.
+// Speed in the steady steps, if the log has them, else over the whole run.
 std::optional<double> examples_per_second(const TableRow& row) {
   const auto examples = examples_of_step(row);
   if (!examples || !row.result) return std::nullopt;
@@ -68,7 +68,7 @@ std::optional<double> examples_per_second(const TableRow& row) {
   return *examples * static_cast<double>(result.iterations) / result.seconds;
 }
 
-// What the column of examples a second is a measure of.
+// What the column of examples per second measures.
 std::string note_on_speed(const std::vector<TableRow>& rows) {
   const auto has_speed = [](const TableRow& row) { return row.examples_per_second.has_value(); };
   const auto has_steps = [](const TableRow& row) {
@@ -78,16 +78,16 @@ std::string note_on_speed(const std::vector<TableRow>& rows) {
     return row.result && !row.settings.value("max-iterations").empty() && !has_speed(row);
   };
   if (std::ranges::any_of(rows, lacks_batch))
-    return "; no speed-up where the batch of runs that max-iterations cut is not recorded: add "
-           "batchsize or global-batch to the file, or --rerun them";
+    return "; no speed-up for runs shortened by max-iterations whose batch is not recorded: add "
+           "batchsize or global-batch to the file, or repeat them with --rerun";
   if (std::ranges::none_of(rows, has_speed)) return "";
   if (std::ranges::all_of(rows, has_steps))
-    return fmt::format("; examples / s in the median step, the first {} of a run left out",
+    return fmt::format("; examples / s in the median step, without the first {} of a run",
                        warm_up_steps);
-  return "; examples / s over whole runs, their start and evaluation included";
+  return "; examples / s over whole runs, including start and evaluation";
 }
 
-// Work a second in a unit that is the same for all rows of an experiment.
+// Work per second, in a unit that is the same for all rows of an experiment.
 std::optional<double> rate_of(const TableRow& row) {
   if (!row.result || row.result->seconds <= 0) return std::nullopt;
   if (!row.settings.value("max-iterations").empty()) return row.examples_per_second;
@@ -126,7 +126,7 @@ std::string cell(std::optional<double> value, int digits) {
   return value ? fmt::format("{:.{}f}", *value, digits) : "";
 }
 
-// A column of the table; it is left out where no row has anything in it.
+// A column of the table; left out if it is empty in all rows.
 struct Column {
   std::string title;
   std::function<std::string(const TableRow&)> text;
@@ -175,8 +175,8 @@ std::string note_on_mixture(const std::vector<TableRow>& rows) {
   const std::vector<AlikeRows> groups = groups_of(rows);
   if (groups.size() < 2) return "";
   std::string text =
-      "\n**Mixed**: these rows were not made alike (`experiment --rerun ROWS` measures them "
-      "again):\n\n";
+      "\n**Mixed**: these rows were made under different conditions (`experiment --rerun ROWS` "
+      "measures them again):\n\n";
   for (const AlikeRows& group : groups)
     text += fmt::format("- {}: {}\n", rows_text(group.rows), group.text);
   return text;

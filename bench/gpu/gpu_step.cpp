@@ -1,11 +1,11 @@
-// Training steps (forward, backward, update) on a GPU with a batch that lies there already.
+// Training steps (forward, backward, update) on a GPU with a batch that is already in its memory.
 //
 //   gpu_step MODEL BATCH [fp32|tf32|bf16|fp16] [--graph] [--seconds N]
 //
-// MODEL is mlp (784-1000-1000-10, Adam) or one that --arch knows (momentum SGD). With --graph a
-// step is recorded once and repeated, as training programs do it; else it is asked for anew each
-// time. Prints one line of JSON: examples a second over at least N (3) seconds, after steps that
-// choose algorithms, and the most memory in use.
+// MODEL is mlp (784-1000-1000-10, Adam) or a name of --arch (momentum SGD). With --graph a step is
+// recorded once and replayed, as training programs do it. Prints one line of JSON: examples per
+// second over at least N (3) seconds, after steps that choose algorithms, and the peak of memory in
+// use.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -45,11 +45,11 @@ DType type_of(const std::string& precision) {
   if (precision == "bf16") return DType::bfloat16;
   if (precision == "fp16") return DType::float16;
   if (precision != "fp32" && precision != "tf32")
-    fail(ErrorKind::usage, "'{}' is no precision; fp32, tf32, bf16 and fp16 are", precision);
+    fail(ErrorKind::usage, "unknown precision '{}'; expected fp32, tf32, bf16 or fp16", precision);
   return DType::float32;
 }
 
-// Seconds that `steps` steps take, the device's work included.
+// Seconds that `steps` steps take, including the device's work.
 template <class Step>
 double seconds_of(const Step& step, std::int64_t steps, Device device) {
   const auto start = std::chrono::steady_clock::now();

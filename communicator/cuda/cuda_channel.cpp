@@ -10,7 +10,7 @@
 namespace tasuki {
 namespace {
 
-// Exchanges come before computation where the device has both to do: others wait for them.
+// Exchanges have priority over computation on the device, because other ranks wait for them.
 CudaStream make_urgent_stream() {
   int least = 0, greatest = 0;
   check_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest),
@@ -135,7 +135,7 @@ void CudaChannel::wait(const GpuEvent& event) {
   for (;;) {
     const cudaError_t state = cudaEventQuery(Event::of(event));
     if (state != cudaErrorNotReady) return check_cuda(state, "cudaEventQuery");
-    cudaGetLastError();  // the next launch would take it for its own
+    cudaGetLastError();  // else the next launch would report it
     for (NcclComm* const comm : comms_) comm->check_async();
     waiting.pause();
   }

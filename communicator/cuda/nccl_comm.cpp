@@ -21,7 +21,8 @@ bool is_fine(ncclResult_t result) {
   return result == ncclSuccess || result == ncclInProgress;
 }
 
-// The state of a communicator once it is no longer busy; still ncclInProgress after `limit`.
+// The state of a communicator once it is no longer busy; ncclInProgress if it still is after
+// `limit`.
 ncclResult_t wait_while_busy(ncclComm_t comm, std::chrono::milliseconds limit) {
   const auto end = clock::now() + limit;
   PoliteWait waiting;
@@ -70,7 +71,7 @@ NcclComm::~NcclComm() {
   NcclMonitor::instance().remove(*this);
   const std::lock_guard lock(mutex_);
   if (comm_ == nullptr) return;
-  // Ranks that an error has taken elsewhere would never say farewell.
+  // Ranks that left because of an error would never take part in ncclCommFinalize.
   if (std::uncaught_exceptions() > 0 || !finalize()) abort();
 }
 
@@ -85,8 +86,8 @@ bool NcclComm::finalize() noexcept {
   return true;
 }
 
-// NCCL first has the kernels end. What it does then may wait for others, and without end: for
-// recordings that hold exchanges to be destroyed, for example, which the failing program still has.
+// NCCL first ends its kernels. What it does then may wait without limit, for example for recordings
+// that hold exchanges to be destroyed, which the failing program still owns.
 void NcclComm::abort() noexcept {
   registered_.clear();
   ncclComm_t const comm = std::exchange(comm_, nullptr);
@@ -97,7 +98,7 @@ void NcclComm::abort() noexcept {
     std::thread(std::move(aborting)).detach();
     done.wait_for(limits_.abort);
   } catch (const std::exception&) {
-    // There is no thread to be had. The end of the process ends the kernels, too.
+    // No thread can be started. The end of the process ends the kernels, too.
   }
 }
 
@@ -110,7 +111,7 @@ void NcclComm::call(const char* operation,
 
 void NcclComm::settle(const char* operation, ncclResult_t result) {
   if (!is_fine(result)) give_up(operation, result);
-  // What was asked for is not on the stream before NCCL says so.
+  // The operation is on the stream only when NCCL says so.
   result = comm_ == nullptr ? ncclInternalError : wait_while_busy(comm_, limits_.call);
   if (result != ncclSuccess) give_up(operation, result);
 }

@@ -48,10 +48,10 @@ class NcclComm {
   // function's name, for errors.
   void call(const char* operation, const std::function<ncclResult_t(ncclComm_t)>& function);
   // Throws an error that NCCL has found since, on this rank or another. With `skip_if_busy` does
-  // nothing while a call is under way, which checks by itself.
+  // nothing during a call, which checks for errors anyway.
   void check_async(bool skip_if_busy = false);
 
-  // Registers memory, so that NCCL exchanges from it without copies of its own. It is no error if
+  // Registers memory, so that NCCL exchanges from it without intermediate copies. It is no error if
   // NCCL cannot make use of it. Once for each address; forget_memory() before the memory is freed.
   void register_memory(void* begin, std::size_t bytes);
   void forget_memory(void* begin);

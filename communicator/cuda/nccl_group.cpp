@@ -41,7 +41,7 @@ ncclRedOp_t nccl_op(ReduceOp op) {
   fail(ErrorKind::internal, "unknown reduction {}", static_cast<int>(op));
 }
 
-// Several operations as one.
+// Groups several operations into one.
 template <class... Operations>
 ncclResult_t grouped(Operations... operations) {
   ncclResult_t first_error = ncclGroupStart();
@@ -55,7 +55,8 @@ ncclResult_t grouped(Operations... operations) {
   return first_error != ncclSuccess ? first_error : end;
 }
 
-// The equal parts of reduce_scatter and allgather, and what is left over to the last rank.
+// The equal parts of reduce_scatter and allgather, and the remainder, which belongs to the last
+// rank.
 struct Parts {
   Parts(const Tensor& values, int rank, int ranks)
       : begin(static_cast<std::byte*>(values.raw())), last(ranks - 1) {
@@ -114,7 +115,7 @@ void NcclGroup::allreduce_as_they_are(void* values, std::int64_t count, DType ty
 
 void* NcclGroup::wire_buffer(std::size_t bytes) {
   if (!wire_ || wire_->bytes() < bytes) {
-    // Where it came from the backend's pool, what the device does next may use it at once.
+    // If it came from the backend's pool, the next work of the device may use it at once.
     if (wire_) order_streams(launch_.stream, CudaContext::of(device_).stream());
     wire_ = memory_->allocate(bytes, device_);
   }

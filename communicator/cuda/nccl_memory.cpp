@@ -11,8 +11,8 @@ std::shared_ptr<Storage> NcclMemory::allocate(std::size_t bytes, Device device) 
   CudaContext::of(device);  // makes it the current one
   void* data = nullptr;
   if (bytes == 0 || ncclMemAlloc(&data, bytes) != ncclSuccess) {
-    cudaGetLastError();  // it has been met
-    log_verbose("NCCL gives no memory of its own for {} bytes; the backend's is used", bytes);
+    cudaGetLastError();  // clears the error
+    log_verbose("NCCL does not allocate {} bytes; memory of the backend is used", bytes);
     return backend(device).allocate(bytes, device);
   }
   {

@@ -1,4 +1,4 @@
-// NcclMemory: GPU memory from which NCCL exchanges without copies of its own.
+// NcclMemory: GPU memory from which NCCL exchanges without intermediate copies.
 #pragma once
 
 #include <cstddef>

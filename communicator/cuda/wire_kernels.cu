@@ -4,7 +4,7 @@
 namespace tasuki::kernels {
 namespace {
 
-// Eight values at a time where both sides allow it: 16 bytes of the wire, 32 of the values.
+// Eight values at a time if both arrays are aligned for it: 16 bytes of the wire, 32 of the values.
 constexpr int width = 8;
 template <class T>
 struct alignas(16) Eight {

@@ -1,4 +1,4 @@
-// What a communicator does with values in the memory of its GPU.
+// Operations of a communicator on values in the memory of its GPU.
 #include "tasuki/communicator/communicator.hpp"
 #include "tasuki/communicator/gpu/gpu_exchange.hpp"
 #include "tasuki/communicator/mpi/transfer.hpp"
@@ -18,7 +18,7 @@ GpuExchange& Communicator::gpu() {
 void Communicator::sum_gradients_on_gpu(const GradientView& gradients) {
   check_free();
   if (size() == 1) return;
-  // Ranks agree once on what they will do in every step; to ask each time would make the hosts wait
+  // Ranks agree once on what they do in every step. Asking in each step would make the hosts wait
   // for each other.
   const std::string text =
       fmt::format("{} gradients of {}", gradients.arena.count(), name_of(gradients.arena.dtype()));

@@ -50,7 +50,7 @@ class Binder {
     if (flags_.share) return seen.empty() ? 0 : place % static_cast<int>(seen.size());
     const auto free = std::find_if(seen.begin(), seen.end(),
                                    [&](const std::string& id) { return !ranks_on.contains(id); });
-    // Where none is free: the next one, had the node more of them.
+    // If no GPU is free: the next index, as if the node had more of them.
     return free != seen.end() ? static_cast<int>(free - seen.begin())
                               : std::max(place, static_cast<int>(seen.size()));
   }
@@ -70,12 +70,13 @@ class Binder {
     const std::size_t there = seen_by(rank).size();
     if (there == 0) return fmt::format("--gpu: rank {} sees no GPU on {}\n", rank, host);
     if (!flags_.number)
-      return fmt::format("--gpu: {} has {} GPU(s) for its {} ranks, and each needs one\n", host,
-                         there, ranks);
+      return fmt::format("--gpu: each rank needs a GPU, but {} has {} GPU(s) for its {} ranks\n",
+                         host, there, ranks);
     if (*flags_.number >= std::ssize(seen_by(rank)))
       return fmt::format("--gpu {}: rank {} sees {} GPU(s) on {}, numbered from 0\n",
                          *flags_.number, rank, there, host);
-    return fmt::format("--gpu {} names one GPU and {} has {} ranks\n", *flags_.number, host, ranks);
+    return fmt::format("--gpu {} names one GPU, but {} has {} ranks\n", *flags_.number, host,
+                       ranks);
   }
 
   std::string table() {
@@ -87,7 +88,7 @@ class Binder {
       text +=
           fmt::format("{:>4}  {:<{}}  {:>12}  {:>10}  {:>10}{}\n", rank, topology_.host_of[rank],
                       host, topology_.intra_rank_of[rank], of_rank_[rank].wanted,
-                      visible_[rank].size(), of_rank_[rank].index < 0 ? "  cannot have it" : "");
+                      visible_[rank].size(), of_rank_[rank].index < 0 ? "  not available" : "");
     if (of_rank_.size() > most_rows)
       text += fmt::format("      ... and {} more ranks\n", of_rank_.size() - most_rows);
     return text;
@@ -95,11 +96,12 @@ class Binder {
 
   std::string advice(int rank) {
     if (seen_by(rank).empty())
-      return "look at CUDA_VISIBLE_DEVICES and nvidia-smi there, or leave --gpu out";
+      return "check CUDA_VISIBLE_DEVICES and nvidia-smi there, or leave --gpu out";
     const std::string share = "--share-gpu puts several ranks on one GPU (slow, for tests)";
     if (!flags_.number) return "start fewer ranks there, or: " + share;
-    if (*flags_.number >= std::ssize(seen_by(rank))) return "name one of those";
-    return "leave the number out (each rank takes the GPU of its number in the node), or: " + share;
+    if (*flags_.number >= std::ssize(seen_by(rank))) return "choose one of those";
+    return "leave the number out (each rank then takes the GPU with its number in the node), or: " +
+           share;
   }
 
   const Topology& topology_;

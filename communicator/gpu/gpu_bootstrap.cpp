@@ -10,7 +10,7 @@
 namespace tasuki {
 namespace {
 
-// One GPU alone holds all sums already.
+// A single GPU already holds all sums.
 class LoneGpu : public GpuGroup {
  public:
   void allreduce(const Tensor& /*values*/, ReduceOp /*op*/, const WireFormat& /*wire*/) override {}
@@ -20,7 +20,7 @@ class LoneGpu : public GpuGroup {
   void allgather(const Tensor& /*values*/) override {}
 };
 
-// What the first rank sends: an id, or why there is none.
+// The message of the first rank: an id, or the error that prevented it.
 struct Header {
   std::int64_t exit_code = 0;  // 0: an id follows
   std::int64_t bytes = 0;

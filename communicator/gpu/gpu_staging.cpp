@@ -7,10 +7,10 @@
 namespace tasuki {
 namespace {
 
-// Chunks gathered for one turn of copies, neighbours put together.
+// Chunks that are copied together; neighbours are merged.
 class Batch {
  public:
-  // Full when it has so many bytes.
+  // Full when it has this many bytes.
   Batch(std::size_t element_bytes, std::int64_t full_bytes)
       : element_bytes_(element_bytes), full_bytes_(full_bytes) {}
 
@@ -20,7 +20,7 @@ class Batch {
   }
   bool is_full() const { return count_ * static_cast<std::int64_t>(element_bytes_) >= full_bytes_; }
 
-  // Copies the chunks between two arrays and starts anew.
+  // Copies the chunks between two arrays and clears the list.
   void copy(GpuChannel& channel, std::byte* destination, const std::byte* source) {
     std::sort(chunks_.begin(), chunks_.end(),
               [](const Range& a, const Range& b) { return a.begin < b.begin; });
@@ -43,8 +43,8 @@ class Batch {
   std::int64_t count_ = 0;
 };
 
-// What is asked of the channel for all chunks before the first is needed: copies to the host, each
-// chunk with the event after which it is there.
+// Everything is queued on the channel before the first chunk is needed: copies to the host, each
+// chunk with the event after which it has arrived.
 std::vector<GpuEventPtr> download(GpuChannel& channel, const std::vector<Range>& chunks,
                                   Batch batch, std::byte* host, const std::byte* device) {
   std::vector<GpuEventPtr> arrivals;
@@ -64,7 +64,7 @@ std::vector<GpuEventPtr> download(GpuChannel& channel, const std::vector<Range>&
 
 Tensor GpuStaging::pinned_like(const Tensor& values) {
   if (!pinned_ || pinned_->bytes() < values.bytes()) {
-    // Copies from the old block may be under way.
+    // Copies from the old block may still be running.
     if (pinned_) channel_.wait(*channel_.event());
     pinned_ = channel_.allocate_pinned(values.bytes());
   }

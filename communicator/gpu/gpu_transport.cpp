@@ -5,7 +5,7 @@
 namespace tasuki {
 namespace {
 
-// Lives until the process ends, like the backend beside it.
+// Lives until the process ends, like the backend.
 std::atomic<GpuTransport*> registered = nullptr;
 
 }  // namespace
@@ -19,15 +19,13 @@ Range gpu_part(std::int64_t count, DType type, int rank, int ranks) {
 GpuTransport& gpu_transport() {
   GpuTransport* const transport = registered.load(std::memory_order_acquire);
   if (transport == nullptr)
-    fail(
-        ErrorKind::unavailable,
-        "values on a GPU were to be exchanged, but no CUDA backend is loaded; ask for the GPU with "
-        "--gpu");
+    fail(ErrorKind::unavailable,
+         "values on a GPU cannot be exchanged because no CUDA backend is loaded; use --gpu");
   return *transport;
 }
 
 void register_gpu_transport(std::unique_ptr<GpuTransport> transport) {
-  TASUKI_CHECK(transport != nullptr, "no transport was given to register");
+  TASUKI_CHECK(transport != nullptr, "the transport to register is null");
   GpuTransport* none = nullptr;
   const bool first = registered.compare_exchange_strong(none, transport.get());
   TASUKI_CHECK(first, "a transport between GPUs is registered already");

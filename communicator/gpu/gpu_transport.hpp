@@ -1,10 +1,10 @@
-// GpuTransport: what communicators need of GPUs, which is memory, a queue of transfers beside the
+// GpuTransport: what communicators need from GPUs: memory, a queue of transfers beside the
 // computation, and groups of GPUs that combine their values without passing through the host
 // (NCCL).
 //
 // The implementation is in libtasuki_cuda.so (communicator/cuda) and registers itself when the CUDA
 // backend is loaded; nothing here knows CUDA. Work for a GPU is queued and done later. "The
-// backend" below is the queue of backend(device); a channel has a queue of its own, and only events
+// backend" below is the queue of backend(device); a channel has another queue, and only events
 // order the two.
 #pragma once
 
@@ -65,7 +65,7 @@ class GpuChannel {
 
   // GPU memory from which groups of this channel exchange fastest.
   virtual std::shared_ptr<Storage> allocate(std::size_t bytes) = 0;
-  // Page-locked host memory, from and to which the GPU copies by itself.
+  // Page-locked host memory, which the GPU reads and writes directly.
   virtual std::shared_ptr<Storage> allocate_pinned(std::size_t bytes) = 0;
   // Queues a copy between the GPU and pinned memory.
   virtual void copy(void* destination, const void* source, std::size_t bytes) = 0;

@@ -19,17 +19,17 @@ constexpr std::array<Code, 8> codes{{
      "a CUDA call inside NCCL failed; an earlier error of this GPU or too little memory on it are "
      "the usual causes"},
     {"ncclSystemError",
-     "a call to the system failed: sockets, shared memory or limits; NCCL_DEBUG=WARN names it"},
-    {"ncclInternalError", "a defect in NCCL or memory overwritten; NCCL_DEBUG=WARN says more"},
-    {"ncclInvalidArgument", "an argument that NCCL does not take"},
+     "a system call failed (sockets, shared memory or limits); NCCL_DEBUG=WARN names it"},
+    {"ncclInternalError", "a defect in NCCL, or overwritten memory; NCCL_DEBUG=WARN says more"},
+    {"ncclInvalidArgument", "an argument that NCCL does not accept"},
     {"ncclInvalidUsage",
      "NCCL does not allow this; several ranks on one GPU, for example, need --share-gpu"},
     {"ncclRemoteError",
-     "another rank failed or the connection to it broke; its own line says more"},
+     "another rank failed or the connection to it broke; that rank's error says more"},
     {"ncclInProgress", "not finished yet"},
 }};
 
-// NCCL ends its texts with a newline, and some have several lines.
+// NCCL's texts end with a newline, and some have several lines.
 std::string one_line(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   text.erase(text.find_last_not_of(' ') + 1);

@@ -15,7 +15,7 @@ void prepare_shared_gpu(int rank, bool one_node) {
   setenv("NCCL_IB_DISABLE", "1", keep_users);
   setenv("NCCL_MNNVL_ENABLE", "0", keep_users);
   setenv("NCCL_MAX_CTAS", "2", keep_users);
-  // By itself NCCL leaves the loopback interface out where there is another one.
+  // NCCL's default leaves the loopback interface out if there is another one.
   if (one_node) setenv("NCCL_SOCKET_IFNAME", "lo", keep_users);
 }
 

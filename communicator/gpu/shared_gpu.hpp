@@ -3,7 +3,7 @@
 
 namespace tasuki {
 
-// Makes NCCL treat this process as one on a host of its own (NCCL_HOSTID), and makes it send
+// Makes NCCL treat this process as the only one on its host (NCCL_HOSTID), and makes it send
 // through sockets with few blocks on the GPU, as the kernels of all sharing ranks must fit there
 // together. To be called on all ranks before the first call of NCCL. Variables that the user has
 // set are kept, except for the host's id. Slow: the GPU serves its processes in turn.

@@ -1,5 +1,5 @@
 // auto: chooses the best of the other kinds for the placement and the devices found, and makes one
-// under its own name.
+// under that kind's name.
 #include "tasuki/communicator/mpi/communicator_handles.hpp"
 #include "tasuki/communicator/mpi/discover_topology.hpp"
 #include "tasuki/communicator/registry.hpp"

@@ -1,6 +1,6 @@
 // dummy: leaves gradients as they are, to show what a step costs without communication. Every other
-// operation is real. As nothing is exchanged, ranks do not learn that the model changed on some of
-// them (Optimizer::update), and those would wait for the others.
+// operation is real. Because nothing is exchanged, ranks do not learn that the model changed on
+// some of them (Optimizer::update), and those would wait for the others.
 #include "tasuki/communicator/registry.hpp"
 
 namespace tasuki {

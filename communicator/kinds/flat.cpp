@@ -1,4 +1,4 @@
-// flat: the whole arena in one MPI_Allreduce, from a GPU's memory where MPI takes it.
+// flat: the whole arena in one MPI_Allreduce, directly from a GPU's memory if MPI supports that.
 #include "tasuki/communicator/gpu/gpu_exchange.hpp"
 #include "tasuki/communicator/registry.hpp"
 

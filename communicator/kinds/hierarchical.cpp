@@ -1,9 +1,9 @@
 // hierarchical: reduces inside the node into the leader's memory, allreduces between the leaders of
-// the nodes, and copies to the others inside the node, all three at once on different chunks.
+// the nodes, and copies to the other ranks inside the node, all three at once on different chunks.
 //
 // The leader (the node's first rank) drives the transfer. The other ranks of the node combine the
 // chunks for it, in the order in which the transfer needs them, and copy finished chunks into their
-// own memory as they come. On GPUs, NCCL does what is inside the node.
+// own memory as they come. On GPUs, NCCL does the work inside the node.
 #include <array>
 #include <vector>
 
@@ -15,7 +15,7 @@
 namespace tasuki {
 namespace {
 
-// Private buffers: long enough for the transfer of a piece to be in many chunks.
+// Private buffers: long enough that the transfer of a piece consists of many chunks.
 constexpr std::size_t piece_bytes = std::size_t{4} << 20;
 constexpr int leader = 0;
 
@@ -52,7 +52,7 @@ class HierarchicalCommunicator : public NodeCommunicator {
         combine_for_leader(shared, order.need);
         copy_from_leader(shared, order.completion);
       }
-      // Every rank knows how far the counters went, so they are never reset.
+      // Every rank knows the final values of the counters, so they are never reset.
       for (std::size_t chunk = 0; chunk < order.need.size() && intra_size() > 1; ++chunk)
         ++counts_[static_cast<std::size_t>(worker_of(chunk))];
       counts_[leader] += static_cast<std::uint32_t>(order.completion.size());

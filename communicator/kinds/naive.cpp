@@ -1,4 +1,4 @@
-// naive: one MPI_Allreduce per parameter. The simplest correct way, with which others are compared.
+// naive: one MPI_Allreduce per parameter. The simplest correct way, a baseline for the others.
 #include "tasuki/communicator/gpu/gpu_exchange.hpp"
 #include "tasuki/communicator/registry.hpp"
 

@@ -15,7 +15,7 @@ class SingleNodeCommunicator : public NodeCommunicator {
     if (inter_size() > 1)
       fail_everywhere(
           ErrorKind::config,
-          "the communicator single_node needs all ranks on one node and they are on {} "
+          "the communicator single_node needs all ranks on one node, but they are on {} "
           "(rank 0 on {}, rank {} on {}); use hierarchical or two_dimensional",
           inter_size(), topology().host_of[0], topology().ranks_of_node(1).front(),
           topology().host_of[static_cast<std::size_t>(topology().ranks_of_node(1).front())]);

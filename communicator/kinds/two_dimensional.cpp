@@ -1,6 +1,6 @@
 // two_dimensional: an allreduce is a reduce-scatter inside the node, allreduce of each share
 // between the ranks that hold it on the other nodes, allgather inside the node. On CPUs all three
-// run at once on different chunks; on GPUs NCCL does the two inside the node.
+// run at once on different chunks; on GPUs NCCL does the two steps inside the node.
 #include "tasuki/communicator/gpu/gpu_exchange.hpp"
 #include "tasuki/communicator/mpi/between_nodes.hpp"
 #include "tasuki/communicator/mpi/transfer.hpp"
@@ -57,7 +57,7 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
       const auto combine_in_node = [&](Range chunk) {
         shared.reduce(share.begin + chunk.begin, share.begin + chunk.end, into_own);
       };
-      // No other rank writes to this share, in the neighbours' memory either.
+      // No other rank writes to this share, nor in the neighbours' memory.
       const auto give_to_node = [&](Range chunk) {
         for (int other = 0; other < intra_size(); ++other)
           if (other != intra_rank())

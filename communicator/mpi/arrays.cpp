@@ -33,8 +33,8 @@ std::vector<Tensor> delivered(std::vector<Tensor> tensors, Device device) {
 
 void check_number(const char* operation, std::size_t given, std::size_t ranks) {
   if (given != ranks)
-    fail(ErrorKind::usage, "{}: {} tensors for {} ranks; expected one for each", operation, given,
-         ranks);
+    fail(ErrorKind::usage, "{}: expected one tensor per rank ({}), found {}", operation, ranks,
+         given);
 }
 
 }  // namespace
@@ -156,8 +156,7 @@ Tensor Communicator::scatter(std::span<const Tensor> tensors, int root) {
 Tensor Communicator::recv(int source, int tag) {
   auto tensors = recv_many(source, tag);
   if (tensors.size() != 1)
-    fail(ErrorKind::usage,
-         "recv: rank {} sent {} tensors where one was expected; receive them with recv_many",
+    fail(ErrorKind::usage, "recv: expected one tensor from rank {}, found {}; use recv_many",
          source, tensors.size());
   return std::move(tensors.front());
 }
@@ -168,7 +167,7 @@ Tensor Communicator::scatter(const Tensor& tensor, int root) {
   if (rank() == root) {
     const Tensor values = on_host("scatter", tensor);
     if (values.shape().rank() == 0)
-      fail(ErrorKind::usage, "scatter: one array is dealt out along axis 0, and a scalar has none");
+      fail(ErrorKind::usage, "scatter divides axis 0, which a scalar does not have");
     for (int other = 0; other < size(); ++other) {
       const Range part = part_of(values.shape()[0], size(), other);
       parts.push_back(values.slice(part.begin, part.end));

@@ -5,8 +5,8 @@
 namespace tasuki {
 namespace {
 
-// Up to half a chunk, the number of messages is what counts, and MPI takes log2(p) one after
-// another where the ring takes 2 (p - 1).
+// Up to half a chunk, the number of successive messages decides: MPI needs log2(p), the ring 2 (p -
+// 1).
 bool is_small(std::int64_t count, DType type, const TransferSizes& sizes) {
   return count * static_cast<std::int64_t>(size_of(type)) <= sizes.ring_chunk / 2;
 }

@@ -9,7 +9,7 @@ namespace tasuki {
 // The ranks that a communicator is to be made of.
 MPI_Comm mpi_ranks(const CommunicatorSetup& setup);
 
-// One communicator of MPI for each of those who send, so that none takes another's messages.
+// One MPI communicator per sender, so that none receives another's messages.
 struct Communicator::Handles {
   // Collective over `ranks`.
   explicit Handles(MPI_Comm ranks);

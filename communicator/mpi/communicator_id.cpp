@@ -9,8 +9,8 @@
 namespace tasuki {
 namespace {
 
-// Bits of an id: the kind's place in the registry + 1, the first rank's count of communicators, and
-// that rank's number in the job.
+// Fields of an id: the kind's place in the registry + 1, the first rank's count of communicators,
+// and that rank's number in the job.
 constexpr int bits_of_kind = 8, bits_of_count = 24;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The topology of a communicator's ranks, asked of MPI and the system.
+// Finds the topology of a communicator's ranks by asking MPI and the system.
 #pragma once
 
 #include "tasuki/communicator/mpi/mpi.hpp"

@@ -54,8 +54,8 @@ MessageStart MessageStart::receive(MessageKind kind, int source, int tag, MPI_Co
                start.source_);
   std::memcpy(&found, start.message_.data(), sizeof found);
   if (found != kind)
-    fail(ErrorKind::disagreement, "rank {} sent {} (tag {}) where {} were to be received",
-         start.source_, name_of(found), start.tag_, name_of(kind));
+    fail(ErrorKind::disagreement, "expected {} from rank {}, found {} (tag {})", name_of(kind),
+         start.source_, name_of(found), start.tag_);
   return start;
 }
 

@@ -34,7 +34,7 @@ void combine_halves(void* in, void* in_out, int* count, MPI_Datatype* /*datatype
   reduce_arrays(type, op, sources, destinations, *count);
 }
 
-// A two-byte type of its own, and the four operations on it.
+// A two-byte MPI type, and the four operations on it.
 struct HalfType {
   MPI_Datatype datatype = MPI_DATATYPE_NULL;
   std::array<MPI_Op, 4> ops{};

@@ -1,5 +1,5 @@
 // Objects between ranks: bytes, and JSON values as CBOR. Lengths first, then the bytes, in pieces
-// where MPI's counts would not hold them.
+// if MPI's counts cannot hold them.
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -17,7 +17,7 @@ Bytes make_bytes(std::int64_t length) {
   return Bytes(static_cast<std::size_t>(length));
 }
 
-// CBOR keeps what JSON's text does not: NaN, infinities, all bits of numbers.
+// CBOR keeps what JSON text loses: NaN, infinities, all bits of numbers.
 Bytes encode(const nlohmann::json& object) {
   const std::vector<std::uint8_t> cbor = nlohmann::json::to_cbor(object);
   const auto bytes = std::as_bytes(std::span(cbor));
@@ -125,7 +125,7 @@ Bytes Communicator::scatter_bytes(std::span<const Bytes> parts, int root) {
   std::vector<std::int64_t> lengths;
   if (rank() == root) {
     if (parts.size() != ranks())
-      fail(ErrorKind::usage, "scatter: {} objects for {} ranks; expected one for each",
+      fail(ErrorKind::usage, "scatter: {} objects for {} ranks; expected one per rank",
            parts.size(), size());
     lengths.reserve(parts.size());
     for (const Bytes& part : parts) lengths.push_back(std::ssize(part));

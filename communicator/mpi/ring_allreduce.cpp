@@ -14,7 +14,7 @@
 namespace tasuki {
 namespace {
 
-// Messages under way in each direction.
+// Messages in flight in each direction.
 constexpr std::int64_t window = 8;
 
 class Ring {
@@ -37,7 +37,7 @@ class Ring {
     sends_.fill(MPI_REQUEST_NULL);
     receives_.fill(MPI_REQUEST_NULL);
   }
-  // Something is left only after an error.
+  // Requests are left only after an error.
   ~Ring() {
     for (auto* requests : {&sends_, &receives_}) {
       for (MPI_Request& request : *requests) {
@@ -73,7 +73,8 @@ class Ring {
   int bytes(Range range) const {
     return checked_cast<int>(range.size() * static_cast<std::int64_t>(size_of(type_)), "a chunk");
   }
-  // Where message `number` arrives: next to the values that it is added to, or in its place.
+  // Where message `number` arrives: in a buffer beside the values that it is added to, or in its
+  // final place.
   std::byte* destination(std::int64_t number) {
     if (!plan_.is_added(number)) return at(plan_.received(number));
     const std::int64_t slot = number % window * plan_.longest_chunk();
@@ -85,8 +86,7 @@ class Ring {
     bool posted = false;
     for (; receives_posted_ < plan_.messages() && receives_posted_ < received_ + window;
          ++receives_posted_, posted = true) {
-      // A block that arrives finished replaces one that was sent p - 1 steps before; that send must
-      // be over.
+      // A final block replaces one that was sent p - 1 steps before, so that send must be complete.
       const std::int64_t block_before = (plan_.ranks() - 1) * plan_.chunks_per_block();
       if (!plan_.is_added(receives_posted_) && sent_ <= receives_posted_ - block_before) break;
       TASUKI_MPI(MPI_Irecv, destination(receives_posted_), bytes(plan_.received(receives_posted_)),
@@ -100,7 +100,7 @@ class Ring {
     for (; sends_posted_ < plan_.messages() && sends_posted_ < sent_ + window;
          ++sends_posted_, posted = true) {
       const std::int64_t from = sends_posted_ - plan_.chunks_per_block();
-      if (from >= received_) break;  // what is to be sent on has not come yet
+      if (from >= received_) break;  // the chunk to pass on has not arrived yet
       const Range range = plan_.sent(sends_posted_);
       if (from < 0) prepare_up_to(plan_.need_of_sent(sends_posted_));
       TASUKI_MPI(MPI_Isend, at(range), bytes(range), MPI_BYTE, next_, tag, comm_,
@@ -159,7 +159,7 @@ class Ring {
   std::size_t prepared_ = 0;
   std::vector<std::byte> incoming_;
   std::array<MPI_Request, window> sends_, receives_;
-  // Numbers of messages posted and complete.
+  // Numbers of messages posted and completed.
   std::int64_t sends_posted_ = 0, sent_ = 0, receives_posted_ = 0, received_ = 0;
 };
 

@@ -12,7 +12,7 @@
 namespace tasuki {
 namespace {
 
-// Of `limit` bytes, as many as fit.
+// The number of elements that fit into `limit` bytes.
 std::int64_t elements_of_a_call(DType type, std::int64_t limit) {
   TASUKI_CHECK(limit >= 1 && limit <= std::numeric_limits<int>::max(),
                "{} bytes at most in one MPI call; expected 1 to {}", limit,
@@ -33,7 +33,7 @@ std::size_t bytes_of(std::int64_t elements, DType type) {
   return static_cast<std::size_t>(elements) * size_of(type);
 }
 
-// One call of MPI: the values for each rank follow each other.
+// A single call of MPI: the values for the ranks are contiguous.
 void reduce_scatter_at_once(const void* values, void* own, std::span<const int> counts, DType type,
                             ReduceOp op, MPI_Comm comm) {
   TASUKI_MPI(MPI_Reduce_scatter, values, own, counts.data(), mpi_type(type), mpi_op(type, op),
@@ -96,7 +96,7 @@ void reduce_scatter(const void* values, void* own, std::span<const Range> parts,
                            [](Range part) { return static_cast<int>(part.size()); });
     return reduce_scatter_at_once(values, own, counts, type, op, comm);
   }
-  // Each call takes the next piece of every rank's part, put side by side.
+  // Each call transfers the next piece of every rank's part, put side by side.
   const auto ranks = static_cast<std::int64_t>(parts.size());
   const std::int64_t piece = std::max<std::int64_t>(1, at_once / ranks);
   std::vector<std::byte> side_by_side(bytes_of(piece * ranks, type));

@@ -20,7 +20,7 @@ void NodeCommunicator::combine_part(const Tensor& values, std::span<const Range>
 
 bool NodeCommunicator::all_nodes_in_place(const Tensor& values, ReduceOp op) {
   const std::int64_t segment = node_.segment_of(values);
-  // A rank that is alone on its node can work in any memory.
+  // A rank that is alone on its node can use any memory.
   constexpr auto any = std::numeric_limits<std::int64_t>::min();
   const bool is_alone = intra_size() == 1;
   std::array<std::int64_t, 3> maxima{is_alone ? any : segment, is_alone ? any : -segment,

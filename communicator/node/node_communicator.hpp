@@ -34,9 +34,9 @@ class NodeCommunicator : public Communicator {
   void through_leader_on_gpu(const Tensor& values, ReduceOp op, const MpiComm& leaders,
                              bool staged = false);
 
-  // Whether all nodes of a job with several can work on these values in place. They must decide
-  // alike, because they exchange the same number of pieces. Refuses values that differ between
-  // ranks in type or number.
+  // Whether all nodes of a job with several nodes can work on these values in place. They must
+  // decide alike, because they exchange the same number of pieces. Refuses values that differ
+  // between ranks in type or number.
   bool all_nodes_in_place(const Tensor& values, ReduceOp op);
 
   // Allreduce inside the node: each rank combines its share of the elements of all ranks and writes

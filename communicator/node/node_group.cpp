@@ -33,7 +33,7 @@ struct NodeGroup::Slot {
 
 struct NodeGroup::Control {
   SharedBarrier barrier;
-  // Slots of all ranks follow.
+  // The slots of all ranks follow this struct.
 };
 
 std::vector<void*> SharedValues::at(std::int64_t begin) const {
@@ -138,7 +138,7 @@ void NodeGroup::require_equal_offers() const {
   for (int rank = 1; rank < size_; ++rank) {
     const Offer other = slot(rank).offer;
     if (other.agrees_with(first)) continue;
-    // All ranks have read the offers before any of them can make the next one.
+    // All ranks have read the offers before any of them makes the next one.
     barrier();
     throw Error(ErrorKind::disagreement,
                 fmt::format("allreduce: the node's rank 0 gave a {} but its rank {} gave a {}; all "
@@ -156,7 +156,7 @@ bool NodeGroup::offers_share_a_segment() const {
 }
 
 SharedValues NodeGroup::staging(std::size_t bytes, DType dtype, ReduceOp op) {
-  // Before this all ranks have come to the same conclusion, so this allocation is collective.
+  // All ranks have come to the same conclusion before, so this allocation is collective.
   if (!staging_ || staging_->bytes() < bytes) staging_ = allocate(bytes);
   SharedValues shared{dtype, op, 0, {}};
   for (const auto& block : arenas_.find(staging_->data()).segment->blocks)
@@ -179,7 +179,7 @@ void NodeGroup::exchange_in_pieces(const Tensor& values, ReduceOp op, std::size_
     barrier();
     work(shared);
     barrier();
-    // Only this rank touches its staging memory from here to the next barrier.
+    // Only this rank uses its staging memory from here to the next barrier.
     std::memcpy(part, staging_->data(), bytes);
     report_progress();
   }
@@ -193,7 +193,7 @@ void NodeGroup::reduce_parts(const Tensor& values, std::span<const Range> parts,
     return barrier();
   }
   if (values.count() == 0) return barrier();
-  // In each turn the next piece of every rank's part lies in the staging memory, each in its place.
+  // In each turn the staging memory holds the next piece of every rank's part, each in its place.
   const std::size_t element = size_of(values.dtype());
   const auto piece = static_cast<std::int64_t>(
       std::max<std::size_t>(1, piece_bytes / element / static_cast<std::size_t>(size_)));

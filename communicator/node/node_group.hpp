@@ -77,8 +77,8 @@ class NodeGroup {
 
   void barrier() const;
   Slot& slot(int rank) const;
-  // Offers this rank's values to the others and looks at theirs. Returns the values of all ranks
-  // where they are in one allocation, which all ranks find alike.
+  // Offers this rank's values to the others and reads theirs. Returns the values of all ranks if
+  // they are in one allocation; all ranks come to the same result.
   std::optional<SharedValues> meet(const Tensor& values, ReduceOp op);
   void require_equal_offers() const;
   bool offers_share_a_segment() const;

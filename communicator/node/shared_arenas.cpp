@@ -19,12 +19,13 @@ std::shared_ptr<SharedArenas::Table> SharedArenas::make_table() {
 }
 
 std::shared_ptr<Storage> SharedArenas::allocate(std::size_t bytes, MPI_Comm node) {
-  require_host_memory(bytes);  // writing to a shared page that is not there kills the process
+  require_host_memory(
+      bytes);  // writing to a shared page without memory behind it kills the process
   int rank = 0;
   TASUKI_MPI(MPI_Comm_rank, node, &rank);
   auto segment = std::make_shared<Segment>();
   segment->number = ++segments_made_;
-  // At least one byte, so that every storage has an address of its own.
+  // At least one byte, so that every storage has a unique address.
   segment->blocks = share_memory(std::max<std::size_t>(bytes, 1), node);
   std::byte* own = segment->blocks[static_cast<std::size_t>(rank)].data();
   {

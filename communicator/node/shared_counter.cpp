@@ -21,7 +21,7 @@ void spin_once() {
 #endif
 }
 
-// Returns at the latest after a second; callers look again anyway.
+// Returns after at most a second; callers check again anyway.
 void sleep_while(std::atomic<std::uint32_t>& word, std::uint32_t value) {
   const timespec longest{1, 0};
   syscall(SYS_futex, &word, FUTEX_WAIT, value, &longest, nullptr, 0);
@@ -48,7 +48,8 @@ void SharedCounter::wait_for(std::uint32_t value) {
     if (reached(value)) return;
     sched_yield();
   }
-  // Announced before the last look, so that a set() either is seen here or sees the sleeper.
+  // Announces the sleeper before the last check, so that a set() is either seen here or sees the
+  // sleeper.
   ++sleepers_;
   for (;;) {
     const std::uint32_t seen = value_.load();

@@ -42,7 +42,7 @@ class File {
   int descriptor_;
 };
 
-// By which the other ranks find a rank's memory, and see that it is the right one: under different
+// How the other ranks find a rank's memory and check that it is the right one: under different
 // process-id namespaces the same path may lead to something else.
 struct Ticket {
   std::array<char, 64> path{};
@@ -63,22 +63,22 @@ Ticket make_ticket(const File& file, const std::string& path, std::size_t bytes)
   return ticket;
 }
 
-// What kept this rank from sharing memory; empty when nothing did.
+// The error that kept this rank from sharing memory; empty if there was none.
 using Obstacle = std::string;
 
 Obstacle system_obstacle(const std::string& what) {
   return fmt::format("{}: {}", what, std::generic_category().message(errno));
 }
 
-// Whether every rank of the node got so far. Also a barrier.
+// Whether every rank of the node got this far. Also a barrier.
 bool all_succeeded(const Obstacle& obstacle, MPI_Comm node) {
   int success = obstacle.empty() ? 1 : 0;
   TASUKI_MPI(MPI_Allreduce, MPI_IN_PLACE, &success, 1, MPI_INT, MPI_MIN, node);
   return success != 0;
 }
 
-// One way to make a file that others can open: how it is made and opened by the path that the maker
-// announces, and how its name is removed again.
+// A way to make a file that others can open: how it is made, how it is opened by the path that its
+// maker announces, and how its name is removed.
 struct Way {
   File (*create)(std::string& path);
   int (*open)(const char* path);

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "tasuki/dataset/files/input_file.hpp"
-#include "tasuki/dataset/labels.hpp"
 
 namespace tasuki {
 namespace fs = std::filesystem;
@@ -49,7 +48,7 @@ class CifarSource final : public DataSource {
 };
 
 std::int64_t records_in(const fs::path& file, std::int64_t record_bytes) {
-  const InputFile readable(file);  // says what is wrong with a missing file
+  const InputFile readable(file);  // throws the error of a missing file
   const auto bytes = static_cast<std::int64_t>(fs::file_size(file));
   if (bytes == 0 || bytes % record_bytes != 0)
     fail(ErrorKind::data,
@@ -63,7 +62,7 @@ std::int64_t records_in(const fs::path& file, std::int64_t record_bytes) {
 
 std::unique_ptr<DataSource> open_cifar(std::vector<fs::path> files, std::int64_t classes,
                                        std::size_t label_bytes) {
-  TASUKI_CHECK(!files.empty() && label_bytes > 0, "no file or no label to read");
+  TASUKI_CHECK(!files.empty() && label_bytes > 0, "expected at least one file and one label");
   const auto record_bytes = static_cast<std::int64_t>(label_bytes) + picture.count();
   const std::int64_t records = records_in(files[0], record_bytes);
   for (const fs::path& file : files)

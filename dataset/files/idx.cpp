@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "tasuki/dataset/files/input_file.hpp"
-#include "tasuki/dataset/labels.hpp"
 
 namespace tasuki {
 namespace {
@@ -26,12 +25,12 @@ void check_magic(InputFile& file, std::uint32_t expected, const char* contents) 
   const char* reason = found == __builtin_bswap32(expected) ? ": its byte order is swapped"
                        : found == image_magic || found == label_magic
                            ? ": images and labels are mixed up"
-                           : ": it is not such a file";
+                           : ": it is not an IDX file";
   fail(ErrorKind::data, "{}: expected an IDX file of {} (magic {:#010x}), found {:#010x}{}",
        file.path().string(), contents, expected, found, reason);
 }
 
-// Number of images and the shape of each; the file is then at the first pixel.
+// Reads the number of images and their shape; leaves the file at the first pixel.
 std::pair<std::int64_t, Shape> read_image_header(InputFile& file) {
   check_magic(file, image_magic, "images");
   const std::int64_t count = read_big_endian(file);
@@ -83,7 +82,7 @@ std::unique_ptr<DataSource> open_idx(const std::filesystem::path& images,
   const auto [count, shape] = read_image_header(image_file);
   const std::int64_t label_count = read_label_header(label_file);
   if (label_count != count)
-    fail(ErrorKind::data, "{}: expected {} labels, as many as there are images in {}, found {}",
+    fail(ErrorKind::data, "{}: expected {} labels, as many as images in {}, found {}",
          labels.string(), count, images.string(), label_count);
   return std::make_unique<IdxSource>(std::move(image_file), std::move(label_file),
                                      classification_header(count, shape, classes));

@@ -1,5 +1,5 @@
 // MNIST's IDX files (Y. LeCun, C. Cortes and C. Burges, "The MNIST database of handwritten digits",
-// section "File formats"), plain or gzip-compressed; the contents decide, not the name.
+// section "File formats"), plain or gzip-compressed (detected by contents, not by name).
 #pragma once
 
 #include <filesystem>
@@ -10,8 +10,8 @@
 namespace tasuki {
 
 // Images (magic 0x00000803: uint8, three axes) and their labels (0x00000801), read side by side.
-// Examples are 1 x rows x columns. Sizes, labels (0 .. classes - 1) and ends are checked: an error
-// of kind data names the path, what was expected and what was found.
+// Examples are 1 x rows x columns. Sizes, labels (0 .. classes - 1) and the ends of the files are
+// checked: an error of kind data names the path, what was expected and what was found.
 std::unique_ptr<DataSource> open_idx(const std::filesystem::path& images,
                                      const std::filesystem::path& labels,
                                      std::int64_t classes = 10);

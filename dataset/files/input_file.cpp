@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t buffer_bytes = 128 << 10;
-// A deflated byte stands for at most this many (zlib's "Technical Details", maximum expansion).
+// The most bytes that a deflated byte can stand for (zlib's "Technical Details", maximum
+// expansion).
 constexpr std::int64_t largest_deflate_ratio = 1032;
 
 bool begins_gzip(const unsigned char* bytes) {
@@ -28,9 +29,10 @@ std::FILE* open_or_fail(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (!fs::exists(status))
-    fail(ErrorKind::missing, "{}: expected a data file, found nothing there", path.string());
+    fail(ErrorKind::missing, "{}: expected a data file, found no file", path.string());
   if (!fs::is_regular_file(status))
-    fail(ErrorKind::missing, "{}: expected a data file, found something else", path.string());
+    fail(ErrorKind::missing, "{}: expected a data file, found something that is not a regular file",
+         path.string());
   std::FILE* file = std::fopen(path.c_str(), "rbe");
   if (file == nullptr)
     fail(ErrorKind::missing, "{}: cannot be opened: {}", path.string(), std::strerror(errno));
@@ -93,7 +95,7 @@ void InputFile::check_end() {
          path_.string());
   if (unread_ > 0)
     fail(ErrorKind::data,
-         "{}: expected the end of the file behind its gzip data, found {} more bytes; get the file "
+         "{}: expected the end of the file after its gzip data, found {} more bytes; get the file "
          "again",
          path_.string(), unread_);
 }
@@ -118,7 +120,7 @@ std::size_t InputFile::inflate_some(std::byte* destination, std::size_t bytes) {
   stream_->next_out = reinterpret_cast<unsigned char*>(destination);
   stream_->avail_out = static_cast<unsigned>(bytes);
   while (stream_->avail_out > 0 && !has_ended_) {
-    // A file that ends too early is reported with what was expected of it.
+    // A file that ends too early is reported together with what was expected.
     if (stream_->avail_in == 0 && !refill()) break;
     const int code = ::inflate(stream_.get(), Z_NO_FLUSH);
     if (code == Z_STREAM_END)
@@ -142,7 +144,7 @@ bool InputFile::refill() {
   return stream_->avail_in > 0;
 }
 
-// A gzip file may be several, one behind the other.
+// A gzip file may consist of several members.
 void InputFile::begin_next_member() {
   if (stream_->avail_in < 2) refill();
   has_ended_ = stream_->avail_in < 2 || !begins_gzip(stream_->next_in);
@@ -158,6 +160,13 @@ void InputFile::fail_if_broken() const {
   if (std::ferror(file_.get()) != 0)
     fail(ErrorKind::io, "{}: reading failed after {} bytes: {}", path_.string(), position_,
          std::strerror(errno));
+}
+
+void check_label(std::int32_t label, std::int64_t classes, std::int64_t example,
+                 const std::filesystem::path& path) {
+  if (label < 0 || label >= classes)
+    fail(ErrorKind::data, "{}: expected labels from 0 to {}, found {} at example {}", path.string(),
+         classes - 1, label, example);
 }
 
 }  // namespace tasuki

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view blanks = " \t";
 
-// Takes the first word off a line, with the blanks around it.
+// Removes and returns the first word of a line, with the blanks around it.
 std::string_view take_word(std::string_view& line) {
   line.remove_prefix(std::min(line.find_first_not_of(blanks), line.size()));
   const std::string_view word = line.substr(0, line.find_first_of(blanks));
@@ -28,7 +28,7 @@ class SequenceSource : public DataSource {
       : DataSource(header_of(path, stored, options)), file_(path) {}
 
  private:
-  // Writes what the line has besides its label.
+  // Writes the line without its label.
   virtual void write(std::string_view line, FieldWriter& into) = 0;
 
   static DatasetHeader header_of(const std::filesystem::path& path, DType stored,

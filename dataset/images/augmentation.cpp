@@ -10,7 +10,7 @@ Transform create_transform(const ImageTransform& settings, const Field& field, s
   const Shape& shape = field.shape;
   if (shape.rank() != 3 || field.stored != DType::uint8 || field.is_ragged)
     fail_everywhere(ErrorKind::config,
-                    "images of channels x height x width stored as uint8 can be transformed, "
+                    "only images of channels x height x width stored as uint8 can be transformed, "
                     "found examples of shape {} stored as {}",
                     shape.text(), name_of(field.stored));
   TASUKI_CHECK(settings.padding >= 0 && settings.brightness >= 0 && settings.contrast >= 0 &&

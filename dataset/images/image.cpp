@@ -11,13 +11,13 @@
 namespace tasuki {
 namespace {
 
-// Which source pixels make one of the result along an axis, and how much of each.
+// The weights of the source pixels that make one pixel of the result along an axis.
 struct Tap {
   std::int64_t first = 0;
   std::vector<float> weights;
 };
 
-// For `side` results out of `length` pixels, of which the middle `used` (a real number) are shown:
+// For `side` results from `length` pixels, of which the middle `used` (a real number) are shown:
 // triangles as wide as the step from one result to the next, but no narrower than two pixels.
 std::vector<Tap> taps_for(std::int64_t length, double used, std::int64_t side) {
   const double step = used / static_cast<double>(side), reach = std::max(1.0, step);
@@ -36,7 +36,7 @@ std::vector<Tap> taps_for(std::int64_t length, double used, std::int64_t side) {
       tap.weights.push_back(static_cast<float>(weight));
       sum += weight;
     }
-    // At the edges, pixels that are not there do not count.
+    // Beyond the edges there are no pixels, so they do not count.
     if (sum > 0)
       for (float& weight : tap.weights) weight /= static_cast<float>(sum);
     else

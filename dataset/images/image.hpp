@@ -16,23 +16,23 @@ struct Image {
   std::vector<std::uint8_t> pixels;  // height x width x 3
 };
 
-// For decode_image: as many pixels as the file has.
+// For decode_image: no reduction.
 inline constexpr std::int64_t whole_image = std::numeric_limits<std::int64_t>::max();
 
-// Whether a file that starts with these bytes, 8 or all of it, is a JPEG or PNG image.
+// Whether a file that starts with these bytes (8, or all of it) is a JPEG or PNG image.
 bool starts_image(std::span<const std::byte> start);
 
-// Decodes a file's contents; which format it is says its beginning. Grey values, palettes, 16-bit
-// channels and CMYK become RGB, transparent parts black. A JPEG much larger than `shortest_side`
-// asks for is decoded at 1/2, 1/4 or 1/8 of its size, never below that side. Contents that are
-// damaged, cut off or of another format are an error of kind data, one line that begins with
-// `name`. Thread-safe.
+// Decodes a file's contents, whose first bytes say which format it is. Grey values, palettes,
+// 16-bit channels and CMYK become RGB, transparent parts black. A JPEG much larger than
+// `shortest_side` requires is decoded at 1/2, 1/4 or 1/8 of its size, never below that side.
+// Damaged or truncated contents and other formats are an error of kind data, one line that begins
+// with `name`. Thread-safe.
 Image decode_image(std::span<const std::byte> file, const std::string& name,
                    std::int64_t shortest_side = whole_image);
 
-// Scales the image so that its shorter side is `side` and writes the square in the middle, channel
-// after channel (3 x side x side). Bilinear; in making images smaller, the mean over the pixels
-// that a result stands for, weighted by distance. An image of that size is copied as it is.
+// Scales the image so that its shorter side is `side`, and writes the square in the middle, channel
+// after channel (3 x side x side). Bilinear; when it shrinks an image, a pixel is the mean over the
+// pixels that it stands for, weighted by distance. An image of that size is copied unchanged.
 void resize_and_crop(const Image& image, std::int64_t side, std::uint8_t* planes);
 
 }  // namespace tasuki

@@ -36,8 +36,8 @@ std::vector<fs::path> sorted_entries(const fs::path& folder) {
        entry.increment(error))
     if (!entry->path().filename().string().starts_with('.')) entries.push_back(entry->path());
   if (error)
-    fail(ErrorKind::missing, "{}: expected a folder of images that can be read, found: {}",
-         folder.string(), error.message());
+    fail(ErrorKind::missing, "{}: expected a readable folder of images, found: {}", folder.string(),
+         error.message());
   std::ranges::sort(entries);
   return entries;
 }
@@ -68,7 +68,7 @@ fs::path folder_of(const fs::path& folder, DataSplit split) {
        folder.string());
 }
 
-// One file of each class, then the second of each, and so on.
+// One file of each class, then the second one of each, and so on.
 std::vector<ImageFile> list_files(const fs::path& folder, const std::vector<std::string>& classes) {
   std::vector<std::pair<std::size_t, ImageFile>> numbered;
   for (std::size_t label = 0; label < classes.size(); ++label) {
@@ -98,13 +98,13 @@ void check_same_classes(const fs::path& folder, const std::vector<std::string>& 
        folder.string(), name(expected, classes), name(other, found));
 }
 
-// What a file is instead of an image, by its first bytes; empty for an image.
+// What a file is instead of an image, from its first bytes; empty for an image.
 std::string problem_of(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (error) return error.message();
   // Opening a FIFO would wait for a writer.
-  if (!fs::is_regular_file(status)) return "no regular file";
+  if (!fs::is_regular_file(status)) return "not a regular file";
   std::array<char, 8> start{};
   std::ifstream file(path, std::ios::binary);
   if (!file) return std::strerror(errno);
@@ -114,12 +114,12 @@ std::string problem_of(const fs::path& path) {
   return starts_image(bytes) ? "" : "something else";
 }
 
-// In several threads, as files on disks and servers come sooner when many are asked for.
+// In several threads, because disks and servers deliver files sooner when many are requested.
 void check_images(std::span<const ImageFile> files) {
   constexpr std::size_t most_threads = 16, most_shown = 3;
   std::atomic<std::size_t> next = 0;
   std::mutex mutex;
-  std::map<std::size_t, std::string> problems;  // by the file's place
+  std::map<std::size_t, std::string> problems;  // by the file's position
   const auto work = [&] {
     for (std::size_t i = next++; i < files.size(); i = next++) {
       std::string problem = problem_of(files[i].path);
@@ -155,7 +155,7 @@ class ImageFolderSource final : public DataSource {
   ImageFolderSource(std::vector<ImageFile> files, const DatasetHeader& header)
       : DataSource(header), files_(std::move(files)) {}
 
-  // Files that vanish meanwhile are missed when they are read.
+  // Files that vanish meanwhile are reported when they are read.
   std::size_t stored_bytes() const override {
     std::size_t bytes = DataSource::stored_bytes();
     for (const ImageFile& file : files()) {
@@ -168,7 +168,7 @@ class ImageFolderSource final : public DataSource {
   }
 
  private:
-  // Those that are handed out.
+  // The files that are read.
   std::span<const ImageFile> files() const {
     return std::span(files_).first(static_cast<std::size_t>(header().count));
   }

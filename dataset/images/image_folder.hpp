@@ -1,4 +1,4 @@
-// Folders of image files: one subfolder a class.
+// Folders of image files: one subfolder per class.
 //
 //   DIR/train/cat/1.jpg   DIR/train/dog/a.png ...
 //   DIR/test/cat/9.jpg    (or DIR/val/...)
@@ -15,15 +15,14 @@ namespace tasuki {
 
 // The JPEG and PNG files of a split in `folder`. Classes are the subfolders of its train folder in
 // alphabetical order; those of the test folder must be the same. Examples are 3 x side x side
-// (image.hpp: shorter side scaled, middle cropped); they come in turns from all classes, so that
-// the first N have some of each. Files whose names begin with a dot or end in none of .jpg, .jpeg
-// and .png are passed over.
+// (image.hpp: shorter side scaled, middle cropped), taken from all classes in turn, so that the
+// first N have some of each. Files whose names begin with a dot or do not end in .jpg, .jpeg or
+// .png are skipped.
 //
-// What is handed out are the files as they are (Field::is_image_file), which are decoded when they
-// are read into a batch, by the rank and the thread that does so. DataSource::check looks at all
-// of them, several at once: those that are no regular files or do not begin as a JPEG
-// or PNG image are an error of kind data that names some of them. A folder that is missing or
-// without images is an error of kind missing.
+// Records are the files as they are (Field::is_image_file). The rank and thread that reads one into
+// a batch decodes it. DataSource::check looks at all files, several at once: those that are not
+// regular files or do not begin like a JPEG or PNG image are an error of kind data that names some
+// of them. A folder that is missing or without images is an error of kind missing.
 std::unique_ptr<DataSource> open_image_folder(const std::filesystem::path& folder, DataSplit split,
                                               std::int64_t side);
 

@@ -5,7 +5,7 @@
 
 namespace tasuki {
 
-// Sides above this are taken for damage: such an image would take gigabytes.
+// Longer sides are taken for damage: such an image would need gigabytes.
 inline constexpr std::int64_t largest_image_side = 1 << 14;
 
 Image decode_jpeg(std::span<const std::byte> file, const std::string& name,

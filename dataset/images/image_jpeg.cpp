@@ -1,5 +1,6 @@
-// libjpeg reports by calling back: errors become exceptions by way of longjmp, past C code only.
-#include <cstdio>  // jpeglib.h uses what is in it
+// libjpeg reports errors by calling back; they become exceptions by longjmp, which jumps over C
+// code only.
+#include <cstdio>  // jpeglib.h needs it
 
 #include <jerror.h>
 #include <jpeglib.h>
@@ -32,8 +33,8 @@ Decoder& decoder_of(j_common_ptr info) {
   std::longjmp(decoder.on_error, 1);
 }
 
-// A file that ends early or whose data do not make sense is only a warning to libjpeg, which fills
-// the rest with grey.
+// libjpeg only warns about a file that ends early or whose data make no sense, and fills the rest
+// with grey.
 void on_message(j_common_ptr info, int level) {
   if (level >= 0) return;
   const int code = info->err->msg_code;
@@ -42,7 +43,7 @@ void on_message(j_common_ptr info, int level) {
     give_up(info);
 }
 
-// Of a printer's four inks; Adobe's programs store 255 - ink.
+// From a printer's four inks; Adobe's programs store 255 - ink.
 void cmyk_to_rgb(const JSAMPLE* inks, std::int64_t count, bool inverted, std::uint8_t* rgb) {
   for (std::int64_t i = 0; i < count; ++i, inks += 4, rgb += 3) {
     const int black = inverted ? inks[3] : 255 - inks[3];
@@ -51,7 +52,7 @@ void cmyk_to_rgb(const JSAMPLE* inks, std::int64_t count, bool inverted, std::ui
   }
 }
 
-// The largest of libjpeg's reductions that leaves the shorter side long enough.
+// The largest of libjpeg's reductions that keeps the shorter side long enough.
 unsigned reduction_for(const jpeg_decompress_struct& info, std::int64_t shortest_side) {
   unsigned reduction = 8;
   while (reduction > 1 && std::min(info.image_width, info.image_height) / reduction <
@@ -60,8 +61,8 @@ unsigned reduction_for(const jpeg_decompress_struct& info, std::int64_t shortest
   return reduction;
 }
 
-// Sizes of the result, then its pixels. False when libjpeg gave up. Nothing with a destructor may
-// live here: longjmp would skip it.
+// The size of the result, then its pixels. False if libjpeg failed. No object with a destructor may
+// be here, because longjmp would skip it.
 bool start(Decoder& decoder, std::span<const std::byte> file, std::int64_t shortest_side) {
   if (setjmp(decoder.on_error) != 0) return false;
   jpeg_create_decompress(&decoder.info);

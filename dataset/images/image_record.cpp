@@ -12,7 +12,7 @@ void write_image_record(std::string_view name, std::string_view contents, FieldW
   into.resize(std::ssize(name) + 1 + std::ssize(contents));
   const auto bytes_of = [](std::string_view text) { return std::as_bytes(std::span(text)); };
   auto to = std::ranges::copy(bytes_of(name), into.bytes().begin()).out;
-  *to++ = std::byte{0};  // ends the name: no file's name holds it
+  *to++ = std::byte{0};  // ends the name; file names do not contain it
   std::ranges::copy(bytes_of(contents), to);
 }
 

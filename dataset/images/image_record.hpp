@@ -1,4 +1,4 @@
-// An image file as a record that travels between ranks: its name, for messages, and its contents.
+// An image file as a record that travels between ranks: its name (for messages) and its contents.
 #pragma once
 
 #include <cstddef>

@@ -17,7 +17,7 @@ namespace {
 using Limit = std::optional<std::int64_t>;
 using MakeDataset = std::function<std::shared_ptr<const Dataset>()>;
 
-// Of the catalogue's data set, looked up by rank 0 for all ranks.
+// The folder of the catalogue's data set, found by rank 0 for all ranks.
 std::filesystem::path find_folder(const TrainingProgram& program, Communicator& communicator) {
   return bytes_to_text(run_on_root(communicator, 0, [&] {
     return text_to_bytes(

@@ -23,7 +23,7 @@ Share transformed_by(Share share, const ImageTransform& transform, std::int64_t 
 
 }  // namespace
 
-// One thread augments several times as many images as a core trains on; reading plain examples
+// One thread augments several times as many images as a core trains on. Reading plain examples
 // takes less time than waking a thread.
 std::int64_t loader_threads(const TrainingSettings& settings, const DatasetHeader& header) {
   const bool has_files = std::ranges::any_of(header.fields, &Field::is_image_file);

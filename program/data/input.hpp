@@ -1,4 +1,4 @@
-// Between a rank's share of the data and its model: transforms, and iterators that read ahead.
+// From a rank's share of the data to its model: transforms, and iterators that read ahead.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@ namespace tasuki::program {
 Share with_augmentation(Share train, const TrainingSettings& settings);
 Share with_standardization(Share test, const TrainingSettings& settings);
 
-// Batches where the engine takes them, read ahead by --loader-threads; the training's without an
-// end and shuffled, the test's of one epoch in order.
+// Batches for the engine, read ahead by --loader-threads: for training shuffled and without end,
+// for tests in order for one epoch.
 std::unique_ptr<Iterator> training_batches(const TrainingData& data,
                                            const TrainingSettings& settings, const Engine& engine,
                                            Communicator& communicator);
 std::unique_ptr<Iterator> test_batches(const TrainingData& data, const TrainingSettings& settings,
                                        const Engine& engine, Communicator& communicator);
 
-// --loader-threads, or what suits the data.
+// --loader-threads, or the default for the data.
 std::int64_t loader_threads(const TrainingSettings& settings, const DatasetHeader& header);
 // Batches that are held besides the one in use.
 std::int64_t batches_ahead(const TrainingSettings& settings, const DatasetHeader& header);

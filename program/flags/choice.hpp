@@ -1,4 +1,4 @@
-// Names of the values that a flag chooses among.
+// Names of the values of a flag with a fixed set of choices.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The command line, cut into flags and values by Boost.Program_options.
+// The command line, split into flags and values by Boost.Program_options.
 
 #include <algorithm>
 #include <boost/program_options/errors.hpp>
@@ -35,7 +35,7 @@ po::options_description describe_to_boost(const std::vector<Option>& options) {
   return described;
 }
 
-// `--gpu 1` and `-g 1`: Boost takes the value of a flag that may stand alone from `--gpu=1` only.
+// `--gpu 1` and `-g 1`: Boost accepts the value of a flag that may stand alone only as `--gpu=1`.
 // No program has positional arguments, so a word that follows can only be that value.
 std::vector<po::option> take_separate_value(const std::vector<Option>& options,
                                             std::vector<std::string>& arguments) {
@@ -88,7 +88,7 @@ std::vector<Options::Given> Options::from_command_line(
   } catch (const po::invalid_command_line_syntax& error) {
     const std::string name = error.get_option_name();
     if (error.kind() == po::invalid_syntax::extra_parameter)
-      fail_everywhere(ErrorKind::usage, "{} takes no value", name);
+      fail_everywhere(ErrorKind::usage, "{} does not take a value", name);
     fail_everywhere(ErrorKind::usage, "{} needs a value (--help describes it)", name);
   } catch (const po::error& error) {
     fail_everywhere(ErrorKind::usage, "{} (--help lists all flags)", error.what());

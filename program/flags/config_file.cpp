@@ -24,8 +24,8 @@ std::string_view without_comment(std::string_view text) {
   return text;
 }
 
-// Reads the quoted value that `text` begins with; false when it does not end or something other
-// than a comment follows.
+// Reads the quoted value that `text` begins with; false if it does not end or is followed by
+// anything but a comment.
 bool read_quoted(std::string_view text, std::string& value) {
   for (std::size_t i = 1; i < text.size(); ++i) {
     if (text[i] == '"') return without_comment(trim(text.substr(i + 1))).empty();
@@ -54,8 +54,8 @@ std::vector<ConfigLine> parse_config(std::string_view text, std::string_view fil
     if (!value.starts_with('"'))
       setting.value = without_comment(value);
     else if (!read_quoted(value, setting.value))
-      fail_everywhere(ErrorKind::config, "{}:{}: the quoted value of '{}' does not end", file,
-                      number, setting.name);
+      fail_everywhere(ErrorKind::config, "{}:{}: the quoted value of '{}' has no closing quote",
+                      file, number, setting.name);
     lines.push_back(std::move(setting));
   }
   return lines;

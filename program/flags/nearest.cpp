@@ -7,7 +7,7 @@ namespace tasuki::program {
 
 namespace {
 
-// The distances of `a` from the first 0, 1, ... characters of `b`.
+// The distances of `a` from all prefixes of `b`, the empty one first.
 std::vector<int> distances_from_prefixes(std::string_view a, std::string_view b) {
   // Rows i - 2, i - 1 and i of the table of distances between prefixes.
   std::vector<int> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
@@ -36,7 +36,7 @@ std::string nearest(std::string_view name, std::span<const std::string> candidat
   constexpr std::size_t shortest_abbreviation = 3;
   std::string best;
   const int length = static_cast<int>(name.size());
-  int best_distance = std::min(std::max(2, length / 3) + 1, length);  // something must be in common
+  int best_distance = std::min(std::max(2, length / 3) + 1, length);  // something must match
   for (const std::string& candidate : candidates) {
     const std::vector<int> distances = distances_from_prefixes(name, candidate);
     int distance = distances.back();

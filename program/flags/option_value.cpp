@@ -13,7 +13,7 @@
 namespace tasuki::program {
 namespace {
 
-// The whole text as a number, or nothing.
+// Reads the whole text as a number; false if it is none.
 template <class T>
 bool read_whole(std::string_view text, T& value) {
   if (text.starts_with('+')) text.remove_prefix(1);
@@ -43,7 +43,7 @@ std::int64_t parse_integer(std::string_view text, IntegerRange range) {
 
 double parse_number(std::string_view text, NumberRange range) {
   double value = 0;
-  // Written so that NaN fails.
+  // Written so that NaN is refused.
   if (!read_whole(text, value) || !(value >= range.least && value <= range.most))
     throw std::invalid_argument(describe(range));
   return value;

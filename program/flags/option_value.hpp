@@ -1,4 +1,4 @@
-// Texts of option values: from text with a check, and back to the same value.
+// Texts of option values: from text, with a check, and back to the same value.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,16 @@ struct NumberRange {
 };
 
 // The functions below throw std::invalid_argument with what was expected ("an integer from 1 to
-// 9"), without what was found: the caller knows where it was found.
+// 9"). The caller adds where the value was found, and the value.
 std::int64_t parse_integer(std::string_view text, IntegerRange range);
 double parse_number(std::string_view text, NumberRange range);
-// Ascending numbers separated by commas. `absent` is the word for none of them.
+// Ascending numbers separated by commas. `absent` is the word for an empty list.
 std::vector<double> parse_numbers(std::string_view text, NumberRange range,
                                   std::string_view absent);
 bool parse_switch(std::string_view text);  // true, false, yes, no, on, off, 1, 0
 std::string parse_choice(std::string_view text, std::span<const std::string> choices);
 
-// The shortest text that reads back to the same number.
+// The shortest text that reads back as the same number.
 std::string to_text(double value);
 
 }  // namespace tasuki::program

@@ -13,7 +13,7 @@
 namespace tasuki::program {
 namespace {
 
-// Sets `value` to nothing for the word `absent`, else to what `parse` makes of the text.
+// An option that the word `absent` resets and any other text sets to the result of `parse`.
 template <class T, class Parse>
 Option optional_option(std::optional<T>& value, const std::string& absent, Parse parse,
                        const std::function<std::string(const T&)>& write) {

@@ -1,11 +1,11 @@
 // Options: the flags of a program, from the command line and from an INI file.
 //
-// A flag is bound to a variable, whose value at that time is the default. The command line wins
-// over the file, the file over a run that is resumed, and that over defaults. Names are never
-// abbreviated. Of a flag that is repeated on the command line the last value counts. Every value
-// has a text, so that `--config` reads the same settings back from what `--print-config` writes.
-// Errors are single lines that name the flag (or file and line), what was expected and what was
-// found; all ranks of a job get the same ones.
+// A flag is bound to a variable, whose current value becomes the default. The command line wins
+// over the file, the file over a resumed run, and that over defaults. Names are never abbreviated.
+// If a flag is repeated on the command line, the last value counts. Every value has a text, so that
+// `--config` reads the same settings back from what `--print-config` writes. Errors are single
+// lines that name the flag (or file and line), what was expected and what was found; all ranks of a
+// job get the same ones.
 #pragma once
 
 #include <filesystem>
@@ -32,9 +32,9 @@ struct Option {
   std::string value_name;  // "N"; empty for switches
   std::string help;
   std::string group;
-  // The value of a flag that is given without one ("--gpu"); empty when it must have one.
+  // The value of a flag that is given without one ("--gpu"); empty if it needs one.
   std::string implicit;
-  // Takes a text or throws std::invalid_argument with what was expected.
+  // Sets the value from a text; throws std::invalid_argument with what was expected.
   std::function<void(const std::string&)> set;
   std::function<std::string()> get;
 
@@ -48,7 +48,7 @@ class Options {
   Options(std::string program, std::string purpose, std::string example);
 
   const std::string& program() const { return program_; }
-  // Title, in --help, of the flags that are added from here on.
+  // Title, in --help, of the flags that are added after this call.
   void group(const std::string& title) { group_ = title; }
 
   // `names` is "batchsize" or "batchsize,b".
@@ -90,7 +90,7 @@ class Options {
            NumberRange range, const std::string& value_name, const std::string& help);
   void add(const std::string& names, std::optional<std::string>& value, const std::string& absent,
            const std::string& value_name, const std::string& help);
-  // Anything else: set, get, help and names filled in by the caller.
+  // Any other option: set, get, help and names are filled in by the caller.
   void add(const std::string& names, Option option);
 
   // Another default for a flag; a flag that was given keeps its value. For defaults that depend on
@@ -98,22 +98,22 @@ class Options {
   void set_default(const std::string& name, const std::string& text);
   void choose_defaults(std::function<void()> choose) { choose_defaults_ = std::move(choose); }
 
-  // For a flag that was not given, its value in the run that this one resumes. Returns the text
-  // that counts.
+  // For a flag that was not given: its value in the run that this one resumes. Returns the text in
+  // effect.
   std::string inherit(const std::string& name, const std::string& text);
 
   enum class Request { run, help, version, print_config };
-  // How a config file is read; in a job of many ranks one of them reads it.
+  // Reads a config file; in a job of many ranks one of them reads it for all.
   using FileReader = std::function<std::string(const std::filesystem::path&)>;
-  // Sets the variables. `arguments` are those after the program's name. With a request other than
-  // run, text() has what is to be printed.
+  // Sets the variables. `arguments` are those after the program's name. For any request but run,
+  // text() is what to print.
   Request parse(const std::vector<std::string>& arguments, const FileReader& read = read_file);
   std::string text(Request request) const;
 
   bool has(const std::string& name) const { return find(name) != nullptr; }
-  // Whether a flag has another value than its default.
+  // Whether a flag's value differs from its default.
   bool is_changed(const std::string& name) const;
-  // Every flag's name and text, without the built-in ones (help, version, config, print-config).
+  // Names and texts of all flags but the built-in ones (help, version, config, print-config).
   std::vector<std::pair<std::string, std::string>> values() const;
   const std::vector<Option>& all() const { return options_; }
 
@@ -131,7 +131,7 @@ class Options {
   std::string config_text() const;
 
   std::string program_, purpose_, example_, group_;
-  std::string config_;  // file named by --config
+  std::string config_;  // the file of --config
   Request request_ = Request::run;
   std::function<void()> choose_defaults_ = [] {};
   std::vector<Option> options_;

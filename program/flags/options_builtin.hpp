@@ -17,12 +17,12 @@ inline constexpr std::string_view help = "help", version = "version", config = "
                                   print_config = "print-config";
 
 inline constexpr std::array<Flag, 4> flags = {
-    {{help, 'h', "", "print this text"},
+    {{help, 'h', "", "print this help"},
      {version, 0, "", "print the versions of Tasuki and of the libraries it runs on"},
      {config, 0, "FILE",
-      "read settings from an INI file: long flag names, `name = value` a line; the command line "
-      "wins"},
+      "read settings from an INI file: long flag names, one `name = value` per line; the command "
+      "line wins"},
      {print_config, 0, "",
-      "print all settings, each with where it came from, in the form that --config reads"}}};
+      "print all settings and their sources in the form that --config reads"}}};
 
 }  // namespace tasuki::program::builtin

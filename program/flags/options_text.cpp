@@ -1,4 +1,4 @@
-// What --help and --print-config print.
+// The texts of --help and --print-config.
 
 #include <algorithm>
 #include <sstream>
@@ -24,7 +24,7 @@ std::string flag_text(char letter, std::string_view name, std::string_view value
   return text;
 }
 
-// `text` from help_column on, broken between words.
+// `text` wrapped into the column that begins at help_column.
 std::string in_column(std::string left, const std::string& text) {
   if (left.size() + 2 > help_column)
     left += '\n' + std::string(help_column, ' ');

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tasuki/communicator/run_on_root.hpp"
-#include "tasuki/program/start/machine.hpp"
+#include "tasuki/program/start/processors.hpp"
 #include "tasuki/program/start/version.hpp"
 #include "tasuki/program/training_flags.hpp"
 

@@ -1,4 +1,4 @@
-// about.json: what a run was made with, beside its log, for whoever compares runs.
+// about.json, beside the log: what a run was made with, so that runs can be compared.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@ namespace tasuki::program {
 
 inline constexpr const char* about_file = "about.json";
 
-// Writes about.json into `output`, an object: "version" (of Tasuki and of what it runs on), rank
-// 0's "host", "machine" and "device", "data" (the folder), "ranks" and "global_batch". An error is
-// met by all ranks. Collective.
+// Writes about.json into `output`, an object: "version" (of Tasuki and its libraries), rank 0's
+// "host", "machine" and "device", "data" (the folder), "ranks" and "global_batch". An error is one
+// on all ranks. Collective.
 void write_about(const Job& job, const TrainingSettings& settings, OutputFolder& output,
                  const std::string& data);
 

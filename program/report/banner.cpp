@@ -30,8 +30,8 @@ std::string map_of_ranks(const std::vector<RankPlace>& places) {
   return text;
 }
 
-// Where the numbers of threads come from, each source with the first rank that it holds for, when
-// there are several.
+// The origin of the numbers of threads; if there are several, each with the first rank that it
+// applies to.
 std::string threads_remark(const std::vector<RankPlace>& places) {
   std::vector<std::pair<std::string, std::size_t>> sources;
   for (std::size_t rank = 0; rank < places.size(); ++rank) {

@@ -1,4 +1,4 @@
-// What a training program says before it trains: ChainerMN's lines, and where each rank runs.
+// The banner of a training program: ChainerMN's lines, and where each rank runs.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace tasuki::program {
 
-// Where a rank runs and with what.
+// Where a rank runs, and with how many threads.
 struct RankPlace {
   std::string host, device, cpus;
   int threads = 1, lost_to_binding = 0;
   std::string threads_origin = "";  // as ThreadPlan
 };
 
-// The text. Of many ranks the map shows the first ones and says how many follow.
+// The text. If there are many ranks, the map shows the first ones and the number of the others.
 std::string banner_text(const BannerLines& lines, const std::vector<RankPlace>& places);
 
 // Gathers the places of all ranks and prints the banner on rank 0, on standard output. Collective.

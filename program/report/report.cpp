@@ -23,7 +23,7 @@ std::string megabytes(std::size_t bytes) {
   return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
 }
 
-// Of the largest share: examples as stored (files where they are) and a number each.
+// Bytes of the largest share: examples as stored (as files, if they are) and a number for each.
 std::size_t share_bytes(const SplitData& split, Communicator& communicator) {
   const DatasetHeader& header = split.header;
   const Bytes sent = run_on_root(communicator, 0, [&] {
@@ -55,7 +55,7 @@ std::string batch_text(const TrainingSettings& settings, int ranks) {
                      most > least ? fmt::format(" or {}", most) : "", together);
 }
 
-// A communicator's description begins with its name, which is what "auto" chose.
+// A communicator's description begins with its name, which shows what "auto" chose.
 std::string describe_communicator(const TrainingSettings& settings,
                                   const Communicator& communicator) {
   std::string description = communicator.describe();
@@ -100,7 +100,7 @@ std::string describe_optimizer(const TrainingSettings& settings, const Optimizer
   return text;
 }
 
-// Bytes, of the rank that had most in memory at any time.
+// Bytes at the peak, of the rank that used most.
 struct PeakMemory {
   std::size_t host = 0, device = 0;
 };
@@ -125,8 +125,8 @@ std::string describe_peak(Communicator& communicator, const std::vector<Device>&
   const std::string on_device =
       std::ranges::all_of(devices, &Device::is_cpu)
           ? ""
-          : fmt::format(" and {:.0f} MB of a GPU's", static_cast<double>(peak.device) / 1e6);
-  return fmt::format("at most {:.0f} MB of memory{} a rank", static_cast<double>(peak.host) / 1e6,
+          : fmt::format(" and {:.0f} MB of GPU memory", static_cast<double>(peak.device) / 1e6);
+  return fmt::format("at most {:.0f} MB of memory{} per rank", static_cast<double>(peak.host) / 1e6,
                      on_device);
 }
 
@@ -177,7 +177,7 @@ void print_plan(const Job& job, const TrainingSettings& settings, const Optimize
       std::min(steps * settings.epoch, settings.max_iterations.value_or(steps * settings.epoch));
   const ParameterArena& arena = optimizer.arena();
   const std::size_t gradients = arena.gradients().bytes();
-  // Rounded ones, too.
+  // Including the rounded ones.
   const std::size_t parameters =
       arena.values().bytes() + (arena.rounded() ? arena.rounded().bytes() : 0);
   const std::size_t states = optimizer.state_bytes();
@@ -190,21 +190,21 @@ void print_plan(const Job& job, const TrainingSettings& settings, const Optimize
   for (const Field& field : train.fields)
     if (field.classes > 0) text += fmt::format(", {} classes", field.classes);
   text += '\n';
-  text += fmt::format("Steps: {} per epoch, {} in all; the last of an epoch has {} examples\n",
+  text += fmt::format("Steps: {} per epoch, {} in all; the last one of an epoch has {} examples\n",
                       steps, all_steps, steps ? plan.global_size(steps - 1, batch) : 0);
   const std::size_t of_step = parameters + gradients + states + activations;
   text += fmt::format(
-      "Memory of a rank: {} parameters, {} gradients, {} optimizer state, {} activations, {} data",
+      "Memory per rank: {} parameters, {} gradients, {} optimizer state, {} activations, {} data",
       megabytes(parameters), megabytes(gradients), megabytes(states), megabytes(activations),
       megabytes(examples));
-  // All but the data are here, so that what else there is can be measured.
+  // All but the data are in memory, so everything else can be measured.
   const std::size_t host = measure_peak(*job.communicator, {}).host;
   if (job.device().is_cpu())
-    text += fmt::format(", {} MPI, libraries and what ranks share; {} in all\n",
+    text += fmt::format(", {} MPI, libraries and memory shared by ranks; {} in all\n",
                         megabytes(host - std::min(host, of_step)),
                         megabytes(std::max(host, of_step) + examples));
   else
-    text += fmt::format("; {} in all, and {} of the host's for MPI and libraries\n",
+    text += fmt::format("; {} in all, and {} of host memory for MPI and libraries\n",
                         megabytes(of_step + examples), megabytes(host));
   text += "Dry run: nothing was trained\n";
   print_on_root(*job.communicator, text);
@@ -212,14 +212,14 @@ void print_plan(const Job& job, const TrainingSettings& settings, const Optimize
 
 std::string describe_epochs(std::vector<double> seconds) {
   if (seconds.empty()) return "";
-  std::string text = fmt::format("epochs: {:.2f} s the first", seconds.front());
+  std::string text = fmt::format("epochs: {:.2f} s (first)", seconds.front());
   seconds.erase(seconds.begin());
   if (!seconds.empty()) {
     const auto middle = seconds.begin() + std::ssize(seconds) / 2;
     std::nth_element(seconds.begin(), middle, seconds.end());
     double median = *middle;
     if (seconds.size() % 2 == 0) median = (median + *std::max_element(seconds.begin(), middle)) / 2;
-    text += fmt::format(", {:.2f} s the median of the other {}", median, seconds.size());
+    text += fmt::format(", {:.2f} s (median of the other {})", median, seconds.size());
   }
   return text;
 }
@@ -247,12 +247,12 @@ void RunSummary::print(Communicator& communicator) const {
   const std::int64_t steps = trainer_.updater().iteration() - first_iteration_;
   const double seconds = trainer_.elapsed_time() - first_seconds_;
   std::string text = fmt::format(
-      "{} steps in {:.1f} s ({:.1f} a second), {}; results in {}\n", steps, seconds,
+      "{} steps in {:.1f} s ({:.1f} per second), {}; results in {}\n", steps, seconds,
       static_cast<double>(steps) / std::max(seconds, 1e-9), peak, trainer_.out().string());
   if (!epoch_seconds_.empty()) text += describe_epochs(epoch_seconds_) + '\n';
   if (!accuracies_.empty()) {
     const Accuracy best = *std::ranges::max_element(accuracies_, {}, &Accuracy::value);
-    text += fmt::format("validation accuracy: {:.4f}, at best {:.4f} after epoch {}\n",
+    text += fmt::format("validation accuracy: {:.4f}; best: {:.4f} after epoch {}\n",
                         accuracies_.back().value, best.value, best.epoch);
   }
   text += step_time_table(gather_step_times(trainer_.updater().times(), &communicator));

@@ -1,5 +1,5 @@
-// What a training program says about itself besides the table: before (banner lines, --dry-run) and
-// after training.
+// What a training program prints besides the table: before training (banner lines, --dry-run) and
+// after it.
 #pragma once
 
 #include <cstdint>
@@ -16,30 +16,30 @@
 
 namespace tasuki::program {
 
-// ChainerMN's banner lines, those on data, optimizer, output folder and the snapshot that the run
-// goes on from, and the program's own.
+// ChainerMN's banner lines, those on data, optimizer, output folder and resumed snapshot, and the
+// program's own.
 BannerLines banner_lines(const TrainingProgram& program, const Job& job, const Optimizer& optimizer,
                          const TrainingData& data, const std::filesystem::path& out,
                          const std::optional<RunPosition>& resumed);
 
 // For --dry-run: parameters and their shapes, steps, memory. Runs one batch of zeros through
-// `loss`, forward and backward, for the activations (and so finds a model that does not fit the
-// data); nothing is updated. Memory is that of the largest rank: the model's and the data's as they
-// follow from their sizes, the rest as measured. Collective, printed by rank 0.
+// `loss`, forward and backward, to measure the activations (and to find a model that does not fit
+// the data); nothing is updated. Memory is that of the largest rank: the model's and the data's are
+// computed from their sizes, the rest is measured. Collective; rank 0 prints.
 void print_plan(const Job& job, const TrainingSettings& settings, const Optimizer& optimizer,
                 const Precision& precision, const LossFunction& loss, const TrainingData& data);
 
-// Measures a run between its making and print(). It must outlive the run.
+// Measures a run from its construction to print(). It must outlive the run.
 class RunSummary {
  public:
-  // Attaches itself to the trainer, after everything else and after a resume.
-  // It computes on `devices`.
+  // Attaches itself to the trainer, after all extensions and after a resume. `devices`: those that
+  // the trainer computes on.
   RunSummary(Trainer& trainer, std::vector<Device> devices);
-  RunSummary(const RunSummary&) = delete;  // the trainer knows its address
+  RunSummary(const RunSummary&) = delete;  // the trainer keeps its address
   RunSummary& operator=(const RunSummary&) = delete;
-  // Steps, speed, the largest peak memory of a rank, where the results are; the time of the first
-  // epoch and the median of the others (evaluation included), accuracy, where each rank's time
-  // went. Collective, printed by rank 0.
+  // Prints steps, speed, the largest peak memory of a rank, where the results are; the time of the
+  // first epoch and the median of the others (evaluation included), accuracy, and where each rank's
+  // time went. Collective; rank 0 prints.
   void print(Communicator& communicator) const;
 
  private:
@@ -58,7 +58,7 @@ class RunSummary {
   std::vector<Accuracy> accuracies_;
 };
 
-// "epochs: 2.10 s the first, 1.98 s the median of the other 9"; empty without a whole epoch.
+// "epochs: 2.10 s (first), 1.98 s (median of the other 9)"; empty without a whole epoch.
 std::string describe_epochs(std::vector<double> seconds);
 
 }  // namespace tasuki::program

@@ -22,7 +22,7 @@ Precision choose_precision(ComputeType dtype, std::span<const Device> devices) {
   if (has_cpu && (dtype == ComputeType::tf32 || dtype == ComputeType::fp16))
     fail_everywhere(ErrorKind::usage, "--dtype {}: CPUs compute in fp32 or bf16; {}",
                     name_of(compute_types(), dtype),
-                    has_gpu ? "leave them out of --devices, or choose one of these"
+                    has_gpu ? "leave CPUs out of --devices, or choose one of these"
                             : "add --gpu, or choose one of these");
   if (has_cpu) set_cpu_product_type(dtype == ComputeType::bf16 ? DType::bfloat16 : DType::float32);
   if (!has_gpu) return {};
@@ -37,20 +37,22 @@ namespace {
 void check_graph(const TrainingSettings& settings, bool has_gpu) {
   if (settings.graph != GraphMode::on) return;
   if (settings.workers)
-    fail_everywhere(ErrorKind::usage,
-                    "--graph on: steps on several devices of one process are not recorded");
+    fail_everywhere(
+        ErrorKind::usage,
+        "--graph on: steps on several devices of one process are not recorded; leave --graph out");
   if (!has_gpu) fail_everywhere(ErrorKind::usage, "--graph on: CPUs record no steps; add --gpu");
 }
 
 void choose_gpu_algorithms(const TrainingSettings& settings, bool has_gpu) {
   if (settings.autotune && settings.deterministic)
     fail_everywhere(ErrorKind::usage,
-                    "--autotune and --deterministic: algorithms that are chosen by timing differ "
-                    "from run to run, and so do the last bits; leave one out");
+                    "--autotune and --deterministic: algorithms chosen by timing, and with them "
+                    "the last bits, differ from run to run; leave one out");
   if ((settings.autotune || settings.deterministic) && !has_gpu)
-    fail_everywhere(ErrorKind::usage, "--{} is about algorithms on GPUs; {}{}",
+    fail_everywhere(ErrorKind::usage,
+                    "--{} chooses algorithms on GPUs, and this run has none; {}{}",
                     settings.autotune ? "autotune" : "deterministic",
-                    settings.workers ? "name one by --devices" : "add --gpu",
+                    settings.workers ? "name one with --devices" : "add --gpu",
                     settings.autotune ? "" : " (on CPUs, --conv direct gives the same bits)");
   cuda_settings().autotune = settings.autotune;
   cuda_settings().deterministic = settings.deterministic;
@@ -63,7 +65,7 @@ Precision choose_computing(const TrainingSettings& settings, std::span<const Dev
   const Precision precision = choose_precision(settings.dtype, devices);
   if (settings.workers && precision.scales_losses)
     fail_everywhere(ErrorKind::usage,
-                    "--dtype {}: several devices in one process scale no losses; take bf16",
+                    "--dtype {}: several devices in one process do not scale losses; use bf16",
                     name_of(compute_types(), settings.dtype));
   check_graph(settings, has_gpu);
   choose_gpu_algorithms(settings, has_gpu);

@@ -1,4 +1,4 @@
-// What a training program computes in, and how GPUs do it: --dtype, --graph, --autotune and
+// The precision of a training program, and how GPUs compute: --dtype, --graph, --autotune and
 // --deterministic.
 #pragma once
 
@@ -26,8 +26,8 @@ const std::vector<Choice<ComputeType>>& compute_types();
 // on CPUs, for matrix products only) or the process (tf32) computes products. A type that one of
 // the devices does not have is an error.
 Precision choose_precision(ComputeType dtype, std::span<const Device> devices);
-// The same by the flags, and applies the others to this process. Flags that the devices cannot
-// follow are usage errors.
+// The same from the flags; also applies the other flags to this process. Flags that the devices do
+// not support are usage errors.
 Precision choose_computing(const TrainingSettings& settings, std::span<const Device> devices);
 
 }  // namespace tasuki::program

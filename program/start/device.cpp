@@ -29,7 +29,7 @@ json look_for_gpus(std::vector<Gpu>& gpus) {
   return {{"gpus", ids}};
 }
 
-// The GPUs of all ranks; the first rank that can use none says why, to all.
+// The GPUs of all ranks. If a rank can use none, all throw the error of the first such rank.
 std::vector<std::vector<std::string>> gather_gpus(const json& own, Communicator& communicator) {
   std::vector<std::vector<std::string>> visible;
   for (const Bytes& bytes : communicator.allgather_bytes(text_to_bytes(own.dump()))) {
@@ -57,8 +57,7 @@ void add_gpu_flags(Options& options, GpuSettings& settings) {
   option.value_name = "N";
   option.help =
       "compute on GPUs: each rank on the GPU with the rank's number within its node, or all on "
-      "number "
-      "N, with one rank per node";
+      "number N, with one rank per node";
   option.implicit = "auto";
   option.set = [&settings](const std::string& text) {
     std::optional<int> number;
@@ -90,11 +89,11 @@ const std::vector<Choice<DType>>& wire_dtypes() {
 ChosenDevice choose_device(const GpuSettings& settings, Communicator& communicator) {
   if (!settings.is_wanted) {
     if (settings.share)
-      fail_everywhere(ErrorKind::usage, "--share-gpu is about ranks on GPUs; add --gpu");
+      fail_everywhere(ErrorKind::usage, "--share-gpu is for ranks on GPUs; add --gpu");
     return {};
   }
   const Topology& topology = communicator.topology();
-  // NCCL reads its settings when it is first asked for anything.
+  // NCCL reads its settings at its first call.
   if (settings.share) prepare_shared_gpu(communicator.rank(), topology.inter_size == 1);
 
   std::vector<Gpu> gpus;

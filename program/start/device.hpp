@@ -1,4 +1,4 @@
-// Which device a rank computes on.
+// The device that a rank computes on.
 #pragma once
 
 #include <string>
@@ -23,9 +23,9 @@ void add_gpu_flags(Options& options, GpuSettings& settings);
 // The values of --wire-dtype.
 const std::vector<Choice<DType>>& wire_dtypes();
 
-// The device that the settings give this rank (communicator/gpu/gpu_binding.hpp), with NCCL
-// prepared for ranks that share a GPU. GPUs that cannot be used, and more ranks than GPUs, are an
-// error on all ranks. Collective.
+// The device that the settings give this rank (communicator/gpu/gpu_binding.hpp); prepares NCCL for
+// ranks that share a GPU. GPUs that cannot be used, and more ranks than GPUs, are an error on all
+// ranks. Collective.
 ChosenDevice choose_device(const GpuSettings& settings, Communicator& communicator);
 
 }  // namespace tasuki::program

@@ -21,7 +21,7 @@
 namespace tasuki::program {
 namespace {
 
-// Keeps this rank's threads on those of its CPUs that are next to its GPU, where there are any.
+// Binds this rank's threads to those of its CPUs that are next to its GPU, if there are any.
 void prefer_cpus(std::span<const int> nearby, Job& job) {
   const std::vector<int> preferred = preferred_cpus(job.processors.cpus, nearby);
   if (preferred.size() == job.processors.cpus.size() || !run_on(preferred)) return;
@@ -30,21 +30,22 @@ void prefer_cpus(std::span<const int> nearby, Job& job) {
     job.threads.threads = std::min(job.threads.threads, static_cast<int>(preferred.size()));
 }
 
-// A run that goes on adds to its own results, and to no other run's.
+// A continued run adds to its own results only.
 OldResults old_results(const Job& job, const TrainingSettings& settings) {
   const bool joins = settings.overwrite || job.continuation.goes_on_in(settings);
   return joins ? OldResults::join : OldResults::leave;
 }
 
-// Several devices of one process, in place of the rank's own.
+// Several devices of one process, instead of the rank's own.
 void take_worker_devices(const std::string& program, const TrainingSettings& settings, Job& job) {
   if (job.communicator->size() > 1)
-    fail_everywhere(
-        ErrorKind::usage,
-        "{} is one process for several devices, {} were started; start it without mpirun", program,
-        job.communicator->size());
+    fail_everywhere(ErrorKind::usage,
+                    "{} is one process for several devices, but {} processes were started; start "
+                    "it without mpirun",
+                    program, job.communicator->size());
   if (settings.gpu.is_wanted)
-    fail_everywhere(ErrorKind::usage, "--gpu: here --devices names the GPUs, --devices 0,1 say");
+    fail_everywhere(ErrorKind::usage,
+                    "--gpu: this program takes GPUs from --devices, for example --devices 0,1");
   job.devices = settings.workers->devices;
   prepare_devices(job.devices);
   job.device_text = worker_names(job.devices);
@@ -59,7 +60,7 @@ void check_same_program(Communicator& communicator, const std::vector<std::strin
 }
 
 std::optional<Job> start_job(Options& options, TrainingSettings& settings, int argc, char** argv) {
-  // A communicator that works wherever MPI does, until the settings have named one.
+  // A communicator that works wherever MPI does, until the settings are known.
   const auto starting = create_communicator("naive");
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   check_same_program(*starting, arguments);

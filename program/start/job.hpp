@@ -23,18 +23,19 @@ struct Job {
   ThreadPlan threads;
   Continuation continuation;
 
-  // Where the model is.
+  // The device of the model.
   Device device() const { return devices.front(); }
 };
 
-// Throws on all ranks unless they run the same version with the same arguments. Settings are a
-// function of the arguments (rank 0 reads the config file), so that equal arguments are equal
-// settings. Collective.
+// Throws on all ranks unless they run the same version with the same arguments. Settings follow
+// from the arguments (rank 0 reads the config file), so equal arguments mean equal settings.
+// Collective.
 void check_same_program(Communicator& communicator, const std::vector<std::string>& arguments);
 
-// Collective. Checks that all ranks are the same program with the same arguments, parses them (rank
-// 0 reads the config file and --resume's snapshot for all), makes the communicator and sets the
-// threads to compute with. Nothing when that was all: rank 0 has printed --help and the like.
+// Checks that all ranks run the same program with the same arguments, parses them (rank 0 reads the
+// config file and --resume's snapshot for all), makes the communicator and sets the number of
+// threads. Nothing if the flags asked only for a text: rank 0 has printed --help or the like.
+// Collective.
 std::optional<Job> start_job(Options& options, TrainingSettings& settings, int argc, char** argv);
 
 // Reads config files on rank 0 for all: an error is one on all ranks, and other hosts need not have
@@ -44,7 +45,7 @@ Options::FileReader read_on_root(Communicator& communicator);
 // The folder for the results, before any work is done: --out, or one beside it. Rank 0 takes it
 // (output_folder.hpp); all ranks know its path, and an error is one on all ranks. Collective.
 std::shared_ptr<OutputFolder> take_output_folder(const Job& job, const TrainingSettings& settings);
-// With --overwrite: removes what another run has left there. Collective.
+// With --overwrite: removes the results of another run in it. Collective.
 void remove_old_results(Communicator& communicator, const TrainingSettings& settings,
                         const OutputFolder& output);
 // The folder that would be taken, checked but neither made nor locked. Collective.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <hwloc.h>
 #include <sched.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,14 +14,12 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "tasuki/program/flags/option_value.hpp"
-
 namespace tasuki::program {
 namespace {
 
 using HardwareTopology = std::unique_ptr<hwloc_topology, void (*)(hwloc_topology_t)>;
 
-// nullptr where hwloc cannot read the machine.
+// nullptr if hwloc cannot read the machine.
 HardwareTopology load_topology(bool with_devices) {
   hwloc_topology_t made = nullptr;
   if (hwloc_topology_init(&made) != 0) return {nullptr, hwloc_topology_destroy};
@@ -35,7 +34,7 @@ int count_cores() {
   return topology ? hwloc_get_nbobjs_by_type(topology.get(), HWLOC_OBJ_CORE) : 0;
 }
 
-// As many CPUs as the kernel may have, not as cpu_set_t has room for.
+// The number of CPUs that the kernel may have; cpu_set_t may have room for fewer.
 int most_cpus() {
   return static_cast<int>(std::max(1024L, sysconf(_SC_NPROCESSORS_CONF)));
 }
@@ -44,8 +43,8 @@ CpuMask make_mask() {
   return {CPU_ALLOC(static_cast<std::size_t>(most_cpus())), [](cpu_set_t* set) { CPU_FREE(set); }};
 }
 
-// CPUs' worth of time that the control group grants (version 2: "quota period", or "max period");
-// nothing when it sets no limit.
+// The number of CPUs that the control group's quota amounts to (version 2: "quota period", or "max
+// period"); nothing if there is no limit.
 std::optional<int> cpu_quota() {
   std::ifstream file("/sys/fs/cgroup/cpu.max");
   double quota = 0, period = 0;
@@ -69,6 +68,20 @@ Processors find_processors() {
   if (const auto quota = cpu_quota()) found.cores = std::min(found.cores, *quota);
   found.cores = std::max(1, found.cores);
   return found;
+}
+
+std::string describe_machine() {
+  std::string model = "unknown processor";
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("model name")) {
+      model = line.substr(std::min(line.find(':') + 2, line.size()));
+      break;
+    }
+  utsname system{};
+  uname(&system);
+  return fmt::format("{} cores of {}, {} {}", find_processors().cores, model, system.sysname,
+                     system.release);
 }
 
 std::vector<int> cpus_near(const std::string& pci_bus_id) {
@@ -120,10 +133,10 @@ std::optional<ThreadRequest> requested_threads(std::optional<std::int64_t> flag,
                                                const char* omp_num_threads) {
   if (flag) return ThreadRequest{static_cast<int>(*flag), "--threads"};
   if (omp_num_threads == nullptr) return std::nullopt;
-  // One number for each level of nesting.
+  // The variable has a number for each level of nesting.
   const std::string_view text = omp_num_threads;
   try {
-    const std::int64_t first = parse_integer(text.substr(0, text.find(',')), {1, 4096});
+    const std::int64_t first = parse_integer(text.substr(0, text.find(',')), thread_numbers);
     return ThreadRequest{static_cast<int>(first), "OMP_NUM_THREADS"};
   } catch (const std::invalid_argument&) {
     return std::nullopt;  // the OpenMP library warns of it

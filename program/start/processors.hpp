@@ -1,4 +1,4 @@
-// Processors of this node, and how many threads a rank computes with.
+// The machine: processors of this node, and how many threads a rank computes with.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,8 @@
 #include <span>
 #include <string>
 #include <vector>
+
+#include "tasuki/program/flags/option_value.hpp"
 
 namespace tasuki::program {
 
@@ -15,32 +17,38 @@ struct Processors {
 };
 Processors find_processors();
 
-// CPUs next to a PCI device ("0000:4f:00.0"), ascending, as far as hwloc knows: none where every
-// CPU is as near, or the machine does not say.
+// In one line, for tables and records: "2 cores of Intel(R) Xeon(R) ..., Linux 6.1".
+std::string describe_machine();
+
+// CPUs next to a PCI device ("0000:4f:00.0"), ascending, from hwloc; none if all CPUs are equally
+// near or the machine does not tell.
 std::vector<int> cpus_near(const std::string& pci_bus_id);
-// Those of `allowed` that are in `nearby`; all of `allowed` where none is.
+// Those of `allowed` that are in `nearby`; all of `allowed` if there are none.
 std::vector<int> preferred_cpus(std::span<const int> allowed, std::span<const int> nearby);
-// Keeps the calling thread, and those that it starts from now on, on these CPUs; false where that
-// is not allowed.
+// Binds the calling thread, and those that it starts from now on, to these CPUs; false if that is
+// not allowed.
 bool run_on(std::span<const int> cpus);
 
 // "0-3,8" for CPUs 0, 1, 2, 3 and 8.
 std::string cpu_list(std::span<const int> cpus);
 
-// Threads per rank that were asked for, and by what.
+// Of --threads and OMP_NUM_THREADS.
+inline constexpr IntegerRange thread_numbers = {1, 4096};
+
+// The requested number of threads per rank, and where the request came from.
 struct ThreadRequest {
   int threads = 1;
   std::string origin;  // "--threads", "OMP_NUM_THREADS"
 };
 // --threads, else the first number in the text of OMP_NUM_THREADS (null: not set), else nothing;
-// also where that is no number from 1 to 4096.
+// also if that is not one of thread_numbers.
 std::optional<ThreadRequest> requested_threads(std::optional<std::int64_t> flag,
                                                const char* omp_num_threads);
 
 struct ThreadPlan {
   int threads = 1;
-  // Threads that fewer CPUs in the affinity mask than cores per rank cost; 0 when the number was
-  // asked for.
+  // Threads lost because the affinity mask has fewer CPUs than a rank's share of the cores; 0 if
+  // the number was requested.
   int lost_to_binding = 0;
   std::string origin;  // of the request; empty without one
 };

@@ -11,15 +11,15 @@ constexpr NumberRange seconds = {0.0, 1e7};
 
 void add_stall_flags(Options& options, StallSettings& settings) {
   options.add("stall-warning", settings.warning, seconds, "SECONDS",
-              "print which rank keeps the others waiting when nothing has moved for this long; 0: "
-              "never");
+              "print which rank keeps the others waiting when no rank has made progress for this "
+              "long; 0: never");
   options.add("stall-timeout", settings.timeout, seconds, "SECONDS",
-              "end the job when nothing has moved for this long; 0: never, whatever "
-              "--silence-timeout says");
+              "end the job when no rank has made progress for this long; 0: never, and "
+              "--silence-timeout has no effect");
   options.add(
       "silence-timeout", settings.silence, seconds, "SECONDS",
       "end the job when a rank has given no sign of life for this long, because it was stopped "
-      "or its machine is lost; 0: treat it as a rank that does not move");
+      "or its machine is lost; 0: treat it like a rank without progress");
 }
 
 void apply(const StallSettings& settings) {
@@ -27,10 +27,10 @@ void apply(const StallSettings& settings) {
   limits.warning = settings.warning;
   limits.timeout = settings.timeout;
   limits.silence = settings.silence;
-  limits.way_out = fmt::format("give it a larger --stall-timeout than {} (0: no end)",
-                               to_text(settings.timeout));
+  limits.way_out =
+      fmt::format("set --stall-timeout higher than {} (0: no limit)", to_text(settings.timeout));
   limits.way_out_of_silence =
-      fmt::format("give it a larger --silence-timeout than {}", to_text(settings.silence));
+      fmt::format("set --silence-timeout higher than {}", to_text(settings.silence));
   set_stall_limits(limits);
 }
 

@@ -1,4 +1,4 @@
-// When a job that stands still is warned about and ended: flags that all programs share.
+// The flags of all programs that say when a stalled job is warned about and ended.
 #pragma once
 
 #include "tasuki/program/flags/options.hpp"
@@ -9,7 +9,7 @@ namespace tasuki::program {
 // --stall-warning, --stall-timeout and --silence-timeout.
 void add_stall_flags(Options& options, StallSettings& settings);
 
-// Puts them into effect (job/watchdog.hpp).
+// Applies them (job/watchdog.hpp).
 void apply(const StallSettings& settings);
 
 }  // namespace tasuki::program

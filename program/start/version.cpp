@@ -15,7 +15,7 @@ std::string mpi_version() {
   char library[MPI_MAX_LIBRARY_VERSION_STRING];
   int length = 0;
   if (MPI_Get_library_version(library, &length) != MPI_SUCCESS)
-    fail(ErrorKind::unavailable, "MPI does not say which version it is");
+    fail(ErrorKind::unavailable, "MPI does not report its version");
   const std::string mpi(library, static_cast<std::size_t>(length));
   return mpi.substr(0, mpi.find_first_of(",\n"));
 }

@@ -1,4 +1,4 @@
-// Versions of Tasuki and of what it runs on, for --version and bug reports.
+// Versions of Tasuki and its libraries, for --version and bug reports.
 #pragma once
 
 #include <string>

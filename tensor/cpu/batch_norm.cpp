@@ -10,12 +10,12 @@ namespace {
 
 using dnnl::normalization_flags;
 
-// oneDNN's note of what ReLU let through.
+// oneDNN's record of what ReLU let through.
 struct BatchNormWorkspace final : Workspace {
   std::shared_ptr<Storage> passed;
 };
 
-// N x C is given to oneDNN as N x C x 1 x 1 with channels innermost, which is the same memory.
+// N x C is passed to oneDNN as N x C x 1 x 1 with channels innermost, which is the same memory.
 dnnl::memory::desc image_desc(const Tensor& x) {
   if (x.shape().rank() == 4) return desc_of(x);
   const dnnl::memory::dims dims = {x.shape()[0], x.shape()[1], 1, 1};

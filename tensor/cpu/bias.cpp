@@ -10,7 +10,7 @@
 namespace tasuki {
 namespace {
 
-// Channels that lie side by side in a blocked layout (nChw16c: 16); 0 for layouts of other kinds.
+// Neighbouring channels in a blocked layout (nChw16c: 16); 0 for layouts of other kinds.
 std::int64_t channel_block(const Tensor& x) {
   if (x.is_plain() || x.shape().rank() != 4) return 0;
   const auto& blocking = desc_of(x).data.format_desc.blocking;

@@ -16,7 +16,7 @@ thread_local ConvAlgorithm chosen_algorithm = ConvAlgorithm::fastest;
 
 using Addresses = std::initializer_list<std::pair<int, const void*>>;
 
-// A way to compute a convolution: results are float32 whatever the products are in.
+// A way to compute a convolution. Results are float32 whatever the type of the products.
 struct Variant {
   dnnl::algorithm algorithm = dnnl::algorithm::convolution_direct;
   DType products = DType::float32;
@@ -24,11 +24,11 @@ struct Variant {
 constexpr Variant direct, direct_bfloat16{dnnl::algorithm::convolution_direct, DType::bfloat16},
     winograd{dnnl::algorithm::convolution_winograd};
 
-// One convolution and what oneDNN wants to know about it.
+// A convolution, described for oneDNN.
 struct Geometry : ConvolutionGeometry {
   using ConvolutionGeometry::ConvolutionGeometry;
 
-  // With groups oneDNN has an axis more: G x O/G x I/G x KH x KW, in the same order of elements.
+  // With groups oneDNN has one more axis: G x O/G x I/G x KH x KW, in the same order of elements.
   Shape grouped() const {
     if (options.groups == 1) return w;
     return {options.groups, w[0] / options.groups, w[1], w[2], w[3]};
@@ -61,7 +61,7 @@ struct Geometry : ConvolutionGeometry {
   }
 };
 
-// The operation that `make` builds for a variant; nothing where oneDNN does not have it.
+// The operation that `make` builds for a variant; nothing if oneDNN does not have it.
 template <class Make>
 OperationPointer offered(const Make& make, const Variant& variant) {
   try {
@@ -72,8 +72,8 @@ OperationPointer offered(const Make& make, const Variant& variant) {
   }
 }
 
-// The operation for `key`. `make(variant)` builds a candidate, `run(operation)` runs it as the
-// caller will, with results nobody has seen yet.
+// The operation for `key`. `make(variant)` builds a candidate, `run(operation)` runs it like the
+// caller will, with results that are discarded.
 template <class Make, class Run>
 OperationPointer choose(const OperationKey& key, const Make& make, const Run& run) {
   if (OperationPointer found = find_operation(key)) return found;
@@ -102,7 +102,7 @@ OperationPointer choose(const OperationKey& key, const Make& make, const Run& ru
   return best;
 }
 
-// Runs `interleaved` or what `choose` finds among oneDNN's: where either may do, the faster.
+// Runs `interleaved` or what `choose` finds among oneDNN's; if both are possible, the faster.
 template <class Interleaved, class Make, class Run>
 void run_chosen(const Geometry& geometry, const OperationKey& key, const Interleaved& interleaved,
                 const Make& make, const Run& run) {
@@ -156,7 +156,7 @@ Tensor CpuBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& b,
                          {DNNL_ARG_WEIGHTS, weights.raw()},
                          {DNNL_ARG_BIAS, b.raw()},
                          {DNNL_ARG_DST, y.raw()}});
-          // Not when rounded: the other pass may compute in float32.
+          // Not with rounded values, because the other pass may compute in float32.
           if (prepared != nullptr && weights.dtype() == w.dtype() && weights.shape() == w.shape())
             *prepared = weights;
         };

@@ -24,17 +24,17 @@ Shape shape_of(const dnnl::memory::desc& desc) {
 
 dnnl::memory::data_type dnnl_type(DType type) {
   TASUKI_CHECK(type == DType::float32 || type == DType::bfloat16,
-               "oneDNN is given float32 and bfloat16 tensors only, not {}", name_of(type));
+               "expected a float32 or bfloat16 tensor for oneDNN, found {}", name_of(type));
   return type == DType::float32 ? dnnl::memory::data_type::f32 : dnnl::memory::data_type::bf16;
 }
 
-// Of tensors; anything else (workspaces) counts as bytes.
+// Elements in memory of a tensor; anything else (workspaces) counts as bytes.
 DType type_of(const dnnl::memory::desc& desc) {
   if (desc.data_type() == dnnl::memory::data_type::f32) return DType::float32;
   return desc.data_type() == dnnl::memory::data_type::bf16 ? DType::bfloat16 : DType::uint8;
 }
 
-// Of what tells one order of elements from another: sizes, strides and blocks.
+// Hash of what distinguishes orders of elements: sizes, strides and blocks.
 struct DescHash {
   std::size_t operator()(const dnnl::memory::desc& desc) const {
     const dnnl_memory_desc_t& data = desc.data;
@@ -52,12 +52,12 @@ struct DescHash {
   }
 };
 
-// nullptr for plain row-major order, and for what never becomes a tensor.
+// nullptr for plain row-major order, and for descriptors that never describe a tensor.
 std::shared_ptr<const Layout> layout_of(const dnnl::memory::desc& desc) {
   if (type_of(desc) == DType::uint8 || desc == plain_desc(shape_of(desc), type_of(desc)))
     return nullptr;
-  // Kept for ever, as keys of cached operations hold their addresses: some hundred bytes for each
-  // shape that a blocked activation ever had, so short batches and image sizes add to it.
+  // Kept forever, because keys of cached operations hold their addresses: some hundred bytes for
+  // each shape that a blocked activation ever had, so short batches and image sizes add to it.
   static std::mutex mutex;
   static auto* const known =
       new std::unordered_map<dnnl::memory::desc, std::shared_ptr<const Layout>, DescHash>;
@@ -67,7 +67,7 @@ std::shared_ptr<const Layout> layout_of(const dnnl::memory::desc& desc) {
   return layout;
 }
 
-// Grows to the largest that any primitive of this thread asked for.
+// Grows to the largest size that a primitive of this thread needed.
 void* scratchpad(std::size_t bytes) {
   thread_local std::shared_ptr<Storage> storage;
   if (!storage || storage->bytes() < bytes) {
@@ -81,7 +81,7 @@ struct Hash {
   std::size_t operator()(const OperationKey& key) const { return key.hash(); }
 };
 using Cache = std::unordered_map<OperationKey, OperationPointer, Hash>;
-// Far above what a training run meets; keeps a program with ever new shapes from growing.
+// Far above what a training run needs; limits the memory of a program with ever new shapes.
 constexpr std::size_t cache_limit = 2048;
 
 Cache& cache() {
@@ -89,7 +89,7 @@ Cache& cache() {
   return operations;
 }
 
-// By oneDNN's name of the implementation: "gemm:jit", "x64:gemm:jit".
+// Identifies the kind by oneDNN's name of the implementation: "gemm:jit", "x64:gemm:jit".
 bool is_built_on_gemm(const dnnl::primitive& primitive) {
   const char* name = nullptr;
   const dnnl_status_t status =
@@ -100,7 +100,7 @@ bool is_built_on_gemm(const dnnl::primitive& primitive) {
 }  // namespace
 
 const dnnl::engine& dnnl_engine() {
-  // Never destroyed, as caches of threads that end late still hold primitives of it.
+  // Never destroyed, because caches of threads that end late still hold its primitives.
   static const auto* const engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);
   return *engine;
 }
@@ -206,7 +206,7 @@ Tensor DnnlOperation::fit(int argument, const Tensor& tensor) const {
 void DnnlOperation::run(std::initializer_list<std::pair<int, const void*>> addresses) {
   dnnl::stream& stream = dnnl_stream();
   for (const auto& [argument, address] : addresses)
-    // oneDNN takes every address as writable; it writes to results only (and to padding).
+    // oneDNN takes non-const addresses, but writes only to results (and to padding).
     memory_.at(argument).set_data_handle(const_cast<void*>(address), stream);
   if (const auto pad = arguments_.find(DNNL_ARG_SCRATCHPAD); pad != arguments_.end())
     if (const std::size_t bytes = pad->second.desc.get_size(); bytes > 0)

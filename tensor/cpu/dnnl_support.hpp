@@ -1,4 +1,4 @@
-// oneDNN as the CPU backend uses it: one engine for all; per thread one stream, one scratchpad and
+// How the CPU backend uses oneDNN: one engine for all; per thread one stream, one scratchpad and
 // one cache of primitives, because a primitive must run in the thread that created it.
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace tasuki {
 
-// An order of elements of oneDNN's. Equal descriptors share one object, so that layouts are
+// One of oneDNN's orders of elements. Equal descriptors share one object, so that layouts are
 // compared and hashed by address.
 struct DnnlLayout final : Layout {
   explicit DnnlLayout(const dnnl::memory::desc& d) : desc(d) {}
@@ -29,27 +29,27 @@ struct DnnlLayout final : Layout {
 dnnl::memory::desc plain_desc(const Shape& shape, DType type = DType::float32);
 // The same with the order left to the primitive.
 dnnl::memory::desc any_desc(const Shape& shape, DType type = DType::float32);
-// As the tensor lies in memory.
+// The descriptor of the tensor's memory.
 dnnl::memory::desc desc_of(const Tensor& tensor);
 // New memory in this order; the shape is the descriptor's.
 Tensor empty_in(const dnnl::memory::desc& desc);
 // New memory of the same shape and layout.
 Tensor empty_like(const Tensor& tensor);
-// The same values in this order and type; shares memory when they are in it already.
+// The same values in this order and type; shares memory if they are in it already.
 Tensor reordered(const Tensor& source, const dnnl::memory::desc& desc);
 // Writes (or adds) the values to a tensor of the same shape in another order or type.
 void reorder_into(const Tensor& destination, const Tensor& source, bool accumulate);
-// Elements in memory, those that pad a blocked order included: what element-wise loops run over
-// when all their tensors have the same layout.
+// Elements in memory, including those that pad a blocked order: what element-wise loops process if
+// all their tensors have the same layout.
 std::int64_t stored_count(const Tensor& tensor);
 
 const dnnl::engine& dnnl_engine();
 dnnl::stream& dnnl_stream();
-// Attributes that every primitive here is made with: the caller gives the scratchpad.
+// Attributes of every primitive: the caller provides the scratchpad.
 dnnl::primitive_attr scratchpad_attr();
 
-// Runs `action`; a failure of oneDNN becomes an error with what() in it, text such as
-// "conv2d of 100x3x32x32 with ...".
+// Runs `action`; a failure of oneDNN becomes an error that contains what(), such as "conv2d of
+// 100x3x32x32 with ...".
 template <class What, class Action>
 decltype(auto) with_dnnl(const What& what, Action&& action) {
   try {
@@ -97,8 +97,8 @@ class DnnlOperation {
   std::unordered_map<int, dnnl::memory> memory_;
 };
 
-// What an operation depends on: its kind, the thread's number of threads, shapes, layouts and
-// settings.
+// Everything that an operation depends on: its kind, the thread's number of threads, shapes,
+// layouts and settings.
 class OperationKey {
  public:
   enum Kind : std::int64_t {
@@ -134,11 +134,11 @@ class OperationKey {
 
 using OperationPointer = std::shared_ptr<DnnlOperation>;
 
-// The calling thread's cache: nullptr when the operation is not there yet.
+// The calling thread's cache; nullptr if the operation is not there yet.
 OperationPointer find_operation(const OperationKey& key);
 void keep_operation(const OperationKey& key, const OperationPointer& operation);
 
-// The operation for this key, made when it is not there: `make` returns a DnnlOperation.
+// The operation for this key; if it does not exist, `make` returns the new DnnlOperation.
 template <class Make>
 OperationPointer cached_operation(const OperationKey& key, Make&& make) {
   if (OperationPointer found = find_operation(key)) return found;

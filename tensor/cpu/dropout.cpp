@@ -7,11 +7,12 @@
 namespace tasuki {
 namespace {
 
-// Blocks of four numbers drawn side by side; loops over fewer would be unrolled, not vectorised.
+// Blocks of four numbers that are drawn together; loops over fewer would be unrolled, not
+// vectorised.
 constexpr std::int64_t lanes = 32;
 
-// One example: element j takes word j % 4 of the block with counter {j / 4, 0, example}, and is
-// kept when the word is at least `threshold` = ratio * 2^32 (compared in 24 bits, like unit_float).
+// One example: element j uses word j % 4 of the block with counter {j / 4, 0, example}, and is kept
+// if the word is at least `threshold` = ratio * 2^32 (compared in 24 bits, like unit_float).
 TASUKI_VECTORIZE void dropout_kernel(const float* x, float* y, std::int64_t count, float ratio,
                                      float scale, std::uint64_t seed, std::uint64_t example) {
   for (std::int64_t first = 0; first < count; first += 4 * lanes) {

@@ -8,7 +8,7 @@ namespace tasuki {
 namespace {
 
 float* floats(const Tensor& tensor) {
-  TASUKI_CHECK(tensor.dtype() == DType::float32, "a float32 tensor was expected, not {}",
+  TASUKI_CHECK(tensor.dtype() == DType::float32, "expected a float32 tensor, found {}",
                name_of(tensor.dtype()));
   return static_cast<float*>(tensor.raw());
 }
@@ -110,7 +110,7 @@ void CpuBackend::accumulate(const Tensor& destination, const Tensor& source, flo
 }
 
 void CpuBackend::accumulate_scalar(const Tensor& sum, const Tensor& value, double factor) {
-  TASUKI_CHECK(sum.count() == 1, "a scalar was expected to add to, not a tensor of {}",
+  TASUKI_CHECK(sum.count() == 1, "expected a scalar to add to, found a tensor of {}",
                sum.shape().text());
   *sum.data<double>() += factor * value.item();
 }

@@ -4,8 +4,8 @@
 
 namespace tasuki {
 
-// Choices are between values that are there already: a loop with a load or an operation under a
-// condition is not vectorised.
+// Choices are between values that are computed already, because a loop with a load or an operation
+// under a condition is not vectorised.
 
 TASUKI_VECTORIZE void relu_kernel(const float* x, float* y, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) y[i] = x[i] < 0 ? 0 : x[i];
@@ -71,7 +71,7 @@ TASUKI_VECTORIZE void row_sum_kernel(const float* x, float* sums, std::int64_t r
                                      std::int64_t columns) {
   for (std::int64_t i = 0; i < rows; ++i) {
     const float* const row = x + i * columns;
-    // Sixteen sums side by side: a single one would be a chain of dependent additions.
+    // Sixteen independent sums: a single one would be a chain of dependent additions.
     float lanes[16] = {};
     std::int64_t j = 0;
     for (; j + 16 <= columns; j += 16)

@@ -9,7 +9,7 @@ namespace tasuki {
 void relu_kernel(const float* x, float* y, std::int64_t count);
 // dx = y <= 0 ? 0 : dy
 void relu_backward_kernel(const float* y, const float* dy, float* dx, std::int64_t count);
-// y = x > 0 ? x : slope * x, slope >= 0; the backward pass tells the sides by y.
+// y = x > 0 ? x : slope * x, slope >= 0; the backward pass finds the side from y.
 void leaky_relu_kernel(const float* x, float* y, float slope, std::int64_t count);
 void leaky_relu_backward_kernel(const float* y, const float* dy, float* dx, float slope,
                                 std::int64_t count);

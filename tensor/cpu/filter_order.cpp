@@ -49,13 +49,13 @@ template <int distance>
   exchange<8>(rows);
 }
 
-// The elements of an input channel at all positions lie together in plain order, those of all
-// channels at a position in blocks: where column `e` of 16 plain rows of a block is found there.
+// In plain order the elements of an input channel at all positions are contiguous, in blocks those
+// of all channels at a position: where column `e` of 16 plain rows is in a block.
 [[gnu::always_inline]] inline std::int64_t place_in_block(std::int64_t e, std::int64_t positions) {
   return (e % positions * block + e / positions) * block;
 }
 
-// One block of 16 x 16 channels; `stride` elements lie between two output channels in plain order.
+// One block of 16 x 16 channels; in plain order output channels are `stride` elements apart.
 TASUKI_VECTORIZE void to_block(const float* plain, float* blocked, std::int64_t stride,
                                std::int64_t positions) {
   for (std::int64_t first = 0; first < block * positions; first += block) {

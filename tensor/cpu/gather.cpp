@@ -5,7 +5,6 @@
 #include "tasuki/tensor/cpu/image_transform.hpp"
 #include "tasuki/tensor/cpu/parallel.hpp"
 #include "tasuki/tensor/gather_check.hpp"
-#include "tasuki/tensor/image_check.hpp"
 
 namespace tasuki {
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr float white = 255;
 
-// The part of the image that is in the crop, and where it goes.
+// The part of the image that is in the crop, and its place in the result.
 struct Window {
   std::int64_t height, width;  // of the image
   bool mirrored;               // the crop is read from its right end
@@ -70,7 +70,7 @@ void place_channel(const std::uint8_t* pixels, const Window& window, float scale
   std::fill_n(to, (window.height - window.bottom) * width, padding);
 }
 
-// Sums in a fixed number of lanes: the same bits come out whatever the vectors' width.
+// Sums in a fixed number of lanes, so that the bits do not depend on the vectors' width.
 constexpr int lanes = 16;
 
 float sum_of_lanes(const float (&sums)[lanes]) {
@@ -128,7 +128,7 @@ void transform_image(const ImageTransform& settings, const ImageDraw& draw, cons
   const Window window(height, width, draw);
   const std::int64_t area = height * width;
   for (std::int64_t c = 0; c < channels; ++c, pixels += area) {
-    // contrast * (x - mean) + mean, for x with and its mean without the brightness added.
+    // contrast * (x - mean) + mean, where x and its mean include the brightness.
     const float mean =
         draw.contrast != 1 ? window_sum(pixels, window) / static_cast<float>(area) : 0;
     const float offset = mean - draw.contrast * mean + draw.brightness;

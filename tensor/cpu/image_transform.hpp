@@ -1,4 +1,4 @@
-// One image on a CPU; also what the threads that read batches ahead call.
+// Transforms one image on a CPU; also called by the threads that read batches ahead.
 #pragma once
 
 #include <cstdint>

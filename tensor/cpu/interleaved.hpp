@@ -1,8 +1,7 @@
-// Convolutions and average pooling over images that lie side by side: blocks of 16 images, then
-// channels, rows and columns, the same pixel of the 16 images innermost (oneDNN's Abcd16a). Vectors
-// run over images, so that no number of channels, kernel or padding wastes any part of one, where
-// oneDNN's blocks of 16 channels compute 32 x 64 for 20 x 50. Sums are direct: products as they
-// come.
+// Convolutions and average pooling over images side by side: blocks of 16 images, then channels,
+// rows and columns, the same pixel of the 16 images innermost (oneDNN's Abcd16a). Vectors run over
+// images, so that no number of channels, kernel or padding wastes a part of one, whereas oneDNN's
+// blocks of 16 channels compute 32 x 64 for 20 x 50. Products are summed in order.
 #pragma once
 
 #include "tasuki/tensor/convolution_geometry.hpp"
@@ -14,10 +13,10 @@ namespace tasuki {
 
 dnnl::memory::desc interleaved_desc(const Shape& shape);
 bool is_interleaved(const Tensor& x);
-// The same values in an order that oneDNN has fast code for: plain if they are interleaved.
+// The same values in an order for which oneDNN has fast code: plain if they are interleaved.
 Tensor dnnl_order(const Tensor& x);
 
-// Of N x C x H x W: blocks of images, the last filled up with zeros, and floats in a plane (one
+// For N x C x H x W: blocks of images, the last one padded with zeros, and floats in a plane (one
 // channel of a block).
 inline std::int64_t blocks_of(const Shape& shape) {
   return (shape[0] + interleave - 1) / interleave;
@@ -28,7 +27,7 @@ inline std::int64_t plane_of(const Shape& shape) {
 
 // Whether the functions below can compute it: one group, at least one image.
 bool can_interleave(const ConvolutionGeometry& geometry);
-// Whether they may be the faster: at least 16 images, and channels that leave a fifth or more of
+// Whether they may be faster: at least 16 images, and channels that leave a fifth or more of
 // oneDNN's work to padding.
 bool interleaving_may_pay(const ConvolutionGeometry& geometry);
 

@@ -8,8 +8,8 @@
 namespace tasuki {
 namespace {
 
-// `count` things in as few parts as `most` allows, all of nearly the same size: where part i
-// begins.
+// Divides `count` items into the fewest parts of at most `most`, all of nearly the same size: where
+// part i begins.
 class Parts {
  public:
   Parts(std::int64_t count, std::int64_t most) : count_(count), parts_((count + most - 1) / most) {}
@@ -22,7 +22,7 @@ class Parts {
   std::int64_t count_, parts_;
 };
 
-// For each pixel of the result, the products that it is the sum of.
+// For each pixel of the result, the products that are summed.
 struct Windows {
   std::vector<InterleavedTap> taps;
   std::vector<std::size_t> begins = {0};  // pixel i: taps [begins[i], begins[i + 1])
@@ -50,7 +50,7 @@ Windows forward_windows(const ConvolutionGeometry& g) {
   return windows;
 }
 
-// The pixels of y that a pixel of x had a part in.
+// The pixels of y that a pixel of x contributes to.
 Windows backward_windows(const ConvolutionGeometry& g) {
   const Conv2dOptions& o = g.options;
   const auto source = [](std::int64_t at, std::int64_t stride, std::int64_t size) {
@@ -70,15 +70,15 @@ Windows backward_windows(const ConvolutionGeometry& g) {
   return windows;
 }
 
-// y from x, both interleaved; weight(row, channel, tap) for a row, that is a channel of y.
+// y from x, both interleaved; weight(row, channel, tap) for a row, which is a channel of y.
 template <class Weight>
 Tensor sums_over_windows(const Tensor& x, const Shape& y_shape, Windows windows, std::int64_t taps,
                          const float* bias, const Weight& weight) {
   const InterleavedKernels& kernels = interleaved_kernels();
   const std::int64_t channels = x.shape()[1], rows = y_shape[1];
   const Parts groups(rows, kernels.sum_rows);
-  // The rows of a group lie side by side for each channel of each tap, a small group as a large
-  // one.
+  // The rows of a group are contiguous for each channel of each tap, in small groups as in large
+  // ones.
   const std::int64_t group_rows = groups.largest(), group_weights = taps * channels * group_rows;
   std::vector<float> packed(static_cast<std::size_t>(groups.size() * group_weights));
   for (std::int64_t g = 0; g < groups.size(); ++g)
@@ -120,7 +120,7 @@ Tensor sums_over_windows(const Tensor& x, const Shape& y_shape, Windows windows,
       }
     }
   });
-  // Images that only fill the last block up stay zero, as in every padded layout.
+  // Images that only pad the last block stay zero, as in every padded layout.
   if (const std::int64_t used = y_shape[0] % interleave; used > 0 && bias != nullptr)
     for (float* line = to + (blocks - 1) * rows * y_plane; line < to + blocks * rows * y_plane;
          line += interleave)
@@ -128,7 +128,7 @@ Tensor sums_over_windows(const Tensor& x, const Shape& y_shape, Windows windows,
   return y;
 }
 
-// x with its padding as pixels of zero, so that every window lies inside.
+// x with its padding as zero pixels, so that every window is inside.
 Tensor padded(const Tensor& x, const ConvolutionGeometry& g) {
   const Conv2dOptions& o = g.options;
   if (o.pad_h == 0 && o.pad_w == 0) return x;
@@ -154,7 +154,7 @@ bool can_interleave(const ConvolutionGeometry& geometry) {
 }
 
 bool interleaving_may_pay(const ConvolutionGeometry& geometry) {
-  // oneDNN takes up to four input channels as they are.
+  // oneDNN takes up to four input channels in plain order.
   const std::int64_t in = geometry.w[1], out = geometry.w[0];
   const auto filled = [](std::int64_t channels) { return (channels + 15) / 16 * 16; };
   const std::int64_t work = filled(out) * (in <= 4 ? in : filled(in));
@@ -202,7 +202,7 @@ void interleaved_conv2d_backward_weights(const ConvolutionGeometry& geometry, co
   float* const result = dw.data<float>();
   const auto* const lines = static_cast<const float*>(x.raw());
   const auto* const slopes = static_cast<const float*>(dy.raw());
-  // Each part has weights of its own: those of one input channel and a group of output channels.
+  // Each part computes the weights of one input channel and a group of output channels.
   parallel_for(row_groups.size() * in, 1, [&](std::int64_t begin, std::int64_t end) {
     std::vector<float> sums;
     for (std::int64_t part = begin; part < end; ++part) {

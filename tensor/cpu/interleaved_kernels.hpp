@@ -29,7 +29,7 @@ struct InterleavedSum {
   std::int64_t y_block = 0, y_row = 0;
 };
 
-// Part of the gradient of a few weights, as 16 numbers each that remain to be added up:
+// Part of the gradient of a few weights, as 16 numbers each that the caller adds up:
 //   sums[row][tap] += sum over i, j of dy[row][i][j] x[i * x_down + j * x_right + tap]
 struct InterleavedGradient {
   const float* x;
@@ -43,7 +43,7 @@ struct InterleavedGradient {
 };
 
 struct InterleavedKernels {
-  // The most rows of a sum, blocks of a sum, and rows and taps of a gradient.
+  // Upper limits: rows of a sum, blocks of a sum, and rows and taps of a gradient.
   std::int64_t sum_rows, sum_blocks, gradient_rows, gradient_taps;
   void (*sum)(const InterleavedSum&, std::int64_t rows, std::int64_t blocks);
   void (*gradient)(const InterleavedGradient&, std::int64_t rows, std::int64_t taps);
@@ -51,7 +51,7 @@ struct InterleavedKernels {
 
 extern const InterleavedKernels interleaved_kernels_baseline, interleaved_kernels_avx2,
     interleaved_kernels_avx512;
-// The best for this processor.
+// The best ones for this processor.
 const InterleavedKernels& interleaved_kernels();
 
 }  // namespace tasuki

@@ -1,6 +1,6 @@
 // interleaved_kernels.hpp for vectors of any width. Each source file that includes this is compiled
 // for another processor, so everything here is local to the file, and nothing else is included: a
-// function that two files share must not be one that only some processors can run.
+// function shared by two files might be the version that only some processors can run.
 #pragma once
 
 #include "tasuki/tensor/cpu/interleaved_kernels.hpp"
@@ -85,7 +85,7 @@ void gradient_of(const InterleavedGradient& g) {
   }
 }
 
-// Calls call<rows, columns>() with the sizes wanted, which are known when the program runs.
+// Calls call<rows, columns>() with sizes that are known at run time.
 template <int rows, int columns, class Call>
 void with_sizes(std::int64_t wanted_rows, std::int64_t wanted_columns, const Call& call) {
   if constexpr (rows > 0 && columns > 0) {

@@ -9,7 +9,7 @@
 namespace tasuki {
 namespace {
 
-// What the window of a pixel of y holds of one axis of x.
+// The part of an axis of x that the window of a pixel of y covers.
 struct Span {
   std::int64_t begin, end;
   Span(std::int64_t at, std::int64_t stride, std::int64_t pad, std::int64_t kernel,
@@ -33,7 +33,7 @@ float share_of(const Pool2dOptions& options) {
   return 1.0f / static_cast<float>(options.kernel_h * options.kernel_w);
 }
 
-// y = means of x, of which what is below `least` counts as that.
+// y = means of x, with values below `least` replaced by it.
 TASUKI_VECTORIZE void average_plane(const PoolingGeometry& g, const float* x, float least,
                                     float* y) {
   const float share = share_of(g.options);
@@ -50,7 +50,7 @@ TASUKI_VECTORIZE void average_plane(const PoolingGeometry& g, const float* x, fl
   });
 }
 
-// Writes each pixel's part of dy to those that it is the mean of; pass(i, part) is what gets to
+// Distributes each pixel of dy to the pixels that it is the mean of; pass(i, part) is what reaches
 // element i of dx.
 template <class Pass>
 inline __attribute__((always_inline)) void spread(const PoolingGeometry& g, const float* dy,
@@ -58,7 +58,7 @@ inline __attribute__((always_inline)) void spread(const PoolingGeometry& g, cons
   const Pool2dOptions& o = g.options;
   const float share = share_of(o);
   const std::int64_t width = g.x[3];
-  // Windows that lie side by side write each pixel once.
+  // Windows that do not overlap write each pixel once.
   const bool once = o.stride_h == o.kernel_h && o.stride_w == o.kernel_w;
   const bool all =
       once && g.y[2] * o.stride_h - o.pad_h >= g.x[2] && g.y[3] * o.stride_w - o.pad_w >= g.x[3];

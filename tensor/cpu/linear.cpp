@@ -1,7 +1,7 @@
-// Matrix products of fully connected layers, by oneDNN's sgemm on plain arrays. Its inner_product
-// and matmul primitives, given plain arrays, are no faster but for 1 or 2 % in the forward pass
-// (bench/mlp_step.cpp has the shapes); on blocked weights they are, by less than it takes to
-// reorder weights that change at every step.
+// Matrix products of fully connected layers, by oneDNN's sgemm on plain arrays. On plain arrays,
+// its inner_product and matmul primitives are only 1 or 2 % faster in the forward pass
+// (bench/mlp_step.cpp has the shapes); on blocked weights they are faster, but by less than it
+// takes to reorder weights that change at every step.
 #include <oneapi/dnnl/dnnl.h>
 
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
@@ -33,8 +33,8 @@ void multiply(const Product& p) {
              what);
 }
 
-// Whether bfloat16 was asked for and is the faster: both ways are timed once per shape and thread.
-// Results of the runs are dropped.
+// Whether bfloat16 was asked for and is faster: both ways are timed once per shape and thread.
+// Results of the timed runs are dropped.
 template <class Exact, class Rounded>
 bool rounding_pays(OperationKey::Kind kind, std::int64_t items, std::int64_t outputs,
                    std::int64_t inputs, const Exact& exact, const Rounded& rounded) {
@@ -123,7 +123,7 @@ void CpuBackend::linear_backward_weights(const Tensor& x, const Tensor& dy, cons
   const auto rounded = [&](const Tensor& result) {
     linear_bfloat16_backward_weights(x, dy, result, accumulate);
   };
-  // Timed on a copy, as runs that accumulate would add up.
+  // Timed on a copy, because runs that accumulate would add up.
   const auto timed = [&](const auto& way) { return [&] { way(dw.clone()); }; };
   if (rounding_pays(OperationKey::linear_weights, items, outputs, inputs, timed(exact),
                     timed(rounded)))

@@ -5,7 +5,7 @@
 namespace tasuki {
 namespace {
 
-// Sizes of a layer and what oneDNN wants to know about it.
+// Sizes of a layer, described for oneDNN.
 struct Geometry {
   std::int64_t items, inputs, outputs;
 

@@ -1,6 +1,6 @@
 // Matrix products of fully connected layers with inputs rounded to bfloat16 and float32 sums, by
-// oneDNN's inner product. Arguments are as in Backend, results plain and of the right shape;
-// nothing is empty.
+// oneDNN's inner product. Arguments are as in Backend; results are plain and have the right shape;
+// no tensor is empty.
 #pragma once
 
 #include "tasuki/tensor/tensor.hpp"

@@ -25,13 +25,13 @@ double best_seconds(const Run& run) {
   return best;
 }
 
-// What has been found out about `key` in this thread: whether the first of two ways is the faster.
-// nullptr when nobody asked yet.
+// What is known about `key` in this thread: whether the first of two ways is faster; nullptr before
+// the first measurement.
 bool* find_comparison(const OperationKey& key);
 void keep_comparison(const OperationKey& key, bool first_is_faster);
 
 // Whether `first` takes less time than `second`: both are timed once per key and thread, so their
-// results must be ones that can be dropped.
+// results must be disposable.
 template <class First, class Second>
 bool is_faster(const OperationKey& key, const First& first, const Second& second) {
   if (const bool* known = find_comparison(key)) return *known;

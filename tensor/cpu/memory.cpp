@@ -10,7 +10,7 @@
 namespace tasuki {
 namespace {
 
-// Types as they lie in memory and as they are computed with.
+// Types in memory, and the types that are computed with.
 struct Half {
   using Memory = std::uint16_t;
   static float load(Memory bits) { return float_from_half(bits); }

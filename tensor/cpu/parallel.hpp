@@ -1,5 +1,5 @@
-// The calling thread's team of threads, and loops over it. One thread, or little work, pays a
-// comparison only.
+// The calling thread's team of threads, and loops over it. With one thread or little work they cost
+// only a comparison.
 #pragma once
 
 #include <algorithm>
@@ -9,13 +9,13 @@
 
 namespace tasuki {
 
-// Gives all threads of the team alternate signal stacks (core/alternate_stack.hpp), those that the
-// team has lost and got anew included: call it before oneDNN's sgemm runs on them.
+// Gives all threads of the team alternate signal stacks (core/alternate_stack.hpp), including
+// threads that were replaced: to be called before oneDNN's sgemm runs on them.
 void protect_team();
 
 // Calls body(begin, end) on disjoint parts of [0, count), on up to cpu_threads() threads, each part
-// at least `grain` items. `body` must not throw. Vectorised loops belong into a function of their
-// own that `body` calls: GCC makes no target clones of the functions OpenMP outlines.
+// at least `grain` items. `body` must not throw. Vectorised loops belong in a separate function
+// that `body` calls, because GCC does not make target clones of functions that OpenMP outlines.
 template <class Body>
 void parallel_for(std::int64_t count, std::int64_t grain, const Body& body) {
   const std::int64_t parts =
@@ -29,7 +29,7 @@ void parallel_for(std::int64_t count, std::int64_t grain, const Body& body) {
     body(count * part / parts, count * (part + 1) / parts);
 }
 
-// Elements below which an element-wise loop is not worth waking other threads.
+// Below this number of elements, waking other threads costs more than an element-wise loop.
 inline constexpr std::int64_t eltwise_grain = 32768;
 
 }  // namespace tasuki

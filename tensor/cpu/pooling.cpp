@@ -7,20 +7,20 @@
 namespace tasuki {
 namespace {
 
-// What the backward pass needs of the forward one.
+// Data of the forward pass that the backward pass needs.
 struct PoolWorkspace final : Workspace {
   std::shared_ptr<const Layout> layout;  // of x
   dnnl::memory::desc x_desc;
-  std::shared_ptr<Storage> maxima;  // where oneDNN notes which element of a window was largest
+  std::shared_ptr<Storage> maxima;  // oneDNN's record of the largest element of each window
 };
 
-// Of average pooling of interleaved images.
+// The same for average pooling of interleaved images.
 struct InterleavedWorkspace final : Workspace {
   explicit InterleavedWorkspace(Tensor values) : x(std::move(values)) {}
   Tensor x;  // if it was clipped at 0
 };
 
-// One pooling and what oneDNN wants to know about it.
+// A pooling, described for oneDNN.
 struct Geometry : PoolingGeometry {
   using PoolingGeometry::PoolingGeometry;
 

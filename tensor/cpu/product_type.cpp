@@ -1,4 +1,4 @@
-// The type of the numbers that matrix products multiply.
+// The type of the factors of matrix products.
 #include <cpuid.h>
 
 #include <cstdlib>
@@ -17,9 +17,9 @@ bool has_instructions(dnnl::cpu_isa set) {
   return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bits) == bits;
 }
 
-// Some hypervisors show AMX but not the leaf of CPUID that says what its tiles are like. oneDNN
-// then configures none and dies of SIGILL in its first product, so it is kept from AMX there; at
-// load, as it takes no limit later. DNNL_MAX_CPU_ISA wins.
+// Some hypervisors report AMX but not the leaf of CPUID that describes its tiles. oneDNN then
+// configures none and dies of SIGILL in its first product, so AMX is disabled there; at load,
+// because oneDNN accepts no limit later. DNNL_MAX_CPU_ISA wins.
 [[maybe_unused]] const bool limited = [] {
   constexpr unsigned tile_information = 0x1d;
   unsigned palettes = 0, b = 0, c = 0, d = 0;
@@ -35,7 +35,7 @@ void set_cpu_product_type(DType type) {
   if (type != DType::float32 && type != DType::bfloat16)
     fail_everywhere(ErrorKind::config, "matrix products on the CPU are float32 or bfloat16, not {}",
                     name_of(type));
-  // oneDNN computes bfloat16 on processors that do not know it too, but slowly.
+  // oneDNN also computes bfloat16 on processors without instructions for it, but slowly.
   if (type == DType::bfloat16 && !has_instructions(dnnl::cpu_isa::avx512_core_bf16))
     fail(ErrorKind::unavailable,
          "bfloat16 products need a processor with AVX512_BF16, which this one lacks; use float32");

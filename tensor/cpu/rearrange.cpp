@@ -7,7 +7,7 @@
 namespace tasuki {
 namespace {
 
-// Copies `rows` runs of `length` bytes; runs lie `from_step` and `to_step` bytes apart.
+// Copies `rows` runs of `length` bytes, which are `from_step` and `to_step` bytes apart.
 void copy_runs(const void* from, std::int64_t from_step, void* to, std::int64_t to_step,
                std::int64_t rows, std::int64_t length) {
   if (length == 0) return;

@@ -121,7 +121,7 @@ __attribute__((target("avx,f16c"))) void narrow_float16_f16c(std::uint16_t* resu
 #endif
 
 #if defined(__x86_64__)
-// Not every compiler's __builtin_cpu_supports knows this one; "avx" says that the system saves the
+// Not every compiler's __builtin_cpu_supports knows f16c; "avx" says that the system saves the
 // registers.
 bool has_f16c() {
   unsigned a = 0, b = 0, c = 0, d = 0;

@@ -11,9 +11,9 @@ namespace tasuki {
 
 // For every element i < count: (((sources[0][i] op sources[1][i]) op sources[2][i]) ...), written
 // to all destinations. Destinations may be sources; arrays must not overlap otherwise. The order is
-// that of `sources`, so results are the same whoever computes them and however the work is cut up.
-// float16 and bfloat16 are combined in float32 and rounded once, to nearest even.
-// Types: float32, float64, float16, bfloat16, int32, int64.
+// that of `sources`, so results do not depend on the thread or on how the work is divided. float16
+// and bfloat16 are combined in float32 and rounded once, to nearest even. Types: float32, float64,
+// float16, bfloat16, int32, int64.
 void reduce_arrays(DType type, ReduceOp op, std::span<const void* const> sources,
                    std::span<void* const> destinations, std::int64_t count);
 

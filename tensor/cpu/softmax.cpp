@@ -61,7 +61,7 @@ TASUKI_VECTORIZE void scale_row(const float* x, float* y, float factor, std::int
   for (std::int64_t j = 0; j < count; ++j) y[j] = x[j] * factor;
 }
 
-// Label of each row, whatever its type; checked against the number of classes.
+// Labels of rows, whatever their type; checked against the number of classes.
 class Labels {
  public:
   Labels(const Tensor& t, const Shape& x) : classes_(x.rank() == 2 ? x[1] : 0) {
@@ -73,7 +73,7 @@ class Labels {
     else if (t.dtype() == DType::int64)
       wide_ = t.data<std::int64_t>();
     else
-      fail(ErrorKind::internal, "labels must be int32 or int64, not {}", name_of(t.dtype()));
+      fail(ErrorKind::internal, "expected labels of int32 or int64, found {}", name_of(t.dtype()));
     for (std::int64_t i = 0; i < x[0]; ++i)
       if ((*this)[i] < -1 || (*this)[i] >= classes_)
         fail(ErrorKind::data, "label {} of example {} of the batch is not in -1 .. {}", (*this)[i],
@@ -87,9 +87,11 @@ class Labels {
   const std::int64_t* wide_ = nullptr;
 };
 
-// Rows worth giving to a thread.
+// Smallest number of rows for a thread.
 std::int64_t row_grain(std::int64_t columns) {
-  return 4096 / (columns + 1) + 1;
+  // Number of scores, an exponential each, for which waking a thread pays.
+  constexpr std::int64_t worth_a_thread = 4096;
+  return worth_a_thread / (columns + 1) + 1;
 }
 
 }  // namespace
@@ -156,7 +158,7 @@ Tensor CpuBackend::count_correct(const Tensor& scores, const Tensor& t) {
   std::int64_t& correct = *result.data<std::int64_t>();
   for (std::int64_t i = 0; i < x.shape()[0]; ++i) {
     const float* const row = x.data<float>() + i * classes;
-    // The first of equal scores is the answer, as with NumPy's argmax.
+    // The first of equal scores counts, as in NumPy's argmax.
     if (labels[i] >= 0 && std::max_element(row, row + classes) - row == labels[i]) ++correct;
   }
   return result;

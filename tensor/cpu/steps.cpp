@@ -1,4 +1,5 @@
-// What steps need that nobody waits for, and loss scaling. On a CPU everything is done at once.
+// Operations for steps without waiting for the device, and loss scaling. On a CPU everything is
+// done at once.
 #include <chrono>
 #include <cmath>
 

@@ -11,9 +11,9 @@
 
 namespace tasuki {
 namespace {
-// omp_get_max_threads() costs a call into the runtime; loops ask often.
+// Cached, because omp_get_max_threads() is a call into the runtime and loops ask often.
 thread_local int threads_of_this_thread = 0;
-// The size of the team that protect_team() has seen to.
+// The size of the team that protect_team() has protected.
 thread_local int protected_threads = 0;
 
 // Arithmetic on subnormal numbers takes a hundred cycles and more, and Adam's moments of weights
@@ -27,7 +27,7 @@ void flush_subnormals() {
 }  // namespace
 
 void set_cpu_threads(int threads) {
-  TASUKI_CHECK(threads >= 1, "at least one thread is needed, {} were asked for", threads);
+  TASUKI_CHECK(threads >= 1, "expected at least one thread, found {}", threads);
   omp_set_num_threads(threads);
   threads_of_this_thread = threads;
   flush_subnormals();
@@ -41,8 +41,8 @@ int cpu_threads() {
 }
 
 void protect_team() {
-  // OpenMP ends threads that a smaller team leaves over and makes new ones for the next large one.
-  // A team of two cannot shrink: loops on one thread are none of OpenMP's.
+  // OpenMP ends the threads that a smaller team does not need and makes new ones for the next large
+  // one. A team of two cannot shrink, because loops on one thread do not use OpenMP.
   const int threads = cpu_threads();
   constexpr int always_whole = 2;
   if (threads == protected_threads && threads <= always_whole) return;

@@ -31,7 +31,8 @@ void AlgorithmTrials::give_up(std::size_t number, const std::string& why) {
 
 void AlgorithmTrials::recover(CudaContext& context, const Work& work, const std::string& why,
                               const Storage* before) {
-  // The next launch would take it for its own. After some errors there is no next one.
+  // Clears the error, which the next launch would otherwise report. After some errors there is no
+  // next launch.
   const cudaError_t left = cudaGetLastError();
   if (is_of_earlier_work(left)) check_cuda(left, work.call);
   log_verbose("{} failed, another algorithm takes its place: {}", work.call, why);

@@ -1,5 +1,5 @@
-// A library's algorithms for the same work, the best first: one that does not run gives way to the
-// next, from then on.
+// A library's algorithms for the same work, best first: one that does not run is replaced by the
+// next one for good.
 #pragma once
 
 #include <atomic>
@@ -14,27 +14,26 @@ namespace tasuki {
 
 class CudaContext;
 
-// Remembers by its number which algorithm is in use, and what the ones before it failed with.
-// Thread-safe.
+// Remembers the number of the algorithm in use, and the errors of the ones before it. Thread-safe.
 class AlgorithmTrials {
  public:
   // refused: nothing was begun; failed: the result may hold anything.
   enum class Outcome { done, refused, failed };
   struct Answer {
     Outcome outcome = Outcome::done;
-    std::string why = {};  // it was not done: the algorithm and its error
+    std::string why = {};  // if it was not done: the algorithm and its error
   };
-  // What the work is, for errors, and the memory that it adds to, if it does: an attempt that fails
-  // may have added a part, so the values before are kept until an algorithm has run once.
+  // A description of the work, for errors, and the memory that it adds to, if it does: a failed
+  // attempt may have added a part, so the values are saved until an algorithm has run once.
   struct Work {
     const char* call;
     void* sum = nullptr;
     std::size_t bytes = 0;
   };
 
-  // Calls `attempt(number)`, number < count, until one is done. An Error that lists all failures
-  // when none is left. An algorithm that fails where the step is recorded, or with work that adds
-  // to what nobody kept, is an Error as well: the next call takes the next algorithm.
+  // Calls `attempt(number)`, number < count, until one is done. Throws an Error that lists all
+  // failures if none is left. Also throws if an algorithm fails while the step is being recorded,
+  // or with work that adds to memory that was not saved: the next call takes the next algorithm.
   template <class Attempt>
   void run(CudaContext& context, const Work& work, std::size_t count, Attempt&& attempt) {
     const std::shared_ptr<Storage> before =

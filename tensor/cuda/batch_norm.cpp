@@ -1,6 +1,6 @@
 // Batch normalisation (Ioffe and Szegedy, arXiv 1502.03167), optionally with ReLU in the same pass,
-// by own kernels: cuDNN fuses ReLU for float16 in channels last alone and returns the deviation's
-// inverse in the variance's place.
+// by our own kernels: cuDNN fuses ReLU only for float16 in channels last, and returns the
+// deviation's inverse in place of the variance.
 #include <limits>
 
 #include "tasuki/core/error.hpp"
@@ -38,7 +38,7 @@ kernels::BatchNormSize size_of_norm(const Tensor& x) {
   const std::int64_t pixels = shape.rank() == 4 ? shape[2] * shape[3] : 1;
   TASUKI_CHECK(shape[0] * pixels <= std::numeric_limits<std::int32_t>::max(),
                "{}: more than 2^31 values of a channel", text_of(x));
-  // Single pixels lie alike in both layouts.
+  // Single pixels have the same order in both layouts.
   return {shape[0], shape[1], pixels, is_channels_last(x) || pixels == 1};
 }
 

@@ -1,5 +1,5 @@
-// Kernels of batch normalisation, optionally with ReLU in the same pass. Statistics are float32
-// whatever the activations are; the order of additions depends on shapes and the device alone.
+// Kernels of batch normalisation, optionally with ReLU in the same pass. Statistics are float32 for
+// all types of activations; the order of additions depends only on shapes and the device.
 #pragma once
 
 #include <cstddef>
@@ -25,10 +25,10 @@ struct BatchNormChannels {
   const float* beta;
 };
 
-// float32 values that the sums below need room for.
+// float32 values of scratch memory for the sums below.
 std::size_t batch_norm_scratch(const Launch& launch, DType type, const BatchNormSize& size);
 
-// Of x, by channel: mean, biased variance, 1 / sqrt(variance + eps).
+// From x, by channel: mean, biased variance, 1 / sqrt(variance + eps).
 void batch_norm_statistics(const Launch& launch, DType type, const void* x,
                            const BatchNormSize& size, float eps, float* mean, float* variance,
                            float* inverse_deviation, float* scratch);
@@ -38,8 +38,8 @@ void batch_norm_inverse_deviation(const Launch& launch, float* inverse_deviation
 void batch_norm_apply(const Launch& launch, DType type, void* y, const void* x,
                       const BatchNormSize& size, const BatchNormChannels& channels, bool relu);
 
-// dgamma and dbeta, overwritten or added to; and what dx needs: the means over a channel of dy
-// and of dy * normalised x (`means`, 2 C values).
+// dgamma and dbeta, overwritten or added to, and what dx needs: the means over a channel of dy and
+// of dy * normalised x (`means`, 2 C values).
 void batch_norm_gradient_sums(const Launch& launch, DType type, const void* x, const void* dy,
                               const BatchNormSize& size, const BatchNormChannels& channels,
                               bool relu, float* dgamma, float* dbeta, bool accumulate, float* means,

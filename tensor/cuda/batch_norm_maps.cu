@@ -1,12 +1,11 @@
-// What batch normalisation maps element by element, with the sums known: its result and the
-// gradient of its input, for both layouts. Memory is read and written in 16 bytes where shapes
-// allow.
+// Element-wise part of batch normalisation, after the sums: its result and the gradient of its
+// input, for both layouts. Memory is read and written in 16 bytes if shapes allow.
 #include "tasuki/tensor/cuda/batch_norm_support.cuh"
 
 namespace tasuki::kernels {
 namespace {
 
-// --- what is mapped ---
+// --- element-wise functions ---
 
 template <class T>
 struct ApplyMap {

@@ -1,14 +1,14 @@
-// The sums of batch normalisation: one shape of kernel adds two sums up by channel, for both
-// layouts, and small structs say what is summed; a warp then finishes a channel. Memory is read in
-// 16 bytes where shapes allow.
+// The sums of batch normalisation: one kernel adds up two sums by channel, for both layouts, and
+// small structs define the summands; a warp then finishes a channel. Memory is read in 16 bytes if
+// shapes allow.
 #include "tasuki/tensor/cuda/batch_norm_support.cuh"
 
 namespace tasuki::kernels {
 namespace {
 
-// --- what is summed ---
+// --- summands ---
 
-// x and x squared, less the channel's first value, which keeps digits where the mean is far from 0.
+// x and x squared, minus the channel's first value, which keeps digits if the mean is far from 0.
 template <class T>
 struct StatisticsTerms {
   const T* x;
@@ -30,7 +30,7 @@ struct StatisticsTerms {
   }
 };
 
-// dy and dy * (x - mean), dy being 0 where ReLU let nothing through.
+// dy and dy * (x - mean), where dy is 0 if ReLU let nothing through.
 template <class T>
 struct GradientTerms {
   const T *x, *dy;
@@ -88,7 +88,7 @@ __global__ void sum_rows_kernel(Terms terms, std::int64_t rows, std::int64_t cha
         sums[1][at + j] += sums[1][other];
       }
   }
-  // A thread of the first row reads what it wrote itself.
+  // A thread of the first row reads what it wrote.
   if (threadIdx.y == 0 && pack < packs)
     for (int j = 0; j < V; ++j) {
       const std::int64_t channel = pack * V + j;

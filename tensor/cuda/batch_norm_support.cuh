@@ -1,4 +1,4 @@
-// What the kernels of batch normalisation share: values in packs, the normalisation itself, grids.
+// Shared by the kernels of batch normalisation: values in packs, the normalisation, grids.
 #pragma once
 
 #include "tasuki/tensor/cuda/batch_norm_kernels.hpp"
@@ -20,7 +20,7 @@ __device__ inline void store(T* to, std::int64_t index, const Values<T, V>& valu
   reinterpret_cast<Values<T, V>*>(to)[index] = values;
 }
 
-// The forward pass and the backward pass's ReLU round alike.
+// The forward pass and the backward pass's ReLU must round alike.
 __device__ inline float normalised(float x, float mean, float scale, float beta) {
   return __fmaf_rn(__fsub_rn(x, mean), scale, beta);
 }
@@ -35,8 +35,8 @@ struct NormGrid {
   dim3 blocks, block;
 };
 
-// The power of two up to 32 with which the fewest threads lie beyond the last pack; the largest of
-// those, but never so few that a row's bytes fill no two sectors of 32.
+// The power of two up to 32 that leaves the fewest threads beyond the last pack; the largest of
+// those, but large enough that a row's bytes fill two sectors of 32.
 inline unsigned threads_across(std::int64_t packs, int width) {
   const auto rounded_up = [packs](unsigned across) {
     return (packs + across - 1) / across * across;
@@ -67,8 +67,8 @@ inline NormGrid grid_of(const Launch& launch, const BatchNormSize& size, int wid
           dim3(across, down)};
 }
 
-// How many values are read at once: 16 bytes where channels (last) or images (plain) hold whole
-// packs.
+// How many values are read at once: 16 bytes if channels (channels last) or images (plain) consist
+// of whole packs.
 template <class T>
 int width_for(const BatchNormSize& size) {
   const std::int64_t run = size.channels_last ? size.channels : size.pixels;

@@ -9,12 +9,12 @@ namespace tasuki {
 namespace {
 
 constexpr std::size_t kib = 1024, mib = 1024 * kib;
-constexpr std::size_t granule = 512;        // sizes and addresses of blocks
-constexpr std::size_t largest_small = mib;  // blocks up to this come from segments of their own,
-constexpr std::size_t small_segment = 2 * mib;    // so that they never keep large ones apart
-constexpr std::size_t largest_medium = 10 * mib;  // up to this, segments hold several blocks
+constexpr std::size_t granule = 512;              // sizes and addresses of blocks
+constexpr std::size_t largest_small = mib;        // blocks up to this come from separate segments,
+constexpr std::size_t small_segment = 2 * mib;    // so that they never separate large ones
+constexpr std::size_t largest_medium = 10 * mib;  // up to this size, segments hold several blocks
 constexpr std::size_t medium_segment = 20 * mib;
-constexpr std::size_t segment_granule = 2 * mib;  // what drivers map at once
+constexpr std::size_t segment_granule = 2 * mib;  // unit in which drivers map memory
 
 std::size_t round_up(std::size_t bytes, std::size_t multiple) {
   return (bytes + multiple - 1) / multiple * multiple;
@@ -26,7 +26,7 @@ std::size_t segment_bytes(std::size_t bytes) {
   return round_up(bytes, segment_granule);
 }
 
-// A rest that is smaller stays with its block.
+// A smaller remainder stays with its block.
 std::size_t least_rest(bool is_small) {
   return is_small ? granule : largest_small;
 }
@@ -35,7 +35,7 @@ std::size_t least_rest(bool is_small) {
 
 BlockPool::~BlockPool() {
   trim_locked();
-  // What is in use still belongs to somebody.
+  // Blocks in use still belong to tensors.
 }
 
 void* BlockPool::acquire(std::size_t bytes) {
@@ -94,7 +94,7 @@ void BlockPool::reset_peak() {
   statistics_.peak = statistics_.in_use;
 }
 
-// The smallest free block that is large enough, taken out of the free ones.
+// Removes and returns the smallest free block that is large enough.
 BlockPool::Block* BlockPool::take_free(std::size_t bytes, bool is_small) {
   FreeBlocks& blocks = free_blocks(is_small);
   Block wanted{nullptr, bytes, is_small, true, nullptr, nullptr};
@@ -113,7 +113,7 @@ BlockPool::Block* BlockPool::take_segment(std::size_t bytes, bool is_small) {
   return new Block{static_cast<std::byte*>(segment), size, is_small, true, nullptr, nullptr};
 }
 
-// Leaves `bytes` in the block and makes the rest a free one.
+// Leaves `bytes` in the block and makes the remainder a free block.
 void BlockPool::cut(Block* block, std::size_t bytes) {
   auto* const rest = new Block{
       block->address + bytes, block->bytes - bytes, block->is_small, true, block, block->after};

@@ -2,9 +2,9 @@
 // neighbours again when they are free. Allocating and freeing in training then never reaches the
 // driver, which would wait for the device.
 //
-// A block may be handed out again at once after it was released, so all work on a pool's blocks is
-// queued in one order (one stream); whoever uses a block elsewhere lets that stream wait first.
-// Nothing here touches the device but Source.
+// A block may be reused immediately after it was released, so all work on a pool's blocks is queued
+// in one order (one stream); code that uses a block on another stream makes that stream wait first.
+// Only Source touches the device.
 #pragma once
 
 #include <cstddef>
@@ -18,33 +18,33 @@ namespace tasuki {
 
 class BlockPool {
  public:
-  // Where segments come from.
+  // The source of segments.
   struct Source {
-    std::function<void*(std::size_t bytes)> take;  // nullptr: there is not so much left
+    std::function<void*(std::size_t bytes)> take;  // nullptr: not enough memory left
     std::function<void(void* segment)> give_back;
   };
   struct Statistics {
-    std::size_t in_use = 0;    // bytes of blocks handed out
+    std::size_t in_use = 0;    // bytes of allocated blocks
     std::size_t reserved = 0;  // bytes of segments
-    std::size_t peak = 0;      // most that was in use since the last reset_peak()
+    std::size_t peak = 0;      // largest in_use since the last reset_peak()
   };
 
-  // Whether segments of which nothing is in use may go back before the pool does. Not when work
-  // that will be repeated writes to them whatever is handed out by then.
+  // Whether unused segments may be freed before the pool is destroyed. Not if work that will be
+  // repeated writes to them, whatever they hold by then.
   enum class Segments { returned, kept };
 
   explicit BlockPool(Source source, Segments segments = Segments::returned)
       : source_(std::move(source)), segments_(segments) {}
-  // Gives all segments back.
+  // Frees all segments.
   ~BlockPool();
   BlockPool(const BlockPool&) = delete;
   BlockPool& operator=(const BlockPool&) = delete;
 
-  // At least `bytes` bytes at a multiple of 512; nullptr when the source has no more, even after
-  // the unused segments went back to it, where they may. Thread-safe, as all members.
+  // At least `bytes` bytes at a multiple of 512; nullptr if the source has no more, even after
+  // unused segments were freed (if they may be). Thread-safe, like all members.
   void* acquire(std::size_t bytes);
   void release(void* block) noexcept;
-  // Gives back segments of which nothing is in use, where they may go.
+  // Frees unused segments, if they may be freed.
   void trim();
   Statistics statistics() const;
   void reset_peak();

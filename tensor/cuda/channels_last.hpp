@@ -1,4 +1,4 @@
-// The one order of elements besides plain that tensors on GPUs have: channels last.
+// The only order of elements besides plain that tensors on GPUs have: channels last.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 
 namespace tasuki {
 
-// N x C x H x W values that lie in memory as N x H x W x C.
+// N x C x H x W values that are stored as N x H x W x C.
 struct ChannelsLast final : Layout {};
 
 // The one object of this layout; layouts are compared by address.
@@ -21,7 +21,7 @@ Tensor cuda_empty(const Shape& shape, DType dtype, Device device,
                   std::shared_ptr<const Layout> layout = nullptr);
 // New memory of the same shape, type and layout.
 Tensor cuda_empty_like(const Tensor& x);
-// The same values in this layout; shares memory when they are in it already.
+// The same values in this layout; shares memory if they are in it already.
 Tensor cuda_in_layout(const Tensor& x, const std::shared_ptr<const Layout>& layout);
 
 }  // namespace tasuki

@@ -65,7 +65,7 @@ const char* hint(cudaError_t code) {
 void check_cuda(cudaError_t code, const char* call) {
   if (code == cudaSuccess) [[likely]]
     return;
-  cudaGetLastError();  // it would be reported by the next launch once more
+  cudaGetLastError();  // else the next launch would report it again
   fail(kind_of(code), "{} failed: {} ({}){}", call, cudaGetErrorString(code),
        cudaGetErrorName(code), hint(code));
 }

@@ -82,14 +82,14 @@ std::shared_ptr<BlockPool> CudaContext::make_pool(BlockPool::Segments segments) 
                             code = cudaMalloc(&segment, bytes);
                           }
                           if (code == cudaErrorMemoryAllocation) {
-                            cudaGetLastError();  // it has been met
+                            cudaGetLastError();  // clears the error
                             return nullptr;
                           }
                           check_cuda(code, "cudaMalloc");
                           return segment;
                         },
-                        // Waits for the device, so nothing still uses the segment. A process that
-                        // ends may have lost the device already.
+                        // Waits for the device, so the segment is not in use any more. A process
+                        // that ends may have lost the device already.
                         [](void* segment) {
                           release_when_idle([segment] { static_cast<void>(cudaFree(segment)); });
                         }},

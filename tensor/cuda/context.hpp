@@ -1,8 +1,8 @@
 // CudaContext: one GPU as this process uses it. Made at the first use of the device and kept until
-// the process ends, as tensors with static lifetime may need it that long.
+// the process ends, because tensors with static lifetime may need it that long.
 //
 // All threads queue their work for a device on one stream, so memory can be passed on and reused in
-// the order of the calls. A CudaStreamScope sends a thread's work elsewhere.
+// the order of the calls. A CudaStreamScope gives a thread another stream.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ namespace tasuki {
 
 class CudaContext {
  public:
-  // Also makes the device the calling thread's current one, as most of CUDA's functions expect.
+  // Also makes the device the calling thread's current one, which most CUDA functions require.
   static CudaContext& of(Device device);
 
   Device device() const { return device_; }
@@ -29,7 +29,7 @@ class CudaContext {
   int compute_capability() const { return compute_capability_; }
   std::size_t total_memory() const { return total_memory_; }
 
-  // The stream and the pool of the calling thread: the device's own unless a CudaStreamScope lives.
+  // The stream and the pool of the calling thread: the device's, unless there is a CudaStreamScope.
   cudaStream_t stream() const;
   const std::shared_ptr<BlockPool>& pool() const;
   Launch launch() const { return {stream(), multiprocessors_}; }
@@ -59,10 +59,9 @@ class CudaContext {
   StagingBuffers staging_;
 };
 
-// While it lives, what the calling thread does on `device` is queued on `stream` and takes its
-// memory from `pool`: to capture a graph (which must own the memory that it will write again and
-// again), or to copy beside the computation. Ordering the streams is the caller's part. Scopes
-// nest.
+// While it lives, work of the calling thread on `device` is queued on `stream` and takes its memory
+// from `pool`: to capture a graph (which must own the memory that it writes in every replay), or to
+// copy beside the computation. The caller orders the streams. Scopes nest.
 class CudaStreamScope {
  public:
   CudaStreamScope(Device device, cudaStream_t stream, std::shared_ptr<BlockPool> pool);

@@ -1,5 +1,5 @@
-// Convolutions by cuDNN. Weights are plain outside, and their gradients plain float32; where the
-// plan works on another type or order they are converted for each use.
+// Convolutions by cuDNN. Weights are plain outside, and their gradients plain float32; if the plan
+// uses another type or order, they are converted for each use.
 #include "tasuki/core/error.hpp"
 #include "tasuki/tensor/cuda/channels_last.hpp"
 #include "tasuki/tensor/cuda/convolution_plan.hpp"
@@ -12,13 +12,13 @@ namespace {
 
 constexpr float one = 1, zero = 0;
 
-// cuDNN's kernels load 16 bytes at once. Memory from the pool is aligned to more, views into it
+// cuDNN's kernels load 16 bytes at once. Memory from the pool is aligned to more, but views into it
 // need not be.
 bool is_aligned(const Tensor& x) {
   return reinterpret_cast<std::uintptr_t>(x.raw()) % 16 == 0;
 }
 
-// An activation as the plan wants it.
+// An activation in the plan's type and layout.
 Tensor operand(const Tensor& x, const ConvolutionPlan& plan) {
   Tensor in = cuda_in_layout(x, plan.layout());
   if (is_aligned(in)) return in;
@@ -31,10 +31,10 @@ kernels::FilterSize size_of_filter(const Shape& w) {
   return {w[0], w[1], w[2] * w[3]};
 }
 
-// Weights as the plan wants them.
+// Weights in the plan's type and layout.
 Tensor filter(const CudaContext& context, const Tensor& w, DType type,
               const ConvolutionPlan& plan) {
-  // With a single place both orders are one.
+  // With a single place both orders are the same.
   const bool is_last = plan.layout() != nullptr && w.shape()[2] * w.shape()[3] > 1;
   if (type == w.dtype() && !is_last && is_aligned(w)) return w;
   Tensor made = cuda_empty(w.shape(), type, w.device(), plan.layout());
@@ -48,7 +48,8 @@ Tensor filter(const CudaContext& context, const Tensor& w, DType type,
 
 Tensor CudaBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& b,
                            const Conv2dOptions& options, Tensor* prepared) {
-  if (prepared != nullptr) *prepared = w;  // converting it again is little beside the convolution
+  if (prepared != nullptr)
+    *prepared = w;  // converting it again costs little beside the convolution
   const ConvolutionGeometry geometry(x.shape(), w.shape(), options);
   check_activation(x, "conv2d");
   check_weights(w, x.device(), x.dtype(), "conv2d");
@@ -119,7 +120,7 @@ void CudaBackend::conv2d_backward_weights(const Tensor& x, const Tensor& dy, con
   const ConvolutionPlan& plan =
       convolution_plan(context, ConvolutionPass::backward_weights, geometry, x.dtype());
   const Tensor in = operand(x, plan), upstream = operand(dy, plan);
-  // cuDNN writes a gradient of its operands' type, and in their order.
+  // cuDNN writes a gradient in its operands' type and order.
   const bool is_last = plan.layout() != nullptr && dw.shape()[2] * dw.shape()[3] > 1;
   const bool is_direct = x.dtype() == DType::float32 && !is_last && is_aligned(dw);
   const Tensor gradient =

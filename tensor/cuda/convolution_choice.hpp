@@ -1,5 +1,5 @@
-// Which of the algorithms that cuDNN offers for a convolution may be used. Knows nothing of cuDNN,
-// so that it can be tested anywhere.
+// Chooses among the algorithms that cuDNN offers for a convolution. Independent of cuDNN, so that
+// it can be tested anywhere.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +13,9 @@ struct ConvolutionOffer {
   bool works = false;  // for these shapes
   bool is_deterministic = false;
   bool is_reduced = false;  // rounds float32 operands (TF32)
-  int math = 0;             // to be set when it runs
+  int math = 0;             // cuDNN's math type, to be set when it runs
   std::size_t workspace = 0;
-  float milliseconds = -1;  // where it was timed
+  float milliseconds = -1;  // if it was timed
 };
 
 struct ConvolutionRules {
@@ -24,7 +24,7 @@ struct ConvolutionRules {
   std::size_t workspace_limit = 0;
 };
 
-// Those that the rules allow, in the order given (fastest first).
+// The algorithms that the rules allow, in the order given (fastest first).
 std::vector<ConvolutionOffer> allowed_offers(std::span<const ConvolutionOffer> offers,
                                              const ConvolutionRules& rules);
 

@@ -14,24 +14,24 @@
 namespace tasuki {
 namespace {
 
-// That cuDNN does not do what is asked in this way; another layout or algorithm may do. Layouts and
-// groups that a pass does not take are a bad parameter to some of its calls.
+// cuDNN does not support this; another layout or algorithm may work. Some of its calls report
+// layouts and groups that a pass does not support as a bad parameter.
 bool is_unsupported(cudnnStatus_t code) {
   return (code >= CUDNN_STATUS_BAD_PARAM && code < CUDNN_STATUS_NOT_SUPPORTED) ||
          (code >= CUDNN_STATUS_NOT_SUPPORTED && code < CUDNN_STATUS_INTERNAL_ERROR);
 }
 
-// That it began, and an error came in between.
+// It began, and an error occurred in between.
 bool is_failure(cudnnStatus_t code) {
   return code >= CUDNN_STATUS_INTERNAL_ERROR;
 }
 
-// Memory to time algorithms on; what is in it does not matter.
+// Memory to time algorithms on; its contents do not matter.
 struct Scratch {
   std::shared_ptr<Storage> x, w, y, workspace;
 };
 
-// The three passes ask alike but for names and the order of arguments.
+// The three passes make the same calls but for names and the order of arguments.
 struct Forward {
   using Offer = cudnnConvolutionFwdAlgoPerf_t;
   static auto most(cudnnHandle_t handle, int* count) {
@@ -114,7 +114,7 @@ CudnnConvolution make_convolution(const Conv2dOptions& o, cudnnMathType_t math) 
   cudnnConvolutionDescriptor_t made = nullptr;
   check_cudnn(cudnnCreateConvolutionDescriptor(&made), "cudnnCreateConvolutionDescriptor");
   CudnnConvolution convolution(made);
-  // Sums are float32 whatever the operands are.
+  // Sums are float32 for all types of operands.
   check_cudnn(cudnnSetConvolution2dDescriptor(made, cudnn_size(o.pad_h), cudnn_size(o.pad_w),
                                               cudnn_size(o.stride_h), cudnn_size(o.stride_w),
                                               cudnn_size(o.dilation_h), cudnn_size(o.dilation_w),
@@ -146,7 +146,7 @@ std::vector<ConvolutionOffer> offers_for(CudaContext& context, const Convolution
   std::vector<typename Pass::Offer> offers(static_cast<std::size_t>(room));
   cudnnStatus_t answer = Pass::ask(handle, plan, convolution.get(), room, &count, offers.data());
   if (answer == CUDNN_STATUS_SUCCESS && cuda_settings().autotune) {
-    std::size_t workspace = 1;  // cuDNN skips algorithms that need more than they get
+    std::size_t workspace = 1;  // cuDNN skips algorithms that need more than this
     for (int i = 0; i < count; ++i) {
       const std::size_t bytes = offers[static_cast<std::size_t>(i)].memory;
       if (bytes <= cuda_settings().workspace_limit) workspace = std::max(workspace, bytes);
@@ -190,7 +190,7 @@ std::unique_ptr<ConvolutionPlan> make_plan(CudaContext& context,
         offer.algorithm, 0,
         make_convolution(geometry.options, static_cast<cudnnMathType_t>(offer.math)),
         offer.milliseconds};
-    // What was said about memory held for the mathematics that was asked for.
+    // cuDNN reported the memory for the math type that was requested.
     const cudnnStatus_t answer =
         Pass::workspace(cudnn_handle(context), *plan, choice.convolution.get(), choice.algorithm,
                         &choice.workspace_bytes);
@@ -219,7 +219,7 @@ std::unique_ptr<ConvolutionPlan> make_plan(CudaContext& context, ConvolutionPass
        cuda_settings().workspace_limit >> 20);
 }
 
-// All that a plan depends on.
+// Everything that a plan depends on.
 using Key = std::array<std::int64_t, 22>;
 
 Key key_of(const CudaContext& context, ConvolutionPass pass, const ConvolutionGeometry& geometry,
@@ -279,7 +279,7 @@ void ConvolutionPlan::run(CudaContext& context, const AlgorithmTrials::Work& wor
     const cudnnStatus_t answer = run(choice, workspace ? workspace->data() : nullptr);
     if (answer == CUDNN_STATUS_SUCCESS) [[likely]]
       return AlgorithmTrials::Answer{};
-    // What is neither is the fault of no algorithm.
+    // Any other status is not the fault of an algorithm.
     if (!is_unsupported(answer) && !is_failure(answer)) check_cudnn(answer, work.call);
     return AlgorithmTrials::Answer{
         is_unsupported(answer) ? Outcome::refused : Outcome::failed,
@@ -291,7 +291,7 @@ void ConvolutionPlan::run(CudaContext& context, const AlgorithmTrials::Work& wor
 const ConvolutionPlan& convolution_plan(CudaContext& context, ConvolutionPass pass,
                                         const ConvolutionGeometry& geometry, DType type) {
   static std::mutex mutex;
-  // Never freed: its descriptors may outlive no part of cuDNN.
+  // Never destroyed, because its descriptors must not outlive any part of cuDNN.
   static auto* const plans = new std::map<Key, std::unique_ptr<ConvolutionPlan>>;
   const std::lock_guard lock(mutex);
   auto& plan = (*plans)[key_of(context, pass, geometry, type)];

@@ -1,4 +1,4 @@
-// How cuDNN computes a convolution of given shapes: layout, algorithm, workspace. Made once for a
+// How cuDNN computes a convolution of given shapes: layout, algorithm, workspace. Made once per
 // shape, pass, type and settings, and kept.
 #pragma once
 
@@ -16,15 +16,15 @@ enum class ConvolutionPass { forward, backward_data, backward_weights };
 
 class ConvolutionPlan {
  public:
-  // An algorithm with the workspace it takes.
+  // An algorithm with its workspace.
   struct Choice {
     int algorithm = 0;  // of the pass's enumeration
     std::size_t workspace_bytes = 0;
     CudnnConvolution convolution;  // with the algorithm's kind of mathematics
-    float milliseconds = -1;       // where it was timed
+    float milliseconds = -1;       // if it was timed
   };
 
-  // `layout` for x and y; the filter lies alike: O x KH x KW x I for channels last.
+  // `layout` for x and y; the filter has the same order: O x KH x KW x I for channels last.
   ConvolutionPlan(const ConvolutionGeometry& geometry, DType type,
                   std::shared_ptr<const Layout> layout);
 
@@ -38,8 +38,8 @@ class ConvolutionPlan {
   // The first choice in words: the algorithm's number, order, workspace, time.
   std::string text() const;
 
-  // Calls `run(choice, workspace)`, which returns cuDNN's answer, with the best algorithm; where
-  // cuDNN does not support it after all, or fails, with the next, from then on (AlgorithmTrials).
+  // Calls `run(choice, workspace)`, which returns cuDNN's status, with the best algorithm; if cuDNN
+  // does not support it after all, or fails, with the next one, for good (AlgorithmTrials).
   using Run = std::function<cudnnStatus_t(const Choice&, void* workspace)>;
   void run(CudaContext& context, const AlgorithmTrials::Work& work, const Run& run) const;
 
@@ -51,8 +51,8 @@ class ConvolutionPlan {
   mutable AlgorithmTrials trials_;
 };
 
-// The plan for cuda_settings() as they are. float32 lies plain; half types and TF32, which tensor
-// cores compute, lie channels last where cuDNN can do that. An Error where it has no algorithm.
+// The plan for the present cuda_settings(). float32 is plain; half types and TF32, which tensor
+// cores compute, are channels last if cuDNN supports that. An Error if it has no algorithm.
 const ConvolutionPlan& convolution_plan(CudaContext& context, ConvolutionPass pass,
                                         const ConvolutionGeometry& geometry, DType type);
 

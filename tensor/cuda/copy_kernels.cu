@@ -82,7 +82,7 @@ __global__ void copy_runs_kernel(std::byte* to, std::int64_t to_step, const std:
 void convert(const Launch& launch, DType to, void* destination, DType from, const void* source,
              std::int64_t count) {
   if (count == 0) return;
-  // 32 bytes is the most that eight values of these types take.
+  // Eight values of these types have at most 32 bytes.
   const bool is_wide = reinterpret_cast<std::uintptr_t>(destination) % 32 == 0 &&
                        reinterpret_cast<std::uintptr_t>(source) % 32 == 0;
   std::int64_t done = 0;
@@ -114,7 +114,7 @@ void fill(const Launch& launch, DType type, void* destination, double value, std
   if (count == 0) return;
   with_type(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    // Rounded as convert() does it, to float first where the type is narrower.
+    // Rounded like convert() does: to float first if the type is narrower.
     T element;
     if constexpr (std::is_same_v<T, __half>)
       element = __float2half_rn(static_cast<float>(value));
@@ -154,7 +154,7 @@ void copy_runs(const Launch& launch, void* destination, std::int64_t to_step, co
     copy_runs_kernel<T><<<grid_for(launch, rows * per_run), block_threads, 0, launch.stream>>>(
         to, to_step, from, from_step, rows, per_run);
   };
-  // The widest element that everything is a multiple of.
+  // The widest element of which everything is a multiple.
   const auto everything = reinterpret_cast<std::uintptr_t>(destination) |
                           reinterpret_cast<std::uintptr_t>(source) |
                           static_cast<std::uintptr_t>(to_step | from_step | length);

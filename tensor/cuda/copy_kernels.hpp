@@ -9,7 +9,7 @@
 
 namespace tasuki::kernels {
 
-// Values of one type as another.
+// Converts values of one type to another.
 void convert(const Launch& launch, DType to, void* destination, DType from, const void* source,
              std::int64_t count);
 void fill(const Launch& launch, DType type, void* destination, double value, std::int64_t count);
@@ -20,7 +20,7 @@ void transpose(const Launch& launch, void* destination, const void* source,
                std::size_t element_bytes, std::int64_t items, std::int64_t rows,
                std::int64_t columns);
 
-// Copies `rows` runs of `length` bytes; runs lie `from_step` and `to_step` bytes apart.
+// Copies `rows` runs of `length` bytes, which are `from_step` and `to_step` bytes apart.
 void copy_runs(const Launch& launch, void* destination, std::int64_t to_step, const void* source,
                std::int64_t from_step, std::int64_t rows, std::int64_t length);
 

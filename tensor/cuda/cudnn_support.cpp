@@ -12,7 +12,7 @@ namespace {
 
 using CudnnHandle = CudnnDescriptor<cudnnHandle_t, &cudnnDestroy>;
 
-// What cuDNN says about the calling thread's last failure, on one line.
+// cuDNN's text about the calling thread's last failure, on one line.
 std::string last_text() {
   std::array<char, 512> text{};
   cudnnGetLastErrorString(text.data(), text.size() - 1);
@@ -36,7 +36,7 @@ ErrorKind kind_of(cudnnStatus_t code) {
   }
 }
 
-// Of the calling thread, by devices.
+// The handles of the calling thread, by device.
 std::map<int, CudnnHandle>& handles() {
   thread_local std::map<int, CudnnHandle> made;
   return made;

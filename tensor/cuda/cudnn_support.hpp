@@ -14,19 +14,19 @@
 
 namespace tasuki {
 
-// A code that is no success becomes an Error with the name of the function, the code's name and the
-// library's own last text.
+// A failure becomes an Error with the name of the function, the code's name and the library's last
+// text.
 void check_cudnn(cudnnStatus_t code, const char* call);
 // The code's name and that text.
 std::string cudnn_text(cudnnStatus_t code);
 
-// The calling thread's handle for a device, with that thread's stream set. Made at the first use:
-// cuDNN's parts are loaded then, which networks without convolutions never need.
+// The calling thread's handle for a device, with that thread's stream set. Made at the first use,
+// because cuDNN's parts are loaded then, which networks without convolutions never need.
 cudnnHandle_t cudnn_handle(const CudaContext& context);
 
-// After a scope of another stream: the handle that the calling thread may have for this device
-// works on the thread's stream again, so that it never names one that is gone. Where cuDNN refuses
-// that, the next cudnn_handle() says so.
+// To be called after a scope of another stream: sets the calling thread's handle for this device,
+// if any, back to the thread's stream, so that it never names a destroyed one. If cuDNN refuses
+// that, the next cudnn_handle() throws.
 void return_cudnn_stream(const CudaContext& context) noexcept;
 
 template <auto function>
@@ -46,11 +46,11 @@ using CudnnConvolution =
 
 // float32, float16 or bfloat16.
 cudnnDataType_t cudnn_type(DType type);
-// Dense tensors of four axes, in the order that shapes have, lying in memory as `format` says.
+// Dense tensors of four axes, in the order of shapes, stored in the order of `format`.
 CudnnTensor cudnn_tensor(const Shape& shape, DType type, cudnnTensorFormat_t format);
 CudnnFilter cudnn_filter(const Shape& shape, DType type, cudnnTensorFormat_t format);
 
-// As cuDNN counts; an Error where a size is beyond its 31 bits.
+// As cuDNN's type of sizes; an Error if a size exceeds its 31 bits.
 int cudnn_size(std::int64_t size);
 
 }  // namespace tasuki

@@ -31,7 +31,7 @@ __global__ void dropout_kernel(const T* x, T* y, std::int64_t items, std::int64_
   }
 }
 
-// Neighbours in memory are of different blocks here.
+// Neighbours in memory belong to different blocks here.
 template <class T>
 __global__ void dropout_channels_last_kernel(const T* x, T* y, std::int64_t items,
                                              std::int64_t channels, std::int64_t pixels,

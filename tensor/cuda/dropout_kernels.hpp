@@ -8,7 +8,7 @@
 
 namespace tasuki::kernels {
 
-// How the values of an example lie in memory: value j of the plain order C x HW at j, or channels
+// How the values of an example are stored: value j of the plain order C x HW at j, or channels
 // last.
 struct ExampleOrder {
   std::int64_t channels = 1, pixels = 1;

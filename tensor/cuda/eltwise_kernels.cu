@@ -40,7 +40,7 @@ struct Scale {
   __device__ float operator()(float x) const { return x * factor; }
 };
 
-// y[i] = f(x[i]...). The first `packs` packs of 16 bytes are read and written as such, the rest one
+// y[i] = f(x[i]...). The first `packs` packs of 16 bytes are read and written whole, the rest one
 // by one.
 template <class T, class F, class... Inputs>
 __global__ void map_kernel(F f, std::int64_t packs, std::int64_t count, T* y, const Inputs*... x) {

@@ -1,4 +1,4 @@
-// What libtasuki.so finds in this library (tensor/cuda_loader.cpp).
+// The symbol that libtasuki.so looks for in this library (tensor/cuda_loader.cpp).
 #include "tasuki/tensor/cuda_entry.hpp"
 
 #include <cublasLt.h>

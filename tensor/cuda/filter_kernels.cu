@@ -13,9 +13,9 @@ __global__ void convert_kernel(To* to, const From* from, std::int64_t count, boo
   }
 }
 
-// Between the two orders a block takes some inputs of one output at a time by way of shared memory,
-// so that neighbours in memory are read and written together on both sides: I x P values without a
-// gap on the one, P rows of inputs on the other.
+// To convert between the two orders, a block takes some inputs of one output at a time through
+// shared memory, so that neighbours in memory are read and written together on both sides: I x P
+// contiguous values on one side, P rows of inputs on the other.
 constexpr std::int64_t chunk_inputs = 64;
 
 struct Chunk {
@@ -91,7 +91,7 @@ __global__ void add_bias_kernel(T* y, const float* bias, std::int64_t count, std
   }
 }
 
-// Sixteen bytes of one pixel's channels at a time; channels are a multiple of that.
+// Sixteen bytes of one pixel's channels at a time; the number of channels is a multiple of that.
 template <class T>
 __global__ void add_bias_packed_kernel(T* y, const float* bias, std::int64_t packs,
                                        std::int64_t packs_per_pixel) {

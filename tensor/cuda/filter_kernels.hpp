@@ -1,4 +1,4 @@
-// Kernels beside cuDNN's convolutions: weights in another type and order, and biases.
+// Kernels around cuDNN's convolutions: weights in another type and order, and biases.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,14 @@
 
 namespace tasuki::kernels {
 
-// A filter of O outputs, I inputs (of a group) and P = KH x KW places. Parameters are O x I x P,
-// what cuDNN works on is O x P x I with `channels_last`, else O x I x P. All are of float types,
-// gradients of parameters float32.
+// A filter of O outputs, I inputs (of a group) and P = KH x KW places. Parameters are O x I x P;
+// cuDNN's are O x P x I with `channels_last`, else O x I x P. All are of float types, gradients of
+// parameters float32.
 struct FilterSize {
   std::int64_t outputs, inputs, places;
 };
 
-// Places of a filter that lies channels last: what shared memory has room for.
+// Most places of a filter in channels-last order, limited by shared memory.
 inline constexpr std::int64_t most_filter_places = 64;
 
 void convert_filter(const Launch& launch, DType to_type, void* to, DType from_type,

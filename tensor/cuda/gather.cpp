@@ -1,10 +1,9 @@
-// Batches of a data set that lives on the device.
+// Batches of a data set in the device's memory.
 #include "tasuki/tensor/cuda/context.hpp"
 #include "tasuki/tensor/cuda/cuda_backend.hpp"
 #include "tasuki/tensor/cuda/gather_kernels.hpp"
 #include "tasuki/tensor/cuda/image_kernels.hpp"
 #include "tasuki/tensor/gather_check.hpp"
-#include "tasuki/tensor/image_check.hpp"
 
 namespace tasuki {
 
@@ -26,8 +25,8 @@ Tensor CudaBackend::transform_images(const Tensor& source, const Tensor& indices
   check_images(source, indices, ids, epoch, dtype);
   const Shape& all = source.shape();
   TASUKI_CHECK(all[1] <= kernels::most_image_channels,
-               "transform_images: images of {} channels, at most {} can be had", all[1],
-               kernels::most_image_channels);
+               "transform_images: expected at most {} channels, found {}",
+               kernels::most_image_channels, all[1]);
   Tensor batch = Tensor::empty(all.with_items(indices.count()), dtype, source.device());
   if (batch.count() == 0) return batch;
   const auto narrow = [](std::int64_t size) { return static_cast<int>(size); };

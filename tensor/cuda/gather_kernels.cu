@@ -17,7 +17,7 @@ struct alignas(width * sizeof(T)) Group {
   T values[width];
 };
 
-// `groups` of `width` neighbouring values an item.
+// `groups` of `width` neighbouring values per item.
 template <int width, class To, class From>
 __global__ void gather_kernel(Group<To, width>* to, const Group<From, width>* from,
                               std::int64_t source_items, const std::int64_t* indices,
@@ -44,7 +44,7 @@ void run(const Launch& launch, void* destination, const void* source, std::int64
           static_cast<const Group<From, width>*>(source), source_items, indices, items, groups);
 }
 
-// Four values at a time where all items start at a multiple of that.
+// Four values at a time if all items start at a multiple of that.
 template <class To, class From>
 void gather_as(const Launch& launch, void* destination, const void* source,
                std::int64_t source_items, const std::int64_t* indices, std::int64_t items,

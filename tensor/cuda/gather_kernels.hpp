@@ -1,4 +1,4 @@
-// Batches of a data set that lives on the device.
+// Batches of a data set in the device's memory.
 #pragma once
 
 #include <cstdint>

@@ -23,13 +23,13 @@ class CudaRecording final : public Recording {
         stream_(CudaContext::of(device).stream()),
         pool_(std::move(pool)),
         graph_(std::move(graph)) {}
-  // The device may still be at it, and freeing its memory would wait, too.
+  // The device may still be running it, and freeing its memory would wait, too.
   ~CudaRecording() override {
     if (!is_failing()) {
       static_cast<void>(cudaStreamSynchronize(stream_));
       return;
     }
-    // They go with the process.
+    // They are leaked until the process ends.
     static_cast<void>(graph_.release());
     static_cast<void>(new (std::nothrow) std::shared_ptr<BlockPool>(std::move(pool_)));
   }
@@ -48,8 +48,8 @@ class CudaRecording final : public Recording {
   ExecutableGraph graph_;
 };
 
-// Between begin and end, what is queued on a stream, and on others that wait for it, is noted
-// instead of done.
+// Between begin and end, work that is queued on a stream, and on others that wait for it, is
+// recorded instead of done.
 class Capture {
  public:
   explicit Capture(cudaStream_t stream) : stream_(stream) {
@@ -71,7 +71,7 @@ class Capture {
   }
 
  private:
-  // The capture is broken or not wanted; what CUDA says of that has been said already.
+  // The capture is broken or not wanted; its error has been reported already.
   void abandon() noexcept {
     cudaGraph_t graph = nullptr;
     static_cast<void>(cudaStreamEndCapture(stream_, &graph));
@@ -83,8 +83,8 @@ class Capture {
   bool is_over_ = false;
 };
 
-// cuDNN's handle names the recording's stream by now. It leaves it, however the recording ends,
-// before the stream goes.
+// cuDNN's handle names the recording's stream by now. It is reset however the recording ends,
+// before the stream is destroyed.
 class CudnnStreamReturn {
  public:
   explicit CudnnStreamReturn(const CudaContext& context) : context_(context) {}
@@ -100,8 +100,8 @@ class CudnnStreamReturn {
 
 std::unique_ptr<Recording> CudaBackend::record(Device device, const std::function<void()>& work) {
   CudaContext& context = CudaContext::of(device);
-  // Steps that were not recorded leave blocks that recorded ones, with a pool of their own, would
-  // need once more.
+  // Steps that were not recorded leave blocks in the pool, whose memory recorded steps, with a
+  // separate pool, would need again.
   synchronize(device);
   context.pool()->trim();
   const RecordingScope recording;

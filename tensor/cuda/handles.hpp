@@ -1,5 +1,5 @@
-// Owners of CUDA's handles. Making one throws when CUDA refuses; giving one back never does, as a
-// failing process has to get to its end.
+// Owners of CUDA's handles. Construction throws if CUDA refuses; destruction never does, because a
+// failing process must be able to end.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -34,14 +34,14 @@ inline CudaStream make_stream() {
   return CudaStream(made);
 }
 
-// An event for order alone, without a time.
+// An event for ordering, without a time.
 inline CudaEvent make_event() {
   cudaEvent_t made = nullptr;
   check_cuda(cudaEventCreateWithFlags(&made, cudaEventDisableTiming), "cudaEventCreateWithFlags");
   return CudaEvent(made);
 }
 
-// An event that knows when it was.
+// An event with a time.
 inline CudaEvent make_timing_event() {
   cudaEvent_t made = nullptr;
   check_cuda(cudaEventCreateWithFlags(&made, cudaEventDefault), "cudaEventCreateWithFlags");
@@ -55,7 +55,7 @@ inline bool is_recorded(cudaStream_t stream) {
   return status != cudaStreamCaptureStatusNone;
 }
 
-// What is queued on `later` from now on waits for what is queued on `earlier` so far.
+// Work queued on `later` from now on waits for work queued on `earlier` so far.
 void order_streams(cudaStream_t earlier, cudaStream_t later);
 
 }  // namespace tasuki

@@ -1,7 +1,6 @@
-// A block makes an image. It goes over the stored bytes, which stay in its cache, once for each
-// thing that it has to know (the channels' means, the image's mean and deviation) and once to
-// write; nothing in between is stored. Pixels are rounded as on a CPU; sums are added up in another
-// order.
+// A block makes an image. It reads the stored bytes, which stay in its cache, once for each value
+// that it needs (the channels' means, the image's mean and deviation) and once to write; nothing in
+// between is stored. Pixels are rounded as on a CPU; sums are added up in another order.
 #include "tasuki/tensor/cuda/image_kernels.hpp"
 
 #include "tasuki/tensor/cuda/kernel_support.cuh"
@@ -11,13 +10,13 @@ namespace {
 
 constexpr float white = 255;
 
-// One image as its crop shows it.
+// One image through its crop.
 struct View {
   const std::uint8_t* pixels;
   ImageDraw draw;
   int height, width;
 
-  // The pixel that comes to place i of channel c; black in the padding.
+  // The pixel at place i of channel c; black in the padding.
   __device__ float pixel(int c, int i) const {
     const int row = i / width, column = i % width;
     const int y = row + static_cast<int>(draw.down);
@@ -32,7 +31,7 @@ struct View {
   }
 };
 
-// The sum over all threads, in all of them.
+// The sum over all threads, returned to all of them.
 template <class T>
 __device__ T sum_for_all(T value) {
   __shared__ T parts[32];
@@ -45,7 +44,7 @@ __device__ T sum_for_all(T value) {
   return result;
 }
 
-// What is added to each channel's pixels, by all threads.
+// The offsets added to each channel's pixels, computed by all threads.
 __device__ void find_offsets(const View& view, int channels, float* offsets) {
   const int area = view.height * view.width;
   for (int c = 0; c < channels; ++c) {
@@ -73,7 +72,7 @@ __device__ void for_each_pixel(const View& view, int channels, const float* offs
       visit(c * area + i, view.adjusted(c, i, offsets[c]));
 }
 
-// A value becomes (value - shift) * factor.
+// Standardisation: (value - shift) * factor.
 struct Scale {
   float shift, factor;
 };

@@ -1,4 +1,4 @@
-// Batches of transformed images from a data set that lives on the device.
+// Batches of transformed images from a data set in the device's memory.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,18 @@ struct ImageSource {
   int channels, height, width;
 };
 
-// What a batch is made of; all in the device's memory.
+// The input of a batch, all in the device's memory.
 struct ImageChoice {
-  const std::int64_t* indices;  // one an item, as are the ids
+  const std::int64_t* indices;  // one per item, like the ids
   const std::int64_t* ids;
   const std::int64_t* epoch;
   std::int64_t items;
 };
 
-// Channels that transform_images has shared memory for.
+// Most channels that transform_images supports, limited by shared memory.
 inline constexpr int most_image_channels = 256;
 
-// destination[i] = image indices[i] with what draw_image() draws for (epoch, ids[i]) done to it.
+// destination[i] = image indices[i] transformed by what draw_image() draws for (epoch, ids[i]).
 // Numbers that are not in 0 .. images - 1 give zeros.
 void transform_images(const Launch& launch, DType type, void* destination,
                       const ImageSource& source, const ImageChoice& choice,

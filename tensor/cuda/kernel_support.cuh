@@ -1,4 +1,4 @@
-// What the kernels share: grids, wide loads and stores, conversions, dispatch by type.
+// Shared by all kernels: grids, wide loads and stores, conversions, dispatch by type.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -14,8 +14,8 @@ namespace tasuki::kernels {
 
 inline constexpr int block_threads = 256;
 
-// Blocks for a grid-stride loop over `work` items: enough for all, or as many as fill the device a
-// few times over.
+// Blocks for a grid-stride loop over `work` items: enough for all, but at most a few times what
+// fills the device.
 inline unsigned grid_for(const Launch& launch, std::int64_t work, int threads = block_threads) {
   const std::int64_t needed = (work + threads - 1) / threads;
   const std::int64_t filling = std::int64_t{launch.multiprocessors} * (4 * 2048 / threads);
@@ -31,7 +31,7 @@ __device__ inline std::int64_t thread_count() {
 
 // --- values ---
 
-// To nearest even between floating-point types; as static_cast in C++ otherwise.
+// Rounds to nearest even between floating-point types; otherwise like static_cast in C++.
 template <class To, class From>
 __device__ inline To convert(From value) {
   if constexpr (std::is_same_v<To, From>)
@@ -86,7 +86,7 @@ struct Plus {
 };
 
 // The sum over all threads of a block of 32 n threads, in thread 0. `shared`: 32 values. The order
-// of additions is always the same.
+// of additions is fixed.
 template <class T>
 __device__ inline T block_sum(T value, T* shared) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;

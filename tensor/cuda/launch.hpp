@@ -1,5 +1,5 @@
-// Where a kernel runs. Headers of kernels take it and plain pointers, so that their sources need
-// nothing else of Tasuki.
+// The stream and device of a kernel launch. Headers of kernels take it and plain pointers, so that
+// their sources need nothing else of Tasuki.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,7 +8,7 @@ namespace tasuki {
 
 struct Launch {
   cudaStream_t stream = nullptr;
-  int multiprocessors = 1;  // of the device, to choose a grid by
+  int multiprocessors = 1;  // of the device, to choose a grid
 };
 
 }  // namespace tasuki

@@ -1,5 +1,5 @@
-// Fully connected layers. With activations of 16 bits, float32 weights and biases are rounded to
-// their type for the product.
+// Fully connected layers. With 16-bit activations, float32 weights and biases are rounded to their
+// type for the product.
 #include "tasuki/tensor/cuda/context.hpp"
 #include "tasuki/tensor/cuda/cuda_backend.hpp"
 #include "tasuki/tensor/cuda/matmul.hpp"

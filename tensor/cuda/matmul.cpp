@@ -73,7 +73,7 @@ AlgorithmTrials::Outcome outcome_of(cublasStatus_t answer) {
     case CUBLAS_STATUS_EXECUTION_FAILED:
     case CUBLAS_STATUS_INTERNAL_ERROR:
       return AlgorithmTrials::Outcome::failed;
-    default:  // none would do better
+    default:  // no algorithm would do better
       check_cublas(answer, "cublasLtMatmul");
       return AlgorithmTrials::Outcome::failed;
   }
@@ -85,11 +85,11 @@ std::string text_of(const MatmulAlgorithms::Choice& choice, std::size_t number,
                      cublasLtGetStatusName(answer));
 }
 
-// The product by one algorithm.
+// Computes the product with one algorithm.
 cublasStatus_t multiply_by(CudaContext& context, MatrixProduct p, const MatmulKey& key,
                            const MatmulAlgorithms::Choice& choice) {
   const Launch launch = context.launch();
-  // A bias that cuBLASLt adds has the type of the result, the kernel's is float32.
+  // A bias that cuBLASLt adds has the type of the result; the kernel's is float32.
   const DType bias_type = choice.is_fused ? p.result : DType::float32;
   Tensor converted_bias;
   if (p.bias != nullptr && p.bias_type != bias_type) {

@@ -19,10 +19,10 @@ namespace tasuki {
 class CudaContext;
 
 // Row-major c (m x n) = op(a) op(b) + beta c; with a bias (n values) c = op(a) op(b) + bias, and
-// with relu max(0, that). Computed in float32 (TF32 where that is allowed), partial sums included.
+// with relu max(0, that). Computed in float32 (TF32 if allowed), partial sums included.
 struct MatrixProduct {
   bool transpose_a = false, transpose_b = false;
-  std::int64_t m = 0, n = 0, k = 0;  // none of them 0
+  std::int64_t m = 0, n = 0, k = 0;  // all positive
   DType operands = DType::float32;   // type of a and b
   DType result = DType::float32;     // type of c
   const void* a = nullptr;
@@ -32,20 +32,20 @@ struct MatrixProduct {
   const void* bias = nullptr;
   DType bias_type = DType::float32;  // or that of c
   bool relu = false;
-  // m float32 values: the sums of op(a) over k, of which the gradient of a bias is one. With a
+  // m float32 values: the sums of op(a) over k, one of which is the gradient of a bias. With a
   // float32 result and without a bias.
   float* row_sums = nullptr;
 };
 
-// What an algorithm depends on.
+// Everything that an algorithm depends on.
 struct MatmulKey {
   std::int64_t m = 0, n = 0, k = 0;
-  // Bytes, at most 256; `vector`: of the bias or the row sums.
+  // Alignments in bytes, at most 256; `vector`: of the bias or the row sums.
   std::uint32_t alignment_a = 1, alignment_b = 1, alignment_c = 1, alignment_vector = 1;
   DType operands = DType::float32, result = DType::float32;
   bool transpose_a = false, transpose_b = false, adds = false, has_bias = false, relu = false;
   bool has_row_sums = false, tf32 = false;
-  bool is_timed = false;  // not of the algorithm, but of how it is found
+  bool is_timed = false;  // affects how the algorithm is found
 
   MatmulKey(const MatrixProduct& product, bool allow_tf32, bool timed);
   friend bool operator==(const MatmulKey&, const MatmulKey&) = default;
@@ -63,14 +63,14 @@ class MatmulAlgorithms {
   struct Choice {
     cublasLtMatmulAlgo_t algorithm{};
     std::size_t workspace = 0;
-    // Whether it adds the bias, or sums the rows, itself; else a kernel of its own is needed.
+    // Whether it adds the bias, or sums the rows; otherwise a separate kernel is needed.
     bool is_fused = false;
   };
   struct Known {
-    std::vector<Choice> choices;  // the best first
+    std::vector<Choice> choices;  // best first
     AlgorithmTrials trials;
   };
-  // Calls `choose`, for choices, when the key is new.
+  // Calls `choose`, which returns choices, if the key is new.
   template <class Choose>
   Known& get(const MatmulKey& key, Choose&& choose) {
     const std::lock_guard lock(mutex_);
@@ -88,7 +88,7 @@ class MatmulAlgorithms {
   std::unordered_map<MatmulKey, std::unique_ptr<Known>, MatmulKeyHash> known_;
 };
 
-// Returns whether row_sums, where asked for, was written: not every type and shape has an algorithm
+// Returns whether row_sums, if requested, was written: not every type and shape has an algorithm
 // that does it.
 bool multiply(CudaContext& context, const MatrixProduct& product);
 

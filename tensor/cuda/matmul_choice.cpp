@@ -17,10 +17,10 @@ namespace {
 
 using Found = cublasLtMatmulHeuristicResult_t;
 
-// What NVIDIA advises for Hopper; earlier devices need less.
+// NVIDIA's advice for Hopper; earlier devices need less.
 constexpr std::size_t largest_workspace = std::size_t{32} << 20;
 
-// How many algorithms are asked for, how often each is timed in a row, and how many rows.
+// How many algorithms are requested, how often each is timed in a row, and in how many rounds.
 constexpr int most_asked = 16, runs = 10, rounds = 3;
 
 struct Preference {
@@ -30,7 +30,8 @@ struct Preference {
     check_cublas(cublasLtMatmulPreferenceInit(&value), "cublasLtMatmulPreferenceInit");
     set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
         std::min(largest_workspace, cuda_settings().workspace_limit));
-    // Parts of a sum over k that blocks compute apart would else be rounded to the result's type.
+    // Otherwise partial sums over k, computed by different blocks, would be rounded to the result's
+    // type.
     if (key.result != DType::float32)
       set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
           static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
@@ -46,7 +47,7 @@ struct Preference {
   }
 };
 
-// Milliseconds of the best round; infinite where the algorithm does not run after all.
+// Milliseconds of the best round; infinite if the algorithm does not run after all.
 float time_of(CudaContext& context, MatmulDescription& description, const MatrixProduct& product,
               const Found& found) {
   const cudaStream_t stream = context.stream();
@@ -57,7 +58,7 @@ float time_of(CudaContext& context, MatmulDescription& description, const Matrix
   };
   constexpr float never = std::numeric_limits<float>::infinity();
   if (run() != CUBLAS_STATUS_SUCCESS) {
-    cudaGetLastError();  // it has been met
+    cudaGetLastError();  // clears the error
     return never;
   }
   const CudaEvent begin = make_timing_event(), end = make_timing_event();
@@ -75,7 +76,7 @@ float time_of(CudaContext& context, MatmulDescription& description, const Matrix
   return best;
 }
 
-// The fastest first.
+// Sorts the fastest first.
 void sort_by_time(CudaContext& context, const MatrixProduct& product, const MatmulKey& key,
                   bool fuse, std::span<Found> found) {
   const auto bytes = static_cast<std::size_t>(product.m * product.n) * size_of(product.result);
@@ -118,7 +119,7 @@ std::vector<MatmulAlgorithms::Choice> choose_matmul(CudaContext& context,
         std::remove_if(answers.begin(), answers.begin() + count,
                        [](const Found& answer) { return answer.state != CUBLAS_STATUS_SUCCESS; });
     const std::span<Found> found(answers.begin(), usable);
-    // Those that do not fuse are the last resort where others do.
+    // Algorithms that do not fuse are the last resort if others do.
     if (is_timed && choices.empty() && found.size() > 1)
       sort_by_time(context, product, key, fuse, found);
     for (const Found& each : found) choices.push_back({each.algo, each.workspaceSize, fuse});

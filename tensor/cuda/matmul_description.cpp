@@ -26,7 +26,7 @@ void set(cublasLtMatmulDescOpaque_t& operation, cublasLtMatmulDescAttributes_t a
                "cublasLtMatmulDescSetAttribute");
 }
 
-// A column-major matrix without gaps.
+// A contiguous column-major matrix.
 void init(cublasLtMatrixLayoutOpaque_t& layout, DType type, std::int64_t rows,
           std::int64_t columns) {
   check_cublas(cublasLtMatrixLayoutInit(&layout, type_of(type), static_cast<std::uint64_t>(rows),
@@ -59,7 +59,7 @@ MatmulDescription::MatmulDescription(const MatrixProduct& p, bool tf32, bool fus
 cublasStatus_t run_matmul(cublasLtHandle_t handle, MatmulDescription& description,
                           const MatrixProduct& p, const cublasLtMatmulAlgo_t& algorithm,
                           void* workspace, std::size_t workspace_bytes, cudaStream_t stream) {
-  // Read before this returns, also where the work is recorded.
+  // Read before this returns, also in a recording.
   const float one = 1;
   return cublasLtMatmul(handle, &description.operation, &one, p.b, &description.first, p.a,
                         &description.second, &p.beta, p.c, &description.result, p.c,

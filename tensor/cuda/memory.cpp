@@ -13,7 +13,7 @@ namespace {
 void copy_between_gpus(const Tensor& destination, const Tensor& source) {
   CudaContext& from = CudaContext::of(source.device());
   const cudaStream_t reading = from.stream();
-  // An event is recorded with its own device current, waited for with any.
+  // An event is recorded while its device is current, and can be waited for from any device.
   const CudaEvent written = make_event();
   check_cuda(cudaEventRecord(written.get(), reading), "cudaEventRecord");
   CudaContext& to = CudaContext::of(destination.device());
@@ -21,7 +21,7 @@ void copy_between_gpus(const Tensor& destination, const Tensor& source) {
   check_cuda(cudaMemcpyPeerAsync(destination.raw(), destination.device().index, source.raw(),
                                  source.device().index, source.bytes(), to.stream()),
              "cudaMemcpyPeerAsync");
-  // The source's memory may be used again by its own stream only after that.
+  // Only after that may the source's memory be reused on its stream.
   const CudaEvent copied = make_event();
   check_cuda(cudaEventRecord(copied.get(), to.stream()), "cudaEventRecord");
   CudaContext::of(source.device());
@@ -102,7 +102,7 @@ void CudaBackend::copy(const Tensor& destination, const Tensor& source) {
   if (source.count() == 0) return;
   if (destination.dtype() == source.dtype() && destination.layout() == source.layout())
     return copy_bytes(destination, source);
-  // Types and layouts change on the GPU, host memory is always plain.
+  // Types and layouts are converted on the GPU; host memory is always plain.
   if (source.device().is_cpu()) {
     const Tensor uploaded =
         cuda_empty(source.shape(), source.dtype(), destination.device(), source.layout());

@@ -1,4 +1,4 @@
-// Checks that operations share. They look at the host's description of tensors alone.
+// Checks that operations share. They use only the host's description of tensors.
 #pragma once
 
 #include "tasuki/tensor/tensor.hpp"
@@ -9,26 +9,26 @@ inline bool is_float_type(DType type) {
   return type == DType::float32 || type == DType::float16 || type == DType::bfloat16;
 }
 
-// An activation of one of the types that operations compute in.
+// An activation of one of the types in which operations compute.
 inline void check_activation(const Tensor& x, const char* what) {
   TASUKI_CHECK(!x.device().is_cpu() && is_float_type(x.dtype()),
-               "{}: a float32, float16 or bfloat16 tensor on a GPU was expected, not {} on {}",
-               what, name_of(x.dtype()), x.device().text());
+               "{}: expected a float32, float16 or bfloat16 tensor on a GPU, found {} on {}", what,
+               name_of(x.dtype()), x.device().text());
 }
 
 // Parameters, their gradients and statistics: plain float32 on the same GPU.
 inline void check_parameter(const Tensor& w, Device device, const char* what) {
   TASUKI_CHECK(w.device() == device && w.dtype() == DType::float32 && w.is_plain(),
-               "{}: plain float32 parameters on {} were expected, not {} on {}", what,
-               device.text(), name_of(w.dtype()), w.device().text());
+               "{}: expected plain float32 parameters on {}, found {} on {}", what, device.text(),
+               name_of(w.dtype()), w.device().text());
 }
 
-// Weights and biases of an operation on activations of `type`: as parameters, or rounded to it
-// already.
+// Weights and biases of an operation on activations of `type`: as parameters, or already rounded to
+// it.
 inline void check_weights(const Tensor& w, Device device, DType type, const char* what) {
   if (w.dtype() == DType::float32) return check_parameter(w, device, what);
   TASUKI_CHECK(w.device() == device && w.dtype() == type && w.is_plain(),
-               "{}: plain weights of float32 or {} on {} were expected, not {} on {}", what,
+               "{}: expected plain weights of float32 or {} on {}, found {} on {}", what,
                name_of(type), device.text(), name_of(w.dtype()), w.device().text());
 }
 

@@ -1,5 +1,5 @@
-// Max and average pooling by own kernels: cuDNN knows no window that reaches over the far edge
-// farther than over the near one.
+// Max and average pooling by our own kernels: cuDNN has no window that reaches farther over the far
+// edge than over the near one.
 #include <limits>
 
 #include "tasuki/core/error.hpp"
@@ -13,10 +13,10 @@
 namespace tasuki {
 namespace {
 
-// What the backward pass needs of the forward one.
+// Data of the forward pass that the backward pass needs.
 struct PoolWorkspace final : Workspace {
   std::shared_ptr<const Layout> layout;  // of x and y
-  std::shared_ptr<Storage> places;       // of the largest elements, for max
+  std::shared_ptr<Storage> places;       // positions of the largest elements, for max pooling
 };
 
 kernels::PoolingSize size_of_pooling(const PoolingGeometry& geometry, bool is_last) {

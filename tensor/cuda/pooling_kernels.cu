@@ -1,5 +1,5 @@
-// One thread for an element of the result. Backward passes gather too: an element of dx adds up the
-// windows that it is in, always in the same order.
+// One thread per element of the result. Backward passes gather, too: an element of dx adds up the
+// windows that contain it, always in the same order.
 #include "tasuki/tensor/cuda/pooling_kernels.hpp"
 
 #include <limits>
@@ -9,7 +9,7 @@
 namespace tasuki::kernels {
 namespace {
 
-// An element by its coordinates; n and c together where that is enough.
+// The coordinates of an element; n and c together if that is enough.
 struct Place {
   std::int64_t n, c;
   int row, column;
@@ -49,7 +49,7 @@ __device__ int clamp_low(int value) {
   return value < 0 ? 0 : value;
 }
 
-// Windows [begin, end) along one axis that hold element `at`.
+// Windows [begin, end) along one axis that contain element `at`.
 struct Range {
   int begin, end;
 };

@@ -9,15 +9,15 @@
 namespace tasuki::kernels {
 
 // N x C x H x W to N x C x OH x OW, both plain or both channels last. Windows may reach over every
-// edge; what is there does not count for the maximum and counts as 0 for the average.
+// edge; positions outside do not count for the maximum and count as 0 for the average.
 struct PoolingSize {
   std::int64_t items, channels, height, width, out_height, out_width;
   int kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
   bool channels_last;
 };
 
-// `places` (as many as y has elements, may be nullptr) gets which element of its window was the
-// first of the largest, counted by rows; a NaN is larger than all.
+// `places` (as many as y has elements, may be nullptr) gets the position in its window, counted by
+// rows, of the first largest element; a NaN is larger than all.
 void max_pool(const Launch& launch, DType type, void* y, const void* x, std::uint16_t* places,
               const PoolingSize& size);
 void max_pool_backward(const Launch& launch, DType type, void* dx, const void* dy,

@@ -7,12 +7,12 @@
 
 namespace tasuki {
 
-// One pool for all recordings of a device that live at a time: they run one after the other, and
-// nothing in it outlasts the run of one but what `work` keeps hold of. Its segments are kept as
-// long as any of the recordings, which write there whenever they are repeated.
+// One pool for all recordings of a device that exist at the same time: they run one after the
+// other, and nothing in it outlives a run except what `work` keeps. Its segments are kept as long
+// as any of the recordings, which write to them in every replay.
 std::shared_ptr<BlockPool> recording_pool(const CudaContext& context);
 
-// Bytes that recordings of the device hold.
+// Bytes held by recordings of the device.
 std::size_t recording_bytes(const CudaContext& context);
 
 }  // namespace tasuki

@@ -11,7 +11,8 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
-// Parts that fill the device `blocks_each` blocks at a time, none below `least` values.
+// The number of parts that fill the device with `blocks_each` blocks each, none with fewer than
+// `least` values.
 SumPlan plan_parts(int multiprocessors, std::int64_t blocks_each, std::int64_t values,
                    std::int64_t least) {
   const std::int64_t filling = divide_up(std::int64_t{multiprocessors} * 4, blocks_each);
@@ -19,7 +20,7 @@ SumPlan plan_parts(int multiprocessors, std::int64_t blocks_each, std::int64_t v
   return {std::max<std::int64_t>(parts, 1)};
 }
 
-// Where a block puts its sum: the result itself when there is one part only.
+// Where a block writes its sum: to the result itself if there is only one part.
 __device__ void put(float sum, float* destination, bool is_result, bool accumulate) {
   *destination = is_result && accumulate ? *destination + sum : sum;
 }

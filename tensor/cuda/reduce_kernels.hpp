@@ -9,8 +9,7 @@
 
 namespace tasuki::kernels {
 
-// How a sum over many rows is cut up: each part is summed by blocks of its own, the results in a
-// second step.
+// How a sum over many rows is divided: blocks sum parts, and a second step adds up the results.
 struct SumPlan {
   std::int64_t parts = 1;
   // Floats of scratch memory that the kernels need.

@@ -10,7 +10,7 @@
 namespace tasuki {
 namespace {
 
-// The mutex is held while memory is released, so that no recording begins meanwhile.
+// The mutex is held during the release, so that no recording begins meanwhile.
 struct Releases {
   std::mutex mutex;
   int recordings = 0;
@@ -22,7 +22,7 @@ struct Releases {
   }
 };
 
-// Never destroyed: static tensors may be later.
+// Never destroyed, because static tensors may be destroyed later.
 Releases& releases() {
   static auto* const made = new Releases;
   return *made;
@@ -35,7 +35,7 @@ void release_when_idle(std::function<void()> release) noexcept {
   try {
     releases().waiting.push_back(std::move(release));
   } catch (const std::exception&) {
-    return;  // the process has other worries than this memory
+    return;  // out of memory already: this block is leaked
   }
   releases().run();
 }

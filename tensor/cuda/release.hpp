@@ -1,24 +1,23 @@
-// When memory goes back to CUDA. Freeing it waits for the device, which breaks a recording (stream
-// capture) that any thread makes meanwhile, and never ends where the device waits for a rank that
-// is lost.
+// When memory is given back to CUDA. Freeing waits for the device, which breaks a recording (stream
+// capture) in any thread, and never ends if the device waits for a lost rank.
 #pragma once
 
 #include <functional>
 
 namespace tasuki {
 
-// Calls `release`, which gives memory back and makes no errors: now, or, while anything is recorded
-// or an error goes through the calling thread, at a later call or at the end of the recording. A
-// process that ends with an error never gets there. `release` must not call this in turn.
+// Calls `release`, which frees memory and does not fail: at once, or, while anything is recorded or
+// an exception unwinds the calling thread, in a later call or at the end of the recording. A
+// process that ends with an error never does. `release` must not call this function.
 void release_when_idle(std::function<void()> release) noexcept;
 
-// Does now what waits, where that can be. May leave the calling thread on another device.
+// Does postponed releases now, if possible. May change the calling thread's current device.
 void release_what_waits();
 
-// Gives page-locked memory back when `device` is done with it, in the same way.
+// Frees page-locked memory when `device` has finished with it, in the same way.
 void free_pinned(void* memory, int device) noexcept;
 
-// While one lives, in whatever thread, nothing is released.
+// While one exists, in any thread, nothing is released.
 class RecordingScope {
  public:
   RecordingScope();

@@ -7,14 +7,14 @@
 namespace tasuki {
 namespace {
 
-// `x` plain, as its kernels see it.
+// `x` in plain order, for the kernels.
 kernels::Scores scores_of(const Tensor& x, DType type, const Tensor& t) {
   TASUKI_CHECK(x.shape().rank() == 2 && t.shape() == Shape{x.shape()[0]},
                "scores of {} (examples x classes) and labels of {} do not fit", x.shape().text(),
                t.shape().text());
   TASUKI_CHECK((t.dtype() == DType::int32 || t.dtype() == DType::int64) && t.is_plain() &&
                    t.device() == x.device(),
-               "labels must be int32 or int64 on {}, not {} on {}", x.device().text(),
+               "expected labels of int32 or int64 on {}, found {} on {}", x.device().text(),
                name_of(t.dtype()), t.device().text());
   return {type, x.raw(), x.shape()[0], x.shape()[1], t.dtype(), t.raw()};
 }

@@ -7,8 +7,8 @@
 namespace tasuki::kernels {
 namespace {
 
-// A row belongs to a warp. Batches of up to this many rows are done by one block, which adds up the
-// losses as well and so saves a launch.
+// A warp per row. Batches of up to this many rows are done by one block, which also adds up the
+// losses and so saves a launch.
 constexpr int warps_of_one_block = 32;
 constexpr std::int64_t most_rows_of_one_block = 256;
 constexpr std::int64_t most_classes_of_one_block = 64;
@@ -154,7 +154,7 @@ void with_scores(const Scores& scores, Visitor&& visitor) {
   });
 }
 
-// Blocks of `block_threads` threads for a warp a row.
+// Blocks of `block_threads` threads, a warp per row.
 unsigned grid_for_rows(const Launch& launch, std::int64_t rows) {
   return grid_for(launch, rows * 32);
 }

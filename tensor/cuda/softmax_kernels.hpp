@@ -1,4 +1,4 @@
-// Softmax cross entropy and accuracy, in float32 whatever the type of the scores.
+// Softmax cross entropy and accuracy, in float32 for all types of scores.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@
 namespace tasuki::kernels {
 
 // items x classes scores and a label for each row: int32 or int64, -1 for rows that do not count. A
-// label that is no class makes its loss (and so the mean) not a number, as nobody waits to be told.
+// label that is no class makes its loss (and so the mean) not a number, because a kernel cannot
+// throw.
 struct Scores {
   DType type = DType::float32;
   const void* values = nullptr;
@@ -18,8 +19,8 @@ struct Scores {
   const void* labels = nullptr;
 };
 
-// The rows' softmax, how many rows count, and the mean of their losses (0 when none does).
-// `row_losses`: scratch memory, one float a row.
+// The rows' softmax, the number of rows that count, and the mean of their losses (0 if there are
+// none). `row_losses`: scratch memory, one float per row.
 void softmax_cross_entropy(const Launch& launch, const Scores& scores, float* probabilities,
                            float* loss, std::int64_t* counted, float* row_losses);
 
@@ -29,7 +30,7 @@ void softmax_cross_entropy_backward(const Launch& launch, const Scores& dx, void
                                     const float* probabilities, const std::int64_t* counted,
                                     DType dy_type, const void* dy);
 
-// *correct = rows whose largest score is at their label; the first of equal ones counts.
+// *correct = rows whose largest score is at their label; among equal ones the first counts.
 void count_correct(const Launch& launch, const Scores& scores, std::int64_t* correct);
 
 }  // namespace tasuki::kernels

@@ -11,10 +11,10 @@
 namespace tasuki {
 namespace {
 
-// Longer copies go in pieces of this size, so that the processor fills one while the device reads
-// the one before.
+// Longer copies are divided into pieces of this size, so that the processor fills one while the
+// device reads the previous one.
 constexpr std::size_t piece = std::size_t{4} << 20;
-// Copies under way before an upload waits for the oldest.
+// Copies in flight before an upload waits for the oldest one.
 constexpr std::size_t most_pending = 64;
 
 void* take_pinned(std::size_t bytes) {
@@ -28,7 +28,7 @@ void* take_pinned(std::size_t bytes) {
   return block;
 }
 
-// A recording would repeat a copy from or to memory that has other contents by then.
+// A recording would repeat a copy from or to memory whose contents have changed by then.
 void refuse_to_record(cudaStream_t stream) {
   if (is_recorded(stream))
     fail(ErrorKind::unavailable, "values are copied between the host and the GPU in each step");
@@ -62,7 +62,7 @@ void StagingBuffers::download(void* destination, const void* source, std::size_t
   refuse_to_record(stream);
   auto* to = static_cast<std::byte*>(destination);
   const auto* from = static_cast<const std::byte*>(source);
-  // Two pieces: one is copied out of its block while the next is on its way.
+  // Two pieces: one is copied out of its block while the next one is transferred.
   struct Piece {
     void* block = nullptr;
     std::size_t begin = 0, bytes = 0;
@@ -98,8 +98,8 @@ void* StagingBuffers::acquire(std::size_t bytes) {
   }
   if (block == nullptr)
     fail(ErrorKind::unavailable,
-         "out of page-locked host memory: {} bytes more were asked for to copy to or from a GPU; "
-         "see ulimit -l and the memory limit of the job",
+         "out of page-locked host memory: {} more bytes are needed to copy to or from a GPU; check "
+         "ulimit -l and the memory limit of the job",
          bytes);
   return block;
 }

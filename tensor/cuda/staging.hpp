@@ -1,5 +1,5 @@
 // Page-locked host memory through which values travel between ordinary host memory and a GPU: the
-// device copies from it and to it without the processor.
+// device reads and writes it without the processor.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,8 +18,8 @@ class StagingBuffers {
  public:
   StagingBuffers();
 
-  // Queues a copy of host memory to the device. The host memory may change once this returns; the
-  // device is not waited for (but when very much is under way already).
+  // Queues a copy of host memory to the device. The host memory may change once this returns. Does
+  // not wait for the device, unless many copies are in flight already.
   void upload(void* destination, const void* source, std::size_t bytes, cudaStream_t stream);
   // Copies device memory to the host and waits for that.
   void download(void* destination, const void* source, std::size_t bytes, cudaStream_t stream);

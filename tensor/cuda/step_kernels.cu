@@ -24,7 +24,7 @@ __device__ double scalar_as_double(DType type, const void* value) {
   return 0;
 }
 
-// One thread: a few numbers, and their order matters.
+// One thread, because there are few numbers and their order matters.
 __global__ void post_kernel(volatile double* table, std::int64_t rows, std::int64_t columns,
                             const std::int64_t* row, PostedScalars scalars) {
   volatile double* const to = table + *row % rows * columns;
@@ -34,7 +34,7 @@ __global__ void post_kernel(volatile double* table, std::int64_t rows, std::int6
   to[0] = static_cast<double>(*row + 1);
 }
 
-// One thread, like the steps' own order of moments. The timer counts nanoseconds.
+// One thread, so that moments stay in order. The timer counts nanoseconds.
 __global__ void stamp_kernel(StepClock* clock, StepMoment moment) {
   unsigned long long now = 0;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
@@ -59,7 +59,7 @@ __global__ void lars_kernel(float* g, const float* w, std::int64_t count,
     g[i] = g[i] * scale + w[i] * decay;
 }
 
-// Every thread that finds such a number writes the same.
+// All threads that find such a number write the same value.
 __global__ void unscale_kernel(float* x, std::int64_t count, float* state) {
   const float factor = 1 / state[0];
   bool is_finite = true;

@@ -1,4 +1,4 @@
-// Kernels for steps that nobody waits for, and for loss scaling.
+// Kernels for steps without waiting for the device, and for loss scaling.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ struct PostedScalars {
   int count = 0;
 };
 
-// Into row *row % rows of a table of so many columns, in host memory that the device can write: the
-// values from column 1 on, then *row + 1 into column 0, in that order for whoever reads there.
+// Into row *row % rows of a table with this many columns, in host memory that the device can write:
+// the values from column 1 on, then *row + 1 into column 0, in that order as seen by the host.
 void post(const Launch& launch, double* table, std::int64_t rows, std::int64_t columns,
           const std::int64_t* row, const PostedScalars& scalars);
 
@@ -38,7 +38,7 @@ struct LarsNumbers {
 void lars(const Launch& launch, float* g, const float* w, std::int64_t count,
           const double* squared_norms, const LarsNumbers& numbers);
 
-// x /= state[0]; state[2] = 1 when a result is not finite.
+// x /= state[0]; state[2] = 1 if a result is not finite.
 void unscale(const Launch& launch, float* x, std::int64_t count, float* state);
 // state: scale, good steps, found (see Backend::adjust_loss_scale).
 void adjust_loss_scale(const Launch& launch, float* state, float growth, float backoff,

@@ -1,4 +1,4 @@
-// What steps need that nobody waits for, and loss scaling.
+// Operations for steps without waiting for the device, and loss scaling.
 #include "tasuki/tensor/cuda/context.hpp"
 #include "tasuki/tensor/cuda/cuda_backend.hpp"
 #include "tasuki/tensor/cuda/operands.hpp"
@@ -10,7 +10,7 @@ namespace tasuki {
 
 namespace {
 
-// On the device, so that nothing waits for it.
+// On the device, so that the host does not wait for it.
 void write_squared_norm(const Launch& launch, const Tensor& x, double* result) {
   const Tensor scratch = Tensor::empty(
       {kernels::squared_norm_parts(launch.multiprocessors, x.count())}, DType::float64, x.device());
@@ -22,7 +22,7 @@ void write_squared_norm(const Launch& launch, const Tensor& x, double* result) {
 bool CudaBackend::is_idle(Device device) {
   const cudaError_t code = cudaStreamQuery(CudaContext::of(device).stream());
   if (code == cudaErrorNotReady) {
-    cudaGetLastError();  // the next launch would take it for its own
+    cudaGetLastError();  // else the next launch would report it
     return false;
   }
   check_cuda(code, "cudaStreamQuery");

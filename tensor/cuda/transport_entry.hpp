@@ -1,4 +1,4 @@
-// The part of the library that this folder cannot include.
+// A function of the library that this folder cannot include.
 #pragma once
 
 namespace tasuki {

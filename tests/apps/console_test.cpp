@@ -34,7 +34,7 @@ TEST_F(Console, BadInputIsOneLineFromTheWholeJob) {
       {{"--resume", folder / "none"}, folder / "none", ErrorKind::missing},
       {{"--shards", "4"}, "4 shards cannot be shared", ErrorKind::config},
       {{"--optimizer", "adadelta", "--lr", "1"}, "leave --lr out", ErrorKind::usage},
-      {{"--find-batchsize", "--dry-run"}, "give one of them", ErrorKind::usage},
+      {{"--find-batchsize", "--dry-run"}, "exclude each other", ErrorKind::usage},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.flags.front());
@@ -46,7 +46,7 @@ TEST_F(Console, OutputFolderThatCannotBeIsOneLine) {
   std::ofstream(folder / "in-the-way") << "a file";
   expect_one_line(run(2, "in-the-way", {}), folder / "in-the-way", ErrorKind::cannot_write);
   expect_one_line(run(2, "in-the-way/below", {}), folder / "in-the-way", ErrorKind::cannot_write);
-  // Nobody can make a folder there, not even root.
+  // No folder can be made there, not even by root.
   const Finished job =
       run_program(mpirun(2, {TRAIN_MNIST, "--data", data, "--out", "/proc/tasuki"}));
   expect_one_line(job, "/proc/tasuki", ErrorKind::cannot_write);
@@ -133,12 +133,12 @@ TEST_F(Console, DryRunSaysEverythingAndTrainsNothing) {
   ASSERT_EQ(job.exit_code, 0) << job.all();
   for (const char* part :
        {"predictor/l1/W", "32x784", "26506 in all", "Steps: 15 per epoch, 45 in all",
-        "Memory of a rank: 0.1 MB parameters", "rank  host", "Dry run: nothing was trained\n"})
+        "Memory per rank: 0.1 MB parameters", "rank  host", "Dry run: nothing was trained\n"})
     EXPECT_EQ(count_of(job.out, part), 1) << part << "\n--- in ---\n" << job.out;
   EXPECT_FALSE(std::filesystem::exists(folder / "result"));
 }
 
-// One figure, which is about what a run takes.
+// A single number, close to what a run uses.
 TEST_F(Console, DryRunForetellsMemory) {
   const auto number_before = [](const std::string& text, const std::string& words) {
     const auto end = text.find(words);
@@ -154,7 +154,7 @@ TEST_F(Console, DryRunForetellsMemory) {
     sum += number_before(plan.out, part);
   EXPECT_NEAR(sum, foretold, 0.4) << "rounding of six";
   const Finished job = run(2, "result", flags);
-  const double taken = number_before(job.out, " MB of memory a rank");
+  const double taken = number_before(job.out, " MB of memory per rank");
   EXPECT_NEAR(foretold, taken, 0.3 * taken);
 }
 

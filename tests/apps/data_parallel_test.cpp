@@ -52,7 +52,7 @@ TEST_F(DataParallel, LearnsAndEvaluatesWithAllWorkers) {
   EXPECT_GT(accuracy.back(), 0.9);
 }
 
-// Where the processor has no instructions for it, --dtype bf16 is an error of its own.
+// On a processor without instructions for it, --dtype bf16 is a different error.
 TEST_F(DataParallel, WorkersComputeInTheTypeAskedFor) {
   try {
     set_cpu_product_type(DType::bfloat16);
@@ -95,17 +95,20 @@ TEST_F(DataParallel, WhatItCannotDoIsOneLine) {
     EXPECT_EQ(job.exit_code, exit_code) << job.all();
     EXPECT_THAT(job.err, HasSubstr(part));
   };
-  const std::string devices = "--devices: expected GPUs by number, each once, or workers";
+  const std::string devices =
+      "--devices: expected numbers of different GPUs (0,1), or a number of workers";
   for (const char* list : {"gpu", "0,0", "cpu:0", "cpu:x", "1,,2", "cpu:2000", "-1"})
     expect({std::string("--devices=") + list}, 64, devices);
-  expect({"--split", "3:x"}, 64, "--split: expected even, auto, or parts as 3:1, found '3:x'");
+  expect({"--split", "3:x"}, 64, "--split: expected even, auto, or parts such as 3:1, found '3:x'");
   expect({"--split", "1:2:3"}, 64, "--split: expected a part for each of 2 devices");
-  expect({"--split", "0:0"}, 64, "one of them above 0");
-  expect({"--autotune"}, 64, "--autotune is about algorithms on GPUs; name one by --devices");
+  expect({"--split", "0:0"}, 64, "at least one of them above 0");
+  expect({"--autotune"}, 64,
+         "--autotune chooses algorithms on GPUs, and this run has none; name one with --devices");
   expect({"--graph", "on"}, 64, "--graph on: steps on several devices of one process");
   const Finished two = run(2, "result", {});
   EXPECT_EQ(two.exit_code, 64) << two.all();
-  EXPECT_THAT(two.err, HasSubstr("is one process for several devices, 2 were started"));
+  EXPECT_THAT(two.err,
+              HasSubstr("is one process for several devices, but 2 processes were started"));
 }
 
 TEST_F(DataParallel, GpusThatAreMissingAreNamed) {

@@ -1,4 +1,4 @@
-// What an experiment file says, and the tables that are made of its runs.
+// Experiment files, and the tables of their runs.
 #include "experiment/plan.hpp"
 
 #include <fmt/format.h>
@@ -77,13 +77,13 @@ TEST(ExperimentFile, RepeatsAreRunsOfTheirOwn) {
 
 TEST(ExperimentFile, BadLinesAreNamed) {
   EXPECT_EQ(error_of("np = 2\n"),
-            "e.ini: no program is named; add a line like `program = train_mnist`");
+            "e.ini: no program is given; add a line like `program = train_mnist`");
   EXPECT_EQ(error_of("program = t\nnp = 1, x\n"),
             "e.ini:2: np: expected an integer from 1 to 1048576, found '1, x'");
   EXPECT_EQ(error_of("program = t\nnp = 2,,4\n"),
             "e.ini:2: np: expected values between commas, found '2,,4'");
   EXPECT_EQ(error_of("program = t\nlr = 1, 1\n"),
-            "e.ini:2: lr: expected each value once, found '1, 1'");
+            "e.ini:2: lr: expected different values, found '1, 1'");
   EXPECT_THAT(error_of("program = t\nwhat\n"), HasSubstr("e.ini:2: expected `name = value`"));
   EXPECT_THAT(error_of("program = t\nlr =\n"), HasSubstr("e.ini:2: lr: expected a value"));
   EXPECT_THAT(error_of("program = t\nlr = 1\nlr = 2\n"), HasSubstr("e.ini:3: 'lr' is set twice"));
@@ -91,8 +91,9 @@ TEST(ExperimentFile, BadLinesAreNamed) {
   EXPECT_THAT(error_of("program = t\ncompare = lr\n"),
               HasSubstr("e.ini:2: compare: 'lr' is not set"));
   EXPECT_THAT(error_of("program = t\nlauncher = run {cores}\n"),
-              HasSubstr("e.ini:2: launcher: nothing is called {cores}"));
-  EXPECT_THAT(error_of("program = t\nnp = 2\nnodes = 2\n"), HasSubstr("e.ini:3: several nodes"));
+              HasSubstr("e.ini:2: launcher: {cores} is unknown"));
+  EXPECT_THAT(error_of("program = t\nnp = 2\nnodes = 2\n"),
+              HasSubstr("e.ini:3: runs on several nodes"));
   EXPECT_THAT(error_of("program = t\nnp = 3\nnodes = 2\nhostfile = h\n"),
               HasSubstr("e.ini:3: there is nothing to run"));
 }
@@ -113,13 +114,14 @@ TEST(ExperimentFile, SectionsTakeWhatIsBeforeThemAndSetItAnew) {
 }
 
 TEST(ExperimentFile, BadSectionsAreNamed) {
-  EXPECT_THAT(error_of("[a\n"), HasSubstr("e.ini:1: expected a section's name of letters"));
+  EXPECT_THAT(error_of("[a\n"),
+              HasSubstr("e.ini:1: expected a section name in brackets, of letters"));
   for (const char* name : {"", "..", "a/b", "a b"})
     EXPECT_THAT(error_of(fmt::format("program = t\n[{}]\n", name)),
                 HasSubstr("e.ini:2: expected a"));
   EXPECT_EQ(error_of("program = t\n[a]\n[b]\n[a]\n"),
             "e.ini:4: there is a section [a] in line 2 already");
-  EXPECT_THAT(error_of("[a]\nnp = 2\n"), HasSubstr("e.ini [a]: no program is named"));
+  EXPECT_THAT(error_of("[a]\nnp = 2\n"), HasSubstr("e.ini [a]: no program is given"));
   EXPECT_THAT(error_of("program = t\n[a]\nlr = 1\nlr = 2\n"),
               HasSubstr("e.ini:4: 'lr' is set twice, first in line 3"));
 }
@@ -127,7 +129,7 @@ TEST(ExperimentFile, BadSectionsAreNamed) {
 TEST(ExperimentFile, EveryKeyIsInItsHelp) {
   for (const std::string& key : experiment_keys()) {
     EXPECT_THAT(experiment_help(), HasSubstr("\n  " + key + " = "));
-    // It is taken for no flag of the program.
+    // It is not taken for a flag of the program.
     const std::string value = key == "compare" ? "np" : "1";
     const std::string text = key == "program" ? "" : "program = t\nhostfile = h\n";
     for (const std::string& command :
@@ -142,23 +144,23 @@ TEST(ExperimentFailure, SaysWhatRanOutOfMemory) {
     return describe_failure({HowEnded::by_itself, exit_code, 1}, 60, output);
   };
   EXPECT_EQ(text(0, "done\n"), "");
-  EXPECT_EQ(describe_failure({HowEnded::timed_out, 143, 61}, 60, ""), "not at its end after 60 s");
+  EXPECT_EQ(describe_failure({HowEnded::timed_out, 143, 61}, 60, ""), "not finished after 60 s");
   EXPECT_EQ(text(64, "error: unknown flag\n---\n"), "exit code 64: error: unknown flag");
   EXPECT_EQ(failure_mark(text(64, "error: unknown flag\n")), "failed");
-  // What it has saved is not the result.
-  EXPECT_EQ(text(79, "stopped and saved after iteration 7; go on with --resume F\n"),
-            "exit code 79: stopped and saved after iteration 7; go on with --resume F");
+  // Its snapshot is not a result.
+  EXPECT_EQ(text(79, "stopped and saved after iteration 7; continue with --resume F\n"),
+            "exit code 79: stopped and saved after iteration 7; continue with --resume F");
   EXPECT_EQ(failure_mark(text(69, "error: cuda:0 is out of memory: 9 MiB more\nMPI_ABORT\n")),
             "out of memory");
   EXPECT_EQ(failure_mark(text(70, "rank 2 on h: std::bad_alloc\n")), "out of memory");
-  // The file of another error may be called so.
+  // Another error may contain the name of such a file.
   EXPECT_EQ(failure_mark(text(1, "saving out of memory.txt\nsegmentation fault\n")), "failed");
   EXPECT_EQ(failure_mark(text(137, "")), "killed (out of memory?)");
   EXPECT_EQ(failure_mark(text(137,
                               "mpirun noticed that process rank 1 with PID 0 on node h exited "
                               "on signal 9 (Killed).\n")),
             "killed (out of memory?)");
-  // Ranks that are ended because of an error are not that.
+  // Ranks that are ended because of an error do not count.
   EXPECT_EQ(failure_mark(text(75, "rank 1 on h: stuck\nrank 1 exited on signal 9 (Killed).\n")),
             "failed");
 }
@@ -213,14 +215,14 @@ TEST(ExperimentTable, StepsThatDoMoreWorkCountFor) {
 TEST(ExperimentTable, SpeedIsThatOfSteadyStepsWhereTheLogHasThem) {
   const ExperimentPlan plan = parse("program = t\nbatchsize = 100\nmax-iterations = 10\n");
   auto records = done(plan, [](const RunSettings&) { return 10; });
-  EXPECT_THAT(markdown_text(plan, summarise(plan, records), "a machine"),
-              HasSubstr("a machine; examples / s over whole runs, their start and evaluation "
-                        "included.\n"));
+  EXPECT_THAT(
+      markdown_text(plan, summarise(plan, records), "a machine"),
+      HasSubstr("a machine; examples / s over whole runs, including start and evaluation.\n"));
   records[0].result->step_seconds = 0.5;
   const auto rows = summarise(plan, records);
   EXPECT_DOUBLE_EQ(rows[0].examples_per_second.value(), 200);
   EXPECT_THAT(markdown_text(plan, rows, "a machine"),
-              HasSubstr("examples / s in the median step, the first 3 of a run left out.\n"));
+              HasSubstr("examples / s in the median step, without the first 3 of a run.\n"));
 }
 
 // Steps of 4, 3 and 2 s at the start; of 1 s then; the sixth ends an epoch and evaluates.
@@ -294,9 +296,9 @@ TEST(ExperimentTable, RunsThatAreCutAreComparedByTheBatchThatTheProgramSays) {
   auto records = done(plan, [](const RunSettings& run) { return run.np == 1 ? 10 : 8; });
   const auto without = summarise(plan, records);
   EXPECT_FALSE(without[1].speedup.has_value());
-  EXPECT_THAT(markdown_text(plan, without, "a machine"),
-              HasSubstr("; no speed-up where the batch of runs that max-iterations cut is not "
-                        "recorded"));
+  EXPECT_THAT(
+      markdown_text(plan, without, "a machine"),
+      HasSubstr("; no speed-up for runs shortened by max-iterations whose batch is not recorded"));
   for (RunRecord& record : records) {
     record.origin = origin("1");
     record.origin->global_batch = 100 * static_cast<double>(record.settings.np);

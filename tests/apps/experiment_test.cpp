@@ -1,4 +1,4 @@
-// The experiment program: a real grid, and what becomes of it when runs fail, hang or are cut off.
+// The experiment program: a real grid, also with runs that fail, hang or are interrupted.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -141,19 +141,18 @@ TEST_F(Experiment, WrongNamesAndValuesAreFoundBeforeTheFirstRun) {
     EXPECT_EQ(read("started"), "");
   };
   expect_refused("mode = good\nmoed = good\n",
-                 ":4: program has no flag 'moed', nor has an experiment such a key; did you mean "
+                 ":4: 'moed' is neither a flag of program nor a key of experiments; did you mean "
                  "'mode'?");
-  expect_refused(
-      "mode = good\nrepeats = 3\n",
-      ":4: program has no flag 'repeats', nor has an experiment such a key; did you mean "
-      "'repeat'?");
+  expect_refused("mode = good\nrepeats = 3\n",
+                 ":4: 'repeats' is neither a flag of program nor a key of experiments; did you "
+                 "mean 'repeat'?");
   expect_refused("lr = 1, 2\nmode = good, wrong\n",
                  ":4: row 2 (lr 1, mode wrong): --mode: expected another");
   // Each program with its flags is asked once.
   std::filesystem::remove(folder / "asked");
   EXPECT_EQ(experiment("mode = good\nnp = 1, 2\nrepeat = 2\n").exit_code, 0);
   EXPECT_EQ(read("asked"), "asked\nasked\n");
-  // What is done is not asked about.
+  // Finished runs are not checked.
   EXPECT_EQ(experiment("mode = good\nnp = 1, 2\nrepeat = 2\n").exit_code, 0);
   EXPECT_EQ(read("asked"), "asked\nasked\n");
   write("beside.ini", "program = train_mnits\n");
@@ -175,15 +174,15 @@ TEST_F(Experiment, SectionsAreExperimentsOfTheirOwn) {
   EXPECT_EQ(read("started"), "a\na\nb\nb\n");
   const Finished which = experiment(sections, {"--rerun=all"});
   EXPECT_EQ(which.exit_code, 64);
-  EXPECT_THAT(which.err, HasSubstr("name one by --section"));
+  EXPECT_THAT(which.err, HasSubstr("choose one with --section"));
   const Finished unknown = experiment(sections, {"--section=third"});
   EXPECT_EQ(unknown.exit_code, 64);
   EXPECT_THAT(unknown.err, HasSubstr("has no section [third]; it has first, second\n"));
-  // All of them are locked as long as any runs.
+  // All folders are locked as long as one of the experiments runs.
   EXPECT_EQ(experiment("[one]\nmode = locked\n[two]\nmode = a\n").exit_code, 0);
   EXPECT_EQ(read("held"), "results/one/lock\nresults/two/lock\n");
   write("started", "");
-  // One that is wrong keeps the others from starting.
+  // An error in one experiment keeps the others from starting.
   const Finished wrong = experiment("[good]\nmode = c\n[bad]\nmode = wrong\n");
   EXPECT_EQ(wrong.exit_code, 78) << wrong.all();
   EXPECT_THAT(wrong.err, HasSubstr("e.ini:6: row 1 (the only one): --mode: expected another"));
@@ -194,7 +193,7 @@ TEST_F(Experiment, ARunThatTakesTooLongIsEndedWithItsChildren) {
   write("hang", "");
   const Finished run = experiment("mode = slow, good\ntimeout = 4\n");
   EXPECT_EQ(run.exit_code, 1) << run.all();
-  EXPECT_THAT(run.out, HasSubstr("mode slow: FAILED, not at its end after 4 s"));
+  EXPECT_THAT(run.out, HasSubstr("mode slow: FAILED, not finished after 4 s"));
   EXPECT_THAT(run.out, HasSubstr("mode good: 2.50 s"));
   EXPECT_FALSE(is_child_alive());
 }
@@ -202,7 +201,7 @@ TEST_F(Experiment, ARunThatTakesTooLongIsEndedWithItsChildren) {
 TEST_F(Experiment, InterruptingEndsTheRunAndTheNextStartGoesOn) {
   const Finished cut = experiment_until_it_hangs("mode = good, slow, better\n", SIGINT);
   EXPECT_EQ(cut.exit_code, 130) << cut.all();
-  EXPECT_THAT(cut.out, HasSubstr("interrupted; 2 of 3 runs are left for the next start"));
+  EXPECT_THAT(cut.out, HasSubstr("interrupted; the next start does the remaining 2 of 3 runs"));
   EXPECT_FALSE(is_child_alive());
   const Finished rest = experiment("mode = good, slow, better\n");
   EXPECT_EQ(rest.exit_code, 0) << rest.all();
@@ -283,7 +282,7 @@ TEST_F(Experiment, TwoDoNotShareAFolder) {
   EXPECT_THAT(second.err, HasSubstr("another experiment runs in"));
 }
 
-// The real thing.
+// With train_mnist.
 class TrainingExperiment : public TrainMnist {};
 
 TEST_F(TrainingExperiment, AsksTheProgramAboutItsFlags) {
@@ -294,7 +293,7 @@ TEST_F(TrainingExperiment, AsksTheProgramAboutItsFlags) {
     return run.err;
   };
   EXPECT_THAT(error_of("bachsize = 10\n"),
-              HasSubstr("e.ini:3: train_mnist has no flag 'bachsize', nor "));
+              HasSubstr("e.ini:3: 'bachsize' is neither a flag of train_mnist nor a "));
   EXPECT_THAT(error_of("bachsize = 10\n"), HasSubstr("; did you mean 'batchsize'?\n"));
   EXPECT_THAT(error_of("communicator = flat, flot\n"),
               HasSubstr("e.ini:3: row 2 (communicator flot): --communicator: expected "));

@@ -1,5 +1,5 @@
-// train_mnist with --gpu on machines with as many GPUs as a test says, none of which is there: who
-// gets which, what is refused, and how it is said.
+// train_mnist with --gpu and fake GPUs: which rank gets which GPU, what is refused, and the
+// messages.
 
 #include <map>
 
@@ -11,7 +11,7 @@ namespace {
 
 class GpuJobs : public TrainMnist {
  protected:
-  // A dry run, which says where each rank would run.
+  // A dry run, which prints where each rank would run.
   Finished job(int np, int gpus, std::vector<std::string> flags) {
     flags.push_back("--dry-run");
     return run_program(mpirun(np, program("result", flags)), 60,
@@ -45,7 +45,7 @@ TEST_F(GpuJobs, MoreRanksThanGpusAreRefusedWithATable) {
                  {"2 GPU(s) for its 4 ranks", "rank in node  wanted GPU  GPUs there",
                   "--share-gpu puts several ranks on one GPU"},
                  ErrorKind::config);
-  EXPECT_EQ(count_of(found.err, "cannot have it"), 2) << found.err;
+  EXPECT_EQ(count_of(found.err, "not available"), 2) << found.err;
   EXPECT_LT(found.seconds, 20);
 }
 
@@ -67,7 +67,7 @@ TEST_F(GpuJobs, SharingIsAskedForAndShown) {
   const Finished one = job(1, 1, {"--gpu", "--share-gpu"});
   EXPECT_EQ(count_of(one.out, "cuda:0 Fake GPU"), 1) << one.all();
   EXPECT_EQ(count_of(one.out, "ranks)"), 0) << one.all();
-  expect_refused(job(2, 2, {"--share-gpu"}), {"--share-gpu is about ranks on GPUs"},
+  expect_refused(job(2, 2, {"--share-gpu"}), {"--share-gpu is for ranks on GPUs"},
                  ErrorKind::usage);
 }
 
@@ -87,13 +87,12 @@ TEST_F(GpuJobs, AlgorithmsAreChosenOnGpusAlone) {
   for (const char* flag : {"--autotune", "--deterministic"})
     EXPECT_EQ(job(1, 1, {"--gpu", flag}).exit_code, 0) << flag;
   expect_refused(job(2, 2, {"--gpu", "--autotune", "--deterministic"}),
-                 {"--autotune and --deterministic: algorithms that are chosen by timing differ"},
-                 ErrorKind::usage);
-  expect_refused(job(2, 2, {"--autotune"}), {"--autotune is about algorithms on GPUs; add --gpu"},
+                 {"--autotune and --deterministic: algorithms chosen by timing"}, ErrorKind::usage);
+  expect_refused(job(2, 2, {"--autotune"}),
+                 {"--autotune chooses algorithms on GPUs, and this run has none; add --gpu"},
                  ErrorKind::usage);
   expect_refused(job(1, 1, {"--deterministic"}),
-                 {"--deterministic is about algorithms on GPUs", "--conv direct"},
-                 ErrorKind::usage);
+                 {"--deterministic chooses algorithms on GPUs", "--conv direct"}, ErrorKind::usage);
 }
 
 TEST_F(GpuJobs, CommunicatorsTakeGpus) {

@@ -1,5 +1,4 @@
-// What is around training: augmented input, folders of images, where time goes, the monitor, and
-// batches that memory has room for.
+// Augmented input, folders of images, step times, the monitor, and batches that fit into memory.
 
 #include "image_files.hpp"
 #include "pictures.hpp"
@@ -88,7 +87,7 @@ TEST_F(TrainingInput, TrainsOnAFolderOfImages) {
     EXPECT_EQ(count_of(job.all(), name + ": expected a PNG image, found damage"), 1) << job.all();
   }
 
-  // What is no image at all is found before anything is made, in both splits, by a dry run as well.
+  // Files that are no images are found before anything is made, in both splits, also by a dry run.
   for (const std::string name : {"val/dark/4.jpg", "train/bright/2.jpg"}) {
     std::ofstream(data + "/" + name) << "<html>not found</html>";
     for (const std::string what : {"--augment", "--dry-run"}) {
@@ -100,7 +99,7 @@ TEST_F(TrainingInput, TrainsOnAFolderOfImages) {
   }
 }
 
-// Each rank may have so much address space: for tests of what happens when memory runs out.
+// Limits the address space of each rank, for tests of running out of memory.
 std::vector<std::string> limited(const std::vector<std::string>& program) {
   return with({"prlimit", "--as=1000000000"}, program);
 }

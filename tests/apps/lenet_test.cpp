@@ -59,8 +59,8 @@ TEST_F(TrainLenet, ACutRunWritesItsEntryAndDoesNotEvaluate) {
 TEST_F(TrainLenet, SummaryHasEpochsAndAccuracy) {
   const Finished job = run(1, "result", {"--epoch", "2", "--examples", "64"});
   ASSERT_EQ(job.exit_code, 0) << job.all();
-  EXPECT_EQ(count_of(job.out, " s the first, "), 1) << job.out;
-  EXPECT_EQ(count_of(job.out, " s the median of the other 1\n"), 1) << job.out;
+  EXPECT_EQ(count_of(job.out, " s (first), "), 1) << job.out;
+  EXPECT_EQ(count_of(job.out, " s (median of the other 1)\n"), 1) << job.out;
   EXPECT_EQ(count_of(job.out, "validation accuracy: 0."), 1) << job.out;
 }
 
@@ -81,7 +81,7 @@ TEST_F(TrainLenet, BadFlagsAreOneLine) {
     std::string line;
   };
   const Case cases[] = {
-      {{"--global-batch", "1"}, "--global-batch: expected at least 2, an example for each rank"},
+      {{"--global-batch", "1"}, "--global-batch: expected at least 2 (one example per rank)"},
       {{"--global-batch", "x"},
        "--global-batch: expected an integer from 1 to 16777216, or 'none'"},
       {{"--momentum", "0.5"}, "--momentum: sgd has none"},

@@ -14,7 +14,7 @@ namespace {
 
 using Request = Options::Request;
 
-// A training program's flags and one of its own, with a config file of given contents.
+// The flags of a training program and an additional one, with a config file of given contents.
 struct Program {
   explicit Program(std::string config = "") : file(std::move(config)) {
     add_training_flags(options, settings);
@@ -163,7 +163,7 @@ TEST(Options, ErrorsNameFlagExpectedAndFound) {
       {{"--epoch"}, "--epoch needs a value (--help describes it)"},
       {{"--epoch", "--quiet"},
        "--epoch: expected an integer from 1 to 1000000000, found '--quiet'"},
-      {{"--help=x"}, "--help takes no value"},
+      {{"--help=x"}, "--help does not take a value"},
       {{"train.txt"}, "unexpected argument 'train.txt': train_test takes flags only"},
       {{"--out", "a\nb"}, "--out: expected one line of text, found a line break"},
   };
@@ -178,10 +178,10 @@ TEST(Options, UnknownFlagsNameTheNearest) {
             "unknown flag --batchsiz; did you mean --batchsize? (--help lists all flags)");
   EXPECT_EQ(error_of({"--epochs=3"}),
             "unknown flag --epochs; did you mean --epoch? (--help lists all flags)");
-  // Abbreviations are not taken, but understood.
+  // Abbreviations are refused, and the error names the flag.
   EXPECT_EQ(error_of({"--batch", "3"}),
             "unknown flag --batch; did you mean --batchsize? (--help lists all flags)");
-  // With a slip in them, too.
+  // Also with typing errors.
   EXPECT_EQ(error_of({"--bach", "3"}),
             "unknown flag --bach; did you mean --batchsize? (--help lists all flags)");
   EXPECT_EQ(error_of({"--optimzer-name", "sgd"}),
@@ -215,7 +215,7 @@ TEST(Options, FileErrorsNameTheLine) {
       {"epoch =\n", "f:1: epoch needs a value: N"},
       {"[run]\n", "f:1: expected `name = value`, found `[run]`"},
       {"= 3\n", "f:1: expected `name = value`, found `= 3`"},
-      {"out = \"a\n", "f:1: the quoted value of 'out' does not end"},
+      {"out = \"a\n", "f:1: the quoted value of 'out' has no closing quote"},
       {"config = other\n", "f:1: no setting is called 'config'"},
   };
   for (const auto& [text, expected] : cases) EXPECT_EQ(error_of({"--config", "f"}, text), expected);

@@ -84,7 +84,7 @@ TEST_F(Output, ANewRunStandsBesideOldResults) {
   expect_line(train("out"), "results in " + (folder / "out-3\n").string());
 }
 
-// One that has written nothing yet.
+// A job that has written nothing yet.
 TEST_F(Output, ANewRunStandsBesideAJobThatHasJustBegun) {
   OutputFolder begun(folder / "out");
   begun.take(OldResults::leave);
@@ -111,7 +111,7 @@ TEST_F(Output, OverwriteReplacesTheResults) {
   EXPECT_TRUE(has("out/snapshot_iter_2"));
   EXPECT_FALSE(has("out/snapshot_iter_3"));
   EXPECT_FALSE(has("out-2"));
-  // A run that does not come to train leaves them.
+  // A run that ends before it trains leaves old results alone.
   fs::resize_file(data + "/train-images-idx3-ubyte", 1000);
   const Finished failed = run_program(words("out", {"--overwrite"}));
   EXPECT_EQ(failed.exit_code, static_cast<int>(ErrorKind::data)) << failed.all();

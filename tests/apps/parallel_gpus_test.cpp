@@ -62,8 +62,9 @@ TEST_F(ParallelGpus, TrainBesideCpusInATypeThatAllHave) {
   for (const std::string devices : {"cpu,0", "0,cpu"}) {
     const Finished refused = train({"--devices", devices, "--dtype", "fp16"});
     EXPECT_EQ(refused.exit_code, 64) << refused.all();
-    EXPECT_THAT(refused.err, HasSubstr("--dtype fp16: CPUs compute in fp32 or bf16; leave them out "
-                                       "of --devices"));
+    EXPECT_THAT(
+        refused.err,
+        HasSubstr("--dtype fp16: CPUs compute in fp32 or bf16; leave CPUs out of --devices"));
   }
   try {
     set_cpu_product_type(DType::bfloat16);

@@ -1,4 +1,4 @@
-// train_mnist --resume: whose settings count, and what it says.
+// train_mnist --resume: whose settings count, and its messages.
 
 #include <algorithm>
 #include <map>
@@ -18,7 +18,7 @@ using Flags = std::vector<std::string>;
 // Ten steps an epoch.
 class ResumedJob : public TrainMnist {
  protected:
-  // A log without what is measured.
+  // A log without measured times.
   static nlohmann::json without_times(nlohmann::json log) {
     for (auto& entry : log)
       std::erase_if(entry.get_ref<nlohmann::json::object_t&>(), [](const auto& value) {
@@ -63,7 +63,7 @@ TEST_F(ResumedJob, FlagsThatAreGivenWinOverTheSnapshot) {
   train({"--optimizer", "momentum_sgd", "--lr", "0.05", "--momentum", "0.5"});
   const Finished job = go_on({"--optimizer", "momentum_sgd", "--lr", "0", "--momentum", "0"});
   expect_once(job,
-              "going on with other settings than the snapshot's: lr 0 instead of 0.05, "
+              "continuing with settings that differ from the snapshot's: lr 0 instead of 0.05, "
               "momentum 0 instead of 0.5");
   expect_once(job, "Optimizer: MomentumSGD, lr 0, momentum 0\n");
   expect_once(job, "Resumed: " + snapshot + ", epoch 2, iteration 20\n");
@@ -108,10 +108,12 @@ TEST_F(ResumedJob, AnAdamSnapshotThatDecaysWeightsIsSaid) {
     }
     write_npz(snapshot, entries);
     const Finished job = go_on({});
-    expect_once(job, fmt::format("the snapshot's Adam takes weight_decay_rate 0.25 off the "
-                                 "weights, as --weight-decay did in older versions; this run does "
-                                 "not: its --weight-decay {} adds to gradients",
-                                 has_flags ? "0.25" : "0"));
+    expect_once(
+        job,
+        fmt::format(
+            "the snapshot's Adam decays weights by weight_decay_rate 0.25, as --weight-decay did "
+            "in older versions; this run does not: its --weight-decay {} adds to the gradients",
+            has_flags ? "0.25" : "0"));
     EXPECT_EQ(count_of(job.all(), "weight_decay_rate 0, weight_decay 0.25\n"), has_flags ? 1 : 0)
         << job.all();
     const NpzFile file(folder / "second/snapshot_iter_40");
@@ -160,7 +162,7 @@ TEST_F(ResumedJob, ARateWithoutItsFlagsIsNotScaledTwice) {
 
 TEST_F(ResumedJob, WeightDecayThatGoesIsSaid) {
   train({"--optimizer", "sgd", "--weight-decay", "0.05"});
-  expect_once(go_on({"--weight-decay", "0"}), "gradient hooks WeightDecay(0.05); going on with");
+  expect_once(go_on({"--weight-decay", "0"}), "gradient hooks WeightDecay(0.05); continuing with");
 }
 
 TEST_F(ResumedJob, AnotherOptimizerIsRefusedAsThat) {
@@ -168,7 +170,7 @@ TEST_F(ResumedJob, AnotherOptimizerIsRefusedAsThat) {
   for (const std::string dry : {"false", "true"}) {
     const Finished job = go_on({"--optimizer", "sgd", "--dry-run=" + dry});
     EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::config)) << job.all();
-    EXPECT_EQ(count_of(job.all(), "a run with MomentumSGD, this run uses SGD"), 1) << job.all();
+    EXPECT_EQ(count_of(job.all(), "run used MomentumSGD, this run uses SGD"), 1) << job.all();
   }
 }
 
@@ -289,7 +291,7 @@ TEST_F(ResumedJob, AutoStartsInItsFolderAndGoesOnThere) {
   EXPECT_FALSE(std::filesystem::exists(folder / "auto-2"));
   expect_once(run(2, "auto", with(flags, {"--epoch", "4"})), "nothing to do: ");
 
-  // What is there and cannot be read is not taken for nothing.
+  // A snapshot that cannot be read is an error, not a missing one.
   for (const auto& file : {"auto/snapshot_iter_20", "auto/snapshot_iter_40"})
     std::filesystem::resize_file(folder / file, 1000);
   const Finished damaged = run(2, "auto", flags);
@@ -316,14 +318,15 @@ TEST_F(ResumedJob, EarlyStoppingCountsOn) {
   EXPECT_EQ(read_log("first").size(), 3u);
 
   const Flags resumed = with({"--resume", folder / "first"}, flags);
-  expect_once(run(1, "first", with(resumed, {"2"})),
-              "snapshot_iter_30 is where --early-stopping lr stopped; raise --patience to go on\n");
+  expect_once(
+      run(1, "first", with(resumed, {"2"})),
+      "snapshot_iter_30 is where --early-stopping lr stopped; raise --patience to continue\n");
   expect_once(run(1, "first", with(resumed, {"4"})), "stopped early");
   EXPECT_EQ(read_log("first").size(), 5u);
 
   const Finished unknown = run(2, "other", {"-b", "24", "--early-stopping", "main/lost"});
   EXPECT_EQ(unknown.exit_code, static_cast<int>(ErrorKind::usage)) << unknown.all();
-  EXPECT_EQ(count_of(unknown.err, "watches \"main/lost\", which nothing observed until"), 1);
+  EXPECT_EQ(count_of(unknown.err, "watches \"main/lost\", which was not observed up to"), 1);
 }
 
 TEST_F(ResumedJob, KeepRemovesOldSnapshotsAndKeepBestTheOthers) {
@@ -358,7 +361,7 @@ TEST_F(ResumedJob, ARateThatFollowsTheBatchFollowsItAfterAResume) {
   train({"--lr-scaling", "linear", "--lr-reference-batch", "48"});
   const Finished job = run(2, "second", {"-b", "48", "--epoch", "3", "--resume", snapshot});
   expect_once(job, "alpha 0.002 instead of 0.001");
-  expect_once(job, "ranks 1, shards 1, global_batch 48, steps_per_epoch 10; this one has ranks 2");
+  expect_once(job, "ranks 1, shards 1, global_batch 48, steps_per_epoch 10; this run has ranks 2");
   EXPECT_EQ(count_of(job.all(), "other data"), 0) << job.all();
 }
 
@@ -377,7 +380,7 @@ TEST_F(ResumedJob, DryRunChecksTheSnapshotAndTheFolder) {
       {"--resume", folder / "none", folder / "none", ErrorKind::missing},
       {"--resume", folder / "broken", folder / "broken", ErrorKind::data},
       {"--unit", "31", "is of another model", ErrorKind::data},
-      {"--seed", "1", "a run with seed 0, this one has seed 1", ErrorKind::config},
+      {"--seed", "1", "run had seed 0, this run has seed 1", ErrorKind::config},
       {"-b", "24", "this run has global_batch 24", ErrorKind::config},
       {"--out", folder / "file", folder / "file", ErrorKind::cannot_write},
       {"--out", folder / "file/below", folder / "file/below", ErrorKind::cannot_write},
@@ -409,7 +412,7 @@ TEST_F(ResumedJob, AFolderStandsForItsNewestWholeSnapshot) {
     const Finished job =
         run(np, "second", {"-b", np == 1 ? "48" : "24", "--epoch", "2", "--resume", snapshot});
     expect_once(job, "Resumed: " + before + ", epoch 1, iteration 10\n");
-    expect_once(job, "; taking the snapshot before it\n");
+    expect_once(job, "; using the snapshot before it\n");
     EXPECT_EQ(count_of(job.err, "warning: cannot read " + newest + ": "), 1) << job.all();
   }
   const auto refused = [&](ErrorKind kind, const std::string& line) {
@@ -428,7 +431,7 @@ TEST_F(ResumedJob, WithNothingLeftToDoSaysHowToGoOn) {
   train({});
   for (const Flags& flags : {Flags{"--epoch", "2"}, {"--epoch", "1"}, {"--max-iterations", "20"}}) {
     const Finished job = go_on(with({"--quiet"}, flags));
-    expect_once(job, fmt::format("nothing to do: {} is at the end of {} {}; raise {} to go on\n",
+    expect_once(job, fmt::format("nothing to do: {} is at the end of {} {}; raise {} to continue\n",
                                  snapshot, flags[0], flags[1], flags[0]));
     EXPECT_EQ(job.out, "");
     EXPECT_FALSE(std::filesystem::exists(folder / "second"));
@@ -438,14 +441,14 @@ TEST_F(ResumedJob, WithNothingLeftToDoSaysHowToGoOn) {
 TEST_F(ResumedJob, OtherDataAreSaid) {
   train({});
   expect_once(go_on({"--examples", "432"}),
-              "a run on other data: 480 examples of 784, here 432 of 784\n");
+              "run had other data: 480 examples of 784; this run has 432 of 784\n");
   std::fstream labels(data + "/train-labels-idx1-ubyte", std::ios::in | std::ios::out);
   labels.seekg(-1, std::ios::end);
   const bool was_one = labels.get() == 1;
   labels.seekp(-1, std::ios::end);
   labels.put(was_one ? '\2' : '\1');
   labels.close();
-  expect_once(go_on({}), "here 480 of 784 with other labels\n");
+  expect_once(go_on({}), "this run has 480 of 784, with other labels\n");
 }
 
 // Of a snapshot, or of its model alone in a file.
@@ -462,16 +465,17 @@ TEST_F(ResumedJob, InitStartsFromWeights) {
     EXPECT_EQ(values_of(read_log("init"), "validation/main/accuracy"), std::vector{before});
   }
 
-  // Weights without a place are said, the rest of a snapshot is not.
+  // Weights that the model lacks are reported; other entries of a snapshot are not.
   std::vector<NpzEntry> more = {{"predictor/l4/W", Tensor::zeros(Shape{1})},
                                 {"x", Tensor::zeros(Shape{1})}};
   for (const auto& [path, parameter] : model.parameters())
     more.push_back({path, parameter->value()});
   write_npz(folder / "more", more);
   expect_once(run(2, "init", with(still, {"--init", folder / "more"})),
-              "warning: --init: the model lacks 2 of the entries in " + (folder / "more").string() +
-                  ", which are left out: predictor/l4/W, x\n");
-  EXPECT_EQ(count_of(run(1, "init", with(still, {"--init", snapshot})).all(), "model lacks"), 0);
+              "warning: --init: 2 of the entries in " + (folder / "more").string() +
+                  " are not in the model and are ignored: predictor/l4/W, x\n");
+  EXPECT_EQ(count_of(run(1, "init", with(still, {"--init", snapshot})).all(), "not in the model"),
+            0);
 
   const auto refused = [&](const Flags& flags, const std::string& line, ErrorKind kind) {
     const Finished failed = run_program(with({TRAIN_MNIST, "--data", data}, flags));
@@ -493,7 +497,7 @@ TEST_F(ResumedJob, AWrongSnapshotIsRefusedBeforeTheDataAreRead) {
   labels.put('\x7f');
   labels.close();
   EXPECT_EQ(count_of(go_on({}).all(), "found 127 at example 479"), 1);
-  EXPECT_EQ(count_of(go_on({"--seed", "7"}).all(), "a run with seed 0"), 1);
+  EXPECT_EQ(count_of(go_on({"--seed", "7"}).all(), "run had seed 0"), 1);
 }
 
 }  // namespace

@@ -209,7 +209,7 @@ TEST(TrainingFlags, ThatDoNotFitEachOtherAreRefused) {
     EXPECT_NE(error({"--overwrite", "--resume", from}), "");
   EXPECT_NE(error({"--dry-run", "--find-batchsize"}), "");
   EXPECT_EQ(error({"--patience", "2"}),
-            "--patience: there is no value to wait for; add --early-stopping KEY");
+            "--patience has no effect without --early-stopping KEY; add it");
   EXPECT_EQ(error({"--patience", "2", "--early-stopping", "main/loss"}), "");
 }
 
@@ -352,11 +352,11 @@ TEST(OptimizerFlags, HooksAreDescribed) {
 
 TEST(Summary, EpochsAreTheFirstAndTheMedianOfTheOthers) {
   EXPECT_EQ(describe_epochs({}), "");
-  EXPECT_EQ(describe_epochs({2.5}), "epochs: 2.50 s the first");
+  EXPECT_EQ(describe_epochs({2.5}), "epochs: 2.50 s (first)");
   EXPECT_EQ(describe_epochs({9, 3, 1, 2}),
-            "epochs: 9.00 s the first, 2.00 s the median of the other 3");
+            "epochs: 9.00 s (first), 2.00 s (median of the other 3)");
   EXPECT_EQ(describe_epochs({9, 4, 1, 2, 3}),
-            "epochs: 9.00 s the first, 2.50 s the median of the other 4");
+            "epochs: 9.00 s (first), 2.50 s (median of the other 4)");
 }
 
 TEST(Precision, IsThatOfADevice) {
@@ -382,8 +382,7 @@ TEST(Precision, OfSeveralDevicesFitsAllOfThem) {
     for (const ComputeType dtype : {ComputeType::tf32, ComputeType::fp16})
       EXPECT_NE(error_of([&] { choose_precision(dtype, devices); })
                     .find(fmt::format("--dtype {}", name_of(compute_types(), dtype)) +
-                          ": CPUs compute in fp32 or bf16; leave them out of "
-                          "--devices"),
+                          ": CPUs compute in fp32 or bf16; leave CPUs out of --devices"),
                 std::string::npos);
     EXPECT_EQ(choose_precision(ComputeType::fp32, devices).on(gpu), DType::float32);
     try {

@@ -1,4 +1,4 @@
-// Which rank gets which GPU, and what is said when one cannot have its own.
+// Which rank gets which GPU, and the error if a rank cannot have one.
 #include "tasuki/communicator/gpu/gpu_binding.hpp"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@ namespace {
 
 using Seen = std::vector<std::vector<std::string>>;  // GPUs by rank
 
-// Ranks in order, so many on each node.
+// Ranks in order, with these numbers on the nodes.
 Topology nodes_of(const std::vector<int>& ranks) {
   std::vector<int> groups;
   std::vector<std::string> hosts;
@@ -78,7 +78,8 @@ TEST(GpuBinding, ANumberIsForOneRankPerNode) {
   EXPECT_EQ(indices(bind_gpus(nodes_of({1, 1}), all_see({1, 1}, {2, 4}), flags)),
             (std::vector<int>{1, 1}));
   const auto refused = bind_gpus(nodes_of({2}), all_see({2}, {2}), flags);
-  EXPECT_NE(refused.refusal.find("--gpu 1 names one GPU and node-a has 2 ranks"), std::string::npos)
+  EXPECT_NE(refused.refusal.find("--gpu 1 names one GPU, but node-a has 2 ranks"),
+            std::string::npos)
       << refused.refusal;
   flags.number = 7;
   const auto missing = bind_gpus(nodes_of({1}), all_see({1}, {2}), flags);
@@ -96,7 +97,7 @@ TEST(GpuBinding, SharingDealsRoundRobin) {
   flags.number = 1;
   EXPECT_EQ(indices(bind_gpus(nodes_of({3}), all_see({3}, {2}), flags)),
             (std::vector<int>{1, 1, 1}));
-  // Sharing makes no GPU where there is none.
+  // Sharing does not help on a node without GPUs.
   flags.number.reset();
   EXPECT_NE(bind_gpus(nodes_of({2}), all_see({2}, {0}), flags).refusal, "");
 }
@@ -104,12 +105,12 @@ TEST(GpuBinding, SharingDealsRoundRobin) {
 TEST(GpuBinding, RefusalIsATableOfWhoWantedWhat) {
   const auto binding = bind_gpus(nodes_of({1, 3}), all_see({1, 3}, {2, 2}), {});
   EXPECT_EQ(binding.refusal,
-            "--gpu: node-b has 2 GPU(s) for its 3 ranks, and each needs one\n"
+            "--gpu: each rank needs a GPU, but node-b has 2 GPU(s) for its 3 ranks\n"
             "rank  host    rank in node  wanted GPU  GPUs there\n"
             "   0  node-a             0           0           2\n"
             "   1  node-b             0           0           2\n"
             "   2  node-b             1           1           2\n"
-            "   3  node-b             2           2           2  cannot have it\n"
+            "   3  node-b             2           2           2  not available\n"
             "start fewer ranks there, or: --share-gpu puts several ranks on one GPU (slow, for "
             "tests)");
 }

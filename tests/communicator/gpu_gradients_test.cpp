@@ -11,10 +11,10 @@
 namespace tasuki {
 namespace {
 
-// Many chunks and copies with few values.
+// Small sizes, so that few values make many chunks and copies.
 constexpr TransferSizes small_sizes{.ring_chunk = 1024, .gpu_copy = 4096};
 
-// The sum of the numbers of so many ranks.
+// The sum of the numbers of this many ranks.
 std::int64_t sum_of_ranks(std::int64_t ranks) {
   return ranks * (ranks - 1) / 2;
 }
@@ -36,7 +36,7 @@ class OnGpus : public ::testing::TestWithParam<std::string> {
   Tensor allocated(std::int64_t count) {
     return {comm_->allocate(static_cast<std::size_t>(count) * 4, gpu), 0, {count}, DType::float32};
   }
-  // Whole numbers whose sums float32 holds exactly.
+  // Integers whose sums are exact in float32.
   static void fill(const Tensor& values, int rank) {
     const Tensor host = Tensor::empty({values.count()});
     for (std::int64_t i = 0; i < host.count(); ++i)
@@ -96,7 +96,7 @@ TEST_P(OnGpus, BucketsInTheBackground) {
   for (const auto& exchange : pending) exchange->wait();
   EXPECT_THROW(pending.front()->wait(), Error);
   expect_sums(arena);
-  comm_->start_sum_gradients({arena, bucket});  // one that is dropped is waited for
+  comm_->start_sum_gradients({arena, bucket});  // the destructor waits
   comm_->allreduce(Tensor::zeros({1}));
 }
 
@@ -158,7 +158,7 @@ TEST_P(OnGpus, SplitKeepsTheDevice) {
   EXPECT_EQ(values.slice(99, 100).item(), half->size());
 }
 
-// Of a file that rank 0 alone has loaded, say.
+// For example of a file that only rank 0 has loaded.
 TEST_P(OnGpus, AnOptimizerGivesAllRanksTheShapesAndWeightsOfRankZero) {
   Linear layer(std::nullopt, 3);
   layer.initialize(static_cast<std::uint64_t>(rank()));
@@ -181,7 +181,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, OnGpus,
                                            "double"),
                          name_of_parameter);
 
-// Without several nodes, all ranks as if each were a node of its own.
+// Without several nodes, all ranks behave as if each were on a separate node.
 TEST(BetweenNodes, ValuesPassThroughTheHostInChunks) {
   const testing::OwnGpu own = testing::own_gpu();
   if (!own.device) GTEST_SKIP() << own.reason_for_none;

@@ -102,7 +102,7 @@ TEST_P(Gradients, OtherOperationsMustWaitForTheExchange) {
     exchange->wait();
     EXPECT_THROW(exchange->wait(), Error);
   }
-  // One that is dropped is waited for.
+  // The destructor of an exchange waits for it.
   comm_->start_sum_gradients({arena, segments});
   comm_->allreduce(Tensor::zeros({1}));
 }

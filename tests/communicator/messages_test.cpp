@@ -123,7 +123,7 @@ TEST_P(Messages, ScatterDealsOutTheItemsOfOneArray) {
 
 TEST_P(Messages, ScatterOfAScalarIsAnError) {
   const Tensor scalar = Tensor::full({}, 1);
-  // The others would wait for what the root refuses.
+  // Not on one rank alone: the others would wait for the root, which refuses.
   if (rank() == 0) {
     EXPECT_THROW(comm_->scatter(scalar), Error);
   }
@@ -141,7 +141,7 @@ TEST_P(Messages, SlicesTravelLikeWholeArrays) {
     expect_equal(incoming[static_cast<std::size_t>(other)], sequence({7, 5}, other).slice(2, 6));
 }
 
-// A convolution's result is in a blocked layout where the processor likes one.
+// A convolution's result has a blocked layout on some processors.
 TEST_P(Messages, ABackendsOwnLayoutIsMadePlain) {
   const auto activation = [](int of_rank) {
     const Tensor x = Tensor::full({2, 16, 8, 8}, of_rank + 1), w = Tensor::full({32, 16, 3, 3}, 1);
@@ -225,7 +225,7 @@ TEST_P(Messages, JsonWithTagAndSource) {
   } else {
     comm_->send_object(object_of(rank()), 0, 7 * rank());
   }
-  comm_->barrier();  // or what follows could be received above
+  comm_->barrier();  // else the next message could be received above
   if (rank() == 1) comm_->send_bytes(bytes_of_text("{}"), 0);
   if (rank() == 0) {
     EXPECT_THROW(comm_->recv_object(1), Error);
@@ -246,7 +246,7 @@ TEST_P(Messages, ChunkedBroadcast) {
   EXPECT_THROW(comm_->bcast_bytes({}, 0, longest), Error);
 }
 
-// What happens beyond 2^31 elements, at a limit of 10.
+// Like messages beyond 2^31 elements, with a limit of 10.
 TEST_P(Messages, PiecesWhereMpisCountsEnd) {
   make_with({.mpi_call = 10});
   const Tensor own = sequence({101}, rank());

@@ -1,9 +1,10 @@
-// Checked calls, owners of handles, and what the registry says.
+// Checked calls, owners of handles, and errors of the registry.
 #include <gtest/gtest.h>
 
 #include <optional>
 #include <utility>
 
+#include "errors.hpp"
 #include "tasuki/communicator/agreement.hpp"
 #include "tasuki/communicator/mpi/mpi.hpp"
 #include "tasuki/communicator/registry.hpp"
@@ -13,15 +14,7 @@
 namespace tasuki {
 namespace {
 
-template <class Function>
-std::string error_of(const Function& function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
+using testing::error_of;
 
 TEST(CheckedMpi, ErrorsNameTheCallAndTheCause) {
   int value = 0;
@@ -58,7 +51,7 @@ TEST(MpiCommOwner, RanksLeftOutOfASplitGetNone) {
   EXPECT_EQ(static_cast<bool>(part), rank == 0);
 }
 
-// Printed once and at once, whether or not rank 0 of the job is among those who meet it.
+// Printed once and without delay, whether or not rank 0 of the job meets the error.
 TEST(SharedErrors, HaveOneRankThatSpeaks) {
   const auto comm = create_communicator("naive");
   const auto part = comm->split(comm->rank() == 0 ? 0 : 1, -comm->rank());

@@ -1,5 +1,5 @@
-// What becomes of NCCL's answers, with a library that gives those which a test asks for: every call
-// comes to an end, and every error is one line.
+// NcclComm with a fake NCCL that returns what a test sets: every call ends, and every error is one
+// line.
 #include "tasuki/communicator/cuda/nccl_comm.hpp"
 
 #include <gtest/gtest.h>
@@ -75,7 +75,7 @@ TEST_F(NcclCommTest, AnErrorOfACallIsOneLineAndAbortsAndStays) {
   EXPECT_NE(text.find("NCCL's last error: socketStartConnect: refused"), std::string::npos) << text;
   EXPECT_EQ(text.find('\n'), std::string::npos);
   EXPECT_EQ(fake_nccl().aborted, 1);
-  // Whoever comes later learns what it was, although NCCL would now say something else.
+  // Later calls throw the first error, although NCCL would now return another one.
   fake_nccl().answer = ncclSuccess;
   fake_nccl().last_error = "something else";
   EXPECT_EQ(error_of([&] { exchange(*comm); }).what(), text);
@@ -114,7 +114,7 @@ TEST_F(NcclCommTest, ErrorsThatComeLaterAreFoundWhenSomebodyLooks) {
   EXPECT_EQ(fake_nccl().aborted, 1);
 }
 
-// As it does while a recording holds an exchange.
+// Like NCCL while a recording holds an exchange.
 TEST_F(NcclCommTest, AnAbortThatDoesNotEndKeepsNoErrorBack) {
   auto comm = connect();
   fake_nccl().abort_hangs = true;

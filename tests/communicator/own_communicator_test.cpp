@@ -59,7 +59,7 @@ TEST(OwnCommunicator, TakesDefaultArguments) {
   }
 }
 
-// What it replaces is done inside of all that sum_gradients() takes care of.
+// The overridden function runs inside sum_gradients(), with its checks and scopes.
 TEST(OwnCommunicator, IsSeenInTheExchangeThatItReplaces) {
   DerivedCommunicator comm;
   if (comm.size() == 1) GTEST_SKIP() << "one rank has nothing to exchange";
@@ -71,7 +71,7 @@ TEST(OwnCommunicator, IsSeenInTheExchangeThatItReplaces) {
   EXPECT_EQ(comm.seen.bytes, 7 * 4);
 }
 
-// Of MPI's own calls and the communicator's none meets a message of the other.
+// Messages of the program's MPI calls and of the communicator do not mix.
 TEST(MpisOwnHandle, HasTheSameRanksAndMessagesOfItsOwn) {
   const auto all = create_communicator("naive");
   const auto part = all->split(all->rank() % 2, -all->rank());

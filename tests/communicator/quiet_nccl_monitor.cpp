@@ -1,4 +1,4 @@
-// A monitor that asks nothing: the tests of NcclComm ask themselves, when it is time.
+// A monitor that does nothing: the tests of NcclComm check for errors themselves.
 #include "tasuki/communicator/cuda/nccl_monitor.hpp"
 
 namespace tasuki {

@@ -46,7 +46,7 @@ TEST_P(SharedMemory, EveryRankReadsAndWritesEveryBlock) {
 TEST_P(SharedMemory, LeavesNoNameBehind) {
   const MpiComm node = MpiComm::split_by_memory(MPI_COMM_WORLD);
   const auto blocks = share_memory(1 << 20, node.get(), GetParam());
-  // Other jobs may be between making and removing theirs.
+  // Other jobs may have files there for a moment.
   const std::string own = fmt::format("tasuki-{}-{}-", getuid(), getpid());
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
     EXPECT_EQ(entry.path().filename().string().rfind(own, 0), std::string::npos) << entry.path();
@@ -84,7 +84,7 @@ TEST(SharedArenas, StoragesOutliveTheCommunicatorAndGoInAnyOrder) {
   auto comm = create_communicator("hierarchical");
   std::vector<std::shared_ptr<Storage>> storages;
   for (std::size_t i = 0; i < 4; ++i) storages.push_back(comm->allocate(1000 * i));
-  // Ranks free different ones; those that are left still work.
+  // Ranks free different blocks; the remaining ones still work.
   storages.erase(storages.begin() + comm->rank() % 3);
   const Tensor last(storages.back(), 0, {100}, DType::float32);
   last.fill(1);

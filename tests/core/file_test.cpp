@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder of its own for each test.
+// A separate folder for each test.
 class File : public ::testing::Test {
  protected:
   std::size_t entries() const {

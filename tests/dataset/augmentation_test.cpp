@@ -1,4 +1,4 @@
-// What augmentation makes of an image, and what it depends on.
+// Augmented images, and what they depend on.
 #include "tasuki/dataset/images/augmentation.hpp"
 
 #include <gtest/gtest.h>
@@ -179,7 +179,7 @@ TEST(Augmentation, AFlatImageStaysFinite) {
   EXPECT_FLOAT_EQ(apply(standardization, *flat, 1)[5], (15.0f / 16) / 0.25f);
 }
 
-// What a device with the stored images does is what the threads do that read batches ahead.
+// A device with the stored images computes the same as the threads that read batches ahead.
 TEST(Augmentation, ABackendMakesTheSamePixels) {
   const auto dataset = images(5);
   const std::array<std::int64_t, 3> numbers{4, 0, 4};

@@ -1,4 +1,4 @@
-// Where data is looked for.
+// Where programs look for data.
 #include "tasuki/dataset/catalog.hpp"
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ TEST_F(Catalog, TheVariableComesBeforeTheCacheAndBoth) {
   ::testing::internal::CaptureStderr();
   EXPECT_EQ(find_data_folder("cifar10"), cached);
   const std::string said = ::testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find(named.string() + " is no folder; taking " + cached.string()),
+  EXPECT_NE(said.find(named.string() + " is not a folder; using " + cached.string()),
             std::string::npos)
       << said;
   fs::create_directories(named);

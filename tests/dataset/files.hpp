@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/core/error.hpp"
+#include "errors.hpp"
 #include "temporary_folder.hpp"
 
 namespace tasuki::testing {
@@ -53,21 +53,6 @@ inline std::string idx_labels(int count) {
   std::string bytes = big_endian(0x801) + big_endian(static_cast<std::uint32_t>(count));
   for (int i = 0; i < count; ++i) bytes.push_back(static_cast<char>(label(i)));
   return bytes;
-}
-
-// What `work` throws: kind and one line that holds all of these words.
-template <class Work>
-void expect_error(ErrorKind kind, const std::vector<std::string>& words, const Work& work) {
-  try {
-    work();
-    ADD_FAILURE() << "no error was thrown";
-  } catch (const Error& error) {
-    const std::string message = error.what();
-    EXPECT_EQ(error.kind(), kind) << message;
-    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
-    for (const std::string& word : words)
-      EXPECT_NE(message.find(word), std::string::npos) << "no '" << word << "' in: " << message;
-  }
 }
 
 }  // namespace tasuki::testing

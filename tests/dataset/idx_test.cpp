@@ -177,9 +177,9 @@ TEST_F(Idx, BytesBehindGzipAreFound) {
       {"garbage", "found 7 more bytes"}};
   for (const auto& [extra, found] : cases) {
     write_plain(images, whole + extra);
-    expect_data_error({images.string(), "behind its gzip data", found});
+    expect_data_error({images.string(), "after its gzip data", found});
   }
-  // What is cut in two members, as some tools pack in pieces.
+  // A file that is split into two members, as some tools do.
   std::string members;
   for (const std::string& part : {image_bytes.substr(0, 100), image_bytes.substr(100)}) {
     write_gzip(images, part);

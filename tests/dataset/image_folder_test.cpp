@@ -162,7 +162,7 @@ TEST_F(ImageFolder, ABrokenFileIsNamedByTheRankThatReadsIt) {
   EXPECT_EQ(all.item(), 1);
 }
 
-// Before any is handed out; nobody writes into the FIFO.
+// The FIFO is found before any file is read; no process writes into it.
 TEST_F(ImageFolder, WhatIsNoImageIsFoundAtTheStart) {
   if (comm->rank() == 0) {
     write_plain(folder / "train/dog/3.png", "GIF89a, not one of ours");
@@ -184,9 +184,10 @@ TEST_F(ImageFolder, WhatIsNoImageIsFoundAtTheStart) {
       EXPECT_EQ(::mkfifo((folder / "test/cat" / name).c_str(), 0600), 0);
   }
   comm->barrier();
-  expect_error(ErrorKind::data,
-               {"found 4 among 16 files", "test/cat/6.jpg (no regular file)", "/8.jpg", ", ...;"},
-               [&] { read_one(DataSplit::test); });
+  expect_error(
+      ErrorKind::data,
+      {"found 4 among 16 files", "test/cat/6.jpg (not a regular file)", "/8.jpg", ", ...;"},
+      [&] { read_one(DataSplit::test); });
   // Looked at when asked to, and not once more when it is read.
   const auto checked = open(DataSplit::test);
   checked->keep_first(6);

@@ -1,4 +1,4 @@
-// Reading ahead must not show.
+// Reading ahead must not change batches.
 #include "tasuki/dataset/iterators/prefetch_iterator.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What goes wrong at the root is met by all ranks at once.
+// All ranks throw the errors of the root at once.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -17,7 +17,7 @@ using namespace tasuki::testing;
 
 class ScatterFailure : public ::testing::Test {
  protected:
-  // Every rank must meet this error, and be able to go on with the communicator afterwards.
+  // Every rank must meet this error, and be able to use the communicator afterwards.
   template <class Work>
   void expect_everywhere(ErrorKind kind, const std::vector<std::string>& words, const Work& work) {
     try {

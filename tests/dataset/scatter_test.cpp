@@ -1,4 +1,4 @@
-// Shares that travel are the shares of the plan.
+// Scattered shares are those of the plan.
 #include "tasuki/dataset/scatter.hpp"
 
 #include <gtest/gtest.h>
@@ -136,7 +136,7 @@ TEST(ScatterDataset, TheLabelsHashIsOfTheTargets) {
         std::as_bytes(std::span(labels).subspan(begin, std::min(block, labels.size() - begin))),
         expected);
   EXPECT_EQ(share.labels_hash, expected);
-  // Where nothing is a target, everything counts.
+  // Without targets, all fields are hashed.
   const auto hash_of = [&](float value) {
     InMemoryDataset dataset({1, {{.name = "x"}}});
     const std::span<const std::byte> example[] = {std::as_bytes(std::span(&value, 1))};
@@ -205,9 +205,9 @@ TEST(ScatterDataset, WhatTransformsItsExamplesIsRefused) {
   for (const std::shared_ptr<const Dataset>& dataset :
        {std::shared_ptr<const Dataset>(halved), transformed(whole, zero),
         subset_of(halved, {3, 1})})
-    expect_error(ErrorKind::usage, {"as they are stored", "transformed(share.dataset"},
+    expect_error(ErrorKind::usage, {"cannot be scattered", "transformed(share.dataset"},
                  [&] { scatter_dataset(world().rank() == 0 ? dataset.get() : nullptr, world()); });
-  // What it gives is what ranks have that can reach it.
+  // The same as the shares of ranks that can reach the data set.
   const std::vector<std::int64_t> last{9};
   EXPECT_EQ(read_batch(*halved, last)["x"].data<float>()[0],
             read_batch(*whole, last)["x"].data<float>()[0] / 2);

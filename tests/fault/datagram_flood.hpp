@@ -1,4 +1,4 @@
-// Datagrams that are none of the job's heartbeats, by the thousand.
+// Floods with datagrams that are not heartbeats of the job.
 #pragma once
 
 #include <atomic>
@@ -7,8 +7,8 @@
 namespace tasuki::testing {
 
 // A thread listens to the heartbeats that this host sends (it takes root for that) and floods those
-// who get them, from this host's own address: with junk of all lengths, with the heartbeats
-// themselves once more, and with such in which a bit was changed.
+// who get them, from this host's own address: with junk of all lengths, with copies of the
+// heartbeats, and with copies in which one bit is flipped.
 class DatagramFlood {
  public:
   DatagramFlood();

@@ -2,21 +2,20 @@
 //
 //   faulty_training RANK MOMENT KIND FOLDER [STALL_SECONDS [SILENCE_SECONDS [flood]]]
 //
-// RANK: -1 for all of them.
-// MOMENT: unannounced (before it says that it is about to train), start (before any collective),
-// forward, loader, extension, evaluator.
-// KIND: throw, shared (marked as met by every rank), foreign (not a std::exception), abort, exit0,
-// exit3, return0, return3 (from the job), kill, segv; stop (SIGSTOP), loop (without an end), skip
-// (leaves out a barrier of the others, extension alone), slow (half a second in each of the first
-// 12 calls), nan and huge (an input that makes the loss so, forward alone), cut (takes node2's
-// network away, in tests/cluster/run.sh), debug (another process holds this one for 2.5 times
-// STALL_SECONDS, as a debugger would), freeze_launcher (stops mpirun or its daemon, and lets it go
-// on 2 s later). STALL_SECONDS: after which the watchdog ends the job; it warns after half of them.
-// SILENCE_SECONDS: the limit for silence, else 15. Where the fault is one of training, these limits
-// count from the second batch on, as starting takes long on a loaded machine. flood: one rank of
-// node2 sends node1 datagrams of all kinds that are to be refused (datagram_flood.hpp). Each rank
-// leaves its process id in FOLDER/pid.<rank>; the one that fails the time in FOLDER/time and Open
-// MPI's number of the job in FOLDER/job.
+// RANK: -1 for all of them. MOMENT: unannounced (before it says that it is about to train), start
+// (before any collective), forward, loader, extension, evaluator. KIND: throw, shared (marked as
+// met by every rank), foreign (not a std::exception), abort, exit0, exit3, return0, return3 (from
+// the job), kill, segv; stop (SIGSTOP), loop (forever), skip (leaves out a barrier of the others,
+// extension alone), slow (half a second in each of the first 12 calls), nan and huge (an input that
+// makes the loss so, forward alone), cut (takes node2's network away, in tests/cluster/run.sh),
+// debug (another process holds this one for 2.5 times STALL_SECONDS, as a debugger would),
+// freeze_launcher (stops mpirun or its daemon, and lets it go on 2 s later). STALL_SECONDS: after
+// which the watchdog ends the job; it warns after half of them. SILENCE_SECONDS: the limit for
+// silence, else 15. Where the fault is one of training, these limits count from the second batch
+// on, as starting takes long on a loaded machine. flood: one rank of node2 sends node1 datagrams of
+// all kinds that are to be refused (datagram_flood.hpp). Each rank leaves its process id in
+// FOLDER/pid.<rank>; the one that fails the time in FOLDER/time and Open MPI's number of the job in
+// FOLDER/job.
 
 #include <mpi.h>
 #include <signal.h>
@@ -93,7 +92,7 @@ void fail_as(const std::string& kind, const std::string& moment,
   std::abort();
 }
 
-// Whether a job with this fault is meant to reach its end.
+// Whether a job with this fault must succeed.
 bool goes_on(const std::string& kind) {
   return kind == "slow" || kind == "debug" || kind == "freeze_launcher";
 }

@@ -42,7 +42,7 @@ std::vector<std::string> shared_memory_of(std::uint32_t job, const std::vector<p
   return names;
 }
 
-// Whether the process has ended (one that nobody has waited for yet counts).
+// Whether the process has ended (also if its parent has not waited for it yet).
 bool has_ended(pid_t pid) {
   std::ifstream status(fmt::format("/proc/{}/stat", pid));
   const std::string text{std::istreambuf_iterator<char>(status), {}};
@@ -113,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(All, ExceptionMoments,
                          ::testing::Values("start", "forward", "loader", "extension", "evaluator"),
                          [](const auto& info) { return std::string(info.param); });
 
-// With nobody else to end, the line is all there is.
+// If there are no other ranks to end, the line is all there is.
 TEST(OneProcess, EndsWithItsLineAlone) {
   const Finished finished = run_program({TRAIN_MNIST, "--epoc", "3"});
   EXPECT_EQ(finished.exit_code, static_cast<int>(ErrorKind::usage)) << finished.all();
@@ -128,7 +128,7 @@ TEST(ForeignExceptions, AreReportedToo) {
   EXPECT_EQ(count_of(ended.job.err, fmt::format("rank {} on ", failing)), 1) << ended.job.all();
 }
 
-// Rank 0 would speak for all, but it has not met the error.
+// Rank 0 would print for all, but it has not met the error.
 TEST(SharedErrors, OfOneRankAloneAreReportedToo) {
   const Ended ended = end_job("forward", "shared");
   EXPECT_LT(ended.seconds_after_fault, 3);
@@ -197,14 +197,14 @@ TEST(EarlyReturns, OfAnExitCodeEndTheJob) {
   EXPECT_LT(ended.seconds_after_fault, 4);
   EXPECT_EQ(ended.job.exit_code, 3) << ended.job.all();
   EXPECT_EQ(count_of(ended.job.err, fmt::format("rank {} on ", failing)), 1) << ended.job.all();
-  EXPECT_EQ(count_of(ended.job.err, "the program returned 3 on this rank while others were"), 1);
+  EXPECT_EQ(count_of(ended.job.err, "the program returned 3 on this rank, and the other ranks"), 1);
 }
 
 TEST(EarlyReturns, OfZeroEndTheJobWhenTheOthersDoNotComeInTime) {
   const Ended ended = end_job("forward", "return0", {{"TASUKI_END_SECONDS", "1"}});
   EXPECT_LT(ended.seconds_after_fault, 4);
   EXPECT_EQ(ended.job.exit_code, static_cast<int>(ErrorKind::hang)) << ended.job.all();
-  EXPECT_EQ(count_of(ended.job.err, "the program returned 0 on this rank while others were"), 1);
+  EXPECT_EQ(count_of(ended.job.err, "the program returned 0 on this rank, and the other ranks"), 1);
 }
 
 struct Death {

@@ -1,5 +1,5 @@
-// A rank that is alive and stuck: the job ends and names it. Ranks that are slow, or stopped and
-// continued together, live.
+// A rank that is alive and stuck: the job ends and names it. Slow ranks, and ranks that are stopped
+// and continued together, are left alone.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -97,7 +97,7 @@ void expect_named(const Placement& placement, int rank, const std::string& momen
       state.empty() ? "the ranks wait for each other"
                     : fmt::format("rank {} on {} {}", rank, placement.host_of(rank), state);
   EXPECT_NE(line.find(" s: " + named), std::string::npos) << job.all();
-  // It alone is named: what follows are those who wait for it.
+  // Only this rank is named as the culprit, followed by those that wait for it.
   const std::string said = line.substr(std::min(line.size(), line.find("nothing ")));
   EXPECT_EQ(count_of(said, " on "), state.empty() ? 0 : 1) << line;
 }
@@ -122,7 +122,7 @@ void expect_left_alone(const Placement& placement, int rank) {
   EXPECT_EQ(count_of(ended.job.err, "the job is not ended while a debugger holds"), 1);
 }
 
-// Somebody stops mpirun, or the daemon of another node, and lets it go on: it is said, and no more.
+// mpirun, or the daemon of another node, is stopped and continued: that is only reported.
 void expect_launcher_named(const Placement& placement, int rank, const std::string& name) {
   const TemporaryFolder folder;
   const Ended ended = end_job(placement.start({FAULTY_TRAINING, std::to_string(rank), "forward",
@@ -168,7 +168,7 @@ TEST_P(OneNode, NamesAnEvaluationWithoutEnd) {
 }
 
 TEST_P(OneNode, NamesARankThatLeavesOutACollective) {
-  // Of two ranks nobody can tell which one is right.
+  // With two ranks it cannot be told which one is right.
   const std::string in_another = "is waiting in sum_gradients number ";
   expect_named(placement(), 1, "extension", "skip", GetParam() == 2 ? "" : in_another);
 }
@@ -235,7 +235,7 @@ TEST(TwoNodes, SayThatTheyHearNothing) {
   EXPECT_EQ(count_of(job.err, "node2 receives no heartbeats from node1: "), 1) << job.all();
 }
 
-// Nothing that is not the job's own changes who is blamed, or when.
+// Foreign datagrams change neither the culprit nor the time.
 TEST(Flood, OfDatagramsLeavesTheBlameWhereItIs) {
   expect_named({4, "2,2"}, 3, "forward", "stop", silent, {stall_seconds, "15", "flood"});
   expect_named({4, "2,2"}, 3, "forward", "stop", silent, {"60", stall_seconds, "flood"});
@@ -253,7 +253,7 @@ TEST(Flood, OfDatagramsIsCounted) {
   EXPECT_GT(std::stoll(ended.job.err.substr(at + text.size())), 1000) << ended.job.all();
 }
 
-// A host that nothing reaches any more.
+// A host that is cut off.
 void expect_nothing_left(const Ended& ended, const std::string& host, double limit) {
   if (ended.job.exit_code == 77) GTEST_SKIP() << ended.job.all();
   EXPECT_NE(ended.job.exit_code, 0) << ended.job.all();
@@ -334,7 +334,7 @@ TEST(Start, OfAHostThatIsCutEndsOnAllNodes) {
     SCOPED_TRACE(fmt::format("{}, {}", slots, cut));
     const TemporaryFolder folder;
     const std::string cut_by = slots == "1,1" ? "1" : "2";
-    // What the lost host's ranks say reaches nobody.
+    // Output of the lost host's ranks does not arrive.
     const std::string script = fmt::format(
         "[ $OMPI_COMM_WORLD_RANK != {} ] || {{\n"
         "  python3 -c 'import time; print(time.monotonic())' >\"$0/time\"\n"

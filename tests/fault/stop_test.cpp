@@ -56,11 +56,12 @@ class Stops : public ::testing::Test {
       }
     return hash;
   }
-  // That a job was stopped, said so in a line, and goes on to the same weights as one that was not.
+  // The job was stopped, printed a line about it, and a continued run gets the weights of an
+  // uninterrupted one.
   void expect_saved(const Finished& job, const std::function<Words(const Words&)>& launched) {
     EXPECT_EQ(job.exit_code, saved) << job.all();
     EXPECT_EQ(count_of(job.err, "stopped and saved after iteration "), 1) << job.all();
-    const std::string flag = "go on with --resume ";
+    const std::string flag = "continue with --resume ";
     const std::size_t begin = job.err.find(flag);
     ASSERT_NE(begin, std::string::npos) << job.all();
     const std::string file =
@@ -111,7 +112,7 @@ TEST_F(Stops, OfAllRanksByControlCSayWhatThereIs) {
   saving.insert(saving.end(), {"--snapshot-every", "1"});
   job = stop(mpirun(2, train("second", saving)), SIGINT, folder / "second/snapshot_iter_20");
   EXPECT_NE(job.exit_code, 0);
-  const std::string line = "the job was ended; go on from the last snapshot with --resume " +
+  const std::string line = "the job was ended; continue from the last snapshot with --resume " +
                            (folder / "second/snapshot_iter_").string();
   EXPECT_EQ(count_of(job.err, line), 1) << job.all();
 }

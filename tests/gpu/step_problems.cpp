@@ -1,4 +1,4 @@
-// What steps need that nobody waits for: loss scaling and posted scalars.
+// Operations for steps without waiting for the device: loss scaling and posted scalars.
 #include <array>
 #include <limits>
 

@@ -127,7 +127,7 @@ TEST(UnansweredTime, IsThatOfOneSocket) {
             (std::vector<double>{0, 1}));
 }
 
-// What this machine says of itself is read without an end or an error.
+// The present connections of this machine can be read without an error.
 TEST(ConnectionWatch, FindsNoHostLostByAHealthyProcess) {
   ConnectionWatch watch({getpid(), 0});
   for (int look = 0; look < 3; ++look) EXPECT_EQ(watch.find_lost(1, 1), std::nullopt);

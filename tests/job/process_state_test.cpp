@@ -1,4 +1,4 @@
-// What is read of processes, and which of them is the job's launcher.
+// The state of processes, and which of them is the job's launcher.
 
 #include "tasuki/job/process_state.hpp"
 

@@ -1,4 +1,4 @@
-// Who is to blame when nothing moves, from what is known of each rank.
+// The culprits of a stall, from what is known about each rank.
 
 #include "tasuki/job/stall.hpp"
 
@@ -64,7 +64,7 @@ TEST(Stall, SecondsAreThoseOfTheRankThatMovedLast) {
 TEST(Stall, IsNoneWhereNobodyIsHeldUp) {
   EXPECT_FALSE(find({at(Phase::own_work)}));
   EXPECT_FALSE(find({at(Phase::own_work), at(Phase::extension)}));
-  // run_job has a limit of its own for those who have returned.
+  // run_job has a separate limit for ranks that have returned.
   EXPECT_FALSE(find({at(Phase::own_work), in(Waiting::program_end)}));
   EXPECT_TRUE(find({at(Phase::own_work), in(Waiting::barrier)}));
   EXPECT_TRUE(find({at(Phase::loading)}));
@@ -116,7 +116,7 @@ TEST(Stall, IsUncertainWhileAnUnknownRankMayBeAtWork) {
   const Ranks ranks = {in(Waiting::allreduce), in(Waiting::allreduce), unknown()};
   EXPECT_FALSE(find(ranks)->is_certain);
   EXPECT_EQ(said(ranks),
-            "nothing is known of rank 2 on there while 2 ranks wait in allreduce number 5");
+            "nothing is known about rank 2 on there while 2 ranks wait in allreduce number 5");
   EXPECT_EQ(culprits_of({in(Waiting::allreduce), at(Phase::loading), unknown()}), Culprits{1});
 }
 
@@ -130,7 +130,7 @@ TEST(Silence, IsFoundWhateverTheOthersDo) {
   EXPECT_FALSE(find_silence(Ranks{silent(at(Phase::loading))}, 11.5));
 }
 
-// It may have no thread that beats.
+// It may have no watchdog thread.
 TEST(Silence, IsNoneOfARankThatMoves) {
   EXPECT_FALSE(find_silence(Ranks{silent(at(Phase::loading, 1)), in(Waiting::allreduce)}, limit));
 }

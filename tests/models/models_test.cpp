@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "errors.hpp"
 #include "tasuki/models/catalog.hpp"
 #include "tasuki/models/lenet.hpp"
 #include "tasuki/models/resnet.hpp"
@@ -18,6 +19,8 @@
 
 namespace tasuki {
 namespace {
+
+using testing::expect_error;
 
 const std::vector<std::string> names = {"lenet",    "cnn10",    "vgg_small", "vgg16_bn",
                                         "resnet20", "resnet50", "wrn_28_10"};
@@ -184,23 +187,13 @@ TEST_F(Models, AnEmptyBatchGivesNoScores) {
   }
 }
 
-void expect_error(ErrorKind kind, const std::string& part, const std::function<void()>& work) {
-  try {
-    work();
-    ADD_FAILURE() << "no error: " << part;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-    EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
-  }
-}
-
 TEST(ModelCatalog, WhatCannotBeMadeIsAnError) {
-  expect_error(ErrorKind::usage, "unknown model 'cnn11'; known are lenet, cnn10",
+  expect_error(ErrorKind::usage, {"unknown model 'cnn11'; expected one of lenet, cnn10"},
                [] { create_model("cnn11"); });
-  expect_error(ErrorKind::config, "1x28x28, not 3x32x32", [] { create_model("lenet"); });
-  expect_error(ErrorKind::config, "channels x H x W", [] { create_model("cnn10", {10, {784}}); });
-  expect_error(ErrorKind::internal, "6 n + 4", [] { wide_resnet(27, 10); });
-  expect_error(ErrorKind::internal, "6 n + 2", [] { small_resnet(21); });
+  expect_error(ErrorKind::config, {"1x28x28, found 3x32x32"}, [] { create_model("lenet"); });
+  expect_error(ErrorKind::config, {"channels x H x W"}, [] { create_model("cnn10", {10, {784}}); });
+  expect_error(ErrorKind::internal, {"6 n + 4"}, [] { wide_resnet(27, 10); });
+  expect_error(ErrorKind::internal, {"6 n + 2"}, [] { small_resnet(21); });
 }
 
 TEST(ModelCatalog, TakesAUsersOwnModel) {
@@ -208,7 +201,9 @@ TEST(ModelCatalog, TakesAUsersOwnModel) {
   EXPECT_EQ(create_model("own", {4, {1, 28, 28}})->parameters().back().parameter->shape(),
             (Shape{4}));
   EXPECT_EQ(model_kinds().back().summary, "a test's");
-  expect_error(ErrorKind::internal, "registered already", [] { register_model({"own", "", {}}); });
+  expect_error(ErrorKind::internal, {"registered already"}, [] {
+    register_model({"own", "", {}});
+  });
 }
 
 }  // namespace

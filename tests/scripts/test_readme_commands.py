@@ -58,7 +58,7 @@ class Reader:
                 f"{AS_ROOT}\n{line}"]
 
     def run(self, line, limit=60, nodes=0):
-        """What a command prints that ends by itself; None if this machine cannot have such nodes."""
+        """What a command prints until it ends; None if this machine cannot have such nodes."""
         done = subprocess.run(self.words(line, nodes), cwd=self.clone, env=self.environment,
                               capture_output=True, text=True, timeout=limit)
         if nodes and done.returncode == 77:
@@ -271,7 +271,7 @@ class Pages(unittest.TestCase):
             self.assertEqual(commands_of(page), [line for line, _ in commands], page)
 
     def test_open_mpi_has_the_parameters(self):
-        """It takes names that it does not know for somebody else's, without a word."""
+        """Open MPI ignores unknown names silently."""
         settings = (ROOT / "hostfiles/mca-params.conf").read_text()
         page = (ROOT / "hostfiles/README.md").read_text()
         names = set(re.findall(r"^(?:# +)?(\w+) = ", settings, re.MULTILINE) +

@@ -136,7 +136,7 @@ TEST_F(Convolution, FiltersPreparedByOnePassServeTheOther) {
         Tensor prepared;
         set_conv_algorithm(forward);
         const Tensor y = cpu().conv2d(x, w, {}, options, &prepared);
-        // Else this test would say nothing.
+        // Otherwise this test would check nothing.
         EXPECT_TRUE(forward != ConvAlgorithm::direct || options.groups > 1 || !prepared.is_plain());
         set_conv_algorithm(backward);
         const Tensor expected = cpu().conv2d_backward_data(y, w, x.shape(), options);

@@ -95,7 +95,7 @@ TEST_P(Threads, LongElementWiseLoops) {
   check(sum, [](float a, float b) { return (a - 2 * b) / 2; });
 }
 
-// A network that has gone wrong must not look healthy behind its activation functions.
+// Activation functions must not hide values that are not finite.
 TEST(CpuBackend, UndefinedNumbersPassThroughActivations) {
   const Tensor x = Tensor::full({40}, std::nan("")), one = Tensor::full({40}, 1);
   for (const Unary op : {Unary::relu, Unary::leaky_relu, Unary::sigmoid, Unary::tanh}) {

@@ -1,4 +1,4 @@
-// Every way in which a GPU cannot be used, without one: drivers and backends made for the test.
+// All errors of loading the CUDA backend, with drivers and backends made for the test.
 #include "tasuki/tensor/cuda_loader.hpp"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ TEST_F(CudaLoader, SaysThatTheDriverDoesNotStart) {
 
 TEST_F(CudaLoader, SaysThatTheDriverIsTooOld) {
   expect_error({{"FAKE_CUDA_VERSION", "12020"}},
-               "the NVIDIA driver supports CUDA 12.2 at most and this CUDA backend was built with "
+               "the NVIDIA driver supports CUDA 12.2 at most, but this CUDA backend was built with "
                "CUDA 13.0");
 }
 
@@ -92,13 +92,14 @@ TEST_F(CudaLoader, SaysThatTheBackendNamedIsNotThereOrNone) {
                "TASUKI_CUDA_LIBRARY names " + (folder / "none.so").string());
   expect_error({{"TASUKI_CUDA_LIBRARY", "libno-such-backend.so"}},
                "TASUKI_CUDA_LIBRARY names libno-such-backend.so");
-  expect_error({{"TASUKI_CUDA_LIBRARY", TASUKI_LIBRARY}}, "is no CUDA backend of Tasuki");
+  expect_error({{"TASUKI_CUDA_LIBRARY", TASUKI_LIBRARY}}, "is not a CUDA backend of Tasuki");
   std::ofstream(folder / "text.so") << "no library";
   expect_error({{"TASUKI_CUDA_LIBRARY", folder / "text.so"}}, "the CUDA backend cannot be loaded");
 }
 
 TEST_F(CudaLoader, RefusesABackendOfAnotherVersion) {
-  expect_error({{"TASUKI_CUDA_LIBRARY", OTHER_FAKE_BACKEND}}, "belongs to Tasuki 99.0 and this is");
+  expect_error({{"TASUKI_CUDA_LIBRARY", OTHER_FAKE_BACKEND}},
+               "belongs to Tasuki 99.0, but this is");
 }
 
 TEST_F(CudaLoader, NamesALibraryThatIsMissing) {

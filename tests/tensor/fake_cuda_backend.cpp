@@ -1,4 +1,4 @@
-// A libtasuki_cuda.so that needs a library of its own and registers nothing.
+// A libtasuki_cuda.so that needs another library and registers nothing.
 #include "tasuki/tensor/cuda_entry.hpp"
 
 extern "C" int dependency_of_fake_cuda_backend();

@@ -59,7 +59,7 @@ TEST_F(MemoryLimits, KnowsVersionOneOfControlGroups) {
   EXPECT_EQ(free(), 600u);
 }
 
-// Ranks of a node share the machine; what a process may take by itself is its own.
+// Ranks of a node share the machine; limits of a process are not shared.
 TEST_F(MemoryLimits, OwnLimitsAreNotShared) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "AddressSanitizer itself takes more than can be limited here";

@@ -47,7 +47,7 @@ TEST(ReduceArrays, CombinesInTheOrderOfTheArrays) {
   }
 }
 
-// Two arrays in place have a loop of their own; it must give the bits of the general one.
+// Two arrays in place have a special loop, which must give the bits of the general one.
 TEST(ReduceArrays, TwoInPlaceGiveTheSameBits) {
   auto a = some_values(4099, 1), b = some_values(4099, 2);
   const auto expected = reduced<float>(DType::float32, ReduceOp::sum, {a, b});

@@ -62,7 +62,7 @@ TEST_F(Agreement, ObservationsOfAllRanksInTheirOrder) {
   EXPECT_EQ(all.values().size(), 3U);
 }
 
-// Each rank by itself; tests/fault has a job in which a single rank does.
+// Each rank checks its own; tests/fault has a job in which a single rank does.
 TEST_F(Agreement, DivergenceEndsARankInItsIteration) {
   const auto trainer = make(stop_after(100), [&](std::int64_t iteration, Observation& seen) {
     seen.add_sum("main/loss", iteration >= 7 ? std::nan("") : 1.0, 1);
@@ -105,7 +105,7 @@ TEST_F(Agreement, ALossThatGrewTooMuchIsDivergence) {
   }
 }
 
-// A run that goes on compares with the first loss of all, not with its own.
+// A resumed run compares with the first loss of the first run.
 TEST_F(Agreement, TheFirstLossIsInSnapshots) {
   const auto run = [&](std::int64_t iterations, double later) {
     auto trainer =
@@ -165,7 +165,7 @@ TEST_F(Agreement, AHealthyRunGoesThrough) {
 }
 
 TEST_F(Agreement, EarlyStoppingGoesByAllRanks) {
-  // Each rank by itself would stop at another time; their sum grows until epoch 4.
+  // Each rank alone would stop at another time; their sum grows until epoch 4.
   const auto script = [&](std::int64_t iteration, Observation& seen) {
     const std::int64_t epochs_done = (iteration - 1) / 5;
     const auto epoch = static_cast<double>(epochs_done);

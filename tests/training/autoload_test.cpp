@@ -1,4 +1,4 @@
-// Runs that go on by themselves from the newest snapshot in their folder.
+// Runs that resume automatically from the newest snapshot in their folder.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -65,7 +65,7 @@ TEST_F(Autoload, ADamagedSnapshotIsAnErrorOnAllRanks) {
 
 TEST_F(Autoload, NeedsTheIterationInTheName) {
   EXPECT_THAT(error_of([] { Snapshot({.filename = "newest", .autoload = true}); }),
-              HasSubstr("\"newest\" has no {iteration} in it"));
+              HasSubstr("\"newest\" does not contain {iteration}"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// ChainerMN's own acceptance tests: learn, save, go on, learn more.
+// ChainerMN's own acceptance tests: learn, save, resume, learn more.
 #include <gtest/gtest.h>
 
 #include "small_run.hpp"

@@ -48,7 +48,7 @@ TEST(Journal, SumsStayRightHoweverLateTheyAreRead) {
   EXPECT_EQ(odd.values().at("odd/value").sum, expected_odd);
 }
 
-// Tokens, say, of which batches of one shape have more or less.
+// For example tokens, of which batches of one shape have different numbers.
 TEST(Journal, CountsMayBeOnTheDeviceToo) {
   Journal journal(Device::cpu(), 2);
   Observation seen;

@@ -1,4 +1,4 @@
-// Weights in a file of their own.
+// Weights in a file.
 #include "tasuki/training/snapshots/model_file.hpp"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// The device monitor: a file for each rank, from a thread that nobody waits for.
+// The device monitor: a file for each rank, written by a thread that training does not wait for.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -112,7 +112,7 @@ TEST(Monitor, WithoutNvmlTheProcessIsWatched) {
   ::testing::internal::CaptureStderr();
   run_monitored(folder / "out", {Device::cuda(0)}, 100);
   const std::string said = ::testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find("GPUs cannot be watched without NVML"), std::string::npos) << said;
+  EXPECT_NE(said.find("GPUs cannot be monitored without NVML"), std::string::npos) << said;
   EXPECT_EQ(read_csv(folder / "out/monitor.0.csv").at(0).size(), 5u);
 }
 

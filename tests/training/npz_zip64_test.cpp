@@ -28,7 +28,7 @@ std::vector<NpzEntry> entries_of(std::int64_t count) {
   return entries;
 }
 
-// Zeros that take no memory until somebody writes to them.
+// Zeros that take no memory until they are written to.
 Tensor untouched_zeros(std::int64_t count) {
   const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(float);
   void* const pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,

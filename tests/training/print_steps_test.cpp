@@ -53,7 +53,8 @@ TEST(PrintSteps, ValuesThatAreNotThereHaveNoLine) {
   trainer.extend(std::make_unique<PrintSteps>(1, "main/loss", out.get()));
   trainer.run();
   EXPECT_EQ(std::ftell(out.get()), 0);
-  EXPECT_THAT(error_of([] { PrintSteps(0); }), HasSubstr("not every 0"));
+  EXPECT_THAT(error_of([] { PrintSteps(0); }),
+              HasSubstr("expected an interval of at least 1, found 0"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Sets of ranks with files of their own.
+// Sets of ranks with separate files.
 #include "tasuki/training/snapshots/replica_set.hpp"
 
 #include <gmock/gmock.h>
@@ -57,7 +57,7 @@ class ReplicaSnapshot : public ::testing::Test {
     comm->barrier();
     return names;
   }
-  // Every set trains a model of its own, from a seed of its own.
+  // Every set trains another model, from another seed.
   std::unique_ptr<SmallRun> run_of(const ReplicaSet& set, std::int64_t iterations) const {
     const auto seed = static_cast<unsigned char>(set.suffix().back());
     return std::make_unique<SmallRun>(
@@ -121,7 +121,7 @@ TEST_F(ReplicaSnapshot, AllSetsFollowWhereTheFolderIsGone) {
   EXPECT_THAT(files(), ::testing::IsEmpty()) << "in the other job's folder";
 }
 
-// One trainer over all ranks, whose snapshots each set takes and loads by itself.
+// One trainer over all ranks; each set saves and loads its own snapshots.
 TEST_F(ReplicaSnapshot, AutoloadRestoresEveryRankFromTheNewestThatAllSetsHave) {
   const auto run = [&](std::int64_t iterations) {
     auto made = std::make_unique<SmallRun>(

@@ -87,7 +87,7 @@ TEST_F(Resume, FromASnapshotThatTheRunItselfTook) {
   expect_same_run(whole, resumed);
 }
 
-// A run that goes on from an earlier snapshot finds later ones: its own count, those stay.
+// A run resumed from an earlier snapshot finds later ones: only its own count, and those stay.
 TEST_F(Resume, ANewSnapshotMakesRoomAmongEarlierOnesOnly) {
   const std::filesystem::path later = folder / "first/snapshot_iter_1000";
   if (comm->rank() == 0) {
@@ -195,7 +195,7 @@ TEST_F(Resume, KeysAreChainersForWhatThereIs) {
   EXPECT_EQ(file.find("updater/optimizer:main/predictor/l1/W/m")->shape, (Shape{8, 12}));
 }
 
-// Rank 0 trains alone; then all ranks go on, and the other way round.
+// Rank 0 trains alone; then all ranks continue, and the other way round.
 TEST_F(Resume, AnotherNumberOfRanksGoesOnFromTheEndOfAnEpoch) {
   const auto alone = comm->split(comm->rank() == 0 ? 0 : 1, comm->rank());
   SmallRun::Options options{.optimizer = "momentum_sgd", .epochs = 1};
@@ -246,8 +246,8 @@ TEST_F(Resume, AnotherNumberOfRanksIsRefusedInTheMiddleOfAnEpoch) {
 
 TEST_F(Resume, OtherRunsAreRefusedWithWhatDiffers) {
   saved_run({.iterations = 3});
-  EXPECT_THAT(refusal({.seed = 4}), HasSubstr("a run with seed 3, this one has seed 4"));
-  EXPECT_THAT(refusal({.optimizer = "sgd"}), HasSubstr("a run with Adam, this run uses SGD"));
+  EXPECT_THAT(refusal({.seed = 4}), HasSubstr("run had seed 3, this run has seed 4"));
+  EXPECT_THAT(refusal({.optimizer = "sgd"}), HasSubstr("run used Adam, this run uses SGD"));
   EXPECT_THAT(refusal({.units = 9}),
               HasSubstr("predictor/l1/W is 8x12 in the file and 9x12 in the model"));
   EXPECT_EQ(refusal({}), "(nothing thrown)");
@@ -260,7 +260,7 @@ TEST_F(Resume, OtherHooksAreSaid) {
   ::testing::internal::CaptureStderr();
   resume(folder / "state", *run.trainer);
   const std::string said = ::testing::internal::GetCapturedStderr();
-  const std::string line = "gradient hooks none; going on with this run's: WeightDecay(0.5)";
+  const std::string line = "gradient hooks none; continuing with this run's: WeightDecay(0.5)";
   EXPECT_EQ(said.find(line) != std::string::npos, comm->rank() == 0) << said;
 }
 

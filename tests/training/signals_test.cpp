@@ -70,7 +70,7 @@ void count(int signal) {
   if (const auto answer = handlers[static_cast<std::size_t>(signal)]) answer(signal);
 }
 
-// From now on; the handler that is there goes on as it is. SIGPROF gets one as a profiler has it.
+// From now on; the present handler stays as it is. SIGPROF gets one like a profiler's.
 void count_from_now_on(int signal) {
   const auto i = static_cast<std::size_t>(signal);
   handled[i] = 0;
@@ -78,7 +78,7 @@ void count_from_now_on(int signal) {
   ASSERT_EQ(sigaction(signal, nullptr, &present), 0);
   if (present.sa_handler == count) return;
   if (present.sa_handler == SIG_DFL) {
-    ASSERT_EQ(signal, SIGPROF) << "nobody handles this signal";
+    ASSERT_EQ(signal, SIGPROF) << "this signal has no handler";
     present.sa_flags = SA_RESTART | SA_ONSTACK;
   } else {
     handlers[i] = present.sa_handler;

@@ -80,7 +80,7 @@ TEST(StepTimes, ARankThatWaitsForItsInputIsSeen) {
 TEST(StepTimes, TheTableHasALineForEachRank) {
   const std::vector<RankTimes> ranks = {{{10, 0.001, 0.9, 0.099}}, {{10, 0.5, 0.4, 0.1}}};
   EXPECT_EQ(step_time_table(ranks),
-            "rank  input wait            compute               communication (a step)\n"
+            "rank  input wait            compute               communication (per step)\n"
             "   0       0.10 ms   0.1 %      90.00 ms  90.0 %       9.90 ms   9.9 %\n"
             "   1      50.00 ms  50.0 %      40.00 ms  40.0 %      10.00 ms  10.0 %\n");
   EXPECT_EQ(step_time_table({ranks[0], {}}), "");
@@ -89,7 +89,7 @@ TEST(StepTimes, TheTableHasALineForEachRank) {
 
 TEST(StepTimes, TheTableHasALineForEachWorkerOfARank) {
   EXPECT_EQ(step_time_table({{{10, 0.001, 0.9, 0.099}, {10, 0.5, 0.4, 0.1}}}),
-            "rank.worker  input wait            compute               communication (a step)\n"
+            "rank.worker  input wait            compute               communication (per step)\n"
             "        0.0       0.10 ms   0.1 %      90.00 ms  90.0 %       9.90 ms   9.9 %\n"
             "        0.1      50.00 ms  50.0 %      40.00 ms  40.0 %      10.00 ms  10.0 %\n");
 }
@@ -100,7 +100,7 @@ TEST(StepTimes, OfManyRanksTheSlowestIsShown) {
   const std::string table = step_time_table(ranks);
   EXPECT_NE(table.find("  63  "), std::string::npos) << table;
   EXPECT_EQ(table.find("  64  "), std::string::npos) << table;
-  EXPECT_NE(table.find(" ...  of 36 more the slowest:\n  80  "), std::string::npos) << table;
+  EXPECT_NE(table.find(" ...  the slowest of 36 more:\n  80  "), std::string::npos) << table;
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ struct Case {
   const char* name;
   int shards = 0;
   bool lazy = false;
-  bool saves_itself = false;  // by an extension of its own
+  bool saves_itself = false;  // by one of its extensions
 };
 
 class StoppedRuns : public ::testing::TestWithParam<Case> {

@@ -150,7 +150,7 @@ TEST(Triggers, WhichValueIsTheBestIsToldByTheKey) {
           << key << ", " << cut;
   }
   EXPECT_THAT(error_of([&] { firings(1, 2, [] { return on_best_value("main/lost"); }); }),
-              HasSubstr("\"main/lost\", which nothing observed until iteration 1"));
+              HasSubstr("\"main/lost\", which was not observed up to iteration 1"));
 }
 
 // Iteration after which early stopping ends a run with these values, one a check; with `cut` of a

@@ -13,7 +13,7 @@ class AllreducePersistent final : public Extension {
   void run(Trainer& trainer) override {
     Communicator* communicator = trainer.communicator();
     if (communicator == nullptr || communicator->size() == 1) return;
-    // Ranks without examples (where there are more ranks than those) have no statistics.
+    // Ranks without examples (if there are more ranks than examples) have no statistics.
     const bool counts = trainer.updater().has_seen_examples();
     const Tensor ranks = Tensor::full({}, counts ? 1 : 0, DType::int32);
     communicator->allreduce(ranks);

@@ -25,7 +25,7 @@ std::string cell(const std::optional<double>& value) {
   return value ? fmt::format(",{:.1f}", *value) : ",";
 }
 
-// The thread and its file.
+// A thread and its file.
 class Monitor {
  public:
   Monitor(std::filesystem::path path, Device device, double seconds)
@@ -46,7 +46,7 @@ class Monitor {
   Monitor(const Monitor&) = delete;
   Monitor& operator=(const Monitor&) = delete;
 
-  // Where the file is to be; it begins anew from the next line on if it is not there.
+  // The file's place; if the file is missing there, it begins anew with the next line.
   void stay_in(const std::filesystem::path& folder) {
     const std::lock_guard lock(mutex_);
     const std::filesystem::path wanted = folder / path_.filename();
@@ -61,11 +61,11 @@ class Monitor {
     try {
       sensors_.emplace(index);
     } catch (const Error& error) {
-      log_warning("--monitor: {}; {} has the CPU's load only", error.what(), path_.string());
+      log_warning("--monitor: {}; {} has only the CPU's load", error.what(), path_.string());
     }
   }
 
-  // With its first line.
+  // Called with the first line of the file.
   std::ofstream open_file(const std::filesystem::path& path) const {
     std::ofstream file(path);
     file << "seconds,cpu_percent,memory_mb,machine_cpu_percent,machine_free_mb"
@@ -89,7 +89,7 @@ class Monitor {
            << std::flush;
       lock.lock();
       if (file) continue;
-      log_warning("{}: cannot be written; the device is no longer watched", path_.string());
+      log_warning("{}: cannot be written; the device is no longer monitored", path_.string());
       return;
     }
   }
@@ -107,14 +107,14 @@ class Monitor {
     return text + '\n';
   }
 
-  // Times that went by while the thread did not run are left out.
+  // Skips times that passed while the thread did not run.
   Clock::time_point next_after(Clock::time_point due) const {
     return std::max(due + interval_, Clock::now() + interval_ / 2);
   }
 
   Clock::duration interval_;
   std::optional<GpuSensors> sensors_;
-  std::mutex mutex_;  // of all below
+  std::mutex mutex_;  // protects the members below
   std::condition_variable stop_;
   bool stopping_ = false, begins_anew_ = false;
   std::filesystem::path path_;
@@ -125,8 +125,8 @@ class DeviceMonitor final : public Extension {
  public:
   DeviceMonitor(std::vector<Device> devices, double seconds)
       : devices_(std::move(devices)), seconds_(seconds) {
-    TASUKI_CHECK(!devices_.empty(), "there is no device to watch");
-    // Workers on the CPU are one process, which the files on GPUs have, too.
+    TASUKI_CHECK(!devices_.empty(), "there is no device to monitor");
+    // Workers on the CPU are one process, whose load the files of GPUs have as well.
     const Device first = devices_[0];
     std::erase_if(devices_, [](Device device) { return device.is_cpu(); });
     if (devices_.empty()) devices_ = {first};
@@ -142,14 +142,13 @@ class DeviceMonitor final : public Extension {
     }
   }
   void run(Trainer&) override {}
-  // All ranks are here, and so can learn where the folder is now: one that was removed may be
-  // another job's meanwhile.
+  // All ranks are here and can learn the present folder: the old name may be another job's by now.
   void before_report(Trainer& trainer, const Observation&) override {
     try {
       trainer.restore_output_everywhere();
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::cannot_write) throw;
-      return;  // the report says so
+      return;  // the report warns about it
     }
     make_folder(trainer);
     for (Monitor& monitor : monitors_) monitor.stay_in(trainer.out());
@@ -158,7 +157,7 @@ class DeviceMonitor final : public Extension {
   void on_error(Trainer&) override { monitors_.clear(); }
 
  private:
-  // Rank 0 made it; on another machine it may not be there.
+  // Rank 0 made it; on another machine it may not exist.
   static void make_folder(const Trainer& trainer) {
     std::error_code ignored;
     std::filesystem::create_directories(trainer.out(), ignored);
@@ -166,7 +165,7 @@ class DeviceMonitor final : public Extension {
 
   std::vector<Device> devices_;
   double seconds_;
-  std::list<Monitor> monitors_;  // which stay where they are
+  std::list<Monitor> monitors_;  // addresses must not change
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// DeviceMonitor: how busy each rank's devices are, every so many seconds, in files.
+// DeviceMonitor: writes the load of each rank's devices to files, at regular intervals.
 #pragma once
 
 #include <memory>
@@ -9,14 +9,14 @@
 
 namespace tasuki {
 
-// Writes <out>/monitor.<rank>.csv, a line each `seconds`: seconds since the run's start, load and
+// Writes <out>/monitor.<rank>.csv, a line every `seconds`: seconds since the run's start, load and
 // memory of the process and of the machine (process_load.hpp), and for a GPU its load, memory,
-// clock, temperature and power (gpu_sensors.hpp; what it does not measure stays empty). A rank with
-// several GPUs among its `devices` (at least one) has a file for each of them,
-// monitor.<rank>.<number of the GPU>.csv. Threads of their own measure and write; training never
-// waits for them. What cannot be measured or written is one warning, and training goes on. A file
-// whose folder was removed begins anew after the next report (LogReport), where the folder is then.
-// scripts/plot_monitor makes a picture of the files.
+// clock, temperature and power (gpu_sensors.hpp; values that it does not measure stay empty). A
+// rank with several GPUs among its `devices` (at least one) has a file for each,
+// monitor.<rank>.<number of the GPU>.csv. Separate threads measure and write; training never waits
+// for them. A value that cannot be measured or written causes one warning, and training continues.
+// A file whose folder was removed begins anew after the next report (LogReport), in the present
+// folder. scripts/plot_monitor plots the files.
 std::unique_ptr<Extension> monitor_devices(std::vector<Device> devices, double seconds);
 
 }  // namespace tasuki

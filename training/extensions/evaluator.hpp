@@ -1,4 +1,4 @@
-// Evaluator: loss and accuracy on data that is not trained on.
+// Evaluator: loss and accuracy on data that are not trained on.
 #pragma once
 
 #include <memory>
@@ -16,14 +16,15 @@ namespace tasuki {
 // gradients, and observes "validation/main/loss", "validation/main/accuracy", ... as exact sums and
 // counts over examples. Each epoch by default.
 //
-// In a trainer it brings batches to where the updater's loss functions expect them, in the type the
-// model computes in, and records steps where the updater does; its values are those of all ranks.
+// In a trainer it brings batches to the device that the updater's loss functions expect, in the
+// type that the model computes in, and records steps if the updater does; its values are those of
+// all ranks.
 class Evaluator : public Extension, public WatchedPass {
  public:
-  // `iterator` gives one epoch of this rank's share (create_serial_iterator) and is set back to its
-  // start before each pass. On a GPU nothing waits during a pass.
+  // `iterator` gives one epoch of this rank's share (create_serial_iterator) and is reset before
+  // each pass. During a pass the host does not wait for a GPU.
   Evaluator(std::unique_ptr<Iterator> iterator, LossFunction loss);
-  // For passes without a trainer: on the model's device. The model outlives the evaluator.
+  // For passes without a trainer, on the model's device. The model must outlive the evaluator.
   Evaluator(std::unique_ptr<Iterator> iterator, LossFunction loss, const Module& model,
             const Steps::Settings& settings);
   ~Evaluator() override;
@@ -33,17 +34,18 @@ class Evaluator : public Extension, public WatchedPass {
   std::unique_ptr<Trigger> default_trigger() const override { return every(1, Unit::epoch); }
   void run(Trainer& trainer) override;
 
-  // The whole pass by itself: keys "main/loss", "main/accuracy", ... Of this rank's share, unless
-  // create_multi_node_evaluator was told the communicator. Without a model, batches reach the loss
-  // function as the iterator gives them.
+  // One whole pass: keys "main/loss", "main/accuracy", ... Of this rank's share, unless
+  // create_multi_node_evaluator was given a communicator. Without a model, the loss function gets
+  // batches as the iterator gives them.
   Observation evaluate();
 
  protected:
-  // One batch of at least one example, where the loss function expects it: adds to `seen`, by
-  // default the loss and what the loss function reports. Override it for other metrics.
+  // Evaluates one batch of at least one example, on the device that the loss function expects: adds
+  // to `seen`, by default the loss and what the loss function reports. Override it for other
+  // metrics.
   virtual void evaluate_batch(const Batch& batch, Observation& seen);
-  // One pass over this rank's share. Override it for metrics that are not sums over batches; call
-  // begin_batch before each batch.
+  // One pass over this rank's share. Override it for metrics that are not sums over batches, and
+  // call begin_batch before each batch.
   virtual Observation evaluate_share();
 
  private:
@@ -60,10 +62,10 @@ class Evaluator : public Extension, public WatchedPass {
   Communicator* communicator_ = nullptr;
 };
 
-// Makes evaluate() that of all ranks, without a trainer too: sums and counts are added up (a number
-// of correct examples is an integer, so that accuracy is equal for any number of ranks), ranks
-// without examples take part, and every rank ends with the same keys and values. evaluate() becomes
-// collective. The communicator outlives the evaluator.
+// Makes evaluate() return the values of all ranks, also without a trainer: sums and counts are
+// added up (the number of correct examples is an integer, so accuracy is equal for any number of
+// ranks), ranks without examples take part, and every rank gets the same keys and values.
+// evaluate() becomes collective. The communicator must outlive the evaluator.
 std::unique_ptr<Evaluator> create_multi_node_evaluator(std::unique_ptr<Evaluator> evaluator,
                                                        Communicator& communicator);
 

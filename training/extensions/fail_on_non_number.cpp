@@ -13,11 +13,11 @@
 namespace tasuki {
 namespace {
 
-// What is wrong with the parameters, or nothing.
+// What is wrong with the parameters, if anything.
 std::string describe_parameters(const Optimizer& optimizer) {
   const ParameterArena& arena = optimizer.arena();
   const Device device = arena.values().device();
-  // A sum of squares of floats fits into a double: it is finite when all of them are.
+  // A double can hold the sum of squares of floats: it is finite if all of them are.
   if (std::isfinite(backend(device).squared_norm(arena.values()))) return "";
   for (const ParameterArena::Entry& entry : arena.entries()) {
     const Tensor part = ParameterArena::part(arena.values(), entry);
@@ -92,8 +92,8 @@ void FailOnNonNumber::end_if_found(const Trainer& trainer) const {
   fail_diverged(found_->text, found_->iteration, communicator ? communicator->rank() : 0, trainer);
 }
 
-// Only values that are reported have been waited for. All ranks have the same ones and so look
-// together for the first that was not finite.
+// Only reported values have been waited for. All ranks have the same ones, and together look for
+// the first that was not finite.
 void FailOnNonNumber::before_report(Trainer& trainer, const Observation& all) {
   const bool is_finite_everywhere = std::ranges::all_of(all.values(), is_finite);
   if (!is_finite_everywhere) check_all_ranks(trainer);

@@ -12,20 +12,20 @@
 
 namespace tasuki {
 
-// A run has diverged when an observed value or a parameter is not finite, or when the loss has
-// passed max_loss times the first one. The error (ErrorKind::config) names the value, the iteration
-// and the rank.
+// A run has diverged if an observed value or a parameter is not finite, or if the loss exceeds
+// max_loss times the first one. The error (ErrorKind::config) names the value, the iteration and
+// the rank.
 //
-// What a rank observes on the host it judges itself, in the same iteration and without a message:
-// the rank that finds something ends the job. Values that are on a GPU are not waited for: they are
-// judged when they are reported (LogReport, PrintSteps, those of rank 0 by PrintProgress), before a
-// snapshot is written, whenever `check` fires, and at the end; the last three also look at all
-// parameters, and the ranks tell each other what they found. So no snapshot has a broken model in
-// it.
+// What a rank observes on the host it checks itself, in the same iteration and without a message:
+// the rank that finds something ends the job. Values on a GPU are not waited for; they are checked
+// when they are reported (LogReport, PrintSteps, those of rank 0 by PrintProgress), before a
+// snapshot is written, whenever `check` fires, and at the end. The last three also check all
+// parameters, and the ranks exchange what they found. So no snapshot contains a diverged model.
 class FailOnNonNumber : public Extension {
  public:
   struct Settings {
-    // How many times the first loss, or 1 if that was less; 0: any finite loss will do.
+    // Limit of the loss as a multiple of the first loss, or of 1 if that was less; 0: any finite
+    // loss is accepted.
     double max_loss = 1e6;
     std::string loss = "main/loss";
   };
@@ -33,11 +33,11 @@ class FailOnNonNumber : public Extension {
   FailOnNonNumber() : FailOnNonNumber(Settings(), every(1, Unit::epoch)) {}
 
   std::string default_name() const override { return "FailOnNonNumber"; }
-  // Before all that report.
+  // Before all extensions that report.
   int priority() const override { return priority_editor; }
   void run(Trainer& trainer) override;
   void before_report(Trainer& trainer, const Observation& all) override;
-  // Throws when what this rank has observed shows that the run has diverged. Waits for values on a
+  // Throws if what this rank has observed shows that the run has diverged. Waits for values on a
   // GPU. Not collective: for reports of one rank.
   void judge_own(const Trainer& trainer);
   void before_save(Trainer& trainer) override { check_all_ranks(trainer); }
@@ -52,17 +52,17 @@ class FailOnNonNumber : public Extension {
   };
   void judge(std::int64_t iteration, const Observation& seen);
   void judge_unseen();
-  // Throws when this rank has found something; the others are ended with it.
+  // Throws if this rank has found something, which also ends the others.
   void end_if_found(const Trainer& trainer) const;
   void check_all_ranks(Trainer& trainer);
 
   Settings settings_;
   std::unique_ptr<Trigger> check_;
   std::optional<double> first_loss_;
-  std::optional<Finding> found_;  // the first that this rank observed
-  // By iteration, what was not waited for yet.
+  std::optional<Finding> found_;  // the first one that this rank observed
+  // Values on a GPU that were not waited for yet, by iteration.
   std::vector<std::pair<std::int64_t, Observation>> unseen_;
-  std::int64_t checked_iteration_ = -1;  // the last in which all ranks have checked
+  std::int64_t checked_iteration_ = -1;  // the last one that all ranks have checked
 };
 
 }  // namespace tasuki

@@ -12,7 +12,7 @@
 namespace tasuki {
 namespace {
 
-// What stands before a result in a rank's message.
+// Precedes each result in a rank's message.
 struct Header {
   std::int64_t round = 0;
   std::uint64_t size = 0;  // bytes
@@ -77,7 +77,7 @@ std::vector<Bytes> GenericEvaluator::gather_results() {
   } else {
     for (const Bytes& message : communicator_->gather_bytes(own, root_)) unpack(message, results);
   }
-  // They are in the order of ranks.
+  // The parts are in the order of ranks.
   std::ranges::stable_sort(results, {}, &Result::round);
   std::vector<Bytes> in_order;
   in_order.reserve(results.size());
@@ -96,7 +96,7 @@ Observation GenericEvaluator::evaluate() {
     run_on_root(*communicator_, root_, aggregate);
   else
     aggregate();
-  return found.over_ranks(communicator_);  // the other ranks have nothing to add
+  return found.over_ranks(communicator_);  // only the root has values
 }
 
 void GenericEvaluator::run(Trainer& trainer) {

@@ -1,4 +1,4 @@
-// GenericEvaluator: metrics that are no sums over examples (BLEU, a ranking, an area under a
+// GenericEvaluator: metrics that are not sums over examples (BLEU, a ranking, an area under a
 // curve), after ChainerMN's GenericMultiNodeEvaluator.
 #pragma once
 
@@ -16,11 +16,11 @@
 namespace tasuki {
 
 // Every rank applies a function to each batch of its share, with layers in evaluation mode and
-// nothing recorded; the root gets all results, makes values of them, and these are observed on all
-// ranks ("validation/<key>"). Each epoch by default.
+// without a graph; the root gets all results and computes values from them, which are observed on
+// all ranks ("validation/<key>"). Each epoch by default.
 class GenericEvaluator : public Extension, public WatchedPass {
  public:
-  // What a rank says of one of its batches, which is not empty. Any object as bytes
+  // A rank's result for one of its batches, which is not empty. Any object as bytes
   // (communicator/text_bytes.hpp for texts).
   using Local = std::function<Bytes(const Batch& batch)>;
   // On the root alone: `results` of all batches in the order of rounds, that is, the first batches
@@ -28,9 +28,9 @@ class GenericEvaluator : public Extension, public WatchedPass {
   // What it adds to `found` counts for the whole job.
   using Aggregate = std::function<void(const std::vector<Bytes>& results, Observation& found)>;
 
-  // `iterator` gives one epoch of this rank's share (create_serial_iterator) and is set back to its
-  // start before each pass. The communicator outlives the evaluator; null: the trainer's, and one
-  // process without a trainer.
+  // `iterator` gives one epoch of this rank's share (create_serial_iterator) and is reset before
+  // each pass. The communicator must outlive the evaluator; null: the trainer's, or one process
+  // without a trainer.
   GenericEvaluator(std::unique_ptr<Iterator> iterator, Local local, Aggregate aggregate,
                    Communicator* communicator = nullptr, int root = 0);
 
@@ -39,16 +39,16 @@ class GenericEvaluator : public Extension, public WatchedPass {
   std::unique_ptr<Trigger> default_trigger() const override { return every(1, Unit::epoch); }
   void run(Trainer& trainer) override;
 
-  // One pass by itself: the results in the order of rounds on the root, nothing on other ranks.
-  // Collective.
+  // One pass without a trainer: the results in the order of rounds on the root, nothing on other
+  // ranks. Collective.
   std::vector<Bytes> gather_results();
-  // One pass with its values, the same on all ranks. Collective; what the root throws over the
-  // results is thrown on all ranks.
+  // One pass with its values, the same on all ranks. Collective; an exception of the root's
+  // function is thrown on all ranks.
   Observation evaluate();
 
  private:
   bool is_root() const { return communicator_ == nullptr || communicator_->rank() == root_; }
-  // Each with its round, as one message.
+  // The results with their rounds, as one message.
   Bytes results_of_share();
 
   std::unique_ptr<Iterator> iterator_;

@@ -60,7 +60,8 @@ void LogReport::append_entry(Trainer& trainer) {
   if (trainer.is_root()) write_file_if_due(trainer);
 }
 
-// Not at each of many entries a second: every time the whole file is written and synced.
+// At most once a second even if there are many entries, because the whole file is written and
+// synced every time.
 void LogReport::write_file_if_due(const Trainer& trainer) {
   constexpr double interval = 1;  // seconds
   is_unwritten_ = true;
@@ -70,7 +71,7 @@ void LogReport::write_file_if_due(const Trainer& trainer) {
   try {
     write_what_is_missing(trainer);
   } catch (const Error& error) {
-    log_warning("{}; training goes on", error.what());
+    log_warning("{}; training continues", error.what());
   }
 }
 
@@ -90,7 +91,8 @@ void LogReport::serialize(const Serializer& serializer) {
   if (!serializer.is_loading()) return;
   entries_ = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
   cut_ = false;
-  if (!entries_.is_array()) fail_everywhere(ErrorKind::data, "the snapshot's log is no JSON list");
+  if (!entries_.is_array())
+    fail_everywhere(ErrorKind::data, "the snapshot's log is not a JSON list");
 }
 
 }  // namespace tasuki

@@ -1,4 +1,4 @@
-// LogReport: means of what was observed, in a JSON file.
+// LogReport: means of the observed values, in a JSON file.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@
 
 namespace tasuki {
 
-// Whenever `due` fires (each epoch by default), and once more at the end of a run that was cut in
-// between, appends an entry: the mean of every value observed since the last entry, over all
-// ranks, and "epoch", "iteration", "elapsed_time". Rank 0 rewrites <out>/log with all entries: a
-// list of flat objects, indented by 4. Values that are not finite are null there, as JSON has none.
-// Ranks meet only when an entry is due.
+// Whenever `due` fires (each epoch by default), and once more at the end of a run that ended in
+// between, appends an entry: the mean of every value observed since the last entry, over all ranks,
+// and "epoch", "iteration", "elapsed_time". Rank 0 rewrites <out>/log with all entries: a list of
+// flat objects, indented by 4. Values that are not finite are null there, because JSON cannot
+// express them. Ranks communicate only when an entry is due.
 //
-// The file follows within a second of an entry and is complete after the run, also after one that
-// an exception ended. When it cannot be written, training goes on with a warning and tries again at
-// the next entry; that it cannot be written at the end is an error.
+// The file follows within a second of an entry and is complete after the run, also after an
+// exception. If it cannot be written, training continues with a warning and tries again at the next
+// entry; at the end of the run that is an error.
 class LogReport : public Extension {
  public:
   explicit LogReport(std::unique_ptr<Trigger> due = every(1, Unit::epoch),
@@ -31,7 +31,7 @@ class LogReport : public Extension {
   void on_error(Trainer& trainer) override;
   void serialize(const Serializer& serializer) override;
 
-  // The entries, on every rank (elapsed times are those of its own clock).
+  // The entries, on every rank (each has elapsed times by its own clock).
   const nlohmann::ordered_json& entries() const { return entries_; }
   const std::string& filename() const { return filename_; }
 
@@ -42,10 +42,10 @@ class LogReport : public Extension {
 
   std::unique_ptr<Trigger> due_;
   std::string filename_;
-  Observation pending_;  // since the last entry that was due
+  Observation pending_;  // since the last regular entry
   std::int64_t pending_iterations_ = 0;
-  // Whether the last entry is of a run that was cut: a run that continues it forgets that entry and
-  // goes on with what is pending.
+  // Whether the last entry belongs to a run that ended early: a run that continues it drops that
+  // entry and keeps what is pending.
   bool cut_ = false;
   nlohmann::ordered_json entries_ = nlohmann::ordered_json::array();
   bool is_unwritten_ = false;         // whether the file lacks entries

@@ -10,7 +10,7 @@ namespace {
 
 class ObserveValue final : public Extension {
  public:
-  // Nothing is added where `value` has none.
+  // Adds nothing if `value` has none.
   using Value = std::function<std::optional<double>(Trainer&)>;
   ObserveValue(std::string name, std::string key, Value value)
       : name_(std::move(name)), key_(std::move(key)), value_(std::move(value)) {}

@@ -9,8 +9,8 @@
 
 namespace tasuki {
 
-// "lr": the learning rate of the update just done (Optimizer::learning_rate), whatever schedules
-// have set for the next one; nothing where there is none.
+// "lr": the learning rate of the last update (Optimizer::learning_rate), whatever schedules have
+// set for the next one; nothing if there is none.
 std::unique_ptr<Extension> observe_lr(std::string key = "lr");
 
 // Any value of the whole job, the same on every rank.

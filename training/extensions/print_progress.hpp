@@ -1,4 +1,4 @@
-// PrintProgress: a sign of life now and then where there is no progress bar.
+// PrintProgress: a line now and then where there is no progress bar.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace tasuki {
 class FailOnNonNumber;
 class LogReport;
 
-// Where `out` is no terminal, rank 0 prints a line when it has printed neither such a line nor a
-// row of the table for `interval` seconds; the first one comes after 5 s already:
+// If `out` is not a terminal, rank 0 prints a line when it has printed neither such a line nor a
+// row of the table for `interval` seconds; the first one after only 5 s:
 //   iteration 120, epoch 0.31 of 300, loss 2.103 on rank 0, 345.6 examples/s
 // and, while an evaluator makes its pass (watched_pass.hpp):
 //   evaluating, batch 40 of 79
@@ -22,7 +22,7 @@ class LogReport;
 // ends instead (FailOnNonNumber::judge_own).
 class PrintProgress : public Extension {
  public:
-  // `examples`: of an epoch, on all ranks.
+  // `examples`: those of an epoch, on all ranks.
   PrintProgress(double interval, std::int64_t examples, std::FILE* out = stdout);
 
   std::string default_name() const override { return "PrintProgress"; }

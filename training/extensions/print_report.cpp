@@ -14,7 +14,7 @@ PrintReport::PrintReport(std::vector<std::string> columns, std::string log_repor
       layout_(columns_, unlimited_width) {}
 
 void PrintReport::print(const std::string& line) {
-  // A progress bar may stand below.
+  // A progress bar may be shown below.
   fmt::print(out_, "{}{}\n", is_terminal(out_) ? erase_below : "", line);
   std::fflush(out_);
 }

@@ -10,9 +10,9 @@
 
 namespace tasuki {
 
-// Chainer's columns (table_layout.hpp), fitted to the terminal where there is one. The header is
-// printed once, and again when the terminal has another width; a resumed run prints the rows from
-// before as well.
+// Chainer's columns (table_layout.hpp), fitted to the terminal if there is one. The header is
+// printed once, and again when the width of the terminal changes; a resumed run prints the earlier
+// rows as well.
 class PrintReport : public Extension {
  public:
   explicit PrintReport(std::vector<std::string> columns, std::string log_report = "LogReport",

@@ -12,7 +12,8 @@ namespace tasuki {
 PrintSteps::PrintSteps(std::int64_t interval, std::string key, std::FILE* out)
     : interval_(interval), key_(std::move(key)), out_(out), is_terminal_(is_terminal(out)) {
   if (interval < 1)
-    fail_everywhere(ErrorKind::usage, "steps are printed every 1 or more, not every {}", interval);
+    fail_everywhere(ErrorKind::usage, "PrintSteps: expected an interval of at least 1, found {}",
+                    interval);
 }
 
 void PrintSteps::initialize(Trainer& trainer) {

@@ -12,7 +12,7 @@ namespace tasuki {
 
 //   step 10, loss = 4.60 (768.2 examples/sec; 0.167 sec/batch)
 // The mean loss over the examples of all ranks and the speed of all ranks together, both since the
-// line before; what else was done meanwhile, an evaluation say, counts in the time.
+// previous line; the time includes everything else that was done meanwhile, such as an evaluation.
 class PrintSteps : public Extension {
  public:
   explicit PrintSteps(std::int64_t interval, std::string key = "main/loss",

@@ -13,7 +13,7 @@ constexpr const char* up_four_lines = "\033[4A";
 constexpr std::size_t longest_bar = 50;
 constexpr std::size_t speed_window = 100;  // redraws
 
-// A line with a bar that has the room which the other characters leave.
+// A line with a bar that fills the room left by the other characters.
 std::string bar(const char* title, double rate, std::size_t width) {
   const std::string before = fmt::format("{:>10} [", title);
   const std::string after = fmt::format("] {:6.2f}%", std::clamp(rate, 0.0, 1.0) * 100);
@@ -42,7 +42,7 @@ std::string ProgressBar::draw(const Progress& progress, std::size_t width) {
   const auto iteration = static_cast<double>(progress.iteration);
   const double per_epoch = static_cast<double>(progress.steps_per_epoch);
   const auto& [epochs, iterations] = progress.length;
-  // What is left, in iterations; the nearer of two ends counts.
+  // Remaining iterations until the nearer of two ends.
   std::optional<double> left;
   if (epochs) left = (*epochs - progress.epoch_detail) * per_epoch;
   if (iterations) {

@@ -1,4 +1,4 @@
-// ProgressBar: how far a run is and when it will end, on a terminal.
+// ProgressBar: shows on a terminal how far a run is and when it will end.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 namespace tasuki {
 
 // Chainer's four lines: total, this epoch, counts, speed with estimated time to finish. Printed by
-// rank 0 when `out` is a terminal, else nothing. They fit the terminal, also when it is resized.
+// rank 0 if `out` is a terminal. They fit the terminal, also after it is resized.
 class ProgressBar : public Extension {
  public:
   // Redrawn at most every `update_interval` seconds.
   explicit ProgressBar(double update_interval = 0.5, std::FILE* out = stdout);
-  // Leaves a clean terminal, also when an exception ended the run.
+  // Removes the bar, also after an exception.
   ~ProgressBar() override { erase(); }
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
@@ -28,7 +28,7 @@ class ProgressBar : public Extension {
   void run(Trainer& trainer) override;
   void finalize(Trainer&) override { erase(); }
 
-  // What is drawn, as plain text of four lines of at most `width` characters.
+  // The bar as plain text: four lines of at most `width` characters.
   struct Progress {
     std::int64_t iteration = 0;
     double epoch_detail = 0;
@@ -48,7 +48,7 @@ class ProgressBar : public Extension {
 
   double update_interval_;
   std::FILE* out_;
-  bool is_shown_ = false;  // whether there is a terminal
+  bool is_shown_ = false;  // there is a terminal
   bool is_drawn_ = false;
   std::deque<Moment> recent_;
 };

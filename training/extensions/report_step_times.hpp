@@ -7,12 +7,12 @@
 
 namespace tasuki {
 
-// Each epoch, adds mean seconds of a step since the last time: "time/input/max" and
+// Each epoch, adds mean seconds of a step since the last report: "time/input/max" and
 // "time/input/min" for the devices (of all ranks, and all workers of a rank) that waited most and
-// least for their batches, and the same for "time/compute" and "time/communication". Ranks with
-// unlike devices, shares or loaders show as unlike times; a device that is slow waits least in
-// communication, because the others wait for it.
-// Ranks meet once an epoch. Updaters that do not measure (Updater::times) add nothing.
+// least for their batches, and the same for "time/compute" and "time/communication". Different
+// devices, shares or loaders show as different times; a slow device waits least in communication,
+// because the others wait for it there. Ranks communicate once an epoch. Updaters that do not
+// measure (Updater::times) add nothing.
 std::unique_ptr<Extension> report_step_times();
 
 }  // namespace tasuki

@@ -12,14 +12,14 @@
 namespace tasuki {
 namespace {
 
-// Not beyond `target`, whichever side the factor moves to.
+// Limited by `target`, whichever side the factor moves to.
 double bounded(double value, double factor, std::optional<double> target) {
   if (!target) return value;
   const bool grows = factor > 1;
   return grows == (*target > 0) ? std::min(value, *target) : std::max(value, *target);
 }
 
-// What is left of the rate after t iterations.
+// The rate's factor after t iterations.
 double decay_after(const RateSchedule& schedule, std::int64_t t) {
   if (schedule.decay == RateSchedule::Decay::none || t < schedule.warmup) return 1;
   if (t >= schedule.length) return 0;
@@ -64,7 +64,7 @@ void Shift::join_late(Trainer& trainer, std::optional<std::int64_t> times_fired)
                     "have fired before: attach it with every()",
                     name_);
   t_ = times_fired.value_or(0);
-  // A snapshot that is found and loaded after initialize().
+  // A snapshot may be found and loaded after initialize().
   if (initial_) set_value(trainer);
 }
 

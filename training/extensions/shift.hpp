@@ -1,7 +1,7 @@
-// Shifts: hyper-parameters that change in the course of training, as Chainer's extensions of these
-// names do. Each counts how often it was triggered (attach it with the trigger that is wanted; each
-// iteration by default) and goes on from there when resumed. One that is not in the snapshot goes
-// on as if it had been there from the start, which its trigger must be able to tell: that of
+// Shifts: hyper-parameters that change during training, as Chainer's extensions of these names do.
+// Each counts how often it was triggered (each iteration by default; attach it with another trigger
+// as needed) and continues from there after a resume. A shift that is not in the snapshot continues
+// as if it had been there from the start, which its trigger must be able to compute: that of
 // every() is, others are refused. scheduled_shift counts nothing: it follows the position in the
 // data.
 #pragma once
@@ -37,7 +37,7 @@ class Shift : public Extension {
 
   // The value that the schedule starts from; nothing until it is found or loaded.
   std::optional<double> initial() const { return initial_; }
-  // Another one, from the next iteration on. Call it before the run begins.
+  // Sets another one, from the next iteration on. Call it before the run begins.
   void set_initial(double value) { initial_ = value; }
 
  private:
@@ -50,33 +50,33 @@ class Shift : public Extension {
   std::int64_t t_ = 0;
 };
 
-// init * rate^t, not beyond `target`; `init` is the value found when left out.
+// init * rate^t, limited by `target`; if `init` is omitted, it is the value found.
 std::unique_ptr<Shift> exponential_shift(std::string attribute, double rate,
                                          std::optional<double> init = std::nullopt,
                                          std::optional<double> target = std::nullopt);
-// Straight from `from` at trigger number `begin` to `to` at number `end`.
+// Linear from `from` at trigger number `begin` to `to` at number `end`.
 std::unique_ptr<Shift> linear_shift(std::string attribute, double from, double to,
                                     std::int64_t begin, std::int64_t end);
-// init * gamma^floor(t / step), not beyond `target`.
+// init * gamma^floor(t / step), limited by `target`.
 std::unique_ptr<Shift> step_shift(std::string attribute, double gamma, std::int64_t step,
                                   std::optional<double> init = std::nullopt,
                                   std::optional<double> target = std::nullopt);
-// Straight from `start` to the value found, over `iterations` triggers; that value from then on.
+// Linear from `start` to the value found, over `iterations` triggers; that value from then on.
 std::unique_ptr<Shift> warmup_shift(std::string attribute, double start, std::int64_t iterations,
                                     std::optional<double> init = std::nullopt);
 
 // Warm-up, drops and decay in one (two shifts of one hyper-parameter would overwrite each other).
 // Iterations are those of a run whose epochs all have Updater::steps_per_epoch() of them.
 struct RateSchedule {
-  // The rate rises in equal steps to the value found, which it has in this iteration (counted from
-  // 1) for the first time (gradual warm-up: Goyal et al., arXiv 1706.02677, section 2.2).
+  // The rate rises in equal steps to the value found, which it reaches in this iteration (counted
+  // from 1) (gradual warm-up: Goyal et al., arXiv 1706.02677, section 2.2).
   std::int64_t warmup = 0;
   // After each of these numbers of iterations the rate is multiplied by gamma.
   std::vector<std::int64_t> drops;
   double gamma = 1;
-  // From the end of the warm-up on the rate falls, and would be 0 after `length` iterations. With x
-  // from 0 to 1: cosine: (1 + cos(pi x)) / 2 (Loshchilov and Hutter, arXiv 1608.03983, without
-  // restarts), polynomial: (1 - x)^power.
+  // From the end of the warm-up on, the rate falls to 0 after `length` iterations. With x from 0 to
+  // 1: cosine: (1 + cos(pi x)) / 2 (Loshchilov and Hutter, arXiv 1608.03983, without restarts),
+  // polynomial: (1 - x)^power.
   enum class Decay { none, cosine, polynomial } decay = Decay::none;
   std::int64_t length = 0;
   double power = 1;

@@ -54,8 +54,8 @@ std::vector<Found> find_snapshots(const fs::path& folder, const std::string& fil
   return found;
 }
 
-// Whose state one file holds, and all who must know how writing and reading it went; without a
-// communicator, one process.
+// The ranks whose state is in one file, and all ranks that must know the outcome of writing and
+// reading; without a communicator, one process.
 struct Group {
   Communicator* members;
   Communicator* whole;
@@ -88,7 +88,7 @@ std::unique_ptr<NpzFile> open_snapshot(const fs::path& path, const Module& model
   return file;
 }
 
-// The newest iteration that every group has a snapshot of; the same on all ranks.
+// The newest iteration of which every group has a snapshot; the same on all ranks.
 std::optional<std::int64_t> newest_iteration(const fs::path& folder, const std::string& filename,
                                              const Group& group) {
   std::vector<std::int64_t> own;
@@ -96,9 +96,9 @@ std::optional<std::int64_t> newest_iteration(const fs::path& folder, const std::
     for (const Found& found : find_snapshots(folder, filename + group.suffix))
       own.push_back(found.iteration);
   if (group.whole == nullptr) return own.empty() ? std::nullopt : std::optional(own.front());
-  own.push_back(group.is_writer() ? 1 : 0);  // after its iterations
+  own.push_back(group.is_writer() ? 1 : 0);  // after the iterations
   std::int64_t writers = 0;
-  std::map<std::int64_t, std::int64_t> count;  // of writers that have an iteration
+  std::map<std::int64_t, std::int64_t> count;  // number of writers by iteration
   const Shape length{static_cast<std::int64_t>(own.size())};
   for (const Tensor& list :
        group.whole->allgather(Tensor::from(std::span<const std::int64_t>(own), length))) {
@@ -117,7 +117,7 @@ Snapshot::Snapshot(Settings settings) : settings_(std::move(settings)) {
   const bool is_sought = settings_.n_retains > 0 || settings_.autoload;
   if (is_sought && !is_numbered())
     fail_everywhere(ErrorKind::usage,
-                    "snapshots are found by iteration, but \"{}\" has no {{iteration}} in it",
+                    "snapshots are found by iteration, but \"{}\" does not contain {{iteration}}",
                     settings_.filename);
 }
 
@@ -133,7 +133,7 @@ void Snapshot::initialize(Trainer& trainer) {
   const std::string name = fill_in(settings_.filename, iteration_field, *iteration);
   resume(trainer.out() / name, trainer, replicas_.get());
   saved_iteration_ = *iteration;
-  if (trainer.is_root()) log_info("going on from {}", (trainer.out() / name).string());
+  if (trainer.is_root()) log_info("resuming from {}", (trainer.out() / name).string());
 }
 
 void Snapshot::run(Trainer& trainer) {
@@ -143,7 +143,7 @@ void Snapshot::run(Trainer& trainer) {
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::cannot_write) throw;
     has_failed_ = true;
-    if (trainer.is_root()) log_warning("{}; training goes on", error.what());
+    if (trainer.is_root()) log_warning("{}; training continues", error.what());
   }
 }
 
@@ -157,7 +157,7 @@ void Snapshot::save(Trainer& trainer) {
   std::string name = fill_in(settings_.filename, iteration_field, updater.iteration());
   name = fill_in(std::move(name), "{epoch}", updater.epoch());
   trainer.restore_output_everywhere();
-  // Other ranks that write may be on hosts with file systems of their own.
+  // Other ranks that write may be on hosts with other file systems.
   if (replicas_)
     Group(trainer, replicas_.get()).on_writers([&] { make_output_folder(trainer.out()); });
   save_snapshot(trainer.out() / name, trainer, replicas_.get());

@@ -11,8 +11,7 @@
 namespace tasuki {
 namespace {
 
-// Parts of a name for lines of `width` characters, broken behind '/' and '_' where that is
-// possible.
+// Splits a name into lines of `width` characters, after '/' and '_' if possible.
 std::vector<std::string> parts_of(const std::string& name, std::size_t width) {
   std::vector<std::string> parts(1);
   for (std::size_t at = 0; at < name.size();) {
@@ -62,7 +61,7 @@ std::string TableLayout::header() const {
   for (std::size_t line = 0; line < lines; ++line) {
     std::string own;
     for (std::size_t i = 0; i < columns.size(); ++i) {
-      const std::size_t above = lines - columns[i].size();  // names stand at the bottom
+      const std::size_t above = lines - columns[i].size();  // names are aligned at the bottom
       own += fmt::format("{:{}}{:<{}}", "", i == 0 ? 0 : gap_,
                          line < above ? "" : columns[i][line - above], widths_[i]);
     }

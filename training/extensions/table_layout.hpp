@@ -8,17 +8,17 @@
 
 namespace tasuki {
 
-// Where the lines have room: Chainer's columns, left-aligned, max(10, length of the name) wide, two
+// If the lines have room: Chainer's columns, left-aligned, max(10, length of the name) wide, two
 // spaces apart, numbers as %g. On narrower ones columns of 10 to 6 characters, names over several
-// lines and numbers with fewer digits; where that is too wide still, the first columns alone.
+// lines and numbers with fewer digits; if that is still too wide, only the first columns.
 class TableLayout {
  public:
   // `width`: characters that a line may have, or unlimited_width (terminal.hpp).
   TableLayout(std::vector<std::string> names, std::size_t width);
 
-  // The names, in one line or more, without the last one's end.
+  // The names, in one or more lines, without the last line's end.
   std::string header() const;
-  // One line, without its end; blanks where an entry has no such value.
+  // One line, without its end; blanks for values that an entry lacks.
   std::string row(const nlohmann::ordered_json& entry) const;
 
   bool operator==(const TableLayout&) const = default;

@@ -1,4 +1,4 @@
-// WatchedPass: a pass over a data set that says where it is, for whoever shows progress.
+// WatchedPass: a pass over a data set that reports its position to whoever shows progress.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,11 @@
 
 namespace tasuki {
 
-// A base of evaluators. One of a user's own that makes its pass itself calls begin_batch, too.
+// A base of evaluators. User code that overrides the pass must call begin_batch, too.
 class WatchedPass {
  public:
-  // Called before each batch of this rank with its number, counted from 1, and how many there are.
+  // Called before each batch of this rank with its number, counted from 1, and the number of
+  // batches.
   using Watcher = std::function<void(std::int64_t batch, std::int64_t batches)>;
   void watch(Watcher watcher) { watcher_ = std::move(watcher); }
 

@@ -9,7 +9,7 @@
 namespace tasuki {
 namespace {
 
-// Everything of a model that a file keeps.
+// All entries of a model that a file keeps.
 std::vector<NpzEntry> entries_of(const Module& model) {
   std::vector<NpzEntry> entries;
   for (const auto& [path, parameter] : model.parameters())
@@ -18,7 +18,7 @@ std::vector<NpzEntry> entries_of(const Module& model) {
   return entries;
 }
 
-// Of all that a file may have for it.
+// All entries that a file may have for it.
 std::set<std::string> names_of(const Module& model) {
   std::set<std::string> names;
   for (const NpzEntry& entry : entries_of(model)) names.insert(entry.name);
@@ -77,7 +77,7 @@ void load_npz(const std::filesystem::path& path, const Module& model, const std:
 void load_npz(const NpzFile& file, const Module& model, const std::string& prefix) {
   if (const std::string difference = describe_difference(file, prefix, model); !difference.empty())
     fail(ErrorKind::data, "{}", difference);
-  // An entry that is damaged is found before anything changes.
+  // Damaged entries are found before anything changes.
   std::map<std::string, Tensor> values;
   for (const std::string& name : names_of(model))
     if (file.find(prefix + name)) values.emplace(name, std::get<Tensor>(file.read(prefix + name)));

@@ -14,7 +14,8 @@
 namespace tasuki {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "arrays are written as they are");
+static_assert(std::endian::native == std::endian::little,
+              "arrays are written in the machine's byte order");
 
 constexpr std::string_view magic{"\x93NUMPY", 6};
 constexpr std::size_t alignment = 64;  // of the data
@@ -63,7 +64,7 @@ std::optional<std::string_view> dict_value(std::string_view dict, std::string_vi
   return std::nullopt;
 }
 
-// "(2, 3), ..." as a shape.
+// Parses "(2, 3), ..." as a shape.
 std::optional<Shape> parse_shape(std::string_view text) {
   if (text.empty() || text[0] != '(') return std::nullopt;
   const auto end = text.find(')');
@@ -82,7 +83,7 @@ std::optional<Shape> parse_shape(std::string_view text) {
     sizes.push_back(size);
     at = next;
   }
-  // Elements must be countable with room to spare for their bytes.
+  // Limited so that the number of bytes fits as well.
   std::int64_t count = 1;
   for (const std::int64_t size : sizes)
     if (__builtin_mul_overflow(count, size, &count) || count > (std::int64_t{1} << 48))
@@ -123,8 +124,8 @@ NpyHeader parse_npy_header(std::span<const std::byte> start, std::string_view na
       byte(8) | byte(9) << 8 | (is_long ? byte(10) << 16 | byte(11) << 24 : 0);
   if (version < 1 || version > 3 || dict_bytes > bytes.size() - dict_at ||
       dict_at + dict_bytes > npy_header_limit)
-    fail(ErrorKind::data, "{} has a NumPy header of version {} with {} bytes, which is none", name,
-         version, dict_bytes);
+    fail(ErrorKind::data, "{} has an invalid NumPy header: version {}, {} bytes", name, version,
+         dict_bytes);
   const std::string_view dict = bytes.substr(dict_at, dict_bytes);
 
   NpyHeader header;
@@ -163,7 +164,7 @@ Tensor npy_elements(const NpzValue& value) {
     Tensor host = tensor->to(Device::cpu()).plain();
     return host.dtype() == DType::bfloat16 ? host.to(DType::float32) : host;
   }
-  // NumPy pads texts with zeros, so that an empty one has room for one character.
+  // NumPy pads texts with zeros, so an empty one has room for one character.
   const std::string& text = std::get<std::string>(value);
   Tensor elements = Tensor::zeros(
       Shape{static_cast<std::int64_t>(std::max<std::size_t>(1, text.size()) * 4)}, DType::uint8);
@@ -183,7 +184,7 @@ NpzValue npy_value(const NpyHeader& header, const Tensor& elements, std::string_
   std::string text;
   for (std::int64_t i = 0; i < header.characters; ++i, in += 4) {
     if (in[0] > 127 || in[1] != 0 || in[2] != 0 || in[3] != 0)
-      fail(ErrorKind::data, "{} is a text with characters beyond ASCII", name);
+      fail(ErrorKind::data, "{} is a text with characters outside ASCII", name);
     text += static_cast<char>(in[0]);
   }
   text.resize(std::min(text.size(), text.find_last_not_of('\0') + 1));

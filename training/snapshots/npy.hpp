@@ -16,7 +16,7 @@ namespace tasuki {
 // An array, or a text of ASCII characters (NumPy's 0-d unicode array).
 using NpzValue = std::variant<Tensor, std::string>;
 
-// What a header says.
+// The contents of a header.
 struct NpyHeader {
   Shape shape;
   std::optional<DType> dtype;  // nothing: text
@@ -25,18 +25,18 @@ struct NpyHeader {
   std::size_t data_bytes() const;
 };
 
-// Longest header that is read; those of real arrays are a few hundred bytes.
+// Longest header that is read; real ones have a few hundred bytes.
 inline constexpr std::size_t npy_header_limit = 4096;
 
 // Header for these elements (bfloat16, which NumPy lacks, is announced as float32).
 std::string npy_header(const NpzValue& value);
-// Parses the start of a file, at least npy_header_limit bytes of it or all. Throws an error of kind
-// data that says what is wrong, beginning with `name`.
+// Parses the start of a file (at least npy_header_limit bytes of it, or all). Throws an error of
+// kind data that begins with `name`.
 NpyHeader parse_npy_header(std::span<const std::byte> start, std::string_view name);
 
-// The elements as they follow the header: a host tensor of a type that NumPy has, uint8 for texts.
+// The elements that follow the header: a host tensor of a type that NumPy has, uint8 for texts.
 Tensor npy_elements(const NpzValue& value);
-// The reverse, from an array that holds header.data_bytes() bytes.
+// The reverse, from a buffer of header.data_bytes() bytes.
 NpzValue npy_value(const NpyHeader& header, const Tensor& elements, std::string_view name);
 
 }  // namespace tasuki

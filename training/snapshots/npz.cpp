@@ -19,7 +19,7 @@ namespace tasuki {
 namespace fs = std::filesystem;
 namespace {
 
-// The zip comment, which is the end of the file: this and 16 hexadecimal digits.
+// The zip comment, at the end of the file: this and 16 hexadecimal digits.
 constexpr std::string_view hash_label = "tasuki xxh3 ";
 constexpr std::size_t hash_digits = 16;
 
@@ -53,7 +53,8 @@ std::uintmax_t size_of_file(const fs::path& path) {
   return size;
 }
 
-// XXH3 of all but the last `excluded` bytes, a mebibyte at a time, each seeded by those before.
+// XXH3 of all but the last `excluded` bytes, a mebibyte at a time, each seeded by the hash of those
+// before.
 std::string hash_of_file(const fs::path& path, std::size_t excluded) {
   std::ifstream in(path, std::ios::binary);
   const std::uintmax_t size = size_of_file(path);
@@ -149,7 +150,7 @@ std::string place(const fs::path& path, const std::string& name) {
   return fmt::format("{} in {}", name, path.string());
 }
 
-// Up to `bytes` of an entry; fewer only at its end, where libzip checks the CRC.
+// Reads up to `bytes` of an entry; fewer only at its end, where libzip checks the CRC.
 std::size_t read_some(zip_file_t* entry, std::byte* destination, std::size_t bytes,
                       const std::string& where) {
   std::size_t done = 0;
@@ -164,7 +165,7 @@ std::size_t read_some(zip_file_t* entry, std::byte* destination, std::size_t byt
 
 }  // namespace
 
-// Reads the header of an entry and compares it with what the zip directory says.
+// Reads the header of an entry and compares it with the zip directory.
 void NpzFile::Archive::add(const fs::path& path, zip_uint64_t index) {
   zip_stat_t stat;
   zip_stat_init(&stat);
@@ -179,7 +180,7 @@ void NpzFile::Archive::add(const fs::path& path, zip_uint64_t index) {
   const std::string where = place(path, name);
 
   // A stored entry is no larger than the file, a deflated one at most 1032 times (zlib's limit):
-  // checked before memory is taken for it.
+  // checked before memory is allocated for it.
   const std::uintmax_t file_bytes = size_of_file(path);
   const bool is_stored = stat.comp_method == ZIP_CM_STORE;
   if (stat.comp_size > file_bytes || stat.size / (is_stored ? 1 : 1032) > stat.comp_size)
@@ -191,8 +192,8 @@ void NpzFile::Archive::add(const fs::path& path, zip_uint64_t index) {
   start.resize(read_some(entry.get(), start.data(), start.size(), where));
   const NpyHeader header = parse_npy_header(start, where);
   if (header.header_bytes + header.data_bytes() != stat.size)
-    fail(ErrorKind::data, "{} has {} bytes, but its type and shape ({}) make {}", where, stat.size,
-         header.shape.text(), header.header_bytes + header.data_bytes());
+    fail(ErrorKind::data, "{}: expected {} bytes for its type and shape ({}), found {}", where,
+         header.header_bytes + header.data_bytes(), header.shape.text(), stat.size);
   if (!entries.emplace(name, Entry{index, header}).second)
     fail(ErrorKind::data, "{} is there twice", where);
   names.push_back(name);
@@ -209,7 +210,7 @@ void NpzFile::Archive::check_hash(const fs::path& path, bool required) {
     return;
   }
   if (required)
-    fail(ErrorKind::data, "{} is damaged or no snapshot of Tasuki's: it does not end in a hash",
+    fail(ErrorKind::data, "{} is damaged or not a snapshot of Tasuki: it does not end in a hash",
          path.string());
 }
 

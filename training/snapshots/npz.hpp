@@ -1,10 +1,10 @@
 // NPZ files: a zip of NumPy arrays (numpy.savez), Chainer's format for models and snapshots.
 //
-// Entries are stored, not deflated (weights do not compress), each an array in NPY format 1.0
-// (NEP 1): "\x93NUMPY", version, header length, a Python dict with type, order and shape, data.
+// Entries are stored, not deflated (weights do not compress), each an array in NPY format 1.0 (NEP
+// 1): "\x93NUMPY", version, header length, a Python dict with type, order and shape, data.
 // Integrity: zip keeps a CRC-32 of each entry; files written here also end in a zip comment with
-// the XXH3 hash of every byte before it, so that no flipped bit and no lost tail goes unseen.
-// Equal entries make equal files: no time of writing is kept.
+// the XXH3 hash of all bytes before it, so that flipped bits and truncation are detected. Equal
+// entries make equal files, because no time is stored.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +23,14 @@ struct NpzEntry {
   NpzValue value;
 };
 
-// Replaces `path` by a file with these entries, at least one, atomically (core/file.hpp). Tensors
-// may live on any device; bfloat16, which NumPy lacks, is stored as float32.
+// Replaces `path` atomically (core/file.hpp) by a file with these entries, at least one. Tensors
+// may be on any device; bfloat16, which NumPy lacks, is stored as float32.
 void write_npz(const std::filesystem::path& path, const std::vector<NpzEntry>& entries);
 
 // An NPZ file open for reading, written here or by NumPy (stored or deflated; C order; types f2,
 // f4, f8, i4, i8, u1, b1 and U). Opening checks the directory, the entries' headers and sizes, and
-// where there is one the hash of the whole file; what an entry holds is unpacked and checked (its
-// CRC) when it is read. What is wrong is an error of kind data, with the entry's name.
+// the hash of the whole file if there is one; an entry's contents are unpacked and checked (CRC)
+// when they are read. Damage is an error of kind data with the entry's name.
 class NpzFile {
  public:
   // `require_hash`: refuse files without the hash that write_npz adds.
@@ -43,9 +43,9 @@ class NpzFile {
 
   // Names in the file's order.
   std::vector<std::string> names() const;
-  // Nothing when there is no such entry.
+  // Nothing if there is no such entry.
   std::optional<NpyHeader> find(const std::string& name) const;
-  // Host memory with the entry's values.
+  // The entry's values in host memory.
   NpzValue read(const std::string& name) const;
 
  private:

@@ -1,4 +1,4 @@
-// Replica sets: which ranks of a job hold the same state, so that one file speaks for all of them
+// Replica sets: ranks of a job that hold the same state, so that one file serves all of them
 // (ChainerMN's multi_node_snapshot). Jobs whose ranks train parts of a model have several.
 #pragma once
 
@@ -14,9 +14,9 @@ namespace tasuki {
 // Ranks by set; each rank is in one of them.
 using ReplicaSets = std::vector<std::vector<int>>;
 
-// The sets in the order given, their ranks ascending; ranks that none of them names form one more.
-// {{0}} of 4 ranks is {0}, {1, 2, 3}; {} is all of them. An empty set, a rank twice or one that the
-// job lacks is a usage error.
+// The sets in the order given, their ranks ascending; ranks that are in none of them form another
+// one. {{0}} of 4 ranks is {0}, {1, 2, 3}; {} is all of them. An empty set, a rank twice or a rank
+// that the job does not have is a usage error.
 ReplicaSets complete_replica_sets(ReplicaSets sets, int ranks);
 
 // The set that this rank is in.
@@ -29,7 +29,7 @@ class ReplicaSet {
   Communicator& whole() const { return whole_; }
   // The ranks of this set, in order; the first of them writes and reads.
   Communicator& members() const { return *members_; }
-  // What the names of this set's files end in: its first rank, as in ".2".
+  // The suffix of this set's file names: its first rank, as in ".2".
   const std::string& suffix() const { return suffix_; }
 
  private:

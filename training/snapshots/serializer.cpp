@@ -9,7 +9,7 @@
 namespace tasuki {
 namespace {
 
-// What `work` returns on rank 0, on all ranks; what it throws there, too.
+// Returns rank 0's result of `work` on all ranks; rank 0's exception is thrown on all.
 Bytes from_root(Communicator* communicator, const std::function<Bytes()>& work) {
   return communicator ? run_on_root(*communicator, 0, work) : work();
 }
@@ -57,7 +57,7 @@ Serializer Serializer::operator[](const std::string& name) const {
 }
 
 bool Serializer::contains(const std::string& name) const {
-  TASUKI_CHECK(is_loading(), "asked while saving whether {}{} is there", prefix_, name);
+  TASUKI_CHECK(is_loading(), "contains() was called while saving: {}{}", prefix_, name);
   const std::string path = prefix_ + name;
   const Bytes found = from_root(communicator_, [&] {
     bool is_there = file_->find(path).has_value();
@@ -68,7 +68,7 @@ bool Serializer::contains(const std::string& name) const {
 }
 
 std::optional<Shape> Serializer::find_shape(const std::string& name) const {
-  TASUKI_CHECK(is_loading(), "asked while saving for the shape of {}{}", prefix_, name);
+  TASUKI_CHECK(is_loading(), "find_shape() was called while saving: {}{}", prefix_, name);
   const Bytes found = from_root(communicator_, [&] {
     const auto header = file_->find(prefix_ + name);
     if (!header || !header->dtype) return Bytes();
@@ -98,7 +98,7 @@ Tensor Serializer::load_array(const std::string& name, const Shape& shape, DType
   const auto* array = std::get_if<Tensor>(&value);
   if (array == nullptr || array->shape() != shape || array->dtype() != dtype)
     fail_everywhere(
-        ErrorKind::data, "{}{} should be {} {} and is {}", prefix_, name, shape.text(),
+        ErrorKind::data, "{}{}: expected {} {}, found {}", prefix_, name, shape.text(),
         name_of(dtype),
         array ? fmt::format("{} {}", array->shape().text(), name_of(array->dtype())) : "a text");
   return *array;
@@ -123,7 +123,7 @@ void Serializer::operator()(const std::string& name, std::string& value) const {
   NpzValue loaded = load(name);
   auto* text = std::get_if<std::string>(&loaded);
   if (text == nullptr)
-    fail_everywhere(ErrorKind::data, "{}{} should be a text and is an array", prefix_, name);
+    fail_everywhere(ErrorKind::data, "{}{}: expected a text, found an array", prefix_, name);
   value = std::move(*text);
 }
 
@@ -156,7 +156,7 @@ std::vector<Bytes> Serializer::of_every_rank(const std::string& name,
     const NpzValue value = parts.load(std::to_string(rank));
     const auto* array = std::get_if<Tensor>(&value);
     if (array == nullptr || array->dtype() != DType::uint8)
-      fail_everywhere(ErrorKind::data, "{}{}/{} should be bytes", prefix_, name, rank);
+      fail_everywhere(ErrorKind::data, "{}{}/{}: expected bytes", prefix_, name, rank);
     const auto bytes = std::as_bytes(array->span<std::uint8_t>());
     all.emplace_back(bytes.begin(), bytes.end());
   }

@@ -1,5 +1,5 @@
 // Serializer: a tree of named values that is being saved or loaded. An object describes its state
-// once, in one function `serialize(const Serializer&)`, and that serves both directions.
+// once, in one function `serialize(const Serializer&)`, which serves both directions.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@
 
 namespace tasuki {
 
-// Collective: every rank walks the same values in the same order. Saving keeps rank 0's values;
-// loading gives rank 0's values to every rank. A value that is missing or of another type or shape
-// is the same error on all ranks, naming the entry.
+// Collective: every rank visits the same values in the same order. Saving keeps rank 0's values;
+// loading gives rank 0's values to every rank. A missing value or one of another type or shape is
+// the same error on all ranks and names the entry.
 class Serializer {
  public:
   // Saves into `entries` (filled on rank 0 only; tensors are shared, not copied).
   static Serializer saver(std::vector<NpzEntry>& entries, Communicator* communicator);
-  // Loads from `file`, which rank 0 has and the others leave null.
+  // Loads from `file`, which is null on all ranks but 0.
   static Serializer loader(const NpzFile* file, Communicator* communicator);
 
   bool is_loading() const { return entries_ == nullptr; }
@@ -30,7 +30,7 @@ class Serializer {
   Serializer operator[](const std::string& name) const;
   // Loading: whether there is such a value, or any value below it.
   bool contains(const std::string& name) const;
-  // Loading: the shape of an array; nothing when there is none of this name.
+  // Loading: the shape of an array; nothing if there is none of this name.
   std::optional<Shape> find_shape(const std::string& name) const;
 
   void operator()(const std::string& name, double& value) const;
@@ -39,8 +39,8 @@ class Serializer {
   // Elements of a tensor, loaded in place.
   void operator()(const std::string& name, const Tensor& value) const;
 
-  // A value that every rank has its own of: saving stores those of all ranks, loading returns them
-  // all (of as many ranks as there were), on every rank.
+  // A value that differs between ranks: saving stores those of all ranks, loading returns them all
+  // (as many as there were ranks), on every rank.
   std::vector<Bytes> of_every_rank(const std::string& name, std::span<const std::byte> own) const;
 
  private:

@@ -31,7 +31,7 @@ void unpack(const Bytes& bytes, const std::vector<Module::NamedBuffer>& buffers)
   }
 }
 
-// What Chainer's readers expect and follows from the position.
+// Values that Chainer's readers expect and that follow from the position.
 void save_for_readers(const Serializer& serializer, const RunPosition& position,
                       std::int64_t steps_per_epoch) {
   const auto [epoch, step] = position.data;
@@ -44,7 +44,7 @@ void save_for_readers(const Serializer& serializer, const RunPosition& position,
   serializer["optimizer:main"]("epoch", epochs);
 }
 
-// A step in the middle of an epoch is the same only in an epoch that is dealt alike.
+// A step in the middle of an epoch means the same only if the epoch is dealt alike.
 std::string serialize_layout(const Serializer& serializer, const RunIdentity& run,
                              const EpochLayout& layout, std::int64_t steps_per_epoch,
                              std::int64_t step) {
@@ -67,9 +67,9 @@ std::string serialize_layout(const Serializer& serializer, const RunIdentity& ru
   if (step != 0)
     fail_everywhere(ErrorKind::config,
                     "the snapshot is from step {} of an epoch with {}; this run has {}: resume "
-                    "with what the snapshot has, or from the end of an epoch",
+                    "with the snapshot's settings, or from the end of an epoch",
                     step, before, now);
-  return fmt::format("the snapshot is of a run with {}; this one has {}", before, now);
+  return fmt::format("the snapshot's run had {}; this run has {}", before, now);
 }
 
 }  // namespace
@@ -80,10 +80,10 @@ std::string serialize_position(const Serializer& serializer, const RunIdentity& 
   auto seed = static_cast<std::int64_t>(run.seed);
   serializer("seed", seed);
   if (static_cast<std::uint64_t>(seed) != run.seed)
-    fail_everywhere(ErrorKind::config,
-                    "the snapshot is of a run with seed {}, this one has seed {}: resume with the "
-                    "same seed",
-                    static_cast<std::uint64_t>(seed), run.seed);
+    fail_everywhere(
+        ErrorKind::config,
+        "the snapshot's run had seed {}, this run has seed {}: resume with the same seed",
+        static_cast<std::uint64_t>(seed), run.seed);
   serializer("iteration", position.iteration);
   const Serializer data = serializer["iterator:main"];
   data("epoch", position.data.epoch);
@@ -135,11 +135,11 @@ void serialize_hooks(const Serializer& serializer, const Optimizer& optimizer) {
   if (!serializer.is_loading() || serializer.contains("hooks")) serializer("hooks", stored);
   const Communicator* communicator = serializer.communicator();
   if (stored != here && (communicator == nullptr || communicator->rank() == 0))
-    log_warning("the snapshot is of a run with gradient hooks {}; going on with this run's: {}",
-                stored, here);
+    log_warning("the snapshot's run had gradient hooks {}; continuing with this run's: {}", stored,
+                here);
 }
 
-// A run that goes on in another type starts with, or forgets, the scale.
+// A run that continues in another type starts with, or drops, the scale.
 void serialize_loss_scale(const Serializer& serializer, const LossScaler* scaler) {
   if (scaler == nullptr || (serializer.is_loading() && !serializer.contains("loss_scale"))) return;
   double scale = scaler->scale();
@@ -156,8 +156,8 @@ void serialize_kind(const Serializer& serializer, const Optimizer& optimizer) {
   serializer("name", name);
   if (name != optimizer.name())
     fail_everywhere(ErrorKind::config,
-                    "the snapshot is of a run with {}, this run uses {}: resume with the same "
-                    "optimizer, or load the weights alone (load_npz; programs: --init)",
+                    "the snapshot's run used {}, this run uses {}: resume with the same optimizer, "
+                    "or load only the weights (load_npz; programs: --init)",
                     name, optimizer.name());
 }
 

@@ -1,7 +1,7 @@
-// What a run needs of a model and of an optimizer to go on.
+// The state of a model and of an optimizer that a resumed run needs.
 //
-// Keys are Chainer's wherever Tasuki has what they are about, some of them for others to read only
-// (t of each parameter, is_new_epoch). Not there: the iterator's order and current_position, as the
+// Keys are Chainer's if Chainer has the value; some of them are only for other readers (t of each
+// parameter, is_new_epoch). The iterator's order and current_position are missing, because the
 // order of examples is a function of (seed, epoch, shard). So Chainer loads the weights; the rest
 // of a trainer's state is Tasuki's own.
 #pragma once
@@ -15,40 +15,40 @@
 
 namespace tasuki {
 
-// What must be the same in a run that goes on.
+// What must be the same in a continued run.
 struct RunIdentity {
   std::uint64_t seed = 0;
-  std::int64_t ranks = 1;  // that an epoch is dealt to
+  std::int64_t ranks = 1;  // to which an epoch is dealt
 };
-// Where a run is.
+// The position of a run.
 struct RunPosition {
   std::int64_t iteration = 0;  // done
   IteratorState data;
 };
-// Loading refuses another seed, and a step in the middle of an epoch that was dealt in another way:
-// examples would be repeated or left out. From the end of an epoch all of that may change; then it
-// returns what differs, as one line, else nothing.
+// Loading refuses another seed, and a step in the middle of an epoch that was dealt differently,
+// because examples would be repeated or left out. At the end of an epoch all of that may change;
+// the difference is then returned as one line, else nothing.
 std::string serialize_position(const Serializer& serializer, const RunIdentity& run,
                                const EpochLayout& layout, std::int64_t steps_per_epoch,
                                RunPosition& position);
-// The same of a run that has done `position.iteration` steps and whose last one ended there; when
-// loading, takes the iterator to the position that was loaded and says what differs.
+// The same for a run that has done `position.iteration` steps; loading moves the iterator to the
+// loaded position and reports differences.
 void serialize_position(const Serializer& serializer, const RunIdentity& run, RunPosition& position,
                         Iterator& iterator);
 
-// Loading: parameters without a shape take that of the snapshot, before anything else is loaded
-// into the model or the optimizer. One that had none when it was saved is not in a snapshot.
+// Loading: parameters without a shape take the snapshot's, before anything else is loaded into the
+// model or the optimizer. A parameter that had no shape when it was saved is not in a snapshot.
 void load_shapes(const Serializer& serializer, Optimizer& optimizer);
 
 // Parameters and buffers by path. Buffers (running statistics) may differ between ranks: those of
-// each rank are kept besides rank 0's, which a run with another number of ranks goes on with.
+// each rank are kept beside rank 0's, which a run with another number of ranks uses.
 void serialize_model(const Serializer& serializer, const Module& model);
 
 // Number of updates, hyper-parameters and the state of each parameter (<path>/m). Loading refuses
-// the state of another kind of optimizer, and warns of other hooks, which it leaves as they are.
+// the state of another kind of optimizer, and warns of other hooks, which stay as they are.
 // Collective like all of Serializer.
 void serialize_optimizer(const Serializer& serializer, Optimizer& optimizer);
-// The first of that: refuses another kind of optimizer.
+// The first part of that: refuses another kind of optimizer.
 void serialize_kind(const Serializer& serializer, const Optimizer& optimizer);
 
 }  // namespace tasuki

@@ -18,10 +18,10 @@ double sum_of(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
 
-// Checked, and scaled to add up to 1.
+// Checks the weights and scales them to add up to 1.
 std::vector<double> normalised(std::vector<double> weights) {
   for (const double weight : weights)
-    TASUKI_CHECK(std::isfinite(weight) && weight >= 0, "a worker's part of the batch is {}",
+    TASUKI_CHECK(std::isfinite(weight) && weight >= 0, "a worker's part of the batch cannot be {}",
                  weight);
   const double sum = sum_of(weights);
   TASUKI_CHECK(sum > 0, "no worker has a part of the batch");
@@ -44,7 +44,7 @@ std::vector<std::int64_t> split_batch(std::int64_t total, std::span<const double
   std::vector<double> remainders;
   for (const double share : shares) {
     const double exact = share * static_cast<double>(total);
-    // What is a whole number but for rounding counts as one.
+    // A value that differs from an integer only by rounding counts as one.
     const double whole = std::floor(exact + 1e-9);
     parts.push_back(static_cast<std::int64_t>(whole));
     remainders.push_back(share > 0 ? exact - whole : -1);

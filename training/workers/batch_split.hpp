@@ -1,4 +1,4 @@
-// How a batch is dealt to the workers of one process.
+// How a batch is divided among the workers of one process.
 #pragma once
 
 #include <cstdint>
@@ -8,18 +8,18 @@
 
 namespace tasuki {
 
-// Parts of `total` in proportion to `weights` (not negative, at least one above zero): each rounded
-// down, and what is left goes one by one to the largest remainders, the first among equals. Adds up
-// to `total`; a weight of 0 gets nothing.
+// Divides `total` in proportion to `weights` (not negative, at least one above zero): each part is
+// rounded down, and the remainder goes one by one to the largest fractions, the first among equals.
+// Adds up to `total`; a weight of 0 gets nothing.
 std::vector<std::int64_t> split_batch(std::int64_t total, std::span<const double> weights);
 
-// Weights that stay as given, or follow what the workers were measured to take.
+// Weights that stay as given, or follow the measured times of the workers.
 //
-// Measured: after steps in which a new split settles (primitives for new shapes are made), the
+// Measured: after some steps in which a new split settles (primitives for new shapes are made), the
 // seconds per example of each worker are collected over a window of steps; their medians make the
 // next weights, in inverse proportion, if that shortens the longest part by 3 % or more. Times that
-// do not grow in proportion to the part (a cost of each step) are met in a few rounds. Once a
-// window changed nothing, times are not asked for during a while. The same times give the same
+// do not grow in proportion to the part (a constant cost per step) converge in a few rounds. After
+// a window without change, times are not requested for a while. The same times give the same
 // weights.
 class BatchSplit {
  public:
@@ -28,8 +28,8 @@ class BatchSplit {
   static BatchSplit measured(std::size_t workers);       // even at first
 
   std::size_t workers() const { return weights_.size(); }
-  // Measured: every worker has at least one example where there are enough, as it could never show
-  // again how fast it is.
+  // Measured: every worker gets at least one example if there are enough, because otherwise its
+  // speed could never be measured again.
   std::vector<std::int64_t> parts(std::int64_t total) const;
   // Shares of a batch, adding up to 1.
   const std::vector<double>& weights() const { return weights_; }
@@ -37,12 +37,12 @@ class BatchSplit {
   std::string text() const;
 
   bool is_measured() const { return is_measured_; }
-  // Whether observe() will look at the times of the next step.
+  // Whether observe() will use the times of the next step.
   bool wants_times() const { return is_measured_ && steps_to_skip_ == 0; }
-  // After each step: the parts and the seconds they took (not read unless wants_times() before).
-  // True when the weights changed.
+  // After each step: the parts and their seconds (ignored unless wants_times() was true before).
+  // True if the weights changed.
   bool observe(std::span<const std::int64_t> parts, std::span<const double> seconds);
-  // Goes on with these weights, from a run before; of no effect unless measured and of as many
+  // Continues with the weights of an earlier run; has no effect unless measured and for as many
   // workers.
   void resume(const std::vector<double>& weights);
 

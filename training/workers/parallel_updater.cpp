@@ -36,8 +36,9 @@ ParallelUpdater::ParallelUpdater(std::unique_ptr<Iterator> iterator, Optimizer& 
       replicas_(optimizer, models_of(workers), settings_.weights),
       threads_(threads_of(workers)),
       position_{0, iterator_->state()} {
-  TASUKI_CHECK(settings_.split.workers() == workers.size(), "a split for {} workers, there are {}",
-               settings_.split.workers(), workers.size());
+  TASUKI_CHECK(settings_.split.workers() == workers.size(),
+               "a split for {} workers was given, but there are {}", settings_.split.workers(),
+               workers.size());
   if (iterator_->steps_per_epoch() < 1)
     fail_everywhere(ErrorKind::data, "there are no examples to train on");
   for (Worker& worker : workers) {
@@ -74,7 +75,7 @@ void ParallelUpdater::run_parts(const Batch& batch, const std::vector<std::int64
       const Batch part = batch.slice(begin, ends[worker]);
       work(worker, device.is_cpu() ? part.to(device) : part.to(device, settings_.activations));
     } catch (const OutOfMemory&) {
-      throw;  // its figures are wanted
+      throw;  // keeps the figures in OutOfMemory
     } catch (const Error& error) {
       if (parts.size() == 1) throw;
       throw Error(error.kind(), fmt::format("worker {} ({}): {}", worker,
@@ -94,7 +95,7 @@ ParallelUpdater::Outcome ParallelUpdater::compute_gradients(std::size_t worker, 
     outcome.loss = loss.value();
     return loss;
   };
-  // Sums over examples, so that parts of any size add up.
+  // Sums over examples, so that parts of any size can be added.
   if (worker == 0) {
     optimizer_.backward(optimizer_.forward(forward, part.size()), part.size());
   } else {
@@ -113,7 +114,7 @@ ParallelUpdater::Outcome ParallelUpdater::compute_gradients(std::size_t worker, 
 
 void ParallelUpdater::sum_gradients() {
   replicas_.sum_gradients(threads_);
-  // Where weights are copied, all but the first worker wait for them.
+  // If weights are copied, all workers but the first wait for them.
   if (replicas_.share_weights())
     stamp_all(StepMoment::exchanged);
   else
@@ -185,7 +186,7 @@ Variable ParallelUpdater::evaluate(const Batch& batch, Observation& report) {
     Outcome& outcome = outcomes[worker];
     outcome.loss = losses_[worker](part, outcome.reported).value();
   });
-  // On the first worker's device, which nothing waits for.
+  // On the first worker's device, without waiting for it.
   const Device device = replicas_.device(0);
   const Tensor loss_sum = Tensor::zeros({}, DType::float64, device);
   for (std::size_t worker = 0; worker < parts.size(); ++worker) {
@@ -208,7 +209,7 @@ void ParallelUpdater::serialize(const Serializer& serializer) {
   if (serializer.is_loading()) replicas_.copy_weights();
 }
 
-// A run that goes on starts with the split that this one has found.
+// A resumed run starts with the split that this one has found.
 void ParallelUpdater::serialize_split(const Serializer& serializer) {
   BatchSplit& split = settings_.split;
   if (serializer.is_loading() ? !serializer.contains("count") : !split.is_measured()) return;

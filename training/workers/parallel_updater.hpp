@@ -17,17 +17,16 @@ namespace tasuki {
 //
 // The gradient is the mean over the examples of the batch, however it is split: a run differs from
 // one with a single worker by the rounding of sums alone. Random numbers are functions of (seed,
-// epoch, example), so that dropout does not depend on the split either. What a model computes over
-// its whole batch does: batch normalisation uses the statistics of each worker's part, and the
-// running statistics that are evaluated with and saved are those of the first worker (Chainer's
-// way).
+// epoch, example), so that dropout does not depend on the split either. Batch normalisation does
+// depend on it: it uses the statistics of each worker's part, and the running statistics that are
+// used in evaluation and saved are those of the first worker (Chainer's way).
 //
 // An exception in a worker leaves update() when all workers have ended their part; it names the
 // worker.
 class ParallelUpdater : public Updater {
  public:
   struct Worker {
-    Module& model;      // all alike, each on the device it computes on; outlives the updater
+    Module& model;      // identical models, each on its worker's device; must outlive the updater
     LossFunction loss;  // of that model
     int threads = 1;    // that the worker computes with, on a CPU
   };
@@ -39,7 +38,7 @@ class ParallelUpdater : public Updater {
     DType activations = DType::float32;  // of batches on GPUs, and so of what is computed there
   };
   // `optimizer` is set up already with the first worker's model and outlives the updater. update()
-  // and what evaluation_loss() returned are called by one thread, which is the first worker.
+  // and the function of evaluation_loss() are called by one thread, which is the first worker.
   ParallelUpdater(std::unique_ptr<Iterator> iterator, Optimizer& optimizer,
                   std::vector<Worker> workers, Settings settings);
 
@@ -50,12 +49,12 @@ class ParallelUpdater : public Updater {
   Optimizer& optimizer() const override { return optimizer_; }
   // Workers take their parts of a batch from the host.
   const Module* evaluated_model() const override { return nullptr; }
-  // Of each worker, by its device's own clock. Communication is summing the workers' gradients and
-  // handing out the weights, waiting for slower workers included.
+  // Of each worker, by its device's clock. Communication is summing the workers' gradients and
+  // distributing the weights, including the wait for slower workers.
   RankTimes times() const override;
   void serialize(const Serializer& serializer) override;
 
-  // For an Evaluator: splits a batch over the workers, in evaluation mode and with the first
+  // For an Evaluator: divides a batch among the workers, in evaluation mode and with the first
   // worker's running statistics. The updater must outlive the function.
   LossFunction evaluation_loss();
 
@@ -67,7 +66,7 @@ class ParallelUpdater : public Updater {
     Observation reported;
     double seconds = 0;
   };
-  // Calls `work` in every worker, with its part, which may be empty.
+  // Calls `work` in every worker with its part, which may be empty.
   using Work = std::function<void(std::size_t worker, const Batch& part)>;
   void run_parts(const Batch& batch, const std::vector<std::int64_t>& parts, const Work& work);
   Outcome compute_gradients(std::size_t worker, const Batch& part);

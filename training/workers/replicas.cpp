@@ -16,8 +16,8 @@ Device device_of(const Module& model) {
   return parameters.empty() ? Device::cpu() : parameters[0].parameter->value().device();
 }
 
-// Elements of an arena that one of `workers` works on; arenas are multiples of a cache line long,
-// and no two workers write to the same line.
+// The elements of an arena that one of `workers` works on. Arenas are multiples of a cache line
+// long, and no two workers write to the same line.
 Range slice_of(std::int64_t count, std::size_t workers, std::size_t worker) {
   constexpr std::int64_t line = 16;
   const Range lines =
@@ -34,7 +34,7 @@ Replicas::Replicas(Optimizer& optimizer, std::vector<Module*> models, Weights we
   for (const Module* model : models_)
     for (const auto& [path, parameter] : model->unshaped_parameters())
       fail(ErrorKind::config,
-           "parameter {} has no shape yet, which workers need: give the layer its input size, or "
+           "parameter {} has no shape yet, but workers need it: give the layer its input size, or "
            "run each model on an example before the optimizer's setup",
            path);
   share_weights_ =
@@ -72,11 +72,12 @@ void Replicas::adopt(const Module& model) {
 
 void Replicas::check_model() const {
   const ParameterArena& arena = optimizer_.arena();
-  TASUKI_CHECK(arena.matches(*models_[0]),
-               "the model's parameters changed; workers need those of the optimizer's setup()");
-  TASUKI_CHECK(arena.unshaped().empty(), "parameter {} has no shape yet; workers need it",
+  TASUKI_CHECK(
+      arena.matches(*models_[0]),
+      "the model's parameters changed after the optimizer's setup(), which workers do not support");
+  TASUKI_CHECK(arena.unshaped().empty(), "parameter {} has no shape yet, but workers need it",
                arena.unshaped().front().path);
-  TASUKI_CHECK(optimizer_.loss_scaler() == nullptr, "workers of one process scale no losses");
+  TASUKI_CHECK(optimizer_.loss_scaler() == nullptr, "workers of one process do not scale losses");
 }
 
 void Replicas::begin_gradients(std::size_t replica) const {

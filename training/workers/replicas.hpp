@@ -9,15 +9,15 @@
 
 namespace tasuki {
 
-// Replica 0 is the optimizer's model, which has the arena that counts. On CPUs all replicas read
-// the same weights, and gradients are summed and weights updated by slices, one for each worker. On
-// several devices each replica has weights of its own: gradients are summed on the first device and
+// Replica 0 is the optimizer's model, which has the optimizer's arena. On CPUs all replicas read
+// the same weights, and gradients are summed and weights updated in slices, one for each worker. On
+// several devices each replica has separate weights: gradients are summed on the first device and
 // weights copied back from it (Chainer's way).
 class Replicas {
  public:
   enum class Weights { as_devices_need, copied };  // copied: on CPUs too
 
-  // All models have parameters of the same paths and shapes, those of one model on one device. They
+  // All models have parameters of the same paths and shapes, and each model is on one device. They
   // take the first one's values. All must outlive this object.
   Replicas(Optimizer& optimizer, std::vector<Module*> models,
            Weights weights = Weights::as_devices_need);
@@ -26,20 +26,20 @@ class Replicas {
   Device device(std::size_t replica) const { return gradients_[replica].device(); }
   bool share_weights() const { return share_weights_; }
 
-  // The optimizer's model must be as it was when the replicas were made; else an error of kind
+  // The optimizer's model must be unchanged since the replicas were made, else an error of kind
   // internal.
   void check_model() const;
   // In the replica's own thread, before and after it has computed its gradients (or nothing).
   void begin_gradients(std::size_t replica) const;
   void end_gradients(std::size_t replica) const;
-  // Replica 0's gradients become the sums over all, added in their order.
+  // Replica 0's gradients become the sums over all, added in order.
   void sum_gradients(WorkerThreads& workers) const;
   // Updates the weights of all replicas (Optimizer::update): `apply` is called for a part of
   // [0, count) by each worker, or once for all of it.
   void update(WorkerThreads& workers, const Optimizer::ApplyRange& apply, std::int64_t count) const;
-  // Gives replica 0's weights to the others, when something else than update() has changed them.
+  // Copies replica 0's weights to the others, if something other than update() has changed them.
   void copy_weights() const;
-  // Gives replica 0's buffers (running statistics) to the others.
+  // Copies replica 0's buffers (running statistics) to the others.
   void copy_buffers() const;
 
  private:

@@ -22,7 +22,7 @@ WorkerThreads::WorkerThreads(std::vector<int> threads)
           });
   } catch (const std::system_error& error) {
     end_others();
-    fail(ErrorKind::unavailable, "a thread for each of {} workers cannot be had: {}",
+    fail(ErrorKind::unavailable, "cannot start a thread for each of {} workers: {}",
          threads_.size(), error.what());
   }
 }

@@ -1,4 +1,4 @@
-// Threads that do the same piece of work at the same time, each with computing threads of its own.
+// Threads that do the same piece of work at the same time, each with its own computing threads.
 #pragma once
 
 #include <atomic>
@@ -23,8 +23,8 @@ class WorkerThreads {
 
   std::size_t size() const { return threads_.size(); }
   int threads_of(std::size_t worker) const { return threads_[worker]; }
-  // Calls work(0), work(1), ... at once and returns when all are done. What a worker threw is then
-  // thrown here; of several, the first worker's.
+  // Calls work(0), work(1), ... at once and returns when all are done. Rethrows the exception of a
+  // worker; of several, the first worker's.
   void run(const std::function<void(std::size_t worker)>& work);
 
  private:

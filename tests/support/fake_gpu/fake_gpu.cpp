@@ -16,7 +16,7 @@ namespace {
 std::string next_id_failure;
 int groups_connected = 0;
 
-// Host memory that says it is a GPU's, full of numbers that nobody should read.
+// Host memory that claims to be a GPU's, full of numbers that must not be read.
 std::shared_ptr<Storage> host_memory(std::size_t bytes, Device device) {
   auto memory = allocate_host(bytes);
   std::fill_n(static_cast<unsigned char*>(memory->data()), bytes, 0xff);

@@ -1,6 +1,6 @@
 // GPUs that are not there: a backend that computes on the CPU in memory marked as a GPU's, and a
-// transport between ranks in MPI's place of NCCL. What communicators ask of a GPU is done as late
-// as a GPU may do it, when somebody waits for it, so that a wait that is missing shows as a wrong
+// transport between ranks that uses MPI instead of NCCL. Work that communicators queue on a GPU is
+// done as late as a GPU may do it, when it is waited for, so that a missing wait shows as a wrong
 // result.
 #pragma once
 

@@ -102,7 +102,7 @@ class FakeGroup : public GpuGroup {
       for (int owner = 0; owner < ranks_; ++owner) {
         const Tensor part = part_of(values, owner);
         tasuki::reduce(part.raw(), part.count(), part.dtype(), op, owner, comm_);
-        if (owner != rank_) part.fill(-1);  // no one's business any more
+        if (owner != rank_) part.fill(-1);  // other ranks' parts become invalid
       }
     });
   }

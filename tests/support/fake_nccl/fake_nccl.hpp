@@ -1,5 +1,5 @@
-// NCCL as a test says that it behaves, in the real one's place: what
-// communicator/cuda/nccl_comm.cpp makes of its answers needs no GPU.
+// An NCCL whose behaviour a test sets, so that communicator/cuda/nccl_comm.cpp can be tested
+// without a GPU.
 #pragma once
 
 #include <nccl.h>

@@ -1,7 +1,7 @@
-// A GPU that is not there: a backend for Device::cuda(0) that computes on the CPU, in memory that
-// nobody else can touch (guarded_memory.hpp). A program that reads or writes "device" memory from
-// the host without asking the backend dies at that place, and one that waits for the device is
-// counted. Recordings are lists of the operations that were asked for.
+// A fake GPU: a backend for Device::cuda(0) that computes on the CPU, in memory that only it can
+// access (guarded_memory.hpp). A program that reads or writes "device" memory from the host without
+// the backend crashes at that place, and waits for the device are counted. Recordings are lists of
+// operations.
 #pragma once
 
 #include <cstdint>

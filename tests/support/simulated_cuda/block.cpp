@@ -86,7 +86,7 @@ void resume(Fiber& fiber) {
   setcontext(&first);
 }
 
-// Lets whole warps, or else the whole block, go on; false when all have ended.
+// Lets whole warps, or else the whole block, continue; false if all have ended.
 bool release() {
   Block& b = block();
   bool any = false, all_ended = true, all_at_barrier = true;
@@ -127,7 +127,7 @@ void run_block(const Thread& place) {
     fiber.state = State::ready;
   }
   do {
-    // An order of its own between any two barriers.
+    // Another order between any two barriers.
     const std::size_t first = b.order() % b.size;
     const bool backwards = b.order() % 2 == 0;
     for (std::size_t i = 0; i < b.size; ++i) {

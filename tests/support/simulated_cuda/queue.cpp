@@ -110,7 +110,7 @@ void finish(Lock& lock, cudaStream_t stream) {
   while (!stream->is_idle()) advance(lock, stream);
 }
 
-// A GPU goes on although nobody waits for it: other ranks may wait for what it does.
+// A GPU works on although this process does not wait for it: other ranks may wait for its work.
 void Device::do_overdue_work() {
   constexpr std::chrono::milliseconds longest_delay{3};
   for (;;) {
@@ -250,7 +250,7 @@ cudaError_t cudaDeviceSynchronize() {
   if (refused == cudaSuccess) finish_all();
   return refused;
 }
-// Somebody who asks again and again sees work being done.
+// A program that polls sees work being done.
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   Lock lock(device().mutex);
   stream = named(stream);

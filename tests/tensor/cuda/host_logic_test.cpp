@@ -1,4 +1,4 @@
-// What the CUDA backend decides on the host: no GPU is needed.
+// Host code of the CUDA backend, tested without a GPU.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -66,8 +66,7 @@ TEST(OutOfMemory, HasFiguresForPeopleAndPrograms) {
   EXPECT_EQ(error.figures().requested, 512 * mib);
   EXPECT_EQ(std::string(error.what())
                 .find("cuda:2 is out of memory: 512.0 MiB more were asked for, "
-                      "100.0 of 1000.0 MiB are free, this process holds 800.0 "
-                      "MiB (700.0 in use)"),
+                      "100.0 of 1000.0 MiB are free, this process holds 800.0 MiB (700.0 in use)"),
             0U)
       << error.what();
 }
