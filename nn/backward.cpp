@@ -40,7 +40,7 @@ Graph collect(const NodePointer& root) {
   return graph;
 }
 
-// Puts gradients where the inputs of one function keep them.
+// Writes gradients to where the inputs of one function keep them.
 class InputGradients final : public Gradients {
  public:
   InputGradients(const Function& function, Device device) : function_(function), device_(device) {}
@@ -66,7 +66,7 @@ class InputGradients final : public Gradients {
     return {fresh_.back().second, false};
   }
 
-  // After the function has run: hands over what it wrote into fresh tensors.
+  // After the function has run: passes on what it wrote into new tensors.
   void finish() {
     for (auto& [i, gradient] : fresh_) add(i, std::move(gradient));
   }
@@ -110,7 +110,7 @@ void Variable::backward(const Tensor& seed, const GradientReady& ready) const {
   node_->grad = seed;
   for (const NodePointer& node : graph.results) {
     report_progress();
-    // Taken out of the graph, so that what it saved goes as soon as it has run.
+    // Removed from the graph, so that what it saved is freed as soon as it has run.
     const std::unique_ptr<Function> function = std::move(node->function);
     const Tensor gradient = std::exchange(node->grad, {});
     if (gradient) {
@@ -118,7 +118,7 @@ void Variable::backward(const Tensor& seed, const GradientReady& ready) const {
       function->backward(gradient, inputs);
       inputs.finish();
     }
-    // Parameters were registered in the order W, b: the reverse is the order of arenas.
+    // Parameters were registered in the order W, b; arenas have the reverse order.
     for (auto input = function->inputs().rbegin(); input != function->inputs().rend(); ++input) {
       Node* const leaf = input->get();
       if (leaf == nullptr || !leaf->is_leaf() || --graph.pending[leaf] > 0) continue;

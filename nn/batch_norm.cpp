@@ -15,7 +15,7 @@ BatchNorm::BatchNorm(std::int64_t channels, const Settings& settings)
       beta_(add_parameter("beta", {channels}, initializers::zero())),
       mean_(add_buffer("avg_mean", Tensor::zeros({channels}))),
       variance_(add_buffer("avg_var", Tensor::full({channels}, 1))) {
-  // Counts the batches of Chainer's fine-tuning mode, which is not used here; saved all the same.
+  // Counts the batches of Chainer's fine-tuning mode, which is not used here; saved for Chainer.
   add_buffer("N", Tensor::zeros({}, DType::int64));
 }
 

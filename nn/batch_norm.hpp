@@ -5,8 +5,8 @@
 
 namespace tasuki {
 
-// Parameters gamma (ones) and beta (zeros); buffers avg_mean, avg_var and N (Chainer's names).
-// While training it normalises by the batch and moves the averages:
+// Parameters gamma (ones) and beta (zeros); buffers avg_mean, avg_var and N (Chainer's names). In
+// training it normalises by the batch's statistics and updates the averages:
 //   avg = decay * avg + (1 - decay) * batch, the variance unbiased (times m / (m - 1), m = N H W);
 // otherwise it normalises by the averages.
 class BatchNorm : public Layer {
@@ -19,7 +19,7 @@ class BatchNorm : public Layer {
   explicit BatchNorm(std::int64_t channels);
   BatchNorm(std::int64_t channels, const Settings& settings);
 
-  // N x C or N x C x H x W; an empty batch passes unchanged and moves nothing.
+  // N x C or N x C x H x W; an empty batch passes unchanged and updates nothing.
   Variable forward(const Variable& x) override;
 
  private:

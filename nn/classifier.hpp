@@ -1,4 +1,4 @@
-// Classifier: a predictor with its loss and its count of right answers.
+// Classifier: a predictor with its loss and its number of correct answers.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class Classifier : public Module {
     Tensor correct;             // int64 scalar: examples whose highest score is at the label
     std::int64_t examples = 0;  // of the batch
   };
-  // x: N x ...; t: N labels, int32 or int64, from 0 on (examples of -1 would count as wrong).
+  // x: N x ...; t: N labels, int32 or int64, 0 or more (examples with -1 would count as wrong).
   Result operator()(const Variable& x, const Tensor& t);
 
   Layer& predictor() { return *predictor_; }

@@ -1,4 +1,4 @@
-// How differentiable functions are written: see functions/linear.cpp for an example.
+// Interface of differentiable functions; functions/linear.cpp is an example.
 #pragma once
 
 #include <memory>
@@ -9,21 +9,21 @@
 
 namespace tasuki {
 
-// Where a function's backward pass puts the gradients of its inputs.
+// Receives the gradients of a function's inputs in its backward pass.
 class Gradients {
  public:
   virtual ~Gradients() = default;
-  // Whether anybody wants the gradient of input i.
+  // Whether the gradient of input i is needed.
   virtual bool needed(std::size_t i) const = 0;
-  // Hands over a gradient of the input's shape.
+  // Passes a gradient of the input's shape.
   virtual void add(std::size_t i, Tensor gradient) = 0;
   // For parameters: memory to write to directly (in the arena), so that no copy is made.
-  // `accumulate` says whether to add to what is there.
+  // `accumulate`: add to its contents.
   struct Destination {
     Tensor tensor;
     bool accumulate = false;
   };
-  // Inputs that are no parameters get a fresh tensor of this shape, with accumulate = false.
+  // Inputs that are not parameters get a new tensor of this shape, with accumulate = false.
   virtual Destination into(std::size_t i, const Shape& shape) = 0;
 };
 
@@ -40,10 +40,10 @@ class Function {
   // Runs once, when the gradient of the result is complete.
   virtual void backward(const Tensor& grad_output, Gradients& grad_inputs) = 0;
 
-  // Where the inputs stand in the graph; nullptr for those without gradients.
+  // The nodes of the inputs in the graph; nullptr for those without gradients.
   const std::vector<std::shared_ptr<detail::Node>>& inputs() const { return inputs_; }
 
-  // Wraps a forward result: when recording is on and an input requires a gradient, the result
+  // Wraps a forward result: if recording is on and an input requires a gradient, the result
   // remembers the function that `make` builds; otherwise nothing is kept.
   template <class Make>
   static Variable record(Tensor result, const std::vector<Variable>& inputs, Make&& make) {

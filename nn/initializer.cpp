@@ -20,7 +20,7 @@ Fans fans_of(const Shape& shape) {
   return {count / static_cast<double>(shape[0]), count / static_cast<double>(shape[1])};
 }
 
-// Fills on the host, element by element, then copies to where the parameter lives.
+// Fills on the host, element by element, then copies to the parameter's device.
 template <class Draw>
 void draw_all(const Tensor& value, const Draw& draw) {
   const Tensor host = Tensor::empty(value.shape());
@@ -71,8 +71,8 @@ double dot(const double* a, const double* b, std::size_t count) {
   return sum;
 }
 
-// `vectors` orthonormal vectors of `size` elements: Gram and Schmidt on normal numbers, twice, as
-// once leaves the rounding errors of nearly parallel vectors.
+// `vectors` orthonormal vectors of `size` elements: Gram and Schmidt on normal numbers, twice,
+// because once leaves rounding errors of nearly parallel vectors.
 std::vector<double> orthonormal(std::size_t vectors, std::size_t size, RandomStream stream) {
   std::vector<double> q(vectors * size);
   for (double& element : q) element = static_cast<double>(stream.normal());

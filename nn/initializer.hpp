@@ -1,5 +1,5 @@
-// How parameters are drawn before training. Every one is a function of (seed, stream) alone, where
-// the stream is the hash of the parameter's path: neither ranks nor other parameters change it.
+// Initial values of parameters. Each is a function of (seed, stream), where the stream is the hash
+// of the parameter's path; it does not depend on ranks or other parameters.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace tasuki {
 using Initializer =
     std::function<void(const Tensor& value, std::uint64_t seed, std::uint64_t stream)>;
 
-// Chainer's, by its names and with its defaults. For weights of O x I x KH x KW (O x I),
+// Chainer's initializers, with its names and defaults. For weights of O x I x KH x KW (O x I),
 // fan_in = I * KH * KW and fan_out = O * KH * KW.
 namespace initializers {
 
@@ -35,7 +35,7 @@ Initializer glorot_uniform(double scale = 1);
 Initializer he_normal(double scale = 1);
 Initializer he_uniform(double scale = 1);
 
-// Rows (columns, where there are more rows) of the O x (I * KH * KW) matrix are orthogonal, each of
+// Rows (columns, if there are more rows) of the O x (I * KH * KW) matrix are orthogonal, each of
 // length `scale` (Saxe et al., arXiv 1312.6120).
 Initializer orthogonal(double scale = 1.1);
 

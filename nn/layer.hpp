@@ -1,5 +1,4 @@
-// Layer: a module that maps one value to another; what Sequential strings together and what a
-// Classifier wraps.
+// Layer: a module that maps one value to another, as used by Sequential and Classifier.
 #pragma once
 
 #include "tasuki/nn/module.hpp"

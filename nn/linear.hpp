@@ -9,7 +9,7 @@ namespace tasuki {
 
 // Parameters W (n_out x n_in, LeCun normal) and b (n_out, zeros) unless `bias` is false. Without
 // n_in (std::nullopt, Chainer's None), W gets its shape from the first input. With `relu` results
-// are max(., 0), which takes no pass of its own.
+// are max(., 0), without a separate pass.
 class Linear : public Layer {
  public:
   Linear(std::optional<std::int64_t> n_in, std::int64_t n_out, bool bias = true,

@@ -15,8 +15,8 @@ namespace tasuki {
 
 // Derived classes own their children as members and register them in their constructor:
 //   struct Net : Module { Linear l1; Net() : l1(784, 100) { add("l1", l1); } };
-// Paths are Chainer's: "l1/W". Neither copied nor moved, as children are known by address. A module
-// that is not to be trained with the others is held by pointer and not registered.
+// Paths are Chainer's: "l1/W". Neither copied nor moved, because children are known by address. A
+// module that must not be trained with the others is held by pointer and not registered.
 class Module : public ModuleMemory {
  public:
   Module() = default;
@@ -42,18 +42,18 @@ class Module : public ModuleMemory {
   // `known_size`: sizeof of this module's type where the caller knows it, which matters for modules
   // that `new` has not made. Modules held by pointer are not members.
   std::vector<const Parameter*> unregistered_parameters(std::size_t known_size = 0) const;
-  // Values that are saved but not learnt (running statistics).
+  // Values that are saved but not trained (running statistics).
   std::vector<NamedBuffer> buffers() const;
   std::int64_t parameter_count() const;
 
-  // Draws all parameters from `seed`; each depends on the seed and its own path alone. Those
-  // without a shape are drawn in the same way when they get one.
+  // Draws all parameters from `seed`; each depends only on the seed and its path. Those without a
+  // shape are drawn in the same way when they get one.
   void initialize(std::uint64_t seed);
   void clear_grads() const;
-  // Lets parameters and buffers live on `device` from now on, with their values; gradients are
-  // lost. Before an optimizer is set up.
+  // Moves parameters and buffers to `device`, with their values; gradients are lost. To be called
+  // before an optimizer is set up.
   void to(Device device) const;
-  // Where the parameters are; the CPU when there are none.
+  // The device of the parameters; the CPU if there are none.
   Device device() const;
 
  protected:

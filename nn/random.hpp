@@ -10,7 +10,7 @@
 
 namespace tasuki {
 
-// Which numbers the random functions of a model draw. A member of whoever runs forward passes.
+// The keys of a model's random functions. A member of the object that runs forward passes.
 class RandomKeys {
  public:
   explicit RandomKeys(std::uint64_t seed);
@@ -23,7 +23,7 @@ class RandomKeys {
 
  private:
   friend struct RandomKey next_random_key(Device device, std::int64_t examples);
-  // Of the random function with this number in the forward pass.
+  // Keys of the random function with this number in the forward pass.
   Tensor seed_of(std::uint64_t call, Device device);
 
   std::uint64_t seed_;
@@ -34,8 +34,8 @@ class RandomKeys {
 };
 
 // While it lives, random functions of this thread draw from `keys`, counting from the first call.
-// Outside of any each thread never stops counting: every forward pass draws other numbers, which
-// depend on an example's row and are the same on all ranks.
+// Without a scope the count of a thread never restarts: every forward pass draws other numbers,
+// which depend on an example's row and are the same on all ranks.
 class RandomScope {
  public:
   explicit RandomScope(RandomKeys& keys);
@@ -48,16 +48,16 @@ class RandomScope {
   std::uint64_t previous_calls_;
 };
 
-// What the next random function of a forward pass is keyed by, in the memory of `device`: all that
-// a dropout of your own needs. Valid until the step ends.
+// The keys of the next random function of a forward pass, in the memory of `device`: all that your
+// own dropout needs. Valid until the step ends.
 struct RandomKey {
   Tensor seed;  // one int64, of which all bits count
   Tensor ids;   // N int64, the number of each example
 };
 RandomKey next_random_key(Device device, std::int64_t examples);
 
-// Random functions called so far by this thread, in its RandomScope. For whoever does a forward
-// pass again and wants the same numbers.
+// Number of random functions that this thread has called so far in its RandomScope. For repeating a
+// forward pass with the same numbers.
 std::uint64_t random_calls();
 void set_random_calls(std::uint64_t calls);
 

@@ -1,4 +1,4 @@
-// Layers and functions, one after the other.
+// Sequential: layers and functions, called one after the other.
 #pragma once
 
 #include <functional>

@@ -9,10 +9,10 @@
 namespace tasuki {
 
 // The loss is multiplied by a scale before the backward pass, so that small gradients do not vanish
-// in float16, and the summed gradients are divided by it again. A step whose gradients hold a
+// in float16, and the summed gradients are divided by it again. A step whose gradients contain a
 // number that is not finite changes nothing and halves the scale; after many good steps in a row it
-// doubles. All of that happens on the device, on sums that all ranks have alike, so that they
-// decide alike and nothing waits. Skipped steps count as updates (Optimizer::t).
+// doubles. All of that happens on the device, on sums that are the same on all ranks, so that they
+// decide alike and the host does not wait. Skipped steps count as updates (Optimizer::t).
 class LossScaler {
  public:
   struct Settings {

@@ -65,7 +65,7 @@ const Tensor& detail::LateState::draw(std::int64_t count) {
     return host_;
   }
   TASUKI_CHECK(is_alive(), "late values whose owner is gone were asked for");
-  // Whoever has the values of the step before keeps them.
+  // Holders of the previous step's values keep them.
   const Tensor drawn = Tensor::empty({count}, dtype_);
   fill_(drawn);
   host_ = drawn;
@@ -77,7 +77,7 @@ const Tensor& detail::LateState::draw(std::int64_t count) {
 void detail::LateState::check() const {
   if (!is_checked() || !is_alive()) return;
   const Tensor again = Tensor::empty(host_.shape(), dtype_);
-  // A value that is left out differs, too.
+  // A value that was not written differs, too.
   std::ranges::transform(bytes_of(host_), bytes_of(again).begin(), std::bit_not());
   fill_(again);
   if (std::ranges::equal(bytes_of(host_), bytes_of(again))) return;

@@ -1,5 +1,5 @@
-// StepRecorder: what late values (late.hpp) ask whoever runs steps on a device. training/recording
-// has the one there is.
+// StepRecorder: the interface between late values (late.hpp) and code that runs steps on a device
+// (training/recording).
 #pragma once
 
 #include <functional>
@@ -22,13 +22,13 @@ class LateState {
   bool is_alive() const { return fill_ != nullptr; }
   void end() { fill_ = nullptr; }
   DType dtype() const { return dtype_; }
-  // The values of this step on the host, drawn where they were not yet; outside of a step anew.
+  // The values of this step on the host, drawn if they were not yet; outside of a step, drawn anew.
   const Tensor& draw(std::int64_t count);
   // Where late values are checked: fills values of this step anew and compares.
   void check() const;
   // The next draw() of this step fills them anew, as many as it asks for.
   void forget() { drawn_in_ = 0; }
-  // The same on a device, sent once a step.
+  // The same on a device, sent once per step.
   const Tensor& send(Device device, std::int64_t count);
 
  private:
@@ -68,16 +68,16 @@ class StepRecorder {
  public:
   virtual ~StepRecorder() = default;
   virtual Device device() const = 0;
-  // Whether work is noted, to be done later, instead of done.
+  // Whether work is recorded instead of done.
   virtual bool is_recording() const = 0;
-  // Memory on device() that has the values of this step when the work runs that is asked for next.
+  // Memory on device() that has the values of this step when work that is queued next runs.
   virtual Tensor place(const std::shared_ptr<detail::LateState>& values, std::int64_t count) = 0;
   virtual void use(const std::shared_ptr<const detail::RevisionState>& revision) = 0;
   virtual void refuse(std::string_view reason) = 0;
 };
 
-// While it lives, its thread asks for a step's work under `recorder`. One inside another is an
-// error: a recorded step is no part of another one.
+// While it lives, its thread queues a step's work under `recorder`. Nesting is an error, because a
+// recorded step is not part of another one.
 class StepRecorderScope {
  public:
   explicit StepRecorderScope(StepRecorder& recorder);

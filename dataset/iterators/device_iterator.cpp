@@ -18,7 +18,7 @@
 namespace tasuki {
 namespace {
 
-// What lies on a device: stored values where it can decode them, else decoded ones.
+// The type of a field on a device: as stored if the device can decode it, else decoded.
 DType resident_type(const Field& field) {
   const bool is_decoded_there =
       field.stored == DType::uint8 && field.decoded == DType::float32 && !field.is_ragged;
@@ -33,8 +33,8 @@ std::int64_t longest_of(const Dataset& dataset, std::size_t number) {
   return static_cast<std::int64_t>(bytes / dataset.header().fields[number].stored_bytes());
 }
 
-// Some examples of a field as they are to lie on a device: image files decoded to pixels, ragged
-// fields padded to `length`.
+// Some examples of a field as a device holds them: image files decoded to pixels, ragged fields
+// padded to `length`.
 Tensor piece_of(const Dataset& dataset, std::size_t number, std::int64_t length,
                 std::span<const std::int64_t> indices) {
   const Field& field = dataset.header().fields[number];
@@ -150,7 +150,7 @@ class ResidentExamples {
                                                                    : even_column(number, device));
   }
 
-  // A batch of these examples, with sources in place of values.
+  // A batch of these examples, with sources instead of values.
   Batch batch(const BatchPlan& plan) {
     std::vector<BatchField> fields;
     for (std::size_t number = 0; number < columns_.size(); ++number)
@@ -166,8 +166,8 @@ class ResidentExamples {
 
  private:
   struct Column {
-    std::shared_ptr<const FieldSource> source;  // of a field whose examples are all as long
-    // Of a ragged one: padded examples, their lengths, and a source for each length of a batch.
+    std::shared_ptr<const FieldSource> source;  // of a field with examples of fixed length
+    // Of a ragged field: padded examples, their lengths, and a source for each length of a batch.
     Tensor padded = {};
     std::vector<std::int64_t> lengths = {};
     std::map<std::int64_t, std::shared_ptr<const FieldSource>> by_length = {};
@@ -215,7 +215,7 @@ class ResidentExamples {
 
 class ResidentIterator final : public ForwardingIterator {
  public:
-  // `share` is `inner`, as what it is.
+  // `share` is `inner` with its type.
   ResidentIterator(ShareIterator& share, std::unique_ptr<Iterator> inner, Device device)
       : ForwardingIterator(std::move(inner)), share_(share), examples_(share.dataset(), device) {}
 
@@ -256,7 +256,7 @@ std::unique_ptr<Iterator> create_resident_iterator(std::unique_ptr<ShareIterator
                                                    Device device) {
   ShareIterator& share = *iterator;
   TASUKI_CHECK(lives_on_device(share.dataset(), ~std::size_t{0}),
-               "{} cannot do what a data set makes of its examples", device.text());
+               "{} cannot apply the transform of a data set", device.text());
   return std::make_unique<ResidentIterator>(share, std::move(iterator), device);
 }
 

@@ -1,4 +1,4 @@
-// ForwardingIterator: the base of iterators that stand around another one.
+// ForwardingIterator: the base of iterators that wrap another one.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,7 @@
 
 namespace tasuki {
 
-// Its epochs and positions are those of `inner`; what becomes of the batches is up to the class
-// that derives from it.
+// Its epochs and positions are those of `inner`; derived classes change the batches.
 class ForwardingIterator : public Iterator {
  public:
   explicit ForwardingIterator(std::unique_ptr<Iterator> inner) : inner_(std::move(inner)) {}

@@ -1,5 +1,6 @@
-// Iterator: which examples make up each batch of each epoch. share_iterator.hpp walks over a rank's
-// share, prefetch_iterator.hpp reads ahead of it, multi_node_iterator.hpp gives all ranks the same.
+// Iterator: which examples make up each batch of each epoch. share_iterator.hpp iterates over a
+// rank's share, prefetch_iterator.hpp reads ahead, multi_node_iterator.hpp gives all ranks the same
+// batches.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +16,14 @@ struct IteratorState {
   friend bool operator==(const IteratorState&, const IteratorState&) = default;
 };
 
-// What an epoch is made of. Where any of it differs, a step in the middle of an epoch has other
-// examples behind it.
+// What an epoch consists of. If any of it differs, a step in the middle of an epoch comes after
+// other examples.
 struct EpochLayout {
   std::int64_t examples = 0;      // of the whole data set
   std::int64_t shards = 0;        // that they are dealt to, see shard_plan.hpp
   std::int64_t global_batch = 0;  // examples of a step on all ranks
   bool is_shuffled = false;
-  std::uint64_t seed = 0;  // of the order, where it is shuffled
+  std::uint64_t seed = 0;  // of the order, if shuffled
   friend bool operator==(const EpochLayout&, const EpochLayout&) = default;
 };
 
@@ -32,22 +33,22 @@ struct EpochLayout {
 //
 // An iterator of your own may make batches in any way, on the host or on a device, in new memory or
 // always in the same. Steps on a GPU are recorded whatever it does: next() is called before each of
-// them, and its values are copied to where the recording reads them. Batches of as few different
-// shapes as possible make that worth while.
+// them, and its values are copied to where the recording reads them. Recording pays if batches have
+// few different shapes.
 class Iterator {
  public:
   virtual ~Iterator() = default;
-  // The next batch, which says how many examples all ranks have in this step (Batch::global_size)
-  // where the iterator knows; ranks ask each other where it does not. For a one-epoch iterator it
-  // is an error to go on after the last. When it throws, the state is as it was before.
+  // The next batch, with the number of examples of all ranks in this step (Batch::global_size) if
+  // the iterator knows it; otherwise ranks ask each other. For a one-epoch iterator, a call after
+  // the last batch is an error. If it throws, the state does not change.
   virtual Batch next() = 0;
 
-  virtual std::int64_t steps_per_epoch() const = 0;  // 0 when the whole data set is empty
+  virtual std::int64_t steps_per_epoch() const = 0;  // 0 if the whole data set is empty
   virtual EpochLayout layout() const = 0;
 
-  // As of the last batch given out.
+  // After the last batch that was returned.
   virtual IteratorState state() const = 0;
-  // Goes to a position; {} starts again. An impossible one is an error of kind data.
+  // Moves to a position; {} is the start. An impossible one is an error of kind data.
   virtual void restore(const IteratorState& state) = 0;
   std::int64_t epoch() const { return state().epoch; }
   bool is_new_epoch() const { return state().step == 0 && state().epoch > 0; }

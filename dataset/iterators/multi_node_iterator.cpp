@@ -12,13 +12,13 @@
 namespace tasuki {
 namespace {
 
-// Every rank has the whole of each batch, so that it counts once per rank.
+// Every rank has the whole batch, so it counts once per rank.
 Batch on_all_ranks(Batch batch, const Communicator& communicator) {
   if (const auto size = batch.global_size()) batch.set_global_size(*size * communicator.size());
   return batch;
 }
 
-// What ranks know of a batch before its values travel.
+// What ranks know about a batch before its values are sent.
 struct BatchOutline {
   struct Field {
     std::string name;
@@ -100,8 +100,8 @@ class MultiNodeIterator final : public Iterator {
   }
 
  private:
-  // Calls `work` on the master, tells all ranks where its iterator is then, and returns what `work`
-  // returned.
+  // Calls `work` on the master, sends all ranks the new position of its iterator, and returns the
+  // result of `work`.
   template <class Work>
   std::vector<std::int64_t> update(const Work& work) {
     const Bytes message = run_on_root(communicator_, master_, [&] {

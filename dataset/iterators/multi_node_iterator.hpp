@@ -9,16 +9,16 @@
 
 namespace tasuki {
 
-// Broadcasts each batch of the master's iterator to all ranks; the other ranks' iterators (null
-// will do) are ignored. Everything but state() is collective, the creation included; restore() goes
-// to the master's state. What the master's iterator throws, its end included, is thrown on all
-// ranks. The communicator must outlive the iterator.
+// Broadcasts each batch of the master's iterator to all ranks; the other ranks' iterators are
+// ignored and may be null. Everything but state() is collective, including construction; restore()
+// moves to the master's state. Exceptions of the master's iterator, including that at its end, are
+// thrown on all ranks. The communicator must outlive the iterator.
 std::unique_ptr<Iterator> create_multi_node_iterator(std::unique_ptr<Iterator> iterator,
                                                      Communicator& communicator,
                                                      int rank_master = 0);
 
-// For ranks that each have the same whole data set: broadcasts rank 0's seed, after which all ranks
-// draw the same order and nothing is sent any more. Collective.
+// For ranks that each have the same whole data set: broadcasts rank 0's seed, so that all ranks
+// draw the same order without further messages. Collective.
 std::unique_ptr<Iterator> create_synchronized_iterator(std::unique_ptr<ShareIterator> iterator,
                                                        Communicator& communicator);
 

@@ -13,11 +13,10 @@
 
 namespace tasuki {
 
-// Gives out what `inner` would, in the same order and with the same states, while `threads` workers
-// read up to `depth` batches ahead. They begin with the first next(), also after a restore(), so
-// that an iterator which waits for its turn (an evaluation) holds no batches. What a worker throws
-// is thrown by the next() that would have met it. The destructor waits for reads that are under
-// way.
+// Returns the batches of `inner`, in the same order and with the same states, while `threads`
+// workers read up to `depth` batches ahead. They begin with the first next(), also after a
+// restore(), so that an unused iterator (of an evaluation) holds no batches. An exception of a
+// worker is thrown by the next() that would have met it. The destructor waits for running reads.
 class PrefetchIterator final : public Iterator {
  public:
   explicit PrefetchIterator(std::unique_ptr<ShareIterator> inner, int threads = 1, int depth = 4);
@@ -41,13 +40,13 @@ class PrefetchIterator final : public Iterator {
   void restart(std::unique_lock<std::mutex>& lock, const IteratorState& state);
 
   std::unique_ptr<ShareIterator> inner_;
-  IteratorState state_;  // as of the last batch given out
+  IteratorState state_;  // after the last batch that was returned
 
   std::mutex mutex_;  // guards all below, and inner_ but for load()
   std::condition_variable room_, filled_;
   std::vector<Slot> slots_;               // a ring
   std::uint64_t issued_ = 0, given_ = 0;  // batches
-  int reading_ = 0;                       // workers that read right now
+  int reading_ = 0;                       // workers that are reading
   bool running_ = false;                  // workers may begin to read
   bool stopping_ = false;
   std::vector<std::thread> workers_;

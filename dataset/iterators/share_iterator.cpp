@@ -40,10 +40,11 @@ void ShareIterator::restore(const IteratorState& state) {
                         (state.epoch >= 0 && 0 <= state.step && state.step < steps_ &&
                          (options_.repeat || state.epoch == 0 || state == IteratorState{1, 0}));
   if (!possible)
-    fail_everywhere(ErrorKind::data,
-                    "cannot go on at step {} of epoch {}: expected a step below {}, the steps of "
-                    "an epoch of this data set and batch size",
-                    state.step, state.epoch, steps_);
+    fail_everywhere(
+        ErrorKind::data,
+        "cannot continue at step {} of epoch {}: expected a step below {}, the steps of "
+        "an epoch of this data set and batch size",
+        state.step, state.epoch, steps_);
   state_ = state;
 }
 
@@ -66,8 +67,7 @@ void ShareIterator::shuffle_for(std::int64_t epoch) {
 }
 
 BatchPlan ShareIterator::plan_next() {
-  if (at_end())
-    fail(ErrorKind::internal, "a batch was asked for where none is left (an epoch has {})", steps_);
+  if (at_end()) fail(ErrorKind::internal, "no batch is left (an epoch has {})", steps_);
   if (options_.shuffle) shuffle_for(state_.epoch);
   const ShardPlan& plan = share_.plan;
   BatchPlan next{{}, state_.epoch, plan.global_size(state_.step, global_batch_)};

@@ -13,8 +13,8 @@ namespace tasuki {
 
 struct ShareIteratorOptions {
   std::int64_t batch_size = 1;  // per rank
-  // Examples of a step on all ranks together, where ranks may differ by one: instead of
-  // ranks x batch_size when not 0.
+  // If not 0, examples of a step on all ranks together, instead of ranks x batch_size; ranks may
+  // then differ by one.
   std::int64_t global_batch = 0;
   // Shuffles each shard anew in each epoch, by (seed, epoch, shard).
   bool shuffle = false;
@@ -23,7 +23,7 @@ struct ShareIteratorOptions {
   bool repeat = true;
 };
 
-// A batch that is decided but not read yet.
+// A batch that is determined but not read yet.
 struct BatchPlan {
   std::vector<std::int64_t> indices;  // local examples
   std::int64_t epoch = 0;
@@ -32,7 +32,7 @@ struct BatchPlan {
 
 class ShareIterator final : public Iterator {
  public:
-  // An error of kind config when the batch size is not positive.
+  // An error of kind config if the batch size is not positive.
   ShareIterator(Share share, const ShareIteratorOptions& options);
 
   Batch next() override;
@@ -44,7 +44,7 @@ class ShareIterator final : public Iterator {
   IteratorState state() const override { return state_; }
   void restore(const IteratorState& state) override;
 
-  // next() in its parts, for reading ahead: what comes next, going on, and reading (thread-safe).
+  // next() in parts, for reading ahead: the next batch, the step to it, and reading (thread-safe).
   BatchPlan plan_next();
   void advance();
   Batch load(const BatchPlan& plan) const;
@@ -64,7 +64,7 @@ class ShareIterator final : public Iterator {
   ShareIteratorOptions options_;
   std::int64_t global_batch_, steps_;
   IteratorState state_;
-  // Local examples, shard after shard, each shard in its order of this epoch.
+  // Local examples, shard by shard, each in the shard's order of this epoch.
   std::vector<std::int64_t> order_;
   std::optional<std::int64_t> order_epoch_;
 };

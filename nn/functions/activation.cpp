@@ -6,7 +6,7 @@
 namespace tasuki {
 namespace {
 
-// All of them can tell their slope from their own output, so the input need not be kept.
+// Their slopes follow from their outputs, so inputs need not be kept.
 class Activation final : public Function {
  public:
   Activation(Unary op, Tensor y, float slope) : op_(op), y_(std::move(y)), slope_(slope) {}

@@ -20,14 +20,14 @@ class BatchNormFunction final : public Function {
 
   void backward(const Tensor& dy, Gradients& gradients) override {
     Backend& device = backend(dy.device());
-    // The backend computes all three at once; those that nobody wants go to memory of their own.
+    // The backend computes all three at once; those that are not needed go to temporary memory.
     const auto destination = [&](std::size_t i) -> Gradients::Destination {
       if (gradients.needed(i)) return gradients.into(i, gamma_.shape());
       return {Tensor::empty(gamma_.shape(), DType::float32, dy.device()), false};
     };
     const Gradients::Destination dgamma = destination(1), dbeta = destination(2);
     const bool accumulate = dgamma.accumulate || dbeta.accumulate;
-    // Where only one of the two is added to, the other starts from zero.
+    // If only one of the two accumulates, the other starts from zero.
     if (accumulate && !dgamma.accumulate) dgamma.tensor.fill(0);
     if (accumulate && !dbeta.accumulate) dbeta.tensor.fill(0);
     Tensor dx = device.batch_norm_backward(x_, forward_, dy, gamma_, beta_, eps_, relu_,
@@ -42,7 +42,7 @@ class BatchNormFunction final : public Function {
   bool relu_;
 };
 
-// Rather an error than gradients that silently stop here.
+// An error, because gradients would silently stop here.
 class FixedBatchNorm final : public Function {
  public:
   const char* name() const override { return "fixed_batch_norm"; }

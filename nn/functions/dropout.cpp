@@ -9,7 +9,7 @@
 namespace tasuki {
 namespace {
 
-// The mask is drawn again rather than kept.
+// The mask is drawn again instead of being kept.
 class Dropout final : public Function {
  public:
   Dropout(float ratio, RandomKey key) : ratio_(ratio), key_(std::move(key)) {}

@@ -6,13 +6,13 @@
 namespace tasuki {
 
 // Largest element of each window. stride 0 means the window's size. With `cover_all` (Chainer's
-// default) windows that reach over the far edge count too.
+// default) windows that reach over the far edge count as well.
 Variable max_pooling_2d(const Variable& x, std::int64_t window, std::int64_t stride = 0,
                         std::int64_t pad = 0, bool cover_all = true);
 // Mean of each window; padding counts as zeros.
 Variable average_pooling_2d(const Variable& x, std::int64_t window, std::int64_t stride = 0,
                             std::int64_t pad = 0);
-// The same of max(x, 0), without a pass of its own for ReLU where the device can do so.
+// The same of max(x, 0), without a separate pass for ReLU if the device supports that.
 Variable relu_average_pooling_2d(const Variable& x, std::int64_t window, std::int64_t stride = 0,
                                  std::int64_t pad = 0);
 // Mean over all pixels: N x C.

@@ -6,9 +6,10 @@
 
 namespace tasuki {
 
-// Calls weights(dw, accumulate, db) to write the gradient of w and, where db is defined, that of b,
-// which is overwritten: devices can do both at once. Calls data() for that of x. All that where
-// they are wanted. Parameters come first: their exchange can start while the rest is computed.
+// Calls weights(dw, accumulate, db) to write the gradient of w and, if db is defined, that of b,
+// which is overwritten: devices can do both at once. Calls data() for that of x. Gradients that are
+// not needed are skipped. Parameters come first, so that their exchange can start while the rest is
+// computed.
 template <class Weights, class Data>
 void backward_of_weighted(const Tensor& dy, const Shape& w, Gradients& gradients,
                           const Weights& weights, const Data& data) {

@@ -1,4 +1,4 @@
-// FieldMemory: where a batch's values lie on the device while steps are asked for.
+// FieldMemory: device memory for the values of batches.
 #pragma once
 
 #include <map>
@@ -8,15 +8,15 @@
 
 namespace tasuki {
 
-// Values of one name lie in the same memory in all steps, as long as it is large enough: work on
-// the device is done in the order in which it was asked for. Recordings keep what they read.
+// Fields of one name use the same memory in all steps, as long as it is large enough, because the
+// device works in the order of the calls. Recordings keep the memory that they read.
 class FieldMemory {
  public:
   explicit FieldMemory(Device device) : device_(device) {}
 
   // The batch with its values and lengths copied into that memory. Sources stay.
   Batch place_all(const Batch& batch) { return place(batch, true); }
-  // The same for those that are not on the device.
+  // The same for fields that are not on the device.
   Batch place_those_of_host(const Batch& batch) { return place(batch, false); }
 
  private:

@@ -40,7 +40,7 @@ void JournalPage::take_row() {
   for (PoliteWait waiting; !is_posted(table_, row); waiting.pause()) {
     // Also throws what the device failed with.
     if (backend(device_).is_idle(device_) && !is_posted(table_, row))
-      fail(ErrorKind::internal, "{} has done its work and did not report on step {}",
+      fail(ErrorKind::internal, "{} has finished its work without reporting step {}",
            device_.text(), row);
   }
   const double* const values = row_of(table_, row);
@@ -72,8 +72,8 @@ Journal::Journal(Device device, std::int64_t columns) : device_(device), columns
 
 std::int64_t Journal::open_row() {
   if (next_row_ % page_rows == 0) {
-    // The next page is written where the one before the last was: what is still wanted of it is
-    // taken now. The device has passed it long ago.
+    // The next page is written over the one before the last: rows of it that are still needed are
+    // copied now. The device finished it long ago.
     if (previous_page_.use_count() > 1) previous_page_->at(next_row_ - page_rows - 1, 0);
     previous_page_ = std::move(page_);
     page_ = std::make_shared<detail::JournalPage>(device_, table_, next_row_, page_rows);

@@ -1,5 +1,5 @@
-// Journal: scalars that a device finds in each step, in memory that the device writes and the host
-// reads without asking it to wait.
+// Journal: scalar results of each step, in memory that the device writes and the host reads without
+// making it wait.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@ namespace tasuki {
 
 namespace detail {
 
-// So many consecutive rows of a journal. Rows are copied out of the shared memory when somebody
-// asks for them, at the latest before the device writes there again.
+// Consecutive rows of a journal. Rows are copied from the shared memory when they are read, at the
+// latest before the device overwrites them.
 class JournalPage {
  public:
   JournalPage(Device device, Tensor table, std::int64_t first_row, std::int64_t rows);
-  // Waits for the device where it has not got that far.
+  // Waits for the device if it has not got that far.
   double at(std::int64_t row, std::int64_t column);
 
  private:
@@ -39,9 +39,9 @@ class JournalSum {
              double factor)
       : page_(std::move(page)), begin_(row), end_(row + 1), column_(column), factor_(factor) {}
 
-  // Adds the values to `sum` one after the other, waiting for those that are not there yet.
+  // Adds the values to `sum` one after the other, waiting for those that have not arrived.
   void add_to(double& sum) const;
-  // Whether `next` is of the steps that follow, and is now part of this sum.
+  // Appends `next` if its steps follow directly; whether they did.
   bool append(const JournalSum& next);
 
  private:
@@ -55,14 +55,14 @@ class Journal {
   Journal(Device device, std::int64_t columns);
 
   std::int64_t columns() const { return columns_; }
-  // The number of the next step, which is to reach the device as the `row` of post().
+  // The number of the next step, to be passed to the device as the `row` of post().
   std::int64_t next_row() const { return next_row_; }
-  // When all of that step was asked for: what it posts is waited for from now on. Returns its
+  // Called when all work of that step was queued: its row is expected from now on. Returns its
   // number.
   std::int64_t open_row();
   // Device work: the scalars (of any type) are written into the first columns of a row.
   void post(const Tensor& row, std::span<const Tensor> scalars) const;
-  // What is or will be in a column of the row that was opened last.
+  // The present or future value of a column of the row that was opened last.
   JournalSum cell(std::int64_t column, double factor) const {
     return {page_, next_row_ - 1, column, factor};
   }

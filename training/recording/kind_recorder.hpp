@@ -1,4 +1,4 @@
-// KindRecorder: late values and revisions of one step, while its work is asked for.
+// KindRecorder: late values and revisions of one step, while its work is queued.
 #pragma once
 
 #include <string>
@@ -23,7 +23,7 @@ class KindRecorder final : public StepRecorder {
   void use(const std::shared_ptr<const detail::RevisionState>& revision) override;
   void refuse(std::string_view reason) override;
 
-  // Why steps of this kind cannot be recorded; empty where nothing is known of that.
+  // Why steps of this kind cannot be recorded; empty if they can, as far as is known.
   const std::string& refused() const { return refused_; }
   std::vector<RecordedStep::Dependency> take_dependencies() { return std::move(dependencies_); }
 

@@ -9,7 +9,7 @@ namespace tasuki {
 namespace {
 
 constexpr std::int64_t alignment = 16;  // bytes
-// For late values that are met later: seeds of some random functions, factors of an update.
+// Room for late values that are found later: seeds of some random functions, factors of an update.
 constexpr std::int64_t spare_bytes = 2048;
 
 std::int64_t aligned(std::int64_t bytes) {

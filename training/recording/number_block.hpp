@@ -1,5 +1,5 @@
 // NumberBlock: the numbers that the device work of a step reads and that differ from step to step,
-// in one piece of device memory, sent with one copy that nobody waits for.
+// in one piece of device memory, sent with one asynchronous copy.
 #pragma once
 
 #include <cstddef>
@@ -13,33 +13,33 @@
 namespace tasuki {
 
 // Holds the number of the step's journal row, what sources make a batch from (Batch::rows), and the
-// late values that the step was found to use. Recorded work goes on reading where they were.
+// late values that the step was found to use. Recorded work keeps reading them at their places.
 class NumberBlock {
  public:
-  // `rows`: numbers of the batch; 0 where no field has a source.
+  // `rows`: number of rows of the batch; 0 if no field has a source.
   NumberBlock(Device device, std::int64_t rows);
 
-  // Before a step: writes what is known of it, and draws all late values that were placed.
+  // Before a step: writes what is known about it, and draws all late values that have a place.
   void fill(std::int64_t journal_row, std::span<const std::int64_t> batch_rows);
   void send() const;
 
   Tensor journal_row() const { return view(row_); }
-  // Undefined where there are none.
+  // Undefined if there are none.
   Tensor batch_rows() const { return rows_.count > 0 ? view(rows_) : Tensor(); }
-  // Where late values are on the device. Whether they are there depends on the last send():
-  // `is_new` says that it was before they were drawn.
+  // The place of late values on the device. `is_new`: the last send() was before they were drawn,
+  // so they are not there yet.
   struct Found {
     Tensor values;
     bool is_new = false;
   };
-  // Undefined values: there is no room for them.
+  // Values are undefined if there is no room for them.
   Found place(const std::shared_ptr<detail::LateState>& values, std::int64_t count);
-  // Sends what was placed last.
+  // Sends the values that were placed last.
   void send_newest() const;
 
   // A larger one with the same numbers.
   std::shared_ptr<NumberBlock> grown(std::int64_t bytes) const;
-  // Whether all owners of late values are there.
+  // Whether all owners of late values still exist.
   bool is_valid() const;
 
  private:
