@@ -18,7 +18,7 @@ void check_indices(const Dataset& dataset, std::span<const std::int64_t> indices
     TASUKI_CHECK(0 <= i && i < size, "example {} of a data set of {}", i, size);
 }
 
-// Fields whose examples are all as long.
+// Copies the values of a field whose examples all have the same length.
 Tensor read_even(const Dataset& dataset, std::size_t number, std::span<const std::int64_t> indices,
                  std::int64_t epoch) {
   const Field& field = dataset.header().fields[number];
@@ -30,7 +30,7 @@ Tensor read_even(const Dataset& dataset, std::size_t number, std::span<const std
   StoredField stored(dataset, number);
   auto* to = static_cast<std::byte*>(values.raw());
   for (std::size_t at = 0; at < indices.size(); ++at, to += step) {
-    // Shuffled examples lie far apart, where the processor does not look ahead by itself.
+    // Shuffled examples are far apart, where the processor does not prefetch automatically.
     constexpr std::size_t ahead = 4;
     if (at + ahead < indices.size()) stored.fetch_early(indices[at + ahead]);
     const std::span<const std::byte> example = stored.decoded(indices[at]);
@@ -47,7 +47,7 @@ Tensor read_even(const Dataset& dataset, std::size_t number, std::span<const std
 BatchField read_ragged(const Dataset& dataset, std::size_t number,
                        std::span<const std::int64_t> indices) {
   const Field& field = dataset.header().fields[number];
-  // All of them first: the longest decides on the shape.
+  // Reads all of them first, because the longest one decides the shape.
   std::vector<std::vector<std::byte>> copies(indices.size());
   std::vector<std::span<const std::byte>> examples(indices.size());
   const FieldArray array = dataset.array(number);

@@ -14,11 +14,11 @@ namespace tasuki {
 
 struct Transform;  // transform.hpp
 
-// All examples of a field where they lie in memory, as stored.
+// All examples of a field at their places in memory, as stored.
 struct FieldArray {
-  const std::byte* values = nullptr;  // one example after the other, where all are as long
-  const std::span<const std::byte>* examples = nullptr;  // of variable fields: where each lies
-  // Example i is at rows[i] of these; null: at i.
+  const std::byte* values = nullptr;  // contiguous examples, if all have the same length
+  const std::span<const std::byte>* examples = nullptr;  // of variable fields, one by one
+  // Example i is number rows[i] of these; null: number i.
   const std::int64_t* rows = nullptr;
 };
 
@@ -29,39 +29,39 @@ class Dataset {
   virtual const DatasetHeader& header() const = 0;
   // Writes field `field` (its number in the header) of example i as it is stored.
   virtual void read(std::int64_t i, std::size_t field, FieldWriter& into) const = 0;
-  // Number of example i in the data set that it was scattered from (i itself when it was not).
+  // The number of example i in the data set that it was scattered from (i if it was not).
   virtual std::int64_t id(std::int64_t i) const { return i; }
-  // Bytes of memory that hold the examples; 0 where they are made or read when they are needed.
+  // Bytes of memory that hold the examples; 0 if they are made or read on demand.
   virtual std::size_t stored_bytes() const { return 0; }
-  // Fields that lie in memory are read from there, with one call for each batch; nothing in it
-  // for all others. Valid as long as the data set.
+  // Where a field lies in memory, to be read there with one call per batch; nothing for fields that
+  // do not. Valid as long as the data set.
   virtual FieldArray array(std::size_t /*field*/) const { return {}; }
-  // What becomes of a field on its way into a batch; null: it is decoded. (transform.hpp)
+  // The transform of a field on its way into a batch (transform.hpp); null: it is decoded.
   virtual const Transform* transform(std::size_t /*field*/) const { return nullptr; }
 
   std::int64_t size() const { return header().count; }
   bool is_transformed() const;
 };
 
-// The examples of one field as stored, one at a time: in place, or read into memory of its own.
+// The examples of one field as stored, one at a time: in place, or read into a buffer.
 class StoredField {
  public:
-  // The data set outlives it.
+  // The data set must outlive this object.
   StoredField(const Dataset& dataset, std::size_t field);
   // Valid until the next call.
   std::span<const std::byte> operator[](std::int64_t i) {
     if (array_.values == nullptr) return read(i);
     return {array_.values + static_cast<std::size_t>(row_of(i)) * bytes_, bytes_};
   }
-  // The same with image files decoded to pixels.
+  // The same, with image files decoded to pixels.
   std::span<const std::byte> decoded(std::int64_t i) {
     return field_.is_image_file ? decode_image(i) : (*this)[i];
   }
-  // Has the processor fetch an example that is asked for soon. Always inline, as GCC takes a
-  // function that only fetches for one that does nothing.
+  // Has the processor prefetch an example that will soon be read. Always inline, because GCC drops
+  // calls of a function that only prefetches.
   [[gnu::always_inline]] void fetch_early(std::int64_t i) const {
     constexpr std::size_t line = 64,
-                          most = 16 * line;  // the rest of a larger one follows by itself
+                          most = 16 * line;  // the processor prefetches the rest of a larger one
     if (array_.values == nullptr || bytes_ < line) return;
     const std::byte* const values = array_.values + static_cast<std::size_t>(row_of(i)) * bytes_;
     for (std::size_t offset = 0; offset < std::min(bytes_, most); offset += line)

@@ -1,4 +1,4 @@
-// Fields: what the examples of a data set consist of, and how they are written.
+// Fields: what the examples of a data set consist of, and how they are stored.
 #pragma once
 
 #include <cstddef>
@@ -23,29 +23,30 @@ struct Field {
   DType decoded = DType::float32;
   bool is_target = false;    // keeps its type in batches for half-precision training
   std::int64_t classes = 0;  // labels: 0 .. classes - 1; a negative one is an error of kind data
-  // Ragged fields: axis 0 has another length in each example, at most shape[0] if that is not 0.
+  // Ragged fields: the length of axis 0 differs between examples; at most shape[0] if that is not
+  // 0.
   bool is_ragged = false;
-  double padding = 0;       // what batches are filled up with, at the end of axis 0
-  std::int64_t pad_to = 1;  // batches are as long as a multiple of it: fewer different shapes
-  // Stored as image files of any length (image_folder.hpp), which are decoded to uint8 of `shape`.
+  double padding = 0;       // value that pads batches at the end of axis 0
+  std::int64_t pad_to = 1;  // batches are padded to a multiple of it, for fewer different shapes
+  // Stored as image files of any size (image_folder.hpp), which are decoded to uint8 of `shape`.
   bool is_image_file = false;
 
-  // Whether examples take different numbers of bytes as stored.
+  // Whether the number of bytes as stored differs between examples.
   bool is_variable() const { return is_ragged || is_image_file; }
-  // Bytes as stored: of an example (of an image file: when decoded to pixels), or of one element
-  // along axis 0 of a ragged field.
+  // Bytes as stored: of an example (an image file: decoded to pixels), or of one element along axis
+  // 0 of a ragged field.
   std::size_t stored_bytes() const;
   // Shape of a batch of examples, ragged ones padded to `length`.
   Shape batch_shape(std::int64_t examples, std::int64_t length = 0) const;
   // Length of a batch whose longest example has `longest` elements along axis 0.
   std::int64_t padded_length(std::int64_t longest) const;
-  // A usage error where the settings do not fit each other.
+  // A usage error if the settings do not fit each other.
   void check() const;
 
   friend bool operator==(const Field&, const Field&) = default;
 };
 
-// What is known of a data set before its examples are read.
+// What is known about a data set before its examples are read.
 struct DatasetHeader {
   std::int64_t count = 0;  // examples
   std::vector<Field> fields;
@@ -55,14 +56,14 @@ struct DatasetHeader {
   Field& field(std::string_view name) { return fields[index_of(name)]; }
   std::size_t index_of(std::string_view name) const;
   bool has(std::string_view name) const;
-  // Bytes of an example as stored, as far as all have as many.
+  // Bytes of an example as stored, without variable fields.
   std::size_t fixed_bytes() const;
-  // Shapes of the fields that are no targets: "784", "3x32x32", "left 4, right 4".
+  // Shapes of the fields that are not targets: "784", "3x32x32", "left 4, right 4".
   std::string shape_text() const;
 };
 
 // For classification: "x", stored as uint8 (decoded as value / 255) or float32, and one int32 label
-// "t" in each example. Without classes labels may be anything.
+// "t" per example. Without classes labels may have any value.
 DatasetHeader classification_header(std::int64_t count, const Shape& example, std::int64_t classes,
                                     DType stored = DType::uint8);
 
@@ -70,15 +71,15 @@ DatasetHeader classification_header(std::int64_t count, const Shape& example, st
 std::vector<std::int64_t> encode_header(const DatasetHeader& header);
 DatasetHeader decode_header(std::span<const std::int64_t> numbers);
 
-// Where one field of an example is written, as stored.
+// Writes one field of an example, as stored.
 class FieldWriter {
  public:
-  // Behind what is in `buffer` already.
+  // Appends to what is in `buffer`.
   FieldWriter(const Field& field, std::vector<std::byte>& buffer);
 
   const Field& field() const { return field_; }
-  // Of variable fields, first of all: elements along axis 0, or bytes of a file. More than
-  // the field allows are an error of kind data.
+  // For variable fields, to be called first: elements along axis 0, or bytes of a file. More than
+  // the field allows is an error of kind data.
   void resize(std::int64_t length);
   std::span<std::byte> bytes() { return std::span(buffer_).subspan(begin_); }
   // T is the stored type.

@@ -11,7 +11,7 @@
 namespace tasuki {
 namespace {
 
-// Where the values of a field stand in a line.
+// The columns of a field in a line.
 using Columns = std::vector<std::size_t>;
 
 class CsvSource final : public DataSource {

@@ -13,12 +13,12 @@
 namespace tasuki {
 
 struct CsvOptions {
-  // Columns of field "x", in this order; none: all that are no targets.
+  // Columns of field "x", in this order; empty: all that are not targets.
   std::vector<std::string> x = {};
-  // Columns of the targets, field "t". None: there is no such field.
+  // Columns of the targets, field "t"; empty: there is no such field.
   std::vector<std::string> t = {};
-  // 0: targets are numbers, and t is N x (columns). Else it is one column of labels from 0 to
-  // classes - 1, and t is N int32.
+  // 0: targets are numbers, and t is N x (columns). Else one column of labels from 0 to classes -
+  // 1, and t is N int32.
   std::int64_t classes = 0;
   char separator = ',';
 };
@@ -30,7 +30,7 @@ struct CsvOptions {
 std::unique_ptr<DataSource> open_csv(const std::filesystem::path& path,
                                      const CsvOptions& options = {});
 
-// All of it in memory: csv_dataset("houses.csv", {.t = {"price"}}).
+// The whole table in memory: csv_dataset("houses.csv", {.t = {"price"}}).
 std::shared_ptr<InMemoryDataset> csv_dataset(const std::filesystem::path& path,
                                              const CsvOptions& options = {});
 

@@ -1,5 +1,5 @@
-// Sequences of unlike lengths in text files, one example in each line: token numbers, or the bytes
-// of a text. Batches are padded to their longest example and have its lengths (Batch::lengths).
+// Sequences of different lengths in text files, one example per line: token numbers, or the bytes
+// of a text. Batches are padded to their longest example and carry the lengths (Batch::lengths).
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 namespace tasuki {
 
 struct SequenceOptions {
-  // Not 0: each line begins with a label from 0 to classes - 1 and a blank or tab. It becomes field
-  // "t", N int32.
+  // If not 0, each line begins with a label from 0 to classes - 1 and a blank or tab. It becomes
+  // field "t", N int32.
   std::int64_t classes = 0;
-  std::int64_t longest = 0;  // a longer one is an error of kind data; 0: any length
+  std::int64_t longest = 0;  // longer sequences are an error of kind data; 0: any length
   std::int32_t padding = 0;
-  std::int64_t pad_to = 1;  // batches are as long as a multiple of it
+  std::int64_t pad_to = 1;  // batches are padded to a multiple of it
 };
 
 // Lines of numbers from 0 to vocabulary - 1 with blanks or tabs in between. Field "x": N x length

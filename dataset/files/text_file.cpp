@@ -15,7 +15,7 @@ std::string_view without_blanks(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
 }
 
-// As found in a file: cut, and without what a terminal would act on.
+// Text from a file for messages: truncated, and without characters that control a terminal.
 std::string shown(std::string_view text) {
   constexpr std::size_t most = 40;
   std::string result(text.substr(0, most));

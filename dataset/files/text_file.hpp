@@ -1,4 +1,4 @@
-// A text file line by line, plain or gzip-compressed (found by its contents).
+// A text file line by line, plain or gzip-compressed (detected by its contents).
 #pragma once
 
 #include <cstdint>

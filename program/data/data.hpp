@@ -1,4 +1,4 @@
-// The data of a run: found, checked, and dealt to the ranks.
+// The data of a run: found, checked, and scattered to the ranks.
 #pragma once
 
 #include <memory>
@@ -22,18 +22,18 @@ struct SplitData {
 };
 
 struct TrainingData {
-  std::string place;  // the folder, for people
+  std::string place;  // the folder, for messages
   SplitData train;
   std::optional<SplitData> test;
 
-  // Opens the files, and looks for those that can never be read. Collective.
+  // Opens the files and checks for unreadable ones. Collective.
   void check_files(Communicator& communicator);
-  // Gives each rank its shares, with augmentation where settings ask for it. Collective.
+  // Gives each rank its shares, with augmentation if the settings ask for it. Collective.
   void scatter(const TrainingSettings& settings, Communicator& communicator);
 };
 
-// Finds the data of a program and reads what is known of them before their examples. Data without
-// examples are an error. Collective.
+// Finds the data of a program and reads everything that is known before their examples. Data
+// without examples are an error. Collective.
 TrainingData find_data(const TrainingProgram& program, Communicator& communicator);
 
 }  // namespace tasuki::program
