@@ -11,8 +11,7 @@
 
 namespace tasuki {
 
-// The kind of an error; the value is the job's exit code, from sysexits.h if it has a fitting one
-// (79: Stopped).
+// The kind of an error; the value is the job's exit code, from sysexits.h if it has a fitting one.
 enum class ErrorKind : int {
   usage = 64,         // a flag or an argument
   data = 65,          // a data file with wrong contents
@@ -24,6 +23,7 @@ enum class ErrorKind : int {
   hang = 75,          // a rank waited longer than allowed
   disagreement = 76,  // the ranks of a job differ where they must not
   config = 78,        // settings that do not fit the machine or each other
+  stopped = 79,       // no error: saved when asked to stop (core/stop_request.hpp)
 };
 
 // Which ranks meet the error. An error that every rank meets in the same place (such as a bad flag)

@@ -17,8 +17,7 @@ namespace tasuki {
 class Stopped : public Error {
  public:
   explicit Stopped(const std::string& message)
-      : Error(exit_kind, message, ErrorScope::every_rank) {}
-  static constexpr ErrorKind exit_kind{79};
+      : Error(ErrorKind::stopped, message, ErrorScope::every_rank) {}
 };
 
 // Async-signal-safe, like the functions below.

@@ -8,7 +8,7 @@
 #include <span>
 
 #include "tasuki/core/activity.hpp"
-#include "tasuki/job/siphash.hpp"
+#include "tasuki/core/siphash.hpp"
 
 namespace tasuki {
 

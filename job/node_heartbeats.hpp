@@ -1,5 +1,6 @@
 // NodeHeartbeats: tells the other nodes in datagrams (UDP) what the ranks of this node are doing.
-// Independent of MPI, so that it costs a training step nothing and works while MPI's messages hang.
+// job/stall.hpp judges what was heard. Independent of MPI, so that it costs a training step nothing
+// and works while MPI's messages hang.
 #pragma once
 
 #include <cstdint>

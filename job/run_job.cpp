@@ -184,7 +184,7 @@ void leave_together(int exit_code, std::chrono::seconds after_success) {
   const WaitScope waiting_for_others(Waiting::program_end);
   // The others may wait for this rank forever.
   constexpr std::chrono::seconds after_failure{2};
-  const bool is_success = exit_code == 0 || exit_code == static_cast<int>(Stopped::exit_kind);
+  const bool is_success = exit_code == 0 || exit_code == static_cast<int>(ErrorKind::stopped);
   const std::chrono::seconds longest = is_success ? after_success : after_failure;
   const auto start = std::chrono::steady_clock::now();
   MPI_Request request = MPI_REQUEST_NULL;

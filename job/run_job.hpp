@@ -25,7 +25,7 @@ namespace tasuki {
 // wait for it forever.
 //
 // Stopping: a training that is asked to stop (stop_signals.hpp) saves its state, rank 0 prints one
-// line, and all ranks return 79 (Stopped::exit_kind).
+// line, and all ranks return 79 (ErrorKind::stopped).
 //
 // Signals: under Open MPI's mpirun, SIGCONT and SIGTERM are handled (launcher.hpp) unless the
 // program handles them already. Other handlers must be installed with SA_ONSTACK, because the stack

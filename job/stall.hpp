@@ -1,4 +1,5 @@
-// Detects stalls and their culprits: pure functions of what is known about each rank.
+// Detects stalls and their culprits, among them ranks and nodes that are silent: pure functions of
+// what is known about each rank.
 #pragma once
 
 #include <optional>

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "tasuki/communicator/communicator.hpp"
-#include "tasuki/communicator/wire_format.hpp"
+#include "tasuki/communicator/gpu/wire_format.hpp"
 #include "tasuki/core/range.hpp"
 
 namespace tasuki {

@@ -1,4 +1,4 @@
-#include "tasuki/job/siphash.hpp"
+#include "tasuki/core/siphash.hpp"
 
 #include <bit>
 #include <cstring>

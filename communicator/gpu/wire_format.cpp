@@ -1,4 +1,4 @@
-#include "tasuki/communicator/wire_format.hpp"
+#include "tasuki/communicator/gpu/wire_format.hpp"
 
 #include <algorithm>
 #include <cmath>
