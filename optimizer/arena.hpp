@@ -34,6 +34,8 @@ class ParameterArena {
   // Parameters that had no shape when the arena was made.
   const std::vector<Module::NamedParameter>& unshaped() const { return unshaped_; }
   std::int64_t count() const { return values_.count(); }  // with padding and the notices
+  // Elements that an update works on: with padding, a multiple of 16.
+  std::int64_t update_count() const { return count() - padding; }
   // Keeps the values in a second array, rounded to `type` (float16 or bfloat16), for operations on
   // activations of that type. Backend::update writes it (UpdateStep::rounded); whoever changes
   // values() otherwise calls round_values().

@@ -2,21 +2,10 @@
 
 #include <cmath>
 
-#include "tasuki/tensor/backend.hpp"
+#include "tasuki/optimizer/kernel_hook.hpp"
 
 namespace tasuki {
 namespace {
-
-// g = g * scale + w * decay, in place.
-void combine(const Tensor& g, double scale, const Tensor& w, double decay) {
-  Backend& device = backend(g.device());
-  if (scale != 1) device.scale(g, static_cast<float>(scale));
-  if (decay != 0) device.accumulate(g, w, static_cast<float>(decay));
-}
-
-double norm(const Tensor& x) {
-  return std::sqrt(backend(x.device()).squared_norm(x));
-}
 
 enum class Zero { allowed, refused };
 
@@ -26,49 +15,60 @@ void check_setting(const char* hook, const char* setting, double value, Zero zer
                   zero == Zero::allowed ? ">=" : ">");
 }
 
-class WeightDecay final : public OptimizerHook {
+class WeightDecay final : public FactorHook {
  public:
   explicit WeightDecay(double rate) : rate_(rate) {}
   std::string name() const override { return fmt::format("WeightDecay({})", rate_); }
-  void apply(GradientInFlight& gradient) override { gradient.decay += rate_; }
+  bool decays_weights() const override { return true; }
+  bool differs_by_parameter() const override { return false; }
+  void adjust(GradientFactors& factors, const ParameterInfo& parameter,
+              std::int64_t) const override {
+    factors.decay += parameter.weight_decay.value_or(rate_);
+  }
 
  private:
   double rate_;
 };
 
-class GradientClipping final : public OptimizerHook {
+class GradientClipping final : public KernelHook {
  public:
   explicit GradientClipping(double threshold) : threshold_(threshold) {}
   std::string name() const override { return fmt::format("GradientClipping({})", threshold_); }
-  void apply(GradientInFlight& gradient) override {
-    if (gradient.decay != 0) gradient.materialize();
-    const Tensor& gradients = gradient.arena.gradients();
-    if (!gradients.device().is_cpu())
-      return backend(gradients.device()).clip(gradients, gradient.scale, threshold_);
-    const double length = norm(gradients) * gradient.scale;
-    if (length > threshold_) gradient.scale *= threshold_ / length;
+  bool applies_scale() const override { return false; }
+  // On a CPU, which knows the norm at once, it is left to the update.
+  double apply(const ScaledGradients& gradients) const override {
+    const Tensor& g = gradients.arena.gradients();
+    const double scale = gradients.scale.value;
+    if (!g.device().is_cpu()) {
+      backend(g.device()).clip(g, gradients.scale, threshold_);
+      return scale;
+    }
+    const double length = std::sqrt(backend(g.device()).squared_norm(g)) * scale;
+    return length > threshold_ ? scale * (threshold_ / length) : scale;
   }
 
  private:
   double threshold_;
 };
 
-class GradientLars final : public OptimizerHook {
+class GradientLars final : public KernelHook {
  public:
   GradientLars(double threshold, double decay, double eps)
       : threshold_(threshold), decay_(decay), eps_(eps) {}
   std::string name() const override {
     return fmt::format("GradientLARS({}, {}, {})", threshold_, decay_, eps_);
   }
-  void apply(GradientInFlight& gradient) override {
-    if (gradient.decay != 0) gradient.materialize();
-    const LarsRule rule{gradient.scale, threshold_, decay_, eps_};
-    for (const ParameterArena::Entry& entry : gradient.arena.entries()) {
-      const Tensor w = ParameterArena::part(gradient.arena.values(), entry);
-      const Tensor g = ParameterArena::part(gradient.arena.gradients(), entry);
-      backend(g.device()).lars(g, w, rule);
+  bool decays_weights() const override { return true; }
+  bool applies_scale() const override { return true; }
+  double apply(const ScaledGradients& gradients) const override {
+    const ParameterArena& arena = gradients.arena;
+    for (std::size_t i = 0; i < arena.entries().size(); ++i) {
+      const Tensor w = ParameterArena::part(arena.values(), arena.entries()[i]);
+      const Tensor g = ParameterArena::part(arena.gradients(), arena.entries()[i]);
+      const double decay = gradients.infos[i].weight_decay.value_or(decay_);
+      backend(g.device()).lars(g, w, {gradients.scale, threshold_, decay, eps_});
     }
-    gradient.scale = 1;
+    return 1;
   }
 
  private:
@@ -76,12 +76,6 @@ class GradientLars final : public OptimizerHook {
 };
 
 }  // namespace
-
-void GradientInFlight::materialize() {
-  combine(arena.gradients(), scale, arena.values(), decay);
-  scale = 1;
-  decay = 0;
-}
 
 std::shared_ptr<OptimizerHook> weight_decay(double rate) {
   check_setting("WeightDecay", "rate", rate, Zero::allowed);

@@ -1,40 +1,99 @@
-// Hooks: what happens to the mean gradient between backward pass and update.
+// Hooks: change the mean gradient between exchange and update, in the order in which they were
+// added.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "tasuki/optimizer/arena.hpp"
+#include "tasuki/optimizer/update_rule.hpp"
 
 namespace tasuki {
 
-// The gradient as the update will see it: gradients() * scale + decay * values(), per element. A
-// hook changes the two factors where that is enough (no pass over memory) or the arena itself.
-struct GradientInFlight {
-  ParameterArena& arena;
-  double scale = 1;
-  double decay = 0;
-  // Writes scale and decay into the arena and resets them, for hooks that need the values.
-  void materialize();
-};
-
+// A hook derives from FactorHook, NormHook or ArrayHook, whichever is the cheapest that will do.
 class OptimizerHook {
  public:
   virtual ~OptimizerHook() = default;
-  // With its settings, "WeightDecay(0.0005)": ranks compare it.
+  // With its settings, "WeightDecay(0.0005)": ranks compare it, and snapshots have it.
   virtual std::string name() const = 0;
-  // Work for the arena's device alone, which a recorded step repeats without calling this again:
-  // numbers that differ from step to step are LateValues (tensor/late.hpp). Where that cannot be,
-  // it begins with refuse_recording("why").
-  virtual void apply(GradientInFlight& gradient) = 0;
+  // Whether it adds a multiple of the weights to gradients, at a rate that groups replace
+  // (ParameterInfo::weight_decay).
+  virtual bool decays_weights() const { return false; }
+
+ private:
+  friend class FactorHook;
+  friend class NormHook;
+  friend class ArrayHook;
+  friend class KernelHook;  // of Tasuki itself
+  friend class UpdatePlan;
+  enum class Kind : std::uint8_t { factors, norms, arrays, kernel };
+  explicit OptimizerHook(Kind kind) : kind_(kind) {}
+  Kind kind_;
+};
+
+// What a parameter's gradient becomes: scale * g + decay * w.
+struct GradientFactors {
+  double scale = 1;
+  double decay = 0;
+};
+
+// For each parameter a scale and a decay: no pass over memory where only the update or further
+// FactorHooks follow, as the update applies them; other hooks want them applied before.
+class FactorHook : public OptimizerHook {
+ public:
+  FactorHook() : OptimizerHook(Kind::factors) {}
+  // Changes the factors as earlier hooks left them. Called on the host before each step `t` (1, 2,
+  // ...), once for each parameter; replayed steps included. It may use members that change between
+  // steps, and changes nothing itself.
+  virtual void adjust(GradientFactors& factors, const ParameterInfo& parameter,
+                      std::int64_t t) const = 0;
+  // False: of `parameter` it looks at weight_decay alone, and is called once for each group.
+  virtual bool differs_by_parameter() const { return true; }
+};
+
+// L2 norms after the hooks before this one.
+struct ParameterNorms {
+  const ParameterInfo& info;
+  double w = 0, g = 0;
+};
+
+// Factors that depend on norms, of a parameter or of all: one pass that reads, and one that writes
+// unless the result is the same scale for all. On a GPU the host waits for the norms, and the step
+// is not recorded; gradient_clipping() and gradient_lars() have kernels and do neither.
+class NormHook : public OptimizerHook {
+ public:
+  NormHook() : OptimizerHook(Kind::norms) {}
+  // `all`: norm of the whole gradient. `factors[i]` is of `norms[i]`, {1, 0} at first.
+  virtual void adjust(std::span<GradientFactors> factors, std::span<const ParameterNorms> norms,
+                      double all, std::int64_t t) const = 0;
+};
+
+// What an ArrayHook works on, in the memory of one device. Offsets of parameters are the arena's.
+struct GradientArrays {
+  const ParameterArena& arena;
+  // Gradients are the mean, with all that earlier hooks did. Padding between parameters stays 0.
+  Tensor values, gradients;
+  Device device() const { return values.device(); }
+};
+
+// Anything else: one pass that writes what earlier hooks left to the update, then apply().
+class ArrayHook : public OptimizerHook {
+ public:
+  ArrayHook() : OptimizerHook(Kind::arrays) {}
+  // Changes gradients in place, by device work. A recorded step calls it once: numbers that change
+  // from step to step are LateValues (tensor/late.hpp). Where that cannot be, it begins with
+  // refuse_recording("why").
+  virtual void apply(const GradientArrays& arrays) = 0;
 };
 
 // g += rate * w.
 std::shared_ptr<OptimizerHook> weight_decay(double rate);
-// g *= min(1, threshold / |g|), |g| the L2 norm over all parameters.
+// g *= min(1, threshold / |g|), with |g| the L2 norm over all parameters.
 std::shared_ptr<OptimizerHook> gradient_clipping(double threshold);
 // Layer-wise adaptive rate scaling (You et al., arXiv 1708.03888) with Chainer's formula, for each
-// parameter: g = (g + decay * w) * r, r = |w| / (eps + |g| + decay * |w|) where |w| > threshold,
+// parameter: g = (g + decay * w) * r with r = |w| / (eps + |g| + decay * |w|) if |w| > threshold,
 // else 1.
 std::shared_ptr<OptimizerHook> gradient_lars(double threshold = 1e-2, double weight_decay = 0,
                                              double eps = 1e-9);

@@ -20,10 +20,10 @@ std::unique_ptr<Optimizer> create_multi_node_optimizer(std::unique_ptr<Optimizer
 
 void Optimizer::check_same_everywhere(bool changed) const {
   std::vector<std::string> lines = {"optimizer " + name()};
-  for (std::size_t i = 0; i < hyperparameters_.size(); ++i)
-    lines.push_back(
-        fmt::format("hyper-parameter {} = {}", rule_.hyperparameters[i].name, hyperparameters_[i]));
-  for (const auto& hook : hooks_) lines.push_back("hook " + hook->name());
+  for (const std::string& each : hyperparameters())
+    lines.push_back(fmt::format("hyper-parameter {} = {}", each, get(each)));
+  for (const auto& hook : hooks()) lines.push_back("hook " + hook->name());
+  for (const Group& group : groups()) lines.push_back("group " + group.text());
   for (const auto& [path, parameter] : model_->parameters())
     lines.push_back(fmt::format("parameter {} {}", path, parameter->shape().text()));
   for (const auto& [path, parameter] : model_->unshaped_parameters())

@@ -9,20 +9,11 @@
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/nn/random.hpp"
+#include "tasuki/optimizer/update_plan.hpp"
 #include "tasuki/tensor/backend.hpp"
 
 namespace tasuki {
 namespace {
-
-std::size_t index_of(const OptimizerRule& rule, const std::string& hyperparameter) {
-  std::string known;
-  for (std::size_t i = 0; i < rule.hyperparameters.size(); ++i) {
-    if (rule.hyperparameters[i].name == hyperparameter) return i;
-    known += (i ? ", " : "") + rule.hyperparameters[i].name;
-  }
-  fail_everywhere(ErrorKind::usage, "{} has no hyper-parameter \"{}\"; it has {}", rule.title,
-                  hyperparameter, known);
-}
 
 // Of a parameter that no model knows, so that it has no path.
 std::string text_of(const Parameter& parameter) {
@@ -31,37 +22,16 @@ std::string text_of(const Parameter& parameter) {
                      layer.empty() ? "" : " of a layer " + layer);
 }
 
-// Elements [begin, end) of an update.
-UpdateStep part_of(const UpdateStep& whole, std::int64_t begin, std::int64_t end) {
-  UpdateStep part = whole;
-  part.parameter += begin;
-  part.gradient += begin;
-  for (float*& state : part.state)
-    if (state != nullptr) state += begin;
-  if (part.rounded != nullptr)
-    part.rounded = static_cast<std::byte*>(part.rounded) +
-                   static_cast<std::size_t>(begin) * size_of(part.rounded_type);
-  part.count = end - begin;
-  return part;
-}
-
 }  // namespace
 
-Optimizer::Optimizer(OptimizerRule rule)
+Optimizer::Optimizer(std::shared_ptr<const UpdateRule> rule)
     : rule_(std::move(rule)),
-      factors_([this](std::span<float> out) {
-        const RuleFactors factors = rule_.factors(hyperparameters_, t_ + 1);
-        out[0] = static_cast<float>(factors.rate);
-        std::ranges::transform(factors.constants, out.begin() + 1,
-                               [](double constant) { return static_cast<float>(constant); });
-      }),
+      values_(rule_->name(), rule_->hyperparameters()),
+      plan_(std::make_unique<UpdatePlan>(rule_, values_, t_)),
       counted_([this] {
         ++t_;
-        if (rule_.learning_rate) learning_rate_ = rule_.learning_rate(hyperparameters_, t_);
-      }) {
-  for (const Hyperparameter& parameter : rule_.hyperparameters)
-    hyperparameters_.push_back(parameter.initial);
-}
+        learning_rate_ = rule_->learning_rate(values_, t_);
+      }) {}
 
 Optimizer::~Optimizer() = default;
 
@@ -70,27 +40,26 @@ void Optimizer::set_t(std::int64_t t) {
   t_ = t;
 }
 
-double Optimizer::get(const std::string& hyperparameter) const {
-  return hyperparameters_[index_of(rule_, hyperparameter)];
-}
-
-void Optimizer::set(const std::string& hyperparameter, double value) {
-  const std::size_t i = index_of(rule_, hyperparameter);
-  const Hyperparameter& known = rule_.hyperparameters[i];
-  if (!(known.low <= value && value < known.high))
-    fail_everywhere(ErrorKind::usage, "{}: {} = {} is out of range; expected {} <= {} < {}",
-                    rule_.title, hyperparameter, value, known.low, hyperparameter, known.high);
-  hyperparameters_[i] = value;
-}
-
-std::vector<std::string> Optimizer::hyperparameters() const {
-  std::vector<std::string> names;
-  for (const Hyperparameter& parameter : rule_.hyperparameters) names.push_back(parameter.name);
-  return names;
-}
-
 void Optimizer::add_hook(std::shared_ptr<OptimizerHook> hook) {
-  hooks_.push_back(std::move(hook));
+  plan_->add_hook(std::move(hook));
+  plan_changed();
+}
+
+void Optimizer::add_group(Group group) {
+  plan_->add_group(std::move(group));
+  plan_changed();
+}
+
+const std::vector<std::shared_ptr<OptimizerHook>>& Optimizer::hooks() const {
+  return plan_->hooks();
+}
+
+const std::vector<Optimizer::Group>& Optimizer::groups() const {
+  return plan_->groups();
+}
+
+void Optimizer::plan_changed() {
+  if (arena_) plan_->arrange(*arena_);
   revision_.advance();
 }
 
@@ -125,12 +94,12 @@ Tensor Optimizer::state(const Parameter& parameter, const std::string& name) con
       std::ranges::find(arena().entries(), &parameter, &ParameterArena::Entry::parameter);
   TASUKI_CHECK(entry != arena().entries().end(), "parameter {} is not the optimizer's",
                parameter.name());
-  const auto found = std::ranges::find(rule_.states, name);
-  if (found == rule_.states.end())
-    fail_everywhere(
-        ErrorKind::usage, "{} has no state \"{}\"; it has {}", rule_.title, name,
-        rule_.states.empty() ? "none" : fmt::format("{}", fmt::join(rule_.states, ", ")));
-  const auto i = static_cast<std::size_t>(found - rule_.states.begin());
+  const std::vector<std::string> known = state_names();
+  const auto found = std::ranges::find(known, name);
+  if (found == known.end())
+    fail_everywhere(ErrorKind::usage, "{} has no state \"{}\"; it has {}", rule_->name(), name,
+                    known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")));
+  const auto i = static_cast<std::size_t>(found - known.begin());
   return ParameterArena::part(states_[i], *entry).reshape(parameter.shape());
 }
 
@@ -179,6 +148,7 @@ Optimizer::Agreement Optimizer::meet(const Intent& own) {
     agreement = send_ahead(own, model_changed);
   if (model_changed) follow_changed_model();
   met_ = {StepScope::number(), agreement};
+  plan_->expect(agreement.global_examples);
   return agreement;
 }
 
@@ -248,44 +218,10 @@ void Optimizer::update(std::int64_t global_examples, const Spread& spread) {
   if (global_examples == 0) return;
   revision_.use();
   if (loss_scaler_) loss_scaler_->unscale(arena_->gradients());
-  GradientInFlight gradient{*arena_, 1 / static_cast<double>(global_examples)};
-  for (const auto& hook : hooks_) hook->apply(gradient);
-  const UpdateStep all = update_step(gradient);
-  const ApplyRange apply = [&all](std::int64_t begin, std::int64_t end) {
-    backend(all.device).update(part_of(all, begin, end));
-  };
-  if (spread)
-    spread(apply, all.count);
-  else
-    apply(0, all.count);
+  plan_->run(*arena_, states_, loss_scaler_ ? loss_scaler_->skip() : nullptr, global_examples,
+            spread);
   if (loss_scaler_) loss_scaler_->adjust();
   counted_.request();
-}
-
-UpdateStep Optimizer::update_step(const GradientInFlight& gradient) {
-  UpdateStep update;
-  update.device = arena_->values().device();
-  update.rule = rule_.kernel;
-  update.parameter = arena_->values().data<float>();
-  update.gradient = arena_->gradients().data<float>();
-  for (std::size_t i = 0; i < states_.size(); ++i) update.state[i] = states_[i].data<float>();
-  update.count = arena_->count();
-  update.gradient_scale = static_cast<float>(gradient.scale);
-  update.weight_decay = static_cast<float>(gradient.decay);
-  constexpr std::int64_t factors = 1 + std::size(decltype(update.constant){});
-  if (const Tensor carried = factors_.on_if_carried(update.device, factors)) {
-    update.device_factors = carried.data<float>();
-  } else {
-    const std::span<const float> values = factors_.on_host(factors);
-    update.rate = values[0];
-    std::ranges::copy(values.subspan(1), update.constant);
-  }
-  if (loss_scaler_) update.skip = loss_scaler_->skip();
-  if (const Tensor& rounded = arena_->rounded()) {
-    update.rounded = rounded.raw();
-    update.rounded_type = rounded.dtype();
-  }
-  return update;
 }
 
 // --- models and arenas ---
@@ -335,11 +271,12 @@ void Optimizer::check_graph(const Variable& loss) {
 void Optimizer::build_arena() {
   if (communicator_) check_same_everywhere(true);
   check_model();
+  plan_->check(model_->device());
   // The old arena lives until its values and states have moved.
   auto arena = std::make_unique<ParameterArena>(*model_, communicator_);
   const Tensor& values = arena->values();
   std::vector<Tensor> states;
-  for (std::size_t i = 0; i < rule_.states.size(); ++i)
+  for (std::size_t i = 0; i < state_names().size(); ++i)
     states.push_back(Tensor::zeros(values.shape(), DType::float32, values.device()));
   if (arena_) {
     for (const ParameterArena::Entry& entry : arena->entries()) {
@@ -353,7 +290,7 @@ void Optimizer::build_arena() {
     }
   }
   arena_ = std::move(arena);
-  revision_.advance();
+  plan_changed();
   graph_is_checked_ = false;
   states_ = std::move(states);
   if (communicator_) {
@@ -364,21 +301,16 @@ void Optimizer::build_arena() {
   if (compute_type_ != DType::float32) arena_->keep_rounded(compute_type_);
 }
 
-std::unique_ptr<Optimizer> create_optimizer(const std::string& name) {
-  std::string known;
-  for (const OptimizerRule& rule : optimizer_rules()) {
-    if (rule.name == name) return std::make_unique<Optimizer>(rule);
-    known += (known.empty() ? "" : ", ") + rule.name;
-  }
-  fail_everywhere(ErrorKind::usage, "unknown optimizer \"{}\"; known ones: {}", name, known);
+std::unique_ptr<Optimizer> create_optimizer(const std::string& key) {
+  for (const NamedRule& each : update_rules())
+    if (each.key == key) return std::make_unique<Optimizer>(each.rule);
+  fail_everywhere(ErrorKind::usage, "unknown optimizer \"{}\"; known ones: {}", key,
+                  fmt::join(optimizer_names(), ", "));
 }
 
-const std::vector<std::string>& optimizer_names() {
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> made;
-    for (const OptimizerRule& rule : optimizer_rules()) made.push_back(rule.name);
-    return made;
-  }();
+std::vector<std::string> optimizer_names() {
+  std::vector<std::string> names;
+  for (const NamedRule& each : update_rules()) names.push_back(each.key);
   return names;
 }
 

@@ -15,14 +15,17 @@
 #include "tasuki/optimizer/arena.hpp"
 #include "tasuki/optimizer/hook.hpp"
 #include "tasuki/optimizer/loss_scaler.hpp"
-#include "tasuki/optimizer/rule.hpp"
+#include "tasuki/optimizer/parameter_group.hpp"
+#include "tasuki/optimizer/update_rule.hpp"
 #include "tasuki/tensor/late.hpp"
 
 namespace tasuki {
 
+class UpdatePlan;
+
 class Optimizer {
  public:
-  explicit Optimizer(OptimizerRule rule);
+  explicit Optimizer(std::shared_ptr<const UpdateRule> rule);
   ~Optimizer();
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
@@ -89,16 +92,18 @@ class Optimizer {
   // --- rates and hyper-parameters, by Chainer's names ("lr", "alpha", "beta1", ...) ---
   // An unknown name is a usage error that lists the known ones; a value out of range, one that
   // gives the range.
-  double get(const std::string& hyperparameter) const;
-  void set(const std::string& hyperparameter, double value);
-  std::vector<std::string> hyperparameters() const;
-  // "alpha" for Adam and AdamW, "lr" otherwise; empty for AdaDelta.
-  const std::string& rate_name() const { return rule_.rate_name; }
+  double get(const std::string& hyperparameter) const { return values_[hyperparameter]; }
+  void set(const std::string& hyperparameter, double value) { values_.set(hyperparameter, value); }
+  std::vector<std::string> hyperparameters() const { return values_.names(); }
+  // "alpha" for Adam and AdamW, "lr" for most others; empty for AdaDelta.
+  std::string rate_name() const { return rule_->rate_name(); }
+  // "weight_decay_rate" for AdamW; empty where hooks alone decay weights.
+  std::string decay_name() const { return rule_->decay_name(); }
   // The learning rate of the last update, whatever was set since: Adam's and AdamW's with bias
   // correction, alpha sqrt(1 - beta2^t) / (1 - beta1^t), as Chainer's observe_lr reports it.
   // Nothing for AdaDelta, and before this object's first update.
   std::optional<double> learning_rate() const { return learning_rate_; }
-  const std::string& name() const { return rule_.title; }  // "Adam"
+  std::string name() const { return rule_->name(); }  // "Adam"
   // Number of updates done.
   std::int64_t t() const { return t_; }
   void set_t(std::int64_t t);
@@ -106,13 +111,21 @@ class Optimizer {
   // --- hooks ---
   // They change the mean gradient before each update, in the order in which they were added.
   void add_hook(std::shared_ptr<OptimizerHook> hook);
-  const std::vector<std::shared_ptr<OptimizerHook>>& hooks() const { return hooks_; }
+  const std::vector<std::shared_ptr<OptimizerHook>>& hooks() const;
+
+  // --- parameter groups ---
+  // Settings of their own (parameter_group.hpp) for parameters that match, also for those that are
+  // added later; the last group that matches counts. Groups cost no pass and no launch. Between
+  // updates, alike on all ranks.
+  using Group = ParameterGroup;
+  void add_group(Group group);
+  const std::vector<Group>& groups() const;
 
   // --- states ---
   // The state `name` ("v"; "m", "v"; "ms"; "h"; "msg", "msdx") of a parameter, in its shape.
   // Writing to it changes the state. Valid until layers are added.
   Tensor state(const Parameter& parameter, const std::string& name) const;
-  std::vector<std::string> state_names() const { return rule_.states; }
+  std::vector<std::string> state_names() const { return rule_->states(); }
   std::size_t state_bytes() const;
 
   // --- precision ---
@@ -130,7 +143,7 @@ class Optimizer {
   const ParameterArena& arena() const;
   // Null: one process.
   Communicator* communicator() const { return communicator_; }
-  // Advances when arrays, hooks, precision or loss scaling change.
+  // Advances when arrays, hooks, groups, precision or loss scaling change.
   const Revision& revision() const { return revision_; }
 
   // --- ahead of a step ---
@@ -159,6 +172,7 @@ class Optimizer {
   void check_same_everywhere(bool changed) const;
   void build_arena();
   void setup(Module& model, std::size_t size_of_model);
+  void plan_changed();
   void check_model() const;
   void follow_changed_model();
   Agreement send_ahead(const Intent& own, bool model_changed);
@@ -173,15 +187,14 @@ class Optimizer {
   // has values but no optimizer is a warning.
   void check_graph(const Variable& loss);
   std::int64_t exchange_over_ranks(std::optional<std::int64_t> global_examples);
-  UpdateStep update_step(const GradientInFlight& gradient);
 
-  OptimizerRule rule_;
+  std::shared_ptr<const UpdateRule> rule_;
   Communicator* communicator_ = nullptr;
-  std::vector<double> hyperparameters_;  // in the rule's order
+  Hyperparameters values_;
   std::int64_t t_ = 0;
   std::optional<double> learning_rate_;
   bool asked_to_stop_ = false;
-  std::vector<std::shared_ptr<OptimizerHook>> hooks_;
+  std::unique_ptr<UpdatePlan> plan_;
   Module* model_ = nullptr;
   std::unique_ptr<ParameterArena> arena_;
   std::vector<Tensor> states_;  // in the rule's order, with the arena's offsets
@@ -199,14 +212,14 @@ class Optimizer {
   std::optional<Met> met_;
   std::optional<std::uint64_t> gradients_of_;
   std::int64_t examples_ = 0;
-  LateValues<float> factors_;  // rate and constants of the next update
   AfterStep counted_;
 };
 
-// By name as in `--optimizer`: sgd, momentum_sgd, nesterov, adam, adamw, rmsprop, adagrad,
-// adadelta; Chainer's defaults.
-std::unique_ptr<Optimizer> create_optimizer(const std::string& name);
-const std::vector<std::string>& optimizer_names();
+// By key as in `--optimizer`: sgd, momentum_sgd, nesterov, adam, adamw, rmsprop, adagrad, adadelta,
+// with Chainer's defaults, and those of RuleRegistration. An unknown one is a usage error that
+// lists the known ones.
+std::unique_ptr<Optimizer> create_optimizer(const std::string& key);
+std::vector<std::string> optimizer_names();
 
 // Makes each update of an optimizer sum the gradients of all ranks first. Rank 0's weights are
 // broadcast by setup(), and again when the model's set of parameters has changed; no batch is spent

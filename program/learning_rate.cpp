@@ -87,7 +87,7 @@ void check_learning_rate_flags(const Options& options, const TrainingSettings& s
 
 void set_learning_rate(Optimizer& optimizer, const TrainingSettings& settings,
                        std::int64_t global_batch) {
-  const std::string& name = optimizer.rate_name();
+  const std::string name = optimizer.rate_name();
   if (name.empty()) {
     const char* flag = settings.lr                                    ? "--lr"
                        : settings.lr_scaling != LrScaling::none       ? "--lr-scaling"
@@ -168,7 +168,7 @@ RateSchedule rate_schedule(const TrainingSettings& settings, std::int64_t steps_
 }
 
 Shift* extend_with_schedule(Trainer& trainer, const TrainingSettings& settings) {
-  const std::string& rate = trainer.updater().optimizer().rate_name();
+  const std::string rate = trainer.updater().optimizer().rate_name();
   if (rate.empty()) return nullptr;
   trainer.extend(observe_lr());
   if (settings.lr_schedule == LrSchedule::constant && settings.warmup == 0) return nullptr;

@@ -9,7 +9,7 @@
 #include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/dataset/shard_plan.hpp"
-#include "tasuki/optimizer/rule.hpp"
+#include "tasuki/optimizer/update_rule.hpp"
 #include "tasuki/program/learning_rate.hpp"
 #include "tasuki/program/training_flags.hpp"
 #include "tasuki/training/snapshots/npz.hpp"
@@ -23,8 +23,8 @@ const char* const extension_name = "Flags";
 // In this order, because later ones depend on earlier ones.
 const std::vector<std::string> kept = {
     "optimizer",      "lr",       "lr-scaling", "lr-reference-batch", "lr-schedule",  "lr-drops",
-    "lr-drop-factor", "lr-power", "warmup",     "momentum",           "weight-decay", "clip-norm",
-    "lars",           "epoch"};
+    "lr-drop-factor", "lr-power", "warmup",     "momentum",           "weight-decay", "no-decay-1d",
+    "clip-norm",      "lars",     "epoch"};
 // Flags that set no hyper-parameter of the optimizer: their texts are compared. --epoch is one of
 // them if the schedule depends on it.
 const std::vector<std::string> of_schedule = {"lr-schedule", "lr-drops", "lr-drop-factor",
@@ -73,11 +73,12 @@ FlagTexts flags_of_optimizer(const NpzFile& file) {
   const std::string optimizer = "updater/optimizer:main/";
   const std::string numbers = optimizer + "hyperparameters/";
   const auto title = read<std::string>(file, optimizer + "name");
-  const auto& rules = optimizer_rules();
-  const auto rule = std::ranges::find_if(
-      rules, [&](const OptimizerRule& each) { return title && each.title == *title; });
-  if (rule == rules.end()) return {};
-  FlagTexts flags = {{"optimizer", rule->name}};
+  const auto& rules = update_rules();
+  const auto known = std::ranges::find_if(
+      rules, [&](const NamedRule& each) { return title && each.rule->name() == *title; });
+  if (known == rules.end()) return {};
+  const UpdateRule& rule = *known->rule;
+  FlagTexts flags = {{"optimizer", known->key}};
   const auto add = [&](const char* flag, const std::optional<std::string>& text) {
     if (text) flags.emplace_back(flag, *text);
   };
@@ -85,10 +86,11 @@ FlagTexts flags_of_optimizer(const NpzFile& file) {
   // more come first.
   add("lr-scaling", "none");
   const auto initial = read_number(file, "extensions/RateSchedule/initial");
-  if (!rule->rate_name.empty())
-    add("lr", initial ? initial : read_number(file, numbers + rule->rate_name));
+  if (const std::string rate = rule.rate_name(); !rate.empty())
+    add("lr", initial ? initial : read_number(file, numbers + rate));
   add("momentum", read_number(file, numbers + "momentum"));
-  if (rule->name == "adamw") add("weight-decay", read_number(file, numbers + "weight_decay_rate"));
+  if (const std::string decay = rule.decay_name(); !decay.empty())
+    add("weight-decay", read_number(file, numbers + decay));
   return flags;
 }
 
@@ -142,7 +144,7 @@ std::int64_t epochs_waited_in(const NpzFile& file, const TrainingSettings& setti
 
 bool is_governed(const Optimizer& optimizer, const std::string& hyperparameter) {
   return hyperparameter == optimizer.rate_name() || hyperparameter == "momentum" ||
-         hyperparameter == "weight_decay_rate";
+         hyperparameter == optimizer.decay_name() || hyperparameter == "weight_decay_rate";
 }
 
 // For Adam snapshots of older programs, in which --weight-decay meant AdamW's way, and of user

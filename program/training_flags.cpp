@@ -148,6 +148,9 @@ void add_optimizer_flags(Options& options, TrainingSettings& settings, bool has_
       "weight-decay", settings.weight_decay, {0.0, 1e3}, "X",
       "add X times each weight to its gradient, for all parameters (adamw: decay the weights "
       "themselves)");
+  options.add("no-decay-1d", settings.no_decay_1d,
+              "leave parameters with one axis, biases and scales of normalisation, out of "
+              "--weight-decay");
   options.add(
       "clip-norm", settings.clip_norm, "none", {1e-30, 1e30}, "X",
       "scale the gradient down to L2 norm X, over all parameters, where it is larger (before "
@@ -257,7 +260,7 @@ void check_training_flags(const Options& options, const TrainingSettings& settin
 void apply_recipe(const Recipe& recipe, Options& options, const TrainingSettings& settings) {
   const auto of_optimizer = [](const std::string& flag) {
     return flag == "lr" || flag.starts_with("lr-") || flag == "momentum" ||
-           flag == "weight-decay" || flag == "clip-norm" || flag == "lars";
+           flag == "weight-decay" || flag == "no-decay-1d" || flag == "clip-norm" || flag == "lars";
   };
   // The optimizer first, because other flags depend on it.
   bool is_recipes = true;
@@ -289,10 +292,10 @@ std::int64_t largest_batch(const TrainingSettings& settings, int ranks) {
 
 namespace {
 
-// Whether it is AdamW, which decays weights itself. Adam has that hyper-parameter, too, but for
-// Adam --weight-decay is Chainer's hook.
+// Whether the rule decays weights itself, as AdamW does. Adam has AdamW's hyper-parameter, too, but
+// for Adam --weight-decay is Chainer's hook.
 bool decays_weights_itself(const Optimizer& optimizer) {
-  return optimizer.name() == "AdamW";
+  return !optimizer.decay_name().empty();
 }
 
 }  // namespace
@@ -315,9 +318,11 @@ void configure_optimizer(Optimizer& optimizer, const TrainingSettings& settings,
   if (settings.clip_norm) optimizer.add_hook(gradient_clipping(*settings.clip_norm));
   double decay = settings.weight_decay;
   if (decays_weights_itself(optimizer) && decay > 0) {
-    optimizer.set("weight_decay_rate", decay);
+    optimizer.set(optimizer.decay_name(), decay);
     decay = 0;
   }
+  if (settings.no_decay_1d)
+    optimizer.add_group({.pattern = "**", .weight_decay = 0, .is_1d_only = true});
   constexpr double lars_threshold = 1e-2;
   if (settings.lars)
     optimizer.add_hook(gradient_lars(lars_threshold, decay));
@@ -331,6 +336,7 @@ std::string describe_hooks(const Optimizer& optimizer, const TrainingSettings& s
   if (settings.lars) text += ", LARS";
   if (settings.weight_decay > 0 && !decays_weights_itself(optimizer))
     text += fmt::format(", weight_decay {}", settings.weight_decay);
+  if (settings.no_decay_1d) text += ", no decay of parameters with one axis";
   return text;
 }
 

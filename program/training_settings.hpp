@@ -87,6 +87,7 @@ struct TrainingSettings {
   std::optional<double> momentum;
   double weight_decay = 0;
   std::optional<double> clip_norm;
+  bool no_decay_1d = false;  // weight_decay leaves out parameters with one axis
   bool lars = false;
 
   std::string communicator = "auto";

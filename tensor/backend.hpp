@@ -68,10 +68,11 @@ class Recording {
 // norm and G = gradient_scale * g, g = (G + decay * w) * r, where r = |w| / (eps + |G| + decay *
 // |w|) if |w| > threshold, else 1.
 struct LarsRule {
-  double gradient_scale = 1, threshold = 0, decay = 0, eps = 0;
-  // r from both norms, where |G| is gradient_scale * `g_norm`.
+  LateScale gradient_scale;
+  double threshold = 0, decay = 0, eps = 0;
+  // r from |w| and |G|.
   double rate(double w_norm, double g_norm) const {
-    return w_norm > threshold ? w_norm / (eps + g_norm * gradient_scale + decay * w_norm) : 1;
+    return w_norm > threshold ? w_norm / (eps + g_norm + decay * w_norm) : 1;
   }
 };
 
@@ -97,6 +98,8 @@ class Backend {
   virtual void fill(const Tensor& destination, double value) = 0;
   // Waits until all work queued so far on `device` is done.
   virtual void synchronize(Device device) = 0;
+  // The queue of the calling thread's work on `device`, a cudaStream_t; null for a CPU.
+  virtual void* queue(Device device) = 0;
   // Whether all work queued so far is done. Throws the error of failed work.
   virtual bool is_idle(Device device) = 0;
 
@@ -206,8 +209,11 @@ class Backend {
   virtual void update(const UpdateStep& step) = 0;
   // Sum of squares, in double.
   virtual double squared_norm(const Tensor& x) = 0;
+  // Norms of parameters and gradients. The order of additions depends on their sizes and the device
+  // only; does not wait for the device.
+  virtual void norms(const NormStep& step) = 0;
   // x *= min(1, threshold / (scale * |x|)), |x| the L2 norm; does not wait for the device.
-  virtual void clip(const Tensor& x, double scale, double threshold) = 0;
+  virtual void clip(const Tensor& x, const LateScale& scale, double threshold) = 0;
   // Changes the gradient `g` of parameter `w`; does not wait for the device.
   virtual void lars(const Tensor& g, const Tensor& w, const LarsRule& rule) = 0;
   // `state`: three float32, a loss scale, good steps in a row, and whether a number was found that

@@ -4,12 +4,11 @@
 // not called, and a number that was passed to a kernel keeps the value it had when the step was
 // recorded. A number that changes from step to step is therefore a member of whatever decides it:
 //
-//   class Annealed : public OptimizerHook {
+//   class Noise : public ArrayHook {
 //     LateValues<float> noise_{[this](std::span<float> out) { out[0] = noise_at(steps_ + 1); }};
 //     AfterStep counted_{[this] { ++steps_; }};
-//     void apply(GradientInFlight& gradient) override {
-//       const Tensor& g = gradient.arena.gradients();
-//       add_noise(g, noise_.on(g.device(), 1));
+//     void apply(const GradientArrays& arrays) override {
+//       add_noise(arrays.gradients, noise_.on(arrays.device(), 1));
 //       counted_.request();
 //     }
 //   };

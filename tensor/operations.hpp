@@ -26,31 +26,67 @@ struct Pool2dOptions {
 
 enum class Unary { relu, leaky_relu, sigmoid, tanh };
 
-// One fused optimizer step over an arena: for every element i, in one pass over memory.
-// g = gradient_scale * gradient[i] + weight_decay * parameter[i], then the rule.
-enum class UpdateRule { sgd, momentum_sgd, nesterov, adam, adamw, rmsprop, adagrad, adadelta };
+// What the update of an element is computed from: g = scale * gradient + decay * parameter, and the
+// numbers of the rule (UpdateRule::factors).
+inline constexpr int most_rule_factors = 8;
+struct UpdateFactors {
+  float scale = 1, decay = 0;
+  float of_rule[most_rule_factors] = {};
+};
+
+// Rows of a table of UpdateFactors, and which of them each element has. Offsets of parameters are
+// multiples of 16 elements.
+using FactorRow = std::uint16_t;
+inline constexpr std::int64_t elements_per_row_number = 16;
+
+// One fused optimizer step over an arena: for every element i, in one pass over memory, g as above,
+// then the rule. Numbers of the rules: the learning rate as it multiplies this step (Adam: eta and
+// both bias corrections folded in), and constants; decay factors of averages as 1 - factor, which
+// float would round badly.
+//   sgd: rate | momentum_sgd, nesterov: rate, momentum | adam: rate, 1 - beta1, 1 - beta2, eps,
+//   eta * weight_decay_rate | rmsprop: rate, 1 - alpha, eps | adagrad: rate, eps | adadelta: 1 -
+//   rho, eps
+// combine is no rule: parameter = scale * parameter + decay * gradient. With gradients as the
+// parameter and weights as the gradient it writes g to where the gradient was.
+enum class UpdateKernel { sgd, momentum_sgd, nesterov, adam, rmsprop, adagrad, adadelta, combine };
 struct UpdateStep {
   Device device;  // where the arrays are
-  UpdateRule rule = UpdateRule::sgd;
+  UpdateKernel kernel = UpdateKernel::sgd;
   float* parameter = nullptr;
   const float* gradient = nullptr;
   float* state[2] = {nullptr, nullptr};  // v | m, v | ms | h | msg, msdx
   std::int64_t count = 0;
-  float gradient_scale = 1;
-  float weight_decay = 0;
-  // Learning rate as it multiplies this step (Adam: eta and both bias corrections folded in) and
-  // the rule's own constants; decay factors of averages as 1 - factor, which float would round
-  // badly. momentum: momentum | adam: 1 - beta1, 1 - beta2, eps, eta * weight_decay_rate | rmsprop:
-  // 1 - alpha, eps | adagrad: eps | adadelta: 1 - rho, eps.
-  float rate = 0;
-  float constant[4] = {0, 0, 0, 0};
-  // For work that is recorded and repeated, in the device's memory: the rate and the constants,
-  // read there when the update runs; and a number that, when it is not 0, makes it change nothing.
-  const float* device_factors = nullptr;
+  // Of all elements; or a table in the device's memory, read when the update runs.
+  UpdateFactors factors;
+  const UpdateFactors* table = nullptr;
+  // Of each 16 elements, from `parameter` on, in the device's memory; null: row 0 for all.
+  const FactorRow* rows = nullptr;
+  // In the device's memory: a number that, when it is not 0, makes the update change nothing.
   const float* skip = nullptr;
   // Where each new parameter is written once more, rounded to float16 or bfloat16; may be null.
   void* rounded = nullptr;
   DType rounded_type = DType::bfloat16;
+};
+
+// A factor: a number, or one in the memory of the device that uses it, read when the work runs.
+struct LateScale {
+  double value = 1;
+  const double* on_device = nullptr;
+};
+
+// L2 norms of each parameter of an arena and of its g, as above, in double.
+struct NormStep {
+  Device device;
+  const float* parameter = nullptr;
+  const float* gradient = nullptr;
+  // Of each parameter: its first element, a multiple of 16, and how many it has. In the device's
+  // memory, 2 x parameters.
+  const std::int64_t* segments = nullptr;
+  std::int64_t parameters = 0;
+  UpdateFactors factors;  // these, the table and the rows as in an UpdateStep
+  const UpdateFactors* table = nullptr;
+  const FactorRow* rows = nullptr;
+  double* norms = nullptr;  // |w| and |g| of parameter k at 2 k
 };
 
 }  // namespace tasuki

@@ -18,6 +18,7 @@ class CpuBackend : public Backend {
   void copy(const Tensor& destination, const Tensor& source) override;
   void fill(const Tensor& destination, double value) override;
   void synchronize(Device) override {}
+  void* queue(Device) override { return nullptr; }
   bool is_idle(Device) override { return true; }
 
   std::unique_ptr<Recording> record(Device, const std::function<void()>&) override {
@@ -83,7 +84,8 @@ class CpuBackend : public Backend {
 
   void update(const UpdateStep& step) override;
   double squared_norm(const Tensor& x) override;
-  void clip(const Tensor& x, double scale, double threshold) override;
+  void norms(const NormStep& step) override;
+  void clip(const Tensor& x, const LateScale& scale, double threshold) override;
   void lars(const Tensor& g, const Tensor& w, const LarsRule& rule) override;
   void unscale(const Tensor& x, const Tensor& state) override;
   void adjust_loss_scale(const Tensor& state, const LossScaleRule& rule) override;

@@ -1,5 +1,6 @@
 // Optimizers' updates, one fused pass over the arena, and the norm of an array.
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "tasuki/core/error.hpp"
@@ -24,19 +25,21 @@ struct Arrays {
       : p(step.parameter), gradient(step.gradient), s(step.state[0]), r(step.state[1]) {}
 };
 
-TASUKI_VECTORIZE void sgd(const UpdateStep& step, std::int64_t begin, std::int64_t end) {
+TASUKI_VECTORIZE void sgd(const UpdateStep& step, const UpdateFactors& k, std::int64_t begin,
+                          std::int64_t end) {
   const auto [p, gradient, s, r] = Arrays(step);
-  const float scale = step.gradient_scale, decay = step.weight_decay, rate = step.rate;
+  const float scale = k.scale, decay = k.decay, rate = k.of_rule[0];
   for (std::int64_t i = begin; i < end; ++i) {
     const float g = scale * gradient[i] + decay * p[i];
     p[i] -= rate * g;
   }
 }
 
-TASUKI_VECTORIZE void momentum_sgd(const UpdateStep& step, std::int64_t begin, std::int64_t end) {
+TASUKI_VECTORIZE void momentum_sgd(const UpdateStep& step, const UpdateFactors& k,
+                                   std::int64_t begin, std::int64_t end) {
   const auto [p, gradient, v, unused] = Arrays(step);
-  const float scale = step.gradient_scale, decay = step.weight_decay, rate = step.rate;
-  const float momentum = step.constant[0];
+  const float scale = k.scale, decay = k.decay, rate = k.of_rule[0];
+  const float momentum = k.of_rule[1];
   for (std::int64_t i = begin; i < end; ++i) {
     const float g = scale * gradient[i] + decay * p[i];
     v[i] = momentum * v[i] - rate * g;
@@ -44,10 +47,11 @@ TASUKI_VECTORIZE void momentum_sgd(const UpdateStep& step, std::int64_t begin, s
   }
 }
 
-TASUKI_VECTORIZE void nesterov(const UpdateStep& step, std::int64_t begin, std::int64_t end) {
+TASUKI_VECTORIZE void nesterov(const UpdateStep& step, const UpdateFactors& k, std::int64_t begin,
+                               std::int64_t end) {
   const auto [p, gradient, v, unused] = Arrays(step);
-  const float scale = step.gradient_scale, decay = step.weight_decay, rate = step.rate;
-  const float momentum = step.constant[0];
+  const float scale = k.scale, decay = k.decay, rate = k.of_rule[0];
+  const float momentum = k.of_rule[1];
   const float of_velocity = momentum * momentum, of_gradient = (1 + momentum) * rate;
   for (std::int64_t i = begin; i < end; ++i) {
     const float g = scale * gradient[i] + decay * p[i];
@@ -56,11 +60,12 @@ TASUKI_VECTORIZE void nesterov(const UpdateStep& step, std::int64_t begin, std::
   }
 }
 
-TASUKI_VECTORIZE void adam(const UpdateStep& step, std::int64_t begin, std::int64_t end) {
+TASUKI_VECTORIZE void adam(const UpdateStep& step, const UpdateFactors& k, std::int64_t begin,
+                           std::int64_t end) {
   const auto [p, gradient, m, v] = Arrays(step);
-  const float scale = step.gradient_scale, decay = step.weight_decay, rate = step.rate;
-  const float new_m = step.constant[0], new_v = step.constant[1], eps = step.constant[2];
-  const float decoupled_decay = step.constant[3];
+  const float scale = k.scale, decay = k.decay, rate = k.of_rule[0];
+  const float new_m = k.of_rule[1], new_v = k.of_rule[2], eps = k.of_rule[3];
+  const float decoupled_decay = k.of_rule[4];
   for (std::int64_t i = begin; i < end; ++i) {
     const float g = scale * gradient[i] + decay * p[i];
     m[i] += new_m * (g - m[i]);
@@ -69,10 +74,11 @@ TASUKI_VECTORIZE void adam(const UpdateStep& step, std::int64_t begin, std::int6
   }
 }
 
-TASUKI_VECTORIZE void rmsprop(const UpdateStep& step, std::int64_t begin, std::int64_t end) {
+TASUKI_VECTORIZE void rmsprop(const UpdateStep& step, const UpdateFactors& k, std::int64_t begin,
+                              std::int64_t end) {
   const auto [p, gradient, ms, unused] = Arrays(step);
-  const float scale = step.gradient_scale, decay = step.weight_decay, rate = step.rate;
-  const float new_ms = step.constant[0], eps = step.constant[1];
+  const float scale = k.scale, decay = k.decay, rate = k.of_rule[0];
+  const float new_ms = k.of_rule[1], eps = k.of_rule[2];
   for (std::int64_t i = begin; i < end; ++i) {
     const float g = scale * gradient[i] + decay * p[i];
     ms[i] += new_ms * (g * g - ms[i]);
@@ -80,10 +86,11 @@ TASUKI_VECTORIZE void rmsprop(const UpdateStep& step, std::int64_t begin, std::i
   }
 }
 
-TASUKI_VECTORIZE void adagrad(const UpdateStep& step, std::int64_t begin, std::int64_t end) {
+TASUKI_VECTORIZE void adagrad(const UpdateStep& step, const UpdateFactors& k, std::int64_t begin,
+                              std::int64_t end) {
   const auto [p, gradient, h, unused] = Arrays(step);
-  const float scale = step.gradient_scale, decay = step.weight_decay, rate = step.rate;
-  const float eps = step.constant[0];
+  const float scale = k.scale, decay = k.decay, rate = k.of_rule[0];
+  const float eps = k.of_rule[1];
   for (std::int64_t i = begin; i < end; ++i) {
     const float g = scale * gradient[i] + decay * p[i];
     h[i] += g * g;
@@ -91,10 +98,11 @@ TASUKI_VECTORIZE void adagrad(const UpdateStep& step, std::int64_t begin, std::i
   }
 }
 
-TASUKI_VECTORIZE void adadelta(const UpdateStep& step, std::int64_t begin, std::int64_t end) {
+TASUKI_VECTORIZE void adadelta(const UpdateStep& step, const UpdateFactors& k, std::int64_t begin,
+                               std::int64_t end) {
   const auto [p, gradient, msg, msdx] = Arrays(step);
-  const float scale = step.gradient_scale, decay = step.weight_decay;
-  const float fresh = step.constant[0], eps = step.constant[1];
+  const float scale = k.scale, decay = k.decay;
+  const float fresh = k.of_rule[0], eps = k.of_rule[1];
   for (std::int64_t i = begin; i < end; ++i) {
     const float g = scale * gradient[i] + decay * p[i];
     msg[i] += fresh * (g * g - msg[i]);
@@ -104,62 +112,113 @@ TASUKI_VECTORIZE void adadelta(const UpdateStep& step, std::int64_t begin, std::
   }
 }
 
+// The order of roundings is that of two passes: the first scales, the second adds.
+TASUKI_VECTORIZE void combine(const UpdateStep& step, const UpdateFactors& k, std::int64_t begin,
+                              std::int64_t end) {
+  const auto [p, gradient, s, r] = Arrays(step);
+  const float scale = k.scale, decay = k.decay;
+  for (std::int64_t i = begin; i < end; ++i) p[i] = scale * p[i] + decay * gradient[i];
+}
+
 // A float's square is exact in double and the order of additions is written down, so the sum is the
 // same on every processor.
-TASUKI_VECTORIZE double block_squared_norm(const float* values, std::int64_t count) {
+template <class At>
+[[gnu::always_inline]] inline double sum_of_squares(std::int64_t count, const At& at) {
   constexpr int lanes = 16;
   double sums[lanes] = {};
   std::int64_t i = 0;
   for (; i + lanes <= count; i += lanes) {
     for (int lane = 0; lane < lanes; ++lane) {
-      const double value = values[i + lane];
+      const double value = at(i + lane);
       sums[lane] += value * value;
     }
   }
-  for (int lane = 0; i < count; ++i, ++lane) sums[lane] += double{values[i]} * double{values[i]};
+  for (int lane = 0; i < count; ++i, ++lane) sums[lane] += double{at(i)} * double{at(i)};
   double sum = 0;
   for (const double part : sums) sum += part;
   return sum;
 }
 
-auto kernel_of(UpdateRule rule) -> void (*)(const UpdateStep&, std::int64_t, std::int64_t) {
-  switch (rule) {
-    case UpdateRule::sgd:
+TASUKI_VECTORIZE double block_squared_norm(const float* values, std::int64_t count) {
+  return sum_of_squares(count, [values](std::int64_t i) { return values[i]; });
+}
+
+TASUKI_VECTORIZE double block_squared_norm_of_g(const float* gradient, const float* parameter,
+                                                std::int64_t count, float scale, float decay) {
+  return sum_of_squares(count,
+                        [=](std::int64_t i) { return scale * gradient[i] + decay * parameter[i]; });
+}
+
+using Kernel = void (*)(const UpdateStep&, const UpdateFactors&, std::int64_t, std::int64_t);
+
+Kernel find_kernel(UpdateKernel kernel) {
+  switch (kernel) {
+    case UpdateKernel::sgd:
       return sgd;
-    case UpdateRule::momentum_sgd:
+    case UpdateKernel::momentum_sgd:
       return momentum_sgd;
-    case UpdateRule::nesterov:
+    case UpdateKernel::nesterov:
       return nesterov;
-    case UpdateRule::adam:
-    case UpdateRule::adamw:
+    case UpdateKernel::adam:
       return adam;
-    case UpdateRule::rmsprop:
+    case UpdateKernel::rmsprop:
       return rmsprop;
-    case UpdateRule::adagrad:
+    case UpdateKernel::adagrad:
       return adagrad;
-    case UpdateRule::adadelta:
+    case UpdateKernel::adadelta:
       return adadelta;
+    case UpdateKernel::combine:
+      return combine;
   }
-  fail(ErrorKind::internal, "update rule {} does not exist", static_cast<int>(rule));
+  fail(ErrorKind::internal, "update kernel {} does not exist", static_cast<int>(kernel));
+}
+
+// Elements that have the same factors at once.
+void run(Kernel kernel, const UpdateStep& step, std::int64_t begin, std::int64_t end) {
+  if (step.rows == nullptr)
+    return kernel(step, step.table != nullptr ? *step.table : step.factors, begin, end);
+  constexpr std::int64_t line = elements_per_row_number;
+  while (begin < end) {
+    const FactorRow row = step.rows[begin / line];
+    std::int64_t next = begin / line + 1;
+    while (next * line < end && step.rows[next] == row) ++next;
+    const std::int64_t stop = std::min(next * line, end);
+    kernel(step, step.table[row], begin, stop);
+    begin = stop;
+  }
 }
 
 std::int64_t blocks_of(std::int64_t count) {
   return (count + block - 1) / block;
 }
 
+// One sum a block, added in order: the result does not depend on the number of threads.
+template <class OfBlock>
+double sum_over_blocks(std::int64_t count, const OfBlock& of_block) {
+  std::vector<double> sums(static_cast<std::size_t>(blocks_of(count)));
+  parallel_for(blocks_of(count), eltwise_grain / block, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t b = begin; b < end; ++b)
+      sums[static_cast<std::size_t>(b)] = of_block(b * block, std::min(block, count - b * block));
+  });
+  double sum = 0;
+  for (const double part : sums) sum += part;
+  return sum;
+}
+
+double squared_norm_of(const float* values, std::int64_t count) {
+  return sum_over_blocks(count, [values](std::int64_t begin, std::int64_t part) {
+    return block_squared_norm(values + begin, part);
+  });
+}
+
 }  // namespace
 
 void CpuBackend::update(const UpdateStep& step) {
   if (step.skip != nullptr && *step.skip != 0) return;
-  UpdateStep now = step;
-  if (step.device_factors != nullptr) {
-    now.rate = step.device_factors[0];
-    std::copy_n(step.device_factors + 1, 4, now.constant);
-  }
-  const auto kernel = kernel_of(now.rule);
-  parallel_for(blocks_of(now.count), eltwise_grain / block,
+  const Kernel kernel = find_kernel(step.kernel);
+  parallel_for(blocks_of(step.count), eltwise_grain / block,
                [&](std::int64_t begin, std::int64_t end) {
-                 kernel(now, begin * block, std::min(end * block, now.count));
+                 run(kernel, step, begin * block, std::min(end * block, step.count));
                });
   if (step.rounded == nullptr) return;
   auto* const rounded = static_cast<std::uint16_t*>(step.rounded);
@@ -169,18 +228,22 @@ void CpuBackend::update(const UpdateStep& step) {
 
 double CpuBackend::squared_norm(const Tensor& x) {
   const Tensor plain = x.plain();
-  const float* const values = plain.data<float>();
-  const std::int64_t count = plain.count();
-  // One sum a block, added in order: the result does not depend on the number of threads.
-  std::vector<double> sums(static_cast<std::size_t>(blocks_of(count)));
-  parallel_for(blocks_of(count), eltwise_grain / block, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t b = begin; b < end; ++b)
-      sums[static_cast<std::size_t>(b)] =
-          block_squared_norm(values + b * block, std::min(block, count - b * block));
-  });
-  double sum = 0;
-  for (const double part : sums) sum += part;
-  return sum;
+  return squared_norm_of(plain.data<float>(), plain.count());
+}
+
+void CpuBackend::norms(const NormStep& step) {
+  for (std::int64_t k = 0; k < step.parameters; ++k) {
+    const std::int64_t first = step.segments[2 * k], count = step.segments[2 * k + 1];
+    const float* const w = step.parameter + first;
+    const float* const g = step.gradient + first;
+    const std::size_t row = step.rows != nullptr ? step.rows[first / elements_per_row_number] : 0;
+    const UpdateFactors& factors = step.table != nullptr ? step.table[row] : step.factors;
+    step.norms[2 * k] = std::sqrt(squared_norm_of(w, count));
+    step.norms[2 * k + 1] =
+        std::sqrt(sum_over_blocks(count, [&](std::int64_t begin, std::int64_t part) {
+          return block_squared_norm_of_g(g + begin, w + begin, part, factors.scale, factors.decay);
+        }));
+  }
 }
 
 }  // namespace tasuki

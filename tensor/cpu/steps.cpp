@@ -24,14 +24,24 @@ void CpuBackend::stamp(const Tensor& clock, StepMoment moment) {
       ->advance(moment, std::chrono::duration<double>(now).count());
 }
 
-void CpuBackend::clip(const Tensor& x, double scale, double threshold) {
-  const double length = std::sqrt(squared_norm(x)) * scale;
+namespace {
+
+double now(const LateScale& scale) {
+  return scale.on_device != nullptr ? *scale.on_device : scale.value;
+}
+
+}  // namespace
+
+void CpuBackend::clip(const Tensor& x, const LateScale& scale, double threshold) {
+  const double length = std::sqrt(squared_norm(x)) * now(scale);
   if (length > threshold) this->scale(x, static_cast<float>(threshold / length));
 }
 
 void CpuBackend::lars(const Tensor& g, const Tensor& w, const LarsRule& rule) {
-  const double rate = rule.rate(std::sqrt(squared_norm(w)), std::sqrt(squared_norm(g)));
-  const double scale = rule.gradient_scale * rate, decay = rule.decay * rate;
+  const double of_gradient = now(rule.gradient_scale);
+  const double rate =
+      rule.rate(std::sqrt(squared_norm(w)), std::sqrt(squared_norm(g)) * of_gradient);
+  const double scale = of_gradient * rate, decay = rule.decay * rate;
   if (scale != 1) this->scale(g, static_cast<float>(scale));
   if (decay != 0) accumulate(g, w, static_cast<float>(decay));
 }

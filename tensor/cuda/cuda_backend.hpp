@@ -21,6 +21,7 @@ class CudaBackend final : public Backend {
   void copy(const Tensor& destination, const Tensor& source) override;
   void fill(const Tensor& destination, double value) override;
   void synchronize(Device device) override;
+  void* queue(Device device) override;
   bool is_idle(Device device) override;
 
   std::unique_ptr<Recording> record(Device device, const std::function<void()>& work) override;
@@ -78,7 +79,8 @@ class CudaBackend final : public Backend {
 
   void update(const UpdateStep& step) override;
   double squared_norm(const Tensor& x) override;
-  void clip(const Tensor& x, double scale, double threshold) override;
+  void norms(const NormStep& step) override;
+  void clip(const Tensor& x, const LateScale& scale, double threshold) override;
   void lars(const Tensor& g, const Tensor& w, const LarsRule& rule) override;
   void unscale(const Tensor& x, const Tensor& state) override;
   void adjust_loss_scale(const Tensor& state, const LossScaleRule& rule) override;

@@ -1,3 +1,5 @@
+#include <type_traits>
+
 #include "tasuki/tensor/cuda/kernel_support.cuh"
 #include "tasuki/tensor/cuda/optimizer_kernels.hpp"
 
@@ -7,67 +9,88 @@ namespace {
 // The rules, element by element, in the order of operations of the CPU's loops; products and sums
 // may be rounded together here. p: parameter, g: gradient with scale and weight decay, s and r: the
 // rule's states.
-struct Constants {
-  float scale, decay, rate, c0, c1, c2, c3;
-};
-
 struct Sgd {
   static constexpr int states = 0;
-  __device__ static void apply(const Constants& k, float& p, float g, float&, float&) {
-    p -= k.rate * g;
+  __device__ static void apply(const UpdateFactors& k, float& p, float g, float&, float&) {
+    p -= k.of_rule[0] * g;
   }
 };
 struct MomentumSgd {
   static constexpr int states = 1;
-  __device__ static void apply(const Constants& k, float& p, float g, float& v, float&) {
-    v = k.c0 * v - k.rate * g;
+  __device__ static void apply(const UpdateFactors& k, float& p, float g, float& v, float&) {
+    v = k.of_rule[1] * v - k.of_rule[0] * g;
     p += v;
   }
 };
 struct Nesterov {
   static constexpr int states = 1;
-  __device__ static void apply(const Constants& k, float& p, float g, float& v, float&) {
-    v = k.c0 * v - k.rate * g;
-    p += k.c0 * k.c0 * v - (1 + k.c0) * k.rate * g;
+  __device__ static void apply(const UpdateFactors& k, float& p, float g, float& v, float&) {
+    const float rate = k.of_rule[0], momentum = k.of_rule[1];
+    v = momentum * v - rate * g;
+    p += momentum * momentum * v - (1 + momentum) * rate * g;
   }
 };
 struct Adam {
   static constexpr int states = 2;
-  __device__ static void apply(const Constants& k, float& p, float g, float& m, float& v) {
-    m += k.c0 * (g - m);
-    v += k.c1 * (g * g - v);
-    p -= k.rate * (m / (sqrtf(v) + k.c2)) + k.c3 * p;
+  __device__ static void apply(const UpdateFactors& k, float& p, float g, float& m, float& v) {
+    m += k.of_rule[1] * (g - m);
+    v += k.of_rule[2] * (g * g - v);
+    p -= k.of_rule[0] * (m / (sqrtf(v) + k.of_rule[3])) + k.of_rule[4] * p;
   }
 };
 struct RmsProp {
   static constexpr int states = 1;
-  __device__ static void apply(const Constants& k, float& p, float g, float& ms, float&) {
-    ms += k.c0 * (g * g - ms);
-    p -= k.rate * (g / (sqrtf(ms) + k.c1));
+  __device__ static void apply(const UpdateFactors& k, float& p, float g, float& ms, float&) {
+    ms += k.of_rule[1] * (g * g - ms);
+    p -= k.of_rule[0] * (g / (sqrtf(ms) + k.of_rule[2]));
   }
 };
 struct AdaGrad {
   static constexpr int states = 1;
-  __device__ static void apply(const Constants& k, float& p, float g, float& h, float&) {
+  __device__ static void apply(const UpdateFactors& k, float& p, float g, float& h, float&) {
     h += g * g;
-    p -= k.rate * (g / (sqrtf(h) + k.c0));
+    p -= k.of_rule[0] * (g / (sqrtf(h) + k.of_rule[1]));
   }
 };
 struct AdaDelta {
   static constexpr int states = 2;
-  __device__ static void apply(const Constants& k, float& p, float g, float& msg, float& msdx) {
-    msg += k.c0 * (g * g - msg);
-    const float dx = sqrtf((msdx + k.c1) / (msg + k.c1)) * g;
-    msdx += k.c0 * (dx * dx - msdx);
+  __device__ static void apply(const UpdateFactors& k, float& p, float g, float& msg, float& msdx) {
+    const float fresh = k.of_rule[0], eps = k.of_rule[1];
+    msg += fresh * (g * g - msg);
+    const float dx = sqrtf((msdx + eps) / (msg + eps)) * g;
+    msdx += fresh * (dx * dx - msdx);
     p -= dx;
   }
 };
+struct Combine {
+  static constexpr int states = 0;
+};
 
 template <class Rule>
-__device__ void step_one(const Constants& k, float& p, float gradient, float& s, float& r) {
-  const float g = k.scale * gradient + k.decay * p;
-  Rule::apply(k, p, g, s, r);
+__device__ void step_one(const UpdateFactors& k, float& p, float gradient, float& s, float& r) {
+  if constexpr (std::is_same_v<Rule, Combine>) {
+    p = k.scale * p + k.decay * gradient;
+  } else {
+    const float g = k.scale * gradient + k.decay * p;
+    Rule::apply(k, p, g, s, r);
+  }
 }
+
+// Of each element: its row of a table, or the same for all.
+struct Factors {
+  UpdateFactors of_all;
+  const UpdateFactors* table;
+  const FactorRow* rows;
+
+  // Before the loop over elements.
+  __device__ void load() {
+    if (table != nullptr && rows == nullptr) of_all = *table;
+  }
+  __device__ UpdateFactors of(std::int64_t element) const {
+    if (rows == nullptr) return of_all;
+    return table[rows[element / elements_per_row_number]];
+  }
+};
 
 // The new parameters once more, in another type; or not.
 template <class T>
@@ -92,18 +115,13 @@ struct NotRounded {
 };
 
 template <class Rule, class Copy>
-__global__ void update_kernel(Constants k, const float* factors, const float* skip,
-                              std::int64_t packs, std::int64_t count, float* p,
-                              const float* gradient, float* s, float* r, Copy copy) {
+__global__ void update_kernel(Factors factors, const float* skip, std::int64_t packs,
+                              std::int64_t count, float* p, const float* gradient, float* s,
+                              float* r, Copy copy) {
   if (skip != nullptr && *skip != 0) return;
-  if (factors != nullptr) {
-    k.rate = factors[0];
-    k.c0 = factors[1];
-    k.c1 = factors[2];
-    k.c2 = factors[3];
-    k.c3 = factors[4];
-  }
+  factors.load();
   for (std::int64_t i = thread_index(); i < packs; i += thread_count()) {
+    const UpdateFactors k = factors.of(i * Pack<float>::width);
     Pack<float> parameter = load_pack(p, i), first{}, second{};
     const Pack<float> g = load_pack(gradient, i);
     if constexpr (Rule::states > 0) first = load_pack(s, i);
@@ -117,6 +135,7 @@ __global__ void update_kernel(Constants k, const float* factors, const float* sk
   }
   for (std::int64_t i = packs * Pack<float>::width + thread_index(); i < count;
        i += thread_count()) {
+    const UpdateFactors k = factors.of(i);
     float unused = 0;
     float& first = Rule::states > 0 ? s[i] : unused;
     float& second = Rule::states > 1 ? r[i] : unused;
@@ -127,17 +146,15 @@ __global__ void update_kernel(Constants k, const float* factors, const float* sk
 
 template <class Rule>
 void run(const Launch& launch, const UpdateStep& step) {
-  const Constants constants{step.gradient_scale, step.weight_decay, step.rate,
-                            step.constant[0],    step.constant[1],  step.constant[2],
-                            step.constant[3]};
+  const Factors factors{step.factors, step.table, step.rows};
   const bool is_aligned =
       are_aligned(step.parameter, step.gradient, step.state[0], step.state[1], step.rounded);
   const std::int64_t packs = is_aligned ? step.count / Pack<float>::width : 0;
   const std::int64_t work = packs > 0 ? packs : step.count;
   const auto start = [&](auto copy) {
     update_kernel<Rule><<<grid_for(launch, work), block_threads, 0, launch.stream>>>(
-        constants, step.device_factors, step.skip, packs, step.count, step.parameter, step.gradient,
-        step.state[0], step.state[1], copy);
+        factors, step.skip, packs, step.count, step.parameter, step.gradient, step.state[0],
+        step.state[1], copy);
   };
   if (step.rounded == nullptr)
     start(NotRounded{});
@@ -147,27 +164,79 @@ void run(const Launch& launch, const UpdateStep& step) {
     start(Rounded<__nv_bfloat16>{static_cast<__nv_bfloat16*>(step.rounded)});
 }
 
+// --- norms ---
+
+constexpr int parts_of_norm = 64;  // of each parameter: blocks, and sums in the second step
+
+// Block (k, part): its part's sums of squares, of the parameter and of its g. A float's square is
+// exact in double.
+__global__ void norm_parts_kernel(NormStep step, double* sums) {
+  const std::int64_t k = blockIdx.x;
+  const std::int64_t first = step.segments[2 * k], count = step.segments[2 * k + 1];
+  Factors factors{step.factors, step.table, step.rows};
+  factors.load();
+  const UpdateFactors f = factors.of(first);
+  double of_w = 0, of_g = 0;
+  for (std::int64_t i = std::int64_t{blockIdx.y} * blockDim.x + threadIdx.x; i < count;
+       i += std::int64_t{gridDim.y} * blockDim.x) {
+    const float w = step.parameter[first + i];
+    const float g = f.scale * step.gradient[first + i] + f.decay * w;
+    of_w += static_cast<double>(w) * static_cast<double>(w);
+    of_g += static_cast<double>(g) * static_cast<double>(g);
+  }
+  __shared__ double shared[32];
+  of_w = block_sum(of_w, shared);
+  of_g = block_sum(of_g, shared);
+  if (threadIdx.x != 0) return;
+  double* const to = sums + 2 * (k * gridDim.y + blockIdx.y);
+  to[0] = of_w;
+  to[1] = of_g;
+}
+
+__global__ void join_norms_kernel(const double* sums, std::int64_t numbers, double* norms) {
+  for (std::int64_t i = thread_index(); i < numbers; i += thread_count()) {
+    double sum = 0;
+    for (int part = 0; part < parts_of_norm; ++part)
+      sum += sums[2 * (i / 2 * parts_of_norm + part) + i % 2];
+    norms[i] = sqrt(sum);
+  }
+}
+
 }  // namespace
 
 void update(const Launch& launch, const UpdateStep& step) {
   if (step.count == 0) return;
-  switch (step.rule) {
-    case UpdateRule::sgd:
+  switch (step.kernel) {
+    case UpdateKernel::sgd:
       return run<Sgd>(launch, step);
-    case UpdateRule::momentum_sgd:
+    case UpdateKernel::momentum_sgd:
       return run<MomentumSgd>(launch, step);
-    case UpdateRule::nesterov:
+    case UpdateKernel::nesterov:
       return run<Nesterov>(launch, step);
-    case UpdateRule::adam:
-    case UpdateRule::adamw:
+    case UpdateKernel::adam:
       return run<Adam>(launch, step);
-    case UpdateRule::rmsprop:
+    case UpdateKernel::rmsprop:
       return run<RmsProp>(launch, step);
-    case UpdateRule::adagrad:
+    case UpdateKernel::adagrad:
       return run<AdaGrad>(launch, step);
-    case UpdateRule::adadelta:
+    case UpdateKernel::adadelta:
       return run<AdaDelta>(launch, step);
+    case UpdateKernel::combine:
+      return run<Combine>(launch, step);
   }
+}
+
+std::int64_t norm_scratch(std::int64_t parameters) {
+  return 2 * parts_of_norm * parameters;
+}
+
+void norms(const Launch& launch, const NormStep& step, double* scratch) {
+  if (step.parameters == 0) return;
+  const dim3 grid(static_cast<unsigned>(step.parameters), parts_of_norm);
+  norm_parts_kernel<<<grid, block_threads, 0, launch.stream>>>(step, scratch);
+  const std::int64_t numbers = 2 * step.parameters;
+  join_norms_kernel<<<grid_for(launch, numbers), block_threads, 0, launch.stream>>>(
+      scratch, numbers, step.norms);
 }
 
 }  // namespace tasuki::kernels

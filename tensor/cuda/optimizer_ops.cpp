@@ -12,6 +12,13 @@ void CudaBackend::update(const UpdateStep& step) {
   check_launch("update");
 }
 
+void CudaBackend::norms(const NormStep& step) {
+  const Tensor scratch =
+      Tensor::empty({kernels::norm_scratch(step.parameters)}, DType::float64, step.device);
+  kernels::norms(CudaContext::of(step.device).launch(), step, scratch.data<double>());
+  check_launch("norms");
+}
+
 double CudaBackend::squared_norm(const Tensor& x) {
   check_parameter(x.plain(), x.device(), "squared norm");
   const Tensor values = x.plain();

@@ -41,9 +41,13 @@ __global__ void stamp_kernel(StepClock* clock, StepMoment moment) {
   clock->advance(moment, static_cast<double>(now) * 1e-9);
 }
 
-__global__ void clip_kernel(float* x, std::int64_t count, const double* squared_norm, double scale,
-                            double threshold) {
-  const double length = sqrt(*squared_norm) * scale;
+__device__ double now(const LateScale& scale) {
+  return scale.on_device != nullptr ? *scale.on_device : scale.value;
+}
+
+__global__ void clip_kernel(float* x, std::int64_t count, const double* squared_norm,
+                            LateScale scale, double threshold) {
+  const double length = sqrt(*squared_norm) * now(scale);
   if (!(length > threshold)) return;
   const auto factor = static_cast<float>(threshold / length);
   for (std::int64_t i = thread_index(); i < count; i += thread_count()) x[i] *= factor;
@@ -51,9 +55,10 @@ __global__ void clip_kernel(float* x, std::int64_t count, const double* squared_
 
 __global__ void lars_kernel(float* g, const float* w, std::int64_t count,
                             const double* squared_norms, LarsNumbers k) {
-  const double w_norm = sqrt(squared_norms[0]), g_norm = sqrt(squared_norms[1]) * k.gradient_scale;
+  const double of_gradient = now(k.gradient_scale);
+  const double w_norm = sqrt(squared_norms[0]), g_norm = sqrt(squared_norms[1]) * of_gradient;
   const double rate = w_norm > k.threshold ? w_norm / (k.eps + g_norm + k.decay * w_norm) : 1;
-  const auto scale = static_cast<float>(k.gradient_scale * rate);
+  const auto scale = static_cast<float>(of_gradient * rate);
   const auto decay = static_cast<float>(k.decay * rate);
   for (std::int64_t i = thread_index(); i < count; i += thread_count())
     g[i] = g[i] * scale + w[i] * decay;
@@ -94,7 +99,7 @@ void stamp(const Launch& launch, StepClock* clock, StepMoment moment) {
 }
 
 void clip(const Launch& launch, float* x, std::int64_t count, const double* squared_norm,
-          double scale, double threshold) {
+          const LateScale& scale, double threshold) {
   if (count == 0) return;
   clip_kernel<<<grid_for(launch, count), block_threads, 0, launch.stream>>>(x, count, squared_norm,
                                                                             scale, threshold);

@@ -5,6 +5,7 @@
 
 #include "tasuki/tensor/cuda/launch.hpp"
 #include "tasuki/tensor/dtype.hpp"
+#include "tasuki/tensor/operations.hpp"
 #include "tasuki/tensor/step_clock.hpp"
 
 namespace tasuki::kernels {
@@ -28,12 +29,13 @@ void stamp(const Launch& launch, StepClock* clock, StepMoment moment);
 
 // x *= min(1, threshold / (scale * sqrt(*squared_norm))).
 void clip(const Launch& launch, float* x, std::int64_t count, const double* squared_norm,
-          double scale, double threshold);
+          const LateScale& scale, double threshold);
 
 // g = g * gradient_scale * r + w * decay * r, r as LarsRule::rate (tensor/backend.hpp) with the
 // roots of squared_norms: w's, then g's.
 struct LarsNumbers {
-  double gradient_scale, threshold, decay, eps;
+  LateScale gradient_scale;
+  double threshold, decay, eps;
 };
 void lars(const Launch& launch, float* g, const float* w, std::int64_t count,
           const double* squared_norms, const LarsNumbers& numbers);

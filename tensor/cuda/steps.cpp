@@ -19,6 +19,10 @@ void write_squared_norm(const Launch& launch, const Tensor& x, double* result) {
 
 }  // namespace
 
+void* CudaBackend::queue(Device device) {
+  return CudaContext::of(device).launch().stream;
+}
+
 bool CudaBackend::is_idle(Device device) {
   const cudaError_t code = cudaStreamQuery(CudaContext::of(device).stream());
   if (code == cudaErrorNotReady) {
@@ -63,7 +67,7 @@ void CudaBackend::stamp(const Tensor& clock, StepMoment moment) {
   check_launch("stamp");
 }
 
-void CudaBackend::clip(const Tensor& x, double scale, double threshold) {
+void CudaBackend::clip(const Tensor& x, const LateScale& scale, double threshold) {
   check_parameter(x, x.device(), "clip");
   const Launch launch = CudaContext::of(x.device()).launch();
   const Tensor norm = Tensor::empty({}, DType::float64, x.device());

@@ -199,7 +199,7 @@ TEST_F(ResumedJob, SchedulesAndHooksGoOnBitForBit) {
       {"--lr-schedule", "cosine", "--warmup", "1", "--lr", "0.5"},
       {"--lr-schedule", "polynomial", "--lr-power", "2", "--clip-norm", "0.5", "--lr", "0.5"},
       {"--lr-schedule", "steps", "--lr-drops", "1.5,3", "--lr-drop-factor", "0.25", "--lars",
-       "--weight-decay", "0.01", "--lr", "0.02"}};
+       "--weight-decay", "0.01", "--no-decay-1d", "--lr", "0.02"}};
   snapshot = folder / "first/snapshot_iter_17";
   for (const Flags& flags : cases) {
     SCOPED_TRACE(flags[1]);

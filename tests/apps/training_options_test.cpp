@@ -338,6 +338,20 @@ TEST(OptimizerFlags, ClipNormAndLarsDoWhatTheirHelpSays) {
   expect_step({"--lars", "--clip-norm", "5"}, {5, 0, 4});
 }
 
+TEST(OptimizerFlags, NoDecay1dLeavesParametersWithOneAxisOut) {
+  expect_step({"--weight-decay", "0.5"}, {6 + 1.5F, 2, 8});
+  expect_step({"--weight-decay", "0.5", "--no-decay-1d"}, {6, 0, 8});
+  expect_step({"--weight-decay", "0.5", "--no-decay-1d", "--lars"}, {5, 0, 8});
+  for (const std::string name : {"adamw", "sgd"}) {
+    Program program;
+    program.parse({"--optimizer", name, "--weight-decay", "0.5", "--no-decay-1d"});
+    const auto optimizer = create_optimizer(program.settings, 1);
+    ASSERT_EQ(optimizer->groups().size(), 1U);
+    EXPECT_TRUE(optimizer->groups()[0].has("l1/b", Shape{3}));
+    EXPECT_FALSE(optimizer->groups()[0].has("l1/W", Shape{3, 2}));
+  }
+}
+
 TEST(OptimizerFlags, HooksAreDescribed) {
   const auto text_of = [](const std::vector<std::string>& flags) {
     Program program;
@@ -348,6 +362,8 @@ TEST(OptimizerFlags, HooksAreDescribed) {
   EXPECT_EQ(text_of({"--weight-decay", "0.5", "--clip-norm", "2", "--lars"}),
             ", clip_norm 2, LARS, weight_decay 0.5");
   EXPECT_EQ(text_of({"--optimizer", "adamw", "--weight-decay", "0.5"}), "");
+  EXPECT_EQ(text_of({"--weight-decay", "0.5", "--no-decay-1d"}),
+            ", weight_decay 0.5, no decay of parameters with one axis");
 }
 
 TEST(Summary, EpochsAreTheFirstAndTheMedianOfTheOthers) {

@@ -14,33 +14,59 @@ Tensor apart(const Tensor& rounded, const Tensor& parameter) {
   return found;
 }
 
-// Three steps, so that states that were written are read. The rate and the constants are given with
-// the step, or lie on the device.
-Results update(Side& side, UpdateRule rule, std::int64_t count, DType rounded_type,
-               bool has_device_factors) {
+// Where an update finds its factors: with the step, in a row on the device, or in several rows.
+enum class Place : std::uint8_t { step, row, rows };
+
+UpdateFactors factors_of(UpdateKernel kernel, float scale) {
+  const float third = kernel == UpdateKernel::adam ? 0.01f : 1e-6f;
+  return kernel == UpdateKernel::adadelta
+             ? UpdateFactors{scale, 0.01f, {0.1f, third}}
+             : UpdateFactors{scale, 0.01f, {0.05f, 0.1f, third, 1e-8f, 0.002f}};
+}
+
+Tensor on_device(std::span<const UpdateFactors> table, Device device) {
+  const auto count = static_cast<std::int64_t>(table.size_bytes() / sizeof(float));
+  return Tensor::from(std::span(reinterpret_cast<const float*>(table.data()),
+                                static_cast<std::size_t>(count)),
+                      {count})
+      .to(device);
+}
+
+// Rows 0, 1, 2, 0, ... of lines of 16 elements.
+Tensor rows_of(std::int64_t count, Device device) {
+  std::vector<FactorRow> rows;
+  for (std::int64_t line = 0; line * elements_per_row_number < count; ++line)
+    rows.push_back(static_cast<FactorRow>(line % 3));
+  const auto bytes = std::as_bytes(std::span(rows));
+  return Tensor::from(std::span(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()),
+                      {std::ssize(bytes)})
+      .to(device);
+}
+
+// Three steps, so that states that were written are read.
+Results update(Side& side, UpdateKernel kernel, std::int64_t count, DType rounded_type,
+               Place place) {
   const Tensor parameter = side.parameters({count});
   const std::array<Tensor, 2> state = {side.parameters({count}, 0, 1),
                                        side.parameters({count}, 0, 1)};
   UpdateStep step;
   step.device = side.device();
-  step.rule = rule;
+  step.kernel = kernel;
   step.parameter = parameter.data<float>();
   step.state[0] = state[0].data<float>();
   step.state[1] = state[1].data<float>();
   step.count = count;
-  step.gradient_scale = 0.25f;
-  step.weight_decay = 0.01f;
-  const bool has_adam_constants = rule == UpdateRule::adam || rule == UpdateRule::adamw;
-  const float factors[] = {0.05f, 0.1f, has_adam_constants ? 0.01f : 1e-6f, 1e-8f, 0.002f};
-  const Tensor on_device = Tensor::from(std::span<const float>(factors), {5}).to(side.device());
-  if (has_device_factors) {
-    step.device_factors = on_device.data<float>();
-    step.rate = std::numeric_limits<float>::quiet_NaN();
-    std::fill_n(step.constant, 4, step.rate);
+  const std::array<UpdateFactors, 3> factors = {factors_of(kernel, 0.25f), factors_of(kernel, 0.5f),
+                                                factors_of(kernel, -0.25f)};
+  const Tensor table = on_device(factors, side.device()), rows = rows_of(count, side.device());
+  if (place == Place::step) {
+    step.factors = factors[0];
   } else {
-    step.rate = factors[0];
-    std::copy_n(factors + 1, 4, step.constant);
+    step.factors.scale = std::numeric_limits<float>::quiet_NaN();
+    step.table = reinterpret_cast<const UpdateFactors*>(table.data<float>());
   }
+  if (place == Place::rows)
+    step.rows = reinterpret_cast<const FactorRow*>(rows.data<std::uint8_t>());
   const Tensor rounded = Tensor::zeros({count}, rounded_type, side.device());
   if (rounded_type != DType::float32) {
     step.rounded = rounded.raw();
@@ -57,47 +83,87 @@ Results update(Side& side, UpdateRule rule, std::int64_t count, DType rounded_ty
   return results;
 }
 
+// Of parameters of 1, 10001, 20001, ... elements.
+Results norms(Side& side, std::int64_t parameters) {
+  std::vector<std::int64_t> segments;
+  std::int64_t end = 0;
+  for (std::int64_t k = 0; k < parameters; ++k) {
+    segments.insert(segments.end(), {end, 1 + 10000 * k});
+    end += (1 + 10000 * k + 15) / 16 * 16;
+  }
+  const Tensor w = side.parameters({end}), g = side.parameters({end});
+  const Tensor found = Tensor::zeros({2 * parameters}, DType::float64, side.device());
+  const Tensor places =
+      Tensor::from(std::span<const std::int64_t>(segments), {std::ssize(segments)})
+          .to(side.device());
+  NormStep step;
+  step.device = side.device();
+  step.parameter = w.data<float>();
+  step.gradient = g.data<float>();
+  step.segments = places.data<std::int64_t>();
+  step.parameters = parameters;
+  const std::array<UpdateFactors, 3> factors = {UpdateFactors{0.25f, 0.01f}, {0.5f, 0}, {2, -0.5f}};
+  const Tensor table = on_device(factors, side.device()), rows = rows_of(end, side.device());
+  step.factors = {-3, 0.5f};
+  step.norms = found.data<double>();
+  side.backend().norms(step);
+  const Tensor with_factors = found.clone();
+  step.table = reinterpret_cast<const UpdateFactors*>(table.data<float>());
+  step.rows = reinterpret_cast<const FactorRow*>(rows.data<std::uint8_t>());
+  side.backend().norms(step);
+  return {{"norms", with_factors}, {"norms of rows", found}};
+}
+
 // What hooks do with a gradient by its norm; the second of two is below the threshold.
 Results scaled_by_norms(Side& side, std::int64_t count) {
   const Tensor w = side.parameters({count}), small = side.parameters({count}, 0, 1e-6f);
   const Tensor of_w = side.parameters({count}), of_small = side.parameters({count});
-  const LarsRule rule{.gradient_scale = 0.25, .threshold = 1e-2, .decay = 0.1, .eps = 1e-9};
+  const LarsRule rule{.gradient_scale = {0.25}, .threshold = 1e-2, .decay = 0.1, .eps = 1e-9};
   side.backend().lars(of_w, w, rule);
   side.backend().lars(of_small, small, rule);
   const Tensor clipped = side.parameters({count}), kept = side.parameters({count});
-  side.backend().clip(clipped, 0.25, 1e-3);
-  side.backend().clip(kept, 0.25, 1e6);
+  side.backend().clip(clipped, {0.25}, 1e-3);
+  side.backend().clip(kept, {0.25}, 1e6);
   return {{"lars", of_w}, {"lars below", of_small}, {"clipped", clipped}, {"not clipped", kept}};
 }
 
 }  // namespace
 
 void add_optimizer_problems(Problems& problems) {
+  for (const std::int64_t parameters : {1, 7}) {
+    problems.push_back({fmt::format("update/norms of {} parameters", parameters),
+                        [parameters](Side& side) { return norms(side, parameters); }});
+  }
   for (const std::int64_t count : {1, 4099, 70003})
     problems.push_back({fmt::format("update/hooks, {} values", count),
                         [count](Side& side) { return scaled_by_norms(side, count); }});
-  const std::array<std::pair<const char*, UpdateRule>, 8> rules = {
-      {{"sgd", UpdateRule::sgd},
-       {"momentum_sgd", UpdateRule::momentum_sgd},
-       {"nesterov", UpdateRule::nesterov},
-       {"adam", UpdateRule::adam},
-       {"adamw", UpdateRule::adamw},
-       {"rmsprop", UpdateRule::rmsprop},
-       {"adagrad", UpdateRule::adagrad},
-       {"adadelta", UpdateRule::adadelta}}};
-  for (const auto& [name, rule] : rules)
+  const std::array<std::pair<const char*, UpdateKernel>, 8> kernels = {
+      {{"sgd", UpdateKernel::sgd},
+       {"momentum_sgd", UpdateKernel::momentum_sgd},
+       {"nesterov", UpdateKernel::nesterov},
+       {"adam", UpdateKernel::adam},
+       {"rmsprop", UpdateKernel::rmsprop},
+       {"adagrad", UpdateKernel::adagrad},
+       {"adadelta", UpdateKernel::adadelta},
+       {"combine", UpdateKernel::combine}}};
+  for (const auto& [name, kernel] : kernels) {
+    problems.push_back(
+        {fmt::format("update/{}, factors in several rows", name), [kernel = kernel](Side& side) {
+           return update(side, kernel, 4099, DType::float32, Place::rows);
+         }});
     for (const std::int64_t count : {1, 4099, 70003}) {
       for (const DType rounded : {DType::float32, DType::float16, DType::bfloat16})
         problems.push_back(
             {fmt::format("update/{}, {} values, kept as {}", name, count, name_of(rounded)),
-             [rule = rule, count, rounded](Side& side) {
-               return update(side, rule, count, rounded, false);
+             [kernel = kernel, count, rounded](Side& side) {
+               return update(side, kernel, count, rounded, Place::step);
              }});
-      problems.push_back({fmt::format("update/{}, {} values, factors on the device", name, count),
-                          [rule = rule, count](Side& side) {
-                            return update(side, rule, count, DType::float32, true);
+      problems.push_back({fmt::format("update/{}, {} values, factors in a row", name, count),
+                          [kernel = kernel, count](Side& side) {
+                            return update(side, kernel, count, DType::float32, Place::row);
                           }});
     }
+  }
 }
 
 }  // namespace tasuki::testing

@@ -50,12 +50,11 @@ Results updates(Side& side, std::int64_t count) {
   const Tensor rounded = parameter.to(DType::bfloat16), state = state_of(side, 1, 0);
   UpdateStep step;
   step.device = side.device();
-  step.rule = UpdateRule::momentum_sgd;
+  step.kernel = UpdateKernel::momentum_sgd;
   step.parameter = parameter.data<float>();
   step.state[0] = speed.data<float>();
   step.count = count;
-  step.rate = 0.05f;
-  step.constant[0] = 0.9f;
+  step.factors = {1, 0, {0.05f, 0.9f}};
   step.skip = state.data<float>() + 2;
   step.rounded = rounded.raw();
   Results results;

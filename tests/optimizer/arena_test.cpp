@@ -29,8 +29,8 @@ TEST(ParameterArena, LaysParametersOutInReverseOnCacheLines) {
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(arena.entries()[i].parameter->value().raw()) % 64,
               0u);
   }
-  EXPECT_EQ(arena.count(), 48 + 32 + 16);
-  std::vector<float> expected(static_cast<std::size_t>(arena.count()), 0);
+  EXPECT_EQ(arena.values().count(), 48 + 32 + 16);
+  std::vector<float> expected(static_cast<std::size_t>(arena.values().count()), 0);
   for (std::size_t i = 0; i < 4; ++i)
     std::fill_n(expected.begin() + offsets[i], counts[i], static_cast<float>(4 - i));
   EXPECT_EQ(values_of(arena.values()), expected);

@@ -1,6 +1,7 @@
 // Hooks change the mean gradient before the rule sees it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "prescribed.hpp"
@@ -114,17 +115,72 @@ TEST_F(Hooks, LarsAfterDecay) {
 }
 
 TEST_F(Hooks, OwnHooksMayChangeTheArena) {
-  struct SetToOne final : OptimizerHook {
+  struct SetToOne final : ArrayHook {
     std::string name() const override { return "SetToOne"; }
-    void apply(GradientInFlight& gradient) override {
-      gradient.materialize();
-      for (const ParameterArena::Entry& entry : gradient.arena.entries())
-        ParameterArena::part(gradient.arena.gradients(), entry).fill(1);
+    void apply(const GradientArrays& arrays) override {
+      for (const ParameterArena::Entry& entry : arrays.arena.entries())
+        ParameterArena::part(arrays.gradients, entry).fill(1);
     }
   };
   sgd_->add_hook(weight_decay(0.5));
   sgd_->add_hook(std::make_shared<SetToOne>());
   expect_gradient({1, 1, 1}, {1, 1});
+}
+
+TEST_F(Hooks, OwnFactorHooksTellParametersApart) {
+  // Half of b's gradient, and a decay that grows with the updates.
+  struct OfB final : FactorHook {
+    std::string name() const override { return "OfB"; }
+    void adjust(GradientFactors& factors, const ParameterInfo& parameter,
+                std::int64_t t) const override {
+      if (parameter.path != "b") return;
+      factors.scale *= 0.5;
+      factors.decay = static_cast<double>(t) + 0.5 * factors.decay;
+    }
+  };
+  sgd_->add_hook(weight_decay(2));
+  sgd_->add_hook(std::make_shared<OfB>());
+  sgd_->set_t(1);
+  expect_gradient({5, -4, 8}, {0.003 * 3, 6 + 0.004 * 3});
+}
+
+// Chainer's clipping, as a program would write it.
+struct OwnClipping final : NormHook {
+  std::string name() const override { return "OwnClipping"; }
+  void adjust(std::span<GradientFactors> factors, std::span<const ParameterNorms>, double all,
+              std::int64_t) const override {
+    for (GradientFactors& each : factors) each.scale = std::min(1.0, 1.3 / all);
+  }
+};
+
+TEST_F(Hooks, OwnNormHooksSeeTheNormOfAll) {
+  sgd_->add_hook(std::make_shared<OwnClipping>());
+  sgd_->add_hook(weight_decay(0.5));
+  expect_gradient({0.8, -1, 1.4}, {0.0015, 1.202});
+}
+
+TEST_F(Hooks, OwnNormHooksSeeTheDecayBeforeThem) {
+  sgd_->add_hook(weight_decay(0.5));
+  sgd_->add_hook(std::make_shared<OwnClipping>());
+  const double r = 1.3 / norm({3.5, -1, 5, 0.0015, 12.002});
+  expect_gradient({3.5 * r, -1 * r, 5 * r}, {0.0015 * r, 12.002 * r});
+}
+
+TEST_F(Hooks, OwnNormHooksMayScaleEachParameter) {
+  struct OwnLars final : NormHook {
+    std::string name() const override { return "OwnLars"; }
+    void adjust(std::span<GradientFactors> factors, std::span<const ParameterNorms> norms, double,
+                std::int64_t) const override {
+      for (std::size_t i = 0; i < norms.size(); ++i) {
+        const auto& [info, w, g] = norms[i];
+        const double rate = w > 0.01 ? w / (g + 0.5 * w) : 1;
+        factors[i] = {rate, 0.5 * rate};
+      }
+    }
+  };
+  sgd_->add_hook(std::make_shared<OwnLars>());
+  const double rate = 3 / (5 + 0.5 * 3);
+  expect_gradient({3.5 * rate, -1 * rate, 5 * rate}, {0.0015, 12.002});
 }
 
 TEST(HookSettings, AreChecked) {

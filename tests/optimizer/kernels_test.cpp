@@ -12,9 +12,10 @@
 namespace tasuki {
 namespace {
 
-constexpr std::array all_rules = {
-    UpdateRule::sgd,   UpdateRule::momentum_sgd, UpdateRule::nesterov, UpdateRule::adam,
-    UpdateRule::adamw, UpdateRule::rmsprop,      UpdateRule::adagrad,  UpdateRule::adadelta};
+constexpr std::array all_kernels = {UpdateKernel::sgd,      UpdateKernel::momentum_sgd,
+                                    UpdateKernel::nesterov, UpdateKernel::adam,
+                                    UpdateKernel::rmsprop,  UpdateKernel::adagrad,
+                                    UpdateKernel::adadelta, UpdateKernel::combine};
 constexpr std::size_t guard = 32;  // elements behind the end that must not change
 
 struct Arrays {
@@ -26,21 +27,15 @@ struct Arrays {
       for (std::size_t i = 0; i < count + guard; ++i) values->push_back(random.uniform() + 0.01f);
   }
   // Elements [begin, begin + count).
-  UpdateStep step(UpdateRule rule, std::size_t begin, std::size_t count) {
+  UpdateStep step(UpdateKernel rule, std::size_t begin, std::size_t count) {
     UpdateStep step;
-    step.rule = rule;
+    step.kernel = rule;
     step.parameter = parameter.data() + begin;
     step.gradient = gradient.data() + begin;
     step.state[0] = first.data() + begin;
     step.state[1] = second.data() + begin;
     step.count = static_cast<std::int64_t>(count);
-    step.gradient_scale = 0.37f;
-    step.weight_decay = 0.013f;
-    step.rate = 0.021f;
-    step.constant[0] = 0.11f;
-    step.constant[1] = 0.07f;
-    step.constant[2] = 1e-3f;
-    step.constant[3] = 0.003f;
+    step.factors = {0.37f, 0.013f, {0.021f, 0.11f, 0.07f, 1e-3f, 0.003f}};
     return step;
   }
   friend bool operator==(const Arrays&, const Arrays&) = default;
@@ -60,7 +55,7 @@ class UpdateKernels : public testing::TestWithParam<std::size_t> {};
 TEST_P(UpdateKernels, AnyLengthEqualsElementByElement) {
   const std::size_t count = GetParam();
   Backend& cpu = backend(Device::cpu());
-  for (const UpdateRule rule : all_rules) {
+  for (const UpdateKernel rule : all_kernels) {
     Arrays whole(count), single(count);
     const Arrays before = whole;
     cpu.update(whole.step(rule, 0, count));
@@ -77,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(Lengths, UpdateKernels,
 TEST(UpdateKernels, ThreadsDoNotChangeBits) {
   constexpr std::size_t count = 1000003;
   Backend& cpu = backend(Device::cpu());
-  for (const UpdateRule rule : all_rules) {
+  for (const UpdateKernel rule : all_kernels) {
     Arrays one(count), three(count);
     {
       const WithThreads threads(1);

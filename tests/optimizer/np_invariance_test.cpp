@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "communicators.hpp"
+#include "own_rules.hpp"
 #include "tasuki/core/philox.hpp"
 #include "tasuki/nn/functions/activation.hpp"
 #include "tasuki/nn/functions/linear.hpp"
@@ -12,6 +13,9 @@
 
 namespace tasuki {
 namespace {
+
+const RuleRegistration<test::OwnMomentum> own{"own_momentum"};
+const RuleRegistration<test::OwnLars> own_with_norms{"own_lars"};
 
 constexpr std::int64_t inputs = 12, hidden = 33, classes = 5;
 
@@ -72,6 +76,7 @@ TEST_P(NpInvariance, SharedBatchesGiveTheWeightsOfOneRank) {
   for (Optimizer* optimizer : {many.get(), one.get()}) {
     optimizer->add_hook(weight_decay(1e-3));
     optimizer->add_hook(gradient_clipping(0.5));
+    optimizer->add_group({.pattern = "**", .weight_decay = 0, .is_1d_only = true});
   }
   many->setup(shared);
   one->setup(alone);

@@ -166,7 +166,7 @@ TEST(Optimizer, AnUpdateMayBeSpread) {
                    1);
     adam->update(adam->exchange(), each == &model ? in_two : Optimizer::Spread());
     step.succeeded();
-    EXPECT_EQ(covered, each == &model ? adam->arena().count() : 0);
+    EXPECT_EQ(covered, each == &model ? adam->arena().update_count() : 0);
   }
   EXPECT_EQ(values_of(model[0].value()), values_of(same[0].value()));
   EXPECT_NE(values_of(model[0].value())[19], 0);

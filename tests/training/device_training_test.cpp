@@ -63,9 +63,9 @@ std::vector<float> weights(const SmallRun& run) {
 
 // A hook that cannot be recorded.
 std::shared_ptr<OptimizerHook> make_host_hook() {
-  struct HostHook : OptimizerHook {
+  struct HostHook : ArrayHook {
     std::string name() const override { return "a hook that computes on the host"; }
-    void apply(GradientInFlight& /*gradient*/) override {
+    void apply(const GradientArrays& /*arrays*/) override {
       refuse_recording("a hook computes on the host");
     }
   };

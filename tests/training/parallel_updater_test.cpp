@@ -8,6 +8,7 @@
 #include <numeric>
 #include <thread>
 
+#include "../optimizer/own_rules.hpp"
 #include "errors.hpp"
 #include "scripted_updater.hpp"
 #include "small_run.hpp"
@@ -44,11 +45,13 @@ struct ParallelRun {
     // Instead of classification_loss(models[i]).
     std::function<LossFunction(std::size_t worker, Classifier& model)> loss = {};
     bool with_hooks = false;
+    std::function<std::unique_ptr<Optimizer>()> optimizer = [] {
+      return create_optimizer("momentum_sgd");
+    };
   };
 
   explicit ParallelRun(BatchSplit split) : ParallelRun(std::move(split), Options()) {}
-  ParallelRun(BatchSplit split, const Options& options)
-      : optimizer(create_optimizer("momentum_sgd")) {
+  ParallelRun(BatchSplit split, const Options& options) : optimizer(options.optimizer()) {
     std::vector<ParallelUpdater::Worker> workers;
     for (std::size_t i = 0; i < split.workers(); ++i) {
       // Further models begin with other weights, which must not matter.
@@ -79,7 +82,7 @@ struct ParallelRun {
 // The same run without workers.
 struct PlainRun {
   explicit PlainRun(const ParallelRun::Options& options = {})
-      : model(options.make(5)), optimizer(create_optimizer("momentum_sgd")) {
+      : model(options.make(5)), optimizer(options.optimizer()) {
     if (options.with_hooks) {
       optimizer->add_hook(weight_decay(1e-3));
       optimizer->add_hook(gradient_clipping(0.5));
@@ -154,6 +157,22 @@ TEST(ParallelUpdater, WeightsOfTheirOwnAreCopiedBack) {
 
 TEST(ParallelUpdater, HooksSeeTheWholeGradient) {
   expect_same_training(BatchSplit::even(2), {.with_hooks = true});
+}
+
+TEST(ParallelUpdater, RulesOfAProgramsOwnAreApplied) {
+  const auto weights = [](const ParallelRun::Options& options) {
+    ParallelRun run(BatchSplit::fixed({2, 1, 1}), options);
+    train(*run.updater, 20);
+    const Tensor& values = run.optimizer->arena().values();
+    return std::vector<float>(values.span<float>().begin(), values.span<float>().end());
+  };
+  ParallelRun::Options options;
+  options.with_hooks = true;
+  const auto expected = weights(options);
+  options.optimizer = [] {
+    return std::make_unique<Optimizer>(std::make_shared<test::OwnMomentum>());
+  };
+  EXPECT_EQ(weights(options), expected);
 }
 
 TEST(ParallelUpdater, WorkersComputeWithThreadsOfTheirOwn) {

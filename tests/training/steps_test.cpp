@@ -399,6 +399,31 @@ TEST_F(StepsOfRanks, RanksNeedNotHaveEquallyManyExamples) {
   }
 }
 
+// How many examples other ranks have makes no other kind of step: what sums are divided by is a
+// late value. (Of exchanges in 16 bits the power of two counts.)
+TEST_F(StepsOfRanks, ExamplesOfOtherRanksMakeNoOtherKind) {
+  if (comm->size() != 2) GTEST_SKIP() << "needs two ranks";
+  const auto train_for = [&](GraphMode mode) {
+    model.initialize(3);
+    optimizer = create_multi_node_optimizer(create_optimizer("momentum_sgd"), *comm);
+    optimizer->add_hook(gradient_clipping(0.1));
+    optimizer->setup(model);
+    Steps steps({optimizer.get()}, {.graph = mode});
+    knows_all = false;
+    done = recorded = 0;
+    // 9 examples, of which one rank has 4 and then the other, and 10.
+    train(steps, is_last ? 5 : 4, 5);
+    train(steps, is_last ? 4 : 5, 3);
+    train(steps, 5, 3);
+    const Tensor host = optimizer->arena().values().to(Device::cpu());
+    return std::vector<float>(host.span<float>().begin(), host.span<float>().end());
+  };
+  const std::vector<float> expected = train_for(GraphMode::off);
+  EXPECT_EQ(train_for(GraphMode::automatic), expected);
+  EXPECT_EQ(recorded, 2);
+  EXPECT_EQ(done, 4);
+}
+
 // Rates are late values.
 TEST_F(StepsOfRanks, ARateThatIsSetAfterTheRecordingCounts) {
   const auto weights = [this](GraphMode mode) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 namespace tasuki {
 namespace {
@@ -18,7 +19,9 @@ void drop_recording(StepKind& kind) {
 }  // namespace
 
 std::string kind_of(const Batch& batch, std::int64_t global_examples) {
-  std::string kind = fmt::format("{} of {}", batch.size(), global_examples);
+  // Of the examples of all ranks, gradients that travel in 16 bits know the power of two.
+  std::string kind = fmt::format("{} of 2^{}", batch.size(),
+                                 std::bit_width(static_cast<std::uint64_t>(global_examples - 1)));
   for (const BatchField& field : batch.fields()) {
     kind += fmt::format("|{} {}", field.name, field.is_target);
     if (field.source)

@@ -51,7 +51,8 @@ class Steps {
   // `work` is called once; not at all where the step is replayed or where it is known that no rank
   // has an example; twice where recording it failed. What it does on the host besides must not
   // matter, or be a LateValues or an AfterStep. A recording belongs to the names, shapes, types and
-  // sources of the batch's fields and the examples of all ranks.
+  // sources of the batch's fields; of batch.global_size() it knows the power of two, and updates
+  // know the number.
   //
   // On a GPU ranks first tell each other in one message (Optimizer::meet) whether their model
   // changed, whether they were asked to stop, how many examples they have, and how ready they are

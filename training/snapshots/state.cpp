@@ -1,5 +1,7 @@
 #include "tasuki/training/snapshots/state.hpp"
 
+#include <fmt/ranges.h>
+
 #include <cstring>
 
 #include "tasuki/core/error.hpp"
@@ -127,16 +129,23 @@ void serialize_model(const Serializer& serializer, const Module& model) {
 
 namespace {
 
-void serialize_hooks(const Serializer& serializer, const Optimizer& optimizer) {
-  std::string here;
-  for (const auto& hook : optimizer.hooks()) here += (here.empty() ? "" : ", ") + hook->name();
-  if (here.empty()) here = "none";
+// Settings that a program makes: a run continues with its own, and says where the snapshot differs.
+void compare(const Serializer& serializer, const char* key, const char* what,
+             const std::vector<std::string>& texts, const char* separator) {
+  const std::string here = texts.empty() ? "none" : fmt::format("{}", fmt::join(texts, separator));
   std::string stored = here;
-  if (!serializer.is_loading() || serializer.contains("hooks")) serializer("hooks", stored);
+  if (!serializer.is_loading() || serializer.contains(key)) serializer(key, stored);
   const Communicator* communicator = serializer.communicator();
   if (stored != here && (communicator == nullptr || communicator->rank() == 0))
-    log_warning("the snapshot's run had gradient hooks {}; continuing with this run's: {}", stored,
-                here);
+    log_warning("the snapshot's run had {} {}; continuing with this run's: {}", what, stored, here);
+}
+
+void serialize_hooks_and_groups(const Serializer& serializer, const Optimizer& optimizer) {
+  std::vector<std::string> hooks, groups;
+  for (const auto& hook : optimizer.hooks()) hooks.push_back(hook->name());
+  for (const Optimizer::Group& group : optimizer.groups()) groups.push_back(group.text());
+  compare(serializer, "hooks", "gradient hooks", hooks, ", ");
+  compare(serializer, "groups", "parameter groups", groups, "; ");
 }
 
 // A run that continues in another type starts with, or drops, the scale.
@@ -163,7 +172,7 @@ void serialize_kind(const Serializer& serializer, const Optimizer& optimizer) {
 
 void serialize_optimizer(const Serializer& serializer, Optimizer& optimizer) {
   serialize_kind(serializer, optimizer);
-  serialize_hooks(serializer, optimizer);
+  serialize_hooks_and_groups(serializer, optimizer);
   std::int64_t t = optimizer.t();
   serializer("t", t);
   optimizer.set_t(t);

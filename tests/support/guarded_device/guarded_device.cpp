@@ -76,6 +76,7 @@ class GuardedBackend final : public Backend {
     submit([=] { cpu().fill(host(destination), value); });
   }
   void synchronize(Device) override { ++counts.waits; }
+  void* queue(Device) override { return nullptr; }
   bool is_idle(Device) override { return true; }
 
   std::unique_ptr<Recording> record(Device, const std::function<void()>& work) override {
@@ -258,7 +259,10 @@ class GuardedBackend final : public Backend {
     const GuardedMemory::Access access;
     return cpu().squared_norm(host(x));
   }
-  void clip(const Tensor& x, double scale, double threshold) override {
+  void norms(const NormStep& step) override {
+    submit([=] { cpu().norms(step); });
+  }
+  void clip(const Tensor& x, const LateScale& scale, double threshold) override {
     submit([=] { cpu().clip(host(x), scale, threshold); });
   }
   void lars(const Tensor& g, const Tensor& w, const LarsRule& rule) override {
@@ -271,11 +275,6 @@ class GuardedBackend final : public Backend {
     submit([=] { cpu().adjust_loss_scale(host(state), rule); });
   }
 
- private:
-  [[noreturn]] static void missing(const char* what) {
-    fail(ErrorKind::internal, "the guarded device has no {}", what);
-  }
-
   void submit(Operation operation) {
     if (recording_ != nullptr) {
       recording_->push_back(std::move(operation));
@@ -285,6 +284,12 @@ class GuardedBackend final : public Backend {
     const GuardedMemory::Access access;
     operation();
   }
+
+ private:
+  [[noreturn]] static void missing(const char* what) {
+    fail(ErrorKind::internal, "the guarded device has no {}", what);
+  }
+
   Tensor result(const Shape& shape, DType dtype, std::function<Tensor()> compute) {
     const Tensor made = fresh(shape, dtype);
     submit([=] { host(made).copy_from(compute().plain()); });
@@ -301,6 +306,10 @@ class GuardedBackend final : public Backend {
 
 void register_guarded_device() {
   register_backend(DeviceKind::cuda, std::make_unique<GuardedBackend>());
+}
+
+void on_guarded_device(std::function<void()> work) {
+  static_cast<GuardedBackend&>(backend(Device::cuda(0))).submit(std::move(work));
 }
 
 void set_guarded_device_records(bool on) {

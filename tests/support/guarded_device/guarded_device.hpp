@@ -5,11 +5,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 namespace tasuki::testing {
 
 // Registers it; once in a process.
 void register_guarded_device();
+// Work of a test for this device, which may touch its memory: done now, and in replays of a
+// recording that is made.
+void on_guarded_device(std::function<void()> work);
 
 struct GuardedDeviceCounts {
   std::int64_t waits = 0;       // copies to the host and calls of synchronize()

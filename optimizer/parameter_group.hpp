@@ -1,0 +1,52 @@
+// ParameterGroup: parameters with other settings than the optimizer's, chosen by their paths.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tasuki/tensor/shape.hpp"
+
+namespace tasuki {
+
+// Whether a parameter's path is one of a pattern's: * stands for any characters but /, ** for any.
+bool matches(std::string_view pattern, std::string_view path);
+
+// Which parameters are frozen: of all patterns that match a path, the last one counts.
+class FrozenPaths {
+ public:
+  void freeze(const std::string& pattern) { add({pattern, true}); }
+  void unfreeze(const std::string& pattern) { add({pattern, false}); }
+  bool has(std::string_view path) const;
+  // A line for each pattern, "- a/**" for a frozen one and "+ a/**" for one that is not.
+  std::string text() const;
+  static FrozenPaths parse(std::string_view text);
+
+ private:
+  struct Rule {
+    std::string pattern;
+    bool is_frozen;
+  };
+  void add(Rule rule);
+  std::vector<Rule> rules_;
+};
+
+struct ParameterGroup {
+  std::string pattern;                        // of paths, as matches() takes it
+  double rate_factor = 1;                     // times the learning rate
+  std::map<std::string, double> values = {};  // hyper-parameters in place of the optimizer's
+  // In place of the rates of hooks that decay weights (WeightDecay, GradientLARS) and of the
+  // hyper-parameter UpdateRule::decay_name() (AdamW's weight_decay_rate); 0: none. Without any of
+  // them a number above 0 is a usage error.
+  std::optional<double> weight_decay = {};
+  // Parameters with one axis or none only: biases, scales of normalisation.
+  bool is_1d_only = false;
+
+  bool has(std::string_view path, const Shape& shape) const;
+  // With its settings: ranks compare it, and snapshots have it.
+  std::string text() const;
+};
+
+}  // namespace tasuki

@@ -1,0 +1,131 @@
+// UpdatePlan: what an update does with summed gradients, in order: hooks, then the rule.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tasuki/optimizer/built_in_rules.hpp"
+#include "tasuki/optimizer/hook.hpp"
+#include "tasuki/optimizer/parameter_group.hpp"
+#include "tasuki/tensor/backend.hpp"
+#include "tasuki/tensor/late.hpp"
+
+namespace tasuki {
+
+// Factors of all kinds go into one table with a row for each group of parameters, or, with hooks
+// that tell parameters apart, for each parameter. Device work reads the table when it runs: a
+// recorded step sends it anew in each replay, with its other numbers.
+class UpdatePlan {
+ public:
+  // `values` and `t`, updates done, are the optimizer's and outlive this object.
+  UpdatePlan(std::shared_ptr<const UpdateRule> rule, const Hyperparameters& values,
+             const std::int64_t& t);
+
+  void add_hook(std::shared_ptr<OptimizerHook> hook);
+  // A name or value that the rule does not have is a usage error.
+  void add_group(ParameterGroup group);
+  const std::vector<std::shared_ptr<OptimizerHook>>& hooks() const { return hooks_; }
+  const std::vector<ParameterGroup>& groups() const { return groups_; }
+
+  // An error of kind unavailable: the rule has no kernel for a device.
+  void check(Device device) const;
+  // Before the first update of an arena, and after changes of arena, hooks or groups.
+  void arrange(const ParameterArena& arena);
+
+  // That so many examples are agreed on for the step that begins: what late numbers follow.
+  void expect(std::int64_t examples) { expected_ = static_cast<double>(examples); }
+
+  using ApplyRange = std::function<void(std::int64_t begin, std::int64_t end)>;
+  using Spread = std::function<void(const ApplyRange& apply, std::int64_t count)>;
+  // Gradients are sums over `examples`. `skip`: see UpdateStep.
+  void run(const ParameterArena& arena, std::span<const Tensor> states, const float* skip,
+           std::int64_t examples, const Spread& spread);
+
+ private:
+  // FactorHooks, and what comes after them.
+  struct Stage {
+    std::vector<const FactorHook*> factors;
+    OptimizerHook* then = nullptr;  // null: the rule
+    // The factors are written to the gradients before `then`.
+    bool writes = false;
+    // No stage before has taken the mean, so that the scale begins with 1 / examples.
+    bool takes_mean = true;
+    bool has_table() const { return then == nullptr || writes; }
+  };
+  struct Row {
+    ParameterInfo info;  // of its first parameter
+    const ParameterGroup* group;
+  };
+  // Of a stage, by value or on the device.
+  struct Factors {
+    UpdateFactors of_all;
+    const UpdateFactors* table = nullptr;
+    Tensor memory;
+  };
+  struct Update {
+    const ParameterArena& arena;
+    std::span<const Tensor> states;
+    const float* skip;
+    const Spread& spread;
+    double examples;
+    bool is_late;  // numbers are read on the device when the work runs
+  };
+
+  void make_stages();
+  void make_rows(const ParameterArena& arena);
+  std::int64_t tables() const;
+  const ParameterGroup* find_group(const std::string& path, const Shape& shape) const;
+  UpdateFactors factors_of(const Stage& stage, const Row& row, double scale) const;
+  void fill_table(const Stage& stage, double scale, std::span<UpdateFactors> table) const;
+  // Whether late numbers are those of an update with so many examples; makes them so.
+  bool follow(double examples);
+  enum class Place : std::uint8_t { anywhere, on_device };
+  Factors factors_on(const Update& update, std::size_t stage, double scale, Place place) const;
+
+  void write(const Update& update, std::size_t stage, double scale) const;
+  double apply_kernel_hook(const Update& update, const Stage& stage, double scale) const;
+  double apply_norm_hook(const Update& update, const NormHook& hook, double scale) const;
+  void apply_rule(const Update& update, std::size_t stage, double scale) const;
+  void apply_kernel(const Update& update, const Factors& factors) const;
+  void apply_on_cpu(const Update& update, const Factors& factors) const;
+  void apply_on_gpu(const Update& update, const Factors& factors) const;
+  Tensor norms(const Update& update, const Factors& factors) const;
+  const FactorRow* rows_on_device() const;
+
+  std::shared_ptr<const UpdateRule> rule_;
+  const KernelRule* kernel_rule_;  // null: not a built-in one
+  const Hyperparameters& values_;
+  const std::int64_t& t_;
+  std::vector<std::shared_ptr<OptimizerHook>> hooks_;
+  std::vector<ParameterGroup> groups_;
+
+  // Of an arena.
+  std::vector<Stage> stages_;
+  bool has_norm_hooks_ = false;
+  std::string unmet_;                 // why there can be no update
+  std::vector<ParameterInfo> infos_;  // of its entries
+  std::vector<std::size_t> row_of_;
+  std::vector<Row> rows_;
+  Tensor row_numbers_;   // FactorRows, on the device; undefined: there is one row
+  Tensor segments_;      // NormStep::segments, where norms are needed
+  Tensor parameter_of_;  // RuleArena::parameter_of, where it is needed
+
+  double expected_ = 0;
+  // Examples of the last update for each expected one: more than one where several losses of a
+  // batch are added up.
+  double examples_for_each_ = 1;
+  struct Drawn {
+    std::uint64_t step = 0;
+    double examples = 0;
+  };
+  mutable Drawn drawn_;           // what late numbers were made for
+  LateValues<float> late_table_;  // tables of all stages that have one
+  LateValues<double> late_mean_;  // 1 / examples
+};
+
+}  // namespace tasuki

@@ -1,0 +1,10 @@
+// An update rule of a program's own with a CUDA kernel: Chainer's MomentumSGD once more.
+#pragma once
+
+#include "tasuki/optimizer/update_rule.hpp"
+
+namespace tasuki::testing {
+
+void launch_own_momentum(const RuleArena& arena);
+
+}  // namespace tasuki::testing
