@@ -119,7 +119,7 @@ int run(int rounds, int threads, std::int64_t batch, DType products_in) {
   add_products(products, "l2", batch, 1000, 1000, false);
   add_products(products, "l3", batch, 1000, 10, false);
   std::array<Tensor, 4> arrays;
-  for (Tensor& array : arrays) array = noise({optimizer->arena().count()});
+  for (Tensor& array : arrays) array = noise({optimizer->arena().update_count()});
   Part traffic{"Adam's memory traffic", [&] {
                  parallel_for(arrays[0].count(), eltwise_grain, [&](auto begin, auto end) {
                    const auto from = [&](std::size_t i) { return arrays[i].data<float>() + begin; };

@@ -31,6 +31,7 @@ struct Node {
   Parameter* parameter = nullptr;
   bool has_grad = false;    // of parameters: `grad` is their memory, this says whether it counts
   bool has_values = false;  // of parameters: something has said that it gave them values
+  bool is_frozen = false;   // of parameters: functions take it for an input without gradients
 
   // Results: the function that made it, until a backward pass has used it, and its place in the
   // order of making, which sorts the graph.

@@ -86,6 +86,7 @@ void Parameter::clear_grad() {
 }
 
 void Parameter::fill_missing_grad() {
+  if (is_frozen()) return;
   if (!node_->has_grad) node_->grad.fill(0);
   node_->has_grad = true;
 }
@@ -97,10 +98,30 @@ void Parameter::move_to(const Tensor& value, const Tensor& grad) {
                    grad.dtype() == DType::float32 && value.device() == grad.device(),
                "parameter {} of shape {} cannot live in memory of shapes {} and {}", name_,
                shape.text(), value.shape().text(), grad.shape().text());
-  value.copy_from(node_->value);
   if (node_->has_grad) grad.copy_from(node_->grad);
-  node_->value = value;
+  move_value(value);
   node_->grad = grad;
+  node_->is_frozen = false;
+}
+
+void Parameter::freeze_at(const Tensor& value) {
+  const Shape& shape = node_->value.shape();
+  TASUKI_CHECK(value.shape() == shape && value.is_plain() && value.dtype() == DType::float32,
+               "parameter {} of shape {} cannot live in memory of shape {}", name_, shape.text(),
+               value.shape().text());
+  move_value(value);
+  node_->grad = {};
+  node_->has_grad = false;
+  node_->is_frozen = true;
+}
+
+bool Parameter::is_frozen() const {
+  return node_->is_frozen;
+}
+
+void Parameter::move_value(const Tensor& value) {
+  value.copy_from(node_->value);
+  node_->value = value;
   node_->rounded.reset();
   place_.advance();
 }

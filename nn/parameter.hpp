@@ -52,7 +52,7 @@ class Parameter : public Variable {
   // Whether it was given values: drawn, read from a file, or written to value() (zeros alone do not
   // show: say value_changed()). Reads the values where nothing else tells.
   bool has_values() const;
-  // The memory of the gradient, written or not.
+  // The memory of the gradient, written or not; undefined while it is frozen.
   const Tensor& grad_storage() const;
   // Whether the gradient was written since the last clear_grad().
   bool has_grad() const;
@@ -62,6 +62,10 @@ class Parameter : public Variable {
   void fill_missing_grad();
   // Lets value and gradient live in this memory from now on; values are copied there.
   void move_to(const Tensor& value, const Tensor& grad);
+  // The same for a value that gets no gradients, until the next move_to(): functions take it for an
+  // input without gradients.
+  void freeze_at(const Tensor& value);
+  bool is_frozen() const;
   // Whether an optimizer has taken it over, and its way to say so.
   bool has_optimizer() const { return has_optimizer_; }
   void set_has_optimizer() { has_optimizer_ = true; }
@@ -72,6 +76,7 @@ class Parameter : public Variable {
 
  private:
   friend class Variable;
+  void move_value(const Tensor& value);
 
   Revision place_;  // of value and gradient, and of which rounded values there are
   std::string name_;

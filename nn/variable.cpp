@@ -48,6 +48,10 @@ Variable::Variable(Tensor value, bool requires_grad) : value_(std::move(value)) 
   node_->value = std::exchange(value_, {});
 }
 
+bool Variable::requires_grad() const {
+  return node_ != nullptr && !node_->is_frozen;
+}
+
 const Tensor& Variable::value() const {
   if (!node_ || !node_->is_leaf()) return value_;
   if (node_->parameter != nullptr) node_->parameter->place_.use();
@@ -86,7 +90,8 @@ bool Function::wanted(const std::vector<Variable>& inputs) {
 Variable Function::attach(Tensor result, const std::vector<Variable>& inputs,
                           std::unique_ptr<Function> function) {
   function->inputs_.reserve(inputs.size());
-  for (const Variable& input : inputs) function->inputs_.push_back(input.node());
+  for (const Variable& input : inputs)
+    function->inputs_.push_back(input.requires_grad() ? input.node() : nullptr);
   auto node = std::make_shared<detail::Node>();
   node->function = std::move(function);
   node->sequence = functions_made.fetch_add(1, std::memory_order_relaxed) + 1;

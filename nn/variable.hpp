@@ -29,7 +29,7 @@ class Variable {
   const Shape& shape() const { return value().shape(); }
   bool defined() const { return value().defined(); }
   // Whether a backward pass through this value reaches anything that wants a gradient.
-  bool requires_grad() const { return node_ != nullptr; }
+  bool requires_grad() const;
   // Gradient of a leaf after backward(); undefined before, and for results in between.
   const Tensor& grad() const;
   void clear_grad() const;

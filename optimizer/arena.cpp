@@ -23,29 +23,40 @@ Tensor zeros(std::int64_t count, Device device, Communicator* allocator) {
 
 }  // namespace
 
-ParameterArena::ParameterArena(const Module& model, Communicator* allocator)
+ParameterArena::ParameterArena(const Module& model, Communicator* allocator,
+                               const FrozenPaths& frozen)
     : unshaped_(distinct(model.unshaped_parameters())) {
   std::vector<Module::NamedParameter> parameters = distinct(model.parameters());
   std::reverse(parameters.begin(), parameters.end());
   const Device device = model.device();
 
   std::int64_t end = 0;
-  for (auto& [path, parameter] : parameters) {
-    TASUKI_CHECK(parameter->value().device() == device,
-                 "parameter {} is on {}, others are on {}; a model lives on one device", path,
-                 parameter->value().device().text(), device.text());
-    const std::int64_t count = parameter->value().count();
-    entries_.push_back({std::move(path), parameter, end, count});
-    segments_.push_back({end, count});
-    end += (count + padding - 1) / padding * padding;
-  }
+  const auto place = [&](bool is_frozen, std::vector<Entry>& entries) {
+    for (const auto& [path, parameter] : parameters) {
+      if (frozen.has(path) != is_frozen) continue;
+      TASUKI_CHECK(parameter->value().device() == device,
+                   "parameter {} is on {}, others are on {}; a model lives on one device", path,
+                   parameter->value().device().text(), device.text());
+      const std::int64_t count = parameter->value().count();
+      entries.push_back({path, parameter, end, count});
+      end += (count + padding - 1) / padding * padding;
+    }
+  };
+  place(false, entries_);
+  for (const Entry& entry : entries_) segments_.push_back({entry.offset, entry.count});
   segments_.push_back({end, notices});
-  values_ = zeros(end + padding, device, allocator);
-  gradients_ = zeros(end + padding, device, allocator);
+  end += padding;
+  gradients_ = zeros(end, device, allocator);
+  place(true, frozen_);
+  values_ = zeros(end, device, allocator);
   for (const Entry& entry : entries_) {
     const Shape& shape = entry.parameter->shape();
     entry.parameter->move_to(part(values_, entry).reshape(shape),
                              part(gradients_, entry).reshape(shape));
+    entry.parameter->set_has_optimizer();
+  }
+  for (const Entry& entry : frozen_) {
+    entry.parameter->freeze_at(part(values_, entry).reshape(entry.parameter->shape()));
     entry.parameter->set_has_optimizer();
   }
 }
@@ -54,11 +65,12 @@ void ParameterArena::keep_rounded(DType type) {
   rounded_ = Tensor::empty(values_.shape(), type, values_.device());
   rounded_parts_.clear();
   round_values();
-  for (const Entry& entry : entries_) {
-    rounded_parts_.push_back(std::make_shared<const RoundedValue>(
-        part(rounded_, entry).reshape(entry.parameter->shape())));
-    entry.parameter->keep_rounded(rounded_parts_.back());
-  }
+  for (const std::vector<Entry>* entries : {&entries_, &frozen_})
+    for (const Entry& entry : *entries) {
+      rounded_parts_.push_back(std::make_shared<const RoundedValue>(
+          part(rounded_, entry).reshape(entry.parameter->shape())));
+      entry.parameter->keep_rounded(rounded_parts_.back());
+    }
 }
 
 void ParameterArena::round_values() const {
@@ -75,13 +87,25 @@ bool ParameterArena::matches(const Module& model) const {
     return a.parameter == b.parameter && a.path == b.path;
   };
   if (!std::ranges::equal(distinct(model.unshaped_parameters()), unshaped_, same)) return false;
-  const std::vector<Module::NamedParameter> now = distinct(model.parameters());
-  return std::equal(now.rbegin(), now.rend(), entries_.begin(), entries_.end(),
+  std::vector<Module::NamedParameter> now = distinct(model.parameters());
+  std::reverse(now.begin(), now.end());
+  const auto first_frozen = std::stable_partition(
+      now.begin(), now.end(), [](const auto& named) { return !named.parameter->is_frozen(); });
+  const auto is_in_place = [&](const Module::NamedParameter& named, const Entry& entry) {
+    return named.parameter == entry.parameter && named.path == entry.path &&
+           named.parameter->value().raw() == part(values_, entry).raw();
+  };
+  return std::equal(now.begin(), first_frozen, entries_.begin(), entries_.end(),
                     [&](const Module::NamedParameter& named, const Entry& entry) {
-                      return named.parameter == entry.parameter && named.path == entry.path &&
-                             named.parameter->value().raw() == part(values_, entry).raw() &&
+                      return is_in_place(named, entry) &&
                              named.parameter->grad_storage().raw() == part(gradients_, entry).raw();
-                    });
+                    }) &&
+         std::equal(first_frozen, now.end(), frozen_.begin(), frozen_.end(), is_in_place);
+}
+
+bool ParameterArena::freezes(const FrozenPaths& frozen) const {
+  const auto is_frozen = [&](const Entry& entry) { return frozen.has(entry.path); };
+  return std::ranges::none_of(entries_, is_frozen) && std::ranges::all_of(frozen_, is_frozen);
 }
 
 }  // namespace tasuki

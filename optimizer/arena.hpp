@@ -8,6 +8,7 @@
 
 #include "tasuki/communicator/communicator.hpp"
 #include "tasuki/nn/module.hpp"
+#include "tasuki/optimizer/parameter_group.hpp"
 
 namespace tasuki {
 
@@ -15,7 +16,7 @@ namespace tasuki {
 // of registration, so that gradients that become ready first in the backward pass are neighbours;
 // each starts at a multiple of 64 bytes (16 floats); padding is always zero. A parameter that a
 // model holds twice (tied weights) has one place, under the path met first. Parameters without a
-// shape yet have none.
+// shape yet have none. Frozen ones lie behind all others, in the array of values alone.
 class ParameterArena {
  public:
   struct Entry {
@@ -26,16 +27,17 @@ class ParameterArena {
 
   // Moves the parameters of `model` into memory from `allocator` (collective; plain memory of their
   // device without one); values are kept.
-  ParameterArena(const Module& model, Communicator* allocator);
+  ParameterArena(const Module& model, Communicator* allocator, const FrozenPaths& frozen = {});
 
   const Tensor& values() const { return values_; }
   const Tensor& gradients() const { return gradients_; }
+  // Without the frozen ones.
   const std::vector<Entry>& entries() const { return entries_; }
+  const std::vector<Entry>& frozen() const { return frozen_; }
   // Parameters that had no shape when the arena was made.
   const std::vector<Module::NamedParameter>& unshaped() const { return unshaped_; }
-  std::int64_t count() const { return values_.count(); }  // with padding and the notices
   // Elements that an update works on: with padding, a multiple of 16.
-  std::int64_t update_count() const { return count() - padding; }
+  std::int64_t update_count() const { return gradients_.count() - padding; }
   // Keeps the values in a second array, rounded to `type` (float16 or bfloat16), for operations on
   // activations of that type. Backend::update writes it (UpdateStep::rounded); whoever changes
   // values() otherwise calls round_values().
@@ -52,6 +54,8 @@ class ParameterArena {
   }
   // Whether `model` still has just these parameters in these places, and these without a shape.
   bool matches(const Module& model) const;
+  // Whether those that are frozen here are `frozen`.
+  bool freezes(const FrozenPaths& frozen) const;
 
   // Elements after all gradients that are summed with them: ranks tell each other something by them
   // without a message of its own. Nothing but zero when an update runs.
@@ -64,7 +68,7 @@ class ParameterArena {
 
  private:
   Tensor of_notices(std::int64_t i, std::int64_t n) const {
-    const std::int64_t first = count() - padding + i;
+    const std::int64_t first = update_count() + i;
     return gradients_.slice(first, first + n);
   }
 
@@ -72,7 +76,7 @@ class ParameterArena {
 
   Tensor values_, gradients_, rounded_;
   std::vector<std::shared_ptr<const RoundedValue>> rounded_parts_;  // as parameters know them
-  std::vector<Entry> entries_;
+  std::vector<Entry> entries_, frozen_;
   std::vector<Module::NamedParameter> unshaped_;
   std::vector<GradientView::Segment> segments_;
 };

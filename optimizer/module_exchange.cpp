@@ -16,10 +16,16 @@ std::vector<Parameter*> distinct_parameters(const Module& model) {
   return distinct;
 }
 
+std::vector<Parameter*> distinct_with_gradients(const Module& model) {
+  std::vector<Parameter*> distinct = distinct_parameters(model);
+  std::erase_if(distinct, [](const Parameter* parameter) { return parameter->is_frozen(); });
+  return distinct;
+}
+
 }  // namespace
 
 void mean_gradients(Communicator& communicator, const Module& model, double divisor) {
-  const std::vector<Parameter*> parameters = distinct_parameters(model);
+  const std::vector<Parameter*> parameters = distinct_with_gradients(model);
   std::vector<GradientView::Segment> segments;
   std::int64_t count = 0;
   for (const Parameter* parameter : parameters) {

@@ -3,6 +3,7 @@
 
 #include "tasuki/communicator/agreement.hpp"
 #include "tasuki/core/stop_request.hpp"
+#include "tasuki/optimizer/module_exchange.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
 #include "tasuki/tensor/step_clock_scope.hpp"
 
@@ -14,6 +15,7 @@ std::unique_ptr<Optimizer> create_multi_node_optimizer(std::unique_ptr<Optimizer
   if (optimizer->model_) {
     optimizer->share_first_shapes();
     optimizer->build_arena();
+    bcast_data(communicator, *optimizer->model_);
   }
   return optimizer;
 }
@@ -24,15 +26,18 @@ void Optimizer::check_same_everywhere(bool changed) const {
     lines.push_back(fmt::format("hyper-parameter {} = {}", each, get(each)));
   for (const auto& hook : hooks()) lines.push_back("hook " + hook->name());
   for (const Group& group : groups()) lines.push_back("group " + group.text());
-  for (const auto& [path, parameter] : model_->parameters())
-    lines.push_back(fmt::format("parameter {} {}", path, parameter->shape().text()));
-  for (const auto& [path, parameter] : model_->unshaped_parameters())
-    lines.push_back(fmt::format("parameter {} {}", path, parameter->shape_text()));
+  const auto add_lines = [&](const std::vector<Module::NamedParameter>& parameters) {
+    for (const auto& [path, parameter] : parameters)
+      lines.push_back(fmt::format("parameter {} {}{}", path, parameter->shape_text(),
+                                  frozen_.has(path) ? ", frozen" : ""));
+  };
+  add_lines(model_->parameters());
+  add_lines(model_->unshaped_parameters());
   for (const auto& [path, tensor] : model_->buffers())
     lines.push_back(
         fmt::format("buffer {} {} {}", path, tensor->shape().text(), name_of(tensor->dtype())));
-  lines.push_back(changed ? "a model that changed since the last update"
-                          : "a model as in the last update");
+  lines.emplace_back(changed ? "a model that changed since the last update"
+                             : "a model as in the last update");
   check_agreement(*communicator_, lines,
                   "all ranks must train the same model with the same optimizer");
 }

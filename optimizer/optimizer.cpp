@@ -85,27 +85,69 @@ void Optimizer::setup(Module& model, std::size_t size_of_model) {
   t_ = 0;
   learning_rate_.reset();
   arena_.reset();
+  frozen_states_.clear();
   share_first_shapes();
   build_arena();
 }
 
+void Optimizer::freeze(const std::string& pattern) {
+  check_pattern(pattern);
+  frozen_.freeze(pattern);
+}
+
+void Optimizer::unfreeze(const std::string& pattern) {
+  check_pattern(pattern);
+  frozen_.unfreeze(pattern);
+}
+
+void Optimizer::check_pattern(const std::string& pattern) const {
+  if (model_ == nullptr) return;
+  const std::vector<Module::NamedParameter> all = model_->all_parameters();
+  if (std::ranges::any_of(all, [&](const auto& named) { return matches(pattern, named.path); }))
+    return;
+  fail_everywhere(ErrorKind::usage,
+                  "no parameter's path matches \"{}\" (* stands for any "
+                  "characters but /, ** for any); the first one is {}",
+                  pattern, all.empty() ? "missing" : all.front().path);
+}
+
+void Optimizer::freeze_only(const FrozenPaths& frozen) {
+  frozen_ = frozen;
+  if (!arena().freezes(frozen_)) build_arena();
+}
+
 Tensor Optimizer::state(const Parameter& parameter, const std::string& name) const {
-  const auto entry =
-      std::ranges::find(arena().entries(), &parameter, &ParameterArena::Entry::parameter);
-  TASUKI_CHECK(entry != arena().entries().end(), "parameter {} is not the optimizer's",
-               parameter.name());
   const std::vector<std::string> known = state_names();
   const auto found = std::ranges::find(known, name);
   if (found == known.end())
     fail_everywhere(ErrorKind::usage, "{} has no state \"{}\"; it has {}", rule_->name(), name,
                     known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")));
   const auto i = static_cast<std::size_t>(found - known.begin());
-  return ParameterArena::part(states_[i], *entry).reshape(parameter.shape());
+  const auto find_in = [&](const std::vector<ParameterArena::Entry>& entries) {
+    const auto entry = std::ranges::find(entries, &parameter, &ParameterArena::Entry::parameter);
+    return entry == entries.end() ? nullptr : &*entry;
+  };
+  if (const auto* entry = find_in(arena().entries()))
+    return ParameterArena::part(states_[i], *entry).reshape(parameter.shape());
+  const auto* const frozen = find_in(arena().frozen());
+  TASUKI_CHECK(frozen != nullptr, "parameter {} is not the optimizer's", parameter.name());
+  std::vector<Tensor>& kept = frozen_states_[frozen->path];
+  while (kept.size() < known.size())
+    kept.push_back(Tensor::zeros({frozen->count}, DType::float32, arena_->values().device()));
+  return kept[i].reshape(parameter.shape());
+}
+
+bool Optimizer::has_states(const Parameter& parameter) const {
+  const auto& frozen = arena().frozen();
+  const auto entry = std::ranges::find(frozen, &parameter, &ParameterArena::Entry::parameter);
+  return entry == frozen.end() || frozen_states_.contains(entry->path);
 }
 
 std::size_t Optimizer::state_bytes() const {
   std::size_t bytes = 0;
   for (const Tensor& state : states_) bytes += state.bytes();
+  for (const auto& [path, kept] : frozen_states_)
+    for (const Tensor& state : kept) bytes += state.bytes();
   return bytes;
 }
 
@@ -142,7 +184,7 @@ bool Optimizer::has_met() const {
 
 Optimizer::Agreement Optimizer::meet(const Intent& own) {
   follow_shapes();
-  const bool model_changed = !arena().matches(*model_);
+  const bool model_changed = !arena().matches(*model_) || !arena_->freezes(frozen_);
   Agreement agreement{own.examples, own.readiness};
   if (has_peers() && !arena_->values().device().is_cpu())
     agreement = send_ahead(own, model_changed);
@@ -219,7 +261,7 @@ void Optimizer::update(std::int64_t global_examples, const Spread& spread) {
   revision_.use();
   if (loss_scaler_) loss_scaler_->unscale(arena_->gradients());
   plan_->run(*arena_, states_, loss_scaler_ ? loss_scaler_->skip() : nullptr, global_examples,
-            spread);
+             spread);
   if (loss_scaler_) loss_scaler_->adjust();
   counted_.request();
 }
@@ -231,6 +273,9 @@ void Optimizer::check_model() const {
     fail_everywhere(ErrorKind::internal,
                     "the optimizer's model has no parameters: register its layers, add(\"name\", "
                     "layer), in the constructor of the module that has them as members");
+  if (std::ranges::all_of(model_->all_parameters(),
+                          [this](const auto& named) { return frozen_.has(named.path); }))
+    fail_everywhere(ErrorKind::usage, "all parameters of the optimizer's model are frozen");
   const auto check_values = [this] {
     for (const auto& [path, parameter] : model_->parameters())
       if (!parameter->has_values())
@@ -272,33 +317,55 @@ void Optimizer::build_arena() {
   if (communicator_) check_same_everywhere(true);
   check_model();
   plan_->check(model_->device());
+  // Where others are frozen than before, ranks have the same values already, and running statistics
+  // are each rank's.
+  const bool has_same_parameters = all_ranks(arena_ && arena_->matches(*model_));
   // The old arena lives until its values and states have moved.
-  auto arena = std::make_unique<ParameterArena>(*model_, communicator_);
-  const Tensor& values = arena->values();
-  std::vector<Tensor> states;
-  for (std::size_t i = 0; i < state_names().size(); ++i)
-    states.push_back(Tensor::zeros(values.shape(), DType::float32, values.device()));
-  if (arena_) {
-    for (const ParameterArena::Entry& entry : arena->entries()) {
-      const auto old = std::find_if(
-          arena_->entries().begin(), arena_->entries().end(), [&](const auto& candidate) {
-            return candidate.path == entry.path && candidate.count == entry.count;
-          });
-      if (old == arena_->entries().end()) continue;
-      for (std::size_t i = 0; i < states.size(); ++i)
-        ParameterArena::part(states[i], entry).copy_from(ParameterArena::part(states_[i], *old));
-    }
-  }
+  auto arena = std::make_unique<ParameterArena>(*model_, communicator_, frozen_);
+  move_states(*arena);
   arena_ = std::move(arena);
   plan_changed();
   graph_is_checked_ = false;
-  states_ = std::move(states);
-  if (communicator_) {
+  if (communicator_ && !has_same_parameters) {
     communicator_->bcast_data(arena_->values());
     for (const Module::NamedBuffer& buffer : model_->buffers())
       communicator_->bcast_data(*buffer.tensor);
   }
   if (compute_type_ != DType::float32) arena_->keep_rounded(compute_type_);
+}
+
+// By path: out of the old arena, or out of what was kept while the parameter was frozen.
+void Optimizer::move_states(const ParameterArena& arena) {
+  using Entry = ParameterArena::Entry;
+  const Tensor& gradients = arena.gradients();
+  std::vector<Tensor> states;
+  for (std::size_t i = 0; i < state_names().size(); ++i)
+    states.push_back(Tensor::zeros(gradients.shape(), DType::float32, gradients.device()));
+  const auto find_old = [this](const Entry& entry) -> const Entry* {
+    if (!arena_) return nullptr;
+    const auto old = std::ranges::find_if(arena_->entries(), [&](const Entry& candidate) {
+      return candidate.path == entry.path && candidate.count == entry.count;
+    });
+    return old == arena_->entries().end() ? nullptr : &*old;
+  };
+  for (const Entry& entry : arena.frozen())
+    if (const Entry* old = find_old(entry)) {
+      std::vector<Tensor>& kept = frozen_states_[entry.path];
+      kept.clear();
+      for (const Tensor& state : states_) kept.push_back(ParameterArena::part(state, *old).clone());
+    }
+  for (const Entry& entry : arena.entries()) {
+    const Entry* const old = find_old(entry);
+    const auto kept = frozen_states_.extract(entry.path);
+    for (std::size_t i = 0; i < states.size(); ++i) {
+      const Tensor to = ParameterArena::part(states[i], entry);
+      if (old != nullptr)
+        to.copy_from(ParameterArena::part(states_[i], *old));
+      else if (!kept.empty() && kept.mapped()[i].count() == entry.count)
+        to.copy_from(kept.mapped()[i]);
+    }
+  }
+  states_ = std::move(states);
 }
 
 std::unique_ptr<Optimizer> create_optimizer(const std::string& key) {

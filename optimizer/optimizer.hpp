@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -121,10 +122,27 @@ class Optimizer {
   void add_group(Group group);
   const std::vector<Group>& groups() const;
 
+  // --- frozen parameters ---
+  // Those whose paths match (parameter_group.hpp), also those that are added later, get no
+  // gradient, are not exchanged and not updated; of freeze() and unfreeze() the last call that
+  // matches a path counts. They stay in the arena, behind the others, and in snapshots; states that
+  // they have are kept. Running statistics of frozen layers go on. Between updates, alike on all
+  // ranks; it takes effect with the next update, as if layers were added. After setup() a pattern
+  // that matches no parameter of the model is a usage error.
+  void freeze(const std::string& pattern);
+  void unfreeze(const std::string& pattern);
+  const FrozenPaths& frozen() const { return frozen_; }
+  // Freezes these instead, at once (of a snapshot). Collective.
+  void freeze_only(const FrozenPaths& frozen);
+
   // --- states ---
   // The state `name` ("v"; "m", "v"; "ms"; "h"; "msg", "msdx") of a parameter, in its shape.
-  // Writing to it changes the state. Valid until layers are added.
+  // Writing to it changes the state. Valid until layers are added, frozen or unfrozen. Of a frozen
+  // parameter: what it goes on with.
   Tensor state(const Parameter& parameter, const std::string& name) const;
+  // Whether there are any: a parameter that was frozen from the start has none until it is asked
+  // for them.
+  bool has_states(const Parameter& parameter) const;
   std::vector<std::string> state_names() const { return rule_->states(); }
   std::size_t state_bytes() const;
 
@@ -173,6 +191,8 @@ class Optimizer {
   void build_arena();
   void setup(Module& model, std::size_t size_of_model);
   void plan_changed();
+  void move_states(const ParameterArena& arena);
+  void check_pattern(const std::string& pattern) const;
   void check_model() const;
   void follow_changed_model();
   Agreement send_ahead(const Intent& own, bool model_changed);
@@ -198,6 +218,9 @@ class Optimizer {
   Module* model_ = nullptr;
   std::unique_ptr<ParameterArena> arena_;
   std::vector<Tensor> states_;  // in the rule's order, with the arena's offsets
+  FrozenPaths frozen_;
+  // Of frozen parameters, by path; flat, in the rule's order.
+  mutable std::map<std::string, std::vector<Tensor>> frozen_states_;
   std::optional<LossScaler> loss_scaler_;
   bool graph_is_checked_ = false;  // since arenas were made
   DType compute_type_ = DType::float32;

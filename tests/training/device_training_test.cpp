@@ -279,6 +279,28 @@ TEST_F(DeviceTraining, GoesOnFromASnapshotOfEitherKind) {
   }
 }
 
+// Training and evaluation are recorded anew when parameters are frozen and unfrozen.
+TEST_F(DeviceTraining, FrozenParametersAreThoseOfACpu) {
+  const auto train = [&](const SmallRun::Options& options) {
+    const SmallRun run(folder / "out", comm.get(), options);
+    run.trainer->extend(make_extension("freeze",
+                                       [&](Trainer& training) {
+                                         const std::int64_t i = training.updater().iteration();
+                                         if (i == 7) run.optimizer->freeze("predictor/l1/*");
+                                         if (i == 14) run.optimizer->unfreeze("predictor/l1/W");
+                                       }),
+                        {.trigger = every(1, Unit::iteration)});
+    run.trainer->run();
+    EXPECT_EQ(run.optimizer->arena().frozen().size(), 1U);
+    return std::pair(log_without_times(run), weights(run));
+  };
+  const auto expected = train({});
+  EXPECT_EQ(train(on_device()), expected);
+  const auto before = guarded_device_counts();
+  EXPECT_EQ(train(on_device(graph_of(*comm))), expected);
+  EXPECT_GT(guarded_device_counts().replays, before.replays);
+}
+
 TEST_F(DeviceTraining, HooksOfTheDeviceAreRecordedOthersAreNot) {
   if (comm->size() > 1) GTEST_SKIP() << "exchanges through MPI are not recorded";
   const auto run = [&](SmallRun::Options options, const std::shared_ptr<OptimizerHook>& hook) {

@@ -159,6 +159,28 @@ TEST(ParallelUpdater, HooksSeeTheWholeGradient) {
   expect_same_training(BatchSplit::even(2), {.with_hooks = true});
 }
 
+TEST(ParallelUpdater, FollowsFrozenParameters) {
+  const auto weights = [](auto& run) {
+    train(*run.updater, 5);
+    run.optimizer->freeze("predictor/l1/*");
+    train(*run.updater, 5);
+    run.optimizer->unfreeze("**");
+    train(*run.updater, 5);
+    const Tensor& values = run.optimizer->arena().values();
+    return std::vector<float>(values.span<float>().begin(), values.span<float>().end());
+  };
+  PlainRun plain;
+  const std::vector<float> expected = weights(plain);
+  for (const auto kind : {Replicas::Weights::as_devices_need, Replicas::Weights::copied}) {
+    ParallelRun::Options options;
+    options.weights = kind;
+    ParallelRun one(BatchSplit::even(1), options), three(BatchSplit::even(3), options);
+    EXPECT_EQ(weights(one), expected);
+    const std::vector<float> found = weights(three);
+    for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(found[i], expected[i], 1e-5);
+  }
+}
+
 TEST(ParallelUpdater, RulesOfAProgramsOwnAreApplied) {
   const auto weights = [](const ParallelRun::Options& options) {
     ParallelRun run(BatchSplit::fixed({2, 1, 1}), options);

@@ -64,6 +64,59 @@ TEST_F(Resume, EqualsTheUninterruptedRun) {
   }
 }
 
+// Frozen in the 5th step, unfrozen in the 12th.
+std::unique_ptr<SmallRun> freezing_run(const std::filesystem::path& out, Communicator* comm,
+                                       const SmallRun::Options& options) {
+  auto run = std::make_unique<SmallRun>(out, comm, options);
+  run->trainer->extend(make_extension("freeze",
+                                      [&optimizer = *run->optimizer](Trainer& trainer) {
+                                        const std::int64_t iteration =
+                                            trainer.updater().iteration();
+                                        if (iteration == 5) optimizer.freeze("predictor/l1/*");
+                                        if (iteration == 12) optimizer.unfreeze("**");
+                                      }),
+                       {.trigger = every(1, Unit::iteration)});
+  return run;
+}
+
+TEST_F(Resume, OfFrozenParametersEqualsTheUninterruptedRun) {
+  const auto whole = freezing_run(folder / "whole", comm.get(), {.epochs = 5, .iterations = 16});
+  whole->trainer->run();
+  const auto never = std::make_unique<SmallRun>(folder / "never", comm.get(),
+                                                SmallRun::Options{.epochs = 5, .iterations = 16});
+  never->trainer->run();
+  EXPECT_NE(std::memcmp(whole->optimizer->arena().values().raw(),
+                        never->optimizer->arena().values().raw(),
+                        whole->optimizer->arena().values().bytes()),
+            0);
+  // Before, at the moment, in between, at the moment, afterwards.
+  for (const std::int64_t cut : {3, 5, 8, 12, 14}) {
+    SCOPED_TRACE(cut);
+    {
+      const auto first =
+          freezing_run(folder / "first", comm.get(), {.epochs = 5, .iterations = cut});
+      first->trainer->run();
+      save_snapshot(folder / "state", *first->trainer);
+    }
+    const auto resumed =
+        freezing_run(folder / "second", comm.get(), {.epochs = 5, .iterations = 16});
+    resume(folder / "state", *resumed->trainer);
+    resumed->trainer->run();
+    expect_same_run(*whole, *resumed);
+  }
+}
+
+TEST_F(Resume, OtherGroupsAreSaid) {
+  saved_run({.iterations = 3});
+  SmallRun run(folder / "second", comm.get(), {});
+  run.optimizer->add_group({.pattern = "**/b", .rate_factor = 2});
+  ::testing::internal::CaptureStderr();
+  resume(folder / "state", *run.trainer);
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  const std::string line = "parameter groups none; going on with this run's: **/b, rate x 2";
+  EXPECT_EQ(said.find(line) != std::string::npos, comm->rank() == 0) << said;
+}
+
 TEST_F(Resume, FromASnapshotThatTheRunItselfTook) {
   SmallRun whole(folder / "whole", comm.get(), {});
   whole.trainer->run();

@@ -19,11 +19,12 @@ std::string describe_parameters(const Optimizer& optimizer) {
   const Device device = arena.values().device();
   // A double can hold the sum of squares of floats: it is finite if all of them are.
   if (std::isfinite(backend(device).squared_norm(arena.values()))) return "";
-  for (const ParameterArena::Entry& entry : arena.entries()) {
-    const Tensor part = ParameterArena::part(arena.values(), entry);
-    if (!std::isfinite(backend(device).squared_norm(part)))
-      return fmt::format("{} has values that are not finite", entry.path);
-  }
+  for (const auto* entries : {&arena.entries(), &arena.frozen()})
+    for (const ParameterArena::Entry& entry : *entries) {
+      const Tensor part = ParameterArena::part(arena.values(), entry);
+      if (!std::isfinite(backend(device).squared_norm(part)))
+        return fmt::format("{} has values that are not finite", entry.path);
+    }
   return "a parameter is not finite";
 }
 

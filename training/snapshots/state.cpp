@@ -148,6 +148,21 @@ void serialize_hooks_and_groups(const Serializer& serializer, const Optimizer& o
   compare(serializer, "groups", "parameter groups", groups, "; ");
 }
 
+// What is frozen may change during a run, so a run continues with what the snapshot has. Snapshots of
+// older versions have no such entry.
+void serialize_frozen(const Serializer& serializer, Optimizer& optimizer) {
+  const std::string key = "frozen", here = optimizer.frozen().text();
+  std::string stored = here;
+  if (serializer.is_loading() && !serializer.contains(key)) return;
+  serializer(key, stored);
+  if (stored == here) return;
+  optimizer.freeze_only(FrozenPaths::parse(stored));
+  const Communicator* communicator = serializer.communicator();
+  if (communicator == nullptr || communicator->rank() == 0)
+    log_info("continuing with the snapshot's frozen parameters:{}",
+             stored.empty() ? " none" : "\n" + stored);
+}
+
 // A run that continues in another type starts with, or drops, the scale.
 void serialize_loss_scale(const Serializer& serializer, const LossScaler* scaler) {
   if (scaler == nullptr || (serializer.is_loading() && !serializer.contains("loss_scale"))) return;
@@ -173,6 +188,7 @@ void serialize_kind(const Serializer& serializer, const Optimizer& optimizer) {
 void serialize_optimizer(const Serializer& serializer, Optimizer& optimizer) {
   serialize_kind(serializer, optimizer);
   serialize_hooks_and_groups(serializer, optimizer);
+  serialize_frozen(serializer, optimizer);
   std::int64_t t = optimizer.t();
   serializer("t", t);
   optimizer.set_t(t);
@@ -183,12 +199,17 @@ void serialize_optimizer(const Serializer& serializer, Optimizer& optimizer) {
     if (serializer.is_loading()) optimizer.set(each, value);
   }
   serialize_loss_scale(serializer, optimizer.loss_scaler());
-  for (const ParameterArena::Entry& entry : optimizer.arena().entries()) {
+  const auto serialize_states = [&](const ParameterArena::Entry& entry) {
     const Serializer of_parameter = serializer[entry.path];
     if (!serializer.is_loading()) of_parameter("t", t);
     for (const std::string& state : optimizer.state_names())
       of_parameter(state, optimizer.state(*entry.parameter, state));
-  }
+  };
+  for (const ParameterArena::Entry& entry : optimizer.arena().entries()) serialize_states(entry);
+  for (const ParameterArena::Entry& entry : optimizer.arena().frozen())
+    if (serializer.is_loading() ? serializer[entry.path].contains("t")
+                                : optimizer.has_states(*entry.parameter))
+      serialize_states(entry);
 }
 
 }  // namespace tasuki

@@ -132,6 +132,8 @@ void ParallelUpdater::update(Observation& observation) {
   if (batch.global_size() != 0) {
     StepScope step;
     replicas_.check_model();
+    optimizer_.meet({batch.size()});
+    replicas_.follow_arena();
     run_parts(batch, parts, [&](std::size_t worker, const Batch& part) {
       random_[worker]->follow(part.epoch(), part.ids());
       outcomes[worker] = compute_gradients(worker, part);
@@ -206,7 +208,9 @@ void ParallelUpdater::serialize(const Serializer& serializer) {
   serialize_model(serializer["model:main"], optimizer_.model());
   serialize_optimizer(serializer["optimizer:main"], optimizer_);
   serialize_split(serializer["workers"]);
-  if (serializer.is_loading()) replicas_.copy_weights();
+  if (!serializer.is_loading()) return;
+  replicas_.follow_arena();
+  replicas_.copy_weights();
 }
 
 // A resumed run starts with the split that this one has found.

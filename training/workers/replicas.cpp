@@ -40,32 +40,42 @@ Replicas::Replicas(Optimizer& optimizer, std::vector<Module*> models, Weights we
   share_weights_ =
       weights == Weights::as_devices_need &&
       std::ranges::all_of(models_, [](const Module* model) { return device_of(*model).is_cpu(); });
-  values_.push_back(optimizer.arena().values());
-  gradients_.push_back(optimizer.arena().gradients());
-  for (std::size_t i = 1; i < models_.size(); ++i) adopt(*models_[i]);
+  adopt_all();
   copy_buffers();
+}
+
+void Replicas::adopt_all() {
+  values_ = {optimizer_.arena().values()};
+  gradients_ = {optimizer_.arena().gradients()};
+  for (std::size_t i = 1; i < models_.size(); ++i) adopt(*models_[i]);
 }
 
 // Moves the parameters of a further model into arrays with the arena's offsets.
 void Replicas::adopt(const Module& model) {
   const ParameterArena& arena = optimizer_.arena();
   const Device device = device_of(model);
-  const Shape shape = arena.values().shape();
-  const Tensor values =
-      share_weights_ ? arena.values() : Tensor::zeros(shape, DType::float32, device);
-  const Tensor gradients = Tensor::zeros(shape, DType::float32, device);
+  const Tensor values = share_weights_
+                            ? arena.values()
+                            : Tensor::zeros(arena.values().shape(), DType::float32, device);
+  const Tensor gradients = Tensor::zeros(arena.gradients().shape(), DType::float32, device);
   std::map<std::string, Parameter*> parameters;
   for (const auto& [path, parameter] : model.parameters()) parameters.emplace(path, parameter);
-  for (const ParameterArena::Entry& entry : arena.entries()) {
+  const auto counterpart = [&](const ParameterArena::Entry& entry) -> Parameter& {
     const auto found = parameters.find(entry.path);
     const Shape& expected = entry.parameter->shape();
     TASUKI_CHECK(found != parameters.end() && found->second->shape() == expected,
                  "a replica has no parameter {} of shape {}", entry.path, expected.text());
-    Parameter& parameter = *found->second;
-    parameter.value().copy_from(entry.parameter->value());
-    parameter.move_to(ParameterArena::part(values, entry).reshape(expected),
-                      ParameterArena::part(gradients, entry).reshape(expected));
+    found->second->value().copy_from(entry.parameter->value());
+    return *found->second;
+  };
+  for (const ParameterArena::Entry& entry : arena.entries()) {
+    const Shape& shape = entry.parameter->shape();
+    counterpart(entry).move_to(ParameterArena::part(values, entry).reshape(shape),
+                               ParameterArena::part(gradients, entry).reshape(shape));
   }
+  for (const ParameterArena::Entry& entry : arena.frozen())
+    counterpart(entry).freeze_at(
+        ParameterArena::part(values, entry).reshape(entry.parameter->shape()));
   values_.push_back(values);
   gradients_.push_back(gradients);
 }
@@ -78,6 +88,10 @@ void Replicas::check_model() const {
   TASUKI_CHECK(arena.unshaped().empty(), "parameter {} has no shape yet, but workers need it",
                arena.unshaped().front().path);
   TASUKI_CHECK(optimizer_.loss_scaler() == nullptr, "workers of one process do not scale losses");
+}
+
+void Replicas::follow_arena() {
+  if (optimizer_.arena().values().raw() != values_[0].raw()) adopt_all();
 }
 
 void Replicas::begin_gradients(std::size_t replica) const {

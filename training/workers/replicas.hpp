@@ -29,6 +29,8 @@ class Replicas {
   // The optimizer's model must be unchanged since the replicas were made, else an error of kind
   // internal.
   void check_model() const;
+  // After the optimizer has made its arena anew, which it does for the sake of frozen parameters.
+  void follow_arena();
   // In the replica's own thread, before and after it has computed its gradients (or nothing).
   void begin_gradients(std::size_t replica) const;
   void end_gradients(std::size_t replica) const;
@@ -43,6 +45,7 @@ class Replicas {
   void copy_buffers() const;
 
  private:
+  void adopt_all();
   void adopt(const Module& model);
 
   Optimizer& optimizer_;
