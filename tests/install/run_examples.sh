@@ -33,6 +33,10 @@ for np in 1 2; do
   ends_with 5 5 at-least 0.9  # validation/main/accuracy
   [[ -s result/log && -s result/snapshot_iter_$((400 / np)) ]]
 
+  program $np own_rule --threads 1 --no-decay-1d
+  grep -q 'Lion, lr 0.001, .* weight_decay_rate 0.1, no decay of parameters with one axis' said
+  ends_with 5 5 at-least 0.9  # validation/main/accuracy
+
   program $np own_extension --threads 1 --keep-best validation/main/top_3
   ends_with 5 4 at-least 0.95  # validation/main/top_3
   [[ -s result/snapshot_best ]]
@@ -65,6 +69,8 @@ for np in 1 2; do
     { cat said; echo "plain_loop: expected half the loss"; exit 1; }
 done
 "$build/own_layer" check-gradients
+program 1 own_rule --help
+tr -s ' \n' ' ' <said | grep -q -- '--optimizer NAME.*, lion'
 # All flags are there, with defaults of the program's own.
 program 1 my_training --help
 tr -s ' \n' ' ' <said | grep -qF -- '--unit N units in each of the two hidden layers (default: 100)'
