@@ -96,6 +96,7 @@
 #include "tasuki/training/extensions/evaluator.hpp"
 #include "tasuki/training/extensions/fail_on_non_number.hpp"
 #include "tasuki/training/extensions/generic_evaluator.hpp"
+#include "tasuki/training/extensions/keep_best.hpp"
 #include "tasuki/training/extensions/log_report.hpp"
 #include "tasuki/training/extensions/observe.hpp"
 #include "tasuki/training/extensions/print_progress.hpp"

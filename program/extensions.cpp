@@ -6,6 +6,7 @@
 #include "tasuki/training/extensions/allreduce_persistent.hpp"
 #include "tasuki/training/extensions/device_monitor.hpp"
 #include "tasuki/training/extensions/fail_on_non_number.hpp"
+#include "tasuki/training/extensions/keep_best.hpp"
 #include "tasuki/training/extensions/log_report.hpp"
 #include "tasuki/training/extensions/print_progress.hpp"
 #include "tasuki/training/extensions/print_report.hpp"
@@ -34,13 +35,7 @@ void extend_with_log(Trainer& trainer, const TrainingProgram& program, const Tra
 
 // The best one first, so that the state saved by the other one includes this iteration's value.
 void extend_with_snapshots(Trainer& trainer, const TrainingSettings& settings) {
-  if (settings.keep_best) {
-    Snapshot::Settings best;
-    best.filename = best_snapshot_name;
-    best.retry_at_end = false;
-    trainer.extend(std::make_unique<Snapshot>(best),
-                   {.trigger = on_best_value(*settings.keep_best), .name = "BestSnapshot"});
-  }
+  if (settings.keep_best) trainer.extend(keep_best(*settings.keep_best));
   Snapshot::Settings saving;
   saving.at_end = true;
   saving.n_retains = static_cast<int>(settings.keep.value_or(0));

@@ -31,6 +31,13 @@ class Extension {
   virtual std::string default_name() const = 0;
   virtual int priority() const { return priority_reader; }
   virtual std::unique_ptr<Trigger> default_trigger() const { return every(1, Unit::iteration); }
+  // Whether this extension, attached as `name`, may add `key` to the trainer's observation in a
+  // later iteration; `has_run`: it has run in this process. Misspelt names are found by this. By
+  // default, an extension that has run has shown what it adds.
+  virtual bool may_observe(const std::string& /*key*/, const std::string& /*name*/,
+                           bool has_run) const {
+    return !has_run;
+  }
   // Called before the first iteration of this run (resumed or not).
   virtual void initialize(Trainer&) {}
   virtual void run(Trainer& trainer) = 0;

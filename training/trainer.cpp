@@ -54,6 +54,7 @@ struct Trainer::Attached {
   int priority;
   std::unique_ptr<Trigger> trigger;
   std::unique_ptr<Extension> extension;
+  bool has_run = false;
 };
 
 Trainer::Trainer(std::unique_ptr<Updater> updater, std::unique_ptr<Trigger> stop,
@@ -230,9 +231,12 @@ void Trainer::run_until_stop() {
   const auto run_triggered = [this](auto begin, auto end) {
     const PhaseScope extending(Phase::extension);
     for (; begin != end; ++begin)
-      if ((*begin)->trigger->fires(*this)) (*begin)->extension->run(*this);
+      if ((*begin)->trigger->fires(*this)) {
+        (*begin)->extension->run(*this);
+        (*begin)->has_run = true;
+      }
   };
-  bool is_over = is_reached(stop_->length(), *this), is_stopped = false;
+  bool is_over = stop_->is_over(*this), is_stopped = false;
   while (!is_over && !is_stopped) {
     observation_.clear();
     report_position(updater_->epoch() + 1, updater_->iteration() + 1);
@@ -243,7 +247,7 @@ void Trainer::run_until_stop() {
     run_triggered(extensions.begin(), first_saving);
     is_over = stop_->fires(*this);
     run_triggered(first_saving, extensions.end());
-    is_stopped = !is_over && is_asked_to_stop();
+    is_stopped = failure_ || (!is_over && is_asked_to_stop());
   }
   Snapshot own;
   Snapshot* const attached = numbered_snapshot(*this);
@@ -252,9 +256,19 @@ void Trainer::run_until_stop() {
   own.finalize(*this);
   elapsed_before_ = elapsed_time();
   started_at_.reset();
+  if (failure_) {
+    const Error error = *std::exchange(failure_, std::nullopt);
+    throw Error(error.kind(), fmt::format("{}; {}", error.what(), how_to_go_on()), error.scope());
+  }
   if (is_stopped)
     throw Stopped(fmt::format("stopped and saved after iteration {}; {}", updater_->iteration(),
                               how_to_go_on()));
+}
+
+bool Trainer::may_yet_observe(const std::string& key) const {
+  return std::ranges::any_of(extensions_, [&](const auto& each) {
+    return each->priority >= 0 && each->extension->may_observe(key, each->name, each->has_run);
+  });
 }
 
 void Trainer::announce_report(const Observation& all) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tasuki/core/error.hpp"
 #include "tasuki/training/extension.hpp"
 #include "tasuki/training/observation.hpp"
 #include "tasuki/training/output_folder.hpp"
@@ -51,10 +52,10 @@ class Trainer {
   // In order of attachment.
   std::vector<std::string> extension_names() const;
 
-  // Trains until the stop trigger fires. Rank 0 first makes the output folder and keeps it locked
-  // (output_folder.hpp). A folder that cannot be made or that another job has, and ranks that
-  // differ in their data, batch size, seed, length of training or extensions, are errors before the
-  // first iteration.
+  // Trains until the stop trigger fires; not at all if it is over already. Rank 0 first makes the
+  // output folder and keeps it locked (output_folder.hpp). A folder that cannot be made or that
+  // another job has, and ranks that differ in their data, batch size, seed, length of training or
+  // extensions, are errors before the first iteration.
   //
   // When a rank is asked to stop (core/stop_request.hpp), all ranks end after the same iteration as
   // if the stop trigger had fired, save a snapshot and throw Stopped: the first attached Snapshot
@@ -84,6 +85,13 @@ class Trainer {
   double elapsed_time() const;
   // Values of the current iteration: this rank's own, unless marked as the job's.
   Observation& observation() { return observation_; }
+
+  // Whether an extension that runs before the stop trigger is asked may observe `key` in a later
+  // iteration (Extension::may_observe).
+  bool may_yet_observe(const std::string& key) const;
+  // Ends the run after this iteration as a request to stop does, with this error in place of
+  // Stopped. All ranks call it.
+  void fail_after_saving(Error error) { failure_ = std::move(error); }
 
   // Ask all extensions for objections before values of all ranks are reported, and before a
   // snapshot is made (Extension::before_report, before_save).
@@ -118,7 +126,8 @@ class Trainer {
   std::filesystem::path last_snapshot_;                // empty: none
   std::vector<std::unique_ptr<Attached>> extensions_;  // in order of attachment
   Observation observation_;
-  double elapsed_before_ = 0;  // seconds, of the runs that this one continues
+  std::optional<Error> failure_;  // to end with after this iteration
+  double elapsed_before_ = 0;     // seconds, of the runs that this one continues
   std::optional<double> started_at_;
 };
 

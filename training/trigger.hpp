@@ -36,6 +36,9 @@ class Trigger {
   virtual std::optional<std::int64_t> times_fired(const Trainer&) const { return std::nullopt; }
   // For a stop trigger: the length of the run as far as it is known.
   virtual TrainingLength length() const { return {}; }
+  // For a stop trigger: whether the run is over before its next iteration, because it was
+  // resumed where it had ended.
+  virtual bool is_over(const Trainer& trainer) const { return is_reached(length(), trainer); }
   // State that a resumed run needs; most have none.
   virtual void serialize(const Serializer&) {}
 };
@@ -58,17 +61,14 @@ std::unique_ptr<Trigger> on_min_value(std::string key,
 std::unique_ptr<Trigger> on_max_value(std::string key,
                                       std::unique_ptr<Trigger> check = every(1, Unit::epoch));
 
-// The first of these if a smaller value is better, the second if a larger one is (the key contains
-// "accuracy"). A check that finds no value is a usage error.
-std::unique_ptr<Trigger> on_best_value(std::string key,
-                                       std::unique_ptr<Trigger> check = every(1, Unit::epoch));
-
 // For the end of a run: after `epochs`, or after `max_iterations` if that comes first.
 std::unique_ptr<Trigger> stop_after(double epochs,
                                     std::optional<std::int64_t> max_iterations = std::nullopt);
 
 // Ends a run if `monitor` has not improved for `patience` checks in a row, at the latest after
-// `max_epochs` or `max_iterations`. A check that finds no value is a usage error.
+// `max_epochs` or `max_iterations`. Checks before which the value was not observed are skipped: an
+// evaluator may run less often. A name that nothing observes is a usage error, after the first
+// iteration if no extension may observe it later, else after a snapshot.
 struct EarlyStopping {
   std::string monitor = "main/loss";
   int patience = 3;

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "tasuki/communicator/run_on_root.hpp"
@@ -130,6 +131,19 @@ std::string describe_peak(Communicator& communicator, const std::vector<Device>&
                      on_device);
 }
 
+// Reports the end of each epoch, and observes nothing.
+class EpochEnds final : public Extension {
+ public:
+  explicit EpochEnds(std::function<void(Trainer&)> note) : note_(std::move(note)) {}
+  std::string default_name() const override { return "RunSummary"; }
+  std::unique_ptr<Trigger> default_trigger() const override { return every(1, Unit::epoch); }
+  bool may_observe(const std::string&, const std::string&, bool) const override { return false; }
+  void run(Trainer& trainer) override { note_(trainer); }
+
+ private:
+  std::function<void(Trainer&)> note_;
+};
+
 }  // namespace
 
 BannerLines banner_lines(const TrainingProgram& program, const Job& job, const Optimizer& optimizer,
@@ -230,8 +244,7 @@ RunSummary::RunSummary(Trainer& trainer, std::vector<Device> devices)
       first_iteration_(trainer.updater().iteration()),
       first_seconds_(trainer.elapsed_time()) {
   if (trainer.updater().state().step == 0) epoch_began_at_ = first_seconds_;
-  trainer.extend(make_extension("RunSummary", [this](Trainer& running) { note_epoch(running); }),
-                 {.trigger = every(1, Unit::epoch)});
+  trainer.extend(std::make_unique<EpochEnds>([this](Trainer& running) { note_epoch(running); }));
 }
 
 void RunSummary::note_epoch(Trainer& trainer) {

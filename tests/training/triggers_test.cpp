@@ -9,6 +9,8 @@
 
 #include "errors.hpp"
 #include "scripted_updater.hpp"
+#include "tasuki/training/extensions/observe.hpp"
+#include "tasuki/training/extensions/snapshot.hpp"
 #include "temporary_folder.hpp"
 
 namespace tasuki {
@@ -136,23 +138,6 @@ TEST(Triggers, ANanIsNeverTheBest) {
               ElementsAre(3));
 }
 
-TEST(Triggers, WhichValueIsTheBestIsToldByTheKey) {
-  const std::vector<double> values{3, 2, 4, 1, 5};
-  for (const std::string key : {"validation/main/loss", "validation/main/accuracy"}) {
-    const auto script = [&](std::int64_t iteration, Observation& observation) {
-      observation.set(key, values[static_cast<std::size_t>(iteration - 1)]);
-    };
-    const Iterations expected = key.ends_with("loss") ? Iterations{1, 2, 4} : Iterations{1, 3, 5};
-    for (const std::int64_t cut : {0, 2, 3})
-      EXPECT_EQ(firings(
-                    1, 5, [&] { return on_best_value(key); }, cut, script),
-                expected)
-          << key << ", " << cut;
-  }
-  EXPECT_THAT(error_of([&] { firings(1, 2, [] { return on_best_value("main/lost"); }); }),
-              HasSubstr("\"main/lost\", which was not observed up to iteration 1"));
-}
-
 // Iteration after which early stopping ends a run with these values, one a check; with `cut` of a
 // run that goes on from what another one saved after that many.
 std::int64_t stopped_at(const EarlyStopping& options, const std::vector<double>& values,
@@ -200,11 +185,66 @@ TEST(Triggers, EarlyStoppingCountsOnWhenResumed) {
     EXPECT_EQ(stopped_at({.monitor = "main/loss", .patience = 3}, losses, cut), 7) << cut;
 }
 
-TEST(Triggers, EarlyStoppingNamesAValueThatNobodyObserves) {
+TEST(Triggers, ARunThatEarlyStoppingHasEndedIsOver) {
   const TemporaryFolder folder;
-  Trainer trainer(std::make_unique<ScriptedUpdater>(2), early_stopping({.monitor = "main/lost"}),
+  const auto script = [](std::int64_t, Observation& observation) { observation.set("x", 1); };
+  const auto make = [&] {
+    return std::make_unique<Trainer>(std::make_unique<ScriptedUpdater>(1, script),
+                                     early_stopping({.monitor = "x", .patience = 2}),
+                                     folder / "out");
+  };
+  const auto ended = make(), resumed = make();
+  ended->run();
+  EXPECT_EQ(ended->updater().iteration(), 3);
+  transfer(*ended, *resumed, folder / "state");
+  for (Trainer* const again : {ended.get(), resumed.get()}) {
+    again->run();
+    EXPECT_EQ(again->updater().iteration(), 3);
+  }
+}
+
+TEST(Triggers, EarlyStoppingNamesAValueThatNothingObservesAfterTheFirstIteration) {
+  const TemporaryFolder folder;
+  const auto script = [](std::int64_t, Observation& observation) {
+    observation.set("main/loss", 1);
+  };
+  Trainer trainer(std::make_unique<ScriptedUpdater>(20, script),
+                  early_stopping({.monitor = "main/lost"}), folder / "out");
+  trainer.extend(std::make_unique<Snapshot>());
+  trainer.extend(observe_value("other", [](Trainer&) { return 1.0; }));
+  EXPECT_EQ(error_of([&] { trainer.run(); }),
+            "early stopping watches \"main/lost\", which was not observed up to iteration 1 (there "
+            "are: main/loss)");
+  EXPECT_EQ(trainer.updater().iteration(), 1);
+  EXPECT_FALSE(newest_snapshot(folder / "out"));
+}
+
+// What an extension observes that has not run yet is not known before.
+TEST(Triggers, EarlyStoppingSavesBeforeItNamesAValueThatWasExpectedLater) {
+  const TemporaryFolder folder;
+  Trainer trainer(std::make_unique<ScriptedUpdater>(2), early_stopping({.monitor = "mine/lost"}),
                   folder / "out");
-  EXPECT_THAT(error_of([&] { trainer.run(); }), HasSubstr("\"main/lost\""));
+  trainer.extend(
+      make_extension("mine", [](Trainer& running) { running.observation().set("mine/loss", 1); }),
+      {.trigger = every(2, Unit::epoch)});
+  trainer.extend(std::make_unique<Snapshot>(), {.trigger = at({}, Unit::epoch)});
+  EXPECT_EQ(error_of([&] { trainer.run(); }),
+            "early stopping watches \"mine/lost\", which was not observed up to iteration 4 (there "
+            "are: mine/loss); the snapshot is " +
+                (folder / "out/snapshot_iter_4").string());
+  EXPECT_EQ(trainer.updater().iteration(), 4);
+  EXPECT_TRUE(std::filesystem::exists(folder / "out/snapshot_iter_4"));
+}
+
+TEST(Triggers, EarlyStoppingWaitsForEvaluatorsThatRunMoreRarely) {
+  const TemporaryFolder folder;
+  Trainer trainer(std::make_unique<ScriptedUpdater>(2),
+                  early_stopping({.monitor = "mine/loss", .patience = 2}), folder / "out");
+  trainer.extend(
+      make_extension("mine", [](Trainer& running) { running.observation().set("mine/loss", 1); }),
+      {.trigger = every(3, Unit::epoch)});
+  trainer.run();
+  EXPECT_EQ(trainer.updater().iteration(), 18);  // the third evaluation
 }
 
 TEST(Triggers, SecondsPass) {

@@ -10,6 +10,7 @@ class AllreducePersistent final : public Extension {
   std::string default_name() const override { return "AllreducePersistent"; }
   int priority() const override { return priority_writer + 1; }
   std::unique_ptr<Trigger> default_trigger() const override { return every(1, Unit::epoch); }
+  bool may_observe(const std::string&, const std::string&, bool) const override { return false; }
   void run(Trainer& trainer) override {
     Communicator* communicator = trainer.communicator();
     if (communicator == nullptr || communicator->size() == 1) return;

@@ -33,6 +33,9 @@ class Evaluator : public Extension, public WatchedPass {
   int priority() const override { return priority_writer; }
   std::unique_ptr<Trigger> default_trigger() const override { return every(1, Unit::epoch); }
   void run(Trainer& trainer) override;
+  bool may_observe(const std::string& key, const std::string& name, bool has_run) const override {
+    return !has_run && key.starts_with(name + "/");
+  }
 
   // One whole pass: keys "main/loss", "main/accuracy", ... Of this rank's share, unless
   // create_multi_node_evaluator was given a communicator. Without a model, the loss function gets

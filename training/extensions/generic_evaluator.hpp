@@ -38,6 +38,9 @@ class GenericEvaluator : public Extension, public WatchedPass {
   int priority() const override { return priority_writer; }
   std::unique_ptr<Trigger> default_trigger() const override { return every(1, Unit::epoch); }
   void run(Trainer& trainer) override;
+  bool may_observe(const std::string& key, const std::string& name, bool has_run) const override {
+    return !has_run && key.starts_with(name + "/");
+  }
 
   // One pass without a trainer: the results in the order of rounds on the root, nothing on other
   // ranks. Collective.

@@ -17,6 +17,9 @@ class ObserveValue final : public Extension {
   std::string default_name() const override { return name_; }
   int priority() const override { return priority_writer; }
   std::unique_ptr<Trigger> default_trigger() const override { return every(1, Unit::epoch); }
+  bool may_observe(const std::string& key, const std::string&, bool) const override {
+    return key == key_;
+  }
   void run(Trainer& trainer) override {
     if (const auto value = value_(trainer)) trainer.observation().set(key_, *value);
   }

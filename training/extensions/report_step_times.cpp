@@ -14,6 +14,9 @@ class ReportStepTimes final : public Extension {
   std::string default_name() const override { return "ReportStepTimes"; }
   int priority() const override { return priority_writer; }
   std::unique_ptr<Trigger> default_trigger() const override { return every(1, Unit::epoch); }
+  bool may_observe(const std::string& key, const std::string&, bool) const override {
+    return key.starts_with("time/");
+  }
   void initialize(Trainer& trainer) override { reported_ = trainer.updater().times(); }
 
   void run(Trainer& trainer) override {
