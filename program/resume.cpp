@@ -103,18 +103,47 @@ FlagTexts flags_in(const NpzFile& file) {
   return flags.empty() ? flags_of_optimizer(file) : flags;
 }
 
+// Of a folder, in the order in which they are tried: the newest first, the best one last.
+std::vector<std::filesystem::path> candidates_in(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> candidates = snapshots_in(folder);
+  std::error_code ignored;
+  if (const auto best = folder / best_snapshot_name; std::filesystem::exists(best, ignored))
+    candidates.push_back(best);
+  return candidates;
+}
+
+// Says why it is not simply the snapshot with the highest number.
+void explain_choice(const std::filesystem::path& chosen,
+                    const std::vector<std::filesystem::path>& candidates) {
+  if (chosen.filename() == best_snapshot_name)
+    log_warning("there is no snapshot_iter_<number> to go on from in {}; taking {}",
+                chosen.parent_path().string(), chosen.string());
+  const auto later = std::ranges::find(candidates, chosen) + 1;
+  // Names with higher numbers are longer, or later in the alphabet.
+  const auto number = [](const std::filesystem::path& path) {
+    const std::string name = path.filename().string();
+    return std::pair(name.size(), name);
+  };
+  for (auto each = later; each != candidates.end(); ++each)
+    if (each->filename() != best_snapshot_name && number(*each) > number(chosen))
+      log_info("{} is of a run that was left: {} was saved last", each->string(),
+               chosen.filename().string());
+}
+
 // A snapshot, or the newest intact one in a folder.
 std::unique_ptr<NpzFile> open_intact_snapshot(const std::filesystem::path& path) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(path, ignored))
     return std::make_unique<NpzFile>(path, /*require_hash=*/true);
-  const std::vector<std::filesystem::path> snapshots = snapshots_in(path);
+  const std::vector<std::filesystem::path> snapshots = candidates_in(path);
   if (snapshots.empty())
     fail(ErrorKind::missing, "--resume {}: there is no snapshot_iter_<number> in this folder",
          path.string());
   for (std::size_t i = 0;; ++i) {
     try {
-      return std::make_unique<NpzFile>(snapshots[i], /*require_hash=*/true);
+      auto file = std::make_unique<NpzFile>(snapshots[i], /*require_hash=*/true);
+      explain_choice(snapshots[i], snapshots);
+      return file;
     } catch (const Error& error) {
       if (i + 1 == snapshots.size()) throw;
       log_warning("{}; using the snapshot before it", error.what());
@@ -126,7 +155,7 @@ std::unique_ptr<NpzFile> open_intact_snapshot(const std::filesystem::path& path)
 std::unique_ptr<NpzFile> open_snapshot_to_resume(const TrainingSettings& settings) {
   if (settings.resume.from == ResumeSettings::From::path)
     return open_intact_snapshot(settings.resume.path);
-  return snapshots_in(settings.out).empty() ? nullptr : open_intact_snapshot(settings.out);
+  return candidates_in(settings.out).empty() ? nullptr : open_intact_snapshot(settings.out);
 }
 
 std::filesystem::path folder_of(const std::filesystem::path& snapshot) {

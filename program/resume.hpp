@@ -35,9 +35,9 @@ struct Continuation {
   bool goes_on_in(const TrainingSettings& settings) const;
 };
 
-// Finds --resume's snapshot (in a folder: the newest intact one), and takes from it the flags that
-// were not given, and --out from its place. Rank 0 reads the file; its errors are errors on all
-// ranks. Collective.
+// Finds --resume's snapshot (in a folder: the newest intact one, else snapshot_best), and takes
+// from it the flags that were not given, and --out from its place. Rank 0 reads the file; its
+// errors are errors on all ranks. Collective.
 Continuation find_continuation(Options& options, const TrainingSettings& settings,
                                Communicator& communicator);
 

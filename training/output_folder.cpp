@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* lock_file = ".lock";
-constexpr std::array results = {"log", "about.json", best_snapshot_name};
+constexpr std::array results = {"log", "about.json", best_snapshot_name, last_snapshot_name};
 
 std::optional<FileLock> try_lock_folder(const fs::path& folder) {
   return FileLock::try_lock(folder / lock_file,

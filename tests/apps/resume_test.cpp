@@ -299,6 +299,53 @@ TEST_F(ResumedJob, AutoStartsInItsFolderAndGoesOnThere) {
   EXPECT_EQ(read_log("auto").size(), 4u);
 }
 
+TEST_F(ResumedJob, TheBestSnapshotStandsForARunThatHasNoOther) {
+  const Flags flags = {"-b", "48", "--keep-best", "lr", "--warmup", "30", "--epoch"};
+  run(1, "auto", with(flags, {"2"}));  // the first epoch has the least rate
+  std::filesystem::remove(folder / "auto/snapshot_iter_20");
+  const std::string best = folder / "auto/snapshot_best";
+  const auto time = std::filesystem::last_write_time(best);
+  for (const std::string& from : Flags{"auto", folder / "auto"}) {
+    const Finished job = run(1, "auto", with({"--resume", from}, with(flags, {"3"})));
+    expect_once(job, "there is no snapshot_iter_<number> to go on from in ");
+    expect_once(job, "Resumed: " + best + ", epoch 1, iteration 10\n");
+    EXPECT_EQ(std::filesystem::last_write_time(best), time);
+    std::filesystem::remove(folder / "auto/snapshot_iter_30");
+  }
+}
+
+// Those of the run that was left stay, and are not taken for this one's.
+TEST_F(ResumedJob, AutoTakesWhatWasSavedLast) {
+  const Flags flags = {"-b", "48", "--epoch", "4", "--snapshot-every", "1"};
+  log_of(1, "auto", flags);
+  run(1, "auto",
+      with(flags, {"--resume", folder / "auto/snapshot_iter_10", "--max-iterations", "25"}));
+  ASSERT_TRUE(std::filesystem::exists(folder / "auto/snapshot_iter_25"));
+  for (const std::string& from : Flags{"auto", folder / "auto"}) {
+    const Finished job = run(1, "auto", with(flags, {"--resume", from, "--dry-run"}));
+    expect_once(job, "Resumed: " + (folder / "auto/snapshot_iter_25").string() + ", ");
+    for (const std::string left : {"30", "40"})
+      expect_once(job, (folder / ("auto/snapshot_iter_" + left)).string() +
+                           " is of a run that was left: snapshot_iter_25 was saved last\n");
+  }
+}
+
+TEST_F(ResumedJob, AMisspeltValueIsNamedAfterTheFirstEvaluationAtTheLatest) {
+  for (const std::string flag : {"--early-stopping", "--keep-best"}) {
+    SCOPED_TRACE(flag);
+    const auto first = run(2, "first", {"-b", "24", flag, "main/lost"});
+    EXPECT_EQ(first.exit_code, static_cast<int>(ErrorKind::usage)) << first.all();
+    EXPECT_EQ(count_of(first.err, "\"main/lost\", which was not observed up to iteration 1 "), 1);
+    const auto later = run(2, "later", {"-b", "24", flag, "validation/main/lost"});
+    EXPECT_EQ(later.exit_code, static_cast<int>(ErrorKind::usage)) << later.all();
+    EXPECT_EQ(count_of(later.err,
+                       "continue with --resume " + (folder / "later/snapshot_iter_10").string()),
+              1)
+        << later.all();
+    EXPECT_TRUE(std::filesystem::exists(folder / "later/snapshot_iter_10"));
+  }
+}
+
 TEST_F(ResumedJob, AutoUsesInitialWeightsForANewRunOnly) {
   train({});
   const Flags flags = {"-b", "48", "--init", snapshot, "--resume", "auto"};

@@ -57,7 +57,7 @@ TEST_F(Autoload, AFinishedRunStaysFinished) {
 }
 
 TEST_F(Autoload, ADamagedSnapshotIsAnErrorOnAllRanks) {
-  run_until(2);
+  run_until(4);
   if (comm->rank() == 0) std::ofstream(folder / "out/snapshot_iter_4") << "no snapshot";
   comm->barrier();
   EXPECT_THAT(error_of([&] { run_until(6); }), HasSubstr("snapshot_iter_4"));

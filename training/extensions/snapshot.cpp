@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <fstream>
 #include <map>
 #include <utility>
 #include <vector>
@@ -31,24 +32,35 @@ struct Found {
   fs::path path;
 };
 
-// Files in `folder` that are named like `filename` with any iteration, newest first.
-std::vector<Found> find_snapshots(const fs::path& folder, const std::string& filename) {
+// Of a file that is named like `filename`.
+std::optional<std::int64_t> iteration_in(const std::string& name, const std::string& filename) {
   const auto at = filename.find(iteration_field);
-  if (at == std::string::npos) return {};
+  if (at == std::string::npos) return std::nullopt;
   const std::string before = filename.substr(0, at);
   const std::string after = filename.substr(at + iteration_field.size());
+  if (name.size() <= before.size() + after.size() || !name.starts_with(before) ||
+      !name.ends_with(after))
+    return std::nullopt;
+  std::int64_t iteration = 0;
+  const char* end = name.data() + name.size() - after.size();
+  const auto parsed = std::from_chars(name.data() + before.size(), end, iteration);
+  return parsed.ec == std::errc() && parsed.ptr == end ? std::optional(iteration) : std::nullopt;
+}
+
+// What last_snapshot_name says; nothing where it is not there, or of other snapshots.
+std::optional<std::int64_t> last_iteration(const fs::path& folder, const std::string& filename) {
+  std::ifstream file(folder / last_snapshot_name);
+  std::string name;
+  return std::getline(file, name) ? iteration_in(name, filename) : std::nullopt;
+}
+
+// Files in `folder` that are named like `filename` with any iteration, newest first.
+std::vector<Found> find_snapshots(const fs::path& folder, const std::string& filename) {
   std::vector<Found> found;
   std::error_code error;
-  for (const auto& file : fs::directory_iterator(folder, error)) {
-    const std::string name = file.path().filename().string();
-    if (name.size() <= before.size() + after.size() || !name.starts_with(before) ||
-        !name.ends_with(after))
-      continue;
-    std::int64_t iteration = 0;
-    const char* end = name.data() + name.size() - after.size();
-    const auto parsed = std::from_chars(name.data() + before.size(), end, iteration);
-    if (parsed.ec == std::errc() && parsed.ptr == end) found.push_back({iteration, file.path()});
-  }
+  for (const auto& file : fs::directory_iterator(folder, error))
+    if (const auto iteration = iteration_in(file.path().filename().string(), filename))
+      found.push_back({*iteration, file.path()});
   std::sort(found.begin(), found.end(),
             [](const Found& a, const Found& b) { return a.iteration > b.iteration; });
   return found;
@@ -95,6 +107,9 @@ std::optional<std::int64_t> newest_iteration(const fs::path& folder, const std::
   if (group.is_writer())
     for (const Found& found : find_snapshots(folder, filename + group.suffix))
       own.push_back(found.iteration);
+  if (const auto last = last_iteration(folder, filename);
+      last && std::ranges::any_of(own, [&](std::int64_t each) { return each <= *last; }))
+    std::erase_if(own, [&](std::int64_t each) { return each > *last; });
   if (group.whole == nullptr) return own.empty() ? std::nullopt : std::optional(own.front());
   own.push_back(group.is_writer() ? 1 : 0);  // after the iterations
   std::int64_t writers = 0;
@@ -157,13 +172,17 @@ void Snapshot::save(Trainer& trainer) {
   std::string name = fill_in(settings_.filename, iteration_field, updater.iteration());
   name = fill_in(std::move(name), "{epoch}", updater.epoch());
   trainer.restore_output_everywhere();
-  // Other ranks that write may be on hosts with other file systems.
-  if (replicas_)
-    Group(trainer, replicas_.get()).on_writers([&] { make_output_folder(trainer.out()); });
+  const Group group(trainer, replicas_.get());
+  group.on_writers([&] {
+    // Other ranks that write may be on hosts with other file systems.
+    if (replicas_) make_output_folder(trainer.out());
+    // Before the snapshot: a name without a file stands for what was saved before.
+    if (is_numbered() && trainer.is_root())
+      write_file(trainer.out() / last_snapshot_name, name + "\n");
+  });
   save_snapshot(trainer.out() / name, trainer, replicas_.get());
   saved_iteration_ = updater.iteration();
-  if (settings_.n_retains > 0 && Group(trainer, replicas_.get()).is_writer())
-    remove_old(trainer.out());
+  if (settings_.n_retains > 0 && group.is_writer()) remove_old(trainer.out());
 }
 
 void Snapshot::remove_old(const fs::path& folder) const {
@@ -224,7 +243,11 @@ RunPosition check_snapshot(const fs::path& path, const RunOutline& run, const Op
 
 std::vector<fs::path> snapshots_in(const fs::path& folder, const std::string& filename) {
   std::vector<fs::path> paths;
-  for (const Found& found : find_snapshots(folder, filename)) paths.push_back(found.path);
+  std::vector<Found> found = find_snapshots(folder, filename);
+  if (const auto last = last_iteration(folder, filename))
+    std::ranges::stable_partition(found,
+                                  [&](const Found& each) { return each.iteration <= *last; });
+  for (const Found& each : found) paths.push_back(each.path);
   return paths;
 }
 

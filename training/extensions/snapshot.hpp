@@ -25,6 +25,10 @@ namespace tasuki {
 // that it is never taken for the newest).
 inline constexpr const char* best_snapshot_name = "snapshot_best";
 
+// The file in the output folder that names the numbered snapshot saved last. A run that goes back
+// to an earlier snapshot leaves later ones behind that are not its own.
+inline constexpr const char* last_snapshot_name = "last_snapshot";
+
 // If a snapshot cannot be written (full disk), that is a warning: older ones are intact, and
 // training continues. It is tried again when the next one is due and (Settings::retry_at_end) at
 // the end of the run, where it is an error.
@@ -108,7 +112,7 @@ RunPosition check_snapshot(const std::filesystem::path& path, const RunOutline& 
                            const Optimizer& optimizer, Communicator* communicator);
 
 // The snapshots in `folder` whose names match `filename` (as in Settings), the highest iteration
-// first.
+// first; those with higher iterations than the one saved last come after the others.
 std::vector<std::filesystem::path> snapshots_in(
     const std::filesystem::path& folder, const std::string& filename = "snapshot_iter_{iteration}");
 // The first of them; nothing if there is none.
