@@ -96,7 +96,7 @@ void set_learning_rate(Optimizer& optimizer, const TrainingSettings& settings,
                                                                       : nullptr;
     if (flag != nullptr)
       fail_everywhere(ErrorKind::usage, "{}: {} has no learning rate; leave {} out", flag,
-                      settings.optimizer, flag);
+                      optimizer.name(), flag);
     return;
   }
   optimizer.set(name, settings.lr.value_or(optimizer.get(name)) * scale_of(settings, global_batch));

@@ -25,6 +25,13 @@ std::unique_ptr<Optimizer> optimizer_of(const TrainingProgram& program, int rank
   return optimizer;
 }
 
+std::unique_ptr<Evaluator> create_evaluator(const TrainingProgram& program,
+                                            std::unique_ptr<Iterator> batches, LossFunction loss) {
+  if (program.create_evaluator)
+    return program.create_evaluator(std::move(batches), std::move(loss));
+  return std::make_unique<Evaluator>(std::move(batches), std::move(loss));
+}
+
 // The model on the device; rank 0 has the weights that the run starts from.
 TrainingModel initial_model(const TrainingProgram& program, const DatasetHeader& data,
                             const Job& job) {
@@ -101,8 +108,8 @@ void run_training(const TrainingProgram& program, const Job& job) {
     auto updater = engine->create_updater(std::move(batches));
     trainer.emplace(std::move(updater), stop_trigger(settings), output);
     if (data.test)
-      trainer->extend(std::make_unique<Evaluator>(test_batches(data, settings, *engine, comm),
-                                                  engine->evaluation_loss()));
+      trainer->extend(create_evaluator(program, test_batches(data, settings, *engine, comm),
+                                       engine->evaluation_loss()));
     extend(*trainer, program, job, data);
 
     remove_old_results(comm, settings, *output);

@@ -59,9 +59,9 @@ Option resume_flag(ResumeSettings& resume) {
   Option option;
   option.value_name = "FILE";
   option.help =
-      "continue from this snapshot, or from the newest intact one in this folder; flags of the "
-      "optimizer default to the snapshot's. `auto`: continue from the newest snapshot in --out, or "
-      "start there if it has none";
+      "continue from this snapshot, or from the newest intact one in this folder; --epoch and the "
+      "optimizer's flags default to the snapshot's. `auto`: continue from the newest snapshot in "
+      "--out, or start there if it has none";
   option.set = [&resume](const std::string& text) {
     resume.from = text == "none" ? From::nothing : text == "auto" ? From::automatic : From::path;
     resume.path = resume.from == From::path ? text : "";
@@ -76,13 +76,12 @@ Option resume_flag(ResumeSettings& resume) {
 Option communicator_flag(TrainingSettings& settings) {
   std::vector<std::string> names(communicator_kinds().size());
   std::ranges::transform(communicator_kinds(), names.begin(), &CommunicatorKind::name);
-  names.emplace_back("help");
+  names.emplace_back(list_communicators);
   Option option;
   option.value_name = "NAME";
   option.help = "how gradients are averaged; `help` lists the names";
   option.set = [&settings, names](const std::string& text) {
     settings.communicator = parse_choice(text, names);
-    settings.list_communicators = text == "help";
   };
   option.get = [&settings] { return settings.communicator; };
   return option;
@@ -312,7 +311,7 @@ void configure_optimizer(Optimizer& optimizer, const TrainingSettings& settings,
   if (settings.momentum) {
     if (std::ranges::count(known, "momentum") == 0)
       fail_everywhere(ErrorKind::usage, "--momentum: {} has none; leave --momentum out",
-                      settings.optimizer);
+                      optimizer.name());
     optimizer.set("momentum", *settings.momentum);
   }
   if (settings.clip_norm) optimizer.add_hook(gradient_clipping(*settings.clip_norm));

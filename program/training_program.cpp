@@ -23,7 +23,6 @@ int TrainingProgram::run(int argc, char** argv) {
   return run_job(argc, argv, [this](int count, char** words) {
     program::add_training_flags(
         flags, settings, {.data = dataset.empty(), .optimizer = create_optimizer != nullptr});
-    if (create_optimizer) settings.optimizer = "this program's optimizer";  // for messages
     if (recipe) flags.choose_defaults([this] { program::apply_recipe(recipe(), flags, settings); });
     if (const auto job = program::start_job(flags, settings, count, words))
       program::run_training(*this, *job);

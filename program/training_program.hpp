@@ -28,6 +28,7 @@
 #include "tasuki/program/flags/options.hpp"
 #include "tasuki/program/training_flags.hpp"
 #include "tasuki/program/training_settings.hpp"
+#include "tasuki/training/extensions/evaluator.hpp"
 #include "tasuki/training/trainer.hpp"
 
 namespace tasuki {
@@ -88,6 +89,12 @@ struct TrainingProgram {
   // Takes the iterator of the training batches and returns the one to train with, as a rule a
   // ForwardingIterator around it.
   std::function<std::unique_ptr<Iterator>(std::unique_ptr<Iterator> batches)> wrap_batches;
+
+  // An evaluator for the test batches in place of the usual Evaluator(batches, loss): as a rule one
+  // that overrides evaluate_batch for other metrics. `loss` is that of the model that is trained,
+  // and is valid as long as the evaluator is attached.
+  std::function<std::unique_ptr<Evaluator>(std::unique_ptr<Iterator> batches, LossFunction loss)>
+      create_evaluator;
 
   // Columns of the table: keys of the log. Those that nothing reports stay empty.
   std::vector<std::string> columns = {"epoch",

@@ -75,7 +75,7 @@ struct TrainingSettings {
   bool augment = false;
   std::optional<std::int64_t> loader_threads;
 
-  std::string optimizer = "adam";
+  std::string optimizer = "adam";  // a rule's name; of no meaning where the program makes its own
   std::optional<double> lr;
   LrScaling lr_scaling = LrScaling::none;
   std::int64_t reference_batch = 100;  // global batch that lr is for
@@ -91,7 +91,6 @@ struct TrainingSettings {
   bool lars = false;
 
   std::string communicator = "auto";
-  bool list_communicators = false;
   DType wire_dtype = DType::float32;
   GpuSettings gpu;
   std::optional<WorkerSettings> workers;  // in place of gpu

@@ -14,6 +14,7 @@
 #include "tasuki/program/start/console.hpp"
 #include "tasuki/program/start/device.hpp"
 #include "tasuki/program/start/stalls.hpp"
+#include "tasuki/program/training_flags.hpp"
 #include "tasuki/program/workers.hpp"
 #include "tasuki/tensor/backend.hpp"
 #include "tasuki/tensor/cpu/convolution.hpp"
@@ -72,7 +73,7 @@ std::optional<Job> start_job(Options& options, TrainingSettings& settings, int a
     print_on_root(*starting, options.text(request));
     return std::nullopt;
   }
-  if (settings.list_communicators) {
+  if (settings.communicator == list_communicators) {
     print_on_root(*starting, communicator_help());
     return std::nullopt;
   }

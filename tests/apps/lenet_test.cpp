@@ -84,7 +84,7 @@ TEST_F(TrainLenet, BadFlagsAreOneLine) {
       {{"--global-batch", "1"}, "--global-batch: expected at least 2 (one example per rank)"},
       {{"--global-batch", "x"},
        "--global-batch: expected an integer from 1 to 16777216, or 'none'"},
-      {{"--momentum", "0.5"}, "--momentum: sgd has none"},
+      {{"--momentum", "0.5"}, "--momentum: SGD has none"},
       {{"--optimizer", "adadelta", "--lr", "auto", "--warmup", "1"}, "leave --warmup out"},
       {{"--conv", "fft"}, "--conv: expected one of"}};
   for (const Case& c : cases) {

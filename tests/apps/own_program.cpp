@@ -1,6 +1,6 @@
 // A program with much of what a TrainingProgram can be given: data with field names of its own, a
-// check, and, told by its first word, an optimizer (own-optimizer) or data on every rank
-// (data-everywhere).
+// check, and, told by its first word, an optimizer (own-optimizer), an evaluator (own-evaluator) or
+// data on every rank (data-everywhere).
 #include <cstdio>
 #include <string_view>
 
@@ -37,6 +37,20 @@ TrainingModel create_model(const DatasetHeader& data) {
   return {std::move(model), std::move(loss)};
 }
 
+// Observes the mean square of the targets, too.
+class Power final : public Evaluator {
+ public:
+  using Evaluator::Evaluator;
+
+ protected:
+  void evaluate_batch(const Batch& batch, Observation& seen) override {
+    Evaluator::evaluate_batch(batch, seen);
+    const Tensor& sums = batch["sum"];
+    const Tensor zeros = Tensor::zeros(sums.shape(), sums.dtype(), sums.device());
+    seen.add_mean("power", mean_squared_error(Variable(sums), zeros).value(), batch.size());
+  }
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -58,5 +72,9 @@ int main(int argc, char** argv) {
   program.create_model = create_model;
   if (kind == "own-optimizer")
     program.create_optimizer = [] { return create_optimizer("momentum_sgd"); };
+  if (kind == "own-evaluator")
+    program.create_evaluator = [](std::unique_ptr<Iterator> batches, LossFunction loss) {
+      return std::make_unique<Power>(std::move(batches), std::move(loss));
+    };
   return program.run(argc - 1, argv + 1);
 }

@@ -67,6 +67,23 @@ TEST_F(OwnProgram, ItsOptimizerIsSetByTheOtherFlags) {
               AllOf(Not(HasSubstr("--optimizer")), HasSubstr("--weight-decay")));
 }
 
+// Of the 50 test examples; with --gpu where the environment names a simulated one.
+TEST_F(OwnProgram, ItsEvaluatorHasOtherMetrics) {
+  double squares = 0;
+  for (int i = 0; i < 50; ++i) {
+    const double sum = (i % 7) / 7.0 + (i % 11) / 11.0;
+    squares += sum * sum;
+  }
+  std::vector<std::string> flags = {"-b", "16"};
+  if (std::getenv("TASUKI_CUDA_LIBRARY") != nullptr) flags.push_back("--gpu");
+  losses(2, "own-evaluator", flags);
+  std::ifstream log(folder / "result/log");
+  ASSERT_TRUE(log) << said;
+  const auto entries = nlohmann::json::parse(log);
+  ASSERT_EQ(values_of(entries, "validation/main/loss").size(), 2u);
+  expect_near(values_of(entries, "validation/main/power"), {squares / 50, squares / 50}, 1e-6);
+}
+
 TEST_F(OwnProgram, ItsCheckSpeaksOnceBeforeDataAreMade) {
   const Finished job = run(2, "plain", {"--least-ranks", "3"});
   EXPECT_EQ(job.exit_code, 64) << job.all();

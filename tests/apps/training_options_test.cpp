@@ -235,7 +235,7 @@ TEST(LearningRate, GrowsWithTheGlobalBatch) {
   EXPECT_DOUBLE_EQ(rate_of({"--lr-scaling", "linear", "-b", "50"}, 1), 0.0005) << "Adam's own";
   EXPECT_NE(error_of([] {
               rate_of({"--optimizer", "adadelta", "--lr-scaling", "sqrt"}, 1);
-            }).find("adadelta has no learning rate; leave --lr-scaling out"),
+            }).find("AdaDelta has no learning rate; leave --lr-scaling out"),
             std::string::npos);
 }
 
@@ -244,7 +244,7 @@ TEST(OptimizerFlags, Momentum) {
   program.parse({"--optimizer", "nesterov", "--momentum", "0.5"});
   EXPECT_EQ(create_optimizer(program.settings, 1)->get("momentum"), 0.5);
   program.parse({"--optimizer", "adam"});
-  EXPECT_NE(error_of([&] { create_optimizer(program.settings, 1); }).find("adam has none"),
+  EXPECT_NE(error_of([&] { create_optimizer(program.settings, 1); }).find("Adam has none"),
             std::string::npos);
 }
 
