@@ -113,7 +113,7 @@ TEST_F(Resume, OtherGroupsAreSaid) {
   ::testing::internal::CaptureStderr();
   resume(folder / "state", *run.trainer);
   const std::string said = ::testing::internal::GetCapturedStderr();
-  const std::string line = "parameter groups none; going on with this run's: **/b, rate x 2";
+  const std::string line = "parameter groups none; continuing with this run's: **/b, rate x 2";
   EXPECT_EQ(said.find(line) != std::string::npos, comm->rank() == 0) << said;
 }
 

@@ -148,8 +148,8 @@ void serialize_hooks_and_groups(const Serializer& serializer, const Optimizer& o
   compare(serializer, "groups", "parameter groups", groups, "; ");
 }
 
-// What is frozen may change during a run, so a run continues with what the snapshot has. Snapshots of
-// older versions have no such entry.
+// What is frozen may change during a run, so a run continues with what the snapshot has. Snapshots
+// of older versions have no such entry.
 void serialize_frozen(const Serializer& serializer, Optimizer& optimizer) {
   const std::string key = "frozen", here = optimizer.frozen().text();
   std::string stored = here;
