@@ -85,6 +85,9 @@ void scatter_split(SplitData& split, Communicator& communicator, const ScatterOp
       split.dataset
           ? take_share(split.dataset, communicator.size(), communicator.rank(), options)
           : scatter_dataset([&] { return std::move(split.source); }, communicator, options);
+  // Both may hold all of a program's own data.
+  split.open = nullptr;
+  split.dataset.reset();
 }
 
 }  // namespace

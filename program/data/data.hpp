@@ -14,11 +14,13 @@ namespace tasuki::program {
 // The examples to train on, or those to evaluate on.
 struct SplitData {
   DatasetHeader header;
+  // Until scatter(), after which no rank holds more than its share:
   OpenSource open;                     // for rank 0
   std::unique_ptr<DataSource> source;  // on rank 0, after check_files()
-  // With TrainingProgram::every_rank_has_data, in place of the above.
+  // With TrainingProgram::every_rank_has_data, in place of the source.
   std::shared_ptr<const Dataset> dataset;
-  std::optional<Share> share;  // after scatter()
+  // From then on:
+  std::optional<Share> share;
 };
 
 struct TrainingData {

@@ -14,6 +14,22 @@ using namespace tasuki;
 
 namespace {
 
+// Says how many of its kind are in memory.
+class CountedDataset : public Dataset {
+ public:
+  explicit CountedDataset(std::vector<TensorField> fields) : all_(std::move(fields)) { ++alive; }
+  CountedDataset(const CountedDataset&) = delete;
+  ~CountedDataset() override { --alive; }
+  const DatasetHeader& header() const override { return all_.header(); }
+  void read(std::int64_t i, std::size_t field, FieldWriter& into) const override {
+    all_.read(i, field, into);
+  }
+  static inline int alive = 0;
+
+ private:
+  TensorDataset all_;
+};
+
 // Sums of two numbers.
 std::unique_ptr<Dataset> sums(const char* split, std::int64_t count) {
   std::fprintf(stderr, "made %s data\n", split);
@@ -25,7 +41,7 @@ std::unique_ptr<Dataset> sums(const char* split, std::int64_t count) {
   }
   TensorField sum = vector_field("sum", results, {1});
   sum.is_target = true;
-  return std::make_unique<TensorDataset>(std::vector{vector_field("pair", pairs, {2}), sum});
+  return std::make_unique<CountedDataset>(std::vector{vector_field("pair", pairs, {2}), sum});
 }
 
 TrainingModel create_model(const DatasetHeader& data) {
@@ -70,6 +86,9 @@ int main(int argc, char** argv) {
   program.test_data = [] { return std::shared_ptr<const Dataset>(sums("test", 50)); };
   program.every_rank_has_data = kind == "data-everywhere";
   program.create_model = create_model;
+  program.extend = [](Trainer&) {
+    std::fprintf(stderr, "whole data sets in memory: %d\n", CountedDataset::alive);
+  };
   if (kind == "own-optimizer")
     program.create_optimizer = [] { return create_optimizer("momentum_sgd"); };
   if (kind == "own-evaluator")

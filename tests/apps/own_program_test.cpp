@@ -92,6 +92,15 @@ TEST_F(OwnProgram, ItsCheckSpeaksOnceBeforeDataAreMade) {
   EXPECT_EQ(run(2, "plain", {"--least-ranks", "2", "--dry-run"}).exit_code, 0);
 }
 
+// Rank 0, too, has its share only while it trains.
+TEST_F(OwnProgram, NoRankKeepsTheWholeData) {
+  EXPECT_FALSE(losses(2, "plain", {}).empty());
+  EXPECT_EQ(count_of(said, "whole data sets in memory: 0"), 2) << said;
+  // Shares of data that every rank has are views.
+  EXPECT_FALSE(losses(2, "data-everywhere", {}).empty());
+  EXPECT_EQ(count_of(said, "whole data sets in memory: 2"), 2) << said;
+}
+
 TEST_F(OwnProgram, DataOnEveryRankAreNotSent) {
   const auto expected = losses(2, "plain", {});
   EXPECT_EQ(count_of(said, "made training data"), 1) << said;
