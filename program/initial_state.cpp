@@ -42,7 +42,8 @@ class KeptData : public Extension {
     serializer("example_shape", shape);
     serializer("labels", labels);
     const bool is_alike = examples == examples_ && shape == shape_;
-    if (is_alike && labels == labels_) return;
+    const bool are_known = labels != 0 && labels_ != 0;
+    if (is_alike && (labels == labels_ || !are_known)) return;
     const Communicator* communicator = serializer.communicator();
     if (communicator && communicator->rank() != 0) return;
     log_warning("the snapshot's run had other data: {} examples of {}; this run has {} of {}{}",
@@ -52,7 +53,7 @@ class KeptData : public Extension {
  private:
   std::int64_t examples_;
   std::string shape_;
-  std::int64_t labels_;  // the hash
+  std::int64_t labels_;  // their hash; 0: unknown
 };
 
 }  // namespace

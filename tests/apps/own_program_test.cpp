@@ -113,5 +113,17 @@ TEST_F(OwnProgram, DataOnEveryRankAreNotSent) {
   EXPECT_EQ(losses(2, "data-everywhere", {"--examples", "40", "--test-examples", "10"}), first);
 }
 
+// Where a run's targets were not hashed, they are not compared.
+TEST_F(OwnProgram, DataMayMoveToEveryRankAndBack) {
+  for (const char* const kind : {"plain", "data-everywhere", "plain"}) {
+    static int epochs = 0;
+    const Finished job =
+        run(2, kind,
+            {"--out", folder / "moved", "--resume", "auto", "--epoch", std::to_string(++epochs)});
+    EXPECT_EQ(job.exit_code, 0) << job.all();
+    EXPECT_EQ(count_of(job.all(), "other data"), 0) << job.all();
+  }
+}
+
 }  // namespace
 }  // namespace tasuki::testing
