@@ -75,7 +75,7 @@ Tensor Communicator::bcast(const Tensor& tensor, int root) {
   TASUKI_MPI(MPI_Bcast, &header, header_bytes, MPI_BYTE, root, comm().get());
   if (rank() != root) values = header.make();
   tasuki::bcast(bytes_of(values), root, comm().get(), call_bytes());
-  return rank() == root ? tensor : values.to(options().device);
+  return (rank() == root ? tensor : values).to(options().device);
 }
 
 std::vector<Tensor> Communicator::gather(const Tensor& tensor, int root) {

@@ -79,6 +79,16 @@ class DeviceTraining : public ::testing::Test {
   TemporaryFolder folder{comm.get()};
 };
 
+TEST_F(DeviceTraining, ABroadcastEndsOnTheDeviceOfEachRank) {
+  const auto comm_of_device = create_communicator("naive", {.device = Device::cuda(0)});
+  for (int root = 0; root < comm->size(); ++root) {
+    const Tensor found =
+        comm_of_device->bcast(comm->rank() == root ? Tensor::full({2}, root) : Tensor(), root);
+    EXPECT_EQ(found.device(), Device::cuda(0));
+    EXPECT_EQ(found.slice(1, 2).item(), root);
+  }
+}
+
 // A message ahead of the next step says it to the other ranks.
 TEST_F(DeviceTraining, StopsOnAllRanksWhenOneIsAsked) {
   for (const GraphMode graph : {GraphMode::off, graph_of(*comm)}) {
