@@ -177,6 +177,41 @@ TEST_F(StepsTest, TheRecordingThatWasNotUsedForLongestGoesFirst) {
   EXPECT_EQ(steps->recordings(), 4);
 }
 
+// As of sequences whose batches are hardly ever as long as one before.
+TEST_F(StepsTest, KindsThatDoNotComeBackAreNotRecordedWithoutEnd) {
+  constexpr int room = 4;
+  const auto steps = make(GraphMode::automatic, room);
+  // No kind comes back before its recording has to go.
+  for (int round = 0; round < 12; ++round)
+    for (int examples = 1; examples <= 2 * room; ++examples) run(*steps, examples, 1);
+  const std::int64_t recordings = steps->recordings();
+  EXPECT_EQ(recordings, 2 * room);
+  EXPECT_EQ(steps->why_not_recorded(), "");
+  // The recordings that are there go on.
+  const std::int64_t before = replays;
+  EXPECT_EQ(run(*steps, 2 * room, 3), 6);
+  EXPECT_EQ(replays, before + 3);
+  // Other work may have other kinds.
+  steps->forget();
+  run(*steps, 1, 3);
+  EXPECT_EQ(steps->recordings(), recordings + 1);
+}
+
+TEST_F(StepsTest, KindsThatComeBackMayBeMoreThanThereIsRoomFor) {
+  constexpr int room = 4;
+  const auto steps = make(GraphMode::automatic, room);
+  for (int round = 0; round < 6; ++round)
+    for (int examples = 1; examples <= 2 * room; ++examples) run(*steps, examples, 6);
+  EXPECT_EQ(steps->recordings(), 6 * 2 * room);
+}
+
+TEST_F(StepsTest, AskedForEveryKindIsRecorded) {
+  const auto steps = make(GraphMode::on, 4);
+  for (int round = 0; round < 12; ++round)
+    for (int examples = 1; examples <= 8; ++examples) run(*steps, examples, 1);
+  EXPECT_GT(steps->recordings(), 16);
+}
+
 // --- late values ---
 
 // A number that a counter decides, and the counter itself.

@@ -1,6 +1,7 @@
 // RecordedStep: a step's device work that was recorded, and all that it depends on.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -29,6 +30,7 @@ struct RecordedStep {
   std::vector<Dependency> dependencies;
   detail::Requests requests;  // what follows from a step that succeeded
   ModelParts parts;
+  std::int64_t replays = 0;         // the first one in the step that made it
   std::unique_ptr<Recording> work;  // goes first, and waits for the device
 
   // Whether all of that is still what it was.

@@ -40,8 +40,11 @@ StepKind& StepKinds::find(const std::string& name) {
 }
 
 void StepKinds::drop_invalid(const ModelParts& parts) {
-  for (auto& [name, kind] : kinds_)
-    if (kind.recording && !kind.recording->is_valid(parts)) drop_recording(kind);
+  for (auto& [name, kind] : kinds_) {
+    if (!kind.recording || kind.recording->is_valid(parts)) continue;
+    drop_recording(kind);
+    wasted_ = 0;
+  }
 }
 
 void StepKinds::drop_recordings() {
@@ -64,10 +67,18 @@ void StepKinds::keep(std::size_t most, const std::function<bool(const StepKind& 
 void StepKinds::make_room() {
   keep(
       most_recordings_, [](const StepKind& kind) { return kind.recording != nullptr; },
-      [](auto oldest) { drop_recording(oldest->second); });
+      [this](auto oldest) {
+        wasted_ = oldest->second.recording->replays > 1 ? 0 : wasted_ + 1;
+        drop_recording(oldest->second);
+      });
   keep(
       most_recordings_ * kinds_per_recording, [](const StepKind&) { return true; },
       [this](auto oldest) { kinds_.erase(oldest); });
+}
+
+void StepKinds::clear() {
+  kinds_.clear();
+  wasted_ = 0;
 }
 
 }  // namespace tasuki

@@ -41,7 +41,10 @@ class StepKinds {
   void drop_recordings();
   // Drops what was not used for longest, where more is kept than there is room for.
   void make_room();
-  void clear() { kinds_.clear(); }
+  // Whether as many recordings in a row as there is room for had to go before they were replayed.
+  // Recordings that became invalid do not count, and the count begins anew with them.
+  bool are_too_many() const { return wasted_ >= most_recordings_; }
+  void clear();
 
  private:
   using Kinds = std::map<std::string, StepKind>;
@@ -49,6 +52,7 @@ class StepKinds {
             const std::function<void(Kinds::iterator oldest)>& drop);
 
   std::size_t most_recordings_;
+  std::size_t wasted_ = 0;  // recordings in a row that make_room() dropped unused
   std::uint64_t uses_ = 0;
   Kinds kinds_;
 };

@@ -134,7 +134,18 @@ class Steps::Implementation {
     kind.report.deliver(*journal_, observation, prefix);
     if (kind.report.has_numbers_of_host())
       refuse("what the loss function reports is computed by the host in each step");
+    make_room();
+  }
+
+  void make_room() {
+    const bool were_too_many = kinds_.are_too_many();
     kinds_.make_room();
+    if (kinds_.are_too_many() && !were_too_many && settings_.graph == GraphMode::automatic)
+      log_verbose(
+          "steps of new shapes are no longer recorded as graphs: the last {} recordings were not "
+          "replayed before others needed their room; a larger pad_to of ragged fields makes fewer "
+          "shapes",
+          settings_.most_recordings);
   }
 
   int readiness_of(const StepKind& kind) const {
@@ -143,6 +154,7 @@ class Steps::Implementation {
     for (const Optimizer* optimizer : optimizers_)
       if (!optimizer->arena().unshaped().empty()) return not_recorded;
     if (kind.recording) return recorded;
+    if (kinds_.are_too_many() && settings_.graph == GraphMode::automatic) return not_recorded;
     const int warm_up = recordings_ == 0 ? first_warm_up : later_warm_up;
     return kind.runs >= warm_up ? to_be_recorded : too_few_runs;
   }
@@ -222,6 +234,7 @@ class Steps::Implementation {
 
   void replay(const Step& step) {
     RecordedStep& recording = *step.kind.recording;
+    ++recording.replays;
     recording.numbers->fill(journal_->next_row(), rows_of(step.batch));
     recording.numbers->send();
     for (std::size_t i = 0; i < recording.fields.size(); ++i)

@@ -25,7 +25,8 @@ class Steps {
     GraphMode graph = GraphMode::off;
     // Of floating-point fields on a GPU, for evaluations; trainings: Optimizer::compute_type().
     DType activations = DType::float32;
-    // Recordings that are kept; the one that was not used for longest goes first.
+    // Recordings that are kept; the one that was not used for longest goes first. With
+    // GraphMode::automatic, no kinds are added when as many in a row have gone without a replay.
     std::size_t most_recordings = 16;
   };
   // Training. The optimizers update in each step and outlive this object; those with a communicator
