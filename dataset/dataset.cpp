@@ -82,17 +82,25 @@ BatchField read_ragged(const Dataset& dataset, std::size_t number,
 
 template <class Label>
 void check_labels_as(const Dataset& dataset, const Field& field,
-                     std::span<const std::int64_t> indices, const Tensor& values) {
+                     std::span<const std::int64_t> indices, const Tensor& values,
+                     const Tensor& lengths) {
   const std::span<const Label> labels = values.span<Label>();
-  const auto found =
-      std::find_if(labels.begin(), labels.end(), [](Label label) { return label < 0; });
-  if (found == labels.end()) return;
   const std::size_t each = labels.size() / indices.size();
-  const std::int64_t index = indices[static_cast<std::size_t>(found - labels.begin()) / each];
-  fail(ErrorKind::data,
-       "example {} has label {}, expected 0 .. {}; leave examples that are not to count out of the "
-       "data set",
-       dataset.id(index), *found, field.classes - 1);
+  const auto is_padding = [&](std::size_t at) {
+    if (!lengths) return false;
+    const std::int64_t length = lengths.data<std::int64_t>()[at / each];
+    return at % each >= static_cast<std::size_t>(length * field.shape.count_per_item());
+  };
+  for (auto found = labels.begin(); found != labels.end(); ++found) {
+    found = std::find_if(found, labels.end(), [](Label label) { return label < 0; });
+    if (found == labels.end()) return;
+    const auto at = static_cast<std::size_t>(found - labels.begin());
+    if (is_padding(at)) continue;
+    fail(ErrorKind::data,
+         "example {} has label {}, expected 0 .. {}; leave examples that are not to count out of "
+         "the data set",
+         dataset.id(indices[at / each]), *found, field.classes - 1);
+  }
 }
 
 }  // namespace
@@ -126,13 +134,13 @@ std::span<const std::byte> StoredField::decode_image(std::int64_t i) {
 }
 
 void check_labels(const Dataset& dataset, std::size_t number, std::span<const std::int64_t> indices,
-                  const Tensor& values) {
+                  const Tensor& values, const Tensor& lengths) {
   const Field& field = dataset.header().fields[number];
   if (field.classes == 0 || values.count() == 0) return;
   if (values.dtype() == DType::int64)
-    check_labels_as<std::int64_t>(dataset, field, indices, values);
+    check_labels_as<std::int64_t>(dataset, field, indices, values, lengths);
   else
-    check_labels_as<std::int32_t>(dataset, field, indices, values);
+    check_labels_as<std::int32_t>(dataset, field, indices, values, lengths);
 }
 
 BatchField read_field(const Dataset& dataset, std::size_t number,
@@ -145,7 +153,7 @@ BatchField read_field(const Dataset& dataset, std::size_t number,
                                      .values = read_even(dataset, number, indices, epoch),
                                      .is_target = field.is_target};
   report_progress();
-  check_labels(dataset, number, indices, read.values);
+  check_labels(dataset, number, indices, read.values, read.lengths);
   return read;
 }
 

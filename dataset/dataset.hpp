@@ -83,10 +83,10 @@ class StoredField {
 
 // An error of kind data when a label of field `field` is negative. Losses leave such examples out,
 // but a training step is the mean over all examples of the global batch, whose number every rank
-// knows without asking. Fields without classes may have any values. `values`: of the examples
-// `indices`, as decoded.
+// knows without asking. Fields without classes may have any values, and so may the padding of
+// ragged ones. `values`: of the examples `indices`, as decoded; `lengths`: of ragged ones.
 void check_labels(const Dataset& dataset, std::size_t field, std::span<const std::int64_t> indices,
-                  const Tensor& values);
+                  const Tensor& values, const Tensor& lengths = {});
 
 // These examples as a batch of all fields, with their ids; labels are checked.
 Batch read_batch(const Dataset& dataset, std::span<const std::int64_t> indices,
