@@ -66,6 +66,11 @@ Decoder decoder_of(DType stored, DType decoded) {
       convert<std::uint8_t, std::int64_t>(values, destination, count,
                                           [](auto value) { return std::int64_t{value}; });
     };
+  if (stored == DType::float64 && decoded == DType::float32)
+    return [](const std::byte* values, std::byte* destination, std::int64_t count) {
+      convert<double, float>(values, destination, count,
+                             [](double value) { return static_cast<float>(value); });
+    };
   TASUKI_CHECK(stored == DType::float16 && decoded == DType::float32,
                "values stored as {} cannot be decoded to {}", name_of(stored), name_of(decoded));
   return [](const std::byte* values, std::byte* destination, std::int64_t count) {

@@ -14,7 +14,7 @@ bool can_decode(DType stored, DType decoded) {
   if (stored == decoded) return true;
   if (stored == DType::uint8)
     return decoded == DType::float32 || decoded == DType::int32 || decoded == DType::int64;
-  return stored == DType::float16 && decoded == DType::float32;
+  return (stored == DType::float16 || stored == DType::float64) && decoded == DType::float32;
 }
 
 }  // namespace
@@ -56,6 +56,14 @@ void Field::check() const {
                         shape[1] != shape[2]))
     refuse(fmt::format("image files are decoded to 3 x side x side bytes, not to {} {}",
                        shape.text(), name_of(stored)));
+}
+
+void DatasetHeader::check() const {
+  for (auto field = fields.begin(); field != fields.end(); ++field) {
+    field->check();
+    if (std::ranges::find(fields.begin(), field, field->name, &Field::name) != field)
+      fail(ErrorKind::usage, "two fields are named '{}'", field->name);
+  }
 }
 
 std::size_t DatasetHeader::index_of(std::string_view name) const {

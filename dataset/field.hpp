@@ -19,7 +19,7 @@ struct Field {
   Shape shape = {};               // of one example; {}: one number
   DType stored = DType::float32;  // in memory and between ranks
   // In batches. Equal to `stored`, or: uint8 to float32 (value / 255), uint8 to int32 or int64 (the
-  // value), float16 to float32.
+  // value), float16 or float64 to float32.
   DType decoded = DType::float32;
   bool is_target = false;    // keeps its type in batches for half-precision training
   std::int64_t classes = 0;  // labels: 0 .. classes - 1; a negative one is an error of kind data
@@ -55,6 +55,8 @@ struct DatasetHeader {
   const Field& field(std::string_view name) const { return fields[index_of(name)]; }
   Field& field(std::string_view name) { return fields[index_of(name)]; }
   std::size_t index_of(std::string_view name) const;
+  // A usage error where a field's settings do not fit each other, or two fields have one name.
+  void check() const;
   bool has(std::string_view name) const;
   // Bytes of an example as stored, without variable fields.
   std::size_t fixed_bytes() const;

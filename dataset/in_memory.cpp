@@ -13,9 +13,9 @@ InMemoryDataset::InMemoryDataset(DatasetHeader header)
     : header_(std::move(header)),
       columns_(header_.fields.size()),
       ids_(static_cast<std::size_t>(header_.count)) {
+  header_.check();
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     const Field& field = header_.fields[i];
-    field.check();
     if (field.is_variable())
       columns_[i].examples.resize(ids_.size());
     else

@@ -21,9 +21,9 @@ Field field_of(const TensorField& given) {
               .decoded = given.values.dtype(),
               .is_target = given.is_target,
               .classes = given.classes};
-  const bool is_coded = field.stored == DType::uint8 || field.stored == DType::float16;
+  const bool is_coded = field.stored == DType::uint8 || field.stored == DType::float16 ||
+                        field.stored == DType::float64;
   if (is_coded) field.decoded = DType::float32;
-  field.check();
   return field;
 }
 
@@ -39,6 +39,7 @@ TensorDataset::TensorDataset(std::vector<TensorField> fields) {
            given.name, header_.count, header_.fields[0].name, count);
     values_.push_back(std::move(given.values));
   }
+  header_.check();
 }
 
 std::size_t TensorDataset::stored_bytes() const {

@@ -34,7 +34,8 @@ TensorField vector_field(std::string name, const std::vector<T>& values,
 
 // Shares the tensors' memory:
 //   TensorDataset data({{"x", x}, {"t", prices, /*is_target=*/true}});
-// uint8 becomes value / 255 in batches and float16 becomes float32; other types stay as they are.
+// In batches, uint8 becomes value / 255, and float16 and float64 become float32; other types stay
+// as they are.
 class TensorDataset final : public Dataset {
  public:
   // A usage error if the fields differ in their number of examples.

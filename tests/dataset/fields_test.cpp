@@ -79,6 +79,11 @@ TEST(Fields, AreDecodedToTheirType) {
                                              std::as_writable_bytes(std::span(floats)).data(), 2);
   EXPECT_EQ(floats[0], -1.5F);
   EXPECT_EQ(floats[1], 0x1p-20F);
+  const double doubles[] = {-1.5, 0.1};
+  decoder_of(DType::float64, DType::float32)(std::as_bytes(std::span(doubles)).data(),
+                                             std::as_writable_bytes(std::span(floats)).data(), 2);
+  EXPECT_EQ(floats[0], -1.5F);
+  EXPECT_EQ(floats[1], 0.1F);
 }
 
 TEST(Fields, ThatCannotBeAreRefused) {
@@ -93,6 +98,9 @@ TEST(Fields, ThatCannotBeAreRefused) {
   refused({.name = "t", .classes = 10}, {"'t'", "labels are int32 or int64, not float32"});
   refused({.name = "x", .shape = {1, 8, 8}, .stored = DType::uint8, .is_image_file = true},
           {"'x'", "1x8x8"});
+  expect_error(ErrorKind::usage, {"two fields are named 'x'"}, [] {
+    InMemoryDataset({1, {{.name = "x"}, {.name = "t"}, {.name = "x"}}});
+  });
   expect_error(ErrorKind::usage, {"no field 'z'", "tokens, bytes, y"},
                [] { sequences(1)->header().field("z"); });
 }
@@ -126,6 +134,36 @@ TEST(Fields, LabelsOfAnyShapeAreChecked) {
   expect_error(ErrorKind::data, {"example 11 has label -1, expected 0 .. 2"}, [&] {
     read_batch(dataset, std::vector<std::int64_t>{0, 1});
   });
+}
+
+// Losses leave negative labels out, so batches may be filled up with them.
+TEST(Fields, PaddingIsNoLabel) {
+  for (const DType type : {DType::int32, DType::int64}) {
+    InMemoryDataset dataset({3,
+                             {{.name = "tags",
+                               .shape = {0, 2},
+                               .stored = type,
+                               .decoded = type,
+                               .is_target = true,
+                               .classes = 3,
+                               .is_ragged = true,
+                               .padding = -1}}});
+    const auto set = [&](std::int64_t i, const std::vector<std::int64_t>& labels) {
+      const std::vector<std::int32_t> narrow(labels.begin(), labels.end());
+      const std::span<const std::byte> example[] = {type == DType::int64
+                                                        ? std::as_bytes(std::span(labels))
+                                                        : std::as_bytes(std::span(narrow))};
+      dataset.set(i, 10 + i, example);
+    };
+    set(0, {2, 1, 0, 0});
+    set(1, {1, 1});
+    set(2, {1, -2});
+    const Batch batch = read_batch(dataset, std::vector<std::int64_t>{1, 0});
+    EXPECT_EQ(batch["tags"].reshape({8}).slice(2, 3).item(), -1);
+    expect_error(ErrorKind::data, {"example 12 has label -2, expected 0 .. 2"}, [&] {
+      read_batch(dataset, std::vector<std::int64_t>{0, 1, 2});
+    });
+  }
 }
 
 TEST(Fields, OfSubsetsLieWhereTheyLay) {
