@@ -31,7 +31,7 @@ class CsvSource final : public DataSource {
     if (!file_.next(line))
       fail(ErrorKind::data, "{}: expected another line, found the end; was the file changed?",
            file_.place());
-    cells_ = split_cells(line, separator_, file_.place());
+    cells_ = split_cells(line, separator_, [this] { return file_.place(); });
     if (cells_.size() != names_.size())
       fail(ErrorKind::data, "{}: expected {} values, as many as in the header line, found {}",
            file_.place(), names_.size(), cells_.size());
@@ -56,8 +56,8 @@ class CsvSource final : public DataSource {
     auto to = into.as<float>().begin();
     for (const std::size_t column : columns) *to++ = parse_number(cells_[column], place_of(column));
   }
-  std::string place_of(std::size_t column) const {
-    return fmt::format("{}, column '{}'", file_.place(), names_[column]);
+  Place place_of(std::size_t column) const {
+    return [this, column] { return fmt::format("{}, column '{}'", file_.place(), names_[column]); };
   }
 
   TextFile file_;
@@ -74,23 +74,40 @@ Columns columns_of(const std::vector<std::string>& wanted, const std::vector<std
     if (found == names.end())
       fail(ErrorKind::data, "{}: expected a column '{}', found {}", path.string(), name,
            fmt::join(names, ", "));
+    if (std::find(found + 1, names.end(), name) != names.end())
+      fail(ErrorKind::data, "{}: two columns are named '{}'", path.string(), name);
     columns.push_back(static_cast<std::size_t>(found - names.begin()));
   }
   return columns;
 }
 
+void check_options(const CsvOptions& options) {
+  if (options.classes > 0 && options.t.size() != 1)
+    fail(ErrorKind::usage, "expected one column of labels, found {}", options.t.size());
+  std::vector<std::string> names = options.x;
+  names.insert(names.end(), options.t.begin(), options.t.end());
+  std::ranges::sort(names);
+  if (const auto twice = std::ranges::adjacent_find(names); twice != names.end())
+    fail(ErrorKind::usage, "column '{}' is asked for twice", *twice);
+}
+
+// Spreadsheets begin UTF-8 with it.
+std::string_view without_byte_order_mark(std::string_view line) {
+  constexpr std::string_view mark = "\xEF\xBB\xBF";
+  return line.starts_with(mark) ? line.substr(mark.size()) : line;
+}
+
 }  // namespace
 
 std::unique_ptr<DataSource> open_csv(const std::filesystem::path& path, const CsvOptions& options) {
-  if (options.classes > 0 && options.t.size() != 1)
-    fail(ErrorKind::usage, "expected one column of labels, found {}", options.t.size());
+  check_options(options);
   TextFile file(path);
   std::string_view line;
   if (!file.next(line))
     fail(ErrorKind::data, "{}: expected a header line with the names of the columns, found nothing",
          path.string());
-  std::vector<std::string> names = split_cells(line, options.separator, file.place());
-  if (names[0].starts_with("\xEF\xBB\xBF")) names[0].erase(0, 3);  // as spreadsheets begin UTF-8
+  std::vector<std::string> names = split_cells(without_byte_order_mark(line), options.separator,
+                                               [&file] { return file.place(); });
   Columns t = columns_of(options.t, names, path), x = columns_of(options.x, names, path);
   if (x.empty())
     for (std::size_t column = 0; column < names.size(); ++column)

@@ -24,9 +24,10 @@ struct CsvOptions {
 };
 
 // x is N x (columns) float32. Counts the lines at once and reads them one after the other; empty
-// ones are left out. A file without header line, a column that is not there, a line with another
-// number of values and a value that is no finite number are errors of kind data with file, line and
-// column. Values may stand in double quotes; the file may be gzip-compressed.
+// and blank ones are left out. A file without header line, a column asked for by name that is not
+// there or there twice, a line with another number of values and a value that is no finite number
+// are errors of kind data with file, line and column. Values may stand in double quotes; the file
+// may be gzip-compressed. A column that `options` name twice is a usage error.
 std::unique_ptr<DataSource> open_csv(const std::filesystem::path& path,
                                      const CsvOptions& options = {});
 

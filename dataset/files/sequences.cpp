@@ -55,9 +55,14 @@ class SequenceSource : public DataSource {
     if (!file_.next(line))
       fail(ErrorKind::data, "{}: expected another line, found the end; was the file changed?",
            file_.place());
-    if (example.size() > 1)
-      example[1].as<std::int32_t>()[0] = static_cast<std::int32_t>(parse_integer(
-          take_word(line), 0, example[1].field().classes - 1, file_.place() + ", label"));
+    if (example.size() > 1) {
+      example[1].as<std::int32_t>()[0] = static_cast<std::int32_t>(
+          parse_integer(take_word(line), 0, example[1].field().classes - 1,
+                        [this] { return file_.place() + ", label"; }));
+      if (line.empty())
+        fail(ErrorKind::data, "{}: expected a sequence behind the label, found none",
+             file_.place());
+    }
     try {
       write(line, example[0]);
     } catch (const Error& error) {
@@ -85,8 +90,9 @@ class TokenLines final : public SequenceSource {
     while (!line.empty()) {
       const std::string_view word = take_word(line);
       if (word.empty()) break;
-      tokens_.push_back(static_cast<std::int32_t>(
-          parse_integer(word, 0, vocabulary_ - 1, fmt::format("value {}", tokens_.size() + 1))));
+      tokens_.push_back(static_cast<std::int32_t>(parse_integer(word, 0, vocabulary_ - 1, [this] {
+        return fmt::format("value {}", tokens_.size() + 1);
+      })));
     }
     into.resize(std::ssize(tokens_));
     std::ranges::copy(tokens_, into.as<std::int32_t>().begin());

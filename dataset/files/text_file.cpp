@@ -2,6 +2,8 @@
 
 #include <charconv>
 #include <cmath>
+#include <locale>
+#include <sstream>
 #include <vector>
 
 #include "tasuki/core/error.hpp"
@@ -25,10 +27,18 @@ std::string shown(std::string_view text) {
 }
 
 template <class Number>
-bool parse_all(std::string_view text, Number& number) {
+std::errc parse(std::string_view text, Number& number) {
   const char* const end = text.data() + text.size();
   const auto result = std::from_chars(text.data(), end, number);
-  return result.ec == std::errc() && result.ptr == end;
+  return result.ptr == end ? result.ec : std::errc::invalid_argument;
+}
+
+// from_chars tells too small numbers and too large ones apart no more than their signs; a stream
+// fails for large ones only.
+bool parse_tiny(std::string_view text, float& number) {
+  std::istringstream stream{std::string(text)};
+  stream.imbue(std::locale::classic());
+  return static_cast<bool>(stream >> number);
 }
 
 }  // namespace
@@ -50,7 +60,7 @@ bool TextFile::next(std::string_view& line) {
     line = std::string_view(buffer_).substr(begin_, end == std::string::npos ? end : end - begin_);
     begin_ = end == std::string::npos ? buffer_.size() : end + 1;
     if (line.ends_with('\r')) line.remove_suffix(1);
-    if (!line.empty()) return true;
+    if (!without_blanks(line).empty()) return true;
     searched = 0;
   }
 }
@@ -80,8 +90,7 @@ std::int64_t TextFile::count_lines(const std::filesystem::path& path) {
   return lines;
 }
 
-std::vector<std::string> split_cells(std::string_view line, char separator,
-                                     const std::string& place) {
+std::vector<std::string> split_cells(std::string_view line, char separator, const Place& place) {
   std::vector<std::string> cells;
   for (;;) {
     const std::size_t begin = line.find_first_not_of(' ');
@@ -91,7 +100,7 @@ std::vector<std::string> split_cells(std::string_view line, char separator,
       for (;; ++at) {
         if (at == line.size())
           fail(ErrorKind::data, "{}, value {}: expected a closing quote, found the end of the line",
-               place, cells.size() + 1);
+               place(), cells.size() + 1);
         if (line[at] == '"') {
           if (at + 1 == line.size() || line[at + 1] != '"') break;
           ++at;
@@ -102,7 +111,7 @@ std::vector<std::string> split_cells(std::string_view line, char separator,
       if (!without_blanks(line.substr(at + 1, end == std::string_view::npos ? end : end - at - 1))
                .empty())
         fail(ErrorKind::data, "{}, value {}: expected '{}' behind a closing quote, found '{}'",
-             place, cells.size() + 1, separator, shown(line.substr(at + 1)));
+             place(), cells.size() + 1, separator, shown(line.substr(at + 1)));
       cells.push_back(std::move(cell));
       if (end == std::string_view::npos) return cells;
       line.remove_prefix(end + 1);
@@ -115,19 +124,22 @@ std::vector<std::string> split_cells(std::string_view line, char separator,
   }
 }
 
-float parse_number(std::string_view text, const std::string& place) {
+float parse_number(std::string_view text, const Place& place) {
   float number = 0;
   if (text.starts_with('+')) text.remove_prefix(1);
-  if (!parse_all(text, number) || !std::isfinite(number))
-    fail(ErrorKind::data, "{}: expected a number, found '{}'", place, shown(text));
+  const std::errc problem = parse(text, number);
+  const bool is_number = problem == std::errc() ||
+                         (problem == std::errc::result_out_of_range && parse_tiny(text, number));
+  if (!is_number || !std::isfinite(number))
+    fail(ErrorKind::data, "{}: expected a number, found '{}'", place(), shown(text));
   return number;
 }
 
 std::int64_t parse_integer(std::string_view text, std::int64_t least, std::int64_t most,
-                           const std::string& place) {
+                           const Place& place) {
   std::int64_t number = 0;
-  if (!parse_all(text, number) || number < least || number > most)
-    fail(ErrorKind::data, "{}: expected an integer from {} to {}, found '{}'", place, least, most,
+  if (parse(text, number) != std::errc() || number < least || number > most)
+    fail(ErrorKind::data, "{}: expected an integer from {} to {}, found '{}'", place(), least, most,
          shown(text));
   return number;
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,15 +17,16 @@ class TextFile {
   // An error of kind missing when there is no such file.
   explicit TextFile(const std::filesystem::path& path) : file_(path) {}
 
-  // The next line that is not empty, without its end (LF or CR LF); valid until the next call.
-  // False when none is left. A line of more than 64 MiB is an error of kind data: it is no text.
+  // The next line with more than blanks and tabs, without its end (LF or CR LF); valid until the
+  // next call. False when none is left. A line of more than 64 MiB is an error of kind data: it is
+  // no text.
   bool next(std::string_view& line);
   // Of the line read last, from 1 on.
   std::int64_t number() const { return number_; }
   // "words.txt: line 7", for messages.
   std::string place() const;
 
-  // Lines that are not empty.
+  // Lines that next() gives out.
   static std::int64_t count_lines(const std::filesystem::path& path);
 
  private:
@@ -37,17 +39,19 @@ class TextFile {
   std::int64_t number_ = 0;
 };
 
+// Where something stands, for messages: "houses.csv: line 3, column 'price'". Only called for them.
+using Place = std::function<std::string()>;
+
 // Splits a line at `separator`. A cell that begins with a double quote goes on to the next one,
 // separators included, and two quotes in it stand for one. Blanks around cells are left out. A
 // quote without an end is an error of kind data that begins with `place`.
-std::vector<std::string> split_cells(std::string_view line, char separator,
-                                     const std::string& place);
+std::vector<std::string> split_cells(std::string_view line, char separator, const Place& place);
 
-// A finite number, written out in full. Anything else is an error of kind data that begins with
-// `place`: "houses.csv: line 3, column 'price'".
-float parse_number(std::string_view text, const std::string& place);
+// A finite number, written out in full; one that is too small for a float is 0. Anything else is an
+// error of kind data that begins with `place`.
+float parse_number(std::string_view text, const Place& place);
 // An integer from `least` to `most`.
 std::int64_t parse_integer(std::string_view text, std::int64_t least, std::int64_t most,
-                           const std::string& place);
+                           const Place& place);
 
 }  // namespace tasuki

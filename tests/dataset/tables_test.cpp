@@ -1,6 +1,7 @@
 // Data sets in one line: of tensors, of tables and of sequences in text files.
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -49,9 +50,22 @@ TEST(TensorDataset, HasTheTensorsAsFields) {
   EXPECT_EQ(values_of<float>(all_of(*copy)["left"]), (Floats{1, 2, 3, 4}));
 }
 
+// Functions compute in float32.
+TEST(TensorDataset, DoublesBecomeFloats) {
+  const TensorDataset dataset({vector_field<double>("x", {0.1, -2, 1e300, 1e-300})});
+  EXPECT_EQ(dataset.stored_bytes(), 32U);
+  const Batch batch = all_of(dataset);
+  ASSERT_EQ(batch["x"].dtype(), DType::float32);
+  EXPECT_EQ(values_of<float>(batch["x"]),
+            (Floats{0.1F, -2, std::numeric_limits<float>::infinity(), 0}));
+}
+
 TEST(TensorDataset, WhatDoesNotFitIsRefused) {
   expect_error(ErrorKind::usage, {"'t'", "expected 3 examples", "'x'", "found 2"}, [] {
     TensorDataset({vector_field<float>("x", {1, 2, 3}), vector_field<float>("t", {1, 2})});
+  });
+  expect_error(ErrorKind::usage, {"two fields are named 'x'"}, [] {
+    TensorDataset({vector_field<float>("x", {1, 2}), vector_field<float>("x", {1, 2})});
   });
   expect_error(ErrorKind::usage, {"'x'", "found nothing"}, [] {
     TensorDataset({{"x", Tensor()}});
@@ -128,6 +142,58 @@ TEST_F(TextFiles, TablesThatAreWrongAreNamedByLineAndColumn) {
   expect_error(ErrorKind::missing, {"nowhere.csv"}, [&] { csv_dataset(folder / "nowhere.csv"); });
   // Only a header line: no examples.
   EXPECT_EQ(csv_dataset(write("a,price\n"), {.t = {"price"}})->size(), 0);
+}
+
+// As spreadsheets begin UTF-8.
+TEST_F(TextFiles, AByteOrderMarkIsNoPartOfAName) {
+  for (const char* const header : {"a,price", "\"a\",\"price\"", "\"a, b\",price"}) {
+    const auto dataset =
+        csv_dataset(write(std::string("\xEF\xBB\xBF") + header + "\n1,2\n"), {.t = {"price"}});
+    EXPECT_EQ(values_of<float>(all_of(*dataset)["x"]), Floats{1}) << header;
+  }
+  const auto first = csv_dataset(write("\xEF\xBB\xBF\"price\",a\n1,2\n"), {.t = {"price"}});
+  EXPECT_EQ(values_of<float>(all_of(*first)["t"]), Floats{1});
+}
+
+TEST_F(TextFiles, NumbersMayBeTooSmallForAFloatButNotTooLarge) {
+  const auto read = [&](const std::string& numbers) {
+    return values_of<float>(all_of(*csv_dataset(write("a\n" + numbers)))["x"]);
+  };
+  EXPECT_EQ(read("1e-50\n-1e-320\n1e-40\n+1e-5000\n0.0000000000000000000000000000000000000000"
+                 "00000000001\n"),
+            (Floats{0, 0, 1e-40F, 0, 0}));
+  for (const char* const large : {"1e39", "-1e39", "1e400", "1e5000", "inf", "-inf", "1e-50x"})
+    expect_error(ErrorKind::data, {"line 2, column 'a'", large}, [&] { read(large); });
+}
+
+TEST_F(TextFiles, LinesOfBlanksCountAsEmpty) {
+  const auto table = csv_dataset(write("  \na,price\n \t\n1,2\n\t\r\n3,4\n   "), {.t = {"price"}});
+  EXPECT_EQ(values_of<float>(all_of(*table)["x"]), (Floats{1, 3}));
+  const auto tokens = read_dataset(*open_token_lines(write(" \n1 2\n\t\n3\n"), 4));
+  EXPECT_EQ(values_of<std::int64_t>(all_of(*tokens).lengths("x")),
+            (std::vector<std::int64_t>{2, 1}));
+  // A label alone is no example.
+  const auto labelled = [&](auto&& open) {
+    expect_error(ErrorKind::data, {"line 2: expected a sequence behind the label, found none"},
+                 [&] { read_dataset(*open(write("1 2\n1 \n"))); });
+  };
+  labelled([](const auto& path) { return open_token_lines(path, 4, {.classes = 2}); });
+  labelled([](const auto& path) { return open_text_lines(path, {.classes = 2}); });
+}
+
+TEST_F(TextFiles, ColumnsOfOneNameAreRefused) {
+  expect_data_error("price,a,price\n1,2,3\n", {"file", "two columns are named 'price'"});
+  // Those that are not asked for by name may have any.
+  EXPECT_EQ(
+      values_of<float>(all_of(*csv_dataset(write("a,a,price\n1,2,3\n"), {.t = {"price"}}))["x"]),
+      (Floats{1, 2}));
+  const auto refused = [&](const CsvOptions& options) {
+    expect_error(ErrorKind::usage, {"column 'a' is asked for twice"},
+                 [&] { open_csv(write("a,b\n1,2\n"), options); });
+  };
+  refused({.x = {"a", "b"}, .t = {"a"}});
+  refused({.x = {"a", "a"}});
+  refused({.t = {"a", "a"}});
 }
 
 TEST_F(TextFiles, ThatChangeMeanwhileAreRefused) {
