@@ -56,7 +56,7 @@ Place host_memory(const Job& job, const TrainingSettings& settings, const Traini
   place.free = free - std::min(free, host_memory_reserve);
   place.resident = address_space_of_loaders(settings, data);
   place.each = static_cast<std::size_t>(batches_ahead(settings, data.train.header)) *
-               batch_bytes(data.train.header);
+               batch_bytes(data.longest);
   return place;
 }
 
@@ -70,7 +70,7 @@ Place gpu_memory(Device device, const TrainingData& data, const Engine& engine) 
     if (lives_on_device(*share->dataset, place.free - place.resident))
       place.resident += resident_bytes(*share->dataset);
     else
-      place.each += batch_bytes(data.train.header);
+      place.each += batch_bytes(data.longest);
   }
   return place;
 }
@@ -102,12 +102,12 @@ BatchSearch search_in(const std::vector<Place>& places, const Job& job, const Tr
   }
   search.limit = std::clamp<std::int64_t>(data.train.header.count / job.communicator->size(), 1,
                                           batch_sizes.most);
-  search.peaks_of = [places, most, &engine](std::int64_t n) {
+  search.peaks_of = [places, most, &data, &engine](std::int64_t n) {
     // What an earlier step has left in the pool would reduce what libraries can take, and they do
     // not always notice.
     give_back_cached_host_memory();
     for (const Place& place : places) backend(place.device).reset_peak_memory(place.device);
-    engine.step_on_zeros(n);
+    engine.step_on_zeros(n, data.longest);
     std::vector<std::size_t> peaks;
     for (std::size_t i = 0; i < places.size(); ++i) {
       const Place& place = places[i];

@@ -31,9 +31,9 @@ class RankEngine final : public Engine {
 
   LossFunction evaluation_loss() override { return parts_.model.loss; }
 
-  void step_on_zeros(std::int64_t n) override {
+  void step_on_zeros(std::int64_t n, const DatasetHeader& examples) override {
     const Device device = batch_device();
-    measure_step(n, parts_.data, device, parts_.precision.on(device), parts_.model.loss);
+    measure_step(n, examples, device, parts_.precision.on(device), parts_.model.loss);
   }
 
  private:
@@ -43,9 +43,10 @@ class RankEngine final : public Engine {
 // Batches of zeros, of any size.
 class ZeroBatches final : public Iterator {
  public:
-  explicit ZeroBatches(const DatasetHeader& header) : header_(header) {}
-
-  void set_size(std::int64_t n) { size_ = n; }
+  void set(std::int64_t n, const DatasetHeader& examples) {
+    size_ = n;
+    header_ = examples;
+  }
   Batch next() override { return zero_batch(size_, header_, DType::float32, Device::cpu()); }
   std::int64_t steps_per_epoch() const override { return 1; }
   EpochLayout layout() const override { return {}; }
@@ -90,13 +91,13 @@ class WorkerEngine final : public Engine {
 
   LossFunction evaluation_loss() override { return evaluation_loss_; }
 
-  void step_on_zeros(std::int64_t n) override {
+  void step_on_zeros(std::int64_t n, const DatasetHeader& examples) override {
     if (!trial_) {
-      auto batches = std::make_unique<ZeroBatches>(parts_.data);
+      auto batches = std::make_unique<ZeroBatches>();
       trial_batches_ = batches.get();
       trial_ = create_updater(std::move(batches));
     }
-    trial_batches_->set_size(n);
+    trial_batches_->set(n, examples);
     Observation unused;
     trial_->update(unused);
   }

@@ -20,9 +20,9 @@ class Engine {
   virtual std::unique_ptr<Updater> create_updater(std::unique_ptr<Iterator> batches) = 0;
   // The loss for an evaluator; belongs to the last updater, which must still exist.
   virtual LossFunction evaluation_loss() = 0;
-  // A step on n examples of zeros, to measure its memory. It may change the model, so nothing else
-  // can be done afterwards.
-  virtual void step_on_zeros(std::int64_t n) = 0;
+  // A step on n examples of zeros like these (zero_batch), to measure its memory. It may change the
+  // model, so nothing else can be done afterwards.
+  virtual void step_on_zeros(std::int64_t n, const DatasetHeader& examples) = 0;
 };
 
 // What an engine computes with; all of it outlives the engine.

@@ -48,12 +48,37 @@ std::int64_t foretell(const BatchSearch& search) {
   return peaks_if_they_fit(search, 1) ? 1 : 0;
 }
 
+bool has_unknown_length(const Field& field) {
+  return field.is_ragged && field.shape[0] == 0;
+}
+
 std::int64_t longest(const Field& field) {
   if (!field.is_ragged) return 0;
   return field.padded_length(std::max<std::int64_t>(1, field.shape[0]));
 }
 
 }  // namespace
+
+bool has_unknown_lengths(const DatasetHeader& header) {
+  return std::ranges::any_of(header.fields, has_unknown_length);
+}
+
+DatasetHeader with_longest_examples(DataSource& source) {
+  DatasetHeader header = source.header();
+  if (!has_unknown_lengths(header)) return header;
+  std::vector<std::size_t> bytes(header.fields.size());  // of the longest
+  for (RecordBlock block; source.read_block(block);)
+    for (std::size_t number = 0; number < bytes.size(); ++number)
+      for (std::int64_t i = 0; i < block.count; ++i)
+        bytes[number] = std::max(bytes[number], block.at(number, i).size());
+  for (std::size_t number = 0; number < bytes.size(); ++number) {
+    Field& field = header.fields[number];
+    if (has_unknown_length(field))
+      field.shape =
+          field.shape.with_items(static_cast<std::int64_t>(bytes[number] / field.stored_bytes()));
+  }
+  return header;
+}
 
 Batch zero_batch(std::int64_t n, const DatasetHeader& header, DType dtype, Device device) {
   std::vector<BatchField> fields;

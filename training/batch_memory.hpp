@@ -6,10 +6,16 @@
 #include <functional>
 #include <vector>
 
-#include "tasuki/dataset/dataset.hpp"
+#include "tasuki/dataset/source.hpp"
 #include "tasuki/training/updater.hpp"
 
 namespace tasuki {
+
+// The source's header, with ragged fields of any length as long as the longest example. Reads all
+// examples if there are such fields.
+DatasetHeader with_longest_examples(DataSource& source);
+// Whether it has such fields.
+bool has_unknown_lengths(const DatasetHeader& header);
 
 // `n` examples of zeros, with floating-point values that are not targets as `dtype`. Ragged fields
 // have their maximal length, or Field::pad_to if there is none.

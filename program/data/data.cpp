@@ -8,8 +8,10 @@
 #include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/dataset/numbers.hpp"
 #include "tasuki/dataset/views.hpp"
 #include "tasuki/program/data/input.hpp"
+#include "tasuki/training/batch_memory.hpp"
 
 namespace tasuki::program {
 namespace {
@@ -90,7 +92,24 @@ void scatter_split(SplitData& split, Communicator& communicator, const ScatterOp
   split.dataset.reset();
 }
 
+DatasetHeader longest_of_ranks(const Share& share, Communicator& communicator) {
+  DatasetHeader header = with_longest_examples(*source_of(*share.dataset));
+  for (Field& field : header.fields) {
+    if (!field.is_ragged) continue;
+    const Tensor length = Tensor::full({}, static_cast<double>(field.shape[0]), DType::int64);
+    communicator.allreduce(length, ReduceOp::max);
+    field.shape = field.shape.with_items(*length.data<std::int64_t>());
+  }
+  return header;
+}
+
 }  // namespace
+
+DatasetHeader read_longest(const SplitData& split, Communicator& communicator) {
+  return decode_header(decode_numbers(run_on_root(communicator, 0, [&] {
+    return encode_numbers(encode_header(with_longest_examples(*split.open())));
+  })));
+}
 
 TrainingData find_data(const TrainingProgram& program, Communicator& communicator) {
   const TrainingSettings& settings = program.settings;
@@ -127,7 +146,11 @@ void TrainingData::scatter(const TrainingSettings& settings, Communicator& commu
   dealing.shuffle = true;
   dealing.seed = static_cast<std::uint64_t>(settings.seed);
   dealing.shards = static_cast<int>(settings.shards.value_or(0));
+  const bool is_everywhere = train.dataset != nullptr;
   scatter_split(train, communicator, dealing);
+  longest = train.header;
+  if (has_unknown_lengths(longest) && (!is_everywhere || settings.find_batchsize))
+    longest = longest_of_ranks(*train.share, communicator);
   train.share = with_augmentation(std::move(*train.share), settings);
   if (!test) return;
   scatter_split(*test, communicator, {});

@@ -27,12 +27,19 @@ struct TrainingData {
   std::string place;  // the folder, for messages
   SplitData train;
   std::optional<SplitData> test;
+  // After scatter(): the header of the training examples, with ragged fields of any length as long
+  // as the longest example of all ranks. Data that every rank has are read for it only with
+  // --find-batchsize.
+  DatasetHeader longest;
 
   // Opens the files and checks for unreadable ones. Collective.
   void check_files(Communicator& communicator);
   // Gives each rank its shares, with augmentation if the settings ask for it. Collective.
   void scatter(const TrainingSettings& settings, Communicator& communicator);
 };
+
+// The same before scatter(); rank 0 reads all examples if it has to. Collective.
+DatasetHeader read_longest(const SplitData& split, Communicator& communicator);
 
 // Finds the data of a program and reads everything that is known before their examples. Data
 // without examples are an error. Collective.

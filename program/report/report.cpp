@@ -180,9 +180,10 @@ void print_plan(const Job& job, const TrainingSettings& settings, const Optimize
   const std::int64_t largest =
       std::min(largest_batch(settings, job.communicator->size()), train.count);
   const std::size_t activations =
-      largest > 0
-          ? measure_step(largest, train, job.device(), precision.on(job.device()), loss).held
-          : 0;
+      largest > 0 ? measure_step(largest, read_longest(data.train, *job.communicator), job.device(),
+                                 precision.on(job.device()), loss)
+                        .held
+                  : 0;
   const ShardPlan plan(train.count, job.communicator->size(),
                        static_cast<int>(settings.shards.value_or(0)));
   const std::int64_t batch = global_batch(settings, job.communicator->size());

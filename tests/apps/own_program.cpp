@@ -1,9 +1,13 @@
 // A program with much of what a TrainingProgram can be given: data with field names of its own, a
-// check, and, told by its first word, an optimizer (own-optimizer), an evaluator (own-evaluator) or
-// data on every rank (data-everywhere).
+// check, and, told by its first word, an optimizer (own-optimizer), an evaluator (own-evaluator),
+// data on every rank (data-everywhere), or sequences of any length (sequences), for which memory may
+// not do (large-sequences).
+#include <algorithm>
 #include <cstdio>
+#include <new>
 #include <string_view>
 
+#include "tasuki/dataset/in_memory.hpp"
 #include "tasuki/dataset/tensor_dataset.hpp"
 #include "tasuki/nn/functions/mean_squared_error.hpp"
 #include "tasuki/nn/linear.hpp"
@@ -42,6 +46,37 @@ std::unique_ptr<Dataset> sums(const char* split, std::int64_t count) {
   TensorField sum = vector_field("sum", results, {1});
   sum.is_target = true;
   return std::make_unique<CountedDataset>(std::vector{vector_field("pair", pairs, {2}), sum});
+}
+
+// One of 300 values, the others of one to five.
+std::unique_ptr<Dataset> sequences(std::int64_t count) {
+  auto dataset = std::make_unique<InMemoryDataset>(
+      DatasetHeader{count,
+                    {{.name = "x", .shape = {0}, .is_ragged = true},
+                     {.name = "length", .shape = {1}, .is_target = true}}});
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::vector<float> values(i == count / 2 ? 300 : static_cast<std::size_t>(1 + i % 5));
+    const auto length = static_cast<float>(values.size());
+    const std::span<const std::byte> example[] = {std::as_bytes(std::span(values)),
+                                                  std::as_bytes(std::span(&length, 1))};
+    dataset->set(i, i, example);
+  }
+  return dataset;
+}
+
+// Says how long its batches are.
+TrainingModel create_sequence_model(bool is_large) {
+  auto model = std::make_unique<Linear>(1, 1);
+  LossFunction loss = [model = model.get(), is_large](const Batch& batch, Observation&) {
+    // Examples of a trial are all of number 0.
+    const bool is_trial = std::ranges::all_of(batch.ids(), [](std::int64_t id) { return id == 0; });
+    if (is_large && !is_trial) throw std::bad_alloc();
+    std::fprintf(stderr, "padded to %d%s\n", static_cast<int>(batch["x"].shape()[1]),
+                 is_trial ? " on trial" : "");
+    return mean_squared_error((*model)(Variable(Tensor::zeros({batch.size(), 1}))),
+                              batch["length"]);
+  };
+  return {std::move(model), std::move(loss)};
 }
 
 TrainingModel create_model(const DatasetHeader& data) {
@@ -86,6 +121,14 @@ int main(int argc, char** argv) {
   program.test_data = [] { return std::shared_ptr<const Dataset>(sums("test", 50)); };
   program.every_rank_has_data = kind == "data-everywhere";
   program.create_model = create_model;
+  const bool is_large = kind == "large-sequences";
+  if (kind == "sequences" || is_large) {
+    program.train_data = [] { return sequences(200); };
+    program.test_data = nullptr;
+    program.create_model = [is_large](const DatasetHeader&) {
+      return create_sequence_model(is_large);
+    };
+  }
   program.extend = [](Trainer&) {
     std::fprintf(stderr, "whole data sets in memory: %d\n", CountedDataset::alive);
   };

@@ -51,6 +51,25 @@ TEST_F(OwnProgram, FieldsMayHaveAnyNames) {
   EXPECT_EQ(count_of(images.err, "--augment changes the images of a field 'x'"), 1);
 }
 
+// Only examples say how long sequences are, and only one rank has the longest.
+TEST_F(OwnProgram, MemoryIsMeasuredWithTheLongestSequence) {
+  const auto expect_trials = [](const Finished& job) {
+    EXPECT_GT(count_of(job.err, "padded to 300 on trial"), 0) << job.all();
+    EXPECT_EQ(count_of(job.err, "on trial"), count_of(job.err, "padded to 300 on trial"))
+        << job.all();
+  };
+  const Finished plan = run(2, "sequences", {"--dry-run"});
+  EXPECT_EQ(plan.exit_code, 0) << plan.all();
+  expect_trials(plan);
+  const Finished search = run(2, "sequences", {"--find-batchsize"});
+  EXPECT_EQ(search.exit_code, 0) << search.all();
+  EXPECT_GT(count_of(search.err, "on trial"), 3) << "on both ranks";
+  expect_trials(search);
+  const Finished large = run(2, "large-sequences", {"--out", folder / "large"});
+  EXPECT_THAT(large.err, HasSubstr("the largest batch that fits is --batchsize"));
+  expect_trials(large);
+}
+
 TEST_F(OwnProgram, ItsOptimizerIsSetByTheOtherFlags) {
   const std::vector<std::string> flags = {"--lr", "0.05",           "--momentum",
                                           "0.5",  "--weight-decay", "0.01"};

@@ -5,6 +5,7 @@
 
 #include <new>
 
+#include "sequences.hpp"
 #include "small_run.hpp"
 #include "tasuki/tensor/backend.hpp"
 #include "tasuki/tensor/out_of_memory.hpp"
@@ -92,6 +93,21 @@ TEST(FindLargestBatch, FitsOnEveryDeviceWithItsPart) {
                           .limit = 1 << 20});
   EXPECT_LE(found / 3, 9'000 / 7);
   EXPECT_GT(found / 3, 9'000 / 7 * 8 / 10);
+}
+
+TEST(ZeroBatch, IsAsLongAsTheLongestExample) {
+  const auto dataset = testing::sequences(20, /*pad_to=*/3);  // of at most 4 tokens
+  const DatasetHeader header = with_longest_examples(*source_of(*dataset));
+  EXPECT_EQ(header.fields[0].shape, Shape{4});
+  const Batch batch = zero_batch(5, header, DType::float32, Device::cpu());
+  EXPECT_EQ(batch["tokens"].shape(), (Shape{5, 6}));
+  EXPECT_EQ(batch["bytes"].shape(), (Shape{5, 2}));
+  EXPECT_EQ(batch_bytes(header), 6U * 4 + 2 * 8 + 4);
+  // What a field says of itself is not read.
+  DatasetHeader limited = dataset->header();
+  limited.fields[0].shape = {50};
+  EXPECT_FALSE(has_unknown_lengths(limited));
+  EXPECT_EQ(with_longest_examples(*source_of(InMemoryDataset(limited))).fields, limited.fields);
 }
 
 TEST(MeasureStep, GrowsInProportionToTheBatch) {
