@@ -5,20 +5,7 @@
 #include <cmath>
 #include <fstream>
 
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/dataset/files/csv.hpp"
-#include "tasuki/dataset/iterators/share_iterator.hpp"
-#include "tasuki/job/run_job.hpp"
-#include "tasuki/nn/functions/activation.hpp"
-#include "tasuki/nn/functions/mean_squared_error.hpp"
-#include "tasuki/nn/linear.hpp"
-#include "tasuki/nn/sequential.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/training/extensions/evaluator.hpp"
-#include "tasuki/training/extensions/log_report.hpp"
-#include "tasuki/training/extensions/print_report.hpp"
-#include "tasuki/training/trainer.hpp"
+#include <tasuki/tasuki.hpp>
 
 using namespace tasuki;
 
