@@ -19,22 +19,22 @@ struct Node {
   Node& operator=(const Node&) = delete;
 
   bool is_leaf() const { return sequence == 0; }
-  // Adds to `grad`, which is shared with the giver until a second gradient arrives.
+  // Adds to `grad`, which is shared with the caller until a second gradient arrives.
   void add_gradient(Tensor gradient);
 
   Tensor grad;
-  bool grad_is_own = false;  // nobody else holds its memory: may be added to in place
+  bool grad_is_own = false;  // its memory is not shared and may be added to in place
 
   // Leaves.
   Tensor value;
   std::weak_ptr<const RoundedValue> rounded;  // the value in another type
   Parameter* parameter = nullptr;
   bool has_grad = false;    // of parameters: `grad` is their memory, this says whether it counts
-  bool has_values = false;  // of parameters: something has said that it gave them values
+  bool has_values = false;  // of parameters: values were given to them
   bool is_frozen = false;   // of parameters: functions take it for an input without gradients
 
-  // Results: the function that made it, until a backward pass has used it, and its place in the
-  // order of making, which sorts the graph.
+  // Results: the function that made it, until a backward pass has used it, and its number in the
+  // order of creation, which sorts the graph.
   std::unique_ptr<Function> function;
   std::uint64_t sequence = 0;
 };

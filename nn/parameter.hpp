@@ -28,10 +28,10 @@ struct RoundedValue {
 class Parameter : public Variable {
  public:
   Parameter(std::string name, Tensor value);
-  // Without a shape yet: axes of `open_shape` that are 0 are not known.
+  // Without a shape yet: axes of `open_shape` that are 0 are unknown.
   Parameter(std::string name, const Shape& open_shape);
   ~Parameter();
-  // Graphs and optimizers know a parameter by its address.
+  // Graphs and optimizers identify a parameter by its address.
   Parameter(const Parameter&) = delete;
   Parameter& operator=(const Parameter&) = delete;
 
@@ -42,15 +42,15 @@ class Parameter : public Variable {
   bool has_shape() const { return has_shape_; }
   // "100x784"; "100x?" without a shape yet.
   std::string shape_text() const;
-  // Whether set_shape() can give it this shape: all known axes are as they are here, none is 0.
+  // Whether set_shape() can give it this shape: known axes are the same, and no axis is 0.
   bool accepts(const Shape& shape) const;
-  // Gives a parameter without a shape its own, and its first values: those of initialize_later(),
-  // or zeros. The memory is where the parameter was.
+  // Gives a parameter its shape and its first values: those of initialize_later(), or zeros. The
+  // memory is on the parameter's device.
   void set_shape(const Shape& shape);
-  // What fills the value once there is a shape.
+  // Fills the value once there is a shape.
   void initialize_later(std::function<void(const Tensor& value)> fill);
-  // Whether it was given values: drawn, read from a file, or written to value() (zeros alone do not
-  // show: say value_changed()). Reads the values where nothing else tells.
+  // Whether it was given values: drawn, read from a file, or written to value() (zeros are not
+  // recognised: call value_changed()). Reads the values if there is no other evidence.
   bool has_values() const;
   // The memory of the gradient, written or not; undefined while it is frozen.
   const Tensor& grad_storage() const;
@@ -60,17 +60,17 @@ class Parameter : public Variable {
   void clear_grad();
   // Writes zeros when has_grad() is false, so that an unused parameter counts as zero.
   void fill_missing_grad();
-  // Lets value and gradient live in this memory from now on; values are copied there.
+  // Moves value and gradient to this memory; values are copied.
   void move_to(const Tensor& value, const Tensor& grad);
   // The same for a value that gets no gradients, until the next move_to(): functions take it for an
   // input without gradients.
   void freeze_at(const Tensor& value);
   bool is_frozen() const;
-  // Whether an optimizer has taken it over, and its way to say so.
+  // Whether an optimizer owns it, and how the optimizer sets that.
   bool has_optimizer() const { return has_optimizer_; }
   void set_has_optimizer() { has_optimizer_ = true; }
-  // From now on `rounded` is the value in another type, as long as its owner keeps it: whoever
-  // changes the value changes it, too, or calls value_changed(). Until the next move_to().
+  // Until the next move_to(), `rounded` is the value in another type, as long as its owner keeps
+  // it: code that changes the value changes it, too, or calls value_changed().
   void keep_rounded(const std::weak_ptr<const RoundedValue>& rounded);
   void value_changed() const;
 
@@ -85,7 +85,7 @@ class Parameter : public Variable {
   std::function<void(const Tensor& value)> fill_;
 };
 
-// The parameters that `result` was computed from, each once; `result` must have its graph still.
+// The parameters that `result` was computed from, each once; `result` must still have its graph.
 std::vector<Parameter*> parameters_below(const Variable& result);
 
 }  // namespace tasuki

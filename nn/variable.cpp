@@ -18,7 +18,8 @@ std::atomic<std::uint64_t> functions_made = 0;  // by all threads: a graph may s
 }  // namespace
 
 detail::Node::~Node() {
-  // A long chain of functions would be released by as deep a recursion: take it apart in a loop.
+  // A long chain of functions would be released by a recursion of the same depth, so it is taken
+  // apart in a loop.
   std::vector<std::unique_ptr<Function>> chain;
   if (function) chain.push_back(std::move(function));
   while (!chain.empty()) {

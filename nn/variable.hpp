@@ -1,5 +1,5 @@
-// Define-by-run automatic differentiation: a Variable is a value and, when gradients are recorded,
-// the function that made it. Calling `backward` on a result walks the functions in reverse.
+// Define-by-run automatic differentiation: a Variable is a value and, if gradients are recorded,
+// the function that made it. `backward` on a result runs the functions in reverse.
 #pragma once
 
 #include <functional>
@@ -19,16 +19,16 @@ struct Node;
 class Variable {
  public:
   Variable() = default;
-  // An input: a leaf whose gradient is kept when `requires_grad`.
+  // An input: a leaf, whose gradient is kept if `requires_grad`.
   explicit Variable(Tensor value, bool requires_grad = false);
 
   const Tensor& value() const;
-  // The value in this type where somebody keeps it in step with value() (Parameter::keep_rounded),
-  // else value(): what operations on activations of that type take as weights.
+  // The value in this type if there is an up-to-date copy (Parameter::keep_rounded), else value():
+  // the weights for operations on activations of that type.
   Tensor value_as(DType type) const;
   const Shape& shape() const { return value().shape(); }
   bool defined() const { return value().defined(); }
-  // Whether a backward pass through this value reaches anything that wants a gradient.
+  // Whether a backward pass through this value reaches a leaf that requires a gradient.
   bool requires_grad() const;
   // Gradient of a leaf after backward(); undefined before, and for results in between.
   const Tensor& grad() const;
@@ -40,13 +40,13 @@ class Variable {
 
   // Differentiates this scalar: gradients of all leaves below it are filled (parameters:
   // overwritten on the first use after Parameter::clear_grad, added to after that). `seed` is the
-  // gradient of the scalar itself; with the mean loss of n examples, seed n gives sums over
-  // examples. The graph is released on the way, a second call is an error.
+  // gradient of the scalar; with the mean loss of n examples, seed n gives sums over examples.
+  // Releases the graph, so a second call is an error.
   void backward(float seed = 1, const GradientReady& ready = {}) const;
   // The same with a seed that is on the device, a scalar like this one.
   void backward(const Tensor& seed, const GradientReady& ready = {}) const;
 
-  // The place in the graph; nullptr for values without gradients.
+  // The node in the graph; nullptr for values without gradients.
   const std::shared_ptr<detail::Node>& node() const { return node_; }
 
  protected:
@@ -54,13 +54,14 @@ class Variable {
   Variable(Tensor value, std::shared_ptr<detail::Node> node)
       : value_(std::move(value)), node_(std::move(node)) {}
 
-  // The graph holds no values of results: one that no function saved for its backward pass goes
-  // with the last Variable that shows it. Leaves keep theirs in the node, as it can be moved.
+  // The graph holds no values of results: a value that no function saved for its backward pass is
+  // freed with the last Variable that refers to it. Leaves keep theirs in the node, because it can
+  // be moved.
   Tensor value_;
   std::shared_ptr<detail::Node> node_;
 };
 
-// While one of these lives in a thread, functions in that thread record nothing.
+// While it lives, functions of its thread record nothing.
 class NoGrad {
  public:
   NoGrad();
@@ -73,7 +74,7 @@ class NoGrad {
 };
 
 // Whether layers with two behaviours (dropout, batch normalisation) run as in training; per thread,
-// true at first.
+// initially true.
 class TrainingMode {
  public:
   explicit TrainingMode(bool training);

@@ -12,11 +12,11 @@
 
 namespace tasuki {
 
-// Offsets are the same in both arrays and in all optimizer states. Parameters lie in reverse order
-// of registration, so that gradients that become ready first in the backward pass are neighbours;
-// each starts at a multiple of 64 bytes (16 floats); padding is always zero. A parameter that a
-// model holds twice (tied weights) has one place, under the path met first. Parameters without a
-// shape yet have none. Frozen ones lie behind all others, in the array of values alone.
+// Offsets are the same in both arrays and in all optimizer states. Parameters are in reverse order
+// of registration, so that gradients that are ready first in the backward pass are neighbours; each
+// starts at a multiple of 64 bytes (16 floats); padding is always zero. A parameter that a model
+// holds twice (tied weights) has one place, under its first path. Parameters without a shape yet
+// have none. Frozen ones lie behind all others, in the array of values alone.
 class ParameterArena {
  public:
   struct Entry {
@@ -39,8 +39,8 @@ class ParameterArena {
   // Elements that an update works on: with padding, a multiple of 16.
   std::int64_t update_count() const { return gradients_.count() - padding; }
   // Keeps the values in a second array, rounded to `type` (float16 or bfloat16), for operations on
-  // activations of that type. Backend::update writes it (UpdateStep::rounded); whoever changes
-  // values() otherwise calls round_values().
+  // activations of that type. Backend::update writes it (UpdateStep::rounded); other code that
+  // changes values() calls round_values().
   void keep_rounded(DType type);
   void round_values() const;
   void forget_rounded();
@@ -48,7 +48,7 @@ class ParameterArena {
   const Tensor& rounded() const { return rounded_; }
   // What is exchanged: a segment for each entry and one for the notices.
   GradientView gradient_view() const { return {gradients_, segments_, 0}; }
-  // The part of an array with this arena's offsets (a state, say) that belongs to an entry.
+  // The part of an array with this arena's offsets (such as a state) that belongs to an entry.
   static Tensor part(const Tensor& array, const Entry& entry) {
     return array.slice(entry.offset, entry.offset + entry.count);
   }
@@ -57,8 +57,8 @@ class ParameterArena {
   // Whether those that are frozen here are `frozen`.
   bool freezes(const FrozenPaths& frozen) const;
 
-  // Elements after all gradients that are summed with them: ranks tell each other something by them
-  // without a message of its own. Nothing but zero when an update runs.
+  // Elements after all gradients that are summed with them, so that ranks exchange a few numbers
+  // without a separate message. Zero when an update runs.
   static constexpr std::int64_t notices = 4;
   Tensor notice() const { return of_notices(0, 1); }       // that the model changed
   Tensor stop_notice() const { return of_notices(1, 1); }  // that this rank was asked to stop

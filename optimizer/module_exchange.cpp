@@ -7,7 +7,7 @@
 namespace tasuki {
 namespace {
 
-// Those that have a shape, tied ones (the same under several paths) once.
+// Parameters that have a shape; tied ones (the same under several paths) once.
 std::vector<Parameter*> distinct_parameters(const Module& model) {
   std::vector<Parameter*> distinct;
   std::set<const Parameter*> seen;

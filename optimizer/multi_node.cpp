@@ -46,8 +46,8 @@ void Optimizer::share_first_shapes() const {
   if (!all_ranks(model_->unshaped_parameters().empty())) share_shapes(model_->all_parameters());
 }
 
-// Each rank says which of the candidates have a shape: number, axes, sizes. Where ranks found
-// different shapes, or have different models, comparing the models says so afterwards.
+// Each rank sends which of the candidates have a shape: number, axes, sizes. If ranks found
+// different shapes, or have different models, the comparison of the models afterwards reports it.
 bool Optimizer::share_shapes(const std::vector<Module::NamedParameter>& candidates) const {
   std::vector<std::int64_t> own;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
@@ -77,10 +77,10 @@ bool Optimizer::share_shapes(const std::vector<Module::NamedParameter>& candidat
 }
 
 // Ranks whose model did not change learn of the change by the notice and then all compare their
-// models. Nothing is lost where all changed alike, because no rank has computed gradients yet. On
-// CPUs the notice is summed with the gradients, which those ranks are about to exchange; to read it
-// on a GPU would be to wait for the whole step, so there a message between hosts goes ahead of each
-// step, while the device is busy with the one before.
+// models. Nothing is lost if all changed alike, because no rank has computed gradients yet. On CPUs
+// the notice is summed with the gradients, which those ranks are about to exchange. Reading it on a
+// GPU would mean waiting for the whole step, so there a message between hosts precedes each step,
+// while the device is busy with the previous one.
 void Optimizer::follow_changed_model() {
   if (communicator_ && arena_->notice().device().is_cpu()) {
     arena_->notice().fill(1);
@@ -95,7 +95,7 @@ Optimizer::Agreement Optimizer::send_ahead(const Intent& own, bool model_changed
   told[changed] = model_changed ? 1 : 0;
   told[stop] = stop_requested() ? 1 : 0;
   told[examples] = own.examples;
-  // How many ranks are not readier than that.
+  // Number of ranks that are not more ready than that.
   for (int level = 0; level < 3; ++level)
     told[readiness_0 + static_cast<std::size_t>(level)] = own.readiness <= level ? 1 : 0;
   const Tensor sum = Tensor::from(std::span<const std::int64_t>(told), {std::ssize(told)});

@@ -15,7 +15,7 @@
 namespace tasuki {
 namespace {
 
-// Of a parameter that no model knows, so that it has no path.
+// For a parameter that belongs to no model and so has no path.
 std::string text_of(const Parameter& parameter) {
   const std::string layer = parameter.layer();
   return fmt::format("a parameter {} ({}){}", parameter.name(), parameter.shape_text(),
@@ -194,14 +194,14 @@ Optimizer::Agreement Optimizer::meet(const Intent& own) {
   return agreement;
 }
 
-// A pass in which parameters got their shape is done again: they are in the arena now, and have
-// rank 0's values.
+// A pass in which parameters got their shape is repeated: they are in the arena now, and have rank
+// 0's values.
 Variable Optimizer::forward(const std::function<Variable()>& loss, std::int64_t examples) {
   TASUKI_CHECK(examples >= 0, "a step of {} examples", examples);
   if (!has_met()) meet({examples});
   while (true) {
     const bool may_change = !arena_->unshaped().empty();
-    // What a forward pass moves besides.
+    // What a forward pass changes besides.
     const std::uint64_t random_calls_before = random_calls();
     std::vector<Tensor> statistics;
     if (may_change)

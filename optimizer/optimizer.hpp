@@ -33,19 +33,18 @@ class Optimizer {
 
   // --- setup ---
   // Moves the model's parameters into one array and their gradients into another (arena.hpp). The
-  // model outlives the optimizer. An error: a model without parameters, which would train nothing,
-  // or with some that have no values (Parameter::has_values; on rank 0), which would train from
-  // zeros, or with layers as members that are not registered and have no values
-  // (Module::unregistered_parameters).
-  // Multi-node: collective. Ranks whose models or optimizers differ are an error of kind
-  // disagreement; else all take rank 0's parameters and buffers, and shapes that some ranks lack
-  // (of a file that one of them has loaded) are those of the others.
+  // model must outlive the optimizer. Errors: a model without parameters, which would train
+  // nothing; parameters without values (Parameter::has_values; on rank 0), which would train from
+  // zeros; layers as members that are not registered and have no values
+  // (Module::unregistered_parameters). Multi-node: collective. Ranks whose models or optimizers
+  // differ are an error of kind disagreement; else all take rank 0's parameters and buffers, and
+  // shapes that some ranks lack (of a file that one of them has loaded) are those of the others.
   template <std::derived_from<Module> Model>
   void setup(Model& model) {
     setup(model, sizeof(Model));
   }
-  // Makes the arrays anew where something else than an update has given parameters their shape (a
-  // snapshot that was loaded). Collective.
+  // Makes the arrays anew if something other than an update has given parameters their shape (such
+  // as a loaded snapshot). Collective.
   void follow_shapes();
 
   // --- one step ---
@@ -74,9 +73,9 @@ class Optimizer {
   // Adds the gradients of the sum over `examples` to those of earlier calls in this step. `loss`
   // may be undefined only without examples.
   void backward(const Variable& loss, std::int64_t examples);
-  // Sums the gradients over the ranks. Returns the examples of all ranks: `global_examples` where
-  // the caller knows it (on all ranks or on none), else the sum, which travels with the gradients
-  // (on a GPU: in the message ahead, see meet). Collective.
+  // Sums the gradients over the ranks. Returns the examples of all ranks: `global_examples` if the
+  // caller knows it (on all ranks or on none), else the sum, which travels with the gradients (on a
+  // GPU: in the message ahead, see meet). Collective.
   std::int64_t exchange(std::optional<std::int64_t> global_examples = {});
   // Divides by the number of examples, runs the hooks and applies the rule; once in a StepScope.
   // `spread`, for callers that have threads or further copies of the weights: calls its argument
@@ -165,11 +164,11 @@ class Optimizer {
   const Revision& revision() const { return revision_; }
 
   // --- ahead of a step ---
-  // For those who run steps on a GPU. Follows a changed model, and exchanges one small message
+  // For code that runs steps on a GPU. Follows a changed model, and exchanges one small message
   // between the hosts, while the device may be busy with the step before; a model that changed on
-  // some ranks only is an error of kind disagreement on all. forward() and exchange() call it where
-  // nobody has in this StepScope. In one process it returns `own`; on a CPU, too: there the same
-  // travels behind the gradients.
+  // some ranks only is an error of kind disagreement on all. forward() and exchange() call it if it
+  // was not called in this StepScope. In one process, and on a CPU, where the same numbers travel
+  // behind the gradients, it returns `own`.
   struct Intent {
     std::int64_t examples = 0;
     int readiness = 0;  // 0 to 3, see training/recording/steps.hpp
@@ -200,7 +199,7 @@ class Optimizer {
   // Gives those of `candidates` (alike on all ranks) that have a shape on some ranks the same one
   // on all; whether there were any.
   bool share_shapes(const std::vector<Module::NamedParameter>& candidates) const;
-  // Before there are arenas.
+  // Called before there are arenas.
   void share_first_shapes() const;
   // In the first call since arenas were made: parameters that `loss` was computed from need values.
   // Those of a layer that its module did not register have none, and would not be trained; one that
@@ -246,7 +245,7 @@ std::vector<std::string> optimizer_names();
 
 // Makes each update of an optimizer sum the gradients of all ranks first. Rank 0's weights are
 // broadcast by setup(), and again when the model's set of parameters has changed; no batch is spent
-// on it. The communicator outlives the optimizer.
+// on it. The communicator must outlive the optimizer.
 std::unique_ptr<Optimizer> create_multi_node_optimizer(std::unique_ptr<Optimizer> optimizer,
                                                        Communicator& communicator);
 

@@ -63,7 +63,7 @@ struct TrainingProgram {
   // Defaults that depend on flags, by name and text: {{"epoch", "300"}, {"lr", "0.05"}}. Called
   // when the flags that were given are known, also for --help.
   std::function<program::Recipe()> recipe;
-  // Throws a usage error where flags do not fit each other.
+  // Throws a usage error if flags do not fit each other.
   std::function<void(const Communicator& communicator)> check;
 
   // The data. Either the name of a data set whose files --data finds (dataset/catalog.hpp), with
@@ -72,10 +72,10 @@ struct TrainingProgram {
   std::string dataset;
   std::optional<Shape> example_shape;
   std::int64_t image_side = 32;
-  // ... or data sets of the program's own, called on rank 0, which hands each rank its share.
-  // Without test data nothing is evaluated.
+  // ... or the program's data sets, made on rank 0, which gives each rank its share. Without test
+  // data nothing is evaluated.
   std::function<std::shared_ptr<const Dataset>()> train_data, test_data;
-  // Has every rank call them, and take its share without communication: for data that all ranks can
+  // Every rank calls them and takes its share without communication: for data that all ranks can
   // reach.
   bool every_rank_has_data = false;
 
@@ -83,7 +83,7 @@ struct TrainingProgram {
   // values already; rank 0's weights count. With several devices in one process the function is
   // called once for each of them.
   std::function<TrainingModel(const DatasetHeader& data)> create_model;
-  // An optimizer in place of --optimizer's. The other flags (--lr, --weight-decay, ...) are applied
+  // An optimizer instead of --optimizer's. The other flags (--lr, --weight-decay, ...) are applied
   // to it.
   std::function<std::unique_ptr<Optimizer>()> create_optimizer;
   // Takes the iterator of the training batches and returns the one to train with, as a rule a
@@ -96,19 +96,19 @@ struct TrainingProgram {
   std::function<std::unique_ptr<Evaluator>(std::unique_ptr<Iterator> batches, LossFunction loss)>
       create_evaluator;
 
-  // Columns of the table: keys of the log. Those that nothing reports stay empty.
+  // Columns of the table: keys of the log. Columns without values stay empty.
   std::vector<std::string> columns = {"epoch",
                                       "main/loss",
                                       "validation/main/loss",
                                       "main/accuracy",
                                       "validation/main/accuracy",
                                       "elapsed_time"};
-  // Attaches extensions of the program's own, before a snapshot is resumed.
+  // Attaches the program's extensions, before a snapshot is resumed.
   std::function<void(Trainer& trainer)> extend;
   // Lines to print before training: {{"Hidden units", "1000"}}.
   std::function<program::BannerLines()> banner;
 
-  // Trains as the flags say, between MPI_Init and MPI_Finalize. Returns main's exit code.
+  // Trains according to the flags, between MPI_Init and MPI_Finalize. Returns main's exit code.
   int run(int argc, char** argv);
 };
 

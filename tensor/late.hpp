@@ -1,8 +1,9 @@
-// Late values: numbers that the host decides anew in each step and that device work reads.
+// Late values: numbers that the host determines anew in each step and that device work reads.
 //
 // A GPU may record a training step and replay it. In a replay the host code between the kernels is
 // not called, and a number that was passed to a kernel keeps the value it had when the step was
-// recorded. A number that changes from step to step is therefore a member of whatever decides it:
+// recorded. A number that changes from step to step is therefore a member of the object that
+// determines it:
 //
 //   class Noise : public ArrayHook {
 //     LateValues<float> noise_{[this](std::span<float> out) { out[0] = noise_at(steps_ + 1); }};
@@ -29,7 +30,7 @@
 namespace tasuki {
 
 namespace detail {
-// These outlive their owners in recordings, which they tell that the owner is gone.
+// These outlive their owners in recordings, where they show that the owner is gone.
 class LateState;
 class AfterState;
 struct RevisionState;
@@ -46,11 +47,10 @@ const Tensor& late_values_on_host(LateState& state, std::int64_t count);
 
 // A vector in device memory that a function on the host fills, once in each step that uses it.
 //
-// In a step the values are drawn at its beginning, or at the first on() where nobody could know
-// that they would be asked for, and never twice, however often the step's work is called. So `fill`
-// reads what is so at the beginning of a step, changes nothing, and always writes all of `out`. As
-// it is given once, when its owner is made, it can only read the owner's members: nothing of a
-// single step.
+// In a step the values are drawn at its beginning, or at the first on() if the step is not known to
+// use them, and never twice, however often the step's work is called. So `fill` reads the state at
+// the beginning of a step, changes nothing, and always writes all of `out`. Because it is given
+// once, when its owner is made, it can only read the owner's members, nothing of a single step.
 //
 // With TASUKI_CHECK_LATE_VALUES=1 in the environment, as in the tests, each draw is done twice, and
 // once more wherever the values are asked for; a difference is an error that names the owner. It
@@ -75,13 +75,13 @@ class LateValues {
   Tensor on(Device device, std::int64_t count) const {
     return detail::late_values_on(state_, device, count);
   }
-  // The same where they travel with a step's other numbers, at no cost; elsewhere undefined, for
-  // work that takes numbers from the host as well.
+  // The same if they are sent with a step's other numbers, at no cost; otherwise undefined, for
+  // work that can also take numbers from the host.
   Tensor on_if_carried(Device device, std::int64_t count) const {
     return detail::late_values_if_carried(state_, device, count);
   }
-  // The same for the host, valid until they are drawn again. Where steps are recorded on a GPU this
-  // is refused: the host would read them once only.
+  // The same for the host, valid until they are drawn again. Refused if steps are recorded on a
+  // GPU, because the host would read them only once.
   std::span<const T> on_host(std::int64_t count) const {
     return detail::late_values_on_host(*state_, count).template span<T>();
   }
@@ -90,9 +90,9 @@ class LateValues {
   std::shared_ptr<detail::LateState> state_;
 };
 
-// What follows from a step that succeeded: counting it, mostly. The action is called once for each
-// such step in which it was requested, replays included, however often the step's work asked for
-// it; outside of a step at once. The order among several actions is that of the first requests.
+// What follows from a successful step, usually counting it. The action is called once for each such
+// step in which it was requested, replays included, however often the step's work asked for it;
+// outside of a step at once. The order among several actions is that of the first requests.
 class AfterStep {
  public:
   explicit AfterStep(std::function<void()> action);
@@ -106,9 +106,9 @@ class AfterStep {
   std::shared_ptr<detail::AfterState> state_;
 };
 
-// A step of the calling thread, on any device. Opened by whatever runs steps (Optimizer::update,
-// training/recording); one inside another is part of it. Without succeeded() on the outermost
-// one nothing that was requested follows, and the next step draws the same values again.
+// A step of the calling thread, on any device. Opened by code that runs steps (Optimizer::update,
+// training/recording); a nested scope is part of the outer one. Without succeeded() on the
+// outermost one, requested actions are not called, and the next step draws the same values again.
 class StepScope {
  public:
   StepScope();
@@ -118,23 +118,24 @@ class StepScope {
   void succeeded();
 
   static bool is_open() { return number() != 0; }
-  // Another one for each outermost scope of any thread; 0 outside of one.
+  // Different for each outermost scope of any thread; 0 outside of a scope.
   static std::uint64_t number();
 };
 
-// Of an array or a setting that recorded work may depend on and somebody may replace. Each replay
-// compares the revisions that the recording has used; where one differs, or its object is gone, the
-// recording is dropped. Parameters, optimizers and late values do so already. A layer needs one for
-// memory that it replaces from time to time; memory that changes in every step is updated in place.
+// A version of an array or a setting that recorded work depends on and that may be replaced. Each
+// replay compares the revisions that the recording has used; if one differs, or its object is gone,
+// the recording is dropped. Parameters, optimizers and late values do so already. A layer needs one
+// for memory that it replaces from time to time; memory that changes in every step is updated in
+// place.
 class Revision {
  public:
   Revision();
   ~Revision();
   Revision(const Revision&) = delete;
   Revision& operator=(const Revision&) = delete;
-  // The step under way depends on it.
+  // The current step depends on it.
   void use() const;
-  // It is another one from now on.
+  // It has changed.
   void advance();
 
  private:
@@ -142,8 +143,8 @@ class Revision {
 };
 
 // For work that cannot be replayed. In a step of training/recording: such steps are not recorded
-// from now on, and --verbose says `reason`; while one is being recorded, throws RecordingRefused
-// besides, upon which the step is done without. Does nothing elsewhere.
+// from now on, and --verbose says `reason`; while one is being recorded, it also throws
+// RecordingRefused, and the step is done without a recording. Does nothing elsewhere.
 void refuse_recording(std::string_view reason);
 
 class RecordingRefused : public Error {

@@ -1,4 +1,4 @@
-// The options of operations, as plain values: what backends and their kernels both know.
+// Options of operations as plain values, shared by backends and their kernels.
 #pragma once
 
 #include <cstdint>
@@ -63,7 +63,7 @@ struct UpdateStep {
   const FactorRow* rows = nullptr;
   // In the device's memory: a number that, when it is not 0, makes the update change nothing.
   const float* skip = nullptr;
-  // Where each new parameter is written once more, rounded to float16 or bfloat16; may be null.
+  // A second copy of each new parameter, rounded to float16 or bfloat16; may be null.
   void* rounded = nullptr;
   DType rounded_type = DType::bfloat16;
 };

@@ -110,7 +110,7 @@ TEST_F(StepsTest, DevicesThatDoNotRecord) {
   run(*steps, 1, 6);
   testing::set_guarded_device_records(true);
   EXPECT_EQ(done, 6);
-  EXPECT_EQ(steps->why_not_recorded(), "the device does not record");
+  EXPECT_EQ(steps->why_not_recorded(), "the device cannot record");
 }
 
 TEST_F(StepsTest, AskedForAndImpossibleIsAnError) {

@@ -1,4 +1,4 @@
-// RecordedStep: a step's device work that was recorded, and all that it depends on.
+// RecordedStep: the recorded device work of a step, and everything that it depends on.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace tasuki {
 
-// Which parameters models have, and where their buffers are (running statistics): layers may be
+// The parameters of models, and the places of their buffers (running statistics): layers may be
 // added, and may replace buffers.
 using ModelParts = std::vector<const void*>;
 ModelParts parts_of(const std::vector<const Module*>& models);

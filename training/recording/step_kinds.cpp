@@ -8,7 +8,7 @@
 namespace tasuki {
 namespace {
 
-// Kinds that are remembered, for each recording that is kept.
+// Kinds that are remembered per recording that is kept.
 constexpr std::size_t kinds_per_recording = 8;
 
 void drop_recording(StepKind& kind) {

@@ -1,4 +1,4 @@
-// Kinds of steps: those that ask their device for the same work.
+// Kinds of steps: steps of one kind queue the same device work.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,9 @@
 
 namespace tasuki {
 
-// What is known of the steps of one kind.
+// What is known about the steps of one kind.
 struct StepKind {
-  int runs = 0;  // that were not recorded
+  int runs = 0;  // without a recording
   std::uint64_t last_used = 0;
   std::shared_ptr<NumberBlock> numbers;
   StepReport report;
@@ -28,18 +28,18 @@ struct StepKind {
 // and of all.
 std::string kind_of(const Batch& batch, std::int64_t global_examples);
 
-// Those that were met.
+// The kinds that have occurred.
 class StepKinds {
  public:
   explicit StepKinds(std::size_t most_recordings) : most_recordings_(most_recordings) {}
 
-  // Counts as a use. Valid until make_room() or clear().
+  // Finding a kind counts as a use. Valid until make_room() or clear().
   StepKind& find(const std::string& name);
   // Drops recordings of models that had other parts, or that depend on something that changed; such
-  // steps warm up again.
+  // steps run unrecorded again first.
   void drop_invalid(const ModelParts& parts);
   void drop_recordings();
-  // Drops what was not used for longest, where more is kept than there is room for.
+  // Drops the least recently used kinds and recordings beyond the limits.
   void make_room();
   // Whether as many recordings in a row as there is room for had to go before they were replayed.
   // Recordings that became invalid do not count, and the count begins anew with them.

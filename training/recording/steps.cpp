@@ -19,8 +19,8 @@ namespace tasuki {
 namespace {
 
 constexpr std::int64_t most_scalars = 16;  // of a step
-// Steps of a kind before one is recorded, in which libraries choose algorithms and connect: of the
-// first kind, and of later ones, for which they have little left to prepare.
+// Steps of a kind before one is recorded, in which libraries choose algorithms and connect: for the
+// first kind, and for later ones, when libraries have little left to prepare.
 constexpr int first_warm_up = 3, later_warm_up = 1;
 
 enum Readiness : int { not_recorded = 0, too_few_runs = 1, to_be_recorded = 2, recorded = 3 };
@@ -60,7 +60,8 @@ class Steps::Implementation {
   StepTimes times() const { return clock_ ? read_step_clock(clock_, steps_) : StepTimes{}; }
 
   Batch read(Iterator& iterator) {
-    // A CPU's time between two steps is its own; a GPU may be busy with the last one all the while.
+    // The time between two steps counts only on a CPU; a GPU may be busy with the last step
+    // meanwhile.
     if (clock_ && (device_.is_cpu() || since_step_.lap() > longest_pause)) note(StepMoment::resume);
     const PhaseScope loading(Phase::loading);
     return iterator.next();
@@ -124,7 +125,7 @@ class Steps::Implementation {
     int readiness = readiness_of(kind);
     for (Optimizer* optimizer : optimizers_)
       readiness = optimizer->meet({batch.size(), readiness}).readiness;
-    // Parameters may have moved: on all ranks, then.
+    // Parameters may have moved, and then on all ranks.
     if (kind.recording && !kind.recording->is_valid()) kinds_.drop_invalid(parts_of(models_));
     if (readiness == to_be_recorded) record(step);
     if (readiness >= to_be_recorded && kind.recording)
@@ -133,7 +134,7 @@ class Steps::Implementation {
       do_once(step);
     kind.report.deliver(*journal_, observation, prefix);
     if (kind.report.has_numbers_of_host())
-      refuse("what the loss function reports is computed by the host in each step");
+      refuse("the loss function reports values that the host computes in each step");
     make_room();
   }
 
@@ -150,7 +151,7 @@ class Steps::Implementation {
 
   int readiness_of(const StepKind& kind) const {
     if (!may_record()) return not_recorded;
-    // A step in which parameters get their shape is unlike the others.
+    // A step in which parameters get their shape differs from the others.
     for (const Optimizer* optimizer : optimizers_)
       if (!optimizer->arena().unshaped().empty()) return not_recorded;
     if (kind.recording) return recorded;
@@ -171,7 +172,7 @@ class Steps::Implementation {
     log_verbose("steps are not recorded as a graph: {}", reason);
   }
 
-  // Device work alone, the same in all steps of a kind. `batch`: its fields are on the device, or
+  // Only device work, the same in all steps of a kind. `batch`: its fields are on the device, or
   // have sources there.
   void ask_for_step(const Step& step, const Batch& batch) {
     Observation seen;
@@ -204,7 +205,7 @@ class Steps::Implementation {
     kind.recording.reset();
     prepare_numbers(kind, step.batch);
     auto made = std::make_unique<RecordedStep>();
-    std::string reason = "the device does not record";
+    std::string reason = "the device cannot record";
     try {
       const Batch placed = fields_.place_all(step.batch);
       KindRecorder recorder(device_, kind, true);
@@ -251,10 +252,10 @@ class Steps::Implementation {
 
   void prepare_numbers(StepKind& kind, const Batch& batch) {
     const std::vector<std::int64_t> rows = rows_of(batch);
-    // Where an owner of late values has gone, those of the step are found anew.
+    // If an owner of late values is gone, the step's late values are found anew.
     if (!kind.numbers || !kind.numbers->is_valid())
       kind.numbers = std::make_shared<NumberBlock>(device_, std::ssize(rows));
-    // Recorded work goes on reading where its numbers were.
+    // Recorded work keeps reading its numbers at their old places.
     if (kind.recording && kind.recording->numbers == kind.numbers)
       kind.numbers = kind.numbers->grown(0);
     kind.numbers->fill(journal_->next_row(), rows);
@@ -304,11 +305,11 @@ std::vector<const Module*> models_of(const std::vector<Optimizer*>& optimizers) 
 }
 
 Device device_of(const std::vector<Optimizer*>& optimizers) {
-  TASUKI_CHECK(!optimizers.empty(), "steps of a training need an optimizer");
+  TASUKI_CHECK(!optimizers.empty(), "training steps need an optimizer");
   const Device device = optimizers.front()->arena().values().device();
   for (const Optimizer* optimizer : optimizers)
     TASUKI_CHECK(optimizer->arena().values().device() == device,
-                 "optimizers of one step work on one device, not on {} and {}", device.text(),
+                 "the optimizers of a step must be on one device, not on {} and {}", device.text(),
                  optimizer->arena().values().device().text());
   return device;
 }
