@@ -46,6 +46,8 @@ for np in 1 2; do
   ends_with 10 2 at-most 0.055  # main/loss
   program $np two_inputs --threads 1
   ends_with 10 4 at-least 0.95  # main/accuracy
+  program $np sequences --threads 1
+  ends_with 10 5 at-least 0.9  # validation/main/accuracy
   program $np own_layer --threads 1
   ends_with 5 5 at-least 0.9  # validation/main/accuracy
 
