@@ -203,7 +203,7 @@ TEST(Batches, AnEmptyDatasetHasNoSteps) {
   const Ranks iterators = shuffled_ranks(0, 2, 3);
   EXPECT_EQ(iterators[0]->steps_per_epoch(), 0);
   EXPECT_EQ(iterators[0]->epoch_detail(), 0);
-  expect_error(ErrorKind::internal, {"none is left"}, [&] { iterators[0]->next(); });
+  expect_error(ErrorKind::internal, {"no batch is left"}, [&] { iterators[0]->next(); });
 }
 
 TEST(SerialIterator, GoesThroughOnceInOrderAndCanStartAgain) {
@@ -214,7 +214,7 @@ TEST(SerialIterator, GoesThroughOnceInOrderAndCanStartAgain) {
                                                      {2, 0, {8, 9}, {1, 0}}}));
     EXPECT_TRUE(iterator->is_new_epoch());
     EXPECT_EQ(iterator->epoch_detail(), 1);
-    expect_error(ErrorKind::internal, {"none is left"}, [&] { iterator->next(); });
+    expect_error(ErrorKind::internal, {"no batch is left"}, [&] { iterator->next(); });
     EXPECT_EQ(iterator->state(), (IteratorState{1, 0}));
     iterator->restore({});
   }
@@ -243,7 +243,7 @@ TEST(ShareIterator, RefusesImpossiblePositions) {
     expect_error(ErrorKind::data, {std::to_string(state.step)}, [&] { endless->restore(state); });
   const auto serial = create_serial_iterator(Share::whole(numbered_examples(10)), 4);
   serial->restore({1, 0});
-  expect_error(ErrorKind::internal, {"none is left"}, [&] { serial->next(); });
+  expect_error(ErrorKind::internal, {"no batch is left"}, [&] { serial->next(); });
   for (const IteratorState& state : {IteratorState{1, 1}, {2, 0}})
     expect_error(ErrorKind::data, {std::to_string(state.epoch)}, [&] { serial->restore(state); });
 }

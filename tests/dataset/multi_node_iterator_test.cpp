@@ -81,7 +81,7 @@ TEST_P(SameBatches, OneEpochEndsOnAllRanks) {
   for (const std::int64_t batch_size : {4, 7}) {
     const auto iterator = GetParam().create(once(batch_size), 0);
     take(*iterator, iterator->steps_per_epoch());
-    expect_error(ErrorKind::internal, {"none is left"}, [&] { iterator->next(); });
+    expect_error(ErrorKind::internal, {"no batch is left"}, [&] { iterator->next(); });
     iterator->restore({});
     take(*iterator, 1);
   }

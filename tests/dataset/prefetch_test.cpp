@@ -110,7 +110,7 @@ TEST_P(Prefetch, OneEpochEndsWhereItWould) {
   const auto iterator = ahead_of(create_serial_iterator(Share::whole(dataset), 20));
   for (int pass = 0; pass < 2; ++pass) {
     EXPECT_EQ(take(*iterator, 3).back().ids.size(), 10u);
-    expect_error(ErrorKind::internal, {"none is left"}, [&] { iterator->next(); });
+    expect_error(ErrorKind::internal, {"no batch is left"}, [&] { iterator->next(); });
     iterator->restore({});
   }
 }

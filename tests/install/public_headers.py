@@ -18,20 +18,19 @@ INTERNAL_FOLDERS = {
 }
 # Headers of the other folders that only the library includes.
 INTERNAL = {
-    "communicator": ["wire_format"],
     "core": ["alternate_stack", "cast", "hash", "host_name", "long_call", "type_name"],
-    "dataset": ["decode", "labels", "numbers"],
+    "dataset": ["decode", "numbers"],
     "dataset/files": ["cifar", "idx", "input_file", "text_file"],
     "dataset/images": ["image", "image_formats", "image_record"],
     "job": ["launcher", "launcher_end", "lost_connection", "process_state", "stall_text",
             "start_watch", "stop_signals"],
     "nn": ["node"],
+    "optimizer": ["built_in_rules", "kernel_hook", "update_plan"],
     "program": ["batch_size", "engine", "extensions", "initial_state", "learning_rate", "resume",
                 "run_training", "workers"],
     "tensor": ["axis_geometry", "convolution_geometry", "cuda_driver", "cuda_entry",
-               "cuda_libraries", "gather_check", "half", "host_memory", "image_check",
-               "pooling_geometry", "step_clock_scope", "step_recorder"],
-    "training": ["gpu_sensors", "process_load"],
+               "cuda_libraries", "gather_check", "half", "host_memory", "pooling_geometry", "step_clock_scope", "step_recorder"],
+    "training": ["gpu_sensors", "process_load", "watched_value"],
 }
 # What is no part of the library.
 OTHER_FOLDERS = {"apps", "bench", "build", "examples", "experiments", "tests"}

@@ -160,7 +160,7 @@ TEST_F(StepsTest, NumbersThatTheHostComputesAreNotReplayed) {
   const auto steps = make(GraphMode::automatic);
   work = [this](const Batch&, Observation& seen) { seen.add_sum("first", ++done, 1); };
   EXPECT_EQ(run(*steps, 1, 6), 21);
-  EXPECT_THAT(steps->why_not_recorded(), HasSubstr("computed by the host"));
+  EXPECT_THAT(steps->why_not_recorded(), HasSubstr("values that the host computes"));
 }
 
 TEST_F(StepsTest, TheRecordingThatWasNotUsedForLongestGoesFirst) {
