@@ -236,7 +236,9 @@ void UpdatePlan::run(const ParameterArena& arena, std::span<const Tensor> states
   for (std::size_t i = 0; i < stages_.size(); ++i) {
     const Stage& stage = stages_[i];
     if (stage.then == nullptr) return apply_rule(update, i, scale);
-    if (stage.writes) {
+    // A hook before this one may have left a scale to the update; an ArrayHook sees it applied.
+    const bool is_of_arrays = stage.then->kind_ == OptimizerHook::Kind::arrays;
+    if (stage.writes || (is_of_arrays && scale != 1)) {
       write(update, i, scale);
       scale = 1;
     }

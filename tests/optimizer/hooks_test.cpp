@@ -127,6 +127,52 @@ TEST_F(Hooks, OwnHooksMayChangeTheArena) {
   expect_gradient({1, 1, 1}, {1, 1});
 }
 
+// g + 1.
+struct AddOne final : ArrayHook {
+  std::string name() const override { return "AddOne"; }
+  void apply(const GradientArrays& arrays) override {
+    for (const ParameterArena::Entry& entry : arrays.arena.entries())
+      for (float& g : ParameterArena::part(arrays.gradients, entry).span<float>()) ++g;
+  }
+};
+
+// g / 2.
+struct Halve final : NormHook {
+  std::string name() const override { return "Halve"; }
+  void adjust(std::span<GradientFactors> factors, std::span<const ParameterNorms>, double,
+              std::int64_t) const override {
+    for (GradientFactors& each : factors) each.scale = 0.5;
+  }
+};
+
+// The length of the gradient is 13.
+TEST_F(Hooks, ArrayHooksSeeAScaleThatIsLeftToTheUpdate) {
+  sgd_->add_hook(gradient_clipping(6.5));
+  sgd_->add_hook(std::make_shared<AddOne>());
+  expect_gradient({2.5, 1, 3}, {1, 7});
+}
+
+TEST_F(Hooks, ArrayHooksSeeAScaleAfterWhatWasWritten) {
+  sgd_->add_hook(weight_decay(0));
+  sgd_->add_hook(gradient_clipping(6.5));
+  sgd_->add_hook(std::make_shared<AddOne>());
+  expect_gradient({2.5, 1, 3}, {1, 7});
+}
+
+TEST_F(Hooks, ArrayHooksSeeAScaleBetweenThem) {
+  sgd_->add_hook(std::make_shared<AddOne>());
+  sgd_->add_hook(gradient_clipping(norm({4, 1, 5, 1, 13}) / 2));
+  sgd_->add_hook(std::make_shared<AddOne>());
+  expect_gradient({3, 1.5, 3.5}, {1.5, 7.5});
+}
+
+TEST_F(Hooks, ArrayHooksSeeTheScaleOfANormHook) {
+  sgd_->add_hook(weight_decay(0));
+  sgd_->add_hook(std::make_shared<Halve>());
+  sgd_->add_hook(std::make_shared<AddOne>());
+  expect_gradient({2.5, 1, 3}, {1, 7});
+}
+
 TEST_F(Hooks, OwnFactorHooksTellParametersApart) {
   // Half of b's gradient, and a decay that grows with the updates.
   struct OfB final : FactorHook {

@@ -64,15 +64,16 @@ TEST_F(Resume, EqualsTheUninterruptedRun) {
   }
 }
 
-// Frozen in the 5th step, unfrozen in the 12th.
+// Frozen after step `from` (0: before the setup), unfrozen after the 12th.
 std::unique_ptr<SmallRun> freezing_run(const std::filesystem::path& out, Communicator* comm,
-                                       const SmallRun::Options& options) {
+                                       SmallRun::Options options, std::int64_t from) {
+  if (from == 0) options.frozen = "predictor/l1/*";
   auto run = std::make_unique<SmallRun>(out, comm, options);
   run->trainer->extend(make_extension("freeze",
-                                      [&optimizer = *run->optimizer](Trainer& trainer) {
+                                      [&optimizer = *run->optimizer, from](Trainer& trainer) {
                                         const std::int64_t iteration =
                                             trainer.updater().iteration();
-                                        if (iteration == 5) optimizer.freeze("predictor/l1/*");
+                                        if (iteration == from) optimizer.freeze("predictor/l1/*");
                                         if (iteration == 12) optimizer.unfreeze("**");
                                       }),
                        {.trigger = every(1, Unit::iteration)});
@@ -80,29 +81,32 @@ std::unique_ptr<SmallRun> freezing_run(const std::filesystem::path& out, Communi
 }
 
 TEST_F(Resume, OfFrozenParametersEqualsTheUninterruptedRun) {
-  const auto whole = freezing_run(folder / "whole", comm.get(), {.epochs = 5, .iterations = 16});
-  whole->trainer->run();
   const auto never = std::make_unique<SmallRun>(folder / "never", comm.get(),
                                                 SmallRun::Options{.epochs = 5, .iterations = 16});
   never->trainer->run();
-  EXPECT_NE(std::memcmp(whole->optimizer->arena().values().raw(),
-                        never->optimizer->arena().values().raw(),
-                        whole->optimizer->arena().values().bytes()),
-            0);
-  // Before, at the moment, in between, at the moment, afterwards.
-  for (const std::int64_t cut : {3, 5, 8, 12, 14}) {
-    SCOPED_TRACE(cut);
-    {
-      const auto first =
-          freezing_run(folder / "first", comm.get(), {.epochs = 5, .iterations = cut});
-      first->trainer->run();
-      save_snapshot(folder / "state", *first->trainer);
+  for (const std::int64_t from : {0, 5}) {
+    const auto run = [&](const char* out, std::int64_t iterations) {
+      return freezing_run(folder / out, comm.get(), {.epochs = 5, .iterations = iterations}, from);
+    };
+    const auto whole = run("whole", 16);
+    whole->trainer->run();
+    EXPECT_NE(std::memcmp(whole->optimizer->arena().values().raw(),
+                          never->optimizer->arena().values().raw(),
+                          whole->optimizer->arena().values().bytes()),
+              0);
+    // Before, at the moment, in between, at the moment, afterwards.
+    for (const std::int64_t cut : {3, 5, 8, 12, 14}) {
+      SCOPED_TRACE(fmt::format("frozen after {}, saved after {}", from, cut));
+      {
+        const auto first = run("first", cut);
+        first->trainer->run();
+        save_snapshot(folder / "state", *first->trainer);
+      }
+      const auto resumed = run("second", 16);
+      resume(folder / "state", *resumed->trainer);
+      resumed->trainer->run();
+      expect_same_run(*whole, *resumed);
     }
-    const auto resumed =
-        freezing_run(folder / "second", comm.get(), {.epochs = 5, .iterations = 16});
-    resume(folder / "state", *resumed->trainer);
-    resumed->trainer->run();
-    expect_same_run(*whole, *resumed);
   }
 }
 

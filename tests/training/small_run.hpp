@@ -69,6 +69,7 @@ struct SmallRun {
     DType dtype = DType::float32;  // what the model computes in
     GraphMode graph = GraphMode::off;
     bool is_resident = true;  // on another device than a CPU
+    std::string frozen = "";  // a pattern; from before the setup
   };
 
   SmallRun(const std::filesystem::path& out, Communicator* communicator, Options options)
@@ -77,6 +78,7 @@ struct SmallRun {
     if (communicator) optimizer = create_multi_node_optimizer(std::move(optimizer), *communicator);
     model->to(options.device);
     optimizer->compute_in(options.dtype);
+    if (!options.frozen.empty()) optimizer->freeze(options.frozen);
     optimizer->setup(*model);
     if (options.dtype == DType::float16) optimizer->scale_losses({});
     StandardUpdater::Settings settings;

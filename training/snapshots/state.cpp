@@ -206,9 +206,13 @@ void serialize_optimizer(const Serializer& serializer, Optimizer& optimizer) {
       of_parameter(state, optimizer.state(*entry.parameter, state));
   };
   for (const ParameterArena::Entry& entry : optimizer.arena().entries()) serialize_states(entry);
+  // What was unfrozen since the last update still lies with the frozen ones; the run that loads it
+  // wants its states.
+  const auto saves_states = [&](const ParameterArena::Entry& entry) {
+    return optimizer.has_states(*entry.parameter) || !optimizer.frozen().has(entry.path);
+  };
   for (const ParameterArena::Entry& entry : optimizer.arena().frozen())
-    if (serializer.is_loading() ? serializer[entry.path].contains("t")
-                                : optimizer.has_states(*entry.parameter))
+    if (serializer.is_loading() ? serializer[entry.path].contains("t") : saves_states(entry))
       serialize_states(entry);
 }
 
