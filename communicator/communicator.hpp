@@ -1,7 +1,7 @@
 // Communicator: exchanges values between the ranks of a job, or some of them, over MPI.
 //
-// The kinds by name (kinds/, registry.hpp) derive from this class and replace the protected
-// functions in which they differ, as a rule `combine` and `allocate_memory`.
+// The kinds (kinds/, registered by name in registry.hpp) derive from this class and override
+// protected functions, usually `combine` and `allocate_memory`.
 //
 // Every operation is collective (all ranks call it, in the same order) unless it is send or recv.
 // Errors are thrown as tasuki::Error and name the operation, the peer and MPI's own text. A rank or
@@ -34,8 +34,8 @@ class GpuExchange;
 class MpiComm;
 enum class MessageKind : int;
 
-// Receive from any rank, or with any tag, whatever comes first. Tags are 0 .. 32767 (the least that
-// MPI guarantees; most libraries take larger ones).
+// For receiving the first message from any rank, or with any tag. Tags are 0 .. 32767 (the range
+// that MPI guarantees; most libraries accept larger ones).
 inline constexpr int any_source = -1;
 inline constexpr int any_tag = -1;
 
@@ -56,25 +56,26 @@ struct GradientView {
   };
   Tensor arena;  // plain, one axis, float32
   std::span<const Segment> segments;
-  // The number that the sums will be divided by (the examples of the global batch); 0: unknown. It
-  // scales values that travel as float16 and does not change the result.
+  // What the caller will divide the sums by (the number of examples in the global batch); 0:
+  // unknown. Only used to scale values that travel as float16; the result is still the undivided
+  // sum.
   double divisor = 0;
 };
 
 // A gradient exchange in the background (Communicator::start_sum_gradients).
 class PendingExchange {
  public:
-  // `finish` completes the exchange; `under_way` counts exchanges that run meanwhile (null: it does
-  // not run before `finish`).
+  // `finish` completes the exchange; `under_way` counts the exchanges that were started and not
+  // waited for; null: this one runs only in `finish`.
   PendingExchange(std::function<void()> finish, std::shared_ptr<std::atomic<int>> under_way);
   // Waits for an exchange on which wait() was not called, and logs its failure as a warning.
   ~PendingExchange();
   PendingExchange(const PendingExchange&) = delete;
   PendingExchange& operator=(const PendingExchange&) = delete;
 
-  // Returns when the arena holds the sums; throws what went wrong. To be called once, by the thread
-  // that started the exchange. On a GPU, work that is asked of the device afterwards follows the
-  // exchange, and the host waits only where MPI carries the values.
+  // Returns when the arena holds the sums; throws if the exchange failed. Call it once, from the
+  // thread that started the exchange. On a GPU, work queued afterwards runs after the exchange, and
+  // the host blocks only if MPI carries the values.
   void wait();
 
  private:
@@ -139,11 +140,11 @@ class Communicator {
   void sum_gradients(const GradientView& gradients);
   // sum_gradients times 1 / divisor (0: the number of ranks).
   void mean_gradients(const GradientView& gradients, double divisor = 0);
-  // Starts sum_gradients in the background. Before wait(), no other operation of this communicator
-  // may be called but further starts.
+  // Starts sum_gradients in the background. Until wait(), the only operation allowed on this
+  // communicator is to start further exchanges.
   std::unique_ptr<PendingExchange> start_sum_gradients(const GradientView& gradients);
-  // Whether sum_gradients() on a GPU only queues work there, so that a recording can hold it. Never
-  // where ranks share a GPU: they might wait for each other forever inside a recorded step.
+  // Whether sum_gradients() on a GPU only queues work there, so that a recorded step can contain
+  // it. False if ranks share a GPU: inside a recorded step they could deadlock.
   bool queues_exchanges() const { return queues_on_gpu() && !options().gpu_is_shared; }
   // Copies rank 0's values to all ranks, in place.
   void bcast_data(const Tensor& values);
@@ -159,7 +160,7 @@ class Communicator {
   std::vector<Tensor> gather(const Tensor& tensor, int root = 0);  // empty off the root
   std::vector<Tensor> allgather(const Tensor& tensor);
   std::vector<Tensor> alltoall(std::span<const Tensor> tensors);  // size() of them
-  // The root's tensor number rank(); it gives size() of them.
+  // Returns the root's tensor number rank(); the root passes size() tensors.
   Tensor scatter(std::span<const Tensor> tensors, int root = 0);
   // This rank's part of the root's array: the items of axis 0 are dealt to the ranks in order, the
   // first ranks getting one more where the division leaves a remainder.
@@ -201,8 +202,8 @@ class Communicator {
   // memory, and of the same type and number on all ranks. allreduce() and sum_gradients() come down
   // to this, for values on a GPU by way of the host.
   virtual void combine(const Tensor& values, ReduceOp op);
-  // True: combine() itself refuses values that differ in type or number, and no message is spent on
-  // the comparison.
+  // True: combine() itself rejects values whose type or number differs between ranks, so no extra
+  // message compares them.
   virtual bool checks_agreement() const { return false; }
   // Sums gradients in host memory. Default: agrees on the arena and combines it.
   virtual void sum(const GradientView& gradients);
@@ -220,8 +221,8 @@ class Communicator {
   virtual void combine_on_gpu(const Tensor& values, ReduceOp op);
   virtual void sum_on_gpu(const GradientView& gradients);  // default: combine_on_gpu
   virtual void bcast_on_gpu(const Tensor& values);         // from rank 0
-  // True: sum_on_gpu() only queues work on the GPU and waits for nothing, so that it needs no
-  // thread to run beside the computation.
+  // True: sum_on_gpu() only queues work on the GPU and never blocks, so it overlaps with the
+  // computation without a thread.
   virtual bool queues_on_gpu() const { return false; }
   // True: values go through GpuGroups, which are fastest from memory that they allocated.
   virtual bool has_gpu_groups() const { return false; }
@@ -232,8 +233,8 @@ class Communicator {
   const MpiComm& comm() const;
   // Opened by the first call.
   GpuExchange& gpu();
-  // An error on all ranks (kind disagreement), naming two that differ, unless all give the same
-  // text. Collective. On the way, `maxima` become their largest values over all ranks.
+  // Collective. If the texts differ, throws on all ranks (kind disagreement) and names two ranks
+  // that differ. Also replaces each of `maxima` by its maximum over all ranks.
   void require_agreement(const char* operation, const std::string& text,
                          std::span<std::int64_t> maxima = {});
 

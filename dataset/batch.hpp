@@ -45,9 +45,9 @@ struct BatchField {
 class Batch {
  public:
   Batch() = default;
-  // `ids`: the number of each example in the whole data set. All fields have as many items along
-  // axis 0, else an error of kind internal names the field. `epoch`: complete epochs before this
-  // batch.
+  // `ids`: the number of each example in the whole data set. Every field must have as many items
+  // along axis 0 as there are ids; otherwise an error of kind internal names the field. `epoch`:
+  // complete epochs before this batch.
   Batch(std::vector<BatchField> fields, std::vector<std::int64_t> ids, std::int64_t epoch = 0);
 
   // A field's values. An unknown name is a usage error that lists the fields.

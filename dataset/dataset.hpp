@@ -18,7 +18,7 @@ struct Transform;  // transform.hpp
 struct FieldArray {
   const std::byte* values = nullptr;  // contiguous examples, if all have the same length
   const std::span<const std::byte>* examples = nullptr;  // of variable fields, one by one
-  // Example i is number rows[i] of these; null: number i.
+  // Example i is stored at index rows[i]; null: at index i.
   const std::int64_t* rows = nullptr;
 };
 
@@ -33,8 +33,8 @@ class Dataset {
   virtual std::int64_t id(std::int64_t i) const { return i; }
   // Bytes of memory that hold the examples; 0 if they are made or read on demand.
   virtual std::size_t stored_bytes() const { return 0; }
-  // Where a field lies in memory, to be read there with one call per batch; nothing for fields that
-  // do not. Valid as long as the data set.
+  // Where a field lies in memory, so that a batch can be read with one call; empty if the field is
+  // not in memory. Valid as long as the data set.
   virtual FieldArray array(std::size_t /*field*/) const { return {}; }
   // The transform of a field on its way into a batch (transform.hpp); null: it is decoded.
   virtual const Transform* transform(std::size_t /*field*/) const { return nullptr; }
@@ -81,10 +81,10 @@ class StoredField {
   std::vector<std::byte> copy_, pixels_;
 };
 
-// An error of kind data when a label of field `field` is negative. Losses leave such examples out,
-// but a training step is the mean over all examples of the global batch, whose number every rank
-// knows without asking. Fields without classes may have any values, and so may the padding of
-// ragged ones. `values`: of the examples `indices`, as decoded; `lengths`: of ragged ones.
+// Throws an error of kind data if a label of field `field` is negative: losses would ignore that
+// example, but a training step divides by the number of all examples in the global batch. Fields
+// without classes and the padding of ragged fields may have any values. `values`: the decoded
+// values of the examples `indices`; `lengths`: their lengths if the field is ragged.
 void check_labels(const Dataset& dataset, std::size_t field, std::span<const std::int64_t> indices,
                   const Tensor& values, const Tensor& lengths = {});
 

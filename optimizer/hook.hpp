@@ -39,14 +39,14 @@ struct GradientFactors {
   double decay = 0;
 };
 
-// For each parameter a scale and a decay: no pass over memory where only the update or further
-// FactorHooks follow, as the update applies them; other hooks want them applied before.
+// Gives each parameter a scale and a decay. The update applies them without an extra pass over
+// memory, unless a hook of another kind follows, which needs them applied first.
 class FactorHook : public OptimizerHook {
  public:
   FactorHook() : OptimizerHook(Kind::factors) {}
-  // Changes the factors as earlier hooks left them. Called on the host before each step `t` (1, 2,
-  // ...), once for each parameter; replayed steps included. It may use members that change between
-  // steps, and changes nothing itself.
+  // Changes the factors that earlier hooks left. Called on the host, once for each parameter,
+  // before each step `t` (1, 2, ...), replayed steps included. It may read members that change
+  // between steps, but must not change any.
   virtual void adjust(GradientFactors& factors, const ParameterInfo& parameter,
                       std::int64_t t) const = 0;
   // False: of `parameter` it looks at weight_decay alone, and is called once for each group.
@@ -59,9 +59,10 @@ struct ParameterNorms {
   double w = 0, g = 0;
 };
 
-// Factors that depend on norms, of a parameter or of all: one pass that reads, and one that writes
-// unless the result is the same scale for all. On a GPU the host waits for the norms, and the step
-// is not recorded; gradient_clipping() and gradient_lars() have kernels and do neither.
+// Factors that depend on norms, of one parameter or of the whole gradient. Costs one pass that
+// reads, and one that writes unless the result is the same scale for all parameters. On a GPU the
+// host waits for the norms and the step is not recorded; gradient_clipping() and gradient_lars()
+// have their own kernels and avoid both.
 class NormHook : public OptimizerHook {
  public:
   NormHook() : OptimizerHook(Kind::norms) {}
@@ -78,13 +79,13 @@ struct GradientArrays {
   Device device() const { return values.device(); }
 };
 
-// Anything else: one pass that writes what earlier hooks left to the update, then apply().
+// For anything else. Costs one pass that applies the factors of earlier hooks, then apply().
 class ArrayHook : public OptimizerHook {
  public:
   ArrayHook() : OptimizerHook(Kind::arrays) {}
-  // Changes gradients in place, by device work. A recorded step calls it once: numbers that change
-  // from step to step are LateValues (tensor/late.hpp). Where that cannot be, it begins with
-  // refuse_recording("why").
+  // Changes gradients in place, by device work. A recorded step calls it only once, so numbers that
+  // change from step to step must be LateValues (tensor/late.hpp). If that is impossible, call
+  // refuse_recording("why") first.
   virtual void apply(const GradientArrays& arrays) = 0;
 };
 

@@ -33,12 +33,12 @@ class Optimizer {
 
   // --- setup ---
   // Moves the model's parameters into one array and their gradients into another (arena.hpp). The
-  // model must outlive the optimizer. Errors: a model without parameters, which would train
-  // nothing; parameters without values (Parameter::has_values; on rank 0), which would train from
-  // zeros; layers as members that are not registered and have no values
-  // (Module::unregistered_parameters). Multi-node: collective. Ranks whose models or optimizers
-  // differ are an error of kind disagreement; else all take rank 0's parameters and buffers, and
-  // shapes that some ranks lack (of a file that one of them has loaded) are those of the others.
+  // model must outlive the optimizer. Errors: a model without parameters; parameters without values
+  // on rank 0 (Parameter::has_values), which would train from zeros; member layers that are not
+  // registered and have no values (Module::unregistered_parameters). Multi-node: collective. If
+  // models or optimizers differ between ranks, all throw (kind disagreement); otherwise all take
+  // rank 0's parameters and buffers. Ranks that lack a shape which another rank knows (from a file
+  // it has loaded) take it over.
   template <std::derived_from<Module> Model>
   void setup(Model& model) {
     setup(model, sizeof(Model));
@@ -50,17 +50,18 @@ class Optimizer {
   // --- one step ---
   // Forward and backward pass, exchange, hooks and update: Chainer's update(lossfun).
   //   optimizer->update([&] { return mean_squared_error(model(x), t); }, x.shape()[0]);
-  // `loss` returns the mean over this rank's `examples`; it is not called if there are none, and
-  // called again if layers got their shape in it. The gradient is the mean over the examples of all
-  // ranks; parameters that the loss does not use count as zero gradients. Returns this rank's loss;
-  // undefined without examples. Collective. Without any examples on all ranks nothing changes.
+  // `loss` returns the mean over this rank's `examples`; it is not called without examples, and
+  // called a second time if the first call gave layers their shape. The gradient is the mean over
+  // the examples of all ranks; parameters that the loss does not use get zero gradients. Returns
+  // this rank's loss, undefined without examples. Collective. If no rank has examples, nothing
+  // changes.
   //
-  // When layers were added to the model (or taken from it) since the last update, new arrays are
-  // made first: states are kept by path, new parameters start with zero states, t goes on, and rank
-  // 0's weights are sent again. If only some ranks did so, every rank throws (kind disagreement). A
-  // lazily shaped layer is a layer that is added when its weights get their shape, in the forward
-  // pass of any rank: the others take it, whether or not they had examples. While a model has
-  // parameters without a shape, each step costs two small messages more.
+  // If layers were added to the model or removed from it since the last update, the arrays are
+  // rebuilt first: states are kept by path, new parameters start with zero states, t continues, and
+  // rank 0's weights are broadcast again. If the model changed on only some ranks, every rank
+  // throws (kind disagreement). A lazily shaped layer counts as added when the forward pass of any
+  // rank gives its weights their shape; the other ranks adopt that shape, even if they had no
+  // examples. While some parameters have no shape, each step costs two more small messages.
   Tensor update(const std::function<Variable()>& loss, std::int64_t examples);
 
   // The same in parts, inside one StepScope (tensor/late.hpp), for updaters and loops of your own:
@@ -77,10 +78,10 @@ class Optimizer {
   // caller knows it (on all ranks or on none), else the sum, which travels with the gradients (on a
   // GPU: in the message ahead, see meet). Collective.
   std::int64_t exchange(std::optional<std::int64_t> global_examples = {});
-  // Divides by the number of examples, runs the hooks and applies the rule; once in a StepScope.
-  // `spread`, for callers that have threads or further copies of the weights: calls its argument
-  // for ranges of arena elements that together cover [0, count) once. Ranges begin at multiples of
-  // 16.
+  // Divides by the number of examples, runs the hooks and applies the rule. Call it once per
+  // StepScope. `spread` is for callers with threads or extra copies of the weights: it must call
+  // `apply` for ranges of arena elements that together cover [0, count) exactly once. Ranges begin
+  // at multiples of 16.
   using ApplyRange = std::function<void(std::int64_t begin, std::int64_t end)>;
   using Spread = std::function<void(const ApplyRange& apply, std::int64_t count)>;
   void update(std::int64_t global_examples, const Spread& spread = {});
@@ -99,9 +100,9 @@ class Optimizer {
   std::string rate_name() const { return rule_->rate_name(); }
   // "weight_decay_rate" for AdamW; empty where hooks alone decay weights.
   std::string decay_name() const { return rule_->decay_name(); }
-  // The learning rate of the last update, whatever was set since: Adam's and AdamW's with bias
-  // correction, alpha sqrt(1 - beta2^t) / (1 - beta1^t), as Chainer's observe_lr reports it.
-  // Nothing for AdaDelta, and before this object's first update.
+  // The learning rate that the last update used; for Adam and AdamW it includes the bias
+  // correction, alpha sqrt(1 - beta2^t) / (1 - beta1^t), as Chainer's observe_lr reports it. Empty
+  // for AdaDelta, and before this object's first update.
   std::optional<double> learning_rate() const { return learning_rate_; }
   std::string name() const { return rule_->name(); }  // "Adam"
   // Number of updates done.
@@ -114,41 +115,42 @@ class Optimizer {
   const std::vector<std::shared_ptr<OptimizerHook>>& hooks() const;
 
   // --- parameter groups ---
-  // Settings of their own (parameter_group.hpp) for parameters that match, also for those that are
-  // added later; the last group that matches counts. Groups cost no pass and no launch. Between
-  // updates, alike on all ranks.
+  // Gives matching parameters their own settings (parameter_group.hpp), including parameters that
+  // are added later. If several groups match, the last one counts. Groups cost no extra pass over
+  // memory and no kernel launch. Call it between updates, identically on all ranks.
   using Group = ParameterGroup;
   void add_group(Group group);
   const std::vector<Group>& groups() const;
 
   // --- frozen parameters ---
-  // Those whose paths match (parameter_group.hpp), also those that are added later, get no
-  // gradient, are not exchanged and not updated; of freeze() and unfreeze() the last call that
-  // matches a path counts. They stay in the arena, behind the others, and in snapshots; states that
-  // they have are kept. Running statistics of frozen layers go on. Between updates, alike on all
-  // ranks; it takes effect with the next update, as if layers were added. After setup() a pattern
-  // that matches no parameter of the model is a usage error.
+  // Parameters whose paths match (parameter_group.hpp), including those that are added later, get
+  // no gradient and are neither exchanged nor updated. For each path, the last matching call of
+  // freeze() or unfreeze() counts. Frozen parameters stay in the arena, behind the others, and in
+  // snapshots, and keep their states. Running statistics of frozen layers are still updated. Call
+  // these between updates, identically on all ranks; they take effect with the next update, which
+  // rebuilds the arrays. After setup(), a pattern that matches no parameter of the model is a usage
+  // error.
   void freeze(const std::string& pattern);
   void unfreeze(const std::string& pattern);
   const FrozenPaths& frozen() const { return frozen_; }
-  // Freezes these instead, at once (of a snapshot). Collective.
+  // Replaces the frozen set at once, for example by a snapshot's. Collective.
   void freeze_only(const FrozenPaths& frozen);
 
   // --- states ---
   // The state `name` ("v"; "m", "v"; "ms"; "h"; "msg", "msdx") of a parameter, in its shape.
-  // Writing to it changes the state. Valid until layers are added, frozen or unfrozen. Of a frozen
-  // parameter: what it goes on with.
+  // Writing to it changes the state. Valid until layers are added, frozen or unfrozen. For a frozen
+  // parameter: the state it continues with once unfrozen.
   Tensor state(const Parameter& parameter, const std::string& name) const;
-  // Whether there are any: a parameter that was frozen from the start has none until it is asked
-  // for them.
+  // Whether the parameter has states. One that was frozen from the start has none until state() is
+  // called for it.
   bool has_states(const Parameter& parameter) const;
   std::vector<std::string> state_names() const { return rule_->states(); }
   std::size_t state_bytes() const;
 
   // --- precision ---
-  // What the model computes in on its device: float32, or a half type, for which the weights are
-  // kept rounded as well (ParameterArena::keep_rounded). Updaters and evaluators bring batches in
-  // this type. Before or after setup().
+  // Sets the type that the model computes in on its device: float32, or a 16-bit type, for which a
+  // rounded copy of the weights is kept (ParameterArena::keep_rounded). Updaters and evaluators
+  // convert batches to it. May be called before or after setup().
   void compute_in(DType type);
   DType compute_type() const { return compute_type_; }
   // Dynamic loss scaling, for gradients that pass through float16; after setup().
@@ -164,11 +166,11 @@ class Optimizer {
   const Revision& revision() const { return revision_; }
 
   // --- ahead of a step ---
-  // For code that runs steps on a GPU. Follows a changed model, and exchanges one small message
-  // between the hosts, while the device may be busy with the step before; a model that changed on
-  // some ranks only is an error of kind disagreement on all. forward() and exchange() call it if it
-  // was not called in this StepScope. In one process, and on a CPU, where the same numbers travel
-  // behind the gradients, it returns `own`.
+  // For code that runs steps on a GPU. Adapts to a changed model and exchanges one small message
+  // between the hosts, while the device may still be busy with the previous step. If the model
+  // changed on only some ranks, all throw (kind disagreement). forward() and exchange() call it
+  // unless it was already called in this StepScope. In one process it just returns `own`, and on
+  // CPUs too, where these numbers travel with the gradients.
   struct Intent {
     std::int64_t examples = 0;
     int readiness = 0;  // 0 to 3, see training/recording/steps.hpp
@@ -196,14 +198,14 @@ class Optimizer {
   void follow_changed_model();
   Agreement send_ahead(const Intent& own, bool model_changed);
   bool all_ranks(bool yes) const;
-  // Gives those of `candidates` (alike on all ranks) that have a shape on some ranks the same one
-  // on all; whether there were any.
+  // For each of `candidates` (the same on all ranks) that has a shape on some ranks, sets that
+  // shape on all ranks. Returns whether there were any.
   bool share_shapes(const std::vector<Module::NamedParameter>& candidates) const;
   // Called before there are arenas.
   void share_first_shapes() const;
-  // In the first call since arenas were made: parameters that `loss` was computed from need values.
-  // Those of a layer that its module did not register have none, and would not be trained; one that
-  // has values but no optimizer is a warning.
+  // On its first call after arenas were made, checks the parameters that `loss` was computed from.
+  // One without values is an error: its layer was not registered and would not be trained. One with
+  // values but without an optimizer is a warning.
   void check_graph(const Variable& loss);
   std::int64_t exchange_over_ranks(std::optional<std::int64_t> global_examples);
 
@@ -237,15 +239,15 @@ class Optimizer {
   AfterStep counted_;
 };
 
-// By key as in `--optimizer`: sgd, momentum_sgd, nesterov, adam, adamw, rmsprop, adagrad, adadelta,
-// with Chainer's defaults, and those of RuleRegistration. An unknown one is a usage error that
-// lists the known ones.
+// Creates an optimizer by its `--optimizer` key: sgd, momentum_sgd, nesterov, adam, adamw, rmsprop,
+// adagrad, adadelta, with Chainer's defaults, or a rule added by RuleRegistration. An unknown key
+// is a usage error that lists the known ones.
 std::unique_ptr<Optimizer> create_optimizer(const std::string& key);
 std::vector<std::string> optimizer_names();
 
-// Makes each update of an optimizer sum the gradients of all ranks first. Rank 0's weights are
-// broadcast by setup(), and again when the model's set of parameters has changed; no batch is spent
-// on it. The communicator must outlive the optimizer.
+// Makes each update sum the gradients of all ranks first. setup() broadcasts rank 0's weights, and
+// the next update does so again if the model's set of parameters has changed; unlike in ChainerMN,
+// no batch is used up for this. The communicator must outlive the optimizer.
 std::unique_ptr<Optimizer> create_multi_node_optimizer(std::unique_ptr<Optimizer> optimizer,
                                                        Communicator& communicator);
 

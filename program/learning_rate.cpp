@@ -60,12 +60,12 @@ void add_learning_rate_flags(Options& options, TrainingSettings& settings) {
   options.add(
       "lr-schedule", settings.lr_schedule, schedules, "NAME",
       "`constant`; `steps`: drops at --lr-drops; `halving`: halved every 25 epochs; `cosine` "
-      "or `polynomial`: falls to 0 over the --epoch epochs, as half a cosine or as (1 - "
-      "x)^P with P from --lr-power");
+      "or `polynomial`: falls to 0 over all epochs, as half a cosine or as (1 - x)^P, where x is "
+      "the finished fraction and P is --lr-power");
   options.add(
       "lr-drops", settings.lr_drops, "auto", {0.0, 1e9}, "E,E,...",
-      "epochs after which `steps` multiplies the rate by --lr-drop-factor; `auto`: after 50 "
-      "% and 80 % of them");
+      "epochs after which `steps` multiplies the rate by --lr-drop-factor; `auto`: after 50 % "
+      "and 80 % of all epochs");
   options.add("lr-drop-factor", settings.lr_drop_factor, {0.0, 1e6}, "X",
               "factor of each drop of `steps`");
   options.add("lr-power", settings.lr_power, {0.0, 1e3}, "P",

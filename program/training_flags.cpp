@@ -93,7 +93,7 @@ void add_run_flags(Options& options, TrainingSettings& settings) {
   options.add("global-batch", global_batch_flag(settings));
   options.add("epoch,e", settings.epoch, {1, billion}, "N", "passes over the training data");
   options.add("max-iterations", settings.max_iterations, "none", {1, unlimited}, "N",
-              "stop after this many steps, if not at the end of the last epoch before");
+              "stop after N steps, if --epoch does not end the run earlier");
   options.add("early-stopping", settings.early_stopping, "none", "KEY",
               "stop when this value of the log (for example validation/main/loss) has not improved "
               "for --patience epochs (larger is better if KEY contains `accuracy`)");
@@ -152,8 +152,8 @@ void add_optimizer_flags(Options& options, TrainingSettings& settings, bool has_
               "--weight-decay");
   options.add(
       "clip-norm", settings.clip_norm, "none", {1e-30, 1e30}, "X",
-      "scale the gradient down to L2 norm X, over all parameters, where it is larger (before "
-      "--weight-decay and --lars)");
+      "if the gradient's L2 norm over all parameters exceeds X, scale the gradient down to norm X "
+      "(before --weight-decay and --lars)");
   options.add(
       "lars", settings.lars,
       "layer-wise adaptive rates, as Chainer's GradientLARS: each parameter's gradient g becomes "
@@ -180,7 +180,7 @@ void add_device_flags(Options& options, TrainingSettings& settings) {
       "keeps the fastest");
   options.add(
       "dtype", settings.dtype, compute_types(), "NAME",
-      "type to compute in; CPUs have fp32 and bf16 (for matrix products only). Weights stay "
+      "type to compute in; CPUs support fp32, and bf16 for matrix products only. Weights stay "
       "fp32. fp16 uses dynamic loss scaling");
   options.add("graph", settings.graph,
               {{"auto", GraphMode::automatic}, {"on", GraphMode::on}, {"off", GraphMode::off}},
@@ -199,9 +199,9 @@ void add_device_flags(Options& options, TrainingSettings& settings) {
 void add_output_flags(Options& options, TrainingSettings& settings) {
   options.group("Output");
   options.add("out,o", settings.out, "DIR",
-              "folder for log and snapshots; if another run's results are there or another job is "
-              "writing to it, DIR-2, DIR-3, ... With --resume FILE the default is the snapshot's "
-              "folder");
+              "folder for log and snapshots; if it has another run's results or another job is "
+              "writing to it, the next free one of DIR-2, DIR-3, ... is used. With --resume FILE "
+              "the default is the snapshot's folder");
   options.add("overwrite", settings.overwrite,
               "write to --out even if it has another run's results; its log and snapshots are "
               "removed");

@@ -52,23 +52,22 @@ TrainingModel create_classifier(std::unique_ptr<Layer> predictor);
 // stand here. An exception from one of them ends the job (run_job.hpp); errors that all ranks meet
 // alike are best thrown by fail_everywhere().
 struct TrainingProgram {
-  // `name` and `description` are for --help, and so is `example`, a command line (by default the
-  // program on 2 ranks).
+  // All three appear in --help. `example` is a command line; default: the program on 2 ranks.
   TrainingProgram(std::string name, std::string description, std::string example = "");
 
-  // Defaults before run(); in the functions below, what the flags say.
+  // Before run(): the defaults. In the functions below: the values that the flags gave.
   program::TrainingSettings settings;
   // Flags of the program's own: flags.add("unit,u", unit, {1, 1 << 20}, "N", "hidden units").
   program::Options flags;
   // Defaults that depend on flags, by name and text: {{"epoch", "300"}, {"lr", "0.05"}}. Called
-  // when the flags that were given are known, also for --help.
+  // after the command line was read, also for --help.
   std::function<program::Recipe()> recipe;
   // Throws a usage error if flags do not fit each other.
   std::function<void(const Communicator& communicator)> check;
 
-  // The data. Either the name of a data set whose files --data finds (dataset/catalog.hpp), with
-  // the shape that the model takes (default: the data set's) and the height and width that images
-  // of a folder are scaled to, ...
+  // The data: either a data set by name, whose files --data finds (dataset/catalog.hpp), with the
+  // example shape the model expects (default: the data set's) and the side length to which images
+  // in a folder are scaled, ...
   std::string dataset;
   std::optional<Shape> example_shape;
   std::int64_t image_side = 32;
@@ -79,9 +78,9 @@ struct TrainingProgram {
   // reach.
   bool every_rank_has_data = false;
 
-  // The model for the training data. It is initialised by --seed unless all its parameters have
-  // values already; rank 0's weights count. With several devices in one process the function is
-  // called once for each of them.
+  // The model for the training data. Its weights are drawn from --seed unless all parameters
+  // already have values; all ranks use rank 0's weights. With several devices in one process the
+  // function is called once for each of them.
   std::function<TrainingModel(const DatasetHeader& data)> create_model;
   // An optimizer instead of --optimizer's. The other flags (--lr, --weight-decay, ...) are applied
   // to it.
@@ -90,9 +89,9 @@ struct TrainingProgram {
   // ForwardingIterator around it.
   std::function<std::unique_ptr<Iterator>(std::unique_ptr<Iterator> batches)> wrap_batches;
 
-  // An evaluator for the test batches in place of the usual Evaluator(batches, loss): as a rule one
-  // that overrides evaluate_batch for other metrics. `loss` is that of the model that is trained,
-  // and is valid as long as the evaluator is attached.
+  // Creates the evaluator for the test batches, usually one that overrides evaluate_batch for other
+  // metrics; default: Evaluator(batches, loss). `loss` is that of the trained model and stays valid
+  // as long as the evaluator is attached.
   std::function<std::unique_ptr<Evaluator>(std::unique_ptr<Iterator> batches, LossFunction loss)>
       create_evaluator;
 

@@ -52,15 +52,16 @@ class Trainer {
   // In order of attachment.
   std::vector<std::string> extension_names() const;
 
-  // Trains until the stop trigger fires; not at all if it is over already. Rank 0 first makes the
-  // output folder and keeps it locked (output_folder.hpp). A folder that cannot be made or that
-  // another job has, and ranks that differ in their data, batch size, seed, length of training or
-  // extensions, are errors before the first iteration.
+  // Trains until the stop trigger fires; not at all if training is already over. Rank 0 first makes
+  // the output folder and keeps it locked (output_folder.hpp). Throws before the first iteration if
+  // the folder cannot be made or another job holds it, or if ranks differ in their data, batch
+  // size, seed, length of training or extensions.
   //
   // When a rank is asked to stop (core/stop_request.hpp), all ranks end after the same iteration as
-  // if the stop trigger had fired, save a snapshot and throw Stopped: the first attached Snapshot
-  // that is named by iteration saves it, or else the trainer, as snapshot_iter_{iteration}. Ranks
-  // that do not exchange gradients with all others in each update end at an epoch's end.
+  // if the stop trigger had fired, save a snapshot and throw Stopped. The first attached Snapshot
+  // whose file names contain the iteration saves it; if there is none, the trainer does, as
+  // snapshot_iter_{iteration}. If ranks do not exchange gradients with all others in each update,
+  // they end at the end of an epoch.
   //
   // Warns if the job has several ranks but the updater knows only one: each rank would train a
   // separate model, and all would write to one folder.

@@ -16,8 +16,8 @@ struct IteratorState {
   friend bool operator==(const IteratorState&, const IteratorState&) = default;
 };
 
-// What an epoch consists of. If any of it differs, a step in the middle of an epoch comes after
-// other examples.
+// What determines the batches of an epoch. A position in the middle of an epoch is meaningful only
+// with the same layout: with another, other examples would come before it.
 struct EpochLayout {
   std::int64_t examples = 0;      // of the whole data set
   std::int64_t shards = 0;        // that they are dealt to, see shard_plan.hpp
@@ -31,10 +31,9 @@ struct EpochLayout {
 // steps on all ranks; a batch may be short or empty at its end. Data order is a function of (seed,
 // epoch, shard) alone.
 //
-// An iterator of your own may make batches in any way, on the host or on a device, in new memory or
-// always in the same. Steps on a GPU are recorded whatever it does: next() is called before each of
-// them, and its values are copied to where the recording reads them. Recording pays if batches have
-// few different shapes.
+// Your own iterator may make batches on the host or on a device, in new or in reused memory. Either
+// way, steps on a GPU can be recorded: next() is called before each step, and its values are copied
+// to where the recording reads them. Recording pays off if batches have few different shapes.
 class Iterator {
  public:
   virtual ~Iterator() = default;

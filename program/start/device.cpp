@@ -56,8 +56,8 @@ void add_gpu_flags(Options& options, GpuSettings& settings) {
   Option option;
   option.value_name = "N";
   option.help =
-      "compute on GPUs: each rank on the GPU with the rank's number within its node, or all on "
-      "number N, with one rank per node";
+      "compute on GPUs: each rank uses the GPU whose number is its rank within the node; with N, "
+      "every rank uses GPU N (one rank per node)";
   option.implicit = "auto";
   option.set = [&settings](const std::string& text) {
     std::optional<int> number;
