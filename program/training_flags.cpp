@@ -139,7 +139,8 @@ void add_data_flags(Options& options, TrainingSettings& settings, bool has_folde
 void add_optimizer_flags(Options& options, TrainingSettings& settings, bool has_name) {
   options.group("Optimizer");
   if (has_name)
-    options.add("optimizer", settings.optimizer, optimizer_names(), "NAME", "update rule");
+    options.add("optimizer", settings.optimizer, optimizer_names(), "NAME",
+                fmt::format("update rule: {}", fmt::join(optimizer_names(), ", ")));
   add_learning_rate_flags(options, settings);
   options.add("momentum", settings.momentum, "auto", {0.0, 1.0}, "X",
               "momentum of momentum_sgd and nesterov; `auto`: Chainer's default");

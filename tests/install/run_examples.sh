@@ -56,7 +56,7 @@ for np in 1 2; do
   ends_with 10 3 at-most 0.02  # validation/main/loss
   last=$(tail -n 1 table | cut -c 1-40)
   program $np own_data --threads 1 --epoch 4
-  again=1 program $np own_data --threads 1 --resume auto
+  again=1 program $np own_data --threads 1 --epoch 10 --resume auto
   rows
   [[ $(tail -n 1 table | cut -c 1-40) == "$last" ]] ||
     { cat said; echo "expected the line $last"; exit 1; }

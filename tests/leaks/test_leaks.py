@@ -68,7 +68,7 @@ class Leaks(unittest.TestCase):
         """MB of the rank that takes most."""
         done = self.train("--epoch", "1000", "--max-iterations", str(iterations))
         self.assertEqual(done.returncode, 0, done.stderr)
-        return int(re.search(r"at most (\d+) MB of memory a rank", done.stdout).group(1))
+        return int(re.search(r"at most (\d+) MB of memory per rank", done.stdout).group(1))
 
     def test_memory_does_not_grow(self):
         self.assertLessEqual(self.peak_memory(1200), self.peak_memory(200) + 1)
