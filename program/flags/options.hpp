@@ -66,6 +66,7 @@ class Options {
   void add(const std::string& names, T& value, const std::vector<Choice<T>>& choices,
            const std::string& value_name, const std::string& help) {
     std::vector<std::string> texts;
+    texts.reserve(choices.size());
     for (const Choice<T>& choice : choices) texts.emplace_back(choice.name);
     Option option;
     option.value_name = value_name;
