@@ -37,7 +37,7 @@
 #include "tasuki/dataset/iterators/share_iterator.hpp"
 #include "tasuki/dataset/synthetic.hpp"
 #include "tasuki/job/run_job.hpp"
-#include "tasuki/job/watchdog.hpp"
+#include "tasuki/job/stall_limits.hpp"
 #include "tasuki/models/mlp.hpp"
 #include "tasuki/nn/classifier.hpp"
 #include "tasuki/training/extensions/evaluator.hpp"
@@ -157,6 +157,8 @@ int train(int argc, char** argv, const StallLimits& limits) {
   const Fault fault(argv, rank);
   fault.at("unannounced", 3);
   if (rank == 0) announce_training();
+  // A signal for all ranks is sent when the first one is in its loop.
+  MPI_Barrier(MPI_COMM_WORLD);
   fault.at("start", 3);
   std::unique_ptr<testing::DatagramFlood> flood;
   if (argc == 8 && rank == 2) flood = std::make_unique<testing::DatagramFlood>();
