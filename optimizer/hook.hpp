@@ -33,7 +33,8 @@ class OptimizerHook {
   Kind kind_;
 };
 
-// What a parameter's gradient becomes: scale * g + decay * w.
+// What a parameter's gradient becomes: scale * g + decay * w, where g is the gradient as it is in
+// memory. At first `scale` may include the division by the number of examples.
 struct GradientFactors {
   double scale = 1;
   double decay = 0;
@@ -44,9 +45,10 @@ struct GradientFactors {
 class FactorHook : public OptimizerHook {
  public:
   FactorHook() : OptimizerHook(Kind::factors) {}
-  // Changes the factors that earlier hooks left. Called on the host, once for each parameter,
-  // before each step `t` (1, 2, ...), replayed steps included. It may read members that change
-  // between steps, but must not change any.
+  // Changes the factors that earlier hooks left: multiply `scale`, never assign it; to scale the
+  // whole gradient, multiply `decay`, too. Called on the host, once for each parameter, before each
+  // step `t` (1, 2, ...), replayed steps included. It may read members that change between steps,
+  // but must not change any.
   virtual void adjust(GradientFactors& factors, const ParameterInfo& parameter,
                       std::int64_t t) const = 0;
   // False: of `parameter` it looks at weight_decay alone, and is called once for each group.

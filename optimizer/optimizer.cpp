@@ -82,6 +82,7 @@ void Optimizer::setup(Module& model, std::size_t size_of_model) {
                       "trained with the model is held by pointer",
                       text_of(*parameter));
   model_ = &model;
+  for (const std::string& pattern : frozen_.patterns()) check_pattern(pattern);
   t_ = 0;
   learning_rate_.reset();
   arena_.reset();
@@ -114,6 +115,7 @@ void Optimizer::check_pattern(const std::string& pattern) const {
 void Optimizer::freeze_only(const FrozenPaths& frozen) {
   frozen_ = frozen;
   if (!arena().freezes(frozen_)) build_arena();
+  frozen_states_.clear();
 }
 
 Tensor Optimizer::state(const Parameter& parameter, const std::string& name) const {

@@ -22,6 +22,8 @@
 
 namespace tasuki {
 
+class ParallelUpdater;
+class Steps;
 class UpdatePlan;
 
 class Optimizer {
@@ -37,13 +39,13 @@ class Optimizer {
   // on rank 0 (Parameter::has_values), which would train from zeros; member layers that are not
   // registered and have no values (Module::unregistered_parameters). Multi-node: collective. If
   // models or optimizers differ between ranks, all throw (kind disagreement); otherwise all take
-  // rank 0's parameters and buffers. Ranks that lack a shape which another rank knows (from a file
-  // it has loaded) take it over.
+  // rank 0's parameters and buffers. A rank that lacks a parameter's shape adopts it from a rank
+  // that knows it (from a file it has loaded).
   template <std::derived_from<Module> Model>
   void setup(Model& model) {
     setup(model, sizeof(Model));
   }
-  // Makes the arrays anew if something other than an update has given parameters their shape (such
+  // Rebuilds the arrays if something other than an update has given parameters their shape (such
   // as a loaded snapshot). Collective.
   void follow_shapes();
 
@@ -64,7 +66,7 @@ class Optimizer {
   // examples. While some parameters have no shape, each step costs two more small messages.
   Tensor update(const std::function<Variable()>& loss, std::int64_t examples);
 
-  // The same in parts, inside one StepScope (tensor/late.hpp), for updaters and loops of your own:
+  // The same in parts, inside one StepScope (tensor/late.hpp), for your own updaters and loops:
   //   const Variable loss = optimizer.forward([&] { return ...; }, examples);
   //   optimizer.backward(loss, examples);
   //   optimizer.update(optimizer.exchange());
@@ -74,9 +76,9 @@ class Optimizer {
   // Adds the gradients of the sum over `examples` to those of earlier calls in this step. `loss`
   // may be undefined only without examples.
   void backward(const Variable& loss, std::int64_t examples);
-  // Sums the gradients over the ranks. Returns the examples of all ranks: `global_examples` if the
-  // caller knows it (on all ranks or on none), else the sum, which travels with the gradients (on a
-  // GPU: in the message ahead, see meet). Collective.
+  // Sums the gradients over the ranks and returns the number of examples on all ranks. The caller
+  // passes that number if it knows it, on all ranks or on none; otherwise the ranks add up their
+  // numbers together with the gradients (on a GPU: in a message before the step). Collective.
   std::int64_t exchange(std::optional<std::int64_t> global_examples = {});
   // Divides by the number of examples, runs the hooks and applies the rule. Call it once per
   // StepScope. `spread` is for callers with threads or extra copies of the weights: it must call
@@ -91,8 +93,9 @@ class Optimizer {
   bool asked_to_stop() const { return asked_to_stop_; }
 
   // --- rates and hyper-parameters, by Chainer's names ("lr", "alpha", "beta1", ...) ---
-  // An unknown name is a usage error that lists the known ones; a value out of range, one that
-  // gives the range.
+  // An unknown name is a usage error that lists the known ones; a value out of range is a usage
+  // error that states the range. Call set() with the same values on all ranks: setup() compares
+  // them, but a difference that arises later is not detected.
   double get(const std::string& hyperparameter) const { return values_[hyperparameter]; }
   void set(const std::string& hyperparameter, double value) { values_.set(hyperparameter, value); }
   std::vector<std::string> hyperparameters() const { return values_.names(); }
@@ -105,19 +108,21 @@ class Optimizer {
   // for AdaDelta, and before this object's first update.
   std::optional<double> learning_rate() const { return learning_rate_; }
   std::string name() const { return rule_->name(); }  // "Adam"
-  // Number of updates done.
+  // Number of updates done, including those that loss scaling skipped. setup() sets it to 0.
   std::int64_t t() const { return t_; }
   void set_t(std::int64_t t);
 
   // --- hooks ---
-  // They change the mean gradient before each update, in the order in which they were added.
+  // They change the mean gradient before each update, in the order in which they were added. Call
+  // add_hook() between updates, identically on all ranks.
   void add_hook(std::shared_ptr<OptimizerHook> hook);
   const std::vector<std::shared_ptr<OptimizerHook>>& hooks() const;
 
   // --- parameter groups ---
   // Gives matching parameters their own settings (parameter_group.hpp), including parameters that
-  // are added later. If several groups match, the last one counts. Groups cost no extra pass over
-  // memory and no kernel launch. Call it between updates, identically on all ranks.
+  // are added later. Groups cost no extra pass over memory and no kernel launch. Call it between
+  // updates, identically on all ranks. An update is a usage error if a group has never matched a
+  // parameter, and so is a value out of range that a group's rate factor gives.
   using Group = ParameterGroup;
   void add_group(Group group);
   const std::vector<Group>& groups() const;
@@ -128,12 +133,16 @@ class Optimizer {
   // freeze() or unfreeze() counts. Frozen parameters stay in the arena, behind the others, and in
   // snapshots, and keep their states. Running statistics of frozen layers are still updated. Call
   // these between updates, identically on all ranks; they take effect with the next update, which
-  // rebuilds the arrays. After setup(), a pattern that matches no parameter of the model is a usage
-  // error.
+  // rebuilds the arrays. A pattern that matches no parameter of the model is a usage error, of
+  // setup() if it was given before. Unfrozen parameters continue with the optimizer's t, so Adam
+  // does not correct the bias of states that begin at 0 then: with its default rates the first
+  // updates of parameters frozen from the start are about three times as large as a new
+  // optimizer's.
   void freeze(const std::string& pattern);
   void unfreeze(const std::string& pattern);
   const FrozenPaths& frozen() const { return frozen_; }
-  // Replaces the frozen set at once, for example by a snapshot's. Collective.
+  // Replaces the frozen set by a snapshot's, and drops the states of frozen parameters, which the
+  // snapshot has if there are any. Collective.
   void freeze_only(const FrozenPaths& frozen);
 
   // --- states ---
@@ -165,12 +174,18 @@ class Optimizer {
   // Advances when arrays, hooks, groups, precision or loss scaling change.
   const Revision& revision() const { return revision_; }
 
-  // --- ahead of a step ---
+ private:
+  friend std::unique_ptr<Optimizer> create_multi_node_optimizer(std::unique_ptr<Optimizer>,
+                                                                Communicator&);
+  friend class Steps;
+  friend class ParallelUpdater;
+
   // For code that runs steps on a GPU. Adapts to a changed model and exchanges one small message
   // between the hosts, while the device may still be busy with the previous step. If the model
   // changed on only some ranks, all throw (kind disagreement). forward() and exchange() call it
-  // unless it was already called in this StepScope. In one process it just returns `own`, and on
-  // CPUs too, where these numbers travel with the gradients.
+  // unless it was already called in this StepScope. Collective. On CPUs, and in a single process,
+  // there is no message and the result is `own`: global_examples is then only this rank's number,
+  // and exchange() returns the number of all ranks.
   struct Intent {
     std::int64_t examples = 0;
     int readiness = 0;  // 0 to 3, see training/recording/steps.hpp
@@ -180,10 +195,6 @@ class Optimizer {
     int readiness = 0;  // of the least ready rank
   };
   Agreement meet(const Intent& own);
-
- private:
-  friend std::unique_ptr<Optimizer> create_multi_node_optimizer(std::unique_ptr<Optimizer>,
-                                                                Communicator&);
 
   bool has_peers() const { return communicator_ != nullptr && communicator_->size() > 1; }
   bool has_met() const;

@@ -37,6 +37,12 @@ bool FrozenPaths::has(std::string_view path) const {
   return found != rules_.rend() && found->is_frozen;
 }
 
+std::vector<std::string> FrozenPaths::patterns() const {
+  std::vector<std::string> patterns;
+  for (const Rule& rule : rules_) patterns.push_back(rule.pattern);
+  return patterns;
+}
+
 std::string FrozenPaths::text() const {
   std::string text;
   for (const Rule& rule : rules_)
@@ -64,7 +70,7 @@ bool ParameterGroup::has(std::string_view path, const Shape& shape) const {
 std::string ParameterGroup::text() const {
   std::string text = pattern;
   if (is_1d_only) text += " (1d)";
-  if (rate_factor != 1) text += fmt::format(", rate x {}", rate_factor);
+  if (rate_factor) text += fmt::format(", rate x {}", *rate_factor);
   for (const auto& [name, value] : values) text += fmt::format(", {} {}", name, value);
   if (weight_decay) text += fmt::format(", weight decay {}", *weight_decay);
   return text;

@@ -20,6 +20,7 @@ class FrozenPaths {
   void freeze(const std::string& pattern) { add({pattern, true}); }
   void unfreeze(const std::string& pattern) { add({pattern, false}); }
   bool has(std::string_view path) const;
+  std::vector<std::string> patterns() const;
   // A line for each pattern, "- a/**" for a frozen one and "+ a/**" for one that is not.
   std::string text() const;
   static FrozenPaths parse(std::string_view text);
@@ -33,9 +34,10 @@ class FrozenPaths {
   std::vector<Rule> rules_;
 };
 
+// Where several groups match a parameter, each setting is that of the last group that has it.
 struct ParameterGroup {
   std::string pattern;                        // of paths, as matches() takes it
-  double rate_factor = 1;                     // times the learning rate
+  std::optional<double> rate_factor = {};     // times the learning rate
   std::map<std::string, double> values = {};  // hyper-parameters in place of the optimizer's
   // In place of the rates of hooks that decay weights (WeightDecay, GradientLARS) and of the
   // hyper-parameter UpdateRule::decay_name() (AdamW's weight_decay_rate); 0: none. Without any of

@@ -69,12 +69,13 @@ void UpdatePlan::add_group(ParameterGroup group) {
       fail_everywhere(ErrorKind::usage, "group {}: {} = {}; expected a number >= 0", group.pattern,
                       setting, value);
   };
-  check("rate_factor", group.rate_factor);
+  check("rate_factor", group.rate_factor.value_or(1));
   check("weight_decay", group.weight_decay.value_or(0));
-  if (group.rate_factor != 1 && rule_->rate_name().empty())
+  if (group.rate_factor.value_or(1) != 1 && rule_->rate_name().empty())
     fail_everywhere(ErrorKind::usage, "group {}: {} has no learning rate to multiply",
                     group.pattern, rule_->name());
   groups_.push_back(std::move(group));
+  has_matched_.push_back(false);
 }
 
 void UpdatePlan::check(Device device) const {
@@ -90,16 +91,33 @@ void UpdatePlan::check(Device device) const {
 void UpdatePlan::arrange(const ParameterArena& arena) {
   make_stages();
   make_rows(arena);
-  unmet_.clear();
-  if (!rule_->decay_name().empty() ||
-      std::ranges::any_of(hooks_, [](const auto& hook) { return hook->decays_weights(); }))
-    return;
-  for (const ParameterGroup& group : groups_)
-    if (group.weight_decay.value_or(0) > 0)
-      unmet_ = fmt::format(
+  unmet_ = find_unmet(arena);
+}
+
+std::string UpdatePlan::find_unmet(const ParameterArena& arena) {
+  std::vector<std::string> paths;
+  for (const ParameterArena::Entry& entry : arena.entries()) paths.push_back(entry.path);
+  for (const ParameterArena::Entry& entry : arena.frozen()) paths.push_back(entry.path);
+  for (const Module::NamedParameter& named : arena.unshaped()) paths.push_back(named.path);
+  const bool decays =
+      !rule_->decay_name().empty() ||
+      std::ranges::any_of(hooks_, [](const auto& hook) { return hook->decays_weights(); });
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    const ParameterGroup& group = groups_[i];
+    if (!decays && group.weight_decay.value_or(0) > 0)
+      return fmt::format(
           "group {} has a weight decay, which {} without a hook that decays weights does not do: "
           "add_hook(weight_decay(0)) where no other parameters decay",
           group.pattern, rule_->name());
+    // Layers may be removed later.
+    has_matched_[i] = has_matched_[i] || std::ranges::any_of(paths, [&](const std::string& path) {
+                        return matches(group.pattern, path);
+                      });
+    if (!has_matched_[i])
+      return fmt::format("group {} matches no parameter of the model, which has, for example, {}",
+                         group.pattern, paths.front());
+  }
+  return "";
 }
 
 void UpdatePlan::make_stages() {
@@ -137,11 +155,13 @@ void UpdatePlan::make_rows(const ParameterArena& arena) {
   std::vector<std::int64_t> segments;
   for (const ParameterArena::Entry& entry : arena.entries()) {
     const Shape& shape = entry.parameter->shape();
-    const ParameterGroup* const group = find_group(entry.path, shape);
-    infos_.push_back({entry.path, shape, group != nullptr ? group->weight_decay : std::nullopt});
-    auto row = is_each_its_own ? rows_.end() : std::ranges::find(rows_, group, &Row::group);
+    std::vector<std::size_t> groups = find_groups(entry.path, shape);
+    infos_.push_back({entry.path, shape, {}});
+    for (const std::size_t group : groups)
+      if (groups_[group].weight_decay) infos_.back().weight_decay = groups_[group].weight_decay;
+    auto row = is_each_its_own ? rows_.end() : std::ranges::find(rows_, groups, &Row::groups);
     const auto number = static_cast<std::size_t>(row - rows_.begin());
-    if (row == rows_.end()) rows_.push_back({infos_.back(), group});
+    if (row == rows_.end()) rows_.push_back({infos_.back(), std::move(groups)});
     TASUKI_CHECK(number <= std::numeric_limits<FactorRow>::max(),
                  "hooks tell apart more than {} parameters", number);
     const std::int64_t end = (entry.offset + entry.count - 1) / elements_per_row_number + 1;
@@ -169,11 +189,12 @@ void UpdatePlan::make_rows(const ParameterArena& arena) {
     parameter_of_ = Tensor::from(std::span<const std::int32_t>(parameters), {lines}).to(device);
 }
 
-const ParameterGroup* UpdatePlan::find_group(const std::string& path, const Shape& shape) const {
-  const auto found =
-      std::find_if(groups_.rbegin(), groups_.rend(),
-                   [&](const ParameterGroup& each) { return each.has(path, shape); });
-  return found == groups_.rend() ? nullptr : &*found;
+std::vector<std::size_t> UpdatePlan::find_groups(const std::string& path,
+                                                 const Shape& shape) const {
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < groups_.size(); ++i)
+    if (groups_[i].has(path, shape)) found.push_back(i);
+  return found;
 }
 
 std::int64_t UpdatePlan::tables() const {
@@ -188,24 +209,28 @@ UpdateFactors UpdatePlan::factors_of(const Stage& stage, const Row& row, double 
   factors.scale = static_cast<float>(gradient.scale);
   factors.decay = static_cast<float>(gradient.decay);
   if (stage.then != nullptr) return factors;
-  std::vector<double> of_rule;
-  if (row.group == nullptr) {
-    of_rule = rule_->factors(values_, t);
-  } else {
-    Hyperparameters values = values_;
-    for (const auto& [name, value] : row.group->values) values.set(name, value);
-    if (const std::string rate = rule_->rate_name(); !rate.empty())
-      values.set(rate, values[rate] * row.group->rate_factor);
-    if (const std::string decay = rule_->decay_name(); !decay.empty() && row.group->weight_decay)
-      values.set(decay, *row.group->weight_decay);
-    of_rule = rule_->factors(values, t);
-  }
+  const std::vector<double> of_rule =
+      row.groups.empty() ? rule_->factors(values_, t) : rule_->factors(values_of(row), t);
   TASUKI_CHECK(of_rule.size() <= std::size(factors.of_rule),
                "{} has {} factors of an update; there is room for {}", rule_->name(),
                of_rule.size(), std::size(factors.of_rule));
   std::ranges::transform(of_rule, factors.of_rule,
                          [](double factor) { return static_cast<float>(factor); });
   return factors;
+}
+
+Hyperparameters UpdatePlan::values_of(const Row& row) const {
+  Hyperparameters values = values_;
+  double rate_factor = 1;
+  for (const std::size_t i : row.groups) {
+    for (const auto& [name, value] : groups_[i].values) values.set(name, value);
+    rate_factor = groups_[i].rate_factor.value_or(rate_factor);
+  }
+  if (const std::string rate = rule_->rate_name(); !rate.empty())
+    values.set(rate, values[rate] * rate_factor);
+  if (const std::string decay = rule_->decay_name(); !decay.empty() && row.info.weight_decay)
+    values.set(decay, *row.info.weight_decay);
+  return values;
 }
 
 void UpdatePlan::fill_table(const Stage& stage, double scale,

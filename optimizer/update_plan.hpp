@@ -19,7 +19,7 @@ namespace tasuki {
 
 // Factors of all kinds go into one table with a row for each group of parameters, or, with hooks
 // that tell parameters apart, for each parameter. Device work reads the table when it runs: a
-// recorded step sends it anew in each replay, with its other numbers.
+// recorded step sends it again in each replay, with its other numbers.
 class UpdatePlan {
  public:
   // `values` and `t`, updates done, are the optimizer's and outlive this object.
@@ -37,7 +37,7 @@ class UpdatePlan {
   // Before the first update of an arena, and after changes of arena, hooks or groups.
   void arrange(const ParameterArena& arena);
 
-  // That so many examples are agreed on for the step that begins: what late numbers follow.
+  // Before a step: its number of examples, as agreed by all ranks, from which late numbers are made.
   void expect(std::int64_t examples) { expected_ = static_cast<double>(examples); }
 
   using ApplyRange = std::function<void(std::int64_t begin, std::int64_t end)>;
@@ -58,8 +58,8 @@ class UpdatePlan {
     bool has_table() const { return then == nullptr || writes; }
   };
   struct Row {
-    ParameterInfo info;  // of its first parameter
-    const ParameterGroup* group;
+    ParameterInfo info;               // of its first parameter
+    std::vector<std::size_t> groups;  // that match, in the order in which they were added
   };
   // Of a stage, by value or on the device.
   struct Factors {
@@ -79,10 +79,13 @@ class UpdatePlan {
   void make_stages();
   void make_rows(const ParameterArena& arena);
   std::int64_t tables() const;
-  const ParameterGroup* find_group(const std::string& path, const Shape& shape) const;
+  std::vector<std::size_t> find_groups(const std::string& path, const Shape& shape) const;
+  // Why there can be no update of these parameters; empty if there can.
+  std::string find_unmet(const ParameterArena& arena);
+  Hyperparameters values_of(const Row& row) const;
   UpdateFactors factors_of(const Stage& stage, const Row& row, double scale) const;
   void fill_table(const Stage& stage, double scale, std::span<UpdateFactors> table) const;
-  // Whether late numbers are those of an update with so many examples; makes them so.
+  // Makes late numbers those of an update with so many examples; false if that is impossible.
   bool follow(double examples);
   enum class Place : std::uint8_t { anywhere, on_device };
   Factors factors_on(const Update& update, std::size_t stage, double scale, Place place) const;
@@ -103,6 +106,7 @@ class UpdatePlan {
   const std::int64_t& t_;
   std::vector<std::shared_ptr<OptimizerHook>> hooks_;
   std::vector<ParameterGroup> groups_;
+  std::vector<bool> has_matched_;  // for each group: a parameter, at some time
 
   // Of an arena.
   std::vector<Stage> stages_;

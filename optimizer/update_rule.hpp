@@ -29,8 +29,8 @@ class Hyperparameters {
   // The initial values of a rule's; errors name the rule.
   Hyperparameters(std::string rule, std::vector<Hyperparameter> known);
 
-  // An unknown name is a usage error that lists the known ones; a value out of range, one that
-  // gives the range.
+  // An unknown name is a usage error that lists the known ones; a value out of range is a usage
+  // error that states the range.
   double operator[](std::string_view name) const { return values_[index_of(name)]; }
   void set(std::string_view name, double value);
   bool has(std::string_view name) const;
@@ -47,7 +47,8 @@ class Hyperparameters {
 struct ParameterInfo {
   std::string path;  // "predictor/l1/W"
   Shape shape;
-  // Of its group (Optimizer::add_group): in place of a hook's own rate.
+  // The weight decay of the parameter's group (Optimizer::add_group), which replaces the rate of a
+  // hook; empty: the group sets none.
   std::optional<double> weight_decay;
 };
 
@@ -76,15 +77,16 @@ struct RuleArena {
   // 16 elements; null: row 0 for all.
   const UpdateFactors* factors;
   const FactorRow* rows;
-  // With needs_norms(), else null: |w| and |g| of parameter k at 2 k; the parameter of each 16
-  // elements.
+  // Both are null unless needs_norms(). norms[2 k] and norms[2 k + 1] are |w| and |g| of parameter
+  // k; parameter_of[i] is the parameter of elements 16 i to 16 i + 15.
   const double* norms;
   const std::int32_t* parameter_of;
   const float* skip;  // null, or: the kernel changes nothing where it is not 0 (loss scaling)
 };
 
-// The built-in rules are Chainer's (rules.cpp). A rule of your own has no state but what its
-// constructor gets; values that change live in the optimizer.
+// The built-in rules are Chainer's (built_in_rules.cpp). A rule object is shared and never changes:
+// values that change during training are hyper-parameters or states, which the optimizer stores. To
+// be registered with RuleRegistration, a rule needs a default constructor.
 class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
@@ -99,8 +101,9 @@ class UpdateRule {
   virtual std::string decay_name() const { return ""; }
   // The learning rate of update `t` as it is reported; the hyper-parameter rate_name() by default.
   virtual std::optional<double> learning_rate(const Hyperparameters& h, std::int64_t t) const;
-  // Numbers of update `t` (1, 2, ...), computed once for each group and at most 8. They reach
-  // apply() rounded to float: of a decay rate near 1 give 1 - rate.
+  // The numbers that apply() needs for update `t` (1, 2, ...), at most 8; called once for each
+  // group. They are rounded to float, so instead of a decay rate near 1 return 1 - rate, which
+  // rounding changes less.
   virtual std::vector<double> factors(const Hyperparameters& h, std::int64_t t) const = 0;
   // Whether apply() reads norms. They cost a pass over parameters and gradients. A rule that needs
   // the norm of its update (LAMB) cannot be written this way.
@@ -110,8 +113,9 @@ class UpdateRule {
   // together they cover every trainable parameter once. Results must not depend on how parameters
   // are cut into ranges.
   virtual void apply(const RuleRange& range) const = 0;
-  // Updates the arena on a GPU; only launches kernels. Without it, setup() of a model on a GPU is
-  // an error of kind unavailable. Padding may be written but must stay 0.
+  // Updates the arena on a GPU by launching kernels; must not wait for them. They may write to
+  // padding, but only zeros. Override has_gpu_kernel() to return true as well; otherwise setup() of
+  // a model on a GPU is an error of kind unavailable.
   virtual bool has_gpu_kernel() const { return false; }
   virtual void apply_on_gpu(const RuleArena& arena) const;
 };

@@ -1,4 +1,4 @@
-// Frozen parameters: no gradient, no exchange, no update; and what they go on with afterwards.
+// Frozen parameters: no gradient, no exchange, no update; and how they continue afterwards.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -43,19 +43,9 @@ TEST(FrozenPaths, TheLastPatternThatMatchesCounts) {
 }
 
 // Three parameters a, b, c; each update of rank r with gradients r + 1, of which the mean is mean_.
-class Freezing : public testing::TestWithParam<std::string> {
+class Freezing : public test::WithOptimizer {
  protected:
-  void SetUp() override {
-    if (!test::is_possible_here(GetParam()))
-      GTEST_SKIP() << GetParam() << " does not allow this placement of ranks";
-    communicator_ = create_communicator(GetParam());
-    mean_ = static_cast<float>(communicator_->size() + 1) / 2;
-    optimizer_ = create_multi_node_optimizer(create_optimizer("momentum_sgd"), *communicator_);
-    optimizer_->set("lr", 1);
-    optimizer_->set("momentum", 0.5);
-  }
-  float mine() const { return static_cast<float>(communicator_->rank() + 1); }
-  bool is_last() const { return communicator_->rank() == communicator_->size() - 1; }
+  bool is_last() const { return rank() == size() - 1; }
 
   void update() {
     test::update_of(
@@ -73,10 +63,7 @@ class Freezing : public testing::TestWithParam<std::string> {
   }
   float value(std::size_t i) const { return values_of(model_[i].value()).back() / mean_; }
 
-  std::unique_ptr<Communicator> communicator_;
-  float mean_ = 0;
   Vectors model_{{2, 17, 3}};
-  std::unique_ptr<Optimizer> optimizer_;
 };
 
 TEST_P(Freezing, LeavesParametersWhereTheyAre) {
@@ -91,6 +78,17 @@ TEST_P(Freezing, LeavesParametersWhereTheyAre) {
   EXPECT_FLOAT_EQ(values_of(model_[1].value())[16], 10);
   EXPECT_FLOAT_EQ(value(2), -2.5F);
   EXPECT_FALSE(model_[1].grad().defined());
+}
+
+TEST_P(Freezing, ByASnapshotDropsStates) {
+  optimizer_->setup(model_);
+  update();
+  optimizer_->freeze("b");
+  update();
+  EXPECT_TRUE(optimizer_->has_states(model_[1]));
+  optimizer_->freeze_only(FrozenPaths(optimizer_->frozen()));
+  EXPECT_FALSE(optimizer_->has_states(model_[1]));
+  EXPECT_TRUE(optimizer_->has_states(model_[0]));
 }
 
 TEST_P(Freezing, PutsThemBehindWhatIsExchanged) {
@@ -229,7 +227,7 @@ TEST(FrozenLayers, KeepTheirRunningStatisticsGoing) {
 TEST(FrozenLayers, ErrorsOfFreezing) {
   Vectors model({2, 3});
   const auto sgd = create_optimizer("sgd");
-  sgd->freeze("later/**");  // before setup() nobody knows
+  sgd->freeze("later/**");  // cannot be checked before setup()
   sgd->setup(model);
   EXPECT_THAT(error_of([&] { sgd->freeze("c"); }), HasSubstr("no parameter's path matches \"c\""));
   sgd->freeze("**");

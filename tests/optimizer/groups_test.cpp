@@ -87,7 +87,7 @@ TEST(GroupsAgainstTorch, SameWeightsAfterEachUpdate) {
       optimizer->add_hook(weight_decay(expected["weight_decay"]));
     for (const auto& each : expected["groups"]) {
       Optimizer::Group group{.pattern = each["pattern"]};
-      group.rate_factor = each.value("rate_factor", 1.0);
+      if (each.contains("rate_factor")) group.rate_factor = each["rate_factor"];
       group.values = each.value("values", std::map<std::string, double>());
       if (each.contains("weight_decay")) group.weight_decay = each["weight_decay"];
       group.is_1d_only = each.value("is_1d_only", false);
@@ -143,6 +143,23 @@ TEST_F(Groups, FollowTheOptimizersRateUnlessTheyHaveTheirOwn) {
   EXPECT_EQ(after_update(), (std::vector<float>{0.75F, 0.875F}));
   optimizer_->add_group({.pattern = "a", .rate_factor = 2, .values = {{"lr", 0.375}}});
   EXPECT_EQ(after_update(), (std::vector<float>{0.25F, 0.875F}));
+}
+
+TEST_F(Groups, GiveEachSettingThatTheLastOneHas) {
+  optimizer_->add_hook(weight_decay(1));
+  optimizer_->add_group({.pattern = "a", .rate_factor = 2});
+  optimizer_->add_group({.pattern = "**", .weight_decay = 0});
+  EXPECT_EQ(after_update(), (std::vector<float>{0.5F, 0.75F}));
+  optimizer_->add_group({.pattern = "a", .values = {{"lr", 0.125}}});
+  EXPECT_EQ(after_update(), (std::vector<float>{0.75F, 0.75F}));
+  optimizer_->add_group({.pattern = "a", .rate_factor = 1, .weight_decay = 1});
+  EXPECT_EQ(after_update(), (std::vector<float>{0.75F, 0.75F}));
+}
+
+TEST_F(Groups, ThatNeverMatchedAreErrorsOfTheUpdate) {
+  optimizer_->add_group({.pattern = "c", .rate_factor = 2});
+  EXPECT_THAT(error_of([&] { after_update(); }),
+              HasSubstr("group c matches no parameter of the model, which has, for example, "));
 }
 
 TEST_F(Groups, ReplaceTheDecayOfLarsToo) {

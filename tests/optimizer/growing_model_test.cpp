@@ -15,22 +15,13 @@ using test::vector_of;
 using test::Vectors;
 
 // With every communicator that sums.
-class GrowingModel : public testing::TestWithParam<std::string> {
+class GrowingModel : public test::WithOptimizer {
  protected:
-  void SetUp() override {
-    if (!test::is_possible_here(GetParam()))
-      GTEST_SKIP() << GetParam() << " does not allow this placement of ranks";
-    communicator_ = create_communicator(GetParam());
-    mean_ = static_cast<float>(communicator_->size() + 1) / 2;
-    optimizer_ = create_multi_node_optimizer(create_optimizer("momentum_sgd"), *communicator_);
-    optimizer_->set("lr", 1);
-    optimizer_->set("momentum", 0.5);
+  void set_up() override {
+    WithOptimizer::set_up();
     optimizer_->setup(model_);
     update({{&model_[0], vector_of({mine(), mine()})}});
   }
-
-  // This rank's number; the mean over ranks is mean_.
-  float mine() const { return static_cast<float>(communicator_->rank() + 1); }
 
   void update(const test::Prescribed& gradients) {
     test::update_of(
@@ -52,10 +43,7 @@ class GrowingModel : public testing::TestWithParam<std::string> {
     return all;
   }
 
-  std::unique_ptr<Communicator> communicator_;
-  float mean_ = 0;
   Vectors model_{{2}}, more_{{20}};
-  std::unique_ptr<Optimizer> optimizer_;
 };
 
 TEST_P(GrowingModel, NewLayerIsBroadcastAndNoUpdateIsLost) {

@@ -56,16 +56,8 @@ std::uint64_t revisions_of(const Optimizer& optimizer) {
   return reader.number;
 }
 
-class LazyShapes : public ::testing::TestWithParam<std::string> {
+class LazyShapes : public test::WithCommunicator {
  protected:
-  void SetUp() override {
-    if (!test::is_possible_here(GetParam()))
-      GTEST_SKIP() << GetParam() << " does not allow this placement of ranks";
-    communicator_ = create_communicator(GetParam());
-    rank_ = communicator_->rank();
-    size_ = communicator_->size();
-  }
-
   std::unique_ptr<Optimizer> optimizer_for(Module& model) {
     auto optimizer = create_multi_node_optimizer(create_optimizer("momentum_sgd"), *communicator_);
     optimizer->setup(model);
@@ -77,12 +69,12 @@ class LazyShapes : public ::testing::TestWithParam<std::string> {
               int without = -1, std::int64_t width = inputs) {
     Tensor x = Tensor::empty({1, width});
     for (std::int64_t i = 0; i < width; ++i)
-      x.data<float>()[i] = static_cast<float>((i + 2 * rank_) % 5) - 1.5f;
-    const Tensor t = Tensor::full({1}, rank_ % classes, DType::int32);
-    const bool has_example = rank_ != without;
+      x.data<float>()[i] = static_cast<float>((i + 2 * rank()) % 5) - 1.5f;
+    const Tensor t = Tensor::full({1}, rank() % classes, DType::int32);
+    const bool has_example = rank() != without;
     test::update_of(
         optimizer, [&] { return softmax_cross_entropy(forward(Variable(x)), t); },
-        has_example ? 1 : 0, size_ - (without >= 0 ? 1 : 0));
+        has_example ? 1 : 0, size() - (without >= 0 ? 1 : 0));
   }
   static Variable run(Net& net, const Variable& x) { return net.c(net.b(net.a(x))); }
 
@@ -115,13 +107,11 @@ class LazyShapes : public ::testing::TestWithParam<std::string> {
     return message;
   }
 
-  std::unique_ptr<Communicator> communicator_;
-  int rank_ = 0, size_ = 1;
 };
 
 // Ranks begin with weights of their own, as rank 0's must count for lazy layers, too.
 TEST_P(LazyShapes, TrainAsLayersThatWereTold) {
-  const auto seed = static_cast<std::uint64_t>(rank_) + 1;
+  const auto seed = static_cast<std::uint64_t>(rank()) + 1;
   Net lazy(true, seed), told(false, seed);
   const auto one = optimizer_for(lazy), other = optimizer_for(told);
   // Broadcast without the parameter that has no shape.
@@ -140,9 +130,9 @@ TEST_P(LazyShapes, TrainAsLayersThatWereTold) {
 }
 
 TEST_P(LazyShapes, ARankWithoutExamplesTakesTheShapeOfTheOthers) {
-  if (size_ == 1) GTEST_SKIP() << "one rank has all examples";
-  for (const int without : {0, size_ - 1}) {
-    const auto seed = static_cast<std::uint64_t>(rank_) + 1;
+  if (size() == 1) GTEST_SKIP() << "one rank has all examples";
+  for (const int without : {0, size() - 1}) {
+    const auto seed = static_cast<std::uint64_t>(rank()) + 1;
     Net lazy(true, seed), told(false, seed);
     const auto one = optimizer_for(lazy), other = optimizer_for(told);
     for (int t = 0; t < 2; ++t) {
@@ -161,7 +151,7 @@ TEST_P(LazyShapes, ALayerThatIsAddedLaterIsBroadcastInItsFirstStep) {
   const auto optimizer = optimizer_for(net);
   update(*optimizer, [&](const Variable& x) { return run(net, x); });
   Linear more(std::nullopt, classes);
-  more.initialize(static_cast<std::uint64_t>(rank_));
+  more.initialize(static_cast<std::uint64_t>(rank()));
   net.add("more", more);
   Linear rank_zeros(classes, classes);
   rank_zeros.initialize(0);
@@ -182,7 +172,7 @@ TEST_P(LazyShapes, ALayerThatIsAddedLaterIsBroadcastInItsFirstStep) {
 TEST_P(LazyShapes, AShapeFoundOutsideOfUpdatesIsTakenByAll) {
   Net lazy(true, 1), told(false, 1);
   const auto one = optimizer_for(lazy), other = optimizer_for(told);
-  if (rank_ == size_ - 1) run(lazy, Variable(Tensor::zeros({2, inputs})));
+  if (rank() == size() - 1) run(lazy, Variable(Tensor::zeros({2, inputs})));
   for (int t = 0; t < 2; ++t) {
     update(*one, [&](const Variable& x) { return run(lazy, x); });
     update(*other, [&](const Variable& x) { return run(told, x); });
@@ -193,14 +183,14 @@ TEST_P(LazyShapes, AShapeFoundOutsideOfUpdatesIsTakenByAll) {
 // A file that rank 0 reads before setup() gives shapes and weights to all.
 TEST_P(LazyShapes, AFileThatRankZeroAloneHasLoadedIsForAll) {
   const testing::TemporaryFolder folder(communicator_.get());
-  Net told(false, 1), lazy(true, static_cast<std::uint64_t>(rank_) + 2);
-  if (rank_ == 0) {
+  Net told(false, 1), lazy(true, static_cast<std::uint64_t>(rank()) + 2);
+  if (rank() == 0) {
     save_npz(folder / "model", told);
     load_npz(folder / "model", lazy);
   }
   for (const bool is_set_up_before : {false, true}) {
-    Net again(true, static_cast<std::uint64_t>(rank_) + 2);
-    if (rank_ == 0) load_npz(folder / "model", again);
+    Net again(true, static_cast<std::uint64_t>(rank()) + 2);
+    if (rank() == 0) load_npz(folder / "model", again);
     auto optimizer = create_optimizer("momentum_sgd");
     if (is_set_up_before) optimizer->setup(again);
     optimizer = create_multi_node_optimizer(std::move(optimizer), *communicator_);
@@ -221,7 +211,7 @@ TEST_P(LazyShapes, AFileThatRankZeroAloneHasLoadedIsForAll) {
 TEST_P(LazyShapes, RankZeroAloneNeedsValues) {
   for (const bool rank_zero_has : {true, false}) {
     Linear layer(inputs, classes);
-    if ((rank_ == 0) == rank_zero_has) layer.initialize(1);
+    if ((rank() == 0) == rank_zero_has) layer.initialize(1);
     std::string message;
     try {
       optimizer_for(layer);
@@ -252,10 +242,10 @@ TEST_P(LazyShapes, DifferentShapesAreSaidOnAllRanks) {
   const auto optimizer = optimizer_for(net);
   const std::string message = disagreement([&] {
     update(
-        *optimizer, [&](const Variable& x) { return net(x); }, -1, rank_ == size_ - 1 ? 4 : 7);
+        *optimizer, [&](const Variable& x) { return net(x); }, -1, rank() == size() - 1 ? 4 : 7);
   });
   const std::string expected = "has \"parameter l/W 3x4\" where rank 0 has \"parameter l/W 3x7\"";
-  EXPECT_EQ(message.find(expected) == std::string::npos, size_ == 1) << message;
+  EXPECT_EQ(message.find(expected) == std::string::npos, size() == 1) << message;
 }
 
 TEST_P(LazyShapes, ALazyLayerOnOneRankAloneIsSaidOnAllRanks) {
@@ -263,13 +253,13 @@ TEST_P(LazyShapes, ALazyLayerOnOneRankAloneIsSaidOnAllRanks) {
   const auto optimizer = optimizer_for(net);
   Linear more(std::nullopt, classes);
   more.initialize(1);
-  const bool differs = rank_ == size_ - 1;
+  const bool differs = rank() == size() - 1;
   if (differs) net.add("more", more);
   const std::string message = disagreement([&] {
     update(*optimizer,
            [&](const Variable& x) { return differs ? more(run(net, x)) : run(net, x); });
   });
-  EXPECT_EQ(message.find("parameter more/b 3") == std::string::npos, size_ == 1) << message;
+  EXPECT_EQ(message.find("parameter more/b 3") == std::string::npos, size() == 1) << message;
 }
 
 INSTANTIATE_TEST_SUITE_P(Communicators, LazyShapes,

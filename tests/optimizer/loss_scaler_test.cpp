@@ -59,12 +59,31 @@ TEST(LossScaler, RefusesRulesThatMakeNoSense) {
   EXPECT_THROW(LossScaler(Device::cpu(), settings(1, 0)), Error);
 }
 
+// Each has other results if it sees a scaled gradient.
+struct OwnNormHook final : NormHook {
+  std::string name() const override { return "OwnNormHook"; }
+  void adjust(std::span<GradientFactors> factors, std::span<const ParameterNorms>, double all,
+              std::int64_t) const override {
+    for (GradientFactors& each : factors) each = {std::min(1.0, 0.75 / all), 0.125};
+  }
+};
+struct OwnArrayHook final : ArrayHook {
+  std::string name() const override { return "OwnArrayHook"; }
+  void apply(const GradientArrays& arrays) override {
+    for (const ParameterArena::Entry& entry : arrays.arena.entries())
+      for (float& g : ParameterArena::part(arrays.gradients, entry).span<float>()) g += 0.01F;
+  }
+};
+
 // A power of two scales and unscales without a trace, and a step that overflows changes nothing.
 TEST(LossScaler, TheOptimizerIsAsWithoutIt) {
   const auto train = [](bool scaled, float overflow_in_step_2) {
     Linear model(2, 2);
     model.initialize(1);
     const auto optimizer = create_optimizer("momentum_sgd");
+    optimizer->add_hook(std::make_shared<OwnNormHook>());
+    optimizer->add_hook(std::make_shared<OwnArrayHook>());
+    optimizer->add_hook(gradient_clipping(0.5));
     optimizer->setup(model);
     if (scaled) optimizer->scale_losses(settings(65536, 2000));
     for (int number = 0; number < 4; ++number) {

@@ -14,7 +14,7 @@ STEPS = 6
 SHAPES = {"l1/W": (5, 7), "l1/b": (5,), "bn/gamma": (5,), "l2/W": (3, 5), "l2/b": (3,)}
 
 CASES = [
-    # Own rates, by a factor and by value; the last group that matches counts.
+    # Own rates, by a factor and by value; the last group that matches and has a setting counts.
     {"optimizer": "sgd", "hyperparameters": {"lr": 0.05}, "weight_decay": 0.0,
      "groups": [{"pattern": "l1/*", "rate_factor": 0.1}, {"pattern": "**/W", "rate_factor": 3},
                 {"pattern": "l2/b", "values": {"lr": 0.5}}],
@@ -39,14 +39,15 @@ CASES = [
                  "values": {"beta2": 0.9}}],
      "make": lambda groups: torch.optim.Adam(groups, lr=0.02, eps=1e-14, weight_decay=0.1),
      "torch": {"bn/gamma": {"lr": 0.01, "weight_decay": 0.02, "betas": (0.9, 0.9)}}},
-    # AdamW's decay is not multiplied by the rate in Chainer.
+    # Settings of two groups for one parameter. AdamW's decay is not multiplied by the rate in
+    # Chainer.
     {"optimizer": "adamw",
      "hyperparameters": {"alpha": 0.02, "eps": 1e-14, "weight_decay_rate": 0.002},
      "weight_decay": 0.0,
      "groups": [{"pattern": "l1/**", "rate_factor": 0.25},
                 {"pattern": "**", "weight_decay": 0, "is_1d_only": True}],
      "make": lambda groups: torch.optim.AdamW(groups, lr=0.02, eps=1e-14, weight_decay=0.1),
-     "torch": {"l1/W": {"lr": 0.005, "weight_decay": 0.4}, "l1/b": {"weight_decay": 0},
+     "torch": {"l1/W": {"lr": 0.005, "weight_decay": 0.4}, "l1/b": {"lr": 0.005, "weight_decay": 0},
                "bn/gamma": {"weight_decay": 0}, "l2/b": {"weight_decay": 0}}},
     {"optimizer": "rmsprop", "hyperparameters": {"lr": 0.02, "alpha": 0.9, "eps": 1e-3},
      "weight_decay": 0.0, "groups": [{"pattern": "l2/W", "values": {"alpha": 0.5, "eps": 0.1}}],

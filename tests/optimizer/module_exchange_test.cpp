@@ -26,19 +26,7 @@ struct Net : Module {
   }
 };
 
-class ModuleExchange : public ::testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override {
-    if (!test::is_possible_here(GetParam()))
-      GTEST_SKIP() << GetParam() << " does not allow this placement of ranks";
-    communicator_ = create_communicator(GetParam());
-  }
-
-  int rank() const { return communicator_->rank(); }
-  int size() const { return communicator_->size(); }
-
-  std::unique_ptr<Communicator> communicator_;
-};
+class ModuleExchange : public test::WithCommunicator {};
 
 std::vector<double> numbers_of(const Tensor& values) {
   const Tensor wide = values.to(DType::float64);

@@ -31,7 +31,7 @@ class MultiNode : public testing::Test {
       EXPECT_EQ(values_of(other), values_of(tensor));
   }
   // Setting up throws the same error on all ranks, which contains each of `texts`; with one rank
-  // there is nobody to disagree with.
+  // there is no other rank to disagree with.
   void expect_setup_disagrees(Optimizer& optimizer, Module& model,
                               const std::vector<std::string>& texts) const {
     std::string message;

@@ -76,7 +76,11 @@ TEST_P(NpInvariance, SharedBatchesGiveTheWeightsOfOneRank) {
   for (Optimizer* optimizer : {many.get(), one.get()}) {
     optimizer->add_hook(weight_decay(1e-3));
     optimizer->add_hook(gradient_clipping(0.5));
+    optimizer->add_hook(gradient_lars());
+    if (!optimizer->rate_name().empty())
+      optimizer->add_group({.pattern = "w2", .rate_factor = 0.5});
     optimizer->add_group({.pattern = "**", .weight_decay = 0, .is_1d_only = true});
+    optimizer->freeze("b1");
   }
   many->setup(shared);
   one->setup(alone);

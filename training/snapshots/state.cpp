@@ -155,8 +155,8 @@ void serialize_frozen(const Serializer& serializer, Optimizer& optimizer) {
   std::string stored = here;
   if (serializer.is_loading() && !serializer.contains(key)) return;
   serializer(key, stored);
+  if (serializer.is_loading()) optimizer.freeze_only(FrozenPaths::parse(stored));
   if (stored == here) return;
-  optimizer.freeze_only(FrozenPaths::parse(stored));
   const Communicator* communicator = serializer.communicator();
   if (communicator == nullptr || communicator->rank() == 0)
     log_info("continuing with the snapshot's frozen parameters:{}",
