@@ -49,21 +49,6 @@ TEST(Metrics, AreThoseOfOneRankOnTheSameExamples) {
   }
 }
 
-// Hides how large global batches are.
-struct Unknowing : Iterator {
-  explicit Unknowing(std::unique_ptr<Iterator> wrapped) : inner(std::move(wrapped)) {}
-  Batch next() override {
-    Batch batch = inner->next();
-    batch.set_global_size({});
-    return batch;
-  }
-  std::int64_t steps_per_epoch() const override { return inner->steps_per_epoch(); }
-  EpochLayout layout() const override { return inner->layout(); }
-  IteratorState state() const override { return inner->state(); }
-  void restore(const IteratorState& state) override { inner->restore(state); }
-  std::unique_ptr<Iterator> inner;
-};
-
 TEST(Metrics, AGlobalBatchOfUnknownSizeIsAskedFor) {
   const auto comm = create_communicator("naive");
   std::vector<Tensor> weights;

@@ -44,7 +44,9 @@ struct ParallelRun {
     MakeModel make = dropout_model;
     // Instead of classification_loss(models[i]).
     std::function<LossFunction(std::size_t worker, Classifier& model)> loss = {};
-    bool with_hooks = false;
+    bool knows_global_batches = true;
+    // Before setup().
+    std::function<void(Optimizer&)> configure = [](Optimizer&) {};
     std::function<std::unique_ptr<Optimizer>()> optimizer = [] {
       return create_optimizer("momentum_sgd");
     };
@@ -60,18 +62,17 @@ struct ParallelRun {
           {*models[i], options.loss ? options.loss(i, *models[i]) : classification_loss(*models[i]),
            options.threads});
     }
-    if (options.with_hooks) {
-      optimizer->add_hook(weight_decay(1e-3));
-      optimizer->add_hook(gradient_clipping(0.5));
-    }
+    options.configure(*optimizer);
     optimizer->setup(*models[0]);
     ParallelUpdater::Settings settings;
     settings.seed = 3;
     settings.split = std::move(split);
     settings.weights = options.weights;
-    updater = std::make_unique<ParallelUpdater>(
-        create_shuffled_iterator(share_of(synthetic(options.examples), nullptr), options.batch, 3),
-        *optimizer, std::move(workers), settings);
+    std::unique_ptr<Iterator> batches =
+        create_shuffled_iterator(share_of(synthetic(options.examples), nullptr), options.batch, 3);
+    if (!options.knows_global_batches) batches = std::make_unique<Unknowing>(std::move(batches));
+    updater = std::make_unique<ParallelUpdater>(std::move(batches), *optimizer, std::move(workers),
+                                                settings);
   }
 
   std::vector<std::unique_ptr<Classifier>> models;
@@ -83,10 +84,7 @@ struct ParallelRun {
 struct PlainRun {
   explicit PlainRun(const ParallelRun::Options& options = {})
       : model(options.make(5)), optimizer(options.optimizer()) {
-    if (options.with_hooks) {
-      optimizer->add_hook(weight_decay(1e-3));
-      optimizer->add_hook(gradient_clipping(0.5));
-    }
+    options.configure(*optimizer);
     optimizer->setup(*model);
     StandardUpdater::Settings settings;
     settings.seed = 3;
@@ -112,6 +110,11 @@ Seen train(Updater& updater, int iterations) {
     seen.accuracies.push_back(observation.mean("main/accuracy").value());
   }
   return seen;
+}
+
+void decay_and_clip(Optimizer& optimizer) {
+  optimizer.add_hook(weight_decay(1e-3));
+  optimizer.add_hook(gradient_clipping(0.5));
 }
 
 void expect_same_training(BatchSplit split, const ParallelRun::Options& options) {
@@ -151,12 +154,33 @@ TEST(ParallelUpdater, WorkersWithoutExamplesTakePart) {
   expect_same_training(BatchSplit::fixed({1, 0}), {});
 }
 
+TEST(ParallelUpdater, BatchesWithoutTheirGlobalSizeCountAllWorkersExamples) {
+  expect_same_training(BatchSplit::fixed({1, 3}), {.knows_global_batches = false});
+  expect_same_training(BatchSplit::fixed({0, 1}), {.knows_global_batches = false});
+}
+
 TEST(ParallelUpdater, WeightsOfTheirOwnAreCopiedBack) {
   expect_same_training(BatchSplit::even(3), {.weights = Replicas::Weights::copied});
 }
 
 TEST(ParallelUpdater, HooksSeeTheWholeGradient) {
-  expect_same_training(BatchSplit::even(2), {.with_hooks = true});
+  expect_same_training(BatchSplit::even(2), {.configure = decay_and_clip});
+}
+
+TEST(ParallelUpdater, GroupsFrozenParametersAndHooksTogether) {
+  ParallelRun::Options options;
+  options.configure = [](Optimizer& optimizer) {
+    optimizer.freeze("predictor/l1/b");
+    optimizer.add_hook(gradient_clipping(2));
+    optimizer.add_hook(gradient_lars(1e-2, 1e-3));
+    optimizer.add_group({.pattern = "predictor/l2/*", .rate_factor = 2, .weight_decay = 0.01});
+    optimizer.add_group({.pattern = "**", .weight_decay = 0, .is_1d_only = true});
+    optimizer.set("lr", 0.02);
+  };
+  for (const auto weights : {Replicas::Weights::as_devices_need, Replicas::Weights::copied}) {
+    options.weights = weights;
+    expect_same_training(BatchSplit::even(3), options);
+  }
 }
 
 TEST(ParallelUpdater, FollowsFrozenParameters) {
@@ -189,7 +213,7 @@ TEST(ParallelUpdater, RulesOfAProgramsOwnAreApplied) {
     return std::vector<float>(values.span<float>().begin(), values.span<float>().end());
   };
   ParallelRun::Options options;
-  options.with_hooks = true;
+  options.configure = decay_and_clip;
   const auto expected = weights(options);
   options.optimizer = [] {
     return std::make_unique<Optimizer>(std::make_shared<test::OwnMomentum>());

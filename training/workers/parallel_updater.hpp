@@ -31,8 +31,10 @@ class ParallelUpdater : public Updater {
     int threads = 1;    // that the worker computes with, on a CPU
   };
   struct Settings {
-    std::uint64_t seed = 0;        // of dropout and the like
-    std::string prefix = "main/";  // of what is observed
+    // Seed of dropout and other random functions; the same on all ranks.
+    std::uint64_t seed = 0;
+    // Precedes the keys of all observed values.
+    std::string prefix = "main/";
     BatchSplit split = BatchSplit::even(1);
     Replicas::Weights weights = Replicas::Weights::as_devices_need;
     DType activations = DType::float32;  // of batches on GPUs, and so of what is computed there

@@ -26,10 +26,10 @@ class Replicas {
   Device device(std::size_t replica) const { return gradients_[replica].device(); }
   bool share_weights() const { return share_weights_; }
 
-  // The optimizer's model must be unchanged since the replicas were made, else an error of kind
-  // internal.
+  // An error of kind internal if the optimizer's model has changed since the replicas were made.
   void check_model() const;
-  // After the optimizer has made its arena anew, which it does for the sake of frozen parameters.
+  // Call it when the optimizer has rebuilt its arena, as it does when parameters are frozen or
+  // unfrozen.
   void follow_arena();
   // In the replica's own thread, before and after it has computed its gradients (or nothing).
   void begin_gradients(std::size_t replica) const;
