@@ -126,8 +126,8 @@ void explain_choice(const std::filesystem::path& chosen,
   };
   for (auto each = later; each != candidates.end(); ++each)
     if (each->filename() != best_snapshot_name && number(*each) > number(chosen))
-      log_info("{} is of a run that was left: {} was saved last", each->string(),
-               chosen.filename().string());
+      log_info("ignoring {}: it belongs to an abandoned run; the last run was at {}",
+               each->string(), chosen.filename().string());
 }
 
 // A snapshot, or the newest intact one in a folder.

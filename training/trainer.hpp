@@ -30,7 +30,7 @@ class Trainer {
   // The ranks that train together are the updater's (Updater::communicator).
   Trainer(std::unique_ptr<Updater> updater, std::unique_ptr<Trigger> stop,
           std::filesystem::path out = "result");
-  // With a folder that rank 0 may have taken before.
+  // The same with an OutputFolder, which rank 0 may already have locked (OutputFolder::take).
   Trainer(std::unique_ptr<Updater> updater, std::unique_ptr<Trigger> stop,
           std::shared_ptr<OutputFolder> out);
   ~Trainer();
@@ -81,14 +81,16 @@ class Trainer {
   void set_resume_flag(std::string flag) { resume_flag_ = std::move(flag); }
   // A snapshot of this run was saved or loaded: messages name it as the last one.
   void note_snapshot(const std::filesystem::path& path);
+  // Empty: none.
+  const std::filesystem::path& last_snapshot() const { return last_snapshot_; }
   TrainingLength length() const { return stop_->length(); }
   // Seconds of training, those before a resume included.
   double elapsed_time() const;
   // Values of the current iteration: this rank's own, unless marked as the job's.
   Observation& observation() { return observation_; }
 
-  // Whether an extension that runs before the stop trigger is asked may observe `key` in a later
-  // iteration (Extension::may_observe).
+  // Whether `key` may still be observed in a later iteration, by an extension that runs before the
+  // stop trigger is checked (Extension::may_observe).
   bool may_yet_observe(const std::string& key) const;
   // Ends the run after this iteration as a request to stop does, with this error in place of
   // Stopped. All ranks call it.

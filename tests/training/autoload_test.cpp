@@ -48,6 +48,23 @@ TEST_F(Autoload, GoesOnFromTheNewestSnapshot) {
   expect_same_run(whole, *run_until(std::nullopt));
 }
 
+TEST_F(Autoload, ARunThatWentBackIsContinuedEvenIfItSavedNothing) {
+  SmallRun whole(folder / "whole", comm.get(), {});
+  whole.trainer->run();
+  run_until(6);
+  {
+    SmallRun back(folder / "out", comm.get(), {});
+    back.trainer->extend(std::make_unique<Snapshot>(), {.trigger = every(2, Unit::iteration)});
+    resume(folder / "out/snapshot_iter_2", *back.trainer);
+    back.trainer->extend(
+        make_extension("failing", [](Trainer&) { throw std::runtime_error("planted"); }));
+    EXPECT_THROW(back.trainer->run(), std::runtime_error);
+  }
+  comm->barrier();
+  EXPECT_EQ(newest_snapshot(folder / "out")->filename(), "snapshot_iter_2");
+  expect_same_run(whole, *run_until(std::nullopt));
+}
+
 TEST_F(Autoload, AFinishedRunStaysFinished) {
   const auto first = run_until(std::nullopt);
   const std::int64_t iterations = first->trainer->updater().iteration();

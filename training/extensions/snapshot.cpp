@@ -141,6 +141,7 @@ bool Snapshot::is_numbered() const {
 }
 
 void Snapshot::initialize(Trainer& trainer) {
+  write_last_snapshot(trainer);
   if (!settings_.autoload) return;
   const Group group(trainer, replicas_.get());
   const auto iteration = newest_iteration(trainer.out(), settings_.filename, group);
@@ -149,6 +150,19 @@ void Snapshot::initialize(Trainer& trainer) {
   resume(trainer.out() / name, trainer, replicas_.get());
   saved_iteration_ = *iteration;
   if (trainer.is_root()) log_info("resuming from {}", (trainer.out() / name).string());
+}
+
+void Snapshot::write_last_snapshot(const Trainer& trainer) const {
+  const fs::path& from = trainer.last_snapshot();
+  std::error_code ignored;
+  if (!trainer.is_root() || !iteration_in(from.filename().string(), settings_.filename) ||
+      !fs::equivalent(from.has_parent_path() ? from.parent_path() : ".", trainer.out(), ignored))
+    return;
+  try {
+    write_file(trainer.out() / last_snapshot_name, from.filename().string() + "\n");
+  } catch (const Error& error) {
+    log_warning("{}; training continues", error.what());
+  }
 }
 
 void Snapshot::run(Trainer& trainer) {

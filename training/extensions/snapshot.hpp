@@ -4,8 +4,8 @@
 // updater/optimizer:main/predictor/l1/W/m, updater/iterator:main/epoch, extensions/LogReport/_log,
 // extension_triggers/..., _snapshot_elapsed_time. Unlike Chainer's, it also has: the optimizer's
 // hyper-parameters, the seed and the number of ranks. Chainer loads the weights from it, not the
-// trainer: its triggers keep no state here. A run resumed with as many ranks gives the same bits as
-// an uninterrupted one, unless algorithms or types are chosen by their speed
+// trainer: its triggers keep no state here. A run resumed with the same number of ranks gives the
+// same bits as an uninterrupted one, unless algorithms or types are chosen by their speed
 // (ConvAlgorithm::fastest, bfloat16 products, autotuned convolutions on GPUs).
 #pragma once
 
@@ -25,8 +25,9 @@ namespace tasuki {
 // that it is never taken for the newest).
 inline constexpr const char* best_snapshot_name = "snapshot_best";
 
-// The file in the output folder that names the numbered snapshot saved last. A run that goes back
-// to an earlier snapshot leaves later ones behind that are not its own.
+// The file in the output folder that names the numbered snapshot that was saved or resumed from
+// last. A run that goes back to an earlier snapshot leaves later ones behind, which belong to the
+// earlier run.
 inline constexpr const char* last_snapshot_name = "last_snapshot";
 
 // If a snapshot cannot be written (full disk), that is a warning: older ones are intact, and
@@ -69,6 +70,8 @@ class Snapshot : public Extension {
                                                               Communicator&, const ReplicaSets&);
 
   void save(Trainer& trainer);
+  // Of a run that was resumed from a snapshot in its own folder.
+  void write_last_snapshot(const Trainer& trainer) const;
   void remove_old(const std::filesystem::path& folder) const;
 
   Settings settings_;
