@@ -38,7 +38,7 @@
 #include "tasuki/dataset/transform.hpp"
 #include "tasuki/dataset/views.hpp"
 #include "tasuki/job/run_job.hpp"
-#include "tasuki/job/watchdog.hpp"
+#include "tasuki/job/stall_limits.hpp"
 #include "tasuki/models/catalog.hpp"
 #include "tasuki/models/cnn10.hpp"
 #include "tasuki/models/conv_block.hpp"

@@ -3,10 +3,11 @@
 // The kinds (kinds/, registered by name in registry.hpp) derive from this class and override
 // protected functions, usually `combine` and `allocate_memory`.
 //
-// Every operation is collective (all ranks call it, in the same order) unless it is send or recv.
-// Errors are thrown as tasuki::Error and name the operation, the peer and MPI's own text. A rank or
-// root outside of 0 .. size() - 1 is a usage error. Tensors may be on any device; results are on
-// CommunicatorOptions::device. One thread uses a communicator at a time.
+// Every operation, split() and allocate() included, is collective: all ranks call it, in the same
+// order. Only the send and receive functions are not. Errors are thrown as tasuki::Error and name
+// the operation, the peer and MPI's own text. A rank or root outside of 0 .. size() - 1 is a usage
+// error. Tensors may be on any device: operations in place leave them there, and returned tensors
+// are on CommunicatorOptions::device. Only one thread may use a communicator at a time.
 #pragma once
 
 #include <atomic>
@@ -48,7 +49,9 @@ struct MessageInfo {
 using Bytes = std::vector<std::byte>;
 
 // The gradients of a model: one contiguous array, and the parameters' segments in it, in the order
-// of the array, without gaps but for padding.
+// of the array, without gaps but for padding. An optimizer's view ends with a segment of integers
+// below 4096 (the number of examples, flags). On CPUs their sums must be exact, so a communicator
+// that rounds or compresses gradients leaves the last segment as it is.
 struct GradientView {
   struct Segment {
     std::int64_t offset;  // elements
@@ -138,11 +141,15 @@ class Communicator {
   // --- gradients; for models without an optimizer see optimizer/module_exchange.hpp ---
   // Sums the gradients of all ranks in place.
   void sum_gradients(const GradientView& gradients);
-  // sum_gradients times 1 / divisor (0: the number of ranks).
+  // sum_gradients(), then divides by `divisor`, or by the number of ranks if it is 0.
+  // GradientView::divisor does not affect the result.
   void mean_gradients(const GradientView& gradients, double divisor = 0);
-  // Starts sum_gradients in the background. Until wait(), the only operation allowed on this
-  // communicator is to start further exchanges.
+  // Starts sum_gradients() in the background; if MPI lacks MPI_THREAD_MULTIPLE, wait() does all the
+  // work. Until wait(), the arena must not be read or written, and the only operation allowed on
+  // this communicator is to start further exchanges. All ranks start them in the same order.
   std::unique_ptr<PendingExchange> start_sum_gradients(const GradientView& gradients);
+  // False (dummy): sum_gradients() does nothing, so ranks know nothing of each other's steps.
+  virtual bool exchanges_gradients() const { return true; }
   // Whether sum_gradients() on a GPU only queues work there, so that a recorded step can contain
   // it. False if ranks share a GPU: inside a recorded step they could deadlock.
   bool queues_exchanges() const { return queues_on_gpu() && !options().gpu_is_shared; }
@@ -151,16 +158,23 @@ class Communicator {
 
   // --- arrays, with their types and shapes ---
   // float32, float64, float16, bfloat16, int32, int64 and uint8, of any shape, which may differ
-  // between ranks. A rank cannot send to itself.
+  // between ranks.
+  //
+  // send() may block until the receiver has called recv(), so two ranks must not both send to each
+  // other first. A rank cannot send to itself. A message must be received by the counterpart of
+  // the function that sent it: as arrays, as an object or as bytes. recv() takes a message of one
+  // tensor, recv_many() of any number. `source` may be any_source and `tag` any_tag; note that
+  // recv_object() and recv_bytes() accept any tag by default.
   void send(std::span<const Tensor> tensors, int dest, int tag = 0);
   void send(const Tensor& tensor, int dest, int tag = 0) { send({&tensor, 1}, dest, tag); }
   std::vector<Tensor> recv_many(int source, int tag = 0);
   Tensor recv(int source, int tag = 0);
   Tensor bcast(const Tensor& tensor, int root = 0);                // read at the root only
-  std::vector<Tensor> gather(const Tensor& tensor, int root = 0);  // empty off the root
+  std::vector<Tensor> gather(const Tensor& tensor, int root = 0);  // empty on the other ranks
   std::vector<Tensor> allgather(const Tensor& tensor);
-  std::vector<Tensor> alltoall(std::span<const Tensor> tensors);  // size() of them
-  // Returns the root's tensor number rank(); the root passes size() tensors.
+  // Sends tensors[i] to rank i; element i of the result is from rank i. Takes size() tensors.
+  std::vector<Tensor> alltoall(std::span<const Tensor> tensors);
+  // Returns tensors[rank()] of the root, which passes one tensor per rank; others may pass none.
   Tensor scatter(std::span<const Tensor> tensors, int root = 0);
   // This rank's part of the root's array: the items of axis 0 are dealt to the ranks in order, the
   // first ranks getting one more where the division leaves a remainder.
@@ -180,7 +194,7 @@ class Communicator {
   nlohmann::json bcast_object(const nlohmann::json& object, int root = 0);  // read at the root only
   std::vector<nlohmann::json> gather_object(const nlohmann::json& object, int root = 0);
   std::vector<nlohmann::json> allgather_object(const nlohmann::json& object);
-  // The root's object number rank(); it gives size() of them.
+  // Returns objects[rank()] of the root, which passes one object per rank; others may pass none.
   nlohmann::json scatter_object(const std::vector<nlohmann::json>& objects, int root = 0);
 
   // --- objects as bytes, of any length ---
@@ -199,16 +213,14 @@ class Communicator {
   virtual std::string describe_kind() const;
 
   // Combines `values` of all ranks in place. Default: MPI_Allreduce. `values` are plain, in host
-  // memory, and of the same type and number on all ranks. allreduce() and sum_gradients() come down
-  // to this, for values on a GPU by way of the host.
+  // memory, and of the same type and number on all ranks. allreduce() and sum_gradients() call it;
+  // by default also for values on a GPU, which are copied to the host and back.
   virtual void combine(const Tensor& values, ReduceOp op);
   // True: combine() itself rejects values whose type or number differs between ranks, so no extra
   // message compares them.
   virtual bool checks_agreement() const { return false; }
   // Sums gradients in host memory. Default: agrees on the arena and combines it.
   virtual void sum(const GradientView& gradients);
-  // False: gradients stay as they are, and sum_gradients() does nothing.
-  virtual bool exchanges_gradients() const { return true; }
   // Combines elements parts[rank()] of all ranks' `values` into `own`; `values` stay as they are.
   // Both are plain and in host memory. Default: MPI_Reduce_scatter.
   virtual void combine_part(const Tensor& values, std::span<const Range> parts, const Tensor& own,
@@ -228,8 +240,8 @@ class Communicator {
   virtual bool has_gpu_groups() const { return false; }
 
   // --- what a kind may use ---
-  // MPI's handle for collectives. An error while an exchange runs in the background, unless the
-  // caller is that exchange.
+  // MPI's handle for collectives. It is an error to call this while a gradient exchange runs in the
+  // background, except from that exchange itself.
   const MpiComm& comm() const;
   // Opened by the first call.
   GpuExchange& gpu();

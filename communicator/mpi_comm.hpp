@@ -6,16 +6,13 @@
 #include <memory>
 #include <string_view>
 
-#include "tasuki/communicator/mpi/mpi.hpp"
 #include "tasuki/communicator/registry.hpp"
 
 namespace tasuki {
 
 // MPI's communicator with the same ranks in the same order. Tasuki sends nothing through it. It
 // belongs to `communicator` and lives as long; its errors are returned (MPI_ERRORS_RETURN).
-inline MPI_Comm mpi_comm(const Communicator& communicator) {
-  return communicator.mpi().get();
-}
+MPI_Comm mpi_comm(const Communicator& communicator);
 
 // create_communicator() among the ranks of `comm`, which is duplicated. Collective over `comm`.
 std::unique_ptr<Communicator> create_communicator(std::string_view name, MPI_Comm comm,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tasuki/communicator/mpi/mpi.hpp"
 #include "tasuki/communicator/mpi_comm.hpp"
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
@@ -39,6 +40,10 @@ std::string communicator_help() {
 std::unique_ptr<Communicator> create_communicator(std::string_view name,
                                                   const CommunicatorOptions& options) {
   return create_communicator(CommunicatorSetup{.name = std::string(name), .options = options});
+}
+
+MPI_Comm mpi_comm(const Communicator& communicator) {
+  return communicator.mpi().get();
 }
 
 std::unique_ptr<Communicator> create_communicator(std::string_view name, MPI_Comm comm,

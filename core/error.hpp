@@ -50,7 +50,7 @@ template <class... Args>
   throw Error(kind, fmt::format(format, std::forward<Args>(args)...));
 }
 
-// The same for an error that all ranks meet alike.
+// The same for an error that occurs on all ranks; rank 0 alone prints it.
 template <class... Args>
 [[noreturn]] void fail_everywhere(ErrorKind kind, fmt::format_string<Args...> format,
                                   Args&&... args) {

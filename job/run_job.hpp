@@ -18,11 +18,11 @@ namespace tasuki {
 //
 // Stalls: a watchdog (watchdog.hpp) ends a job in which no rank fails but none makes progress.
 //
-// The end: a rank that returns waits for the others. If it returned 0 it waits for 10 minutes
-// (environment variable TASUKI_END_SECONDS), because others may still have work to do (on files,
-// for example), and then ends the job with the exit code of ErrorKind::hang. If it returned another
-// value it waits for 2 s and then ends the job with one line and this value, because others may
-// wait for it forever.
+// The end: a rank whose job has returned waits for the others. After 0 or 79 (ErrorKind::stopped)
+// it waits for 10 minutes (environment variable TASUKI_END_SECONDS), because the others may still
+// have work to do, for example on files. After any other value it waits for 2 s, because the others
+// may be waiting for it. If they have not returned by then, it prints one line and ends the job
+// with its own value, or with ErrorKind::hang if that value was 0.
 //
 // Stopping: a training that is asked to stop (stop_signals.hpp) saves its state, rank 0 prints one
 // line, and all ranks return 79 (ErrorKind::stopped).

@@ -17,7 +17,7 @@
 #include "tasuki/job/launcher.hpp"
 #include "tasuki/job/launcher_end.hpp"
 #include "tasuki/job/process_state.hpp"
-#include "tasuki/job/watchdog.hpp"
+#include "tasuki/job/stall_limits.hpp"
 
 namespace tasuki {
 namespace {

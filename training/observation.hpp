@@ -47,7 +47,8 @@ class Observation {
   void add_sum(std::string_view key, const Tensor& sum, const Tensor& count);
 
   // --- a value of the whole job ---
-  // The same on all ranks, such as the learning rate. Replaces the value of `key`.
+  // Sets a value of the whole job, such as the learning rate. The caller must pass the same value
+  // on all ranks. Replaces the value of `key`; do not use add_sum() or add_mean() on that key.
   void set(std::string_view key, double value);
 
   // Adds everything in `other`, with `prefix` before the keys; the host does not wait for a GPU.
@@ -61,7 +62,22 @@ class Observation {
   // Whether reading values() would wait for a GPU.
   bool is_on_device() const { return !late_[0].empty() || !late_[1].empty(); }
 
-  // --- for training/recording ---
+  // By key, in alphabetical order. Waits for values that are still on a GPU.
+  const std::map<std::string, Value, std::less<>>& values() const;
+  // Nothing if `key` was not observed, or over no example.
+  std::optional<double> mean(std::string_view key) const;
+
+  // The values of all ranks: sums and counts are added up in rank order, so every rank gets the
+  // same keys, including those it has not observed, and the same bits. All values of the result are
+  // marked Reach::job. Collective; without a communicator, the result has this rank's values.
+  Observation over_ranks(Communicator* communicator) const;
+
+  // Keeps each rank's part; after a resume with another number of ranks, rank 0 has all of it.
+  void serialize(const Serializer& serializer);
+
+ private:
+  friend class ObservationParts;
+
   enum class Part : std::uint8_t { sum, count };
   // A part of a key's sum or count that is on a GPU: factor * value.
   struct Term {
@@ -70,27 +86,10 @@ class Observation {
     bool is_own = false;  // made here, to be added to
   };
   using Terms = std::vector<Term>;  // one a device
-  // Keys with the known part of their sums and counts, and the part that is still on devices.
-  const std::map<std::string, Value, std::less<>>& known() const { return values_; }
   const Terms& terms(std::string_view key, Part part) const;
   void add_known(std::string_view key, const Value& value);
-  // What a journal will hold for a known key.
   void add_journal(std::string_view key, Part part, const JournalSum& sum);
 
-  // By key, in alphabetical order. Waits for values that are still on a GPU.
-  const std::map<std::string, Value, std::less<>>& values() const;
-  // Nothing if `key` was not observed, or over no example.
-  std::optional<double> mean(std::string_view key) const;
-
-  // The same over all ranks: sums and counts added up in rank order, so that every rank gets the
-  // same bits and the same keys, also keys that it has not observed. Collective; the identity
-  // without a communicator.
-  Observation over_ranks(Communicator* communicator) const;
-
-  // Keeps each rank's part; after a resume with another number of ranks, rank 0 has all of it.
-  void serialize(const Serializer& serializer);
-
- private:
   Bytes encode() const;
   static Observation decode(std::span<const std::byte> bytes);
   // Combines what ranks encoded, in their order. Values of the job are the same in all parts and

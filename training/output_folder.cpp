@@ -9,6 +9,7 @@
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
+#include "tasuki/core/file_lock.hpp"
 #include "tasuki/core/host_name.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/training/extensions/snapshot.hpp"

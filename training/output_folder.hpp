@@ -9,8 +9,6 @@
 #include <memory>
 #include <string>
 
-#include "tasuki/core/file_lock.hpp"
-
 namespace tasuki {
 
 // What a run does about another run's results.

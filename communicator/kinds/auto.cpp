@@ -17,7 +17,7 @@ Choice choose(const Topology& topology, Device device) {
   if (topology.inter_size == 1) return {"single_node", "all ranks are on one node"};
   if (topology.ranks_per_node() == 0)
     return {"hierarchical", "nodes have different numbers of ranks"};
-  return {"two_dimensional", "several nodes with as many ranks each"};
+  return {"two_dimensional", "several nodes with the same number of ranks"};
 }
 
 std::unique_ptr<Communicator> create_chosen(CommunicatorSetup setup) {

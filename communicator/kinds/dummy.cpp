@@ -9,13 +9,12 @@ namespace {
 class DummyCommunicator : public Communicator {
  public:
   using Communicator::Communicator;
+  bool exchanges_gradients() const override { return false; }
 
  protected:
   std::string describe_kind() const override {
     return "dummy: gradients are NOT exchanged (for timing only; ranks train apart)";
   }
-
-  bool exchanges_gradients() const override { return false; }
   bool queues_on_gpu() const override { return true; }
 };
 

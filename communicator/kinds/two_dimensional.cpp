@@ -20,7 +20,7 @@ void require_equal_nodes(const Topology& topology) {
     if (ranks.size() == expected) continue;
     fail_everywhere(
         ErrorKind::config,
-        "the communicator two_dimensional needs as many ranks on every node, but {} has "
+        "the communicator two_dimensional needs the same number of ranks on every node, but {} has "
         "{} and {} has {}; change the hostfile or use hierarchical",
         topology.host_of[0], expected, topology.host_of[static_cast<std::size_t>(ranks.front())],
         ranks.size());
@@ -105,7 +105,7 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
 
 const Registration<TwoDimensionalCommunicator> registration{
     "two_dimensional", "shared memory or NCCL inside nodes, a ring between nodes for each share",
-    "as many ranks on every node"};
+    "the same number of ranks on every node"};
 
 }  // namespace
 }  // namespace tasuki

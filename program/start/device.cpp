@@ -56,8 +56,9 @@ void add_gpu_flags(Options& options, GpuSettings& settings) {
   Option option;
   option.value_name = "N";
   option.help =
-      "compute on GPUs: each rank uses the GPU whose number is its rank within the node; with N, "
-      "every rank uses GPU N (one rank per node)";
+      "compute on GPUs. Without a value, or with `auto`, each rank uses the GPU whose number is "
+      "its rank within the node; with N, every rank uses GPU N, so there may be only one rank per "
+      "node (unless --share-gpu is given)";
   option.implicit = "auto";
   option.set = [&settings](const std::string& text) {
     std::optional<int> number;

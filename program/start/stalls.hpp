@@ -9,7 +9,7 @@ namespace tasuki::program {
 // --stall-warning, --stall-timeout and --silence-timeout.
 void add_stall_flags(Options& options, StallSettings& settings);
 
-// Applies them (job/watchdog.hpp).
+// Applies them (job/stall_limits.hpp).
 void apply(const StallSettings& settings);
 
 }  // namespace tasuki::program

@@ -51,7 +51,7 @@ for np in 1 2; do
   program $np own_layer --threads 1
   ends_with 5 5 at-least 0.9  # validation/main/accuracy
 
-  # A resumed run goes on with the batches that the iterator would have made.
+  # A resumed run continues with the batches that the iterator would have made.
   program $np own_data --threads 1
   ends_with 10 3 at-most 0.02  # validation/main/loss
   last=$(tail -n 1 table | cut -c 1-40)
@@ -73,7 +73,7 @@ done
 "$build/own_layer" check-gradients
 program 1 own_rule --help
 tr -s ' \n' ' ' <said | grep -q -- '--optimizer NAME.*, lion'
-# All flags are there, with defaults of the program's own.
+# All flags are there, with the program's defaults.
 program 1 my_training --help
 tr -s ' \n' ' ' <said | grep -qF -- '--unit N units in each of the two hidden layers (default: 100)'
 grep -q -- '--clip-norm X' said

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tasuki/core/error.hpp"
-#include "tasuki/training/observation.hpp"
+#include "tasuki/training/recording/observation_parts.hpp"
 
 namespace tasuki {
 namespace {
@@ -25,7 +25,7 @@ JournalSum write_step(Journal& journal, std::int64_t column, double factor) {
 
 void add(Observation& seen, const JournalSum& sum, std::int64_t count) {
   seen.add_sum("value", 0.0, count);
-  seen.add_journal("value", Observation::Part::sum, sum);
+  ObservationParts::add_journal(seen, "value", ObservationParts::Part::sum, sum);
 }
 
 TEST(Journal, SumsStayRightHoweverLateTheyAreRead) {
@@ -55,7 +55,8 @@ TEST(Journal, CountsMayBeOnTheDeviceToo) {
   std::int64_t expected = 0;
   for (int step = 0; step < 7; ++step) {
     seen.add_sum("value", 1.5, 0);
-    seen.add_journal("value", Observation::Part::count, write_step(journal, 1, 1));
+    ObservationParts::add_journal(seen, "value", ObservationParts::Part::count,
+                                  write_step(journal, 1, 1));
     expected += 2 * step;
   }
   EXPECT_TRUE(seen.is_on_device());

@@ -41,8 +41,8 @@ class StepKinds {
   void drop_recordings();
   // Drops the least recently used kinds and recordings beyond the limits.
   void make_room();
-  // Whether as many recordings in a row as there is room for had to go before they were replayed.
-  // Recordings that became invalid do not count, and the count begins anew with them.
+  // Whether most_recordings recordings in a row were dropped before they were ever replayed.
+  // Recordings that became invalid do not count, and restart the count.
   bool are_too_many() const { return wasted_ >= most_recordings_; }
   void clear();
 

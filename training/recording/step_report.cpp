@@ -5,11 +5,12 @@ namespace tasuki {
 void StepReport::post(const Observation& found, const Journal& journal, const Tensor& row) {
   *this = {};
   std::vector<Tensor> scalars;
-  for (const auto& [key, value] : found.known()) {
-    rest_.add_known(key, value);
-    if (found.terms(key, Observation::Part::sum).empty()) has_numbers_of_host_ = true;
-    for (const auto part : {Observation::Part::sum, Observation::Part::count})
-      for (const Observation::Term& term : found.terms(key, part)) {
+  using Part = ObservationParts::Part;
+  for (const auto& [key, value] : ObservationParts::known(found)) {
+    ObservationParts::add_known(rest_, key, value);
+    if (ObservationParts::terms(found, key, Part::sum).empty()) has_numbers_of_host_ = true;
+    for (const Part part : {Part::sum, Part::count})
+      for (const auto& term : ObservationParts::terms(found, key, part)) {
         scalars.push_back(term.value);
         columns_.push_back({key, part, term.factor});
       }
@@ -23,7 +24,8 @@ void StepReport::deliver(Journal& journal, Observation& observation,
   Observation seen = rest_;
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     const auto& [key, part, factor] = columns_[i];
-    seen.add_journal(key, part, journal.cell(static_cast<std::int64_t>(i), factor));
+    ObservationParts::add_journal(seen, key, part,
+                                  journal.cell(static_cast<std::int64_t>(i), factor));
   }
   observation.add(seen, prefix);
 }

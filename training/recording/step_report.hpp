@@ -6,6 +6,7 @@
 
 #include "tasuki/training/observation.hpp"
 #include "tasuki/training/recording/journal.hpp"
+#include "tasuki/training/recording/observation_parts.hpp"
 
 namespace tasuki {
 
@@ -26,7 +27,7 @@ class StepReport {
  private:
   struct Column {
     std::string key;
-    Observation::Part part;
+    ObservationParts::Part part;
     double factor;
   };
   std::vector<Column> columns_;
