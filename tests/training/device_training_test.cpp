@@ -8,6 +8,7 @@
 
 #include "errors.hpp"
 #include "guarded_device/guarded_device.hpp"
+#include "own_parts.hpp"
 #include "printed.hpp"
 #include "sequences.hpp"
 #include "small_run.hpp"
@@ -15,8 +16,6 @@
 #include "tasuki/core/stop_request.hpp"
 #include "tasuki/dataset/images/augmentation.hpp"
 #include "tasuki/dataset/in_memory.hpp"
-#include "tasuki/dataset/iterators/forwarding_iterator.hpp"
-#include "tasuki/nn/functions/add.hpp"
 #include "tasuki/optimizer/hook.hpp"
 #include "tasuki/training/extensions/fail_on_non_number.hpp"
 #include "tasuki/training/extensions/print_progress.hpp"
@@ -139,38 +138,10 @@ TEST_F(DeviceTraining, LazyShapesChangeNothing) {
   }
 }
 
-// An iterator of a program's own around the device's, which makes batches in memory that a recorded
-// step would never look at again if they were not copied.
-class Doubled : public ForwardingIterator {
- public:
-  using ForwardingIterator::ForwardingIterator;
-  Batch next() override {
-    const NoGrad no_grad;
-    Batch batch = inner().next();
-    const Variable x(batch["x"]);
-    batch.set({.name = "x", .values = add(x, x).value()});
-    return batch;
-  }
-};
-
-// One that is a batch behind: what a batch is made from must still be there one step later.
-class Delayed : public ForwardingIterator {
- public:
-  explicit Delayed(std::unique_ptr<Iterator> inner)
-      : ForwardingIterator(std::move(inner)), kept_(this->inner().next()) {}
-  Batch next() override { return std::exchange(kept_, inner().next()); }
-  void restore(const IteratorState& state) override {
-    ForwardingIterator::restore(state);
-    kept_ = inner().next();
-  }
-
- private:
-  Batch kept_;
-};
-
+// A user's iterators around the device's.
 template <class Wrapper>
 class OwnIterators : public DeviceTraining {};
-using Wrappers = ::testing::Types<Doubled, Delayed>;
+using Wrappers = ::testing::Types<test::Doubled, test::Delayed>;
 TYPED_TEST_SUITE(OwnIterators, Wrappers);
 
 TYPED_TEST(OwnIterators, AreRecordedWithoutKnowing) {
@@ -240,7 +211,7 @@ TEST_F(DeviceTraining, WorkersOfOneProcessDoNotWait) {
   for (int step = 0; step < 10; ++step) updater.update(seen);
   const Observation found = evaluator.evaluate();
   EXPECT_EQ(guarded_device_counts().waits, before.waits);
-  EXPECT_EQ(found.known().at("main/loss").count, 97);
+  EXPECT_EQ(found.values().at("main/loss").count, 97);
   EXPECT_GT(found.mean("main/loss").value(), 0);
   EXPECT_GT(seen.mean("main/loss").value(), 0);
 }

@@ -1,28 +1,26 @@
-// A rule, hooks and a random function as programs write them, without a word on recordings: steps
-// that are replayed are those of a device that does not record, and those of a CPU.
+// Replayed steps of programs' own parts give the bits of steps that are not recorded, and of a CPU.
+#include "own_parts.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <functional>
-
-#include "../optimizer/own_rules.hpp"
 #include "guarded_device/guarded_device.hpp"
 #include "small_run.hpp"
-#include "tasuki/core/philox.hpp"
-#include "tasuki/nn/function.hpp"
 #include "tasuki/nn/functions/softmax_cross_entropy.hpp"
 #include "tasuki/nn/linear.hpp"
 #include "tasuki/nn/sequential.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/late.hpp"
-
-#include "small_run.hpp"
 
 namespace tasuki {
 namespace {
 
+using test::Doubled;
+using test::Growing;
+using test::LarsEverywhere;
+using test::MomentumEverywhere;
+using test::Noise;
+using test::OwnClipping;
+using test::OwnDropout;
 using testing::guarded_device_counts;
 using ::testing::HasSubstr;
 using testing::SmallRun;
@@ -31,118 +29,6 @@ const bool is_registered = [] {
   testing::register_guarded_device();
   return true;
 }();
-
-// --- as programs write them ---
-
-// With a kernel for the device of this test.
-class MomentumEverywhere final : public test::OwnMomentum {
- public:
-  std::string name() const override { return "MomentumEverywhere"; }
-  bool has_gpu_kernel() const override { return true; }
-  void apply_on_gpu(const RuleArena& arena) const override {
-    testing::on_guarded_device([arena, v = arena.states[0]] {
-      for (std::int64_t i = 0; i < arena.count; ++i) {
-        const UpdateFactors& k =
-            arena.factors[arena.rows != nullptr ? arena.rows[i / elements_per_row_number] : 0];
-        const float g = k.scale * arena.gradients[i] + k.decay * arena.parameters[i];
-        v[i] = k.of_rule[1] * v[i] - k.of_rule[0] * g;
-        arena.parameters[i] += v[i];
-      }
-    });
-  }
-};
-
-// The same as OwnLars, with the norms that a device has.
-class LarsEverywhere final : public test::OwnLars {
- public:
-  std::string name() const override { return "LarsEverywhere"; }
-  bool has_gpu_kernel() const override { return true; }
-  void apply_on_gpu(const RuleArena& arena) const override {
-    testing::on_guarded_device([arena] {
-      for (std::int64_t i = 0; i < arena.count; ++i) {
-        const UpdateFactors& k =
-            arena.factors[arena.rows != nullptr ? arena.rows[i / elements_per_row_number] : 0];
-        const double* const norms = arena.norms + 2 * arena.parameter_of[i / 16];
-        const auto rate = static_cast<float>(k.of_rule[0] * norms[0] / norms[1]);
-        arena.parameters[i] -=
-            rate * (k.scale * arena.gradients[i] + k.decay * arena.parameters[i]);
-      }
-    });
-  }
-};
-
-// Gradients that grow with the updates, and those of biases more.
-struct Growing final : FactorHook {
-  std::string name() const override { return "Growing"; }
-  void adjust(GradientFactors& factors, const ParameterInfo& parameter,
-              std::int64_t t) const override {
-    factors.scale *= 1 + 0.1 * static_cast<double>(t);
-    if (parameter.shape.rank() == 1) factors.decay += 0.01 * static_cast<double>(t);
-  }
-};
-
-// Adds noise that is another one in each step.
-class Noise final : public ArrayHook {
- public:
-  std::string name() const override { return "Noise"; }
-  void apply(const GradientArrays& arrays) override {
-    const Tensor noise = noise_.on(arrays.device(), arrays.gradients.count());
-    backend(arrays.device()).accumulate(arrays.gradients, noise, 1);
-    counted_.request();
-  }
-
- private:
-  std::int64_t steps_ = 0;
-  LateValues<float> noise_{[this](std::span<float> out) {
-    RandomStream random(9, static_cast<std::uint64_t>(steps_));
-    for (float& value : out) value = 1e-3F * random.normal();
-    // Padding has none.
-    std::fill(out.begin() + 4, out.begin() + 16, 0.0F);
-  }};
-  AfterStep counted_{[this] { ++steps_; }};
-};
-
-// Clipping that asks for the norms.
-struct OwnClipping final : NormHook {
-  std::string name() const override { return "OwnClipping"; }
-  void adjust(std::span<GradientFactors> factors, std::span<const ParameterNorms>, double all,
-              std::int64_t) const override {
-    for (GradientFactors& each : factors) each.scale = std::min(1.0, 0.5 / all);
-  }
-};
-
-// Dropout with seeds of its own: another mask in each step, whatever the examples are.
-class OwnDropout {
- public:
-  Variable operator()(const Variable& x) {
-    const Device device = x.value().device();
-    const Tensor seed = seed_.on(device, 1), rows = rows_.on(device, x.shape()[0]);
-    const auto drop = [seed, rows](const Tensor& values) {
-      return backend(values.device()).dropout(values, 0.3F, seed, rows);
-    };
-    class Dropping final : public Function {
-     public:
-      explicit Dropping(std::function<Tensor(const Tensor&)> drop) : drop_(std::move(drop)) {}
-      const char* name() const override { return "own_dropout"; }
-      void backward(const Tensor& dy, Gradients& gradients) override {
-        if (gradients.needed(0)) gradients.add(0, drop_(dy));
-      }
-
-     private:
-      std::function<Tensor(const Tensor&)> drop_;
-    };
-    counted_.request();
-    return Function::record(drop(x.value()), {x}, [&] { return std::make_unique<Dropping>(drop); });
-  }
-
- private:
-  std::int64_t steps_ = 0;
-  LateValues<std::int64_t> seed_{[this](std::span<std::int64_t> out) { out[0] = 77 + steps_; }};
-  LateValues<std::int64_t> rows_{[](std::span<std::int64_t> out) {
-    for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<std::int64_t>(i);
-  }};
-  AfterStep counted_{[this] { ++steps_; }};
-};
 
 // --- trainings ---
 
@@ -154,7 +40,7 @@ struct Outcome {
   bool operator==(const Outcome&) const = default;
 };
 
-// Twelve steps with full batches and short ones.
+// 24 steps with full batches and short ones.
 Outcome train(const MakeOptimizer& make, Device device, GraphMode graph) {
   Sequential model;
   OwnDropout drop;
@@ -168,8 +54,8 @@ Outcome train(const MakeOptimizer& make, Device device, GraphMode graph) {
   SmallRun::Options options;
   options.device = device;
   StandardUpdater updater(
-      SmallRun::on_device(create_shuffled_iterator(Share::whole(testing::synthetic(97)), 24, 3),
-                          options),
+      std::make_unique<Doubled>(SmallRun::on_device(
+          create_shuffled_iterator(Share::whole(testing::synthetic(97)), 24, 3), options)),
       *optimizer,
       [&](const Batch& batch, Observation&) {
         return softmax_cross_entropy(model(Variable(batch["x"])), batch["t"]);
@@ -241,6 +127,25 @@ TEST_F(OwnParts, AnArrayHook) {
             {std::make_shared<Growing>(), std::make_shared<Noise>(), weight_decay(0.01)});
       },
       true);
+}
+
+// Clipping rounds on a device, where it scales the gradients, and on a CPU, where it leaves the
+// scale to the update, at different places.
+TEST_F(OwnParts, HooksOfAllKindsWithAReplacedDecay) {
+  const auto make = [] {
+    auto optimizer =
+        with<MomentumEverywhere>({std::make_shared<Noise>(), gradient_clipping(1),
+                                  std::make_shared<Growing>(), gradient_lars(0.01, 0.05)});
+    optimizer->add_group({.pattern = "**", .weight_decay = 0, .is_1d_only = true});
+    return optimizer;
+  };
+  const Outcome cpu = train(make, Device::cpu(), GraphMode::off);
+  const Outcome eager = train(make, Device::cuda(0), GraphMode::off);
+  const auto before = guarded_device_counts();
+  EXPECT_EQ(train(make, Device::cuda(0), GraphMode::on), eager);
+  EXPECT_GT(guarded_device_counts().replays, before.replays);
+  for (std::size_t i = 0; i < cpu.weights.size(); ++i)
+    ASSERT_NEAR(eager.weights[i], cpu.weights[i], 1e-4) << i;
 }
 
 TEST_F(OwnParts, ANormHookIsNotRecorded) {

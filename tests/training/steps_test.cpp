@@ -430,7 +430,7 @@ TEST_F(StepsOfRanks, RanksNeedNotHaveEquallyManyExamples) {
     EXPECT_EQ(optimizer->t(), 9);
     EXPECT_EQ(recorded, 2);
   } else {
-    EXPECT_EQ(optimizer->t(), 6);  // nobody had any
+    EXPECT_EQ(optimizer->t(), 6);  // no rank had any
   }
 }
 

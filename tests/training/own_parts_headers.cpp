@@ -1,0 +1,17 @@
+// Parts of programs include no header of recordings: these names would be defined twice. Compiled,
+// never linked.
+#include "own_parts.hpp"
+
+namespace tasuki {
+
+class FieldMemory {};
+class Journal {};
+class KindRecorder {};
+class NumberBlock {};
+class ObservationParts {};
+struct RecordedStep {};
+class StepKinds {};
+class StepReport {};
+class Steps {};
+
+}  // namespace tasuki
