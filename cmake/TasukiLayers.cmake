@@ -1,9 +1,9 @@
-# Each folder is one target that sees only the folders above it.
+# Each folder is one target that can include headers only from the folders that it uses.
 #
 # Headers are included as "tasuki/<folder>/<file>.hpp". For each folder the build tree gets an
-# include root with one link in it, <build>/layers/<folder>/tasuki/<folder>, and a target has on its
-# include path its own root and those of the folders that it USES (and theirs): including upwards
-# does not compile.
+# include root with one link in it, <build>/layers/<folder>/tasuki/<folder>. A target's include path
+# has its own root and those of the folders that it USES (and theirs), so including a header from
+# any other folder does not compile.
 
 set_property(GLOBAL PROPERTY TASUKI_LAYERS "")
 

@@ -21,8 +21,9 @@ class FieldSource {
   virtual Device device() const = 0;
   // The shape of the values for a batch of this size.
   virtual Shape shape(std::int64_t examples) const = 0;
-  // `rows`: int64 in the device's memory, see Batch::rows(). Does device work only, the same for
-  // all batches of one size. `dtype`: the type of floating-point values.
+  // Makes the values. `rows` is Batch::rows() in the device's memory; `dtype` is the type of
+  // floating-point values. Only queues device work, which must be the same for all batches of one
+  // size.
   virtual Tensor make(const Tensor& rows, DType dtype) const = 0;
 };
 
@@ -36,7 +37,7 @@ struct BatchField {
   Tensor lengths = {};
   // Labels and targets keep their type when activations are float16 or bfloat16.
   bool is_target = false;
-  // Instead of `values`, which are then made when they are first read.
+  // Set instead of `values`; the values are then made when they are first read.
   std::shared_ptr<const FieldSource> source = {};
 };
 
@@ -69,7 +70,7 @@ class Batch {
 
   // The positions of these examples in a source, one for each id.
   void set_positions(std::vector<std::int64_t> positions);
-  // What sources read: the epoch, N positions, N ids.
+  // The numbers that FieldSource::make() reads: the epoch, then N positions, then N ids.
   std::vector<std::int64_t> rows() const;
 
   // Adds a field, or replaces the one of that name.

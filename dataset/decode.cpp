@@ -21,9 +21,9 @@ void decode_pixels(const std::uint8_t* values, float* destination, std::int64_t 
 
 template <std::size_t bytes>
 void copy(const std::byte* values, std::byte* destination, std::int64_t count) {
+  // A label: a call would cost more than copying its few bytes.
   if (count == 1)
-    std::memcpy(destination, values,
-                bytes);  // a label: a call would cost more than copying its few bytes
+    std::memcpy(destination, values, bytes);
   else if (count > 0)
     std::memcpy(destination, values, static_cast<std::size_t>(count) * bytes);
 }

@@ -73,7 +73,9 @@ class InputGradients final : public Gradients {
 
  private:
   Node& input(std::size_t i) {
-    TASUKI_CHECK(needed(i), "{}: nobody wants the gradient of input {}", function_.name(), i);
+    TASUKI_CHECK(needed(i),
+                 "{}: the gradient of input {} is not needed; check Gradients::needed() first",
+                 function_.name(), i);
     return *function_.inputs()[i];
   }
 

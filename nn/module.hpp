@@ -39,9 +39,10 @@ class Module : public ModuleMemory {
   std::vector<NamedParameter> unshaped_parameters() const;
   // Both, in order of registration.
   std::vector<NamedParameter> all_parameters() const;
-  // Parameters of modules that are members of this one, or of its children, and are not registered.
-  // `known_size`: sizeof of this module's type where the caller knows it, which matters for modules
-  // that `new` has not made. Modules held by pointer are not members.
+  // The parameters of modules that are members of this module or of its registered children but
+  // were not registered with add(). Modules held by pointer are not members. Members are found by
+  // their addresses: for a module that was not created by `new`, pass sizeof its type as
+  // `known_size`, or its own members are not found.
   std::vector<const Parameter*> unregistered_parameters(std::size_t known_size = 0) const;
   // Values that are saved but not trained (running statistics).
   std::vector<NamedBuffer> buffers() const;
@@ -59,8 +60,8 @@ class Module : public ModuleMemory {
 
  protected:
   Parameter& add_parameter(const std::string& name, const Shape& shape, Initializer initializer);
-  // A parameter whose axes of size 0 are known in the first forward pass, where the layer calls
-  // Parameter::set_shape.
+  // A parameter whose shape is not fully known yet: axes of size 0 in `open_shape` are unknown. In
+  // its first forward pass the layer must call Parameter::set_shape().
   Parameter& add_unshaped_parameter(const std::string& name, const Shape& open_shape,
                                     Initializer initializer);
   Tensor& add_buffer(const std::string& name, Tensor value);

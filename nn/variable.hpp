@@ -30,7 +30,8 @@ class Variable {
   bool defined() const { return value().defined(); }
   // Whether a backward pass through this value reaches a leaf that requires a gradient.
   bool requires_grad() const;
-  // Gradient of a leaf after backward(); undefined before, and for results in between.
+  // The gradient of a leaf. Undefined before the first backward pass, after clear_grad(), and for
+  // results of functions.
   const Tensor& grad() const;
   void clear_grad() const;
 
@@ -38,10 +39,10 @@ class Variable {
   // the last function that uses it has run: communication can start there.
   using GradientReady = std::function<void(Parameter&)>;
 
-  // Differentiates this scalar: gradients of all leaves below it are filled (parameters:
-  // overwritten on the first use after Parameter::clear_grad, added to after that). `seed` is the
-  // gradient of the scalar; with the mean loss of n examples, seed n gives sums over examples.
-  // Releases the graph, so a second call is an error.
+  // Computes the gradients of this scalar with respect to all leaves that it was computed from and
+  // that require one, and adds them to the leaves' gradients. The first gradient after clear_grad()
+  // overwrites. `seed` is the gradient of the scalar itself: with a mean loss over n examples, seed
+  // n gives sums over examples. Releases the graph, so a second call is an error.
   void backward(float seed = 1, const GradientReady& ready = {}) const;
   // The same with a seed that is on the device, a scalar like this one.
   void backward(const Tensor& seed, const GradientReady& ready = {}) const;

@@ -10,9 +10,8 @@
 
 namespace tasuki::program {
 
-// --lr, --lr-scaling, --lr-reference-batch, --lr-schedule, --lr-drops, --lr-drop-factor,
-// --lr-power,
-// --warmup.
+// --lr, --lr-scaling, --lr-reference-batch, --lr-schedule, --lr-drops, --lr-drop-factor, --lr-power
+// and --warmup.
 void add_learning_rate_flags(Options& options, TrainingSettings& settings);
 // Refuses flags that belong to another --lr-schedule.
 void check_learning_rate_flags(const Options& options, const TrainingSettings& settings);

@@ -79,7 +79,7 @@ Option communicator_flag(TrainingSettings& settings) {
   names.emplace_back(list_communicators);
   Option option;
   option.value_name = "NAME";
-  option.help = "how gradients are averaged; `help` lists the names";
+  option.help = "how gradients are summed over the ranks; `help` lists the names";
   option.set = [&settings, names](const std::string& text) {
     settings.communicator = parse_choice(text, names);
   };
@@ -149,8 +149,8 @@ void add_optimizer_flags(Options& options, TrainingSettings& settings, bool has_
       "add X times each weight to its gradient, for all parameters (adamw: decay the weights "
       "themselves)");
   options.add("no-decay-1d", settings.no_decay_1d,
-              "leave parameters with one axis, biases and scales of normalisation, out of "
-              "--weight-decay");
+              "do not apply --weight-decay to parameters with one axis (biases, and the scales of "
+              "normalisation layers)");
   options.add(
       "clip-norm", settings.clip_norm, "none", {1e-30, 1e30}, "X",
       "if the gradient's L2 norm over all parameters exceeds X, scale the gradient down to norm X "
@@ -165,11 +165,13 @@ void add_device_flags(Options& options, TrainingSettings& settings) {
   options.group("Communication and devices");
   options.add("communicator", communicator_flag(settings));
   options.add("wire-dtype", settings.wire_dtype, wire_dtypes(), "NAME",
-              "type in which pure_nccl sends gradients; 16 bits halve the traffic");
+              "fp32, fp16 or bf16: type in which pure_nccl sends gradients; 16 bits halve the "
+              "traffic");
   add_gpu_flags(options, settings.gpu);
-  options.add("threads", settings.threads, "auto", thread_numbers, "N",
-              "threads per rank; `auto`: OMP_NUM_THREADS, else the node's cores divided among its "
-              "ranks, as far as the binding allows");
+  options.add(
+      "threads", settings.threads, "auto", thread_numbers, "N",
+      "threads per rank; `auto`: OMP_NUM_THREADS if it is set, else the node's cores divided "
+      "among its ranks, but no more than the cores that mpirun binds the rank to");
   options.add(
       "conv", settings.conv,
       {{"auto", ConvAlgorithm::fastest},
@@ -177,17 +179,18 @@ void add_device_flags(Options& options, TrainingSettings& settings) {
        {"winograd", ConvAlgorithm::winograd},
        {"interleaved", ConvAlgorithm::interleaved}},
       "NAME",
-      "algorithm of convolutions on CPUs; `auto` times the promising ones once per shape and "
-      "keeps the fastest");
-  options.add(
-      "dtype", settings.dtype, compute_types(), "NAME",
-      "type to compute in; CPUs support fp32, and bf16 for matrix products only. Weights stay "
-      "fp32. fp16 uses dynamic loss scaling");
+      "auto, direct, winograd or interleaved: algorithm of convolutions on CPUs; `auto` times the "
+      "promising ones once per shape and keeps the fastest, `direct` gives the same bits in every "
+      "run");
+  options.add("dtype", settings.dtype, compute_types(), "NAME",
+              "fp32, tf32, bf16 or fp16: type to compute in; weights stay fp32. CPUs support fp32, "
+              "and bf16 for matrix products only; tf32 and fp16 need a GPU. fp16 uses dynamic loss "
+              "scaling");
   options.add("graph", settings.graph,
               {{"auto", GraphMode::automatic}, {"on", GraphMode::on}, {"off", GraphMode::off}},
               "WHEN",
-              "record a training step on a GPU once as a CUDA graph and replay it; `auto`: where "
-              "possible");
+              "auto, on or off: record a training step on a GPU as a CUDA graph and replay it; "
+              "`auto`: if possible; `on`: stop with an error if it is not");
   options.add(
       "autotune", settings.autotune,
       "on GPUs, time all of cuDNN's algorithms once per shape instead of asking cuDNN for one");

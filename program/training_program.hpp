@@ -1,4 +1,4 @@
-// TrainingProgram: a training program with all flags of train_mnist, in a page.
+// TrainingProgram: the base of training programs; it has all flags of train_mnist.
 //
 //   int main(int argc, char** argv) {
 //     tasuki::TrainingProgram program("my_training", "trains a perceptron on my patterns");
@@ -48,16 +48,18 @@ TrainingModel create_classifier(std::unique_ptr<Layer> predictor);
 
 // Fill in data and model, and what else differs from the defaults, then call run().
 //
-// All functions are called on every rank unless they say otherwise, in the order in which they
-// stand here. An exception from one of them ends the job (run_job.hpp); errors that all ranks meet
-// alike are best thrown by fail_everywhere().
+// Every rank calls these functions unless their comments say otherwise, in this order: recipe,
+// check, create_optimizer, train_data, test_data, create_model, wrap_batches, create_evaluator,
+// extend, banner. Runs that do not train (--dry-run, --find-batchsize) call only some of them. An
+// exception from one of them ends the job (run_job.hpp); throw an error that occurs on all ranks
+// with fail_everywhere(), so that it is printed once.
 struct TrainingProgram {
   // All three appear in --help. `example` is a command line; default: the program on 2 ranks.
   TrainingProgram(std::string name, std::string description, std::string example = "");
 
   // Before run(): the defaults. In the functions below: the values that the flags gave.
   program::TrainingSettings settings;
-  // Flags of the program's own: flags.add("unit,u", unit, {1, 1 << 20}, "N", "hidden units").
+  // The program's additional flags: flags.add("unit,u", unit, {1, 1 << 20}, "N", "hidden units").
   program::Options flags;
   // Defaults that depend on flags, by name and text: {{"epoch", "300"}, {"lr", "0.05"}}. Called
   // after the command line was read, also for --help.
@@ -74,16 +76,17 @@ struct TrainingProgram {
   // ... or the program's data sets, made on rank 0, which gives each rank its share. Without test
   // data nothing is evaluated.
   std::function<std::shared_ptr<const Dataset>()> train_data, test_data;
-  // Every rank calls them and takes its share without communication: for data that all ranks can
-  // reach.
+  // If true, every rank calls train_data and test_data and takes its share without communication.
+  // For data that all ranks can read or generate.
   bool every_rank_has_data = false;
 
-  // The model for the training data. Its weights are drawn from --seed unless all parameters
-  // already have values; all ranks use rank 0's weights. With several devices in one process the
-  // function is called once for each of them.
+  // The model for the training data. If any parameter has no values yet, all parameters are drawn
+  // from --seed, including those that have values. All ranks then take rank 0's weights. With
+  // several devices in one process, the function is called once for each of them.
   std::function<TrainingModel(const DatasetHeader& data)> create_model;
-  // An optimizer instead of --optimizer's. The other flags (--lr, --weight-decay, ...) are applied
-  // to it.
+  // Creates the optimizer, in place of the flag --optimizer, which the program then does not have.
+  // The other flags (--lr, --weight-decay, ...) are applied to it. Return an optimizer without a
+  // communicator and without a model: the program calls create_multi_node_optimizer() and setup().
   std::function<std::unique_ptr<Optimizer>()> create_optimizer;
   // Takes the iterator of the training batches and returns the one to train with, as a rule a
   // ForwardingIterator around it.

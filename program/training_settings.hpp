@@ -27,9 +27,8 @@ enum class ComputeType : std::uint8_t { fp32, tf32, bf16, fp16 };
 
 struct GpuSettings {
   bool is_wanted = false;
-  std::optional<int> number =
-      std::nullopt;    // of the GPU; without it, the rank's number in the node
-  bool share = false;  // several ranks may share one
+  std::optional<int> number = {};  // of the GPU; default: the rank's number in the node
+  bool share = false;              // several ranks may share one
 };
 
 // What a run continues from.
@@ -75,7 +74,7 @@ struct TrainingSettings {
   bool augment = false;
   std::optional<std::int64_t> loader_threads;
 
-  std::string optimizer = "adam";  // a rule's name; of no meaning where the program makes its own
+  std::string optimizer = "adam";  // a rule's name; unused if the program creates the optimizer
   std::optional<double> lr;
   LrScaling lr_scaling = LrScaling::none;
   std::int64_t reference_batch = 100;  // global batch that lr is for

@@ -162,10 +162,9 @@ class Backend {
   virtual void backward_bias(const Tensor& dy, const Tensor& db, bool accumulate) = 0;
 
   // --- convolution: x N x I x H x W, w O x I/groups x KH x KW ---
-  // `prepared`, where given, becomes w as conv2d_backward_data may be given it instead: in the
-  // order that this pass brought it to, where that saves the other pass from doing so again. It may
-  // be w itself or a copy: who changes w between the passes cannot know which values the other one
-  // sees.
+  // `prepared`, if not null, is set to w in the order in which this pass needed it, which may be w
+  // itself or a copy. conv2d_backward_data may be given it in place of w, to save it from
+  // reordering w again. Do not change w between the two passes.
   virtual Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b,
                         const Conv2dOptions& options, Tensor* prepared = nullptr) = 0;
   virtual Tensor conv2d_backward_data(const Tensor& dy, const Tensor& w, const Shape& x_shape,
@@ -184,8 +183,7 @@ class Backend {
   virtual Tensor relu_pool2d_backward(const Tensor& dy, const Shape& x_shape,
                                       const Pool2dOptions& options, const Workspace* workspace);
 
-  // --- batch normalisation over N, H, W; with `relu` the result is clipped at 0 in the same pass
-  // ---
+  // --- batch normalisation over N, H, W; `relu`: the same pass clips the result at 0 ---
   virtual BatchNormResult batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                                      float eps, bool relu) = 0;
   virtual Tensor batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta,

@@ -24,9 +24,10 @@ Batch zero_batch(std::int64_t n, const DatasetHeader& header, DType dtype, Devic
 std::size_t batch_bytes(const DatasetHeader& header);
 
 struct StepMemory {
-  std::size_t held =
-      0;  // bytes of a batch and of what its forward pass keeps for the backward pass
-  std::size_t peak = 0;  // peak of all memory in use in a step, parameters included
+  // Bytes of a batch, and of what its forward pass keeps for the backward pass.
+  std::size_t held = 0;
+  // Peak of all memory in use in a step, parameters included.
+  std::size_t peak = 0;
 };
 
 // Runs `n` examples of zeros, as `dtype`, forward and backward; nothing is updated but gradients

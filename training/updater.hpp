@@ -19,11 +19,12 @@
 
 namespace tasuki {
 
-// A model's forward pass on a batch of at least one example. Returns the mean loss over its
-// examples and adds other metrics to `report` as sums over examples ("accuracy": number of correct
-// ones, out of how many). The caller adds "loss" and prefixes the keys. If steps are recorded it is
-// called for the first of them only, so it may depend on the batch, the model, and nothing else
-// that changes.
+// A model's forward pass on a batch of at least one example. Returns the mean loss over the batch
+// and may add other metrics to `report` as a sum and a count ("accuracy": the number of correct
+// examples and the number of examples). The caller adds "loss" and prefixes the keys. The function
+// may be called more than once for a step, and is not called when a recorded step is replayed on a
+// GPU. Its result may therefore depend only on the batch and the model, and it must have no side
+// effects. If it reads results on the host, it must call refuse_recording() (tensor/late.hpp).
 using LossFunction = std::function<Variable(const Batch& batch, Observation& report)>;
 
 class Updater {
@@ -39,8 +40,8 @@ class Updater {
   virtual std::int64_t steps_per_epoch() const = 0;
   std::int64_t epoch() const { return state().epoch; }
   double epoch_detail() const;
-  // Steps to this position in the data if all epochs have as many as this run's: iteration(), but
-  // for a run resumed with other batches.
+  // The position in the data as a number of steps, as if every epoch had steps_per_epoch() steps.
+  // Equals iteration() unless the run was resumed with another batch size or number of examples.
   std::int64_t steps_to_here() const { return state().epoch * steps_per_epoch() + state().step; }
   bool is_new_epoch() const { return state().step == 0 && state().epoch > 0; }
 
@@ -70,9 +71,12 @@ class Updater {
 class StandardUpdater : public Updater {
  public:
   struct Settings {
-    std::uint64_t seed = 0;            // of dropout and the like
-    std::string prefix = "main/";      // of what is observed
-    GraphMode graph = GraphMode::off;  // of a model on a GPU
+    // Seed of dropout and other random functions; the same on all ranks.
+    std::uint64_t seed = 0;
+    // Precedes the keys of all observed values.
+    std::string prefix = "main/";
+    // Whether steps of a model on a GPU are recorded.
+    GraphMode graph = GraphMode::off;
   };
   // `optimizer` is set up already and outlives the updater.
   StandardUpdater(std::unique_ptr<Iterator> iterator, Optimizer& optimizer, LossFunction loss,
@@ -88,7 +92,7 @@ class StandardUpdater : public Updater {
   std::vector<std::string> common_settings() const override;
   Optimizer& optimizer() const override { return optimizer_; }
   GraphMode graph() const override { return settings_.graph; }
-  // On a GPU: measured by its own clock; waits for it.
+  // A GPU's times are measured by its own clock; this call waits for the GPU.
   RankTimes times() const override { return {steps_.times()}; }
   // Runs the steps on the device.
   const Steps& steps() const { return steps_; }

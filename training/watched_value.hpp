@@ -33,8 +33,7 @@ class WatchedValue {
 
   // no_value: there was a check, and what observes the value has not run since the last one.
   enum class Finding : std::uint8_t { no_check, no_value, better, not_better };
-  // To be asked once after each iteration. Where the value is better, it is the best from now on.
-  // Collective.
+  // Call it once after each iteration. A better value becomes the best one. Collective.
   Finding look(Trainer& trainer);
 
   const std::string& key() const { return key_; }
@@ -50,7 +49,7 @@ class WatchedValue {
   std::string key_;
   Better better_;
   std::unique_ptr<Trigger> check_;
-  std::string watcher_;  // empty: a value that is never observed is none to speak of
+  std::string watcher_;  // empty: a value that is never observed is no error
   Observation pending_;
   Best best_;
   bool has_looked_ = false;  // in this process

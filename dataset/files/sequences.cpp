@@ -60,7 +60,7 @@ class SequenceSource : public DataSource {
           parse_integer(take_word(line), 0, example[1].field().classes - 1,
                         [this] { return file_.place() + ", label"; }));
       if (line.empty())
-        fail(ErrorKind::data, "{}: expected a sequence behind the label, found none",
+        fail(ErrorKind::data, "{}: expected a sequence after the label, found none",
              file_.place());
     }
     try {

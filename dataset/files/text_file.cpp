@@ -110,7 +110,7 @@ std::vector<std::string> split_cells(std::string_view line, char separator, cons
       const std::size_t end = line.find(separator, at);
       if (!without_blanks(line.substr(at + 1, end == std::string_view::npos ? end : end - at - 1))
                .empty())
-        fail(ErrorKind::data, "{}, value {}: expected '{}' behind a closing quote, found '{}'",
+        fail(ErrorKind::data, "{}, value {}: expected '{}' after a closing quote, found '{}'",
              place(), cells.size() + 1, separator, shown(line.substr(at + 1)));
       cells.push_back(std::move(cell));
       if (end == std::string_view::npos) return cells;

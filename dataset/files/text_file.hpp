@@ -26,7 +26,7 @@ class TextFile {
   // "words.txt: line 7", for messages.
   std::string place() const;
 
-  // Lines that next() gives out.
+  // Number of lines that next() returns.
   static std::int64_t count_lines(const std::filesystem::path& path);
 
  private:
@@ -34,7 +34,7 @@ class TextFile {
 
   InputFile file_;
   std::string buffer_;
-  std::size_t begin_ = 0;  // of what was not given out yet
+  std::size_t begin_ = 0;  // of what next() has not returned yet
   bool has_ended_ = false;
   std::int64_t number_ = 0;
 };
@@ -42,7 +42,7 @@ class TextFile {
 // Where something stands, for messages: "houses.csv: line 3, column 'price'". Only called for them.
 using Place = std::function<std::string()>;
 
-// Splits a line at `separator`. A cell that begins with a double quote goes on to the next one,
+// Splits a line at `separator`. A cell that begins with a double quote extends to the next one,
 // separators included, and two quotes in it stand for one. Blanks around cells are left out. A
 // quote without an end is an error of kind data that begins with `place`.
 std::vector<std::string> split_cells(std::string_view line, char separator, const Place& place);

@@ -27,9 +27,10 @@ struct EpochLayout {
   friend bool operator==(const EpochLayout&, const EpochLayout&) = default;
 };
 
-// An endless (or, for evaluation, one-epoch) stream of batches. An epoch has the same number of
-// steps on all ranks; a batch may be short or empty at its end. Data order is a function of (seed,
-// epoch, shard) alone.
+// A stream of batches: endless, or one epoch for evaluation. An epoch has the same number of steps
+// on all ranks; its last batch may be short, or empty on some ranks. In Tasuki's iterators, the
+// order of examples depends only on (seed, epoch, shard). Updaters and evaluators call next() once
+// in each step on every rank, in the thread that trains, so it may be collective.
 //
 // Your own iterator may make batches on the host or on a device, in new or in reused memory. Either
 // way, steps on a GPU can be recorded: next() is called before each step, and its values are copied

@@ -12,7 +12,7 @@ class DoubleCommunicator : public tasuki::Communicator {
  protected:
   std::string describe_kind() const override { return "double: MPI_Allreduce in double precision"; }
 
-  // `values` are in host memory (a GPU's are copied there and back); all ranks have as many.
+  // `values` are in host memory (a GPU's are copied there and back), the same number on all ranks.
   void combine(const tasuki::Tensor& values, tasuki::ReduceOp op) override {
     if (values.dtype() != tasuki::DType::float32) return Communicator::combine(values, op);
     const tasuki::Tensor wide = values.to(tasuki::DType::float64);

@@ -23,7 +23,7 @@ int main(int argc, char** argv) {
   program.settings.batchsize = 50;
   program.settings.lr = 0.003;
 
-  // Called on rank 0, which hands each rank its share.
+  // Called on rank 0, which sends each rank its share.
   program.train_data = [] { return patterns(4000, 0); };
   program.test_data = [] { return patterns(500, 1); };
   program.create_model = [&](const tasuki::DatasetHeader& data) {

@@ -48,9 +48,9 @@ class Windows : public Dataset {
   DatasetHeader header_;
 };
 
-// Turns half of the batches upside down: the model sees more series than there are. Which ones is a
-// function of the position alone, so that all ranks agree and a resumed run goes on alike. Batches
-// are on the device that trains already, and so is the work.
+// Data augmentation: negates the values of about half of the batches. The choice depends only on
+// the iterator's position, so all ranks make the same one and a resumed run repeats it. The batches
+// are already on the device that trains, so the values are negated there.
 class MirroredBatches : public ForwardingIterator {
  public:
   using ForwardingIterator::ForwardingIterator;
@@ -79,7 +79,8 @@ int main(int argc, char** argv) {
   program.settings.batchsize = 50;
   program.settings.lr = 0.003;
 
-  // A series is made in no time: every rank makes it and takes its share of the windows.
+  // Generating the series is cheap: every rank generates all of it and takes its share of the
+  // windows.
   program.every_rank_has_data = true;
   program.train_data = [] { return std::make_unique<Windows>(made_up_series(4000 + window, 0)); };
   program.test_data = [] { return std::make_unique<Windows>(made_up_series(500 + window, 1)); };

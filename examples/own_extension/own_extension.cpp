@@ -10,9 +10,11 @@ namespace {
 
 constexpr std::int64_t inputs = 256, classes = 10;
 
-// How often the label is among the three largest scores. The scores come to the host for that; what
-// is summed here is summed over batches and ranks by whoever reports it.
+// Counts the examples whose label is among the three largest scores, on the host. The extensions
+// that report the metric add up the counts of all batches and ranks.
 std::int64_t count_in_top_3(const Tensor& on_device, const Tensor& labels_on_device) {
+  // A replayed step would not count.
+  if (!on_device.device().is_cpu()) refuse_recording("top_3 is counted on the host");
   const Tensor scores = on_device.to(Device::cpu()), labels = labels_on_device.to(Device::cpu());
   std::int64_t count = 0;
   for (std::int64_t i = 0; i < labels.count(); ++i) {
@@ -34,12 +36,13 @@ TrainingModel model_for(const DatasetHeader& data) {
   return {std::move(model), std::move(loss)};
 }
 
-// Each epoch, adds the L2 norm of the weights to the log. Its state goes into snapshots: the norm
-// before, so that a resumed run knows it.
+// Adds the L2 norm of the weights, and its growth since the last epoch, to the log in each epoch.
+// The last norm is saved in snapshots, so that a resumed run can continue from it.
 class WeightGrowth : public Extension {
  public:
   std::string default_name() const override { return "WeightGrowth"; }
-  int priority() const override { return priority_writer; }  // before those that report
+  // Runs before the extensions that report values.
+  int priority() const override { return priority_writer; }
   std::unique_ptr<Trigger> default_trigger() const override { return every(1, Unit::epoch); }
 
   void run(Trainer& trainer) override {
@@ -58,7 +61,7 @@ class WeightGrowth : public Extension {
 }  // namespace
 
 int main(int argc, char** argv) {
-  TrainingProgram program("own_extension", "trains a perceptron, with a metric of its own");
+  TrainingProgram program("own_extension", "trains a perceptron and reports a custom metric");
   program.settings.epoch = 5;
   program.settings.batchsize = 50;
   program.train_data = [] {

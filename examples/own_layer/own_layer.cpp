@@ -18,9 +18,10 @@ float sigmoid(float z) {
   return 1 / (1 + std::exp(-z));
 }
 
-// Activations may be on a GPU, in 16 bits and in a backend's order: this function has one loop, for
-// float32 on the host, and takes values there and back. Functions made of calls to
-// tasuki::backend(device) need no copies (tasuki/tensor/backend.hpp).
+// Activations may be on a GPU, in a 16-bit type and in a layout of the backend's. This function has
+// a single loop, for plain float32 on the host, so it copies its inputs to the host and its results
+// back. A function that only calls tasuki::backend(device) needs no copies
+// (tasuki/tensor/backend.hpp).
 Tensor on_host(const Tensor& values) {
   return values.plain().to(Device::cpu()).to(DType::float32);
 }
@@ -53,7 +54,7 @@ class SwishFunction : public Function {
 };
 
 Variable swish(const Variable& x, const Variable& b) {
-  // A recorded step would not come here again.
+  // Replaying a recorded step would skip this code.
   if (!x.value().device().is_cpu()) refuse_recording("swish is computed on the host");
   const Tensor in = on_host(x.value()), slope = on_host(b.value());
   const Tensor out = Tensor::empty(in.shape());
@@ -111,7 +112,7 @@ int check_gradients() {
 int main(int argc, char** argv) {
   if (argc == 2 && std::string_view(argv[1]) == "check-gradients") return check_gradients();
 
-  TrainingProgram program("own_layer", "trains a perceptron with an activation of its own");
+  TrainingProgram program("own_layer", "trains a perceptron with a custom activation function");
   program.settings.epoch = 5;
   program.settings.batchsize = 50;
   program.settings.lr = 0.003;

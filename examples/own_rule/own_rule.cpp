@@ -15,7 +15,7 @@ std::unique_ptr<Dataset> examples(std::int64_t count, std::uint64_t split) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  TrainingProgram program("own_rule", "trains a perceptron with an update rule of its own");
+  TrainingProgram program("own_rule", "trains a perceptron with a custom update rule");
   program.settings.optimizer = "lion";
   program.settings.lr = 1e-3;
   program.settings.weight_decay = 0.1;

@@ -17,7 +17,7 @@ int train(int, char**) {
   optimizer->setup(model);
   optimizer->set("alpha", 0.003);
 
-  // Rank 0 has the data and hands each rank its share.
+  // Rank 0 has the data and sends each rank its share.
   const SyntheticDataset patterns({.count = 4000, .example_shape = {inputs}, .classes = classes});
   const bool is_root = communicator->rank() == 0;
   const auto batches = create_shuffled_iterator(

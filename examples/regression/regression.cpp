@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t batch_size = 32;
 
-// Prices that a straight line cannot give: the best floor is the third.
+// Writes made-up flats. Prices are highest in the middle floors, so they are not a linear function.
 void write_table(const char* path) {
   std::ofstream table(path);
   table << "area,rooms,floor,price\n";
@@ -32,8 +32,8 @@ int train(int argc, char** argv) {
   const char* const table = argc > 1 ? argv[1] : "flats.csv";
   if (argc == 1 && is_root) write_table(table);
 
-  // Rank 0 reads the table and hands out the lines; what is wrong with it ends the job on all
-  // ranks.
+  // Rank 0 reads the table and sends each rank its share of the lines. An error in the table ends
+  // the job on all ranks.
   Share share = scatter_dataset([&] { return open_csv(table, {.t = {"price"}}); }, *communicator,
                                 {.shuffle = true});
   const std::int64_t columns = share.dataset->header().field("x").shape[0];

@@ -1,4 +1,4 @@
-// Lines of tokens, as many as there happen to be, with all flags: are more of them low than high?
+// Learns whether more tokens of a line are low than high, for lines of any length, with all flags:
 // mpirun -np 2 sequences
 #include <fstream>
 #include <string>
@@ -28,7 +28,7 @@ void write_lines(const char* path, int count, std::uint64_t seed) {
   }
 }
 
-// Called on rank 0, which hands the lines out. Batches are as long as the next multiple of 8.
+// Called on rank 0, which sends each rank its share. Batches are padded to a multiple of 8 tokens.
 std::shared_ptr<const Dataset> made_up_lines(const char* path, int count, std::uint64_t seed) {
   write_lines(path, count, seed);
   return read_dataset(*open_token_lines(path, vocabulary, {.classes = classes, .pad_to = 8}));
@@ -37,7 +37,7 @@ std::shared_ptr<const Dataset> made_up_lines(const char* path, int count, std::u
 // How often each token is in each line: N x vocabulary. Behind the end of a line there is padding.
 Tensor count_tokens(const Batch& batch) {
   const Device device = batch["x"].device();
-  // A recorded step would not come here again.
+  // Replaying a recorded step would skip this code.
   if (!device.is_cpu()) refuse_recording("tokens are counted on the host");
   const Tensor tokens = batch["x"].to(Device::cpu()),
                lengths = batch.lengths("x").to(Device::cpu());

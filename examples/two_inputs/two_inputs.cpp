@@ -1,5 +1,5 @@
-// A model with two inputs, with all flags: do two vectors point the same way? mpirun -np 2
-// two_inputs
+// A model with two inputs, with all flags: do two vectors point the same way?
+//   mpirun -np 2 two_inputs
 #include <tasuki/tasuki.hpp>
 
 using namespace tasuki;

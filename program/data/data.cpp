@@ -87,7 +87,7 @@ void scatter_split(SplitData& split, Communicator& communicator, const ScatterOp
       split.dataset
           ? take_share(split.dataset, communicator.size(), communicator.rank(), options)
           : scatter_dataset([&] { return std::move(split.source); }, communicator, options);
-  // Both may hold all of a program's own data.
+  // Both may hold all the data of a program that makes its data sets.
   split.open = nullptr;
   split.dataset.reset();
 }

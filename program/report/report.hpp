@@ -16,8 +16,8 @@
 
 namespace tasuki::program {
 
-// ChainerMN's banner lines, those on data, optimizer, output folder and resumed snapshot, and the
-// program's own.
+// ChainerMN's banner lines, those on data, optimizer, output folder and resumed snapshot, and
+// those of TrainingProgram::banner.
 BannerLines banner_lines(const TrainingProgram& program, const Job& job, const Optimizer& optimizer,
                          const TrainingData& data, const std::filesystem::path& out,
                          const std::optional<RunPosition>& resumed);

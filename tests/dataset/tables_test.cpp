@@ -174,7 +174,7 @@ TEST_F(TextFiles, LinesOfBlanksCountAsEmpty) {
             (std::vector<std::int64_t>{2, 1}));
   // A label alone is no example.
   const auto labelled = [&](auto&& open) {
-    expect_error(ErrorKind::data, {"line 2: expected a sequence behind the label, found none"},
+    expect_error(ErrorKind::data, {"line 2: expected a sequence after the label, found none"},
                  [&] { read_dataset(*open(write("1 2\n1 \n"))); });
   };
   labelled([](const auto& path) { return open_token_lines(path, 4, {.classes = 2}); });

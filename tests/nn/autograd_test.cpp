@@ -219,7 +219,7 @@ TEST(Autograd, NothingStaysInUse) {
     w.clear_grad();
     const Variable h = relu(linear(x, w));
     sum(linear(h, w) + h).backward();
-    const Variable dropped = relu(linear(x, w));  // a graph that nobody differentiates
+    const Variable dropped = relu(linear(x, w));  // a graph that is never differentiated
   };
   step();
   const std::size_t before = host_pool_statistics().in_use;

@@ -1,4 +1,5 @@
-// Threads that compute have alternate signal stacks, also those that OpenMP ended and made anew.
+// Threads that compute have alternate signal stacks, also those that OpenMP ended and created
+// again.
 #include <gtest/gtest.h>
 #include <omp.h>
 #include <sys/mman.h>

@@ -180,7 +180,7 @@ TEST(StepRecorder, NotesRevisionsWhileItRecords) {
 }
 
 TEST(StepRecorder, IsToldWhatCannotBeReplayed) {
-  refuse_recording("nobody is there");
+  refuse_recording("no recorder is there");
   NotingRecorder recorder;
   const Counting counting;
   const StepScope step;

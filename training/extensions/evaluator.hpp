@@ -14,7 +14,8 @@ namespace tasuki {
 
 // Runs a loss function over one epoch of an iterator, with layers in evaluation mode and without
 // gradients, and observes "validation/main/loss", "validation/main/accuracy", ... as exact sums and
-// counts over examples. Each epoch by default.
+// counts over examples. "validation" is the name by which it is attached; the keys of a second
+// evaluator begin with "validation_1/" unless it is given another name. Runs each epoch by default.
 //
 // In a trainer it brings batches to the device that the updater's loss functions expect, in the
 // type that the model computes in, and records steps if the updater does; its values are those of
@@ -47,8 +48,9 @@ class Evaluator : public Extension, public WatchedPass {
   // to `seen`, by default the loss and what the loss function reports. Override it for other
   // metrics.
   virtual void evaluate_batch(const Batch& batch, Observation& seen);
-  // One pass over this rank's share. Override it for metrics that are not sums over batches, and
-  // call begin_batch before each batch.
+  // One pass over this rank's share; must reset the iterator, and call begin_batch() before each
+  // batch. Override it if a rank can compute its sum and count only from its whole share. For
+  // metrics that need the examples of all ranks, use GenericEvaluator.
   virtual Observation evaluate_share();
 
  private:

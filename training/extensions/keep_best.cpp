@@ -45,7 +45,7 @@ class KeepBest final : public Extension {
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::cannot_write) throw;
       value_.set_best(before);
-      if (trainer.is_root()) log_warning("{}; training goes on", error.what());
+      if (trainer.is_root()) log_warning("{}; training continues", error.what());
     }
   }
 

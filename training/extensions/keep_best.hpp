@@ -14,7 +14,7 @@ namespace tasuki {
 // key that nothing observes is a usage error (watched_value.hpp).
 //
 // Attach it before other snapshots: those of the same iteration then know of its value. The best
-// value is that of the file: it is forgotten where a run goes on in a folder without the file, and
+// value is that of the file: it is forgotten if a run is resumed in a folder without the file, and
 // a file that cannot be written (a warning) does not count.
 std::unique_ptr<Extension> keep_best(std::string key,
                                      std::unique_ptr<Trigger> check = every(1, Unit::epoch));

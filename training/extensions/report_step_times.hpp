@@ -1,4 +1,4 @@
-// Where the time of steps goes on the slowest and the fastest device, in the log.
+// report_step_times: logs how the slowest and the fastest device spend the time of a step.
 #pragma once
 
 #include <memory>

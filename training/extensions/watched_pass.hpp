@@ -1,4 +1,4 @@
-// WatchedPass: a pass over a data set that reports its position to whoever shows progress.
+// WatchedPass: a pass over a data set that reports its position, for a display of progress.
 #pragma once
 
 #include <cstdint>

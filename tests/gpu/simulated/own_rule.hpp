@@ -1,4 +1,4 @@
-// An update rule of a program's own with a CUDA kernel: Chainer's MomentumSGD once more.
+// A user's update rule with a CUDA kernel: Chainer's MomentumSGD once more.
 #pragma once
 
 #include "tasuki/optimizer/update_rule.hpp"

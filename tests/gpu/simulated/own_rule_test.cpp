@@ -1,4 +1,4 @@
-// A rule of a program's own trains on a GPU with the kernel that it brings along.
+// A user's update rule trains on a GPU with its own kernel.
 #include "own_rule.hpp"
 
 #include <gtest/gtest.h>
