@@ -5,14 +5,14 @@
 #include <algorithm>
 
 #include "tasuki/communicator/gpu/gpu_exchange.hpp"
-#include "tasuki/communicator/mpi/background_thread.hpp"
+#include "tasuki/communicator/host_values.hpp"
 #include "tasuki/communicator/mpi/communicator_handles.hpp"
 #include "tasuki/communicator/mpi/communicator_id.hpp"
 #include "tasuki/communicator/mpi/discover_topology.hpp"
-#include "tasuki/communicator/mpi/host_values.hpp"
 #include "tasuki/communicator/mpi/transfer.hpp"
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/communicator/text_bytes.hpp"
+#include "tasuki/core/background_thread.hpp"
 #include "tasuki/core/hash.hpp"
 #include "tasuki/tensor/backend.hpp"
 

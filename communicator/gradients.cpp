@@ -3,9 +3,9 @@
 
 #include "tasuki/communicator/communicator.hpp"
 #include "tasuki/communicator/gpu/gpu_exchange.hpp"
-#include "tasuki/communicator/mpi/background_thread.hpp"
-#include "tasuki/communicator/mpi/host_values.hpp"
+#include "tasuki/communicator/host_values.hpp"
 #include "tasuki/communicator/mpi/transfer.hpp"
+#include "tasuki/core/background_thread.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/tensor/backend.hpp"
 

@@ -1,4 +1,4 @@
-// Dataset: examples of named fields, read in batches.
+// Dataset: examples of named fields, read in batches (read_batch.cpp).
 #pragma once
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "tasuki/dataset/numbers.hpp"
+#include "tasuki/communicator/number_bytes.hpp"
 
 namespace tasuki {
 namespace {

@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "tasuki/communicator/number_bytes.hpp"
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/hash.hpp"
 #include "tasuki/dataset/in_memory.hpp"
-#include "tasuki/dataset/numbers.hpp"
 #include "tasuki/dataset/views.hpp"
 
 namespace tasuki {

@@ -23,10 +23,10 @@
 #include <thread>
 
 #include "tasuki/communicator/mpi/mpi.hpp"
-#include "tasuki/communicator/mpi/polite_wait.hpp"
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/core/polite_wait.hpp"
 #include "tasuki/core/stop_request.hpp"
 #include "tasuki/job/launcher.hpp"
 #include "tasuki/job/launcher_end.hpp"

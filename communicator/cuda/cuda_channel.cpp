@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "tasuki/communicator/cuda/nccl_group.hpp"
-#include "tasuki/communicator/mpi/polite_wait.hpp"
 #include "tasuki/core/activity.hpp"
+#include "tasuki/core/polite_wait.hpp"
 #include "tasuki/tensor/cuda/release.hpp"
 
 namespace tasuki {

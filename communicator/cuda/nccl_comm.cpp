@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "tasuki/communicator/cuda/nccl_monitor.hpp"
-#include "tasuki/communicator/mpi/polite_wait.hpp"
 #include "tasuki/core/host_name.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/core/polite_wait.hpp"
 
 namespace tasuki {
 namespace {

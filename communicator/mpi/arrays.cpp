@@ -1,7 +1,7 @@
 // Arrays between ranks: headers first, then the elements, straight from and into tensors' memory.
 #include "tasuki/communicator/communicator.hpp"
+#include "tasuki/communicator/host_values.hpp"
 #include "tasuki/communicator/mpi/array_header.hpp"
-#include "tasuki/communicator/mpi/host_values.hpp"
 #include "tasuki/communicator/mpi/message.hpp"
 #include "tasuki/communicator/mpi/transfer.hpp"
 

@@ -3,9 +3,9 @@
 #include <cstring>
 
 #include "tasuki/communicator/communicator.hpp"
-#include "tasuki/communicator/mpi/polite_wait.hpp"
 #include "tasuki/core/cast.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/polite_wait.hpp"
 
 namespace tasuki {
 namespace {

@@ -4,10 +4,10 @@
 #include <string>
 #include <utility>
 
-#include "tasuki/communicator/mpi/polite_wait.hpp"
 #include "tasuki/core/cast.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/core/polite_wait.hpp"
 #include "tasuki/tensor/cpu/reduce.hpp"
 
 namespace tasuki {

@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <utility>
 
-#include "tasuki/communicator/mpi/polite_wait.hpp"
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/cast.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/polite_wait.hpp"
 #include "tasuki/tensor/cpu/reduce.hpp"
 
 namespace tasuki {

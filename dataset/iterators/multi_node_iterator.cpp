@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "tasuki/communicator/number_bytes.hpp"
 #include "tasuki/communicator/run_on_root.hpp"
-#include "tasuki/dataset/numbers.hpp"
 
 namespace tasuki {
 namespace {

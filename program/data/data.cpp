@@ -4,11 +4,11 @@
 #include <numeric>
 #include <utility>
 
+#include "tasuki/communicator/number_bytes.hpp"
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
-#include "tasuki/dataset/numbers.hpp"
 #include "tasuki/dataset/views.hpp"
 #include "tasuki/program/data/input.hpp"
 #include "tasuki/training/batch_memory.hpp"

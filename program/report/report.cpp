@@ -6,8 +6,8 @@
 #include <functional>
 #include <utility>
 
+#include "tasuki/communicator/number_bytes.hpp"
 #include "tasuki/communicator/run_on_root.hpp"
-#include "tasuki/dataset/numbers.hpp"
 #include "tasuki/program/learning_rate.hpp"
 #include "tasuki/program/resume.hpp"
 #include "tasuki/program/start/console.hpp"

@@ -18,9 +18,10 @@ INTERNAL_FOLDERS = {
 }
 # Headers of the other folders that only the library includes.
 INTERNAL = {
-    "core": ["alternate_stack", "cast", "file_lock", "hash", "host_name", "long_call", "siphash",
-             "type_name"],
-    "dataset": ["decode", "numbers"],
+    "communicator": ["host_values", "number_bytes"],
+    "core": ["alternate_stack", "background_thread", "cast", "file_lock", "hash", "host_name",
+             "long_call", "polite_wait", "siphash", "type_name"],
+    "dataset": ["decode"],
     "dataset/files": ["cifar", "idx", "input_file", "text_file"],
     "dataset/images": ["image", "image_formats", "image_record"],
     "job": ["activity_board", "heartbeat_datagram", "heartbeat_paths", "launcher", "launcher_end",

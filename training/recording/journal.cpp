@@ -4,9 +4,9 @@
 #include <atomic>
 #include <utility>
 
-#include "tasuki/communicator/mpi/polite_wait.hpp"
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/polite_wait.hpp"
 #include "tasuki/tensor/backend.hpp"
 
 namespace tasuki {

@@ -1,4 +1,4 @@
-#include "tasuki/communicator/mpi/background_thread.hpp"
+#include "tasuki/core/background_thread.hpp"
 
 #include <utility>
 

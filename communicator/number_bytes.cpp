@@ -1,4 +1,4 @@
-#include "tasuki/dataset/numbers.hpp"
+#include "tasuki/communicator/number_bytes.hpp"
 
 #include <cstring>
 

@@ -1,4 +1,4 @@
-#include "tasuki/communicator/mpi/polite_wait.hpp"
+#include "tasuki/core/polite_wait.hpp"
 
 #include <sched.h>
 

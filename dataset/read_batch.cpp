@@ -1,0 +1,144 @@
+// Reading examples into batches (read_batch, read_field): decoding and transforming them, padding
+// ragged fields, checking labels.
+#include <algorithm>
+#include <utility>
+
+#include "tasuki/core/activity.hpp"
+#include "tasuki/core/error.hpp"
+#include "tasuki/dataset/dataset.hpp"
+#include "tasuki/dataset/decode.hpp"
+#include "tasuki/dataset/transform.hpp"
+
+namespace tasuki {
+namespace {
+
+void check_indices(const Dataset& dataset, std::span<const std::int64_t> indices) {
+  const std::int64_t size = dataset.size();
+  for (const std::int64_t i : indices)
+    TASUKI_CHECK(0 <= i && i < size, "example {} of a data set of {}", i, size);
+}
+
+// Copies the values of a field whose examples all have the same length.
+Tensor read_even(const Dataset& dataset, std::size_t number, std::span<const std::int64_t> indices,
+                 std::int64_t epoch) {
+  const Field& field = dataset.header().fields[number];
+  Tensor values = Tensor::empty(field.batch_shape(std::ssize(indices)), field.decoded);
+  const std::int64_t count = field.shape.count();
+  const std::size_t step = static_cast<std::size_t>(count) * size_of(field.decoded);
+  const Transform* const transform = dataset.transform(number);
+  const Decoder decode = decoder_of(field.stored, field.decoded);
+  StoredField stored(dataset, number);
+  auto* to = static_cast<std::byte*>(values.raw());
+  for (std::size_t at = 0; at < indices.size(); ++at, to += step) {
+    // Shuffled examples are far apart, where the processor does not prefetch automatically.
+    constexpr std::size_t ahead = 4;
+    if (at + ahead < indices.size()) stored.fetch_early(indices[at + ahead]);
+    const std::span<const std::byte> example = stored.decoded(indices[at]);
+    if (transform != nullptr) {
+      (*transform)(example.data(), {epoch, dataset.id(indices[at])}, reinterpret_cast<float*>(to));
+      report_progress();
+    } else {
+      decode(example.data(), to, count);
+    }
+  }
+  return values;
+}
+
+// Pads the examples of a ragged field to one length.
+BatchField read_ragged(const Dataset& dataset, std::size_t number,
+                       std::span<const std::int64_t> indices) {
+  const Field& field = dataset.header().fields[number];
+  // Reads all of them first, because the longest one decides the shape.
+  std::vector<std::vector<std::byte>> copies(indices.size());
+  std::vector<std::span<const std::byte>> examples(indices.size());
+  const FieldArray array = dataset.array(number);
+  for (std::size_t at = 0; at < indices.size(); ++at) {
+    const std::int64_t i = indices[at];
+    if (array.examples != nullptr) {
+      examples[at] = array.examples[array.rows ? array.rows[i] : i];
+    } else {
+      FieldWriter writer(field, copies[at]);
+      dataset.read(i, number, writer);
+      examples[at] = copies[at];
+    }
+  }
+  const Tensor lengths = Tensor::empty({std::ssize(indices)}, DType::int64);
+  const std::span<std::int64_t> length_of = lengths.span<std::int64_t>();
+  for (std::size_t at = 0; at < examples.size(); ++at)
+    length_of[at] = static_cast<std::int64_t>(examples[at].size() / field.stored_bytes());
+  const std::int64_t longest =
+      examples.empty() ? 0 : *std::max_element(length_of.begin(), length_of.end());
+  const std::int64_t length = field.padded_length(longest);
+
+  const Tensor values =
+      Tensor::full(field.batch_shape(std::ssize(indices), length), field.padding, field.decoded);
+  const Decoder decode = decoder_of(field.stored, field.decoded);
+  const std::int64_t item = field.shape.count_per_item();
+  const std::size_t step = static_cast<std::size_t>(length * item) * size_of(field.decoded);
+  auto* to = static_cast<std::byte*>(values.raw());
+  for (std::size_t at = 0; at < examples.size(); ++at, to += step)
+    decode(examples[at].data(), to, length_of[at] * item);
+  return {.name = field.name, .values = values, .lengths = lengths, .is_target = field.is_target};
+}
+
+template <class Label>
+void check_labels_as(const Dataset& dataset, const Field& field,
+                     std::span<const std::int64_t> indices, const Tensor& values,
+                     const Tensor& lengths) {
+  const std::span<const Label> labels = values.span<Label>();
+  const std::size_t each = labels.size() / indices.size();
+  const auto is_padding = [&](std::size_t at) {
+    if (!lengths) return false;
+    const std::int64_t length = lengths.data<std::int64_t>()[at / each];
+    return at % each >= static_cast<std::size_t>(length * field.shape.count_per_item());
+  };
+  for (auto found = labels.begin(); found != labels.end(); ++found) {
+    found = std::find_if(found, labels.end(), [](Label label) { return label < 0; });
+    if (found == labels.end()) return;
+    const auto at = static_cast<std::size_t>(found - labels.begin());
+    if (is_padding(at)) continue;
+    fail(ErrorKind::data,
+         "example {} has label {}, expected 0 .. {}; leave examples that are not to count out of "
+         "the data set",
+         dataset.id(indices[at / each]), *found, field.classes - 1);
+  }
+}
+
+}  // namespace
+
+void check_labels(const Dataset& dataset, std::size_t number, std::span<const std::int64_t> indices,
+                  const Tensor& values, const Tensor& lengths) {
+  const Field& field = dataset.header().fields[number];
+  if (field.classes == 0 || values.count() == 0) return;
+  if (values.dtype() == DType::int64)
+    check_labels_as<std::int64_t>(dataset, field, indices, values, lengths);
+  else
+    check_labels_as<std::int32_t>(dataset, field, indices, values, lengths);
+}
+
+BatchField read_field(const Dataset& dataset, std::size_t number,
+                      std::span<const std::int64_t> indices, std::int64_t epoch) {
+  check_indices(dataset, indices);
+  const Field& field = dataset.header().fields[number];
+  BatchField read = field.is_ragged
+                        ? read_ragged(dataset, number, indices)
+                        : BatchField{.name = field.name,
+                                     .values = read_even(dataset, number, indices, epoch),
+                                     .is_target = field.is_target};
+  report_progress();
+  check_labels(dataset, number, indices, read.values, read.lengths);
+  return read;
+}
+
+Batch read_batch(const Dataset& dataset, std::span<const std::int64_t> indices,
+                 std::int64_t epoch) {
+  std::vector<BatchField> fields;
+  for (std::size_t number = 0; number < dataset.header().fields.size(); ++number)
+    fields.push_back(read_field(dataset, number, indices, epoch));
+  std::vector<std::int64_t> ids;
+  ids.reserve(indices.size());
+  for (const std::int64_t index : indices) ids.push_back(dataset.id(index));
+  return {std::move(fields), std::move(ids), epoch};
+}
+
+}  // namespace tasuki
