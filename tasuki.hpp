@@ -107,7 +107,7 @@
 #include "tasuki/training/extensions/shift.hpp"
 #include "tasuki/training/extensions/snapshot.hpp"
 #include "tasuki/training/observation.hpp"
-#include "tasuki/training/recording/steps.hpp"
+#include "tasuki/training/recording/step_runner.hpp"
 #include "tasuki/training/snapshots/model_file.hpp"
 #include "tasuki/training/snapshots/npz.hpp"
 #include "tasuki/training/snapshots/replica_set.hpp"

@@ -22,8 +22,8 @@
 
 namespace tasuki {
 
+class GpuSteps;
 class ParallelUpdater;
-class Steps;
 class UpdatePlan;
 
 class Optimizer {
@@ -177,7 +177,7 @@ class Optimizer {
  private:
   friend std::unique_ptr<Optimizer> create_multi_node_optimizer(std::unique_ptr<Optimizer>,
                                                                 Communicator&);
-  friend class Steps;
+  friend class GpuSteps;
   friend class ParallelUpdater;
 
   // For code that runs steps on a GPU. Adapts to a changed model and exchanges one small message
@@ -188,7 +188,7 @@ class Optimizer {
   // and exchange() returns the number of all ranks.
   struct Intent {
     std::int64_t examples = 0;
-    int readiness = 0;  // 0 to 3, see training/recording/steps.hpp
+    int readiness = 0;  // 0 to 3, see training/recording/step_runner.hpp
   };
   struct Agreement {
     std::int64_t global_examples = 0;

@@ -24,4 +24,15 @@ class StepClockScope {
 // outside of a StepClockScope.
 void note_moment(StepMoment moment);
 
+// Does the work of a step and notes on `clock` when it begins and ends. An undefined clock measures
+// nothing.
+template <class Work>
+void time_step(const Tensor& clock, const Work& work) {
+  if (!clock) return work();
+  const StepClockScope scope(clock);
+  note_moment(StepMoment::begin);
+  work();
+  note_moment(StepMoment::end);
+}
+
 }  // namespace tasuki

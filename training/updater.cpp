@@ -19,7 +19,7 @@ StandardUpdater::StandardUpdater(std::unique_ptr<Iterator> iterator, Optimizer& 
       loss_(std::move(loss)),
       settings_(std::move(settings)),
       random_(settings_.seed),
-      steps_({&optimizer}, {.graph = settings_.graph}),
+      runner_({&optimizer}, {.graph = settings_.graph}),
       position_{0, iterator_->state()} {
   if (iterator_->steps_per_epoch() < 1)
     fail_everywhere(ErrorKind::data, "there are no examples to train on");
@@ -36,14 +36,14 @@ std::vector<std::string> StandardUpdater::common_settings() const {
 }
 
 void StandardUpdater::update(Observation& observation) {
-  const Batch next = steps_.read(*iterator_);
+  const Batch next = runner_.read(*iterator_);
   random_.follow(next.epoch(), next.ids());
   const auto step = [this](const Batch& batch, Observation& seen) {
     const Variable loss = optimizer_.forward([&] { return loss_of(batch, seen); }, batch.size());
     optimizer_.backward(loss, batch.size());
     optimizer_.update(optimizer_.exchange(batch.global_size()));
   };
-  steps_.run(next, observation, step, settings_.prefix);
+  runner_.run(next, observation, step, settings_.prefix);
   position_ = {position_.iteration + 1, iterator_->state()};
   has_seen_examples_ = has_seen_examples_ || next.size() > 0;
 }

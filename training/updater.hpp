@@ -13,7 +13,7 @@
 #include "tasuki/nn/random.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
 #include "tasuki/training/observation.hpp"
-#include "tasuki/training/recording/steps.hpp"
+#include "tasuki/training/recording/step_runner.hpp"
 #include "tasuki/training/snapshots/state.hpp"
 #include "tasuki/training/step_times.hpp"
 
@@ -93,9 +93,9 @@ class StandardUpdater : public Updater {
   Optimizer& optimizer() const override { return optimizer_; }
   GraphMode graph() const override { return settings_.graph; }
   // A GPU's times are measured by its own clock; this call waits for the GPU.
-  RankTimes times() const override { return {steps_.times()}; }
+  RankTimes times() const override { return {runner_.times()}; }
   // Runs the steps on the device.
-  const Steps& steps() const { return steps_; }
+  const StepRunner& runner() const { return runner_; }
   void serialize(const Serializer& serializer) override;
 
  private:
@@ -106,7 +106,7 @@ class StandardUpdater : public Updater {
   LossFunction loss_;
   Settings settings_;
   RandomKeys random_;
-  Steps steps_;
+  StepRunner runner_;
   RunPosition position_;  // after the last step that was done
   bool has_seen_examples_ = false;
 };

@@ -21,7 +21,7 @@
 #include "tasuki/tensor/backend.hpp"
 #include "tasuki/tensor/cuda_loader.hpp"
 #include "tasuki/tensor/cuda_settings.hpp"
-#include "tasuki/training/recording/steps.hpp"
+#include "tasuki/training/recording/step_runner.hpp"
 
 using namespace tasuki;
 
@@ -88,11 +88,11 @@ int run(const std::string& name, std::int64_t batch, const Flags& flags) {
     labels.data<std::int32_t>()[i] = static_cast<std::int32_t>(i % 10);
   const Tensor t = labels.to(device);
 
-  Steps steps({optimizer.get()}, {.graph = flags.graph ? GraphMode::on : GraphMode::off});
+  StepRunner runner({optimizer.get()}, {.graph = flags.graph ? GraphMode::on : GraphMode::off});
   Batch nothing({}, std::vector<std::int64_t>(static_cast<std::size_t>(batch)));
   const auto step = [&] {
     Observation unused;
-    steps.run(
+    runner.run(
         nothing, unused,
         [&](const Batch&, Observation&) {
           optimizer->update([&] { return model(x, t).loss; }, batch);

@@ -521,14 +521,14 @@ TEST_F(DeviceTraining, FieldsOfAllKindsReachTheDevice) {
   for (const GraphMode graph : {GraphMode::off, GraphMode::on})
     for (const bool is_resident : {true, false}) {
       SCOPED_TRACE(fmt::format("resident {}, graph {}", is_resident, static_cast<int>(graph)));
-      Steps steps(*model, {.graph = graph, .activations = DType::bfloat16});
+      StepRunner runner(*model, {.graph = graph, .activations = DType::bfloat16});
       const auto cpu = shuffled();
       const std::unique_ptr<Iterator> iterator =
           is_resident ? create_device_iterator(shuffled(), Device::cuda(0))
                       : std::make_unique<PrefetchIterator>(shuffled());
       const auto before = guarded_device_counts();
       for (int i = 0; i < 40; ++i) {
-        const Batch expected = cpu->next(), next = steps.read(*iterator);
+        const Batch expected = cpu->next(), next = runner.read(*iterator);
         EXPECT_TRUE(std::ranges::equal(next.ids(), expected.ids()));
         const auto work = [&](const Batch& found, Observation& seen) {
           EXPECT_EQ(found["tokens"].device(), Device::cuda(0));
@@ -545,7 +545,7 @@ TEST_F(DeviceTraining, FieldsOfAllKindsReachTheDevice) {
           if (tokens.count() > 0) seen.add_sum("token", last(tokens), 1);
         };
         Observation seen;
-        steps.run(next, seen, work, "");
+        runner.run(next, seen, work, "");
         const Tensor lengths = expected.lengths("tokens"), tokens = expected["tokens"];
         const std::int64_t n = lengths.count(), m = tokens.count();
         EXPECT_EQ(seen.mean("length"), lengths.slice(n - 1, n).item());

@@ -8,7 +8,7 @@
 #include "guarded_device/guarded_device.hpp"
 #include "tasuki/nn/linear.hpp"
 #include "tasuki/tensor/late.hpp"
-#include "tasuki/training/recording/steps.hpp"
+#include "tasuki/training/recording/step_runner.hpp"
 
 namespace tasuki {
 namespace {
@@ -82,10 +82,10 @@ class LateValuesCheckOnGpu : public ::testing::Test {
  protected:
   LateValuesCheckOnGpu() { model.to(gpu); }
 
-  void run(Steps& steps) {
+  void run(StepRunner& runner) {
     const Batch batch({{.name = "x", .values = Tensor::zeros({1, 2})}}, {1});
     Observation seen;
-    steps.run(
+    runner.run(
         batch, seen,
         [this](const Batch&, Observation& found) {
           owner.now += change;
@@ -101,17 +101,17 @@ class LateValuesCheckOnGpu : public ::testing::Test {
 
 TEST_F(LateValuesCheckOnGpu, LetsTheOthersPass) {
   for (const GraphMode mode : {GraphMode::off, GraphMode::on}) {
-    Steps steps(model, {.graph = mode});
+    StepRunner runner(model, {.graph = mode});
     for (int i = 0; i < 6; ++i) {
       ++owner.now;
       run(steps);
     }
-    EXPECT_EQ(steps.recordings(), mode == GraphMode::on ? 1 : 0);
+    EXPECT_EQ(runner.recordings(), mode == GraphMode::on ? 1 : 0);
   }
 }
 
 TEST_F(LateValuesCheckOnGpu, NamesAFunctionThatReadsWhatAStepChanges) {
-  Steps steps(model, {.graph = GraphMode::on});
+  StepRunner runner(model, {.graph = GraphMode::on});
   run(steps);  // finds which values are used
   change = 1;
   EXPECT_THAT([&] { run(steps); }, Throws<Error>(differs("Careful")));

@@ -5,6 +5,7 @@
 namespace tasuki {
 
 class FieldMemory {};
+class GpuSteps {};
 class Journal {};
 class KindRecorder {};
 class NumberBlock {};
@@ -12,6 +13,6 @@ class ObservationParts {};
 struct RecordedStep {};
 class StepKinds {};
 class StepReport {};
-class Steps {};
+class StepRunner {};
 
 }  // namespace tasuki

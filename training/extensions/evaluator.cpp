@@ -11,11 +11,11 @@ Evaluator::Evaluator(std::unique_ptr<Iterator> iterator, LossFunction loss)
     : iterator_(std::move(iterator)), loss_(std::move(loss)) {}
 
 Evaluator::Evaluator(std::unique_ptr<Iterator> iterator, LossFunction loss, const Module& model,
-                     const Steps::Settings& settings)
+                     const StepRunner::Settings& settings)
     : iterator_(std::move(iterator)),
       loss_(std::move(loss)),
       has_own_model_(true),
-      steps_(std::make_unique<Steps>(model, settings)) {}
+      runner_(std::make_unique<StepRunner>(model, settings)) {}
 
 Evaluator::~Evaluator() = default;
 
@@ -33,8 +33,8 @@ Observation Evaluator::evaluate_share() {
     const auto evaluate = [this](const Batch& there, Observation& found) {
       evaluate_batch(there, found);
     };
-    if (steps_) {
-      steps_->run(batch, seen, evaluate, "main/");
+    if (runner_) {
+      runner_->run(batch, seen, evaluate, "main/");
     } else {
       Observation found;
       evaluate(batch, found);
@@ -69,10 +69,10 @@ void Evaluator::follow(const Updater& updater) {
   const Module* const model = updater.evaluated_model();
   if (model == nullptr) return;
   const DType type = updater.optimizer().compute_type();
-  if (steps_ && type == type_of_steps_) return;
+  if (runner_ && type == type_of_steps_) return;
   type_of_steps_ = type;
-  steps_ = std::make_unique<Steps>(*model,
-                                   Steps::Settings{.graph = updater.graph(), .activations = type});
+  runner_ = std::make_unique<StepRunner>(
+      *model, StepRunner::Settings{.graph = updater.graph(), .activations = type});
 }
 
 std::unique_ptr<Evaluator> create_multi_node_evaluator(std::unique_ptr<Evaluator> evaluator,

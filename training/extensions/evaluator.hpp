@@ -7,7 +7,7 @@
 #include "tasuki/dataset/iterators/iterator.hpp"
 #include "tasuki/training/extension.hpp"
 #include "tasuki/training/extensions/watched_pass.hpp"
-#include "tasuki/training/recording/steps.hpp"
+#include "tasuki/training/recording/step_runner.hpp"
 #include "tasuki/training/updater.hpp"
 
 namespace tasuki {
@@ -27,7 +27,7 @@ class Evaluator : public Extension, public WatchedPass {
   Evaluator(std::unique_ptr<Iterator> iterator, LossFunction loss);
   // For passes without a trainer, on the model's device. The model must outlive the evaluator.
   Evaluator(std::unique_ptr<Iterator> iterator, LossFunction loss, const Module& model,
-            const Steps::Settings& settings);
+            const StepRunner::Settings& settings);
   ~Evaluator() override;
 
   std::string default_name() const override { return "validation"; }
@@ -62,7 +62,7 @@ class Evaluator : public Extension, public WatchedPass {
   std::unique_ptr<Iterator> iterator_;
   LossFunction loss_;
   bool has_own_model_ = false;
-  std::unique_ptr<Steps> steps_;  // null until the model is known
+  std::unique_ptr<StepRunner> runner_;  // null until the model is known
   DType type_of_steps_ = DType::float32;
   Communicator* communicator_ = nullptr;
 };

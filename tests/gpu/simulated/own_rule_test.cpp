@@ -8,7 +8,7 @@
 #include "tasuki/nn/functions/mean_squared_error.hpp"
 #include "tasuki/nn/linear.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
-#include "tasuki/training/recording/steps.hpp"
+#include "tasuki/training/recording/step_runner.hpp"
 
 namespace tasuki::testing {
 namespace {
@@ -68,12 +68,12 @@ TEST(OwnRuleOnGpu, IsRecorded) {
     Optimizer optimizer(std::make_shared<OwnMomentumOnGpu>());
     optimizer.setup(model);
     optimizer.add_group({.pattern = "b", .rate_factor = 2});
-    Steps steps({&optimizer}, {.graph = mode});
+    StepRunner runner({&optimizer}, {.graph = mode});
     for (int step = 1; step <= 9; ++step) {
       optimizer.set("lr", 0.01 * step);
       const Batch batch({{.name = "x", .values = Tensor::full({3, 5}, 0.1 * step)}}, {0, 1, 2});
       Observation seen;
-      steps.run(
+      runner.run(
           batch, seen,
           [&](const Batch& on_gpu, Observation&) {
             const auto loss = [&] {
@@ -84,7 +84,7 @@ TEST(OwnRuleOnGpu, IsRecorded) {
           },
           "");
     }
-    EXPECT_EQ(steps.recordings(), mode == GraphMode::on ? 1 : 0);
+    EXPECT_EQ(runner.recordings(), mode == GraphMode::on ? 1 : 0);
     const Tensor host = optimizer.arena().values().to(Device::cpu());
     return std::vector<float>(host.span<float>().begin(), host.span<float>().end());
   };

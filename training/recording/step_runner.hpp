@@ -1,5 +1,6 @@
-// Steps: runs the steps of a training or an evaluation on the device of a model. On a GPU the host
-// does not wait for them, and a step is recorded once and replayed if possible.
+// StepRunner: runs the steps of a training or an evaluation on the device of a model. On a GPU the
+// host does not wait for them, and a step is recorded once and replayed if possible
+// (gpu_steps.hpp).
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tasuki/core/stopwatch.hpp"
 #include "tasuki/dataset/iterators/iterator.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
 #include "tasuki/training/observation.hpp"
@@ -19,7 +21,9 @@ namespace tasuki {
 // never.
 enum class GraphMode : std::uint8_t { automatic, on, off };
 
-class Steps {
+class GpuSteps;
+
+class StepRunner {
  public:
   struct Settings {
     GraphMode graph = GraphMode::off;
@@ -32,14 +36,14 @@ class Steps {
   };
   // Training. The optimizers update in each step and must outlive this object; those with a
   // communicator have the same one.
-  Steps(const std::vector<Optimizer*>& optimizers, const Settings& settings);
+  StepRunner(const std::vector<Optimizer*>& optimizers, const Settings& settings);
   // Evaluation, without communication. The model must outlive this object.
-  Steps(const Module& model, const Settings& settings);
-  ~Steps();
-  Steps(const Steps&) = delete;
-  Steps& operator=(const Steps&) = delete;
+  StepRunner(const Module& model, const Settings& settings);
+  ~StepRunner();
+  StepRunner(const StepRunner&) = delete;
+  StepRunner& operator=(const StepRunner&) = delete;
 
-  Device device() const;
+  Device device() const { return device_; }
   // iterator.next(), timed as input and shown to the watchdog as loading.
   Batch read(Iterator& iterator);
 
@@ -71,8 +75,14 @@ class Steps {
   StepTimes times() const;
 
  private:
-  class Implementation;
-  std::unique_ptr<Implementation> implementation_;
+  StepRunner(Device device, const std::vector<Optimizer*>& optimizers,
+             std::vector<const Module*> models, const Settings& settings);
+
+  Device device_;
+  Tensor clock_;  // of trainings
+  std::int64_t steps_ = 0;
+  Stopwatch since_step_;
+  std::unique_ptr<GpuSteps> on_gpu_;  // null: the device is a CPU
 };
 
 }  // namespace tasuki

@@ -1,6 +1,6 @@
 // When steps are recorded and replayed, on a device whose memory the host cannot touch; what is
 // carried there, and what drops a recording.
-#include "tasuki/training/recording/steps.hpp"
+#include "tasuki/training/recording/step_runner.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -45,25 +45,26 @@ bool is_recording() {
 }
 
 // Steps of an evaluation whose work only counts.
-class StepsTest : public ::testing::Test {
+class StepRunnerTest : public ::testing::Test {
  protected:
-  StepsTest() { model.to(device); }
+  StepRunnerTest() { model.to(device); }
 
-  std::unique_ptr<Steps> make(GraphMode mode, std::size_t most = 16) {
-    return std::make_unique<Steps>(model, Steps::Settings{.graph = mode, .most_recordings = most});
+  std::unique_ptr<StepRunner> make(GraphMode mode, std::size_t most = 16) {
+    return std::make_unique<StepRunner>(
+        model, StepRunner::Settings{.graph = mode, .most_recordings = most});
   }
-  Steps::Work work = [this](const Batch& batch, Observation& seen) {
+  StepRunner::Work work = [this](const Batch& batch, Observation& seen) {
     ++(is_recording() ? recorded : done);
     if (is_recording() && !failure.empty()) fail(ErrorKind::unavailable, "{}", failure);
     // The first value of x, seen on the device.
     seen.add_sum("first", batch["x"].reshape({batch.size() * 2}).slice(0, 1).reshape({}), 1);
   };
   // Steps whose batches begin with 1, 2, ...; what they saw.
-  double run(Steps& steps, std::int64_t examples, int times) {
+  double run(StepRunner& runner, std::int64_t examples, int times) {
     const auto before = guarded_device_counts();
     Observation seen;
     for (int i = 1; i <= times; ++i)
-      steps.run(batch_of(examples, static_cast<float>(i)), seen, work, "");
+      runner.run(batch_of(examples, static_cast<float>(i)), seen, work, "");
     replays += guarded_device_counts().replays - before.replays;
     return seen.values().at("first").sum;
   }
@@ -74,51 +75,51 @@ class StepsTest : public ::testing::Test {
   std::int64_t replays = 0;
 };
 
-TEST_F(StepsTest, WarmUpThenOneRecordingForAll) {
-  const auto steps = make(GraphMode::automatic);
-  EXPECT_EQ(run(*steps, 100, 10), 55);  // each step is done once, with values of its own
+TEST_F(StepRunnerTest, WarmUpThenOneRecordingForAll) {
+  const auto runner = make(GraphMode::automatic);
+  EXPECT_EQ(run(*runner, 100, 10), 55);  // each step is done once, with values of its own
   EXPECT_EQ(done, 3);
   EXPECT_EQ(recorded, 1);
   EXPECT_EQ(replays, 7);
 }
 
-TEST_F(StepsTest, EachKindHasARecordingOfItsOwn) {
-  const auto steps = make(GraphMode::on);
-  EXPECT_EQ(run(*steps, 100, 5), 15);
-  EXPECT_EQ(run(*steps, 50, 5), 15);
-  EXPECT_EQ(run(*steps, 7, 1), 1);
+TEST_F(StepRunnerTest, EachKindHasARecordingOfItsOwn) {
+  const auto runner = make(GraphMode::on);
+  EXPECT_EQ(run(*runner, 100, 5), 15);
+  EXPECT_EQ(run(*runner, 50, 5), 15);
+  EXPECT_EQ(run(*runner, 7, 1), 1);
   EXPECT_EQ(recorded, 2);
   EXPECT_EQ(done, 3 + 1 + 1);  // later kinds need less warming up
   EXPECT_EQ(replays, 2 + 4);
-  EXPECT_EQ(steps->recordings(), 2);
-  EXPECT_EQ(run(*steps, 100, 3), 6);  // after longer and shorter ones
+  EXPECT_EQ(runner->recordings(), 2);
+  EXPECT_EQ(run(*runner, 100, 3), 6);  // after longer and shorter ones
 }
 
-TEST_F(StepsTest, AFailureIsRememberedAndTheStepIsDone) {
-  const auto steps = make(GraphMode::automatic);
+TEST_F(StepRunnerTest, AFailureIsRememberedAndTheStepIsDone) {
+  const auto runner = make(GraphMode::automatic);
   failure = "the stream is busy";
-  EXPECT_EQ(run(*steps, 1, 6), 21);
-  EXPECT_EQ(run(*steps, 2, 6), 21);
+  EXPECT_EQ(run(*runner, 1, 6), 21);
+  EXPECT_EQ(run(*runner, 2, 6), 21);
   EXPECT_EQ(recorded, 1);
   EXPECT_EQ(done, 12);
-  EXPECT_EQ(steps->why_not_recorded(), "the stream is busy");
+  EXPECT_EQ(runner->why_not_recorded(), "the stream is busy");
 }
 
-TEST_F(StepsTest, DevicesThatDoNotRecord) {
-  const auto steps = make(GraphMode::automatic);
+TEST_F(StepRunnerTest, DevicesThatDoNotRecord) {
+  const auto runner = make(GraphMode::automatic);
   testing::set_guarded_device_records(false);
-  run(*steps, 1, 6);
+  run(*runner, 1, 6);
   testing::set_guarded_device_records(true);
   EXPECT_EQ(done, 6);
-  EXPECT_EQ(steps->why_not_recorded(), "the device cannot record");
+  EXPECT_EQ(runner->why_not_recorded(), "the device cannot record");
 }
 
-TEST_F(StepsTest, AskedForAndImpossibleIsAnError) {
-  const auto steps = make(GraphMode::on);
+TEST_F(StepRunnerTest, AskedForAndImpossibleIsAnError) {
+  const auto runner = make(GraphMode::on);
   failure = "the stream is busy";
-  run(*steps, 1, 3);
+  run(*runner, 1, 3);
   try {
-    run(*steps, 1, 1);
+    run(*runner, 1, 1);
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::config);
@@ -129,7 +130,7 @@ TEST_F(StepsTest, AskedForAndImpossibleIsAnError) {
   EXPECT_THROW(make(GraphMode::on)->run(batch_of(1), unused, work, ""), Error);
 }
 
-TEST_F(StepsTest, OffAndRefusedAndForgotten) {
+TEST_F(StepRunnerTest, OffAndRefusedAndForgotten) {
   const auto off = make(GraphMode::off);
   run(*off, 1, 9);
   EXPECT_EQ(recorded, 0);
@@ -137,7 +138,7 @@ TEST_F(StepsTest, OffAndRefusedAndForgotten) {
 
   const auto refused = make(GraphMode::automatic);
   run(*refused, 1, 5);
-  const Steps::Work counting = work;
+  const StepRunner::Work counting = work;
   work = [&](const Batch& batch, Observation& seen) {
     counting(batch, seen);
     refuse_recording("a hook computes on the host");
@@ -156,60 +157,60 @@ TEST_F(StepsTest, OffAndRefusedAndForgotten) {
   EXPECT_EQ(changed->recordings(), 2);
 }
 
-TEST_F(StepsTest, NumbersThatTheHostComputesAreNotReplayed) {
-  const auto steps = make(GraphMode::automatic);
+TEST_F(StepRunnerTest, NumbersThatTheHostComputesAreNotReplayed) {
+  const auto runner = make(GraphMode::automatic);
   work = [this](const Batch&, Observation& seen) { seen.add_sum("first", ++done, 1); };
-  EXPECT_EQ(run(*steps, 1, 6), 21);
-  EXPECT_THAT(steps->why_not_recorded(), HasSubstr("values that the host computes"));
+  EXPECT_EQ(run(*runner, 1, 6), 21);
+  EXPECT_THAT(runner->why_not_recorded(), HasSubstr("values that the host computes"));
 }
 
-TEST_F(StepsTest, TheRecordingThatWasNotUsedForLongestGoesFirst) {
-  const auto steps = make(GraphMode::automatic, 2);
-  run(*steps, 1, 4);
-  run(*steps, 2, 2);
-  run(*steps, 1, 1);
-  run(*steps, 3, 2);  // in place of 2
-  EXPECT_EQ(steps->recordings(), 3);
-  run(*steps, 1, 1);
-  run(*steps, 3, 1);
+TEST_F(StepRunnerTest, TheRecordingThatWasNotUsedForLongestGoesFirst) {
+  const auto runner = make(GraphMode::automatic, 2);
+  run(*runner, 1, 4);
+  run(*runner, 2, 2);
+  run(*runner, 1, 1);
+  run(*runner, 3, 2);  // in place of 2
+  EXPECT_EQ(runner->recordings(), 3);
+  run(*runner, 1, 1);
+  run(*runner, 3, 1);
   EXPECT_EQ(done, 3 + 1 + 1);
-  run(*steps, 2, 2);
-  EXPECT_EQ(steps->recordings(), 4);
+  run(*runner, 2, 2);
+  EXPECT_EQ(runner->recordings(), 4);
 }
 
 // As of sequences whose batches are hardly ever as long as one before.
-TEST_F(StepsTest, KindsThatDoNotComeBackAreNotRecordedWithoutEnd) {
+TEST_F(StepRunnerTest, KindsThatDoNotComeBackAreNotRecordedWithoutEnd) {
   constexpr int room = 4;
-  const auto steps = make(GraphMode::automatic, room);
+  const auto runner = make(GraphMode::automatic, room);
   // No kind comes back before its recording has to go.
   for (int round = 0; round < 12; ++round)
-    for (int examples = 1; examples <= 2 * room; ++examples) run(*steps, examples, 1);
-  const std::int64_t recordings = steps->recordings();
+    for (int examples = 1; examples <= 2 * room; ++examples) run(*runner, examples, 1);
+  const std::int64_t recordings = runner->recordings();
   EXPECT_EQ(recordings, 2 * room);
-  EXPECT_EQ(steps->why_not_recorded(), "");
+  EXPECT_EQ(runner->why_not_recorded(), "");
   // The recordings that are there go on.
   const std::int64_t before = replays;
-  EXPECT_EQ(run(*steps, 2 * room, 3), 6);
+  EXPECT_EQ(run(*runner, 2 * room, 3), 6);
   EXPECT_EQ(replays, before + 3);
   // Other work may have other kinds.
-  steps->forget();
-  run(*steps, 1, 3);
-  EXPECT_EQ(steps->recordings(), recordings + 1);
+  runner->forget();
+  run(*runner, 1, 3);
+  EXPECT_EQ(runner->recordings(), recordings + 1);
 }
 
-TEST_F(StepsTest, KindsThatComeBackMayBeMoreThanThereIsRoomFor) {
+TEST_F(StepRunnerTest, KindsThatComeBackMayBeMoreThanThereIsRoomFor) {
   constexpr int room = 4;
-  const auto steps = make(GraphMode::automatic, room);
+  const auto runner = make(GraphMode::automatic, room);
   for (int round = 0; round < 6; ++round)
-    for (int examples = 1; examples <= 2 * room; ++examples) run(*steps, examples, 6);
-  EXPECT_EQ(steps->recordings(), 6 * 2 * room);
+    for (int examples = 1; examples <= 2 * room; ++examples) run(*runner, examples, 6);
+  EXPECT_EQ(runner->recordings(), 6 * 2 * room);
 }
 
-TEST_F(StepsTest, AskedForEveryKindIsRecorded) {
-  const auto steps = make(GraphMode::on, 4);
+TEST_F(StepRunnerTest, AskedForEveryKindIsRecorded) {
+  const auto runner = make(GraphMode::on, 4);
   for (int round = 0; round < 12; ++round)
-    for (int examples = 1; examples <= 8; ++examples) run(*steps, examples, 1);
-  EXPECT_GT(steps->recordings(), 16);
+    for (int examples = 1; examples <= 8; ++examples) run(*runner, examples, 1);
+  EXPECT_GT(runner->recordings(), 16);
 }
 
 // --- late values ---
@@ -230,10 +231,10 @@ struct Ticking {
   }
 };
 
-TEST_F(StepsTest, LateValuesAreThoseOfEachStep) {
+TEST_F(StepRunnerTest, LateValuesAreThoseOfEachStep) {
   for (const GraphMode mode : {GraphMode::off, GraphMode::on}) {
     SCOPED_TRACE(static_cast<int>(mode));
-    const auto steps = make(mode);
+    const auto runner = make(mode);
     Ticking one, other;
     other.now = 100;
     work = [&](const Batch&, Observation& seen) {
@@ -244,67 +245,67 @@ TEST_F(StepsTest, LateValuesAreThoseOfEachStep) {
       seen.add_sum("first", sum, 1);
     };
     const int n = 9;
-    EXPECT_EQ(run(*steps, 4, n), 2 * (n * (n + 1) / 2) + 100 * n + n * (n + 1) / 2);
+    EXPECT_EQ(run(*runner, 4, n), 2 * (n * (n + 1) / 2) + 100 * n + n * (n + 1) / 2);
     EXPECT_EQ(one.now, n);
     EXPECT_EQ(one.draws, n);
     EXPECT_EQ(other.draws, n);
   }
 }
 
-TEST_F(StepsTest, AFailingRecordingDrawsNothingAnew) {
-  const auto steps = make(GraphMode::automatic);
+TEST_F(StepRunnerTest, AFailingRecordingDrawsNothingAnew) {
+  const auto runner = make(GraphMode::automatic);
   Ticking ticking;
   work = [&](const Batch&, Observation& seen) {
     seen.add_sum("first", ticking.next().reshape({}), 1);
     if (is_recording()) fail(ErrorKind::unavailable, "the stream is busy");
   };
-  EXPECT_EQ(run(*steps, 4, 6), 21);
+  EXPECT_EQ(run(*runner, 4, 6), 21);
   EXPECT_EQ(ticking.draws, 6);
 }
 
 // Work that fails leaves counters where they were, and nothing that anybody waits for.
-TEST_F(StepsTest, AStepThatFailsIsNotCounted) {
-  const auto steps = make(GraphMode::off);
+TEST_F(StepRunnerTest, AStepThatFailsIsNotCounted) {
+  const auto runner = make(GraphMode::off);
   Ticking ticking;
   bool fails = false;
   work = [&](const Batch&, Observation& seen) {
     seen.add_sum("first", ticking.next().reshape({}), 1);
     if (fails) fail(ErrorKind::data, "out of luck");
   };
-  EXPECT_EQ(run(*steps, 4, 2), 3);
+  EXPECT_EQ(run(*runner, 4, 2), 3);
   fails = true;
-  EXPECT_THROW(run(*steps, 4, 1), Error);
+  EXPECT_THROW(run(*runner, 4, 1), Error);
   EXPECT_EQ(ticking.now, 2);
   fails = false;
-  EXPECT_EQ(run(*steps, 4, 2), 7);
+  EXPECT_EQ(run(*runner, 4, 2), 7);
 }
 
-TEST_F(StepsTest, ARecordingIsDroppedWithTheOwnerOfItsValues) {
-  const auto steps = make(GraphMode::automatic);
+TEST_F(StepRunnerTest, ARecordingIsDroppedWithTheOwnerOfItsValues) {
+  const auto runner = make(GraphMode::automatic);
   std::optional<Ticking> ticking(std::in_place);
   work = [&](const Batch&, Observation& seen) {
     ++(is_recording() ? recorded : done);
     seen.add_sum("first", ticking->next().reshape({}), 1);
   };
-  EXPECT_EQ(run(*steps, 4, 5), 15);
+  EXPECT_EQ(run(*runner, 4, 5), 15);
   ticking.emplace();
-  EXPECT_EQ(run(*steps, 4, 5), 15);
+  EXPECT_EQ(run(*runner, 4, 5), 15);
   EXPECT_EQ(recorded, 2);
 }
 
-TEST_F(StepsTest, ARecordingIsDroppedWithWhatItReads) {
-  const auto steps = make(GraphMode::automatic);
+TEST_F(StepRunnerTest, ARecordingIsDroppedWithWhatItReads) {
+  const auto runner = make(GraphMode::automatic);
   work = [&](const Batch& batch, Observation& seen) {
     ++(is_recording() ? recorded : done);
     const Tensor y = model.forward(Variable(batch["x"])).value();
     seen.add_sum("first", y.reshape({y.count()}).slice(0, 1).reshape({}), 1);
   };
   model.initialize(1);
-  const double first = run(*steps, 4, 5);
+  const double first = run(*runner, 4, 5);
   EXPECT_EQ(recorded, 1);
   // In place: the recording reads it.
   for (const auto& [path, parameter] : model.parameters()) parameter->value().fill(0.5);
-  EXPECT_NE(run(*steps, 4, 5), first);
+  EXPECT_NE(run(*runner, 4, 5), first);
   EXPECT_EQ(recorded, 1);
   EXPECT_EQ(done, 3);
   // Elsewhere.
@@ -313,17 +314,17 @@ TEST_F(StepsTest, ARecordingIsDroppedWithWhatItReads) {
     parameter->move_to(fresh(), fresh());
     parameter->value().fill(2);
   }
-  const double moved = run(*steps, 4, 1);
+  const double moved = run(*runner, 4, 1);
   EXPECT_EQ(moved, 1 * 2 + 2 * 2 + 2);
   EXPECT_EQ(done, 4);
-  run(*steps, 4, 3);
+  run(*runner, 4, 3);
   EXPECT_EQ(recorded, 2);
 }
 
 // Random functions, and more of them than in the steps before, without an own word on recordings.
-TEST_F(StepsTest, DropoutOfRecordedStepsIsThatOfOthers) {
+TEST_F(StepRunnerTest, DropoutOfRecordedStepsIsThatOfOthers) {
   const auto losses = [this](GraphMode mode) {
-    const auto steps = make(mode);
+    const auto runner = make(mode);
     RandomKeys keys(7);
     std::vector<double> found;
     for (std::int64_t step = 0; step < 8; ++step) {
@@ -332,7 +333,7 @@ TEST_F(StepsTest, DropoutOfRecordedStepsIsThatOfOthers) {
       for (std::int64_t i = 0; i < 30; ++i) ids[static_cast<std::size_t>(i)] = 30 * step + i;
       keys.follow(step / 3, ids);
       Observation seen;
-      steps->run(
+      runner->run(
           batch, seen,
           [&](const Batch& there, Observation& report) {
             const RandomScope random(keys);
@@ -361,15 +362,15 @@ class StepsOfRanks : public ::testing::Test {
     optimizer->setup(model);
   }
   // Steps of a training in which gradients are not exchanged, so that they can be recorded.
-  void train(Steps& steps, std::int64_t examples, int times) {
+  void train(StepRunner& runner, std::int64_t examples, int times) {
     for (int i = 0; i < times; ++i) {
       Batch batch = batch_of(examples, static_cast<float>(i));
       if (knows_all) batch.set_global_size(examples * comm->size());
       Observation seen;
-      steps.run(batch, seen, work, "");
+      runner.run(batch, seen, work, "");
     }
   }
-  Steps::Work work = [this](const Batch& batch, Observation& seen) {
+  StepRunner::Work work = [this](const Batch& batch, Observation& seen) {
     ++(is_recording() ? recorded : done);
     if (is_recording() && fails) fail(ErrorKind::unavailable, "the stream is busy");
     const auto loss = [&] {
@@ -392,16 +393,16 @@ class StepsOfRanks : public ::testing::Test {
 };
 
 TEST_F(StepsOfRanks, NobodyReplaysWhatAnotherRankCouldNotRecord) {
-  Steps steps({optimizer.get()}, {.graph = GraphMode::automatic});
-  train(steps, 4, 5);
+  StepRunner runner({optimizer.get()}, {.graph = GraphMode::automatic});
+  train(runner, 4, 5);
   EXPECT_EQ(recorded, 1);
   fails = is_last;
-  train(steps, 6, 5);
+  train(runner, 6, 5);
   EXPECT_EQ(recorded, 2);
   EXPECT_EQ(done, 3 + 5);
-  EXPECT_EQ(steps.why_not_recorded(),
+  EXPECT_EQ(runner.why_not_recorded(),
             is_last ? "the stream is busy" : "another rank could not record its part");
-  train(steps, 4, 2);  // others do as they are, too
+  train(runner, 4, 2);  // others do as they are, too
   EXPECT_EQ(done, 3 + 5 + 2);
   EXPECT_EQ(optimizer->t(), 12);
 }
@@ -409,23 +410,23 @@ TEST_F(StepsOfRanks, NobodyReplaysWhatAnotherRankCouldNotRecord) {
 // A rank that has dropped a recording which the others still have: all do what the least ready one
 // can, and all record again.
 TEST_F(StepsOfRanks, ARecordingThatOneRankAloneHasDropped) {
-  Steps steps({optimizer.get()}, {.graph = GraphMode::automatic});
-  train(steps, 4, 6);
+  StepRunner runner({optimizer.get()}, {.graph = GraphMode::automatic});
+  train(runner, 4, 6);
   EXPECT_EQ(done, 3);
-  if (is_last) steps.forget();
-  train(steps, 4, 4);
+  if (is_last) runner.forget();
+  train(runner, 4, 4);
   EXPECT_EQ(done, 4);
   EXPECT_EQ(recorded, 2);
   EXPECT_EQ(optimizer->t(), 10);
 }
 
 TEST_F(StepsOfRanks, RanksNeedNotHaveEquallyManyExamples) {
-  Steps steps({optimizer.get()}, {.graph = GraphMode::automatic});
+  StepRunner runner({optimizer.get()}, {.graph = GraphMode::automatic});
   knows_all = false;  // the sizes are added up
-  train(steps, is_last ? 5 : 4, 6);
+  train(runner, is_last ? 5 : 4, 6);
   EXPECT_EQ(done, 3);
   EXPECT_EQ(recorded, 1);
-  train(steps, is_last ? 0 : 3, 3);
+  train(runner, is_last ? 0 : 3, 3);
   if (comm->size() > 1) {
     EXPECT_EQ(optimizer->t(), 9);
     EXPECT_EQ(recorded, 2);
@@ -443,13 +444,13 @@ TEST_F(StepsOfRanks, ExamplesOfOtherRanksMakeNoOtherKind) {
     optimizer = create_multi_node_optimizer(create_optimizer("momentum_sgd"), *comm);
     optimizer->add_hook(gradient_clipping(0.1));
     optimizer->setup(model);
-    Steps steps({optimizer.get()}, {.graph = mode});
+    StepRunner runner({optimizer.get()}, {.graph = mode});
     knows_all = false;
     done = recorded = 0;
     // 9 examples, of which one rank has 4 and then the other, and 10.
-    train(steps, is_last ? 5 : 4, 5);
-    train(steps, is_last ? 4 : 5, 3);
-    train(steps, 5, 3);
+    train(runner, is_last ? 5 : 4, 5);
+    train(runner, is_last ? 4 : 5, 3);
+    train(runner, 5, 3);
     const Tensor host = optimizer->arena().values().to(Device::cpu());
     return std::vector<float>(host.span<float>().begin(), host.span<float>().end());
   };
@@ -467,10 +468,10 @@ TEST_F(StepsOfRanks, ARateThatIsSetAfterTheRecordingCounts) {
     net.to(device);
     const auto adam = create_optimizer("adam");
     adam->setup(net);
-    Steps steps({adam.get()}, {.graph = mode});
+    StepRunner runner({adam.get()}, {.graph = mode});
     for (int i = 0; i < 10; ++i) {
       Observation seen;
-      steps.run(
+      runner.run(
           batch_of(4, static_cast<float>(i)), seen,
           [&](const Batch& batch, Observation&) {
             adam->update(

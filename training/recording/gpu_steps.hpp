@@ -1,0 +1,70 @@
+// GpuSteps: the steps that a StepRunner runs on a GPU. It decides which are done, recorded or
+// replayed, together with the other ranks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tasuki/training/recording/field_memory.hpp"
+#include "tasuki/training/recording/journal.hpp"
+#include "tasuki/training/recording/step_kinds.hpp"
+#include "tasuki/training/recording/step_runner.hpp"
+
+namespace tasuki {
+
+class GpuSteps {
+ public:
+  using Settings = StepRunner::Settings;
+  using Work = StepRunner::Work;
+  // `clock`: of trainings, else undefined.
+  GpuSteps(Device device, std::vector<Optimizer*> optimizers, std::vector<const Module*> models,
+           const Settings& settings, Tensor clock);
+
+  // As StepRunner::run, inside a StepScope.
+  void run(const Batch& batch, Observation& observation, const Work& work,
+           const std::string& prefix);
+
+  void forget() { kinds_.clear(); }
+  const std::string& why_not_recorded() const { return reason_; }
+  std::int64_t recordings() const { return recordings_; }
+
+ private:
+  struct Step {
+    Batch batch;  // with the number of examples of all ranks
+    StepKind& kind;
+    const Work& work;
+  };
+
+  int readiness_of(const StepKind& kind) const;
+  bool may_record() const { return settings_.graph != GraphMode::off && reason_.empty(); }
+  // From now on steps are not recorded.
+  void refuse(const std::string& reason);
+  void make_room();
+
+  // Only device work, the same in all steps of a kind. `batch`: its fields are on the device, or
+  // have sources there.
+  void ask_for_step(const Step& step, const Batch& batch);
+  void do_once(const Step& step);
+  void record(const Step& step);
+  void replay(const Step& step);
+  void prepare_numbers(StepKind& kind, const Batch& batch);
+  DType activations() const;
+
+  Communicator* communicator() const;
+  std::int64_t sum_over_ranks(std::int64_t own) const;
+  bool all_ranks(bool yes) const { return sum_over_ranks(yes ? 0 : 1) == 0; }
+
+  Device device_;
+  std::vector<Optimizer*> optimizers_;
+  std::vector<const Module*> models_;
+  Settings settings_;
+  Tensor clock_;
+  std::string reason_;
+  std::int64_t recordings_ = 0;
+  FieldMemory fields_;
+  Journal journal_;
+  StepKinds kinds_;
+};
+
+}  // namespace tasuki

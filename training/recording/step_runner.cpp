@@ -1,0 +1,99 @@
+#include "tasuki/training/recording/step_runner.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "tasuki/core/activity.hpp"
+#include "tasuki/core/error.hpp"
+#include "tasuki/tensor/backend.hpp"
+#include "tasuki/tensor/step_clock_scope.hpp"
+#include "tasuki/training/recording/gpu_steps.hpp"
+
+namespace tasuki {
+namespace {
+
+bool is_on(const Batch& batch, Device device) {
+  return std::ranges::all_of(batch.fields(), [device](const BatchField& field) {
+    return !field.source && field.values.device() == device &&
+           (!field.lengths || field.lengths.device() == device);
+  });
+}
+
+std::vector<const Module*> models_of(const std::vector<Optimizer*>& optimizers) {
+  std::vector<const Module*> models;
+  models.reserve(optimizers.size());
+  for (const Optimizer* optimizer : optimizers) models.push_back(&optimizer->model());
+  return models;
+}
+
+Device device_of(const std::vector<Optimizer*>& optimizers) {
+  TASUKI_CHECK(!optimizers.empty(), "training steps need an optimizer");
+  const Device device = optimizers.front()->arena().values().device();
+  for (const Optimizer* optimizer : optimizers)
+    TASUKI_CHECK(optimizer->arena().values().device() == device,
+                 "the optimizers of a step must be on one device, not on {} and {}", device.text(),
+                 optimizer->arena().values().device().text());
+  return device;
+}
+
+}  // namespace
+
+StepRunner::StepRunner(Device device, const std::vector<Optimizer*>& optimizers,
+                       std::vector<const Module*> models, const Settings& settings)
+    : device_(device) {
+  if (!optimizers.empty()) clock_ = Tensor::zeros({step_clock_values}, DType::float64, device_);
+  if (!device_.is_cpu())
+    on_gpu_ = std::make_unique<GpuSteps>(device_, optimizers, std::move(models), settings, clock_);
+}
+
+StepRunner::StepRunner(const std::vector<Optimizer*>& optimizers, const Settings& settings)
+    : StepRunner(device_of(optimizers), optimizers, models_of(optimizers), settings) {}
+
+StepRunner::StepRunner(const Module& model, const Settings& settings)
+    : StepRunner(model.device(), {}, {&model}, settings) {}
+
+StepRunner::~StepRunner() = default;
+
+Batch StepRunner::read(Iterator& iterator) {
+  // The time between two steps counts only on a CPU; a GPU may be busy with the last step
+  // meanwhile.
+  if (clock_ && (device_.is_cpu() || since_step_.lap() > longest_pause))
+    backend(device_).stamp(clock_, StepMoment::resume);
+  const PhaseScope loading(Phase::loading);
+  return iterator.next();
+}
+
+void StepRunner::run(const Batch& batch, Observation& observation, const Work& work,
+                     const std::string& prefix) {
+  StepScope step;
+  if (on_gpu_) {
+    on_gpu_->run(batch, observation, work, prefix);
+  } else if (batch.global_size() != 0) {
+    const Batch here = is_on(batch, device_) ? batch : batch.to(device_);
+    Observation seen;
+    time_step(clock_, [&] { work(here, seen); });
+    observation.add(seen, prefix);
+  }
+  step.succeeded();
+  ++steps_;
+  since_step_.lap();
+}
+
+void StepRunner::forget() {
+  if (on_gpu_) on_gpu_->forget();
+}
+
+const std::string& StepRunner::why_not_recorded() const {
+  static const std::string nothing;
+  return on_gpu_ ? on_gpu_->why_not_recorded() : nothing;
+}
+
+std::int64_t StepRunner::recordings() const {
+  return on_gpu_ ? on_gpu_->recordings() : 0;
+}
+
+StepTimes StepRunner::times() const {
+  return clock_ ? read_step_clock(clock_, steps_) : StepTimes{};
+}
+
+}  // namespace tasuki
