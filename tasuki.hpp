@@ -81,7 +81,7 @@
 #include "tasuki/optimizer/update_rule.hpp"
 #include "tasuki/program/training_program.hpp"
 #include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/cuda_loader.hpp"
+#include "tasuki/tensor/cuda_loading/loader.hpp"
 #include "tasuki/tensor/cuda_settings.hpp"
 #include "tasuki/tensor/device.hpp"
 #include "tasuki/tensor/dtype.hpp"

@@ -8,7 +8,7 @@
 #                              and PTX for later ones
 #
 # TasukiCudaParts.cmake says where nvcc and the libraries are looked for. libcuda, the driver's
-# library, is never linked (tensor/cuda_loader.hpp).
+# library, is never linked (tensor/cuda_loading/loader.hpp).
 #
 # tasuki_cuda_library() makes the library from the folders cuda/ of the layers. They see what their
 # layer sees, and CUDA; nothing else sees them.

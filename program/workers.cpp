@@ -6,7 +6,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "tasuki/tensor/cuda_loader.hpp"
+#include "tasuki/tensor/cuda_loading/loader.hpp"
 
 namespace tasuki::program {
 namespace {

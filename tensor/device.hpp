@@ -16,7 +16,7 @@ struct Device {
   static Device cuda(int index) { return {DeviceKind::cuda, index}; }
   bool is_cpu() const { return kind == DeviceKind::cpu; }
   // "cpu" or "cuda:1".
-  std::string text() const;
+  std::string text() const { return is_cpu() ? "cpu" : "cuda:" + std::to_string(index); }
 
   friend bool operator==(const Device&, const Device&) = default;
 };

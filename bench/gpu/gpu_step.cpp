@@ -19,7 +19,7 @@
 #include "tasuki/nn/initializer.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
 #include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/cuda_loader.hpp"
+#include "tasuki/tensor/cuda_loading/loader.hpp"
 #include "tasuki/tensor/cuda_settings.hpp"
 #include "tasuki/training/recording/step_runner.hpp"
 

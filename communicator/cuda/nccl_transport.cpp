@@ -4,7 +4,7 @@
 
 #include "tasuki/communicator/cuda/cuda_channel.hpp"
 #include "tasuki/communicator/gpu/gpu_transport.hpp"
-#include "tasuki/tensor/cuda/transport_entry.hpp"
+#include "tasuki/tensor/cuda_loading/entry.hpp"
 
 namespace tasuki {
 namespace {

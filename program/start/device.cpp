@@ -9,7 +9,7 @@
 #include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/program/start/processors.hpp"
-#include "tasuki/tensor/cuda_loader.hpp"
+#include "tasuki/tensor/cuda_loading/loader.hpp"
 
 namespace tasuki::program {
 namespace {

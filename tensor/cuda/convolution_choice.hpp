@@ -2,7 +2,9 @@
 // it can be tested anywhere.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <span>
 #include <vector>
 
@@ -25,7 +27,14 @@ struct ConvolutionRules {
 };
 
 // The algorithms that the rules allow, in the order given (fastest first).
-std::vector<ConvolutionOffer> allowed_offers(std::span<const ConvolutionOffer> offers,
-                                             const ConvolutionRules& rules);
+inline std::vector<ConvolutionOffer> allowed_offers(std::span<const ConvolutionOffer> offers,
+                                                    const ConvolutionRules& rules) {
+  std::vector<ConvolutionOffer> allowed;
+  std::ranges::copy_if(offers, std::back_inserter(allowed), [&](const ConvolutionOffer& offer) {
+    return offer.works && (offer.is_deterministic || !rules.only_deterministic) &&
+           (!offer.is_reduced || rules.allow_reduced) && offer.workspace <= rules.workspace_limit;
+  });
+  return allowed;
+}
 
 }  // namespace tasuki

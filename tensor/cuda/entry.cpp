@@ -1,5 +1,5 @@
-// The symbol that libtasuki.so looks for in this library (tensor/cuda_loader.cpp).
-#include "tasuki/tensor/cuda_entry.hpp"
+// The symbol that libtasuki.so looks for in this library (tensor/cuda_loading/loader.cpp).
+#include "tasuki/tensor/cuda_loading/entry.hpp"
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
@@ -8,7 +8,6 @@
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/tensor/cuda/cuda_backend.hpp"
-#include "tasuki/tensor/cuda/transport_entry.hpp"
 
 namespace tasuki {
 

@@ -140,4 +140,18 @@ void CudaBackend::synchronize(Device device) {
   check_cuda(cudaStreamSynchronize(CudaContext::of(device).stream()), "waiting for the device");
 }
 
+void* CudaBackend::queue(Device device) {
+  return CudaContext::of(device).launch().stream;
+}
+
+bool CudaBackend::is_idle(Device device) {
+  const cudaError_t code = cudaStreamQuery(CudaContext::of(device).stream());
+  if (code == cudaErrorNotReady) {
+    cudaGetLastError();  // else the next launch would report it
+    return false;
+  }
+  check_cuda(code, "cudaStreamQuery");
+  return true;
+}
+
 }  // namespace tasuki

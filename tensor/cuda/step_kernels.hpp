@@ -1,4 +1,5 @@
-// Kernels for steps without waiting for the device, and for loss scaling.
+// Kernels for steps without waiting for the device (mailbox.cpp), and what changes gradients
+// (gradient_scaling.cpp).
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@ import sys
 INTERNAL_FOLDERS = {
     "communicator/cuda", "communicator/gpu", "communicator/kinds", "communicator/mpi",
     "communicator/node", "program/data", "program/flags", "program/report", "program/start",
-    "tensor/cpu", "tensor/cuda", "training/recording",
+    "tensor/cpu", "tensor/cuda", "tensor/cuda_loading", "training/recording",
 }
 # Headers of the other folders that only the library includes.
 INTERNAL = {
@@ -31,8 +31,8 @@ INTERNAL = {
     "optimizer": ["built_in_rules", "kernel_hook", "update_plan"],
     "program": ["batch_size", "engine", "extensions", "initial_state", "learning_rate", "resume",
                 "run_training", "workers"],
-    "tensor": ["axis_geometry", "convolution_geometry", "cuda_driver", "cuda_entry",
-               "cuda_libraries", "gather_check", "half", "host_memory", "pooling_geometry", "step_clock_scope", "step_recorder"],
+    "tensor": ["axis_geometry", "convolution_geometry", "gather_check", "half", "host_memory",
+               "pooling_geometry", "step_clock_scope", "step_recorder"],
     "training": ["gpu_sensors", "process_load", "watched_value"],
 }
 # Headers that public ones include for a type or a member: installed, but tasuki.hpp does not list

@@ -2,7 +2,7 @@
 #include <cstdio>
 
 #include "tasuki/core/error.hpp"
-#include "tasuki/tensor/cuda_loader.hpp"
+#include "tasuki/tensor/cuda_loading/loader.hpp"
 
 int main() {
   try {

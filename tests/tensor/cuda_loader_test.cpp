@@ -1,5 +1,5 @@
 // All errors of loading the CUDA backend, with drivers and backends made for the test.
-#include "tasuki/tensor/cuda_loader.hpp"
+#include "tasuki/tensor/cuda_loading/loader.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <string>
 
 #include "launch.hpp"
-#include "tasuki/tensor/cuda_driver.hpp"
-#include "tasuki/tensor/cuda_libraries.hpp"
+#include "tasuki/tensor/cuda_loading/driver.hpp"
+#include "tasuki/tensor/cuda_loading/libraries.hpp"
 #include "temporary_folder.hpp"
 
 namespace tasuki {

@@ -4,7 +4,7 @@
 #include "tasuki/communicator/gpu/gpu_transport.hpp"
 #include "tasuki/communicator/gpu/shared_gpu.hpp"
 #include "tasuki/communicator/mpi/mpi.hpp"
-#include "tasuki/tensor/cuda_loader.hpp"
+#include "tasuki/tensor/cuda_loading/loader.hpp"
 
 // Ranks share the GPUs there are, round robin.
 tasuki::testing::OwnGpu tasuki::testing::own_gpu() {

@@ -4,7 +4,7 @@
 
 #include "fake_gpu.hpp"
 #include "tasuki/core/host_name.hpp"
-#include "tasuki/tensor/cuda_entry.hpp"
+#include "tasuki/tensor/cuda_loading/entry.hpp"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "tasuki/tensor/cuda_loader.hpp"
+#include "tasuki/tensor/cuda_loading/loader.hpp"
 
 #include <dlfcn.h>
 
@@ -10,9 +10,9 @@
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/version.hpp"
-#include "tasuki/tensor/cuda_driver.hpp"
-#include "tasuki/tensor/cuda_entry.hpp"
-#include "tasuki/tensor/cuda_libraries.hpp"
+#include "tasuki/tensor/cuda_loading/driver.hpp"
+#include "tasuki/tensor/cuda_loading/entry.hpp"
+#include "tasuki/tensor/cuda_loading/libraries.hpp"
 
 namespace tasuki {
 namespace {

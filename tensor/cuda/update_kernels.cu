@@ -1,7 +1,7 @@
 #include <type_traits>
 
 #include "tasuki/tensor/cuda/kernel_support.cuh"
-#include "tasuki/tensor/cuda/optimizer_kernels.hpp"
+#include "tasuki/tensor/cuda/update_kernels.hpp"
 
 namespace tasuki::kernels {
 namespace {

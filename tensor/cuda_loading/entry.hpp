@@ -1,4 +1,4 @@
-// The symbol that libtasuki.so looks for in libtasuki_cuda.so.
+// What connects libtasuki.so to libtasuki_cuda.so, and the two folders of the latter to each other.
 #pragma once
 
 namespace tasuki {
@@ -11,5 +11,9 @@ struct CudaEntry {
 
 // A variable with C linkage of type CudaEntry.
 inline constexpr const char* cuda_entry_name = "tasuki_cuda_entry";
+
+// In communicator/cuda, which tensor/cuda cannot include: registers the transport between GPUs
+// (communicator/gpu/gpu_transport.hpp).
+void register_nccl_transport();
 
 }  // namespace tasuki

@@ -1,4 +1,4 @@
-#include "tasuki/tensor/cuda_driver.hpp"
+#include "tasuki/tensor/cuda_loading/driver.hpp"
 
 #include <dlfcn.h>
 

@@ -1,13 +1,12 @@
-// Operations for steps without waiting for the device, and loss scaling.
+// What changes gradients before an update, without waiting for the device: clipping, LARS, loss
+// scaling.
 #include "tasuki/tensor/cuda/context.hpp"
 #include "tasuki/tensor/cuda/cuda_backend.hpp"
 #include "tasuki/tensor/cuda/operands.hpp"
 #include "tasuki/tensor/cuda/reduce_kernels.hpp"
-#include "tasuki/tensor/cuda/release.hpp"
 #include "tasuki/tensor/cuda/step_kernels.hpp"
 
 namespace tasuki {
-
 namespace {
 
 // On the device, so that the host does not wait for it.
@@ -18,54 +17,6 @@ void write_squared_norm(const Launch& launch, const Tensor& x, double* result) {
 }
 
 }  // namespace
-
-void* CudaBackend::queue(Device device) {
-  return CudaContext::of(device).launch().stream;
-}
-
-bool CudaBackend::is_idle(Device device) {
-  const cudaError_t code = cudaStreamQuery(CudaContext::of(device).stream());
-  if (code == cudaErrorNotReady) {
-    cudaGetLastError();  // else the next launch would report it
-    return false;
-  }
-  check_cuda(code, "cudaStreamQuery");
-  return true;
-}
-
-// Portable and mapped: the address is the same on the device.
-std::shared_ptr<Storage> CudaBackend::allocate_mailbox(std::size_t bytes, Device device) {
-  CudaContext::of(device);
-  void* data = nullptr;
-  check_cuda(cudaHostAlloc(&data, bytes, cudaHostAllocPortable | cudaHostAllocMapped),
-             "cudaHostAlloc");
-  return std::make_shared<Storage>(
-      data, bytes, Device::cpu(),
-      [index = device.index](void* block, std::size_t) { free_pinned(block, index); });
-}
-
-void CudaBackend::post(const Tensor& table, const Tensor& row, std::span<const Tensor> scalars) {
-  TASUKI_CHECK(scalars.size() <= kernels::most_posted && std::ssize(scalars) < table.shape()[1],
-               "{} scalars for a table of {}", scalars.size(), table.shape().text());
-  kernels::PostedScalars posted{};
-  for (const Tensor& scalar : scalars) {
-    TASUKI_CHECK(scalar.count() == 1 && scalar.device() == row.device(),
-                 "a scalar on {} was expected, not {} on {}", row.device().text(),
-                 scalar.shape().text(), scalar.device().text());
-    posted.values[posted.count] = scalar.raw();
-    posted.types[posted.count++] = scalar.dtype();
-  }
-  kernels::post(CudaContext::of(row.device()).launch(), table.data<double>(), table.shape()[0],
-                table.shape()[1], row.data<std::int64_t>(), posted);
-  check_launch("post");
-}
-
-void CudaBackend::stamp(const Tensor& clock, StepMoment moment) {
-  TASUKI_CHECK(clock.count() == step_clock_values, "a clock of {}", clock.shape().text());
-  kernels::stamp(CudaContext::of(clock.device()).launch(),
-                 reinterpret_cast<StepClock*>(clock.data<double>()), moment);
-  check_launch("stamp");
-}
 
 void CudaBackend::clip(const Tensor& x, const LateScale& scale, double threshold) {
   check_parameter(x, x.device(), "clip");

@@ -1,0 +1,44 @@
+// What a step leaves for the host, which does not wait for it: rows of scalars and moments of its
+// clock.
+#include "tasuki/tensor/cuda/context.hpp"
+#include "tasuki/tensor/cuda/cuda_backend.hpp"
+#include "tasuki/tensor/cuda/release.hpp"
+#include "tasuki/tensor/cuda/step_kernels.hpp"
+
+namespace tasuki {
+
+// Portable and mapped: the address is the same on the device.
+std::shared_ptr<Storage> CudaBackend::allocate_mailbox(std::size_t bytes, Device device) {
+  CudaContext::of(device);
+  void* data = nullptr;
+  check_cuda(cudaHostAlloc(&data, bytes, cudaHostAllocPortable | cudaHostAllocMapped),
+             "cudaHostAlloc");
+  return std::make_shared<Storage>(
+      data, bytes, Device::cpu(),
+      [index = device.index](void* block, std::size_t) { free_pinned(block, index); });
+}
+
+void CudaBackend::post(const Tensor& table, const Tensor& row, std::span<const Tensor> scalars) {
+  TASUKI_CHECK(scalars.size() <= kernels::most_posted && std::ssize(scalars) < table.shape()[1],
+               "{} scalars for a table of {}", scalars.size(), table.shape().text());
+  kernels::PostedScalars posted{};
+  for (const Tensor& scalar : scalars) {
+    TASUKI_CHECK(scalar.count() == 1 && scalar.device() == row.device(),
+                 "a scalar on {} was expected, not {} on {}", row.device().text(),
+                 scalar.shape().text(), scalar.device().text());
+    posted.values[posted.count] = scalar.raw();
+    posted.types[posted.count++] = scalar.dtype();
+  }
+  kernels::post(CudaContext::of(row.device()).launch(), table.data<double>(), table.shape()[0],
+                table.shape()[1], row.data<std::int64_t>(), posted);
+  check_launch("post");
+}
+
+void CudaBackend::stamp(const Tensor& clock, StepMoment moment) {
+  TASUKI_CHECK(clock.count() == step_clock_values, "a clock of {}", clock.shape().text());
+  kernels::stamp(CudaContext::of(clock.device()).launch(),
+                 reinterpret_cast<StepClock*>(clock.data<double>()), moment);
+  check_launch("stamp");
+}
+
+}  // namespace tasuki
