@@ -1,7 +1,8 @@
 // Communicator: exchanges values between the ranks of a job, or some of them, over MPI.
 //
 // The kinds (kinds/, registered by name in registry.hpp) derive from this class and override
-// protected functions, usually `combine` and `allocate_memory`.
+// protected functions, usually `combine` and `allocate_memory`. The members are defined in
+// communicator.cpp, gradients.cpp, mpi/arrays.cpp, mpi/objects.cpp and gpu/communicator_on_gpu.cpp.
 //
 // Every operation, split() and allocate() included, is collective: all ranks call it, in the same
 // order. Only the send and receive functions are not. Errors are thrown as tasuki::Error and name
@@ -59,10 +60,10 @@ struct GradientView {
   };
   Tensor arena;  // plain, one axis, float32
   std::span<const Segment> segments;
-  // What the caller will divide the sums by (the number of examples in the global batch); 0:
-  // unknown. Only used to scale values that travel as float16; the result is still the undivided
+  // The number of examples that the sums are over; 0: unknown. Values that travel as float16 are
+  // scaled by about 1 / this number on their way (gpu/wire_format.hpp); the result is the whole
   // sum.
-  double divisor = 0;
+  double wire_scale_hint = 0;
 };
 
 // A gradient exchange in the background (Communicator::start_sum_gradients).

@@ -51,7 +51,7 @@ void Communicator::sum_gradients(const GradientView& gradients) {
   if (size() == 1) return;
   if (is_on_gpu(gradients.arena)) return sum_gradients_on_gpu(gradients);
   const HostValues values(gradients.arena);
-  sum({values.tensor(), gradients.segments, gradients.divisor});
+  sum({values.tensor(), gradients.segments, gradients.wire_scale_hint});
   values.write_back();
 }
 
@@ -76,8 +76,8 @@ std::unique_ptr<PendingExchange> Communicator::start_sum_gradients(const Gradien
   std::function<void()> work =
       [this, arena = gradients.arena,
        segments = std::vector(gradients.segments.begin(), gradients.segments.end()),
-       divisor = gradients.divisor] {
-        sum_gradients({arena, segments, divisor});
+       hint = gradients.wire_scale_hint] {
+        sum_gradients({arena, segments, hint});
       };
   std::function<void()> join;
   if (is_on_gpu(gradients.arena)) {

@@ -11,7 +11,8 @@
 namespace tasuki {
 namespace {
 
-// A local static, because kinds register themselves before main in an unknown order of files.
+// The files in kinds/ register their kinds themselves (Registration), before main and in an unknown
+// order, which is why this is a local static.
 std::vector<CommunicatorKind>& kinds() {
   static std::vector<CommunicatorKind> instance;
   return instance;

@@ -1,5 +1,5 @@
 // Define-by-run automatic differentiation: a Variable is a value and, if gradients are recorded,
-// the function that made it. `backward` on a result runs the functions in reverse.
+// the function that made it. `backward` on a result runs the functions in reverse (backward.cpp).
 #pragma once
 
 #include <functional>

@@ -134,7 +134,7 @@ std::int64_t Optimizer::exchange_over_ranks(std::optional<std::int64_t> global_e
     notice[1] = static_cast<float>(units);
   }
   GradientView gradients = arena_->gradient_view();
-  gradients.divisor = static_cast<double>(global_examples.value_or(0));
+  gradients.wire_scale_hint = static_cast<double>(global_examples.value_or(0));
   note_moment(StepMoment::exchange);
   communicator_->sum_gradients(gradients);
   note_moment(StepMoment::exchanged);

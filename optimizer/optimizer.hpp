@@ -1,5 +1,6 @@
 // Optimizer: keeps a model's parameters in one array, their gradients in another, and applies one
-// update rule to them.
+// update rule to them. The members are defined in optimizer.cpp, and in multi_node.cpp as far as
+// they compare and exchange between ranks.
 #pragma once
 
 #include <concepts>

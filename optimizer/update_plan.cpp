@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <exception>
+#include <mutex>
 
 #include "tasuki/optimizer/kernel_hook.hpp"
+#include "tasuki/tensor/cpu/parallel.hpp"
 
 namespace tasuki {
 namespace {
@@ -25,6 +27,49 @@ UpdateStep combination(const Tensor& gradients, const Tensor& values, std::int64
   step.count = count;
   return step;
 }
+
+// Elements [begin, end) of an update.
+UpdateStep part_of(const UpdateStep& whole, std::int64_t begin, std::int64_t end) {
+  UpdateStep part = whole;
+  part.parameter += begin;
+  part.gradient += begin;
+  for (float*& state : part.state)
+    if (state != nullptr) state += begin;
+  if (part.rows != nullptr) part.rows += begin / elements_per_row_number;
+  if (part.rounded != nullptr)
+    part.rounded = static_cast<std::byte*>(part.rounded) +
+                   static_cast<std::size_t>(begin) * size_of(part.rounded_type);
+  part.count = end - begin;
+  return part;
+}
+
+std::vector<float*> pointers_of(std::span<const Tensor> states) {
+  std::vector<float*> pointers;
+  pointers.reserve(states.size());
+  for (const Tensor& state : states) pointers.push_back(state.data<float>());
+  return pointers;
+}
+
+// The first exception of several threads.
+class FirstFailure {
+ public:
+  template <class Work>
+  void guard(const Work& work) noexcept {
+    try {
+      work();
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (!failure_) failure_ = std::current_exception();
+    }
+  }
+  void rethrow() const {
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::exception_ptr failure_;
+};
 
 }  // namespace
 
@@ -55,198 +100,6 @@ UpdatePlan::UpdatePlan(std::shared_ptr<const UpdateRule> rule, const Hyperparame
         out[0] = 1 / examples;
       }) {
   make_stages();
-}
-
-void UpdatePlan::add_hook(std::shared_ptr<OptimizerHook> hook) {
-  hooks_.push_back(std::move(hook));
-}
-
-void UpdatePlan::add_group(ParameterGroup group) {
-  Hyperparameters checked = values_;
-  for (const auto& [name, value] : group.values) checked.set(name, value);
-  const auto check = [&](const char* setting, double value) {
-    if (!(std::isfinite(value) && value >= 0))
-      fail_everywhere(ErrorKind::usage, "group {}: {} = {}; expected a number >= 0", group.pattern,
-                      setting, value);
-  };
-  check("rate_factor", group.rate_factor.value_or(1));
-  check("weight_decay", group.weight_decay.value_or(0));
-  if (group.rate_factor.value_or(1) != 1 && rule_->rate_name().empty())
-    fail_everywhere(ErrorKind::usage, "group {}: {} has no learning rate to multiply",
-                    group.pattern, rule_->name());
-  groups_.push_back(std::move(group));
-  has_matched_.push_back(false);
-}
-
-void UpdatePlan::check(Device device) const {
-  if (!device.is_cpu() && !rule_->has_gpu_kernel())
-    fail_everywhere(ErrorKind::unavailable,
-                    "optimizer {} has no kernel for {}: train on CPUs, or give its rule "
-                    "apply_on_gpu()",
-                    rule_->name(), device.text());
-}
-
-// --- what is known before a step ---
-
-void UpdatePlan::arrange(const ParameterArena& arena) {
-  make_stages();
-  make_rows(arena);
-  unmet_ = find_unmet(arena);
-}
-
-std::string UpdatePlan::find_unmet(const ParameterArena& arena) {
-  std::vector<std::string> paths;
-  for (const ParameterArena::Entry& entry : arena.entries()) paths.push_back(entry.path);
-  for (const ParameterArena::Entry& entry : arena.frozen()) paths.push_back(entry.path);
-  for (const Module::NamedParameter& named : arena.unshaped()) paths.push_back(named.path);
-  const bool decays =
-      !rule_->decay_name().empty() ||
-      std::ranges::any_of(hooks_, [](const auto& hook) { return hook->decays_weights(); });
-  for (std::size_t i = 0; i < groups_.size(); ++i) {
-    const ParameterGroup& group = groups_[i];
-    if (!decays && group.weight_decay.value_or(0) > 0)
-      return fmt::format(
-          "group {} has a weight decay, which {} without a hook that decays weights does not do: "
-          "add_hook(weight_decay(0)) where no other parameters decay",
-          group.pattern, rule_->name());
-    // Layers may be removed later.
-    has_matched_[i] = has_matched_[i] || std::ranges::any_of(paths, [&](const std::string& path) {
-                        return matches(group.pattern, path);
-                      });
-    if (!has_matched_[i])
-      return fmt::format("group {} matches no parameter of the model, which has, for example, {}",
-                         group.pattern, paths.front());
-  }
-  return "";
-}
-
-void UpdatePlan::make_stages() {
-  stages_.assign(1, {});
-  has_norm_hooks_ = false;
-  for (const auto& hook : hooks_) {
-    if (hook->kind_ == OptimizerHook::Kind::factors) {
-      stages_.back().factors.push_back(static_cast<const FactorHook*>(hook.get()));
-      continue;
-    }
-    Stage& stage = stages_.back();
-    stage.then = hook.get();
-    const bool is_of_arrays = hook->kind_ == OptimizerHook::Kind::arrays;
-    stage.writes = !stage.factors.empty() || (is_of_arrays && stage.takes_mean);
-    has_norm_hooks_ = has_norm_hooks_ || hook->kind_ == OptimizerHook::Kind::norms;
-    Stage next;
-    next.takes_mean = stage.takes_mean && !stage.writes &&
-                      !(hook->kind_ == OptimizerHook::Kind::kernel &&
-                        static_cast<const KernelHook&>(*hook).applies_scale());
-    stages_.push_back(next);
-  }
-}
-
-void UpdatePlan::make_rows(const ParameterArena& arena) {
-  const bool is_each_its_own = std::ranges::any_of(stages_, [](const Stage& stage) {
-    return std::ranges::any_of(stage.factors,
-                               [](const FactorHook* hook) { return hook->differs_by_parameter(); });
-  });
-  infos_.clear();
-  row_of_.clear();
-  rows_.clear();
-  const std::int64_t lines = arena.update_count() / elements_per_row_number;
-  std::vector<FactorRow> numbers(static_cast<std::size_t>(lines));
-  std::vector<std::int32_t> parameters(static_cast<std::size_t>(lines));
-  std::vector<std::int64_t> segments;
-  for (const ParameterArena::Entry& entry : arena.entries()) {
-    const Shape& shape = entry.parameter->shape();
-    std::vector<std::size_t> groups = find_groups(entry.path, shape);
-    infos_.push_back({entry.path, shape, {}});
-    for (const std::size_t group : groups)
-      if (groups_[group].weight_decay) infos_.back().weight_decay = groups_[group].weight_decay;
-    auto row = is_each_its_own ? rows_.end() : std::ranges::find(rows_, groups, &Row::groups);
-    const auto number = static_cast<std::size_t>(row - rows_.begin());
-    if (row == rows_.end()) rows_.push_back({infos_.back(), std::move(groups)});
-    TASUKI_CHECK(number <= std::numeric_limits<FactorRow>::max(),
-                 "hooks tell apart more than {} parameters", number);
-    const std::int64_t end = (entry.offset + entry.count - 1) / elements_per_row_number + 1;
-    for (std::int64_t line = entry.offset / elements_per_row_number; line < end; ++line) {
-      numbers[static_cast<std::size_t>(line)] = static_cast<FactorRow>(number);
-      parameters[static_cast<std::size_t>(line)] = static_cast<std::int32_t>(row_of_.size());
-    }
-    row_of_.push_back(number);
-    segments.insert(segments.end(), {entry.offset, entry.count});
-  }
-
-  const Device device = arena.values().device();
-  row_numbers_ = segments_ = parameter_of_ = {};
-  if (rows_.size() > 1) {
-    const auto bytes = std::as_bytes(std::span(numbers));
-    row_numbers_ =
-        Tensor::from(std::span(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()),
-                     {std::ssize(bytes)})
-            .to(device);
-  }
-  if (rule_->needs_norms() || has_norm_hooks_)
-    segments_ =
-        Tensor::from(std::span<const std::int64_t>(segments), {std::ssize(segments)}).to(device);
-  if (rule_->needs_norms() && !device.is_cpu())
-    parameter_of_ = Tensor::from(std::span<const std::int32_t>(parameters), {lines}).to(device);
-}
-
-std::vector<std::size_t> UpdatePlan::find_groups(const std::string& path,
-                                                 const Shape& shape) const {
-  std::vector<std::size_t> found;
-  for (std::size_t i = 0; i < groups_.size(); ++i)
-    if (groups_[i].has(path, shape)) found.push_back(i);
-  return found;
-}
-
-std::int64_t UpdatePlan::tables() const {
-  return std::ranges::count_if(stages_, &Stage::has_table);
-}
-
-UpdateFactors UpdatePlan::factors_of(const Stage& stage, const Row& row, double scale) const {
-  const std::int64_t t = t_ + 1;
-  GradientFactors gradient{scale, 0};
-  for (const FactorHook* hook : stage.factors) hook->adjust(gradient, row.info, t);
-  UpdateFactors factors;
-  factors.scale = static_cast<float>(gradient.scale);
-  factors.decay = static_cast<float>(gradient.decay);
-  if (stage.then != nullptr) return factors;
-  const std::vector<double> of_rule =
-      row.groups.empty() ? rule_->factors(values_, t) : rule_->factors(values_of(row), t);
-  TASUKI_CHECK(of_rule.size() <= std::size(factors.of_rule),
-               "{} has {} factors of an update; there is room for {}", rule_->name(),
-               of_rule.size(), std::size(factors.of_rule));
-  std::ranges::transform(of_rule, factors.of_rule,
-                         [](double factor) { return static_cast<float>(factor); });
-  return factors;
-}
-
-Hyperparameters UpdatePlan::values_of(const Row& row) const {
-  Hyperparameters values = values_;
-  double rate_factor = 1;
-  for (const std::size_t i : row.groups) {
-    for (const auto& [name, value] : groups_[i].values) values.set(name, value);
-    rate_factor = groups_[i].rate_factor.value_or(rate_factor);
-  }
-  if (const std::string rate = rule_->rate_name(); !rate.empty())
-    values.set(rate, values[rate] * rate_factor);
-  if (const std::string decay = rule_->decay_name(); !decay.empty() && row.info.weight_decay)
-    values.set(decay, *row.info.weight_decay);
-  return values;
-}
-
-void UpdatePlan::fill_table(const Stage& stage, double scale,
-                            std::span<UpdateFactors> table) const {
-  std::ranges::transform(rows_, table.begin(),
-                         [&](const Row& row) { return factors_of(stage, row, scale); });
-}
-
-bool UpdatePlan::follow(double examples) {
-  if (has_norm_hooks_) return false;
-  if (expected_ * examples_for_each_ != examples) examples_for_each_ = examples / expected_;
-  const bool is_drawn = StepScope::is_open() && drawn_.step == StepScope::number();
-  if (expected_ * examples_for_each_ == examples && (!is_drawn || drawn_.examples == examples))
-    return true;
-  refuse_recording("updates divide by numbers of examples that are unlike those of the batches");
-  return false;
 }
 
 // --- one update ---
@@ -287,6 +140,16 @@ void UpdatePlan::run(const ParameterArena& arena, std::span<const Tensor> states
   }
 }
 
+bool UpdatePlan::follow(double examples) {
+  if (has_norm_hooks_) return false;
+  if (expected_ * examples_for_each_ != examples) examples_for_each_ = examples / expected_;
+  const bool is_drawn = StepScope::is_open() && drawn_.step == StepScope::number();
+  if (expected_ * examples_for_each_ == examples && (!is_drawn || drawn_.examples == examples))
+    return true;
+  refuse_recording("updates divide by numbers of examples that are unlike those of the batches");
+  return false;
+}
+
 UpdatePlan::Factors UpdatePlan::factors_on(const Update& update, std::size_t stage, double scale,
                                            Place place) const {
   const Device device = update.arena.values().device();
@@ -318,6 +181,8 @@ const FactorRow* UpdatePlan::rows_on_device() const {
   return row_numbers_ ? reinterpret_cast<const FactorRow*>(row_numbers_.data<std::uint8_t>())
                       : nullptr;
 }
+
+// --- hooks ---
 
 void UpdatePlan::write(const Update& update, std::size_t stage, double scale) const {
   const Factors factors = factors_on(update, stage, scale, Place::anywhere);
@@ -366,6 +231,140 @@ double UpdatePlan::apply_norm_hook(const Update& update, const NormHook& hook, d
     backend(step.device).update(step);
   }
   return 1;
+}
+
+// --- the rule, by a backend's kernel or by the rule's functions ---
+
+void UpdatePlan::apply_rule(const Update& update, std::size_t stage, double scale) const {
+  const bool is_on_cpu = update.arena.values().device().is_cpu();
+  const bool needs_memory = kernel_rule_ == nullptr && !is_on_cpu;
+  const Factors factors =
+      factors_on(update, stage, scale, needs_memory ? Place::on_device : Place::anywhere);
+  if (kernel_rule_ != nullptr) return apply_kernel(update, factors);
+  if (!is_on_cpu)
+    apply_on_gpu(update, factors);
+  else if (update.skip == nullptr || *update.skip == 0)
+    apply_on_cpu(update, factors);
+  update.arena.round_values();
+}
+
+void UpdatePlan::apply_kernel(const Update& update, const Factors& factors) const {
+  UpdateStep all;
+  all.device = update.arena.values().device();
+  all.kernel = kernel_rule_->kernel();
+  all.parameter = update.arena.values().data<float>();
+  all.gradient = update.arena.gradients().data<float>();
+  std::ranges::copy(pointers_of(update.states), all.state);
+  all.count = update.arena.update_count();
+  all.factors = factors.of_all;
+  all.table = factors.table;
+  all.rows = rows_on_device();
+  all.skip = update.skip;
+  if (const Tensor& rounded = update.arena.rounded()) {
+    all.rounded = rounded.raw();
+    all.rounded_type = rounded.dtype();
+  }
+  const ApplyRange apply = [&all](std::int64_t begin, std::int64_t end) {
+    backend(all.device).update(part_of(all, begin, end));
+  };
+  if (update.spread)
+    update.spread(apply, all.count);
+  else
+    apply(0, all.count);
+}
+
+void UpdatePlan::apply_on_gpu(const Update& update, const Factors& factors) const {
+  const Tensor& values = update.arena.values();
+  const Tensor found = rule_->needs_norms() ? norms(update, factors) : Tensor();
+  const std::vector<float*> states = pointers_of(update.states);
+  const RuleArena all{
+      .device = values.device(),
+      .stream = backend(values.device()).queue(values.device()),
+      .parameters = values.data<float>(),
+      .gradients = update.arena.gradients().data<float>(),
+      .states = states,
+      .count = update.arena.update_count(),
+      .factors = factors.table,
+      .rows = rows_on_device(),
+      .norms = found ? found.data<double>() : nullptr,
+      .parameter_of = parameter_of_ ? parameter_of_.data<std::int32_t>() : nullptr,
+      .skip = update.skip,
+  };
+  const ApplyRange apply = [&](std::int64_t begin, std::int64_t end) {
+    TASUKI_CHECK(begin == 0 && end == all.count, "a rule of a GPU updates the whole arena at once");
+    rule_->apply_on_gpu(all);
+  };
+  if (update.spread)
+    update.spread(apply, all.count);
+  else
+    apply(0, all.count);
+}
+
+void UpdatePlan::apply_on_cpu(const Update& update, const Factors& factors) const {
+  const std::vector<ParameterArena::Entry>& entries = update.arena.entries();
+  float* const parameters = update.arena.values().data<float>();
+  const float* const gradients = update.arena.gradients().data<float>();
+  const std::vector<float*> states = pointers_of(update.states);
+  const auto factor_count = rule_->factors(values_, t_ + 1).size();
+  Tensor found;
+  if (rule_->needs_norms()) found = norms(update, factors);
+
+  const auto apply_to = [&](std::size_t entry, std::int64_t begin, std::int64_t end) {
+    const UpdateFactors& k =
+        factors.table != nullptr ? factors.table[row_of_[entry]] : factors.of_all;
+    std::vector<float*> from = states;
+    for (float*& state : from) state += begin;
+    const double* const norm = found ? found.data<double>() + 2 * entry : nullptr;
+    rule_->apply({.info = infos_[entry],
+                  .parameter = parameters + begin,
+                  .gradient = gradients + begin,
+                  .states = from,
+                  .count = end - begin,
+                  .factors = std::span(k.of_rule).first(factor_count),
+                  .w_norm = norm != nullptr ? norm[0] : 0,
+                  .g_norm = norm != nullptr ? norm[1] : 0,
+                  .scale = k.scale,
+                  .decay = k.decay});
+  };
+  const auto apply_to_all = [&](std::int64_t begin, std::int64_t end) {
+    auto entry = std::ranges::upper_bound(entries, begin, {}, &ParameterArena::Entry::offset);
+    if (entry != entries.begin()) --entry;
+    for (; entry != entries.end() && entry->offset < end; ++entry) {
+      const std::int64_t first = std::max(begin, entry->offset);
+      const std::int64_t last = std::min(end, entry->offset + entry->count);
+      if (first < last) apply_to(static_cast<std::size_t>(entry - entries.begin()), first, last);
+    }
+  };
+  const ApplyRange apply = [&](std::int64_t begin, std::int64_t end) {
+    constexpr std::int64_t line = elements_per_row_number;
+    FirstFailure failure;
+    parallel_for((end - begin) / line, eltwise_grain / line,
+                 [&](std::int64_t first, std::int64_t last) {
+                   failure.guard([&] { apply_to_all(begin + first * line, begin + last * line); });
+                 });
+    failure.rethrow();
+  };
+  if (update.spread)
+    update.spread(apply, update.arena.update_count());
+  else
+    apply(0, update.arena.update_count());
+}
+
+Tensor UpdatePlan::norms(const Update& update, const Factors& factors) const {
+  const Device device = update.arena.values().device();
+  Tensor found = Tensor::empty({2 * std::ssize(infos_)}, DType::float64, device);
+  NormStep step;
+  step.device = device;
+  step.parameter = update.arena.values().data<float>();
+  step.gradient = update.arena.gradients().data<float>();
+  step.segments = segments_.data<std::int64_t>();
+  step.parameters = std::ssize(infos_);
+  step.factors = factors.of_all;
+  step.table = factors.table;
+  step.rows = factors.table != nullptr ? rows_on_device() : nullptr;
+  step.norms = found.data<double>();
+  backend(device).norms(step);
+  return found;
 }
 
 }  // namespace tasuki

@@ -1,4 +1,5 @@
-// UpdatePlan: what an update does with summed gradients, in order: hooks, then the rule.
+// UpdatePlan: what an update does with summed gradients, in order: hooks, then the rule. One update
+// is in update_plan.cpp, what is arranged before in update_plan_tables.cpp.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 // Triggers: when something is to happen. A trigger gives the same answer on every rank, because
 // what it starts may be collective; most are functions of iteration and epoch alone and keep no
-// state.
+// state. Those that take the time are in timed_trigger.cpp, those that watch a value in
+// value_trigger.cpp.
 #pragma once
 
 #include <cstdint>

@@ -5,11 +5,11 @@
 
 namespace tasuki {
 
-WireFormat wire_format(DType dtype, int ranks, double divisor) {
+WireFormat wire_format(DType dtype, int ranks, double terms) {
   if (dtype != DType::float16) return {dtype, 1};
   constexpr int smallest = 14;
-  const double terms = std::max<double>(ranks, divisor);
-  const int exponent = static_cast<int>(std::ceil(std::log2(std::max(1.0, terms))));
+  const double most = std::max<double>(ranks, terms);
+  const int exponent = static_cast<int>(std::ceil(std::log2(std::max(1.0, most))));
   return {dtype, std::ldexp(1.0f, -std::min(exponent, smallest))};
 }
 

@@ -18,7 +18,7 @@ class PureNcclCommunicator : public Communicator {
 
   void sum_on_gpu(const GradientView& gradients) override {
     group().allreduce(gradients.arena, ReduceOp::sum,
-                      wire_format(options().wire_dtype, size(), gradients.divisor));
+                      wire_format(options().wire_dtype, size(), gradients.wire_scale_hint));
   }
   void combine_on_gpu(const Tensor& values, ReduceOp op) override {
     group().allreduce(values, op, {});
