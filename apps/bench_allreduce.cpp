@@ -28,9 +28,8 @@
 #include "tasuki/core/file.hpp"
 #include "tasuki/job/run_job.hpp"
 #include "tasuki/program/flags/options.hpp"
-#include "tasuki/program/start/console.hpp"
 #include "tasuki/program/start/device.hpp"
-#include "tasuki/program/start/job.hpp"
+#include "tasuki/program/start/setup.hpp"
 #include "tasuki/program/start/stalls.hpp"
 #include "tasuki/tensor/backend.hpp"
 

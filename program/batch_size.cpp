@@ -9,8 +9,7 @@
 
 #include "tasuki/core/log.hpp"
 #include "tasuki/dataset/iterators/device_iterator.hpp"
-#include "tasuki/program/data/input.hpp"
-#include "tasuki/program/start/console.hpp"
+#include "tasuki/program/data.hpp"
 #include "tasuki/program/training_flags.hpp"
 #include "tasuki/tensor/backend.hpp"
 #include "tasuki/tensor/host_memory.hpp"
@@ -48,9 +47,10 @@ std::size_t address_space_of_loaders(const TrainingSettings& settings, const Tra
 
 // Ranks of a node share its memory; some is left for what else grows (MPI, the C library). The
 // shares are loaded already; batches are read ahead.
-Place host_memory(const Job& job, const TrainingSettings& settings, const TrainingData& data) {
+Place host_memory(const RankSetup& setup, const TrainingSettings& settings,
+                  const TrainingData& data) {
   Place place{.device = Device::cpu()};
-  const std::size_t unused = find_host_memory({}, job.communicator->intra_size()).free;
+  const std::size_t unused = find_host_memory({}, setup.communicator->intra_size()).free;
   const std::size_t cached = host_pool_statistics().cached;
   const std::size_t free = unused + std::min(cached, ~std::size_t{0} - unused);
   place.free = free - std::min(free, host_memory_reserve);
@@ -75,22 +75,22 @@ Place gpu_memory(Device device, const TrainingData& data, const Engine& engine) 
   return place;
 }
 
-std::vector<Place> places_of(const Job& job, const TrainingSettings& settings,
+std::vector<Place> places_of(const RankSetup& setup, const TrainingSettings& settings,
                              const TrainingData& data, const Engine& engine) {
   // Batches that are dealt to devices come from the host.
-  std::vector<Device> devices = job.devices;
+  std::vector<Device> devices = setup.devices;
   devices.push_back(engine.batch_device());
   std::vector<Place> places;
   for (const Device device : devices)
     if (std::ranges::find(places, device, &Place::device) == places.end())
-      places.push_back(device.is_cpu() ? host_memory(job, settings, data)
+      places.push_back(device.is_cpu() ? host_memory(setup, settings, data)
                                        : gpu_memory(device, data, engine));
   return places;
 }
 
 // Searches without agreement between ranks.
-BatchSearch search_in(const std::vector<Place>& places, const Job& job, const TrainingData& data,
-                      Engine& engine) {
+BatchSearch search_in(const std::vector<Place>& places, const RankSetup& setup,
+                      const TrainingData& data, Engine& engine) {
   BatchSearch search;
   std::vector<std::size_t> most;  // upper limits of the bytes in use
   for (const Place& place : places) {
@@ -100,7 +100,7 @@ BatchSearch search_in(const std::vector<Place>& places, const Job& job, const Tr
     search.capacities.push_back(in_use + static_cast<std::size_t>(usable));
     most.push_back(in_use + free);
   }
-  search.limit = std::clamp<std::int64_t>(data.train.header.count / job.communicator->size(), 1,
+  search.limit = std::clamp<std::int64_t>(data.train.header.count / setup.communicator->size(), 1,
                                           batch_sizes.most);
   search.peaks_of = [places, most, &data, &engine](std::int64_t n) {
     // What an earlier step has left in the pool would reduce what libraries can take, and they do
@@ -142,11 +142,11 @@ std::string describe(const std::vector<Place>& places, const BatchSearch& search
 
 }  // namespace
 
-void print_largest_batch(const Job& job, const TrainingSettings& settings, const TrainingData& data,
-                         Engine& engine) {
-  Communicator& comm = *job.communicator;
-  const std::vector<Place> places = places_of(job, settings, data, engine);
-  BatchSearch search = search_in(places, job, data, engine);
+void print_largest_batch(const RankSetup& setup, const TrainingSettings& settings,
+                         const TrainingData& data, Engine& engine) {
+  Communicator& comm = *setup.communicator;
+  const std::vector<Place> places = places_of(setup, settings, data, engine);
+  BatchSearch search = search_in(places, setup, data, engine);
   search.least = [&comm](std::int64_t own) {
     const Tensor least = Tensor::from(std::span<const std::int64_t>(&own, 1), Shape{});
     comm.allreduce(least, ReduceOp::min);
@@ -160,22 +160,22 @@ void print_largest_batch(const Job& job, const TrainingSettings& settings, const
                                   is_limit ? "all examples of a rank" : describe(places, search)));
 }
 
-void train_within_memory(const Job& job, const TrainingSettings& settings, const TrainingData& data,
-                         Engine& engine, const std::function<void()>& train,
-                         const std::function<void()>& end) {
+void train_within_memory(const RankSetup& setup, const TrainingSettings& settings,
+                         const TrainingData& data, Engine& engine,
+                         const std::function<void()>& train, const std::function<void()>& end) {
   std::string problem;
   try {
     return train();
   } catch (const OutOfMemory& error) {
     problem = error.what();
   } catch (const std::bad_alloc&) {
-    const Device device = job.device();
+    const Device device = setup.device();
     problem = fmt::format("out of memory; {:.0f} MB are free",
                           megabytes(backend(device).memory(device).free));
   }
   // Not while the exception unwinds, when nothing waits for a GPU. The other ranks wait silently.
   end();
-  BatchSearch search = search_in(places_of(job, settings, data, engine), job, data, engine);
+  BatchSearch search = search_in(places_of(setup, settings, data, engine), setup, data, engine);
   search.trying = [&problem](std::int64_t n) {
     log_warning("{}; trying whether a step of {} examples fits", problem, n);
   };

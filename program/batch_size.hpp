@@ -3,9 +3,9 @@
 
 #include <functional>
 
-#include "tasuki/program/data/data.hpp"
+#include "tasuki/program/data.hpp"
 #include "tasuki/program/engine.hpp"
-#include "tasuki/program/start/job.hpp"
+#include "tasuki/program/start/setup.hpp"
 
 namespace tasuki::program {
 
@@ -13,14 +13,14 @@ namespace tasuki::program {
 // device with its part of the batch, beside the data (which were scattered). Found by steps on
 // zeros, after which nothing else can be done. An error of kind unavailable if a single example is
 // too much. Collective; rank 0 prints.
-void print_largest_batch(const Job& job, const TrainingSettings& settings, const TrainingData& data,
-                         Engine& engine);
+void print_largest_batch(const RankSetup& setup, const TrainingSettings& settings,
+                         const TrainingData& data, Engine& engine);
 
 // Calls `train`. If this rank runs out of memory in it, calls `end`, which frees what `train` has
 // left in memory; the error then also says which batch would fit (found as above, by this rank
 // alone).
-void train_within_memory(const Job& job, const TrainingSettings& settings, const TrainingData& data,
-                         Engine& engine, const std::function<void()>& train,
-                         const std::function<void()>& end);
+void train_within_memory(const RankSetup& setup, const TrainingSettings& settings,
+                         const TrainingData& data, Engine& engine,
+                         const std::function<void()>& train, const std::function<void()>& end);
 
 }  // namespace tasuki::program

@@ -18,7 +18,7 @@ class RankEngine final : public Engine {
     parts.optimizer.compute_in(parts.precision.activations);
   }
 
-  Device batch_device() const override { return parts_.job.device(); }
+  Device batch_device() const override { return parts_.setup.device(); }
 
   std::unique_ptr<Updater> create_updater(std::unique_ptr<Iterator> batches) override {
     const TrainingSettings& settings = parts_.program.settings;
@@ -70,7 +70,7 @@ class WorkerEngine final : public Engine {
     const TrainingSettings& settings = parts_.program.settings;
     const std::vector<Device>& devices = settings.workers->devices;
     const int threads =
-        threads_of_worker(parts_.job.processors, parts_.job.threads, devices.size());
+        threads_of_worker(parts_.setup.processors, parts_.setup.threads, devices.size());
     std::vector<ParallelUpdater::Worker> workers = {
         {*parts_.model.model, parts_.model.loss, threads}};
     further_.clear();

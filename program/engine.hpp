@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "tasuki/program/start/computing.hpp"
-#include "tasuki/program/start/job.hpp"
+#include "tasuki/program/start/setup.hpp"
 #include "tasuki/program/training_program.hpp"
 
 namespace tasuki::program {
@@ -28,7 +28,7 @@ class Engine {
 // What an engine computes with; all of it outlives the engine.
 struct EngineParts {
   const TrainingProgram& program;
-  const Job& job;
+  const RankSetup& setup;
   const DatasetHeader& data;
   TrainingModel& model;
   Optimizer& optimizer;  // set up for the model

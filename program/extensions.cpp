@@ -56,13 +56,13 @@ std::unique_ptr<Trigger> stop_trigger(const TrainingSettings& settings) {
                          .max_iterations = settings.max_iterations});
 }
 
-void extend(Trainer& trainer, const TrainingProgram& program, const Job& job,
+void extend(Trainer& trainer, const TrainingProgram& program, const RankSetup& setup,
             const TrainingData& data) {
   const TrainingSettings& settings = program.settings;
   trainer.set_resume_flag("--resume");
   trainer.extend(allreduce_persistent());
   trainer.extend(report_step_times());
-  if (settings.monitor) trainer.extend(monitor_devices(job.devices, *settings.monitor));
+  if (settings.monitor) trainer.extend(monitor_devices(setup.devices, *settings.monitor));
   trainer.extend(keep_data(data.train.header, *data.train.share));
   Shift* const schedule = extend_with_schedule(trainer, settings);
   trainer.extend(std::make_unique<FailOnNonNumber>(
@@ -70,8 +70,8 @@ void extend(Trainer& trainer, const TrainingProgram& program, const Job& job,
   if (program.extend) program.extend(trainer);
   extend_with_log(trainer, program, data);
   extend_with_snapshots(trainer, settings);
-  trainer.extend(keep_flags(job.continuation));
-  if (job.continuation.snapshot) resume_training(job.continuation, trainer, settings, schedule);
+  trainer.extend(keep_flags(setup.continuation));
+  if (setup.continuation.snapshot) resume_training(setup.continuation, trainer, settings, schedule);
 }
 
 }  // namespace tasuki::program

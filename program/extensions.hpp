@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "tasuki/program/data/data.hpp"
-#include "tasuki/program/start/job.hpp"
+#include "tasuki/program/data.hpp"
+#include "tasuki/program/start/setup.hpp"
 #include "tasuki/program/training_program.hpp"
 
 namespace tasuki::program {
@@ -16,7 +16,7 @@ std::unique_ptr<Trigger> stop_trigger(const TrainingSettings& settings);
 // ranks, step times, the learning rate's schedule, a check for losses that are not finite or too
 // large, log, table, progress, snapshots), and those of TrainingProgram::extend. Then resumes the
 // snapshot. Collective.
-void extend(Trainer& trainer, const TrainingProgram& program, const Job& job,
+void extend(Trainer& trainer, const TrainingProgram& program, const RankSetup& setup,
             const TrainingData& data);
 
 }  // namespace tasuki::program

@@ -6,6 +6,7 @@
 
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/dataset/shard_plan.hpp"
+#include "tasuki/optimizer/optimizer.hpp"
 #include "tasuki/program/learning_rate.hpp"
 #include "tasuki/program/start/computing.hpp"
 #include "tasuki/program/start/device.hpp"
@@ -291,56 +292,6 @@ std::int64_t global_batch(const TrainingSettings& settings, int ranks) {
 
 std::int64_t largest_batch(const TrainingSettings& settings, int ranks) {
   return part_of(global_batch(settings, ranks), ranks, 0).size();
-}
-
-namespace {
-
-// Whether the rule decays weights itself, as AdamW does. Adam has AdamW's hyper-parameter, too, but
-// for Adam --weight-decay is Chainer's hook.
-bool decays_weights_itself(const Optimizer& optimizer) {
-  return !optimizer.decay_name().empty();
-}
-
-}  // namespace
-
-std::unique_ptr<Optimizer> create_optimizer(const TrainingSettings& settings, int ranks) {
-  auto optimizer = tasuki::create_optimizer(settings.optimizer);
-  configure_optimizer(*optimizer, settings, ranks);
-  return optimizer;
-}
-
-void configure_optimizer(Optimizer& optimizer, const TrainingSettings& settings, int ranks) {
-  set_learning_rate(optimizer, settings, global_batch(settings, ranks));
-  const std::vector<std::string> known = optimizer.hyperparameters();
-  if (settings.momentum) {
-    if (std::ranges::count(known, "momentum") == 0)
-      fail_everywhere(ErrorKind::usage, "--momentum: {} has none; leave --momentum out",
-                      optimizer.name());
-    optimizer.set("momentum", *settings.momentum);
-  }
-  if (settings.clip_norm) optimizer.add_hook(gradient_clipping(*settings.clip_norm));
-  double decay = settings.weight_decay;
-  if (decays_weights_itself(optimizer) && decay > 0) {
-    optimizer.set(optimizer.decay_name(), decay);
-    decay = 0;
-  }
-  if (settings.no_decay_1d)
-    optimizer.add_group({.pattern = "**", .weight_decay = 0, .is_1d_only = true});
-  constexpr double lars_threshold = 1e-2;
-  if (settings.lars)
-    optimizer.add_hook(gradient_lars(lars_threshold, decay));
-  else if (decay > 0)
-    optimizer.add_hook(weight_decay(decay));
-}
-
-std::string describe_hooks(const Optimizer& optimizer, const TrainingSettings& settings) {
-  std::string text;
-  if (settings.clip_norm) text += fmt::format(", clip_norm {}", *settings.clip_norm);
-  if (settings.lars) text += ", LARS";
-  if (settings.weight_decay > 0 && !decays_weights_itself(optimizer))
-    text += fmt::format(", weight_decay {}", settings.weight_decay);
-  if (settings.no_decay_1d) text += ", no decay of parameters with one axis";
-  return text;
 }
 
 }  // namespace tasuki::program

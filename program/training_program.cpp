@@ -1,11 +1,135 @@
 #include "tasuki/program/training_program.hpp"
 
+#include <algorithm>
+
+#include "tasuki/core/error.hpp"
+#include "tasuki/core/log.hpp"
 #include "tasuki/job/run_job.hpp"
 #include "tasuki/nn/classifier.hpp"
-#include "tasuki/program/run_training.hpp"
-#include "tasuki/program/start/job.hpp"
+#include "tasuki/program/batch_size.hpp"
+#include "tasuki/program/data.hpp"
+#include "tasuki/program/engine.hpp"
+#include "tasuki/program/extensions.hpp"
+#include "tasuki/program/initial_state.hpp"
+#include "tasuki/program/optimizer.hpp"
+#include "tasuki/program/report/about.hpp"
+#include "tasuki/program/report/report.hpp"
+#include "tasuki/program/start/computing.hpp"
+#include "tasuki/program/start/setup.hpp"
+#include "tasuki/training/extensions/evaluator.hpp"
 
 namespace tasuki {
+namespace program {
+namespace {
+
+std::unique_ptr<Optimizer> optimizer_of(const TrainingProgram& program, int ranks) {
+  if (!program.create_optimizer) return create_optimizer(program.settings, ranks);
+  auto optimizer = program.create_optimizer();
+  configure_optimizer(*optimizer, program.settings, ranks);
+  return optimizer;
+}
+
+std::unique_ptr<Evaluator> create_evaluator(const TrainingProgram& program,
+                                            std::unique_ptr<Iterator> batches, LossFunction loss) {
+  if (program.create_evaluator)
+    return program.create_evaluator(std::move(batches), std::move(loss));
+  return std::make_unique<Evaluator>(std::move(batches), std::move(loss));
+}
+
+// The model on the device; rank 0 has the weights that the run starts from.
+TrainingModel initial_model(const TrainingProgram& program, const DatasetHeader& data,
+                            const RankSetup& setup) {
+  TrainingModel model = program.create_model(data);
+  const auto parameters = model.model->parameters();
+  if (!std::ranges::all_of(parameters,
+                           [](const auto& each) { return each.parameter->has_values(); }))
+    model.model->initialize(static_cast<std::uint64_t>(program.settings.seed));
+  if (!setup.continuation.snapshot)
+    load_initial_weights(program.settings, *model.model, *setup.communicator);
+  model.model->to(setup.device());
+  return model;
+}
+
+std::optional<RunPosition> find_position(const TrainingProgram& program, const RankSetup& setup,
+                                         const Optimizer& optimizer, std::int64_t examples) {
+  const auto& snapshot = setup.continuation.snapshot;
+  if (!snapshot) return std::nullopt;
+  return check_resume(*snapshot, program.settings, optimizer, examples, *setup.communicator);
+}
+
+// Prints that nothing is left to do, if so.
+bool is_at_end(const TrainingSettings& settings, const RankSetup& setup,
+               const std::optional<RunPosition>& position) {
+  if (!position) return false;
+  const std::string end = describe_end(setup.continuation, settings, *position);
+  if (!end.empty() && setup.communicator->rank() == 0) log_warning("nothing to do: {}", end);
+  return !end.empty();
+}
+
+// ChainerMN's training program: a multi-node optimizer for the model, the data scattered from rank
+// 0, a trainer with a multi-node evaluator and the extensions of the flags; banner, table, summary.
+// With --dry-run it prints the plan instead, after the same checks of --out and --resume; with
+// --find-batchsize the largest batch. Collective.
+void run_training(const TrainingProgram& program, const RankSetup& setup) {
+  const TrainingSettings& settings = program.settings;
+  Communicator& comm = *setup.communicator;
+
+  TASUKI_CHECK(program.create_model && (program.train_data || !program.dataset.empty()),
+               "a TrainingProgram needs create_model, and train_data or the name of a data set");
+  // Flags that do not fit each other are reported first, before files are looked for.
+  check_training_flags(program.flags, settings);
+  if (program.check) program.check(comm);
+  auto local_optimizer = optimizer_of(program, comm.size());
+  const Precision precision = choose_computing(settings, setup.devices);
+
+  TrainingData data = find_data(program, comm);
+  TrainingModel model = initial_model(program, data.train.header, setup);
+  const auto optimizer = create_multi_node_optimizer(std::move(local_optimizer), comm);
+  optimizer->setup(*model.model);
+  const auto engine =
+      create_engine({program, setup, data.train.header, model, *optimizer, precision});
+
+  const auto position = find_position(program, setup, *optimizer, data.train.header.count);
+  const bool is_over = !settings.find_batchsize && is_at_end(settings, setup, position);
+  const auto say_banner = [&](const std::filesystem::path& out) {
+    print_banner(setup, banner_lines(program, setup, *optimizer, data, out, position));
+  };
+  if (is_over && !settings.dry_run) return;
+  // Files that cannot be read are found last, but before anything is written.
+  data.check_files(comm);
+  if (settings.dry_run) {
+    say_banner(find_output_folder(setup, settings)->path());
+    print_plan(setup, settings, *optimizer, precision, model.loss, data);
+    return;
+  }
+
+  const auto output = settings.find_batchsize ? nullptr : take_output_folder(setup, settings);
+  data.scatter(settings, comm);
+  if (settings.find_batchsize) return print_largest_batch(setup, settings, data, *engine);
+
+  std::optional<Trainer> trainer;
+  const auto train = [&] {
+    auto batches = training_batches(data, settings, *engine, comm);
+    if (program.wrap_batches) batches = program.wrap_batches(std::move(batches));
+    auto updater = engine->create_updater(std::move(batches));
+    trainer.emplace(std::move(updater), stop_trigger(settings), output);
+    if (data.test)
+      trainer->extend(create_evaluator(program, test_batches(data, settings, *engine, comm),
+                                       engine->evaluation_loss()));
+    extend(*trainer, program, setup, data);
+
+    remove_old_results(comm, settings, *output);
+    write_about(setup, settings, *output, data.place);
+    if (!settings.quiet) say_banner(output->path());
+    RunSummary summary(*trainer, setup.devices);
+    trainer->run();
+    if (!settings.quiet) summary.print(comm);
+  };
+  train_within_memory(setup, settings, data, *engine, train, [&trainer] { trainer.reset(); });
+}
+
+}  // namespace
+}  // namespace program
 
 TrainingModel create_classifier(std::unique_ptr<Layer> predictor) {
   auto model = std::make_unique<Classifier>(std::move(predictor));
@@ -24,8 +148,8 @@ int TrainingProgram::run(int argc, char** argv) {
     program::add_training_flags(
         flags, settings, {.data = dataset.empty(), .optimizer = create_optimizer != nullptr});
     if (recipe) flags.choose_defaults([this] { program::apply_recipe(recipe(), flags, settings); });
-    if (const auto job = program::start_job(flags, settings, count, words))
-      program::run_training(*this, *job);
+    if (const auto setup = program::set_up_rank(flags, settings, count, words))
+      program::run_training(*this, *setup);
     return 0;
   });
 }

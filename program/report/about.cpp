@@ -9,15 +9,15 @@
 
 namespace tasuki::program {
 
-void write_about(const Job& job, const TrainingSettings& settings, OutputFolder& output,
+void write_about(const RankSetup& setup, const TrainingSettings& settings, OutputFolder& output,
                  const std::string& data) {
-  Communicator& communicator = *job.communicator;
+  Communicator& communicator = *setup.communicator;
   run_on_root(communicator, 0, [&] {
     const nlohmann::json about = {
         {"version", describe_versions()},
         {"host", communicator.topology().host_of.at(0)},
         {"machine", describe_machine()},
-        {"device", job.device_text},
+        {"device", setup.device_text},
         {"data", data},
         {"ranks", communicator.size()},
         {"global_batch", global_batch(settings, communicator.size())},

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tasuki/program/start/job.hpp"
+#include "tasuki/program/start/setup.hpp"
 
 namespace tasuki::program {
 
@@ -12,7 +12,7 @@ inline constexpr const char* about_file = "about.json";
 // Writes about.json into `output`, an object: "version" (of Tasuki and its libraries), rank 0's
 // "host", "machine" and "device", "data" (the folder), "ranks" and "global_batch". An error is one
 // on all ranks. Collective.
-void write_about(const Job& job, const TrainingSettings& settings, OutputFolder& output,
+void write_about(const RankSetup& setup, const TrainingSettings& settings, OutputFolder& output,
                  const std::string& data);
 
 }  // namespace tasuki::program

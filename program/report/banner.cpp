@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "tasuki/communicator/text_bytes.hpp"
-#include "tasuki/program/start/console.hpp"
 
 namespace tasuki::program {
 namespace {
@@ -71,10 +70,11 @@ std::string banner_text(const BannerLines& lines, const std::vector<RankPlace>& 
   return text + rule + '\n';
 }
 
-void print_banner(const Job& job, const BannerLines& lines) {
-  Communicator& communicator = *job.communicator;
-  const nlohmann::json own = {job.device_text, cpu_list(job.processors.cpus), job.threads.threads,
-                              job.threads.lost_to_binding, job.threads.origin};
+void print_banner(const RankSetup& setup, const BannerLines& lines) {
+  Communicator& communicator = *setup.communicator;
+  const nlohmann::json own = {setup.device_text, cpu_list(setup.processors.cpus),
+                              setup.threads.threads, setup.threads.lost_to_binding,
+                              setup.threads.origin};
   const auto gathered = communicator.gather_bytes(text_to_bytes(own.dump()));
   if (communicator.rank() != 0) return;
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/program/start/job.hpp"
+#include "tasuki/program/start/setup.hpp"
 #include "tasuki/program/training_program.hpp"
 
 namespace tasuki::program {
@@ -20,6 +20,6 @@ struct RankPlace {
 std::string banner_text(const BannerLines& lines, const std::vector<RankPlace>& places);
 
 // Gathers the places of all ranks and prints the banner on rank 0, on standard output. Collective.
-void print_banner(const Job& job, const BannerLines& lines);
+void print_banner(const RankSetup& setup, const BannerLines& lines);
 
 }  // namespace tasuki::program

@@ -9,8 +9,8 @@
 #include "tasuki/communicator/number_bytes.hpp"
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/program/learning_rate.hpp"
+#include "tasuki/program/optimizer.hpp"
 #include "tasuki/program/resume.hpp"
-#include "tasuki/program/start/console.hpp"
 #include "tasuki/program/training_flags.hpp"
 #include "tasuki/program/workers.hpp"
 #include "tasuki/tensor/backend.hpp"
@@ -65,8 +65,8 @@ std::string describe_communicator(const TrainingSettings& settings,
   return description;
 }
 
-std::string describe_workers(const Job& job, const WorkerSettings& workers) {
-  const int threads = threads_of_worker(job.processors, job.threads, workers.devices.size());
+std::string describe_workers(const RankSetup& setup, const WorkerSettings& workers) {
+  const int threads = threads_of_worker(setup.processors, setup.threads, workers.devices.size());
   return fmt::format("{}, {} thread{} each on a CPU, batches split {}",
                      devices_text(workers.devices), threads, threads == 1 ? "" : "s",
                      split_text(workers));
@@ -146,11 +146,12 @@ class EpochEnds final : public Extension {
 
 }  // namespace
 
-BannerLines banner_lines(const TrainingProgram& program, const Job& job, const Optimizer& optimizer,
-                         const TrainingData& data, const std::filesystem::path& out,
+BannerLines banner_lines(const TrainingProgram& program, const RankSetup& setup,
+                         const Optimizer& optimizer, const TrainingData& data,
+                         const std::filesystem::path& out,
                          const std::optional<RunPosition>& resumed) {
   const TrainingSettings& settings = program.settings;
-  const Communicator& communicator = *job.communicator;
+  const Communicator& communicator = *setup.communicator;
   BannerLines lines = {
       {"Num process (COMM_WORLD)", std::to_string(communicator.size())},
       {fmt::format("Using {} communicator", settings.communicator),
@@ -161,7 +162,7 @@ BannerLines banner_lines(const TrainingProgram& program, const Job& job, const O
   };
   if (program.banner)
     for (auto& line : program.banner()) lines.push_back(std::move(line));
-  if (settings.workers) add("Workers", describe_workers(job, *settings.workers));
+  if (settings.workers) add("Workers", describe_workers(setup, *settings.workers));
   add("Num Minibatch-size", batch_text(settings, communicator.size()));
   add("Num epoch", describe_length(settings));
   add("Data", describe_data(data));
@@ -169,24 +170,25 @@ BannerLines banner_lines(const TrainingProgram& program, const Job& job, const O
   add("Output", out == settings.out
                     ? settings.out
                     : fmt::format("{} ({} is another run's)", out.string(), settings.out));
-  if (settings.init && !job.continuation.snapshot) add("Weights", *settings.init);
-  if (resumed) add("Resumed", describe_resume(job.continuation, *resumed));
+  if (settings.init && !setup.continuation.snapshot) add("Weights", *settings.init);
+  if (resumed) add("Resumed", describe_resume(setup.continuation, *resumed));
   return lines;
 }
 
-void print_plan(const Job& job, const TrainingSettings& settings, const Optimizer& optimizer,
-                const Precision& precision, const LossFunction& loss, const TrainingData& data) {
+void print_plan(const RankSetup& setup, const TrainingSettings& settings,
+                const Optimizer& optimizer, const Precision& precision, const LossFunction& loss,
+                const TrainingData& data) {
   const DatasetHeader& train = data.train.header;
   const std::int64_t largest =
-      std::min(largest_batch(settings, job.communicator->size()), train.count);
+      std::min(largest_batch(settings, setup.communicator->size()), train.count);
   const std::size_t activations =
-      largest > 0 ? measure_step(largest, read_longest(data.train, *job.communicator), job.device(),
-                                 precision.on(job.device()), loss)
+      largest > 0 ? measure_step(largest, read_longest(data.train, *setup.communicator),
+                                 setup.device(), precision.on(setup.device()), loss)
                         .held
                   : 0;
-  const ShardPlan plan(train.count, job.communicator->size(),
+  const ShardPlan plan(train.count, setup.communicator->size(),
                        static_cast<int>(settings.shards.value_or(0)));
-  const std::int64_t batch = global_batch(settings, job.communicator->size());
+  const std::int64_t batch = global_batch(settings, setup.communicator->size());
   const std::int64_t steps = plan.steps_per_epoch(batch);
   const std::int64_t all_steps =
       std::min(steps * settings.epoch, settings.max_iterations.value_or(steps * settings.epoch));
@@ -196,8 +198,8 @@ void print_plan(const Job& job, const TrainingSettings& settings, const Optimize
   const std::size_t parameters =
       arena.values().bytes() + (arena.rounded() ? arena.rounded().bytes() : 0);
   const std::size_t states = optimizer.state_bytes();
-  std::size_t examples = share_bytes(data.train, *job.communicator);
-  if (data.test) examples += share_bytes(*data.test, *job.communicator);
+  std::size_t examples = share_bytes(data.train, *setup.communicator);
+  if (data.test) examples += share_bytes(*data.test, *setup.communicator);
 
   std::string text = "Parameters:\n" + parameter_table(optimizer);
   text += fmt::format("  {} in all\n", optimizer.model().parameter_count());
@@ -213,8 +215,8 @@ void print_plan(const Job& job, const TrainingSettings& settings, const Optimize
       megabytes(parameters), megabytes(gradients), megabytes(states), megabytes(activations),
       megabytes(examples));
   // All but the data are in memory, so everything else can be measured.
-  const std::size_t host = measure_peak(*job.communicator, {}).host;
-  if (job.device().is_cpu())
+  const std::size_t host = measure_peak(*setup.communicator, {}).host;
+  if (setup.device().is_cpu())
     text += fmt::format(", {} MPI, libraries and memory shared by ranks; {} in all\n",
                         megabytes(host - std::min(host, of_step)),
                         megabytes(std::max(host, of_step) + examples));
@@ -222,7 +224,7 @@ void print_plan(const Job& job, const TrainingSettings& settings, const Optimize
     text += fmt::format("; {} in all, and {} of host memory for MPI and libraries\n",
                         megabytes(of_step + examples), megabytes(host));
   text += "Dry run: nothing was trained\n";
-  print_on_root(*job.communicator, text);
+  print_on_root(*setup.communicator, text);
 }
 
 std::string describe_epochs(std::vector<double> seconds) {

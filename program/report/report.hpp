@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/program/data/data.hpp"
+#include "tasuki/program/data.hpp"
 #include "tasuki/program/report/banner.hpp"
 #include "tasuki/program/start/computing.hpp"
 #include "tasuki/program/training_program.hpp"
@@ -18,16 +18,18 @@ namespace tasuki::program {
 
 // ChainerMN's banner lines, those on data, optimizer, output folder and resumed snapshot, and
 // those of TrainingProgram::banner.
-BannerLines banner_lines(const TrainingProgram& program, const Job& job, const Optimizer& optimizer,
-                         const TrainingData& data, const std::filesystem::path& out,
+BannerLines banner_lines(const TrainingProgram& program, const RankSetup& setup,
+                         const Optimizer& optimizer, const TrainingData& data,
+                         const std::filesystem::path& out,
                          const std::optional<RunPosition>& resumed);
 
 // For --dry-run: parameters and their shapes, steps, memory. Runs one batch of zeros through
 // `loss`, forward and backward, to measure the activations (and to find a model that does not fit
 // the data); nothing is updated. Memory is that of the largest rank: the model's and the data's are
 // computed from their sizes, the rest is measured. Collective; rank 0 prints.
-void print_plan(const Job& job, const TrainingSettings& settings, const Optimizer& optimizer,
-                const Precision& precision, const LossFunction& loss, const TrainingData& data);
+void print_plan(const RankSetup& setup, const TrainingSettings& settings,
+                const Optimizer& optimizer, const Precision& precision, const LossFunction& loss,
+                const TrainingData& data);
 
 // Measures a run from its construction to print(). It must outlive the run.
 class RunSummary {

@@ -12,6 +12,7 @@
 #include "tasuki/models/mlp.hpp"
 #include "tasuki/nn/classifier.hpp"
 #include "tasuki/program/learning_rate.hpp"
+#include "tasuki/program/optimizer.hpp"
 #include "tasuki/program/report/report.hpp"
 #include "tasuki/program/start/computing.hpp"
 #include "tasuki/tensor/cuda_settings.hpp"

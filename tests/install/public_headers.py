@@ -13,7 +13,7 @@ import sys
 # Folders without headers for users, but for what public headers include.
 INTERNAL_FOLDERS = {
     "communicator/cuda", "communicator/gpu", "communicator/kinds", "communicator/mpi",
-    "communicator/node", "program/data", "program/flags", "program/report", "program/start",
+    "communicator/node", "program/flags", "program/report", "program/start",
     "tensor/cpu", "tensor/cuda", "tensor/cuda_loading", "training/recording",
 }
 # Headers of the other folders that only the library includes.
@@ -29,8 +29,8 @@ INTERNAL = {
             "start_watch", "stop_signals", "watchdog"],
     "nn": ["node"],
     "optimizer": ["built_in_rules", "kernel_hook", "update_plan"],
-    "program": ["batch_size", "engine", "extensions", "initial_state", "learning_rate", "resume",
-                "run_training", "workers"],
+    "program": ["batch_size", "data", "engine", "extensions", "initial_state", "learning_rate",
+                "optimizer", "resume", "workers"],
     "tensor": ["axis_geometry", "convolution_geometry", "gather_check", "half", "host_memory",
                "pooling_geometry", "step_clock_scope", "step_recorder"],
     "training": ["gpu_sensors", "process_load", "watched_value"],

@@ -15,7 +15,8 @@
 
 namespace tasuki::program {
 
-struct Job {
+// What a rank runs with.
+struct RankSetup {
   std::unique_ptr<Communicator> communicator;
   std::vector<Device> devices;  // of this rank; several only with settings.workers
   std::string device_text;      // with the GPU's name, for the banner
@@ -36,19 +37,24 @@ void check_same_program(Communicator& communicator, const std::vector<std::strin
 // config file and --resume's snapshot for all), makes the communicator and sets the number of
 // threads. Nothing if the flags asked only for a text: rank 0 has printed --help or the like.
 // Collective.
-std::optional<Job> start_job(Options& options, TrainingSettings& settings, int argc, char** argv);
+std::optional<RankSetup> set_up_rank(Options& options, TrainingSettings& settings, int argc,
+                                     char** argv);
 
 // Reads config files on rank 0 for all: an error is one on all ranks, and other hosts need not have
 // the file. Collective; the communicator must outlive the reader.
 Options::FileReader read_on_root(Communicator& communicator);
+// Prints `text` to standard output at once on rank 0, nothing elsewhere.
+void print_on_root(const Communicator& communicator, const std::string& text);
 
 // The folder for the results, before any work is done: --out, or one beside it. Rank 0 takes it
 // (output_folder.hpp); all ranks know its path, and an error is one on all ranks. Collective.
-std::shared_ptr<OutputFolder> take_output_folder(const Job& job, const TrainingSettings& settings);
+std::shared_ptr<OutputFolder> take_output_folder(const RankSetup& setup,
+                                                 const TrainingSettings& settings);
 // With --overwrite: removes the results of another run in it. Collective.
 void remove_old_results(Communicator& communicator, const TrainingSettings& settings,
                         const OutputFolder& output);
 // The folder that would be taken, checked but neither made nor locked. Collective.
-std::shared_ptr<OutputFolder> find_output_folder(const Job& job, const TrainingSettings& settings);
+std::shared_ptr<OutputFolder> find_output_folder(const RankSetup& setup,
+                                                 const TrainingSettings& settings);
 
 }  // namespace tasuki::program

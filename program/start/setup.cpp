@@ -1,6 +1,7 @@
-#include "tasuki/program/start/job.hpp"
+#include "tasuki/program/start/setup.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 
 #include "tasuki/communicator/agreement.hpp"
@@ -11,7 +12,6 @@
 #include "tasuki/core/log.hpp"
 #include "tasuki/core/stop_request.hpp"
 #include "tasuki/core/version.hpp"
-#include "tasuki/program/start/console.hpp"
 #include "tasuki/program/start/device.hpp"
 #include "tasuki/program/start/stalls.hpp"
 #include "tasuki/program/training_flags.hpp"
@@ -23,33 +23,34 @@ namespace tasuki::program {
 namespace {
 
 // Binds this rank's threads to those of its CPUs that are next to its GPU, if there are any.
-void prefer_cpus(std::span<const int> nearby, Job& job) {
-  const std::vector<int> preferred = preferred_cpus(job.processors.cpus, nearby);
-  if (preferred.size() == job.processors.cpus.size() || !run_on(preferred)) return;
-  job.processors.cpus = preferred;
-  if (job.threads.origin.empty())
-    job.threads.threads = std::min(job.threads.threads, static_cast<int>(preferred.size()));
+void prefer_cpus(std::span<const int> nearby, RankSetup& setup) {
+  const std::vector<int> preferred = preferred_cpus(setup.processors.cpus, nearby);
+  if (preferred.size() == setup.processors.cpus.size() || !run_on(preferred)) return;
+  setup.processors.cpus = preferred;
+  if (setup.threads.origin.empty())
+    setup.threads.threads = std::min(setup.threads.threads, static_cast<int>(preferred.size()));
 }
 
 // A continued run adds to its own results only.
-OldResults old_results(const Job& job, const TrainingSettings& settings) {
-  const bool joins = settings.overwrite || job.continuation.goes_on_in(settings);
+OldResults old_results(const RankSetup& setup, const TrainingSettings& settings) {
+  const bool joins = settings.overwrite || setup.continuation.goes_on_in(settings);
   return joins ? OldResults::join : OldResults::leave;
 }
 
 // Several devices of one process, instead of the rank's own.
-void take_worker_devices(const std::string& program, const TrainingSettings& settings, Job& job) {
-  if (job.communicator->size() > 1)
+void take_worker_devices(const std::string& program, const TrainingSettings& settings,
+                         RankSetup& setup) {
+  if (setup.communicator->size() > 1)
     fail_everywhere(ErrorKind::usage,
                     "{} is one process for several devices, but {} processes were started; start "
                     "it without mpirun",
-                    program, job.communicator->size());
+                    program, setup.communicator->size());
   if (settings.gpu.is_wanted)
     fail_everywhere(ErrorKind::usage,
                     "--gpu: this program takes GPUs from --devices, for example --devices 0,1");
-  job.devices = settings.workers->devices;
-  prepare_devices(job.devices);
-  job.device_text = worker_names(job.devices);
+  setup.devices = settings.workers->devices;
+  prepare_devices(setup.devices);
+  setup.device_text = worker_names(setup.devices);
 }
 
 }  // namespace
@@ -60,45 +61,46 @@ void check_same_program(Communicator& communicator, const std::vector<std::strin
   check_agreement(communicator, lines, "all ranks must be started with the same arguments");
 }
 
-std::optional<Job> start_job(Options& options, TrainingSettings& settings, int argc, char** argv) {
+std::optional<RankSetup> set_up_rank(Options& options, TrainingSettings& settings, int argc,
+                                     char** argv) {
   // A communicator that works wherever MPI does, until the settings are known.
-  const auto starting = create_communicator("naive");
+  const auto before_flags = create_communicator("naive");
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
-  check_same_program(*starting, arguments);
-  const Options::Request request = options.parse(arguments, read_on_root(*starting));
-  Job job;
+  check_same_program(*before_flags, arguments);
+  const Options::Request request = options.parse(arguments, read_on_root(*before_flags));
+  RankSetup setup;
   if (request == Options::Request::run || request == Options::Request::print_config)
-    job.continuation = find_continuation(options, settings, *starting);
+    setup.continuation = find_continuation(options, settings, *before_flags);
   if (request != Options::Request::run) {
-    print_on_root(*starting, options.text(request));
+    print_on_root(*before_flags, options.text(request));
     return std::nullopt;
   }
   if (settings.communicator == list_communicators) {
-    print_on_root(*starting, communicator_help());
+    print_on_root(*before_flags, communicator_help());
     return std::nullopt;
   }
-  if (starting->rank() == 0) announce_training();
+  if (before_flags->rank() == 0) announce_training();
   apply(settings.stalls);
-  configure_log(starting->rank(), settings.quiet     ? LogLevel::warning
-                                  : settings.verbose ? LogLevel::verbose
-                                                     : LogLevel::info);
+  configure_log(before_flags->rank(), settings.quiet     ? LogLevel::warning
+                                      : settings.verbose ? LogLevel::verbose
+                                                         : LogLevel::info);
 
-  const ChosenDevice chosen = choose_device(settings.gpu, *starting);
-  job.devices = {chosen.device};
-  job.device_text = chosen.text;
-  job.communicator =
+  const ChosenDevice chosen = choose_device(settings.gpu, *before_flags);
+  setup.devices = {chosen.device};
+  setup.device_text = chosen.text;
+  setup.communicator =
       create_communicator(settings.communicator, {.device = chosen.device,
                                                   .wire_dtype = settings.wire_dtype,
                                                   .gpu_is_shared = settings.gpu.share});
-  job.processors = find_processors();
-  job.threads = plan_threads(requested_threads(settings.threads, std::getenv("OMP_NUM_THREADS")),
-                             job.processors.cores, job.communicator->intra_size(),
-                             static_cast<int>(job.processors.cpus.size()));
-  prefer_cpus(chosen.cpus_nearby, job);
-  set_cpu_threads(job.threads.threads);
+  setup.processors = find_processors();
+  setup.threads = plan_threads(requested_threads(settings.threads, std::getenv("OMP_NUM_THREADS")),
+                               setup.processors.cores, setup.communicator->intra_size(),
+                               static_cast<int>(setup.processors.cpus.size()));
+  prefer_cpus(chosen.cpus_nearby, setup);
+  set_cpu_threads(setup.threads.threads);
   set_conv_algorithm(settings.conv);
-  if (settings.workers) take_worker_devices(options.program(), settings, job);
-  return job;
+  if (settings.workers) take_worker_devices(options.program(), settings, setup);
+  return setup;
 }
 
 Options::FileReader read_on_root(Communicator& communicator) {
@@ -108,11 +110,18 @@ Options::FileReader read_on_root(Communicator& communicator) {
   };
 }
 
-std::shared_ptr<OutputFolder> take_output_folder(const Job& job, const TrainingSettings& settings) {
-  Communicator& communicator = *job.communicator;
+void print_on_root(const Communicator& communicator, const std::string& text) {
+  if (communicator.rank() != 0) return;
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
+
+std::shared_ptr<OutputFolder> take_output_folder(const RankSetup& setup,
+                                                 const TrainingSettings& settings) {
+  Communicator& communicator = *setup.communicator;
   auto output = std::make_shared<OutputFolder>(settings.out);
   const Bytes path = run_on_root(communicator, 0, [&] {
-    output->take(old_results(job, settings));
+    output->take(old_results(setup, settings));
     return text_to_bytes(output->path().string());
   });
   if (communicator.rank() != 0) output = std::make_shared<OutputFolder>(bytes_to_text(path));
@@ -128,9 +137,10 @@ void remove_old_results(Communicator& communicator, const TrainingSettings& sett
   });
 }
 
-std::shared_ptr<OutputFolder> find_output_folder(const Job& job, const TrainingSettings& settings) {
-  const Bytes path = run_on_root(*job.communicator, 0, [&] {
-    const auto folder = OutputFolder::find(settings.out, old_results(job, settings));
+std::shared_ptr<OutputFolder> find_output_folder(const RankSetup& setup,
+                                                 const TrainingSettings& settings) {
+  const Bytes path = run_on_root(*setup.communicator, 0, [&] {
+    const auto folder = OutputFolder::find(settings.out, old_results(setup, settings));
     check_output_folder(folder);
     return text_to_bytes(folder.string());
   });

@@ -1,12 +1,14 @@
-// The data of a run: found, checked, and scattered to the ranks.
+// The data of a run: found, checked, scattered to the ranks, and read in batches.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "tasuki/dataset/catalog.hpp"
 #include "tasuki/dataset/scatter.hpp"
+#include "tasuki/program/engine.hpp"
 #include "tasuki/program/training_program.hpp"
 
 namespace tasuki::program {
@@ -44,5 +46,18 @@ DatasetHeader read_longest(const SplitData& split, Communicator& communicator);
 // Finds the data of a program and reads everything that is known before their examples. Data
 // without examples are an error. Collective.
 TrainingData find_data(const TrainingProgram& program, Communicator& communicator);
+
+// Batches for the engine, read ahead by --loader-threads: for training shuffled and without end,
+// for tests in order for one epoch.
+std::unique_ptr<Iterator> training_batches(const TrainingData& data,
+                                           const TrainingSettings& settings, const Engine& engine,
+                                           Communicator& communicator);
+std::unique_ptr<Iterator> test_batches(const TrainingData& data, const TrainingSettings& settings,
+                                       const Engine& engine, Communicator& communicator);
+
+// --loader-threads, or the default for the data.
+std::int64_t loader_threads(const TrainingSettings& settings, const DatasetHeader& header);
+// Batches that are held besides the one in use.
+std::int64_t batches_ahead(const TrainingSettings& settings, const DatasetHeader& header);
 
 }  // namespace tasuki::program
