@@ -29,7 +29,7 @@ std::unique_ptr<Optimizer> optimizer_of(const TrainingProgram& program, int rank
   return optimizer;
 }
 
-std::unique_ptr<Evaluator> create_evaluator(const TrainingProgram& program,
+std::unique_ptr<Extension> create_evaluator(const TrainingProgram& program,
                                             std::unique_ptr<Iterator> batches, LossFunction loss) {
   if (program.create_evaluator)
     return program.create_evaluator(std::move(batches), std::move(loss));

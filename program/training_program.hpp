@@ -92,10 +92,11 @@ struct TrainingProgram {
   // ForwardingIterator around it.
   std::function<std::unique_ptr<Iterator>(std::unique_ptr<Iterator> batches)> wrap_batches;
 
-  // Creates the evaluator for the test batches, usually one that overrides evaluate_batch for other
-  // metrics; default: Evaluator(batches, loss). `loss` is that of the trained model and stays valid
-  // as long as the evaluator is attached.
-  std::function<std::unique_ptr<Evaluator>(std::unique_ptr<Iterator> batches, LossFunction loss)>
+  // Creates what evaluates the model on the test batches: usually an Evaluator that overrides
+  // evaluate_batch for other metrics, or a GenericEvaluator for values that are no sums over
+  // examples; default: Evaluator(batches, loss). `loss` is that of the trained model and stays
+  // valid as long as the extension is attached.
+  std::function<std::unique_ptr<Extension>(std::unique_ptr<Iterator> batches, LossFunction loss)>
       create_evaluator;
 
   // Columns of the table: keys of the log. Columns without values stay empty.

@@ -1,18 +1,20 @@
 // A program with much of what a TrainingProgram can be given: data with field names of its own, a
 // check, and, told by its first word, an optimizer (own-optimizer), an evaluator (own-evaluator),
-// data on every rank (data-everywhere), or sequences of any length (sequences), for which memory may
+// an extension in its place (largest-sum), data on every rank (data-everywhere), or sequences of any length (sequences), for which memory may
 // not do (large-sequences).
 #include <algorithm>
 #include <cstdio>
 #include <new>
 #include <string_view>
 
+#include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/dataset/in_memory.hpp"
 #include "tasuki/dataset/tensor_dataset.hpp"
 #include "tasuki/nn/functions/mean_squared_error.hpp"
 #include "tasuki/nn/linear.hpp"
 #include "tasuki/nn/sequential.hpp"
 #include "tasuki/program/training_program.hpp"
+#include "tasuki/training/extensions/generic_evaluator.hpp"
 
 using namespace tasuki;
 
@@ -102,6 +104,22 @@ class Power final : public Evaluator {
   }
 };
 
+// Observes the largest sum of all examples, which is no sum over them.
+std::unique_ptr<Extension> largest_sum(std::unique_ptr<Iterator> batches) {
+  return std::make_unique<GenericEvaluator>(
+      std::move(batches),
+      [](const Batch& batch) {
+        const Tensor sums = batch["sum"].to(Device::cpu());
+        return text_to_bytes(std::to_string(std::ranges::max(sums.span<float>())));
+      },
+      [](const std::vector<Bytes>& results, Observation& found) {
+        double largest = 0;
+        for (const Bytes& each : results)
+          largest = std::max(largest, std::stod(std::string(bytes_to_text(each))));
+        found.set("largest", largest);
+      });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -137,6 +155,10 @@ int main(int argc, char** argv) {
   if (kind == "own-evaluator")
     program.create_evaluator = [](std::unique_ptr<Iterator> batches, LossFunction loss) {
       return std::make_unique<Power>(std::move(batches), std::move(loss));
+    };
+  if (kind == "largest-sum")
+    program.create_evaluator = [](std::unique_ptr<Iterator> batches, const LossFunction&) {
+      return largest_sum(std::move(batches));
     };
   return program.run(argc - 1, argv + 1);
 }

@@ -144,5 +144,18 @@ TEST_F(OwnProgram, DataMayMoveToEveryRankAndBack) {
   }
 }
 
+// With --gpu where the environment names a simulated one, as above.
+TEST_F(OwnProgram, ItsEvaluatorMayBeAnyExtension) {
+  std::vector<std::string> flags = {"-b", "16"};
+  if (std::getenv("TASUKI_CUDA_LIBRARY") != nullptr) flags.push_back("--gpu");
+  losses(2, "largest-sum", flags);
+  std::ifstream log(folder / "result/log");
+  ASSERT_TRUE(log) << said;
+  const auto entries = nlohmann::json::parse(log);
+  double largest = 0;
+  for (int i = 0; i < 50; ++i) largest = std::max(largest, (i % 7) / 7.0 + (i % 11) / 11.0);
+  expect_near(values_of(entries, "validation/largest"), {largest, largest}, 1e-5);
+}
+
 }  // namespace
 }  // namespace tasuki::testing

@@ -13,11 +13,13 @@
 #include "sequences.hpp"
 #include "small_run.hpp"
 #include "tasuki/communicator/registry.hpp"
+#include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/core/stop_request.hpp"
 #include "tasuki/dataset/images/augmentation.hpp"
 #include "tasuki/dataset/in_memory.hpp"
 #include "tasuki/optimizer/hook.hpp"
 #include "tasuki/training/extensions/fail_on_non_number.hpp"
+#include "tasuki/training/extensions/generic_evaluator.hpp"
 #include "tasuki/training/extensions/print_progress.hpp"
 #include "tasuki/training/extensions/print_steps.hpp"
 #include "tasuki/training/workers/parallel_updater.hpp"
@@ -555,6 +557,39 @@ TEST_F(DeviceTraining, FieldsOfAllKindsReachTheDevice) {
       }
       EXPECT_EQ(guarded_device_counts().replays > before.replays, graph == GraphMode::on);
     }
+}
+
+// Metrics that are no sums are computed where the model is, whatever the iterator's device.
+TEST_F(DeviceTraining, GenericEvaluatorsFollowTheModel) {
+  for (const bool is_resident : {true, false}) {
+    for (const GraphMode graph : {GraphMode::off, graph_of(*comm)}) {
+      const auto options = on_device(graph, is_resident);
+      const SmallRun run(folder / "out", comm.get(), options);
+      std::int64_t batches = 0;
+      auto& evaluator = run.trainer->extend(
+          std::make_unique<GenericEvaluator>(
+              SmallRun::on_device(create_serial_iterator(
+                                      testing::share_of(testing::synthetic(41, 1), comm.get()), 7),
+                                  options),
+              [&](const Batch& batch) {
+                ++batches;
+                EXPECT_EQ(batch["x"].device(), Device::cuda(0));
+                EXPECT_FALSE(TrainingMode::is_training());
+                const auto found = (*run.model)(Variable(batch["x"]), batch["t"]);
+                EXPECT_FALSE(found.loss.requires_grad());
+                return text_to_bytes(std::to_string(found.loss.value().item()));
+              },
+              [](const std::vector<Bytes>& results, Observation& found) {
+                found.set("batches", static_cast<double>(results.size()));
+              }),
+          {.name = "again"});
+      const auto before = guarded_device_counts();
+      for (int pass = 0; pass < 2; ++pass) evaluator.run(*run.trainer);
+      EXPECT_EQ(guarded_device_counts().recordings, before.recordings) << "results are the host's";
+      EXPECT_GE(batches, 2 * 3);
+      EXPECT_GE(*run.trainer->observation().mean("again/batches"), 6);
+    }
+  }
 }
 
 // Images that live on the device are augmented there, as on a CPU.

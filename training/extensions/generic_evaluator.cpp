@@ -64,7 +64,14 @@ Bytes GenericEvaluator::results_of_share() {
   for (std::int64_t round = 0; round < rounds; ++round) {
     begin_batch(round + 1, rounds);
     const Batch batch = iterator_->next();
-    if (batch.size() > 0) append(message, round, local_(batch));
+    if (batch.size() == 0) continue;
+    const auto add_result = [&](const Batch& there) { append(message, round, local_(there)); };
+    Observation unused;
+    if (steps_)
+      steps_->run(
+          batch, unused, [&](const Batch& there, Observation&) { add_result(there); }, "");
+    else
+      add_result(batch);
   }
   return message;
 }
@@ -99,7 +106,17 @@ Observation GenericEvaluator::evaluate() {
   return found.over_ranks(communicator_);  // only the root has values
 }
 
+void GenericEvaluator::follow(const Updater& updater) {
+  const Module* const model = updater.evaluated_model();
+  if (model == nullptr) return;
+  const DType type = updater.optimizer().compute_type();
+  if (steps_ && type == type_of_steps_) return;
+  type_of_steps_ = type;
+  steps_ = std::make_unique<StepRunner>(*model, StepRunner::Settings{.activations = type});
+}
+
 void GenericEvaluator::run(Trainer& trainer) {
+  follow(trainer.updater());
   if (communicator_ == nullptr) communicator_ = trainer.communicator();
   const std::string prefix = trainer.name_of(*this) + "/";
   trainer.observation().add(evaluate(), prefix);

@@ -12,15 +12,22 @@
 #include "tasuki/training/extension.hpp"
 #include "tasuki/training/extensions/watched_pass.hpp"
 #include "tasuki/training/observation.hpp"
+#include "tasuki/training/recording/step_runner.hpp"
+#include "tasuki/training/updater.hpp"
 
 namespace tasuki {
 
 // Every rank applies a function to each batch of its share, with layers in evaluation mode and
 // without a graph; the root gets all results and computes values from them, which are observed on
 // all ranks ("validation/<key>"). Each epoch by default.
+//
+// In a trainer it brings batches to the device that the updater's loss functions expect, in the
+// type that the model computes in, as Evaluator does. Steps are not recorded, because results are
+// made on the host.
 class GenericEvaluator : public Extension, public WatchedPass {
  public:
-  // A rank's result for one of its batches, which is not empty. Any object as bytes
+  // A rank's result for one of its batches, which is not empty. Without a trainer it gets batches
+  // as the iterator gives them. Any object as bytes
   // (communicator/text_bytes.hpp for texts).
   using Local = std::function<Bytes(const Batch& batch)>;
   // On the root alone: `results` of all batches in the order of rounds, that is, the first batches
@@ -53,12 +60,15 @@ class GenericEvaluator : public Extension, public WatchedPass {
   bool is_root() const { return communicator_ == nullptr || communicator_->rank() == root_; }
   // The results with their rounds, as one message.
   Bytes results_of_share();
+  void follow(const Updater& updater);
 
   std::unique_ptr<Iterator> iterator_;
   Local local_;
   Aggregate aggregate_;
   Communicator* communicator_;
   int root_;
+  std::unique_ptr<StepRunner> steps_;  // null until the model is known
+  DType type_of_steps_ = DType::float32;
 };
 
 }  // namespace tasuki
