@@ -176,18 +176,24 @@ bool is_governed(const Optimizer& optimizer, const std::string& hyperparameter) 
          hyperparameter == optimizer.decay_name() || hyperparameter == "weight_decay_rate";
 }
 
-// For Adam snapshots of older programs, in which --weight-decay meant AdamW's way, and of user
-// programs. No flag governs this hyper-parameter.
-void leave_decay_of_weights(const Trainer& trainer, const TrainingSettings& settings) {
+// No flag governs this hyper-parameter of Adam: the run has the program's, 0 by default. In
+// snapshots of older programs it may be --weight-decay, which then meant AdamW's way.
+void keep_own_decay(const Trainer& trainer, double own, const TrainingSettings& settings) {
   Optimizer& adam = trainer.updater().optimizer();
   const double loaded = adam.get("weight_decay_rate");
-  adam.set("weight_decay_rate", 0);
-  if (loaded == 0 || !trainer.is_root()) return;
-  log_warning(
-      "the snapshot's Adam decays weights by weight_decay_rate {}, as --weight-decay did in older "
-      "versions; this run does not: its --weight-decay {} adds to the gradients (for the former, "
-      "AdamW: --init FILE --optimizer adamw)",
-      loaded, settings.weight_decay);
+  adam.set("weight_decay_rate", own);
+  if (loaded == own || !trainer.is_root()) return;
+  if (own > 0)
+    log_warning(
+        "the snapshot's Adam decays weights by weight_decay_rate {}, this run does by {}: the "
+        "program has set it",
+        loaded, own);
+  else
+    log_warning(
+        "the snapshot's Adam decays weights by weight_decay_rate {}, as --weight-decay did in "
+        "older versions; this run does not: its --weight-decay {} adds to the gradients (for the "
+        "former, AdamW: --init FILE --optimizer adamw)",
+        loaded, settings.weight_decay);
 }
 
 }  // namespace
@@ -275,7 +281,7 @@ void resume_training(const Continuation& continuation, Trainer& trainer,
   std::vector<std::string> changes;
   for (const auto& [name, value] : asked) {
     if (optimizer.name() == "Adam" && name == "weight_decay_rate") {
-      leave_decay_of_weights(trainer, settings);
+      keep_own_decay(trainer, value, settings);
       continue;
     }
     const bool is_scheduled = schedule != nullptr && name == optimizer.rate_name();

@@ -1,5 +1,5 @@
 // A program with much of what a TrainingProgram can be given: data with field names of its own, a
-// check, and, told by its first word, an optimizer (own-optimizer), an evaluator (own-evaluator),
+// check, and, told by its first word, an optimizer (own-optimizer; own-adam), an evaluator (own-evaluator),
 // an extension in its place (largest-sum), data on every rank (data-everywhere), or sequences of any length (sequences), for which memory may
 // not do (large-sequences).
 #include <algorithm>
@@ -129,6 +129,8 @@ int main(int argc, char** argv) {
   program.settings.optimizer = "momentum_sgd";
   std::int64_t least_ranks = 1;
   program.flags.add("least-ranks", least_ranks, {1, 100}, "N", "ranks that the job must have");
+  double decay = 0.01;
+  program.flags.add("decay", decay, {0.0, 1.0}, "X", "decay of weights by the program's optimizer");
   program.check = [&](const Communicator& ranks) {
     if (ranks.size() < least_ranks)
       fail_everywhere(ErrorKind::usage, "--least-ranks {}: the job has {}", least_ranks,
@@ -152,6 +154,12 @@ int main(int argc, char** argv) {
   };
   if (kind == "own-optimizer")
     program.create_optimizer = [] { return create_optimizer("momentum_sgd"); };
+  if (kind == "own-adam")
+    program.create_optimizer = [&decay] {
+      auto adam = create_optimizer("adam");
+      adam->set("weight_decay_rate", decay);
+      return adam;
+    };
   if (kind == "own-evaluator")
     program.create_evaluator = [](std::unique_ptr<Iterator> batches, LossFunction loss) {
       return std::make_unique<Power>(std::move(batches), std::move(loss));

@@ -2,6 +2,9 @@
 // name.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
+#include "tasuki/training/snapshots/npz.hpp"
 #include "training_job.hpp"
 
 namespace tasuki::testing {
@@ -20,8 +23,9 @@ class OwnProgram : public ::testing::Test {
   std::vector<double> losses(int np, const std::string& kind,
                              const std::vector<std::string>& flags) {
     const std::string out = folder / "result";
-    const Finished job =
-        run(np, kind, with({"--out", out, "--overwrite", "--log-every", "1"}, flags));
+    std::vector<std::string> words = {"--out", out, "--log-every", "1"};
+    if (std::ranges::count(flags, "--resume") == 0) words.push_back("--overwrite");
+    const Finished job = run(np, kind, with(words, flags));
     EXPECT_EQ(job.exit_code, 0) << job.all();
     said = job.all();
     std::ifstream log(out + "/log");
@@ -155,6 +159,26 @@ TEST_F(OwnProgram, ItsEvaluatorMayBeAnyExtension) {
   double largest = 0;
   for (int i = 0; i < 50; ++i) largest = std::max(largest, (i % 7) / 7.0 + (i % 11) / 11.0);
   expect_near(values_of(entries, "validation/largest"), {largest, largest}, 1e-5);
+}
+
+// Adam's own decay is no flag's.
+TEST_F(OwnProgram, ItsAdamKeepsItsDecayWhenResumed) {
+  const auto whole = losses(1, "own-adam", {"--epoch", "2"});
+  losses(1, "own-adam", {"--epoch", "1"});
+  EXPECT_EQ(losses(1, "own-adam", {"--epoch", "2", "--resume", "auto"}), whole);
+  EXPECT_EQ(count_of(said, "warning"), 0) << said;
+
+  losses(1, "own-adam", {"--epoch", "1"});
+  losses(1, "own-adam", {"--epoch", "2", "--resume", "auto", "--decay", "0.125"});
+  EXPECT_EQ(count_of(said, "warning"), 1) << said;
+  EXPECT_THAT(said, HasSubstr("weight_decay_rate 0.01, this run does by 0.125"));
+  const auto own_decay = [](const std::string& snapshot) {
+    const NpzFile file(snapshot);
+    const auto rate =
+        std::get<Tensor>(file.read("updater/optimizer:main/hyperparameters/weight_decay_rate"));
+    return *rate.data<double>();
+  };
+  EXPECT_EQ(own_decay(folder / "result/snapshot_iter_6"), 0.125);
 }
 
 }  // namespace
