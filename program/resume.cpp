@@ -257,17 +257,17 @@ Continuation find_continuation(Options& options, const TrainingSettings& setting
 }
 
 RunPosition check_resume(const std::filesystem::path& snapshot, const TrainingSettings& settings,
-                         const Optimizer& optimizer, std::int64_t examples,
+                         const Optimizer& optimizer, std::optional<std::int64_t> examples,
                          Communicator& communicator) {
   const int ranks = communicator.size();
-  const ShardPlan plan(examples, ranks, static_cast<int>(settings.shards.value_or(0)));
-  const std::int64_t batch = global_batch(settings, ranks);
   RunOutline run;
   run.identity = {static_cast<std::uint64_t>(settings.seed), ranks};
-  run.layout.examples = examples;
-  run.layout.shards = plan.shards();
-  run.layout.global_batch = batch;
-  run.steps_per_epoch = plan.steps_per_epoch(batch);
+  if (examples) {
+    const ShardPlan plan(*examples, ranks, static_cast<int>(settings.shards.value_or(0)));
+    const std::int64_t batch = global_batch(settings, ranks);
+    run.layout = {.examples = *examples, .shards = plan.shards(), .global_batch = batch};
+    run.steps_per_epoch = plan.steps_per_epoch(batch);
+  }
   return check_snapshot(snapshot, run, optimizer, &communicator);
 }
 

@@ -41,9 +41,11 @@ struct Continuation {
 Continuation find_continuation(Options& options, const TrainingSettings& settings,
                                Communicator& communicator);
 
-// Checks the snapshot before data are read, and returns its position. Collective.
+// Checks the snapshot before data are read, and returns its position. `examples`: to train on;
+// nothing if an iterator of the program's may deal them otherwise, so that only resume_training()
+// can tell whether a position within an epoch is possible. Collective.
 RunPosition check_resume(const std::filesystem::path& snapshot, const TrainingSettings& settings,
-                         const Optimizer& optimizer, std::int64_t examples,
+                         const Optimizer& optimizer, std::optional<std::int64_t> examples,
                          Communicator& communicator);
 
 // Loads the snapshot into a trainer that has all its extensions, among them `schedule` of the

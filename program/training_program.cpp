@@ -54,7 +54,9 @@ std::optional<RunPosition> find_position(const TrainingProgram& program, const R
                                          const Optimizer& optimizer, std::int64_t examples) {
   const auto& snapshot = setup.continuation.snapshot;
   if (!snapshot) return std::nullopt;
-  return check_resume(*snapshot, program.settings, optimizer, examples, *setup.communicator);
+  return check_resume(*snapshot, program.settings, optimizer,
+                      program.wrap_batches ? std::nullopt : std::optional(examples),
+                      *setup.communicator);
 }
 
 // Prints that nothing is left to do, if so.

@@ -1,6 +1,6 @@
 // A program with much of what a TrainingProgram can be given: data with field names of its own, a
 // check, and, told by its first word, an optimizer (own-optimizer; own-adam), an evaluator (own-evaluator),
-// an extension in its place (largest-sum), data on every rank (data-everywhere), or sequences of any length (sequences), for which memory may
+// an extension in its place (largest-sum), epochs without their last step (short-epochs), data on every rank (data-everywhere), or sequences of any length (sequences), for which memory may
 // not do (large-sequences).
 #include <algorithm>
 #include <cstdio>
@@ -9,6 +9,7 @@
 
 #include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/dataset/in_memory.hpp"
+#include "tasuki/dataset/iterators/forwarding_iterator.hpp"
 #include "tasuki/dataset/tensor_dataset.hpp"
 #include "tasuki/nn/functions/mean_squared_error.hpp"
 #include "tasuki/nn/linear.hpp"
@@ -65,6 +66,21 @@ std::unique_ptr<Dataset> sequences(std::int64_t count) {
   }
   return dataset;
 }
+
+// Leaves the last step of each epoch out.
+class ShortEpochs final : public ForwardingIterator {
+ public:
+  using ForwardingIterator::ForwardingIterator;
+  std::int64_t steps_per_epoch() const override {
+    return ForwardingIterator::steps_per_epoch() - 1;
+  }
+  Batch next() override {
+    Batch batch = inner().next();
+    if (const IteratorState now = state(); now.step == steps_per_epoch())
+      restore({now.epoch + 1, 0});
+    return batch;
+  }
+};
 
 // Says how long its batches are.
 TrainingModel create_sequence_model(bool is_large) {
@@ -167,6 +183,10 @@ int main(int argc, char** argv) {
   if (kind == "largest-sum")
     program.create_evaluator = [](std::unique_ptr<Iterator> batches, const LossFunction&) {
       return largest_sum(std::move(batches));
+    };
+  if (kind == "short-epochs")
+    program.wrap_batches = [](std::unique_ptr<Iterator> batches) {
+      return std::make_unique<ShortEpochs>(std::move(batches));
     };
   return program.run(argc - 1, argv + 1);
 }

@@ -181,5 +181,23 @@ TEST_F(OwnProgram, ItsAdamKeepsItsDecayWhenResumed) {
   EXPECT_EQ(own_decay(folder / "result/snapshot_iter_6"), 0.125);
 }
 
+// Only the iterator of a program knows how many steps its epochs have.
+TEST_F(OwnProgram, ItsEpochsMayBeResumedInTheMiddle) {
+  const std::vector<std::string> batch = {"-b", "60", "--epoch", "2"};
+  const auto whole = losses(2, "short-epochs", batch);
+  EXPECT_EQ(whole.size(), 2U * 2 + 2) << said;
+  losses(2, "short-epochs", with(batch, {"--max-iterations", "1"}));
+  const Finished other =
+      run(2, "short-epochs",
+          {"-b", "30", "--epoch", "2", "--out", folder / "result", "--resume", "auto"});
+  EXPECT_EQ(other.exit_code, 78) << other.all();
+  EXPECT_EQ(count_of(other.err, "the snapshot is from step 1 of an epoch with"), 1) << other.err;
+  EXPECT_EQ(run(2, "short-epochs",
+                with(batch, {"--out", folder / "result", "--resume", "auto", "--dry-run"}))
+                .exit_code,
+            0);
+  EXPECT_EQ(losses(2, "short-epochs", with(batch, {"--resume", "auto"})), whole);
+}
+
 }  // namespace
 }  // namespace tasuki::testing

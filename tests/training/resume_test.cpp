@@ -331,8 +331,10 @@ TEST_F(Resume, ASnapshotIsCheckedWithoutATrainer) {
     return error_of([&] { check_snapshot(folder / "state", outline, *run.optimizer, comm.get()); });
   };
   EXPECT_EQ(check_snapshot(folder / "state", outline, *run.optimizer, comm.get()).iteration, 3);
-  outline.layout.global_batch += 1;
+  outline.layout->global_batch += 1;
   EXPECT_THAT(error(), HasSubstr("from step 3 of an epoch with global_batch"));
+  outline.layout.reset();
+  EXPECT_EQ(check_snapshot(folder / "state", outline, *run.optimizer, comm.get()).data.step, 3);
   outline.identity.seed = 4;
   EXPECT_THAT(error(), HasSubstr("seed 3"));
 }

@@ -250,7 +250,10 @@ RunPosition check_snapshot(const fs::path& path, const RunOutline& run, const Op
     open();
   const Serializer updater = Serializer::loader(file.get(), communicator)["updater"];
   RunPosition position;
-  serialize_position(updater, run.identity, run.layout, run.steps_per_epoch, position);
+  if (run.layout)
+    serialize_position(updater, run.identity, *run.layout, run.steps_per_epoch, position);
+  else
+    serialize_position(updater, run.identity, position);
   serialize_kind(updater["optimizer:main"], optimizer);
   return position;
 }

@@ -105,12 +105,13 @@ void resume(const std::filesystem::path& path, Trainer& trainer,
 // A run that has neither data nor a trainer yet.
 struct RunOutline {
   RunIdentity identity;
-  EpochLayout layout;
+  // Of its iterator; nothing if they are not known yet.
+  std::optional<EpochLayout> layout;
   std::int64_t steps_per_epoch = 0;
 };
-// Refuses what resume() would: a missing or damaged file, another model, optimizer or seed, a
-// position that this run cannot continue from. Returns the position. Collective; the communicator
-// may be null.
+// Refuses what resume() would: a missing or damaged file, another model, optimizer or seed, and if
+// the layout is known, a position that this run cannot continue from. Returns the position.
+// Collective; the communicator may be null.
 RunPosition check_snapshot(const std::filesystem::path& path, const RunOutline& run,
                            const Optimizer& optimizer, Communicator* communicator);
 

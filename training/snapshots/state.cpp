@@ -76,9 +76,8 @@ std::string serialize_layout(const Serializer& serializer, const RunIdentity& ru
 
 }  // namespace
 
-std::string serialize_position(const Serializer& serializer, const RunIdentity& run,
-                               const EpochLayout& layout, std::int64_t steps_per_epoch,
-                               RunPosition& position) {
+void serialize_position(const Serializer& serializer, const RunIdentity& run,
+                        RunPosition& position) {
   auto seed = static_cast<std::int64_t>(run.seed);
   serializer("seed", seed);
   if (static_cast<std::uint64_t>(seed) != run.seed)
@@ -90,8 +89,15 @@ std::string serialize_position(const Serializer& serializer, const RunIdentity& 
   const Serializer data = serializer["iterator:main"];
   data("epoch", position.data.epoch);
   data("step", position.data.step);
+}
+
+std::string serialize_position(const Serializer& serializer, const RunIdentity& run,
+                               const EpochLayout& layout, std::int64_t steps_per_epoch,
+                               RunPosition& position) {
+  serialize_position(serializer, run, position);
   if (!serializer.is_loading()) save_for_readers(serializer, position, steps_per_epoch);
-  return serialize_layout(data, run, layout, steps_per_epoch, position.data.step);
+  return serialize_layout(serializer["iterator:main"], run, layout, steps_per_epoch,
+                          position.data.step);
 }
 
 void serialize_position(const Serializer& serializer, const RunIdentity& run, RunPosition& position,

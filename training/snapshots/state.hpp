@@ -31,7 +31,10 @@ struct RunPosition {
 std::string serialize_position(const Serializer& serializer, const RunIdentity& run,
                                const EpochLayout& layout, std::int64_t steps_per_epoch,
                                RunPosition& position);
-// The same for a run that has done `position.iteration` steps; loading moves the iterator to the
+// The first part of that: refuses another seed.
+void serialize_position(const Serializer& serializer, const RunIdentity& run,
+                        RunPosition& position);
+// All of it for a run that has done `position.iteration` steps; loading moves the iterator to the
 // loaded position and reports differences.
 void serialize_position(const Serializer& serializer, const RunIdentity& run, RunPosition& position,
                         Iterator& iterator);
