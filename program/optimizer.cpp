@@ -14,7 +14,32 @@ bool decays_weights_itself(const Optimizer& optimizer) {
   return !optimizer.decay_name().empty();
 }
 
+// The hyper-parameter by which the rule decays weights; empty if it has none.
+std::string name_of_own_decay(const Optimizer& optimizer) {
+  const std::string of_adam = "weight_decay_rate";
+  if (decays_weights_itself(optimizer)) return optimizer.decay_name();
+  return std::ranges::count(optimizer.hyperparameters(), of_adam) > 0 ? of_adam : "";
+}
+
+bool decays_weights(const Optimizer& optimizer) {
+  const std::string own = name_of_own_decay(optimizer);
+  return (!own.empty() && optimizer.get(own) > 0) ||
+         std::ranges::any_of(optimizer.hooks(),
+                             [](const auto& hook) { return hook->decays_weights(); }) ||
+         std::ranges::any_of(optimizer.groups(), [](const ParameterGroup& group) {
+           return group.weight_decay.value_or(0) > 0;
+         });
+}
+
 }  // namespace
+
+void check_decay(const Options& options, const TrainingSettings& settings,
+                 const Optimizer& optimizer) {
+  if (settings.no_decay_1d && options.is_given("no-decay-1d") && settings.weight_decay == 0 &&
+      !decays_weights(optimizer))
+    fail_everywhere(ErrorKind::usage,
+                    "--no-decay-1d has no effect where no weights decay; add --weight-decay X");
+}
 
 std::unique_ptr<Optimizer> create_optimizer(const TrainingSettings& settings, int ranks) {
   auto optimizer = tasuki::create_optimizer(settings.optimizer);
@@ -37,8 +62,14 @@ void configure_optimizer(Optimizer& optimizer, const TrainingSettings& settings,
     optimizer.set(optimizer.decay_name(), decay);
     decay = 0;
   }
-  if (settings.no_decay_1d)
-    optimizer.add_group({.pattern = "**", .weight_decay = 0, .is_1d_only = true});
+  if (settings.no_decay_1d) {
+    ParameterGroup group{.pattern = "**", .weight_decay = 0, .is_1d_only = true};
+    // weight_decay = 0 does not reach Adam's own decay.
+    if (const std::string own = name_of_own_decay(optimizer);
+        !decays_weights_itself(optimizer) && !own.empty() && optimizer.get(own) > 0)
+      group.values[own] = 0;
+    optimizer.add_group(std::move(group));
+  }
   constexpr double lars_threshold = 1e-2;
   if (settings.lars)
     optimizer.add_hook(gradient_lars(lars_threshold, decay));

@@ -5,12 +5,17 @@
 #include <string>
 
 #include "tasuki/optimizer/optimizer.hpp"
+#include "tasuki/program/flags/options.hpp"
 #include "tasuki/program/training_settings.hpp"
 
 namespace tasuki::program {
 
 // The optimizer by --optimizer and the flags below.
 std::unique_ptr<Optimizer> create_optimizer(const TrainingSettings& settings, int ranks);
+// Refuses --no-decay-1d where neither the flags nor the optimizer, as it was made, decay weights. A
+// default, or a resumed run's flag, may stand.
+void check_decay(const Options& options, const TrainingSettings& settings,
+                 const Optimizer& optimizer);
 // Applies --lr, --lr-scaling, --momentum, --weight-decay, --clip-norm and --lars to an optimizer. A
 // flag for a hyper-parameter that it does not have is a usage error.
 void configure_optimizer(Optimizer& optimizer, const TrainingSettings& settings, int ranks);

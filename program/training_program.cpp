@@ -23,8 +23,9 @@ namespace program {
 namespace {
 
 std::unique_ptr<Optimizer> optimizer_of(const TrainingProgram& program, int ranks) {
-  if (!program.create_optimizer) return create_optimizer(program.settings, ranks);
-  auto optimizer = program.create_optimizer();
+  auto optimizer = program.create_optimizer ? program.create_optimizer()
+                                            : tasuki::create_optimizer(program.settings.optimizer);
+  check_decay(program.flags, program.settings, *optimizer);
   configure_optimizer(*optimizer, program.settings, ranks);
   return optimizer;
 }

@@ -233,6 +233,12 @@ bool Options::is_changed(const std::string& name) const {
   return option->get() != option->standard;
 }
 
+bool Options::is_given(const std::string& name) const {
+  const Option* option = find(name);
+  TASUKI_CHECK(option, "there is no flag --{}", name);
+  return option->source == Source::file || option->source == Source::command_line;
+}
+
 const Option* Options::find(const std::string& name) const {
   const auto found = std::ranges::find(options_, name, &Option::name);
   return found == options_.end() ? nullptr : &*found;

@@ -114,6 +114,8 @@ class Options {
   bool has(const std::string& name) const { return find(name) != nullptr; }
   // Whether a flag's value differs from its default.
   bool is_changed(const std::string& name) const;
+  // Whether it was given, on the command line or in a file.
+  bool is_given(const std::string& name) const;
   // Names and texts of all flags but the built-in ones (help, version, config, print-config).
   std::vector<std::pair<std::string, std::string>> values() const;
   const std::vector<Option>& all() const { return options_; }

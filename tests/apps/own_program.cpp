@@ -1,5 +1,5 @@
 // A program with much of what a TrainingProgram can be given: data with field names of its own, a
-// check, and, told by its first word, an optimizer (own-optimizer; own-adam), an evaluator (own-evaluator),
+// check, and, told by its first word, an optimizer (own-optimizer; own-adam and own-hook decay weights), an evaluator (own-evaluator),
 // an extension in its place (largest-sum), epochs without their last step (short-epochs), data on every rank (data-everywhere), or sequences of any length (sequences), for which memory may
 // not do (large-sequences).
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include "tasuki/nn/functions/mean_squared_error.hpp"
 #include "tasuki/nn/linear.hpp"
 #include "tasuki/nn/sequential.hpp"
+#include "tasuki/optimizer/hook.hpp"
 #include "tasuki/program/training_program.hpp"
 #include "tasuki/training/extensions/generic_evaluator.hpp"
 
@@ -175,6 +176,12 @@ int main(int argc, char** argv) {
       auto adam = create_optimizer("adam");
       adam->set("weight_decay_rate", decay);
       return adam;
+    };
+  if (kind == "own-hook")
+    program.create_optimizer = [&decay] {
+      auto sgd = create_optimizer("sgd");
+      sgd->add_hook(weight_decay(decay));
+      return sgd;
     };
   if (kind == "own-evaluator")
     program.create_evaluator = [](std::unique_ptr<Iterator> batches, LossFunction loss) {

@@ -199,5 +199,28 @@ TEST_F(OwnProgram, ItsEpochsMayBeResumedInTheMiddle) {
   EXPECT_EQ(losses(2, "short-epochs", with(batch, {"--resume", "auto"})), whole);
 }
 
+TEST_F(OwnProgram, NoDecay1dNeedsADecay) {
+  const auto expect_refused = [&](const std::string& kind, const std::vector<std::string>& flags) {
+    const Finished job = run(2, kind, with({"--no-decay-1d", "--out", folder / "refused"}, flags));
+    EXPECT_EQ(job.exit_code, 64) << job.all();
+    EXPECT_EQ(count_of(job.err, "add --weight-decay"), 1) << job.err;
+    EXPECT_EQ(count_of(job.err, "made"), 0) << job.err;
+  };
+  expect_refused("plain", {});
+  expect_refused("plain", {"--lars"});
+  expect_refused("plain", {"--optimizer", "adamw"});
+  expect_refused("own-optimizer", {});
+  EXPECT_FALSE(losses(2, "plain", {"--no-decay-1d", "--weight-decay", "0.1"}).empty());
+  // Where a run without the flag decays, one with the flag has other losses.
+  for (const char* const kind : {"own-hook", "own-adam"})
+    EXPECT_NE(losses(1, kind, {"--no-decay-1d", "--decay", "0.5"}),
+              losses(1, kind, {"--decay", "0.5"}));
+
+  // A run goes on without the decay, and needs not know that the snapshot's had the flag.
+  losses(1, "plain", {"--epoch", "1", "--no-decay-1d", "--weight-decay", "0.1"});
+  losses(1, "plain", {"--epoch", "2", "--resume", "auto", "--weight-decay", "0"});
+  EXPECT_THAT(said, HasSubstr("iteration 3"));
+}
+
 }  // namespace
 }  // namespace tasuki::testing
