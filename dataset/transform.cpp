@@ -37,6 +37,11 @@ std::shared_ptr<const Dataset> transformed(std::shared_ptr<const Dataset> datase
     fail(ErrorKind::usage,
          "field '{}' cannot be transformed: expected float32 values of one shape, found {}{}", name,
          field.is_ragged ? "ragged " : "", name_of(field.decoded));
+  if (dataset->transform(number) != nullptr)
+    fail(ErrorKind::usage,
+         "field '{}' is transformed already, and a transform reads examples as stored: make one "
+         "transform that does both (programs: leave --augment out)",
+         name);
   return std::make_shared<Transformed>(std::move(dataset), std::move(transform), number);
 }
 

@@ -34,8 +34,8 @@ struct Transform {
 };
 
 // The same examples, with `transform` applied to field `field` in batches; a view. The field must
-// be decoded to float32 and not ragged, else that is a usage error. Image files are decoded to
-// pixels first. read() and header() are those of `dataset`.
+// be decoded to float32, not ragged and not transformed already, else that is a usage error. Image
+// files are decoded to pixels first. read() and header() are those of `dataset`.
 std::shared_ptr<const Dataset> transformed(std::shared_ptr<const Dataset> dataset,
                                            Transform transform, std::string_view field = "x");
 

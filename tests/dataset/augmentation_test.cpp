@@ -267,6 +267,16 @@ TEST(Augmentation, ViewsOfTransformedExamplesAreTransformed) {
   EXPECT_TRUE(std::equal(first.begin(), first.end(), batch["x"].data<float>()));
 }
 
+// A transform reads examples as stored, so another one cannot follow it.
+TEST(Augmentation, AFieldIsTransformedOnce) {
+  const auto dataset = images(4);
+  const Transform augment = create_transform(augmentation, dataset->header().field("x"), 1);
+  for (const auto& augmented :
+       {transformed(dataset, augment), subset_of(transformed(dataset, augment), {2, 0})})
+    expect_error(ErrorKind::usage, {"field 'x'", "transformed already", "leave --augment out"},
+                 [&] { transformed(augmented, augment); });
+}
+
 TEST(Augmentation, WhatIsNoImageIsRefused) {
   expect_error(ErrorKind::config, {"784", "channels x height x width"}, [] {
     create_transform(augmentation, {.name = "x", .shape = {784}, .stored = DType::uint8});
