@@ -69,7 +69,6 @@ SplitData find_own_split(const TrainingProgram& program, const MakeDataset& make
   if (!program.every_rank_has_data) return find_split(open_own(make, limit), communicator);
   SplitData split;
   split.dataset = first_of(make(), limit);
-  split.open = [dataset = split.dataset] { return source_of(*dataset); };
   split.header = split.dataset->header();
   return split;
 }
@@ -96,7 +95,7 @@ void scatter_split(SplitData& split, Communicator& communicator, const ScatterOp
 }
 
 DatasetHeader longest_of_ranks(const Share& share, Communicator& communicator) {
-  DatasetHeader header = with_longest_examples(*source_of(*share.dataset));
+  DatasetHeader header = with_longest_examples(*share.dataset);
   for (Field& field : header.fields) {
     if (!field.is_ragged) continue;
     const Tensor length = Tensor::full({}, static_cast<double>(field.shape[0]), DType::int64);
@@ -143,7 +142,8 @@ std::unique_ptr<Iterator> brought_to_engine(std::unique_ptr<ShareIterator> itera
 
 DatasetHeader read_longest(const SplitData& split, Communicator& communicator) {
   return decode_header(decode_numbers(run_on_root(communicator, 0, [&] {
-    return encode_numbers(encode_header(with_longest_examples(*split.open())));
+    return encode_numbers(encode_header(split.dataset ? with_longest_examples(*split.dataset)
+                                                      : with_longest_examples(*split.open())));
   })));
 }
 

@@ -19,7 +19,7 @@ struct SplitData {
   // Until scatter(), after which no rank holds more than its share:
   OpenSource open;                     // for rank 0
   std::unique_ptr<DataSource> source;  // on rank 0, after check_files()
-  // With TrainingProgram::every_rank_has_data, in place of the source.
+  // With TrainingProgram::every_rank_has_data, in place of both; it may have transforms.
   std::shared_ptr<const Dataset> dataset;
   // From then on:
   std::optional<Share> share;

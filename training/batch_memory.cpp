@@ -52,6 +52,11 @@ bool has_unknown_length(const Field& field) {
   return field.is_ragged && field.shape[0] == 0;
 }
 
+// `bytes`: of the field's longest example, as stored.
+void set_longest(Field& field, std::size_t bytes) {
+  field.shape = field.shape.with_items(static_cast<std::int64_t>(bytes / field.stored_bytes()));
+}
+
 std::int64_t longest(const Field& field) {
   if (!field.is_ragged) return 0;
   return field.padded_length(std::max<std::int64_t>(1, field.shape[0]));
@@ -71,11 +76,21 @@ DatasetHeader with_longest_examples(DataSource& source) {
     for (std::size_t number = 0; number < bytes.size(); ++number)
       for (std::int64_t i = 0; i < block.count; ++i)
         bytes[number] = std::max(bytes[number], block.at(number, i).size());
-  for (std::size_t number = 0; number < bytes.size(); ++number) {
+  for (std::size_t number = 0; number < bytes.size(); ++number)
+    if (Field& field = header.fields[number]; has_unknown_length(field))
+      set_longest(field, bytes[number]);
+  return header;
+}
+
+DatasetHeader with_longest_examples(const Dataset& dataset) {
+  DatasetHeader header = dataset.header();
+  for (std::size_t number = 0; number < header.fields.size(); ++number) {
     Field& field = header.fields[number];
-    if (has_unknown_length(field))
-      field.shape =
-          field.shape.with_items(static_cast<std::int64_t>(bytes[number] / field.stored_bytes()));
+    if (!has_unknown_length(field)) continue;
+    std::size_t bytes = 0;
+    StoredField stored(dataset, number);
+    for (std::int64_t i = 0; i < header.count; ++i) bytes = std::max(bytes, stored[i].size());
+    set_longest(field, bytes);
   }
   return header;
 }

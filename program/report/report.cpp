@@ -28,7 +28,10 @@ std::string megabytes(std::size_t bytes) {
 std::size_t share_bytes(const SplitData& split, Communicator& communicator) {
   const DatasetHeader& header = split.header;
   const Bytes sent = run_on_root(communicator, 0, [&] {
-    const auto bytes = static_cast<std::int64_t>(split.open()->stored_bytes());
+    const std::size_t all = split.dataset
+                                ? static_cast<std::size_t>(header.count) * header.fixed_bytes()
+                                : split.open()->stored_bytes();
+    const auto bytes = static_cast<std::int64_t>(all);
     return encode_numbers({&bytes, 1});
   });
   const auto each =

@@ -1,6 +1,8 @@
 // A program with much of what a TrainingProgram can be given: data with field names of its own, a
-// check, and, told by its first word, an optimizer (own-optimizer; own-adam and own-hook decay weights), an evaluator (own-evaluator),
-// an extension in its place (largest-sum), epochs without their last step (short-epochs), data on every rank (data-everywhere), or sequences of any length (sequences), for which memory may
+// check, and, told by its first word, an optimizer (own-optimizer; own-adam and own-hook decay
+// weights), an evaluator (own-evaluator), an extension in its place (largest-sum), epochs without
+// their last step (short-epochs), data on every rank (data-everywhere; with a transform:
+// transformed), or sequences of any length (sequences; transformed-sequences), for which memory may
 // not do (large-sequences).
 #include <algorithm>
 #include <cstdio>
@@ -11,6 +13,7 @@
 #include "tasuki/dataset/in_memory.hpp"
 #include "tasuki/dataset/iterators/forwarding_iterator.hpp"
 #include "tasuki/dataset/tensor_dataset.hpp"
+#include "tasuki/dataset/transform.hpp"
 #include "tasuki/nn/functions/mean_squared_error.hpp"
 #include "tasuki/nn/linear.hpp"
 #include "tasuki/nn/sequential.hpp"
@@ -66,6 +69,15 @@ std::unique_ptr<Dataset> sequences(std::int64_t count) {
     dataset->set(i, i, example);
   }
   return dataset;
+}
+
+// Halves field `name`, one float.
+std::shared_ptr<const Dataset> halved(std::shared_ptr<const Dataset> dataset, const char* name) {
+  const Transform halve{[](const std::byte* stored, const ExampleKey&, float* value) {
+                          *value = *reinterpret_cast<const float*>(stored) / 2;
+                        },
+                        {}};
+  return transformed(std::move(dataset), halve, name);
 }
 
 // Leaves the last step of each epoch out.
@@ -158,9 +170,17 @@ int main(int argc, char** argv) {
   program.test_data = [] { return std::shared_ptr<const Dataset>(sums("test", 50)); };
   program.every_rank_has_data = kind == "data-everywhere";
   program.create_model = create_model;
+  if (kind == "transformed") {
+    program.every_rank_has_data = true;
+    program.train_data = [] { return halved(sums("training", 300), "sum"); };
+  }
   const bool is_large = kind == "large-sequences";
-  if (kind == "sequences" || is_large) {
+  if (kind.ends_with("sequences")) {
     program.train_data = [] { return sequences(200); };
+    if (kind == "transformed-sequences") {
+      program.every_rank_has_data = true;
+      program.train_data = [] { return halved(sequences(200), "length"); };
+    }
     program.test_data = nullptr;
     program.create_model = [is_large](const DatasetHeader&) {
       return create_sequence_model(is_large);

@@ -222,5 +222,22 @@ TEST_F(OwnProgram, NoDecay1dNeedsADecay) {
   EXPECT_THAT(said, HasSubstr("iteration 3"));
 }
 
+// Data that every rank has may have transforms of their own.
+TEST_F(OwnProgram, TransformedDataArePlannedAsTheyAreTrained) {
+  for (const char* const kind : {"transformed", "transformed-sequences"}) {
+    SCOPED_TRACE(kind);
+    EXPECT_FALSE(losses(2, kind, {"--epoch", "1"}).empty());
+    const Finished plan = run(2, kind, {"--dry-run"});
+    EXPECT_EQ(plan.exit_code, 0) << plan.all();
+    EXPECT_THAT(plan.out, HasSubstr("Steps: "));
+    const Finished search = run(2, kind, {"--find-batchsize"});
+    EXPECT_EQ(search.exit_code, 0) << search.all();
+    EXPECT_THAT(search.out, HasSubstr("--batchsize"));
+    if (kind == std::string("transformed")) continue;
+    EXPECT_GT(count_of(plan.err, "padded to 300 on trial"), 0) << plan.all();
+    EXPECT_GT(count_of(search.err, "padded to 300 on trial"), 3) << search.all();
+  }
+}
+
 }  // namespace
 }  // namespace tasuki::testing

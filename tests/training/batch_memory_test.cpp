@@ -98,6 +98,7 @@ TEST(FindLargestBatch, FitsOnEveryDeviceWithItsPart) {
 TEST(ZeroBatch, IsAsLongAsTheLongestExample) {
   const auto dataset = testing::sequences(20, /*pad_to=*/3);  // of at most 4 tokens
   const DatasetHeader header = with_longest_examples(*source_of(*dataset));
+  EXPECT_EQ(with_longest_examples(*dataset).fields, header.fields);
   EXPECT_EQ(header.fields[0].shape, Shape{4});
   const Batch batch = zero_batch(5, header, DType::float32, Device::cpu());
   EXPECT_EQ(batch["tokens"].shape(), (Shape{5, 6}));
