@@ -1,5 +1,6 @@
 #include "tasuki/dataset/views.hpp"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -51,14 +52,34 @@ class Subset final : public Dataset {
   DatasetHeader header_;
 };
 
+// Whether each example has the same number of labels.
+bool has_labels(const Field& field) {
+  return field.is_target && !field.is_ragged &&
+         (field.decoded == DType::int32 || field.decoded == DType::int64);
+}
+
 class EmptyDataset final : public Dataset {
  public:
-  explicit EmptyDataset(std::int64_t count)
-      : header_(classification_header(count, Shape{0}, /*classes=*/0)) {}
+  explicit EmptyDataset(DatasetHeader header) : header_(std::move(header)) {
+    for (Field& field : header_.fields) {
+      field.is_image_file = false;
+      field.classes = 0;  // -1 is none of them
+      if (has_labels(field))
+        field.stored = field.decoded;  // bytes have no -1
+      else if (!field.is_ragged)
+        field.shape = field.shape.rank() == 0 ? Shape{0} : field.shape.with_items(0);
+    }
+  }
 
   const DatasetHeader& header() const override { return header_; }
   void read(std::int64_t, std::size_t field, FieldWriter& into) const override {
-    if (field == 1) into.as<std::int32_t>()[0] = -1;
+    const Field& read = header_.fields[field];
+    if (read.is_ragged) return into.resize(0);
+    if (!has_labels(read)) return;
+    if (read.stored == DType::int32)
+      std::ranges::fill(into.as<std::int32_t>(), -1);
+    else
+      std::ranges::fill(into.as<std::int64_t>(), -1);
   }
 
  private:
@@ -73,7 +94,7 @@ std::shared_ptr<const Dataset> subset_of(std::shared_ptr<const Dataset> dataset,
 }
 
 std::shared_ptr<const Dataset> create_empty_dataset(const Dataset& dataset) {
-  return std::make_shared<EmptyDataset>(dataset.size());
+  return std::make_shared<EmptyDataset>(dataset.header());
 }
 
 }  // namespace tasuki

@@ -143,5 +143,46 @@ TEST(Views, AnEmptyDatasetKeepsTheLength) {
   }
 }
 
+TEST(Views, AnEmptyDatasetHasTheFieldsOfTheOther) {
+  struct Described : Dataset {
+    explicit Described(std::vector<Field> fields) : own{3, std::move(fields)} {}
+    const DatasetHeader& header() const override { return own; }
+    void read(std::int64_t, std::size_t, FieldWriter&) const override { FAIL() << "was read"; }
+    DatasetHeader own;
+  };
+  const Described described({
+      {.name = "image", .shape = {3, 8, 8}, .stored = DType::uint8, .is_image_file = true},
+      {.name = "words",
+       .shape = {0, 2},
+       .stored = DType::int32,
+       .decoded = DType::int32,
+       .is_ragged = true},
+      {.name = "size"},
+      {.name = "amount", .shape = {1}, .is_target = true},
+      {.name = "kinds",
+       .shape = {2},
+       .stored = DType::uint8,
+       .decoded = DType::int64,
+       .is_target = true,
+       .classes = 4},
+  });
+  const auto empty = create_empty_dataset(described);
+  ASSERT_EQ(empty->size(), 3);
+  empty->header().check();
+  ASSERT_EQ(empty->header().fields.size(), described.own.fields.size());
+  const Batch batch = read_batch(*empty, std::vector<std::int64_t>{0, 1, 2});
+  for (const char* const name : {"image", "words", "size", "amount"}) {
+    SCOPED_TRACE(name);
+    EXPECT_EQ(batch[name].shape()[0], 3);
+    EXPECT_EQ(batch[name].count(), 0);
+    EXPECT_EQ(batch[name].dtype(), described.own.field(name).decoded);
+  }
+  EXPECT_EQ(batch["image"].shape().rank(), 4);
+  EXPECT_EQ(std::ranges::count(batch.lengths("words").span<std::int64_t>(), 0), 3);
+  EXPECT_TRUE(empty->header().field("amount").is_target);
+  EXPECT_EQ(batch["kinds"].shape(), (Shape{3, 2}));
+  EXPECT_EQ(std::ranges::count(batch["kinds"].span<std::int64_t>(), -1), 6);
+}
+
 }  // namespace
 }  // namespace tasuki
