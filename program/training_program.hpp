@@ -89,7 +89,9 @@ struct TrainingProgram {
   // communicator and without a model: the program calls create_multi_node_optimizer() and setup().
   std::function<std::unique_ptr<Optimizer>()> create_optimizer;
   // Takes the iterator of the training batches and returns the one to train with, as a rule a
-  // ForwardingIterator around it.
+  // ForwardingIterator around it. Batches that it takes are read ahead (--loader-threads), and with
+  // --gpu lie on the GPU if the rank's share fits there. What it returns is not read ahead: its
+  // next() runs in the thread that trains.
   std::function<std::unique_ptr<Iterator>(std::unique_ptr<Iterator> batches)> wrap_batches;
 
   // Creates what evaluates the model on the test batches: usually an Evaluator that overrides

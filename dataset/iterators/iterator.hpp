@@ -35,6 +35,11 @@ struct EpochLayout {
 // Your own iterator may make batches on the host or on a device, in new or in reused memory. Either
 // way, steps on a GPU can be recorded: next() is called before each step, and its values are copied
 // to where the recording reads them. Recording pays off if batches have few different shapes.
+//
+// next() runs in the thread that trains, so its time adds to that of a step. Reading ahead
+// (PrefetchIterator) and data that stay in a device's memory (create_device_iterator) are for
+// ShareIterators alone. An iterator of your own gets both by wrapping such a one; work that takes
+// long belongs in Dataset::read() or a Transform, which their threads call.
 class Iterator {
  public:
   virtual ~Iterator() = default;
