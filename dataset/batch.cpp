@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tasuki/core/error.hpp"
+#include "tasuki/tensor/late.hpp"
 
 namespace tasuki {
 namespace {
@@ -36,6 +37,21 @@ void Batch::check(const BatchField& field) const {
   TASUKI_CHECK(!field.lengths || field.lengths.shape() == Shape{size()},
                "field '{}' has lengths of shape {}, its batch {} examples", field.name,
                field.lengths.shape().text(), size());
+}
+
+std::span<const std::int64_t> Batch::ids() const {
+  refuse_recording("the loss function reads the batch's ids on the host");
+  return ids_;
+}
+
+std::int64_t Batch::epoch() const {
+  refuse_recording("the loss function reads the batch's epoch on the host");
+  return epoch_;
+}
+
+std::optional<std::int64_t> Batch::global_size() const {
+  refuse_recording("the loss function reads the batch's global size on the host");
+  return global_size_;
 }
 
 const BatchField* Batch::find(std::string_view name) const {
@@ -76,6 +92,7 @@ void Batch::set_positions(std::vector<std::int64_t> positions) {
 }
 
 std::vector<std::int64_t> Batch::rows() const {
+  refuse_recording("the loss function reads the batch's ids on the host");
   TASUKI_CHECK(positions_.size() == ids_.size(), "{} positions for {} examples", positions_.size(),
                ids_.size());
   std::vector<std::int64_t> rows{epoch_};

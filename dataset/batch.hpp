@@ -61,16 +61,19 @@ class Batch {
 
   // N. A rank may have no examples in a step; all fields then have 0 items.
   std::int64_t size() const { return static_cast<std::int64_t>(ids_.size()); }
-  std::span<const std::int64_t> ids() const { return ids_; }
-  std::int64_t epoch() const { return epoch_; }
+  // Numbers of the host. A step whose work reads them is not recorded, because replays would go on
+  // with those of one batch (refuse_recording).
+  std::span<const std::int64_t> ids() const;
+  std::int64_t epoch() const;
   // Examples of this step on all ranks. An iterator knows it on all ranks or on none; if unknown,
   // ranks add up their sizes in the step.
-  std::optional<std::int64_t> global_size() const { return global_size_; }
+  std::optional<std::int64_t> global_size() const;
   void set_global_size(std::optional<std::int64_t> examples) { global_size_ = examples; }
 
   // The positions of these examples in a source, one for each id.
   void set_positions(std::vector<std::int64_t> positions);
-  // The numbers that FieldSource::make() reads: the epoch, then N positions, then N ids.
+  // The numbers that FieldSource::make() reads: the epoch, then N positions, then N ids. They are
+  // numbers of the host, too.
   std::vector<std::int64_t> rows() const;
 
   // Adds a field, or replaces the one of that name.

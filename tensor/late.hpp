@@ -14,8 +14,9 @@
 //     }
 //   };
 //
-// What a batch brings (examples, ids, epoch) needs no late values: it is data, and
-// training/recording carries it. Random numbers of a batch come from nn/random.hpp.
+// The values of a batch's fields need no late values, because training/recording carries them.
+// Random functions get ids and epoch of the batch from nn/random.hpp; work that reads them on the
+// host is not recorded (dataset/batch.hpp).
 #pragma once
 
 #include <cstdint>

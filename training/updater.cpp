@@ -38,10 +38,11 @@ std::vector<std::string> StandardUpdater::common_settings() const {
 void StandardUpdater::update(Observation& observation) {
   const Batch next = runner_.read(*iterator_);
   random_.follow(next.epoch(), next.ids());
-  const auto step = [this](const Batch& batch, Observation& seen) {
+  const auto step = [this, global_examples = next.global_size()](const Batch& batch,
+                                                                 Observation& seen) {
     const Variable loss = optimizer_.forward([&] { return loss_of(batch, seen); }, batch.size());
     optimizer_.backward(loss, batch.size());
-    optimizer_.update(optimizer_.exchange(batch.global_size()));
+    optimizer_.update(optimizer_.exchange(global_examples));
   };
   runner_.run(next, observation, step, settings_.prefix);
   position_ = {position_.iteration + 1, iterator_->state()};

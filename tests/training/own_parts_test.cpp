@@ -40,8 +40,12 @@ struct Outcome {
   bool operator==(const Outcome&) const = default;
 };
 
+// What a loss function makes of the model's result.
+using Finish = std::function<Variable(const Batch& batch, const Variable& scores)>;
+
 // 24 steps with full batches and short ones.
-Outcome train(const MakeOptimizer& make, Device device, GraphMode graph) {
+Outcome train(const MakeOptimizer& make, Device device, GraphMode graph,
+              const Finish& finish = {}) {
   Sequential model;
   OwnDropout drop;
   model.append("l1", std::make_unique<Linear>(12, 16));
@@ -58,7 +62,8 @@ Outcome train(const MakeOptimizer& make, Device device, GraphMode graph) {
           create_shuffled_iterator(Share::whole(testing::synthetic(97)), 24, 3), options)),
       *optimizer,
       [&](const Batch& batch, Observation&) {
-        return softmax_cross_entropy(model(Variable(batch["x"])), batch["t"]);
+        const Variable scores = model(Variable(batch["x"]));
+        return softmax_cross_entropy(finish ? finish(batch, scores) : scores, batch["t"]);
       },
       {.seed = 3, .graph = graph});
   Outcome outcome;
@@ -76,11 +81,13 @@ class OwnParts : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(is_registered); }
   // Whether replays happened is said by `replays`.
-  static void expect_same_everywhere(const MakeOptimizer& make, bool replays) {
-    const Outcome cpu = train(make, Device::cpu(), GraphMode::off);
-    EXPECT_EQ(train(make, Device::cuda(0), GraphMode::off), cpu);
+  static void expect_same_everywhere(const MakeOptimizer& make, bool replays,
+                                     const Finish& finish = {}) {
+    const Outcome cpu = train(make, Device::cpu(), GraphMode::off, finish);
+    EXPECT_EQ(train(make, Device::cuda(0), GraphMode::off, finish), cpu);
     const auto before = guarded_device_counts();
-    EXPECT_EQ(train(make, Device::cuda(0), replays ? GraphMode::on : GraphMode::automatic), cpu);
+    const GraphMode graph = replays ? GraphMode::on : GraphMode::automatic;
+    EXPECT_EQ(train(make, Device::cuda(0), graph, finish), cpu);
     EXPECT_EQ(guarded_device_counts().replays > before.replays, replays);
     EXPECT_GT(cpu.losses.front(), cpu.losses.back());
   }
@@ -154,6 +161,13 @@ TEST_F(OwnParts, ANormHookIsNotRecorded) {
         return with<MomentumEverywhere>({weight_decay(0.01), std::make_shared<OwnClipping>()});
       },
       false);
+}
+
+TEST_F(OwnParts, ALossFunctionThatReadsTheBatchsEpochIsNotRecorded) {
+  expect_same_everywhere([] { return with<MomentumEverywhere>(); }, false,
+                         [](const Batch& batch, const Variable& scores) {
+                           return batch.epoch() < 2 ? scores : relu(scores);
+                         });
 }
 
 TEST_F(OwnParts, ARuleWithoutAKernelIsRefusedByADevice) {

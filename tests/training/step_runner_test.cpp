@@ -164,6 +164,58 @@ TEST_F(StepRunnerTest, NumbersThatTheHostComputesAreNotReplayed) {
   EXPECT_THAT(runner->why_not_recorded(), HasSubstr("values that the host computes"));
 }
 
+// Each batch has its own.
+TEST_F(StepRunnerTest, NumbersOfTheBatchThatTheHostReadsAreNotReplayed) {
+  struct Reader {
+    std::string what;
+    std::function<std::int64_t(const Batch& batch)> read;
+  };
+  const Reader readers[] = {
+      {"ids", [](const Batch& batch) { return batch.ids()[0]; }},
+      {"ids", [](const Batch& batch) { return batch.slice(1, 2).ids()[0] - 1; }},
+      {"ids", [](const Batch& batch) { return batch.rows()[1 + 2]; }},
+      {"epoch", [](const Batch& batch) { return batch.epoch(); }},
+      {"global size", [](const Batch& batch) { return batch.global_size().value_or(0) - 900; }}};
+  for (const auto& [what, read] : readers) {
+    SCOPED_TRACE(what);
+    work = [&](const Batch& batch, Observation& seen) {
+      seen.add_sum("first",
+                   Tensor::full({}, static_cast<double>(read(batch)), DType::float64, device),
+                   batch.size());
+    };
+    const auto train = [&](StepRunner& runner) {
+      Observation seen;
+      for (std::int64_t step = 1; step <= 9; ++step) {
+        Batch batch({{.name = "x", .values = values(2)}}, {step, step + 1}, step);
+        batch.set_positions({step, step});
+        batch.set_global_size(900 + step);
+        runner.run(batch, seen, work, "");
+      }
+      return seen.values().at("first").sum;
+    };
+    const auto runner = make(GraphMode::automatic);
+    EXPECT_EQ(train(*runner), 45);
+    EXPECT_EQ(runner->why_not_recorded(),
+              "the loss function reads the batch's " + what + " on the host");
+    EXPECT_EQ(runner->recordings(), 0);
+    EXPECT_THROW(train(*make(GraphMode::on)), Error);
+  }
+}
+
+// In some of the steps, after others were recorded.
+TEST_F(StepRunnerTest, NumbersOfTheBatchAreReadForTheFirstTimeInARecording) {
+  const auto runner = make(GraphMode::automatic);
+  work = [&](const Batch& batch, Observation& seen) {
+    const auto epoch = static_cast<double>(++done > 3 ? batch.epoch() : 0);
+    seen.add_sum("first", Tensor::full({}, epoch, DType::float64, device), 1);
+  };
+  Observation seen;
+  for (std::int64_t step = 1; step <= 9; ++step)
+    runner->run({{{.name = "x", .values = values(1)}}, {0}, step}, seen, work, "");
+  EXPECT_EQ(seen.values().at("first").sum, 45 - 1 - 2 - 3);
+  EXPECT_THAT(runner->why_not_recorded(), HasSubstr("epoch"));
+}
+
 TEST_F(StepRunnerTest, TheRecordingThatWasNotUsedForLongestGoesFirst) {
   const auto runner = make(GraphMode::automatic, 2);
   run(*runner, 1, 4);
@@ -380,7 +432,7 @@ class StepsOfRanks : public ::testing::Test {
       return found;
     };
     optimizer->backward(optimizer->forward(loss, batch.size()), batch.size());
-    optimizer->update(optimizer->exchange(batch.global_size()));
+    optimizer->update(optimizer->exchange());
   };
 
   const std::unique_ptr<Communicator> comm = create_communicator("dummy");

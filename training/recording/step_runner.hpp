@@ -56,7 +56,8 @@ class StepRunner {
   // `work` is called once; not at all if the step is replayed or no rank has an example; twice if
   // recording it failed. Its other effects on the host must not matter, or be a LateValues or an
   // AfterStep. A recording belongs to the names, shapes, types and sources of the batch's fields;
-  // of batch.global_size() it knows the power of two, and updates know the number.
+  // of the examples of all ranks it knows the power of two, and updates know the number. `work`
+  // that reads the ids, epoch or global size of its batch is not recorded.
   //
   // On a GPU ranks first tell each other in one message (Optimizer::meet) whether their model
   // changed, whether they were asked to stop, how many examples they have, and how ready they are
