@@ -56,11 +56,17 @@ detail::LateState::LateState(DType dtype, const std::type_info& function,
   TASUKI_CHECK(fill_ != nullptr, "late values need a function that fills them");
 }
 
+void detail::LateState::ask(std::int64_t count) {
+  const std::uint64_t step = StepScope::number();
+  TASUKI_CHECK(step == 0 || asked_in_ != step || asked_ == count,
+               "{} late values were asked for in a step, and {} before", count, asked_);
+  asked_ = count;
+  asked_in_ = step;
+}
+
 const Tensor& detail::LateState::draw(std::int64_t count) {
   const std::uint64_t step = StepScope::number();
-  if (step != 0 && drawn_in_ == step) {
-    TASUKI_CHECK(host_.count() == count, "{} late values were asked for in a step, and {} before",
-                 count, host_.count());
+  if (step != 0 && drawn_in_ == step && host_.count() == count) {
     check();
     return host_;
   }
@@ -106,6 +112,7 @@ void detail::end_late_state(LateState& state) {
 
 Tensor detail::late_values_on(const std::shared_ptr<LateState>& state, Device device,
                               std::int64_t count) {
+  state->ask(count);
   if (StepRecorder* const recorder = recorder_of(device)) return recorder->place(state, count);
   refuse_recording("numbers that differ from step to step are read on another device");
   return device.is_cpu() ? state->draw(count) : state->send(device, count);
@@ -114,11 +121,14 @@ Tensor detail::late_values_on(const std::shared_ptr<LateState>& state, Device de
 Tensor detail::late_values_if_carried(const std::shared_ptr<LateState>& state, Device device,
                                       std::int64_t count) {
   StepRecorder* const recorder = recorder_of(device);
-  return recorder != nullptr ? recorder->place(state, count) : Tensor();
+  if (recorder == nullptr) return {};
+  state->ask(count);
+  return recorder->place(state, count);
 }
 
 const Tensor& detail::late_values_on_host(LateState& state, std::int64_t count) {
   refuse_recording("numbers that differ from step to step are read by the host");
+  state.ask(count);
   return state.draw(count);
 }
 

@@ -22,12 +22,13 @@ class LateState {
   bool is_alive() const { return fill_ != nullptr; }
   void end() { fill_ = nullptr; }
   DType dtype() const { return dtype_; }
-  // The values of this step on the host, drawn if they were not yet; outside of a step, drawn anew.
+  // Notes that this step asks for so many; an error if it has asked for another number before.
+  void ask(std::int64_t count);
+  // The values of this step on the host, drawn if so many were not yet; outside of a step, drawn
+  // anew.
   const Tensor& draw(std::int64_t count);
   // Where late values are checked: fills values of this step anew and compares.
   void check() const;
-  // The next draw() of this step fills them anew, as many as it asks for.
-  void forget() { drawn_in_ = 0; }
   // The same on a device, sent once per step.
   const Tensor& send(Device device, std::int64_t count);
 
@@ -36,7 +37,8 @@ class LateState {
   const std::type_info& function_;
   std::function<void(const Tensor& host)> fill_;
   Tensor host_, sent_;
-  std::uint64_t drawn_in_ = 0, sent_in_ = 0;  // StepScope::number()
+  std::int64_t asked_ = 0;
+  std::uint64_t asked_in_ = 0, drawn_in_ = 0, sent_in_ = 0;  // StepScope::number()
 };
 
 class AfterState {

@@ -304,6 +304,50 @@ TEST_F(StepRunnerTest, LateValuesAreThoseOfEachStep) {
   }
 }
 
+TEST_F(StepRunnerTest, TwoCountsOfLateValuesInAStepAreAnError) {
+  for (const GraphMode mode : {GraphMode::off, GraphMode::automatic, GraphMode::on}) {
+    SCOPED_TRACE(static_cast<int>(mode));
+    const auto runner = make(mode);
+    Ticking ticking;
+    work = [&](const Batch&, Observation& seen) {
+      ticking.next(1);
+      seen.add_sum("first", ticking.next(2).slice(1, 2).reshape({}), 1);
+    };
+    try {
+      run(*runner, 4, 1);
+      FAIL() << "no error";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("2 late values were asked for in a step, and 1 before"));
+    }
+    EXPECT_EQ(ticking.now, 0);
+  }
+}
+
+// Each in its place, which is used again.
+TEST_F(StepRunnerTest, CountsOfLateValuesMayDifferFromStepToStep) {
+  const auto runner = make(GraphMode::off);
+  Ticking ticking, other;
+  std::set<const void*> places;
+  std::int64_t count = 0;
+  work = [&](const Batch&, Observation& seen) {
+    const Tensor sum = Tensor::zeros({}, DType::float64, device);
+    for (Ticking* each : {&ticking, &other, &ticking}) {
+      const Tensor found = each->next(each == &ticking ? count : 1);
+      backend(device).accumulate_scalar(
+          sum, found.slice(found.count() - 1, found.count()).reshape({}), 1);
+      places.insert(found.raw());
+    }
+    seen.add_sum("first", sum, 1);
+  };
+  double sum = 0;
+  for (int step = 1; step <= 100; ++step) {
+    count = step % 3 == 0 ? 1 : 7;
+    sum += run(*runner, 4, 1);
+  }
+  EXPECT_EQ(sum, 3 * 5050);
+  EXPECT_LE(places.size(), 3U);
+}
+
 TEST_F(StepRunnerTest, AFailingRecordingDrawsNothingAnew) {
   const auto runner = make(GraphMode::automatic);
   Ticking ticking;

@@ -69,16 +69,17 @@ NumberBlock::Found NumberBlock::place(const std::shared_ptr<detail::LateState>& 
     values->check();
     return {view(known->place)};
   }
-  const Place place = next_place(count, values->dtype());
-  if (place.end() > host_.count()) return {};
-  if (known != late_.end()) {  // of another count than in the step before
-    values->forget();
-    late_.erase(known);
+  Late found{values, next_place(count, values->dtype()), count};
+  if (known != late_.end() && count <= known->room) {
+    found.place.offset = known->place.offset;
+    found.room = known->room;
   }
-  late_.push_back({values, place});
-  write(late_.back());
-  used_ = place.end();
-  return {view(place), true};
+  if (found.place.end() > host_.count()) return {};
+  if (known != late_.end()) late_.erase(known);  // of another count than in the steps before
+  late_.push_back(found);
+  write(found);
+  used_ = std::max(used_, found.place.end());
+  return {view(found.place), true};
 }
 
 std::shared_ptr<NumberBlock> NumberBlock::grown(std::int64_t bytes) const {

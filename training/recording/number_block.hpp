@@ -52,6 +52,7 @@ class NumberBlock {
   struct Late {
     std::shared_ptr<detail::LateState> state;
     Place place;
+    std::int64_t room;  // values for which there is room at the place
   };
   Place next_place(std::int64_t count, DType dtype) const;
   void write(const Late& late) const;
