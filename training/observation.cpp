@@ -52,6 +52,7 @@ void Observation::add_known(std::string_view key, const Value& value) {
 }
 
 void Observation::add_sum(std::string_view key, double sum, std::int64_t count) {
+  has_numbers_of_host_ = true;
   add_known(key, {sum, count});
 }
 
@@ -74,6 +75,7 @@ void Observation::add_sum(std::string_view key, const Tensor& sum, const Tensor&
 void Observation::set(std::string_view key, double value) {
   for (LateParts& parts : late_)
     if (const auto at = parts.find(key); at != parts.end()) parts.erase(at);
+  has_numbers_of_host_ = true;
   values_.insert_or_assign(std::string(key), Value{value, 1, Reach::job});
 }
 
@@ -81,6 +83,7 @@ void Observation::add_scalar(std::string_view key, Part part, const Tensor& valu
   TASUKI_CHECK(value.count() == 1, "{} is observed as a tensor of {}; a scalar was expected", key,
                value.shape().text());
   if (!value.device().is_cpu()) return add_term(late(part)[std::string(key)].terms, value, factor);
+  has_numbers_of_host_ = true;
   const double found = factor * value.item();
   if (part == Part::sum)
     add_known(key, {found, 0});
@@ -105,6 +108,7 @@ void Observation::add_value_of(const Observation& other, std::string_view key,
   const auto value = other.values_.find(key);
   if (value == other.values_.end()) return;
   const std::string name = std::string(prefix) + std::string(key);
+  has_numbers_of_host_ = has_numbers_of_host_ || other.has_numbers_of_host_;
   add_known(name, value->second);
   for (const Part part : {Part::sum, Part::count}) {
     const auto found = other.late(part).find(key);
@@ -141,6 +145,7 @@ void Observation::add_term(Terms& terms, const Tensor& value, double factor) {
 void Observation::clear() {
   values_.clear();
   for (LateParts& parts : late_) parts.clear();
+  has_numbers_of_host_ = false;
 }
 
 // Added one after the other, as on a CPU.
@@ -150,6 +155,7 @@ void Observation::add_late(const Late& late, double& sum) {
 }
 
 const std::map<std::string, Observation::Value, std::less<>>& Observation::values() const {
+  has_numbers_of_host_ = has_numbers_of_host_ || is_on_device();
   for (const auto& [key, parts] : late(Part::sum)) add_late(parts, values_.at(key).sum);
   for (const auto& [key, parts] : late(Part::count)) {
     double count = 0;

@@ -43,7 +43,8 @@ class Observation {
   void add_sum(std::string_view key, const Tensor& sum, std::int64_t count);
   void add_mean(std::string_view key, const Tensor& mean, std::int64_t count);
   // With a count that differs between batches of one shape (such as tokens): an integer in a scalar
-  // on any device.
+  // on any device. If steps are recorded on a GPU, it should be there: a step that reports sums or
+  // counts of the host is not recorded.
   void add_sum(std::string_view key, const Tensor& sum, const Tensor& count);
 
   // --- a value of the whole job ---
@@ -112,6 +113,8 @@ class Observation {
 
   mutable std::map<std::string, Value, std::less<>> values_;
   mutable std::array<LateParts, 2> late_;  // of sums and counts
+  // Whether the host knows more than counts that were given beside tensors of devices.
+  mutable bool has_numbers_of_host_ = false;
 };
 
 }  // namespace tasuki

@@ -164,6 +164,36 @@ TEST_F(StepRunnerTest, NumbersThatTheHostComputesAreNotReplayed) {
   EXPECT_THAT(runner->why_not_recorded(), HasSubstr("values that the host computes"));
 }
 
+// A count of the host beside a sum of the device, and a sum of both.
+TEST_F(StepsTest, NumbersOfTheHostBesideThoseOfTheDeviceAreNotReplayed) {
+  std::int64_t step = 0;
+  const auto one = [] { return Tensor::full({}, 1, DType::float64, device); };
+  const std::vector<std::function<void(Observation & seen)>> reports = {
+      [&](Observation& seen) { seen.add_sum("first", one(), Tensor::full({}, step)); },
+      [&](Observation& seen) {
+        seen.add_sum("first", one(), 1);
+        seen.add_sum("first", static_cast<double>(step), step - 1);
+      },
+      [&](Observation& seen) {
+        Observation part;
+        part.add_sum("value", one(), 1);
+        part.add_mean("value", Tensor::full({}, 0), step - 1);
+        seen.add(part, "of a part ");
+        seen.add_sum("first", one(), 1);
+      }};
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    SCOPED_TRACE(i);
+    const auto steps = make(GraphMode::automatic);
+    work = [&](const Batch&, Observation& seen) { reports[i](seen); };
+    Observation seen;
+    for (step = 1; step <= 9; ++step) steps->run(batch_of(1), seen, work, "");
+    const auto& [sum, count, reach] = seen.values().rbegin()->second;
+    EXPECT_EQ(sum, i == 1 ? 9 + 45 : 9);
+    EXPECT_EQ(count, 45);
+    EXPECT_THAT(steps->why_not_recorded(), HasSubstr("values that the host computes"));
+  }
+}
+
 // Each batch has its own.
 TEST_F(StepRunnerTest, NumbersOfTheBatchThatTheHostReadsAreNotReplayed) {
   struct Reader {

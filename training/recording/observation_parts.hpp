@@ -18,6 +18,9 @@ class ObservationParts {
   static const Terms& terms(const Observation& seen, std::string_view key, Part part) {
     return seen.terms(key, part);
   }
+  // Whether the host computed some of that: other than counts that were given beside tensors on
+  // devices, which are the same in all steps of a kind.
+  static bool has_numbers_of_host(const Observation& seen) { return seen.has_numbers_of_host_; }
   static void add_known(Observation& seen, std::string_view key, const Observation::Value& value) {
     seen.add_known(key, value);
   }

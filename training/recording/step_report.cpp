@@ -4,11 +4,11 @@ namespace tasuki {
 
 void StepReport::post(const Observation& found, const Journal& journal, const Tensor& row) {
   *this = {};
+  has_numbers_of_host_ = ObservationParts::has_numbers_of_host(found);
   std::vector<Tensor> scalars;
   using Part = ObservationParts::Part;
   for (const auto& [key, value] : ObservationParts::known(found)) {
     ObservationParts::add_known(rest_, key, value);
-    if (ObservationParts::terms(found, key, Part::sum).empty()) has_numbers_of_host_ = true;
     for (const Part part : {Part::sum, Part::count})
       for (const auto& term : ObservationParts::terms(found, key, part)) {
         scalars.push_back(term.value);
