@@ -165,7 +165,7 @@ TEST_F(StepRunnerTest, NumbersThatTheHostComputesAreNotReplayed) {
 }
 
 // A count of the host beside a sum of the device, and a sum of both.
-TEST_F(StepsTest, NumbersOfTheHostBesideThoseOfTheDeviceAreNotReplayed) {
+TEST_F(StepRunnerTest, NumbersOfTheHostBesideThoseOfTheDeviceAreNotReplayed) {
   std::int64_t step = 0;
   const auto one = [] { return Tensor::full({}, 1, DType::float64, device); };
   const std::vector<std::function<void(Observation & seen)>> reports = {
@@ -183,14 +183,14 @@ TEST_F(StepsTest, NumbersOfTheHostBesideThoseOfTheDeviceAreNotReplayed) {
       }};
   for (std::size_t i = 0; i < reports.size(); ++i) {
     SCOPED_TRACE(i);
-    const auto steps = make(GraphMode::automatic);
+    const auto runner = make(GraphMode::automatic);
     work = [&](const Batch&, Observation& seen) { reports[i](seen); };
     Observation seen;
-    for (step = 1; step <= 9; ++step) steps->run(batch_of(1), seen, work, "");
+    for (step = 1; step <= 9; ++step) runner->run(batch_of(1), seen, work, "");
     const auto& [sum, count, reach] = seen.values().rbegin()->second;
     EXPECT_EQ(sum, i == 1 ? 9 + 45 : 9);
     EXPECT_EQ(count, 45);
-    EXPECT_THAT(steps->why_not_recorded(), HasSubstr("values that the host computes"));
+    EXPECT_THAT(runner->why_not_recorded(), HasSubstr("values that the host computes"));
   }
 }
 
@@ -244,6 +244,12 @@ TEST_F(StepRunnerTest, NumbersOfTheBatchAreReadForTheFirstTimeInARecording) {
     runner->run({{{.name = "x", .values = values(1)}}, {0}, step}, seen, work, "");
   EXPECT_EQ(seen.values().at("first").sum, 45 - 1 - 2 - 3);
   EXPECT_THAT(runner->why_not_recorded(), HasSubstr("epoch"));
+}
+
+// As in a long epoch.
+TEST_F(StepRunnerTest, ResultsOfManyStepsAreReadAtTheEnd) {
+  const auto runner = make(GraphMode::automatic);
+  EXPECT_EQ(run(*runner, 1, 5000), 5000.0 * 5001 / 2);
 }
 
 TEST_F(StepRunnerTest, TheRecordingThatWasNotUsedForLongestGoesFirst) {

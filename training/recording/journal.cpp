@@ -71,14 +71,18 @@ Journal::Journal(Device device, std::int64_t columns) : device_(device), columns
 }
 
 std::int64_t Journal::open_row() {
-  if (next_row_ % page_rows == 0) {
-    // The next page is written over the one before the last: rows of it that are still needed are
-    // copied now. The device finished it long ago.
-    if (previous_page_.use_count() > 1) previous_page_->at(next_row_ - page_rows - 1, 0);
+  const std::int64_t place = next_row_ % page_rows;
+  if (place == 0 || page_ == nullptr) {
     previous_page_ = std::move(page_);
-    page_ = std::make_shared<detail::JournalPage>(device_, table_, next_row_, page_rows);
+    page_ = std::make_shared<detail::JournalPage>(device_, table_, next_row_, page_rows - place);
   }
-  return next_row_++;
+  const std::int64_t opened = next_row_++;
+  // The work of the next step, which is queued before its row is opened, writes over the first row
+  // of the previous page: rows of it that are still needed are copied now. The device finished it
+  // long ago.
+  if (place == page_rows - 1 && previous_page_.use_count() > 1)
+    previous_page_->at(opened - page_rows, 0);
+  return opened;
 }
 
 void Journal::post(const Tensor& row, std::span<const Tensor> scalars) const {
