@@ -1,5 +1,7 @@
 // What a step leaves for the host, which does not wait for it: rows of scalars and moments of its
 // clock.
+#include <utility>
+
 #include "tasuki/tensor/cuda/context.hpp"
 #include "tasuki/tensor/cuda/cuda_backend.hpp"
 #include "tasuki/tensor/cuda/release.hpp"
@@ -19,19 +21,27 @@ std::shared_ptr<Storage> CudaBackend::allocate_mailbox(std::size_t bytes, Device
 }
 
 void CudaBackend::post(const Tensor& table, const Tensor& row, std::span<const Tensor> scalars) {
-  TASUKI_CHECK(scalars.size() <= kernels::most_posted && std::ssize(scalars) < table.shape()[1],
-               "{} scalars for a table of {}", scalars.size(), table.shape().text());
+  TASUKI_CHECK(std::ssize(scalars) < table.shape()[1], "{} scalars for a table of {}",
+               scalars.size(), table.shape().text());
   kernels::PostedScalars posted{};
+  const auto post_them = [&] {
+    kernels::post(CudaContext::of(row.device()).launch(), table.data<double>(), table.shape()[0],
+                  table.shape()[1], row.data<std::int64_t>(), posted);
+    check_launch("post");
+  };
   for (const Tensor& scalar : scalars) {
     TASUKI_CHECK(scalar.count() == 1 && scalar.device() == row.device(),
                  "a scalar on {} was expected, not {} on {}", row.device().text(),
                  scalar.shape().text(), scalar.device().text());
+    if (posted.count == kernels::most_posted) {
+      post_them();
+      posted.before += std::exchange(posted.count, 0);
+    }
     posted.values[posted.count] = scalar.raw();
     posted.types[posted.count++] = scalar.dtype();
   }
-  kernels::post(CudaContext::of(row.device()).launch(), table.data<double>(), table.shape()[0],
-                table.shape()[1], row.data<std::int64_t>(), posted);
-  check_launch("post");
+  posted.are_last = true;
+  post_them();
 }
 
 void CudaBackend::stamp(const Tensor& clock, StepMoment moment) {

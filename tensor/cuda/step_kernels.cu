@@ -29,7 +29,8 @@ __global__ void post_kernel(volatile double* table, std::int64_t rows, std::int6
                             const std::int64_t* row, PostedScalars scalars) {
   volatile double* const to = table + *row % rows * columns;
   for (int i = 0; i < scalars.count; ++i)
-    to[i + 1] = scalar_as_double(scalars.types[i], scalars.values[i]);
+    to[scalars.before + i + 1] = scalar_as_double(scalars.types[i], scalars.values[i]);
+  if (!scalars.are_last) return;
   __threadfence_system();
   to[0] = static_cast<double>(*row + 1);
 }

@@ -11,17 +11,20 @@
 
 namespace tasuki::kernels {
 
-inline constexpr int most_posted = 16;
+inline constexpr int most_posted = 16;  // at once
 
 // Scalars of any types.
 struct PostedScalars {
   const void* values[most_posted];
   DType types[most_posted];
   int count = 0;
+  int before = 0;  // scalars of the row that were posted before these
+  bool are_last = false;
 };
 
 // Into row *row % rows of a table with this many columns, in host memory that the device can write:
-// the values from column 1 on, then *row + 1 into column 0, in that order as seen by the host.
+// the values from column 1 + before on; after the last ones *row + 1 into column 0, in that order
+// as seen by the host.
 void post(const Launch& launch, double* table, std::int64_t rows, std::int64_t columns,
           const std::int64_t* row, const PostedScalars& scalars);
 

@@ -74,17 +74,18 @@ Results updates(Side& side, std::int64_t count) {
 }
 
 // Scalars of every type, into more rows than the table has, of which the last are left.
-Results posted(Side& side, std::int64_t first_row) {
-  const Shape shape{4, std::ssize(every_type) + 2};
+Results posted(Side& side, std::int64_t first_row, std::int64_t count) {
+  const Shape shape{4, count + 2};
   const auto bytes = static_cast<std::size_t>(shape.count()) * sizeof(double);
   const Tensor table(side.backend().allocate_mailbox(bytes, side.device()), 0, shape,
                      DType::float64);
   table.fill(-1);
   for (std::int64_t row = first_row; row < first_row + 6; ++row) {
     std::vector<Tensor> scalars;
-    scalars.reserve(every_type.size());
-    for (const DType type : every_type)
+    for (std::size_t i = 0; std::ssize(scalars) < count; ++i) {
+      const DType type = every_type[i % every_type.size()];
       scalars.push_back(side.parameters({}, 0, 250).to(Device::cpu()).to(type).to(side.device()));
+    }
     side.backend().post(
         table, Tensor::from(std::span<const std::int64_t>(&row, 1), Shape{}).to(side.device()),
         scalars);
@@ -110,8 +111,9 @@ void add_step_problems(Problems& problems) {
   }
   problems.push_back({"loss scale/adjust", adjusted});
   for (const std::int64_t row : {std::int64_t{0}, (std::int64_t{1} << 33) + 1})
-    problems.push_back(
-        {fmt::format("post/from row {}", row), [=](Side& side) { return posted(side, row); }});
+    for (const std::int64_t scalars : {0, 7, 16, 17, 50})
+      problems.push_back({fmt::format("post/{} from row {}", scalars, row),
+                          [=](Side& side) { return posted(side, row, scalars); }});
 }
 
 }  // namespace tasuki::testing

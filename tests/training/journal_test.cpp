@@ -81,6 +81,21 @@ TEST(Journal, AStepThatNeverReportsIsAnError) {
   EXPECT_THROW(seen.values(), Error);
 }
 
+// In the middle of a page, and more than once.
+TEST(Journal, IsWidenedBetweenSteps) {
+  Journal journal(Device::cpu(), 2);
+  Observation seen;
+  double expected = 0;
+  for (int step = 0; step < 5000; ++step) {
+    if (step == 100 || step == 700 || step == 3072)
+      journal = journal.widened(journal.columns() + 3);
+    add(seen, write_step(journal, 1, 1), 1);
+    expected += 2.0 * step;
+  }
+  EXPECT_EQ(journal.columns(), 11);
+  EXPECT_EQ(seen.values().at("value").sum, expected);
+}
+
 TEST(Journal, RefusesMoreNumbersThanItHasColumns) {
   Journal journal(Device::cpu(), 1);
   const Tensor scalars[] = {scalar(1), scalar(2)};

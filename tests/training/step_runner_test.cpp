@@ -252,6 +252,40 @@ TEST_F(StepRunnerTest, ResultsOfManyStepsAreReadAtTheEnd) {
   EXPECT_EQ(run(*runner, 1, 5000), 5000.0 * 5001 / 2);
 }
 
+// More than a device writes at once, and then more than the steps before.
+TEST_F(StepRunnerTest, AnyNumberOfScalarsIsReported) {
+  const auto runner = make(GraphMode::on);
+  Observation seen;
+  std::int64_t scalars = 0;
+  work = [&](const Batch& batch, Observation& found) {
+    ++(is_recording() ? recorded : done);
+    const Tensor first = batch["x"].reshape({batch.size() * 2}).slice(0, 1).reshape({});
+    for (std::int64_t i = 0; i < scalars; ++i) found.add_mean(std::to_string(i), first, i + 1);
+  };
+  const auto run_with = [&](std::int64_t count) {
+    scalars = count;
+    for (int step = 1; step <= 600; ++step)
+      runner->run(batch_of(count, static_cast<float>(step)), seen, work, "");
+  };
+  const auto before = guarded_device_counts();
+  run_with(3);
+  run_with(20);
+  run_with(100);
+  run_with(3);
+  run_with(20);
+  const double sum = 600 * 601 / 2;
+  ASSERT_EQ(seen.values().size(), 100U);
+  for (const auto& [key, value] : seen.values()) {
+    const int i = std::stoi(key);
+    const int runs = i < 3 ? 5 : i < 20 ? 3 : 1;
+    EXPECT_EQ(value.sum, runs * (i + 1) * sum) << key;
+    EXPECT_EQ(value.count, runs * (i + 1) * 600) << key;
+  }
+  // Steps of 3 scalars, and of 20, are recorded anew for the wider rows.
+  EXPECT_EQ(recorded, 5);
+  EXPECT_EQ(guarded_device_counts().replays - before.replays, 5 * 600 - done);
+}
+
 TEST_F(StepRunnerTest, TheRecordingThatWasNotUsedForLongestGoesFirst) {
   const auto runner = make(GraphMode::automatic, 2);
   run(*runner, 1, 4);

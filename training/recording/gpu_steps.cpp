@@ -13,7 +13,7 @@
 namespace tasuki {
 namespace {
 
-constexpr std::int64_t most_scalars = 16;  // of a step
+constexpr std::int64_t usual_scalars = 16;  // of a step, for which there is room at first
 // Steps of a kind before one is recorded, in which libraries choose algorithms and connect: for the
 // first kind, and for later ones, when libraries have little left to prepare.
 constexpr int first_warm_up = 3, later_warm_up = 1;
@@ -39,7 +39,7 @@ GpuSteps::GpuSteps(Device device, std::vector<Optimizer*> optimizers,
       settings_(settings),
       clock_(std::move(clock)),
       fields_(device_),
-      journal_(device_, most_scalars),
+      journal_(device_, usual_scalars),
       kinds_(settings.most_recordings) {}
 
 void GpuSteps::run(const Batch& batch, Observation& observation, const Work& work,
@@ -111,7 +111,16 @@ void GpuSteps::ask_for_step(const Step& step, const Batch& batch) {
     if (batch.size() == 0) return step.work(batch, seen);
     step.work(batch.to(device_, type, step.kind.numbers->batch_rows()), seen);
   });
-  step.kind.report.post(seen, journal_, step.kind.numbers->journal_row().reshape({}));
+  const std::vector<Tensor> scalars = step.kind.report.take(seen);
+  if (std::ssize(scalars) > journal_.columns()) widen_journal(std::ssize(scalars));
+  journal_.post(step.kind.numbers->journal_row().reshape({}), scalars);
+}
+
+void GpuSteps::widen_journal(std::int64_t columns) {
+  if (step_recorder()->is_recording())
+    throw RecordingRefused("it reports more numbers than the steps before it");
+  kinds_.drop_recordings();  // which write to the narrower one
+  journal_ = journal_.widened(std::max(columns, 2 * journal_.columns()));
 }
 
 void GpuSteps::do_once(const Step& step) {

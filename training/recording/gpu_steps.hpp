@@ -45,6 +45,7 @@ class GpuSteps {
   // Only device work, the same in all steps of a kind. `batch`: its fields are on the device, or
   // have sources there.
   void ask_for_step(const Step& step, const Batch& batch);
+  void widen_journal(std::int64_t columns);
   void do_once(const Step& step);
   void record(const Step& step);
   void replay(const Step& step);

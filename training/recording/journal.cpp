@@ -70,6 +70,12 @@ Journal::Journal(Device device, std::int64_t columns) : device_(device), columns
   table_.fill(0);
 }
 
+Journal Journal::widened(std::int64_t columns) const {
+  Journal wider(device_, columns);
+  wider.next_row_ = next_row_;
+  return wider;
+}
+
 std::int64_t Journal::open_row() {
   const std::int64_t place = next_row_ % page_rows;
   if (place == 0 || page_ == nullptr) {

@@ -54,6 +54,9 @@ class Journal {
  public:
   Journal(Device device, std::int64_t columns);
 
+  // One for the steps that follow, with more columns. What this one will hold can still be read.
+  Journal widened(std::int64_t columns) const;
+
   std::int64_t columns() const { return columns_; }
   // The number of the next step, to be passed to the device as the `row` of post().
   std::int64_t next_row() const { return next_row_; }

@@ -2,7 +2,7 @@
 
 namespace tasuki {
 
-void StepReport::post(const Observation& found, const Journal& journal, const Tensor& row) {
+std::vector<Tensor> StepReport::take(const Observation& found) {
   *this = {};
   has_numbers_of_host_ = ObservationParts::has_numbers_of_host(found);
   std::vector<Tensor> scalars;
@@ -15,7 +15,7 @@ void StepReport::post(const Observation& found, const Journal& journal, const Te
         columns_.push_back({key, part, term.factor});
       }
   }
-  journal.post(row, scalars);
+  return scalars;
 }
 
 void StepReport::deliver(Journal& journal, Observation& observation,

@@ -14,9 +14,8 @@ namespace tasuki {
 // kind. Numbers that the host knew when it queued the work are kept beside them.
 class StepReport {
  public:
-  // Queues a write of the step's results to a row of the journal, whose number is the value of
-  // `row`, a scalar on the device, when the work runs.
-  void post(const Observation& found, const Journal& journal, const Tensor& row);
+  // Takes over what the step found. Returns the scalars that it has to post to the journal.
+  std::vector<Tensor> take(const Observation& found);
   // Opens the journal's next row, which the step writes, and adds the results to `observation`,
   // with `prefix`.
   void deliver(Journal& journal, Observation& observation, const std::string& prefix) const;
