@@ -80,20 +80,30 @@ grep -q -- '--clip-norm X' said
 program 2 my_training --print-config
 grep -q '^lr = 0.003 ' said
 if [[ $# == 3 ]]; then
-  for name in my_training autoencoder two_inputs own_data own_layer own_extension; do
+  library=$2 driver=$3
+  simulated() {
+    TASUKI_CUDA_LIBRARY=$library LD_LIBRARY_PATH=$driver FAKE_CUDA_DEVICES=2 "$@"
+  }
+  for name in my_training autoencoder two_inputs own_data own_layer own_extension sequences; do
     flags=(--gpu --epoch 1 --max-iterations 6 --verbose)
-    # The activation of own_layer reads values on the host in each step.
-    [[ $name == own_layer ]] || flags+=(--graph on)
-    TASUKI_CUDA_LIBRARY=$2 LD_LIBRARY_PATH=$3 FAKE_CUDA_DEVICES=2 program 2 $name "${flags[@]}"
+    # The activation of own_layer and the loss of sequences read values on the host in each step.
+    [[ $name == own_layer || $name == sequences ]] || flags+=(--graph on)
+    simulated program 2 $name "${flags[@]}"
     grep -q 'cuda:1' said
     [[ $name != own_layer ]] || grep -q 'not recorded as a graph: swish is computed on the host' said
+    [[ $name != sequences ]] || grep -q 'not recorded as a graph: tokens are counted' said
   done
   # Its evaluator, which six steps do not reach, reads values on the host.
-  TASUKI_CUDA_LIBRARY=$2 LD_LIBRARY_PATH=$3 FAKE_CUDA_DEVICES=2 \
-    program 2 own_extension --gpu --epoch 2 -b 500 --verbose
+  simulated program 2 own_extension --gpu --epoch 2 -b 500 --verbose
   grep -q 'not recorded as a graph: top_3 is counted on the host' said
   rows
   [[ $(wc -l <table) == 2 ]]
+  # Its rule has a loop for CPUs only.
+  if simulated mpirun -np 1 "$build/own_rule" --gpu >said 2>&1; then
+    echo "own_rule trained on a GPU, for which it has no kernel"
+    exit 1
+  fi
+  grep -q 'optimizer Lion has no kernel for cuda:0' said || { cat said; exit 1; }
 fi
 
 # A table that is wrong ends all ranks with one line that says where.
