@@ -63,7 +63,8 @@ class StepRunner {
   // changed, whether they were asked to stop, how many examples they have, and how ready they are
   // for this batch: not to be recorded (0), run too few times (1), to be recorded now (2), recorded
   // (3). All do what the least ready one can: run (0, 1), record (2; also those that have a
-  // recording) or replay (3). After recording they ask once more whether all succeeded.
+  // recording) or replay (3). After recording they ask once more whether all succeeded. A message
+  // before that one sums the examples if the batch does not know its global size.
   void run(const Batch& batch, Observation& observation, const Work& work,
            const std::string& prefix);
 
