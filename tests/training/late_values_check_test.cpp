@@ -104,7 +104,7 @@ TEST_F(LateValuesCheckOnGpu, LetsTheOthersPass) {
     StepRunner runner(model, {.graph = mode});
     for (int i = 0; i < 6; ++i) {
       ++owner.now;
-      run(steps);
+      run(runner);
     }
     EXPECT_EQ(runner.recordings(), mode == GraphMode::on ? 1 : 0);
   }
@@ -112,9 +112,9 @@ TEST_F(LateValuesCheckOnGpu, LetsTheOthersPass) {
 
 TEST_F(LateValuesCheckOnGpu, NamesAFunctionThatReadsWhatAStepChanges) {
   StepRunner runner(model, {.graph = GraphMode::on});
-  run(steps);  // finds which values are used
+  run(runner);  // finds which values are used
   change = 1;
-  EXPECT_THAT([&] { run(steps); }, Throws<Error>(differs("Careful")));
+  EXPECT_THAT([&] { run(runner); }, Throws<Error>(differs("Careful")));
 }
 
 }  // namespace
