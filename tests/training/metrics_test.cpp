@@ -58,7 +58,7 @@ TEST(Metrics, AGlobalBatchOfUnknownSizeIsAskedFor) {
     optimizer->setup(*model);
     std::unique_ptr<Iterator> iterator =
         create_shuffled_iterator(share_of(synthetic(23), comm.get()), 5, 1);
-    if (!known) iterator = std::make_unique<Unknowing>(std::move(iterator));
+    if (!known) iterator = std::make_unique<testing::Unknowing>(std::move(iterator));
     StandardUpdater::Settings settings;
     StandardUpdater updater(std::move(iterator), *optimizer, classification_loss(*model), settings);
     Observation seen;
