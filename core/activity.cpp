@@ -29,11 +29,13 @@ void ActivityRecord::write(const Activity& activity) {
   waiting_.store(activity.waiting, relaxed);
 }
 
-void publish_activity_in(ActivityRecord* record) {
+ActivityRecord* publish_activity_in(ActivityRecord* record) {
   ActivityRecord* const next = record != nullptr ? record : &unread;
-  next->write(current.load(relaxed)->read());
+  ActivityRecord* const before = current.load(relaxed);
+  next->write(before->read());
   current.store(next);
   is_publishing_thread = true;
+  return before;
 }
 
 void report_progress() {

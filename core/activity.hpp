@@ -74,7 +74,7 @@ class ActivityRecord {
   friend void report_progress();
   friend void report_life();
   friend void report_position(std::int64_t epoch, std::int64_t iteration);
-  friend void publish_activity_in(ActivityRecord* record);
+  friend ActivityRecord* publish_activity_in(ActivityRecord* record);
   void write(const Activity& activity);
   // Several threads may count at once. Counts may get lost, but the value changes.
   static void count(std::atomic<std::uint64_t>& counter) {
@@ -90,8 +90,9 @@ class ActivityRecord {
 };
 
 // Makes this process publish in `record` from now on (nullptr: nowhere), and the calling thread the
-// one whose phases and waits count. The record must live until the next call.
-void publish_activity_in(ActivityRecord* record);
+// one whose phases and waits count. The record must live until the next call. Returns the one
+// before.
+ActivityRecord* publish_activity_in(ActivityRecord* record);
 
 // Reports progress. Work that may take minutes calls it, so that the watchdog does not take it for
 // a stall. May be called from any thread; costs a plain store.

@@ -38,7 +38,8 @@ class UpdatePlan {
   // Before the first update of an arena, and after changes of arena, hooks or groups.
   void arrange(const ParameterArena& arena);
 
-  // Before a step: its number of examples, as agreed by all ranks, from which late numbers are made.
+  // Before a step: its number of examples, as agreed by all ranks, from which late numbers are
+  // made.
   void expect(std::int64_t examples) { expected_ = static_cast<double>(examples); }
 
   using ApplyRange = std::function<void(std::int64_t begin, std::int64_t end)>;

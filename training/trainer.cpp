@@ -212,7 +212,8 @@ bool Trainer::is_asked_to_stop() const {
   if (communicator_ == nullptr || communicator_->size() == 1) return stop_requested();
   const Optimizer& optimizer = updater_->optimizer();
   const Communicator* const exchanging = optimizer.communicator();
-  if (exchanging && exchanging->size() == communicator_->size() && exchanging->exchanges_gradients())
+  if (exchanging && exchanging->size() == communicator_->size() &&
+      exchanging->exchanges_gradients())
     return optimizer.asked_to_stop();
   if (!updater_->is_new_epoch()) return false;
   const Tensor asked = Tensor::full({}, stop_requested() ? 1 : 0, DType::int32);

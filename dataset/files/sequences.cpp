@@ -60,8 +60,7 @@ class SequenceSource : public DataSource {
           parse_integer(take_word(line), 0, example[1].field().classes - 1,
                         [this] { return file_.place() + ", label"; }));
       if (line.empty())
-        fail(ErrorKind::data, "{}: expected a sequence after the label, found none",
-             file_.place());
+        fail(ErrorKind::data, "{}: expected a sequence after the label, found none", file_.place());
     }
     try {
       write(line, example[0]);

@@ -23,8 +23,8 @@ std::int64_t count_in_top_3(const Tensor& on_device, const Tensor& labels_on_dev
   return count;
 }
 
-// Evaluates the loss, and how often the label is among the three largest scores. The trainer adds up
-// the counts of all batches and ranks.
+// Evaluates the loss, and how often the label is among the three largest scores. The trainer adds
+// up the counts of all batches and ranks.
 class TopThree : public Evaluator {
  public:
   TopThree(std::unique_ptr<Iterator> batches, LossFunction loss, MLP& model)

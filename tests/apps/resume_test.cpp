@@ -192,7 +192,8 @@ TEST_F(ResumedJob, AScheduleThatIsNewStartsWithTheRunNotWithItsRest) {
   }
 }
 
-// Made by make_old_snapshot.py with a version that knew no groups, frozen parameters or named fields.
+// Made by make_old_snapshot.py with a version that knew no groups, frozen parameters or named
+// fields.
 TEST_F(ResumedJob, ASnapshotOfAnOldVersionContinuesAsThatVersionDid) {
   const Finished job = run(1, "second",
                            {"-b", "48", "--unit", "2", "--epoch", "2", "--resume", OLD_SNAPSHOT,

@@ -23,9 +23,11 @@ class DerivedCommunicator : public Communicator {
   }
 
  private:
+  // The watchdog reads the record before, in which this rank would be silent otherwise.
   struct Publishing {
-    explicit Publishing(ActivityRecord& record) { publish_activity_in(&record); }
-    ~Publishing() { publish_activity_in(nullptr); }
+    explicit Publishing(ActivityRecord& record) : before(publish_activity_in(&record)) {}
+    ~Publishing() { publish_activity_in(before); }
+    ActivityRecord* before;
   };
   ActivityRecord record_;
   Publishing publishing_{record_};

@@ -106,7 +106,6 @@ class LazyShapes : public test::WithCommunicator {
       EXPECT_EQ(bytes_to_text(other), message);
     return message;
   }
-
 };
 
 // Ranks begin with weights of their own, as rank 0's must count for lazy layers, too.
