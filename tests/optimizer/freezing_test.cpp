@@ -226,8 +226,11 @@ TEST(FrozenLayers, KeepTheirRunningStatisticsGoing) {
 
 TEST(FrozenLayers, ErrorsOfFreezing) {
   Vectors model({2, 3});
+  const auto misspelt = create_optimizer("sgd");
+  misspelt->freeze("later/**");
+  EXPECT_THAT(error_of([&] { misspelt->setup(model); }),
+              HasSubstr("no parameter's path matches \"later/**\""));
   const auto sgd = create_optimizer("sgd");
-  sgd->freeze("later/**");  // cannot be checked before setup()
   sgd->setup(model);
   EXPECT_THAT(error_of([&] { sgd->freeze("c"); }), HasSubstr("no parameter's path matches \"c\""));
   sgd->freeze("**");
