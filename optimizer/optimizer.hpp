@@ -196,6 +196,8 @@ class Optimizer {
     int readiness = 0;  // of the least ready rank
   };
   Agreement meet(const Intent& own);
+  // The examples behind this rank's gradients, where others than backward() have added to them.
+  void set_examples(std::int64_t examples) { examples_ = examples; }
 
   bool has_peers() const { return communicator_ != nullptr && communicator_->size() > 1; }
   bool has_met() const;

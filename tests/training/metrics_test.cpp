@@ -6,6 +6,7 @@
 #include "small_run.hpp"
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/models/mlp.hpp"
+#include "tasuki/training/workers/parallel_updater.hpp"
 #include "temporary_folder.hpp"
 
 namespace tasuki {
@@ -64,6 +65,27 @@ TEST(Metrics, AGlobalBatchOfUnknownSizeIsAskedFor) {
     Observation seen;
     for (int step = 0; step < 12; ++step) updater.update(seen);
     EXPECT_EQ(updater.iteration(), 12);
+    weights.push_back(optimizer->arena().values().clone());
+  }
+  EXPECT_EQ(std::memcmp(weights[0].raw(), weights[1].raw(), weights[0].bytes()), 0);
+}
+
+TEST(Metrics, AGlobalBatchOfUnknownSizeHasTheExamplesOfAllWorkers) {
+  const auto comm = create_communicator("naive");
+  std::vector<Tensor> weights;
+  for (const bool known : {true, false}) {
+    const auto first = small_model(), second = small_model();
+    const auto optimizer = create_multi_node_optimizer(create_optimizer("momentum_sgd"), *comm);
+    optimizer->setup(*first);
+    std::unique_ptr<Iterator> iterator =
+        create_shuffled_iterator(share_of(synthetic(23), comm.get()), 5, 1);
+    if (!known) iterator = std::make_unique<testing::Unknowing>(std::move(iterator));
+    ParallelUpdater updater(
+        std::move(iterator), *optimizer,
+        {{*first, classification_loss(*first)}, {*second, classification_loss(*second)}},
+        {.split = BatchSplit::fixed({1, 3})});
+    Observation seen;
+    for (int step = 0; step < 12; ++step) updater.update(seen);
     weights.push_back(optimizer->arena().values().clone());
   }
   EXPECT_EQ(std::memcmp(weights[0].raw(), weights[1].raw(), weights[0].bytes()), 0);

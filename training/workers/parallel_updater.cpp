@@ -39,11 +39,6 @@ ParallelUpdater::ParallelUpdater(std::unique_ptr<Iterator> iterator, Optimizer& 
   TASUKI_CHECK(settings_.split.workers() == workers.size(),
                "a split for {} workers was given, but there are {}", settings_.split.workers(),
                workers.size());
-  if (optimizer.communicator() != nullptr && optimizer.communicator()->size() > 1)
-    fail_everywhere(ErrorKind::usage,
-                    "several workers train in one process alone, but the job has {} ranks: give "
-                    "each rank one device",
-                    optimizer.communicator()->size());
   if (iterator_->steps_per_epoch() < 1)
     fail_everywhere(ErrorKind::data, "there are no examples to train on");
   for (Worker& worker : workers) {
@@ -134,7 +129,7 @@ void ParallelUpdater::update(Observation& observation) {
   }();
   const std::vector<std::int64_t> parts = settings_.split.parts(batch.size());
   std::vector<Outcome> outcomes(parts.size());
-  if (batch.size() > 0) {
+  if (batch.global_size() != 0) {
     StepScope step;
     replicas_.check_model();
     optimizer_.meet({batch.size()});
@@ -144,8 +139,8 @@ void ParallelUpdater::update(Observation& observation) {
       outcomes[worker] = compute_gradients(worker, part);
     });
     sum_gradients();
-    // The optimizer has seen the first worker's examples only.
-    optimizer_.update(optimizer_.exchange(batch.size()),
+    optimizer_.set_examples(batch.size());  // it has seen the first worker's only
+    optimizer_.update(optimizer_.exchange(batch.global_size()),
                       [this](const Optimizer::ApplyRange& apply, std::int64_t count) {
                         replicas_.update(threads_, apply, count);
                       });
