@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <barrier>
 #include <chrono>
 #include <numeric>
@@ -14,6 +15,7 @@
 #include "small_run.hpp"
 #include "tasuki/nn/functions/dropout.hpp"
 #include "tasuki/tensor/cpu/convolution.hpp"
+#include "tasuki/tensor/late.hpp"
 #include "temporary_folder.hpp"
 
 namespace tasuki::testing {
@@ -296,6 +298,36 @@ TEST(ParallelUpdater, AFailureNamesItsWorkerAndEndsTheStep) {
   ParallelRun run(BatchSplit::even(3), options);
   for (int attempt = 0; attempt < 2; ++attempt)
     EXPECT_EQ(error_of([&] { train(*run.updater, 1); }), "worker 1 (cpu): out of luck");
+}
+
+// As a layer counts steps: the number is drawn when the step begins.
+struct StepCount {
+  std::int64_t steps = 0;
+  LateValues<std::int64_t> number{[this](std::span<std::int64_t> out) { out[0] = steps; }};
+  AfterStep counted{[this] { ++steps; }};
+};
+
+TEST(ParallelUpdater, StepsCountForEachWorkerOnceAllHaveSucceeded) {
+  std::array<StepCount, 3> counts;
+  std::array<std::vector<std::int64_t>, 3> drawn;
+  std::size_t failing = counts.size();
+  // Each worker has examples in each step.
+  ParallelRun::Options options{.examples = 96, .batch = 24};
+  options.loss = [&](std::size_t worker, Classifier& model) -> LossFunction {
+    return [&, worker, loss = classification_loss(model)](const Batch& batch, Observation& report) {
+      drawn[worker].push_back(counts[worker].number.on_host(1)[0]);
+      counts[worker].counted.request();
+      if (worker == failing) fail(ErrorKind::data, "out of luck");
+      return loss(batch, report);
+    };
+  };
+  ParallelRun run(BatchSplit::even(3), options);
+  train(*run.updater, 2);
+  for (failing = 0; failing < counts.size(); ++failing)
+    EXPECT_THAT(error_of([&] { train(*run.updater, 1); }), HasSubstr("out of luck"));
+  train(*run.updater, 1);
+  for (const auto& numbers : drawn) EXPECT_THAT(numbers, ElementsAre(0, 1, 2, 2, 2, 2));
+  for (const StepCount& count : counts) EXPECT_EQ(count.steps, 3);
 }
 
 TEST(ParallelUpdater, ALayerThatIsNotRegisteredIsFoundInTheFirstUpdate) {

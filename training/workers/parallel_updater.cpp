@@ -8,6 +8,7 @@
 #include "tasuki/core/log.hpp"
 #include "tasuki/tensor/late.hpp"
 #include "tasuki/tensor/out_of_memory.hpp"
+#include "tasuki/tensor/step_recorder.hpp"
 
 namespace tasuki {
 namespace {
@@ -103,6 +104,7 @@ ParallelUpdater::Outcome ParallelUpdater::compute_gradients(std::size_t worker, 
     if (part.size() > 0) forward().backward(static_cast<float>(part.size()));
   }
   replicas_.end_gradients(worker);
+  outcome.requests = detail::requested_in_step();
   stamp(worker, StepMoment::exchange);
   if (settings_.split.wants_times()) {
     const Device device = replicas_.device(worker);
@@ -138,6 +140,9 @@ void ParallelUpdater::update(Observation& observation) {
       random_[worker]->follow(part.epoch(), part.ids());
       outcomes[worker] = compute_gradients(worker, part);
     });
+    // A worker's part succeeds with the whole step, not by itself.
+    for (const Outcome& outcome : outcomes)
+      for (const auto& request : outcome.requests) detail::request_after_step(request);
     sum_gradients();
     optimizer_.set_examples(batch.size());  // it has seen the first worker's only
     optimizer_.update(optimizer_.exchange(batch.global_size()),

@@ -66,6 +66,7 @@ class ParallelUpdater : public Updater {
   struct Outcome {
     Tensor loss;  // mean over the part; undefined without examples
     Observation reported;
+    std::vector<std::shared_ptr<detail::AfterState>> requests;  // AfterStep::request
     double seconds = 0;
   };
   // Calls `work` in every worker with its part, which may be empty.
