@@ -5,7 +5,7 @@
 #include "tasuki/core/stop_request.hpp"
 #include "tasuki/optimizer/module_exchange.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
-#include "tasuki/tensor/step_clock_scope.hpp"
+#include "tasuki/tensor/clock_scope.hpp"
 
 namespace tasuki {
 
@@ -135,9 +135,9 @@ std::int64_t Optimizer::exchange_over_ranks(std::optional<std::int64_t> global_e
   }
   GradientView gradients = arena_->gradient_view();
   gradients.wire_scale_hint = static_cast<double>(global_examples.value_or(0));
-  note_moment(StepMoment::exchange);
+  note_moment(StepClock::Moment::exchange);
   communicator_->sum_gradients(gradients);
-  note_moment(StepMoment::exchanged);
+  note_moment(StepClock::Moment::exchanged);
   if (is_on_cpu) {
     if (arena_->notice().item() != 0) check_same_everywhere(false);
     asked_to_stop_ = arena_->stop_notice().item() != 0;

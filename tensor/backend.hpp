@@ -116,7 +116,7 @@ class Backend {
   // there.
   virtual void post(const Tensor& table, const Tensor& row, std::span<const Tensor> scalars) = 0;
   // Notes in `clock` (tensor/step_clock.hpp) when the device reaches this moment of a step.
-  virtual void stamp(const Tensor& clock, StepMoment moment) = 0;
+  virtual void stamp(const Tensor& clock, StepClock::Moment moment) = 0;
 
   // --- element-wise ---
   virtual Tensor unary(Unary op, const Tensor& x, float slope) = 0;

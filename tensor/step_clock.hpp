@@ -6,16 +6,16 @@
 
 namespace tasuki {
 
-enum class StepMoment : std::uint8_t {
-  resume,     // the device continues with steps, after other work
-  begin,      // it has what it needs from the host
-  exchange,   // gradients are about to be exchanged
-  exchanged,  // they have been exchanged
-  end,
-};
-
 // In seconds; stored on a device in a tensor of as many float64 values, initially zeros.
 struct StepClock {
+  enum class Moment : std::uint8_t {
+    resume,     // the device continues with steps, after other work
+    begin,      // it has what it needs from the host
+    exchange,   // gradients are about to be exchanged
+    exchanged,  // they have been exchanged
+    end,
+  };
+
   double ended;           // the last step; or resumed
   double begun;           // this step
   double exchange_begun;  // of this step
@@ -23,23 +23,23 @@ struct StepClock {
   // Sums over steps: idle between two of them, and the parts of them.
   double input, compute, communication;
 
-  constexpr void advance(StepMoment moment, double now) {
+  constexpr void advance(Moment moment, double now) {
     switch (moment) {
-      case StepMoment::resume:
+      case Moment::resume:
         ended = now;
         break;
-      case StepMoment::begin:
+      case Moment::begin:
         if (ended > 0) input += now - ended;
         begun = now;
         exchanged = 0;
         break;
-      case StepMoment::exchange:
+      case Moment::exchange:
         exchange_begun = now;
         break;
-      case StepMoment::exchanged:
+      case Moment::exchanged:
         exchanged += now - exchange_begun;
         break;
-      case StepMoment::end:
+      case Moment::end:
         communication += exchanged;
         compute += now - begun - exchanged;
         ended = now;

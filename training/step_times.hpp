@@ -25,7 +25,7 @@ struct StepTimes {
 };
 
 // If more seconds than these pass between two updates, something else was done in between, which is
-// not part of any step (StepMoment::resume).
+// not part of any step (StepClock::Moment::resume).
 inline constexpr double longest_pause = 1e-3;
 
 // Times of `steps` steps that a device noted on `clock` (tensor/step_clock.hpp); waits for it.

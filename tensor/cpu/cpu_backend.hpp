@@ -28,7 +28,7 @@ class CpuBackend : public Backend {
     return allocate_host(bytes);
   }
   void post(const Tensor& table, const Tensor& row, std::span<const Tensor> scalars) override;
-  void stamp(const Tensor& clock, StepMoment moment) override;
+  void stamp(const Tensor& clock, StepClock::Moment moment) override;
 
   Tensor unary(Unary op, const Tensor& x, float slope) override;
   Tensor unary_backward(Unary op, const Tensor& y, const Tensor& dy, float slope) override;

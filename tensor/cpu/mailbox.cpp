@@ -16,7 +16,7 @@ void CpuBackend::post(const Tensor& table, const Tensor& row, std::span<const Te
   to[0] = static_cast<double>(number + 1);
 }
 
-void CpuBackend::stamp(const Tensor& clock, StepMoment moment) {
+void CpuBackend::stamp(const Tensor& clock, StepClock::Moment moment) {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   TASUKI_CHECK(clock.count() == step_clock_values, "a clock of {}", clock.shape().text());
   reinterpret_cast<StepClock*>(clock.data<double>())

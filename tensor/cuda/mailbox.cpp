@@ -44,7 +44,7 @@ void CudaBackend::post(const Tensor& table, const Tensor& row, std::span<const T
   post_them();
 }
 
-void CudaBackend::stamp(const Tensor& clock, StepMoment moment) {
+void CudaBackend::stamp(const Tensor& clock, StepClock::Moment moment) {
   TASUKI_CHECK(clock.count() == step_clock_values, "a clock of {}", clock.shape().text());
   kernels::stamp(CudaContext::of(clock.device()).launch(),
                  reinterpret_cast<StepClock*>(clock.data<double>()), moment);

@@ -36,7 +36,7 @@ __global__ void post_kernel(volatile double* table, std::int64_t rows, std::int6
 }
 
 // One thread, so that moments stay in order. The timer counts nanoseconds.
-__global__ void stamp_kernel(StepClock* clock, StepMoment moment) {
+__global__ void stamp_kernel(StepClock* clock, StepClock::Moment moment) {
   unsigned long long now = 0;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
   clock->advance(moment, static_cast<double>(now) * 1e-9);
@@ -95,7 +95,7 @@ void post(const Launch& launch, double* table, std::int64_t rows, std::int64_t c
   post_kernel<<<1, 1, 0, launch.stream>>>(table, rows, columns, row, scalars);
 }
 
-void stamp(const Launch& launch, StepClock* clock, StepMoment moment) {
+void stamp(const Launch& launch, StepClock* clock, StepClock::Moment moment) {
   stamp_kernel<<<1, 1, 0, launch.stream>>>(clock, moment);
 }
 

@@ -29,7 +29,7 @@ void post(const Launch& launch, double* table, std::int64_t rows, std::int64_t c
           const std::int64_t* row, const PostedScalars& scalars);
 
 // clock->advance(moment, the device's time).
-void stamp(const Launch& launch, StepClock* clock, StepMoment moment);
+void stamp(const Launch& launch, StepClock* clock, StepClock::Moment moment);
 
 // x *= min(1, threshold / (scale * sqrt(*squared_norm))).
 void clip(const Launch& launch, float* x, std::int64_t count, const double* squared_norm,

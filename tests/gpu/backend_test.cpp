@@ -135,8 +135,9 @@ TEST_P(Gpu, StampsMeasureWhatLiesBetweenThem) {
   Backend& gpu = backend(device);
   const Tensor clock = Tensor::zeros({step_clock_values}, DType::float64, device);
   const Tensor work = Tensor::zeros({1 << 20}, DType::float32, device);
-  for (const StepMoment moment : {StepMoment::resume, StepMoment::begin, StepMoment::exchange,
-                                  StepMoment::exchanged, StepMoment::end}) {
+  using Moment = StepClock::Moment;
+  for (const Moment moment :
+       {Moment::resume, Moment::begin, Moment::exchange, Moment::exchanged, Moment::end}) {
     gpu.stamp(clock, moment);
     for (int i = 0; i < 4; ++i) gpu.scale(work, 1);
   }

@@ -31,8 +31,8 @@ INTERNAL = {
     "optimizer": ["built_in_rules", "kernel_hook", "update_plan"],
     "program": ["batch_size", "data", "engine", "extensions", "initial_state", "learning_rate",
                 "optimizer", "resume", "workers"],
-    "tensor": ["axis_geometry", "convolution_geometry", "gather_check", "half", "host_memory",
-               "pooling_geometry", "step_clock_scope", "step_recorder"],
+    "tensor": ["axis_geometry", "clock_scope", "convolution_geometry", "gather_check", "half",
+               "host_memory", "pooling_geometry", "step_recorder"],
     "training": ["gpu_sensors", "process_load", "watched_value"],
 }
 # Headers that public ones include for a type or a member: installed, but tasuki.hpp does not list

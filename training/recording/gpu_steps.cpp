@@ -7,7 +7,7 @@
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/step_clock_scope.hpp"
+#include "tasuki/tensor/clock_scope.hpp"
 #include "tasuki/training/recording/kind_recorder.hpp"
 
 namespace tasuki {

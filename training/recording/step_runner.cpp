@@ -6,7 +6,7 @@
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/step_clock_scope.hpp"
+#include "tasuki/tensor/clock_scope.hpp"
 #include "tasuki/training/recording/gpu_steps.hpp"
 
 namespace tasuki {
@@ -58,7 +58,7 @@ Batch StepRunner::read(Iterator& iterator) {
   // The time between two steps counts only on a CPU; a GPU may be busy with the last step
   // meanwhile.
   if (clock_ && (device_.is_cpu() || since_step_.lap() > longest_pause))
-    backend(device_).stamp(clock_, StepMoment::resume);
+    backend(device_).stamp(clock_, StepClock::Moment::resume);
   const PhaseScope loading(Phase::loading);
   return iterator.next();
 }

@@ -57,11 +57,11 @@ RankTimes ParallelUpdater::times() const {
   return times;
 }
 
-void ParallelUpdater::stamp(std::size_t worker, StepMoment moment) const {
+void ParallelUpdater::stamp(std::size_t worker, StepClock::Moment moment) const {
   backend(clocks_[worker].device()).stamp(clocks_[worker], moment);
 }
 
-void ParallelUpdater::stamp_all(StepMoment moment) const {
+void ParallelUpdater::stamp_all(StepClock::Moment moment) const {
   for (std::size_t worker = 0; worker < clocks_.size(); ++worker) stamp(worker, moment);
 }
 
@@ -89,7 +89,7 @@ ParallelUpdater::Outcome ParallelUpdater::compute_gradients(std::size_t worker, 
   Stopwatch watch;
   Outcome outcome;
   const StepScope step;
-  stamp(worker, StepMoment::begin);
+  stamp(worker, StepClock::Moment::begin);
   const auto forward = [&] {
     const RandomScope random(*random_[worker]);
     Variable loss = losses_[worker](part, outcome.reported);
@@ -105,7 +105,7 @@ ParallelUpdater::Outcome ParallelUpdater::compute_gradients(std::size_t worker, 
   }
   replicas_.end_gradients(worker);
   outcome.requests = detail::requested_in_step();
-  stamp(worker, StepMoment::exchange);
+  stamp(worker, StepClock::Moment::exchange);
   if (settings_.split.wants_times()) {
     const Device device = replicas_.device(worker);
     backend(device).synchronize(device);
@@ -118,13 +118,13 @@ void ParallelUpdater::sum_gradients() {
   replicas_.sum_gradients(threads_);
   // If weights are copied, all workers but the first wait for them.
   if (replicas_.share_weights())
-    stamp_all(StepMoment::exchanged);
+    stamp_all(StepClock::Moment::exchanged);
   else
-    stamp(0, StepMoment::exchanged);
+    stamp(0, StepClock::Moment::exchanged);
 }
 
 void ParallelUpdater::update(Observation& observation) {
-  if (since_update_.lap() > longest_pause || steps_ == 0) stamp_all(StepMoment::resume);
+  if (since_update_.lap() > longest_pause || steps_ == 0) stamp_all(StepClock::Moment::resume);
   const Batch batch = [this] {
     const PhaseScope loading(Phase::loading);
     return iterator_->next();
@@ -153,8 +153,8 @@ void ParallelUpdater::update(Observation& observation) {
   }
   if (!replicas_.share_weights())
     for (std::size_t worker = 1; worker < clocks_.size(); ++worker)
-      stamp(worker, StepMoment::exchanged);
-  stamp_all(StepMoment::end);
+      stamp(worker, StepClock::Moment::exchanged);
+  stamp_all(StepClock::Moment::end);
   ++steps_;
   position_ = {position_.iteration + 1, iterator_->state()};
   since_update_.lap();

@@ -74,8 +74,8 @@ class ParallelUpdater : public Updater {
   void run_parts(const Batch& batch, const std::vector<std::int64_t>& parts, const Work& work);
   Outcome compute_gradients(std::size_t worker, const Batch& part);
   void sum_gradients();
-  void stamp(std::size_t worker, StepMoment moment) const;
-  void stamp_all(StepMoment moment) const;
+  void stamp(std::size_t worker, StepClock::Moment moment) const;
+  void stamp_all(StepClock::Moment moment) const;
   Variable evaluate(const Batch& batch, Observation& report);
   void serialize_split(const Serializer& serializer);
   void follow_times(const std::vector<std::int64_t>& parts, const std::vector<Outcome>& outcomes);

@@ -104,7 +104,7 @@ class GuardedBackend final : public Backend {
     });
   }
 
-  void stamp(const Tensor& clock, StepMoment moment) override {
+  void stamp(const Tensor& clock, StepClock::Moment moment) override {
     submit([=] { cpu().stamp(host(clock), moment); });
   }
 

@@ -1,4 +1,4 @@
-#include "tasuki/tensor/step_clock_scope.hpp"
+#include "tasuki/tensor/clock_scope.hpp"
 
 #include <utility>
 
@@ -11,14 +11,14 @@ thread_local const Tensor* current_clock = nullptr;
 
 }  // namespace
 
-StepClockScope::StepClockScope(Tensor clock)
+ClockScope::ClockScope(Tensor clock)
     : clock_(std::move(clock)), previous_(std::exchange(current_clock, &clock_)) {}
 
-StepClockScope::~StepClockScope() {
+ClockScope::~ClockScope() {
   current_clock = previous_;
 }
 
-void note_moment(StepMoment moment) {
+void note_moment(StepClock::Moment moment) {
   if (current_clock != nullptr) backend(current_clock->device()).stamp(*current_clock, moment);
 }
 

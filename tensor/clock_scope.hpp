@@ -8,12 +8,12 @@
 namespace tasuki {
 
 // While it lives, note_moment() in its thread notes moments on `clock`.
-class StepClockScope {
+class ClockScope {
  public:
-  explicit StepClockScope(Tensor clock);
-  ~StepClockScope();
-  StepClockScope(const StepClockScope&) = delete;
-  StepClockScope& operator=(const StepClockScope&) = delete;
+  explicit ClockScope(Tensor clock);
+  ~ClockScope();
+  ClockScope(const ClockScope&) = delete;
+  ClockScope& operator=(const ClockScope&) = delete;
 
  private:
   Tensor clock_;
@@ -21,18 +21,18 @@ class StepClockScope {
 };
 
 // Queues work for the clock's device: notes the time when the device gets there. Does nothing
-// outside of a StepClockScope.
-void note_moment(StepMoment moment);
+// outside of a ClockScope.
+void note_moment(StepClock::Moment moment);
 
 // Does the work of a step and notes on `clock` when it begins and ends. An undefined clock measures
 // nothing.
 template <class Work>
 void time_step(const Tensor& clock, const Work& work) {
   if (!clock) return work();
-  const StepClockScope scope(clock);
-  note_moment(StepMoment::begin);
+  const ClockScope scope(clock);
+  note_moment(StepClock::Moment::begin);
   work();
-  note_moment(StepMoment::end);
+  note_moment(StepClock::Moment::end);
 }
 
 }  // namespace tasuki
