@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "tasuki/tensor/step_clock.hpp"
-
 namespace tasuki {
 namespace {
 
@@ -26,13 +24,6 @@ std::string text_of(const Row& row, std::size_t width) {
 }
 
 }  // namespace
-
-StepTimes read_step_clock(const Tensor& clock, std::int64_t steps) {
-  const Tensor host = clock.to(Device::cpu());
-  StepClock read{};
-  std::memcpy(&read, host.raw(), sizeof(read));
-  return {steps, read.input, read.compute, read.communication};
-}
 
 std::vector<RankTimes> gather_step_times(const RankTimes& own, Communicator* communicator) {
   if (communicator == nullptr) return {own};

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "tasuki/communicator/communicator.hpp"
-#include "tasuki/tensor/tensor.hpp"
 
 namespace tasuki {
 
@@ -23,13 +22,6 @@ struct StepTimes {
             a.communication - b.communication};
   }
 };
-
-// If more seconds than these pass between two updates, something else was done in between, which is
-// not part of any step (StepClock::Moment::resume).
-inline constexpr double longest_pause = 1e-3;
-
-// Times of `steps` steps that a device noted on `clock` (tensor/step_clock.hpp); waits for it.
-StepTimes read_step_clock(const Tensor& clock, std::int64_t steps);
 
 // A rank's devices: one, or the workers of a process that has several.
 using RankTimes = std::vector<StepTimes>;

@@ -20,7 +20,7 @@ INTERNAL_FOLDERS = {
 INTERNAL = {
     "communicator": ["host_values", "number_bytes"],
     "core": ["alternate_stack", "background_thread", "cast", "file_lock", "hash", "host_name",
-             "long_call", "polite_wait", "siphash", "type_name"],
+             "long_call", "polite_wait", "siphash", "stopwatch", "type_name"],
     "dataset": ["decode"],
     "dataset/files": ["cifar", "idx", "input_file", "text_file"],
     "dataset/images": ["image", "image_formats", "image_record"],
@@ -33,13 +33,13 @@ INTERNAL = {
                 "optimizer", "resume", "workers"],
     "tensor": ["axis_geometry", "clock_scope", "convolution_geometry", "gather_check", "half",
                "host_memory", "pooling_geometry", "step_recorder"],
-    "training": ["gpu_sensors", "process_load", "watched_value"],
+    "training": ["device_clock", "gpu_sensors", "process_load", "watched_value"],
 }
 # Headers that public ones include for a type or a member: installed, but tasuki.hpp does not list
 # them.
 INCLUDED = {
     "communicator/mpi": ["transfer_sizes"],
-    "core": ["file", "range", "stopwatch", "terminal"],
+    "core": ["file", "range", "terminal"],
     "nn": ["module_memory"],
     "program": ["training_flags", "training_settings"],
     "program/flags": ["choice", "option_value", "options"],

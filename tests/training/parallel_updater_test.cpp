@@ -13,6 +13,7 @@
 #include "errors.hpp"
 #include "scripted_updater.hpp"
 #include "small_run.hpp"
+#include "tasuki/core/stopwatch.hpp"
 #include "tasuki/nn/functions/dropout.hpp"
 #include "tasuki/tensor/cpu/convolution.hpp"
 #include "tasuki/tensor/late.hpp"

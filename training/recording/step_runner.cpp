@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
-#include "tasuki/tensor/backend.hpp"
 #include "tasuki/tensor/clock_scope.hpp"
+#include "tasuki/training/device_clock.hpp"
 #include "tasuki/training/recording/gpu_steps.hpp"
 
 namespace tasuki {
@@ -36,14 +35,19 @@ Device device_of(const std::vector<Optimizer*>& optimizers) {
   return device;
 }
 
+Tensor tensor_of(const std::unique_ptr<DeviceClock>& clock) {
+  return clock ? clock->tensor() : Tensor();
+}
+
 }  // namespace
 
 StepRunner::StepRunner(Device device, const std::vector<Optimizer*>& optimizers,
                        std::vector<const Module*> models, const Settings& settings)
     : device_(device) {
-  if (!optimizers.empty()) clock_ = Tensor::zeros({step_clock_values}, DType::float64, device_);
+  if (!optimizers.empty()) clock_ = std::make_unique<DeviceClock>(device_);
   if (!device_.is_cpu())
-    on_gpu_ = std::make_unique<GpuSteps>(device_, optimizers, std::move(models), settings, clock_);
+    on_gpu_ = std::make_unique<GpuSteps>(device_, optimizers, std::move(models), settings,
+                                         tensor_of(clock_));
 }
 
 StepRunner::StepRunner(const std::vector<Optimizer*>& optimizers, const Settings& settings)
@@ -55,12 +59,7 @@ StepRunner::StepRunner(const Module& model, const Settings& settings)
 StepRunner::~StepRunner() = default;
 
 Batch StepRunner::read(Iterator& iterator) {
-  // The time between two steps counts only on a CPU; a GPU may be busy with the last step
-  // meanwhile.
-  if (clock_ && (device_.is_cpu() || since_step_.lap() > longest_pause))
-    backend(device_).stamp(clock_, StepClock::Moment::resume);
-  const PhaseScope loading(Phase::loading);
-  return iterator.next();
+  return read_timed(iterator, {clock_.get(), clock_ ? 1U : 0U});
 }
 
 void StepRunner::run(const Batch& batch, Observation& observation, const Work& work,
@@ -71,12 +70,11 @@ void StepRunner::run(const Batch& batch, Observation& observation, const Work& w
   } else if (batch.global_size() != 0) {
     const Batch here = is_on(batch, device_) ? batch : batch.to(device_);
     Observation seen;
-    time_step(clock_, [&] { work(here, seen); });
+    time_step(tensor_of(clock_), [&] { work(here, seen); });
     observation.add(seen, prefix);
   }
   step.succeeded();
-  ++steps_;
-  since_step_.lap();
+  if (clock_) clock_->step_done();
 }
 
 void StepRunner::forget() {
@@ -93,7 +91,7 @@ std::int64_t StepRunner::recordings() const {
 }
 
 StepTimes StepRunner::times() const {
-  return clock_ ? read_step_clock(clock_, steps_) : StepTimes{};
+  return clock_ ? clock_->times() : StepTimes{};
 }
 
 }  // namespace tasuki

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/core/stopwatch.hpp"
 #include "tasuki/dataset/iterators/iterator.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
 #include "tasuki/training/observation.hpp"
@@ -21,6 +20,7 @@ namespace tasuki {
 // never.
 enum class GraphMode : std::uint8_t { automatic, on, off };
 
+class DeviceClock;
 class GpuSteps;
 
 class StepRunner {
@@ -81,10 +81,8 @@ class StepRunner {
              std::vector<const Module*> models, const Settings& settings);
 
   Device device_;
-  Tensor clock_;  // of trainings
-  std::int64_t steps_ = 0;
-  Stopwatch since_step_;
-  std::unique_ptr<GpuSteps> on_gpu_;  // null: the device is a CPU
+  std::unique_ptr<DeviceClock> clock_;  // null: an evaluation
+  std::unique_ptr<GpuSteps> on_gpu_;    // null: the device is a CPU
 };
 
 }  // namespace tasuki

@@ -3,12 +3,13 @@
 #include <numeric>
 #include <utility>
 
-#include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/core/stopwatch.hpp"
 #include "tasuki/tensor/late.hpp"
 #include "tasuki/tensor/out_of_memory.hpp"
 #include "tasuki/tensor/step_recorder.hpp"
+#include "tasuki/training/device_clock.hpp"
 
 namespace tasuki {
 namespace {
@@ -46,23 +47,16 @@ ParallelUpdater::ParallelUpdater(std::unique_ptr<Iterator> iterator, Optimizer& 
     losses_.push_back(std::move(worker.loss));
     random_.push_back(std::make_unique<RandomKeys>(settings_.seed));
   }
-  for (std::size_t i = 0; i < workers.size(); ++i)
-    clocks_.push_back(Tensor::zeros({step_clock_values}, DType::float64, replicas_.device(i)));
+  for (std::size_t i = 0; i < workers.size(); ++i) clocks_.emplace_back(replicas_.device(i));
 }
+
+ParallelUpdater::~ParallelUpdater() = default;
 
 RankTimes ParallelUpdater::times() const {
   RankTimes times;
   times.reserve(clocks_.size());
-  for (const Tensor& clock : clocks_) times.push_back(read_step_clock(clock, steps_));
+  for (const DeviceClock& clock : clocks_) times.push_back(clock.times());
   return times;
-}
-
-void ParallelUpdater::stamp(std::size_t worker, StepClock::Moment moment) const {
-  backend(clocks_[worker].device()).stamp(clocks_[worker], moment);
-}
-
-void ParallelUpdater::stamp_all(StepClock::Moment moment) const {
-  for (std::size_t worker = 0; worker < clocks_.size(); ++worker) stamp(worker, moment);
 }
 
 void ParallelUpdater::run_parts(const Batch& batch, const std::vector<std::int64_t>& parts,
@@ -89,7 +83,7 @@ ParallelUpdater::Outcome ParallelUpdater::compute_gradients(std::size_t worker, 
   Stopwatch watch;
   Outcome outcome;
   const StepScope step;
-  stamp(worker, StepClock::Moment::begin);
+  clocks_[worker].note(StepClock::Moment::begin);
   const auto forward = [&] {
     const RandomScope random(*random_[worker]);
     Variable loss = losses_[worker](part, outcome.reported);
@@ -105,7 +99,7 @@ ParallelUpdater::Outcome ParallelUpdater::compute_gradients(std::size_t worker, 
   }
   replicas_.end_gradients(worker);
   outcome.requests = detail::requested_in_step();
-  stamp(worker, StepClock::Moment::exchange);
+  clocks_[worker].note(StepClock::Moment::exchange);
   if (settings_.split.wants_times()) {
     const Device device = replicas_.device(worker);
     backend(device).synchronize(device);
@@ -117,18 +111,13 @@ ParallelUpdater::Outcome ParallelUpdater::compute_gradients(std::size_t worker, 
 void ParallelUpdater::sum_gradients() {
   replicas_.sum_gradients(threads_);
   // If weights are copied, all workers but the first wait for them.
-  if (replicas_.share_weights())
-    stamp_all(StepClock::Moment::exchanged);
-  else
-    stamp(0, StepClock::Moment::exchanged);
+  const std::size_t ready = replicas_.share_weights() ? clocks_.size() : 1;
+  for (std::size_t worker = 0; worker < ready; ++worker)
+    clocks_[worker].note(StepClock::Moment::exchanged);
 }
 
 void ParallelUpdater::update(Observation& observation) {
-  if (since_update_.lap() > longest_pause || steps_ == 0) stamp_all(StepClock::Moment::resume);
-  const Batch batch = [this] {
-    const PhaseScope loading(Phase::loading);
-    return iterator_->next();
-  }();
+  const Batch batch = read_timed(*iterator_, clocks_);
   const std::vector<std::int64_t> parts = settings_.split.parts(batch.size());
   std::vector<Outcome> outcomes(parts.size());
   if (batch.global_size() != 0) {
@@ -153,11 +142,12 @@ void ParallelUpdater::update(Observation& observation) {
   }
   if (!replicas_.share_weights())
     for (std::size_t worker = 1; worker < clocks_.size(); ++worker)
-      stamp(worker, StepClock::Moment::exchanged);
-  stamp_all(StepClock::Moment::end);
-  ++steps_;
+      clocks_[worker].note(StepClock::Moment::exchanged);
+  for (DeviceClock& clock : clocks_) {
+    clock.note(StepClock::Moment::end);
+    clock.step_done();
+  }
   position_ = {position_.iteration + 1, iterator_->state()};
-  since_update_.lap();
   if (batch.size() == 0) return;
 
   for (std::size_t worker = 0; worker < parts.size(); ++worker) {

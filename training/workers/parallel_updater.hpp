@@ -4,13 +4,14 @@
 #include <memory>
 #include <vector>
 
-#include "tasuki/core/stopwatch.hpp"
 #include "tasuki/training/updater.hpp"
 #include "tasuki/training/workers/batch_split.hpp"
 #include "tasuki/training/workers/replicas.hpp"
 #include "tasuki/training/workers/worker_threads.hpp"
 
 namespace tasuki {
+
+class DeviceClock;
 
 // Next batch -> a part of it for each worker -> loss and gradients, all workers at once ->
 // gradients summed on the first worker's device -> Optimizer::update -> the same weights for all.
@@ -43,6 +44,7 @@ class ParallelUpdater : public Updater {
   // and the function of evaluation_loss() are called by one thread, which is the first worker.
   ParallelUpdater(std::unique_ptr<Iterator> iterator, Optimizer& optimizer,
                   std::vector<Worker> workers, Settings settings);
+  ~ParallelUpdater() override;
 
   void update(Observation& observation) override;
   std::int64_t iteration() const override { return position_.iteration; }
@@ -74,8 +76,6 @@ class ParallelUpdater : public Updater {
   void run_parts(const Batch& batch, const std::vector<std::int64_t>& parts, const Work& work);
   Outcome compute_gradients(std::size_t worker, const Batch& part);
   void sum_gradients();
-  void stamp(std::size_t worker, StepClock::Moment moment) const;
-  void stamp_all(StepClock::Moment moment) const;
   Variable evaluate(const Batch& batch, Observation& report);
   void serialize_split(const Serializer& serializer);
   void follow_times(const std::vector<std::int64_t>& parts, const std::vector<Outcome>& outcomes);
@@ -87,10 +87,8 @@ class ParallelUpdater : public Updater {
   std::vector<std::unique_ptr<RandomKeys>> random_;  // of the workers
   Replicas replicas_;
   WorkerThreads threads_;
-  RunPosition position_;        // after the last step that was done
-  std::int64_t steps_ = 0;      // since it was made
-  std::vector<Tensor> clocks_;  // of the workers, on their devices
-  Stopwatch since_update_;
+  RunPosition position_;             // after the last step that was done
+  std::vector<DeviceClock> clocks_;  // of the workers
 };
 
 }  // namespace tasuki

@@ -1,0 +1,39 @@
+// DeviceClock: the time of training steps on one device, by that device's own clock.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "tasuki/core/stopwatch.hpp"
+#include "tasuki/dataset/iterators/iterator.hpp"
+#include "tasuki/tensor/step_clock.hpp"
+#include "tasuki/training/step_times.hpp"
+
+namespace tasuki {
+
+class DeviceClock {
+ public:
+  explicit DeviceClock(Device device);
+
+  // Call it before the next step's batch is read. What the device did since the last step is not
+  // part of any step: on a CPU all of that time, on a GPU, which may still be busy with that step,
+  // only a pause of more than a millisecond.
+  void resume();
+  // Queues work that notes the time when the device gets there.
+  void note(StepClock::Moment moment) const;
+  // For time_step() (tensor/clock_scope.hpp).
+  const Tensor& tensor() const { return clock_; }
+  void step_done();
+  // Of all steps so far; waits for the device.
+  StepTimes times() const;
+
+ private:
+  Tensor clock_;
+  std::int64_t steps_ = 0;
+  Stopwatch since_step_;
+};
+
+// iterator.next() as the input of the next step on these devices, shown to the watchdog as loading.
+Batch read_timed(Iterator& iterator, std::span<DeviceClock> clocks);
+
+}  // namespace tasuki
