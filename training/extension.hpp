@@ -41,6 +41,11 @@ class Extension {
   // Called before the first iteration of this run (resumed or not).
   virtual void initialize(Trainer&) {}
   virtual void run(Trainer& trainer) = 0;
+  // Where a pass over a data set is: called before each batch of this rank with its number, counted
+  // from 1, and the number of batches.
+  using Watcher = std::function<void(std::int64_t batch, std::int64_t batches)>;
+  // Evaluators tell the watcher, for a display of progress.
+  virtual void watch(const Watcher& /*watcher*/) {}
   // Another extension is about to report these values of all ranks, the same on every rank. An
   // exception prevents that. Collective.
   virtual void before_report(Trainer&, const Observation& /*all*/) {}

@@ -34,6 +34,7 @@ INTERNAL = {
     "tensor": ["axis_geometry", "clock_scope", "convolution_geometry", "gather_check", "half",
                "host_memory", "pooling_geometry", "step_recorder"],
     "training": ["device_clock", "gpu_sensors", "process_load", "watched_value"],
+    "training/extensions": ["evaluation_pass"],
 }
 # Headers that public ones include for a type or a member: installed, but tasuki.hpp does not list
 # them.
@@ -46,7 +47,7 @@ INCLUDED = {
     "tensor": ["image_transform", "operations", "reduce_op", "step_clock", "storage"],
     "tensor/cpu": ["convolution"],
     "training": ["output_folder", "step_times"],
-    "training/extensions": ["table_layout", "watched_pass"],
+    "training/extensions": ["table_layout"],
     "training/recording": ["journal"],
     "training/snapshots": ["npy", "state"],
     "training/workers": ["replicas", "worker_threads"],

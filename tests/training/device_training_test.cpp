@@ -159,7 +159,7 @@ TYPED_TEST(OwnIterators, AreRecordedWithoutKnowing) {
     };
     StandardUpdater updater(batches(0), *optimizer, classification_loss(*model),
                             {.seed = 3, .graph = options.graph});
-    Evaluator evaluator(batches(1), classification_loss(*model), *model, {.graph = options.graph});
+    Evaluator evaluator(batches(1), classification_loss(*model), *model, options.graph);
     std::vector<double> losses;
     for (int step = 0; step < 12; ++step) {
       Observation seen;
@@ -176,6 +176,22 @@ TYPED_TEST(OwnIterators, AreRecordedWithoutKnowing) {
     EXPECT_EQ(train(on_device(GraphMode::on, is_resident)), expected);
     EXPECT_GT(guarded_device_counts().replays, before.replays);
   }
+}
+
+TEST_F(DeviceTraining, AnEvaluatorOfResultsBringsBatchesToItsModel) {
+  const auto model = testing::small_model();
+  model->to(Device::cuda(0));
+  GenericEvaluator evaluator(
+      create_serial_iterator(Share::whole(testing::synthetic(9)), 4),
+      [](const Batch& batch) {
+        EXPECT_EQ(batch["x"].device(), Device::cuda(0));
+        return Bytes();
+      },
+      [](const std::vector<Bytes>& results, Observation& found) {
+        found.set("batches", static_cast<double>(results.size()));
+      },
+      *model);
+  EXPECT_EQ(evaluator.evaluate().mean("batches"), 3);
 }
 
 TEST_F(DeviceTraining, NoStepWaits) {

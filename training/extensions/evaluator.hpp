@@ -1,16 +1,17 @@
 // Evaluator: loss and accuracy on data that are not trained on.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
 #include "tasuki/dataset/iterators/iterator.hpp"
 #include "tasuki/training/extension.hpp"
-#include "tasuki/training/extensions/watched_pass.hpp"
-#include "tasuki/training/recording/step_runner.hpp"
 #include "tasuki/training/updater.hpp"
 
 namespace tasuki {
+
+class EvaluationPass;
 
 // Runs a loss function over one epoch of an iterator, with layers in evaluation mode and without
 // gradients, and observes "validation/main/loss", "validation/main/accuracy", ... as exact sums and
@@ -20,20 +21,22 @@ namespace tasuki {
 // In a trainer it brings batches to the device that the updater's loss functions expect, in the
 // type that the model computes in, and records steps if the updater does; its values are those of
 // all ranks.
-class Evaluator : public Extension, public WatchedPass {
+class Evaluator : public Extension {
  public:
   // `iterator` gives one epoch of this rank's share (create_serial_iterator) and is reset before
   // each pass. During a pass the host does not wait for a GPU.
   Evaluator(std::unique_ptr<Iterator> iterator, LossFunction loss);
-  // For passes without a trainer, on the model's device. The model must outlive the evaluator.
+  // For passes without a trainer, on the model's device and in float32; `graph`: whether their
+  // steps are recorded on a GPU. The model must outlive the evaluator.
   Evaluator(std::unique_ptr<Iterator> iterator, LossFunction loss, const Module& model,
-            const StepRunner::Settings& settings);
+            GraphMode graph = GraphMode::off);
   ~Evaluator() override;
 
   std::string default_name() const override { return "validation"; }
   int priority() const override { return priority_writer; }
   std::unique_ptr<Trigger> default_trigger() const override { return every(1, Unit::epoch); }
   void run(Trainer& trainer) override;
+  void watch(const Watcher& watcher) override;
   bool may_observe(const std::string& key, const std::string& name, bool has_run) const override {
     return !has_run && key.starts_with(name + "/");
   }
@@ -52,18 +55,16 @@ class Evaluator : public Extension, public WatchedPass {
   // batch. Override it if a rank can compute its sum and count only from its whole share. For
   // metrics that need the examples of all ranks, use GenericEvaluator.
   virtual Observation evaluate_share();
+  // Tells the display of progress (Extension::watch).
+  void begin_batch(std::int64_t batch, std::int64_t batches) const;
 
  private:
   friend std::unique_ptr<Evaluator> create_multi_node_evaluator(std::unique_ptr<Evaluator>,
                                                                 Communicator&);
   Observation evaluate(Communicator* communicator);
-  void follow(const Updater& updater);
 
-  std::unique_ptr<Iterator> iterator_;
+  std::unique_ptr<EvaluationPass> pass_;
   LossFunction loss_;
-  bool has_own_model_ = false;
-  std::unique_ptr<StepRunner> runner_;  // null until the model is known
-  DType type_of_steps_ = DType::float32;
   Communicator* communicator_ = nullptr;
 };
 

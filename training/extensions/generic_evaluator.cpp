@@ -6,7 +6,7 @@
 
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/core/error.hpp"
-#include "tasuki/nn/variable.hpp"
+#include "tasuki/training/extensions/evaluation_pass.hpp"
 #include "tasuki/training/trainer.hpp"
 
 namespace tasuki {
@@ -47,32 +47,37 @@ void unpack(std::span<const std::byte> message, std::vector<Result>& results) {
 
 }  // namespace
 
-GenericEvaluator::GenericEvaluator(std::unique_ptr<Iterator> iterator, Local local,
+GenericEvaluator::GenericEvaluator(std::unique_ptr<EvaluationPass> pass, Local local,
                                    Aggregate aggregate, Communicator* communicator, int root)
-    : iterator_(std::move(iterator)),
+    : pass_(std::move(pass)),
       local_(std::move(local)),
       aggregate_(std::move(aggregate)),
       communicator_(communicator),
       root_(root) {}
 
+GenericEvaluator::GenericEvaluator(std::unique_ptr<Iterator> iterator, Local local,
+                                   Aggregate aggregate, Communicator* communicator, int root)
+    : GenericEvaluator(std::make_unique<EvaluationPass>(std::move(iterator)), std::move(local),
+                       std::move(aggregate), communicator, root) {}
+
+GenericEvaluator::GenericEvaluator(std::unique_ptr<Iterator> iterator, Local local,
+                                   Aggregate aggregate, const Module& model,
+                                   Communicator* communicator, int root)
+    : GenericEvaluator(std::make_unique<EvaluationPass>(std::move(iterator), model, GraphMode::off),
+                       std::move(local), std::move(aggregate), communicator, root) {}
+
+GenericEvaluator::~GenericEvaluator() = default;
+
+void GenericEvaluator::watch(const Watcher& watcher) {
+  pass_->watch(watcher);
+}
+
 Bytes GenericEvaluator::results_of_share() {
-  const NoGrad no_grad;
-  const TrainingMode evaluation(false);
   Bytes message;
-  iterator_->restore({});
-  const std::int64_t rounds = iterator_->steps_per_epoch();
-  for (std::int64_t round = 0; round < rounds; ++round) {
-    begin_batch(round + 1, rounds);
-    const Batch batch = iterator_->next();
-    if (batch.size() == 0) continue;
-    const auto add_result = [&](const Batch& there) { append(message, round, local_(there)); };
-    Observation unused;
-    if (steps_)
-      steps_->run(
-          batch, unused, [&](const Batch& there, Observation&) { add_result(there); }, "");
-    else
-      add_result(batch);
-  }
+  const auto add_result = [&](std::int64_t round, const Batch& batch, Observation&) {
+    append(message, round, local_(batch));
+  };
+  pass_->run(add_result, "");
   return message;
 }
 
@@ -106,17 +111,8 @@ Observation GenericEvaluator::evaluate() {
   return found.over_ranks(communicator_);  // only the root has values
 }
 
-void GenericEvaluator::follow(const Updater& updater) {
-  const Module* const model = updater.evaluated_model();
-  if (model == nullptr) return;
-  const DType type = updater.optimizer().compute_type();
-  if (steps_ && type == type_of_steps_) return;
-  type_of_steps_ = type;
-  steps_ = std::make_unique<StepRunner>(*model, StepRunner::Settings{.activations = type});
-}
-
 void GenericEvaluator::run(Trainer& trainer) {
-  follow(trainer.updater());
+  pass_->follow(trainer.updater(), GraphMode::off);
   if (communicator_ == nullptr) communicator_ = trainer.communicator();
   const std::string prefix = trainer.name_of(*this) + "/";
   trainer.observation().add(evaluate(), prefix);

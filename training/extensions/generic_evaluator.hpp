@@ -9,13 +9,13 @@
 
 #include "tasuki/communicator/communicator.hpp"
 #include "tasuki/dataset/iterators/iterator.hpp"
+#include "tasuki/nn/module.hpp"
 #include "tasuki/training/extension.hpp"
-#include "tasuki/training/extensions/watched_pass.hpp"
 #include "tasuki/training/observation.hpp"
-#include "tasuki/training/recording/step_runner.hpp"
-#include "tasuki/training/updater.hpp"
 
 namespace tasuki {
+
+class EvaluationPass;
 
 // Every rank applies a function to each batch of its share, with layers in evaluation mode and
 // without a graph; the root gets all results and computes values from them, which are observed on
@@ -24,10 +24,10 @@ namespace tasuki {
 // In a trainer it brings batches to the device that the updater's loss functions expect, in the
 // type that the model computes in, as Evaluator does. Steps are not recorded, because results are
 // made on the host.
-class GenericEvaluator : public Extension, public WatchedPass {
+class GenericEvaluator : public Extension {
  public:
-  // A rank's result for one of its batches, which is not empty. Without a trainer it gets batches
-  // as the iterator gives them. Any object as bytes
+  // A rank's result for one of its batches, which is not empty. Without a trainer and without a
+  // model it gets batches as the iterator gives them. Any object as bytes
   // (communicator/text_bytes.hpp for texts).
   using Local = std::function<Bytes(const Batch& batch)>;
   // On the root alone: `results` of all batches in the order of rounds, that is, the first batches
@@ -40,11 +40,16 @@ class GenericEvaluator : public Extension, public WatchedPass {
   // without a trainer.
   GenericEvaluator(std::unique_ptr<Iterator> iterator, Local local, Aggregate aggregate,
                    Communicator* communicator = nullptr, int root = 0);
+  // For passes without a trainer, on the model's device. The model must outlive the evaluator.
+  GenericEvaluator(std::unique_ptr<Iterator> iterator, Local local, Aggregate aggregate,
+                   const Module& model, Communicator* communicator = nullptr, int root = 0);
+  ~GenericEvaluator() override;
 
   std::string default_name() const override { return "validation"; }
   int priority() const override { return priority_writer; }
   std::unique_ptr<Trigger> default_trigger() const override { return every(1, Unit::epoch); }
   void run(Trainer& trainer) override;
+  void watch(const Watcher& watcher) override;
   bool may_observe(const std::string& key, const std::string& name, bool has_run) const override {
     return !has_run && key.starts_with(name + "/");
   }
@@ -58,17 +63,16 @@ class GenericEvaluator : public Extension, public WatchedPass {
 
  private:
   bool is_root() const { return communicator_ == nullptr || communicator_->rank() == root_; }
+  GenericEvaluator(std::unique_ptr<EvaluationPass> pass, Local local, Aggregate aggregate,
+                   Communicator* communicator, int root);
   // The results with their rounds, as one message.
   Bytes results_of_share();
-  void follow(const Updater& updater);
 
-  std::unique_ptr<Iterator> iterator_;
+  std::unique_ptr<EvaluationPass> pass_;
   Local local_;
   Aggregate aggregate_;
   Communicator* communicator_;
   int root_;
-  std::unique_ptr<StepRunner> steps_;  // null until the model is known
-  DType type_of_steps_ = DType::float32;
 };
 
 }  // namespace tasuki

@@ -5,7 +5,6 @@
 #include "tasuki/core/terminal.hpp"
 #include "tasuki/training/extensions/fail_on_non_number.hpp"
 #include "tasuki/training/extensions/log_report.hpp"
-#include "tasuki/training/extensions/watched_pass.hpp"
 #include "tasuki/training/trainer.hpp"
 
 namespace tasuki {
@@ -23,10 +22,9 @@ void PrintProgress::initialize(Trainer& trainer) {
   due_ = last_.seconds + std::min(first, interval_);
   if (!is_wanted_) return;
   for (const std::string& name : trainer.extension_names())
-    if (auto* const pass = dynamic_cast<WatchedPass*>(trainer.find_extension(name)))
-      pass->watch([this, &trainer](std::int64_t batch, std::int64_t batches) {
-        run_in_pass(trainer, batch, batches);
-      });
+    trainer.find_extension(name)->watch([this, &trainer](std::int64_t batch, std::int64_t batches) {
+      run_in_pass(trainer, batch, batches);
+    });
 }
 
 void PrintProgress::run_in_pass(const Trainer& trainer, std::int64_t batch, std::int64_t batches) {

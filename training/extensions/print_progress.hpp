@@ -15,7 +15,7 @@ class LogReport;
 // If `out` is not a terminal, rank 0 prints a line when it has printed neither such a line nor a
 // row of the table for `interval` seconds; the first one after only 5 s:
 //   iteration 120, epoch 0.31 of 300, loss 2.103 on rank 0, 345.6 examples/s
-// and, while an evaluator makes its pass (watched_pass.hpp):
+// and, while an evaluator makes its pass (Extension::watch):
 //   evaluating, batch 40 of 79
 // The loss is that of the rank's part of the last batch (ranks do not meet for it); the speed is
 // that of all ranks since the line before, evaluation included. A run that has diverged by then

@@ -1,0 +1,51 @@
+#include "tasuki/training/extensions/evaluation_pass.hpp"
+
+#include <utility>
+
+#include "tasuki/core/activity.hpp"
+
+namespace tasuki {
+
+EvaluationPass::EvaluationPass(std::unique_ptr<Iterator> iterator)
+    : iterator_(std::move(iterator)) {}
+
+EvaluationPass::EvaluationPass(std::unique_ptr<Iterator> iterator, const Module& model,
+                               GraphMode graph)
+    : iterator_(std::move(iterator)),
+      has_own_model_(true),
+      runner_(std::make_unique<StepRunner>(model, StepRunner::Settings{.graph = graph})) {}
+
+void EvaluationPass::follow(const Updater& updater, GraphMode graph) {
+  const Module* const model = updater.evaluated_model();
+  if (has_own_model_ || model == nullptr) return;
+  const DType type = updater.optimizer().compute_type();
+  if (runner_ && type == type_of_steps_) return;
+  type_of_steps_ = type;
+  runner_ = std::make_unique<StepRunner>(*model,
+                                         StepRunner::Settings{.graph = graph, .activations = type});
+}
+
+Observation EvaluationPass::run(const Work& work, const std::string& prefix) const {
+  const NoGrad no_grad;
+  const TrainingMode evaluation(false);
+  Observation seen;
+  iterator_->restore({});
+  const std::int64_t batches = iterator_->steps_per_epoch();
+  for (std::int64_t number = 1; number <= batches; ++number) {
+    report_progress();
+    begin_batch(number, batches);
+    const Batch batch = iterator_->next();
+    if (batch.size() == 0) continue;
+    const auto step = [&](const Batch& there, Observation& found) { work(number, there, found); };
+    if (runner_) {
+      runner_->run(batch, seen, step, prefix);
+    } else {
+      Observation found;
+      step(batch, found);
+      seen.add(found, prefix);
+    }
+  }
+  return seen;
+}
+
+}  // namespace tasuki

@@ -1,0 +1,47 @@
+// EvaluationPass: one pass over the batches of an iterator, with layers in evaluation mode and
+// without gradients.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "tasuki/dataset/iterators/iterator.hpp"
+#include "tasuki/training/extension.hpp"
+#include "tasuki/training/observation.hpp"
+#include "tasuki/training/recording/step_runner.hpp"
+#include "tasuki/training/updater.hpp"
+
+namespace tasuki {
+
+// What evaluators have in common. `work` gets batches as the iterator gives them until a model is
+// known, then on that model's device.
+class EvaluationPass {
+ public:
+  explicit EvaluationPass(std::unique_ptr<Iterator> iterator);
+  // For passes without a trainer.
+  EvaluationPass(std::unique_ptr<Iterator> iterator, const Module& model, GraphMode graph);
+
+  // Takes the device, and the type that the model computes in, from the updater, unless a model was
+  // given. Steps are recorded as `graph` says.
+  void follow(const Updater& updater, GraphMode graph);
+  void watch(Extension::Watcher watcher) { watcher_ = std::move(watcher); }
+  void begin_batch(std::int64_t batch, std::int64_t batches) const {
+    if (watcher_) watcher_(batch, batches);
+  }
+
+  // Does `work` with each batch of this rank that has examples; `number` counts all batches from 1.
+  // Returns what it saw, with `prefix`.
+  using Work = std::function<void(std::int64_t number, const Batch& batch, Observation& seen)>;
+  Observation run(const Work& work, const std::string& prefix) const;
+
+ private:
+  std::unique_ptr<Iterator> iterator_;
+  Extension::Watcher watcher_;
+  bool has_own_model_ = false;
+  std::unique_ptr<StepRunner> runner_;  // null until the model is known
+  DType type_of_steps_ = DType::float32;
+};
+
+}  // namespace tasuki
