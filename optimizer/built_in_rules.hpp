@@ -15,6 +15,9 @@ class KernelRule : public UpdateRule {
   void apply(const RuleRange& range) const final;
   bool has_gpu_kernel() const final { return true; }
   void apply_on_gpu(const RuleArena& arena) const final;
+
+ private:
+  const KernelRule* as_kernel_rule() const final { return this; }
 };
 
 // g is the gradient, p the parameter.

@@ -76,7 +76,7 @@ class FirstFailure {
 UpdatePlan::UpdatePlan(std::shared_ptr<const UpdateRule> rule, const Hyperparameters& values,
                        const std::int64_t& t)
     : rule_(std::move(rule)),
-      kernel_rule_(dynamic_cast<const KernelRule*>(rule_.get())),
+      kernel_rule_(rule_->as_kernel_rule()),
       values_(values),
       t_(t),
       late_table_([this](std::span<float> out) {

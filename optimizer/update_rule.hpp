@@ -16,6 +16,8 @@
 
 namespace tasuki {
 
+class KernelRule;
+
 // Chainer's name, its default, and the values allowed: low <= value < high.
 struct Hyperparameter {
   std::string name;
@@ -118,6 +120,11 @@ class UpdateRule {
   // a model on a GPU is an error of kind unavailable.
   virtual bool has_gpu_kernel() const { return false; }
   virtual void apply_on_gpu(const RuleArena& arena) const;
+
+ private:
+  friend class KernelRule;  // of Tasuki itself
+  friend class UpdatePlan;
+  virtual const KernelRule* as_kernel_rule() const { return nullptr; }
 };
 
 // Makes a rule known to create_optimizer() and --optimizer, before main() or in it:

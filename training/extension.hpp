@@ -49,6 +49,9 @@ class Extension {
   // Another extension is about to report these values of all ranks, the same on every rank. An
   // exception prevents that. Collective.
   virtual void before_report(Trainer&, const Observation& /*all*/) {}
+  // Another extension is about to report values of this rank alone. An exception prevents that. Not
+  // collective.
+  virtual void before_own_report(Trainer&) {}
   // A snapshot is about to be made. An exception prevents that. Collective.
   virtual void before_save(Trainer&) {}
   // Called after the last iteration, highest priority first; not after an exception.

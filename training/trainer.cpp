@@ -25,7 +25,7 @@ double seconds_now() {
 // The first one with a separate file for each iteration; null if there is none.
 Snapshot* numbered_snapshot(const Trainer& trainer) {
   for (const std::string& name : trainer.extension_names()) {
-    auto* const found = dynamic_cast<Snapshot*>(trainer.find_extension(name));
+    auto* const found = trainer.find_extension<Snapshot>(name);
     if (found != nullptr && found->is_numbered()) return found;
   }
   return nullptr;
@@ -74,14 +74,14 @@ Trainer::~Trainer() = default;
 void Trainer::attach(std::unique_ptr<Extension> extension, Attachment attachment) {
   const std::string wanted = attachment.name.empty() ? extension->default_name() : attachment.name;
   std::string name = wanted;
-  for (int i = 1; find_extension(name) != nullptr; ++i) name = fmt::format("{}_{}", wanted, i);
+  for (int i = 1; attached_as(name) != nullptr; ++i) name = fmt::format("{}_{}", wanted, i);
   auto trigger = attachment.trigger ? std::move(attachment.trigger) : extension->default_trigger();
   const int priority = attachment.priority.value_or(extension->priority());
   extensions_.push_back(std::make_unique<Attached>(
       Attached{std::move(name), priority, std::move(trigger), std::move(extension)}));
 }
 
-Extension* Trainer::find_extension(const std::string& name) const {
+Extension* Trainer::attached_as(const std::string& name) const {
   for (const auto& each : extensions_)
     if (each->name == name) return each->extension.get();
   return nullptr;
@@ -274,6 +274,10 @@ bool Trainer::may_yet_observe(const std::string& key) const {
 
 void Trainer::announce_report(const Observation& all) {
   for (const auto& each : extensions_) each->extension->before_report(*this, all);
+}
+
+void Trainer::announce_own_report() {
+  for (const auto& each : extensions_) each->extension->before_own_report(*this);
 }
 
 void Trainer::announce_save() {

@@ -47,8 +47,11 @@ class Trainer {
   }
   // The name that an extension was attached by.
   const std::string& name_of(const Extension& extension) const;
-  // Null if there is none of that name.
-  Extension* find_extension(const std::string& name) const;
+  // Null if there is none of that name, or if it is not an E.
+  template <class E = Extension>
+  E* find_extension(const std::string& name) const {
+    return dynamic_cast<E*>(attached_as(name));
+  }
   // In order of attachment.
   std::vector<std::string> extension_names() const;
 
@@ -96,9 +99,11 @@ class Trainer {
   // Stopped. All ranks call it.
   void fail_after_saving(Error error) { failure_ = std::move(error); }
 
-  // Ask all extensions for objections before values of all ranks are reported, and before a
-  // snapshot is made (Extension::before_report, before_save).
+  // Ask all extensions for objections before values are reported, of all ranks or of this rank
+  // alone, and before a snapshot is made (Extension::before_report, before_own_report,
+  // before_save).
   void announce_report(const Observation& all);
+  void announce_own_report();
   void announce_save();
 
   // Updater, extensions, triggers and elapsed time. Extensions are attached before this loads.
@@ -107,6 +112,7 @@ class Trainer {
  private:
   struct Attached;
   void attach(std::unique_ptr<Extension> extension, Attachment attachment);
+  Extension* attached_as(const std::string& name) const;
   struct Release {
     void operator()(OutputFolder* folder) const { folder->release(); }
   };

@@ -492,7 +492,7 @@ TEST_F(DeviceTraining, ADivergedRunEndsBeforeALineOnProgress) {
   options.optimizer = "sgd";
   const SmallRun run(folder / "out", comm.get(), options);
   run.optimizer->set("lr", 1e30);
-  run.trainer->extend(std::make_unique<FailOnNonNumber>());
+  run.trainer->extend(std::make_unique<FailOnNonNumber>(), {.name = "judge"});
   run.trainer->extend(std::make_unique<PrintProgress>(1e-9, 97, printed.get()));
   const std::string error = testing::error_of([&] { run.trainer->run(); });
   EXPECT_NE(error.find("main/loss became "), std::string::npos) << error;

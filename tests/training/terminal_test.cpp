@@ -12,6 +12,7 @@
 #include "tasuki/training/extensions/log_report.hpp"
 #include "tasuki/training/extensions/print_progress.hpp"
 #include "tasuki/training/extensions/print_report.hpp"
+#include "tasuki/training/extensions/print_steps.hpp"
 #include "tasuki/training/extensions/progress_bar.hpp"
 #include "temporary_folder.hpp"
 
@@ -203,6 +204,32 @@ TEST(PrintProgress, BreaksTheSilenceWithinAnEpoch) {
   EXPECT_EQ(lines_with(10, true).size(), 0u) << "rows are lines, too";
   EXPECT_EQ(lines_with(0, false).size(), 0u);
   EXPECT_EQ(lines_with(30, false).size(), 0u);
+}
+
+TEST(PrintProgress, IsSilentWhereOthersReport) {
+  const TemporaryFolder folder;
+  const auto lines_with = [&](const auto& extend) {
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::tmpfile(), std::fclose);
+    Trainer trainer(
+        std::make_unique<ScriptedUpdater>(
+            4, [](std::int64_t, Observation& seen) { seen.add_sum("main/loss", 5, 4); }),
+        stop_after(1), folder / "out");
+    extend(trainer);
+    trainer.extend(std::make_unique<PrintProgress>(1e-9, 4, out.get()));
+    trainer.run();
+    return lines_of(contents_of(out.get())).size();
+  };
+  EXPECT_EQ(lines_with([](Trainer&) {}), 4u);
+  EXPECT_EQ(lines_with([](Trainer& trainer) {
+              trainer.extend(std::make_unique<LogReport>(every(2, Unit::iteration)),
+                             {.name = "rows"});
+            }),
+            2u);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> steps(std::tmpfile(), std::fclose);
+  EXPECT_EQ(lines_with([&](Trainer& trainer) {
+              trainer.extend(std::make_unique<PrintSteps>(1, "main/loss", steps.get()));
+            }),
+            0u);
 }
 
 TEST(PrintProgress, IsSilentOnATerminal) {

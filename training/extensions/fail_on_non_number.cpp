@@ -98,10 +98,10 @@ void FailOnNonNumber::end_if_found(const Trainer& trainer) const {
 void FailOnNonNumber::before_report(Trainer& trainer, const Observation& all) {
   const bool is_finite_everywhere = std::ranges::all_of(all.values(), is_finite);
   if (!is_finite_everywhere) check_all_ranks(trainer);
-  judge_own(trainer);
+  before_own_report(trainer);
 }
 
-void FailOnNonNumber::judge_own(const Trainer& trainer) {
+void FailOnNonNumber::before_own_report(Trainer& trainer) {
   judge_unseen();
   end_if_found(trainer);
 }

@@ -37,9 +37,8 @@ class FailOnNonNumber : public Extension {
   int priority() const override { return priority_editor; }
   void run(Trainer& trainer) override;
   void before_report(Trainer& trainer, const Observation& all) override;
-  // Throws if what this rank has observed shows that the run has diverged. Waits for values on a
-  // GPU. Not collective: for reports of one rank.
-  void judge_own(const Trainer& trainer);
+  // Waits for values on a GPU.
+  void before_own_report(Trainer& trainer) override;
   void before_save(Trainer& trainer) override { check_all_ranks(trainer); }
   void finalize(Trainer& trainer) override { check_all_ranks(trainer); }
   // The first loss: rank 0's, for all ranks of a resumed run.

@@ -1,10 +1,9 @@
 #include "tasuki/training/extensions/print_progress.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "tasuki/core/terminal.hpp"
-#include "tasuki/training/extensions/fail_on_non_number.hpp"
-#include "tasuki/training/extensions/log_report.hpp"
 #include "tasuki/training/trainer.hpp"
 
 namespace tasuki {
@@ -15,9 +14,7 @@ PrintProgress::PrintProgress(double interval, std::int64_t examples, std::FILE* 
 void PrintProgress::initialize(Trainer& trainer) {
   constexpr double first = 5;  // seconds
   is_wanted_ = trainer.is_root() && interval_ > 0 && !is_terminal(out_);
-  log_ = dynamic_cast<LogReport*>(trainer.find_extension("LogReport"));
-  if (log_) rows_ = log_->entries().size();
-  judge_ = dynamic_cast<FailOnNonNumber*>(trainer.find_extension("FailOnNonNumber"));
+  has_report_ = false;
   last_ = {trainer.elapsed_time(), trainer.updater().epoch_detail()};
   due_ = last_.seconds + std::min(first, interval_);
   if (!is_wanted_) return;
@@ -39,12 +36,10 @@ void PrintProgress::run(Trainer& trainer) {
   if (!is_wanted_) return;
   const Updater& updater = trainer.updater();
   const Moment now = {trainer.elapsed_time(), updater.epoch_detail()};
-  const bool has_row = log_ && log_->entries().size() != rows_;
-  if (!has_row && now.seconds < due_) return;
-  if (has_row) {
-    rows_ = log_->entries().size();
-  } else {
-    if (judge_) judge_->judge_own(trainer);
+  const bool has_report = std::exchange(has_report_, false);
+  if (!has_report && now.seconds < due_) return;
+  if (!has_report) {
+    trainer.announce_own_report();
     const auto loss = trainer.observation().mean("main/loss");
     const auto epochs = trainer.length().epochs;
     const bool is_alone = !trainer.communicator() || trainer.communicator()->size() == 1;

@@ -9,17 +9,14 @@
 
 namespace tasuki {
 
-class FailOnNonNumber;
-class LogReport;
-
-// If `out` is not a terminal, rank 0 prints a line when it has printed neither such a line nor a
-// row of the table for `interval` seconds; the first one after only 5 s:
+// If `out` is not a terminal, rank 0 prints a line when there has been neither such a line nor a
+// report of all ranks (a row of the table) for `interval` seconds; the first one after only 5 s:
 //   iteration 120, epoch 0.31 of 300, loss 2.103 on rank 0, 345.6 examples/s
 // and, while an evaluator makes its pass (Extension::watch):
 //   evaluating, batch 40 of 79
 // The loss is that of the rank's part of the last batch (ranks do not meet for it); the speed is
 // that of all ranks since the line before, evaluation included. A run that has diverged by then
-// ends instead (FailOnNonNumber::judge_own).
+// ends instead (Extension::before_own_report).
 class PrintProgress : public Extension {
  public:
   // `examples`: those of an epoch, on all ranks.
@@ -30,6 +27,7 @@ class PrintProgress : public Extension {
   int priority() const override { return priority_reader - 15; }
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
+  void before_report(Trainer&, const Observation&) override { has_report_ = true; }
 
  private:
   struct Moment {
@@ -42,11 +40,9 @@ class PrintProgress : public Extension {
   std::int64_t examples_;
   std::FILE* out_;
   bool is_wanted_ = false;
-  const LogReport* log_ = nullptr;
-  FailOnNonNumber* judge_ = nullptr;
-  std::size_t rows_ = 0;  // of the table
-  Moment last_;           // line or row
-  double due_ = 0;        // elapsed seconds
+  bool has_report_ = false;  // of all ranks, since the last iteration
+  Moment last_;              // line or report
+  double due_ = 0;           // elapsed seconds
 };
 
 }  // namespace tasuki

@@ -28,7 +28,7 @@ void PrintReport::fit_to_terminal() {
 }
 
 void PrintReport::initialize(Trainer& trainer) {
-  log_ = dynamic_cast<LogReport*>(trainer.find_extension(log_report_));
+  log_ = trainer.find_extension<LogReport>(log_report_);
   if (log_ == nullptr)
     fail_everywhere(ErrorKind::usage,
                     "PrintReport prints what {} logs, but no LogReport has that name", log_report_);
