@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +12,11 @@
 #include "tasuki/optimizer/parameter_group.hpp"
 
 namespace tasuki {
+
+// For updates by callers with threads or extra copies of the weights: must call `apply` for ranges
+// of arena elements that together cover [0, count) exactly once. Ranges begin at multiples of 16.
+using ApplyRange = std::function<void(std::int64_t begin, std::int64_t end)>;
+using SpreadUpdate = std::function<void(const ApplyRange& apply, std::int64_t count)>;
 
 // Offsets are the same in both arrays and in all optimizer states. Parameters are in reverse order
 // of registration, so that gradients that are ready first in the backward pass are neighbours; each

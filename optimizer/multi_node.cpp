@@ -89,15 +89,16 @@ void Optimizer::follow_changed_model() {
   build_arena();
 }
 
-Optimizer::Agreement Optimizer::send_ahead(const Intent& own, bool model_changed) {
-  enum Place : std::size_t { changed, stop, examples, readiness_0, readiness_1, readiness_2 };
+Optimizer::Agreement Optimizer::send_ahead(std::int64_t own_examples, int own_level,
+                                           bool model_changed) {
+  enum Place : std::size_t { changed, stop, examples, level_0, level_1, level_2 };
   std::array<std::int64_t, 6> told{};
   told[changed] = model_changed ? 1 : 0;
   told[stop] = stop_requested() ? 1 : 0;
-  told[examples] = own.examples;
-  // Number of ranks that are not more ready than that.
+  told[examples] = own_examples;
+  // Number of ranks that are at this level or below.
   for (int level = 0; level < 3; ++level)
-    told[readiness_0 + static_cast<std::size_t>(level)] = own.readiness <= level ? 1 : 0;
+    told[level_0 + static_cast<std::size_t>(level)] = own_level <= level ? 1 : 0;
   const Tensor sum = Tensor::from(std::span<const std::int64_t>(told), {std::ssize(told)});
   communicator_->allreduce(sum);
   const auto of_all = sum.span<std::int64_t>();
@@ -105,7 +106,7 @@ Optimizer::Agreement Optimizer::send_ahead(const Intent& own, bool model_changed
   asked_to_stop_ = of_all[stop] != 0;
   Agreement agreement{of_all[examples], 3};
   for (int level = 2; level >= 0; --level)
-    if (of_all[readiness_0 + static_cast<std::size_t>(level)] != 0) agreement.readiness = level;
+    if (of_all[level_0 + static_cast<std::size_t>(level)] != 0) agreement.least_level = level;
   return agreement;
 }
 
@@ -120,7 +121,7 @@ std::int64_t Optimizer::exchange_over_ranks(std::optional<std::int64_t> global_e
   constexpr std::int64_t unit = 4096;  // of the examples' notice
   const bool is_on_cpu = arena_->gradients().device().is_cpu();
   if (!is_on_cpu) {
-    if (!has_met()) meet({examples_});
+    if (!has_met()) meet(examples_);
     if (!global_examples) global_examples = met_->agreement.global_examples;
     if (!communicator_->queues_exchanges())
       refuse_recording(fmt::format("communicator {} exchanges gradients by way of the host",

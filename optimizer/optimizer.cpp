@@ -184,12 +184,12 @@ bool Optimizer::has_met() const {
   return met_ && met_->step == StepScope::number();
 }
 
-Optimizer::Agreement Optimizer::meet(const Intent& own) {
+Optimizer::Agreement Optimizer::meet(std::int64_t examples, int level) {
   follow_shapes();
   const bool model_changed = !arena().matches(*model_) || !arena_->freezes(frozen_);
-  Agreement agreement{own.examples, own.readiness};
+  Agreement agreement{examples, level};
   if (has_peers() && !arena_->values().device().is_cpu())
-    agreement = send_ahead(own, model_changed);
+    agreement = send_ahead(examples, level, model_changed);
   if (model_changed) follow_changed_model();
   met_ = {StepScope::number(), agreement};
   plan_->expect(agreement.global_examples);
@@ -200,7 +200,7 @@ Optimizer::Agreement Optimizer::meet(const Intent& own) {
 // 0's values.
 Variable Optimizer::forward(const std::function<Variable()>& loss, std::int64_t examples) {
   TASUKI_CHECK(examples >= 0, "a step of {} examples", examples);
-  if (!has_met()) meet({examples});
+  if (!has_met()) meet(examples);
   while (true) {
     const bool may_change = !arena_->unshaped().empty();
     // What a forward pass changes besides.
@@ -254,7 +254,7 @@ std::int64_t Optimizer::exchange(std::optional<std::int64_t> global_examples) {
   return has_peers() ? exchange_over_ranks(global_examples) : global_examples.value_or(examples_);
 }
 
-void Optimizer::update(std::int64_t global_examples, const Spread& spread) {
+void Optimizer::update(std::int64_t global_examples, const SpreadUpdate& spread) {
   TASUKI_CHECK(arena_ != nullptr && gradients_of_ == StepScope::number(),
                "update() comes after backward()");
   gradients_of_.reset();

@@ -82,12 +82,8 @@ class Optimizer {
   // numbers together with the gradients (on a GPU: in a message before the step). Collective.
   std::int64_t exchange(std::optional<std::int64_t> global_examples = {});
   // Divides by the number of examples, runs the hooks and applies the rule. Call it once per
-  // StepScope. `spread` is for callers with threads or extra copies of the weights: it must call
-  // `apply` for ranges of arena elements that together cover [0, count) exactly once. Ranges begin
-  // at multiples of 16.
-  using ApplyRange = std::function<void(std::int64_t begin, std::int64_t end)>;
-  using Spread = std::function<void(const ApplyRange& apply, std::int64_t count)>;
-  void update(std::int64_t global_examples, const Spread& spread = {});
+  // StepScope. With `spread` (arena.hpp), the caller applies the rule to parts of the arena.
+  void update(std::int64_t global_examples, const SpreadUpdate& spread = {});
 
   // Whether any rank was asked to stop (core/stop_request.hpp) before the last exchange: the same
   // on all ranks that exchange gradients (those of dummy do not).
@@ -185,17 +181,13 @@ class Optimizer {
   // between the hosts, while the device may still be busy with the previous step. If the model
   // changed on only some ranks, all throw (kind disagreement). forward() and exchange() call it
   // unless it was already called in this StepScope. Collective. On CPUs, and in a single process,
-  // there is no message and the result is `own`: global_examples is then only this rank's number,
-  // and exchange() returns the number of all ranks.
-  struct Intent {
-    std::int64_t examples = 0;
-    int readiness = 0;  // 0 to 3, see training/recording/step_runner.hpp
-  };
+  // there is no message and the result is this rank's own numbers: exchange() then returns the
+  // examples of all ranks. `level`, 0 to 3, is for callers that must choose alike on all ranks.
   struct Agreement {
     std::int64_t global_examples = 0;
-    int readiness = 0;  // of the least ready rank
+    int least_level = 0;  // of all ranks
   };
-  Agreement meet(const Intent& own);
+  Agreement meet(std::int64_t examples, int level = 0);
   // The examples behind this rank's gradients, where others than backward() have added to them.
   void set_examples(std::int64_t examples) { examples_ = examples; }
 
@@ -210,7 +202,7 @@ class Optimizer {
   void check_pattern(const std::string& pattern) const;
   void check_model() const;
   void follow_changed_model();
-  Agreement send_ahead(const Intent& own, bool model_changed);
+  Agreement send_ahead(std::int64_t own_examples, int own_level, bool model_changed);
   bool all_ranks(bool yes) const;
   // For each of `candidates` (the same on all ranks) that has a shape on some ranks, sets that
   // shape on all ranks. Returns whether there were any.

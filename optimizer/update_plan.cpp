@@ -105,7 +105,7 @@ UpdatePlan::UpdatePlan(std::shared_ptr<const UpdateRule> rule, const Hyperparame
 // --- one update ---
 
 void UpdatePlan::run(const ParameterArena& arena, std::span<const Tensor> states, const float* skip,
-                     std::int64_t examples, const Spread& spread) {
+                     std::int64_t examples, const SpreadUpdate& spread) {
   if (!unmet_.empty()) fail_everywhere(ErrorKind::usage, "{}", unmet_);
   const auto count = static_cast<double>(examples);
   const Update update{arena,  states, skip,

@@ -42,11 +42,9 @@ class UpdatePlan {
   // made.
   void expect(std::int64_t examples) { expected_ = static_cast<double>(examples); }
 
-  using ApplyRange = std::function<void(std::int64_t begin, std::int64_t end)>;
-  using Spread = std::function<void(const ApplyRange& apply, std::int64_t count)>;
   // Gradients are sums over `examples`. `skip`: see UpdateStep.
   void run(const ParameterArena& arena, std::span<const Tensor> states, const float* skip,
-           std::int64_t examples, const Spread& spread);
+           std::int64_t examples, const SpreadUpdate& spread);
 
  private:
   // FactorHooks, and what comes after them.
@@ -73,7 +71,7 @@ class UpdatePlan {
     const ParameterArena& arena;
     std::span<const Tensor> states;
     const float* skip;
-    const Spread& spread;
+    const SpreadUpdate& spread;
     double examples;
     bool is_late;  // numbers are read on the device when the work runs
   };

@@ -152,7 +152,7 @@ TEST(Optimizer, AnUpdateMayBeSpread) {
     const auto adam = create_optimizer("adam");
     adam->setup(*each);
     std::int64_t covered = 0;
-    const Optimizer::Spread in_two = [&](const Optimizer::ApplyRange& apply, std::int64_t count) {
+    const SpreadUpdate in_two = [&](const ApplyRange& apply, std::int64_t count) {
       apply(16, count);
       apply(0, 16);
       covered = count;
@@ -164,7 +164,7 @@ TEST(Optimizer, AnUpdateMayBeSpread) {
                        },
                        1),
                    1);
-    adam->update(adam->exchange(), each == &model ? in_two : Optimizer::Spread());
+    adam->update(adam->exchange(), each == &model ? in_two : SpreadUpdate());
     step.succeeded();
     EXPECT_EQ(covered, each == &model ? adam->arena().update_count() : 0);
   }

@@ -123,7 +123,7 @@ void ParallelUpdater::update(Observation& observation) {
   if (batch.global_size() != 0) {
     StepScope step;
     replicas_.check_model();
-    optimizer_.meet({batch.size()});
+    optimizer_.meet(batch.size());
     replicas_.follow_arena();
     run_parts(batch, parts, [&](std::size_t worker, const Batch& part) {
       random_[worker]->follow(part.epoch(), part.ids());
@@ -135,7 +135,7 @@ void ParallelUpdater::update(Observation& observation) {
     sum_gradients();
     optimizer_.set_examples(batch.size());  // it has seen the first worker's only
     optimizer_.update(optimizer_.exchange(batch.global_size()),
-                      [this](const Optimizer::ApplyRange& apply, std::int64_t count) {
+                      [this](const ApplyRange& apply, std::int64_t count) {
                         replicas_.update(threads_, apply, count);
                       });
     step.succeeded();

@@ -122,8 +122,7 @@ void Replicas::sum_gradients(WorkerThreads& workers) const {
   });
 }
 
-void Replicas::update(WorkerThreads& workers, const Optimizer::ApplyRange& apply,
-                      std::int64_t count) const {
+void Replicas::update(WorkerThreads& workers, const ApplyRange& apply, std::int64_t count) const {
   if (!share_weights_) {
     apply(0, count);
     return copy_weights();

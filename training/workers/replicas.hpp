@@ -38,7 +38,7 @@ class Replicas {
   void sum_gradients(WorkerThreads& workers) const;
   // Updates the weights of all replicas (Optimizer::update): `apply` is called for a part of
   // [0, count) by each worker, or once for all of it.
-  void update(WorkerThreads& workers, const Optimizer::ApplyRange& apply, std::int64_t count) const;
+  void update(WorkerThreads& workers, const ApplyRange& apply, std::int64_t count) const;
   // Copies replica 0's weights to the others, if something other than update() has changed them.
   void copy_weights() const;
   // Copies replica 0's buffers (running statistics) to the others.
