@@ -3,26 +3,16 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <utility>
 
-#include "tasuki/communicator/run_on_root.hpp"
-#include "tasuki/core/log.hpp"
+#include "tasuki/core/stop_request.hpp"
 #include "tasuki/nn/random.hpp"
 #include "tasuki/optimizer/update_plan.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "tasuki/tensor/clock_scope.hpp"
 
 namespace tasuki {
-namespace {
-
-// For a parameter that belongs to no model and so has no path.
-std::string text_of(const Parameter& parameter) {
-  const std::string layer = parameter.layer();
-  return fmt::format("a parameter {} ({}){}", parameter.name(), parameter.shape_text(),
-                     layer.empty() ? "" : " of a layer " + layer);
-}
-
-}  // namespace
 
 Optimizer::Optimizer(std::shared_ptr<const UpdateRule> rule)
     : rule_(std::move(rule)),
@@ -71,24 +61,6 @@ Module& Optimizer::model() const {
 const ParameterArena& Optimizer::arena() const {
   TASUKI_CHECK(arena_ != nullptr, "the optimizer has no model yet; call setup(model) first");
   return *arena_;
-}
-
-void Optimizer::setup(Module& model, std::size_t size_of_model) {
-  for (const Parameter* parameter : model.unregistered_parameters(size_of_model))
-    if (!parameter->has_values())
-      fail_everywhere(ErrorKind::internal,
-                      "{} is in a member of the model that is not registered: add(\"name\", layer) "
-                      "in the constructor of the module that has it; a layer that is not to be "
-                      "trained with the model is held by pointer",
-                      text_of(*parameter));
-  model_ = &model;
-  for (const std::string& pattern : frozen_.patterns()) check_pattern(pattern);
-  t_ = 0;
-  learning_rate_.reset();
-  arena_.reset();
-  frozen_states_.clear();
-  share_first_shapes();
-  build_arena();
 }
 
 void Optimizer::freeze(const std::string& pattern) {
@@ -196,6 +168,27 @@ Optimizer::Agreement Optimizer::meet(std::int64_t examples, int level) {
   return agreement;
 }
 
+Optimizer::Agreement Optimizer::send_ahead(std::int64_t own_examples, int own_level,
+                                           bool model_changed) {
+  enum Place : std::size_t { changed, stop, examples, level_0, level_1, level_2 };
+  std::array<std::int64_t, 6> told{};
+  told[changed] = model_changed ? 1 : 0;
+  told[stop] = stop_requested() ? 1 : 0;
+  told[examples] = own_examples;
+  // Number of ranks that are at this level or below.
+  for (int level = 0; level < 3; ++level)
+    told[level_0 + static_cast<std::size_t>(level)] = own_level <= level ? 1 : 0;
+  const Tensor sum = Tensor::from(std::span<const std::int64_t>(told), {std::ssize(told)});
+  communicator_->allreduce(sum);
+  const auto of_all = sum.span<std::int64_t>();
+  if (!model_changed && of_all[changed] != 0) check_same_everywhere(false);
+  asked_to_stop_ = of_all[stop] != 0;
+  Agreement agreement{of_all[examples], 3};
+  for (int level = 2; level >= 0; --level)
+    if (of_all[level_0 + static_cast<std::size_t>(level)] != 0) agreement.least_level = level;
+  return agreement;
+}
+
 // A pass in which parameters got their shape is repeated: they are in the arena now, and have rank
 // 0's values.
 Variable Optimizer::forward(const std::function<Variable()>& loss, std::int64_t examples) {
@@ -218,10 +211,6 @@ Variable Optimizer::forward(const std::function<Variable()>& loss, std::int64_t 
     for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i].tensor->copy_from(statistics[i]);
     build_arena();
   }
-}
-
-void Optimizer::follow_shapes() {
-  if (!arena().unshaped().empty() && share_shapes(arena_->unshaped())) build_arena();
 }
 
 void Optimizer::backward(const Variable& loss, std::int64_t examples) {
@@ -254,6 +243,42 @@ std::int64_t Optimizer::exchange(std::optional<std::int64_t> global_examples) {
   return has_peers() ? exchange_over_ranks(global_examples) : global_examples.value_or(examples_);
 }
 
+std::int64_t Optimizer::exchange_over_ranks(std::optional<std::int64_t> global_examples) {
+  constexpr std::int64_t unit = 4096;  // of the examples' notice
+  const bool is_on_cpu = arena_->gradients().device().is_cpu();
+  if (!is_on_cpu) {
+    if (!has_met()) meet(examples_);
+    if (!global_examples) global_examples = met_->agreement.global_examples;
+    if (!communicator_->queues_exchanges())
+      refuse_recording(fmt::format("communicator {} exchanges gradients by way of the host",
+                                   communicator_->name()));
+  }
+  if (is_on_cpu && stop_requested()) arena_->stop_notice().fill(1);
+  if (!global_examples) {
+    float* const notice = arena_->examples_notice().data<float>();
+    const std::int64_t units = examples_ / unit;
+    notice[0] = static_cast<float>(examples_ - units * unit);
+    notice[1] = static_cast<float>(units);
+  }
+  GradientView gradients = arena_->gradient_view();
+  gradients.wire_scale_hint = static_cast<double>(global_examples.value_or(0));
+  note_moment(StepClock::Moment::exchange);
+  communicator_->sum_gradients(gradients);
+  note_moment(StepClock::Moment::exchanged);
+  if (is_on_cpu) {
+    if (arena_->notice().item() != 0) check_same_everywhere(false);
+    asked_to_stop_ = arena_->stop_notice().item() != 0;
+    if (asked_to_stop_) arena_->stop_notice().fill(0);
+  }
+  if (!global_examples) {
+    const Tensor notice = arena_->examples_notice();
+    global_examples = static_cast<std::int64_t>(notice.data<float>()[0]) +
+                      unit * static_cast<std::int64_t>(notice.data<float>()[1]);
+    notice.fill(0);
+  }
+  return *global_examples;
+}
+
 void Optimizer::update(std::int64_t global_examples, const SpreadUpdate& spread) {
   TASUKI_CHECK(arena_ != nullptr && gradients_of_ == StepScope::number(),
                "update() comes after backward()");
@@ -266,108 +291,6 @@ void Optimizer::update(std::int64_t global_examples, const SpreadUpdate& spread)
              spread);
   if (loss_scaler_) loss_scaler_->adjust();
   counted_.request();
-}
-
-// --- models and arenas ---
-
-void Optimizer::check_model() const {
-  if (model_->all_parameters().empty())
-    fail_everywhere(ErrorKind::internal,
-                    "the optimizer's model has no parameters: register its layers, add(\"name\", "
-                    "layer), in the constructor of the module that has them as members");
-  if (std::ranges::all_of(model_->all_parameters(),
-                          [this](const auto& named) { return frozen_.has(named.path); }))
-    fail_everywhere(ErrorKind::usage, "all parameters of the optimizer's model are frozen");
-  const auto check_values = [this] {
-    for (const auto& [path, parameter] : model_->parameters())
-      if (!parameter->has_values())
-        fail(ErrorKind::internal,
-             "parameter {} ({}) has no values yet: call the model's initialize(seed), or load a "
-             "file, before the optimizer's setup; where zeros are meant, call the parameter's "
-             "value_changed()",
-             path, parameter->shape_text());
-    return Bytes{};
-  };
-  // The other ranks take rank 0's.
-  if (communicator_)
-    run_on_root(*communicator_, 0, check_values);
-  else
-    check_values();
-}
-
-void Optimizer::check_graph(const Variable& loss) {
-  if (std::exchange(graph_is_checked_, true)) return;
-  for (const Parameter* parameter : parameters_below(loss)) {
-    if (std::ranges::count(arena_->entries(), parameter, &ParameterArena::Entry::parameter))
-      continue;
-    if (!parameter->has_values())
-      fail_everywhere(ErrorKind::internal,
-                      "the loss depends on {} that the model does not have and that has no values: "
-                      "register its layer, add(\"name\", layer), in the constructor of the module "
-                      "that has it as a member; of a frozen layer whose zeros are meant, call the "
-                      "parameter's value_changed()",
-                      text_of(*parameter));
-    if (!parameter->has_optimizer() && (!communicator_ || communicator_->rank() == 0))
-      log_warning(
-          "the loss depends on {} that no optimizer updates: its layer is not registered, "
-          "add(\"name\", layer), in the model",
-          text_of(*parameter));
-  }
-}
-
-void Optimizer::build_arena() {
-  if (communicator_) check_same_everywhere(true);
-  check_model();
-  plan_->check(model_->device());
-  // Where others are frozen than before, ranks have the same values already, and running statistics
-  // are each rank's.
-  const bool has_same_parameters = all_ranks(arena_ && arena_->matches(*model_));
-  // The old arena lives until its values and states have moved.
-  auto arena = std::make_unique<ParameterArena>(*model_, communicator_, frozen_);
-  move_states(*arena);
-  arena_ = std::move(arena);
-  plan_changed();
-  graph_is_checked_ = false;
-  if (communicator_ && !has_same_parameters) {
-    communicator_->bcast_data(arena_->values());
-    for (const Module::NamedBuffer& buffer : model_->buffers())
-      communicator_->bcast_data(*buffer.tensor);
-  }
-  if (compute_type_ != DType::float32) arena_->keep_rounded(compute_type_);
-}
-
-// By path: out of the old arena, or out of what was kept while the parameter was frozen.
-void Optimizer::move_states(const ParameterArena& arena) {
-  using Entry = ParameterArena::Entry;
-  const Tensor& gradients = arena.gradients();
-  std::vector<Tensor> states;
-  for (std::size_t i = 0; i < state_names().size(); ++i)
-    states.push_back(Tensor::zeros(gradients.shape(), DType::float32, gradients.device()));
-  const auto find_old = [this](const Entry& entry) -> const Entry* {
-    if (!arena_) return nullptr;
-    const auto old = std::ranges::find_if(arena_->entries(), [&](const Entry& candidate) {
-      return candidate.path == entry.path && candidate.count == entry.count;
-    });
-    return old == arena_->entries().end() ? nullptr : &*old;
-  };
-  for (const Entry& entry : arena.frozen())
-    if (const Entry* old = find_old(entry)) {
-      std::vector<Tensor>& kept = frozen_states_[entry.path];
-      kept.clear();
-      for (const Tensor& state : states_) kept.push_back(ParameterArena::part(state, *old).clone());
-    }
-  for (const Entry& entry : arena.entries()) {
-    const Entry* const old = find_old(entry);
-    const auto kept = frozen_states_.extract(entry.path);
-    for (std::size_t i = 0; i < states.size(); ++i) {
-      const Tensor to = ParameterArena::part(states[i], entry);
-      if (old != nullptr)
-        to.copy_from(ParameterArena::part(states_[i], *old));
-      else if (!kept.empty() && kept.mapped()[i].count() == entry.count)
-        to.copy_from(kept.mapped()[i]);
-    }
-  }
-  states_ = std::move(states);
 }
 
 std::unique_ptr<Optimizer> create_optimizer(const std::string& key) {

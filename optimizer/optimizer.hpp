@@ -1,6 +1,6 @@
 // Optimizer: keeps a model's parameters in one array, their gradients in another, and applies one
-// update rule to them. The members are defined in optimizer.cpp, and in multi_node.cpp as far as
-// they compare and exchange between ranks.
+// update rule to them. The step is in optimizer.cpp; how the arrays are made, and what ranks
+// compare and share of their models, in model_setup.cpp.
 #pragma once
 
 #include <concepts>

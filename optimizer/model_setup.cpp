@@ -1,0 +1,240 @@
+// The model of an Optimizer: the arrays that hold it, and what ranks compare and share of it, in
+// setup() and again when the model changes.
+#include <algorithm>
+#include <utility>
+
+#include "tasuki/communicator/agreement.hpp"
+#include "tasuki/communicator/run_on_root.hpp"
+#include "tasuki/core/log.hpp"
+#include "tasuki/optimizer/module_exchange.hpp"
+#include "tasuki/optimizer/optimizer.hpp"
+#include "tasuki/optimizer/update_plan.hpp"
+
+namespace tasuki {
+namespace {
+
+// For a parameter that belongs to no model and so has no path.
+std::string text_of(const Parameter& parameter) {
+  const std::string layer = parameter.layer();
+  return fmt::format("a parameter {} ({}){}", parameter.name(), parameter.shape_text(),
+                     layer.empty() ? "" : " of a layer " + layer);
+}
+
+}  // namespace
+
+std::unique_ptr<Optimizer> create_multi_node_optimizer(std::unique_ptr<Optimizer> optimizer,
+                                                       Communicator& communicator) {
+  optimizer->communicator_ = &communicator;
+  if (optimizer->model_) {
+    optimizer->share_first_shapes();
+    optimizer->build_arena();
+    bcast_data(communicator, *optimizer->model_);
+  }
+  return optimizer;
+}
+
+void Optimizer::setup(Module& model, std::size_t size_of_model) {
+  for (const Parameter* parameter : model.unregistered_parameters(size_of_model))
+    if (!parameter->has_values())
+      fail_everywhere(ErrorKind::internal,
+                      "{} is in a member of the model that is not registered: add(\"name\", layer) "
+                      "in the constructor of the module that has it; a layer that is not to be "
+                      "trained with the model is held by pointer",
+                      text_of(*parameter));
+  model_ = &model;
+  for (const std::string& pattern : frozen_.patterns()) check_pattern(pattern);
+  t_ = 0;
+  learning_rate_.reset();
+  arena_.reset();
+  frozen_states_.clear();
+  share_first_shapes();
+  build_arena();
+}
+
+void Optimizer::build_arena() {
+  if (communicator_) check_same_everywhere(true);
+  check_model();
+  plan_->check(model_->device());
+  // Where others are frozen than before, ranks have the same values already, and running statistics
+  // are each rank's.
+  const bool has_same_parameters = all_ranks(arena_ && arena_->matches(*model_));
+  // The old arena lives until its values and states have moved.
+  auto arena = std::make_unique<ParameterArena>(*model_, communicator_, frozen_);
+  move_states(*arena);
+  arena_ = std::move(arena);
+  plan_changed();
+  graph_is_checked_ = false;
+  if (communicator_ && !has_same_parameters) {
+    communicator_->bcast_data(arena_->values());
+    for (const Module::NamedBuffer& buffer : model_->buffers())
+      communicator_->bcast_data(*buffer.tensor);
+  }
+  if (compute_type_ != DType::float32) arena_->keep_rounded(compute_type_);
+}
+
+// By path: out of the old arena, or out of what was kept while the parameter was frozen.
+void Optimizer::move_states(const ParameterArena& arena) {
+  using Entry = ParameterArena::Entry;
+  const Tensor& gradients = arena.gradients();
+  std::vector<Tensor> states;
+  for (std::size_t i = 0; i < state_names().size(); ++i)
+    states.push_back(Tensor::zeros(gradients.shape(), DType::float32, gradients.device()));
+  const auto find_old = [this](const Entry& entry) -> const Entry* {
+    if (!arena_) return nullptr;
+    const auto old = std::ranges::find_if(arena_->entries(), [&](const Entry& candidate) {
+      return candidate.path == entry.path && candidate.count == entry.count;
+    });
+    return old == arena_->entries().end() ? nullptr : &*old;
+  };
+  for (const Entry& entry : arena.frozen())
+    if (const Entry* old = find_old(entry)) {
+      std::vector<Tensor>& kept = frozen_states_[entry.path];
+      kept.clear();
+      for (const Tensor& state : states_) kept.push_back(ParameterArena::part(state, *old).clone());
+    }
+  for (const Entry& entry : arena.entries()) {
+    const Entry* const old = find_old(entry);
+    const auto kept = frozen_states_.extract(entry.path);
+    for (std::size_t i = 0; i < states.size(); ++i) {
+      const Tensor to = ParameterArena::part(states[i], entry);
+      if (old != nullptr)
+        to.copy_from(ParameterArena::part(states_[i], *old));
+      else if (!kept.empty() && kept.mapped()[i].count() == entry.count)
+        to.copy_from(kept.mapped()[i]);
+    }
+  }
+  states_ = std::move(states);
+}
+
+// --- changes ---
+
+// Ranks whose model did not change learn of the change by the notice and then all compare their
+// models. Nothing is lost if all changed alike, because no rank has computed gradients yet. On CPUs
+// the notice is summed with the gradients, which those ranks are about to exchange. Reading it on a
+// GPU would mean waiting for the whole step, so there a message between hosts precedes each step,
+// while the device is busy with the previous one.
+void Optimizer::follow_changed_model() {
+  if (communicator_ && arena_->notice().device().is_cpu()) {
+    arena_->notice().fill(1);
+    communicator_->sum_gradients(arena_->gradient_view());
+  }
+  build_arena();
+}
+
+void Optimizer::follow_shapes() {
+  if (!arena().unshaped().empty() && share_shapes(arena_->unshaped())) build_arena();
+}
+
+// --- checks ---
+
+void Optimizer::check_model() const {
+  if (model_->all_parameters().empty())
+    fail_everywhere(ErrorKind::internal,
+                    "the optimizer's model has no parameters: register its layers, add(\"name\", "
+                    "layer), in the constructor of the module that has them as members");
+  if (std::ranges::all_of(model_->all_parameters(),
+                          [this](const auto& named) { return frozen_.has(named.path); }))
+    fail_everywhere(ErrorKind::usage, "all parameters of the optimizer's model are frozen");
+  const auto check_values = [this] {
+    for (const auto& [path, parameter] : model_->parameters())
+      if (!parameter->has_values())
+        fail(ErrorKind::internal,
+             "parameter {} ({}) has no values yet: call the model's initialize(seed), or load a "
+             "file, before the optimizer's setup; where zeros are meant, call the parameter's "
+             "value_changed()",
+             path, parameter->shape_text());
+    return Bytes{};
+  };
+  // The other ranks take rank 0's.
+  if (communicator_)
+    run_on_root(*communicator_, 0, check_values);
+  else
+    check_values();
+}
+
+void Optimizer::check_graph(const Variable& loss) {
+  if (std::exchange(graph_is_checked_, true)) return;
+  for (const Parameter* parameter : parameters_below(loss)) {
+    if (std::ranges::count(arena_->entries(), parameter, &ParameterArena::Entry::parameter))
+      continue;
+    if (!parameter->has_values())
+      fail_everywhere(ErrorKind::internal,
+                      "the loss depends on {} that the model does not have and that has no values: "
+                      "register its layer, add(\"name\", layer), in the constructor of the module "
+                      "that has it as a member; of a frozen layer whose zeros are meant, call the "
+                      "parameter's value_changed()",
+                      text_of(*parameter));
+    if (!parameter->has_optimizer() && (!communicator_ || communicator_->rank() == 0))
+      log_warning(
+          "the loss depends on {} that no optimizer updates: its layer is not registered, "
+          "add(\"name\", layer), in the model",
+          text_of(*parameter));
+  }
+}
+
+void Optimizer::check_same_everywhere(bool changed) const {
+  std::vector<std::string> lines = {"optimizer " + name()};
+  for (const std::string& each : hyperparameters())
+    lines.push_back(fmt::format("hyper-parameter {} = {}", each, get(each)));
+  for (const auto& hook : hooks()) lines.push_back("hook " + hook->name());
+  for (const Group& group : groups()) lines.push_back("group " + group.text());
+  const auto add_lines = [&](const std::vector<Module::NamedParameter>& parameters) {
+    for (const auto& [path, parameter] : parameters)
+      lines.push_back(fmt::format("parameter {} {}{}", path, parameter->shape_text(),
+                                  frozen_.has(path) ? ", frozen" : ""));
+  };
+  add_lines(model_->parameters());
+  add_lines(model_->unshaped_parameters());
+  for (const auto& [path, tensor] : model_->buffers())
+    lines.push_back(
+        fmt::format("buffer {} {} {}", path, tensor->shape().text(), name_of(tensor->dtype())));
+  lines.emplace_back(changed ? "a model that changed since the last update"
+                             : "a model as in the last update");
+  check_agreement(*communicator_, lines,
+                  "all ranks must train the same model with the same optimizer");
+}
+
+// --- what ranks tell each other ---
+
+void Optimizer::share_first_shapes() const {
+  if (!all_ranks(model_->unshaped_parameters().empty())) share_shapes(model_->all_parameters());
+}
+
+// Each rank sends which of the candidates have a shape: number, axes, sizes. If ranks found
+// different shapes, or have different models, the comparison of the models afterwards reports it.
+bool Optimizer::share_shapes(const std::vector<Module::NamedParameter>& candidates) const {
+  std::vector<std::int64_t> own;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (!candidates[i].parameter->has_shape()) continue;
+    const Shape& shape = candidates[i].parameter->shape();
+    own.push_back(static_cast<std::int64_t>(i));
+    own.push_back(shape.rank());
+    own.insert(own.end(), shape.begin(), shape.end());
+  }
+  if (communicator_ == nullptr) return !own.empty();
+  bool any = false;
+  const Shape length{static_cast<std::int64_t>(own.size())};
+  for (const Tensor& found :
+       communicator_->allgather(Tensor::from(std::span<const std::int64_t>(own), length))) {
+    const Tensor host = found.to(Device::cpu());
+    const std::span<const std::int64_t> numbers = host.span<std::int64_t>();
+    for (std::size_t at = 0; at < numbers.size();) {
+      const auto number = static_cast<std::size_t>(numbers[at]);
+      const Shape shape(numbers.subspan(at + 2, static_cast<std::size_t>(numbers[at + 1])));
+      if (number < candidates.size() && candidates[number].parameter->accepts(shape))
+        candidates[number].parameter->set_shape(shape);
+      at += 2 + static_cast<std::size_t>(numbers[at + 1]);
+      any = true;
+    }
+  }
+  return any;
+}
+
+bool Optimizer::all_ranks(bool yes) const {
+  if (communicator_ == nullptr) return yes;
+  const Tensor no = Tensor::full({}, yes ? 0 : 1, DType::int32);
+  communicator_->allreduce(no);
+  return no.item() == 0;
+}
+
+}  // namespace tasuki
