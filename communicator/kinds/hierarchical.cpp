@@ -43,7 +43,7 @@ class HierarchicalCommunicator : public NodeCommunicator {
   void combine(const Tensor& values, ReduceOp op) override {
     const bool in_place = inter_size() == 1 || all_nodes_in_place(values, op);
     node().exchange(values, op, piece_bytes, in_place, [this](const SharedValues& shared) {
-      if (inter_size() == 1) return reduce_own_share(shared, rank(), size());
+      if (inter_size() == 1) return shared.reduce_share(rank(), size());
       const auto order =
           piece_order(shared.count, shared.dtype, inter_rank(), inter_size(), options().sizes);
       if (intra_rank() == leader) {

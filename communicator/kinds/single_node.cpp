@@ -32,9 +32,8 @@ class SingleNodeCommunicator : public NodeCommunicator {
   }
 
   void combine(const Tensor& values, ReduceOp op) override {
-    node().exchange(values, op, piece_bytes, true, [this](const SharedValues& shared) {
-      reduce_own_share(shared, rank(), size());
-    });
+    node().exchange(values, op, piece_bytes, true,
+                    [this](const SharedValues& shared) { shared.reduce_share(rank(), size()); });
   }
 
   void combine_on_gpu(const Tensor& values, ReduceOp op) override {

@@ -51,7 +51,7 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
   void combine(const Tensor& values, ReduceOp op) override {
     const bool in_place = inter_size() == 1 || all_nodes_in_place(values, op);
     node().exchange(values, op, piece_bytes, in_place, [this](const SharedValues& shared) {
-      if (inter_size() == 1) return reduce_own_share(shared, rank(), size());
+      if (inter_size() == 1) return shared.reduce_share(rank(), size());
       const Range share = share_of(shared.count, size_of(shared.dtype), intra_rank(), intra_size());
       const std::array<int, 1> into_own{intra_rank()};
       const auto combine_in_node = [&](Range chunk) {

@@ -39,13 +39,6 @@ class NodeCommunicator : public Communicator {
   // between ranks in type or number.
   bool all_nodes_in_place(const Tensor& values, ReduceOp op);
 
-  // Allreduce inside the node: each rank combines its share of the elements of all ranks and writes
-  // the result to all of them.
-  static void reduce_own_share(const SharedValues& shared, int rank, int ranks) {
-    const auto [begin, end] = share_of(shared.count, size_of(shared.dtype), rank, ranks);
-    shared.reduce(begin, end);
-  }
-
  private:
   NodeGroup node_;
   std::unique_ptr<GpuGroup> gpu_node_;

@@ -52,6 +52,11 @@ void SharedValues::reduce(std::int64_t begin, std::int64_t end,
   reduce_arrays(dtype, op, sources, destinations.empty() ? addresses : targets, end - begin);
 }
 
+void SharedValues::reduce_share(int rank, int ranks) const {
+  const auto [begin, end] = share_of(count, size_of(dtype), rank, ranks);
+  reduce(begin, end);
+}
+
 void SharedValues::reduce_into(void* result, std::int64_t begin, std::int64_t end) const {
   const auto addresses = at(begin);
   const std::vector<const void*> sources(addresses.begin(), addresses.end());

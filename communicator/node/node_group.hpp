@@ -29,7 +29,10 @@ struct SharedValues {
   // Combines elements [begin, end) of all ranks, in the order of ranks, and writes the result to
   // the ranks `destinations` (empty: all).
   void reduce(std::int64_t begin, std::int64_t end, std::span<const int> destinations = {}) const;
-  // The same into memory of the caller; the values of all ranks stay as they are.
+  // The same for the share of `rank` (share_of): an allreduce if each of the node's `ranks` does
+  // so.
+  void reduce_share(int rank, int ranks) const;
+  // Combines them into memory of the caller; the values of all ranks stay as they are.
   void reduce_into(void* result, std::int64_t begin, std::int64_t end) const;
   // Copies elements [begin, end) of one rank to another.
   void copy(int source, int destination, std::int64_t begin, std::int64_t end) const;
