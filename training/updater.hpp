@@ -107,7 +107,7 @@ class StandardUpdater : public Updater {
   LossFunction loss_;
   Settings settings_;
   RandomKeys random_;
-  StepRunner runner_;
+  StepRunner runner_;     // on a CPU: iterator.next(), and the step itself
   RunPosition position_;  // after the last step that was done
   bool has_seen_examples_ = false;
 };
