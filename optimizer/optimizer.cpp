@@ -239,8 +239,14 @@ std::int64_t Optimizer::exchange(std::optional<std::int64_t> global_examples) {
   TASUKI_CHECK(gradients_of_ == StepScope::number(), "exchange() comes after backward()");
   TASUKI_CHECK(!global_examples || examples_ <= *global_examples,
                "{} examples of a global batch of {}", examples_, *global_examples);
+  if (!has_peers() && global_examples && examples_ != *global_examples)
+    fail(ErrorKind::usage,
+         "the batch has {} examples on all ranks, of which this rank has {}, but the optimizer "
+         "knows of no other rank: give it a communicator, "
+         "create_multi_node_optimizer(std::move(optimizer), communicator)",
+         *global_examples, examples_);
   for (const ParameterArena::Entry& entry : arena_->entries()) entry.parameter->fill_missing_grad();
-  return has_peers() ? exchange_over_ranks(global_examples) : global_examples.value_or(examples_);
+  return has_peers() ? exchange_over_ranks(global_examples) : examples_;
 }
 
 std::int64_t Optimizer::exchange_over_ranks(std::optional<std::int64_t> global_examples) {

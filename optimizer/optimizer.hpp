@@ -79,7 +79,9 @@ class Optimizer {
   void backward(const Variable& loss, std::int64_t examples);
   // Sums the gradients over the ranks and returns the number of examples on all ranks. The caller
   // passes that number if it knows it, on all ranks or on none; otherwise the ranks add up their
-  // numbers together with the gradients (on a GPU: in a message before the step). Collective.
+  // numbers together with the gradients (on a GPU: in a message before the step). A number that
+  // includes examples of other ranks is a usage error of an optimizer without a communicator.
+  // Collective.
   std::int64_t exchange(std::optional<std::int64_t> global_examples = {});
   // Divides by the number of examples, runs the hooks and applies the rule. Call it once per
   // StepScope. With `spread` (arena.hpp), the caller applies the rule to parts of the arena.

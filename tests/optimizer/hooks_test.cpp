@@ -31,7 +31,7 @@ class Hooks : public testing::Test {
       for (float& value : g) value *= 4;
       return vector_of(g);
     };
-    test::update_of(
+    test::update_of_part(
         *sgd_,
         [&] {
           return loss_with_gradients(

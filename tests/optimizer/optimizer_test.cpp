@@ -88,7 +88,7 @@ TEST(Optimizer, TakesTheMeanOverTheGlobalBatch) {
   sgd->set("lr", 1);
   sgd->setup(model);
   // The local mean of 3 examples is g; of 8 examples in all, the others contribute nothing here.
-  test::update_of(
+  test::update_of_part(
       *sgd,
       [&] {
         return loss_with_gradients({{&model[0], vector_of({8, 16})}});
@@ -105,6 +105,26 @@ TEST(Optimizer, ReturnsTheLoss) {
   loss.value().fill(7);
   EXPECT_EQ(sgd->update([&] { return loss; }, 1).item(), 7);
   EXPECT_FALSE(sgd->update([&] { return loss; }, 0).defined());
+}
+
+// A rank whose data were scattered and whose optimizer was given no communicator: its mean would be
+// too small by the number of ranks.
+TEST(Optimizer, RefusesABatchOfOtherRanksThatItDoesNotKnow) {
+  Vectors model({2});
+  const auto sgd = create_optimizer("sgd");
+  sgd->set("lr", 1);
+  sgd->setup(model);
+  const auto loss = [&] { return loss_with_gradients({{&model[0], vector_of({8, 16})}}); };
+  for (const std::int64_t own : {3, 0}) {
+    const std::string error = error_of([&] { test::update_of(*sgd, loss, own, 8); });
+    EXPECT_NE(error.find(fmt::format("8 examples on all ranks, of which this rank has {}", own)),
+              std::string::npos)
+        << error;
+    EXPECT_NE(error.find("create_multi_node_optimizer"), std::string::npos) << error;
+  }
+  EXPECT_EQ(sgd->t(), 0);
+  test::update_of(*sgd, loss, 8, 8);
+  EXPECT_EQ(values_of(model[0].value()), (std::vector<float>{-8, -16}));
 }
 
 // Two halves of a batch are the batch.

@@ -68,6 +68,16 @@ inline void update_of(Optimizer& optimizer, const std::function<Variable()>& los
   step.succeeded();
 }
 
+// A step of one process as if other ranks had examples, too, whose gradients are 0.
+inline void update_of_part(Optimizer& optimizer, const std::function<Variable()>& loss,
+                           std::int64_t examples, std::int64_t global_examples) {
+  StepScope step;
+  optimizer.backward(optimizer.forward(loss, examples), examples);
+  optimizer.exchange();
+  optimizer.update(global_examples);
+  step.succeeded();
+}
+
 // The error that `action` throws, as "kind: message"; empty when it throws none.
 template <class Action>
 std::string error_of(Action&& action) {
