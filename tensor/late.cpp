@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "tasuki/core/type_name.hpp"
-#include "tasuki/tensor/step_recorder.hpp"
+#include "tasuki/tensor/recorder.hpp"
 
 namespace tasuki {
 namespace {
@@ -22,16 +22,16 @@ struct CurrentStep {
 };
 
 thread_local CurrentStep current_step;
-thread_local StepRecorder* current_recorder = nullptr;
+thread_local Recorder* thread_recorder = nullptr;
 
 std::uint64_t next_number() {
   static std::atomic<std::uint64_t> made = 0;
   return made.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
-StepRecorder* recorder_of(Device device) {
-  return current_recorder != nullptr && current_recorder->device() == device ? current_recorder
-                                                                             : nullptr;
+Recorder* recorder_of(Device device) {
+  return thread_recorder != nullptr && thread_recorder->device() == device ? thread_recorder
+                                                                           : nullptr;
 }
 
 bool is_checked() {
@@ -113,14 +113,14 @@ void detail::end_late_state(LateState& state) {
 Tensor detail::late_values_on(const std::shared_ptr<LateState>& state, Device device,
                               std::int64_t count) {
   state->ask(count);
-  if (StepRecorder* const recorder = recorder_of(device)) return recorder->place(state, count);
+  if (Recorder* const recorder = recorder_of(device)) return recorder->place(state, count);
   refuse_recording("numbers that differ from step to step are read on another device");
   return device.is_cpu() ? state->draw(count) : state->send(device, count);
 }
 
 Tensor detail::late_values_if_carried(const std::shared_ptr<LateState>& state, Device device,
                                       std::int64_t count) {
-  StepRecorder* const recorder = recorder_of(device);
+  Recorder* const recorder = recorder_of(device);
   if (recorder == nullptr) return {};
   state->ask(count);
   return recorder->place(state, count);
@@ -184,8 +184,7 @@ Revision::~Revision() {
 }
 
 void Revision::use() const {
-  if (current_recorder != nullptr && current_recorder->is_recording())
-    current_recorder->use(state_);
+  if (thread_recorder != nullptr && thread_recorder->is_recording()) thread_recorder->use(state_);
 }
 
 void Revision::advance() {
@@ -193,22 +192,22 @@ void Revision::advance() {
 }
 
 void refuse_recording(std::string_view reason) {
-  if (current_recorder == nullptr) return;
-  current_recorder->refuse(reason);
-  if (current_recorder->is_recording()) throw RecordingRefused(std::string(reason));
+  if (thread_recorder == nullptr) return;
+  thread_recorder->refuse(reason);
+  if (thread_recorder->is_recording()) throw RecordingRefused(std::string(reason));
 }
 
-StepRecorderScope::StepRecorderScope(StepRecorder& recorder) {
-  TASUKI_CHECK(current_recorder == nullptr, "a step was begun within a step that may be recorded");
-  current_recorder = &recorder;
+RecorderScope::RecorderScope(Recorder& recorder) {
+  TASUKI_CHECK(thread_recorder == nullptr, "a step was begun within a step that may be recorded");
+  thread_recorder = &recorder;
 }
 
-StepRecorderScope::~StepRecorderScope() {
-  current_recorder = nullptr;
+RecorderScope::~RecorderScope() {
+  thread_recorder = nullptr;
 }
 
-StepRecorder* step_recorder() {
-  return current_recorder;
+Recorder* current_recorder() {
+  return thread_recorder;
 }
 
 }  // namespace tasuki

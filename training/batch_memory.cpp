@@ -118,8 +118,8 @@ std::size_t batch_bytes(const DatasetHeader& header) {
   return bytes;
 }
 
-StepMemory measure_step(std::int64_t n, const DatasetHeader& header, Device device, DType dtype,
-                        const LossFunction& loss) {
+BatchMemory measure_step(std::int64_t n, const DatasetHeader& header, Device device, DType dtype,
+                         const LossFunction& loss) {
   Backend& memory = backend(device);
   memory.reset_peak_memory(device);
   const std::size_t before = memory.memory(device).in_use;
@@ -129,7 +129,7 @@ StepMemory measure_step(std::int64_t n, const DatasetHeader& header, Device devi
   const RandomScope random(keys);
   Observation unused;
   const Variable result = loss(batch, unused);
-  StepMemory found;
+  BatchMemory found;
   found.held = memory.memory(device).in_use - before;
   result.backward();
   found.peak = memory.memory(device).peak;

@@ -25,7 +25,7 @@ Batch zero_batch(std::int64_t n, const DatasetHeader& header, DType dtype, Devic
 // Bytes of one such example in float32.
 std::size_t batch_bytes(const DatasetHeader& header);
 
-struct StepMemory {
+struct BatchMemory {
   // Bytes of a batch, and of what its forward pass keeps for the backward pass.
   std::size_t held = 0;
   // Peak of all memory in use in a step, parameters included.
@@ -34,8 +34,8 @@ struct StepMemory {
 
 // Runs `n` examples of zeros, as `dtype`, forward and backward; nothing is updated but gradients
 // and batch normalisation's averages. Throws OutOfMemory.
-StepMemory measure_step(std::int64_t n, const DatasetHeader& header, Device device, DType dtype,
-                        const LossFunction& loss);
+BatchMemory measure_step(std::int64_t n, const DatasetHeader& header, Device device, DType dtype,
+                         const LossFunction& loss);
 
 // Input of find_largest_batch.
 struct BatchSearch {

@@ -32,7 +32,7 @@ INTERNAL = {
     "program": ["batch_size", "data", "engine", "extensions", "initial_state", "learning_rate",
                 "optimizer", "resume", "workers"],
     "tensor": ["axis_geometry", "clock_scope", "convolution_geometry", "gather_check", "half",
-               "host_memory", "pooling_geometry", "step_recorder"],
+               "host_memory", "pooling_geometry", "recorder"],
     "training": ["device_clock", "gpu_sensors", "process_load", "watched_value"],
     "training/extensions": ["evaluation_pass"],
 }

@@ -10,7 +10,7 @@
 #include "tasuki/nn/linear.hpp"
 #include "tasuki/nn/sequential.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
-#include "tasuki/tensor/step_recorder.hpp"
+#include "tasuki/tensor/recorder.hpp"
 #include "tasuki/training/snapshots/model_file.hpp"
 #include "temporary_folder.hpp"
 
@@ -39,7 +39,7 @@ struct Net : Module {
 // How often a recording of the optimizer's work would have been dropped: here, when arenas were
 // made.
 std::uint64_t revisions_of(const Optimizer& optimizer) {
-  struct Reader final : StepRecorder {
+  struct Reader final : Recorder {
     Device device() const override { return Device::cpu(); }
     bool is_recording() const override { return true; }
     Tensor place(const std::shared_ptr<detail::LateState>& /*values*/, std::int64_t) override {
@@ -51,7 +51,7 @@ std::uint64_t revisions_of(const Optimizer& optimizer) {
     void refuse(std::string_view /*reason*/) override {}
     std::uint64_t number = 0;
   } reader;
-  const StepRecorderScope scope(reader);
+  const RecorderScope scope(reader);
   optimizer.revision().use();
   return reader.number;
 }

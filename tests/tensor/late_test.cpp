@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "tasuki/tensor/step_recorder.hpp"
+#include "tasuki/tensor/recorder.hpp"
 
 namespace tasuki {
 namespace {
@@ -126,7 +126,7 @@ TEST(StepScope, HasANumberOfItsOwnInEachThread) {
 }
 
 // Of the CPU, so that all of it can be looked at.
-struct NotingRecorder final : StepRecorder {
+struct NotingRecorder final : Recorder {
   Device device() const override { return Device::cpu(); }
   bool is_recording() const override { return records; }
   Tensor place(const std::shared_ptr<detail::LateState>& values, std::int64_t count) override {
@@ -144,12 +144,12 @@ struct NotingRecorder final : StepRecorder {
   std::vector<std::string> refused;
 };
 
-TEST(StepRecorder, PlacesLateValuesAndLearnsThatTheirOwnerIsGone) {
+TEST(Recorder, PlacesLateValuesAndLearnsThatTheirOwnerIsGone) {
   NotingRecorder recorder;
   {
     const Counting counting;
     const StepScope step;
-    const StepRecorderScope scope(recorder);
+    const RecorderScope scope(recorder);
     EXPECT_THAT(values_of(counting.values.on(Device::cpu(), 1)), ElementsAre(10));
     EXPECT_TRUE(counting.values.on_if_carried(Device::cpu(), 1));
     ASSERT_EQ(recorder.asked.size(), 2U);
@@ -161,11 +161,11 @@ TEST(StepRecorder, PlacesLateValuesAndLearnsThatTheirOwnerIsGone) {
   EXPECT_THROW(recorder.asked[0]->draw(1), Error);
 }
 
-TEST(StepRecorder, NotesRevisionsWhileItRecords) {
+TEST(Recorder, NotesRevisionsWhileItRecords) {
   NotingRecorder recorder;
   {
     Revision revision;
-    const StepRecorderScope scope(recorder);
+    const RecorderScope scope(recorder);
     revision.use();
     EXPECT_TRUE(recorder.used.empty());
     recorder.records = true;
@@ -179,12 +179,12 @@ TEST(StepRecorder, NotesRevisionsWhileItRecords) {
   EXPECT_FALSE(recorder.used[0]->is_alive);
 }
 
-TEST(StepRecorder, IsToldWhatCannotBeReplayed) {
+TEST(Recorder, IsToldWhatCannotBeReplayed) {
   refuse_recording("no recorder is there");
   NotingRecorder recorder;
   const Counting counting;
   const StepScope step;
-  const StepRecorderScope scope(recorder);
+  const RecorderScope scope(recorder);
   refuse_recording("a number of the host");
   counting.values.on_host(1);
   EXPECT_EQ(recorder.refused.size(), 2U);
@@ -192,7 +192,7 @@ TEST(StepRecorder, IsToldWhatCannotBeReplayed) {
   recorder.records = true;
   EXPECT_THROW(refuse_recording("a number of the host"), RecordingRefused);
   EXPECT_THROW(counting.values.on_host(1), RecordingRefused);
-  EXPECT_THROW(StepRecorderScope{recorder}, Error);  // within another one
+  EXPECT_THROW(RecorderScope{recorder}, Error);  // within another one
 }
 
 }  // namespace

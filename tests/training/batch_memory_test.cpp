@@ -120,7 +120,7 @@ TEST(MeasureStep, GrowsInProportionToTheBatch) {
     return measure_step(n, header, Device::cpu(), DType::float32, classification_loss(*model));
   };
   measure(8192);  // makes scratchpads as large as they get
-  const StepMemory small = measure(2048), middle = measure(4096), large = measure(8192);
+  const BatchMemory small = measure(2048), middle = measure(4096), large = measure(8192);
   const double first = static_cast<double>(middle.held - small.held);
   EXPECT_NEAR(static_cast<double>(large.held - middle.held), 2 * first, 0.2 * first);
   EXPECT_GE(small.held, 2048u * 12 * 4) << "the batch itself";

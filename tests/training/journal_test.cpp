@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tasuki/core/error.hpp"
-#include "tasuki/training/recording/observation_parts.hpp"
+#include "tasuki/training/recording/kind_report.hpp"
 
 namespace tasuki {
 namespace {

@@ -11,8 +11,8 @@ class KindRecorder {};
 class NumberBlock {};
 class ObservationParts {};
 struct RecordedStep {};
-class StepKinds {};
-class StepReport {};
+class BatchKinds {};
+class KindReport {};
 class StepRunner {};
 
 }  // namespace tasuki

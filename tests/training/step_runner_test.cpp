@@ -16,7 +16,7 @@
 #include "tasuki/nn/linear.hpp"
 #include "tasuki/nn/random.hpp"
 #include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/step_recorder.hpp"
+#include "tasuki/tensor/recorder.hpp"
 
 namespace tasuki {
 namespace {
@@ -41,7 +41,7 @@ Batch batch_of(std::int64_t examples, float first = 0) {
 }
 
 bool is_recording() {
-  return step_recorder() != nullptr && step_recorder()->is_recording();
+  return current_recorder() != nullptr && current_recorder()->is_recording();
 }
 
 // Steps of an evaluation whose work only counts.

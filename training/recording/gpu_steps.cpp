@@ -48,7 +48,7 @@ void GpuSteps::run(const Batch& batch, Observation& observation, const Work& wor
   if (!known.global_size()) known.set_global_size(sum_over_ranks(batch.size()));
   const std::int64_t global_examples = known.global_size().value();
   if (global_examples == 0) return;
-  StepKind& kind =
+  BatchKind& kind =
       kinds_.find(kind_of(known, optimizers_.empty() ? batch.size() : global_examples));
   const Step step{std::move(known), kind, work};
 
@@ -70,7 +70,7 @@ void GpuSteps::run(const Batch& batch, Observation& observation, const Work& wor
   make_room();
 }
 
-int GpuSteps::readiness_of(const StepKind& kind) const {
+int GpuSteps::readiness_of(const BatchKind& kind) const {
   if (!may_record()) return not_recorded;
   // A step in which parameters get their shape differs from the others.
   for (const Optimizer* optimizer : optimizers_)
@@ -117,28 +117,28 @@ void GpuSteps::ask_for_step(const Step& step, const Batch& batch) {
 }
 
 void GpuSteps::widen_journal(std::int64_t columns) {
-  if (step_recorder()->is_recording())
+  if (current_recorder()->is_recording())
     throw RecordingRefused("it reports more numbers than the steps before it");
   kinds_.drop_recordings();  // which write to the narrower one
   journal_ = journal_.widened(std::max(columns, 2 * journal_.columns()));
 }
 
 void GpuSteps::do_once(const Step& step) {
-  StepKind& kind = step.kind;
+  BatchKind& kind = step.kind;
   ++kind.runs;
   prepare_numbers(kind, step.batch);
   kind.numbers->send();
   const Batch placed = fields_.place_those_of_host(step.batch);
   KindRecorder recorder(device_, kind, false);
   {
-    const StepRecorderScope scope(recorder);
+    const RecorderScope scope(recorder);
     ask_for_step(step, placed);
   }
   if (!recorder.refused().empty()) refuse(recorder.refused());
 }
 
 void GpuSteps::record(const Step& step) {
-  StepKind& kind = step.kind;
+  BatchKind& kind = step.kind;
   kind.recording.reset();
   prepare_numbers(kind, step.batch);
   auto made = std::make_unique<RecordedStep>();
@@ -147,7 +147,7 @@ void GpuSteps::record(const Step& step) {
     const Batch placed = fields_.place_all(step.batch);
     KindRecorder recorder(device_, kind, true);
     made->work = backend(device_).record(device_, [&] {
-      const StepRecorderScope scope(recorder);
+      const RecorderScope scope(recorder);
       ask_for_step(step, placed);
     });
     made->fields = placed.fields();
@@ -181,7 +181,7 @@ void GpuSteps::replay(const Step& step) {
   for (const auto& request : recording.requests) detail::request_after_step(request);
 }
 
-void GpuSteps::prepare_numbers(StepKind& kind, const Batch& batch) {
+void GpuSteps::prepare_numbers(BatchKind& kind, const Batch& batch) {
   const std::vector<std::int64_t> rows = rows_of(batch);
   // If an owner of late values is gone, the step's late values are found anew.
   if (!kind.numbers || !kind.numbers->is_valid())

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "tasuki/training/recording/batch_kinds.hpp"
 #include "tasuki/training/recording/field_memory.hpp"
 #include "tasuki/training/recording/journal.hpp"
-#include "tasuki/training/recording/step_kinds.hpp"
 #include "tasuki/training/recording/step_runner.hpp"
 
 namespace tasuki {
@@ -32,11 +32,11 @@ class GpuSteps {
  private:
   struct Step {
     Batch batch;  // with the number of examples of all ranks
-    StepKind& kind;
+    BatchKind& kind;
     const Work& work;
   };
 
-  int readiness_of(const StepKind& kind) const;
+  int readiness_of(const BatchKind& kind) const;
   bool may_record() const { return settings_.graph != GraphMode::off && reason_.empty(); }
   // From now on steps are not recorded.
   void refuse(const std::string& reason);
@@ -49,7 +49,7 @@ class GpuSteps {
   void do_once(const Step& step);
   void record(const Step& step);
   void replay(const Step& step);
-  void prepare_numbers(StepKind& kind, const Batch& batch);
+  void prepare_numbers(BatchKind& kind, const Batch& batch);
   DType activations() const;
 
   Communicator* communicator() const;
@@ -65,7 +65,7 @@ class GpuSteps {
   std::int64_t recordings_ = 0;
   FieldMemory fields_;
   Journal journal_;
-  StepKinds kinds_;
+  BatchKinds kinds_;
 };
 
 }  // namespace tasuki

@@ -6,15 +6,15 @@
 #include <utility>
 #include <vector>
 
-#include "tasuki/tensor/step_recorder.hpp"
-#include "tasuki/training/recording/step_kinds.hpp"
+#include "tasuki/tensor/recorder.hpp"
+#include "tasuki/training/recording/batch_kinds.hpp"
 
 namespace tasuki {
 
-class KindRecorder final : public StepRecorder {
+class KindRecorder final : public Recorder {
  public:
   // The kind has its numbers, filled for this step.
-  KindRecorder(Device device, StepKind& kind, bool is_recording)
+  KindRecorder(Device device, BatchKind& kind, bool is_recording)
       : device_(device), kind_(kind), is_recording_(is_recording) {}
 
   Device device() const override { return device_; }
@@ -29,7 +29,7 @@ class KindRecorder final : public StepRecorder {
 
  private:
   Device device_;
-  StepKind& kind_;
+  BatchKind& kind_;
   bool is_recording_;
   std::string refused_;
   std::vector<RecordedStep::Dependency> dependencies_;

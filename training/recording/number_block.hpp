@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "tasuki/tensor/step_recorder.hpp"
+#include "tasuki/tensor/recorder.hpp"
 
 namespace tasuki {
 

@@ -8,7 +8,7 @@
 #include "tasuki/core/stopwatch.hpp"
 #include "tasuki/tensor/late.hpp"
 #include "tasuki/tensor/out_of_memory.hpp"
-#include "tasuki/tensor/step_recorder.hpp"
+#include "tasuki/tensor/recorder.hpp"
 #include "tasuki/training/device_clock.hpp"
 
 namespace tasuki {

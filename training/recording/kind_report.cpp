@@ -1,8 +1,8 @@
-#include "tasuki/training/recording/step_report.hpp"
+#include "tasuki/training/recording/kind_report.hpp"
 
 namespace tasuki {
 
-std::vector<Tensor> StepReport::take(const Observation& found) {
+std::vector<Tensor> KindReport::take(const Observation& found) {
   *this = {};
   has_numbers_of_host_ = ObservationParts::has_numbers_of_host(found);
   std::vector<Tensor> scalars;
@@ -18,7 +18,7 @@ std::vector<Tensor> StepReport::take(const Observation& found) {
   return scalars;
 }
 
-void StepReport::deliver(Journal& journal, Observation& observation,
+void KindReport::deliver(Journal& journal, Observation& observation,
                          const std::string& prefix) const {
   journal.open_row();
   Observation seen = rest_;

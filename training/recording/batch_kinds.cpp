@@ -1,4 +1,4 @@
-#include "tasuki/training/recording/step_kinds.hpp"
+#include "tasuki/training/recording/batch_kinds.hpp"
 
 #include <fmt/format.h>
 
@@ -11,12 +11,33 @@ namespace {
 // Kinds that are remembered per recording that is kept.
 constexpr std::size_t kinds_per_recording = 8;
 
-void drop_recording(StepKind& kind) {
+void drop_recording(BatchKind& kind) {
   kind.recording.reset();
   kind.runs = 0;
 }
 
 }  // namespace
+
+ModelParts parts_of(const std::vector<const Module*>& models) {
+  ModelParts parts;
+  for (const Module* model : models) {
+    for (const Module::NamedParameter& named : model->parameters())
+      parts.push_back(named.parameter);
+    for (const Module::NamedBuffer& buffer : model->buffers())
+      parts.push_back(buffer.tensor->raw());
+  }
+  return parts;
+}
+
+bool RecordedStep::is_valid() const {
+  return numbers->is_valid() &&
+         std::ranges::all_of(dependencies,
+                             [](const Dependency& each) {
+                               return each.revision->is_alive &&
+                                      each.revision->number == each.number;
+                             }) &&
+         std::ranges::all_of(requests, [](const auto& request) { return request->is_alive(); });
+}
 
 std::string kind_of(const Batch& batch, std::int64_t global_examples) {
   // Of the examples of all ranks, gradients that travel in 16 bits know the power of two.
@@ -33,13 +54,13 @@ std::string kind_of(const Batch& batch, std::int64_t global_examples) {
   return kind;
 }
 
-StepKind& StepKinds::find(const std::string& name) {
-  StepKind& kind = kinds_[name];
+BatchKind& BatchKinds::find(const std::string& name) {
+  BatchKind& kind = kinds_[name];
   kind.last_used = ++uses_;
   return kind;
 }
 
-void StepKinds::drop_invalid(const ModelParts& parts) {
+void BatchKinds::drop_invalid(const ModelParts& parts) {
   for (auto& [name, kind] : kinds_) {
     if (!kind.recording || kind.recording->is_valid(parts)) continue;
     drop_recording(kind);
@@ -47,12 +68,12 @@ void StepKinds::drop_invalid(const ModelParts& parts) {
   }
 }
 
-void StepKinds::drop_recordings() {
+void BatchKinds::drop_recordings() {
   for (auto& [name, kind] : kinds_) kind.recording.reset();
 }
 
-void StepKinds::keep(std::size_t most, const std::function<bool(const StepKind& kind)>& counts,
-                     const std::function<void(Kinds::iterator oldest)>& drop) {
+void BatchKinds::keep(std::size_t most, const std::function<bool(const BatchKind& kind)>& counts,
+                      const std::function<void(Kinds::iterator oldest)>& drop) {
   const auto counted = [&](const auto& entry) { return counts(entry.second); };
   while (static_cast<std::size_t>(std::ranges::count_if(kinds_, counted)) > most) {
     auto oldest = kinds_.end();
@@ -64,19 +85,19 @@ void StepKinds::keep(std::size_t most, const std::function<bool(const StepKind& 
   }
 }
 
-void StepKinds::make_room() {
+void BatchKinds::make_room() {
   keep(
-      most_recordings_, [](const StepKind& kind) { return kind.recording != nullptr; },
+      most_recordings_, [](const BatchKind& kind) { return kind.recording != nullptr; },
       [this](auto oldest) {
         wasted_ = oldest->second.recording->replays > 1 ? 0 : wasted_ + 1;
         drop_recording(oldest->second);
       });
   keep(
-      most_recordings_ * kinds_per_recording, [](const StepKind&) { return true; },
+      most_recordings_ * kinds_per_recording, [](const BatchKind&) { return true; },
       [this](auto oldest) { kinds_.erase(oldest); });
 }
 
-void StepKinds::clear() {
+void BatchKinds::clear() {
   kinds_.clear();
   wasted_ = 0;
 }

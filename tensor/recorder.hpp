@@ -1,4 +1,4 @@
-// StepRecorder: the interface between late values (late.hpp) and code that runs steps on a device
+// Recorder: the interface between late values (late.hpp) and code that runs steps on a device
 // (training/recording).
 #pragma once
 
@@ -66,9 +66,9 @@ void request_after_step(const std::shared_ptr<AfterState>& action);
 
 }  // namespace detail
 
-class StepRecorder {
+class Recorder {
  public:
-  virtual ~StepRecorder() = default;
+  virtual ~Recorder() = default;
   virtual Device device() const = 0;
   // Whether work is recorded instead of done.
   virtual bool is_recording() const = 0;
@@ -80,15 +80,15 @@ class StepRecorder {
 
 // While it lives, its thread queues a step's work under `recorder`. Nesting is an error, because a
 // recorded step is not part of another one.
-class StepRecorderScope {
+class RecorderScope {
  public:
-  explicit StepRecorderScope(StepRecorder& recorder);
-  ~StepRecorderScope();
-  StepRecorderScope(const StepRecorderScope&) = delete;
-  StepRecorderScope& operator=(const StepRecorderScope&) = delete;
+  explicit RecorderScope(Recorder& recorder);
+  ~RecorderScope();
+  RecorderScope(const RecorderScope&) = delete;
+  RecorderScope& operator=(const RecorderScope&) = delete;
 };
 
 // Of this thread; null without one.
-StepRecorder* step_recorder();
+Recorder* current_recorder();
 
 }  // namespace tasuki

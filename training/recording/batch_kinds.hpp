@@ -1,0 +1,88 @@
+// Kinds of batches: steps with batches of one kind queue the same device work, so that one
+// recording serves them all.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tasuki/dataset/batch.hpp"
+#include "tasuki/nn/module.hpp"
+#include "tasuki/tensor/backend.hpp"
+#include "tasuki/tensor/recorder.hpp"
+#include "tasuki/training/recording/kind_report.hpp"
+#include "tasuki/training/recording/number_block.hpp"
+
+namespace tasuki {
+
+// The parameters of models, and the places of their buffers (running statistics): layers may be
+// added, and may replace buffers.
+using ModelParts = std::vector<const void*>;
+ModelParts parts_of(const std::vector<const Module*>& models);
+
+// The recorded device work of a step, and everything that it depends on.
+struct RecordedStep {
+  struct Dependency {
+    std::shared_ptr<const detail::RevisionState> revision;
+    std::uint64_t number;
+  };
+  std::shared_ptr<NumberBlock> numbers;
+  std::vector<BatchField> fields;  // sources, and where values are read
+  std::vector<Dependency> dependencies;
+  detail::Requests requests;  // what follows from a step that succeeded
+  ModelParts parts;
+  std::int64_t replays = 0;         // the first one in the step that made it
+  std::unique_ptr<Recording> work;  // goes first, and waits for the device
+
+  // Whether all of that is still what it was.
+  bool is_valid() const;
+  bool is_valid(const ModelParts& now) const { return parts == now && is_valid(); }
+};
+
+// What is known about the steps with batches of one kind.
+struct BatchKind {
+  int runs = 0;  // without a recording
+  std::uint64_t last_used = 0;
+  std::shared_ptr<NumberBlock> numbers;
+  KindReport report;
+  std::unique_ptr<RecordedStep> recording;
+};
+
+// The name of a batch's kind: names, shapes, types and sources of its fields, examples of this rank
+// and of all.
+std::string kind_of(const Batch& batch, std::int64_t global_examples);
+
+// The kinds that have occurred.
+class BatchKinds {
+ public:
+  explicit BatchKinds(std::size_t most_recordings) : most_recordings_(most_recordings) {}
+
+  // Finding a kind counts as a use. Valid until make_room() or clear().
+  BatchKind& find(const std::string& name);
+  // Drops recordings of models that had other parts, or that depend on something that changed; such
+  // steps run unrecorded again first.
+  void drop_invalid(const ModelParts& parts);
+  void drop_recordings();
+  // Drops the least recently used kinds and recordings beyond the limits.
+  void make_room();
+  // Whether most_recordings recordings in a row were dropped before they were ever replayed.
+  // Recordings that became invalid do not count, and restart the count.
+  bool are_too_many() const { return wasted_ >= most_recordings_; }
+  void clear();
+
+ private:
+  using Kinds = std::map<std::string, BatchKind>;
+  void keep(std::size_t most, const std::function<bool(const BatchKind& kind)>& counts,
+            const std::function<void(Kinds::iterator oldest)>& drop);
+
+  std::size_t most_recordings_;
+  std::size_t wasted_ = 0;  // recordings in a row that make_room() dropped unused
+  std::uint64_t uses_ = 0;
+  Kinds kinds_;
+};
+
+}  // namespace tasuki
