@@ -35,6 +35,7 @@ INTERNAL = {
                "host_memory", "pooling_geometry", "recorder"],
     "training": ["device_clock", "gpu_sensors", "process_load", "watched_value"],
     "training/extensions": ["evaluation_pass"],
+    "training/workers": ["replicas", "worker_threads"],
 }
 # Headers that public ones include for a type or a member: installed, but tasuki.hpp does not list
 # them.
@@ -50,7 +51,6 @@ INCLUDED = {
     "training/extensions": ["table_layout"],
     "training/recording": ["journal"],
     "training/snapshots": ["npy", "state"],
-    "training/workers": ["replicas", "worker_threads"],
 }
 # What is no part of the library.
 OTHER_FOLDERS = {"apps", "bench", "build", "examples", "experiments", "tests"}

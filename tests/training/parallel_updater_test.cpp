@@ -17,6 +17,7 @@
 #include "tasuki/nn/functions/dropout.hpp"
 #include "tasuki/tensor/cpu/convolution.hpp"
 #include "tasuki/tensor/late.hpp"
+#include "tasuki/training/workers/worker_threads.hpp"
 #include "temporary_folder.hpp"
 
 namespace tasuki::testing {
@@ -42,7 +43,7 @@ using MakeModel = std::function<std::unique_ptr<Classifier>(std::uint64_t seed)>
 struct ParallelRun {
   struct Options {
     std::int64_t examples = 97, batch = 24;
-    Replicas::Weights weights = Replicas::Weights::as_devices_need;
+    ParallelUpdater::Weights weights = ParallelUpdater::Weights::as_devices_need;
     int threads = 1;
     MakeModel make = dropout_model;
     // Instead of classification_loss(models[i]).
@@ -170,7 +171,7 @@ TEST(ParallelUpdater, BatchesWithoutTheirGlobalSizeCountAllWorkersExamples) {
 }
 
 TEST(ParallelUpdater, WeightsOfTheirOwnAreCopiedBack) {
-  expect_same_training(BatchSplit::even(3), {.weights = Replicas::Weights::copied});
+  expect_same_training(BatchSplit::even(3), {.weights = ParallelUpdater::Weights::copied});
 }
 
 TEST(ParallelUpdater, HooksSeeTheWholeGradient) {
@@ -188,7 +189,8 @@ TEST(ParallelUpdater, GroupsFrozenParametersAndHooksTogether) {
   };
   PlainRun plain(options);
   const std::vector<float> expected = weights_after(plain, 10);
-  for (const auto kind : {Replicas::Weights::as_devices_need, Replicas::Weights::copied}) {
+  for (const auto kind :
+       {ParallelUpdater::Weights::as_devices_need, ParallelUpdater::Weights::copied}) {
     options.weights = kind;
     ParallelRun one(BatchSplit::even(1), options), three(BatchSplit::even(3), options);
     EXPECT_EQ(weights_after(one, 10), expected);
@@ -207,7 +209,8 @@ TEST(ParallelUpdater, FollowsFrozenParameters) {
   };
   PlainRun plain;
   const std::vector<float> expected = weights(plain);
-  for (const auto kind : {Replicas::Weights::as_devices_need, Replicas::Weights::copied}) {
+  for (const auto kind :
+       {ParallelUpdater::Weights::as_devices_need, ParallelUpdater::Weights::copied}) {
     ParallelRun::Options options;
     options.weights = kind;
     ParallelRun one(BatchSplit::even(1), options), three(BatchSplit::even(3), options);
@@ -247,12 +250,13 @@ TEST(ParallelUpdater, AccuracyIsThatOfAllParts) {
   EXPECT_EQ(train(*parallel.updater, 5).accuracies, train(*plain.updater, 5).accuracies);
 }
 
-class ParallelTimes : public ::testing::TestWithParam<Replicas::Weights> {};
+class ParallelTimes : public ::testing::TestWithParam<ParallelUpdater::Weights> {};
 INSTANTIATE_TEST_SUITE_P(Weights, ParallelTimes,
-                         ::testing::Values(Replicas::Weights::as_devices_need,
-                                           Replicas::Weights::copied),
+                         ::testing::Values(ParallelUpdater::Weights::as_devices_need,
+                                           ParallelUpdater::Weights::copied),
                          [](const auto& info) {
-                           return info.param == Replicas::Weights::copied ? "copied" : "shared";
+                           return info.param == ParallelUpdater::Weights::copied ? "copied"
+                                                                                 : "shared";
                          });
 
 TEST_P(ParallelTimes, ShowTheWorkerThatTheOthersWaitFor) {
@@ -418,7 +422,7 @@ TEST(ParallelResume, GoesOnWithWeightsPositionAndSplit) {
 TEST(ParallelResume, TakesOverFromARunWithoutWorkersAndBack) {
   const TemporaryFolder folder;
   PlainRun before, last;
-  ParallelRun between(BatchSplit::measured(2), {.weights = Replicas::Weights::copied});
+  ParallelRun between(BatchSplit::measured(2), {.weights = ParallelUpdater::Weights::copied});
   train(*before.updater, 6);
   auto* const plain = before.updater.get();
   auto* const parallel = between.updater.get();

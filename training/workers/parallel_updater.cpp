@@ -10,6 +10,8 @@
 #include "tasuki/tensor/out_of_memory.hpp"
 #include "tasuki/tensor/recorder.hpp"
 #include "tasuki/training/device_clock.hpp"
+#include "tasuki/training/workers/replicas.hpp"
+#include "tasuki/training/workers/worker_threads.hpp"
 
 namespace tasuki {
 namespace {
@@ -30,13 +32,21 @@ std::vector<int> threads_of(const std::vector<ParallelUpdater::Worker>& workers)
 
 }  // namespace
 
+struct ParallelUpdater::Outcome {
+  Tensor loss;  // mean over the part; undefined without examples
+  Observation reported;
+  detail::Requests requests;
+  double seconds = 0;
+};
+
 ParallelUpdater::ParallelUpdater(std::unique_ptr<Iterator> iterator, Optimizer& optimizer,
                                  std::vector<Worker> workers, Settings settings)
     : iterator_(std::move(iterator)),
       optimizer_(optimizer),
       settings_(std::move(settings)),
-      replicas_(optimizer, models_of(workers), settings_.weights),
-      threads_(threads_of(workers)),
+      replicas_(std::make_unique<Replicas>(optimizer, models_of(workers),
+                                           settings_.weights == Weights::copied)),
+      threads_(std::make_unique<WorkerThreads>(threads_of(workers))),
       position_{0, iterator_->state()} {
   TASUKI_CHECK(settings_.split.workers() == workers.size(),
                "a split for {} workers was given, but there are {}", settings_.split.workers(),
@@ -47,7 +57,7 @@ ParallelUpdater::ParallelUpdater(std::unique_ptr<Iterator> iterator, Optimizer& 
     losses_.push_back(std::move(worker.loss));
     random_.push_back(std::make_unique<RandomKeys>(settings_.seed));
   }
-  for (std::size_t i = 0; i < workers.size(); ++i) clocks_.emplace_back(replicas_.device(i));
+  for (std::size_t i = 0; i < workers.size(); ++i) clocks_.emplace_back(replicas_->device(i));
 }
 
 ParallelUpdater::~ParallelUpdater() = default;
@@ -63,10 +73,10 @@ void ParallelUpdater::run_parts(const Batch& batch, const std::vector<std::int64
                                 const Work& work) {
   std::vector<std::int64_t> ends(parts.size());
   std::partial_sum(parts.begin(), parts.end(), ends.begin());
-  threads_.run([&](std::size_t worker) {
+  threads_->run([&](std::size_t worker) {
     const std::int64_t begin = ends[worker] - parts[worker];
     try {
-      const Device device = replicas_.device(worker);
+      const Device device = replicas_->device(worker);
       const Batch part = batch.slice(begin, ends[worker]);
       work(worker, device.is_cpu() ? part.to(device) : part.to(device, settings_.activations));
     } catch (const OutOfMemory&) {
@@ -74,7 +84,7 @@ void ParallelUpdater::run_parts(const Batch& batch, const std::vector<std::int64
     } catch (const Error& error) {
       if (parts.size() == 1) throw;
       throw Error(error.kind(), fmt::format("worker {} ({}): {}", worker,
-                                            replicas_.device(worker).text(), error.what()));
+                                            replicas_->device(worker).text(), error.what()));
     }
   });
 }
@@ -94,14 +104,14 @@ ParallelUpdater::Outcome ParallelUpdater::compute_gradients(std::size_t worker, 
   if (worker == 0) {
     optimizer_.backward(optimizer_.forward(forward, part.size()), part.size());
   } else {
-    replicas_.begin_gradients(worker);
+    replicas_->begin_gradients(worker);
     if (part.size() > 0) forward().backward(static_cast<float>(part.size()));
   }
-  replicas_.end_gradients(worker);
+  replicas_->end_gradients(worker);
   outcome.requests = detail::requested_in_step();
   clocks_[worker].note(StepClock::Moment::exchange);
   if (settings_.split.wants_times()) {
-    const Device device = replicas_.device(worker);
+    const Device device = replicas_->device(worker);
     backend(device).synchronize(device);
     outcome.seconds = watch.lap();
   }
@@ -109,9 +119,9 @@ ParallelUpdater::Outcome ParallelUpdater::compute_gradients(std::size_t worker, 
 }
 
 void ParallelUpdater::sum_gradients() {
-  replicas_.sum_gradients(threads_);
+  replicas_->sum_gradients(*threads_);
   // If weights are copied, all workers but the first wait for them.
-  const std::size_t ready = replicas_.share_weights() ? clocks_.size() : 1;
+  const std::size_t ready = replicas_->share_weights() ? clocks_.size() : 1;
   for (std::size_t worker = 0; worker < ready; ++worker)
     clocks_[worker].note(StepClock::Moment::exchanged);
 }
@@ -122,9 +132,9 @@ void ParallelUpdater::update(Observation& observation) {
   std::vector<Outcome> outcomes(parts.size());
   if (batch.global_size() != 0) {
     StepScope step;
-    replicas_.check_model();
+    replicas_->check_model();
     optimizer_.meet(batch.size());
-    replicas_.follow_arena();
+    replicas_->follow_arena();
     run_parts(batch, parts, [&](std::size_t worker, const Batch& part) {
       random_[worker]->follow(part.epoch(), part.ids());
       outcomes[worker] = compute_gradients(worker, part);
@@ -136,11 +146,11 @@ void ParallelUpdater::update(Observation& observation) {
     optimizer_.set_examples(batch.size());  // it has seen the first worker's only
     optimizer_.update(optimizer_.exchange(batch.global_size()),
                       [this](const ApplyRange& apply, std::int64_t count) {
-                        replicas_.update(threads_, apply, count);
+                        replicas_->update(*threads_, apply, count);
                       });
     step.succeeded();
   }
-  if (!replicas_.share_weights())
+  if (!replicas_->share_weights())
     for (std::size_t worker = 1; worker < clocks_.size(); ++worker)
       clocks_[worker].note(StepClock::Moment::exchanged);
   for (DeviceClock& clock : clocks_) {
@@ -174,7 +184,7 @@ LossFunction ParallelUpdater::evaluation_loss() {
 }
 
 Variable ParallelUpdater::evaluate(const Batch& batch, Observation& report) {
-  replicas_.copy_buffers();
+  replicas_->copy_buffers();
   const std::vector<std::int64_t> parts = settings_.split.parts(batch.size());
   std::vector<Outcome> outcomes(parts.size());
   run_parts(batch, parts, [&](std::size_t worker, const Batch& part) {
@@ -185,7 +195,7 @@ Variable ParallelUpdater::evaluate(const Batch& batch, Observation& report) {
     outcome.loss = losses_[worker](part, outcome.reported).value();
   });
   // On the first worker's device, without waiting for it.
-  const Device device = replicas_.device(0);
+  const Device device = replicas_->device(0);
   const Tensor loss_sum = Tensor::zeros({}, DType::float64, device);
   for (std::size_t worker = 0; worker < parts.size(); ++worker) {
     const Outcome& outcome = outcomes[worker];
@@ -205,8 +215,8 @@ void ParallelUpdater::serialize(const Serializer& serializer) {
   serialize_optimizer(serializer["optimizer:main"], optimizer_);
   serialize_split(serializer["workers"]);
   if (!serializer.is_loading()) return;
-  replicas_.follow_arena();
-  replicas_.copy_weights();
+  replicas_->follow_arena();
+  replicas_->copy_weights();
 }
 
 // A resumed run starts with the split that this one has found.

@@ -1,17 +1,19 @@
 // ParallelUpdater: one process that trains on several devices (Chainer's ParallelUpdater).
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
 #include "tasuki/training/updater.hpp"
 #include "tasuki/training/workers/batch_split.hpp"
-#include "tasuki/training/workers/replicas.hpp"
-#include "tasuki/training/workers/worker_threads.hpp"
 
 namespace tasuki {
 
 class DeviceClock;
+class Replicas;
+class WorkerThreads;
 
 // Next batch -> a part of it for each worker -> loss and gradients, all workers at once ->
 // gradients summed on the first worker's device -> Optimizer::update -> the same weights for all.
@@ -31,13 +33,15 @@ class ParallelUpdater : public Updater {
     LossFunction loss;  // of that model
     int threads = 1;    // that the worker computes with, on a CPU
   };
+  // On CPUs, workers share weights unless these are copied, as they are to other devices.
+  enum class Weights : std::uint8_t { as_devices_need, copied };
   struct Settings {
     // Seed of dropout and other random functions; the same on all ranks.
     std::uint64_t seed = 0;
     // Precedes the keys of all observed values.
     std::string prefix = "main/";
     BatchSplit split = BatchSplit::even(1);
-    Replicas::Weights weights = Replicas::Weights::as_devices_need;
+    Weights weights = Weights::as_devices_need;
     DType activations = DType::float32;  // of batches on GPUs, and so of what is computed there
   };
   // `optimizer` is set up already with the first worker's model and outlives the updater. update()
@@ -65,12 +69,7 @@ class ParallelUpdater : public Updater {
   const BatchSplit& split() const { return settings_.split; }
 
  private:
-  struct Outcome {
-    Tensor loss;  // mean over the part; undefined without examples
-    Observation reported;
-    std::vector<std::shared_ptr<detail::AfterState>> requests;  // AfterStep::request
-    double seconds = 0;
-  };
+  struct Outcome;
   // Calls `work` in every worker with its part, which may be empty.
   using Work = std::function<void(std::size_t worker, const Batch& part)>;
   void run_parts(const Batch& batch, const std::vector<std::int64_t>& parts, const Work& work);
@@ -85,8 +84,8 @@ class ParallelUpdater : public Updater {
   Settings settings_;
   std::vector<LossFunction> losses_;
   std::vector<std::unique_ptr<RandomKeys>> random_;  // of the workers
-  Replicas replicas_;
-  WorkerThreads threads_;
+  std::unique_ptr<Replicas> replicas_;
+  std::unique_ptr<WorkerThreads> threads_;
   RunPosition position_;             // after the last step that was done
   std::vector<DeviceClock> clocks_;  // of the workers
 };

@@ -27,7 +27,7 @@ Range slice_of(std::int64_t count, std::size_t workers, std::size_t worker) {
 
 }  // namespace
 
-Replicas::Replicas(Optimizer& optimizer, std::vector<Module*> models, Weights weights)
+Replicas::Replicas(Optimizer& optimizer, std::vector<Module*> models, bool copies_weights)
     : optimizer_(optimizer), models_(std::move(models)) {
   TASUKI_CHECK(!models_.empty() && models_[0] == &optimizer.model(),
                "the first replica must be the optimizer's model");
@@ -37,9 +37,9 @@ Replicas::Replicas(Optimizer& optimizer, std::vector<Module*> models, Weights we
            "parameter {} has no shape yet, but workers need it: give the layer its input size, or "
            "run each model on an example before the optimizer's setup",
            path);
-  share_weights_ =
-      weights == Weights::as_devices_need &&
-      std::ranges::all_of(models_, [](const Module* model) { return device_of(*model).is_cpu(); });
+  share_weights_ = !copies_weights && std::ranges::all_of(models_, [](const Module* model) {
+    return device_of(*model).is_cpu();
+  });
   adopt_all();
   copy_buffers();
 }

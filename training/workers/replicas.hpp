@@ -15,12 +15,10 @@ namespace tasuki {
 // weights copied back from it (Chainer's way).
 class Replicas {
  public:
-  enum class Weights { as_devices_need, copied };  // copied: on CPUs too
-
   // All models have parameters of the same paths and shapes, and each model is on one device. They
   // take the first one's values. All must outlive this object.
-  Replicas(Optimizer& optimizer, std::vector<Module*> models,
-           Weights weights = Weights::as_devices_need);
+  // `copies_weights`: on CPUs, too.
+  Replicas(Optimizer& optimizer, std::vector<Module*> models, bool copies_weights);
 
   std::size_t size() const { return models_.size(); }
   Device device(std::size_t replica) const { return gradients_[replica].device(); }
