@@ -143,7 +143,7 @@ class Communicator {
   // Sums the gradients of all ranks in place.
   void sum_gradients(const GradientView& gradients);
   // sum_gradients(), then divides by `divisor`, or by the number of ranks if it is 0.
-  // GradientView::divisor does not affect the result.
+  // GradientView::wire_scale_hint changes only the rounding.
   void mean_gradients(const GradientView& gradients, double divisor = 0);
   // Starts sum_gradients() in the background; if MPI lacks MPI_THREAD_MULTIPLE, wait() does all the
   // work. Until wait(), the arena must not be read or written, and the only operation allowed on

@@ -10,9 +10,9 @@ namespace tasuki {
 
 // The same batches in the same order for a model on `device`; a CPU gets `iterator` itself. A share
 // that fits (fits_on_device) is copied to the device once, as stored, and the fields of batches
-// have sources that gather them there by number, and transform them (Dataset::device_transform). If
-// it has another transform, or does not fit, `loader_threads` threads (at least 1) read ahead and
-// batches are in host memory; training/recording copies them without waiting.
+// have sources that gather them there by number, and transform them (Transform::on_device). If a
+// transform has no such form, or the share does not fit, `loader_threads` threads (at least 1) read
+// ahead and batches are in host memory; training/recording copies them without waiting.
 std::unique_ptr<Iterator> create_device_iterator(std::unique_ptr<ShareIterator> iterator,
                                                  Device device, int loader_threads = 1);
 
