@@ -1,5 +1,7 @@
 #include "tasuki/program/optimizer.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "tasuki/program/learning_rate.hpp"
@@ -32,6 +34,17 @@ bool decays_weights(const Optimizer& optimizer) {
 }
 
 }  // namespace
+
+std::string optimizer_help() {
+  std::string table = fmt::format("{:<16} {}\n", "name", "hyper-parameters and their defaults");
+  for (const NamedRule& each : update_rules()) {
+    std::vector<std::string> numbers;
+    for (const Hyperparameter& number : each.rule->hyperparameters())
+      numbers.push_back(fmt::format("{} {}", number.name, number.initial));
+    table += fmt::format("{:<16} {}\n", each.key, fmt::join(numbers, ", "));
+  }
+  return table;
+}
 
 void check_decay(const Options& options, const TrainingSettings& settings,
                  const Optimizer& optimizer) {

@@ -10,6 +10,8 @@
 
 namespace tasuki::program {
 
+// The table that `--optimizer help` prints: names, hyper-parameters and their defaults.
+std::string optimizer_help();
 // The optimizer by --optimizer and the flags below.
 std::unique_ptr<Optimizer> create_optimizer(const TrainingSettings& settings, int ranks);
 // Refuses --no-decay-1d where neither the flags nor the optimizer, as it was made, decay weights. A

@@ -8,6 +8,7 @@
 #include "tasuki/dataset/shard_plan.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
 #include "tasuki/program/learning_rate.hpp"
+#include "tasuki/program/optimizer.hpp"
 #include "tasuki/program/start/computing.hpp"
 #include "tasuki/program/start/device.hpp"
 #include "tasuki/program/start/stalls.hpp"
@@ -74,18 +75,31 @@ Option resume_flag(ResumeSettings& resume) {
   return option;
 }
 
+// A flag that takes one of `names`; for the value `help`, `listing` is printed.
+Option name_flag(std::string& name, const std::vector<std::string>& names, std::string help,
+                 std::function<std::string()> listing) {
+  Option option;
+  option.value_name = "NAME";
+  option.help = std::move(help);
+  option.set = [&name, names](const std::string& text) { name = parse_choice(text, names); };
+  option.get = [&name] { return name; };
+  option.listing = std::move(listing);
+  return option;
+}
+
 Option communicator_flag(TrainingSettings& settings) {
   std::vector<std::string> names(communicator_kinds().size());
   std::ranges::transform(communicator_kinds(), names.begin(), &CommunicatorKind::name);
-  names.emplace_back(list_communicators);
-  Option option;
-  option.value_name = "NAME";
-  option.help = "how gradients are summed over the ranks; `help` lists the names";
-  option.set = [&settings, names](const std::string& text) {
-    settings.communicator = parse_choice(text, names);
-  };
-  option.get = [&settings] { return settings.communicator; };
-  return option;
+  return name_flag(settings.communicator, names,
+                   "how gradients are summed over the ranks; `help` lists the names",
+                   communicator_help);
+}
+
+Option optimizer_flag(TrainingSettings& settings) {
+  return name_flag(settings.optimizer, optimizer_names(),
+                   fmt::format("update rule: {}; `help` lists their hyper-parameters",
+                               fmt::join(optimizer_names(), ", ")),
+                   optimizer_help);
 }
 
 void add_run_flags(Options& options, TrainingSettings& settings) {
@@ -139,9 +153,7 @@ void add_data_flags(Options& options, TrainingSettings& settings, bool has_folde
 
 void add_optimizer_flags(Options& options, TrainingSettings& settings, bool has_name) {
   options.group("Optimizer");
-  if (has_name)
-    options.add("optimizer", settings.optimizer, optimizer_names(), "NAME",
-                fmt::format("update rule: {}", fmt::join(optimizer_names(), ", ")));
+  if (has_name) options.add("optimizer", optimizer_flag(settings));
   add_learning_rate_flags(options, settings);
   options.add("momentum", settings.momentum, "auto", {0.0, 1.0}, "X",
               "momentum of momentum_sgd and nesterov; `auto`: Chainer's default");

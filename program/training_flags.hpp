@@ -23,9 +23,6 @@ struct FlagsLeftOut {
 // settings.workers is set.
 void add_training_flags(Options& options, TrainingSettings& settings, FlagsLeftOut left_out = {});
 
-// The value of --communicator that asks for the names of all.
-inline constexpr const char* list_communicators = "help";
-
 // Refuses flags that do not fit each other.
 void check_training_flags(const Options& options, const TrainingSettings& settings);
 

@@ -157,6 +157,7 @@ Options::Request Options::parse(const std::vector<std::string>& arguments, const
     assign(from_file(read(config_), config_), Source::file, ErrorKind::config);
   }
   assign(given, Source::command_line, ErrorKind::usage);
+  if (is_listing_wanted()) return request_ = Request::listing;
   choose_defaults_();
   return request_;
 }
@@ -212,13 +213,19 @@ void Options::assign(const std::vector<Given>& given, Source source, ErrorKind k
                       option->value_name.empty() ? "" : ": " + option->value_name);
     if (one.value.find_first_of("\n\r\0", 0, 3) != std::string::npos)
       fail_everywhere(kind, "{}: expected one line of text, found a line break", one.place);
+    option->source = source;
+    option->is_listing_wanted = option->listing && one.value == "help";
+    if (option->is_listing_wanted) continue;
     try {
       option->set(one.value);
     } catch (const std::invalid_argument& expected) {
       fail_everywhere(kind, "{}: expected {}, found '{}'", one.place, expected.what(), one.value);
     }
-    option->source = source;
   }
+}
+
+bool Options::is_listing_wanted() const {
+  return std::ranges::any_of(options_, &Option::is_listing_wanted);
 }
 
 std::vector<std::pair<std::string, std::string>> Options::values() const {

@@ -37,9 +37,13 @@ struct Option {
   // Sets the value from a text; throws std::invalid_argument with what was expected.
   std::function<void(const std::string&)> set;
   std::function<std::string()> get;
+  // Makes the text that the value `help` asks for, usually a table of the names that the flag
+  // takes. Null: `help` is a value like any other.
+  std::function<std::string()> listing;
 
   std::string standard;  // text of the default
   Source source = Source::standard;
+  bool is_listing_wanted = false;  // the last value given was `help`
 };
 
 class Options {
@@ -103,7 +107,8 @@ class Options {
   // effect.
   std::string inherit(const std::string& name, const std::string& text);
 
-  enum class Request { run, help, version, print_config };
+  // listing: the value of a flag was `help` (Option::listing).
+  enum class Request { run, help, version, print_config, listing };
   // Reads a config file; in a job of many ranks one of them reads it for all.
   using FileReader = std::function<std::string(const std::filesystem::path&)>;
   // Sets the variables. `arguments` are those after the program's name. For any request but run,
@@ -130,7 +135,9 @@ class Options {
   Option* find(const std::string& name);
   const Option* find(const std::string& name) const;
   std::vector<std::string> names() const;
+  bool is_listing_wanted() const;
   std::string help_text() const;
+  std::string listing_text() const;
   std::string config_text() const;
 
   std::string program_, purpose_, example_, group_;

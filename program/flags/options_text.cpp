@@ -97,6 +97,13 @@ std::string Options::config_text() const {
   return text;
 }
 
+std::string Options::listing_text() const {
+  std::string text;
+  for (const Option& option : options_)
+    if (option.is_listing_wanted) text += option.listing();
+  return text;
+}
+
 std::string Options::text(Request request) const {
   switch (request) {
     case Request::run:
@@ -107,6 +114,8 @@ std::string Options::text(Request request) const {
       return version_text(program_);
     case Request::print_config:
       return config_text();
+    case Request::listing:
+      return listing_text();
   }
   return "";
 }

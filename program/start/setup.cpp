@@ -14,7 +14,6 @@
 #include "tasuki/core/version.hpp"
 #include "tasuki/program/start/device.hpp"
 #include "tasuki/program/start/stalls.hpp"
-#include "tasuki/program/training_flags.hpp"
 #include "tasuki/program/workers.hpp"
 #include "tasuki/tensor/backend.hpp"
 #include "tasuki/tensor/cpu/convolution.hpp"
@@ -73,10 +72,6 @@ std::optional<RankSetup> set_up_rank(Options& options, TrainingSettings& setting
     setup.continuation = find_continuation(options, settings, *before_flags);
   if (request != Options::Request::run) {
     print_on_root(*before_flags, options.text(request));
-    return std::nullopt;
-  }
-  if (settings.communicator == list_communicators) {
-    print_on_root(*before_flags, communicator_help());
     return std::nullopt;
   }
   if (before_flags->rank() == 0) announce_training();

@@ -182,11 +182,14 @@ TEST_F(Console, BannerSaysWhereNumbersComeFrom) {
   EXPECT_EQ(count_of(unset, "\nthreads: the node's cores shared among its ranks\n"), 1) << unset;
 }
 
-TEST_F(Console, HelpVersionAndCommunicatorsArePrintedOnce) {
+TEST_F(Console, HelpVersionAndListingsArePrintedOnce) {
+  std::ofstream(folder / "help.ini") << "communicator = help\n";
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{TRAIN_MNIST, "--help"}, "mpirun -np 4 train_mnist"},
       {{TRAIN_MNIST, "--version"}, "train_mnist (Tasuki) "},
       {{TRAIN_MNIST, "--communicator", "help"}, "two_dimensional"},
+      {{TRAIN_MNIST, "--config", folder / "help.ini"}, "two_dimensional"},
+      {{TRAIN_MNIST, "--optimizer", "help"}, "\nmomentum_sgd "},
       {{TRAIN_MNIST, "--print-config"}, "\nbatchsize = 100 "}};
   for (const auto& [words, part] : cases) {
     const Finished job = run_program(mpirun(2, words));

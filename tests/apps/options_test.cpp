@@ -6,7 +6,9 @@
 
 #include <limits>
 
+#include "tasuki/communicator/registry.hpp"
 #include "tasuki/program/flags/nearest.hpp"
+#include "tasuki/program/optimizer.hpp"
 #include "tasuki/program/training_flags.hpp"
 
 namespace tasuki::program {
@@ -289,6 +291,37 @@ TEST(Options, HelpAndParserAgree) {
   for (std::size_t begin = 0, end; (end = help.find('\n', begin)) != std::string::npos;
        begin = end + 1)
     EXPECT_LE(end - begin, 100u) << help.substr(begin, end - begin);
+}
+
+TEST(Options, TheValueHelpListsWhatAFlagTakes) {
+  Program program;
+  EXPECT_EQ(program.parse({"--communicator", "help"}), Request::listing);
+  EXPECT_EQ(program.options.text(Request::listing), communicator_help());
+  EXPECT_EQ(program.settings.communicator, "auto");
+
+  Program both;
+  EXPECT_EQ(both.parse({"--optimizer=help", "--communicator=help"}), Request::listing);
+  EXPECT_EQ(both.options.text(Request::listing), optimizer_help() + communicator_help());
+  EXPECT_NE(optimizer_help().find("momentum_sgd     lr 0.01, momentum 0.9\n"), std::string::npos)
+      << optimizer_help();
+
+  EXPECT_EQ(Program().parse({"--communicator", "help", "--help"}), Request::help);
+  EXPECT_EQ(Program().parse({"--communicator", "help", "--print-config"}), Request::listing);
+  Program other;  // a flag without a listing
+  EXPECT_EQ(other.parse({"--out", "help"}), Request::run);
+  EXPECT_EQ(other.settings.out, "help");
+}
+
+TEST(Options, TheLastValueDecidesWhetherToListNames) {
+  Program last;
+  EXPECT_EQ(last.parse({"--communicator", "help", "--communicator", "flat"}), Request::run);
+  EXPECT_EQ(last.settings.communicator, "flat");
+  Program file("communicator = help\n");
+  EXPECT_EQ(file.parse({"--config", "f"}), Request::listing);
+  EXPECT_EQ(file.options.text(Request::listing), communicator_help());
+  Program overruled("communicator = help\n");
+  EXPECT_EQ(overruled.parse({"--config", "f", "--communicator", "flat"}), Request::run);
+  EXPECT_EQ(overruled.settings.communicator, "flat");
 }
 
 TEST(Nearest, CountsEdits) {
