@@ -12,7 +12,8 @@ Classifier::Classifier(std::unique_ptr<Layer> predictor) : predictor_(std::move(
 
 Classifier::Result Classifier::operator()(const Variable& x, const Tensor& t) {
   const Variable scores = predictor_->forward(x);
-  return {softmax_cross_entropy(scores, t), count_correct(scores, t), scores.shape()[0]};
+  const auto [correct, counted] = count_correct(scores, t);
+  return {softmax_cross_entropy(scores, t), correct, counted, scores.shape()[0]};
 }
 
 }  // namespace tasuki

@@ -14,11 +14,12 @@ class Classifier : public Module {
   explicit Classifier(std::unique_ptr<Layer> predictor);
 
   struct Result {
-    Variable loss;              // softmax cross entropy, mean over the examples of the batch
+    Variable loss;              // softmax cross entropy, mean over the examples with a label
     Tensor correct;             // int64 scalar: examples whose highest score is at the label
+    Tensor counted;             // int64 scalar: examples with a label
     std::int64_t examples = 0;  // of the batch
   };
-  // x: N x ...; t: N labels, int32 or int64, 0 or more (examples with -1 would count as wrong).
+  // x: N x ...; t: N labels, int32 or int64, -1 for examples without one.
   Result operator()(const Variable& x, const Tensor& t);
 
   Layer& predictor() { return *predictor_; }

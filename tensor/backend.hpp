@@ -43,6 +43,12 @@ struct CrossEntropyResult {
   DType dtype;           // of x, and so of dx
 };
 
+// Int64 scalars.
+struct AccuracyResult {
+  Tensor correct;  // rows whose largest element is at the label; among equal ones the first counts
+  Tensor counted;  // rows that have a label
+};
+
 // Memory of a device, in bytes.
 struct DeviceMemory {
   std::size_t in_use = 0;  // by tensors and recordings of this process
@@ -199,9 +205,7 @@ class Backend {
   // dx of the mean loss, times the scalar dy.
   virtual Tensor softmax_cross_entropy_backward(const CrossEntropyResult& forward, const Tensor& t,
                                                 const Tensor& dy) = 0;
-  // Number of rows whose largest element is at the label; among equal ones the first counts. An
-  // int64 scalar on x's device.
-  virtual Tensor count_correct(const Tensor& x, const Tensor& t) = 0;
+  virtual AccuracyResult count_correct(const Tensor& x, const Tensor& t) = 0;
 
   // --- optimizer ---
   virtual void update(const UpdateStep& step) = 0;

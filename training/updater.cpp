@@ -69,7 +69,7 @@ LossFunction classification_loss(Classifier& model) {
   return [&model](const Batch& batch, Observation& report) {
     const Device device = model.device();
     Classifier::Result result = model(Variable(batch["x"].to(device)), batch["t"].to(device));
-    report.add_sum("accuracy", result.correct, result.examples);
+    report.add_sum("accuracy", result.correct, result.counted);
     return result.loss;
   };
 }

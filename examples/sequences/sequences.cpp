@@ -55,7 +55,8 @@ TrainingModel create_bag_of_tokens(const DatasetHeader& data) {
   auto model = std::make_unique<Linear>(vocabulary, data.field("t").classes);
   LossFunction loss = [model = model.get()](const Batch& batch, Observation& report) {
     const Variable scores = (*model)(Variable(count_tokens(batch)));
-    report.add_sum("accuracy", count_correct(scores, batch["t"]), batch.size());
+    const auto [correct, counted] = count_correct(scores, batch["t"]);
+    report.add_sum("accuracy", correct, counted);
     return softmax_cross_entropy(scores, batch["t"]);
   };
   return {std::move(model), std::move(loss)};

@@ -51,7 +51,8 @@ TrainingModel create_twin(const DatasetHeader&) {
   LossFunction loss = [model = model.get()](const Batch& batch, Observation& report) {
     const Variable scores = (*model)(Variable(batch["left"]), Variable(batch["right"]));
     const Tensor& t = batch["is_alike"];
-    report.add_sum("accuracy", count_correct(scores, t), batch.size());
+    const auto [correct, counted] = count_correct(scores, t);
+    report.add_sum("accuracy", correct, counted);
     return softmax_cross_entropy(scores, t);
   };
   return {std::move(model), std::move(loss)};

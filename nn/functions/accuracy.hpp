@@ -2,14 +2,15 @@
 #pragma once
 
 #include "tasuki/nn/variable.hpp"
+#include "tasuki/tensor/backend.hpp"
 
 namespace tasuki {
 
-// Number of rows of x (N x C scores) whose largest element is at the label; among equal ones the
-// first counts. t: N labels, int32 or int64; -1 never matches. An int64 scalar on x's device; does
-// not wait for the device.
-Tensor count_correct(const Variable& x, const Tensor& t);
-// count_correct over the number of labels that are not -1; NaN if there are none.
+// Rows of x (N x C scores) whose largest element is at the label (among equal ones the first
+// counts), and rows that have a label. t: N labels, int32 or int64, -1 for rows without one. Two
+// int64 scalars on x's device, as Observation::add_sum() takes them; does not wait for the device.
+AccuracyResult count_correct(const Variable& x, const Tensor& t);
+// `correct` over `counted`; NaN if no row has a label.
 double accuracy(const Variable& x, const Tensor& t);
 
 }  // namespace tasuki

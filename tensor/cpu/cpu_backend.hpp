@@ -80,7 +80,7 @@ class CpuBackend : public Backend {
   CrossEntropyResult softmax_cross_entropy(const Tensor& x, const Tensor& t) override;
   Tensor softmax_cross_entropy_backward(const CrossEntropyResult& forward, const Tensor& t,
                                         const Tensor& dy) override;
-  Tensor count_correct(const Tensor& x, const Tensor& t) override;
+  AccuracyResult count_correct(const Tensor& x, const Tensor& t) override;
 
   void update(const UpdateStep& step) override;
   double squared_norm(const Tensor& x) override;

@@ -150,16 +150,19 @@ Tensor CpuBackend::softmax_cross_entropy_backward(const CrossEntropyResult& forw
   return dx;
 }
 
-Tensor CpuBackend::count_correct(const Tensor& scores, const Tensor& t) {
+AccuracyResult CpuBackend::count_correct(const Tensor& scores, const Tensor& t) {
   const Labels labels(t, scores.shape());
   const Tensor x = scores.plain();
   const std::int64_t classes = x.shape()[1];
-  Tensor result = Tensor::zeros({}, DType::int64);
-  std::int64_t& correct = *result.data<std::int64_t>();
+  AccuracyResult result{Tensor::zeros({}, DType::int64), Tensor::zeros({}, DType::int64)};
+  std::int64_t& correct = *result.correct.data<std::int64_t>();
+  std::int64_t& counted = *result.counted.data<std::int64_t>();
   for (std::int64_t i = 0; i < x.shape()[0]; ++i) {
+    if (labels[i] < 0) continue;
+    ++counted;
     const float* const row = x.data<float>() + i * classes;
     // The first of equal scores counts, as in NumPy's argmax.
-    if (labels[i] >= 0 && std::max_element(row, row + classes) - row == labels[i]) ++correct;
+    if (std::max_element(row, row + classes) - row == labels[i]) ++correct;
   }
   return result;
 }

@@ -50,14 +50,14 @@ Tensor CudaBackend::softmax_cross_entropy_backward(const CrossEntropyResult& for
   return dx;
 }
 
-Tensor CudaBackend::count_correct(const Tensor& scores, const Tensor& t) {
+AccuracyResult CudaBackend::count_correct(const Tensor& scores, const Tensor& t) {
   check_activation(scores, "accuracy");
   const Tensor x = scores.plain();
-  Tensor correct = Tensor::empty({}, DType::int64, x.device());
+  const Tensor counts = Tensor::empty({2}, DType::int64, x.device());
   kernels::count_correct(CudaContext::of(x.device()).launch(), scores_of(x, x.dtype(), t),
-                         correct.data<std::int64_t>());
+                         counts.data<std::int64_t>());
   check_launch("accuracy");
-  return correct;
+  return {counts.slice(0, 1).reshape({}), counts.slice(1, 2).reshape({})};
 }
 
 }  // namespace tasuki

@@ -109,10 +109,10 @@ __global__ void softmax_backward_kernel(const float* probabilities, const Label*
 
 template <class T, class Label>
 __global__ void count_correct_kernel(const T* x, const Label* labels, std::int64_t items,
-                                     std::int64_t classes, unsigned long long* correct) {
+                                     std::int64_t classes, unsigned long long* counts) {
   const int lane = threadIdx.x % 32;
   const std::int64_t warps = thread_count() / 32;
-  long long found = 0;
+  long long correct = 0, counted = 0;
   for (std::int64_t i = thread_index() / 32; i < items; i += warps) {
     const T* const row = x + i * classes;
     float top = -INFINITY;
@@ -132,16 +132,21 @@ __global__ void count_correct_kernel(const T* x, const Label* labels, std::int64
         at = other_at;
       }
     }
-    if (labels[i] >= 0 && at == labels[i]) ++found;
+    if (lane != 0 || labels[i] < 0) continue;
+    ++counted;
+    if (at == labels[i]) ++correct;
   }
   __shared__ long long shared[32];
-  if (lane != 0) found = 0;
-  found = block_sum(found, shared);
+  correct = block_sum(correct, shared);
+  counted = block_sum(counted, shared);
   if (threadIdx.x != 0) return;
-  if (gridDim.x == 1)
-    *correct = static_cast<unsigned long long>(found);
-  else
-    atomicAdd(correct, static_cast<unsigned long long>(found));
+  if (gridDim.x == 1) {
+    counts[0] = static_cast<unsigned long long>(correct);
+    counts[1] = static_cast<unsigned long long>(counted);
+  } else {
+    atomicAdd(counts, static_cast<unsigned long long>(correct));
+    atomicAdd(counts + 1, static_cast<unsigned long long>(counted));
+  }
 }
 
 template <class Visitor>
@@ -193,10 +198,10 @@ void softmax_cross_entropy_backward(const Launch& launch, const Scores& dx, void
   });
 }
 
-void count_correct(const Launch& launch, const Scores& scores, std::int64_t* correct) {
-  auto* const result = reinterpret_cast<unsigned long long*>(correct);
+void count_correct(const Launch& launch, const Scores& scores, std::int64_t* counts) {
+  auto* const result = reinterpret_cast<unsigned long long*>(counts);
   const bool one_block = fit_one_block(scores);
-  if (!one_block) cudaMemsetAsync(result, 0, sizeof(*result), launch.stream);
+  if (!one_block) cudaMemsetAsync(result, 0, 2 * sizeof(*result), launch.stream);
   const unsigned grid = one_block ? 1 : grid_for_rows(launch, scores.items);
   const int threads = one_block ? 32 * warps_of_one_block : block_threads;
   with_scores(scores, [&](auto type, const auto* labels) {

@@ -30,7 +30,8 @@ void softmax_cross_entropy_backward(const Launch& launch, const Scores& dx, void
                                     const float* probabilities, const std::int64_t* counted,
                                     DType dy_type, const void* dy);
 
-// *correct = rows whose largest score is at their label; among equal ones the first counts.
-void count_correct(const Launch& launch, const Scores& scores, std::int64_t* correct);
+// counts[0] = rows whose largest score is at their label; among equal ones the first counts.
+// counts[1] = rows that have a label.
+void count_correct(const Launch& launch, const Scores& scores, std::int64_t* counts);
 
 }  // namespace tasuki::kernels

@@ -11,14 +11,16 @@ Results cross_entropy(Side& side, std::int64_t items, std::int64_t classes) {
   const CrossEntropyResult forward = backend.softmax_cross_entropy(x, t);
   const Tensor wide = t.to(DType::int64);
   const CrossEntropyResult of_wide = backend.softmax_cross_entropy(x, wide);
+  const AccuracyResult right = backend.count_correct(x, t);
   return {{"loss", forward.loss},
           {"probabilities", forward.probabilities},
           {"counted", forward.counted},
           {"dx", backend.softmax_cross_entropy_backward(forward, t, dy)},
-          {"correct", backend.count_correct(x, t)},
+          {"correct", right.correct},
+          {"labelled", right.counted},
           {"loss of int64 labels", of_wide.loss},
           {"dx of int64 labels", backend.softmax_cross_entropy_backward(of_wide, wide, dy)},
-          {"correct of int64 labels", backend.count_correct(x, wide)}};
+          {"correct of int64 labels", backend.count_correct(x, wide).correct}};
 }
 
 // The function itself: it is made of operations that each have their problems.

@@ -299,9 +299,23 @@ TEST(Classifier, CountsAndLosses) {
   }
   const auto result = model(x, t);
   EXPECT_EQ(result.correct.item(), 4);
+  EXPECT_EQ(result.counted.item(), 6);
   EXPECT_EQ(result.examples, 6);
   EXPECT_EQ(accuracy(Variable(scores), t), 4.0 / 6);
   EXPECT_EQ(model(x, t.to(DType::int64)).loss.value().item(), result.loss.value().item());
+}
+
+TEST(Classifier, CountsLabelledExamplesOnly) {
+  Classifier model(std::make_unique<MLP>(4, 8, 3));
+  model.initialize(1);
+  const Tensor t = Tensor::full({6}, -1, DType::int32);
+  const Variable x(random_tensor({6, 4}, 1));
+  EXPECT_EQ(model(x, t).counted.item(), 0);
+  for (const int i : {1, 4}) t.data<std::int32_t>()[i] = 2;
+  const auto result = model(x, t);
+  EXPECT_EQ(result.counted.item(), 2);
+  EXPECT_LE(result.correct.item(), 2);
+  EXPECT_EQ(result.examples, 6);
 }
 
 TEST(Accuracy, CountsLabelledExamplesOnly) {

@@ -190,7 +190,7 @@ TEST(CpuBackend, FirstOfEqualScoresIsTheAnswer) {
   const Tensor x = Tensor::full({2, 3}, 1);
   const Tensor t =
       Tensor::from(std::span<const std::int32_t>(std::vector<std::int32_t>{0, 1}), {2});
-  EXPECT_EQ(cpu().count_correct(x, t).item(), 1);
+  EXPECT_EQ(cpu().count_correct(x, t).correct.item(), 1);
 }
 
 TEST(CpuBackend, GatherTakesItemsByNumberAndDecodesPixels) {

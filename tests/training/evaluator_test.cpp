@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -65,6 +66,27 @@ TEST_F(EvaluatorTest, SumsAndCountsAreThoseOfOneRank) {
       EXPECT_TRUE(same_everywhere(std::as_bytes(std::span(&loss.sum, 1))));
     }
   }
+}
+
+TEST_F(EvaluatorTest, AccuracyIsThatOfLabelledExamples) {
+  const TrainingMode evaluating(false);  // the model has dropout
+  const auto dataset = synthetic(6);
+  const Batch labelled = create_serial_iterator(Share::whole(dataset), 6)->next();
+  const Tensor t = Tensor::full({6}, -1, DType::int32);
+  Batch batch = labelled;
+  batch.set({.name = "t", .values = t, .is_target = true});
+  const LossFunction loss = classification_loss(*model);
+  Observation unlabelled;
+  loss(batch, unlabelled);
+  EXPECT_EQ(unlabelled.mean("accuracy"), std::nullopt);
+
+  const Tensor scores = model->predictor()(Variable(labelled["x"])).value();
+  const auto row = scores.span<float>().first(static_cast<std::size_t>(scores.shape()[1]));
+  t.data<std::int32_t>()[0] =
+      static_cast<std::int32_t>(std::ranges::max_element(row) - row.begin());
+  Observation one;
+  loss(batch, one);
+  EXPECT_EQ(one.mean("accuracy"), 1);
 }
 
 // Of a fixed model, accuracy is a quotient of integers: the same double on any number of ranks.

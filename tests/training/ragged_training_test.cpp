@@ -115,7 +115,8 @@ class RaggedTraining : public ::testing::Test {
       };
       const LossFunction loss = [&](const Batch& batch, Observation& seen) {
         const Variable scores = model(batch["x"]);
-        seen.add_sum("accuracy", count_correct(scores, batch["t"]), batch.size());
+        const auto [correct, counted] = count_correct(scores, batch["t"]);
+        seen.add_sum("accuracy", correct, counted);
         return softmax_cross_entropy(scores, batch["t"]);
       };
       Trainer trainer(std::make_unique<StandardUpdater>(

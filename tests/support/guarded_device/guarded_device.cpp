@@ -245,8 +245,14 @@ class GuardedBackend final : public Backend {
       return cpu().softmax_cross_entropy_backward(seen, host(t), host(dy));
     });
   }
-  Tensor count_correct(const Tensor& x, const Tensor& t) override {
-    return result({}, DType::int64, [=] { return cpu().count_correct(wide(x), host(t)); });
+  AccuracyResult count_correct(const Tensor& x, const Tensor& t) override {
+    const AccuracyResult made{fresh({}, DType::int64), fresh({}, DType::int64)};
+    submit([=] {
+      const AccuracyResult found = cpu().count_correct(wide(x), host(t));
+      host(made.correct).copy_from(found.correct);
+      host(made.counted).copy_from(found.counted);
+    });
+    return made;
   }
 
   void update(const UpdateStep& step) override {
