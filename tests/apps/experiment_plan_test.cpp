@@ -6,10 +6,10 @@
 
 #include <fstream>
 
+#include "errors.hpp"
 #include "experiment/failure.hpp"
 #include "experiment/plot.hpp"
 #include "experiment/table.hpp"
-#include "tasuki/core/error.hpp"
 #include "temporary_folder.hpp"
 
 namespace tasuki::experiment {
@@ -23,13 +23,10 @@ ExperimentPlan parse(const std::string& text) {
 }
 
 std::string error_of(const std::string& text) {
-  try {
-    parse(text);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::config);
-    return error.what();
-  }
-  return "(none)";
+  const auto error = testing::caught([&] { parse(text); });
+  if (!error) return "(none)";
+  EXPECT_EQ(error->kind(), ErrorKind::config);
+  return error->what();
 }
 
 std::vector<std::string> commands(const ExperimentPlan& plan) {

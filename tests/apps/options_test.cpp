@@ -6,6 +6,7 @@
 
 #include <limits>
 
+#include "errors.hpp"
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/program/flags/nearest.hpp"
 #include "tasuki/program/optimizer.hpp"
@@ -42,14 +43,8 @@ struct Program {
 
 // The error that parsing meets; empty when it meets none.
 std::string error_of(const std::vector<std::string>& arguments, const std::string& config = "") {
-  try {
-    Program(config).parse(arguments);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.scope(), ErrorScope::every_rank);
-    EXPECT_EQ(error.kind(), config.empty() ? ErrorKind::usage : ErrorKind::config);
-    return error.what();
-  }
-  return "";
+  return testing::error_everywhere_of(config.empty() ? ErrorKind::usage : ErrorKind::config,
+                                      [&] { Program(config).parse(arguments); });
 }
 
 TEST(Options, DefaultsAreChainerMNs) {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "../optimizer/prescribed.hpp"
+#include "errors.hpp"
 #include "paths.hpp"
 #include "tasuki/models/mlp.hpp"
 #include "tasuki/nn/classifier.hpp"
@@ -31,14 +32,7 @@ struct Program {
 };
 
 std::string error_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-    EXPECT_EQ(error.scope(), ErrorScope::every_rank);
-    return error.what();
-  }
-  return "";
+  return testing::error_everywhere_of(ErrorKind::usage, work);
 }
 
 TEST(Stalls, HaveLimitsInSeconds) {
@@ -260,14 +254,14 @@ TEST(OptimizerFlags, DoWhatChainerDoes) {
     Program program;
     program.parse(expected["flags"]);
     const auto optimizer = create_optimizer(program.settings, 1);
-    test::Vectors model({static_cast<std::int64_t>(initial.size())});
-    model[0].value().copy_from(test::vector_of(initial));
+    testing::Vectors model({static_cast<std::int64_t>(initial.size())});
+    model[0].value().copy_from(testing::vector_of(initial));
     optimizer->setup(model);
     for (std::size_t t = 0; t < gradients.size(); ++t) {
-      const test::Prescribed gradient = {{&model[0], test::vector_of(gradients[t])}};
-      optimizer->update([&] { return test::loss_with_gradients(gradient); }, 1);
+      const testing::Prescribed gradient = {{&model[0], testing::vector_of(gradients[t])}};
+      optimizer->update([&] { return testing::loss_with_gradients(gradient); }, 1);
       const auto weights = expected["weights"][t].get<std::vector<double>>();
-      const std::vector<float> found = test::values_of(model[0].value());
+      const std::vector<float> found = testing::values_of(model[0].value());
       for (std::size_t i = 0; i < weights.size(); ++i)
         EXPECT_NEAR(found[i], weights[i], 2e-6) << "update " << t + 1 << ", element " << i;
       const double none = -1;
@@ -307,15 +301,15 @@ std::vector<float> step_of(const std::vector<std::string>& flags, const std::vec
   program.parse(flags);
   const auto optimizer = create_optimizer(program.settings, 1);
   optimizer->set("lr", 1);
-  test::Vectors model({2, 1});
-  model[0].value().copy_from(test::vector_of({3, 4}));
-  model[1].value().copy_from(test::vector_of({0}));
+  testing::Vectors model({2, 1});
+  model[0].value().copy_from(testing::vector_of({3, 4}));
+  model[1].value().copy_from(testing::vector_of({0}));
   optimizer->setup(model);
-  const test::Prescribed gradients = {{&model[0], test::vector_of(first)},
-                                      {&model[1], test::vector_of(second)}};
-  optimizer->update([&] { return test::loss_with_gradients(gradients); }, 1);
-  const auto left = test::values_of(model[0].value());
-  return {3 - left[0], 4 - left[1], -test::values_of(model[1].value())[0]};
+  const testing::Prescribed gradients = {{&model[0], testing::vector_of(first)},
+                                         {&model[1], testing::vector_of(second)}};
+  optimizer->update([&] { return testing::loss_with_gradients(gradients); }, 1);
+  const auto left = testing::values_of(model[0].value());
+  return {3 - left[0], 4 - left[1], -testing::values_of(model[1].value())[0]};
 }
 
 void expect_step(const std::vector<std::string>& flags, const std::vector<float>& expected) {

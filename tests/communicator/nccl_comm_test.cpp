@@ -4,12 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include "errors.hpp"
 #include "fake_nccl/fake_nccl.hpp"
 #include "tasuki/core/host_name.hpp"
 
 namespace tasuki {
 namespace {
 
+using testing::caught;
 using testing::fake_nccl;
 
 constexpr NcclLimits short_limits{.call = std::chrono::milliseconds(50),
@@ -35,17 +37,6 @@ class NcclCommTest : public ::testing::Test {
       return ncclAllReduce(nullptr, nullptr, 1, ncclFloat32, ncclSum, handle, nullptr);
     });
   }
-  // The error of `work`, which throws one.
-  template <class Work>
-  static Error error_of(const Work& work) {
-    try {
-      work();
-    } catch (const Error& error) {
-      return error;
-    }
-    ADD_FAILURE() << "no error";
-    return {ErrorKind::internal, ""};
-  }
   static std::string place() { return "on rank 1 of 4 GPUs (" + host_name() + ", cuda:2): "; }
 };
 
@@ -68,7 +59,7 @@ TEST_F(NcclCommTest, AnErrorOfACallIsOneLineAndAbortsAndStays) {
   const auto comm = connect();
   fake_nccl().answer = ncclSystemError;
   fake_nccl().last_error = "socketStartConnect: refused\n";
-  const Error first = error_of([&] { exchange(*comm); });
+  const Error first = caught([&] { exchange(*comm); }).value();
   EXPECT_EQ(first.kind(), ErrorKind::io);
   const std::string text = first.what();
   EXPECT_EQ(text.find("ncclAllReduce failed " + place() + "ncclSystemError"), 0u) << text;
@@ -78,20 +69,20 @@ TEST_F(NcclCommTest, AnErrorOfACallIsOneLineAndAbortsAndStays) {
   // Later calls throw the first error, although NCCL would now return another one.
   fake_nccl().answer = ncclSuccess;
   fake_nccl().last_error = "something else";
-  EXPECT_EQ(error_of([&] { exchange(*comm); }).what(), text);
+  EXPECT_EQ(caught([&] { exchange(*comm); }).value().what(), text);
   EXPECT_EQ(fake_nccl().aborted, 1);
 }
 
 TEST_F(NcclCommTest, AnErrorThatComesWhileACallIsInProgressIsMetInIt) {
   const auto comm = connect();
   fake_nccl().state = ncclRemoteError;
-  const std::string text = error_of([&] { exchange(*comm); }).what();
+  const std::string text = caught([&] { exchange(*comm); }).value().what();
   EXPECT_EQ(text.find("ncclAllReduce failed " + place() + "ncclRemoteError"), 0u) << text;
 }
 
 TEST_F(NcclCommTest, RanksThatNeverComeAreAnErrorInTheEnd) {
   fake_nccl().turns_in_progress = -1;
-  const Error while_connecting = error_of([] { connect(); });
+  const Error while_connecting = caught([] { connect(); }).value();
   EXPECT_EQ(while_connecting.kind(), ErrorKind::hang);
   const std::string text = while_connecting.what();
   EXPECT_EQ(text.find("ncclCommInitRankConfig failed " + place()), 0u) << text;
@@ -101,7 +92,7 @@ TEST_F(NcclCommTest, RanksThatNeverComeAreAnErrorInTheEnd) {
   fake_nccl().turns_in_progress = 0;
   const auto comm = connect();
   fake_nccl().turns_in_progress = -1;
-  EXPECT_EQ(error_of([&] { exchange(*comm); }).kind(), ErrorKind::hang);
+  EXPECT_EQ(caught([&] { exchange(*comm); }).value().kind(), ErrorKind::hang);
 }
 
 TEST_F(NcclCommTest, ErrorsThatComeLaterAreFoundWhenSomebodyLooks) {
@@ -109,7 +100,7 @@ TEST_F(NcclCommTest, ErrorsThatComeLaterAreFoundWhenSomebodyLooks) {
   comm->check_async();
   fake_nccl().state = ncclRemoteError;
   constexpr bool skip_if_busy = true;
-  const std::string text = error_of([&] { comm->check_async(skip_if_busy); }).what();
+  const std::string text = caught([&] { comm->check_async(skip_if_busy); }).value().what();
   EXPECT_EQ(text.find("an exchange by NCCL failed " + place() + "ncclRemoteError"), 0u) << text;
   EXPECT_EQ(fake_nccl().aborted, 1);
 }
@@ -119,7 +110,7 @@ TEST_F(NcclCommTest, AnAbortThatDoesNotEndKeepsNoErrorBack) {
   auto comm = connect();
   fake_nccl().abort_hangs = true;
   fake_nccl().answer = ncclInternalError;
-  EXPECT_EQ(error_of([&] { exchange(*comm); }).kind(), ErrorKind::io);
+  EXPECT_EQ(caught([&] { exchange(*comm); }).value().kind(), ErrorKind::io);
   comm.reset();
   EXPECT_EQ(fake_nccl().aborted, 1);
   EXPECT_EQ(fake_nccl().finalized, 0);

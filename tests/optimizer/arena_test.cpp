@@ -7,10 +7,10 @@
 namespace tasuki {
 namespace {
 
-using test::loss_with_gradients;
-using test::values_of;
-using test::vector_of;
-using test::Vectors;
+using testing::loss_with_gradients;
+using testing::values_of;
+using testing::vector_of;
+using testing::Vectors;
 
 TEST(ParameterArena, LaysParametersOutInReverseOnCacheLines) {
   Vectors model({17, 1, 16}), child({3});

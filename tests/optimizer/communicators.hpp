@@ -10,7 +10,7 @@
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
 
-namespace tasuki::test {
+namespace tasuki::testing {
 
 // All registered ones that sum gradients on CPUs.
 inline std::vector<std::string> summing_communicators() {
@@ -61,4 +61,4 @@ class WithOptimizer : public WithCommunicator {
   std::unique_ptr<Optimizer> optimizer_;
 };
 
-}  // namespace tasuki::test
+}  // namespace tasuki::testing

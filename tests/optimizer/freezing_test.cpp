@@ -14,13 +14,13 @@
 namespace tasuki {
 namespace {
 
-using test::error_of;
-using test::loss_with_gradients;
-using test::values_of;
-using test::vector_of;
-using test::Vectors;
+using testing::coded_error_of;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::loss_with_gradients;
+using testing::values_of;
+using testing::vector_of;
+using testing::Vectors;
 
 TEST(FrozenPaths, TheLastPatternThatMatchesCounts) {
   FrozenPaths paths;
@@ -43,15 +43,15 @@ TEST(FrozenPaths, TheLastPatternThatMatchesCounts) {
 }
 
 // Three parameters a, b, c; each update of rank r with gradients r + 1, of which the mean is mean_.
-class Freezing : public test::WithOptimizer {
+class Freezing : public testing::WithOptimizer {
  protected:
   bool is_last() const { return rank() == size() - 1; }
 
   void update() {
-    test::update_of(
+    testing::update_of(
         *optimizer_,
         [&] {
-          test::Prescribed gradients;
+          testing::Prescribed gradients;
           for (std::size_t i = 0; i < 3; ++i)
             gradients.emplace_back(
                 &model_[i], vector_of(std::vector<float>(
@@ -138,7 +138,7 @@ TEST_P(Freezing, OnOneRankAloneIsSaidOnAll) {
   optimizer_->setup(model_);
   update();
   if (is_last()) optimizer_->freeze("b");
-  const std::string error = error_of([&] { update(); });
+  const std::string error = coded_error_of([&] { update(); });
   const auto all = communicator_->allgather_bytes(text_to_bytes(error));
   for (const Bytes& each : all) EXPECT_EQ(each, all[0]);
   if (communicator_->size() == 1) {
@@ -151,7 +151,7 @@ TEST_P(Freezing, OnOneRankAloneIsSaidOnAll) {
 
 TEST_P(Freezing, GroupsOnOneRankAloneAreSaidOnAll) {
   if (is_last()) optimizer_->add_group({.pattern = "b", .rate_factor = 2});
-  const std::string error = error_of([&] { optimizer_->setup(model_); });
+  const std::string error = coded_error_of([&] { optimizer_->setup(model_); });
   if (communicator_->size() == 1) {
     EXPECT_EQ(error, "");
   } else {
@@ -159,7 +159,8 @@ TEST_P(Freezing, GroupsOnOneRankAloneAreSaidOnAll) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Communicators, Freezing, testing::ValuesIn(test::summing_communicators()),
+INSTANTIATE_TEST_SUITE_P(Communicators, Freezing,
+                         ::testing::ValuesIn(testing::summing_communicators()),
                          [](const auto& info) { return info.param; });
 
 // --- what is left of the graph ---
@@ -228,14 +229,15 @@ TEST(FrozenLayers, ErrorsOfFreezing) {
   Vectors model({2, 3});
   const auto misspelt = create_optimizer("sgd");
   misspelt->freeze("later/**");
-  EXPECT_THAT(error_of([&] { misspelt->setup(model); }),
+  EXPECT_THAT(coded_error_of([&] { misspelt->setup(model); }),
               HasSubstr("no parameter's path matches \"later/**\""));
   const auto sgd = create_optimizer("sgd");
   sgd->setup(model);
-  EXPECT_THAT(error_of([&] { sgd->freeze("c"); }), HasSubstr("no parameter's path matches \"c\""));
+  EXPECT_THAT(coded_error_of([&] { sgd->freeze("c"); }),
+              HasSubstr("no parameter's path matches \"c\""));
   sgd->freeze("**");
   const auto loss = [&] { return loss_with_gradients({{&model[0], vector_of({1, 1})}}); };
-  EXPECT_THAT(error_of([&] { sgd->update(loss, 1); }),
+  EXPECT_THAT(coded_error_of([&] { sgd->update(loss, 1); }),
               HasSubstr("all parameters of the optimizer's model are frozen"));
 }
 

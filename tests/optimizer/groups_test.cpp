@@ -12,12 +12,12 @@
 namespace tasuki {
 namespace {
 
-using test::error_of;
-using test::loss_with_gradients;
-using test::values_of;
-using test::vector_of;
-using test::Vectors;
+using testing::coded_error_of;
 using ::testing::HasSubstr;
+using testing::loss_with_gradients;
+using testing::values_of;
+using testing::vector_of;
+using testing::Vectors;
 
 TEST(Patterns, MatchPaths) {
   for (const auto& [pattern, path] :
@@ -96,7 +96,7 @@ TEST(GroupsAgainstTorch, SameWeightsAfterEachUpdate) {
     for (std::size_t t = 0; t < torch["gradients"].size(); ++t) {
       optimizer->update(
           [&] {
-            test::Prescribed gradients;
+            testing::Prescribed gradients;
             for (const auto& [path, values] : torch["gradients"][t].items())
               gradients.emplace_back(&model[path], vector_of(values).reshape(model[path].shape()));
             return loss_with_gradients(gradients);
@@ -158,7 +158,7 @@ TEST_F(Groups, GiveEachSettingThatTheLastOneHas) {
 
 TEST_F(Groups, ThatNeverMatchedAreErrorsOfTheUpdate) {
   optimizer_->add_group({.pattern = "c", .rate_factor = 2});
-  EXPECT_THAT(error_of([&] { after_update(); }),
+  EXPECT_THAT(coded_error_of([&] { after_update(); }),
               HasSubstr("group c matches no parameter of the model, which has, for example, "));
 }
 
@@ -180,7 +180,7 @@ TEST_F(Groups, ComeWithLayersThatAreAddedLater) {
 
 TEST_F(Groups, AreCheckedWhenTheyAreAdded) {
   const auto error = [&](const Optimizer::Group& group) {
-    return error_of([&] { optimizer_->add_group(group); });
+    return coded_error_of([&] { optimizer_->add_group(group); });
   };
   EXPECT_THAT(error({.pattern = "a", .values = {{"momentum", 0.5}}}),
               HasSubstr("SGD has no hyper-parameter \"momentum\"; it has lr"));
@@ -188,14 +188,15 @@ TEST_F(Groups, AreCheckedWhenTheyAreAdded) {
   EXPECT_THAT(error({.pattern = "a", .rate_factor = -1}), HasSubstr("group a: rate_factor = -1"));
   EXPECT_THAT(error({.pattern = "a", .weight_decay = -1}), HasSubstr("weight_decay = -1"));
   EXPECT_TRUE(optimizer_->groups().empty());
-  EXPECT_THAT(
-      error_of([] { create_optimizer("adadelta")->add_group({.pattern = "a", .rate_factor = 2}); }),
-      HasSubstr("AdaDelta has no learning rate to multiply"));
+  EXPECT_THAT(coded_error_of([] {
+                create_optimizer("adadelta")->add_group({.pattern = "a", .rate_factor = 2});
+              }),
+              HasSubstr("AdaDelta has no learning rate to multiply"));
 }
 
 TEST_F(Groups, DecayNeedsSomethingThatDecays) {
   optimizer_->add_group({.pattern = "a", .weight_decay = 0.5});
-  EXPECT_THAT(error_of([&] { after_update(); }), HasSubstr("add_hook(weight_decay(0))"));
+  EXPECT_THAT(coded_error_of([&] { after_update(); }), HasSubstr("add_hook(weight_decay(0))"));
   optimizer_->add_hook(weight_decay(0));
   EXPECT_EQ(after_update(), (std::vector<float>{1 - 0.25F * 1.5F, 0.75F}));
 }

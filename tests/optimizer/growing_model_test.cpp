@@ -9,13 +9,13 @@
 namespace tasuki {
 namespace {
 
-using test::loss_with_gradients;
-using test::values_of;
-using test::vector_of;
-using test::Vectors;
+using testing::loss_with_gradients;
+using testing::values_of;
+using testing::vector_of;
+using testing::Vectors;
 
 // With every communicator that sums.
-class GrowingModel : public test::WithOptimizer {
+class GrowingModel : public testing::WithOptimizer {
  protected:
   void set_up() override {
     WithOptimizer::set_up();
@@ -23,13 +23,13 @@ class GrowingModel : public test::WithOptimizer {
     update({{&model_[0], vector_of({mine(), mine()})}});
   }
 
-  void update(const test::Prescribed& gradients) {
-    test::update_of(
+  void update(const testing::Prescribed& gradients) {
+    testing::update_of(
         *optimizer_, [&] { return loss_with_gradients(gradients); }, 1, communicator_->size());
   }
 
   // What each rank's update threw ("" for nothing), gathered.
-  std::vector<std::string> errors_of_update(const test::Prescribed& gradients) {
+  std::vector<std::string> errors_of_update(const testing::Prescribed& gradients) {
     std::string message;
     try {
       update(gradients);
@@ -98,7 +98,7 @@ TEST_P(GrowingModel, RebuildingALayerOnOneRankAloneIsSaidOnAll) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Communicators, GrowingModel,
-                         testing::ValuesIn(test::summing_communicators()),
+                         ::testing::ValuesIn(testing::summing_communicators()),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

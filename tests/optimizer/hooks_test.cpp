@@ -10,13 +10,13 @@
 namespace tasuki {
 namespace {
 
-using test::loss_with_gradients;
-using test::values_of;
-using test::vector_of;
-using test::Vectors;
+using testing::loss_with_gradients;
+using testing::values_of;
+using testing::vector_of;
+using testing::Vectors;
 
 // Two parameters; what SGD with lr 1 subtracts is the gradient that the hooks left.
-class Hooks : public testing::Test {
+class Hooks : public ::testing::Test {
  protected:
   Hooks() {
     sgd_->set("lr", 1);
@@ -31,7 +31,7 @@ class Hooks : public testing::Test {
       for (float& value : g) value *= 4;
       return vector_of(g);
     };
-    test::update_of_part(
+    testing::update_of_part(
         *sgd_,
         [&] {
           return loss_with_gradients(

@@ -17,7 +17,7 @@
 namespace tasuki {
 namespace {
 
-using test::values_of;
+using testing::values_of;
 
 constexpr std::int64_t inputs = 6, units = 5, classes = 3;
 
@@ -56,7 +56,7 @@ std::uint64_t revisions_of(const Optimizer& optimizer) {
   return reader.number;
 }
 
-class LazyShapes : public test::WithCommunicator {
+class LazyShapes : public testing::WithCommunicator {
  protected:
   std::unique_ptr<Optimizer> optimizer_for(Module& model) {
     auto optimizer = create_multi_node_optimizer(create_optimizer("momentum_sgd"), *communicator_);
@@ -72,7 +72,7 @@ class LazyShapes : public test::WithCommunicator {
       x.data<float>()[i] = static_cast<float>((i + 2 * rank()) % 5) - 1.5f;
     const Tensor t = Tensor::full({1}, rank() % classes, DType::int32);
     const bool has_example = rank() != without;
-    test::update_of(
+    testing::update_of(
         optimizer, [&] { return softmax_cross_entropy(forward(Variable(x)), t); },
         has_example ? 1 : 0, size() - (without >= 0 ? 1 : 0));
   }
@@ -262,7 +262,7 @@ TEST_P(LazyShapes, ALazyLayerOnOneRankAloneIsSaidOnAllRanks) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Communicators, LazyShapes,
-                         ::testing::ValuesIn(test::summing_communicators()),
+                         ::testing::ValuesIn(testing::summing_communicators()),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

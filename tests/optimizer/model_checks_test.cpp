@@ -10,7 +10,7 @@
 namespace tasuki {
 namespace {
 
-using test::error_of;
+using testing::coded_error_of;
 
 void expect_contains(const std::string& message, const std::string& text) {
   EXPECT_NE(message.find(text), std::string::npos) << text << " in: " << message;
@@ -43,7 +43,7 @@ void update(Optimizer& optimizer, Net& net) {
 }
 
 std::string error_of_setup(Module& model) {
-  return error_of([&] { create_optimizer("sgd")->setup(model); });
+  return coded_error_of([&] { create_optimizer("sgd")->setup(model); });
 }
 
 TEST(ModelChecks, ParametersWithoutValuesAreRefused) {
@@ -59,7 +59,7 @@ TEST(ModelChecks, ParametersWithoutValuesAreRefused) {
 }
 
 TEST(ModelChecks, WhatIsDrawnAsZeroHasValues) {
-  test::Vectors zeros({4});
+  testing::Vectors zeros({4});
   EXPECT_EQ(error_of_setup(zeros), "");
 }
 
@@ -90,10 +90,10 @@ TEST(ModelChecks, AMemberThatIsNotRegisteredIsRefused) {
         lazy ? "?" : "5");
     Forgetful here(lazy);  // of a type that setup() knows
     here.initialize(1);
-    expect_contains(error_of([&] { create_optimizer("sgd")->setup(here); }), expected);
+    expect_contains(coded_error_of([&] { create_optimizer("sgd")->setup(here); }), expected);
     here.inner.add("forgotten", here.inner.forgotten);
     here.initialize(1);
-    EXPECT_EQ(error_of([&] { create_optimizer("sgd")->setup(here); }), "");
+    EXPECT_EQ(coded_error_of([&] { create_optimizer("sgd")->setup(here); }), "");
 
     const std::unique_ptr<Module> made = std::make_unique<Forgetful>(lazy);
     made->initialize(1);
@@ -122,15 +122,15 @@ TEST(ModelChecks, NeighboursAndLayersHeldByPointerAreNotMembers) {
     Linear second{units, classes};
   } pair;
   pair.first.initialize(1);
-  EXPECT_EQ(error_of([&] { create_optimizer("sgd")->setup(pair.first); }), "");
+  EXPECT_EQ(coded_error_of([&] { create_optimizer("sgd")->setup(pair.first); }), "");
   Net net(false);
   net.initialize(1);
-  EXPECT_EQ(error_of([&] { create_optimizer("sgd")->setup(net); }), "");
+  EXPECT_EQ(coded_error_of([&] { create_optimizer("sgd")->setup(net); }), "");
   // A member whose values were given is left to the check of the first update.
   Forgetful teacher;
   teacher.initialize(1);
   teacher.inner.forgotten.initialize(2);
-  EXPECT_EQ(error_of([&] { create_optimizer("sgd")->setup(teacher); }), "");
+  EXPECT_EQ(coded_error_of([&] { create_optimizer("sgd")->setup(teacher); }), "");
 }
 
 TEST(ModelChecks, ALayerThatIsNotRegisteredIsFoundInTheFirstUpdate) {
@@ -139,15 +139,15 @@ TEST(ModelChecks, ALayerThatIsNotRegisteredIsFoundInTheFirstUpdate) {
     net.initialize(1);
     const auto sgd = create_optimizer("sgd");
     sgd->setup(net);
-    const std::vector<float> before = test::values_of(net.a.parameters()[0].parameter->value());
-    expect_contains(error_of([&] { update(*sgd, net); }),
+    const std::vector<float> before = testing::values_of(net.a.parameters()[0].parameter->value());
+    expect_contains(coded_error_of([&] { update(*sgd, net); }),
                     "70: the loss depends on a parameter W (3x5) of a layer Linear that the model "
                     "does not have");
     EXPECT_EQ(sgd->t(), 0);
-    EXPECT_EQ(test::values_of(net.a.parameters()[0].parameter->value()), before);
+    EXPECT_EQ(testing::values_of(net.a.parameters()[0].parameter->value()), before);
     net.add("b", net.b);
     net.initialize(1);
-    EXPECT_EQ(error_of([&] { update(*sgd, net); }), "");
+    EXPECT_EQ(coded_error_of([&] { update(*sgd, net); }), "");
   }
 }
 
@@ -158,9 +158,9 @@ TEST(ModelChecks, ALayerThatIsAddedLaterNeedsValuesToo) {
     const auto sgd = create_optimizer("sgd");
     sgd->setup(net);
     net.add("b", net.b);
-    expect_contains(error_of([&] { update(*sgd, net); }), "70: parameter b/");
+    expect_contains(coded_error_of([&] { update(*sgd, net); }), "70: parameter b/");
     net.b.initialize(1);
-    EXPECT_EQ(error_of([&] { update(*sgd, net); }), "");
+    EXPECT_EQ(coded_error_of([&] { update(*sgd, net); }), "");
   }
 }
 

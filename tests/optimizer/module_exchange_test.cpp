@@ -26,7 +26,7 @@ struct Net : Module {
   }
 };
 
-class ModuleExchange : public test::WithCommunicator {};
+class ModuleExchange : public testing::WithCommunicator {};
 
 std::vector<double> numbers_of(const Tensor& values) {
   const Tensor wide = values.to(DType::float64);
@@ -106,7 +106,7 @@ TEST_P(ModuleExchange, DifferentModelsAreAnErrorOnAllRanks) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Communicators, ModuleExchange,
-                         ::testing::ValuesIn(test::summing_communicators()),
+                         ::testing::ValuesIn(testing::summing_communicators()),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -9,12 +9,12 @@
 namespace tasuki {
 namespace {
 
-using test::loss_with_gradients;
-using test::values_of;
-using test::vector_of;
-using test::Vectors;
+using testing::loss_with_gradients;
+using testing::values_of;
+using testing::vector_of;
+using testing::Vectors;
 
-class MultiNode : public testing::Test {
+class MultiNode : public ::testing::Test {
  protected:
   std::unique_ptr<Optimizer> multi_node(const std::string& name = "sgd") {
     auto optimizer = create_multi_node_optimizer(create_optimizer(name), *communicator_);
@@ -22,8 +22,8 @@ class MultiNode : public testing::Test {
     return optimizer;
   }
   // A step of one example on each rank.
-  void update(Optimizer& optimizer, const test::Prescribed& gradients) const {
-    test::update_of(
+  void update(Optimizer& optimizer, const testing::Prescribed& gradients) const {
+    testing::update_of(
         optimizer, [&] { return loss_with_gradients(gradients); }, 1, communicator_->size());
   }
   void expect_equal_on_all_ranks(const Tensor& tensor) const {
@@ -114,7 +114,7 @@ TEST_F(MultiNode, ParameterUnusedOnOddRanksCountsAsZeroThere) {
   const auto optimizer = multi_node();
   optimizer->setup(model);
   for (int t = 1; t <= 2; ++t) {
-    test::Prescribed gradients;
+    testing::Prescribed gradients;
     gradients.emplace_back(&model[0], vector_of({1, 1}));
     const auto value = static_cast<float>(rank_ + 2);
     if (rank_ % 2 == 0) gradients.emplace_back(&model[1], vector_of({value, value, value}));
@@ -136,7 +136,7 @@ TEST_F(MultiNode, RanksWithoutExamplesOnlyTakePart) {
     if (rank_ == 0) throw std::logic_error("forward pass of an empty batch");
     return loss_with_gradients({{&model[0], vector_of({1, 2, 3})}});
   };
-  test::update_of(*optimizer, loss, rank_, global);
+  testing::update_of(*optimizer, loss, rank_, global);
   optimizer->update(loss, rank_);  // ranks add up their examples themselves
   // With one rank there is no example at all.
   EXPECT_EQ(optimizer->t(), size_ > 1 ? 2 : 0);
@@ -154,7 +154,7 @@ TEST_F(MultiNode, StepWithoutAnyExamplesChangesNothing) {
   optimizer->add_hook(weight_decay(0.5));
   optimizer->setup(model);
   const auto none = []() -> Variable { throw std::logic_error("forward pass of no example"); };
-  test::update_of(*optimizer, none, 0, 0);
+  testing::update_of(*optimizer, none, 0, 0);
   optimizer->update(none, 0);
   EXPECT_EQ(optimizer->t(), 0);
   EXPECT_EQ(values_of(model[0].value()), std::vector<float>(3, 2));

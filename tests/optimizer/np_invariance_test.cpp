@@ -14,8 +14,8 @@
 namespace tasuki {
 namespace {
 
-const RuleRegistration<test::OwnMomentum> own{"own_momentum"};
-const RuleRegistration<test::OwnLars> own_with_norms{"own_lars"};
+const RuleRegistration<testing::OwnMomentum> own{"own_momentum"};
+const RuleRegistration<testing::OwnLars> own_with_norms{"own_lars"};
 
 constexpr std::int64_t inputs = 12, hidden = 33, classes = 5;
 
@@ -61,10 +61,10 @@ struct Case {
   std::string communicator, optimizer;
 };
 
-class NpInvariance : public testing::TestWithParam<Case> {};
+class NpInvariance : public ::testing::TestWithParam<Case> {};
 
 TEST_P(NpInvariance, SharedBatchesGiveTheWeightsOfOneRank) {
-  if (!test::is_possible_here(GetParam().communicator))
+  if (!testing::is_possible_here(GetParam().communicator))
     GTEST_SKIP() << GetParam().communicator << " does not allow this placement of ranks";
   const auto communicator = create_communicator(GetParam().communicator);
   const int rank = communicator->rank(), size = communicator->size();
@@ -111,12 +111,12 @@ TEST_P(NpInvariance, SharedBatchesGiveTheWeightsOfOneRank) {
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (const std::string& optimizer : optimizer_names()) all.push_back({"naive", optimizer});
-  for (const std::string& communicator : test::summing_communicators())
+  for (const std::string& communicator : testing::summing_communicators())
     if (communicator != "naive") all.push_back({communicator, "momentum_sgd"});
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, NpInvariance, testing::ValuesIn(cases()), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(Cases, NpInvariance, ::testing::ValuesIn(cases()), [](const auto& info) {
   return info.param.communicator + "_" + info.param.optimizer;
 });
 

@@ -11,11 +11,11 @@
 namespace tasuki {
 namespace {
 
-using test::error_of;
-using test::loss_with_gradients;
-using test::values_of;
-using test::vector_of;
-using test::Vectors;
+using testing::coded_error_of;
+using testing::loss_with_gradients;
+using testing::values_of;
+using testing::vector_of;
+using testing::Vectors;
 
 TEST(Optimizer, KnowsNamesAndRates) {
   const std::vector<std::array<std::string, 3>> expected = {{"sgd", "SGD", "lr"},
@@ -32,7 +32,7 @@ TEST(Optimizer, KnowsNamesAndRates) {
     EXPECT_EQ(create_optimizer(name)->rate_name(), rate);
   }
   EXPECT_EQ(
-      error_of([] { create_optimizer("adams"); }),
+      coded_error_of([] { create_optimizer("adams"); }),
       "64: unknown optimizer \"adams\"; known ones: sgd, momentum_sgd, nesterov, adam, adamw, "
       "rmsprop, adagrad, adadelta");
 }
@@ -41,22 +41,22 @@ TEST(Optimizer, ChecksHyperparameters) {
   const auto adam = create_optimizer("adam");
   adam->set("alpha", 0.25);
   EXPECT_EQ(adam->get("alpha"), 0.25);
-  EXPECT_EQ(error_of([&] { adam->set("lr", 1); }),
+  EXPECT_EQ(coded_error_of([&] { adam->set("lr", 1); }),
             "64: Adam has no hyper-parameter \"lr\"; it has alpha, beta1, beta2, eps, eta, "
             "weight_decay_rate");
-  EXPECT_EQ(error_of([&] { adam->get("momentum"); }),
+  EXPECT_EQ(coded_error_of([&] { adam->get("momentum"); }),
             "64: Adam has no hyper-parameter \"momentum\"; it has alpha, beta1, beta2, eps, eta, "
             "weight_decay_rate");
-  EXPECT_EQ(error_of([&] { adam->set("beta1", 1); }),
+  EXPECT_EQ(coded_error_of([&] { adam->set("beta1", 1); }),
             "64: Adam: beta1 = 1 is out of range; expected 0 <= beta1 < 1");
   constexpr double infinity = std::numeric_limits<double>::infinity();
   for (const double bad : {-1.0, infinity, -infinity, std::nan("")}) {
-    EXPECT_NE(error_of([&] { adam->set("alpha", bad); }), "") << bad;
-    EXPECT_NE(error_of([&] { adam->set("eps", bad); }), "") << bad;
+    EXPECT_NE(coded_error_of([&] { adam->set("alpha", bad); }), "") << bad;
+    EXPECT_NE(coded_error_of([&] { adam->set("eps", bad); }), "") << bad;
   }
   // 0 / (sqrt(0) + 0) would not be a number.
-  EXPECT_NE(error_of([&] { adam->set("eps", 0); }), "");
-  EXPECT_NE(error_of([&] { adam->set("eps", 1e-50); }), "");
+  EXPECT_NE(coded_error_of([&] { adam->set("eps", 0); }), "");
+  EXPECT_NE(coded_error_of([&] { adam->set("eps", 1e-50); }), "");
   EXPECT_EQ(adam->get("alpha"), 0.25);
   EXPECT_EQ(adam->get("eps"), 1e-8);
 }
@@ -79,7 +79,7 @@ TEST(Optimizer, LearningRateIsThatOfTheLastUpdate) {
   EXPECT_LT(adam->learning_rate().value(), 1e-3) << "of the next update";
   adam->setup(model);
   EXPECT_EQ(adam->learning_rate(), std::nullopt);
-  EXPECT_NE(error_of([&] { adam->set_t(-1); }), "");
+  EXPECT_NE(coded_error_of([&] { adam->set_t(-1); }), "");
 }
 
 TEST(Optimizer, TakesTheMeanOverTheGlobalBatch) {
@@ -88,7 +88,7 @@ TEST(Optimizer, TakesTheMeanOverTheGlobalBatch) {
   sgd->set("lr", 1);
   sgd->setup(model);
   // The local mean of 3 examples is g; of 8 examples in all, the others contribute nothing here.
-  test::update_of_part(
+  testing::update_of_part(
       *sgd,
       [&] {
         return loss_with_gradients({{&model[0], vector_of({8, 16})}});
@@ -116,14 +116,14 @@ TEST(Optimizer, RefusesABatchOfOtherRanksThatItDoesNotKnow) {
   sgd->setup(model);
   const auto loss = [&] { return loss_with_gradients({{&model[0], vector_of({8, 16})}}); };
   for (const std::int64_t own : {3, 0}) {
-    const std::string error = error_of([&] { test::update_of(*sgd, loss, own, 8); });
+    const std::string error = testing::error_of([&] { testing::update_of(*sgd, loss, own, 8); });
     EXPECT_NE(error.find(fmt::format("8 examples on all ranks, of which this rank has {}", own)),
               std::string::npos)
         << error;
     EXPECT_NE(error.find("create_multi_node_optimizer"), std::string::npos) << error;
   }
   EXPECT_EQ(sgd->t(), 0);
-  test::update_of(*sgd, loss, 8, 8);
+  testing::update_of(*sgd, loss, 8, 8);
   EXPECT_EQ(values_of(model[0].value()), (std::vector<float>{-8, -16}));
 }
 
@@ -155,7 +155,7 @@ TEST(Optimizer, AStepThatFailsLeavesNothingBehind) {
   momentum->set("lr", 1);
   momentum->setup(model);
   const auto loss = [&] { return loss_with_gradients({{&model[0], vector_of({1, 2})}}); };
-  EXPECT_NE(error_of([&] { test::update_of(*momentum, loss, 2, 1); }), "");
+  EXPECT_NE(coded_error_of([&] { testing::update_of(*momentum, loss, 2, 1); }), "");
   EXPECT_EQ(momentum->t(), 0);
   EXPECT_EQ(momentum->learning_rate(), std::nullopt);
   momentum->update(loss, 1);
@@ -243,20 +243,20 @@ TEST(Optimizer, RefusesWhatCannotBe) {
   Vectors model({2}), more({3});
   const auto sgd = create_optimizer("sgd");
   const auto loss = [&] { return loss_with_gradients({{&model[0], vector_of({1, 1})}}); };
-  EXPECT_NE(error_of([&] { sgd->update(loss, 1); }).find("call setup(model) first"),
+  EXPECT_NE(coded_error_of([&] { sgd->update(loss, 1); }).find("call setup(model) first"),
             std::string::npos);
-  EXPECT_NE(error_of([&] { sgd->model(); }), "");
+  EXPECT_NE(coded_error_of([&] { sgd->model(); }), "");
   sgd->setup(model);
-  EXPECT_NE(error_of([&] { test::update_of(*sgd, loss, 2, 1); }), "");
-  EXPECT_NE(error_of([&] { test::update_of(*sgd, loss, -1, 1); }), "");
-  EXPECT_NE(error_of([&] { sgd->update([] { return Variable(); }, 1); }), "");
-  EXPECT_NE(error_of([&] { sgd->exchange(); }).find("after backward()"), std::string::npos);
-  EXPECT_NE(error_of([&] { sgd->update(1); }).find("after backward()"), std::string::npos);
+  EXPECT_NE(coded_error_of([&] { testing::update_of(*sgd, loss, 2, 1); }), "");
+  EXPECT_NE(coded_error_of([&] { testing::update_of(*sgd, loss, -1, 1); }), "");
+  EXPECT_NE(coded_error_of([&] { sgd->update([] { return Variable(); }, 1); }), "");
+  EXPECT_NE(coded_error_of([&] { sgd->exchange(); }).find("after backward()"), std::string::npos);
+  EXPECT_NE(coded_error_of([&] { sgd->update(1); }).find("after backward()"), std::string::npos);
   const auto growing = [&] {
     model.add("more", more);
     return loss();
   };
-  EXPECT_NE(error_of([&] { sgd->update(growing, 1); }).find("during its forward pass"),
+  EXPECT_NE(coded_error_of([&] { sgd->update(growing, 1); }).find("during its forward pass"),
             std::string::npos);
 }
 

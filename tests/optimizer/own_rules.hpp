@@ -5,7 +5,7 @@
 
 #include "tasuki/optimizer/update_rule.hpp"
 
-namespace tasuki::test {
+namespace tasuki::testing {
 
 // Chainer's MomentumSGD once more.
 class OwnMomentum : public UpdateRule {
@@ -45,4 +45,4 @@ class OwnLars : public UpdateRule {
   }
 };
 
-}  // namespace tasuki::test
+}  // namespace tasuki::testing

@@ -16,12 +16,12 @@
 namespace tasuki {
 namespace {
 
-using test::loss_with_gradients;
-using test::OwnLars;
-using test::OwnMomentum;
-using test::values_of;
-using test::Vectors;
 using ::testing::HasSubstr;
+using testing::loss_with_gradients;
+using testing::OwnLars;
+using testing::OwnMomentum;
+using testing::values_of;
+using testing::Vectors;
 
 const RuleRegistration<OwnMomentum> momentum{"own_momentum"};
 const RuleRegistration<OwnLars> lars{"own_lars"};
@@ -42,7 +42,7 @@ struct Training {
       optimizer->update(
           [&] {
             RandomStream random(2, static_cast<std::uint64_t>(step));
-            test::Prescribed gradients;
+            testing::Prescribed gradients;
             for (std::size_t i = 0; i < std::size(sizes); ++i) {
               const Tensor gradient = Tensor::empty({sizes[i]});
               for (float& value : gradient.span<float>()) value = random.normal();
@@ -151,10 +151,10 @@ TEST(OwnRules, NormsDoNotDependOnThreads) {
 TEST(OwnRules, AreKnownByTheirKeys) {
   EXPECT_THAT(optimizer_names(), ::testing::Contains("own_momentum"));
   EXPECT_EQ(create_optimizer("own_momentum")->name(), "OwnMomentum");
-  EXPECT_THAT(test::error_of([] { create_optimizer("own"); }), HasSubstr("own_momentum"));
-  EXPECT_THAT(test::error_of([] { RuleRegistration<OwnMomentum>{"other"}; }),
+  EXPECT_THAT(testing::coded_error_of([] { create_optimizer("own"); }), HasSubstr("own_momentum"));
+  EXPECT_THAT(testing::coded_error_of([] { RuleRegistration<OwnMomentum>{"other"}; }),
               HasSubstr("an optimizer own_momentum (OwnMomentum) is registered already"));
-  EXPECT_THAT(test::error_of([] { RuleRegistration<HalfAdam>{"adam"}; }),
+  EXPECT_THAT(testing::coded_error_of([] { RuleRegistration<HalfAdam>{"adam"}; }),
               HasSubstr("an optimizer adam (Adam) is registered already"));
 }
 
@@ -166,7 +166,7 @@ TEST(OwnRules, MayFailInAnyThread) {
   };
   const WithThreads with(3);
   Training made(std::make_unique<Optimizer>(std::make_shared<Failing>()));
-  EXPECT_THAT(test::error_of([&] { made.after(1); }), HasSubstr("no update of e"));
+  EXPECT_THAT(testing::coded_error_of([&] { made.after(1); }), HasSubstr("no update of e"));
 }
 
 TEST(OwnRules, HaveRoomForEightFactors) {
@@ -176,7 +176,7 @@ TEST(OwnRules, HaveRoomForEightFactors) {
     }
   };
   Training made(std::make_unique<Optimizer>(std::make_shared<Many>()));
-  EXPECT_THAT(test::error_of([&] { made.after(1); }),
+  EXPECT_THAT(testing::coded_error_of([&] { made.after(1); }),
               HasSubstr("OwnMomentum has 9 factors of an update; there is room for 8"));
 }
 

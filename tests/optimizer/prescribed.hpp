@@ -7,12 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "tasuki/core/error.hpp"
+#include "errors.hpp"
 #include "tasuki/nn/function.hpp"
 #include "tasuki/nn/module.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
 
-namespace tasuki::test {
+namespace tasuki::testing {
 
 // Parameters of the given sizes named "a", "b", "c", ...; all values zero at first.
 class Vectors : public Module {
@@ -78,15 +78,11 @@ inline void update_of_part(Optimizer& optimizer, const std::function<Variable()>
   step.succeeded();
 }
 
-// The error that `action` throws, as "kind: message"; empty when it throws none.
+// The Error that `action` throws, as "exit code: message"; empty if it throws none.
 template <class Action>
-std::string error_of(Action&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return fmt::format("{}: {}", error.exit_code(), error.what());
-  }
-  return "";
+std::string coded_error_of(Action&& action) {
+  const auto error = caught(std::forward<Action>(action));
+  return error ? fmt::format("{}: {}", error->exit_code(), error->what()) : "";
 }
 
 inline Tensor vector_of(const std::vector<float>& values) {
@@ -97,4 +93,4 @@ inline std::vector<float> values_of(const Tensor& tensor) {
   return {plain.span<float>().begin(), plain.span<float>().end()};
 }
 
-}  // namespace tasuki::test
+}  // namespace tasuki::testing

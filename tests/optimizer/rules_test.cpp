@@ -16,10 +16,10 @@
 namespace tasuki {
 namespace {
 
-using test::loss_with_gradients;
-using test::values_of;
-using test::vector_of;
-using test::Vectors;
+using testing::loss_with_gradients;
+using testing::values_of;
+using testing::vector_of;
+using testing::Vectors;
 
 // One weight with two states.
 struct Weight {
@@ -94,7 +94,7 @@ class Rules : public ::testing::TestWithParam<std::string> {
     }
     optimizer.setup(model);
     for (int t = 1; t <= 10; ++t) {
-      test::Prescribed gradients;
+      testing::Prescribed gradients;
       for (std::size_t i = 0; i < 3; ++i) {
         gradients.emplace_back(&model[i], Tensor::empty(model[i].shape()));
         std::size_t j = 0;

@@ -143,7 +143,7 @@ TEST_F(DeviceTraining, LazyShapesChangeNothing) {
 // A user's iterators around the device's.
 template <class Wrapper>
 class OwnIterators : public DeviceTraining {};
-using Wrappers = ::testing::Types<test::Doubled, test::Delayed>;
+using Wrappers = ::testing::Types<testing::Doubled, testing::Delayed>;
 TYPED_TEST_SUITE(OwnIterators, Wrappers);
 
 TYPED_TEST(OwnIterators, AreRecordedWithoutKnowing) {

@@ -17,7 +17,7 @@
 #include "tasuki/tensor/backend.hpp"
 #include "tasuki/tensor/late.hpp"
 
-namespace tasuki::test {
+namespace tasuki::testing {
 
 // Makes batches in new memory, which a recorded step would never look at again if they were not
 // copied.
@@ -54,7 +54,7 @@ class MomentumEverywhere final : public OwnMomentum {
   std::string name() const override { return "MomentumEverywhere"; }
   bool has_gpu_kernel() const override { return true; }
   void apply_on_gpu(const RuleArena& arena) const override {
-    testing::on_guarded_device([arena, v = arena.states[0]] {
+    on_guarded_device([arena, v = arena.states[0]] {
       for (std::int64_t i = 0; i < arena.count; ++i) {
         const UpdateFactors& k =
             arena.factors[arena.rows != nullptr ? arena.rows[i / elements_per_row_number] : 0];
@@ -72,7 +72,7 @@ class LarsEverywhere final : public OwnLars {
   std::string name() const override { return "LarsEverywhere"; }
   bool has_gpu_kernel() const override { return true; }
   void apply_on_gpu(const RuleArena& arena) const override {
-    testing::on_guarded_device([arena] {
+    on_guarded_device([arena] {
       for (std::int64_t i = 0; i < arena.count; ++i) {
         const UpdateFactors& k =
             arena.factors[arena.rows != nullptr ? arena.rows[i / elements_per_row_number] : 0];
@@ -158,4 +158,4 @@ class OwnDropout {
   AfterStep counted_{[this] { ++steps_; }};
 };
 
-}  // namespace tasuki::test
+}  // namespace tasuki::testing

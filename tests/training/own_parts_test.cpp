@@ -14,15 +14,15 @@
 namespace tasuki {
 namespace {
 
-using test::Doubled;
-using test::Growing;
-using test::LarsEverywhere;
-using test::MomentumEverywhere;
-using test::Noise;
-using test::OwnClipping;
-using test::OwnDropout;
+using testing::Doubled;
+using testing::Growing;
 using testing::guarded_device_counts;
 using ::testing::HasSubstr;
+using testing::LarsEverywhere;
+using testing::MomentumEverywhere;
+using testing::Noise;
+using testing::OwnClipping;
+using testing::OwnDropout;
 using testing::SmallRun;
 
 const bool is_registered = [] {
@@ -174,7 +174,7 @@ TEST_F(OwnParts, ARuleWithoutAKernelIsRefusedByADevice) {
   Linear model{2, 3};
   model.initialize(1);
   model.to(Device::cuda(0));
-  Optimizer optimizer(std::make_shared<test::OwnMomentum>());
+  Optimizer optimizer(std::make_shared<testing::OwnMomentum>());
   try {
     optimizer.setup(model);
     FAIL();

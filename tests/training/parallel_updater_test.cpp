@@ -229,7 +229,7 @@ TEST(ParallelUpdater, RulesOfAProgramsOwnAreApplied) {
   options.configure = decay_and_clip;
   const auto expected = weights(options);
   options.optimizer = [] {
-    return std::make_unique<Optimizer>(std::make_shared<test::OwnMomentum>());
+    return std::make_unique<Optimizer>(std::make_shared<testing::OwnMomentum>());
   };
   EXPECT_EQ(weights(options), expected);
 }

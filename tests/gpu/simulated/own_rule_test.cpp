@@ -13,7 +13,7 @@
 namespace tasuki::testing {
 namespace {
 
-class OwnMomentumOnGpu final : public test::OwnMomentum {
+class OwnMomentumOnGpu final : public OwnMomentum {
  public:
   bool has_gpu_kernel() const override { return true; }
   void apply_on_gpu(const RuleArena& arena) const override { launch_own_momentum(arena); }

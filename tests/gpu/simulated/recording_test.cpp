@@ -11,6 +11,7 @@
 
 #include "compare.hpp"
 #include "device.hpp"
+#include "errors.hpp"
 #include "tasuki/communicator/gpu/gpu_transport.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/tensor/backend.hpp"
@@ -103,12 +104,7 @@ class Recording : public ::testing::Test {
     return backend(gpu).record(gpu, work);
   }
   static std::string error_of(const std::function<void()>& work) {
-    try {
-      record(work);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return testing::error_of([&] { record(work); });
   }
   static Tensor convolution(Side& side) {
     const Tensor x = side.activations({2, 4, 7, 6}), w = side.weights({6, 4, 3, 3});

@@ -4,7 +4,7 @@
 #include <array>
 #include <string>
 
-#include "tasuki/core/error.hpp"
+#include "errors.hpp"
 #include "tasuki/tensor/cuda/check.hpp"
 #include "tasuki/tensor/cuda/matmul.hpp"
 #include "tasuki/tensor/out_of_memory.hpp"
@@ -12,20 +12,11 @@
 namespace tasuki {
 namespace {
 
-template <class Action>
-Error error_of(Action&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no error";
-  return {ErrorKind::internal, ""};
-}
+using testing::caught;
 
 TEST(CheckCuda, NamesCallTextAndCode) {
   EXPECT_NO_THROW(check_cuda(cudaSuccess, "cudaMalloc"));
-  const Error error = error_of([] { check_cuda(cudaErrorInvalidValue, "cudaMemcpyAsync"); });
+  const Error error = caught([] { check_cuda(cudaErrorInvalidValue, "cudaMemcpyAsync"); }).value();
   EXPECT_EQ(error.what(),
             std::string("cudaMemcpyAsync failed: invalid argument (cudaErrorInvalidValue)"));
   EXPECT_EQ(error.kind(), ErrorKind::internal);
@@ -33,7 +24,7 @@ TEST(CheckCuda, NamesCallTextAndCode) {
 
 TEST(CheckCuda, TellsWhatTheMachineLacksFromDefects) {
   const auto kind_of = [](cudaError_t code) {
-    return error_of([&] { check_cuda(code, "call"); }).kind();
+    return caught([&] { check_cuda(code, "call"); }).value().kind();
   };
   EXPECT_EQ(kind_of(cudaErrorMemoryAllocation), ErrorKind::unavailable);
   EXPECT_EQ(kind_of(cudaErrorNoDevice), ErrorKind::unavailable);
@@ -43,7 +34,7 @@ TEST(CheckCuda, TellsWhatTheMachineLacksFromDefects) {
 
 TEST(CheckCuda, SaysWhereToLookForTheCause) {
   const auto message = [](cudaError_t code) {
-    return std::string(error_of([&] { check_cuda(code, "call"); }).what());
+    return std::string(caught([&] { check_cuda(code, "call"); }).value().what());
   };
   EXPECT_NE(message(cudaErrorIllegalAddress).find("earlier work on the device"), std::string::npos);
   EXPECT_NE(message(cudaErrorNoKernelImageForDevice).find("TASUKI_CUDA_ARCHITECTURES"),
@@ -52,7 +43,8 @@ TEST(CheckCuda, SaysWhereToLookForTheCause) {
 
 TEST(CheckCublas, NamesCallTextAndCode) {
   EXPECT_NO_THROW(check_cublas(CUBLAS_STATUS_SUCCESS, "cublasLtMatmul"));
-  const Error error = error_of([] { check_cublas(CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmul"); });
+  const Error error =
+      caught([] { check_cublas(CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmul"); }).value();
   const std::string message = error.what();
   EXPECT_NE(message.find("cublasLtMatmul failed: "), std::string::npos) << message;
   EXPECT_NE(message.find("CUBLAS_STATUS_NOT_SUPPORTED"), std::string::npos) << message;
