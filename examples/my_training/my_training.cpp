@@ -3,20 +3,22 @@
 
 #include "my_model.hpp"
 
+using namespace tasuki;
+
 namespace {
 
 constexpr std::int64_t inputs = 256, classes = 10;
 
-// Any Dataset will do here. These patterns are made up.
-std::unique_ptr<tasuki::Dataset> patterns(std::int64_t count, std::uint64_t split) {
-  return std::make_unique<tasuki::SyntheticDataset>(tasuki::SyntheticOptions{
+// Made-up patterns; any other Dataset would do here.
+std::unique_ptr<Dataset> patterns(std::int64_t count, std::uint64_t split) {
+  return std::make_unique<SyntheticDataset>(SyntheticOptions{
       .count = count, .example_shape = {inputs}, .classes = classes, .split = split});
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  tasuki::TrainingProgram program("my_training", "trains a perceptron on patterns");
+  TrainingProgram program("my_training", "trains a perceptron on patterns");
   std::int64_t unit = 100;
   program.flags.add("unit,u", unit, {1, 1 << 20}, "N", "units in each of the two hidden layers");
   program.settings.epoch = 5;
@@ -26,9 +28,8 @@ int main(int argc, char** argv) {
   // Called on rank 0, which sends each rank its share.
   program.train_data = [] { return patterns(4000, 0); };
   program.test_data = [] { return patterns(500, 1); };
-  program.create_model = [&](const tasuki::DatasetHeader& data) {
-    return tasuki::create_classifier(
-        std::make_unique<MyModel>(inputs, unit, data.field("t").classes));
+  program.create_model = [&](const DatasetHeader& data) {
+    return create_classifier(std::make_unique<MyModel>(inputs, unit, data.field("t").classes));
   };
   return program.run(argc, argv);
 }

@@ -10,6 +10,12 @@ namespace {
 
 constexpr std::int64_t inputs = 256, classes = 10;
 
+// Made-up patterns; any other Dataset would do here.
+std::unique_ptr<Dataset> patterns(std::int64_t count, std::uint64_t split) {
+  return std::make_unique<SyntheticDataset>(SyntheticOptions{
+      .count = count, .example_shape = {inputs}, .classes = classes, .split = split});
+}
+
 // Counts the examples whose label is among the three largest scores, on the host.
 std::int64_t count_in_top_3(const Tensor& on_device, const Tensor& labels_on_device) {
   const Tensor scores = on_device.to(Device::cpu()).to(DType::float32);
@@ -73,14 +79,8 @@ int main(int argc, char** argv) {
   TrainingProgram program("own_extension", "trains a perceptron and reports a custom metric");
   program.settings.epoch = 5;
   program.settings.batchsize = 50;
-  program.train_data = [] {
-    return std::make_unique<SyntheticDataset>(
-        SyntheticOptions{.count = 4000, .example_shape = {inputs}, .classes = classes});
-  };
-  program.test_data = [] {
-    return std::make_unique<SyntheticDataset>(
-        SyntheticOptions{.count = 500, .example_shape = {inputs}, .classes = classes, .split = 1});
-  };
+  program.train_data = [] { return patterns(4000, 0); };
+  program.test_data = [] { return patterns(500, 1); };
   MLP* trained = nullptr;  // of which the evaluator asks the scores
   program.create_model = [&trained](const DatasetHeader& data) {
     auto model = std::make_unique<MLP>(inputs, 100, data.field("t").classes);

@@ -14,6 +14,12 @@ namespace {
 
 constexpr std::int64_t inputs = 256, classes = 10;
 
+// Made-up patterns; any other Dataset would do here.
+std::unique_ptr<Dataset> patterns(std::int64_t count, std::uint64_t split) {
+  return std::make_unique<SyntheticDataset>(SyntheticOptions{
+      .count = count, .example_shape = {inputs}, .classes = classes, .split = split});
+}
+
 float sigmoid(float z) {
   return 1 / (1 + std::exp(-z));
 }
@@ -116,14 +122,8 @@ int main(int argc, char** argv) {
   program.settings.epoch = 5;
   program.settings.batchsize = 50;
   program.settings.lr = 0.003;
-  program.train_data = [] {
-    return std::make_unique<SyntheticDataset>(
-        SyntheticOptions{.count = 4000, .example_shape = {inputs}, .classes = classes});
-  };
-  program.test_data = [] {
-    return std::make_unique<SyntheticDataset>(
-        SyntheticOptions{.count = 500, .example_shape = {inputs}, .classes = classes, .split = 1});
-  };
+  program.train_data = [] { return patterns(4000, 0); };
+  program.test_data = [] { return patterns(500, 1); };
   program.create_model = [](const DatasetHeader& data) {
     auto model = std::make_unique<Sequential>();
     model->append("l1", std::make_unique<Linear>(inputs, 100))

@@ -7,7 +7,8 @@ namespace {
 
 constexpr std::int64_t inputs = 256, classes = 10;
 
-std::unique_ptr<Dataset> examples(std::int64_t count, std::uint64_t split) {
+// Made-up patterns; any other Dataset would do here.
+std::unique_ptr<Dataset> patterns(std::int64_t count, std::uint64_t split) {
   return std::make_unique<SyntheticDataset>(SyntheticOptions{
       .count = count, .example_shape = {inputs}, .classes = classes, .split = split});
 }
@@ -21,8 +22,8 @@ int main(int argc, char** argv) {
   program.settings.weight_decay = 0.1;
   program.settings.epoch = 5;
   program.settings.batchsize = 50;
-  program.train_data = [] { return examples(4000, 0); };
-  program.test_data = [] { return examples(500, 1); };
+  program.train_data = [] { return patterns(4000, 0); };
+  program.test_data = [] { return patterns(500, 1); };
   program.create_model = [](const DatasetHeader& data) {
     return create_classifier(std::make_unique<MLP>(inputs, 100, data.field("t").classes));
   };
