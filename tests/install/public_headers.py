@@ -34,7 +34,7 @@ INTERNAL = {
     "tensor": ["axis_geometry", "clock_scope", "convolution_geometry", "gather_check", "half",
                "host_memory", "pooling_geometry", "recorder"],
     "training": ["device_clock", "gpu_sensors", "process_load", "watched_value"],
-    "training/extensions": ["evaluation_pass"],
+    "training/extensions": ["evaluation_pass", "table_layout"],
     "training/workers": ["replicas", "worker_threads"],
 }
 # Headers that public ones include for a type or a member: installed, but tasuki.hpp does not list
@@ -48,7 +48,6 @@ INCLUDED = {
     "tensor": ["image_transform", "operations", "reduce_op", "step_clock", "storage"],
     "tensor/cpu": ["convolution"],
     "training": ["output_folder", "step_times"],
-    "training/extensions": ["table_layout"],
     "training/recording": ["journal"],
     "training/snapshots": ["npy", "state"],
 }

@@ -16,6 +16,7 @@
 #include "tasuki/training/extensions/log_report.hpp"
 #include "tasuki/training/extensions/print_report.hpp"
 #include "tasuki/training/extensions/progress_bar.hpp"
+#include "tasuki/training/extensions/table_layout.hpp"
 #include "temporary_folder.hpp"
 
 namespace tasuki {

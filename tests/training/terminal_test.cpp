@@ -14,6 +14,7 @@
 #include "tasuki/training/extensions/print_report.hpp"
 #include "tasuki/training/extensions/print_steps.hpp"
 #include "tasuki/training/extensions/progress_bar.hpp"
+#include "tasuki/training/extensions/table_layout.hpp"
 #include "temporary_folder.hpp"
 
 namespace tasuki {

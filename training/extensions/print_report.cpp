@@ -4,14 +4,15 @@
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/terminal.hpp"
+#include "tasuki/training/extensions/table_layout.hpp"
 #include "tasuki/training/trainer.hpp"
 
 namespace tasuki {
+
 PrintReport::PrintReport(std::vector<std::string> columns, std::string log_report, std::FILE* out)
-    : columns_(std::move(columns)),
-      log_report_(std::move(log_report)),
-      out_(out),
-      layout_(columns_, unlimited_width) {}
+    : columns_(std::move(columns)), log_report_(std::move(log_report)), out_(out) {}
+
+PrintReport::~PrintReport() = default;
 
 void PrintReport::print(const std::string& line) {
   // A progress bar may be shown below.
@@ -21,10 +22,9 @@ void PrintReport::print(const std::string& line) {
 
 void PrintReport::fit_to_terminal() {
   TableLayout fitting(columns_, line_width(out_));
-  if (printed_header_ && fitting == layout_) return;
-  layout_ = std::move(fitting);
-  print(layout_.header());
-  printed_header_ = true;
+  if (layout_ && fitting == *layout_) return;
+  layout_ = std::make_unique<TableLayout>(std::move(fitting));
+  print(layout_->header());
 }
 
 void PrintReport::initialize(Trainer& trainer) {
@@ -33,7 +33,7 @@ void PrintReport::initialize(Trainer& trainer) {
     fail_everywhere(ErrorKind::usage,
                     "PrintReport prints what {} logs, but no LogReport has that name", log_report_);
   printed_ = 0;
-  printed_header_ = false;
+  layout_ = nullptr;
   if (trainer.is_root()) fit_to_terminal();
 }
 
@@ -41,7 +41,7 @@ void PrintReport::run(Trainer& trainer) {
   if (!trainer.is_root()) return;
   for (; printed_ < log_->entries().size(); ++printed_) {
     fit_to_terminal();
-    print(layout_.row(log_->entries()[printed_]));
+    print(layout_->row(log_->entries()[printed_]));
   }
 }
 

@@ -2,21 +2,24 @@
 #pragma once
 
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "tasuki/training/extensions/log_report.hpp"
-#include "tasuki/training/extensions/table_layout.hpp"
 
 namespace tasuki {
 
-// Chainer's columns (table_layout.hpp), fitted to the terminal if there is one. The header is
-// printed once, and again when the width of the terminal changes; a resumed run prints the earlier
-// rows as well.
+class TableLayout;
+
+// Chainer's columns, left-aligned, at least 10 characters wide, numbers as %g; on a narrow terminal
+// narrower or fewer ones. The header is printed once, and again when the width of the terminal
+// changes; a resumed run prints the earlier rows as well.
 class PrintReport : public Extension {
  public:
   explicit PrintReport(std::vector<std::string> columns, std::string log_report = "LogReport",
                        std::FILE* out = stdout);
+  ~PrintReport() override;
 
   std::string default_name() const override { return "PrintReport"; }
   // After LogReport, in the same iteration.
@@ -32,8 +35,7 @@ class PrintReport : public Extension {
   std::vector<std::string> columns_;
   std::string log_report_;
   std::FILE* out_;
-  TableLayout layout_;
-  bool printed_header_ = false;
+  std::unique_ptr<TableLayout> layout_;  // null until the header is printed
   const LogReport* log_ = nullptr;
   std::size_t printed_ = 0;  // entries
 };
