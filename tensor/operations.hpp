@@ -89,4 +89,22 @@ struct NormStep {
   double* norms = nullptr;  // |w| and |g| of parameter k at 2 k
 };
 
+// Layer-wise adaptive rate scaling of one parameter (You et al., arXiv 1708.03888): with |x| the L2
+// norm and G = gradient_scale * g, g = (G + decay * w) * r, where r = |w| / (eps + |G| + decay *
+// |w|) if |w| > threshold, else 1.
+struct LarsRule {
+  LateScale gradient_scale;
+  double threshold = 0, decay = 0, eps = 0;
+  // r from |w| and |G|.
+  double rate(double w_norm, double g_norm) const {
+    return w_norm > threshold ? w_norm / (eps + g_norm + decay * w_norm) : 1;
+  }
+};
+
+// Settings of dynamic loss scaling (optimizer/loss_scaler.hpp).
+struct LossScaleRule {
+  float growth = 2, backoff = 0.5F;
+  std::int64_t interval = 2000;  // good steps in a row before the scale grows
+};
+
 }  // namespace tasuki

@@ -1,4 +1,5 @@
-// What changes gradients before an update: clipping, LARS, loss scaling.
+// What changes gradients before an update: clipping, LARS, loss scaling. The factor 1 /
+// examples is not among it: the update multiplies by it (update.cpp).
 #include <cmath>
 
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
