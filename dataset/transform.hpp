@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "tasuki/dataset/dataset.hpp"
-#include "tasuki/tensor/image_transform.hpp"
+#include "tasuki/tensor/image_draw.hpp"
 
 namespace tasuki {
 

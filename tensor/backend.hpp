@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/tensor/image_transform.hpp"
+#include "tasuki/tensor/image_draw.hpp"
 #include "tasuki/tensor/operations.hpp"
 #include "tasuki/tensor/step_clock.hpp"
 #include "tasuki/tensor/tensor.hpp"

@@ -1,7 +1,7 @@
 // Checks of the arguments of gather() and transform_images(), for every backend.
 #pragma once
 
-#include "tasuki/tensor/image_transform.hpp"
+#include "tasuki/tensor/image_draw.hpp"
 #include "tasuki/tensor/tensor.hpp"
 
 namespace tasuki {

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "tasuki/dataset/transform.hpp"
-#include "tasuki/tensor/image_transform.hpp"
+#include "tasuki/tensor/image_draw.hpp"
 
 namespace tasuki {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "tasuki/tensor/image_transform.hpp"
+#include "tasuki/tensor/image_draw.hpp"
 #include "tasuki/tensor/shape.hpp"
 
 namespace tasuki {

@@ -5,7 +5,7 @@
 
 #include "tasuki/tensor/cuda/launch.hpp"
 #include "tasuki/tensor/dtype.hpp"
-#include "tasuki/tensor/image_transform.hpp"
+#include "tasuki/tensor/image_draw.hpp"
 
 namespace tasuki::kernels {
 

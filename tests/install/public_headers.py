@@ -45,7 +45,7 @@ INCLUDED = {
     "nn": ["module_memory"],
     "program": ["training_flags", "training_settings"],
     "program/flags": ["choice", "option_value", "options"],
-    "tensor": ["image_transform", "operations", "reduce_op", "step_clock", "storage"],
+    "tensor": ["image_draw", "operations", "reduce_op", "step_clock", "storage"],
     "tensor/cpu": ["convolution"],
     "training": ["output_folder", "step_times"],
     "training/recording": ["journal"],

@@ -1,4 +1,4 @@
-#include "tasuki/tensor/image_transform.hpp"
+#include "tasuki/tensor/image_draw.hpp"
 
 #include "tasuki/core/hash.hpp"
 
