@@ -9,14 +9,14 @@ Sequential& Sequential::append(const std::string& name, std::unique_ptr<Layer> l
   return append([last = layers_.back().get()](const Variable& x) { return last->forward(x); });
 }
 
-Sequential& Sequential::append(Step function) {
-  steps_.push_back(std::move(function));
+Sequential& Sequential::append(Link function) {
+  links_.push_back(std::move(function));
   return *this;
 }
 
 Variable Sequential::forward(const Variable& x) {
   Variable value = x;
-  for (const Step& step : steps_) value = step(value);
+  for (const Link& link : links_) value = link(value);
   return value;
 }
 

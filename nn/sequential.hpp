@@ -14,17 +14,17 @@ namespace tasuki {
 //   net.append("conv1", std::make_unique<Conv2d>(3, 16, 3)).append(relu);
 class Sequential : public Layer {
  public:
-  using Step = std::function<Variable(const Variable&)>;
+  using Link = std::function<Variable(const Variable&)>;
 
   Sequential& append(const std::string& name, std::unique_ptr<Layer> layer);
   // A function without parameters.
-  Sequential& append(Step function);
+  Sequential& append(Link function);
 
   Variable forward(const Variable& x) override;
 
  private:
   std::vector<std::unique_ptr<Layer>> layers_;
-  std::vector<Step> steps_;
+  std::vector<Link> links_;
 };
 
 }  // namespace tasuki

@@ -45,7 +45,7 @@ class ParameterArena {
   // Elements that an update works on: with padding, a multiple of 16.
   std::int64_t update_count() const { return gradients_.count() - padding; }
   // Keeps the values in a second array, rounded to `type` (float16 or bfloat16), for operations on
-  // activations of that type. Backend::update writes it (UpdateStep::rounded); other code that
+  // activations of that type. Backend::update writes it (UpdatePass::rounded); other code that
   // changes values() calls round_values().
   void keep_rounded(DType type);
   void round_values() const;

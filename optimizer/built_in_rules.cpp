@@ -9,30 +9,30 @@
 namespace tasuki {
 
 void KernelRule::apply(const RuleRange& range) const {
-  UpdateStep step;
-  step.kernel = kernel();
-  step.parameter = range.parameter;
-  step.gradient = range.gradient;
-  std::ranges::copy(range.states, step.state);
-  step.count = range.count;
-  step.factors.scale = range.scale;
-  step.factors.decay = range.decay;
-  std::ranges::copy(range.factors, step.factors.of_rule);
-  backend(step.device).update(step);
+  UpdatePass pass;
+  pass.kernel = kernel();
+  pass.parameter = range.parameter;
+  pass.gradient = range.gradient;
+  std::ranges::copy(range.states, pass.state);
+  pass.count = range.count;
+  pass.factors.scale = range.scale;
+  pass.factors.decay = range.decay;
+  std::ranges::copy(range.factors, pass.factors.of_rule);
+  backend(pass.device).update(pass);
 }
 
 void KernelRule::apply_on_gpu(const RuleArena& arena) const {
-  UpdateStep step;
-  step.device = arena.device;
-  step.kernel = kernel();
-  step.parameter = arena.parameters;
-  step.gradient = arena.gradients;
-  std::ranges::copy(arena.states, step.state);
-  step.count = arena.count;
-  step.table = arena.factors;
-  step.rows = arena.rows;
-  step.skip = arena.skip;
-  backend(step.device).update(step);
+  UpdatePass pass;
+  pass.device = arena.device;
+  pass.kernel = kernel();
+  pass.parameter = arena.parameters;
+  pass.gradient = arena.gradients;
+  std::ranges::copy(arena.states, pass.state);
+  pass.count = arena.count;
+  pass.table = arena.factors;
+  pass.rows = arena.rows;
+  pass.skip = arena.skip;
+  backend(pass.device).update(pass);
 }
 
 namespace {

@@ -18,19 +18,19 @@ std::span<UpdateFactors> as_table(std::span<float> numbers) {
           numbers.size() / static_cast<std::size_t>(floats_of_row)};
 }
 
-UpdateStep combination(const Tensor& gradients, const Tensor& values, std::int64_t count) {
-  UpdateStep step;
-  step.device = gradients.device();
-  step.kernel = UpdateKernel::combine;
-  step.parameter = gradients.data<float>();
-  step.gradient = values.data<float>();
-  step.count = count;
-  return step;
+UpdatePass combination(const Tensor& gradients, const Tensor& values, std::int64_t count) {
+  UpdatePass pass;
+  pass.device = gradients.device();
+  pass.kernel = UpdateKernel::combine;
+  pass.parameter = gradients.data<float>();
+  pass.gradient = values.data<float>();
+  pass.count = count;
+  return pass;
 }
 
 // Elements [begin, end) of an update.
-UpdateStep part_of(const UpdateStep& whole, std::int64_t begin, std::int64_t end) {
-  UpdateStep part = whole;
+UpdatePass part_of(const UpdatePass& whole, std::int64_t begin, std::int64_t end) {
+  UpdatePass part = whole;
   part.parameter += begin;
   part.gradient += begin;
   for (float*& state : part.state)
@@ -186,12 +186,12 @@ const FactorRow* UpdatePlan::rows_on_device() const {
 
 void UpdatePlan::write(const Update& update, std::size_t stage, double scale) const {
   const Factors factors = factors_on(update, stage, scale, Place::anywhere);
-  UpdateStep step =
+  UpdatePass pass =
       combination(update.arena.gradients(), update.arena.values(), update.arena.update_count());
-  step.factors = factors.of_all;
-  step.table = factors.table;
-  step.rows = rows_on_device();
-  backend(step.device).update(step);
+  pass.factors = factors.of_all;
+  pass.table = factors.table;
+  pass.rows = rows_on_device();
+  backend(pass.device).update(pass);
 }
 
 double UpdatePlan::apply_kernel_hook(const Update& update, const Stage& stage, double scale) const {
@@ -224,11 +224,11 @@ double UpdatePlan::apply_norm_hook(const Update& update, const NormHook& hook, d
   if (is_one_scale) return scale * factors[0].scale;
   for (std::size_t i = 0; i < infos_.size(); ++i) {
     const ParameterArena::Entry& entry = update.arena.entries()[i];
-    UpdateStep step = combination(ParameterArena::part(update.arena.gradients(), entry),
+    UpdatePass pass = combination(ParameterArena::part(update.arena.gradients(), entry),
                                   ParameterArena::part(update.arena.values(), entry), entry.count);
-    step.factors.scale = static_cast<float>(scale * factors[i].scale);
-    step.factors.decay = static_cast<float>(factors[i].decay);
-    backend(step.device).update(step);
+    pass.factors.scale = static_cast<float>(scale * factors[i].scale);
+    pass.factors.decay = static_cast<float>(factors[i].decay);
+    backend(pass.device).update(pass);
   }
   return 1;
 }
@@ -249,7 +249,7 @@ void UpdatePlan::apply_rule(const Update& update, std::size_t stage, double scal
 }
 
 void UpdatePlan::apply_kernel(const Update& update, const Factors& factors) const {
-  UpdateStep all;
+  UpdatePass all;
   all.device = update.arena.values().device();
   all.kernel = kernel_rule_->kernel();
   all.parameter = update.arena.values().data<float>();
@@ -353,17 +353,17 @@ void UpdatePlan::apply_on_cpu(const Update& update, const Factors& factors) cons
 Tensor UpdatePlan::norms(const Update& update, const Factors& factors) const {
   const Device device = update.arena.values().device();
   Tensor found = Tensor::empty({2 * std::ssize(infos_)}, DType::float64, device);
-  NormStep step;
-  step.device = device;
-  step.parameter = update.arena.values().data<float>();
-  step.gradient = update.arena.gradients().data<float>();
-  step.segments = segments_.data<std::int64_t>();
-  step.parameters = std::ssize(infos_);
-  step.factors = factors.of_all;
-  step.table = factors.table;
-  step.rows = factors.table != nullptr ? rows_on_device() : nullptr;
-  step.norms = found.data<double>();
-  backend(device).norms(step);
+  NormPass pass;
+  pass.device = device;
+  pass.parameter = update.arena.values().data<float>();
+  pass.gradient = update.arena.gradients().data<float>();
+  pass.segments = segments_.data<std::int64_t>();
+  pass.parameters = std::ssize(infos_);
+  pass.factors = factors.of_all;
+  pass.table = factors.table;
+  pass.rows = factors.table != nullptr ? rows_on_device() : nullptr;
+  pass.norms = found.data<double>();
+  backend(device).norms(pass);
   return found;
 }
 

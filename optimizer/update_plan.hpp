@@ -42,7 +42,7 @@ class UpdatePlan {
   // made.
   void expect(std::int64_t examples) { expected_ = static_cast<double>(examples); }
 
-  // Gradients are sums over `examples`. `skip`: see UpdateStep.
+  // Gradients are sums over `examples`. `skip`: see UpdatePass.
   void run(const ParameterArena& arena, std::span<const Tensor> states, const float* skip,
            std::int64_t examples, const SpreadUpdate& spread);
 
@@ -116,7 +116,7 @@ class UpdatePlan {
   std::vector<std::size_t> row_of_;
   std::vector<Row> rows_;
   Tensor row_numbers_;   // FactorRows, on the device; undefined: there is one row
-  Tensor segments_;      // NormStep::segments, where norms are needed
+  Tensor segments_;      // NormPass::segments, where norms are needed
   Tensor parameter_of_;  // RuleArena::parameter_of, where it is needed
 
   double expected_ = 0;

@@ -190,12 +190,12 @@ class Backend {
   virtual AccuracyResult count_correct(const Tensor& x, const Tensor& t) = 0;
 
   // --- optimizer ---
-  virtual void update(const UpdateStep& step) = 0;
+  virtual void update(const UpdatePass& pass) = 0;
   // Sum of squares, in double.
   virtual double squared_norm(const Tensor& x) = 0;
   // Norms of parameters and gradients. The order of additions depends on their sizes and the device
   // only; does not wait for the device.
-  virtual void norms(const NormStep& step) = 0;
+  virtual void norms(const NormPass& pass) = 0;
   // x *= min(1, threshold / (scale * |x|)), |x| the L2 norm; does not wait for the device.
   virtual void clip(const Tensor& x, const LateScale& scale, double threshold) = 0;
   // Changes the gradient `g` of parameter `w`; does not wait for the device.

@@ -39,17 +39,17 @@ struct UpdateFactors {
 using FactorRow = std::uint16_t;
 inline constexpr std::int64_t elements_per_row_number = 16;
 
-// One fused optimizer step over an arena: for every element i, in one pass over memory, g as above,
-// then the rule. Numbers of the rules: the learning rate as it multiplies this step (Adam: eta and
-// both bias corrections folded in), and constants; decay factors of averages as 1 - factor, which
-// float would round badly.
+// One fused pass that updates an arena: for every element i, g as above, then the rule. Numbers of
+// the rules: the learning rate as it multiplies this step (Adam: eta and both bias corrections
+// folded in), and constants; decay factors of averages as 1 - factor, which float would round
+// badly.
 //   sgd: rate | momentum_sgd, nesterov: rate, momentum | adam: rate, 1 - beta1, 1 - beta2, eps,
 //   eta * weight_decay_rate | rmsprop: rate, 1 - alpha, eps | adagrad: rate, eps | adadelta: 1 -
 //   rho, eps
 // combine is no rule: parameter = scale * parameter + decay * gradient. With gradients as the
 // parameter and weights as the gradient it writes g to where the gradient was.
 enum class UpdateKernel { sgd, momentum_sgd, nesterov, adam, rmsprop, adagrad, adadelta, combine };
-struct UpdateStep {
+struct UpdatePass {
   Device device;  // where the arrays are
   UpdateKernel kernel = UpdateKernel::sgd;
   float* parameter = nullptr;
@@ -75,7 +75,7 @@ struct LateScale {
 };
 
 // L2 norms of each parameter of an arena and of its g, as above, in double.
-struct NormStep {
+struct NormPass {
   Device device;
   const float* parameter = nullptr;
   const float* gradient = nullptr;
@@ -83,7 +83,7 @@ struct NormStep {
   // memory, 2 x parameters.
   const std::int64_t* segments = nullptr;
   std::int64_t parameters = 0;
-  UpdateFactors factors;  // these, the table and the rows as in an UpdateStep
+  UpdateFactors factors;  // these, the table and the rows as in an UpdatePass
   const UpdateFactors* table = nullptr;
   const FactorRow* rows = nullptr;
   double* norms = nullptr;  // |w| and |g| of parameter k at 2 k

@@ -82,9 +82,9 @@ class CpuBackend : public Backend {
                                         const Tensor& dy) override;
   AccuracyResult count_correct(const Tensor& x, const Tensor& t) override;
 
-  void update(const UpdateStep& step) override;
+  void update(const UpdatePass& pass) override;
   double squared_norm(const Tensor& x) override;
-  void norms(const NormStep& step) override;
+  void norms(const NormPass& pass) override;
   void clip(const Tensor& x, const LateScale& scale, double threshold) override;
   void lars(const Tensor& g, const Tensor& w, const LarsRule& rule) override;
   void unscale(const Tensor& x, const Tensor& state) override;

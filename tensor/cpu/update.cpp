@@ -15,19 +15,19 @@ namespace {
 // Threads and partial sums take whole blocks.
 constexpr std::int64_t block = 4096;
 
-// The arrays of a step never overlap, which lets the compiler keep values in registers.
+// The arrays of a pass never overlap, which lets the compiler keep values in registers.
 struct Arrays {
   float* __restrict p;
   const float* __restrict gradient;
   float* __restrict s;  // first state
   float* __restrict r;  // second state
-  explicit Arrays(const UpdateStep& step)
-      : p(step.parameter), gradient(step.gradient), s(step.state[0]), r(step.state[1]) {}
+  explicit Arrays(const UpdatePass& pass)
+      : p(pass.parameter), gradient(pass.gradient), s(pass.state[0]), r(pass.state[1]) {}
 };
 
-TASUKI_VECTORIZE void sgd(const UpdateStep& step, const UpdateFactors& k, std::int64_t begin,
+TASUKI_VECTORIZE void sgd(const UpdatePass& pass, const UpdateFactors& k, std::int64_t begin,
                           std::int64_t end) {
-  const auto [p, gradient, s, r] = Arrays(step);
+  const auto [p, gradient, s, r] = Arrays(pass);
   const float scale = k.scale, decay = k.decay, rate = k.of_rule[0];
   for (std::int64_t i = begin; i < end; ++i) {
     const float g = scale * gradient[i] + decay * p[i];
@@ -35,9 +35,9 @@ TASUKI_VECTORIZE void sgd(const UpdateStep& step, const UpdateFactors& k, std::i
   }
 }
 
-TASUKI_VECTORIZE void momentum_sgd(const UpdateStep& step, const UpdateFactors& k,
+TASUKI_VECTORIZE void momentum_sgd(const UpdatePass& pass, const UpdateFactors& k,
                                    std::int64_t begin, std::int64_t end) {
-  const auto [p, gradient, v, unused] = Arrays(step);
+  const auto [p, gradient, v, unused] = Arrays(pass);
   const float scale = k.scale, decay = k.decay, rate = k.of_rule[0];
   const float momentum = k.of_rule[1];
   for (std::int64_t i = begin; i < end; ++i) {
@@ -47,9 +47,9 @@ TASUKI_VECTORIZE void momentum_sgd(const UpdateStep& step, const UpdateFactors& 
   }
 }
 
-TASUKI_VECTORIZE void nesterov(const UpdateStep& step, const UpdateFactors& k, std::int64_t begin,
+TASUKI_VECTORIZE void nesterov(const UpdatePass& pass, const UpdateFactors& k, std::int64_t begin,
                                std::int64_t end) {
-  const auto [p, gradient, v, unused] = Arrays(step);
+  const auto [p, gradient, v, unused] = Arrays(pass);
   const float scale = k.scale, decay = k.decay, rate = k.of_rule[0];
   const float momentum = k.of_rule[1];
   const float of_velocity = momentum * momentum, of_gradient = (1 + momentum) * rate;
@@ -60,9 +60,9 @@ TASUKI_VECTORIZE void nesterov(const UpdateStep& step, const UpdateFactors& k, s
   }
 }
 
-TASUKI_VECTORIZE void adam(const UpdateStep& step, const UpdateFactors& k, std::int64_t begin,
+TASUKI_VECTORIZE void adam(const UpdatePass& pass, const UpdateFactors& k, std::int64_t begin,
                            std::int64_t end) {
-  const auto [p, gradient, m, v] = Arrays(step);
+  const auto [p, gradient, m, v] = Arrays(pass);
   const float scale = k.scale, decay = k.decay, rate = k.of_rule[0];
   const float new_m = k.of_rule[1], new_v = k.of_rule[2], eps = k.of_rule[3];
   const float decoupled_decay = k.of_rule[4];
@@ -74,9 +74,9 @@ TASUKI_VECTORIZE void adam(const UpdateStep& step, const UpdateFactors& k, std::
   }
 }
 
-TASUKI_VECTORIZE void rmsprop(const UpdateStep& step, const UpdateFactors& k, std::int64_t begin,
+TASUKI_VECTORIZE void rmsprop(const UpdatePass& pass, const UpdateFactors& k, std::int64_t begin,
                               std::int64_t end) {
-  const auto [p, gradient, ms, unused] = Arrays(step);
+  const auto [p, gradient, ms, unused] = Arrays(pass);
   const float scale = k.scale, decay = k.decay, rate = k.of_rule[0];
   const float new_ms = k.of_rule[1], eps = k.of_rule[2];
   for (std::int64_t i = begin; i < end; ++i) {
@@ -86,9 +86,9 @@ TASUKI_VECTORIZE void rmsprop(const UpdateStep& step, const UpdateFactors& k, st
   }
 }
 
-TASUKI_VECTORIZE void adagrad(const UpdateStep& step, const UpdateFactors& k, std::int64_t begin,
+TASUKI_VECTORIZE void adagrad(const UpdatePass& pass, const UpdateFactors& k, std::int64_t begin,
                               std::int64_t end) {
-  const auto [p, gradient, h, unused] = Arrays(step);
+  const auto [p, gradient, h, unused] = Arrays(pass);
   const float scale = k.scale, decay = k.decay, rate = k.of_rule[0];
   const float eps = k.of_rule[1];
   for (std::int64_t i = begin; i < end; ++i) {
@@ -98,9 +98,9 @@ TASUKI_VECTORIZE void adagrad(const UpdateStep& step, const UpdateFactors& k, st
   }
 }
 
-TASUKI_VECTORIZE void adadelta(const UpdateStep& step, const UpdateFactors& k, std::int64_t begin,
+TASUKI_VECTORIZE void adadelta(const UpdatePass& pass, const UpdateFactors& k, std::int64_t begin,
                                std::int64_t end) {
-  const auto [p, gradient, msg, msdx] = Arrays(step);
+  const auto [p, gradient, msg, msdx] = Arrays(pass);
   const float scale = k.scale, decay = k.decay;
   const float fresh = k.of_rule[0], eps = k.of_rule[1];
   for (std::int64_t i = begin; i < end; ++i) {
@@ -113,9 +113,9 @@ TASUKI_VECTORIZE void adadelta(const UpdateStep& step, const UpdateFactors& k, s
 }
 
 // The order of roundings is that of two passes: the first scales, the second adds.
-TASUKI_VECTORIZE void combine(const UpdateStep& step, const UpdateFactors& k, std::int64_t begin,
+TASUKI_VECTORIZE void combine(const UpdatePass& pass, const UpdateFactors& k, std::int64_t begin,
                               std::int64_t end) {
-  const auto [p, gradient, s, r] = Arrays(step);
+  const auto [p, gradient, s, r] = Arrays(pass);
   const float scale = k.scale, decay = k.decay;
   for (std::int64_t i = begin; i < end; ++i) p[i] = scale * p[i] + decay * gradient[i];
 }
@@ -149,7 +149,7 @@ TASUKI_VECTORIZE double block_squared_norm_of_g(const float* gradient, const flo
                         [=](std::int64_t i) { return scale * gradient[i] + decay * parameter[i]; });
 }
 
-using Kernel = void (*)(const UpdateStep&, const UpdateFactors&, std::int64_t, std::int64_t);
+using Kernel = void (*)(const UpdatePass&, const UpdateFactors&, std::int64_t, std::int64_t);
 
 Kernel find_kernel(UpdateKernel kernel) {
   switch (kernel) {
@@ -174,16 +174,16 @@ Kernel find_kernel(UpdateKernel kernel) {
 }
 
 // Elements that have the same factors at once.
-void run(Kernel kernel, const UpdateStep& step, std::int64_t begin, std::int64_t end) {
-  if (step.rows == nullptr)
-    return kernel(step, step.table != nullptr ? *step.table : step.factors, begin, end);
+void run(Kernel kernel, const UpdatePass& pass, std::int64_t begin, std::int64_t end) {
+  if (pass.rows == nullptr)
+    return kernel(pass, pass.table != nullptr ? *pass.table : pass.factors, begin, end);
   constexpr std::int64_t line = elements_per_row_number;
   while (begin < end) {
-    const FactorRow row = step.rows[begin / line];
+    const FactorRow row = pass.rows[begin / line];
     std::int64_t next = begin / line + 1;
-    while (next * line < end && step.rows[next] == row) ++next;
+    while (next * line < end && pass.rows[next] == row) ++next;
     const std::int64_t stop = std::min(next * line, end);
-    kernel(step, step.table[row], begin, stop);
+    kernel(pass, pass.table[row], begin, stop);
     begin = stop;
   }
 }
@@ -213,17 +213,17 @@ double squared_norm_of(const float* values, std::int64_t count) {
 
 }  // namespace
 
-void CpuBackend::update(const UpdateStep& step) {
-  if (step.skip != nullptr && *step.skip != 0) return;
-  const Kernel kernel = find_kernel(step.kernel);
-  parallel_for(blocks_of(step.count), eltwise_grain / block,
+void CpuBackend::update(const UpdatePass& pass) {
+  if (pass.skip != nullptr && *pass.skip != 0) return;
+  const Kernel kernel = find_kernel(pass.kernel);
+  parallel_for(blocks_of(pass.count), eltwise_grain / block,
                [&](std::int64_t begin, std::int64_t end) {
-                 run(kernel, step, begin * block, std::min(end * block, step.count));
+                 run(kernel, pass, begin * block, std::min(end * block, pass.count));
                });
-  if (step.rounded == nullptr) return;
-  auto* const rounded = static_cast<std::uint16_t*>(step.rounded);
-  std::transform(step.parameter, step.parameter + step.count, rounded,
-                 step.rounded_type == DType::float16 ? half_from_float : bfloat16_from_float);
+  if (pass.rounded == nullptr) return;
+  auto* const rounded = static_cast<std::uint16_t*>(pass.rounded);
+  std::transform(pass.parameter, pass.parameter + pass.count, rounded,
+                 pass.rounded_type == DType::float16 ? half_from_float : bfloat16_from_float);
 }
 
 double CpuBackend::squared_norm(const Tensor& x) {
@@ -231,15 +231,15 @@ double CpuBackend::squared_norm(const Tensor& x) {
   return squared_norm_of(plain.data<float>(), plain.count());
 }
 
-void CpuBackend::norms(const NormStep& step) {
-  for (std::int64_t k = 0; k < step.parameters; ++k) {
-    const std::int64_t first = step.segments[2 * k], count = step.segments[2 * k + 1];
-    const float* const w = step.parameter + first;
-    const float* const g = step.gradient + first;
-    const std::size_t row = step.rows != nullptr ? step.rows[first / elements_per_row_number] : 0;
-    const UpdateFactors& factors = step.table != nullptr ? step.table[row] : step.factors;
-    step.norms[2 * k] = std::sqrt(squared_norm_of(w, count));
-    step.norms[2 * k + 1] =
+void CpuBackend::norms(const NormPass& pass) {
+  for (std::int64_t k = 0; k < pass.parameters; ++k) {
+    const std::int64_t first = pass.segments[2 * k], count = pass.segments[2 * k + 1];
+    const float* const w = pass.parameter + first;
+    const float* const g = pass.gradient + first;
+    const std::size_t row = pass.rows != nullptr ? pass.rows[first / elements_per_row_number] : 0;
+    const UpdateFactors& factors = pass.table != nullptr ? pass.table[row] : pass.factors;
+    pass.norms[2 * k] = std::sqrt(squared_norm_of(w, count));
+    pass.norms[2 * k + 1] =
         std::sqrt(sum_over_blocks(count, [&](std::int64_t begin, std::int64_t part) {
           return block_squared_norm_of_g(g + begin, w + begin, part, factors.scale, factors.decay);
         }));

@@ -7,15 +7,15 @@
 
 namespace tasuki {
 
-void CudaBackend::update(const UpdateStep& step) {
-  kernels::update(CudaContext::of(step.device).launch(), step);
+void CudaBackend::update(const UpdatePass& pass) {
+  kernels::update(CudaContext::of(pass.device).launch(), pass);
   check_launch("update");
 }
 
-void CudaBackend::norms(const NormStep& step) {
+void CudaBackend::norms(const NormPass& pass) {
   const Tensor scratch =
-      Tensor::empty({kernels::norm_scratch(step.parameters)}, DType::float64, step.device);
-  kernels::norms(CudaContext::of(step.device).launch(), step, scratch.data<double>());
+      Tensor::empty({kernels::norm_scratch(pass.parameters)}, DType::float64, pass.device);
+  kernels::norms(CudaContext::of(pass.device).launch(), pass, scratch.data<double>());
   check_launch("norms");
 }
 

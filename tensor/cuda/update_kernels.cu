@@ -145,23 +145,23 @@ __global__ void update_kernel(Factors factors, const float* skip, std::int64_t p
 }
 
 template <class Rule>
-void run(const Launch& launch, const UpdateStep& step) {
-  const Factors factors{step.factors, step.table, step.rows};
+void run(const Launch& launch, const UpdatePass& pass) {
+  const Factors factors{pass.factors, pass.table, pass.rows};
   const bool is_aligned =
-      are_aligned(step.parameter, step.gradient, step.state[0], step.state[1], step.rounded);
-  const std::int64_t packs = is_aligned ? step.count / Pack<float>::width : 0;
-  const std::int64_t work = packs > 0 ? packs : step.count;
+      are_aligned(pass.parameter, pass.gradient, pass.state[0], pass.state[1], pass.rounded);
+  const std::int64_t packs = is_aligned ? pass.count / Pack<float>::width : 0;
+  const std::int64_t work = packs > 0 ? packs : pass.count;
   const auto start = [&](auto copy) {
     update_kernel<Rule><<<grid_for(launch, work), block_threads, 0, launch.stream>>>(
-        factors, step.skip, packs, step.count, step.parameter, step.gradient, step.state[0],
-        step.state[1], copy);
+        factors, pass.skip, packs, pass.count, pass.parameter, pass.gradient, pass.state[0],
+        pass.state[1], copy);
   };
-  if (step.rounded == nullptr)
+  if (pass.rounded == nullptr)
     start(NotRounded{});
-  else if (step.rounded_type == DType::float16)
-    start(Rounded<__half>{static_cast<__half*>(step.rounded)});
+  else if (pass.rounded_type == DType::float16)
+    start(Rounded<__half>{static_cast<__half*>(pass.rounded)});
   else
-    start(Rounded<__nv_bfloat16>{static_cast<__nv_bfloat16*>(step.rounded)});
+    start(Rounded<__nv_bfloat16>{static_cast<__nv_bfloat16*>(pass.rounded)});
 }
 
 // --- norms ---
@@ -170,17 +170,17 @@ constexpr int parts_of_norm = 64;  // of each parameter: blocks, and sums in the
 
 // Block (k, part): its part's sums of squares, of the parameter and of its g. A float's square is
 // exact in double.
-__global__ void norm_parts_kernel(NormStep step, double* sums) {
+__global__ void norm_parts_kernel(NormPass pass, double* sums) {
   const std::int64_t k = blockIdx.x;
-  const std::int64_t first = step.segments[2 * k], count = step.segments[2 * k + 1];
-  Factors factors{step.factors, step.table, step.rows};
+  const std::int64_t first = pass.segments[2 * k], count = pass.segments[2 * k + 1];
+  Factors factors{pass.factors, pass.table, pass.rows};
   factors.load();
   const UpdateFactors f = factors.of(first);
   double of_w = 0, of_g = 0;
   for (std::int64_t i = std::int64_t{blockIdx.y} * blockDim.x + threadIdx.x; i < count;
        i += std::int64_t{gridDim.y} * blockDim.x) {
-    const float w = step.parameter[first + i];
-    const float g = f.scale * step.gradient[first + i] + f.decay * w;
+    const float w = pass.parameter[first + i];
+    const float g = f.scale * pass.gradient[first + i] + f.decay * w;
     of_w += static_cast<double>(w) * static_cast<double>(w);
     of_g += static_cast<double>(g) * static_cast<double>(g);
   }
@@ -204,25 +204,25 @@ __global__ void join_norms_kernel(const double* sums, std::int64_t numbers, doub
 
 }  // namespace
 
-void update(const Launch& launch, const UpdateStep& step) {
-  if (step.count == 0) return;
-  switch (step.kernel) {
+void update(const Launch& launch, const UpdatePass& pass) {
+  if (pass.count == 0) return;
+  switch (pass.kernel) {
     case UpdateKernel::sgd:
-      return run<Sgd>(launch, step);
+      return run<Sgd>(launch, pass);
     case UpdateKernel::momentum_sgd:
-      return run<MomentumSgd>(launch, step);
+      return run<MomentumSgd>(launch, pass);
     case UpdateKernel::nesterov:
-      return run<Nesterov>(launch, step);
+      return run<Nesterov>(launch, pass);
     case UpdateKernel::adam:
-      return run<Adam>(launch, step);
+      return run<Adam>(launch, pass);
     case UpdateKernel::rmsprop:
-      return run<RmsProp>(launch, step);
+      return run<RmsProp>(launch, pass);
     case UpdateKernel::adagrad:
-      return run<AdaGrad>(launch, step);
+      return run<AdaGrad>(launch, pass);
     case UpdateKernel::adadelta:
-      return run<AdaDelta>(launch, step);
+      return run<AdaDelta>(launch, pass);
     case UpdateKernel::combine:
-      return run<Combine>(launch, step);
+      return run<Combine>(launch, pass);
   }
 }
 
@@ -230,13 +230,13 @@ std::int64_t norm_scratch(std::int64_t parameters) {
   return 2 * parts_of_norm * parameters;
 }
 
-void norms(const Launch& launch, const NormStep& step, double* scratch) {
-  if (step.parameters == 0) return;
-  const dim3 grid(static_cast<unsigned>(step.parameters), parts_of_norm);
-  norm_parts_kernel<<<grid, block_threads, 0, launch.stream>>>(step, scratch);
-  const std::int64_t numbers = 2 * step.parameters;
+void norms(const Launch& launch, const NormPass& pass, double* scratch) {
+  if (pass.parameters == 0) return;
+  const dim3 grid(static_cast<unsigned>(pass.parameters), parts_of_norm);
+  norm_parts_kernel<<<grid, block_threads, 0, launch.stream>>>(pass, scratch);
+  const std::int64_t numbers = 2 * pass.parameters;
   join_norms_kernel<<<grid_for(launch, numbers), block_threads, 0, launch.stream>>>(
-      scratch, numbers, step.norms);
+      scratch, numbers, pass.norms);
 }
 
 }  // namespace tasuki::kernels

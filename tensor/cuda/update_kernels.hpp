@@ -8,11 +8,11 @@
 
 namespace tasuki::kernels {
 
-// One fused step over an arena, in one pass over memory.
-void update(const Launch& launch, const UpdateStep& step);
+// One fused pass over an arena.
+void update(const Launch& launch, const UpdatePass& pass);
 
-// See NormStep. `scratch`: norm_scratch() doubles.
+// See NormPass. `scratch`: norm_scratch() doubles.
 std::int64_t norm_scratch(std::int64_t parameters);
-void norms(const Launch& launch, const NormStep& step, double* scratch);
+void norms(const Launch& launch, const NormPass& pass, double* scratch);
 
 }  // namespace tasuki::kernels

@@ -14,8 +14,8 @@ Tensor apart(const Tensor& rounded, const Tensor& parameter) {
   return found;
 }
 
-// Where an update finds its factors: with the step, in a row on the device, or in several rows.
-enum class Place : std::uint8_t { step, row, rows };
+// Where an update finds its factors: with the pass, in a row on the device, or in several rows.
+enum class Place : std::uint8_t { pass, row, rows };
 
 UpdateFactors factors_of(UpdateKernel kernel, float scale) {
   const float third = kernel == UpdateKernel::adam ? 0.01f : 1e-6f;
@@ -49,36 +49,36 @@ Results update(Side& side, UpdateKernel kernel, std::int64_t count, DType rounde
   const Tensor parameter = side.parameters({count});
   const std::array<Tensor, 2> state = {side.parameters({count}, 0, 1),
                                        side.parameters({count}, 0, 1)};
-  UpdateStep step;
-  step.device = side.device();
-  step.kernel = kernel;
-  step.parameter = parameter.data<float>();
-  step.state[0] = state[0].data<float>();
-  step.state[1] = state[1].data<float>();
-  step.count = count;
+  UpdatePass pass;
+  pass.device = side.device();
+  pass.kernel = kernel;
+  pass.parameter = parameter.data<float>();
+  pass.state[0] = state[0].data<float>();
+  pass.state[1] = state[1].data<float>();
+  pass.count = count;
   const std::array<UpdateFactors, 3> factors = {factors_of(kernel, 0.25f), factors_of(kernel, 0.5f),
                                                 factors_of(kernel, -0.25f)};
   const Tensor table = on_device(factors, side.device()), rows = rows_of(count, side.device());
-  if (place == Place::step) {
-    step.factors = factors[0];
+  if (place == Place::pass) {
+    pass.factors = factors[0];
   } else {
-    step.factors.scale = std::numeric_limits<float>::quiet_NaN();
-    step.table = reinterpret_cast<const UpdateFactors*>(table.data<float>());
+    pass.factors.scale = std::numeric_limits<float>::quiet_NaN();
+    pass.table = reinterpret_cast<const UpdateFactors*>(table.data<float>());
   }
   if (place == Place::rows)
-    step.rows = reinterpret_cast<const FactorRow*>(rows.data<std::uint8_t>());
+    pass.rows = reinterpret_cast<const FactorRow*>(rows.data<std::uint8_t>());
   const Tensor rounded = Tensor::zeros({count}, rounded_type, side.device());
   if (rounded_type != DType::float32) {
-    step.rounded = rounded.raw();
-    step.rounded_type = rounded_type;
+    pass.rounded = rounded.raw();
+    pass.rounded_type = rounded_type;
   }
   for (int i = 0; i < 3; ++i) {
     const Tensor gradient = side.parameters({count});
-    step.gradient = gradient.data<float>();
-    side.backend().update(step);
+    pass.gradient = gradient.data<float>();
+    side.backend().update(pass);
   }
   Results results = {{"parameter", parameter}, {"state 1", state[0]}, {"state 2", state[1]}};
-  if (step.rounded != nullptr)
+  if (pass.rounded != nullptr)
     results.push_back({"rounded less parameter", apart(rounded, parameter)});
   return results;
 }
@@ -96,21 +96,21 @@ Results norms(Side& side, std::int64_t parameters) {
   const Tensor places =
       Tensor::from(std::span<const std::int64_t>(segments), {std::ssize(segments)})
           .to(side.device());
-  NormStep step;
-  step.device = side.device();
-  step.parameter = w.data<float>();
-  step.gradient = g.data<float>();
-  step.segments = places.data<std::int64_t>();
-  step.parameters = parameters;
+  NormPass pass;
+  pass.device = side.device();
+  pass.parameter = w.data<float>();
+  pass.gradient = g.data<float>();
+  pass.segments = places.data<std::int64_t>();
+  pass.parameters = parameters;
   const std::array<UpdateFactors, 3> factors = {UpdateFactors{0.25f, 0.01f}, {0.5f, 0}, {2, -0.5f}};
   const Tensor table = on_device(factors, side.device()), rows = rows_of(end, side.device());
-  step.factors = {-3, 0.5f};
-  step.norms = found.data<double>();
-  side.backend().norms(step);
+  pass.factors = {-3, 0.5f};
+  pass.norms = found.data<double>();
+  side.backend().norms(pass);
   const Tensor with_factors = found.clone();
-  step.table = reinterpret_cast<const UpdateFactors*>(table.data<float>());
-  step.rows = reinterpret_cast<const FactorRow*>(rows.data<std::uint8_t>());
-  side.backend().norms(step);
+  pass.table = reinterpret_cast<const UpdateFactors*>(table.data<float>());
+  pass.rows = reinterpret_cast<const FactorRow*>(rows.data<std::uint8_t>());
+  side.backend().norms(pass);
   return {{"norms", with_factors}, {"norms of rows", found}};
 }
 
@@ -156,7 +156,7 @@ void add_optimizer_problems(Problems& problems) {
         problems.push_back(
             {fmt::format("update/{}, {} values, kept as {}", name, count, name_of(rounded)),
              [kernel = kernel, count, rounded](Side& side) {
-               return update(side, kernel, count, rounded, Place::step);
+               return update(side, kernel, count, rounded, Place::pass);
              }});
       problems.push_back({fmt::format("update/{}, {} values, factors in a row", name, count),
                           [kernel = kernel, count](Side& side) {

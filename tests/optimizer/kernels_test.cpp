@@ -27,16 +27,16 @@ struct Arrays {
       for (std::size_t i = 0; i < count + guard; ++i) values->push_back(random.uniform() + 0.01f);
   }
   // Elements [begin, begin + count).
-  UpdateStep step(UpdateKernel rule, std::size_t begin, std::size_t count) {
-    UpdateStep step;
-    step.kernel = rule;
-    step.parameter = parameter.data() + begin;
-    step.gradient = gradient.data() + begin;
-    step.state[0] = first.data() + begin;
-    step.state[1] = second.data() + begin;
-    step.count = static_cast<std::int64_t>(count);
-    step.factors = {0.37f, 0.013f, {0.021f, 0.11f, 0.07f, 1e-3f, 0.003f}};
-    return step;
+  UpdatePass pass(UpdateKernel rule, std::size_t begin, std::size_t count) {
+    UpdatePass pass;
+    pass.kernel = rule;
+    pass.parameter = parameter.data() + begin;
+    pass.gradient = gradient.data() + begin;
+    pass.state[0] = first.data() + begin;
+    pass.state[1] = second.data() + begin;
+    pass.count = static_cast<std::int64_t>(count);
+    pass.factors = {0.37f, 0.013f, {0.021f, 0.11f, 0.07f, 1e-3f, 0.003f}};
+    return pass;
   }
   friend bool operator==(const Arrays&, const Arrays&) = default;
 };
@@ -58,8 +58,8 @@ TEST_P(UpdateKernels, AnyLengthEqualsElementByElement) {
   for (const UpdateKernel rule : all_kernels) {
     Arrays whole(count), single(count);
     const Arrays before = whole;
-    cpu.update(whole.step(rule, 0, count));
-    for (std::size_t i = 0; i < count; ++i) cpu.update(single.step(rule, i, 1));
+    cpu.update(whole.pass(rule, 0, count));
+    for (std::size_t i = 0; i < count; ++i) cpu.update(single.pass(rule, i, 1));
     EXPECT_TRUE(whole == single) << "rule " << static_cast<int>(rule);
     EXPECT_EQ(whole.parameter == before.parameter, count == 0);
   }
@@ -76,10 +76,10 @@ TEST(UpdateKernels, ThreadsDoNotChangeBits) {
     Arrays one(count), three(count);
     {
       const WithThreads threads(1);
-      cpu.update(one.step(rule, 0, count));
+      cpu.update(one.pass(rule, 0, count));
     }
     const WithThreads threads(3);
-    cpu.update(three.step(rule, 0, count));
+    cpu.update(three.pass(rule, 0, count));
     EXPECT_TRUE(one == three) << "rule " << static_cast<int>(rule);
   }
 }

@@ -255,8 +255,8 @@ class GuardedBackend final : public Backend {
     return made;
   }
 
-  void update(const UpdateStep& step) override {
-    submit([=] { cpu().update(step); });
+  void update(const UpdatePass& pass) override {
+    submit([=] { cpu().update(pass); });
   }
   double squared_norm(const Tensor& x) override {
     if (recording_ != nullptr)
@@ -265,8 +265,8 @@ class GuardedBackend final : public Backend {
     const GuardedMemory::Access access;
     return cpu().squared_norm(host(x));
   }
-  void norms(const NormStep& step) override {
-    submit([=] { cpu().norms(step); });
+  void norms(const NormPass& pass) override {
+    submit([=] { cpu().norms(pass); });
   }
   void clip(const Tensor& x, const LateScale& scale, double threshold) override {
     submit([=] { cpu().clip(host(x), scale, threshold); });
