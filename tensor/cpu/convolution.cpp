@@ -3,11 +3,11 @@
 #include <limits>
 #include <vector>
 
-#include "tasuki/tensor/convolution_geometry.hpp"
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
 #include "tasuki/tensor/cpu/dnnl_support.hpp"
 #include "tasuki/tensor/cpu/interleaved.hpp"
 #include "tasuki/tensor/cpu/measure.hpp"
+#include "tasuki/tensor/geometry.hpp"
 
 namespace tasuki {
 namespace {

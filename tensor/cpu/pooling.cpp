@@ -2,7 +2,7 @@
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
 #include "tasuki/tensor/cpu/dnnl_support.hpp"
 #include "tasuki/tensor/cpu/interleaved.hpp"
-#include "tasuki/tensor/pooling_geometry.hpp"
+#include "tasuki/tensor/geometry.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,8 +1,8 @@
 // Joining and cutting tensors along an axis.
 #include <cstring>
 
-#include "tasuki/tensor/axis_geometry.hpp"
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
+#include "tasuki/tensor/geometry.hpp"
 
 namespace tasuki {
 namespace {

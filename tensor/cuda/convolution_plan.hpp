@@ -6,9 +6,9 @@
 #include <memory>
 #include <vector>
 
-#include "tasuki/tensor/convolution_geometry.hpp"
 #include "tasuki/tensor/cuda/algorithm_trials.hpp"
 #include "tasuki/tensor/cuda/cudnn_support.hpp"
+#include "tasuki/tensor/geometry.hpp"
 
 namespace tasuki {
 

@@ -8,7 +8,7 @@
 #include "tasuki/tensor/cuda/cuda_backend.hpp"
 #include "tasuki/tensor/cuda/operands.hpp"
 #include "tasuki/tensor/cuda/pooling_kernels.hpp"
-#include "tasuki/tensor/pooling_geometry.hpp"
+#include "tasuki/tensor/geometry.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,5 +1,5 @@
 #include "problems.hpp"
-#include "tasuki/tensor/convolution_geometry.hpp"
+#include "tasuki/tensor/geometry.hpp"
 
 namespace tasuki::testing {
 namespace {

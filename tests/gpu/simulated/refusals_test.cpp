@@ -10,7 +10,7 @@
 #include "compare.hpp"
 #include "device.hpp"
 #include "errors.hpp"
-#include "tasuki/tensor/convolution_geometry.hpp"
+#include "tasuki/tensor/geometry.hpp"
 
 namespace tasuki::testing {
 namespace {

@@ -1,0 +1,46 @@
+// Shapes of results, and what loops over them need, checked in one place for all backends:
+// convolutions, pooling, and joining and cutting along an axis.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "tasuki/tensor/operations.hpp"
+#include "tasuki/tensor/tensor.hpp"
+
+namespace tasuki {
+
+struct ConvolutionGeometry {
+  Shape x, w, y;  // N x I x H x W, O x I/groups x KH x KW, N x O x OH x OW
+  Conv2dOptions options;
+
+  // Computes the shape of y; an Error names shapes and settings that do not fit each other.
+  ConvolutionGeometry(const Shape& x_shape, const Shape& w_shape, const Conv2dOptions& settings);
+  std::string text() const;
+};
+
+struct PoolingGeometry {
+  Shape x, y;  // N x C x H x W, N x C x OH x OW
+  Pool2dOptions options;
+  // Padding after the last row and column, as much as the last windows need.
+  std::int64_t pad_end_h = 0, pad_end_w = 0;
+
+  // Computes the shape of y; an Error names shapes and settings that do not fit each other. With
+  // `cover_all` windows over the far edge count, unless they would begin beyond it.
+  PoolingGeometry(const Shape& x_shape, const Pool2dOptions& settings);
+  std::string text() const;
+};
+
+struct AxisGeometry {
+  Shape shape;             // of the result
+  std::int64_t rows = 1;   // positions along the axes before, flattened
+  std::int64_t inner = 1;  // elements along the axes after, flattened
+};
+
+// For Backend::concat: parts of one device and type whose shapes differ only along the axis.
+AxisGeometry concat_geometry(std::span<const Tensor> parts, int axis);
+// For Backend::take.
+AxisGeometry take_geometry(const Shape& x, int axis, std::int64_t begin, std::int64_t end);
+
+}  // namespace tasuki
