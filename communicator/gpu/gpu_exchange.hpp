@@ -14,7 +14,9 @@ class GpuExchange {
   explicit GpuExchange(Device device, const TransferSizes& sizes = {});
 
   GpuChannel& channel() { return *channel_; }
-  // Connects the ranks of `comm` (gpu_bootstrap.hpp).
+  // The group of the GPUs of all ranks of `comm`. The first rank makes the id and MPI broadcasts
+  // it; if that fails, all ranks throw the error. A single rank gets a group that does nothing and
+  // does not involve NCCL. Collective.
   std::unique_ptr<GpuGroup> connect(MPI_Comm comm);
 
   // Calls `work`, which queues work on the channel. The GPU does it after everything that was
