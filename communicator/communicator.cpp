@@ -6,9 +6,8 @@
 
 #include "tasuki/communicator/gpu/gpu_exchange.hpp"
 #include "tasuki/communicator/host_values.hpp"
-#include "tasuki/communicator/mpi/communicator_handles.hpp"
 #include "tasuki/communicator/mpi/communicator_id.hpp"
-#include "tasuki/communicator/mpi/discover_topology.hpp"
+#include "tasuki/communicator/mpi/ranks.hpp"
 #include "tasuki/communicator/mpi/transfer.hpp"
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/communicator/text_bytes.hpp"
@@ -30,15 +29,6 @@ void check_reducible(const char* operation, const Tensor& tensor) {
 }
 
 }  // namespace
-
-Communicator::Handles::Handles(MPI_Comm ranks)
-    : collectives(MpiComm::duplicate(ranks)),
-      messages(MpiComm::duplicate(collectives.get())),
-      users(MpiComm::duplicate(collectives.get())) {}
-
-MPI_Comm mpi_ranks(const CommunicatorSetup& setup) {
-  return setup.ranks != nullptr ? setup.ranks->get() : MPI_COMM_WORLD;
-}
 
 Communicator::Communicator(const CommunicatorSetup& setup)
     : setup_(setup),

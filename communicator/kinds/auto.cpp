@@ -1,7 +1,6 @@
 // auto: chooses the best of the other kinds for the placement and the devices found, and makes one
 // under that kind's name.
-#include "tasuki/communicator/mpi/communicator_handles.hpp"
-#include "tasuki/communicator/mpi/discover_topology.hpp"
+#include "tasuki/communicator/mpi/ranks.hpp"
 #include "tasuki/communicator/registry.hpp"
 
 namespace tasuki {

@@ -1,8 +1,12 @@
-#include "tasuki/communicator/mpi/discover_topology.hpp"
+#include "tasuki/communicator/mpi/ranks.hpp"
 
 #include "tasuki/core/host_name.hpp"
 
 namespace tasuki {
+
+MPI_Comm mpi_ranks(const CommunicatorSetup& setup) {
+  return setup.ranks != nullptr ? setup.ranks->get() : MPI_COMM_WORLD;
+}
 
 Topology discover_topology(MPI_Comm comm) {
   const MpiComm node = MpiComm::split_by_memory(comm);
@@ -26,5 +30,10 @@ Topology discover_topology(MPI_Comm comm) {
   topology.shared_error_scope = scope_of_shared_error(comm);
   return topology;
 }
+
+Communicator::Handles::Handles(MPI_Comm ranks)
+    : collectives(MpiComm::duplicate(ranks)),
+      messages(MpiComm::duplicate(collectives.get())),
+      users(MpiComm::duplicate(collectives.get())) {}
 
 }  // namespace tasuki

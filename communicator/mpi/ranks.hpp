@@ -1,13 +1,17 @@
-// MPI's handles of a Communicator.
+// The ranks of a communicator: which they are, where they are, and MPI's handles for them.
 #pragma once
 
 #include "tasuki/communicator/communicator.hpp"
 #include "tasuki/communicator/mpi/mpi.hpp"
+#include "tasuki/communicator/topology.hpp"
 
 namespace tasuki {
 
 // The ranks that a communicator is to be made of.
 MPI_Comm mpi_ranks(const CommunicatorSetup& setup);
+
+// Where they are, by asking MPI and the system. Collective over `comm`.
+Topology discover_topology(MPI_Comm comm);
 
 // One MPI communicator per sender, so that none receives another's messages.
 struct Communicator::Handles {
