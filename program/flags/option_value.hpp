@@ -1,6 +1,7 @@
 // Texts of option values: from text, with a check, and back to the same value.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -29,5 +30,18 @@ std::string parse_choice(std::string_view text, std::span<const std::string> cho
 
 // The shortest text that reads back as the same number.
 std::string to_text(double value);
+
+// A value of a flag with a fixed set of choices, and its name.
+template <class T>
+struct Choice {
+  const char* name;
+  T value;
+};
+
+// `value` is one of `choices`.
+template <class T>
+const char* name_of(const std::vector<Choice<T>>& choices, const T& value) {
+  return std::ranges::find(choices, value, &Choice<T>::value)->name;
+}
 
 }  // namespace tasuki::program

@@ -18,7 +18,6 @@
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
-#include "tasuki/program/flags/choice.hpp"
 #include "tasuki/program/flags/option_value.hpp"
 
 namespace tasuki::program {

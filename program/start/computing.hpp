@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "tasuki/program/flags/choice.hpp"
+#include "tasuki/program/flags/option_value.hpp"
 #include "tasuki/program/training_settings.hpp"
 #include "tasuki/tensor/device.hpp"
 #include "tasuki/tensor/dtype.hpp"

@@ -43,7 +43,7 @@ INCLUDED = {
     "core": ["file", "range", "terminal"],
     "nn": ["module_memory"],
     "program": ["training_flags", "training_settings"],
-    "program/flags": ["choice", "option_value", "options"],
+    "program/flags": ["option_value", "options"],
     "tensor": ["image_draw", "operations", "reduce_op", "step_clock", "storage"],
     "tensor/cpu": ["convolution"],
     "training": ["output_folder", "step_times"],
