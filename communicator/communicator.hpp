@@ -5,10 +5,10 @@
 // communicator.cpp, gradients.cpp, mpi/arrays.cpp, mpi/objects.cpp and gpu/communicator_on_gpu.cpp.
 //
 // Every operation, split() and allocate() included, is collective: all ranks call it, in the same
-// order. Only the send and receive functions are not. Errors are thrown as tasuki::Error and name
-// the operation, the peer and MPI's own text. A rank or root outside of 0 .. size() - 1 is a usage
-// error. Tensors may be on any device: operations in place leave them there, and returned tensors
-// are on CommunicatorOptions::device. Only one thread may use a communicator at a time.
+// order. Only the send and receive functions are not. Errors are thrown as tasuki::Error; they name
+// the operation and the peer and quote MPI's own text. A rank or root outside of 0 .. size() - 1 is
+// a usage error. Tensors may be on any device: operations in place leave them there, and returned
+// tensors are on CommunicatorOptions::device. Only one thread may use a communicator at a time.
 #pragma once
 
 #include <atomic>
@@ -51,8 +51,8 @@ using Bytes = std::vector<std::byte>;
 
 // The gradients of a model: one contiguous array, and the parameters' segments in it, in the order
 // of the array, without gaps but for padding. An optimizer's view ends with a segment of integers
-// below 4096 (the number of examples, flags). On CPUs their sums must be exact, so a communicator
-// that rounds or compresses gradients leaves the last segment as it is.
+// below 4096 (flags, and the number of examples in two parts). On CPUs their sums must be exact, so
+// a communicator that rounds or compresses gradients must sum the last segment without doing so.
 struct GradientView {
   struct Segment {
     std::int64_t offset;  // elements
@@ -90,7 +90,7 @@ class PendingExchange {
 struct CommunicatorOptions {
   Device device = Device::cpu();      // of this rank
   DType wire_dtype = DType::float32;  // in which gradients travel between GPUs
-  bool gpu_is_shared = false;         // ranks may have the same GPU; alike on all ranks
+  bool gpu_is_shared = false;         // ranks may share a GPU; the same value on all ranks
   TransferSizes sizes{};
 };
 
@@ -284,7 +284,7 @@ class Communicator {
   std::uint64_t id_;                                 // mpi/communicator_id.hpp
   mutable std::atomic<std::int64_t> operations_{0};  // begun
   std::unique_ptr<GpuExchange> gpu_;
-  std::set<std::string> agreed_;  // gradients on GPUs that all ranks are known to give alike
+  std::set<std::string> agreed_;  // gradients on GPUs that all ranks are known to agree on
   bool is_starting_ = false;      // start_on_gpu() runs
   // The number of exchanges started and not waited for. Shared with them.
   std::shared_ptr<std::atomic<int>> under_way_ = std::make_shared<std::atomic<int>>(0);

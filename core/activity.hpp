@@ -99,7 +99,7 @@ ActivityRecord* publish_activity_in(ActivityRecord* record);
 void report_progress();
 // Reports that the process runs; called by its watchdog.
 void report_life();
-// Reports that a training begins this epoch and iteration, counted from 1.
+// Reports that training begins this epoch and iteration, counted from 1.
 void report_position(std::int64_t epoch, std::int64_t iteration);
 
 // RAII: the publishing thread is in this phase until the end of the scope. Other threads report

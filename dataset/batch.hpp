@@ -42,7 +42,7 @@ struct BatchField {
 };
 
 // Copies share their tensors. Data sets for classification call their fields "x" (inputs) and "t"
-// (labels). A batch whose fields have sources is read by one thread at a time.
+// (labels). A batch whose fields have sources must be read by only one thread at a time.
 class Batch {
  public:
   Batch() = default;
@@ -61,8 +61,8 @@ class Batch {
 
   // N. A rank may have no examples in a step; all fields then have 0 items.
   std::int64_t size() const { return static_cast<std::int64_t>(ids_.size()); }
-  // Numbers of the host. A step whose work reads them is not recorded, because replays would go on
-  // with those of one batch (refuse_recording).
+  // Numbers on the host. A step whose work reads them is not recorded, because replays would reuse
+  // the numbers of the recorded batch (refuse_recording).
   std::span<const std::int64_t> ids() const;
   std::int64_t epoch() const;
   // Examples of this step on all ranks. An iterator knows it on all ranks or on none; if unknown,
@@ -73,7 +73,7 @@ class Batch {
   // The positions of these examples in a source, one for each id.
   void set_positions(std::vector<std::int64_t> positions);
   // The numbers that FieldSource::make() reads: the epoch, then N positions, then N ids. They are
-  // numbers of the host, too.
+  // on the host, too, so a step whose work calls this is not recorded.
   std::vector<std::int64_t> rows() const;
 
   // Adds a field, or replaces the one of that name.

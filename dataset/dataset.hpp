@@ -17,7 +17,7 @@ struct Transform;  // transform.hpp
 // All examples of a field at their places in memory, as stored.
 struct FieldArray {
   const std::byte* values = nullptr;  // contiguous examples, if all have the same length
-  const std::span<const std::byte>* examples = nullptr;  // of variable fields, one by one
+  const std::span<const std::byte>* examples = nullptr;  // for variable fields: one span each
   // Example i is stored at index rows[i]; null: at index i.
   const std::int64_t* rows = nullptr;
 };
@@ -34,7 +34,7 @@ class Dataset {
   // Bytes of memory that hold the examples; 0 if they are made or read on demand.
   virtual std::size_t stored_bytes() const { return 0; }
   // Where a field lies in memory, so that a batch can be read with one call; empty if the field is
-  // not in memory. Valid as long as the data set.
+  // not in memory. Valid as long as the data set exists.
   virtual FieldArray array(std::size_t /*field*/) const { return {}; }
   // The transform of a field on its way into a batch (transform.hpp); null: it is decoded.
   virtual const Transform* transform(std::size_t /*field*/) const { return nullptr; }

@@ -231,7 +231,7 @@ void initialize(int* argc, char*** argv) {
   configure_log(world_rank, LogLevel::info);
 }
 
-// The job's exit code, or that of a training that was stopped.
+// The job's exit code, or that of a training run that was stopped.
 int run_until_stopped(int argc, char** argv, const std::function<int(int argc, char** argv)>& job) {
   try {
     return job(argc, argv);

@@ -1,20 +1,20 @@
-// run_job: initialises and finalizes MPI and ends failed jobs. Every program's main is one call of
-// it.
+// run_job: initialises and finalises MPI and ends failed jobs. Every program's main consists of one
+// call of it.
 #pragma once
 
 #include <functional>
 
 namespace tasuki {
 
-// Initialises MPI, calls `job`, finalizes MPI, and returns what `job` returned, the exit code. MPI
-// returns errors, has the highest thread level that it offers, and yields the core while it waits,
-// so that more ranks than cores make progress.
+// Initialises MPI, calls `job`, finalises MPI, and returns the exit code that `job` returned. MPI
+// is set to return errors instead of aborting, to use the highest thread level that it offers, and
+// to yield the core while it waits, so that a job with more ranks than cores makes progress.
 //
 // Exceptions: an exception on any rank is printed as one line with rank, host and cause, and ends
-// the whole job (MPI_Abort) with the error's exit code, also for ranks that wait in a collective.
-// So do std::terminate and exit() in the middle of the job. An error that every rank throws
-// (ErrorScope::every_rank) is printed by rank 0 alone, or a second later by the others if rank 0
-// did not print it.
+// the whole job (MPI_Abort) with the error's exit code, including ranks that wait in a collective.
+// std::terminate and exit() in the middle of the job are reported and end the job in the same way.
+// An error that every rank throws (ErrorScope::every_rank) is printed by rank 0 alone, or a second
+// later by the others if rank 0 did not print it.
 //
 // Stalls: a watchdog (watchdog.hpp) ends a job in which no rank fails but none makes progress.
 //
@@ -24,8 +24,8 @@ namespace tasuki {
 // may be waiting for it. If they have not returned by then, it prints one line and ends the job
 // with its own value, or with ErrorKind::hang if that value was 0.
 //
-// Stopping: a training that is asked to stop (stop_signals.hpp) saves its state, rank 0 prints one
-// line, and all ranks return 79 (ErrorKind::stopped).
+// Stopping: a training run that is asked to stop (stop_signals.hpp) saves its state, rank 0 prints
+// one line, and all ranks return 79 (ErrorKind::stopped).
 //
 // Signals: under Open MPI's mpirun, SIGCONT and SIGTERM are handled (launcher.hpp) unless the
 // program handles them already. Other handlers must be installed with SA_ONSTACK, because the stack

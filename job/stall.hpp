@@ -45,7 +45,7 @@ struct Stall {
 };
 
 // A job is stalled if no known rank has made progress for `seconds`, and a rank waits for others or
-// for its GPU, or is in a part of a training that reports progress. User code alone is no stall.
+// for its GPU, or is in a part of training that reports progress. User code alone is no stall.
 // The culprits are
 //   ranks without a sign of life for `silent_seconds` (stopped, or their machine is lost);
 //   ranks that do not wait;

@@ -16,7 +16,7 @@ namespace tasuki {
 // Derived classes own their children as members and register them in their constructor:
 //   struct Net : Module { Linear l1; Net() : l1(784, 100) { add("l1", l1); } };
 // Paths are Chainer's: "l1/W". Modules cannot be copied or moved, because children are known by
-// address. Hold a module that must not be trained with the others by pointer, and do not register
+// address. If a module must not be trained with the others, hold it by pointer and do not register
 // it.
 class Module : public ModuleMemory {
  public:

@@ -53,11 +53,11 @@ class Optimizer {
   // --- one step ---
   // Forward and backward pass, exchange, hooks and update: Chainer's update(lossfun).
   //   optimizer->update([&] { return mean_squared_error(model(x), t); }, x.shape()[0]);
-  // `loss` returns the mean over this rank's `examples`; it is not called without examples, and
-  // called a second time if the first call gave layers their shape. The gradient is the mean over
-  // the examples of all ranks; parameters that the loss does not use get zero gradients. Returns
-  // this rank's loss, undefined without examples. Collective. If no rank has examples, nothing
-  // changes.
+  // `loss` returns the mean over this rank's `examples`; it is not called without examples, and is
+  // called again whenever a pass on any rank has given layers their shape. The gradient is the mean
+  // over the examples of all ranks; parameters that the loss does not use get zero gradients.
+  // Returns this rank's loss, undefined without examples. Collective. If no rank has examples,
+  // nothing changes.
   //
   // If layers were added to the model or removed from it since the last update, the arrays are
   // rebuilt first: states are kept by path, new parameters start with zero states, t continues, and
@@ -72,7 +72,8 @@ class Optimizer {
   //   optimizer.backward(loss, examples);
   //   optimizer.update(optimizer.exchange());
   //
-  // Calls `loss` as above. The first call in a step is collective.
+  // Calls `loss` as above. The first call in a step is collective; while some parameters have no
+  // shape, every call is.
   Variable forward(const std::function<Variable()>& loss, std::int64_t examples);
   // Adds the gradients of the sum over `examples` to those of earlier calls in this step. `loss`
   // may be undefined only without examples.
@@ -120,8 +121,8 @@ class Optimizer {
   // --- parameter groups ---
   // Gives matching parameters their own settings (parameter_group.hpp), including parameters that
   // are added later. Groups cost no extra pass over memory and no kernel launch. Call it between
-  // updates, identically on all ranks. An update is a usage error if a group has never matched a
-  // parameter, and so is a value out of range that a group's rate factor gives.
+  // updates, identically on all ranks. An update throws a usage error if a group has never matched
+  // a parameter, or if a group's rate factor puts a value out of range.
   using Group = ParameterGroup;
   void add_group(Group group);
   const std::vector<Group>& groups() const;
@@ -132,22 +133,22 @@ class Optimizer {
   // freeze() or unfreeze() counts. Frozen parameters stay in the arena, behind the others, and in
   // snapshots, and keep their states. Running statistics of frozen layers are still updated. Call
   // these between updates, identically on all ranks; they take effect with the next update, which
-  // rebuilds the arrays. A pattern that matches no parameter of the model is a usage error, of
-  // setup() if it was given before. Unfrozen parameters continue with the optimizer's t, so Adam
-  // does not correct the bias of states that begin at 0 then: with its default rates the first
-  // updates of parameters frozen from the start are about three times as large as a new
-  // optimizer's.
+  // rebuilds the arrays. A pattern that matches no parameter of the model is a usage error; if it
+  // was given before setup(), setup() throws it. Unfreezing does not reset t, so Adam does not
+  // correct the bias of states that begin at 0 at that point: with its default beta1 and beta2, the
+  // first updates of parameters that were frozen from the start are about three times as large as
+  // those of a new optimizer.
   void freeze(const std::string& pattern);
   void unfreeze(const std::string& pattern);
   const FrozenPaths& frozen() const { return frozen_; }
-  // Replaces the frozen set by a snapshot's, and drops the states of frozen parameters, which the
-  // snapshot has if there are any. Collective.
+  // Replaces the frozen set by a snapshot's and drops the states of frozen parameters; those that
+  // the snapshot has are loaded afterwards. Collective.
   void freeze_only(const FrozenPaths& frozen);
 
   // --- states ---
-  // The state `name` ("v"; "m", "v"; "ms"; "h"; "msg", "msdx") of a parameter, in its shape.
-  // Writing to it changes the state. Valid until layers are added, frozen or unfrozen. For a frozen
-  // parameter: the state it continues with once unfrozen.
+  // The state `name` of a parameter, in its shape; state_names() lists the names (for Adam "m" and
+  // "v"). Writing to it changes the state. Valid until layers are added, frozen or unfrozen. For a
+  // frozen parameter: the state it continues with once unfrozen.
   Tensor state(const Parameter& parameter, const std::string& name) const;
   // Whether the parameter has states. One that was frozen from the start has none until state() is
   // called for it.
@@ -190,7 +191,8 @@ class Optimizer {
     int least_level = 0;  // of all ranks
   };
   Agreement meet(std::int64_t examples, int level = 0);
-  // The examples behind this rank's gradients, where others than backward() have added to them.
+  // Sets the number of examples behind this rank's gradients, for callers that do not pass all of
+  // them through backward().
   void set_examples(std::int64_t examples) { examples_ = examples; }
 
   bool has_peers() const { return communicator_ != nullptr && communicator_->size() > 1; }

@@ -11,7 +11,7 @@
 
 namespace tasuki {
 
-// Whether a parameter's path is one of a pattern's: * stands for any characters but /, ** for any.
+// Whether a parameter's path matches a pattern: * stands for any characters but /, ** for any.
 bool matches(std::string_view pattern, std::string_view path);
 
 // Which parameters are frozen: of all patterns that match a path, the last one counts.
@@ -39,15 +39,15 @@ struct ParameterGroup {
   std::string pattern;                        // of paths, as matches() takes it
   std::optional<double> rate_factor = {};     // times the learning rate
   std::map<std::string, double> values = {};  // hyper-parameters in place of the optimizer's
-  // In place of the rates of hooks that decay weights (WeightDecay, GradientLARS) and of the
-  // hyper-parameter UpdateRule::decay_name() (AdamW's weight_decay_rate); 0: none. Without any of
-  // them a number above 0 is a usage error.
+  // Replaces the rates of hooks that decay weights (WeightDecay, GradientLARS) and the
+  // hyper-parameter UpdateRule::decay_name() (AdamW's weight_decay_rate); 0: no decay. If there is
+  // nothing to replace, a number above 0 is a usage error.
   std::optional<double> weight_decay = {};
-  // Parameters with one axis or none only: biases, scales of normalisation.
+  // Only parameters with at most one axis: biases, scales of normalisation.
   bool is_1d_only = false;
 
   bool has(std::string_view path, const Shape& shape) const;
-  // With its settings: ranks compare it, and snapshots have it.
+  // The pattern and the settings as text, which ranks compare and snapshots store.
   std::string text() const;
 };
 

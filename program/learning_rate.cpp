@@ -56,7 +56,7 @@ void add_learning_rate_flags(Options& options, TrainingSettings& settings) {
   options.add("lr-scaling", settings.lr_scaling, scalings, "NAME",
               "how the learning rate grows with the global batch: `none`, `linear` or `sqrt`");
   options.add("lr-reference-batch", settings.reference_batch, batch_sizes, "N",
-              "global batch that --lr is meant for, if it is scaled");
+              "global batch that --lr is meant for; used only by --lr-scaling");
   options.add(
       "lr-schedule", settings.lr_schedule, schedules, "NAME",
       "`constant`; `steps`: drops at --lr-drops; `halving`: halved every 25 epochs; `cosine` "

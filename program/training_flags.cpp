@@ -37,8 +37,8 @@ Option global_batch_flag(TrainingSettings& settings) {
   Option option;
   option.value_name = "B";
   option.help =
-      "examples per step on all ranks together, shared as evenly as possible; replaces "
-      "--batchsize (the last one given counts)";
+      "examples per step on all ranks together, shared as evenly as possible; unless `none`, used "
+      "instead of --batchsize. Giving --batchsize sets it to `none`; the last one given counts";
   option.set = [&settings](const std::string& text) {
     if (text == "none") {
       settings.global_batch.reset();
@@ -110,7 +110,7 @@ void add_run_flags(Options& options, TrainingSettings& settings) {
   options.add("max-iterations", settings.max_iterations, "none", {1, unlimited}, "N",
               "stop after N steps, if --epoch does not end the run earlier");
   options.add("early-stopping", settings.early_stopping, "none", "KEY",
-              "stop when this value of the log (for example validation/main/loss) has not improved "
+              "stop when this value in the log (for example validation/main/loss) has not improved "
               "for --patience epochs (larger is better if KEY contains `accuracy`)");
   options.add("patience", settings.patience, {1, billion}, "N",
               "epochs without improvement after which --early-stopping stops");
@@ -142,7 +142,7 @@ void add_data_flags(Options& options, TrainingSettings& settings, bool has_folde
   options.add(
       "shards", settings.shards, "none", {1, 1 << 20}, "V",
       "deal the data to V virtual shards, a multiple of the number of ranks: global batches "
-      "are then the same for any number of ranks");
+      "are then the same for every number of ranks that divides V");
   options.add("augment", settings.augment,
               "train on random crops and mirror images with random brightness and contrast; "
               "standardise all images, those for evaluation included");
@@ -208,8 +208,8 @@ void add_device_flags(Options& options, TrainingSettings& settings) {
       "autotune", settings.autotune,
       "on GPUs, time all of cuDNN's algorithms once per shape instead of asking cuDNN for one");
   options.add("deterministic", settings.deterministic,
-              "on GPUs, use only algorithms that give the same bits in every run; not with "
-              "--autotune");
+              "on GPUs, use only algorithms that give the same bits in every run; cannot be "
+              "combined with --autotune");
   if (settings.workers) add_worker_flags(options, *settings.workers);
 }
 
@@ -238,8 +238,8 @@ void add_output_flags(Options& options, TrainingSettings& settings) {
       "also keep the snapshot of the epoch with the best value of KEY in the log (for example "
       "validation/main/accuracy) as snapshot_best; larger is better if KEY contains `accuracy`");
   options.add("monitor", settings.monitor, "never", {0.01, 1e6}, "SECONDS",
-              "seconds between lines on each rank's device (load, memory, ...) in "
-              "monitor.<rank>.csv");
+              "seconds between lines about each rank's device (load, memory, ...), which are "
+              "written to monitor.<rank>.csv");
   options.add("quiet", settings.quiet, "print only warnings and errors");
   options.add("verbose", settings.verbose, "also print what was chosen automatically, and why");
 }

@@ -1,4 +1,4 @@
-// TrainingProgram: the base of training programs; it has all flags of train_mnist.
+// TrainingProgram: the base of training programs, with the flags that all of them share.
 //
 //   int main(int argc, char** argv) {
 //     tasuki::TrainingProgram program("my_training", "trains a perceptron on my patterns");

@@ -18,7 +18,7 @@
 
 namespace tasuki {
 
-// How an extension is attached; the extension chooses what is omitted.
+// How an extension is attached; what is left unset is chosen by the extension.
 struct Attachment {
   std::unique_ptr<Trigger> trigger = nullptr;
   std::string name = "";
@@ -45,7 +45,7 @@ class Trainer {
     attach(std::move(extension), std::move(attachment));
     return attached;
   }
-  // The name that an extension was attached by.
+  // The name under which an extension was attached.
   const std::string& name_of(const Extension& extension) const;
   // Null if there is none of that name, or if it is not an E.
   template <class E = Extension>
@@ -60,11 +60,11 @@ class Trainer {
   // the folder cannot be made or another job holds it, or if ranks differ in their data, batch
   // size, seed, length of training or extensions.
   //
-  // When a rank is asked to stop (core/stop_request.hpp), all ranks end after the same iteration as
-  // if the stop trigger had fired, save a snapshot and throw Stopped. The first attached Snapshot
-  // whose file names contain the iteration saves it; if there is none, the trainer does, as
-  // snapshot_iter_{iteration}. If ranks do not exchange gradients with all others in each update,
-  // they end at the end of an epoch.
+  // When a rank is asked to stop (core/stop_request.hpp), all ranks end after the same iteration,
+  // as if the stop trigger had fired there, save a snapshot and throw Stopped. The first attached
+  // Snapshot whose file names contain the iteration saves it; if there is none, the trainer does,
+  // as snapshot_iter_{iteration}. If ranks do not exchange gradients with all others in each
+  // update, they end at the end of an epoch.
   //
   // Warns if the job has several ranks but the updater knows only one: each rank would train a
   // separate model, and all would write to one folder.
@@ -82,7 +82,7 @@ class Trainer {
   void restore_output_everywhere();
   // The program's flag for resuming from a snapshot, for messages: "--resume".
   void set_resume_flag(std::string flag) { resume_flag_ = std::move(flag); }
-  // A snapshot of this run was saved or loaded: messages name it as the last one.
+  // Call it when a snapshot of this run was saved or loaded; messages then name it as the last one.
   void note_snapshot(const std::filesystem::path& path);
   // Empty: none.
   const std::filesystem::path& last_snapshot() const { return last_snapshot_; }
@@ -106,7 +106,7 @@ class Trainer {
   void announce_own_report();
   void announce_save();
 
-  // Updater, extensions, triggers and elapsed time. Extensions are attached before this loads.
+  // Updater, extensions, triggers and elapsed time. Attach all extensions before loading.
   void serialize(const Serializer& serializer);
 
  private:

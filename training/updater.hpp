@@ -24,8 +24,9 @@ namespace tasuki {
 // examples and the number of examples). The caller adds "loss" and prefixes the keys. The function
 // may be called more than once for a step, and is not called when a recorded step is replayed on a
 // GPU. Its result may therefore depend only on the batch and the model, and it must have no side
-// effects. If it reads results on the host, it must call refuse_recording() (tensor/late.hpp); if
-// it reads the batch's ids, epoch or global size, its steps are not recorded.
+// effects other than those on `report`. If it reads results on the host, it must call
+// refuse_recording() (tensor/late.hpp); if it reads the batch's ids, epoch or global size, its
+// steps are not recorded.
 using LossFunction = std::function<Variable(const Batch& batch, Observation& report)>;
 
 class Updater {
@@ -60,15 +61,15 @@ class Updater {
   // Null: loss functions get batches as iterators give them.
   virtual const Module* evaluated_model() const { return &optimizer().model(); }
   virtual GraphMode graph() const { return GraphMode::off; }
-  // What the time of this rank's updates was spent on since the updater was made, on each device;
-  // nothing if it does not measure.
+  // How each device of this rank has spent the time of its updates since the updater was made;
+  // empty if the updater does not measure it.
   virtual RankTimes times() const { return {}; }
   // Position, model and optimizer. Loading refuses a state that this updater cannot continue from.
   virtual void serialize(const Serializer& serializer) = 0;
 };
 
 // Next batch -> forward -> backward -> exchange -> update. The gradient is the mean over the global
-// batch: short or empty batches at an epoch's end count by their size.
+// batch: short or empty batches at an epoch's end are weighted by their size.
 class StandardUpdater : public Updater {
  public:
   struct Settings {
@@ -95,7 +96,7 @@ class StandardUpdater : public Updater {
   GraphMode graph() const override { return settings_.graph; }
   // A GPU's times are measured by its own clock; this call waits for the GPU.
   RankTimes times() const override { return {runner_.times()}; }
-  // Runs the steps on the device.
+  // The object that runs the steps on the device.
   const StepRunner& runner() const { return runner_; }
   void serialize(const Serializer& serializer) override;
 

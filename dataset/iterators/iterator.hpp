@@ -37,15 +37,16 @@ struct EpochLayout {
 // to where the recording reads them. Recording pays off if batches have few different shapes.
 //
 // next() runs in the thread that trains, so its time adds to that of a step. Reading ahead
-// (PrefetchIterator) and data that stay in a device's memory (create_device_iterator) are for
-// ShareIterators alone. An iterator of your own gets both by wrapping such a one; work that takes
-// long belongs in Dataset::read() or a Transform, which their threads call.
+// (PrefetchIterator) and data that stay in a device's memory (create_device_iterator) work with
+// ShareIterators only. To get either, your own iterator wraps one of the iterators that these make
+// (ForwardingIterator). Work that takes long belongs in Dataset::read() or a Transform, which the
+// threads that read ahead call.
 class Iterator {
  public:
   virtual ~Iterator() = default;
   // The next batch, with the number of examples of all ranks in this step (Batch::global_size) if
-  // the iterator knows it; otherwise ranks ask each other. For a one-epoch iterator, a call after
-  // the last batch is an error. If it throws, the state does not change.
+  // the iterator knows it; otherwise the ranks add up their sizes. For a one-epoch iterator, a call
+  // after the last batch is an error. If it throws, the state does not change.
   virtual Batch next() = 0;
 
   virtual std::int64_t steps_per_epoch() const = 0;  // 0 if the whole data set is empty

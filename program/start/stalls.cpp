@@ -14,8 +14,8 @@ void add_stall_flags(Options& options, StallSettings& settings) {
               "print which rank keeps the others waiting when no rank has made progress for this "
               "long; 0: never");
   options.add("stall-timeout", settings.timeout, seconds, "SECONDS",
-              "end the job when no rank has made progress for this long; 0: never, and "
-              "--silence-timeout has no effect");
+              "end the job when no rank has made progress for this long (six times as long if "
+              "ranks wait only for user code); 0: never, and --silence-timeout then has no effect");
   options.add(
       "silence-timeout", settings.silence, seconds, "SECONDS",
       "end the job when a rank has given no sign of life for this long, because it was stopped "

@@ -527,7 +527,7 @@ class StepsOfRanks : public ::testing::Test {
     model.to(device);
     optimizer->setup(model);
   }
-  // Steps of a training in which gradients are not exchanged, so that they can be recorded.
+  // Training steps in which gradients are not exchanged, so that they can be recorded.
   void train(StepRunner& runner, std::int64_t examples, int times) {
     for (int i = 0; i < times; ++i) {
       Batch batch = batch_of(examples, static_cast<float>(i));

@@ -15,8 +15,9 @@ class EvaluationPass;
 
 // Runs a loss function over one epoch of an iterator, with layers in evaluation mode and without
 // gradients, and observes "validation/main/loss", "validation/main/accuracy", ... as exact sums and
-// counts over examples. "validation" is the name by which it is attached; the keys of a second
-// evaluator begin with "validation_1/" unless it is given another name. Runs each epoch by default.
+// counts over examples. "validation" is the name under which it is attached; the keys of a second
+// evaluator begin with "validation_1/" unless it is given another name. By default it runs once per
+// epoch.
 //
 // In a trainer it brings batches to the device that the updater's loss functions expect, in the
 // type that the model computes in, and records steps if the updater does; its values are those of
@@ -41,9 +42,9 @@ class Evaluator : public Extension {
     return !has_run && key.starts_with(name + "/");
   }
 
-  // One whole pass: keys "main/loss", "main/accuracy", ... Of this rank's share, unless
-  // create_multi_node_evaluator was given a communicator. Without a model, the loss function gets
-  // batches as the iterator gives them.
+  // One whole pass: keys "main/loss", "main/accuracy", ... The values are those of this rank's
+  // share, or of all ranks if create_multi_node_evaluator() made the evaluator. Without a model,
+  // the loss function gets batches as the iterator gives them.
   Observation evaluate();
 
  protected:

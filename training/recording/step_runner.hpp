@@ -1,4 +1,4 @@
-// StepRunner: runs the steps of a training or an evaluation on the device of a model. On a GPU the
+// StepRunner: runs the steps of training or evaluation on the device of a model. On a GPU the
 // host does not wait for them, and a step is recorded once and replayed if possible
 // (gpu_steps.hpp).
 #pragma once
