@@ -40,10 +40,31 @@ Graph collect(const NodePointer& root) {
   return graph;
 }
 
+// Counts, for each parameter, the functions that have still to write to its gradient.
+class Readiness {
+ public:
+  Readiness(Graph& graph, const Variable::GradientReady& ready)
+      : pending_(graph.pending), ready_(ready) {}
+
+  // One more function has written to the leaf's gradient, or will not.
+  void written(Node& leaf) {
+    if (--pending_[&leaf] > 0) return;
+    if (ready_ && leaf.parameter != nullptr) ready_(*leaf.parameter);
+  }
+
+ private:
+  std::unordered_map<const Node*, int>& pending_;
+  const Variable::GradientReady& ready_;
+};
+
 // Writes gradients to where the inputs of one function keep them.
 class InputGradients final : public Gradients {
  public:
-  InputGradients(const Function& function, Device device) : function_(function), device_(device) {}
+  InputGradients(const Function& function, Device device, Readiness& readiness)
+      : function_(function),
+        device_(device),
+        readiness_(readiness),
+        is_written_(function.inputs().size(), false) {}
 
   bool needed(std::size_t i) const override { return function_.inputs()[i] != nullptr; }
 
@@ -66,9 +87,21 @@ class InputGradients final : public Gradients {
     return {fresh_.back().second, false};
   }
 
+  void written(std::size_t i) override {
+    Node& node = input(i);
+    if (node.parameter == nullptr || is_written_[i]) return;
+    is_written_[i] = true;
+    readiness_.written(node);
+  }
+
   // After the function has run: passes on what it wrote into new tensors.
   void finish() {
     for (auto& [i, gradient] : fresh_) add(i, std::move(gradient));
+    // Parameters were registered in the order W, b; arenas have the reverse order.
+    for (std::size_t i = is_written_.size(); i-- > 0;) {
+      Node* const leaf = function_.inputs()[i].get();
+      if (leaf != nullptr && leaf->is_leaf() && !is_written_[i]) readiness_.written(*leaf);
+    }
   }
 
  private:
@@ -81,6 +114,8 @@ class InputGradients final : public Gradients {
 
   const Function& function_;
   Device device_;
+  Readiness& readiness_;
+  std::vector<bool> is_written_;  // reported by the function, per input
   std::vector<std::pair<std::size_t, Tensor>> fresh_;
 };
 
@@ -109,23 +144,16 @@ void Variable::backward(const Tensor& seed, const GradientReady& ready) const {
   TASUKI_CHECK(seed.shape() == value_.shape() && seed.dtype() == value_.dtype(),
                "backward() of a {} scalar from a seed of {} {}", name_of(value_.dtype()),
                seed.shape().text(), name_of(seed.dtype()));
+  Readiness readiness(graph, ready);
   node_->grad = seed;
   for (const NodePointer& node : graph.results) {
     report_progress();
     // Removed from the graph, so that what it saved is freed as soon as it has run.
     const std::unique_ptr<Function> function = std::move(node->function);
     const Tensor gradient = std::exchange(node->grad, {});
-    if (gradient) {
-      InputGradients inputs(*function, gradient.device());
-      function->backward(gradient, inputs);
-      inputs.finish();
-    }
-    // Parameters were registered in the order W, b; arenas have the reverse order.
-    for (auto input = function->inputs().rbegin(); input != function->inputs().rend(); ++input) {
-      Node* const leaf = input->get();
-      if (leaf == nullptr || !leaf->is_leaf() || --graph.pending[leaf] > 0) continue;
-      if (ready && leaf->parameter != nullptr) ready(*leaf->parameter);
-    }
+    InputGradients inputs(*function, seed.device(), readiness);
+    if (gradient) function->backward(gradient, inputs);
+    inputs.finish();
   }
 }
 

@@ -25,6 +25,10 @@ class Gradients {
   };
   // Inputs that are not parameters get a new tensor of this shape, with accumulate = false.
   virtual Destination into(std::size_t i, const Shape& shape) = 0;
+  // The gradient of input i has been written and will not be touched again. Without this call that
+  // is so when backward() returns; a function with weights calls it before it computes its input's
+  // gradient, so that the exchange of the weights' can start (Variable::GradientReady).
+  virtual void written(std::size_t /*i*/) {}
 };
 
 // One recorded application. Derived classes hold what their backward pass needs: tensors, never

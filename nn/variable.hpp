@@ -35,8 +35,9 @@ class Variable {
   const Tensor& grad() const;
   void clear_grad() const;
 
-  // Called with a parameter as soon as its gradient of this backward pass is final, that is, when
-  // the last function that uses it has run: communication can start there.
+  // Called with a parameter as soon as its gradient of this backward pass is final: when the last
+  // function that uses it has returned, or has said so (Gradients::written). Communication can
+  // start there.
   using GradientReady = std::function<void(Parameter&)>;
 
   // Computes the gradients of this scalar with respect to all leaves that it was computed from and

@@ -25,6 +25,9 @@ void backward_of_weighted(const Tensor& dy, const Shape& w, Gradients& gradients
     const auto [dw, accumulate] = gradients.into(1, w);
     weights(dw, accumulate, db);
   }
+  // Parameters were registered in the order w, b; arenas have the reverse order.
+  if (gradients.needed(2)) gradients.written(2);
+  if (gradients.needed(1)) gradients.written(1);
   if (gradients.needed(0)) gradients.add(0, data());
 }
 

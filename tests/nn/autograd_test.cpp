@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "reference.hpp"
+#include "tasuki/nn/function.hpp"
 #include "tasuki/nn/functions/activation.hpp"
 #include "tasuki/nn/functions/add.hpp"
 #include "tasuki/nn/functions/conv2d.hpp"
@@ -124,6 +125,37 @@ TEST(Autograd, ReadyFiresInBackwardOrderAfterTheLastUse) {
   unused.grad_storage().fill(3);
   unused.fill_missing_grad();
   EXPECT_EQ(values(unused.grad()), (std::vector<float>{0}));
+}
+
+// So that the exchange of weights can start while their input's gradient is computed.
+TEST(Autograd, ReadyFiresWhenAFunctionHasWrittenItsWeights) {
+  std::vector<std::string> events;
+  class TwoParts final : public Function {
+   public:
+    explicit TwoParts(std::vector<std::string>& events) : events_(events) {}
+    const char* name() const override { return "two parts"; }
+    void backward(const Tensor& gradient, Gradients& gradients) override {
+      gradients.add(1, gradient);
+      gradients.written(1);
+      events_.emplace_back("the input's gradient");
+      gradients.add(0, gradient);
+    }
+
+   private:
+    std::vector<std::string>& events_;
+  };
+  Parameter early("early", Tensor::full({}, 1)), twice("twice", Tensor::full({}, 1));
+  const Variable x(Tensor::full({}, 1), true);
+  const auto apply = [&](const Variable& input, const Variable& weight) {
+    return Function::record(Tensor::full({}, 1), {input, weight},
+                            [&] { return std::make_unique<TwoParts>(events); });
+  };
+  const Variable result = apply(apply(apply(x, twice), early), twice);
+  result.backward(1, [&](Parameter& ready) { events.push_back(ready.name()); });
+  EXPECT_EQ(events,
+            (std::vector<std::string>{"the input's gradient", "early", "the input's gradient",
+                                      "twice", "the input's gradient"}));
+  EXPECT_EQ(twice.grad().item(), 2);
 }
 
 TEST(Autograd, SharedParameterSumsBothUses) {
