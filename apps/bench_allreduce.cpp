@@ -43,6 +43,7 @@ struct Settings {
   StallSettings stalls;
   GpuSettings gpu;
   DType wire_dtype = DType::float32;
+  std::optional<AllreduceAlgorithm> allreduce;
 };
 
 // One line of the table.
@@ -81,8 +82,10 @@ class Bench {
         wire_(settings.wire_dtype) {
     for (const std::string& name : names()) {
       try {
-        communicators_.push_back(create_communicator(
-            name, {.device = device(), .wire_dtype = wire_, .gpu_is_shared = settings_.gpu.share}));
+        communicators_.push_back(create_communicator(name, {.device = device(),
+                                                            .wire_dtype = wire_,
+                                                            .gpu_is_shared = settings_.gpu.share,
+                                                            .algorithm = settings_.allreduce}));
       } catch (const Error& error) {
         // With `all`, communicators that this placement does not allow are left out.
         if (settings_.communicators != "all" || error.kind() != ErrorKind::config) throw;
@@ -286,6 +289,7 @@ int bench_allreduce(int argc, char** argv) {
               "from one size to the next; 1: --min only");
   options.add("communicator", settings.communicators, "NAMES",
               "communicators, separated by commas; `all`: those that can run here");
+  add_allreduce_flag(options, settings.allreduce);
   add_gpu_flags(options, settings.gpu);
   options.add("wire-dtype", settings.wire_dtype, wire_dtypes(), "NAME",
               "type in which pure_nccl sends gradients");

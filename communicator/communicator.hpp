@@ -17,11 +17,13 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "tasuki/communicator/algorithms/allreduce_algorithm.hpp"
 #include "tasuki/communicator/mpi/transfer_sizes.hpp"
 #include "tasuki/communicator/topology.hpp"
 #include "tasuki/core/activity.hpp"
@@ -50,9 +52,8 @@ struct MessageInfo {
 using Bytes = std::vector<std::byte>;
 
 // The gradients of a model: one contiguous array, and the parameters' segments in it, in the order
-// of the array, without gaps but for padding. An optimizer's view ends with a segment of integers
-// below 4096 (flags, and the number of examples in two parts). On CPUs their sums must be exact, so
-// a communicator that rounds or compresses gradients must sum the last segment without doing so.
+// of the array, without gaps but for padding; or a range of such an array, with what lies in it of
+// the segments.
 struct GradientView {
   struct Segment {
     std::int64_t offset;  // elements
@@ -64,6 +65,14 @@ struct GradientView {
   // scaled by about 1 / this number on their way (gpu/wire_format.hpp); the result is the whole
   // sum.
   double wire_scale_hint = 0;
+  // So many elements at the end are integers below 4096 (flags, and the number of examples in two
+  // parts). On CPUs their sums must be exact: a communicator that rounds or compresses gradients
+  // sums them without doing so.
+  std::int64_t exact_at_end = 0;
+  // The arena's first element is so many elements behind the first gradient of the model.
+  std::int64_t first = 0;
+  // All ranks are known to bring the same view as in an earlier exchange: no message compares them.
+  bool is_agreed = false;
 };
 
 // A gradient exchange in the background (Communicator::start_sum_gradients).
@@ -92,6 +101,9 @@ struct CommunicatorOptions {
   DType wire_dtype = DType::float32;  // in which gradients travel between GPUs
   bool gpu_is_shared = false;         // ranks may share a GPU; the same value on all ranks
   TransferSizes sizes{};
+  // Of the kinds that send an allreduce's messages themselves: how. Empty: the algorithm with the
+  // least predicted time (algorithms/cost.hpp), for flat MPI_Allreduce.
+  std::optional<AllreduceAlgorithm> algorithm{};
 };
 
 // What a communicator is made from. Kinds pass it on to Communicator as it is.
@@ -147,7 +159,8 @@ class Communicator {
   void mean_gradients(const GradientView& gradients, double divisor = 0);
   // Starts sum_gradients() in the background; if MPI lacks MPI_THREAD_MULTIPLE, wait() does all the
   // work. Until wait(), the arena must not be read or written, and the only operation allowed on
-  // this communicator is to start further exchanges. All ranks start them in the same order.
+  // this communicator is to start further exchanges. All ranks start them in the same order. After
+  // one has failed, those behind it fail, too, without a message to other ranks.
   std::unique_ptr<PendingExchange> start_sum_gradients(const GradientView& gradients);
   // False (dummy): sum_gradients() does nothing, so ranks know nothing of each other's steps.
   virtual bool exchanges_gradients() const { return true; }
@@ -220,7 +233,9 @@ class Communicator {
   // True: combine() itself rejects values whose type or number differs between ranks, so no extra
   // message compares them.
   virtual bool checks_agreement() const { return false; }
-  // Sums gradients in host memory. Default: agrees on the arena and combines it.
+  // Sums gradients in host memory: all, or a range of them, then several times a step. It may run
+  // in a thread of the communicator while gradients of other ranges are computed. Default: agrees
+  // on the arena and combines it.
   virtual void sum(const GradientView& gradients);
   // Combines elements parts[rank()] of all ranks' `values` into `own`; `values` stay as they are.
   // Both are plain and in host memory. Default: MPI_Reduce_scatter.
@@ -288,6 +303,8 @@ class Communicator {
   bool is_starting_ = false;      // start_on_gpu() runs
   // The number of exchanges started and not waited for. Shared with them.
   std::shared_ptr<std::atomic<int>> under_way_ = std::make_shared<std::atomic<int>>(0);
+  // Whether one of them has failed; those behind it are not begun. Shared with them.
+  std::shared_ptr<std::atomic<bool>> has_failed_;
   std::unique_ptr<BackgroundThread> background_;
 };
 

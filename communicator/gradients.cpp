@@ -18,6 +18,12 @@ bool has_thread_level_multiple() {
   return provided >= MPI_THREAD_MULTIPLE;
 }
 
+// Thrown by exchanges behind one that failed, whose error says why.
+class NotBegun : public Error {
+ public:
+  NotBegun() : Error(ErrorKind::internal, "an exchange of gradients before this one has failed") {}
+};
+
 }  // namespace
 
 PendingExchange::PendingExchange(std::function<void()> finish,
@@ -31,6 +37,7 @@ PendingExchange::~PendingExchange() {
   if (!finish_) return;
   try {
     wait();
+  } catch (const NotBegun&) {
   } catch (const std::exception& error) {
     log_warning("an exchange of gradients failed, and wait() was not called on it: {}",
                 error.what());
@@ -51,13 +58,15 @@ void Communicator::sum_gradients(const GradientView& gradients) {
   if (size() == 1) return;
   if (is_on_gpu(gradients.arena)) return sum_gradients_on_gpu(gradients);
   const HostValues values(gradients.arena);
-  sum({values.tensor(), gradients.segments, gradients.wire_scale_hint});
+  GradientView on_host = gradients;
+  on_host.arena = values.tensor();
+  sum(on_host);
   values.write_back();
 }
 
 void Communicator::sum(const GradientView& gradients) {
   const Tensor& arena = gradients.arena;
-  if (!checks_agreement())
+  if (!checks_agreement() && !gradients.is_agreed)
     require_agreement("sum_gradients",
                       fmt::format("{} of {}", arena.count(), name_of(arena.dtype())));
   combine(arena, ReduceOp::sum);
@@ -74,10 +83,10 @@ std::unique_ptr<PendingExchange> Communicator::start_sum_gradients(const Gradien
   if (!exchanges_gradients()) return std::make_unique<PendingExchange>([] {}, under_way_);
   // The span of segments may end before the exchange does.
   std::function<void()> work =
-      [this, arena = gradients.arena,
-       segments = std::vector(gradients.segments.begin(), gradients.segments.end()),
-       hint = gradients.wire_scale_hint] {
-        sum_gradients({arena, segments, hint});
+      [this, view = gradients,
+       segments = std::vector(gradients.segments.begin(), gradients.segments.end())]() mutable {
+        view.segments = segments;
+        sum_gradients(view);
       };
   std::function<void()> join;
   if (is_on_gpu(gradients.arena)) {
@@ -99,10 +108,23 @@ std::unique_ptr<PendingExchange> Communicator::start_sum_gradients(const Gradien
   if (!has_thread_level_multiple())
     return std::make_unique<PendingExchange>([finish, work] { finish(work); }, nullptr);
   if (!background_) background_ = std::make_unique<BackgroundThread>();
-  const std::shared_future<void> result = background_->start(std::move(work));
+  if (*under_way_ == 0) has_failed_ = std::make_shared<std::atomic<bool>>(false);
+  const std::shared_future<void> result =
+      background_->start([work = std::move(work), has_failed = has_failed_] {
+        if (*has_failed) throw NotBegun();
+        try {
+          work();
+        } catch (...) {
+          *has_failed = true;
+          throw;
+        }
+      });
+  // The watchdog sees the operation that this one is among those of the communicator.
+  const std::int64_t number = ++operations_;
+  const auto bytes = static_cast<std::int64_t>(gradients.arena.bytes());
   return std::make_unique<PendingExchange>(
-      [finish, result] {
-        const WaitScope waiting(Waiting::exchange);
+      [finish, result, id = id_, number, bytes] {
+        const WaitScope waiting(Waiting::sum_gradients, id, number, bytes);
         finish([&] { result.get(); });
       },
       under_way_);

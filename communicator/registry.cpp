@@ -73,6 +73,12 @@ std::unique_ptr<Communicator> create_communicator(const CommunicatorSetup& setup
                     "the communicator {} sends gradients as float32; to send them as {}, use "
                     "pure_nccl with --gpu",
                     name, name_of(setup.options.wire_dtype));
+  if (!kind->takes_algorithm && setup.options.algorithm)
+    fail_everywhere(
+        ErrorKind::config,
+        "the communicator {} does not send an allreduce's messages itself, so it cannot "
+        "use the algorithm {}; hierarchical, two_dimensional, non_cuda_aware and flat can",
+        name, name_of(*setup.options.algorithm));
   const WaitScope waiting(Waiting::create_communicator);
   return kind->create(setup);
 }

@@ -18,6 +18,7 @@ struct CommunicatorKind {
   std::function<std::unique_ptr<Communicator>(const CommunicatorSetup&)> create;
   bool needs_gpu = false;         // refused on CPUs
   bool takes_wire_dtype = false;  // else any CommunicatorOptions::wire_dtype but float32 is refused
+  bool takes_algorithm = false;   // else any CommunicatorOptions::algorithm is refused
 };
 
 // Adds a kind, before one is created. A name that exists is an error.
@@ -28,11 +29,13 @@ void register_communicator(CommunicatorKind kind);
 template <class Kind>
 struct Registration {
   Registration(const std::string& name, const std::string& summary, const std::string& needs,
-               bool needs_gpu = false, bool takes_wire_dtype = false) {
+               bool needs_gpu = false, bool takes_wire_dtype = false,
+               bool takes_algorithm = false) {
     const auto create = [](const CommunicatorSetup& setup) {
       return std::make_unique<Kind>(setup);
     };
-    register_communicator({name, summary, needs, create, needs_gpu, takes_wire_dtype});
+    register_communicator(
+        {name, summary, needs, create, needs_gpu, takes_wire_dtype, takes_algorithm});
   }
 };
 

@@ -29,7 +29,6 @@ enum class Waiting : std::uint8_t {
   allocate,
   barrier,
   sum_gradients,
-  exchange,  // in the background
   bcast_data,
   allreduce,
   reduce,

@@ -27,7 +27,6 @@ constexpr std::array waiting_names = {"nothing",
                                       "allocate",
                                       "barrier",
                                       "sum_gradients",
-                                      "an exchange of gradients in the background",
                                       "bcast_data",
                                       "allreduce",
                                       "reduce",
@@ -70,7 +69,6 @@ std::string text_of_operation(const Activity& activity) {
 std::string text_of_wait(const Activity& activity) {
   switch (activity.waiting) {
     case Waiting::gpu:
-    case Waiting::exchange:
     case Waiting::program_end:
       return fmt::format("for {}", name_of(activity.waiting));
     default:

@@ -11,7 +11,9 @@ bool Communicator::is_on_gpu(const Tensor& values) const {
 }
 
 GpuExchange& Communicator::gpu() {
-  if (!gpu_) gpu_ = std::make_unique<GpuExchange>(options().device, options().sizes);
+  if (!gpu_)
+    gpu_ = std::make_unique<GpuExchange>(options().device,
+                                         AllreduceSettings{options().algorithm, options().sizes});
   return *gpu_;
 }
 

@@ -46,8 +46,10 @@ std::pair<Header, Bytes> make_id(GpuTransport& transport) {
 
 }  // namespace
 
-GpuExchange::GpuExchange(Device device, const TransferSizes& sizes)
-    : sizes_(sizes), channel_(gpu_transport().open(device)), staging_(*channel_, sizes) {}
+GpuExchange::GpuExchange(Device device, const AllreduceSettings& settings)
+    : call_bytes_(settings.sizes.mpi_call),
+      channel_(gpu_transport().open(device)),
+      staging_(*channel_, settings) {}
 
 std::unique_ptr<GpuGroup> GpuExchange::connect(MPI_Comm comm) {
   int rank = 0, ranks = 0;
@@ -100,7 +102,7 @@ void GpuExchange::between_nodes(const Tensor& values, ReduceOp op, MPI_Comm comm
   if (staged || !mpi_reduces_gpu_memory(values.dtype()))
     return staging_.allreduce_between_nodes(values, op, comm);
   channel_->wait(*channel_->event());
-  allreduce(values.raw(), values.count(), values.dtype(), op, comm, sizes_.mpi_call);
+  allreduce(values.raw(), values.count(), values.dtype(), op, comm, call_bytes_);
 }
 
 const char* way_between_nodes() {

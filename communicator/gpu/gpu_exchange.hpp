@@ -11,7 +11,7 @@ namespace tasuki {
 
 class GpuExchange {
  public:
-  explicit GpuExchange(Device device, const TransferSizes& sizes = {});
+  explicit GpuExchange(Device device, const AllreduceSettings& settings = {});
 
   GpuChannel& channel() { return *channel_; }
   // The group of the GPUs of all ranks of `comm`. The first rank makes the id and MPI broadcasts
@@ -42,11 +42,11 @@ class GpuExchange {
   void with_mpi(const Tensor& values, const std::function<void(const Tensor&)>& work);
 
   // Allreduce over `comm`, which has one rank of each node: MPI's own if MPI supports GPU memory
-  // and `staged` is false, else chunk by chunk through pinned memory.
+  // and `staged` is false, else piece by piece through pinned memory.
   void between_nodes(const Tensor& values, ReduceOp op, MPI_Comm comm, bool staged = false);
 
  private:
-  TransferSizes sizes_;
+  std::int64_t call_bytes_;
   std::unique_ptr<GpuChannel> channel_;
   GpuStaging staging_;
   Background* background_ = nullptr;

@@ -2,57 +2,57 @@
 
 #include <algorithm>
 
-#include "tasuki/communicator/mpi/between_nodes.hpp"
+#include "tasuki/communicator/mpi/mpi.hpp"
 
 namespace tasuki {
 namespace {
 
-// Chunks that are copied together; neighbours are merged.
+// Pieces that are copied together; neighbours are merged.
 class Batch {
  public:
   // Full when it has this many bytes.
   Batch(std::size_t element_bytes, std::int64_t full_bytes)
       : element_bytes_(element_bytes), full_bytes_(full_bytes) {}
 
-  void add(Range chunk) {
-    chunks_.push_back(chunk);
-    count_ += chunk.size();
+  void add(Range piece) {
+    pieces_.push_back(piece);
+    count_ += piece.size();
   }
   bool is_full() const { return count_ * static_cast<std::int64_t>(element_bytes_) >= full_bytes_; }
 
-  // Copies the chunks between two arrays and clears the list.
+  // Copies the pieces between two arrays and clears the list.
   void copy(GpuChannel& channel, std::byte* destination, const std::byte* source) {
-    std::sort(chunks_.begin(), chunks_.end(),
+    std::sort(pieces_.begin(), pieces_.end(),
               [](const Range& a, const Range& b) { return a.begin < b.begin; });
-    for (auto first = chunks_.begin(); first != chunks_.end();) {
+    for (auto first = pieces_.begin(); first != pieces_.end();) {
       auto last = first;
-      while (std::next(last) != chunks_.end() && std::next(last)->begin == last->end) ++last;
+      while (std::next(last) != pieces_.end() && std::next(last)->begin == last->end) ++last;
       const std::size_t offset = static_cast<std::size_t>(first->begin) * element_bytes_;
       const std::size_t end = static_cast<std::size_t>(last->end) * element_bytes_;
       if (end > offset) channel.copy(destination + offset, source + offset, end - offset);
       first = std::next(last);
     }
-    chunks_.clear();
+    pieces_.clear();
     count_ = 0;
   }
 
  private:
   std::size_t element_bytes_;
   std::int64_t full_bytes_;
-  std::vector<Range> chunks_;
+  std::vector<Range> pieces_;
   std::int64_t count_ = 0;
 };
 
-// Everything is queued on the channel before the first chunk is needed: copies to the host, each
-// chunk with the event after which it has arrived.
-std::vector<GpuEventPtr> download(GpuChannel& channel, const std::vector<Range>& chunks,
+// Everything is queued on the channel before the first piece is needed: copies to the host, each
+// piece with the event after which it has arrived.
+std::vector<GpuEventPtr> download(GpuChannel& channel, const std::vector<Range>& pieces,
                                   Batch batch, std::byte* host, const std::byte* device) {
   std::vector<GpuEventPtr> arrivals;
   std::size_t gathered = 0;
-  for (std::size_t i = 0; i < chunks.size(); ++i) {
-    batch.add(chunks[i]);
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    batch.add(pieces[i]);
     ++gathered;
-    if (!batch.is_full() && i + 1 < chunks.size()) continue;
+    if (!batch.is_full() && i + 1 < pieces.size()) continue;
     batch.copy(channel, host, device);
     arrivals.insert(arrivals.end(), gathered, channel.event());
     gathered = 0;
@@ -89,22 +89,24 @@ void GpuStaging::allreduce_between_nodes(const Tensor& values, ReduceOp op, MPI_
   auto* const host = static_cast<std::byte*>(pinned.raw());
   auto* const device = static_cast<std::byte*>(values.raw());
 
-  const auto order = piece_order(values.count(), values.dtype(), rank, ranks, sizes_);
-  Batch finished(size_of(values.dtype()), sizes_.gpu_copy);
-  const auto arrivals = download(channel_, order.need, finished, host, device);
+  PlannedAllreduce& allreduce =
+      allreduces_.try_emplace({rank, ranks}, rank, ranks, settings_).first->second;
+  const MessagePlan& plan = allreduce.plan_for(values.count(), values.dtype());
+  Batch finished(size_of(values.dtype()), settings_.sizes.gpu_copy);
+  const auto arrivals = download(channel_, plan.need, finished, host, device);
   std::size_t needed = 0;
   const GpuEvent* seen = nullptr;
-  const auto prepare = [&](Range /*chunk*/) {
+  const auto prepare = [&](Range /*piece*/) {
     const GpuEvent* const arrival = arrivals[needed++].get();
     if (arrival != seen) channel_.wait(*arrival);
     seen = arrival;
+    return true;
   };
-  const auto give_back = [&](Range chunk) {
-    finished.add(chunk);
+  const auto give_back = [&](Range piece) {
+    finished.add(piece);
     if (finished.is_full()) finished.copy(channel_, device, host);
   };
-  tasuki::allreduce_between_nodes(host, values.count(), values.dtype(), op, comm, sizes_, prepare,
-                                  give_back);
+  allreduce.run(host, values.count(), values.dtype(), op, comm, {prepare, give_back});
   finished.copy(channel_, device, host);
 }
 

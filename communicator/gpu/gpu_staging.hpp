@@ -4,29 +4,34 @@
 #include <mpi.h>
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <utility>
 
+#include "tasuki/communicator/algorithms/planned_allreduce.hpp"
 #include "tasuki/communicator/gpu/gpu_transport.hpp"
 
 namespace tasuki {
 
 class GpuStaging {
  public:
-  GpuStaging(GpuChannel& channel, const TransferSizes& sizes) : channel_(channel), sizes_(sizes) {}
+  GpuStaging(GpuChannel& channel, AllreduceSettings settings)
+      : channel_(channel), settings_(std::move(settings)) {}
 
   // Copies `values` to the host, calls `work` with the copy, and queues the copy back on the
   // channel without waiting for it.
   void on_host(const Tensor& values, const std::function<void(const Tensor&)>& work);
 
-  // allreduce_between_nodes() of values in the GPU's memory. Copies from and to the GPU overlap
-  // with the network, chunk by chunk.
+  // Combines values in the GPU's memory over all ranks of `comm`, in place. Copies from and to the
+  // GPU overlap with the network, piece by piece.
   void allreduce_between_nodes(const Tensor& values, ReduceOp op, MPI_Comm comm);
 
  private:
   Tensor pinned_like(const Tensor& values);
 
   GpuChannel& channel_;
-  TransferSizes sizes_;
+  AllreduceSettings settings_;
+  std::map<std::pair<int, int>, PlannedAllreduce> allreduces_;  // by rank and ranks
   std::shared_ptr<Storage> pinned_;
 };
 

@@ -32,7 +32,8 @@ const bool is_registered = [] {
        .summary = "the best of the others for the placement and devices found; the default",
        .needs = "memory that the ranks of a node can share (else use flat)",
        .create = create_chosen,
-       .takes_wire_dtype = true});
+       .takes_wire_dtype = true,
+       .takes_algorithm = true});
   return true;
 }();
 

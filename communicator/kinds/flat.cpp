@@ -1,4 +1,6 @@
-// flat: the whole arena in one MPI_Allreduce, directly from a GPU's memory if MPI supports that.
+// flat: one allreduce of the whole arena over all ranks, MPI's own unless another algorithm is
+// wanted; directly from a GPU's memory if MPI supports that.
+#include "tasuki/communicator/algorithms/planned_allreduce.hpp"
 #include "tasuki/communicator/gpu/gpu_exchange.hpp"
 #include "tasuki/communicator/registry.hpp"
 
@@ -7,21 +9,39 @@ namespace {
 
 class FlatCommunicator : public Communicator {
  public:
-  using Communicator::Communicator;
+  explicit FlatCommunicator(const CommunicatorSetup& setup)
+      : Communicator(setup), allreduce_(rank(), size(), {algorithm(), options().sizes}) {}
 
  protected:
   std::string describe_kind() const override {
+    if (algorithm() != AllreduceAlgorithm::mpi)
+      return fmt::format("flat: one {} allreduce of all gradients over {} ranks{}",
+                         name_of(algorithm()), size(), way_of(options().device));
     return fmt::format("flat: one MPI_Allreduce of all gradients over {} ranks{}", size(),
                        way_of(options().device));
+  }
+
+  void combine(const Tensor& values, ReduceOp op) override {
+    if (!values.device().is_cpu()) return Communicator::combine(values, op);
+    allreduce_.run(values.raw(), values.count(), values.dtype(), op, comm().get());
   }
 
   void combine_on_gpu(const Tensor& values, ReduceOp op) override {
     gpu().with_mpi(values, [&](const Tensor& reachable) { combine(reachable, op); });
   }
+
+ private:
+  AllreduceAlgorithm algorithm() const {
+    return options().algorithm.value_or(AllreduceAlgorithm::mpi);
+  }
+
+  PlannedAllreduce allreduce_;
 };
 
-const Registration<FlatCommunicator> registration{"flat", "one MPI_Allreduce of all gradients",
-                                                  "any MPI"};
+constexpr bool needs_gpu = false, takes_wire_dtype = false, takes_algorithm = true;
+const Registration<FlatCommunicator> registration{
+    "flat",         "one MPI_Allreduce of all gradients", "any MPI", needs_gpu, takes_wire_dtype,
+    takes_algorithm};
 
 }  // namespace
 }  // namespace tasuki

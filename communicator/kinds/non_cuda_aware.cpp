@@ -1,5 +1,5 @@
-// non_cuda_aware: NCCL inside the node; between the nodes' first ranks a ring of chunks through
-// pinned host memory, for any MPI.
+// non_cuda_aware: NCCL inside the node; between the nodes' first ranks an allreduce through pinned
+// host memory, for any MPI.
 #include "tasuki/communicator/gpu/gpu_exchange.hpp"
 #include "tasuki/communicator/node/node_communicator.hpp"
 #include "tasuki/communicator/registry.hpp"
@@ -17,7 +17,7 @@ class NonCudaAwareCommunicator : public NodeCommunicator {
  protected:
   std::string describe_kind() const override {
     return fmt::format(
-        "non_cuda_aware: NCCL inside {} node(s), chunked ring through pinned host memory between "
+        "non_cuda_aware: NCCL inside {} node(s), allreduce through pinned host memory between "
         "their first ranks, {} ranks",
         inter_size(), size());
   }
@@ -31,10 +31,11 @@ class NonCudaAwareCommunicator : public NodeCommunicator {
   MpiComm leaders_;  // on the nodes' first ranks alone
 };
 
-constexpr bool needs_gpu = true;
+constexpr bool needs_gpu = true, takes_wire_dtype = false, takes_algorithm = true;
 const Registration<NonCudaAwareCommunicator> registration{
-    "non_cuda_aware", "NCCL inside nodes, ring through pinned memory between first ranks",
-    "--gpu, any MPI", needs_gpu};
+    "non_cuda_aware", "NCCL inside nodes, allreduce through pinned memory between first ranks",
+    "--gpu, any MPI", needs_gpu,
+    takes_wire_dtype, takes_algorithm};
 
 }  // namespace
 }  // namespace tasuki

@@ -1,8 +1,8 @@
 // two_dimensional: an allreduce is a reduce-scatter inside the node, allreduce of each share
 // between the ranks that hold it on the other nodes, allgather inside the node. On CPUs all three
-// run at once on different chunks; on GPUs NCCL does the two steps inside the node.
+// run at once on different pieces; on GPUs NCCL does the two steps inside the node.
+#include "tasuki/communicator/algorithms/planned_allreduce.hpp"
 #include "tasuki/communicator/gpu/gpu_exchange.hpp"
-#include "tasuki/communicator/mpi/between_nodes.hpp"
 #include "tasuki/communicator/mpi/transfer.hpp"
 #include "tasuki/communicator/node/node_communicator.hpp"
 #include "tasuki/communicator/registry.hpp"
@@ -30,7 +30,9 @@ void require_equal_nodes(const Topology& topology) {
 class TwoDimensionalCommunicator : public NodeCommunicator {
  public:
   explicit TwoDimensionalCommunicator(const CommunicatorSetup& setup)
-      : NodeCommunicator(setup), across_(MpiComm::split(comm().get(), intra_rank(), inter_rank())) {
+      : NodeCommunicator(setup),
+        across_(MpiComm::split(comm().get(), intra_rank(), inter_rank())),
+        between_nodes_(inter_rank(), inter_size(), {options().algorithm, options().sizes}) {
     require_equal_nodes(topology());
   }
 
@@ -43,30 +45,17 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
           "rank with its part",
           inter_size(), intra_size(), way_between_nodes());
     return fmt::format(
-        "two_dimensional: {} node(s) x {} ranks, shared memory inside nodes, {} chunked ring(s) "
-        "between them",
-        inter_size(), intra_size(), intra_size());
+        "two_dimensional: {} node(s) x {} ranks, shared memory inside nodes, allreduce of each "
+        "share "
+        "between them ({})",
+        inter_size(), intra_size(), between_nodes_.describe());
   }
 
   void combine(const Tensor& values, ReduceOp op) override {
-    const bool in_place = inter_size() == 1 || all_nodes_in_place(values, op);
-    node().exchange(values, op, piece_bytes, in_place, [this](const SharedValues& shared) {
-      if (inter_size() == 1) return shared.reduce_share(rank(), size());
-      const Range share = share_of(shared.count, size_of(shared.dtype), intra_rank(), intra_size());
-      const std::array<int, 1> into_own{intra_rank()};
-      const auto combine_in_node = [&](Range chunk) {
-        shared.reduce(share.begin + chunk.begin, share.begin + chunk.end, into_own);
-      };
-      // No other rank writes to this share, nor in the neighbours' memory.
-      const auto give_to_node = [&](Range chunk) {
-        for (int other = 0; other < intra_size(); ++other)
-          if (other != intra_rank())
-            shared.copy(intra_rank(), other, share.begin + chunk.begin, share.begin + chunk.end);
-      };
-      void* own = shared.at(share.begin)[static_cast<std::size_t>(intra_rank())];
-      allreduce_between_nodes(own, share.size(), shared.dtype, shared.op, across_.get(),
-                              options().sizes, combine_in_node, give_to_node);
-    });
+    work_on(values, op, inter_size() == 1 || all_nodes_in_place(values, op));
+  }
+  void sum(const GradientView& gradients) override {
+    work_on(gradients.arena, ReduceOp::sum, inter_size() == 1 || all_nodes_in_place(gradients));
   }
 
   // First each rank combines, inside its node, the parts of all ranks that have its number in their
@@ -100,12 +89,39 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
   }
 
  private:
+  void work_on(const Tensor& values, ReduceOp op, bool in_place) {
+    node().exchange(values, op, piece_bytes, in_place, [this](const SharedValues& shared) {
+      if (inter_size() == 1) return shared.reduce_share(rank(), size());
+      const Range share = share_of(shared.count, size_of(shared.dtype), intra_rank(), intra_size());
+      const std::array<int, 1> into_own{intra_rank()};
+      const auto combine_in_node = [&](Range piece) {
+        shared.reduce(share.begin + piece.begin, share.begin + piece.end, into_own);
+        return true;
+      };
+      // No other rank writes to this share, nor in the neighbours' memory.
+      const auto give_to_node = [&](Range piece) {
+        for (int other = 0; other < intra_size(); ++other)
+          if (other != intra_rank())
+            shared.copy(intra_rank(), other, share.begin + piece.begin, share.begin + piece.end);
+      };
+      void* own = shared.at(share.begin)[static_cast<std::size_t>(intra_rank())];
+      between_nodes_.run(own, share.size(), shared.dtype, shared.op, across_.get(),
+                         {combine_in_node, give_to_node});
+    });
+  }
+
   MpiComm across_;  // ranks with the same intra_rank, one per node
+  PlannedAllreduce between_nodes_;
 };
 
+constexpr bool needs_gpu = false, takes_wire_dtype = false, takes_algorithm = true;
 const Registration<TwoDimensionalCommunicator> registration{
-    "two_dimensional", "shared memory or NCCL inside nodes, a ring between nodes for each share",
-    "the same number of ranks on every node"};
+    "two_dimensional",
+    "shared memory or NCCL in nodes, allreduce of each share between them",
+    "the same number of ranks on every node",
+    needs_gpu,
+    takes_wire_dtype,
+    takes_algorithm};
 
 }  // namespace
 }  // namespace tasuki

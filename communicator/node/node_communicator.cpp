@@ -33,6 +33,13 @@ bool NodeCommunicator::all_nodes_in_place(const Tensor& values, ReduceOp op) {
   return one_segment && maxima[2] == 0;
 }
 
+bool NodeCommunicator::all_nodes_in_place(const GradientView& gradients) {
+  const std::pair<const void*, std::int64_t> key{gradients.arena.raw(), gradients.arena.count()};
+  const auto known = in_place_.find(key);
+  if (gradients.is_agreed && known != in_place_.end()) return known->second;
+  return in_place_[key] = all_nodes_in_place(gradients.arena, ReduceOp::sum);
+}
+
 GpuGroup& NodeCommunicator::gpu_node() {
   if (!gpu_node_) gpu_node_ = gpu().connect(node_.comm());
   return *gpu_node_;

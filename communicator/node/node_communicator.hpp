@@ -2,6 +2,10 @@
 // memory, on GPUs by a group of the node's GPUs.
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <utility>
+
 #include "tasuki/communicator/communicator.hpp"
 #include "tasuki/communicator/gpu/gpu_transport.hpp"
 #include "tasuki/communicator/node/node_group.hpp"
@@ -38,10 +42,13 @@ class NodeCommunicator : public Communicator {
   // decide alike, because they exchange the same number of pieces. Refuses values that differ
   // between ranks in type or number.
   bool all_nodes_in_place(const Tensor& values, ReduceOp op);
+  // The same for gradients, without a message if ranks are known to agree on them.
+  bool all_nodes_in_place(const GradientView& gradients);
 
  private:
   NodeGroup node_;
   std::unique_ptr<GpuGroup> gpu_node_;
+  std::map<std::pair<const void*, std::int64_t>, bool> in_place_;  // by arena and elements
 };
 
 }  // namespace tasuki

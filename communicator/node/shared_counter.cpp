@@ -41,11 +41,11 @@ void SharedCounter::set(std::uint32_t value) {
 void SharedCounter::wait_for(std::uint32_t value) {
   constexpr int spins = 50, yields = 500;
   for (int turn = 0; turn < spins; ++turn) {
-    if (reached(value)) return;
+    if (has_reached(value)) return;
     spin_once();
   }
   for (int turn = 0; turn < yields; ++turn) {
-    if (reached(value)) return;
+    if (has_reached(value)) return;
     sched_yield();
   }
   // Announces the sleeper before the last check, so that a set() is either seen here or sees the

@@ -15,12 +15,11 @@ class SharedCounter {
   // A process that sees the new value also sees everything written before.
   void set(std::uint32_t value);
   void wait_for(std::uint32_t value);
-
- private:
-  bool reached(std::uint32_t value) const {
+  bool has_reached(std::uint32_t value) const {
     return static_cast<std::int32_t>(this->value() - value) >= 0;
   }
 
+ private:
   std::atomic<std::uint32_t> value_{0}, sleepers_{0};
 };
 

@@ -94,6 +94,25 @@ class Options {
            NumberRange range, const std::string& value_name, const std::string& help);
   void add(const std::string& names, std::optional<std::string>& value, const std::string& absent,
            const std::string& value_name, const std::string& help);
+  template <class T>
+  requires std::is_enum_v<T>
+  void add(const std::string& names, std::optional<T>& value, const std::string& absent,
+           const std::vector<Choice<T>>& choices, const std::string& value_name,
+           const std::string& help) {
+    std::vector<std::string> texts{absent};
+    for (const Choice<T>& choice : choices) texts.emplace_back(choice.name);
+    Option option;
+    option.value_name = value_name;
+    option.help = help;
+    option.set = [&value, choices, texts](const std::string& text) {
+      const std::string found = parse_choice(text, texts);
+      value.reset();
+      for (const Choice<T>& choice : choices)
+        if (found == choice.name) value = choice.value;
+    };
+    option.get = [&value, choices, absent] { return value ? name_of(choices, *value) : absent; };
+    add(names, std::move(option));
+  }
   // Any other option: set, get, help and names are filled in by the caller.
   void add(const std::string& names, Option option);
 

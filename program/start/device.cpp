@@ -87,6 +87,17 @@ const std::vector<Choice<DType>>& wire_dtypes() {
   return types;
 }
 
+void add_allreduce_flag(Options& options, std::optional<AllreduceAlgorithm>& algorithm) {
+  std::vector<Choice<AllreduceAlgorithm>> choices;
+  for (const AllreduceAlgorithm each : allreduce_algorithms())
+    choices.push_back({name_of(each), each});
+  options.add(
+      "allreduce", algorithm, "auto", choices, "NAME",
+      "auto, ring, halving-doubling, tree, direct or mpi: how hierarchical, "
+      "two_dimensional, non_cuda_aware and flat send an allreduce's messages; `auto`: the one "
+      "with the least predicted time, for flat MPI_Allreduce");
+}
+
 ChosenDevice choose_device(const GpuSettings& settings, Communicator& communicator) {
   if (!settings.is_wanted) {
     if (settings.share)

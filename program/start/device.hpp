@@ -22,6 +22,8 @@ void add_gpu_flags(Options& options, GpuSettings& settings);
 
 // The values of --wire-dtype.
 const std::vector<Choice<DType>>& wire_dtypes();
+// --allreduce; empty: `auto`.
+void add_allreduce_flag(Options& options, std::optional<AllreduceAlgorithm>& algorithm);
 
 // The device that the settings give this rank (communicator/gpu/gpu_binding.hpp); prepares NCCL for
 // ranks that share a GPU. GPUs that cannot be used, and more ranks than GPUs, are an error on all

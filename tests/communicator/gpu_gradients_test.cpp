@@ -12,7 +12,7 @@ namespace tasuki {
 namespace {
 
 // Small sizes, so that few values make many chunks and copies.
-constexpr TransferSizes small_sizes{.ring_chunk = 1024, .gpu_copy = 4096};
+constexpr TransferSizes small_sizes{.message_chunk = 1024, .gpu_copy = 4096};
 
 // The sum of the numbers of this many ranks.
 std::int64_t sum_of_ranks(std::int64_t ranks) {
@@ -187,7 +187,7 @@ TEST(BetweenNodes, ValuesPassThroughTheHostInChunks) {
   if (!own.device) GTEST_SKIP() << own.reason_for_none;
   const auto world = create_communicator("naive");
   const int ranks = world->size();
-  GpuExchange exchange(*own.device, small_sizes);
+  GpuExchange exchange(*own.device, {.sizes = small_sizes});
   for (const std::int64_t count : {1, 33, 1000, 30'011, 30'011}) {
     const Tensor host = Tensor::empty({count});
     for (std::int64_t i = 0; i < count; ++i)

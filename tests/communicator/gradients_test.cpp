@@ -74,7 +74,7 @@ TEST_P(Gradients, BucketsLeaveTheRestAlone) {
 }
 
 TEST_P(Gradients, BackgroundExchangeGivesTheSameBits) {
-  make_with({.ring_chunk = 1024});
+  make_with({.message_chunk = 1024});
   const std::int64_t count = 30'000;
   const Tensor blocking = allocated(count), background = allocated(count);
   for (const Tensor& arena : {blocking, background})

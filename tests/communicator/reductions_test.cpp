@@ -75,7 +75,7 @@ TEST_P(Reductions, ScalarsAndMatrices) {
 
 // Chains of chunks, pieces and calls that large vectors meet, at small sizes.
 TEST_P(Reductions, ManySmallPieces) {
-  make_with({.mpi_call = 40, .ring_chunk = 256});
+  make_with({.mpi_call = 40, .message_chunk = 256});
   for (const std::int64_t count : {40, 1000, 9999}) {
     check(allocated(count), ReduceOp::sum);
     check(Tensor::empty({count}), ReduceOp::sum);

@@ -1,0 +1,34 @@
+// What an allreduce costs: steps and bytes of each algorithm, and the time that they predict.
+#pragma once
+
+#include <cstdint>
+
+#include "tasuki/communicator/algorithms/allreduce_algorithm.hpp"
+
+namespace tasuki {
+
+// Of one rank, where one message after the other is waited for.
+struct AllreduceCost {
+  double steps = 0;
+  double bytes = 0;  // sent, or received if those are more
+};
+
+// `bytes` is the length of the vector. Of the algorithms that cut the vector into chunks, steps are
+// counted as if a message carried all that one step sends: the chunks follow each other without a
+// pause. MPI_Allreduce is taken for halving_doubling, which most libraries use.
+AllreduceCost cost_of(AllreduceAlgorithm algorithm, double bytes, int ranks);
+
+// A connection between two ranks, as each of them sees it.
+struct Link {
+  double latency = 0;           // seconds of a short message
+  double bytes_per_second = 0;  // in each direction
+};
+
+// Latency for each step, and the bytes at the link's rate (Hockney's model). Additions are not
+// counted, nor other ranks that use the link at the same time.
+double predicted_seconds(AllreduceAlgorithm algorithm, double bytes, int ranks, const Link& link);
+
+// The fastest but mpi, whose results may differ between ranks.
+AllreduceAlgorithm fastest_algorithm(double bytes, int ranks, const Link& link);
+
+}  // namespace tasuki

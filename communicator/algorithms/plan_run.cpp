@@ -1,0 +1,185 @@
+#include "tasuki/communicator/algorithms/plan_run.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "tasuki/core/activity.hpp"
+#include "tasuki/core/cast.hpp"
+#include "tasuki/core/polite_wait.hpp"
+#include "tasuki/tensor/cpu/reduce.hpp"
+
+namespace tasuki {
+namespace {
+
+// Messages under way in each direction.
+constexpr std::int64_t window = 8;
+constexpr int tag = 3;
+
+// Messages whose values are kept at the same time: those under way, and those that wait for others.
+std::int64_t most_kept(const MessagePlan& plan) {
+  std::int64_t most = 0, held = 0;
+  for (const Message& message : plan.receives) {
+    held = message.arrival == Arrival::held ? held + 1 : 0;
+    most = std::max(most, held);
+    if (message.is_final) held = 0;
+  }
+  return std::min(most + window, std::ssize(plan.receives));
+}
+
+}  // namespace
+
+MPI_Request& PlanRun::Line::request(std::int64_t i) {
+  return requests[static_cast<std::size_t>(i % window)];
+}
+
+bool PlanRun::Line::has_arrived() {
+  if (completed == started) return false;
+  int done = 0;
+  TASUKI_MPI(MPI_Test, &request(completed), &done, MPI_STATUS_IGNORE);
+  return done != 0;
+}
+
+PlanRun::PlanRun(void* values, DType type, ReduceOp op, const MessagePlan& plan, MPI_Comm comm,
+                 PieceWork work)
+    : values_(static_cast<std::byte*>(values)),
+      type_(type),
+      op_(op),
+      plan_(plan),
+      comm_(comm),
+      work_(std::move(work)),
+      sends_{plan.sends},
+      receives_{plan.receives},
+      room_(plan.longest_message() * static_cast<std::int64_t>(size_of(type))),
+      rooms_count_(most_kept(plan)),
+      rooms_(std::make_unique_for_overwrite<std::byte[]>(
+          static_cast<std::size_t>(room_ * rooms_count_))) {
+  TASUKI_MPI(MPI_Comm_rank, comm, &rank_);
+  sends_.requests.assign(window, MPI_REQUEST_NULL);
+  receives_.requests.assign(window, MPI_REQUEST_NULL);
+}
+
+PlanRun::~PlanRun() {
+  for (Line* line : {&sends_, &receives_}) {
+    for (MPI_Request& request : line->requests) {
+      if (request == MPI_REQUEST_NULL) continue;
+      MPI_Cancel(&request);
+      MPI_Request_free(&request);
+    }
+  }
+}
+
+bool PlanRun::is_done() const {
+  return sends_.is_done() && receives_.is_done() && prepared_ == plan_.need.size();
+}
+
+bool PlanRun::advance() {
+  bool moved = start_receives();
+  moved |= start_sends();
+  moved |= complete_receive();
+  moved |= complete_send();
+  // With nothing else to do, the next piece is prepared ahead.
+  if (!moved && prepared_ < plan_.need.size())
+    moved = prepare_up_to(static_cast<std::int64_t>(prepared_) + 1);
+  if (moved) report_progress();
+  return moved;
+}
+
+void PlanRun::finish() {
+  PoliteWait waiting;
+  while (!is_done()) {
+    if (advance())
+      waiting = {};
+    else
+      waiting.pause();
+  }
+}
+
+std::byte* PlanRun::place_of(Range range) const {
+  return values_ + range.begin * static_cast<std::int64_t>(size_of(type_));
+}
+
+std::byte* PlanRun::place_of_arrival(std::int64_t receive) {
+  if (receives_.at(receive).arrival == Arrival::replacing)
+    return place_of(receives_.at(receive).range);
+  return rooms_.get() + receive % rooms_count_ * room_;
+}
+
+bool PlanRun::prepare_up_to(std::int64_t pieces) {
+  while (std::cmp_less(prepared_, pieces)) {
+    if (work_.prepare && !work_.prepare(plan_.need[prepared_])) return false;
+    ++prepared_;
+  }
+  return true;
+}
+
+bool PlanRun::start_receives() {
+  const std::int64_t before = receives_.started;
+  for (; receives_.started < std::ssize(receives_.messages) &&
+         receives_.started < receives_.completed + window;
+       ++receives_.started) {
+    const Message& message = receives_.at(receives_.started);
+    // Only these arrive among this rank's values; others wait beside them.
+    if (message.arrival == Arrival::replacing &&
+        (sends_.completed < message.after || !prepare_up_to(message.pieces)))
+      break;
+    TASUKI_MPI(MPI_Irecv, place_of_arrival(receives_.started), bytes_of(message), MPI_BYTE,
+               message.peer, tag, comm_, &receives_.request(receives_.started));
+  }
+  return receives_.started > before;
+}
+
+bool PlanRun::start_sends() {
+  const std::int64_t before = sends_.started;
+  for (; sends_.started < std::ssize(sends_.messages) && sends_.started < sends_.completed + window;
+       ++sends_.started) {
+    const Message& message = sends_.at(sends_.started);
+    if (receives_.completed < message.after || !prepare_up_to(message.pieces)) break;
+    TASUKI_MPI(MPI_Isend, place_of(message.range), bytes_of(message), MPI_BYTE, message.peer, tag,
+               comm_, &sends_.request(sends_.started));
+  }
+  return sends_.started > before;
+}
+
+bool PlanRun::complete_receive() {
+  if (receives_.completed == receives_.started) return false;
+  const Message& message = receives_.at(receives_.completed);
+  if (sends_.completed < message.after || !prepare_up_to(message.pieces) ||
+      !receives_.has_arrived())
+    return false;
+  combine(message, place_of_arrival(receives_.completed));
+  ++receives_.completed;
+  if (message.is_final && work_.finished) work_.finished(message.range);
+  return true;
+}
+
+void PlanRun::combine(const Message& message, std::byte* arrived) {
+  std::byte* const own = place_of(message.range);
+  const std::array<void*, 1> results{own};
+  if (message.arrival == Arrival::added) {
+    const std::array<const void*, 2> sources{arrived, own};
+    reduce_arrays(type_, op_, sources, results, message.range.size());
+  } else if (message.arrival == Arrival::held) {
+    held_.push_back({message.peer, arrived});
+    if (!message.is_final) return;
+    held_.push_back({rank_, own});
+    std::ranges::sort(held_, {}, &Held::peer);
+    std::vector<const void*> sources;
+    for (const Held& each : held_) sources.push_back(each.values);
+    reduce_arrays(type_, op_, sources, results, message.range.size());
+    held_.clear();
+  }
+}
+
+bool PlanRun::complete_send() {
+  if (!sends_.has_arrived()) return false;
+  ++sends_.completed;
+  return true;
+}
+
+int PlanRun::bytes_of(const Message& message) const {
+  return checked_cast<int>(message.range.size() * static_cast<std::int64_t>(size_of(type_)),
+                           "a message");
+}
+
+}  // namespace tasuki

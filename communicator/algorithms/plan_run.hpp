@@ -1,0 +1,90 @@
+// PlanRun: carries out a MessagePlan by MPI's non-blocking messages.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "tasuki/communicator/algorithms/message_plan.hpp"
+#include "tasuki/communicator/mpi/mpi.hpp"
+#include "tasuki/tensor/dtype.hpp"
+#include "tasuki/tensor/reduce_op.hpp"
+
+namespace tasuki {
+
+// Work inside a node that goes on while the network is busy. Both functions may be empty.
+struct PieceWork {
+  // Called with the pieces of MessagePlan::need in their order, each before it is first used, until
+  // it returns true. False: this rank's values are not there yet. It must not wait for other ranks.
+  std::function<bool(Range)> prepare;
+  // Called with the ranges of MessagePlan::completion in their order, each when it holds the
+  // result.
+  std::function<void(Range)> finished;
+};
+
+// Combines `values` of all ranks of `comm` in place; each rank has its own plan of the same
+// algorithm. Messages of one run must not mix with others of `comm`. Several messages are under way
+// in each direction, so that sending, receiving, combining and the work inside the node overlap.
+class PlanRun {
+ public:
+  // `values`, `plan` and `comm` outlive the run.
+  PlanRun(void* values, DType type, ReduceOp op, const MessagePlan& plan, MPI_Comm comm,
+          PieceWork work = {});
+  // Gives up what is under way, as after an error.
+  ~PlanRun();
+  PlanRun(const PlanRun&) = delete;
+  PlanRun& operator=(const PlanRun&) = delete;
+
+  bool is_done() const;
+  // Does what can be done without waiting for another rank. False: nothing could be done.
+  bool advance();
+  // Returns when the run is done; frees the core while there is nothing to do.
+  void finish();
+
+ private:
+  // The messages of one direction: those before `completed` are complete, those before `started`
+  // under way.
+  struct Line {
+    const std::vector<Message>& messages;
+    std::vector<MPI_Request> requests{};  // of message i at i % window
+    std::int64_t started = 0, completed = 0;
+
+    bool is_done() const { return completed == std::ssize(messages); }
+    const Message& at(std::int64_t i) const { return messages[static_cast<std::size_t>(i)]; }
+    MPI_Request& request(std::int64_t i);
+    bool has_arrived();  // the first message that is under way
+  };
+  struct Held {
+    int peer;
+    const std::byte* values;
+  };
+
+  std::byte* place_of(Range range) const;
+  int bytes_of(const Message& message) const;
+  std::byte* place_of_arrival(std::int64_t receive);
+  bool prepare_up_to(std::int64_t pieces);
+  bool start_receives();
+  bool start_sends();
+  bool complete_receive();
+  bool complete_send();
+  void combine(const Message& message, std::byte* arrived);
+
+  std::byte* values_;
+  DType type_;
+  ReduceOp op_;
+  const MessagePlan& plan_;
+  MPI_Comm comm_;
+  PieceWork work_;
+  int rank_ = 0;
+  std::size_t prepared_ = 0;  // pieces
+  Line sends_, receives_;
+  // What arrives beside the values: rooms of the longest message, for those under way and held.
+  std::int64_t room_;  // bytes
+  std::int64_t rooms_count_;
+  std::unique_ptr<std::byte[]> rooms_;  // NOLINT(modernize-avoid-c-arrays): not initialised
+  std::vector<Held> held_;
+};
+
+}  // namespace tasuki

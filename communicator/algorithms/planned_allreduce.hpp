@@ -1,0 +1,49 @@
+// PlannedAllreduce: allreduces between some ranks by the algorithm that is wanted, or else by the
+// one that is predicted to be the fastest for the number of bytes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "tasuki/communicator/algorithms/allreduce_algorithm.hpp"
+#include "tasuki/communicator/algorithms/cost.hpp"
+#include "tasuki/communicator/algorithms/message_plan.hpp"
+#include "tasuki/communicator/algorithms/plan_run.hpp"
+#include "tasuki/communicator/mpi/transfer_sizes.hpp"
+
+namespace tasuki {
+
+// The same on all ranks.
+struct AllreduceSettings {
+  std::optional<AllreduceAlgorithm> algorithm{};  // empty: the fastest as predicted
+  TransferSizes sizes{};
+  // By which times are predicted. Default: Ethernet of 1 Gbit/s.
+  Link link{.latency = 50e-6, .bytes_per_second = 118e6};
+};
+
+class PlannedAllreduce {
+ public:
+  // The part of `rank`, one of `ranks`, which may work on plans of a rank other than its own.
+  PlannedAllreduce(int rank, int ranks, AllreduceSettings settings)
+      : rank_(rank), ranks_(ranks), settings_(std::move(settings)) {}
+
+  // "ring"; "the fastest algorithm as predicted" where none is wanted.
+  std::string describe() const;
+  AllreduceAlgorithm algorithm_for(std::int64_t count, DType type) const;
+  // Valid until the next call. One rank alone, and MPI's own algorithm, need and complete the
+  // vector as one piece.
+  const MessagePlan& plan_for(std::int64_t count, DType type);
+  // Combines `values` of all ranks of `comm` in place.
+  void run(void* values, std::int64_t count, DType type, ReduceOp op, MPI_Comm comm,
+           const PieceWork& work = {});
+
+ private:
+  int rank_, ranks_;
+  AllreduceSettings settings_;
+  std::map<std::pair<std::int64_t, std::size_t>, MessagePlan> plans_;  // by count, element's bytes
+};
+
+}  // namespace tasuki

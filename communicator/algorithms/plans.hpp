@@ -1,0 +1,36 @@
+// The allreduce algorithms, each as the messages of one rank.
+#pragma once
+
+#include "tasuki/communicator/algorithms/allreduce_algorithm.hpp"
+#include "tasuki/communicator/algorithms/message_plan.hpp"
+#include "tasuki/communicator/algorithms/vector_pieces.hpp"
+
+namespace tasuki {
+
+// The plan of `rank`, one of `ranks` (at least 2), for any algorithm but mpi. Results have the same
+// bits on all ranks: an element is summed on one rank, or on all in the same order.
+MessagePlan plan_allreduce(AllreduceAlgorithm algorithm, const VectorPieces& vector, int rank,
+                           int ranks);
+
+// Patarasu and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC
+// 2009. The vector is divided into one block per rank. In the first p - 1 steps (reduce-scatter)
+// each rank sends a block to the next rank and adds the one that comes from the previous rank to
+// its own, which it sends in the following step. In the next p - 1 steps (allgather) the finished
+// blocks are passed on. A rank sends 2 (p - 1) / p of the vector.
+MessagePlan plan_ring(const VectorPieces& vector, int rank, int ranks);
+
+// Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH",
+// IJHPCA 2005. In log2(p) steps each rank exchanges half of what it still has to sum with the rank
+// at distance p / 2, p / 4, ..., 1; then the sums travel back the same way. If p is no power of
+// two, pairs of neighbours first sum one half of the vector each, and the first of each pair goes
+// on with both.
+MessagePlan plan_halving_doubling(const VectorPieces& vector, int rank, int ranks);
+
+// A binomial tree with rank 0 at its root. Sums go up and results down, chunk by chunk, both at the
+// same time.
+MessagePlan plan_tree(const VectorPieces& vector, int rank, int ranks);
+
+// Every rank sends its values to all others, and adds up those of all in the order of ranks.
+MessagePlan plan_direct(const VectorPieces& vector, int rank, int ranks);
+
+}  // namespace tasuki
