@@ -53,7 +53,9 @@ class ParameterArena {
   // Undefined until keep_rounded().
   const Tensor& rounded() const { return rounded_; }
   // What is exchanged: a segment for each entry and one for the notices.
-  GradientView gradient_view() const { return {gradients_, segments_, 0}; }
+  GradientView gradient_view() const {
+    return {.arena = gradients_, .segments = segments_, .exact_at_end = padding};
+  }
   // The part of an array with this arena's offsets (such as a state) that belongs to an entry.
   static Tensor part(const Tensor& array, const Entry& entry) {
     return array.slice(entry.offset, entry.offset + entry.count);

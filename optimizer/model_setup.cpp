@@ -45,6 +45,7 @@ void Optimizer::setup(Module& model, std::size_t size_of_model) {
   for (const std::string& pattern : frozen_.patterns()) check_pattern(pattern);
   t_ = 0;
   learning_rate_.reset();
+  exchange_.reset();
   arena_.reset();
   frozen_states_.clear();
   share_first_shapes();
@@ -61,7 +62,9 @@ void Optimizer::build_arena() {
   // The old arena lives until its values and states have moved.
   auto arena = std::make_unique<ParameterArena>(*model_, communicator_, frozen_);
   move_states(*arena);
+  exchange_.reset();
   arena_ = std::move(arena);
+  prepare_exchange();
   plan_changed();
   graph_is_checked_ = false;
   if (communicator_ && !has_same_parameters) {
@@ -70,6 +73,20 @@ void Optimizer::build_arena() {
       communicator_->bcast_data(*buffer.tensor);
   }
   if (compute_type_ != DType::float32) arena_->keep_rounded(compute_type_);
+}
+
+void Optimizer::prepare_exchange() {
+  if (!has_peers()) return;
+  exchange_ = std::make_unique<GradientExchange>(*arena_, *communicator_, exchange_settings_);
+  if (communicator_->rank() == 0)
+    log_verbose("gradients are exchanged in {} range(s) {}", exchange_->ranges().size(),
+                exchange_->mode() == ExchangeMode::overlapped ? "during the backward pass"
+                                                              : "after the backward pass");
+}
+
+void Optimizer::set_exchange(const ExchangeSettings& settings) {
+  exchange_settings_ = settings;
+  if (arena_) prepare_exchange();
 }
 
 // By path: out of the old arena, or out of what was kept while the parameter was frozen.
@@ -114,9 +131,9 @@ void Optimizer::move_states(const ParameterArena& arena) {
 // GPU would mean waiting for the whole step, so there a message between hosts precedes each step,
 // while the device is busy with the previous one.
 void Optimizer::follow_changed_model() {
-  if (communicator_ && arena_->notice().device().is_cpu()) {
+  if (has_peers() && arena_->notice().device().is_cpu()) {
     arena_->notice().fill(1);
-    communicator_->sum_gradients(arena_->gradient_view());
+    exchange_->finish(0);
   }
   build_arena();
 }
@@ -176,6 +193,7 @@ void Optimizer::check_same_everywhere(bool changed) const {
   std::vector<std::string> lines = {"optimizer " + name()};
   for (const std::string& each : hyperparameters())
     lines.push_back(fmt::format("hyper-parameter {} = {}", each, get(each)));
+  lines.push_back("gradients exchanged " + exchange_settings_.text());
   for (const auto& hook : hooks()) lines.push_back("hook " + hook->name());
   for (const Group& group : groups()) lines.push_back("group " + group.text());
   const auto add_lines = [&](const std::vector<Module::NamedParameter>& parameters) {

@@ -13,6 +13,12 @@
 #include "tasuki/tensor/clock_scope.hpp"
 
 namespace tasuki {
+namespace {
+
+// Of ParameterArena::examples_notice().
+constexpr std::int64_t examples_unit = 4096;
+
+}  // namespace
 
 Optimizer::Optimizer(std::shared_ptr<const UpdateRule> rule)
     : rule_(std::move(rule)),
@@ -146,8 +152,7 @@ void Optimizer::scale_losses(const LossScaler::Settings& settings) {
 Tensor Optimizer::update(const std::function<Variable()>& loss, std::int64_t examples) {
   StepScope step;
   const Variable found = forward(loss, examples);
-  backward(found, examples);
-  update(exchange());
+  update(backward_and_exchange(found, examples));
   step.succeeded();
   return found.value();
 }
@@ -214,6 +219,33 @@ Variable Optimizer::forward(const std::function<Variable()>& loss, std::int64_t 
 }
 
 void Optimizer::backward(const Variable& loss, std::int64_t examples) {
+  run_backward(loss, examples, {});
+}
+
+std::int64_t Optimizer::backward_and_exchange(const Variable& loss, std::int64_t examples,
+                                              std::optional<std::int64_t> global_examples) {
+  if (exchange_ == nullptr || !arena_->gradients().device().is_cpu()) {
+    run_backward(loss, examples, {});
+    return exchange(global_examples);
+  }
+  try {
+    run_backward(loss, examples, [&](Parameter& parameter) {
+      if (!exchange_->has_begun()) {
+        check_examples(global_examples);
+        write_notices(global_examples);
+        exchange_->begin(static_cast<double>(global_examples.value_or(0)));
+      }
+      exchange_->ready(parameter);
+    });
+    return exchange(global_examples);
+  } catch (...) {
+    exchange_->give_up();
+    throw;
+  }
+}
+
+void Optimizer::run_backward(const Variable& loss, std::int64_t examples,
+                             const Variable::GradientReady& ready) {
   check_graph(loss);
   if (gradients_of_ != StepScope::number()) {
     model_->clear_grads();
@@ -227,18 +259,17 @@ void Optimizer::backward(const Variable& loss, std::int64_t examples) {
                examples);
   TASUKI_CHECK(arena_->matches(*model_),
                "the model's parameters changed during its forward pass; add layers before");
+  examples_ += examples;
   // From the mean over the local batch to sums over examples, so that ranks add up.
   if (loss_scaler_)
-    loss.backward(loss_scaler_->seed(static_cast<double>(examples)));
+    loss.backward(loss_scaler_->seed(static_cast<double>(examples)), ready);
   else
-    loss.backward(static_cast<float>(examples));
-  examples_ += examples;
+    loss.backward(static_cast<float>(examples), ready);
 }
 
 std::int64_t Optimizer::exchange(std::optional<std::int64_t> global_examples) {
   TASUKI_CHECK(gradients_of_ == StepScope::number(), "exchange() comes after backward()");
-  TASUKI_CHECK(!global_examples || examples_ <= *global_examples,
-               "{} examples of a global batch of {}", examples_, *global_examples);
+  check_examples(global_examples);
   if (!has_peers() && global_examples && examples_ != *global_examples)
     fail(ErrorKind::usage,
          "the batch has {} examples on all ranks, of which this rank has {}, but the optimizer "
@@ -249,8 +280,21 @@ std::int64_t Optimizer::exchange(std::optional<std::int64_t> global_examples) {
   return has_peers() ? exchange_over_ranks(global_examples) : examples_;
 }
 
+void Optimizer::check_examples(std::optional<std::int64_t> global_examples) const {
+  TASUKI_CHECK(!global_examples || examples_ <= *global_examples,
+               "{} examples of a global batch of {}", examples_, *global_examples);
+}
+
+void Optimizer::write_notices(std::optional<std::int64_t> global_examples) {
+  if (stop_requested()) arena_->stop_notice().fill(1);
+  if (global_examples) return;
+  float* const notice = arena_->examples_notice().data<float>();
+  const std::int64_t units = examples_ / examples_unit;
+  notice[0] = static_cast<float>(examples_ - units * examples_unit);
+  notice[1] = static_cast<float>(units);
+}
+
 std::int64_t Optimizer::exchange_over_ranks(std::optional<std::int64_t> global_examples) {
-  constexpr std::int64_t unit = 4096;  // of the examples' notice
   const bool is_on_cpu = arena_->gradients().device().is_cpu();
   if (!is_on_cpu) {
     if (!has_met()) meet(examples_);
@@ -258,18 +302,11 @@ std::int64_t Optimizer::exchange_over_ranks(std::optional<std::int64_t> global_e
     if (!communicator_->queues_exchanges())
       refuse_recording(fmt::format("communicator {} exchanges gradients by way of the host",
                                    communicator_->name()));
+  } else if (!exchange_->has_begun()) {
+    write_notices(global_examples);
   }
-  if (is_on_cpu && stop_requested()) arena_->stop_notice().fill(1);
-  if (!global_examples) {
-    float* const notice = arena_->examples_notice().data<float>();
-    const std::int64_t units = examples_ / unit;
-    notice[0] = static_cast<float>(examples_ - units * unit);
-    notice[1] = static_cast<float>(units);
-  }
-  GradientView gradients = arena_->gradient_view();
-  gradients.wire_scale_hint = static_cast<double>(global_examples.value_or(0));
   note_moment(StepClock::Moment::exchange);
-  communicator_->sum_gradients(gradients);
+  exchange_->finish(static_cast<double>(global_examples.value_or(0)));
   note_moment(StepClock::Moment::exchanged);
   if (is_on_cpu) {
     if (arena_->notice().item() != 0) check_same_everywhere(false);
@@ -279,7 +316,7 @@ std::int64_t Optimizer::exchange_over_ranks(std::optional<std::int64_t> global_e
   if (!global_examples) {
     const Tensor notice = arena_->examples_notice();
     global_examples = static_cast<std::int64_t>(notice.data<float>()[0]) +
-                      unit * static_cast<std::int64_t>(notice.data<float>()[1]);
+                      examples_unit * static_cast<std::int64_t>(notice.data<float>()[1]);
     notice.fill(0);
   }
   return *global_examples;

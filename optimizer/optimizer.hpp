@@ -15,6 +15,7 @@
 #include "tasuki/communicator/communicator.hpp"
 #include "tasuki/nn/module.hpp"
 #include "tasuki/optimizer/arena.hpp"
+#include "tasuki/optimizer/gradient_exchange.hpp"
 #include "tasuki/optimizer/hook.hpp"
 #include "tasuki/optimizer/loss_scaler.hpp"
 #include "tasuki/optimizer/parameter_group.hpp"
@@ -69,8 +70,7 @@ class Optimizer {
 
   // The same in parts, inside one StepScope (tensor/late.hpp), for your own updaters and loops:
   //   const Variable loss = optimizer.forward([&] { return ...; }, examples);
-  //   optimizer.backward(loss, examples);
-  //   optimizer.update(optimizer.exchange());
+  //   optimizer.update(optimizer.backward_and_exchange(loss, examples));
   //
   // Calls `loss` as above. The first call in a step is collective; while some parameters have no
   // shape, every call is.
@@ -78,6 +78,12 @@ class Optimizer {
   // Adds the gradients of the sum over `examples` to those of earlier calls in this step. `loss`
   // may be undefined only without examples.
   void backward(const Variable& loss, std::int64_t examples);
+  // The last call of backward() in a step, and what exchange() does: gradients travel while others
+  // are computed (gradient_exchange.hpp). The communicator is busy meanwhile: functions that
+  // communicate in their backward pass need one of their own (Communicator::split). If a rank
+  // throws in its backward pass, all must, in the same function, or the job must end. Collective.
+  std::int64_t backward_and_exchange(const Variable& loss, std::int64_t examples,
+                                     std::optional<std::int64_t> global_examples = {});
   // Sums the gradients over the ranks and returns the number of examples on all ranks. The caller
   // passes that number if it knows it, on all ranks or on none; otherwise the ranks add up their
   // numbers together with the gradients (on a GPU: in a message before the step). A number that
@@ -87,6 +93,11 @@ class Optimizer {
   // Divides by the number of examples, runs the hooks and applies the rule. Call it once per
   // StepScope. With `spread` (arena.hpp), the caller applies the rule to parts of the arena.
   void update(std::int64_t global_examples, const SpreadUpdate& spread = {});
+
+  // How gradients travel; the same on all ranks. Default: ExchangeSettings().
+  void set_exchange(const ExchangeSettings& settings);
+  // After setup, of several ranks; null: this process trains alone.
+  const GradientExchange* gradient_exchange() const { return exchange_.get(); }
 
   // Whether any rank was asked to stop (core/stop_request.hpp) before the last exchange: the same
   // on all ranks that exchange gradients (those of dummy do not).
@@ -217,6 +228,12 @@ class Optimizer {
   // One without values is an error: its layer was not registered and would not be trained. One with
   // values but without an optimizer is a warning.
   void check_graph(const Variable& loss);
+  void run_backward(const Variable& loss, std::int64_t examples,
+                    const Variable::GradientReady& ready);
+  void check_examples(std::optional<std::int64_t> global_examples) const;
+  // Puts what travels behind the gradients into the arena.
+  void write_notices(std::optional<std::int64_t> global_examples);
+  void prepare_exchange();
   std::int64_t exchange_over_ranks(std::optional<std::int64_t> global_examples);
 
   std::shared_ptr<const UpdateRule> rule_;
@@ -228,7 +245,9 @@ class Optimizer {
   std::unique_ptr<UpdatePlan> plan_;
   Module* model_ = nullptr;
   std::unique_ptr<ParameterArena> arena_;
-  std::vector<Tensor> states_;  // in the rule's order, with the arena's offsets
+  ExchangeSettings exchange_settings_;
+  std::unique_ptr<GradientExchange> exchange_;  // of arena_, among several ranks
+  std::vector<Tensor> states_;                  // in the rule's order, with the arena's offsets
   FrozenPaths frozen_;
   // Of frozen parameters, by path; flat, in the rule's order.
   mutable std::map<std::string, std::vector<Tensor>> frozen_states_;

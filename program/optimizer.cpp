@@ -90,6 +90,13 @@ void configure_optimizer(Optimizer& optimizer, const TrainingSettings& settings,
     optimizer.add_hook(weight_decay(decay));
 }
 
+ExchangeSettings exchange_settings(const TrainingSettings& settings) {
+  constexpr double mebibyte = 1 << 20;
+  return {.mode = settings.exchange,
+          .range_bytes =
+              settings.bucket_mb ? static_cast<std::int64_t>(*settings.bucket_mb * mebibyte) : 0};
+}
+
 std::string describe_hooks(const Optimizer& optimizer, const TrainingSettings& settings) {
   std::string text;
   if (settings.clip_norm) text += fmt::format(", clip_norm {}", *settings.clip_norm);

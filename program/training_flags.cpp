@@ -180,6 +180,19 @@ void add_device_flags(Options& options, TrainingSettings& settings) {
   options.add("wire-dtype", settings.wire_dtype, wire_dtypes(), "NAME",
               "fp32, fp16 or bf16: type in which pure_nccl sends gradients; 16 bits halve the "
               "traffic");
+  add_allreduce_flag(options, settings.allreduce);
+  options.add(
+      "exchange", settings.exchange, "auto",
+      std::vector<Choice<ExchangeMode>>{{"overlapped", ExchangeMode::overlapped},
+                                        {"whole", ExchangeMode::whole}},
+      "NAME",
+      "auto, overlapped or whole: on CPUs, send gradients while the backward pass computes others, "
+      "or all after it, with the same result; `auto`: overlapped where ranks are on several "
+      "machines");
+  options.add(
+      "bucket-mb", settings.bucket_mb, "auto", {0.001, 1e5}, "MB",
+      "on CPUs, MiB of gradients that are sent at a time; `auto`: a sixteenth of all, but 1 to "
+      "25 (all where gradients are sent after the backward pass, unless --exchange is given)");
   add_gpu_flags(options, settings.gpu);
   options.add(
       "threads", settings.threads, "auto", thread_numbers, "N",

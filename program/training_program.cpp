@@ -88,6 +88,7 @@ void run_training(const TrainingProgram& program, const RankSetup& setup) {
   TrainingData data = find_data(program, comm);
   TrainingModel model = initial_model(program, data.train.header, setup);
   const auto optimizer = create_multi_node_optimizer(std::move(local_optimizer), comm);
+  optimizer->set_exchange(exchange_settings(settings));
   optimizer->setup(*model.model);
   const auto engine =
       create_engine({program, setup, data.train.header, model, *optimizer, precision});

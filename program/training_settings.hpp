@@ -91,6 +91,9 @@ struct TrainingSettings {
 
   std::string communicator = "auto";
   DType wire_dtype = DType::float32;
+  std::optional<AllreduceAlgorithm> allreduce;  // empty: as CommunicatorOptions::algorithm says
+  std::optional<ExchangeMode> exchange;         // empty: as ExchangeSettings chooses
+  std::optional<double> bucket_mb;              // MiB; empty: as ExchangeSettings chooses
   GpuSettings gpu;
   std::optional<WorkerSettings> workers;  // in place of gpu
   std::optional<std::int64_t> threads;

@@ -41,8 +41,7 @@ void StandardUpdater::update(Observation& observation) {
   const auto step = [this, global_examples = next.global_size()](const Batch& batch,
                                                                  Observation& seen) {
     const Variable loss = optimizer_.forward([&] { return loss_of(batch, seen); }, batch.size());
-    optimizer_.backward(loss, batch.size());
-    optimizer_.update(optimizer_.exchange(global_examples));
+    optimizer_.update(optimizer_.backward_and_exchange(loss, batch.size(), global_examples));
   };
   runner_.run(next, observation, step, settings_.prefix);
   position_ = {position_.iteration + 1, iterator_->state()};

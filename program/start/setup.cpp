@@ -86,7 +86,8 @@ std::optional<RankSetup> set_up_rank(Options& options, TrainingSettings& setting
   setup.communicator =
       create_communicator(settings.communicator, {.device = chosen.device,
                                                   .wire_dtype = settings.wire_dtype,
-                                                  .gpu_is_shared = settings.gpu.share});
+                                                  .gpu_is_shared = settings.gpu.share,
+                                                  .algorithm = settings.allreduce});
   setup.processors = find_processors();
   setup.threads = plan_threads(requested_threads(settings.threads, std::getenv("OMP_NUM_THREADS")),
                                setup.processors.cores, setup.communicator->intra_size(),

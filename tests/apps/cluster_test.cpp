@@ -41,6 +41,45 @@ TEST_F(Cluster, EveryCommunicatorTrainsAsOnOneNode) {
   }
 }
 
+// The same losses to the last digit, whenever gradients travel; and what is chosen is said.
+TEST_F(Cluster, GradientsTravelDuringTheBackwardPassOrAfterIt) {
+  const std::vector<std::string> flags = {"--verbose",   "--log-every", "1",
+                                          "--batchsize", "16",          "--max-iterations",
+                                          "8",           "--bucket-mb", "0.05"};
+  std::vector<double> losses;
+  for (const std::string mode : {"whole", "overlapped", "auto"}) {
+    SCOPED_TRACE(mode);
+    const Finished job = run_on_nodes("2,1", mode, with(flags, {"--exchange", mode}));
+    if (!reason_to_skip.empty()) GTEST_SKIP() << reason_to_skip;
+    ASSERT_EQ(job.exit_code, 0) << job.all();
+    EXPECT_EQ(count_of(job.all(), "during the backward pass"), mode == "whole" ? 0 : 1)
+        << job.all();
+    EXPECT_EQ(count_of(job.all(), "after the backward pass"), mode == "whole" ? 1 : 0);
+    const std::vector<double> found = values_of(read_log(mode), "main/loss");
+    ASSERT_EQ(found.size(), 8u);
+    if (losses.empty()) losses = found;
+    EXPECT_EQ(found, losses);
+  }
+}
+
+TEST_F(Cluster, EveryAlgorithmTrainsAlike) {
+  const std::vector<std::string> flags = {"--optimizer", "momentum_sgd", "--log-every",      "1",
+                                          "--batchsize", "16",           "--max-iterations", "4"};
+  std::vector<double> losses;
+  for (const std::string name : {"auto", "ring", "halving-doubling", "tree", "direct", "mpi"}) {
+    SCOPED_TRACE(name);
+    const Finished job = run_on_nodes("1,1,1", name, with(flags, {"--allreduce", name}));
+    if (!reason_to_skip.empty()) GTEST_SKIP() << reason_to_skip;
+    ASSERT_EQ(job.exit_code, 0) << job.all();
+    const std::string said = name == "auto" ? "the fastest algorithm as predicted" : name;
+    EXPECT_EQ(count_of(job.out, "(" + said + ")"), 1) << job.out;
+    const std::vector<double> found = values_of(read_log(name), "main/loss");
+    ASSERT_EQ(found.size(), 4u);
+    if (losses.empty()) losses = found;
+    expect_near(found, losses, 1e-4);
+  }
+}
+
 TEST_F(Cluster, CommunicatorThatDoesNotFitTheNodesIsOneLine) {
   const std::vector<std::vector<std::string>> cases = {
       {"3,1", "two_dimensional", "node1 has 3 and node2 has 1"},

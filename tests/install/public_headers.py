@@ -12,7 +12,7 @@ import sys
 
 # Folders without headers for users, but for what public headers include.
 INTERNAL_FOLDERS = {
-    "communicator/cuda", "communicator/gpu", "communicator/kinds", "communicator/mpi",
+    "communicator/algorithms", "communicator/cuda", "communicator/gpu", "communicator/kinds", "communicator/mpi",
     "communicator/node", "program/flags", "program/report", "program/start",
     "tensor/cpu", "tensor/cuda", "tensor/cuda_loading", "training/recording",
 }
@@ -39,6 +39,7 @@ INTERNAL = {
 # Headers that public ones include for a type or a member: installed, but tasuki.hpp does not list
 # them.
 INCLUDED = {
+    "communicator/algorithms": ["allreduce_algorithm"],
     "communicator/mpi": ["transfer_sizes"],
     "core": ["file", "range", "terminal"],
     "nn": ["module_memory"],

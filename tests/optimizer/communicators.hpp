@@ -51,6 +51,7 @@ class WithOptimizer : public WithCommunicator {
   void set_up() override {
     mean_ = static_cast<float>(size() + 1) / 2;
     optimizer_ = create_multi_node_optimizer(create_optimizer("momentum_sgd"), *communicator_);
+    optimizer_->set_exchange({.mode = ExchangeMode::overlapped, .range_bytes = 64});
     optimizer_->set("lr", 1);
     optimizer_->set("momentum", 0.5);
   }

@@ -60,6 +60,7 @@ class LazyShapes : public testing::WithCommunicator {
  protected:
   std::unique_ptr<Optimizer> optimizer_for(Module& model) {
     auto optimizer = create_multi_node_optimizer(create_optimizer("momentum_sgd"), *communicator_);
+    optimizer->set_exchange({.mode = ExchangeMode::overlapped, .range_bytes = 64});
     optimizer->setup(model);
     return optimizer;
   }

@@ -63,8 +63,8 @@ inline Variable loss_with_gradients(const Prescribed& prescribed) {
 inline void update_of(Optimizer& optimizer, const std::function<Variable()>& loss,
                       std::int64_t examples, std::int64_t global_examples) {
   StepScope step;
-  optimizer.backward(optimizer.forward(loss, examples), examples);
-  optimizer.update(optimizer.exchange(global_examples));
+  const Variable found = optimizer.forward(loss, examples);
+  optimizer.update(optimizer.backward_and_exchange(found, examples, global_examples));
   step.succeeded();
 }
 

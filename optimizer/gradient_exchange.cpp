@@ -1,0 +1,168 @@
+#include "tasuki/optimizer/gradient_exchange.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "tasuki/core/error.hpp"
+
+namespace tasuki {
+namespace {
+
+constexpr std::int64_t mebibyte = std::int64_t{1} << 20;
+
+ExchangeMode mode_of(const ExchangeSettings& settings, const ParameterArena& arena,
+                     const Communicator& communicator) {
+  // On a GPU the exchange is a part of the recorded step.
+  if (!arena.gradients().device().is_cpu() || !communicator.exchanges_gradients())
+    return ExchangeMode::whole;
+  if (settings.mode) return *settings.mode;
+  return communicator.inter_size() > 1 ? ExchangeMode::overlapped : ExchangeMode::whole;
+}
+
+std::int64_t range_bytes_of(const ExchangeSettings& settings, ExchangeMode mode,
+                            const ParameterArena& arena) {
+  const auto bytes = static_cast<std::int64_t>(arena.gradients().bytes());
+  if (!arena.gradients().device().is_cpu()) return bytes;
+  if (settings.range_bytes > 0) return settings.range_bytes;
+  // Ranges would cost more messages, and nothing needs them.
+  if (!settings.mode && mode == ExchangeMode::whole) return bytes;
+  return std::clamp(bytes / 16, mebibyte, 25 * mebibyte);
+}
+
+}  // namespace
+
+const char* name_of(ExchangeMode mode) {
+  return mode == ExchangeMode::overlapped ? "overlapped" : "whole";
+}
+
+std::string ExchangeSettings::text() const {
+  const std::string ranges =
+      range_bytes > 0 ? fmt::format(", in ranges of {} bytes", range_bytes) : "";
+  return (mode ? name_of(*mode) : std::string("as the placement of ranks suggests")) + ranges;
+}
+
+std::vector<Range> exchange_ranges(const std::vector<ParameterArena::Entry>& entries,
+                                   std::int64_t count, std::int64_t range_bytes) {
+  constexpr std::int64_t step = 16;  // elements
+  const std::int64_t most = std::max(step, range_bytes / std::int64_t{sizeof(float)} / step * step);
+  std::vector<Range> ranges;
+  std::int64_t begin = 0;
+  const auto end_range = [&](std::int64_t end) {
+    if (end > begin) ranges.push_back({begin, end});
+    begin = end;
+  };
+  for (const ParameterArena::Entry& entry : entries) {
+    const std::int64_t end = entry.offset + (entry.count + step - 1) / step * step;
+    if (end - begin > most) end_range(entry.offset);
+    while (end - begin > most) end_range(begin + most);
+  }
+  end_range(count);
+  return ranges;
+}
+
+GradientExchange::GradientExchange(const ParameterArena& arena, Communicator& communicator,
+                                   const ExchangeSettings& settings)
+    : arena_(arena),
+      communicator_(communicator),
+      mode_(mode_of(settings, arena, communicator)),
+      ranges_(exchange_ranges(arena.entries(), arena.gradients().count(),
+                              range_bytes_of(settings, mode_, arena))),
+      segments_(ranges_.size()),
+      parameters_in_(ranges_.size(), 0),
+      order_(ranges_.size()) {
+  std::iota(order_.begin(), order_.end(), std::size_t{0});
+  for (const GradientView::Segment& segment : arena.gradient_view().segments) {
+    for (std::size_t i = 0; i < ranges_.size(); ++i) {
+      const std::int64_t begin = std::max(segment.offset, ranges_[i].begin);
+      const std::int64_t end = std::min(segment.offset + segment.count, ranges_[i].end);
+      if (begin < end) segments_[i].push_back({begin - ranges_[i].begin, end - begin});
+    }
+  }
+  for (const ParameterArena::Entry& entry : arena.entries()) {
+    const auto has_ended = [&](const Range& range) { return range.end <= entry.offset; };
+    const auto begins_behind = [&](const Range& range) {
+      return range.begin >= entry.offset + entry.count;
+    };
+    const auto first = std::ranges::find_if_not(ranges_, has_ended);
+    const auto last = std::find_if(first, ranges_.end(), begins_behind);
+    ranges_of_[entry.parameter] = {first - ranges_.begin(), last - ranges_.begin()};
+    for (auto range = first; range != last; ++range)
+      ++parameters_in_[static_cast<std::size_t>(range - ranges_.begin())];
+  }
+}
+
+GradientView GradientExchange::view_of(std::size_t range) const {
+  const auto [begin, end] = ranges_[range];
+  const bool has_notices = range + 1 == ranges_.size();
+  return {.arena = arena_.gradients().slice(begin, end),
+          .segments = segments_[range],
+          .wire_scale_hint = wire_scale_hint_,
+          .exact_at_end = has_notices ? end - arena_.update_count() : 0,
+          .first = begin,
+          .is_agreed = has_exchanged_};
+}
+
+void GradientExchange::begin(double wire_scale_hint) {
+  if (mode_ == ExchangeMode::overlapped && has_exchanged_ && !is_agreed_) agree_on_order();
+  has_begun_ = true;
+  wire_scale_hint_ = wire_scale_hint;
+  incomplete_ = parameters_in_;
+  completed_.clear();
+}
+
+void GradientExchange::ready(Parameter& parameter) {
+  const auto found = ranges_of_.find(&parameter);
+  if (!has_begun_ || found == ranges_of_.end()) return;
+  // No gradient may have come to the functions that use it.
+  parameter.fill_missing_grad();
+  for (std::int64_t i = found->second.begin; i < found->second.end; ++i)
+    if (--incomplete_[static_cast<std::size_t>(i)] == 0)
+      completed_.push_back(static_cast<std::size_t>(i));
+  if (mode_ == ExchangeMode::overlapped && is_agreed_) start_complete_ranges();
+}
+
+void GradientExchange::start_complete_ranges() {
+  while (under_way_.size() < order_.size() && incomplete_[order_[under_way_.size()]] == 0)
+    under_way_.push_back(communicator_.start_sum_gradients(view_of(order_[under_way_.size()])));
+}
+
+void GradientExchange::give_up() {
+  under_way_.clear();
+  completed_.clear();
+  has_begun_ = false;
+}
+
+void GradientExchange::finish(double wire_scale_hint) {
+  if (!has_begun_) begin(wire_scale_hint);
+  has_begun_ = false;
+  if (mode_ == ExchangeMode::overlapped && is_agreed_) {
+    std::ranges::fill(incomplete_, 0);
+    start_complete_ranges();
+    for (const auto& exchange : under_way_) exchange->wait();
+    under_way_.clear();
+  } else {
+    for (const std::size_t range : order_) communicator_.sum_gradients(view_of(range));
+  }
+  has_exchanged_ = true;
+}
+
+void GradientExchange::agree_on_order() {
+  const std::vector<std::int64_t> own(completed_.begin(), completed_.end());
+  const Tensor mine = Tensor::from(std::span<const std::int64_t>(own), {std::ssize(own)});
+  std::vector<std::size_t> order;
+  std::vector<bool> is_listed(ranges_.size(), false);
+  for (const Tensor& told : communicator_.allgather(mine)) {
+    if (!order.empty()) break;
+    const Tensor host = told.to(Device::cpu());
+    for (const std::int64_t range : host.span<std::int64_t>()) {
+      order.push_back(static_cast<std::size_t>(range));
+      is_listed[order.back()] = true;
+    }
+  }
+  for (std::size_t range = 0; range < ranges_.size(); ++range)
+    if (!is_listed[range]) order.push_back(range);
+  order_ = std::move(order);
+  is_agreed_ = true;
+}
+
+}  // namespace tasuki

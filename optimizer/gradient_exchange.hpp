@@ -1,0 +1,97 @@
+// GradientExchange: sums a model's gradients over the ranks, range by range of their arena, while
+// the backward pass still computes others.
+//
+// Ranges are a function of the model. A range is complete when the last gradient in it is written.
+// All ranks start the ranges in the same order, whatever the order in which they complete here: it
+// is learned in the first step, from the lowest rank that had examples, and agreed upon before the
+// second. Ranges that are not complete at the end of the backward pass (parameters that the loss
+// did not use) follow in that order.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "tasuki/communicator/communicator.hpp"
+#include "tasuki/core/range.hpp"
+#include "tasuki/optimizer/arena.hpp"
+
+namespace tasuki {
+
+enum class ExchangeMode {
+  overlapped,  // a range travels as soon as it is complete
+  whole,       // all ranges travel after the backward pass
+};
+const char* name_of(ExchangeMode mode);
+
+// The same on all ranks. On GPUs all gradients travel as one range after the backward pass.
+struct ExchangeSettings {
+  // Empty: overlapped where ranks are on several nodes, else whole. Inside a node the ranks' cores
+  // do the work of the exchange, so there is nothing that it could overlap with.
+  std::optional<ExchangeMode> mode{};
+  // Of a range, at most, but 64 at least; the last one also has the notices. 0: a sixteenth of the
+  // arena, but 1 to 25 MiB; one range if `mode` is empty and all gradients travel after the
+  // backward pass.
+  std::int64_t range_bytes = 0;
+
+  // "overlapped, in ranges of 1048576 bytes"
+  std::string text() const;
+};
+
+// Consecutive ranges of an arena of `count` elements, parameters at `entries` and the notices in
+// the last range. Small parameters share a range, and one that is larger than `range_bytes` is
+// divided. Ranges begin at multiples of 16 elements.
+std::vector<Range> exchange_ranges(const std::vector<ParameterArena::Entry>& entries,
+                                   std::int64_t count, std::int64_t range_bytes);
+
+class GradientExchange {
+ public:
+  // Both outlive the exchange.
+  GradientExchange(const ParameterArena& arena, Communicator& communicator,
+                   const ExchangeSettings& settings);
+
+  // Before the last backward pass of a step; the notices are set. Collective in the second step.
+  // `wire_scale_hint`: GradientView's.
+  void begin(double wire_scale_hint);
+  bool has_begun() const { return has_begun_; }
+  // The parameter's gradient of this step is final.
+  void ready(Parameter& parameter);
+  // Forgets a step that failed, after waiting for what is under way.
+  void give_up();
+  // Returns when the arena holds the sums; calls begin() if nobody has. Gradients that nothing
+  // wrote are filled with zeros before.
+  void finish(double wire_scale_hint);
+
+  ExchangeMode mode() const { return mode_; }
+  const std::vector<Range>& ranges() const { return ranges_; }
+  // Numbers of ranges, in the order in which they are exchanged.
+  const std::vector<std::size_t>& order() const { return order_; }
+
+ private:
+  GradientView view_of(std::size_t range) const;
+  void start_complete_ranges();
+  void agree_on_order();
+
+  const ParameterArena& arena_;
+  Communicator& communicator_;
+  ExchangeMode mode_;
+  std::vector<Range> ranges_;
+  std::vector<std::vector<GradientView::Segment>> segments_;  // of each range, from its begin
+  std::unordered_map<const Parameter*, Range> ranges_of_;     // numbers of ranges
+  std::vector<int> parameters_in_;                            // each range
+
+  std::vector<std::size_t> order_;
+  bool has_exchanged_ = false, is_agreed_ = false;
+
+  // Of the step under way.
+  bool has_begun_ = false;
+  double wire_scale_hint_ = 0;
+  std::vector<int> incomplete_;                              // parameters, of each range
+  std::vector<std::size_t> completed_;                       // ranges, in the order of completion
+  std::vector<std::unique_ptr<PendingExchange>> under_way_;  // in order_, from its first
+};
+
+}  // namespace tasuki

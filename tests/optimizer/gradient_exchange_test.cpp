@@ -1,0 +1,311 @@
+// The exchange of gradients in ranges: the same bits whether it overlaps with the backward pass or
+// follows it, for every kind of communicator and algorithm.
+#include "tasuki/optimizer/gradient_exchange.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "communicators.hpp"
+#include "prescribed.hpp"
+#include "tasuki/core/philox.hpp"
+#include "tasuki/nn/batch_norm.hpp"
+#include "tasuki/nn/functions/activation.hpp"
+#include "tasuki/nn/functions/linear.hpp"
+#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
+#include "tasuki/nn/linear.hpp"
+
+namespace tasuki {
+namespace {
+
+using Entry = ParameterArena::Entry;
+
+std::vector<Entry> entries(const std::vector<std::int64_t>& counts) {
+  std::vector<Entry> made;
+  std::int64_t end = 0;
+  for (const std::int64_t count : counts) {
+    made.push_back({"", nullptr, end, count});
+    end += (count + 15) / 16 * 16;
+  }
+  return made;
+}
+
+using Ranges = std::vector<Range>;
+
+TEST(ExchangeRanges, SmallParametersShareARange) {
+  EXPECT_EQ(exchange_ranges(entries({16, 16, 16, 16}), 80, 128), (Ranges{{0, 32}, {32, 80}}));
+}
+TEST(ExchangeRanges, LargeParametersAreDivided) {
+  EXPECT_EQ(exchange_ranges(entries({10, 100, 10}), 160, 160),
+            (Ranges{{0, 16}, {16, 48}, {48, 80}, {80, 112}, {112, 160}}));
+}
+TEST(ExchangeRanges, OneIsEnoughForFewGradients) {
+  EXPECT_EQ(exchange_ranges(entries({10, 100}), 144, 1 << 20), (Ranges{{0, 144}}));
+}
+TEST(ExchangeRanges, HaveACacheLineAtLeast) {
+  EXPECT_EQ(exchange_ranges(entries({40}), 64, 1), (Ranges{{0, 16}, {16, 32}, {32, 64}}));
+}
+
+constexpr std::int64_t inputs = 12, hidden = 40, classes = 5, batch = 6;
+
+Tensor random_values(const Shape& shape, RandomStream& random) {
+  const Tensor made = Tensor::empty(shape);
+  for (float& value : made.span<float>()) value = random.normal();
+  return made;
+}
+
+class Perceptron : public Module {
+ public:
+  Perceptron() {
+    add("l1", l1_);
+    add("norm", norm_);
+    add("l2", l2_);
+    add("l3", l3_);
+    add("sometimes", sometimes_);
+    add("never", never_);
+    initialize(1);
+  }
+  // l2 is used twice, `sometimes` where `uses_all`, `never` nowhere.
+  Variable loss(const Tensor& x, const Tensor& t, bool uses_all) {
+    Variable h = relu(norm_(l1_(Variable(x))));
+    h = relu(l2_(relu(l2_(h))));
+    if (uses_all) h = relu(sometimes_(h));
+    return softmax_cross_entropy(l3_(h), t);
+  }
+
+ private:
+  Linear l1_{inputs, hidden};
+  BatchNorm norm_{hidden};
+  Linear l2_{hidden, hidden}, l3_{hidden, classes}, sometimes_{hidden, hidden},
+      never_{hidden, hidden};
+};
+
+struct Case {
+  std::string communicator;
+  std::optional<AllreduceAlgorithm> algorithm{};
+};
+
+class Exchange : public ::testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    if (!testing::is_possible_here(GetParam().communicator))
+      GTEST_SKIP() << GetParam().communicator << " does not allow this placement of ranks";
+    communicator_ =
+        create_communicator(GetParam().communicator,
+                            {.sizes = {.message_chunk = 1024}, .algorithm = GetParam().algorithm});
+  }
+
+  // The weights after some steps in which ranks have other examples, other layers and, now and
+  // then, no examples.
+  std::vector<float> trained(ExchangeMode mode, bool knows_examples) const {
+    Perceptron model;
+    const auto optimizer =
+        create_multi_node_optimizer(create_optimizer("momentum_sgd"), *communicator_);
+    optimizer->set_exchange({.mode = mode, .range_bytes = 2048});
+    optimizer->setup(model);
+    optimizer->add_hook(gradient_clipping(1));
+    const auto rank = static_cast<std::uint64_t>(communicator_->rank());
+    const auto ranks = static_cast<std::uint64_t>(communicator_->size());
+    for (std::uint64_t step = 0; step < 100; ++step) {
+      const auto is_idle = [&](std::uint64_t each) { return (step + each) % 5 == 0 && ranks > 1; };
+      std::int64_t examples_of_all = 0;
+      for (std::uint64_t each = 0; each < ranks; ++each)
+        examples_of_all += is_idle(each) ? 0 : batch;
+      const std::int64_t examples = is_idle(rank) ? 0 : batch;
+      RandomStream random(step, rank);
+      const Tensor x = random_values({batch, inputs}, random);
+      const Tensor t = Tensor::empty({batch}, DType::int32);
+      for (std::int32_t& label : t.span<std::int32_t>())
+        label = static_cast<std::int32_t>(random.below(classes));
+      StepScope scope;
+      const Variable loss =
+          optimizer->forward([&] { return model.loss(x, t, (step + rank) % 3 == 0); }, examples);
+      optimizer->update(optimizer->backward_and_exchange(
+          loss, examples,
+          knows_examples ? std::optional<std::int64_t>(examples_of_all) : std::nullopt));
+      scope.succeeded();
+    }
+    if (optimizer->gradient_exchange() != nullptr) {
+      EXPECT_GT(optimizer->gradient_exchange()->ranges().size(), 5U);
+    }
+    const Tensor& weights = optimizer->arena().values();
+    for (const Tensor& others : communicator_->allgather(weights))
+      EXPECT_EQ(std::memcmp(others.raw(), weights.raw(), weights.bytes()), 0);
+    const auto values = weights.span<float>();
+    return {values.begin(), values.end()};
+  }
+
+  std::unique_ptr<Communicator> communicator_;
+};
+
+TEST_P(Exchange, OverlappedHasTheBitsOfWhole) {
+  const std::vector<float> whole = trained(ExchangeMode::whole, true);
+  EXPECT_EQ(trained(ExchangeMode::overlapped, true), whole);
+  EXPECT_EQ(trained(ExchangeMode::overlapped, false), whole);
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all{{"naive"}, {"single_node"}, {"double"}};
+  for (const char* kind : {"flat", "hierarchical", "two_dimensional"})
+    for (const AllreduceAlgorithm algorithm : allreduce_algorithms())
+      if (algorithm != AllreduceAlgorithm::mpi) all.push_back({kind, algorithm});
+  return all;
+}
+
+std::string name_of_case(const ::testing::TestParamInfo<Case>& info) {
+  std::string name = info.param.communicator;
+  if (info.param.algorithm) name += std::string("_") + name_of(*info.param.algorithm);
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, Exchange, ::testing::ValuesIn(cases()), name_of_case);
+
+// A function that passes values on, and calls `seen` in its backward pass.
+Variable watched(const Variable& x, const std::function<void()>& seen) {
+  class Watched final : public Function {
+   public:
+    explicit Watched(std::function<void()> seen) : seen_(std::move(seen)) {}
+    const char* name() const override { return "watched"; }
+    void backward(const Tensor& gradient, Gradients& gradients) override {
+      seen_();
+      gradients.add(0, gradient);
+    }
+
+   private:
+    std::function<void()> seen_;
+  };
+  return Function::record(x.value(), {x}, [&] { return std::make_unique<Watched>(seen); });
+}
+
+class Overlap : public ::testing::Test {
+ protected:
+  // Two layers with a range for each at least. Calls `between` between their backward passes.
+  Variable loss(const std::function<void()>& between) {
+    const Tensor x = Tensor::full({batch, hidden}, 0.5F), t = Tensor::zeros({batch}, DType::int32);
+    return softmax_cross_entropy(model_.upper(watched(model_.lower(Variable(x)), between)), t);
+  }
+  void step(const std::function<void()>& between, bool has_examples = true) {
+    optimizer_->update([&] { return loss(between); }, has_examples ? batch : 0);
+  }
+  bool is_busy() const {
+    try {
+      communicator_->barrier();
+    } catch (const Error& error) {
+      return std::string(error.what()).find("busy with an exchange") != std::string::npos;
+    }
+    return false;
+  }
+
+  // Registered from the end to the beginning, so that the arena ends with what is complete first.
+  struct Model : Module {
+    using Module::add;
+    Model() {
+      add("upper", upper);
+      add("lower", lower);
+      initialize(3);
+    }
+    Linear lower{hidden, hidden}, upper{hidden, classes};
+  };
+  Linear added_{3, 3};
+  Model model_;
+  const std::unique_ptr<Communicator> communicator_ = create_communicator("auto");
+  const int size_ = communicator_->size(), rank_ = communicator_->rank();
+  const std::unique_ptr<Optimizer> optimizer_ = [this] {
+    auto made = create_multi_node_optimizer(create_optimizer("sgd"), *communicator_);
+    made->set_exchange({.mode = ExchangeMode::overlapped, .range_bytes = 1024});
+    made->setup(model_);
+    return made;
+  }();
+};
+
+TEST_F(Overlap, BeginsInTheBackwardPassOfTheSecondStep) {
+  if (size_ == 1) GTEST_SKIP() << "one rank exchanges nothing";
+  for (int i = 0; i < 3; ++i) {
+    bool was_busy = false;
+    step([&] { was_busy = is_busy(); });
+    EXPECT_EQ(was_busy, i > 0) << "step " << i;
+  }
+}
+
+TEST_F(Overlap, OrderIsThatInWhichTheLowestRankWithExamplesWroteThem) {
+  if (size_ == 1) GTEST_SKIP() << "one rank exchanges nothing";
+  step([] {}, rank_ > 0);  // rank 0 has seen nothing
+  step([] {});
+  const GradientExchange& exchange = *optimizer_->gradient_exchange();
+  const std::vector<std::size_t>& order = exchange.order();
+  EXPECT_EQ(order.front(), exchange.ranges().size() - 1);
+  EXPECT_EQ(std::set(order.begin(), order.end()).size(), exchange.ranges().size());
+  const std::vector<std::int64_t> own(order.begin(), order.end());
+  const Tensor mine = Tensor::from(std::span<const std::int64_t>(own), {std::ssize(own)});
+  for (const Tensor& other : communicator_->allgather(mine))
+    EXPECT_EQ(std::memcmp(other.raw(), mine.raw(), mine.bytes()), 0);
+}
+
+// All ranks give up a step between two layers. The next ones are those of a run without it.
+TEST_F(Overlap, AStepThatFailsInTheBackwardPassLeavesNothingBehind) {
+  const auto weights = [this] {
+    const auto values = optimizer_->arena().values().span<float>();
+    return std::vector<float>(values.begin(), values.end());
+  };
+  for (int i = 0; i < 2; ++i) step([] {});
+  const std::vector<float> before = weights();
+  for (int i = 0; i < 2; ++i) {
+    const auto error = testing::caught([&] { step([] { fail(ErrorKind::data, "given up"); }); });
+    ASSERT_TRUE(error);
+    EXPECT_STREQ(error->what(), "given up");
+    EXPECT_FALSE(is_busy());
+  }
+  EXPECT_EQ(weights(), before);
+  for (int i = 0; i < 3; ++i) step([] {});
+  const std::vector<float> with_failures = weights();
+
+  Model other;
+  auto undisturbed = create_multi_node_optimizer(create_optimizer("sgd"), *communicator_);
+  undisturbed->set_exchange({.mode = ExchangeMode::overlapped, .range_bytes = 1024});
+  undisturbed->setup(other);
+  const Tensor x = Tensor::full({batch, hidden}, 0.5F), t = Tensor::zeros({batch}, DType::int32);
+  for (int i = 0; i < 5; ++i)
+    undisturbed->update(
+        [&] { return softmax_cross_entropy(other.upper(other.lower(Variable(x))), t); }, batch);
+  const auto values = undisturbed->arena().values().span<float>();
+  EXPECT_EQ(std::vector<float>(values.begin(), values.end()), with_failures);
+}
+
+// Ranks of dummy know nothing of each other's steps.
+TEST_F(Overlap, DummyExchangesNothing) {
+  const auto dummy = create_communicator("dummy");
+  Model model;
+  auto optimizer = create_multi_node_optimizer(create_optimizer("sgd"), *dummy);
+  optimizer->set_exchange({.mode = ExchangeMode::overlapped, .range_bytes = 1024});
+  optimizer->setup(model);
+  const Tensor x = Tensor::full({batch, hidden}, 0.5F), t = Tensor::zeros({batch}, DType::int32);
+  for (int i = 0; i < 3 + rank_; ++i)
+    optimizer->update(
+        [&] { return softmax_cross_entropy(model.upper(model.lower(Variable(x))), t); }, batch);
+  EXPECT_EQ(optimizer->t(), 3 + rank_);
+}
+
+TEST_F(Overlap, DependsOnThePlacementOfRanksByDefault) {
+  if (size_ == 1) GTEST_SKIP() << "one rank exchanges nothing";
+  optimizer_->set_exchange({});
+  const GradientExchange& exchange = *optimizer_->gradient_exchange();
+  EXPECT_EQ(exchange.mode(),
+            communicator_->inter_size() > 1 ? ExchangeMode::overlapped : ExchangeMode::whole);
+  EXPECT_EQ(exchange.ranges().size(), 1U);
+}
+
+TEST_F(Overlap, AModelThatChangedOnOneRankIsNamed) {
+  if (size_ == 1) GTEST_SKIP() << "one rank exchanges nothing";
+  for (int i = 0; i < 3; ++i) step([] {});
+  added_.initialize(0);
+  if (rank_ == 0) model_.add("added", added_);
+  const auto error = testing::caught([&] { step([] {}); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind(), ErrorKind::disagreement);
+}
+
+}  // namespace
+}  // namespace tasuki
