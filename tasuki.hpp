@@ -3,6 +3,7 @@
 #pragma once
 
 #include "tasuki/communicator/agreement.hpp"
+#include "tasuki/communicator/algorithms/link_probe.hpp"
 #include "tasuki/communicator/communicator.hpp"
 #include "tasuki/communicator/mpi_comm.hpp"
 #include "tasuki/communicator/registry.hpp"

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "tasuki/communicator/algorithms/allreduce_algorithm.hpp"
+#include "tasuki/communicator/algorithms/cost.hpp"
 #include "tasuki/communicator/mpi/transfer_sizes.hpp"
 #include "tasuki/communicator/topology.hpp"
 #include "tasuki/core/activity.hpp"
@@ -104,6 +105,9 @@ struct CommunicatorOptions {
   // Of the kinds that send an allreduce's messages themselves: how. Empty: the algorithm with the
   // least predicted time (algorithms/cost.hpp), for flat MPI_Allreduce.
   std::optional<AllreduceAlgorithm> algorithm{};
+  // Between two nodes, by which times are predicted, the same on all ranks
+  // (algorithms/link_probe.hpp measures it). Default: Ethernet of 1 Gbit/s.
+  Link link = gigabit_ethernet;
 };
 
 // What a communicator is made from. Kinds pass it on to Communicator as it is.

@@ -11,6 +11,7 @@
 #include "tasuki/program/optimizer.hpp"
 #include "tasuki/program/start/computing.hpp"
 #include "tasuki/program/start/device.hpp"
+#include "tasuki/program/start/link.hpp"
 #include "tasuki/program/start/stalls.hpp"
 #include "tasuki/program/workers.hpp"
 
@@ -181,6 +182,7 @@ void add_device_flags(Options& options, TrainingSettings& settings) {
               "fp32, fp16 or bf16: type in which pure_nccl sends gradients; 16 bits halve the "
               "traffic");
   add_allreduce_flag(options, settings.allreduce);
+  add_probe_flag(options, settings.probe);
   options.add(
       "exchange", settings.exchange, "auto",
       std::vector<Choice<ExchangeMode>>{{"overlapped", ExchangeMode::overlapped},

@@ -15,6 +15,7 @@
 #include "tasuki/program/report/about.hpp"
 #include "tasuki/program/report/report.hpp"
 #include "tasuki/program/start/computing.hpp"
+#include "tasuki/program/start/link.hpp"
 #include "tasuki/program/start/setup.hpp"
 #include "tasuki/training/extensions/evaluator.hpp"
 
@@ -124,6 +125,7 @@ void run_training(const TrainingProgram& program, const RankSetup& setup) {
 
     remove_old_results(comm, settings, *output);
     write_about(setup, settings, *output, data.place);
+    if (setup.link) keep_link(comm, *setup.link, *output);
     if (!settings.quiet) say_banner(output->path());
     RunSummary summary(*trainer, setup.devices);
     trainer->run();

@@ -44,6 +44,9 @@ struct StallSettings {
   double warning = 60, timeout = 300, silence = 15;
 };
 
+// Whether the link between machines is measured at the start (start/link.hpp).
+enum class LinkProbe : std::uint8_t { on, off };
+
 // One process that computes on several devices.
 struct WorkerSettings {
   enum class Split : std::uint8_t { even, measured, fixed };
@@ -92,8 +95,9 @@ struct TrainingSettings {
   std::string communicator = "auto";
   DType wire_dtype = DType::float32;
   std::optional<AllreduceAlgorithm> allreduce;  // empty: as CommunicatorOptions::algorithm says
-  std::optional<ExchangeMode> exchange;         // empty: as ExchangeSettings chooses
-  std::optional<double> bucket_mb;              // MiB; empty: as ExchangeSettings chooses
+  LinkProbe probe = LinkProbe::on;
+  std::optional<ExchangeMode> exchange;  // empty: as ExchangeSettings chooses
+  std::optional<double> bucket_mb;       // MiB; empty: as ExchangeSettings chooses
   GpuSettings gpu;
   std::optional<WorkerSettings> workers;  // in place of gpu
   std::optional<std::int64_t> threads;

@@ -23,6 +23,7 @@ struct Link {
   double latency = 0;           // seconds of a short message
   double bytes_per_second = 0;  // in each direction
 };
+inline constexpr Link gigabit_ethernet{.latency = 50e-6, .bytes_per_second = 118e6};
 
 // Latency for each step, and the bytes at the link's rate (Hockney's model). Additions are not
 // counted, nor other ranks that use the link at the same time.

@@ -20,8 +20,7 @@ namespace tasuki {
 struct AllreduceSettings {
   std::optional<AllreduceAlgorithm> algorithm{};  // empty: the fastest as predicted
   TransferSizes sizes{};
-  // By which times are predicted. Default: Ethernet of 1 Gbit/s.
-  Link link{.latency = 50e-6, .bytes_per_second = 118e6};
+  Link link = gigabit_ethernet;  // by which times are predicted
 };
 
 class PlannedAllreduce {

@@ -12,8 +12,8 @@ bool Communicator::is_on_gpu(const Tensor& values) const {
 
 GpuExchange& Communicator::gpu() {
   if (!gpu_)
-    gpu_ = std::make_unique<GpuExchange>(options().device,
-                                         AllreduceSettings{options().algorithm, options().sizes});
+    gpu_ = std::make_unique<GpuExchange>(
+        options().device, AllreduceSettings{options().algorithm, options().sizes, options().link});
   return *gpu_;
 }
 

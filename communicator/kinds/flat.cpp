@@ -10,7 +10,8 @@ namespace {
 class FlatCommunicator : public Communicator {
  public:
   explicit FlatCommunicator(const CommunicatorSetup& setup)
-      : Communicator(setup), allreduce_(rank(), size(), {algorithm(), options().sizes}) {}
+      : Communicator(setup),
+        allreduce_(rank(), size(), {algorithm(), options().sizes, options().link}) {}
 
  protected:
   std::string describe_kind() const override {

@@ -25,7 +25,8 @@ class HierarchicalCommunicator : public NodeCommunicator {
       : NodeCommunicator(setup),
         leaders_(
             MpiComm::split(comm().get(), intra_rank() == leader ? 0 : MPI_UNDEFINED, inter_rank())),
-        between_nodes_(inter_rank(), inter_size(), {options().algorithm, options().sizes}),
+        between_nodes_(inter_rank(), inter_size(),
+                       {options().algorithm, options().sizes, options().link}),
         counts_(static_cast<std::size_t>(intra_size()), 0) {}
 
  protected:

@@ -32,7 +32,8 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
   explicit TwoDimensionalCommunicator(const CommunicatorSetup& setup)
       : NodeCommunicator(setup),
         across_(MpiComm::split(comm().get(), intra_rank(), inter_rank())),
-        between_nodes_(inter_rank(), inter_size(), {options().algorithm, options().sizes}) {
+        between_nodes_(inter_rank(), inter_size(),
+                       {options().algorithm, options().sizes, share_of_link()}) {
     require_equal_nodes(topology());
   }
 
@@ -89,6 +90,12 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
   }
 
  private:
+  // All ranks of a node use its link at the same time.
+  Link share_of_link() const {
+    return {.latency = options().link.latency,
+            .bytes_per_second = options().link.bytes_per_second / intra_size()};
+  }
+
   void work_on(const Tensor& values, ReduceOp op, bool in_place) {
     node().exchange(values, op, piece_bytes, in_place, [this](const SharedValues& shared) {
       if (inter_size() == 1) return shared.reduce_share(rank(), size());

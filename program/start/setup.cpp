@@ -13,6 +13,7 @@
 #include "tasuki/core/stop_request.hpp"
 #include "tasuki/core/version.hpp"
 #include "tasuki/program/start/device.hpp"
+#include "tasuki/program/start/link.hpp"
 #include "tasuki/program/start/stalls.hpp"
 #include "tasuki/program/workers.hpp"
 #include "tasuki/tensor/backend.hpp"
@@ -28,6 +29,14 @@ void prefer_cpus(std::span<const int> nearby, RankSetup& setup) {
   setup.processors.cpus = preferred;
   if (setup.threads.origin.empty())
     setup.threads.threads = std::min(setup.threads.threads, static_cast<int>(preferred.size()));
+}
+
+// Whether the communicator sends an allreduce's messages itself and may choose how.
+bool chooses_algorithm(const TrainingSettings& settings) {
+  const auto& kinds = communicator_kinds();
+  const auto kind = std::ranges::find(kinds, settings.communicator, &CommunicatorKind::name);
+  return kind != kinds.end() && kind->takes_algorithm && !settings.allreduce &&
+         settings.probe == LinkProbe::on;
 }
 
 // A continued run adds to its own results only.
@@ -83,11 +92,13 @@ std::optional<RankSetup> set_up_rank(Options& options, TrainingSettings& setting
   const ChosenDevice chosen = choose_device(settings.gpu, *before_flags);
   setup.devices = {chosen.device};
   setup.device_text = chosen.text;
+  if (chooses_algorithm(settings)) setup.link = find_link(*before_flags, settings.out);
   setup.communicator =
       create_communicator(settings.communicator, {.device = chosen.device,
                                                   .wire_dtype = settings.wire_dtype,
                                                   .gpu_is_shared = settings.gpu.share,
-                                                  .algorithm = settings.allreduce});
+                                                  .algorithm = settings.allreduce,
+                                                  .link = setup.link.value_or(gigabit_ethernet)});
   setup.processors = find_processors();
   setup.threads = plan_threads(requested_threads(settings.threads, std::getenv("OMP_NUM_THREADS")),
                                setup.processors.cores, setup.communicator->intra_size(),

@@ -18,6 +18,7 @@ namespace tasuki::program {
 // What a rank runs with.
 struct RankSetup {
   std::unique_ptr<Communicator> communicator;
+  std::optional<Link> link;     // between machines, where --allreduce auto needs it
   std::vector<Device> devices;  // of this rank; several only with settings.workers
   std::string device_text;      // with the GPU's name, for the banner
   Processors processors;

@@ -1,7 +1,10 @@
 // train_mnist on several nodes, made of network namespaces (tests/cluster/run.sh): a hostfile, TCP
 // between the nodes, shared memory inside them.
 
+#include <nlohmann/json.hpp>
+
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/file.hpp"
 #include "train_mnist_job.hpp"
 
 namespace tasuki::testing {
@@ -78,6 +81,43 @@ TEST_F(Cluster, EveryAlgorithmTrainsAlike) {
     if (losses.empty()) losses = found;
     expect_near(found, losses, 1e-4);
   }
+}
+
+// The shaper lets nothing through faster than its rate but its buffer of 64 KB.
+TEST_F(Cluster, LinkIsMeasuredOnceForAFolder) {
+  const auto run = [&](std::vector<std::string> flags) {
+    flags.insert(flags.end(), {"--verbose", "--overwrite", "--max-iterations", "1"});
+    std::vector<std::string> words = {CLUSTER_RUN, "--slots", "1,1", "--rate", "100mbit", "--"};
+    for (const std::string& word : program("result", flags)) words.push_back(word);
+    Finished job = run_program(words);
+    if (job.exit_code == 77) reason_to_skip = job.all();
+    return job;
+  };
+  const std::filesystem::path file = folder.path() / "result/link.json";
+  const Finished unmeasured = run({"--probe", "off"});
+  if (!reason_to_skip.empty()) GTEST_SKIP() << reason_to_skip;
+  EXPECT_EQ(unmeasured.exit_code, 0) << unmeasured.all();
+  EXPECT_EQ(count_of(unmeasured.all(), "the link between machines"), 0) << unmeasured.all();
+  EXPECT_FALSE(std::filesystem::exists(file));
+
+  const Finished measured = run({});
+  EXPECT_EQ(count_of(measured.all(), "(measured now)"), 1) << measured.all();
+  const auto link = nlohmann::json::parse(read_file(file));
+  EXPECT_EQ(link.at("hosts"), (std::vector<std::string>{"node1", "node2"}));
+  EXPECT_GT(link.at("bytes_per_second").get<double>(), 0);
+  EXPECT_LT(link.at("bytes_per_second").get<double>(), 13.5e6);
+  EXPECT_GT(link.at("latency").get<double>(), 0);
+
+  const Finished known = run({});
+  EXPECT_EQ(count_of(known.all(), "the link between machines"), 1) << known.all();
+  EXPECT_EQ(count_of(known.all(), "(measured now)"), 0) << known.all();
+  EXPECT_EQ(nlohmann::json::parse(read_file(file)), link);
+
+  std::ofstream(file) << "{\"hosts\": ";
+  const Finished repaired = run({});
+  EXPECT_EQ(repaired.exit_code, 0) << repaired.all();
+  EXPECT_EQ(count_of(repaired.all(), "(measured now)"), 1) << repaired.all();
+  EXPECT_NO_THROW(nlohmann::json::parse(read_file(file)));
 }
 
 TEST_F(Cluster, CommunicatorThatDoesNotFitTheNodesIsOneLine) {

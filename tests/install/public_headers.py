@@ -39,7 +39,7 @@ INTERNAL = {
 # Headers that public ones include for a type or a member: installed, but tasuki.hpp does not list
 # them.
 INCLUDED = {
-    "communicator/algorithms": ["allreduce_algorithm"],
+    "communicator/algorithms": ["allreduce_algorithm", "cost"],
     "communicator/mpi": ["transfer_sizes"],
     "core": ["file", "range", "terminal"],
     "nn": ["module_memory"],
