@@ -170,8 +170,9 @@ void Communicator::require_agreement(const char* operation, const std::string& t
 }
 
 void Communicator::check_free() const {
-  TASUKI_CHECK(*under_way_ == 0 || is_starting_ || (background_ && background_->is_this_thread()),
-               "the communicator is busy with an exchange of gradients; call wait() first");
+  TASUKI_CHECK(
+      *under_way_ == 0 || works_on_exchange_ || (background_ && background_->is_this_thread()),
+      "the communicator is busy with an exchange of gradients; call wait() first");
 }
 
 void Communicator::check_root(const char* operation, int root) const {

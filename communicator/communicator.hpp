@@ -26,6 +26,7 @@
 #include "tasuki/communicator/algorithms/allreduce_algorithm.hpp"
 #include "tasuki/communicator/algorithms/cost.hpp"
 #include "tasuki/communicator/mpi/transfer_sizes.hpp"
+#include "tasuki/communicator/sliced_work.hpp"
 #include "tasuki/communicator/topology.hpp"
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/range.hpp"
@@ -35,8 +36,10 @@
 namespace tasuki {
 
 class BackgroundThread;
+class ExchangeChain;
 class GpuExchange;
 class MpiComm;
+class SliceQueue;
 enum class MessageKind : int;
 
 // For receiving the first message from any rank, or with any tag. Tags are 0 .. 32767 (the range
@@ -76,17 +79,28 @@ struct GradientView {
   bool is_agreed = false;
 };
 
+// What does an exchange that goes on beside a computation: a thread of the communicator, or the
+// thread that computes, between other things.
+enum class Background { thread, slices };
+
 // A gradient exchange in the background (Communicator::start_sum_gradients).
 class PendingExchange {
  public:
   // `finish` completes the exchange; `under_way` counts the exchanges that were started and not
-  // waited for; null: this one runs only in `finish`.
-  PendingExchange(std::function<void()> finish, std::shared_ptr<std::atomic<int>> under_way);
+  // waited for; null: this one runs only in `finish`. `advance`: of one in slices.
+  PendingExchange(std::function<void()> finish, std::shared_ptr<std::atomic<int>> under_way,
+                  std::function<void()> advance = {});
   // Waits for an exchange on which wait() was not called, and logs its failure as a warning.
   ~PendingExchange();
   PendingExchange(const PendingExchange&) = delete;
   PendingExchange& operator=(const PendingExchange&) = delete;
 
+  // Does a slice: what this rank can do without waiting for another, for the exchanges that were
+  // started before this one first. Does nothing for an exchange by a thread. An exchange in slices
+  // must end before its communicator.
+  void advance() const {
+    if (advance_) advance_();
+  }
   // Returns when the arena holds the sums; throws if the exchange failed. Call it once, from the
   // thread that started the exchange. On a GPU, work queued afterwards runs after the exchange, and
   // the host blocks only if MPI carries the values.
@@ -95,6 +109,7 @@ class PendingExchange {
  private:
   std::function<void()> finish_;
   std::shared_ptr<std::atomic<int>> under_way_;
+  std::function<void()> advance_;
 };
 
 struct CommunicatorOptions {
@@ -161,11 +176,16 @@ class Communicator {
   // sum_gradients(), then divides by `divisor`, or by the number of ranks if it is 0.
   // GradientView::wire_scale_hint changes only the rounding.
   void mean_gradients(const GradientView& gradients, double divisor = 0);
-  // Starts sum_gradients() in the background; if MPI lacks MPI_THREAD_MULTIPLE, wait() does all the
-  // work. Until wait(), the arena must not be read or written, and the only operation allowed on
-  // this communicator is to start further exchanges. All ranks start them in the same order. After
-  // one has failed, those behind it fail, too, without a message to other ranks.
-  std::unique_ptr<PendingExchange> start_sum_gradients(const GradientView& gradients);
+  // Starts sum_gradients() in the background; where that is not supported, wait() does all the work
+  // (in slices, also of a view that is not known to be agreed). On a GPU `background` is ignored.
+  // Until wait(), the arena must not be read or written, and the only operation allowed on this
+  // communicator is to start further exchanges, in the same way. All ranks start them in the same
+  // order. After one has failed, those behind it fail, too, without a message to other ranks.
+  std::unique_ptr<PendingExchange> start_sum_gradients(const GradientView& gradients,
+                                                       Background background = Background::thread);
+  // Whether exchanges in host memory go on in this way: by a thread if MPI has MPI_THREAD_MULTIPLE,
+  // in slices if the kind can (start_sum).
+  bool supports(Background background) const;
   // False (dummy): sum_gradients() does nothing, so ranks know nothing of each other's steps.
   virtual bool exchanges_gradients() const { return true; }
   // Whether sum_gradients() on a GPU only queues work there, so that a recorded step can contain
@@ -241,6 +261,10 @@ class Communicator {
   // in a thread of the communicator while gradients of other ranges are computed. Default: agrees
   // on the arena and combines it.
   virtual void sum(const GradientView& gradients);
+  // True: start_sum() returns something for a view that is agreed, in memory from allocate().
+  virtual bool sums_in_slices() const { return false; }
+  // sum() in slices. Null, on all ranks: that is not possible for this view. It must not wait.
+  virtual std::unique_ptr<SlicedWork> start_sum(const GradientView& gradients);
   // Combines elements parts[rank()] of all ranks' `values` into `own`; `values` stay as they are.
   // Both are plain and in host memory. Default: MPI_Reduce_scatter.
   virtual void combine_part(const Tensor& values, std::span<const Range> parts, const Tensor& own,
@@ -290,8 +314,12 @@ class Communicator {
 
   bool is_on_gpu(const Tensor& values) const;
   void sum_gradients_on_gpu(const GradientView& gradients);
-  // Does `work` although exchanges may be under way: the GPU does them one after the other.
-  void start_on_gpu(const std::function<void()>& work);
+  // Does `work` of an exchange that is counted among those under way.
+  void do_work_of_exchange(const std::function<void()>& work);
+  std::unique_ptr<PendingExchange> start_in_thread(std::function<void()> work,
+                                                   std::function<void()> join, std::int64_t bytes);
+  std::unique_ptr<PendingExchange> start_in_slices(const GradientView& gradients,
+                                                   const std::function<void()>& work);
 
   void check_free() const;
   void check_root(const char* operation, int root) const;
@@ -303,13 +331,14 @@ class Communicator {
   std::uint64_t id_;                                 // mpi/communicator_id.hpp
   mutable std::atomic<std::int64_t> operations_{0};  // begun
   std::unique_ptr<GpuExchange> gpu_;
-  std::set<std::string> agreed_;  // gradients on GPUs that all ranks are known to agree on
-  bool is_starting_ = false;      // start_on_gpu() runs
+  std::set<std::string> agreed_;    // gradients on GPUs that all ranks are known to agree on
+  bool works_on_exchange_ = false;  // do_work_of_exchange() runs
   // The number of exchanges started and not waited for. Shared with them.
   std::shared_ptr<std::atomic<int>> under_way_ = std::make_shared<std::atomic<int>>(0);
-  // Whether one of them has failed; those behind it are not begun. Shared with them.
-  std::shared_ptr<std::atomic<bool>> has_failed_;
+  // Since none was under way. Shared with them.
+  std::shared_ptr<ExchangeChain> chain_;
   std::unique_ptr<BackgroundThread> background_;
+  std::shared_ptr<SliceQueue> slices_;  // shared with exchanges in slices
 };
 
 }  // namespace tasuki

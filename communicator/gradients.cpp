@@ -2,9 +2,11 @@
 #include <utility>
 
 #include "tasuki/communicator/communicator.hpp"
+#include "tasuki/communicator/exchange_chain.hpp"
 #include "tasuki/communicator/gpu/gpu_exchange.hpp"
 #include "tasuki/communicator/host_values.hpp"
 #include "tasuki/communicator/mpi/transfer.hpp"
+#include "tasuki/communicator/slice_queue.hpp"
 #include "tasuki/core/background_thread.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/tensor/backend.hpp"
@@ -18,17 +20,12 @@ bool has_thread_level_multiple() {
   return provided >= MPI_THREAD_MULTIPLE;
 }
 
-// Thrown by exchanges behind one that failed, whose error says why.
-class NotBegun : public Error {
- public:
-  NotBegun() : Error(ErrorKind::internal, "an exchange of gradients before this one has failed") {}
-};
-
 }  // namespace
 
 PendingExchange::PendingExchange(std::function<void()> finish,
-                                 std::shared_ptr<std::atomic<int>> under_way)
-    : finish_(std::move(finish)), under_way_(std::move(under_way)) {
+                                 std::shared_ptr<std::atomic<int>> under_way,
+                                 std::function<void()> advance)
+    : finish_(std::move(finish)), under_way_(std::move(under_way)), advance_(std::move(advance)) {
   if (under_way_) ++*under_way_;
 }
 
@@ -37,7 +34,7 @@ PendingExchange::~PendingExchange() {
   if (!finish_) return;
   try {
     wait();
-  } catch (const NotBegun&) {
+  } catch (const ExchangeChain::NotBegun&) {
   } catch (const std::exception& error) {
     log_warning("an exchange of gradients failed, and wait() was not called on it: {}",
                 error.what());
@@ -79,7 +76,26 @@ void Communicator::mean_gradients(const GradientView& gradients, double divisor)
     backend(gradients.arena.device()).scale(gradients.arena, static_cast<float>(1 / count));
 }
 
-std::unique_ptr<PendingExchange> Communicator::start_sum_gradients(const GradientView& gradients) {
+std::unique_ptr<SlicedWork> Communicator::start_sum(const GradientView& /*gradients*/) {
+  return nullptr;
+}
+
+bool Communicator::supports(Background background) const {
+  return background == Background::thread ? has_thread_level_multiple() : sums_in_slices();
+}
+
+void Communicator::do_work_of_exchange(const std::function<void()>& work) {
+  struct Scope {
+    bool& flag;
+    bool before;
+    ~Scope() { flag = before; }
+  } const scope{works_on_exchange_, works_on_exchange_};
+  works_on_exchange_ = true;
+  work();
+}
+
+std::unique_ptr<PendingExchange> Communicator::start_sum_gradients(const GradientView& gradients,
+                                                                   Background background) {
   if (!exchanges_gradients()) return std::make_unique<PendingExchange>([] {}, under_way_);
   // The span of segments may end before the exchange does.
   std::function<void()> work =
@@ -88,7 +104,7 @@ std::unique_ptr<PendingExchange> Communicator::start_sum_gradients(const Gradien
         view.segments = segments;
         sum_gradients(view);
       };
-  std::function<void()> join;
+  std::function<void()> join = [] {};
   if (is_on_gpu(gradients.arena)) {
     const auto place = std::make_shared<GpuExchange::Background>(gpu().background_start());
     work = [this, place, work] { gpu().in_background(*place, work); };
@@ -96,38 +112,66 @@ std::unique_ptr<PendingExchange> Communicator::start_sum_gradients(const Gradien
       if (place->end) gpu().channel().let_backend_follow(*place->end);
     };
     if (queues_on_gpu()) {
-      start_on_gpu(work);
+      do_work_of_exchange(work);
       return std::make_unique<PendingExchange>(join, under_way_);
     }
+  } else if (background == Background::slices) {
+    return start_in_slices(gradients, work);
   }
-  const auto finish = [join](const std::function<void()>& exchange) {
-    exchange();
-    if (join) join();
-  };
+  return start_in_thread(std::move(work), std::move(join),
+                         static_cast<std::int64_t>(gradients.arena.bytes()));
+}
+
+std::unique_ptr<PendingExchange> Communicator::start_in_thread(std::function<void()> work,
+                                                               std::function<void()> join,
+                                                               std::int64_t bytes) {
   // Without MPI_THREAD_MULTIPLE another thread may not call MPI, so wait() does all the work.
   if (!has_thread_level_multiple())
-    return std::make_unique<PendingExchange>([finish, work] { finish(work); }, nullptr);
-  if (!background_) background_ = std::make_unique<BackgroundThread>();
-  if (*under_way_ == 0) has_failed_ = std::make_shared<std::atomic<bool>>(false);
-  const std::shared_future<void> result =
-      background_->start([work = std::move(work), has_failed = has_failed_] {
-        if (*has_failed) throw NotBegun();
-        try {
+    return std::make_unique<PendingExchange>(
+        [work = std::move(work), join = std::move(join)] {
           work();
-        } catch (...) {
-          *has_failed = true;
-          throw;
-        }
-      });
+          join();
+        },
+        nullptr);
+  if (!background_) background_ = std::make_unique<BackgroundThread>();
+  if (*under_way_ == 0) chain_ = std::make_shared<ExchangeChain>();
+  const std::shared_future<void> result =
+      background_->start([work = std::move(work), chain = chain_] { chain->run(work); });
   // The watchdog sees the operation that this one is among those of the communicator.
+  const std::int64_t number = ++operations_;
+  return std::make_unique<PendingExchange>(
+      [join = std::move(join), result, id = id_, number, bytes] {
+        const WaitScope waiting(Waiting::sum_gradients, id, number, bytes);
+        result.get();
+        join();
+      },
+      under_way_);
+}
+
+std::unique_ptr<PendingExchange> Communicator::start_in_slices(const GradientView& gradients,
+                                                               const std::function<void()>& work) {
+  if (!slices_) slices_ = std::make_shared<SliceQueue>();
+  if (*under_way_ == 0) chain_ = std::make_shared<ExchangeChain>();
+  const bool may_be_sliced = gradients.is_agreed && gradients.arena.device().is_cpu() &&
+                             gradients.arena.count() > 0 && size() > 1;
+  const auto exchange = std::make_shared<SliceQueue::Exchange>(SliceQueue::Exchange{
+      .chain = chain_,
+      .start =
+          [this, may_be_sliced, view = gradients,
+           segments = std::vector(gradients.segments.begin(), gradients.segments.end())]() mutable {
+            view.segments = segments;
+            return may_be_sliced ? start_sum(view) : nullptr;
+          },
+      .whole = work});
+  slices_->add(exchange);
   const std::int64_t number = ++operations_;
   const auto bytes = static_cast<std::int64_t>(gradients.arena.bytes());
   return std::make_unique<PendingExchange>(
-      [finish, result, id = id_, number, bytes] {
-        const WaitScope waiting(Waiting::sum_gradients, id, number, bytes);
-        finish([&] { result.get(); });
+      [this, exchange, slices = slices_, number, bytes] {
+        const WaitScope waiting(Waiting::sum_gradients, id_, number, bytes);
+        do_work_of_exchange([&] { slices->finish(*exchange); });
       },
-      under_way_);
+      under_way_, [this, slices = slices_] { do_work_of_exchange([&] { slices->advance(); }); });
 }
 
 void Communicator::bcast_data(const Tensor& values) {

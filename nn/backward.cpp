@@ -131,11 +131,13 @@ std::vector<Parameter*> parameters_below(const Variable& result) {
   return found;
 }
 
-void Variable::backward(float seed, const GradientReady& ready) const {
-  backward(Tensor::full(value_.shape(), seed, value_.dtype(), value_.device()), ready);
+void Variable::backward(float seed, const GradientReady& ready,
+                        const BetweenFunctions& between) const {
+  backward(Tensor::full(value_.shape(), seed, value_.dtype(), value_.device()), ready, between);
 }
 
-void Variable::backward(const Tensor& seed, const GradientReady& ready) const {
+void Variable::backward(const Tensor& seed, const GradientReady& ready,
+                        const BetweenFunctions& between) const {
   TASUKI_CHECK(node_ && !node_->is_leaf(),
                "backward() of a value that no recorded function made; are gradients switched off?");
   TASUKI_CHECK(value_.count() == 1, "backward() starts at a scalar, this is of shape {}",
@@ -154,6 +156,7 @@ void Variable::backward(const Tensor& seed, const GradientReady& ready) const {
     InputGradients inputs(*function, seed.device(), readiness);
     if (gradient) function->backward(gradient, inputs);
     inputs.finish();
+    if (between) between();
   }
 }
 

@@ -39,14 +39,18 @@ class Variable {
   // function that uses it has returned, or has said so (Gradients::written). Communication can
   // start there.
   using GradientReady = std::function<void(Parameter&)>;
+  // Called after each function of the graph.
+  using BetweenFunctions = std::function<void()>;
 
   // Computes the gradients of this scalar with respect to all leaves that it was computed from and
   // that require one, and adds them to the leaves' gradients. The first gradient after clear_grad()
   // overwrites. `seed` is the gradient of the scalar itself: with a mean loss over n examples, seed
   // n gives sums over examples. Releases the graph, so a second call is an error.
-  void backward(float seed = 1, const GradientReady& ready = {}) const;
+  void backward(float seed = 1, const GradientReady& ready = {},
+                const BetweenFunctions& between = {}) const;
   // The same with a seed that is on the device, a scalar like this one.
-  void backward(const Tensor& seed, const GradientReady& ready = {}) const;
+  void backward(const Tensor& seed, const GradientReady& ready = {},
+                const BetweenFunctions& between = {}) const;
 
   // The node in the graph; nullptr for values without gradients.
   const std::shared_ptr<detail::Node>& node() const { return node_; }

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/log.hpp"
 
 namespace tasuki {
 namespace {
@@ -19,6 +20,26 @@ ExchangeMode mode_of(const ExchangeSettings& settings, const ParameterArena& are
   return communicator.inter_size() > 1 ? ExchangeMode::overlapped : ExchangeMode::whole;
 }
 
+// What is tried in the first steps; the first one until then.
+std::vector<ExchangeForm> forms_of(const ExchangeSettings& settings, ExchangeMode mode,
+                                   const Communicator& communicator) {
+  switch (mode) {
+    case ExchangeMode::whole:
+      return {ExchangeForm::whole};
+    case ExchangeMode::slices:
+      return {ExchangeForm::slices};
+    case ExchangeMode::thread:
+      return {ExchangeForm::thread};
+    case ExchangeMode::overlapped:
+      break;
+  }
+  std::vector<ExchangeForm> forms;
+  if (communicator.supports(Background::thread)) forms.push_back(ExchangeForm::thread);
+  if (communicator.supports(Background::slices)) forms.push_back(ExchangeForm::slices);
+  if (!settings.mode || forms.empty()) forms.push_back(ExchangeForm::whole);
+  return forms;
+}
+
 std::int64_t range_bytes_of(const ExchangeSettings& settings, ExchangeMode mode,
                             const ParameterArena& arena) {
   const auto bytes = static_cast<std::int64_t>(arena.gradients().bytes());
@@ -32,7 +53,17 @@ std::int64_t range_bytes_of(const ExchangeSettings& settings, ExchangeMode mode,
 }  // namespace
 
 const char* name_of(ExchangeMode mode) {
-  return mode == ExchangeMode::overlapped ? "overlapped" : "whole";
+  switch (mode) {
+    case ExchangeMode::overlapped:
+      return "overlapped";
+    case ExchangeMode::slices:
+      return "slices";
+    case ExchangeMode::thread:
+      return "thread";
+    case ExchangeMode::whole:
+      return "whole";
+  }
+  return "unknown";
 }
 
 std::string ExchangeSettings::text() const {
@@ -69,7 +100,8 @@ GradientExchange::GradientExchange(const ParameterArena& arena, Communicator& co
                               range_bytes_of(settings, mode_, arena))),
       segments_(ranges_.size()),
       parameters_in_(ranges_.size(), 0),
-      order_(ranges_.size()) {
+      order_(ranges_.size()),
+      trials_(forms_of(settings, mode_, communicator)) {
   std::iota(order_.begin(), order_.end(), std::size_t{0});
   for (const GradientView::Segment& segment : arena.gradient_view().segments) {
     for (std::size_t i = 0; i < ranges_.size(); ++i) {
@@ -103,8 +135,10 @@ GradientView GradientExchange::view_of(std::size_t range) const {
 }
 
 void GradientExchange::begin(double wire_scale_hint) {
-  if (mode_ == ExchangeMode::overlapped && has_exchanged_ && !is_agreed_) agree_on_order();
+  if (mode_ != ExchangeMode::whole && has_exchanged_ && !is_agreed_) agree_on_order();
   has_begun_ = true;
+  form_ = trials_.form();
+  since_begin_.lap();
   wire_scale_hint_ = wire_scale_hint;
   incomplete_ = parameters_in_;
   completed_.clear();
@@ -118,12 +152,20 @@ void GradientExchange::ready(Parameter& parameter) {
   for (std::int64_t i = found->second.begin; i < found->second.end; ++i)
     if (--incomplete_[static_cast<std::size_t>(i)] == 0)
       completed_.push_back(static_cast<std::size_t>(i));
-  if (mode_ == ExchangeMode::overlapped && is_agreed_) start_complete_ranges();
+  if (overlaps()) start_complete_ranges();
+  advance();
 }
 
 void GradientExchange::start_complete_ranges() {
+  const Background how = form_ == ExchangeForm::slices ? Background::slices : Background::thread;
   while (under_way_.size() < order_.size() && incomplete_[order_[under_way_.size()]] == 0)
-    under_way_.push_back(communicator_.start_sum_gradients(view_of(order_[under_way_.size()])));
+    under_way_.push_back(
+        communicator_.start_sum_gradients(view_of(order_[under_way_.size()]), how));
+}
+
+// Exchanges that were started before the last one come first.
+void GradientExchange::advance() {
+  if (!under_way_.empty()) under_way_.back()->advance();
 }
 
 void GradientExchange::give_up() {
@@ -135,7 +177,7 @@ void GradientExchange::give_up() {
 void GradientExchange::finish(double wire_scale_hint) {
   if (!has_begun_) begin(wire_scale_hint);
   has_begun_ = false;
-  if (mode_ == ExchangeMode::overlapped && is_agreed_) {
+  if (overlaps()) {
     std::ranges::fill(incomplete_, 0);
     start_complete_ranges();
     for (const auto& exchange : under_way_) exchange->wait();
@@ -144,6 +186,19 @@ void GradientExchange::finish(double wire_scale_hint) {
     for (const std::size_t range : order_) communicator_.sum_gradients(view_of(range));
   }
   has_exchanged_ = true;
+  if (is_agreed_ && !trials_.is_over()) measure_step();
+}
+
+// All ranks come here in the same steps, as they all take part in each exchange.
+void GradientExchange::measure_step() {
+  trials_.add(since_begin_.lap());
+  if (!trials_.is_over()) return;
+  const std::vector<double>& own = trials_.seconds();
+  const Tensor slowest = Tensor::from(std::span<const double>(own), {std::ssize(own)});
+  communicator_.allreduce(slowest, ReduceOp::max);
+  const auto of_all = slowest.span<double>();
+  const std::string said = trials_.decide({of_all.begin(), of_all.end()});
+  if (communicator_.rank() == 0) log_verbose("{}", said);
 }
 
 void GradientExchange::agree_on_order() {

@@ -17,20 +17,26 @@
 
 #include "tasuki/communicator/communicator.hpp"
 #include "tasuki/core/range.hpp"
+#include "tasuki/core/stopwatch.hpp"
 #include "tasuki/optimizer/arena.hpp"
+#include "tasuki/optimizer/exchange_form.hpp"
 
 namespace tasuki {
 
 enum class ExchangeMode {
-  overlapped,  // a range travels as soon as it is complete
+  overlapped,  // a range travels as soon as it is complete, in slices or by a thread: as measured
+  slices,      // the same, in slices
+  thread,      // the same, by a thread
   whole,       // all ranges travel after the backward pass
 };
+// "overlapped", ...
 const char* name_of(ExchangeMode mode);
 
 // The same on all ranks. On GPUs all gradients travel as one range after the backward pass.
 struct ExchangeSettings {
-  // Empty: overlapped where ranks are on several nodes, else whole. Inside a node the ranks' cores
-  // do the work of the exchange, so there is nothing that it could overlap with.
+  // Empty: where ranks are on several nodes, overlapped or whole as measured in the first steps;
+  // else whole. Inside a node the ranks' cores do the work of the exchange, so there is nothing
+  // that it could overlap with.
   std::optional<ExchangeMode> mode{};
   // Of a range, at most, but 64 at least; the last one also has the notices. 0: a sixteenth of the
   // arena, but 1 to 25 MiB; one range if `mode` is empty and all gradients travel after the
@@ -59,13 +65,18 @@ class GradientExchange {
   bool has_begun() const { return has_begun_; }
   // The parameter's gradient of this step is final.
   void ready(Parameter& parameter);
+  // Between two functions of the backward pass: does a slice of what is under way.
+  void advance();
   // Forgets a step that failed, after waiting for what is under way.
   void give_up();
   // Returns when the arena holds the sums; calls begin() if nobody has. Gradients that nothing
   // wrote are filled with zeros before.
   void finish(double wire_scale_hint);
 
+  // Never empty: overlapped or whole where the settings leave it open.
   ExchangeMode mode() const { return mode_; }
+  // Of the next step; what was chosen, if trials are over.
+  ExchangeForm form() const { return trials_.form(); }
   const std::vector<Range>& ranges() const { return ranges_; }
   // Numbers of ranges, in the order in which they are exchanged.
   const std::vector<std::size_t>& order() const { return order_; }
@@ -74,6 +85,8 @@ class GradientExchange {
   GradientView view_of(std::size_t range) const;
   void start_complete_ranges();
   void agree_on_order();
+  bool overlaps() const { return is_agreed_ && form_ != ExchangeForm::whole; }
+  void measure_step();
 
   const ParameterArena& arena_;
   Communicator& communicator_;
@@ -85,9 +98,12 @@ class GradientExchange {
 
   std::vector<std::size_t> order_;
   bool has_exchanged_ = false, is_agreed_ = false;
+  ExchangeTrials trials_;  // from the second step on
 
   // Of the step under way.
   bool has_begun_ = false;
+  ExchangeForm form_ = ExchangeForm::whole;
+  Stopwatch since_begin_;
   double wire_scale_hint_ = 0;
   std::vector<int> incomplete_;                              // parameters, of each range
   std::vector<std::size_t> completed_;                       // ranges, in the order of completion

@@ -80,8 +80,8 @@ void Optimizer::prepare_exchange() {
   exchange_ = std::make_unique<GradientExchange>(*arena_, *communicator_, exchange_settings_);
   if (communicator_->rank() == 0)
     log_verbose("gradients are exchanged in {} range(s) {}", exchange_->ranges().size(),
-                exchange_->mode() == ExchangeMode::overlapped ? "during the backward pass"
-                                                              : "after the backward pass");
+                exchange_->mode() == ExchangeMode::whole ? "after the backward pass"
+                                                         : "during the backward pass");
 }
 
 void Optimizer::set_exchange(const ExchangeSettings& settings) {

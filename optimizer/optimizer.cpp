@@ -229,14 +229,15 @@ std::int64_t Optimizer::backward_and_exchange(const Variable& loss, std::int64_t
     return exchange(global_examples);
   }
   try {
-    run_backward(loss, examples, [&](Parameter& parameter) {
+    const auto ready = [&](Parameter& parameter) {
       if (!exchange_->has_begun()) {
         check_examples(global_examples);
         write_notices(global_examples);
         exchange_->begin(static_cast<double>(global_examples.value_or(0)));
       }
       exchange_->ready(parameter);
-    });
+    };
+    run_backward(loss, examples, ready, [&] { exchange_->advance(); });
     return exchange(global_examples);
   } catch (...) {
     exchange_->give_up();
@@ -245,7 +246,8 @@ std::int64_t Optimizer::backward_and_exchange(const Variable& loss, std::int64_t
 }
 
 void Optimizer::run_backward(const Variable& loss, std::int64_t examples,
-                             const Variable::GradientReady& ready) {
+                             const Variable::GradientReady& ready,
+                             const Variable::BetweenFunctions& between) {
   check_graph(loss);
   if (gradients_of_ != StepScope::number()) {
     model_->clear_grads();
@@ -262,9 +264,9 @@ void Optimizer::run_backward(const Variable& loss, std::int64_t examples,
   examples_ += examples;
   // From the mean over the local batch to sums over examples, so that ranks add up.
   if (loss_scaler_)
-    loss.backward(loss_scaler_->seed(static_cast<double>(examples)), ready);
+    loss.backward(loss_scaler_->seed(static_cast<double>(examples)), ready, between);
   else
-    loss.backward(static_cast<float>(examples), ready);
+    loss.backward(static_cast<float>(examples), ready, between);
 }
 
 std::int64_t Optimizer::exchange(std::optional<std::int64_t> global_examples) {

@@ -229,7 +229,8 @@ class Optimizer {
   // values but without an optimizer is a warning.
   void check_graph(const Variable& loss);
   void run_backward(const Variable& loss, std::int64_t examples,
-                    const Variable::GradientReady& ready);
+                    const Variable::GradientReady& ready,
+                    const Variable::BetweenFunctions& between = {});
   void check_examples(std::optional<std::int64_t> global_examples) const;
   // Puts what travels behind the gradients into the arena.
   void write_notices(std::optional<std::int64_t> global_examples);

@@ -186,11 +186,14 @@ void add_device_flags(Options& options, TrainingSettings& settings) {
   options.add(
       "exchange", settings.exchange, "auto",
       std::vector<Choice<ExchangeMode>>{{"overlapped", ExchangeMode::overlapped},
+                                        {"slices", ExchangeMode::slices},
+                                        {"thread", ExchangeMode::thread},
                                         {"whole", ExchangeMode::whole}},
       "NAME",
-      "auto, overlapped or whole: on CPUs, send gradients while the backward pass computes others, "
-      "or all after it, with the same result; `auto`: overlapped where ranks are on several "
-      "machines");
+      "when gradients travel on CPUs, with the same result: during the backward pass, in `slices` "
+      "between layers or by a `thread`, or all after it (`whole`); `overlapped`: the faster of the "
+      "first two, as measured in the first steps; `auto`: the fastest of the three if ranks are on "
+      "several machines, else `whole`");
   options.add(
       "bucket-mb", settings.bucket_mb, "auto", {0.001, 1e5}, "MB",
       "on CPUs, MiB of gradients that are sent at a time; `auto`: a sixteenth of all, but 1 to "

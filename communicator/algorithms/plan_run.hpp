@@ -9,6 +9,7 @@
 
 #include "tasuki/communicator/algorithms/message_plan.hpp"
 #include "tasuki/communicator/mpi/mpi.hpp"
+#include "tasuki/communicator/sliced_work.hpp"
 #include "tasuki/tensor/dtype.hpp"
 #include "tasuki/tensor/reduce_op.hpp"
 
@@ -27,19 +28,18 @@ struct PieceWork {
 // Combines `values` of all ranks of `comm` in place; each rank has its own plan of the same
 // algorithm. Messages of one run must not mix with others of `comm`. Several messages are under way
 // in each direction, so that sending, receiving, combining and the work inside the node overlap.
-class PlanRun {
+class PlanRun final : public SlicedWork {
  public:
   // `values`, `plan` and `comm` outlive the run.
   PlanRun(void* values, DType type, ReduceOp op, const MessagePlan& plan, MPI_Comm comm,
           PieceWork work = {});
   // Gives up what is under way, as after an error.
-  ~PlanRun();
+  ~PlanRun() override;
   PlanRun(const PlanRun&) = delete;
   PlanRun& operator=(const PlanRun&) = delete;
 
-  bool is_done() const;
-  // Does what can be done without waiting for another rank. False: nothing could be done.
-  bool advance();
+  bool is_done() const override;
+  bool advance() override;
   // Returns when the run is done; frees the core while there is nothing to do.
   void finish();
 

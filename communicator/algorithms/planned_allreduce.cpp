@@ -1,5 +1,7 @@
 #include "tasuki/communicator/algorithms/planned_allreduce.hpp"
 
+#include <utility>
+
 #include "tasuki/communicator/algorithms/plans.hpp"
 #include "tasuki/communicator/mpi/transfer.hpp"
 #include "tasuki/core/polite_wait.hpp"
@@ -28,6 +30,11 @@ const MessagePlan& PlannedAllreduce::plan_for(std::int64_t count, DType type) {
     return plans_[key] = {.need = {{0, count}}, .completion = {{0, count}}};
   return plans_[key] = plan_allreduce(
              algorithm, {count, size_of(type), settings_.sizes.message_chunk}, rank_, ranks_);
+}
+
+std::unique_ptr<PlanRun> PlannedAllreduce::start(void* values, std::int64_t count, DType type,
+                                                 ReduceOp op, MPI_Comm comm, PieceWork work) {
+  return std::make_unique<PlanRun>(values, type, op, plan_for(count, type), comm, std::move(work));
 }
 
 void PlannedAllreduce::run(void* values, std::int64_t count, DType type, ReduceOp op, MPI_Comm comm,

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -35,6 +36,12 @@ class PlannedAllreduce {
   // Valid until the next call. One rank alone, and MPI's own algorithm, need and complete the
   // vector as one piece.
   const MessagePlan& plan_for(std::int64_t count, DType type);
+  // Whether start() can be used: all algorithms but MPI's own.
+  bool runs_in_slices() const { return settings_.algorithm != AllreduceAlgorithm::mpi; }
+  // run() in slices. The values, `comm` and this object outlive what it returns, and no other plan
+  // is asked for meanwhile.
+  std::unique_ptr<PlanRun> start(void* values, std::int64_t count, DType type, ReduceOp op,
+                                 MPI_Comm comm, PieceWork work = {});
   // Combines `values` of all ranks of `comm` in place.
   void run(void* values, std::int64_t count, DType type, ReduceOp op, MPI_Comm comm,
            const PieceWork& work = {});

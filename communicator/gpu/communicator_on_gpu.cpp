@@ -30,15 +30,6 @@ void Communicator::sum_gradients_on_gpu(const GradientView& gradients) {
   gpu().in_order([&] { sum_on_gpu(gradients); });
 }
 
-void Communicator::start_on_gpu(const std::function<void()>& work) {
-  struct Scope {
-    bool& flag;
-    ~Scope() { flag = false; }
-  } const scope{is_starting_};
-  is_starting_ = true;
-  work();
-}
-
 void Communicator::combine_on_gpu(const Tensor& values, ReduceOp op) {
   gpu().on_host(values, [&](const Tensor& host) { combine(host, op); });
 }

@@ -27,6 +27,14 @@ class FlatCommunicator : public Communicator {
     allreduce_.run(values.raw(), values.count(), values.dtype(), op, comm().get());
   }
 
+  bool sums_in_slices() const override { return allreduce_.runs_in_slices(); }
+  std::unique_ptr<SlicedWork> start_sum(const GradientView& gradients) override {
+    if (!sums_in_slices()) return nullptr;
+    const Tensor& values = gradients.arena;
+    return allreduce_.start(values.raw(), values.count(), values.dtype(), ReduceOp::sum,
+                            comm().get());
+  }
+
   void combine_on_gpu(const Tensor& values, ReduceOp op) override {
     gpu().with_mpi(values, [&](const Tensor& reachable) { combine(reachable, op); });
   }

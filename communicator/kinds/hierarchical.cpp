@@ -5,11 +5,14 @@
 // pieces for it, in the order in which the transfer needs them, and copy finished pieces into their
 // own memory as they come. On GPUs, NCCL does the work inside the node.
 #include <array>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "tasuki/communicator/algorithms/planned_allreduce.hpp"
 #include "tasuki/communicator/gpu/gpu_exchange.hpp"
 #include "tasuki/communicator/node/node_communicator.hpp"
+#include "tasuki/communicator/node/sliced_node_exchange.hpp"
 #include "tasuki/communicator/registry.hpp"
 
 namespace tasuki {
@@ -18,6 +21,65 @@ namespace {
 // Private buffers: long enough that the transfer of a piece consists of many chunks.
 constexpr std::size_t piece_bytes = std::size_t{4} << 20;
 constexpr int leader = 0;
+
+// The part of a rank that does not lead its node.
+class Follower final : public SlicedWork {
+ public:
+  // `own_pieces`: which this rank combines. `plan` outlives this object. The counters, the leader's
+  // and this rank's, count pieces from where they stand.
+  Follower(SharedValues shared, const MessagePlan& plan, std::vector<Range> own_pieces,
+           SharedCounter& own, std::uint32_t own_count, SharedCounter& leaders,
+           std::uint32_t leaders_count, int rank)
+      : shared_(std::move(shared)),
+        complete_(plan.completion),
+        own_pieces_(std::move(own_pieces)),
+        own_(own),
+        leaders_(leaders),
+        own_count_(own_count),
+        leaders_count_(leaders_count),
+        rank_(rank) {}
+
+  bool is_done() const override {
+    return combined_ == own_pieces_.size() && copied_ == complete_.size();
+  }
+  bool advance() override {
+    if (combined_ < own_pieces_.size())
+      combine_next();
+    else if (copied_ < complete_.size() && leaders_.has_reached(leaders_count_ + 1))
+      copy_next();
+    else
+      return false;
+    return true;
+  }
+  void finish() {
+    while (combined_ < own_pieces_.size()) combine_next();
+    while (copied_ < complete_.size()) {
+      leaders_.wait_for(leaders_count_ + 1);
+      copy_next();
+    }
+  }
+
+ private:
+  void combine_next() {
+    constexpr std::array<int, 1> into{leader};
+    const Range piece = own_pieces_[combined_++];
+    shared_.reduce(piece.begin, piece.end, into);
+    own_.set(++own_count_);
+  }
+  void copy_next() {
+    const Range piece = complete_[copied_++];
+    ++leaders_count_;
+    shared_.copy(leader, rank_, piece.begin, piece.end);
+  }
+
+  SharedValues shared_;
+  const std::vector<Range>& complete_;
+  std::vector<Range> own_pieces_;
+  SharedCounter &own_, &leaders_;
+  std::uint32_t own_count_, leaders_count_;
+  int rank_;
+  std::size_t combined_ = 0, copied_ = 0;  // pieces
+};
 
 class HierarchicalCommunicator : public NodeCommunicator {
  public:
@@ -49,6 +111,15 @@ class HierarchicalCommunicator : public NodeCommunicator {
   void sum(const GradientView& gradients) override {
     work_on(gradients.arena, ReduceOp::sum, inter_size() == 1 || all_nodes_in_place(gradients));
   }
+  bool sums_in_slices() const override {
+    return inter_size() > 1 && between_nodes_.runs_in_slices();
+  }
+  std::unique_ptr<SlicedWork> start_sum(const GradientView& gradients) override {
+    if (!sums_in_slices() || !all_nodes_in_place(gradients)) return nullptr;
+    return std::make_unique<SlicedNodeExchange>(
+        node(), gradients.arena, ReduceOp::sum,
+        [this](const SharedValues& shared) { return start_on(shared); });
+  }
   void combine_on_gpu(const Tensor& values, ReduceOp op) override {
     through_leader_on_gpu(values, op, leaders_);
   }
@@ -58,57 +129,63 @@ class HierarchicalCommunicator : public NodeCommunicator {
     node().exchange(values, op, piece_bytes, in_place, [this](const SharedValues& shared) {
       if (inter_size() == 1) return shared.reduce_share(rank(), size());
       const MessagePlan& plan = between_nodes_.plan_for(shared.count, shared.dtype);
-      if (intra_rank() == leader) {
-        lead(shared);
-      } else {
-        combine_for_leader(shared, plan.need);
-        copy_from_leader(shared, plan.completion);
-      }
-      // Every rank knows the final values of the counters, so they are never reset.
-      for (std::size_t piece = 0; piece < plan.need.size() && intra_size() > 1; ++piece)
-        ++counts_[static_cast<std::size_t>(worker_of(piece))];
-      counts_[leader] += static_cast<std::uint32_t>(plan.completion.size());
+      const std::vector<std::uint32_t> before = count(plan);
+      if (intra_rank() == leader)
+        between_nodes_.run(shared.of_rank[leader], shared.count, shared.dtype, shared.op,
+                           leaders_.get(), work_inside(before));
+      else
+        follow(shared, plan, before)->finish();
     });
+  }
+
+  std::unique_ptr<SlicedWork> start_on(const SharedValues& shared) {
+    const MessagePlan& plan = between_nodes_.plan_for(shared.count, shared.dtype);
+    const std::vector<std::uint32_t> before = count(plan);
+    if (intra_rank() != leader) return follow(shared, plan, before);
+    return between_nodes_.start(shared.of_rank[leader], shared.count, shared.dtype, shared.op,
+                                leaders_.get(), work_inside(before));
+  }
+
+  // Returns the values of the node's counters before an exchange by this plan, and adds what it
+  // counts. Every rank knows the final values, so they are never reset.
+  std::vector<std::uint32_t> count(const MessagePlan& plan) {
+    std::vector<std::uint32_t> before = counts_;
+    for (std::size_t piece = 0; piece < plan.need.size() && intra_size() > 1; ++piece)
+      ++counts_[static_cast<std::size_t>(worker_of(piece))];
+    counts_[leader] += static_cast<std::uint32_t>(plan.completion.size());
+    return before;
   }
 
   int worker_of(std::size_t piece) const {
     return 1 + static_cast<int>(piece % static_cast<std::size_t>(intra_size() - 1));
   }
 
-  void lead(const SharedValues& shared) {
-    std::size_t needed = 0;
-    auto ready = counts_;
-    std::uint32_t complete = counts_[leader];
-    const auto prepare = [&](Range /*piece*/) {
+  // The leader's.
+  PieceWork work_inside(const std::vector<std::uint32_t>& before) {
+    const auto prepare = [this, needed = std::size_t{0}, ready = before](Range /*piece*/) mutable {
       if (intra_size() == 1) return true;
       const int worker = worker_of(needed);
-      std::uint32_t& count = ready[static_cast<std::size_t>(worker)];
-      if (!node().counter(worker).has_reached(count + 1)) return false;
-      ++count;
+      std::uint32_t& combined = ready[static_cast<std::size_t>(worker)];
+      if (!node().counter(worker).has_reached(combined + 1)) return false;
+      ++combined;
       ++needed;
       return true;
     };
-    const auto finished = [&](Range /*piece*/) { node().counter(leader).set(++complete); };
-    between_nodes_.run(shared.of_rank[leader], shared.count, shared.dtype, shared.op,
-                       leaders_.get(), {prepare, finished});
+    const auto finished = [this, complete = before[leader]](Range /*piece*/) mutable {
+      node().counter(leader).set(++complete);
+    };
+    return {prepare, finished};
   }
 
-  void combine_for_leader(const SharedValues& shared, const std::vector<Range>& pieces) {
-    std::uint32_t done = counts_[static_cast<std::size_t>(intra_rank())];
-    constexpr std::array<int, 1> into{leader};
-    for (std::size_t piece = 0; piece < pieces.size(); ++piece) {
-      if (worker_of(piece) != intra_rank()) continue;
-      shared.reduce(pieces[piece].begin, pieces[piece].end, into);
-      node().counter(intra_rank()).set(++done);
-    }
-  }
-
-  void copy_from_leader(const SharedValues& shared, const std::vector<Range>& pieces) {
-    std::uint32_t complete = counts_[leader];
-    for (const Range& piece : pieces) {
-      node().counter(leader).wait_for(++complete);
-      shared.copy(leader, intra_rank(), piece.begin, piece.end);
-    }
+  std::unique_ptr<Follower> follow(const SharedValues& shared, const MessagePlan& plan,
+                                   const std::vector<std::uint32_t>& before) {
+    std::vector<Range> own_pieces;
+    for (std::size_t piece = 0; piece < plan.need.size(); ++piece)
+      if (worker_of(piece) == intra_rank()) own_pieces.push_back(plan.need[piece]);
+    return std::make_unique<Follower>(shared, plan, std::move(own_pieces),
+                                      node().counter(intra_rank()),
+                                      before[static_cast<std::size_t>(intra_rank())],
+                                      node().counter(leader), before[leader], intra_rank());
   }
 
   MpiComm leaders_;                 // on leaders alone

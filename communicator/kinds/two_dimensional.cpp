@@ -5,6 +5,7 @@
 #include "tasuki/communicator/gpu/gpu_exchange.hpp"
 #include "tasuki/communicator/mpi/transfer.hpp"
 #include "tasuki/communicator/node/node_communicator.hpp"
+#include "tasuki/communicator/node/sliced_node_exchange.hpp"
 #include "tasuki/communicator/registry.hpp"
 
 namespace tasuki {
@@ -59,6 +60,19 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
     work_on(gradients.arena, ReduceOp::sum, inter_size() == 1 || all_nodes_in_place(gradients));
   }
 
+  bool sums_in_slices() const override {
+    return inter_size() > 1 && between_nodes_.runs_in_slices();
+  }
+  std::unique_ptr<SlicedWork> start_sum(const GradientView& gradients) override {
+    if (!sums_in_slices() || !all_nodes_in_place(gradients)) return nullptr;
+    return std::make_unique<SlicedNodeExchange>(
+        node(), gradients.arena, ReduceOp::sum, [this](const SharedValues& shared) {
+          const Range share = own_share(shared);
+          return between_nodes_.start(address_of(shared, share), share.size(), shared.dtype,
+                                      shared.op, across_.get(), work_inside(shared, share));
+        });
+  }
+
   // First each rank combines, inside its node, the parts of all ranks that have its number in their
   // nodes. These ranks then combine what they found, so that each element leaves a node once.
   void combine_part(const Tensor& values, std::span<const Range> parts, const Tensor& own,
@@ -99,22 +113,32 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
   void work_on(const Tensor& values, ReduceOp op, bool in_place) {
     node().exchange(values, op, piece_bytes, in_place, [this](const SharedValues& shared) {
       if (inter_size() == 1) return shared.reduce_share(rank(), size());
-      const Range share = share_of(shared.count, size_of(shared.dtype), intra_rank(), intra_size());
-      const std::array<int, 1> into_own{intra_rank()};
-      const auto combine_in_node = [&](Range piece) {
-        shared.reduce(share.begin + piece.begin, share.begin + piece.end, into_own);
-        return true;
-      };
-      // No other rank writes to this share, nor in the neighbours' memory.
-      const auto give_to_node = [&](Range piece) {
-        for (int other = 0; other < intra_size(); ++other)
-          if (other != intra_rank())
-            shared.copy(intra_rank(), other, share.begin + piece.begin, share.begin + piece.end);
-      };
-      void* own = shared.at(share.begin)[static_cast<std::size_t>(intra_rank())];
-      between_nodes_.run(own, share.size(), shared.dtype, shared.op, across_.get(),
-                         {combine_in_node, give_to_node});
+      const Range share = own_share(shared);
+      between_nodes_.run(address_of(shared, share), share.size(), shared.dtype, shared.op,
+                         across_.get(), work_inside(shared, share));
     });
+  }
+
+  Range own_share(const SharedValues& shared) const {
+    return share_of(shared.count, size_of(shared.dtype), intra_rank(), intra_size());
+  }
+  void* address_of(const SharedValues& shared, Range share) const {
+    return shared.at(share.begin)[static_cast<std::size_t>(intra_rank())];
+  }
+
+  PieceWork work_inside(const SharedValues& shared, Range share) const {
+    const auto combine_in_node = [this, shared, share](Range piece) {
+      const std::array<int, 1> into_own{intra_rank()};
+      shared.reduce(share.begin + piece.begin, share.begin + piece.end, into_own);
+      return true;
+    };
+    // No other rank writes to this share, nor in the neighbours' memory.
+    const auto give_to_node = [this, shared, share](Range piece) {
+      for (int other = 0; other < intra_size(); ++other)
+        if (other != intra_rank())
+          shared.copy(intra_rank(), other, share.begin + piece.begin, share.begin + piece.end);
+    };
+    return {combine_in_node, give_to_node};
   }
 
   MpiComm across_;  // ranks with the same intra_rank, one per node

@@ -94,9 +94,12 @@ SharedCounter& NodeGroup::counter(int rank) {
   return slot(rank).counter;
 }
 
+SharedBarrier& NodeGroup::shared_barrier() const {
+  return reinterpret_cast<Control*>(control_.front().data())->barrier;
+}
+
 void NodeGroup::barrier() const {
-  reinterpret_cast<Control*>(control_.front().data())
-      ->barrier.wait(static_cast<std::uint32_t>(size_));
+  shared_barrier().wait(static_cast<std::uint32_t>(size_));
 }
 
 std::uint32_t NodeGroup::segment_of(const Tensor& values) const {
@@ -105,10 +108,32 @@ std::uint32_t NodeGroup::segment_of(const Tensor& values) const {
 }
 
 std::optional<SharedValues> NodeGroup::meet(const Tensor& values, ReduceOp op) {
+  put_offer(values, op);
+  barrier();
+  return offered(values, op);
+}
+
+std::uint32_t NodeGroup::offer(const Tensor& values, ReduceOp op) {
+  put_offer(values, op);
+  return leave();
+}
+
+std::uint32_t NodeGroup::leave() const {
+  return shared_barrier().arrive(static_cast<std::uint32_t>(size_));
+}
+
+bool NodeGroup::has_passed(std::uint32_t generation) const {
+  return shared_barrier().has_passed(generation);
+}
+
+void NodeGroup::put_offer(const Tensor& values, ReduceOp op) const {
   const auto place = arenas_.find(values.raw());
   slot(rank_).offer = {values.count(), values.dtype(), op,
                        place.segment ? place.segment->number : 0, place.offset};
-  barrier();
+}
+
+std::optional<SharedValues> NodeGroup::offered(const Tensor& values, ReduceOp op) const {
+  const auto place = arenas_.find(values.raw());
   require_equal_offers();
   if (!offers_share_a_segment()) return std::nullopt;
   SharedValues shared{values.dtype(), op, values.count(), {}};

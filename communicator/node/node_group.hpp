@@ -67,6 +67,13 @@ class NodeGroup {
   // memory, and throws, as exchange() does.
   void reduce_parts(const Tensor& values, std::span<const Range> parts, ReduceOp op,
                     std::size_t piece_bytes, void* own);
+  // exchange() in place, in parts that do not wait (sliced_node_exchange.hpp). offer() and leave()
+  // return what has_passed() is asked with: whether all ranks have called the same. After offer(),
+  // offered() returns the values of all ranks; empty if they are not in one allocation.
+  std::uint32_t offer(const Tensor& values, ReduceOp op);
+  std::optional<SharedValues> offered(const Tensor& values, ReduceOp op) const;
+  std::uint32_t leave() const;
+  bool has_passed(std::uint32_t generation) const;
   // The number of the allocation that holds the values, the same on all ranks; 0: other memory.
   std::uint32_t segment_of(const Tensor& values) const;
 
@@ -78,8 +85,10 @@ class NodeGroup {
   struct Control;  // the group's own shared memory
   struct Slot;
 
+  SharedBarrier& shared_barrier() const;
   void barrier() const;
   Slot& slot(int rank) const;
+  void put_offer(const Tensor& values, ReduceOp op) const;
   // Offers this rank's values to the others and reads theirs. Returns the values of all ranks if
   // they are in one allocation; all ranks come to the same result.
   std::optional<SharedValues> meet(const Tensor& values, ReduceOp op);

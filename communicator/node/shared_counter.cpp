@@ -59,14 +59,13 @@ void SharedCounter::wait_for(std::uint32_t value) {
   --sleepers_;
 }
 
-void SharedBarrier::wait(std::uint32_t size) {
+std::uint32_t SharedBarrier::arrive(std::uint32_t size) {
   const std::uint32_t next = generation_.value() + 1;
   if (arrived_.fetch_add(1) + 1 == size) {
     arrived_.store(0);
     generation_.set(next);
-  } else {
-    generation_.wait_for(next);
   }
+  return next;
 }
 
 }  // namespace tasuki

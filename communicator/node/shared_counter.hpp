@@ -27,7 +27,11 @@ class SharedCounter {
 // before it is visible to all processes after it.
 class SharedBarrier {
  public:
-  void wait(std::uint32_t size);
+  void wait(std::uint32_t size) { generation_.wait_for(arrive(size)); }
+  // The same in parts, for a process that does something else meanwhile: all have arrived when
+  // has_passed() is true of what arrive() returned.
+  std::uint32_t arrive(std::uint32_t size);
+  bool has_passed(std::uint32_t generation) const { return generation_.has_reached(generation); }
 
  private:
   alignas(64) std::atomic<std::uint32_t> arrived_{0};

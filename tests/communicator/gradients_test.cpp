@@ -1,7 +1,9 @@
 // The exchange of gradients: blocking, in the background, from allocated and from private memory.
+#include <chrono>
 #include <numeric>
 
 #include "communicator_fixture.hpp"
+#include "errors.hpp"
 
 namespace tasuki {
 namespace {
@@ -76,8 +78,9 @@ TEST_P(Gradients, BucketsLeaveTheRestAlone) {
 TEST_P(Gradients, BackgroundExchangeGivesTheSameBits) {
   make_with({.message_chunk = 1024});
   const std::int64_t count = 30'000;
-  const Tensor blocking = allocated(count), background = allocated(count);
-  for (const Tensor& arena : {blocking, background})
+  const Tensor blocking = allocated(count), background = allocated(count),
+               sliced = allocated(count);
+  for (const Tensor& arena : {blocking, background, sliced})
     for (std::int64_t i = 0; i < count; ++i)
       arena.data<float>()[i] = 1.0f / static_cast<float>(1 + (i * 37 + rank() * 11) % 1000);
   const std::vector<GradientView::Segment> halves{{0, count / 2}};
@@ -89,8 +92,40 @@ TEST_P(Gradients, BackgroundExchangeGivesTheSameBits) {
     pending.push_back(comm_->start_sum_gradients(
         {background.slice(half * count / 2, (half + 1) * count / 2), halves}));
   for (const auto& exchange : pending) exchange->wait();
-  for (std::int64_t i = 0; i < count; ++i)
+  pending.clear();
+  const auto half_of = [&](int half, bool is_agreed) {
+    return GradientView{.arena = sliced.slice(half * count / 2, (half + 1) * count / 2),
+                        .segments = halves,
+                        .is_agreed = is_agreed};
+  };
+  // The first exchange of a view is that in which ranks agree on it.
+  const Tensor before = sliced.clone();
+  for (int half = 0; half < 2; ++half) comm_->sum_gradients(half_of(half, false));
+  sliced.copy_from(before);
+  for (int half = 0; half < 2; ++half)
+    pending.push_back(comm_->start_sum_gradients(half_of(half, true), Background::slices));
+  for (int turn = 0; turn < 10 * comm_->rank(); ++turn) pending.front()->advance();
+  for (const auto& exchange : pending) exchange->wait();
+  for (std::int64_t i = 0; i < count; ++i) {
     ASSERT_EQ(background.data<float>()[i], blocking.data<float>()[i]);
+    ASSERT_EQ(sliced.data<float>()[i], blocking.data<float>()[i]);
+  }
+}
+
+// A rank finds its part of the exchange done without having waited for it.
+TEST_P(Gradients, SlicesAreEnoughForTheWholeExchange) {
+  if (!comm_->supports(Background::slices) || size() == 1)
+    GTEST_SKIP() << "this exchange is not done in slices here";
+  const Tensor arena = allocated(arena_count);
+  comm_->sum_gradients({arena, segments});
+  fill(arena, rank());
+  const auto exchange = comm_->start_sum_gradients(
+      {.arena = arena, .segments = segments, .is_agreed = true}, Background::slices);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto is_summed = [&] { return arena.data<float>()[0] == sum_of(0); };
+  while (!is_summed() && std::chrono::steady_clock::now() < end) exchange->advance();
+  EXPECT_TRUE(is_summed());
+  exchange->wait();
 }
 
 TEST_P(Gradients, OtherOperationsMustWaitForTheExchange) {
@@ -113,6 +148,21 @@ TEST_P(Gradients, ErrorsOfTheBackgroundComeOutOfWait) {
   const GradientView::Segment whole[] = {{0, arena.count()}};
   const auto exchange = comm_->start_sum_gradients({arena, whole});
   EXPECT_THROW(exchange->wait(), Error);
+}
+
+// The second one is not begun, so no other rank waits for its messages.
+TEST_P(Gradients, SlicesBehindAFailureFail) {
+  if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
+  const Tensor arena = Tensor::zeros({rank() == 0 ? 3 : 4});
+  const GradientView::Segment whole[] = {{0, arena.count()}};
+  const auto first = comm_->start_sum_gradients({arena, whole}, Background::slices);
+  const auto second = comm_->start_sum_gradients({arena, whole}, Background::slices);
+  second->advance();
+  EXPECT_THROW(first->wait(), Error);
+  const auto error = testing::caught([&] { second->wait(); });
+  ASSERT_TRUE(error);
+  EXPECT_NE(std::string(error->what()).find("before this one has failed"), std::string::npos);
+  comm_->barrier();
 }
 
 TASUKI_FOR_EVERY_COMMUNICATOR(Gradients);

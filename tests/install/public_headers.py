@@ -18,9 +18,9 @@ INTERNAL_FOLDERS = {
 }
 # Headers of the other folders that only the library includes.
 INTERNAL = {
-    "communicator": ["host_values", "number_bytes"],
+    "communicator": ["exchange_chain", "host_values", "number_bytes", "slice_queue"],
     "core": ["alternate_stack", "background_thread", "cast", "file_lock", "hash", "host_name",
-             "long_call", "polite_wait", "siphash", "stopwatch", "type_name"],
+             "long_call", "polite_wait", "siphash", "type_name"],
     "dataset": ["decode"],
     "dataset/files": ["cifar", "idx", "input_file", "text_file"],
     "dataset/images": ["image", "image_formats", "image_record"],
@@ -39,10 +39,12 @@ INTERNAL = {
 # Headers that public ones include for a type or a member: installed, but tasuki.hpp does not list
 # them.
 INCLUDED = {
+    "communicator": ["sliced_work"],
     "communicator/algorithms": ["allreduce_algorithm", "cost"],
     "communicator/mpi": ["transfer_sizes"],
-    "core": ["file", "range", "terminal"],
+    "core": ["file", "range", "stopwatch", "terminal"],
     "nn": ["module_memory"],
+    "optimizer": ["exchange_form"],
     "program": ["training_flags", "training_settings"],
     "program/flags": ["option_value", "options"],
     "tensor": ["image_draw", "operations", "reduce_op", "step_clock", "storage"],

@@ -1,0 +1,44 @@
+// SliceQueue: exchanges of gradients that the thread that computes advances in slices, one exchange
+// after the other.
+#pragma once
+
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+
+#include "tasuki/communicator/exchange_chain.hpp"
+#include "tasuki/communicator/sliced_work.hpp"
+
+namespace tasuki {
+
+class SliceQueue {
+ public:
+  struct Exchange {
+    std::shared_ptr<ExchangeChain> chain;
+    // Called when the exchanges before this one are done. Null: it cannot be done in slices.
+    std::function<std::unique_ptr<SlicedWork>()> start;
+    std::function<void()> whole;  // does all of it in that case
+
+    bool is_begun = false, is_done = false;
+    std::unique_ptr<SlicedWork> work{};
+    std::exception_ptr error{};
+  };
+
+  void add(std::shared_ptr<Exchange> exchange) { queue_.push_back(std::move(exchange)); }
+  // Does what can be done without waiting for another rank; errors come out of finish().
+  void advance() { move(); }
+  // Returns when this exchange and those before it are done, or throws its error.
+  void finish(const Exchange& exchange);
+
+ private:
+  // The same as SlicedWork::advance.
+  bool move();
+  template <class Work>
+  void attempt(Exchange& exchange, const Work& work);
+  void remove_first();
+
+  std::deque<std::shared_ptr<Exchange>> queue_;
+};
+
+}  // namespace tasuki
