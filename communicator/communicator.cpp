@@ -53,6 +53,11 @@ std::string Communicator::describe_kind() const {
   return setup_.name;
 }
 
+std::string Communicator::text_of_wire(const char* where) const {
+  if (options().wire_dtype == DType::float32) return "";
+  return fmt::format(", {} {}", name_of(options().wire_dtype), where);
+}
+
 const MpiComm& Communicator::mpi() const {
   return handles_->users;
 }

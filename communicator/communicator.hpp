@@ -25,6 +25,7 @@
 
 #include "tasuki/communicator/algorithms/allreduce_algorithm.hpp"
 #include "tasuki/communicator/algorithms/cost.hpp"
+#include "tasuki/communicator/algorithms/wire_format.hpp"
 #include "tasuki/communicator/mpi/transfer_sizes.hpp"
 #include "tasuki/communicator/sliced_work.hpp"
 #include "tasuki/communicator/topology.hpp"
@@ -66,13 +67,16 @@ struct GradientView {
   Tensor arena;  // plain, one axis, float32
   std::span<const Segment> segments;
   // The number of examples that the sums are over; 0: unknown. Values that travel as float16 are
-  // scaled by about 1 / this number on their way (gpu/wire_format.hpp); the result is the whole
-  // sum.
+  // scaled by about 1 / this number on their way (algorithms/wire_format.hpp); the result is the
+  // whole sum.
   double wire_scale_hint = 0;
   // So many elements at the end are integers below 4096 (flags, and the number of examples in two
   // parts). On CPUs their sums must be exact: a communicator that rounds or compresses gradients
   // sums them without doing so.
   std::int64_t exact_at_end = 0;
+  // On CPUs: what rounding takes from this rank's values on their way is added here, and what is
+  // here is added to the values first. One element for each of the arena; undefined: it is lost.
+  Tensor residual{};
   // The arena's first element is so many elements behind the first gradient of the model.
   std::int64_t first = 0;
   // All ranks are known to bring the same view as in an earlier exchange: no message compares them.
@@ -114,7 +118,7 @@ class PendingExchange {
 
 struct CommunicatorOptions {
   Device device = Device::cpu();      // of this rank
-  DType wire_dtype = DType::float32;  // in which gradients travel between GPUs
+  DType wire_dtype = DType::float32;  // in which gradients travel; float16 and bfloat16 are rounded
   bool gpu_is_shared = false;         // ranks may share a GPU; the same value on all ranks
   TransferSizes sizes{};
   // Of the kinds that send an allreduce's messages themselves: how. Empty: the algorithm with the
@@ -284,6 +288,13 @@ class Communicator {
   virtual bool has_gpu_groups() const { return false; }
 
   // --- what a kind may use ---
+  // Refuses gradients that differ between ranks in type or number, unless ranks are known to agree
+  // or checks_agreement().
+  void agree_on(const GradientView& gradients);
+  // How gradients travel, in the type of CommunicatorOptions::wire_dtype.
+  Wire wire_of(const GradientView& gradients) const;
+  // ", float16 between nodes" or nothing; for describe_kind().
+  std::string text_of_wire(const char* where) const;
   // MPI's handle for collectives. It is an error to call this while a gradient exchange runs in the
   // background, except from that exchange itself.
   const MpiComm& comm() const;

@@ -49,6 +49,10 @@ void PendingExchange::wait() {
 
 void Communicator::sum_gradients(const GradientView& gradients) {
   TASUKI_CHECK(gradients.arena.defined(), "sum_gradients of an undefined tensor");
+  TASUKI_CHECK(
+      !gradients.residual.defined() || gradients.residual.count() == gradients.arena.count(),
+      "a residual of {} elements for {} gradients", gradients.residual.count(),
+      gradients.arena.count());
   const auto waiting = wait_in(Waiting::sum_gradients, gradients.arena.bytes());
   if (!exchanges_gradients()) return;
   check_free();
@@ -61,12 +65,22 @@ void Communicator::sum_gradients(const GradientView& gradients) {
   values.write_back();
 }
 
-void Communicator::sum(const GradientView& gradients) {
+void Communicator::agree_on(const GradientView& gradients) {
   const Tensor& arena = gradients.arena;
   if (!checks_agreement() && !gradients.is_agreed)
     require_agreement("sum_gradients",
                       fmt::format("{} of {}", arena.count(), name_of(arena.dtype())));
-  combine(arena, ReduceOp::sum);
+}
+
+void Communicator::sum(const GradientView& gradients) {
+  agree_on(gradients);
+  combine(gradients.arena, ReduceOp::sum);
+}
+
+Wire Communicator::wire_of(const GradientView& gradients) const {
+  return {.format = wire_format(options().wire_dtype, size(), gradients.wire_scale_hint),
+          .exact_from = gradients.arena.count() - gradients.exact_at_end,
+          .residual = gradients.residual.defined() ? gradients.residual.data<float>() : nullptr};
 }
 
 void Communicator::mean_gradients(const GradientView& gradients, double divisor) {

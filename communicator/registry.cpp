@@ -71,8 +71,14 @@ std::unique_ptr<Communicator> create_communicator(const CommunicatorSetup& setup
   if (!kind->takes_wire_dtype && setup.options.wire_dtype != DType::float32)
     fail_everywhere(ErrorKind::config,
                     "the communicator {} sends gradients as float32; to send them as {}, use "
-                    "pure_nccl with --gpu",
+                    "another one (all of Tasuki's can)",
                     name, name_of(setup.options.wire_dtype));
+  if (setup.options.wire_dtype != DType::float32 &&
+      setup.options.algorithm == AllreduceAlgorithm::mpi)
+    fail_everywhere(ErrorKind::config,
+                    "MPI_Allreduce sends float32 as it is; to send gradients as {}, use ring, "
+                    "halving-doubling, tree or direct",
+                    name_of(setup.options.wire_dtype));
   if (!kind->takes_algorithm && setup.options.algorithm)
     fail_everywhere(
         ErrorKind::config,

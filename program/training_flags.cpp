@@ -178,9 +178,11 @@ void add_optimizer_flags(Options& options, TrainingSettings& settings, bool has_
 void add_device_flags(Options& options, TrainingSettings& settings) {
   options.group("Communication and devices");
   options.add("communicator", communicator_flag(settings));
-  options.add("wire-dtype", settings.wire_dtype, wire_dtypes(), "NAME",
-              "fp32, fp16 or bf16: type in which pure_nccl sends gradients; 16 bits halve the "
-              "traffic");
+  options.add(
+      "wire-dtype", settings.wire_dtype, wire_dtypes(), "NAME",
+      "fp32, fp16 or bf16: type in which gradients travel between machines (naive, flat and "
+      "NCCL: between ranks); 16 bits halve the traffic, and round sums each time they are "
+      "sent");
   add_allreduce_flag(options, settings.allreduce);
   add_probe_flag(options, settings.probe);
   options.add(

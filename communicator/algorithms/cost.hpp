@@ -13,9 +13,9 @@ struct AllreduceCost {
   double bytes = 0;  // sent, or received if those are more
 };
 
-// `bytes` is the length of the vector. Of the algorithms that cut the vector into chunks, steps are
-// counted as if a message carried all that one step sends: the chunks follow each other without a
-// pause. MPI_Allreduce is taken for halving_doubling, which most libraries use.
+// `bytes` is the length of the vector as it travels. Of the algorithms that cut the vector into
+// chunks, steps are counted as if a message carried all that one step sends: the chunks follow each
+// other without a pause. MPI_Allreduce is taken for halving_doubling, which most libraries use.
 AllreduceCost cost_of(AllreduceAlgorithm algorithm, double bytes, int ranks);
 
 // A connection between two ranks, as each of them sees it.

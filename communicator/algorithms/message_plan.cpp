@@ -7,13 +7,6 @@
 
 namespace tasuki {
 
-std::int64_t MessagePlan::longest_message() const {
-  std::int64_t longest = 0;
-  for (const auto* list : {&sends, &receives})
-    for (const Message& message : *list) longest = std::max(longest, message.range.size());
-  return longest;
-}
-
 std::int64_t MessagePlan::elements_sent() const {
   std::int64_t sum = 0;
   for (const Message& message : sends) sum += message.range.size();

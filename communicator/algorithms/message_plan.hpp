@@ -43,7 +43,6 @@ struct MessagePlan {
   // values, and in the order in which the results are complete.
   std::vector<Range> need{}, completion{};
 
-  std::int64_t longest_message() const;  // elements
   std::int64_t elements_sent() const;
 };
 

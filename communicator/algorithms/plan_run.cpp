@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <utility>
 
 #include "tasuki/core/activity.hpp"
@@ -41,7 +42,7 @@ bool PlanRun::Line::has_arrived() {
 }
 
 PlanRun::PlanRun(void* values, DType type, ReduceOp op, const MessagePlan& plan, MPI_Comm comm,
-                 PieceWork work)
+                 PieceWork work, const Wire& wire)
     : values_(static_cast<std::byte*>(values)),
       type_(type),
       op_(op),
@@ -50,10 +51,14 @@ PlanRun::PlanRun(void* values, DType type, ReduceOp op, const MessagePlan& plan,
       work_(std::move(work)),
       sends_{plan.sends},
       receives_{plan.receives},
-      room_(plan.longest_message() * static_cast<std::int64_t>(size_of(type))),
-      rooms_count_(most_kept(plan)),
-      rooms_(std::make_unique_for_overwrite<std::byte[]>(
-          static_cast<std::size_t>(room_ * rooms_count_))) {
+      arrivals_(most_kept(plan)) {
+  if (wire.is_rounded() && type == DType::float32 && op == ReduceOp::sum)
+    rounded_.emplace(static_cast<float*>(values), wire);
+  // Rooms begin at a cache line.
+  room_bytes_ = (longest_message() + 63) / 64 * 64;
+  const std::int64_t rooms = arrivals_ + (rounded_ ? window + 1 : 0);
+  rooms_ =
+      std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(rooms * room_bytes_));
   TASUKI_MPI(MPI_Comm_rank, comm, &rank_);
   sends_.requests.assign(window, MPI_REQUEST_NULL);
   receives_.requests.assign(window, MPI_REQUEST_NULL);
@@ -99,15 +104,43 @@ std::byte* PlanRun::place_of(Range range) const {
   return values_ + range.begin * static_cast<std::int64_t>(size_of(type_));
 }
 
-std::byte* PlanRun::place_of_arrival(std::int64_t receive) {
-  if (receives_.at(receive).arrival == Arrival::replacing)
-    return place_of(receives_.at(receive).range);
-  return rooms_.get() + receive % rooms_count_ * room_;
+std::int64_t PlanRun::bytes_of(Range range) const {
+  return rounded_ ? rounded_->bytes_of(range)
+                  : range.size() * static_cast<std::int64_t>(size_of(type_));
+}
+
+std::int64_t PlanRun::longest_message() const {
+  std::int64_t longest = 0;
+  for (const auto* list : {&plan_.sends, &plan_.receives})
+    for (const Message& message : *list) longest = std::max(longest, bytes_of(message.range));
+  return longest;
+}
+
+std::byte* PlanRun::room(std::int64_t number) const {
+  return rooms_.get() + number * room_bytes_;
+}
+
+bool PlanRun::arrives_in_place(const Message& message) const {
+  return message.arrival == Arrival::replacing && !rounded_;
+}
+
+std::byte* PlanRun::place_of_arrival(std::int64_t receive) const {
+  const Message& message = receives_.at(receive);
+  return arrives_in_place(message) ? place_of(message.range) : room(receive % arrivals_);
+}
+
+const std::byte* PlanRun::values_to_send(std::int64_t send) {
+  const Message& message = sends_.at(send);
+  if (!rounded_) return place_of(message.range);
+  std::byte* const leaving = room(arrivals_ + send % window);
+  rounded_->round(message.range, leaving);
+  return leaving;
 }
 
 bool PlanRun::prepare_up_to(std::int64_t pieces) {
   while (std::cmp_less(prepared_, pieces)) {
     if (work_.prepare && !work_.prepare(plan_.need[prepared_])) return false;
+    if (rounded_) rounded_->restore(plan_.need[prepared_]);
     ++prepared_;
   }
   return true;
@@ -120,10 +153,10 @@ bool PlanRun::start_receives() {
        ++receives_.started) {
     const Message& message = receives_.at(receives_.started);
     // Only these arrive among this rank's values; others wait beside them.
-    if (message.arrival == Arrival::replacing &&
+    if (arrives_in_place(message) &&
         (sends_.completed < message.after || !prepare_up_to(message.pieces)))
       break;
-    TASUKI_MPI(MPI_Irecv, place_of_arrival(receives_.started), bytes_of(message), MPI_BYTE,
+    TASUKI_MPI(MPI_Irecv, place_of_arrival(receives_.started), length_of(message), MPI_BYTE,
                message.peer, tag, comm_, &receives_.request(receives_.started));
   }
   return receives_.started > before;
@@ -135,8 +168,8 @@ bool PlanRun::start_sends() {
        ++sends_.started) {
     const Message& message = sends_.at(sends_.started);
     if (receives_.completed < message.after || !prepare_up_to(message.pieces)) break;
-    TASUKI_MPI(MPI_Isend, place_of(message.range), bytes_of(message), MPI_BYTE, message.peer, tag,
-               comm_, &sends_.request(sends_.started));
+    TASUKI_MPI(MPI_Isend, values_to_send(sends_.started), length_of(message), MPI_BYTE,
+               message.peer, tag, comm_, &sends_.request(sends_.started));
   }
   return sends_.started > before;
 }
@@ -154,6 +187,7 @@ bool PlanRun::complete_receive() {
 }
 
 void PlanRun::combine(const Message& message, std::byte* arrived) {
+  if (rounded_) return combine_rounded(message, arrived);
   std::byte* const own = place_of(message.range);
   const std::array<void*, 1> results{own};
   if (message.arrival == Arrival::added) {
@@ -171,15 +205,34 @@ void PlanRun::combine(const Message& message, std::byte* arrived) {
   }
 }
 
+// The sums of `held` values are computed alike on all ranks, and stay as they are.
+void PlanRun::combine_rounded(const Message& message, std::byte* arrived) {
+  if (message.arrival == Arrival::replacing) {
+    rounded_->replace(message.range, arrived);
+  } else if (message.arrival == Arrival::added) {
+    rounded_->add(message.range, arrived);
+    if (message.is_final) rounded_->round(message.range, nullptr);
+  } else {
+    held_.push_back({message.peer, arrived});
+    if (!message.is_final) return;
+    std::byte* const own = room(arrivals_ + window);
+    rounded_->round(message.range, own);
+    held_.push_back({rank_, own});
+    std::ranges::sort(held_, {}, &Held::peer);
+    rounded_->replace(message.range, held_.front().values);
+    for (const Held& each : std::span(held_).subspan(1)) rounded_->add(message.range, each.values);
+    held_.clear();
+  }
+}
+
 bool PlanRun::complete_send() {
   if (!sends_.has_arrived()) return false;
   ++sends_.completed;
   return true;
 }
 
-int PlanRun::bytes_of(const Message& message) const {
-  return checked_cast<int>(message.range.size() * static_cast<std::int64_t>(size_of(type_)),
-                           "a message");
+int PlanRun::length_of(const Message& message) const {
+  return checked_cast<int>(bytes_of(message.range), "a message");
 }
 
 }  // namespace tasuki

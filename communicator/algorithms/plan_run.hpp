@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "tasuki/communicator/algorithms/message_plan.hpp"
+#include "tasuki/communicator/algorithms/rounded_vector.hpp"
 #include "tasuki/communicator/mpi/mpi.hpp"
 #include "tasuki/communicator/sliced_work.hpp"
 #include "tasuki/tensor/dtype.hpp"
@@ -30,9 +32,10 @@ struct PieceWork {
 // in each direction, so that sending, receiving, combining and the work inside the node overlap.
 class PlanRun final : public SlicedWork {
  public:
-  // `values`, `plan` and `comm` outlive the run.
+  // `values`, `plan` and `comm` outlive the run. Sums of float32 travel as `wire` says, which has
+  // the same format on all ranks.
   PlanRun(void* values, DType type, ReduceOp op, const MessagePlan& plan, MPI_Comm comm,
-          PieceWork work = {});
+          PieceWork work = {}, const Wire& wire = {});
   // Gives up what is under way, as after an error.
   ~PlanRun() override;
   PlanRun(const PlanRun&) = delete;
@@ -62,14 +65,20 @@ class PlanRun final : public SlicedWork {
   };
 
   std::byte* place_of(Range range) const;
-  int bytes_of(const Message& message) const;
-  std::byte* place_of_arrival(std::int64_t receive);
+  std::int64_t bytes_of(Range range) const;
+  std::int64_t longest_message() const;  // bytes
+  int length_of(const Message& message) const;
+  std::byte* room(std::int64_t number) const;
+  bool arrives_in_place(const Message& message) const;
+  std::byte* place_of_arrival(std::int64_t receive) const;
+  const std::byte* values_to_send(std::int64_t send);
   bool prepare_up_to(std::int64_t pieces);
   bool start_receives();
   bool start_sends();
   bool complete_receive();
   bool complete_send();
   void combine(const Message& message, std::byte* arrived);
+  void combine_rounded(const Message& message, std::byte* arrived);
 
   std::byte* values_;
   DType type_;
@@ -78,11 +87,12 @@ class PlanRun final : public SlicedWork {
   MPI_Comm comm_;
   PieceWork work_;
   int rank_ = 0;
-  std::size_t prepared_ = 0;  // pieces
+  std::optional<RoundedVector> rounded_;  // the values, if other values travel
+  std::size_t prepared_ = 0;              // pieces
   Line sends_, receives_;
-  // What arrives beside the values: rooms of the longest message, for those under way and held.
-  std::int64_t room_;  // bytes
-  std::int64_t rooms_count_;
+  // Messages beside the values, in rooms of the longest one: those that arrive, under way and held;
+  // of rounded values also those that leave, and this rank's own among the held ones.
+  std::int64_t room_bytes_, arrivals_;
   std::unique_ptr<std::byte[]> rooms_;  // NOLINT(modernize-avoid-c-arrays): not initialised
   std::vector<Held> held_;
 };

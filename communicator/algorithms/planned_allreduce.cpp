@@ -33,15 +33,17 @@ const MessagePlan& PlannedAllreduce::plan_for(std::int64_t count, DType type) {
 }
 
 std::unique_ptr<PlanRun> PlannedAllreduce::start(void* values, std::int64_t count, DType type,
-                                                 ReduceOp op, MPI_Comm comm, PieceWork work) {
-  return std::make_unique<PlanRun>(values, type, op, plan_for(count, type), comm, std::move(work));
+                                                 ReduceOp op, MPI_Comm comm, PieceWork work,
+                                                 const Wire& wire) {
+  return std::make_unique<PlanRun>(values, type, op, plan_for(count, wire.type_of(type)), comm,
+                                   std::move(work), wire);
 }
 
 void PlannedAllreduce::run(void* values, std::int64_t count, DType type, ReduceOp op, MPI_Comm comm,
-                           const PieceWork& work) {
-  const MessagePlan& plan = plan_for(count, type);
+                           const PieceWork& work, const Wire& wire) {
+  const MessagePlan& plan = plan_for(count, wire.type_of(type));
   if (!plan.sends.empty() || !plan.receives.empty())
-    return PlanRun(values, type, op, plan, comm, work).finish();
+    return PlanRun(values, type, op, plan, comm, work, wire).finish();
   PoliteWait waiting;
   for (const Range piece : plan.need)
     while (work.prepare && !work.prepare(piece)) waiting.pause();

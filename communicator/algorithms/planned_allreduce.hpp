@@ -32,19 +32,21 @@ class PlannedAllreduce {
 
   // "ring"; "the fastest algorithm as predicted" where none is wanted.
   std::string describe() const;
+  // Of values that travel as `type`.
   AllreduceAlgorithm algorithm_for(std::int64_t count, DType type) const;
-  // Valid until the next call. One rank alone, and MPI's own algorithm, need and complete the
-  // vector as one piece.
+  // The same. Valid until the next call. One rank alone, and MPI's own algorithm, need and complete
+  // the vector as one piece.
   const MessagePlan& plan_for(std::int64_t count, DType type);
   // Whether start() can be used: all algorithms but MPI's own.
   bool runs_in_slices() const { return settings_.algorithm != AllreduceAlgorithm::mpi; }
   // run() in slices. The values, `comm` and this object outlive what it returns, and no other plan
   // is asked for meanwhile.
   std::unique_ptr<PlanRun> start(void* values, std::int64_t count, DType type, ReduceOp op,
-                                 MPI_Comm comm, PieceWork work = {});
-  // Combines `values` of all ranks of `comm` in place.
+                                 MPI_Comm comm, PieceWork work = {}, const Wire& wire = {});
+  // Combines `values` of all ranks of `comm` in place; sums of float32 travel as `wire` says, by
+  // plan_for(count, wire.type_of(type)). MPI's own algorithm cannot round.
   void run(void* values, std::int64_t count, DType type, ReduceOp op, MPI_Comm comm,
-           const PieceWork& work = {});
+           const PieceWork& work = {}, const Wire& wire = {});
 
  private:
   int rank_, ranks_;

@@ -95,22 +95,24 @@ void GpuExchange::with_mpi(const Tensor& values, const std::function<void(const 
   work(values);
 }
 
-void GpuExchange::between_nodes(const Tensor& values, ReduceOp op, MPI_Comm comm, bool staged) {
+void GpuExchange::between_nodes(const Tensor& values, ReduceOp op, MPI_Comm comm, const Wire& wire,
+                                bool staged) {
   int nodes = 0;
   TASUKI_MPI(MPI_Comm_size, comm, &nodes);
   if (nodes == 1) return;
-  if (staged || !mpi_reduces_gpu_memory(values.dtype()))
-    return staging_.allreduce_between_nodes(values, op, comm);
+  if (staged || !mpi_reduces_gpu_memory(wire.type_of(values.dtype())))
+    return staging_.allreduce_between_nodes(values, op, comm, wire);
   channel_->wait(*channel_->event());
   allreduce(values.raw(), values.count(), values.dtype(), op, comm, call_bytes_);
 }
 
-const char* way_between_nodes() {
-  return mpi_reduces_gpu_memory(DType::float32) ? "device pointers" : "pinned host memory";
+const char* way_between_nodes(DType wire_dtype) {
+  return mpi_reduces_gpu_memory(wire_dtype) ? "device pointers" : "pinned host memory";
 }
 
-std::string way_of(Device device) {
-  return device.is_cpu() ? "" : fmt::format(", by {}", way_between_nodes());
+std::string way_of(const CommunicatorOptions& options) {
+  if (options.device.is_cpu()) return "";
+  return fmt::format(", by {}", way_between_nodes(options.wire_dtype));
 }
 
 }  // namespace tasuki

@@ -41,9 +41,10 @@ class GpuExchange {
   // that, else as on_host().
   void with_mpi(const Tensor& values, const std::function<void(const Tensor&)>& work);
 
-  // Allreduce over `comm`, which has one rank of each node: MPI's own if MPI supports GPU memory
-  // and `staged` is false, else piece by piece through pinned memory.
-  void between_nodes(const Tensor& values, ReduceOp op, MPI_Comm comm, bool staged = false);
+  // Allreduce over `comm`, which has one rank of each node: MPI's own if MPI supports GPU memory,
+  // values travel as they are and `staged` is false, else piece by piece through pinned memory.
+  void between_nodes(const Tensor& values, ReduceOp op, MPI_Comm comm, const Wire& wire = {},
+                     bool staged = false);
 
  private:
   std::int64_t call_bytes_;
@@ -52,9 +53,9 @@ class GpuExchange {
   Background* background_ = nullptr;
 };
 
-// How float32 values travel between nodes: "device pointers" or "pinned host memory".
-const char* way_between_nodes();
+// How gradients travel between nodes: "device pointers" or "pinned host memory".
+const char* way_between_nodes(DType wire_dtype);
 // ", by " and the above if the device is a GPU, else nothing; for banners.
-std::string way_of(Device device);
+std::string way_of(const CommunicatorOptions& options);
 
 }  // namespace tasuki

@@ -80,7 +80,8 @@ void GpuStaging::on_host(const Tensor& values, const std::function<void(const Te
   channel_.copy(values.raw(), host.raw(), values.bytes());
 }
 
-void GpuStaging::allreduce_between_nodes(const Tensor& values, ReduceOp op, MPI_Comm comm) {
+void GpuStaging::allreduce_between_nodes(const Tensor& values, ReduceOp op, MPI_Comm comm,
+                                         const Wire& wire) {
   if (values.count() == 0) return;
   int rank = 0, ranks = 0;
   TASUKI_MPI(MPI_Comm_rank, comm, &rank);
@@ -91,7 +92,7 @@ void GpuStaging::allreduce_between_nodes(const Tensor& values, ReduceOp op, MPI_
 
   PlannedAllreduce& allreduce =
       allreduces_.try_emplace({rank, ranks}, rank, ranks, settings_).first->second;
-  const MessagePlan& plan = allreduce.plan_for(values.count(), values.dtype());
+  const MessagePlan& plan = allreduce.plan_for(values.count(), wire.type_of(values.dtype()));
   Batch finished(size_of(values.dtype()), settings_.sizes.gpu_copy);
   const auto arrivals = download(channel_, plan.need, finished, host, device);
   std::size_t needed = 0;
@@ -106,7 +107,7 @@ void GpuStaging::allreduce_between_nodes(const Tensor& values, ReduceOp op, MPI_
     finished.add(piece);
     if (finished.is_full()) finished.copy(channel_, device, host);
   };
-  allreduce.run(host, values.count(), values.dtype(), op, comm, {prepare, give_back});
+  allreduce.run(host, values.count(), values.dtype(), op, comm, {prepare, give_back}, wire);
   finished.copy(channel_, device, host);
 }
 

@@ -22,9 +22,9 @@ class GpuStaging {
   // channel without waiting for it.
   void on_host(const Tensor& values, const std::function<void(const Tensor&)>& work);
 
-  // Combines values in the GPU's memory over all ranks of `comm`, in place. Copies from and to the
-  // GPU overlap with the network, piece by piece.
-  void allreduce_between_nodes(const Tensor& values, ReduceOp op, MPI_Comm comm);
+  // Combines values in the GPU's memory over all ranks of `comm`, in place; sums of float32 travel
+  // as `wire` says. Copies from and to the GPU overlap with the network, piece by piece.
+  void allreduce_between_nodes(const Tensor& values, ReduceOp op, MPI_Comm comm, const Wire& wire);
 
  private:
   Tensor pinned_like(const Tensor& values);

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "tasuki/communicator/algorithms/wire_format.hpp"
 #include "tasuki/communicator/communicator.hpp"
-#include "tasuki/communicator/gpu/wire_format.hpp"
 #include "tasuki/core/range.hpp"
 
 namespace tasuki {

@@ -18,8 +18,11 @@ class DummyCommunicator : public Communicator {
   bool queues_on_gpu() const override { return true; }
 };
 
+// No type has an effect.
+constexpr bool needs_gpu = false, takes_wire_dtype = true;
 const Registration<DummyCommunicator> registration{
-    "dummy", "nothing: gradients stay apart, to time a step without communication", "-"};
+    "dummy", "nothing: gradients stay apart, to time a step without communication", "-", needs_gpu,
+    takes_wire_dtype};
 
 }  // namespace
 }  // namespace tasuki

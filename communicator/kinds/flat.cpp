@@ -15,16 +15,21 @@ class FlatCommunicator : public Communicator {
 
  protected:
   std::string describe_kind() const override {
+    const std::string where = way_of(options()) + text_of_wire("on the wire");
     if (algorithm() != AllreduceAlgorithm::mpi)
-      return fmt::format("flat: one {} allreduce of all gradients over {} ranks{}",
-                         name_of(algorithm()), size(), way_of(options().device));
-    return fmt::format("flat: one MPI_Allreduce of all gradients over {} ranks{}", size(),
-                       way_of(options().device));
+      return fmt::format("flat: one allreduce of all gradients over {} ranks ({}){}", size(),
+                         allreduce_.describe(), where);
+    return fmt::format("flat: one MPI_Allreduce of all gradients over {} ranks{}", size(), where);
   }
 
   void combine(const Tensor& values, ReduceOp op) override {
     if (!values.device().is_cpu()) return Communicator::combine(values, op);
     allreduce_.run(values.raw(), values.count(), values.dtype(), op, comm().get());
+  }
+  void sum(const GradientView& gradients) override {
+    if (!is_rounded()) return Communicator::sum(gradients);
+    agree_on(gradients);
+    sum_rounded(gradients.arena, wire_of(gradients));
   }
 
   bool sums_in_slices() const override { return allreduce_.runs_in_slices(); }
@@ -32,22 +37,34 @@ class FlatCommunicator : public Communicator {
     if (!sums_in_slices()) return nullptr;
     const Tensor& values = gradients.arena;
     return allreduce_.start(values.raw(), values.count(), values.dtype(), ReduceOp::sum,
-                            comm().get());
+                            comm().get(), {}, wire_of(gradients));
   }
 
   void combine_on_gpu(const Tensor& values, ReduceOp op) override {
     gpu().with_mpi(values, [&](const Tensor& reachable) { combine(reachable, op); });
   }
+  void sum_on_gpu(const GradientView& gradients) override {
+    if (!is_rounded()) return Communicator::sum_on_gpu(gradients);
+    gpu().on_host(gradients.arena,
+                  [&](const Tensor& host) { sum_rounded(host, wire_of(gradients)); });
+  }
 
  private:
-  AllreduceAlgorithm algorithm() const {
+  bool is_rounded() const { return options().wire_dtype != DType::float32; }
+  // MPI's own would not give all ranks the same bits.
+  std::optional<AllreduceAlgorithm> algorithm() const {
+    if (is_rounded()) return options().algorithm;
     return options().algorithm.value_or(AllreduceAlgorithm::mpi);
+  }
+  void sum_rounded(const Tensor& values, const Wire& wire) {
+    allreduce_.run(values.raw(), values.count(), values.dtype(), ReduceOp::sum, comm().get(), {},
+                   wire);
   }
 
   PlannedAllreduce allreduce_;
 };
 
-constexpr bool needs_gpu = false, takes_wire_dtype = false, takes_algorithm = true;
+constexpr bool needs_gpu = false, takes_wire_dtype = true, takes_algorithm = true;
 const Registration<FlatCommunicator> registration{
     "flat",         "one MPI_Allreduce of all gradients", "any MPI", needs_gpu, takes_wire_dtype,
     takes_algorithm};

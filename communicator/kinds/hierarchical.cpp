@@ -96,20 +96,20 @@ class HierarchicalCommunicator : public NodeCommunicator {
   std::string describe_kind() const override {
     if (!options().device.is_cpu())
       return fmt::format(
-          "hierarchical: NCCL inside {} node(s), MPI between their first ranks by {}, {} ranks",
-          inter_size(), way_between_nodes(), size());
+          "hierarchical: NCCL inside {} node(s), MPI between their first ranks by {}, {} ranks{}",
+          inter_size(), way_between_nodes(options().wire_dtype), size(), wire_text());
     return fmt::format(
         "hierarchical: shared memory inside {} node(s), allreduce between their first ranks ({}), "
-        "{} "
-        "ranks",
-        inter_size(), between_nodes_.describe(), size());
+        "{} ranks{}",
+        inter_size(), between_nodes_.describe(), size(), wire_text());
   }
 
   void combine(const Tensor& values, ReduceOp op) override {
-    work_on(values, op, inter_size() == 1 || all_nodes_in_place(values, op));
+    work_on(values, op, inter_size() == 1 || all_nodes_in_place(values, op), {});
   }
   void sum(const GradientView& gradients) override {
-    work_on(gradients.arena, ReduceOp::sum, inter_size() == 1 || all_nodes_in_place(gradients));
+    work_on(gradients.arena, ReduceOp::sum, inter_size() == 1 || all_nodes_in_place(gradients),
+            wire_of(gradients));
   }
   bool sums_in_slices() const override {
     return inter_size() > 1 && between_nodes_.runs_in_slices();
@@ -118,32 +118,37 @@ class HierarchicalCommunicator : public NodeCommunicator {
     if (!sums_in_slices() || !all_nodes_in_place(gradients)) return nullptr;
     return std::make_unique<SlicedNodeExchange>(
         node(), gradients.arena, ReduceOp::sum,
-        [this](const SharedValues& shared) { return start_on(shared); });
+        [this, wire = wire_of(gradients)](const SharedValues& shared) {
+          return start_on(shared, wire);
+        });
   }
   void combine_on_gpu(const Tensor& values, ReduceOp op) override {
     through_leader_on_gpu(values, op, leaders_);
   }
+  void sum_on_gpu(const GradientView& gradients) override {
+    through_leader_on_gpu(gradients.arena, ReduceOp::sum, leaders_, wire_of(gradients));
+  }
 
  private:
-  void work_on(const Tensor& values, ReduceOp op, bool in_place) {
-    node().exchange(values, op, piece_bytes, in_place, [this](const SharedValues& shared) {
+  void work_on(const Tensor& values, ReduceOp op, bool in_place, const Wire& wire) {
+    node().exchange(values, op, piece_bytes, in_place, [&](const SharedValues& shared) {
       if (inter_size() == 1) return shared.reduce_share(rank(), size());
-      const MessagePlan& plan = between_nodes_.plan_for(shared.count, shared.dtype);
+      const MessagePlan& plan = between_nodes_.plan_for(shared.count, wire.type_of(shared.dtype));
       const std::vector<std::uint32_t> before = count(plan);
       if (intra_rank() == leader)
         between_nodes_.run(shared.of_rank[leader], shared.count, shared.dtype, shared.op,
-                           leaders_.get(), work_inside(before));
+                           leaders_.get(), work_inside(before), wire.from(shared.first));
       else
         follow(shared, plan, before)->finish();
     });
   }
 
-  std::unique_ptr<SlicedWork> start_on(const SharedValues& shared) {
-    const MessagePlan& plan = between_nodes_.plan_for(shared.count, shared.dtype);
+  std::unique_ptr<SlicedWork> start_on(const SharedValues& shared, const Wire& wire) {
+    const MessagePlan& plan = between_nodes_.plan_for(shared.count, wire.type_of(shared.dtype));
     const std::vector<std::uint32_t> before = count(plan);
     if (intra_rank() != leader) return follow(shared, plan, before);
     return between_nodes_.start(shared.of_rank[leader], shared.count, shared.dtype, shared.op,
-                                leaders_.get(), work_inside(before));
+                                leaders_.get(), work_inside(before), wire.from(shared.first));
   }
 
   // Returns the values of the node's counters before an exchange by this plan, and adds what it
@@ -195,7 +200,7 @@ class HierarchicalCommunicator : public NodeCommunicator {
   std::vector<std::uint32_t> counts_;
 };
 
-constexpr bool needs_gpu = false, takes_wire_dtype = false, takes_algorithm = true;
+constexpr bool needs_gpu = false, takes_wire_dtype = true, takes_algorithm = true;
 const Registration<HierarchicalCommunicator> registration{
     "hierarchical",   "shared memory or NCCL in nodes, allreduce between their first ranks",
     "any placement",  needs_gpu,

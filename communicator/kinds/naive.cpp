@@ -1,4 +1,5 @@
 // naive: one MPI_Allreduce per parameter. The simplest correct way, a baseline for the others.
+#include "tasuki/communicator/algorithms/planned_allreduce.hpp"
 #include "tasuki/communicator/gpu/gpu_exchange.hpp"
 #include "tasuki/communicator/registry.hpp"
 
@@ -7,12 +8,14 @@ namespace {
 
 class NaiveCommunicator : public Communicator {
  public:
-  using Communicator::Communicator;
+  explicit NaiveCommunicator(const CommunicatorSetup& setup)
+      : Communicator(setup), rounded_(rank(), size(), {.sizes = options().sizes}) {}
 
  protected:
   std::string describe_kind() const override {
-    return fmt::format("naive: MPI_Allreduce over {} ranks, one per parameter{}", size(),
-                       way_of(options().device));
+    return fmt::format("naive: {} over {} ranks, one per parameter{}{}",
+                       is_rounded() ? "allreduce" : "MPI_Allreduce", size(), way_of(options()),
+                       text_of_wire("on the wire"));
   }
 
   void sum(const GradientView& gradients) override {
@@ -24,22 +27,37 @@ class NaiveCommunicator : public Communicator {
     sum_segments(gradients.arena, gradients);
   }
   void sum_on_gpu(const GradientView& gradients) override {
-    gpu().with_mpi(gradients.arena,
-                   [&](const Tensor& reachable) { sum_segments(reachable, gradients); });
+    const auto work = [&](const Tensor& reachable) { sum_segments(reachable, gradients); };
+    if (is_rounded())
+      gpu().on_host(gradients.arena, work);
+    else
+      gpu().with_mpi(gradients.arena, work);
   }
   void combine_on_gpu(const Tensor& values, ReduceOp op) override {
     gpu().with_mpi(values, [&](const Tensor& reachable) { combine(reachable, op); });
   }
 
  private:
+  bool is_rounded() const { return options().wire_dtype != DType::float32; }
+
   void sum_segments(const Tensor& values, const GradientView& gradients) {
-    for (const auto& [offset, count] : gradients.segments)
-      combine(values.slice(offset, offset + count), ReduceOp::sum);
+    const Wire wire = wire_of(gradients);
+    for (const auto& [offset, count] : gradients.segments) {
+      const Tensor segment = values.slice(offset, offset + count);
+      if (is_rounded())
+        rounded_.run(segment.raw(), count, segment.dtype(), ReduceOp::sum, comm().get(), {},
+                     wire.from(offset));
+      else
+        combine(segment, ReduceOp::sum);
+    }
   }
+
+  PlannedAllreduce rounded_;  // MPI_Allreduce would not give all ranks the same bits
 };
 
+constexpr bool needs_gpu = false, takes_wire_dtype = true;
 const Registration<NaiveCommunicator> registration{"naive", "one MPI_Allreduce per parameter",
-                                                   "any MPI"};
+                                                   "any MPI", needs_gpu, takes_wire_dtype};
 
 }  // namespace
 }  // namespace tasuki

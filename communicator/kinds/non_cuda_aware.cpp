@@ -18,20 +18,24 @@ class NonCudaAwareCommunicator : public NodeCommunicator {
   std::string describe_kind() const override {
     return fmt::format(
         "non_cuda_aware: NCCL inside {} node(s), allreduce through pinned host memory between "
-        "their first ranks, {} ranks",
-        inter_size(), size());
+        "their first ranks, {} ranks{}",
+        inter_size(), size(), wire_text());
   }
 
   void combine_on_gpu(const Tensor& values, ReduceOp op) override {
-    constexpr bool staged = true;
-    through_leader_on_gpu(values, op, leaders_, staged);
+    through_leader_on_gpu(values, op, leaders_, {}, is_staged);
+  }
+  void sum_on_gpu(const GradientView& gradients) override {
+    through_leader_on_gpu(gradients.arena, ReduceOp::sum, leaders_, wire_of(gradients), is_staged);
   }
 
  private:
+  static constexpr bool is_staged = true;
+
   MpiComm leaders_;  // on the nodes' first ranks alone
 };
 
-constexpr bool needs_gpu = true, takes_wire_dtype = false, takes_algorithm = true;
+constexpr bool needs_gpu = true, takes_wire_dtype = true, takes_algorithm = true;
 const Registration<NonCudaAwareCommunicator> registration{
     "non_cuda_aware", "NCCL inside nodes, allreduce through pinned memory between first ranks",
     "--gpu, any MPI", needs_gpu,

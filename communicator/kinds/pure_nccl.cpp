@@ -17,8 +17,7 @@ class PureNcclCommunicator : public Communicator {
   }
 
   void sum_on_gpu(const GradientView& gradients) override {
-    group().allreduce(gradients.arena, ReduceOp::sum,
-                      wire_format(options().wire_dtype, size(), gradients.wire_scale_hint));
+    group().allreduce(gradients.arena, ReduceOp::sum, wire_of(gradients).format);
   }
   void combine_on_gpu(const Tensor& values, ReduceOp op) override {
     group().allreduce(values, op, {});
@@ -39,8 +38,8 @@ class PureNcclCommunicator : public Communicator {
 
 constexpr bool needs_gpu = true, takes_wire_dtype = true;
 const Registration<PureNcclCommunicator> registration{
-    "pure_nccl", "one NCCL allreduce over all GPUs; --wire-dtype fp32, fp16 or bf16",
-    "--gpu, NCCL between all ranks", needs_gpu, takes_wire_dtype};
+    "pure_nccl", "one NCCL allreduce over all GPUs", "--gpu, NCCL between all ranks", needs_gpu,
+    takes_wire_dtype};
 
 }  // namespace
 }  // namespace tasuki

@@ -25,10 +25,11 @@ class SingleNodeCommunicator : public NodeCommunicator {
   bool checks_agreement() const override { return true; }
   std::string describe_kind() const override {
     if (!options().device.is_cpu())
-      return fmt::format("single_node: {} allreduce over {} GPUs of {}", gpu_transport().describe(),
-                         size(), topology().host_of[0]);
-    return fmt::format("single_node: shared-memory allreduce over {} ranks of {}", size(),
-                       topology().host_of[0]);
+      return fmt::format("single_node: {} allreduce over {} GPUs of {}{}",
+                         gpu_transport().describe(), size(), topology().host_of[0],
+                         text_of_wire("on the wire"));
+    return fmt::format("single_node: shared-memory allreduce over {} ranks of {}{}", size(),
+                       topology().host_of[0], wire_text());
   }
 
   void combine(const Tensor& values, ReduceOp op) override {
@@ -39,12 +40,17 @@ class SingleNodeCommunicator : public NodeCommunicator {
   void combine_on_gpu(const Tensor& values, ReduceOp op) override {
     gpu_node().allreduce(values, op, {});
   }
+  void sum_on_gpu(const GradientView& gradients) override {
+    gpu_node().allreduce(gradients.arena, ReduceOp::sum, wire_of(gradients).format);
+  }
   void bcast_on_gpu(const Tensor& values) override { gpu_node().broadcast(values, 0); }
   bool queues_on_gpu() const override { return true; }
 };
 
+constexpr bool needs_gpu = false, takes_wire_dtype = true;
 const Registration<SingleNodeCommunicator> registration{
-    "single_node", "allreduce in shared memory; with --gpu by NCCL", "all ranks on one node"};
+    "single_node", "allreduce in shared memory; with --gpu by NCCL", "all ranks on one node",
+    needs_gpu, takes_wire_dtype};
 
 }  // namespace
 }  // namespace tasuki

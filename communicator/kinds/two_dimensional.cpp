@@ -44,20 +44,20 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
     if (!options().device.is_cpu())
       return fmt::format(
           "two_dimensional: {} node(s) x {} ranks, NCCL inside nodes, MPI between them by {}, each "
-          "rank with its part",
-          inter_size(), intra_size(), way_between_nodes());
+          "rank with its part{}",
+          inter_size(), intra_size(), way_between_nodes(options().wire_dtype), wire_text());
     return fmt::format(
         "two_dimensional: {} node(s) x {} ranks, shared memory inside nodes, allreduce of each "
-        "share "
-        "between them ({})",
-        inter_size(), intra_size(), between_nodes_.describe());
+        "share between them ({}){}",
+        inter_size(), intra_size(), between_nodes_.describe(), wire_text());
   }
 
   void combine(const Tensor& values, ReduceOp op) override {
-    work_on(values, op, inter_size() == 1 || all_nodes_in_place(values, op));
+    work_on(values, op, inter_size() == 1 || all_nodes_in_place(values, op), {});
   }
   void sum(const GradientView& gradients) override {
-    work_on(gradients.arena, ReduceOp::sum, inter_size() == 1 || all_nodes_in_place(gradients));
+    work_on(gradients.arena, ReduceOp::sum, inter_size() == 1 || all_nodes_in_place(gradients),
+            wire_of(gradients));
   }
 
   bool sums_in_slices() const override {
@@ -66,10 +66,12 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
   std::unique_ptr<SlicedWork> start_sum(const GradientView& gradients) override {
     if (!sums_in_slices() || !all_nodes_in_place(gradients)) return nullptr;
     return std::make_unique<SlicedNodeExchange>(
-        node(), gradients.arena, ReduceOp::sum, [this](const SharedValues& shared) {
+        node(), gradients.arena, ReduceOp::sum,
+        [this, wire = wire_of(gradients)](const SharedValues& shared) {
           const Range share = own_share(shared);
           return between_nodes_.start(address_of(shared, share), share.size(), shared.dtype,
-                                      shared.op, across_.get(), work_inside(shared, share));
+                                      shared.op, across_.get(), work_inside(shared, share),
+                                      wire.from(shared.first + share.begin));
         });
   }
 
@@ -96,11 +98,9 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
                            options().sizes.mpi_call);
   }
 
-  void combine_on_gpu(const Tensor& values, ReduceOp op) override {
-    gpu_node().reduce_scatter(values, op);
-    const Range own = gpu_part(values.count(), values.dtype(), intra_rank(), intra_size());
-    gpu().between_nodes(values.slice(own.begin, own.end), op, across_.get());
-    gpu_node().allgather(values);
+  void combine_on_gpu(const Tensor& values, ReduceOp op) override { work_on_gpu(values, op, {}); }
+  void sum_on_gpu(const GradientView& gradients) override {
+    work_on_gpu(gradients.arena, ReduceOp::sum, wire_of(gradients));
   }
 
  private:
@@ -110,12 +110,20 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
             .bytes_per_second = options().link.bytes_per_second / intra_size()};
   }
 
-  void work_on(const Tensor& values, ReduceOp op, bool in_place) {
-    node().exchange(values, op, piece_bytes, in_place, [this](const SharedValues& shared) {
+  void work_on_gpu(const Tensor& values, ReduceOp op, const Wire& wire) {
+    gpu_node().reduce_scatter(values, op);
+    const Range own = gpu_part(values.count(), values.dtype(), intra_rank(), intra_size());
+    gpu().between_nodes(values.slice(own.begin, own.end), op, across_.get(), wire.from(own.begin));
+    gpu_node().allgather(values);
+  }
+
+  void work_on(const Tensor& values, ReduceOp op, bool in_place, const Wire& wire) {
+    node().exchange(values, op, piece_bytes, in_place, [&](const SharedValues& shared) {
       if (inter_size() == 1) return shared.reduce_share(rank(), size());
       const Range share = own_share(shared);
       between_nodes_.run(address_of(shared, share), share.size(), shared.dtype, shared.op,
-                         across_.get(), work_inside(shared, share));
+                         across_.get(), work_inside(shared, share),
+                         wire.from(shared.first + share.begin));
     });
   }
 
@@ -145,7 +153,7 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
   PlannedAllreduce between_nodes_;
 };
 
-constexpr bool needs_gpu = false, takes_wire_dtype = false, takes_algorithm = true;
+constexpr bool needs_gpu = false, takes_wire_dtype = true, takes_algorithm = true;
 const Registration<TwoDimensionalCommunicator> registration{
     "two_dimensional",
     "shared memory or NCCL in nodes, allreduce of each share between them",

@@ -40,16 +40,22 @@ bool NodeCommunicator::all_nodes_in_place(const GradientView& gradients) {
   return in_place_[key] = all_nodes_in_place(gradients.arena, ReduceOp::sum);
 }
 
+std::string NodeCommunicator::wire_text() const {
+  return text_of_wire(inter_size() > 1 ? "between nodes"
+                                       : "between nodes (there is one: gradients stay float32)");
+}
+
 GpuGroup& NodeCommunicator::gpu_node() {
   if (!gpu_node_) gpu_node_ = gpu().connect(node_.comm());
   return *gpu_node_;
 }
 
 void NodeCommunicator::through_leader_on_gpu(const Tensor& values, ReduceOp op,
-                                             const MpiComm& leaders, bool staged) {
+                                             const MpiComm& leaders, const Wire& wire,
+                                             bool staged) {
   constexpr int leader = 0;
   gpu_node().reduce(values, op, leader);
-  if (leaders) gpu().between_nodes(values, op, leaders.get(), staged);
+  if (leaders) gpu().between_nodes(values, op, leaders.get(), wire, staged);
   gpu_node().broadcast(values, leader);
 }
 

@@ -36,7 +36,9 @@ class NodeCommunicator : public Communicator {
   // Allreduce on GPUs: reduces to the node's first rank, allreduces between the first ranks of all
   // nodes (`leaders`, empty elsewhere; GpuExchange::between_nodes), broadcasts from it.
   void through_leader_on_gpu(const Tensor& values, ReduceOp op, const MpiComm& leaders,
-                             bool staged = false);
+                             const Wire& wire = {}, bool staged = false);
+  // Where gradients travel in 16 bits, if they do; for describe_kind().
+  std::string wire_text() const;
 
   // Whether all nodes of a job with several nodes can work on these values in place. They must
   // decide alike, because they exchange the same number of pieces. Refuses values that differ

@@ -136,7 +136,7 @@ std::optional<SharedValues> NodeGroup::offered(const Tensor& values, ReduceOp op
   const auto place = arenas_.find(values.raw());
   require_equal_offers();
   if (!offers_share_a_segment()) return std::nullopt;
-  SharedValues shared{values.dtype(), op, values.count(), {}};
+  SharedValues shared{values.dtype(), op, values.count(), {}, 0};
   for (int rank = 0; rank < size_; ++rank)
     shared.of_rank.push_back(place.segment->blocks[static_cast<std::size_t>(rank)].data() +
                              slot(rank).offer.offset);
@@ -159,7 +159,7 @@ void NodeGroup::work_alone(const Tensor& values, ReduceOp op, std::size_t piece_
   const auto piece = static_cast<std::int64_t>(piece_bytes / element);
   for (std::int64_t begin = 0; begin < values.count(); begin += piece) {
     auto* part = static_cast<std::byte*>(values.raw()) + static_cast<std::size_t>(begin) * element;
-    work({values.dtype(), op, std::min(piece, values.count() - begin), {part}});
+    work({values.dtype(), op, std::min(piece, values.count() - begin), {part}, begin});
   }
 }
 
@@ -188,7 +188,7 @@ bool NodeGroup::offers_share_a_segment() const {
 SharedValues NodeGroup::staging(std::size_t bytes, DType dtype, ReduceOp op) {
   // All ranks have come to the same conclusion before, so this allocation is collective.
   if (!staging_ || staging_->bytes() < bytes) staging_ = allocate(bytes);
-  SharedValues shared{dtype, op, 0, {}};
+  SharedValues shared{dtype, op, 0, {}, 0};
   for (const auto& block : arenas_.find(staging_->data()).segment->blocks)
     shared.of_rank.push_back(block.data());
   return shared;
@@ -202,6 +202,7 @@ void NodeGroup::exchange_in_pieces(const Tensor& values, ReduceOp op, std::size_
 
   SharedValues shared = staging(piece_bytes, values.dtype(), op);
   for (std::int64_t begin = 0; begin < values.count(); begin += piece) {
+    shared.first = begin;
     shared.count = std::min(piece, values.count() - begin);
     const std::size_t bytes = static_cast<std::size_t>(shared.count) * element;
     std::byte* part = own + static_cast<std::size_t>(begin) * element;

@@ -23,6 +23,7 @@ struct SharedValues {
   ReduceOp op = ReduceOp::sum;
   std::int64_t count = 0;
   std::vector<std::byte*> of_rank;
+  std::int64_t first = 0;  // the first element's number among all values of the exchange
 
   // Addresses of element `begin` at every rank.
   std::vector<void*> at(std::int64_t begin) const;

@@ -4,14 +4,9 @@
 #include <array>
 #include <cstring>
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-#include <immintrin.h>
-#endif
-
 #include "tasuki/core/error.hpp"
+#include "tasuki/tensor/cpu/half_arrays.hpp"
 #include "tasuki/tensor/cpu/vectorize.hpp"
-#include "tasuki/tensor/half.hpp"
 
 namespace tasuki {
 namespace {
@@ -61,19 +56,6 @@ TASUKI_COMBINE_TYPE(double)
 TASUKI_COMBINE_TYPE(int32)
 TASUKI_COMBINE_TYPE(int64)
 
-void widen_float16(float* result, const std::uint16_t* x, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) result[i] = float_from_half(x[i]);
-}
-void narrow_float16(std::uint16_t* result, const float* x, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) result[i] = half_from_float(x[i]);
-}
-TASUKI_VECTORIZE void widen_bfloat16(float* result, const std::uint16_t* x, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) result[i] = float_from_bfloat16(x[i]);
-}
-TASUKI_VECTORIZE void narrow_bfloat16(std::uint16_t* result, const float* x, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) result[i] = bfloat16_from_float(x[i]);
-}
-
 template <class T>
 void reduce_blocks(const Combine<T>& combine, std::span<const void* const> sources,
                    std::span<void* const> destinations, std::int64_t count) {
@@ -93,48 +75,6 @@ void reduce_blocks(const Combine<T>& combine, std::span<const void* const> sourc
     for (void* destination : destinations)
       std::memcpy(static_cast<T*>(destination) + begin, result.data(), bytes);
   }
-}
-
-struct HalfFormat {
-  void (*widen)(float*, const std::uint16_t*, std::int64_t);
-  void (*narrow)(std::uint16_t*, const float*, std::int64_t);
-};
-
-#if defined(__x86_64__)
-// Processors since 2012 convert eight float16 at a time.
-__attribute__((target("avx,f16c"))) void widen_float16_f16c(float* result, const std::uint16_t* x,
-                                                            std::int64_t count) {
-  std::int64_t i = 0;
-  for (; i + 8 <= count; i += 8)
-    _mm256_storeu_ps(result + i,
-                     _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x + i))));
-  widen_float16(result + i, x + i, count - i);
-}
-__attribute__((target("avx,f16c"))) void narrow_float16_f16c(std::uint16_t* result, const float* x,
-                                                             std::int64_t count) {
-  std::int64_t i = 0;
-  for (; i + 8 <= count; i += 8)
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(result + i),
-                     _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
-  narrow_float16(result + i, x + i, count - i);
-}
-#endif
-
-#if defined(__x86_64__)
-// Not every compiler's __builtin_cpu_supports knows f16c; "avx" says that the system saves the
-// registers.
-bool has_f16c() {
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  return __builtin_cpu_supports("avx") && __get_cpuid(1, &a, &b, &c, &d) != 0 &&
-         (c & bit_F16C) != 0;
-}
-#endif
-
-HalfFormat float16_format() {
-#if defined(__x86_64__)
-  if (has_f16c()) return {widen_float16_f16c, narrow_float16_f16c};
-#endif
-  return {widen_float16, narrow_float16};
 }
 
 void reduce_halves(const HalfFormat& format, ReduceOp op, std::span<const void* const> sources,
@@ -173,9 +113,8 @@ void reduce_arrays(DType type, ReduceOp op, std::span<const void* const> sources
     case DType::int64:
       return reduce_blocks(combine_int64[number], sources, destinations, count);
     case DType::float16:
-      return reduce_halves(float16_format(), op, sources, destinations, count);
     case DType::bfloat16:
-      return reduce_halves({widen_bfloat16, narrow_bfloat16}, op, sources, destinations, count);
+      return reduce_halves(half_format(type), op, sources, destinations, count);
     case DType::uint8:
       break;
   }

@@ -76,8 +76,9 @@ TEST_F(GpuJobs, CommunicatorsAndWireTypesThatDoNotFitAreOneLine) {
                  {"the communicator pure_nccl needs --gpu"}, ErrorKind::config);
   expect_refused(job(2, 2, {"--communicator", "non_cuda_aware"}),
                  {"the communicator non_cuda_aware needs --gpu"}, ErrorKind::config);
-  expect_refused(job(2, 2, {"--gpu", "--communicator", "flat", "--wire-dtype", "fp16"}),
-                 {"flat sends gradients as float32"}, ErrorKind::config);
+  expect_refused(
+      job(2, 2, {"--gpu", "--communicator", "flat", "--wire-dtype", "fp16", "--allreduce", "mpi"}),
+      {"MPI_Allreduce sends float32 as it is"}, ErrorKind::config);
   const Finished sixteen = job(2, 2, {"--gpu", "--wire-dtype", "bf16"});
   EXPECT_EQ(sixteen.exit_code, 0) << sixteen.all();
   EXPECT_EQ(count_of(sixteen.out, "bfloat16 on the wire"), 1) << sixteen.all();

@@ -56,7 +56,10 @@ TEST(Kinds, ThatNeedGpusOrAWireSaySo) {
       EXPECT_NE(std::string(error.what()).find("--gpu"), std::string::npos);
     }
   }
-  EXPECT_THROW(create_communicator("flat", {.device = gpu, .wire_dtype = DType::float16}), Error);
+  EXPECT_THROW(create_communicator("flat", {.device = gpu,
+                                            .wire_dtype = DType::float16,
+                                            .algorithm = AllreduceAlgorithm::mpi}),
+               Error);
   EXPECT_NE(communicator_help().find("pure_nccl"), std::string::npos);
 }
 

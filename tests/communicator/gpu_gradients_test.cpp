@@ -195,7 +195,7 @@ TEST(BetweenNodes, ValuesPassThroughTheHostInChunks) {
     const Tensor values = host.to(*own.device);
     constexpr bool staged = true;
     exchange.in_order(
-        [&] { exchange.between_nodes(values, ReduceOp::sum, MPI_COMM_WORLD, staged); });
+        [&] { exchange.between_nodes(values, ReduceOp::sum, MPI_COMM_WORLD, {}, staged); });
     const Tensor sums = values.to(Device::cpu());
     for (std::int64_t i = 0; i < count; ++i)
       ASSERT_EQ(sums.data<float>()[i], static_cast<float>(i % 97 * ranks + sum_of_ranks(ranks)))
@@ -203,12 +203,16 @@ TEST(BetweenNodes, ValuesPassThroughTheHostInChunks) {
   }
 }
 
-TEST(PureNccl, WireTypesRoundAndDoNotOverflow) {
+class RoundingOnGpus : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(RoundingOnGpus, DoesNotOverflow) {
   const testing::OwnGpu own = testing::own_gpu();
   if (!own.device) GTEST_SKIP() << own.reason_for_none;
   const Device gpu = *own.device;
+  if (!allows(GetParam(), create_communicator("naive")->topology()))
+    GTEST_SKIP() << GetParam() << " does not allow this placement of ranks";
   for (const DType type : {DType::float16, DType::bfloat16}) {
-    const auto comm = create_communicator("pure_nccl", {.device = gpu, .wire_dtype = type});
+    const auto comm = create_communicator(GetParam(), {.device = gpu, .wire_dtype = type});
     const std::int64_t count = 1001;
     const Tensor host = Tensor::empty({count});
     // Sums over 1000 examples of gradients up to 200: 200 000 a rank.
@@ -225,6 +229,11 @@ TEST(PureNccl, WireTypesRoundAndDoNotOverflow) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Kinds, RoundingOnGpus,
+                         ::testing::Values("naive", "flat", "single_node", "hierarchical",
+                                           "two_dimensional", "non_cuda_aware", "pure_nccl"),
+                         name_of_parameter);
 
 }  // namespace
 }  // namespace tasuki

@@ -1,0 +1,41 @@
+// RoundedVector: float32 values of this rank of which 16 bits each travel to other ranks.
+//
+// What is sent is rounded at that moment, and what arrives is added in float32, so that a sum is
+// rounded once for each message that it passed. A rank also rounds its own copy of what it sends,
+// and of what it has completed: then the values of all ranks end with the same bits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "tasuki/communicator/algorithms/wire_format.hpp"
+#include "tasuki/core/range.hpp"
+
+namespace tasuki {
+
+class RoundedVector {
+ public:
+  // Both outlive the vector; wire.is_rounded().
+  RoundedVector(float* values, const Wire& wire);
+
+  // Bytes of a message of these elements: first those that are rounded.
+  std::int64_t bytes_of(Range range) const;
+  // Adds what earlier exchanges took from these values, once, before they are used.
+  void restore(Range range) const;
+  // Rounds the values in place and, unless it is null, writes them to `message`, aligned to 4
+  // bytes.
+  void round(Range range, std::byte* message) const;
+  // Puts the values of a message in the place of this rank's, or adds them.
+  void replace(Range range, const std::byte* message) const;
+  void add(Range range, const std::byte* message) const;
+
+ private:
+  Range rounded_part(Range range) const;
+  Range exact_part(Range range) const;
+  std::int64_t place_of_exact(Range range) const;  // in bytes from the begin of a message
+
+  float* values_;
+  Wire wire_;
+};
+
+}  // namespace tasuki

@@ -1,0 +1,74 @@
+#include "tasuki/tensor/cpu/half_arrays.hpp"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
+
+#include "tasuki/core/error.hpp"
+#include "tasuki/tensor/cpu/vectorize.hpp"
+#include "tasuki/tensor/half.hpp"
+
+namespace tasuki {
+namespace {
+
+void widen_float16(float* result, const std::uint16_t* x, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) result[i] = float_from_half(x[i]);
+}
+void narrow_float16(std::uint16_t* result, const float* x, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) result[i] = half_from_float(x[i]);
+}
+TASUKI_VECTORIZE void widen_bfloat16(float* result, const std::uint16_t* x, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) result[i] = float_from_bfloat16(x[i]);
+}
+TASUKI_VECTORIZE void narrow_bfloat16(std::uint16_t* result, const float* x, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) result[i] = bfloat16_from_float(x[i]);
+}
+
+#if defined(__x86_64__)
+// Processors since 2012 convert eight float16 at a time.
+__attribute__((target("avx,f16c"))) void widen_float16_f16c(float* result, const std::uint16_t* x,
+                                                            std::int64_t count) {
+  std::int64_t i = 0;
+  for (; i + 8 <= count; i += 8)
+    _mm256_storeu_ps(result + i,
+                     _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x + i))));
+  widen_float16(result + i, x + i, count - i);
+}
+__attribute__((target("avx,f16c"))) void narrow_float16_f16c(std::uint16_t* result, const float* x,
+                                                             std::int64_t count) {
+  std::int64_t i = 0;
+  for (; i + 8 <= count; i += 8)
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(result + i),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
+  narrow_float16(result + i, x + i, count - i);
+}
+
+// Not every compiler's __builtin_cpu_supports knows f16c; "avx" says that the system saves the
+// registers.
+bool has_f16c() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __builtin_cpu_supports("avx") && __get_cpuid(1, &a, &b, &c, &d) != 0 &&
+         (c & bit_F16C) != 0;
+}
+#endif
+
+HalfFormat float16_format() {
+#if defined(__x86_64__)
+  // Asking the processor takes microseconds in a virtual machine.
+  static const bool converts = has_f16c();
+  if (converts) return {widen_float16_f16c, narrow_float16_f16c};
+#endif
+  return {widen_float16, narrow_float16};
+}
+
+}  // namespace
+
+HalfFormat half_format(DType type) {
+  TASUKI_CHECK(type == DType::float16 || type == DType::bfloat16, "a 16-bit format of {}",
+               name_of(type));
+  if (type == DType::float16) return float16_format();
+  return {widen_bfloat16, narrow_bfloat16};
+}
+
+}  // namespace tasuki
