@@ -8,7 +8,19 @@
 
 namespace tasuki {
 
+namespace {
+
+void check_is_by_element(const KernelRule& rule) {
+  if (rule.kernel() == UpdateKernel::lamb)
+    fail_everywhere(ErrorKind::usage,
+                    "an update of {} depends on whole parameters; a rule cannot be built on it",
+                    rule.name());
+}
+
+}  // namespace
+
 void KernelRule::apply(const RuleRange& range) const {
+  check_is_by_element(*this);
   UpdatePass pass;
   pass.kernel = kernel();
   pass.parameter = range.parameter;
@@ -22,6 +34,7 @@ void KernelRule::apply(const RuleRange& range) const {
 }
 
 void KernelRule::apply_on_gpu(const RuleArena& arena) const {
+  check_is_by_element(*this);
   UpdatePass pass;
   pass.device = arena.device;
   pass.kernel = kernel();
@@ -111,6 +124,31 @@ class AdamW final : public Adam {
   std::string decay_name() const override { return "weight_decay_rate"; }
 };
 
+class Lamb final : public KernelRule {
+ public:
+  UpdateKernel kernel() const override { return UpdateKernel::lamb; }
+  std::string name() const override { return "LAMB"; }
+  std::vector<Hyperparameter> hyperparameters() const override {
+    return {rate("alpha", 1e-3), decay_factor("beta1", 0.9),   decay_factor("beta2", 0.999),
+            epsilon(1e-6),       rate("weight_decay_rate", 0), rate("trust", 1)};
+  }
+  std::vector<std::string> states() const override { return {"m", "v"}; }
+  std::string rate_name() const override { return "alpha"; }
+  std::string decay_name() const override { return "weight_decay_rate"; }
+  bool needs_norms() const override { return true; }
+  std::vector<double> factors(const Hyperparameters& h, std::int64_t t) const override {
+    const auto n = static_cast<double>(t);
+    return {h["alpha"],
+            1 - h["beta1"],
+            1 - h["beta2"],
+            h["eps"],
+            h["weight_decay_rate"],
+            1 / (1 - std::pow(h["beta1"], n)),
+            1 / (1 - std::pow(h["beta2"], n)),
+            h["trust"]};
+  }
+};
+
 class RmsProp final : public KernelRule {
  public:
   UpdateKernel kernel() const override { return UpdateKernel::rmsprop; }
@@ -159,6 +197,7 @@ std::vector<NamedRule> built_in_rules() {
           {"nesterov", std::make_shared<NesterovAG>()},
           {"adam", std::make_shared<Adam>()},
           {"adamw", std::make_shared<AdamW>()},
+          {"lamb", std::make_shared<Lamb>()},
           {"rmsprop", std::make_shared<RmsProp>()},
           {"adagrad", std::make_shared<AdaGrad>()},
           {"adadelta", std::make_shared<AdaDelta>()}};

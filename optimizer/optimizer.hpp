@@ -110,9 +110,9 @@ class Optimizer {
   double get(const std::string& hyperparameter) const { return values_[hyperparameter]; }
   void set(const std::string& hyperparameter, double value) { values_.set(hyperparameter, value); }
   std::vector<std::string> hyperparameters() const { return values_.names(); }
-  // "alpha" for Adam and AdamW, "lr" for most others; empty for AdaDelta.
+  // "alpha" for Adam, AdamW and LAMB, "lr" for most others; empty for AdaDelta.
   std::string rate_name() const { return rule_->rate_name(); }
-  // "weight_decay_rate" for AdamW; empty where hooks alone decay weights.
+  // "weight_decay_rate" for AdamW and LAMB; empty where hooks alone decay weights.
   std::string decay_name() const { return rule_->decay_name(); }
   // The learning rate that the last update used; for Adam and AdamW it includes the bias
   // correction, alpha sqrt(1 - beta2^t) / (1 - beta1^t), as Chainer's observe_lr reports it. Empty
@@ -269,9 +269,9 @@ class Optimizer {
   AfterStep counted_;
 };
 
-// Creates an optimizer by its `--optimizer` key: sgd, momentum_sgd, nesterov, adam, adamw, rmsprop,
-// adagrad, adadelta, with Chainer's defaults, or a rule added by RuleRegistration. An unknown key
-// is a usage error that lists the known ones.
+// Creates an optimizer by its `--optimizer` key: sgd, momentum_sgd, nesterov, adam, adamw, lamb,
+// rmsprop, adagrad, adadelta, with Chainer's defaults, or a rule added by RuleRegistration. An
+// unknown key is a usage error that lists the known ones.
 std::unique_ptr<Optimizer> create_optimizer(const std::string& key);
 std::vector<std::string> optimizer_names();
 

@@ -36,6 +36,7 @@ UpdatePass part_of(const UpdatePass& whole, std::int64_t begin, std::int64_t end
   for (float*& state : part.state)
     if (state != nullptr) state += begin;
   if (part.rows != nullptr) part.rows += begin / elements_per_row_number;
+  if (part.parameter_of != nullptr) part.parameter_of += begin / elements_per_row_number;
   if (part.rounded != nullptr)
     part.rounded = static_cast<std::byte*>(part.rounded) +
                    static_cast<std::size_t>(begin) * size_of(part.rounded_type);
@@ -264,6 +265,12 @@ void UpdatePlan::apply_kernel(const Update& update, const Factors& factors) cons
     all.rounded = rounded.raw();
     all.rounded_type = rounded.dtype();
   }
+  Tensor ratios;
+  if (all.kernel == UpdateKernel::lamb) {
+    ratios = trust_ratios(update, all);
+    all.ratios = ratios.data<float>();
+    all.parameter_of = parameter_of_.data<std::int32_t>();
+  }
   const ApplyRange apply = [&all](std::int64_t begin, std::int64_t end) {
     backend(all.device).update(part_of(all, begin, end));
   };
@@ -271,6 +278,24 @@ void UpdatePlan::apply_kernel(const Update& update, const Factors& factors) cons
     update.spread(apply, all.count);
   else
     apply(0, all.count);
+}
+
+Tensor UpdatePlan::trust_ratios(const Update& update, const UpdatePass& all) const {
+  Tensor ratios = Tensor::empty({std::ssize(infos_)}, DType::float32, all.device);
+  LambPass pass;
+  pass.device = all.device;
+  pass.parameter = all.parameter;
+  pass.gradient = all.gradient;
+  std::ranges::copy(all.state, pass.state);
+  pass.segments = segments_.data<std::int64_t>();
+  pass.parameters = std::ssize(infos_);
+  pass.factors = all.factors;
+  pass.table = all.table;
+  pass.rows = all.rows;
+  pass.skip = update.skip;
+  pass.ratios = ratios.data<float>();
+  backend(all.device).lamb(pass);
+  return ratios;
 }
 
 void UpdatePlan::apply_on_gpu(const Update& update, const Factors& factors) const {

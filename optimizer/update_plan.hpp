@@ -95,6 +95,8 @@ class UpdatePlan {
   double apply_norm_hook(const Update& update, const NormHook& hook, double scale) const;
   void apply_rule(const Update& update, std::size_t stage, double scale) const;
   void apply_kernel(const Update& update, const Factors& factors) const;
+  // The first pass of LAMB, over the whole arena; `all` is the second one.
+  Tensor trust_ratios(const Update& update, const UpdatePass& all) const;
   void apply_on_cpu(const Update& update, const Factors& factors) const;
   void apply_on_gpu(const Update& update, const Factors& factors) const;
   Tensor norms(const Update& update, const Factors& factors) const;
@@ -117,7 +119,7 @@ class UpdatePlan {
   std::vector<Row> rows_;
   Tensor row_numbers_;   // FactorRows, on the device; undefined: there is one row
   Tensor segments_;      // NormPass::segments, where norms are needed
-  Tensor parameter_of_;  // RuleArena::parameter_of, where it is needed
+  Tensor parameter_of_;  // of RuleArena or UpdatePass, where it is needed
 
   double expected_ = 0;
   // Examples of the last update for each expected one: more than one where several losses of a

@@ -135,7 +135,7 @@ void UpdatePlan::make_rows(const ParameterArena& arena) {
   if (rule_->needs_norms() || has_norm_hooks_)
     segments_ =
         Tensor::from(std::span<const std::int64_t>(segments), {std::ssize(segments)}).to(device);
-  if (rule_->needs_norms() && !device.is_cpu())
+  if (rule_->needs_norms() && (kernel_rule_ != nullptr || !device.is_cpu()))
     parameter_of_ = Tensor::from(std::span<const std::int32_t>(parameters), {lines}).to(device);
 }
 

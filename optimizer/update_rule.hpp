@@ -86,9 +86,9 @@ struct RuleArena {
   const float* skip;  // null, or: the kernel changes nothing where it is not 0 (loss scaling)
 };
 
-// The built-in rules are Chainer's (built_in_rules.cpp). A rule object is shared and never changes:
-// values that change during training are hyper-parameters or states, which the optimizer stores. To
-// be registered with RuleRegistration, a rule needs a default constructor.
+// The built-in rules are Chainer's and LAMB (built_in_rules.cpp). A rule object is shared and never
+// changes: values that change during training are hyper-parameters or states, which the optimizer
+// stores. To be registered with RuleRegistration, a rule needs a default constructor.
 class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
@@ -108,7 +108,7 @@ class UpdateRule {
   // rounding changes less.
   virtual std::vector<double> factors(const Hyperparameters& h, std::int64_t t) const = 0;
   // Whether apply() reads norms. They cost a pass over parameters and gradients. A rule that needs
-  // the norm of its update (LAMB) cannot be written this way.
+  // the norm of its update cannot be written this way (LAMB is built in).
   virtual bool needs_norms() const { return false; }
 
   // Updates a range on a CPU. Called by several threads at once for ranges that do not overlap;

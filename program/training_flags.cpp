@@ -158,10 +158,9 @@ void add_optimizer_flags(Options& options, TrainingSettings& settings, bool has_
   add_learning_rate_flags(options, settings);
   options.add("momentum", settings.momentum, "auto", {0.0, 1.0}, "X",
               "momentum of momentum_sgd and nesterov; `auto`: Chainer's default");
-  options.add(
-      "weight-decay", settings.weight_decay, {0.0, 1e3}, "X",
-      "add X times each weight to its gradient, for all parameters (adamw: decay the weights "
-      "themselves)");
+  options.add("weight-decay", settings.weight_decay, {0.0, 1e3}, "X",
+              "add X times each weight to its gradient, for all parameters (adamw, lamb: decay the "
+              "weights themselves)");
   options.add("no-decay-1d", settings.no_decay_1d,
               "do not apply --weight-decay to parameters with one axis (biases, and the scales of "
               "normalisation layers)");

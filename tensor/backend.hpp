@@ -225,3 +225,6 @@ void set_cpu_product_type(DType type);
 DType cpu_product_type();
 
 }  // namespace tasuki
+  // The first pass of LAMB. The order of additions is that of norms(); does not wait for the
+  // device.
+  virtual void lamb(const LambPass& pass) = 0;

@@ -45,16 +45,28 @@ inline constexpr std::int64_t elements_per_row_number = 16;
 // badly.
 //   sgd: rate | momentum_sgd, nesterov: rate, momentum | adam: rate, 1 - beta1, 1 - beta2, eps,
 //   eta * weight_decay_rate | rmsprop: rate, 1 - alpha, eps | adagrad: rate, eps | adadelta: 1 -
-//   rho, eps
+//   rho, eps | lamb: rate, 1 - beta1, 1 - beta2, eps, weight_decay_rate, 1 / (1 - beta1^t),
+//   1 / (1 - beta2^t), trust
+// lamb is the second pass of two (LambPass) and changes no state.
 // combine is no rule: parameter = scale * parameter + decay * gradient. With gradients as the
 // parameter and weights as the gradient it writes g to where the gradient was.
-enum class UpdateKernel { sgd, momentum_sgd, nesterov, adam, rmsprop, adagrad, adadelta, combine };
+enum class UpdateKernel {
+  sgd,
+  momentum_sgd,
+  nesterov,
+  adam,
+  rmsprop,
+  adagrad,
+  adadelta,
+  lamb,
+  combine
+};
 struct UpdatePass {
   Device device;  // where the arrays are
   UpdateKernel kernel = UpdateKernel::sgd;
   float* parameter = nullptr;
   const float* gradient = nullptr;
-  float* state[2] = {nullptr, nullptr};  // v | m, v | ms | h | msg, msdx
+  float* state[2] = {nullptr, nullptr};  // v | m, v | ms | h | msg, msdx | m, v
   std::int64_t count = 0;
   // Of all elements; or a table in the device's memory, read when the update runs.
   UpdateFactors factors;
@@ -66,6 +78,9 @@ struct UpdatePass {
   // A second copy of each new parameter, rounded to float16 or bfloat16; may be null.
   void* rounded = nullptr;
   DType rounded_type = DType::bfloat16;
+  // Of lamb, in the device's memory: LambPass::ratios, and which of them each 16 elements have.
+  const float* ratios = nullptr;
+  const std::int32_t* parameter_of = nullptr;
 };
 
 // A factor: a number, or one in the memory of the device that uses it, read when the work runs.
@@ -87,6 +102,25 @@ struct NormPass {
   const UpdateFactors* table = nullptr;
   const FactorRow* rows = nullptr;
   double* norms = nullptr;  // |w| and |g| of parameter k at 2 k
+};
+
+// The first pass of LAMB (You et al., arXiv 1904.00962) over an arena, with g as above:
+//   m += (1 - beta1)(g - m);  v += (1 - beta2)(g^2 - v)
+// and for each parameter the trust ratio (|w| / |r|)^trust of L2 norms in double, 1 if one of them
+// is 0, where r = m' / (sqrt(v') + eps) + weight_decay_rate * w with m' = m / (1 - beta1^t) and
+// v' = v / (1 - beta2^t). The second pass, UpdateKernel::lamb, is w -= rate * ratio * r.
+struct LambPass {
+  Device device;
+  const float* parameter = nullptr;
+  const float* gradient = nullptr;
+  float* state[2] = {nullptr, nullptr};    // m, v
+  const std::int64_t* segments = nullptr;  // these and the following as in a NormPass
+  std::int64_t parameters = 0;
+  UpdateFactors factors;
+  const UpdateFactors* table = nullptr;
+  const FactorRow* rows = nullptr;
+  const float* skip = nullptr;  // as in an UpdatePass; ratios are not written then
+  float* ratios = nullptr;      // one for each parameter
 };
 
 // Layer-wise adaptive rate scaling of one parameter (You et al., arXiv 1708.03888): with |x| the L2

@@ -92,3 +92,4 @@ class CpuBackend : public Backend {
 };
 
 }  // namespace tasuki
+  void lamb(const LambPass& pass) override;

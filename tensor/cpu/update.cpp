@@ -112,6 +112,61 @@ TASUKI_VECTORIZE void adadelta(const UpdatePass& pass, const UpdateFactors& k, s
   }
 }
 
+// The direction of LAMB, which both of its passes compute.
+struct LambDirection {
+  const float* __restrict p;
+  const float* __restrict m;
+  const float* __restrict v;
+  float eps, decay, of_m, of_v;  // the last two: bias corrections
+  LambDirection(const UpdateFactors& k, const float* parameter, const float* first,
+                const float* second)
+      : p(parameter),
+        m(first),
+        v(second),
+        eps(k.of_rule[3]),
+        decay(k.of_rule[4]),
+        of_m(k.of_rule[5]),
+        of_v(k.of_rule[6]) {}
+  [[gnu::always_inline]] float at(std::int64_t i) const {
+    return of_m * m[i] / (__builtin_sqrtf(of_v * v[i]) + eps) + decay * p[i];
+  }
+};
+
+TASUKI_VECTORIZE void lamb_moments(const LambPass& pass, const UpdateFactors& k, std::int64_t begin,
+                                   std::int64_t end) {
+  const float* __restrict p = pass.parameter;
+  const float* __restrict gradient = pass.gradient;
+  float* __restrict m = pass.state[0];
+  float* __restrict v = pass.state[1];
+  const float scale = k.scale, decay = k.decay, new_m = k.of_rule[1], new_v = k.of_rule[2];
+  for (std::int64_t i = begin; i < end; ++i) {
+    const float g = scale * gradient[i] + decay * p[i];
+    m[i] += new_m * (g - m[i]);
+    v[i] += new_v * (g * g - v[i]);
+  }
+}
+
+TASUKI_VECTORIZE void lamb_step(float* __restrict p, const float* __restrict m,
+                                const float* __restrict v, const UpdateFactors& k, float rate,
+                                std::int64_t begin, std::int64_t end) {
+  const LambDirection r(k, p, m, v);
+  for (std::int64_t i = begin; i < end; ++i) p[i] -= rate * r.at(i);
+}
+
+// Elements of one parameter at once.
+void lamb(const UpdatePass& pass, const UpdateFactors& k, std::int64_t begin, std::int64_t end) {
+  constexpr std::int64_t line = elements_per_row_number;
+  while (begin < end) {
+    const std::int32_t parameter = pass.parameter_of[begin / line];
+    std::int64_t next = begin / line + 1;
+    while (next * line < end && pass.parameter_of[next] == parameter) ++next;
+    const std::int64_t stop = std::min(next * line, end);
+    lamb_step(pass.parameter, pass.state[0], pass.state[1], k,
+              k.of_rule[0] * pass.ratios[parameter], begin, stop);
+    begin = stop;
+  }
+}
+
 // The order of roundings is that of two passes: the first scales, the second adds.
 TASUKI_VECTORIZE void combine(const UpdatePass& pass, const UpdateFactors& k, std::int64_t begin,
                               std::int64_t end) {
@@ -149,6 +204,13 @@ TASUKI_VECTORIZE double block_squared_norm_of_g(const float* gradient, const flo
                         [=](std::int64_t i) { return scale * gradient[i] + decay * parameter[i]; });
 }
 
+TASUKI_VECTORIZE double block_squared_norm_of_r(const float* parameter, const float* m,
+                                                const float* v, const UpdateFactors& k,
+                                                std::int64_t count) {
+  const LambDirection r(k, parameter, m, v);
+  return sum_of_squares(count, [&r](std::int64_t i) { return r.at(i); });
+}
+
 using Kernel = void (*)(const UpdatePass&, const UpdateFactors&, std::int64_t, std::int64_t);
 
 Kernel find_kernel(UpdateKernel kernel) {
@@ -167,6 +229,8 @@ Kernel find_kernel(UpdateKernel kernel) {
       return adagrad;
     case UpdateKernel::adadelta:
       return adadelta;
+    case UpdateKernel::lamb:
+      return lamb;
     case UpdateKernel::combine:
       return combine;
   }
@@ -194,15 +258,29 @@ std::int64_t blocks_of(std::int64_t count) {
 
 // One sum a block, added in order: the result does not depend on the number of threads.
 template <class OfBlock>
-double sum_over_blocks(std::int64_t count, const OfBlock& of_block) {
-  std::vector<double> sums(static_cast<std::size_t>(blocks_of(count)));
+auto sum_over_blocks(std::int64_t count, const OfBlock& of_block) {
+  using Sum = decltype(of_block(count, count));
+  std::vector<Sum> sums(static_cast<std::size_t>(blocks_of(count)));
   parallel_for(blocks_of(count), eltwise_grain / block, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t b = begin; b < end; ++b)
       sums[static_cast<std::size_t>(b)] = of_block(b * block, std::min(block, count - b * block));
   });
-  double sum = 0;
-  for (const double part : sums) sum += part;
+  Sum sum{};
+  for (const Sum& part : sums) sum += part;
   return sum;
+}
+
+struct LambSquares {
+  double w = 0, r = 0;
+  void operator+=(const LambSquares& other) {
+    w += other.w;
+    r += other.r;
+  }
+};
+
+float trust_ratio(double w_squares, double r_squares, const UpdateFactors& k) {
+  if (w_squares == 0 || r_squares == 0) return 1;
+  return static_cast<float>(std::pow(std::sqrt(w_squares / r_squares), double{k.of_rule[7]}));
 }
 
 double squared_norm_of(const float* values, std::int64_t count) {
@@ -243,6 +321,26 @@ void CpuBackend::norms(const NormPass& pass) {
         std::sqrt(sum_over_blocks(count, [&](std::int64_t begin, std::int64_t part) {
           return block_squared_norm_of_g(g + begin, w + begin, part, factors.scale, factors.decay);
         }));
+  }
+}
+
+// A block's moments, and its part of the norms while they are in the cache.
+void CpuBackend::lamb(const LambPass& pass) {
+  if (pass.skip != nullptr && *pass.skip != 0) return;
+  for (std::int64_t k = 0; k < pass.parameters; ++k) {
+    const std::int64_t first = pass.segments[2 * k], count = pass.segments[2 * k + 1];
+    const std::size_t row = pass.rows != nullptr ? pass.rows[first / elements_per_row_number] : 0;
+    const UpdateFactors& factors = pass.table != nullptr ? pass.table[row] : pass.factors;
+    const LambSquares squares =
+        sum_over_blocks(count, [&](std::int64_t offset, std::int64_t part) -> LambSquares {
+          const std::int64_t begin = first + offset;
+          lamb_moments(pass, factors, begin, begin + part);
+          const float* const w = pass.parameter + begin;
+          return {block_squared_norm(w, part),
+                  block_squared_norm_of_r(w, pass.state[0] + begin, pass.state[1] + begin, factors,
+                                          part)};
+        });
+    pass.ratios[k] = trust_ratio(squares.w, squares.r, factors);
   }
 }
 

@@ -87,3 +87,4 @@ class CudaBackend final : public Backend {
 };
 
 }  // namespace tasuki
+  void lamb(const LambPass& pass) override;

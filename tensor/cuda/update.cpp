@@ -19,6 +19,13 @@ void CudaBackend::norms(const NormPass& pass) {
   check_launch("norms");
 }
 
+void CudaBackend::lamb(const LambPass& pass) {
+  const Tensor scratch =
+      Tensor::empty({kernels::norm_scratch(pass.parameters)}, DType::float64, pass.device);
+  kernels::lamb(CudaContext::of(pass.device).launch(), pass, scratch.data<double>());
+  check_launch("lamb");
+}
+
 double CudaBackend::squared_norm(const Tensor& x) {
   check_parameter(x.plain(), x.device(), "squared norm");
   const Tensor values = x.plain();

@@ -15,4 +15,7 @@ void update(const Launch& launch, const UpdatePass& pass);
 std::int64_t norm_scratch(std::int64_t parameters);
 void norms(const Launch& launch, const NormPass& pass, double* scratch);
 
+// See LambPass. `scratch`: norm_scratch() doubles.
+void lamb(const Launch& launch, const LambPass& pass, double* scratch);
+
 }  // namespace tasuki::kernels

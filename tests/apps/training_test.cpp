@@ -86,8 +86,8 @@ TEST_F(TrainMnist, WithoutGpuNoCudaLibraryIsMapped) {
 }
 
 TEST_F(TrainMnist, EveryOptimizerTrains) {
-  for (const std::string name :
-       {"sgd", "momentum_sgd", "nesterov", "adam", "adamw", "rmsprop", "adagrad", "adadelta"}) {
+  for (const std::string name : {"sgd", "momentum_sgd", "nesterov", "adam", "adamw", "lamb",
+                                 "rmsprop", "adagrad", "adadelta"}) {
     SCOPED_TRACE(name);
     // RMSprop's default rate is too large for so few steps of such a small network.
     const std::vector<std::string> rate = name == "adadelta" ? std::vector<std::string>{}

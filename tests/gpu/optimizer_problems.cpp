@@ -114,6 +114,83 @@ Results norms(Side& side, std::int64_t parameters) {
   return {{"norms", with_factors}, {"norms of rows", found}};
 }
 
+// Three updates of parameters of 1, 10001, ... elements in rows of factors; the second one's is all
+// zeros.
+Results lamb(Side& side, std::int64_t parameters, DType rounded_type) {
+  std::vector<std::int64_t> segments;
+  std::vector<std::int32_t> parameter_of;
+  std::int64_t end = 0;
+  for (std::int64_t k = 0; k < parameters; ++k) {
+    const std::int64_t count = 1 + 10000 * k;
+    segments.insert(segments.end(), {end, count});
+    end += (count + 15) / 16 * 16;
+    parameter_of.resize(static_cast<std::size_t>(end / 16), static_cast<std::int32_t>(k));
+  }
+  const Tensor places =
+      Tensor::from(std::span<const std::int64_t>(segments), {std::ssize(segments)})
+          .to(side.device());
+  const Tensor owners =
+      Tensor::from(std::span<const std::int32_t>(parameter_of), {std::ssize(parameter_of)})
+          .to(side.device());
+  // Each parameter has one row.
+  std::vector<std::uint8_t> numbers;
+  for (const std::int32_t parameter : parameter_of)
+    numbers.insert(numbers.end(), {static_cast<std::uint8_t>(parameter % 3), 0});
+  const Tensor rows =
+      Tensor::from(std::span<const std::uint8_t>(numbers), {std::ssize(numbers)}).to(side.device());
+  const auto factors = [](float scale, float trust) {
+    return UpdateFactors{scale, 0.01f, {0.05f, 0.1f, 0.01f, 1e-6f, 0.02f, 2, 50, trust}};
+  };
+  const std::array<UpdateFactors, 3> three = {factors(0.25f, 1), factors(0.5f, 0),
+                                              factors(-0.25f, 0.5f)};
+  const Tensor table = on_device(three, side.device());
+  const Tensor w = side.parameters({end}), m = side.parameters({end}, 0, 1),
+               v = side.parameters({end}, 0, 1);
+  if (parameters > 1) w.slice(16, 16 + segments[3]).fill(0);
+  const Tensor ratios = Tensor::zeros({parameters}, DType::float32, side.device());
+  const Tensor rounded = Tensor::zeros({end}, rounded_type, side.device());
+  const auto run = [&](const float* skip) {
+    const Tensor g = side.parameters({end});
+    LambPass first;
+    first.device = side.device();
+    first.parameter = w.data<float>();
+    first.gradient = g.data<float>();
+    first.state[0] = m.data<float>();
+    first.state[1] = v.data<float>();
+    first.segments = places.data<std::int64_t>();
+    first.parameters = parameters;
+    first.table = reinterpret_cast<const UpdateFactors*>(table.data<float>());
+    first.rows = reinterpret_cast<const FactorRow*>(rows.data<std::uint8_t>());
+    first.skip = skip;
+    first.ratios = ratios.data<float>();
+    side.backend().lamb(first);
+    UpdatePass second;
+    second.device = side.device();
+    second.kernel = UpdateKernel::lamb;
+    second.parameter = w.data<float>();
+    second.state[0] = m.data<float>();
+    second.state[1] = v.data<float>();
+    second.count = end;
+    second.table = first.table;
+    second.rows = first.rows;
+    second.skip = skip;
+    second.ratios = first.ratios;
+    second.parameter_of = owners.data<std::int32_t>();
+    if (rounded_type != DType::float32) {
+      second.rounded = rounded.raw();
+      second.rounded_type = rounded_type;
+    }
+    side.backend().update(second);
+  };
+  for (int i = 0; i < 3; ++i) run(nullptr);
+  const Tensor yes = Tensor::full({1}, 1, DType::float32, side.device());
+  run(yes.data<float>());
+  Results results = {{"parameter", w}, {"m", m}, {"v", v}, {"ratios", ratios}};
+  if (rounded_type != DType::float32)
+    results.push_back({"rounded less parameter", apart(rounded, w)});
+  return results;
+}
+
 // What hooks do with a gradient by its norm; the second of two is below the threshold.
 Results scaled_by_norms(Side& side, std::int64_t count) {
   const Tensor w = side.parameters({count}), small = side.parameters({count}, 0, 1e-6f);
@@ -133,6 +210,10 @@ void add_optimizer_problems(Problems& problems) {
   for (const std::int64_t parameters : {1, 7}) {
     problems.push_back({fmt::format("update/norms of {} parameters", parameters),
                         [parameters](Side& side) { return norms(side, parameters); }});
+    for (const DType rounded : {DType::float32, DType::bfloat16})
+      problems.push_back(
+          {fmt::format("update/lamb, {} parameters, kept as {}", parameters, name_of(rounded)),
+           [parameters, rounded](Side& side) { return lamb(side, parameters, rounded); }});
   }
   for (const std::int64_t count : {1, 4099, 70003})
     problems.push_back({fmt::format("update/hooks, {} values", count),

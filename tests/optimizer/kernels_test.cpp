@@ -2,8 +2,10 @@
 // element gets the same bits.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "tasuki/core/philox.hpp"
@@ -82,6 +84,45 @@ TEST(UpdateKernels, ThreadsDoNotChangeBits) {
     cpu.update(three.pass(rule, 0, count));
     EXPECT_TRUE(one == three) << "rule " << static_cast<int>(rule);
   }
+}
+
+// Both passes of LAMB, the second one in parts.
+TEST(Lamb, BitsDependOnNeitherThreadsNorParts) {
+  const std::vector<std::int64_t> segments = {0, 1, 16, 70001, 70032, 4096, 74128, 20};
+  constexpr std::int64_t end = 74160;
+  std::vector<std::int32_t> parameter_of;
+  for (std::int64_t line = 0; line < end / 16; ++line)
+    parameter_of.push_back(line < 1 ? 0 : line < 70032 / 16 ? 1 : line < 74128 / 16 ? 2 : 3);
+  const auto run = [&](int threads, std::int64_t part) {
+    const WithThreads with(threads);
+    Arrays arrays(static_cast<std::size_t>(end));
+    std::vector<float> ratios(4);
+    const UpdateFactors factors{0.37f, 0.013f, {0.021f, 0.11f, 0.07f, 1e-3f, 0.003f, 9, 14, 1}};
+    LambPass first;
+    first.parameter = arrays.parameter.data();
+    first.gradient = arrays.gradient.data();
+    first.state[0] = arrays.first.data();
+    first.state[1] = arrays.second.data();
+    first.segments = segments.data();
+    first.parameters = 4;
+    first.factors = factors;
+    first.ratios = ratios.data();
+    backend(Device::cpu()).lamb(first);
+    for (std::int64_t begin = 0; begin < end; begin += part) {
+      const std::int64_t count = std::min(part, end - begin);
+      UpdatePass second = arrays.pass(UpdateKernel::lamb, static_cast<std::size_t>(begin),
+                                      static_cast<std::size_t>(count));
+      second.factors = factors;
+      second.ratios = ratios.data();
+      second.parameter_of = parameter_of.data() + begin / 16;
+      backend(Device::cpu()).update(second);
+    }
+    return std::pair(arrays, ratios);
+  };
+  const auto expected = run(1, end);
+  for (const float ratio : expected.second) EXPECT_NE(ratio, 1);
+  EXPECT_TRUE(run(3, end) == expected);
+  EXPECT_TRUE(run(2, 16 * 301) == expected);
 }
 
 TEST(SquaredNorm, AnyLengthAndNumberOfThreads) {

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Writes torch_updates.json: weights after each of some updates, computed by PyTorch in float64, for
-the rules whose formulae PyTorch shares with Chainer. Run once; the result is committed.
+the rules whose formulae PyTorch shares with Chainer, and by timm for LAMB. Run once; the result is
+committed.
 
 Where names differ: Chainer's AdamW does not multiply the decay by the learning rate, so its
 weight_decay_rate is PyTorch's lr * weight_decay; PyTorch's Adam adds eps after the bias correction,
@@ -9,7 +10,9 @@ so eps is chosen too small to matter there.
 import json
 import pathlib
 
+import timm
 import torch
+from timm.optim.lamb import Lamb
 
 STEPS, SIZE = 8, 19
 
@@ -32,6 +35,13 @@ CASES = [
      lambda p: torch.optim.Adagrad(p, lr=0.05, eps=1e-3)),
     ("adadelta", {"rho": 0.9, "eps": 1e-3}, 0.0,
      lambda p: torch.optim.Adadelta(p, lr=1.0, rho=0.9, eps=1e-3)),
+    ("lamb", {"alpha": 0.02, "eps": 1e-3, "weight_decay_rate": 0.1}, 0.0,
+     lambda p: Lamb(p, lr=0.02, eps=1e-3, weight_decay=0.1, max_grad_norm=None)),
+    ("lamb", {"alpha": 0.05, "beta1": 0.8, "beta2": 0.95}, 0.0,
+     lambda p: Lamb(p, lr=0.05, betas=(0.8, 0.95), weight_decay=0, max_grad_norm=None,
+                    always_adapt=True)),
+    ("lamb", {"alpha": 0.05, "trust": 0}, 0.0,
+     lambda p: Lamb(p, lr=0.05, weight_decay=0, max_grad_norm=None, always_adapt=False)),
 ]
 
 
@@ -53,6 +63,7 @@ def main():
                       "weight_decay": weight_decay, "weights": after})
     out = pathlib.Path(__file__).with_name("torch_updates.json")
     out.write_text(json.dumps({"torch": torch.__version__.split("+")[0],
+                               "timm": timm.__version__,
                                "initial": initial.tolist(), "gradients": gradients.tolist(),
                                "cases": cases}) + "\n")
 

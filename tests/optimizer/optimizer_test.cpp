@@ -23,6 +23,7 @@ TEST(Optimizer, KnowsNamesAndRates) {
                                                             {"nesterov", "NesterovAG", "lr"},
                                                             {"adam", "Adam", "alpha"},
                                                             {"adamw", "AdamW", "alpha"},
+                                                            {"lamb", "LAMB", "alpha"},
                                                             {"rmsprop", "RMSprop", "lr"},
                                                             {"adagrad", "AdaGrad", "lr"},
                                                             {"adadelta", "AdaDelta", ""}};
@@ -34,7 +35,7 @@ TEST(Optimizer, KnowsNamesAndRates) {
   EXPECT_EQ(
       coded_error_of([] { create_optimizer("adams"); }),
       "64: unknown optimizer \"adams\"; known ones: sgd, momentum_sgd, nesterov, adam, adamw, "
-      "rmsprop, adagrad, adadelta");
+      "lamb, rmsprop, adagrad, adadelta");
 }
 
 TEST(Optimizer, ChecksHyperparameters) {

@@ -1,5 +1,5 @@
 // Every rule against formulae written down once more, in double and one number at a time, and
-// against PyTorch where it has the same formula.
+// against PyTorch where it has the same formula (LAMB: timm).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "paths.hpp"
 #include "prescribed.hpp"
@@ -25,9 +26,39 @@ using testing::Vectors;
 struct Weight {
   double p = 0, s = 0, r = 0;
 };
+// Of one weight.
 using Formula = std::function<void(Weight& w, double g, int t, const Optimizer& h)>;
+// Of all weights of a parameter.
+using Update = std::function<void(std::vector<Weight>& weights, std::span<const float> gradient,
+                                  int t, const Optimizer& h)>;
 
-const std::map<std::string, Formula>& formulae() {
+Update each(const Formula& formula) {
+  return [formula](std::vector<Weight>& weights, std::span<const float> gradient, int t,
+                   const Optimizer& h) {
+    for (std::size_t i = 0; i < weights.size(); ++i) formula(weights[i], gradient[i], t, h);
+  };
+}
+
+void lamb(std::vector<Weight>& weights, std::span<const float> gradient, int t,
+          const Optimizer& h) {
+  const double beta1 = h.get("beta1"), beta2 = h.get("beta2");
+  std::vector<double> r;
+  double of_w = 0, of_r = 0;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    auto& [p, m, v] = weights[i];
+    m = beta1 * m + (1 - beta1) * gradient[i];
+    v = beta2 * v + (1 - beta2) * gradient[i] * gradient[i];
+    const double direction =
+        m / (1 - std::pow(beta1, t)) / (std::sqrt(v / (1 - std::pow(beta2, t))) + h.get("eps"));
+    r.push_back(direction + h.get("weight_decay_rate") * p);
+    of_w += p * p;
+    of_r += r.back() * r.back();
+  }
+  const double ratio = of_w > 0 && of_r > 0 ? std::pow(of_w / of_r, h.get("trust") / 2) : 1;
+  for (std::size_t i = 0; i < weights.size(); ++i) weights[i].p -= h.get("alpha") * ratio * r[i];
+}
+
+const std::map<std::string, Update>& formulae() {
   static const Formula adam = [](Weight& w, double g, int t, const Optimizer& h) {
     const double beta1 = h.get("beta1"), beta2 = h.get("beta2");
     w.s = beta1 * w.s + (1 - beta1) * g;
@@ -37,40 +68,36 @@ const std::map<std::string, Formula>& formulae() {
     w.p -= h.get("eta") *
            (alpha * w.s / (std::sqrt(w.r) + h.get("eps")) + h.get("weight_decay_rate") * w.p);
   };
-  static const std::map<std::string, Formula> all = {
-      {"sgd", [](Weight& w, double g, int, const Optimizer& h) { w.p -= h.get("lr") * g; }},
-      {"momentum_sgd",
-       [](Weight& w, double g, int, const Optimizer& h) {
+  static const std::map<std::string, Update> all = {
+      {"sgd", each([](Weight& w, double g, int, const Optimizer& h) { w.p -= h.get("lr") * g; })},
+      {"momentum_sgd", each([](Weight& w, double g, int, const Optimizer& h) {
          w.s = h.get("momentum") * w.s - h.get("lr") * g;
          w.p += w.s;
-       }},
-      {"nesterov",
-       [](Weight& w, double g, int, const Optimizer& h) {
+       })},
+      {"nesterov", each([](Weight& w, double g, int, const Optimizer& h) {
          const double momentum = h.get("momentum");
          w.s = momentum * w.s - h.get("lr") * g;
          w.p += momentum * momentum * w.s;
          w.p -= (1 + momentum) * h.get("lr") * g;
-       }},
-      {"adam", adam},
-      {"adamw", adam},
-      {"rmsprop",
-       [](Weight& w, double g, int, const Optimizer& h) {
+       })},
+      {"adam", each(adam)},
+      {"adamw", each(adam)},
+      {"lamb", lamb},
+      {"rmsprop", each([](Weight& w, double g, int, const Optimizer& h) {
          w.s = h.get("alpha") * w.s + (1 - h.get("alpha")) * g * g;
          w.p -= h.get("lr") * g / (std::sqrt(w.s) + h.get("eps"));
-       }},
-      {"adagrad",
-       [](Weight& w, double g, int, const Optimizer& h) {
+       })},
+      {"adagrad", each([](Weight& w, double g, int, const Optimizer& h) {
          w.s += g * g;
          w.p -= h.get("lr") * g / (std::sqrt(w.s) + h.get("eps"));
-       }},
-      {"adadelta",
-       [](Weight& w, double g, int, const Optimizer& h) {
+       })},
+      {"adadelta", each([](Weight& w, double g, int, const Optimizer& h) {
          const double rho = h.get("rho"), eps = h.get("eps");
          w.s = rho * w.s + (1 - rho) * g * g;
          const double dx = std::sqrt((w.r + eps) / (w.s + eps)) * g;
          w.r = rho * w.r + (1 - rho) * dx * dx;
          w.p -= dx;
-       }},
+       })},
   };
   return all;
 }
@@ -81,7 +108,7 @@ class Rules : public ::testing::TestWithParam<std::string> {
  protected:
   // Some updates of three parameters, with the gradient given as a sum over four examples.
   void compare_with_formula(Optimizer& optimizer) {
-    const Formula& formula = formulae().at(GetParam());
+    const Update& formula = formulae().at(GetParam());
     Vectors model({1, 37, 16});
     RandomStream random(3);
     std::vector<std::vector<Weight>> expected;
@@ -97,11 +124,9 @@ class Rules : public ::testing::TestWithParam<std::string> {
       testing::Prescribed gradients;
       for (std::size_t i = 0; i < 3; ++i) {
         gradients.emplace_back(&model[i], Tensor::empty(model[i].shape()));
-        std::size_t j = 0;
-        for (float& g : gradients.back().second.span<float>()) {
-          g = random.normal();
-          formula(expected[i][j++], g, t, optimizer);
-        }
+        const std::span<float> gradient = gradients.back().second.span<float>();
+        for (float& g : gradient) g = random.normal();
+        formula(expected[i], gradient, t, optimizer);
       }
       optimizer.update([&] { return loss_with_gradients(gradients); }, 4);
       ASSERT_EQ(optimizer.t(), t);
@@ -141,9 +166,9 @@ TEST_P(Rules, FollowTheirFormulaWithDefaults) {
 TEST_P(Rules, FollowTheirFormulaWithOtherSettings) {
   const auto optimizer = create_optimizer(GetParam());
   const std::map<std::string, double> settings = {
-      {"lr", 0.07},  {"momentum", 0.6}, {"beta1", 0.7}, {"beta2", 0.9},
-      {"eps", 1e-2}, {"eta", 0.4},      {"rho", 0.8},   {"weight_decay_rate", 0.03},
-      {"alpha", 0.3}};
+      {"lr", 0.07},   {"momentum", 0.6}, {"beta1", 0.7}, {"beta2", 0.9},
+      {"eps", 1e-2},  {"eta", 0.4},      {"rho", 0.8},   {"weight_decay_rate", 0.03},
+      {"alpha", 0.3}, {"trust", 0.5}};
   for (const std::string& name : optimizer->hyperparameters())
     optimizer->set(name, settings.at(name));
   compare_with_formula(*optimizer);
@@ -151,9 +176,9 @@ TEST_P(Rules, FollowTheirFormulaWithOtherSettings) {
 
 TEST_P(Rules, HaveTheStatesOfChainer) {
   static const std::map<std::string, std::vector<std::string>> expected = {
-      {"sgd", {}},          {"momentum_sgd", {"v"}},      {"nesterov", {"v"}},
-      {"adam", {"m", "v"}}, {"adamw", {"m", "v"}},        {"rmsprop", {"ms"}},
-      {"adagrad", {"h"}},   {"adadelta", {"msg", "msdx"}}};
+      {"sgd", {}},          {"momentum_sgd", {"v"}}, {"nesterov", {"v"}},
+      {"adam", {"m", "v"}}, {"adamw", {"m", "v"}},   {"lamb", {"m", "v"}},
+      {"rmsprop", {"ms"}},  {"adagrad", {"h"}},      {"adadelta", {"msg", "msdx"}}};
   const auto optimizer = create_optimizer(GetParam());
   const Vectors model({5});
   optimizer->setup(const_cast<Vectors&>(model));
@@ -190,6 +215,13 @@ TEST(RuleDefaults, AreThoseOfChainer) {
         {"eps", 1e-8},
         {"eta", 1},
         {"weight_decay_rate", 0}}},
+      {"lamb",
+       {{"alpha", 1e-3},
+        {"beta1", 0.9},
+        {"beta2", 0.999},
+        {"eps", 1e-6},
+        {"weight_decay_rate", 0},
+        {"trust", 1}}},
       {"rmsprop", {{"lr", 0.01}, {"alpha", 0.99}, {"eps", 1e-8}}},
       {"adagrad", {{"lr", 1e-3}, {"eps", 1e-8}}},
       {"adadelta", {{"rho", 0.95}, {"eps", 1e-6}}},
@@ -208,7 +240,7 @@ TEST(RulesAgainstTorch, SameWeightsAfterEachUpdate) {
   const auto torch = nlohmann::json::parse(std::ifstream(TORCH_UPDATES));
   const auto initial = torch["initial"].get<std::vector<float>>();
   const auto gradients = torch["gradients"].get<std::vector<std::vector<float>>>();
-  ASSERT_GE(torch["cases"].size(), 10u);
+  ASSERT_GE(torch["cases"].size(), 12u);
   for (const auto& expected : torch["cases"]) {
     const auto optimizer = create_optimizer(expected["optimizer"]);
     for (const auto& [name, value] : expected["hyperparameters"].items())

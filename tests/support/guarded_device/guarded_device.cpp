@@ -315,6 +315,9 @@ void register_guarded_device() {
 }
 
 void on_guarded_device(std::function<void()> work) {
+  void lamb(const LambPass& pass) override {
+    submit([=] { cpu().lamb(pass); });
+  }
   static_cast<GuardedBackend&>(backend(Device::cuda(0))).submit(std::move(work));
 }
 
