@@ -81,6 +81,7 @@
 #include "tasuki/optimizer/optimizer.hpp"
 #include "tasuki/optimizer/parameter_group.hpp"
 #include "tasuki/optimizer/update_rule.hpp"
+#include "tasuki/parallel/multi_node_batch_norm.hpp"
 #include "tasuki/program/training_program.hpp"
 #include "tasuki/tensor/backend.hpp"
 #include "tasuki/tensor/cuda_loading/loader.hpp"

@@ -21,9 +21,11 @@ BatchNorm::BatchNorm(std::int64_t channels, const Settings& settings)
 
 Variable BatchNorm::forward(const Variable& x) {
   const auto [decay, eps, relu] = settings_;
+  const bool is_training = TrainingMode::is_training();
+  if (is_training && method_)
+    return method_->normalise(x, gamma_, beta_, eps, relu, {mean_, variance_, decay});
   if (x.value().count() == 0) return x;
-  if (!TrainingMode::is_training())
-    return fixed_batch_norm(x, gamma_, beta_, {mean_, variance_}, eps, relu);
+  if (!is_training) return fixed_batch_norm(x, gamma_, beta_, {mean_, variance_}, eps, relu);
   BatchStatistics batch;
   Variable y = batch_norm(x, gamma_, beta_, eps, relu, &batch);
   const std::int64_t values_per_channel = x.value().count() / x.shape()[1];

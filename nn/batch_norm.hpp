@@ -1,9 +1,24 @@
 // Batch normalisation layer.
 #pragma once
 
+#include <memory>
+
 #include "tasuki/nn/layer.hpp"
+#include "tasuki/tensor/backend.hpp"
 
 namespace tasuki {
+
+// How BatchNorm layers normalise in training. The default is batch_norm() of this process's batch;
+// others are in parallel/.
+class BatchNormMethod {
+ public:
+  virtual ~BatchNormMethod() = default;
+  // As batch_norm() (functions/batch_norm.hpp), and moves `averages`. x may have no items.
+  virtual Variable normalise(const Variable& x, const Variable& gamma, const Variable& beta,
+                             float eps, bool relu, const BatchNormAverages& averages) const = 0;
+  // Module::communicates().
+  virtual bool communicates() const { return false; }
+};
 
 // Parameters gamma (ones) and beta (zeros); buffers avg_mean, avg_var and N (Chainer's names). In
 // training it normalises by the batch's statistics and updates the averages:
@@ -22,7 +37,13 @@ class BatchNorm : public Layer {
   // N x C or N x C x H x W; an empty batch passes unchanged and updates nothing.
   Variable forward(const Variable& x) override;
 
+  // From now on; null: the default. Parameters, buffers and their paths stay as they are.
+  void normalise_by(std::shared_ptr<const BatchNormMethod> method) { method_ = std::move(method); }
+
  private:
+  bool communicates_itself() const override { return method_ && method_->communicates(); }
+
+  std::shared_ptr<const BatchNormMethod> method_;
   Settings settings_;
   Parameter &gamma_, &beta_;
   Tensor &mean_, &variance_;

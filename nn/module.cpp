@@ -66,6 +66,23 @@ std::int64_t Module::parameter_count() const {
   return count;
 }
 
+std::vector<Module*> Module::modules() {
+  std::vector<Module*> found = {this};
+  for (const Child& child : children_) {
+    const std::vector<Module*> below = child.module->modules();
+    found.insert(found.end(), below.begin(), below.end());
+  }
+  return found;
+}
+
+bool Module::communicates() const {
+  bool found = false;
+  visit("", [&](const std::string&, const Module& module) {
+    found = found || module.communicates_itself();
+  });
+  return found;
+}
+
 void Module::initialize(std::uint64_t seed) {
   visit("", [&](const std::string& prefix, const Module& module) {
     for (const OwnedParameter& owned : module.parameters_) {

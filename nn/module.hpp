@@ -48,6 +48,13 @@ class Module : public ModuleMemory {
   std::vector<NamedBuffer> buffers() const;
   std::int64_t parameter_count() const;
 
+  // This module and all below it, in order of registration, depth first.
+  std::vector<Module*> modules();
+  // Whether training passes of this module, or of one below it, exchange messages with other ranks:
+  // every rank then runs its passes in every step, on a batch of no items if it has no examples
+  // (Optimizer::forward).
+  bool communicates() const;
+
   // Draws all parameters from `seed`; each depends only on the seed and its path. Those without a
   // shape are drawn in the same way when they get one.
   void initialize(std::uint64_t seed);
@@ -66,6 +73,8 @@ class Module : public ModuleMemory {
                                     Initializer initializer);
   Tensor& add_buffer(const std::string& name, Tensor value);
   void add(const std::string& name, Module& child);
+  // communicates(), of this module alone.
+  virtual bool communicates_itself() const { return false; }
 
  private:
   struct OwnedParameter {

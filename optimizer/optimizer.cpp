@@ -209,7 +209,7 @@ Variable Optimizer::forward(const std::function<Variable()>& loss, std::int64_t 
         statistics.push_back(buffer.tensor->clone());
 
     Variable found;
-    if (examples > 0) found = loss();
+    if (examples > 0 || model_->communicates()) found = loss();
     if (!may_change || !share_shapes(arena_->unshaped())) return found;
     set_random_calls(random_calls_before);
     const std::vector<Module::NamedBuffer> buffers = model_->buffers();
@@ -254,7 +254,7 @@ void Optimizer::run_backward(const Variable& loss, std::int64_t examples,
     examples_ = 0;
     gradients_of_ = StepScope::number();
   }
-  if (examples == 0) return;
+  if (examples == 0 && !model_->communicates()) return;
   TASUKI_CHECK(loss.defined(),
                "the loss of {} examples is undefined; return it from the loss "
                "function",

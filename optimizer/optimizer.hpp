@@ -54,8 +54,10 @@ class Optimizer {
   // --- one step ---
   // Forward and backward pass, exchange, hooks and update: Chainer's update(lossfun).
   //   optimizer->update([&] { return mean_squared_error(model(x), t); }, x.shape()[0]);
-  // `loss` returns the mean over this rank's `examples`; it is not called without examples, and is
-  // called again whenever a pass on any rank has given layers their shape. The gradient is the mean
+  // `loss` returns the mean over this rank's `examples`; it is not called without examples, unless
+  // the model's passes exchange messages (Module::communicates): then it is called with a batch of
+  // no items, whose loss counts for nothing. It is called again whenever a pass on any rank has
+  // given layers their shape. The gradient is the mean
   // over the examples of all ranks; parameters that the loss does not use get zero gradients.
   // Returns this rank's loss, undefined without examples. Collective. If no rank has examples,
   // nothing changes.
@@ -76,7 +78,7 @@ class Optimizer {
   // shape, every call is.
   Variable forward(const std::function<Variable()>& loss, std::int64_t examples);
   // Adds the gradients of the sum over `examples` to those of earlier calls in this step. `loss`
-  // may be undefined only without examples.
+  // may be undefined only where forward() does not call its function.
   void backward(const Variable& loss, std::int64_t examples);
   // The last call of backward() in a step, and what exchange() does: gradients travel while others
   // are computed (gradient_exchange.hpp). The communicator is busy meanwhile: functions that

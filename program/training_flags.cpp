@@ -199,6 +199,9 @@ void add_device_flags(Options& options, TrainingSettings& settings) {
       "bucket-mb", settings.bucket_mb, "auto", {0.001, 1e5}, "MB",
       "on CPUs, MiB of gradients that are sent at a time; `auto`: a sixteenth of all, but 1 to "
       "25 (all where gradients are sent after the backward pass, unless --exchange is given)");
+  options.add("sync-bn", settings.sync_bn,
+              "batch normalisation uses the statistics of the global batch, by two messages for "
+              "each such layer and step");
   add_gpu_flags(options, settings.gpu);
   options.add(
       "threads", settings.threads, "auto", thread_numbers, "N",
@@ -289,6 +292,11 @@ void check_training_flags(const Options& options, const TrainingSettings& settin
   if (!settings.early_stopping && options.is_changed("patience"))
     fail_everywhere(ErrorKind::usage,
                     "--patience has no effect without --early-stopping KEY; add it");
+  if (settings.sync_bn && settings.workers)
+    fail_everywhere(ErrorKind::usage,
+                    "--sync-bn and --devices: batch normalisation cannot use the statistics of "
+                    "several devices of one process; start one process for each device, or leave "
+                    "--sync-bn out");
   check_learning_rate_flags(options, settings);
 }
 

@@ -5,7 +5,9 @@
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/job/run_job.hpp"
+#include "tasuki/nn/batch_norm.hpp"
 #include "tasuki/nn/classifier.hpp"
+#include "tasuki/parallel/multi_node_batch_norm.hpp"
 #include "tasuki/program/batch_size.hpp"
 #include "tasuki/program/data.hpp"
 #include "tasuki/program/engine.hpp"
@@ -52,6 +54,18 @@ TrainingModel initial_model(const TrainingProgram& program, const DatasetHeader&
   return model;
 }
 
+void synchronise_batch_norm(Module& model, const Communicator& communicator) {
+  if (convert_to_multi_node_batch_norm(model, communicator) == 0)
+    fail_everywhere(ErrorKind::usage,
+                    "--sync-bn: the model has no batch normalisation; leave --sync-bn out");
+}
+
+// For steps that find out how much memory they take, which each rank does by itself.
+void normalise_locally(Module& model) {
+  for (Module* module : model.modules())
+    if (auto* const layer = dynamic_cast<BatchNorm*>(module)) layer->normalise_by(nullptr);
+}
+
 std::optional<RunPosition> find_position(const TrainingProgram& program, const RankSetup& setup,
                                          const Optimizer& optimizer, std::int64_t examples) {
   const auto& snapshot = setup.continuation.snapshot;
@@ -88,6 +102,7 @@ void run_training(const TrainingProgram& program, const RankSetup& setup) {
 
   TrainingData data = find_data(program, comm);
   TrainingModel model = initial_model(program, data.train.header, setup);
+  if (settings.sync_bn) synchronise_batch_norm(*model.model, comm);
   const auto optimizer = create_multi_node_optimizer(std::move(local_optimizer), comm);
   optimizer->set_exchange(exchange_settings(settings));
   optimizer->setup(*model.model);
@@ -104,13 +119,17 @@ void run_training(const TrainingProgram& program, const RankSetup& setup) {
   data.check_files(comm);
   if (settings.dry_run) {
     say_banner(find_output_folder(setup, settings)->path());
+    normalise_locally(*model.model);
     print_plan(setup, settings, *optimizer, precision, model.loss, data);
     return;
   }
 
   const auto output = settings.find_batchsize ? nullptr : take_output_folder(setup, settings);
   data.scatter(settings, comm);
-  if (settings.find_batchsize) return print_largest_batch(setup, settings, data, *engine);
+  if (settings.find_batchsize) {
+    normalise_locally(*model.model);
+    return print_largest_batch(setup, settings, data, *engine);
+  }
 
   std::optional<Trainer> trainer;
   const auto train = [&] {
@@ -131,7 +150,10 @@ void run_training(const TrainingProgram& program, const RankSetup& setup) {
     trainer->run();
     if (!settings.quiet) summary.print(comm);
   };
-  train_within_memory(setup, settings, data, *engine, train, [&trainer] { trainer.reset(); });
+  train_within_memory(setup, settings, data, *engine, train, [&] {
+    trainer.reset();
+    normalise_locally(*model.model);
+  });
 }
 
 }  // namespace

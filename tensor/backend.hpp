@@ -36,6 +36,18 @@ struct BatchNormResult {
   std::shared_ptr<Workspace> workspace;
 };
 
+// Running statistics, C values each: average = decay * average + (1 - decay) * batch.
+struct BatchNormAverages {
+  Tensor mean, variance;
+  float decay = 0;
+};
+
+// Of x by channel, and what the backend needs for the gradient of x besides.
+struct BatchNormGradientSums {
+  Tensor sums;  // float32, 2 C: of dy, and of dy times the normalised x; dbeta and dgamma
+  Tensor rest;
+};
+
 struct CrossEntropyResult {
   Tensor loss;           // float32 scalar: mean over the examples that count, 0 if there are none
   Tensor probabilities;  // N x C softmax in float32, for the backward pass
@@ -181,6 +193,27 @@ class Backend {
                                      const Tensor& dy, const Tensor& gamma, const Tensor& beta,
                                      float eps, bool relu, const Tensor& dgamma,
                                      const Tensor& dbeta, bool accumulate) = 0;
+  // The same in parts, for statistics of more values than x has (on other ranks). x may have no
+  // items. Sums of several batches add up.
+  // Float64, by channel: sums of the values (C) and of their squares (C); and how many values a
+  // channel has (1).
+  virtual Tensor batch_norm_sums(const Tensor& x) = 0;
+  // Normalises x by the statistics of the values that were summed, and moves `averages` (the
+  // variance unbiased: times m / (m - 1) for m values) unless there were none.
+  virtual BatchNormResult batch_norm_by_sums(const Tensor& x, const Tensor& gamma,
+                                             const Tensor& beta, const Tensor& sums, float eps,
+                                             bool relu, const BatchNormAverages& averages) = 0;
+  // `forward` is a result of batch_norm_by_sums.
+  virtual BatchNormGradientSums batch_norm_gradient_sums(const Tensor& x,
+                                                         const BatchNormResult& forward,
+                                                         const Tensor& dy, const Tensor& gamma,
+                                                         const Tensor& beta, float eps,
+                                                         bool relu) = 0;
+  // dx; `all`: BatchNormGradientSums::sums of all values that `forward` is of, `own` those of x.
+  virtual Tensor batch_norm_gradient(const Tensor& x, const BatchNormResult& forward,
+                                     const Tensor& dy, const Tensor& gamma, const Tensor& beta,
+                                     float eps, bool relu, const BatchNormGradientSums& own,
+                                     const Tensor& all) = 0;
 
   // --- loss: x N x C, t N labels (int32 or int64); label -1 does not count ---
   virtual CrossEntropyResult softmax_cross_entropy(const Tensor& x, const Tensor& t) = 0;
@@ -196,6 +229,9 @@ class Backend {
   // Norms of parameters and gradients. The order of additions depends on their sizes and the device
   // only; does not wait for the device.
   virtual void norms(const NormPass& pass) = 0;
+  // The first pass of LAMB. The order of additions is that of norms(); does not wait for the
+  // device.
+  virtual void lamb(const LambPass& pass) = 0;
   // x *= min(1, threshold / (scale * |x|)), |x| the L2 norm; does not wait for the device.
   virtual void clip(const Tensor& x, const LateScale& scale, double threshold) = 0;
   // Changes the gradient `g` of parameter `w`; does not wait for the device.
@@ -225,6 +261,3 @@ void set_cpu_product_type(DType type);
 DType cpu_product_type();
 
 }  // namespace tasuki
-  // The first pass of LAMB. The order of additions is that of norms(); does not wait for the
-  // device.
-  virtual void lamb(const LambPass& pass) = 0;

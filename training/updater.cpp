@@ -52,7 +52,7 @@ Variable StandardUpdater::loss_of(const Batch& batch, Observation& seen) {
   const RandomScope random(random_);
   seen.clear();  // from a pass that is now repeated
   Variable loss = loss_(batch, seen);
-  seen.add_mean("loss", loss.value(), batch.size());
+  if (batch.size() > 0) seen.add_mean("loss", loss.value(), batch.size());
   return loss;
 }
 

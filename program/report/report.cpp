@@ -168,6 +168,7 @@ BannerLines banner_lines(const TrainingProgram& program, const RankSetup& setup,
   if (settings.workers) add("Workers", describe_workers(setup, *settings.workers));
   add("Num Minibatch-size", batch_text(settings, communicator.size()));
   add("Num epoch", describe_length(settings));
+  if (settings.sync_bn) add("Batch normalisation", "by the statistics of all ranks");
   add("Data", describe_data(data));
   add("Optimizer", describe_optimizer(settings, optimizer, communicator.size()));
   add("Output", out == settings.out

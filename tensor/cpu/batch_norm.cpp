@@ -1,100 +1,29 @@
-// Batch normalisation (Ioffe and Szegedy, arXiv 1502.03167), optionally with ReLU in the same pass.
-#include <bit>
+// Batch normalisation (Ioffe and Szegedy, arXiv 1502.03167), whole and in parts.
+#include <algorithm>
+#include <cmath>
 
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
+#include "tasuki/tensor/cpu/dnnl_batch_norm.hpp"
 #include "tasuki/tensor/cpu/dnnl_support.hpp"
 #include "tasuki/tensor/cpu/interleaved.hpp"
 
 namespace tasuki {
 namespace {
 
-using dnnl::normalization_flags;
-
-// oneDNN's record of what ReLU let through.
-struct BatchNormWorkspace final : Workspace {
-  std::shared_ptr<Storage> passed;
-};
-
-// N x C is passed to oneDNN as N x C x 1 x 1 with channels innermost, which is the same memory.
-dnnl::memory::desc image_desc(const Tensor& x) {
-  if (x.shape().rank() == 4) return desc_of(x);
-  const dnnl::memory::dims dims = {x.shape()[0], x.shape()[1], 1, 1};
-  return {dims, dnnl::memory::data_type::f32, dnnl::memory::format_tag::nhwc};
-}
-
-normalization_flags flags_of(bool relu, bool inference) {
-  normalization_flags flags = normalization_flags::use_scale | normalization_flags::use_shift;
-  if (relu) flags |= normalization_flags::fuse_norm_relu;
-  if (inference) flags |= normalization_flags::use_global_stats;
-  return flags;
-}
-
-OperationKey key_of(OperationKey::Kind kind, const Tensor& x, float eps, bool relu) {
-  OperationKey key(kind);
-  key.add(x).add(std::bit_cast<std::int32_t>(eps)).add(relu);
-  return key;
-}
-
-dnnl::batch_normalization_forward::primitive_desc forward_of(const Tensor& x, float eps, bool relu,
-                                                             bool inference) {
-  const dnnl::batch_normalization_forward::desc desc(
-      inference ? dnnl::prop_kind::forward_inference : dnnl::prop_kind::forward_training,
-      image_desc(x), eps, flags_of(relu, inference));
-  return {desc, scratchpad_attr(), dnnl_engine()};
-}
-
-// Inference has no workspace: its descriptor is empty.
-OperationPointer forward_operation(const Tensor& x, float eps, bool relu, bool inference) {
-  const auto kind = inference ? OperationKey::batch_norm_inference : OperationKey::batch_norm;
-  return cached_operation(key_of(kind, x, eps, relu), [&] {
-    const auto pd = forward_of(x, eps, relu, inference);
-    const dnnl::memory::desc per_channel = plain_desc({x.shape()[1]});
-    return DnnlOperation(dnnl::batch_normalization_forward(pd),
-                         {{DNNL_ARG_SRC, pd.src_desc()},
-                          {DNNL_ARG_DST, pd.dst_desc()},
-                          {DNNL_ARG_MEAN, pd.mean_desc()},
-                          {DNNL_ARG_VARIANCE, pd.variance_desc()},
-                          {DNNL_ARG_SCALE, per_channel},
-                          {DNNL_ARG_SHIFT, per_channel},
-                          {DNNL_ARG_WORKSPACE, pd.workspace_desc()},
-                          {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()}});
-  });
-}
-
-std::string text_of(const Tensor& x) {
-  return fmt::format("batch normalisation of {}", x.shape().text());
-}
-
-void check_shapes(const Tensor& x, std::initializer_list<const Tensor*> per_channel) {
-  const Shape& shape = x.shape();
-  TASUKI_CHECK(shape.rank() == 2 || shape.rank() == 4, "{}: N x C or N x C x H x W is needed",
-               text_of(x));
-  for (const Tensor* values : per_channel)
-    TASUKI_CHECK(values->shape() == Shape{shape[1]}, "{}: a parameter of {}", text_of(x),
-                 values->shape().text());
+void check_gradient(const Tensor& x, const Tensor& dy) {
+  TASUKI_CHECK(dy.shape() == x.shape(), "{}: a gradient of {}", text_of_norm(x), dy.shape().text());
 }
 
 }  // namespace
 
 BatchNormResult CpuBackend::batch_norm(const Tensor& input, const Tensor& gamma, const Tensor& beta,
                                        float eps, bool relu) {
-  check_shapes(input, {&gamma, &beta});
-  TASUKI_CHECK(input.count() > 0, "{}: an empty batch has no mean", text_of(input));
-  const auto what = [&] { return text_of(input); };
+  check_norm_shapes(input, {&gamma, &beta});
+  TASUKI_CHECK(input.count() > 0, "{}: an empty batch has no mean", text_of_norm(input));
+  const auto what = [&] { return text_of_norm(input); };
   return with_dnnl(what, [&] {
-    const Tensor x = dnnl_order(input);
-    const auto operation = forward_operation(x, eps, relu, false);
-    auto kept = std::make_shared<BatchNormWorkspace>();
-    kept->passed = allocate_host(operation->desc(DNNL_ARG_WORKSPACE).get_size());
-    BatchNormResult result{empty_like(x), Tensor::empty(gamma.shape()),
-                           Tensor::empty(gamma.shape()), kept};
-    operation->run({{DNNL_ARG_SRC, x.raw()},
-                    {DNNL_ARG_DST, result.y.raw()},
-                    {DNNL_ARG_MEAN, result.mean.raw()},
-                    {DNNL_ARG_VARIANCE, result.variance.raw()},
-                    {DNNL_ARG_SCALE, gamma.raw()},
-                    {DNNL_ARG_SHIFT, beta.raw()},
-                    {DNNL_ARG_WORKSPACE, kept->passed->data()}});
+    BatchNormResult result{{}, Tensor::empty(gamma.shape()), Tensor::empty(gamma.shape()), {}};
+    normalise(dnnl_order(input), gamma, beta, eps, relu, Statistics::of_batch, result);
     return result;
   });
 }
@@ -102,75 +31,128 @@ BatchNormResult CpuBackend::batch_norm(const Tensor& input, const Tensor& gamma,
 Tensor CpuBackend::batch_norm_inference(const Tensor& input, const Tensor& gamma,
                                         const Tensor& beta, const Tensor& mean,
                                         const Tensor& variance, float eps, bool relu) {
-  check_shapes(input, {&gamma, &beta});
+  check_norm_shapes(input, {&gamma, &beta});
   if (input.count() == 0) return Tensor::empty(input.shape());
-  const auto what = [&] { return text_of(input); };
-  return with_dnnl(what, [&] {
-    const Tensor x = dnnl_order(input);
-    const auto operation = forward_operation(x, eps, relu, true);
-    Tensor y = empty_like(x);
-    operation->run({{DNNL_ARG_SRC, x.raw()},
-                    {DNNL_ARG_DST, y.raw()},
-                    {DNNL_ARG_MEAN, mean.raw()},
-                    {DNNL_ARG_VARIANCE, variance.raw()},
-                    {DNNL_ARG_SCALE, gamma.raw()},
-                    {DNNL_ARG_SHIFT, beta.raw()}});
-    return y;
-  });
+  const auto what = [&] { return text_of_norm(input); };
+  return with_dnnl(
+      what, [&] { return normalised(dnnl_order(input), gamma, beta, mean, variance, eps, relu); });
 }
 
 Tensor CpuBackend::batch_norm_backward(const Tensor& input, const BatchNormResult& forward,
                                        const Tensor& dy, const Tensor& gamma, const Tensor& beta,
                                        float eps, bool relu, const Tensor& dgamma,
                                        const Tensor& dbeta, bool accumulate) {
-  check_shapes(input, {&gamma, &beta, &dgamma, &dbeta});
-  TASUKI_CHECK(dy.shape() == input.shape(), "{}: a gradient of {}", text_of(input),
-               dy.shape().text());
-  const auto* const kept = dynamic_cast<const BatchNormWorkspace*>(forward.workspace.get());
-  TASUKI_CHECK(kept != nullptr, "{}: the forward pass kept nothing for the backward pass",
-               text_of(input));
-  const auto what = [&] { return fmt::format("the gradient of {}", text_of(input)); };
+  check_norm_shapes(input, {&gamma, &beta, &dgamma, &dbeta});
+  check_gradient(input, dy);
+  const auto what = [&] { return fmt::format("the gradient of {}", text_of_norm(input)); };
   return with_dnnl(what, [&] {
-    const Tensor x = dnnl_order(input);
-    const auto operation =
-        cached_operation(key_of(OperationKey::batch_norm_backward, x, eps, relu), [&] {
-          const dnnl::batch_normalization_backward::desc desc(
-              dnnl::prop_kind::backward, image_desc(x), image_desc(x), eps, flags_of(relu, false));
-          const dnnl::batch_normalization_backward::primitive_desc pd(
-              desc, scratchpad_attr(), dnnl_engine(), forward_of(x, eps, relu, false));
-          return DnnlOperation(dnnl::batch_normalization_backward(pd),
-                               {{DNNL_ARG_SRC, pd.src_desc()},
-                                {DNNL_ARG_MEAN, pd.mean_desc()},
-                                {DNNL_ARG_VARIANCE, pd.variance_desc()},
-                                {DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
-                                {DNNL_ARG_SCALE, plain_desc(gamma.shape())},
-                                {DNNL_ARG_SHIFT, plain_desc(beta.shape())},
-                                {DNNL_ARG_WORKSPACE, pd.workspace_desc()},
-                                {DNNL_ARG_DIFF_SRC, pd.diff_src_desc()},
-                                {DNNL_ARG_DIFF_SCALE, plain_desc(gamma.shape())},
-                                {DNNL_ARG_DIFF_SHIFT, plain_desc(beta.shape())},
-                                {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()}});
-        });
-    const Tensor upstream = dy.layout() == x.layout() ? dy : reordered(dy, desc_of(x));
-    Tensor dx = empty_like(x);
     const Tensor scale_gradient = accumulate ? Tensor::empty(gamma.shape()) : dgamma;
     const Tensor shift_gradient = accumulate ? Tensor::empty(beta.shape()) : dbeta;
-    operation->run({{DNNL_ARG_SRC, x.raw()},
-                    {DNNL_ARG_MEAN, forward.mean.raw()},
-                    {DNNL_ARG_VARIANCE, forward.variance.raw()},
-                    {DNNL_ARG_DIFF_DST, upstream.raw()},
-                    {DNNL_ARG_SCALE, gamma.raw()},
-                    {DNNL_ARG_SHIFT, beta.raw()},
-                    {DNNL_ARG_WORKSPACE, kept->passed->data()},
-                    {DNNL_ARG_DIFF_SRC, dx.raw()},
-                    {DNNL_ARG_DIFF_SCALE, scale_gradient.raw()},
-                    {DNNL_ARG_DIFF_SHIFT, shift_gradient.raw()}});
+    Tensor dx = differentiate(dnnl_order(input), forward, dy, gamma, beta, eps, relu,
+                              Statistics::of_batch, scale_gradient, shift_gradient);
     if (accumulate) {
       this->accumulate(dgamma, scale_gradient, 1);
       this->accumulate(dbeta, shift_gradient, 1);
     }
     return dx;
   });
+}
+
+// --- in parts ---
+
+// oneDNN finds the mean before it sums squares of deviations. The sums are those numbers in double:
+// they lose fewer digits than the mean has, whatever its size.
+Tensor CpuBackend::batch_norm_sums(const Tensor& x) {
+  check_norm_shapes(x, {});
+  const std::int64_t channels = x.shape()[1];
+  Tensor sums = Tensor::zeros({2 * channels + 1}, DType::float64);
+  if (x.count() == 0) return sums;
+  const BatchNormResult of_x =
+      batch_norm(x, Tensor::full({channels}, 1), Tensor::zeros({channels}), 1, false);
+  double* const sum = sums.data<double>();
+  const auto values = static_cast<double>(x.count() / channels);
+  for (std::int64_t c = 0; c < channels; ++c) {
+    const double mean = of_x.mean.data<float>()[c];
+    sum[c] = values * mean;
+    sum[channels + c] = values * (double{of_x.variance.data<float>()[c]} + mean * mean);
+  }
+  sum[2 * channels] = values;
+  return sums;
+}
+
+BatchNormResult CpuBackend::batch_norm_by_sums(const Tensor& input, const Tensor& gamma,
+                                               const Tensor& beta, const Tensor& sums, float eps,
+                                               bool relu, const BatchNormAverages& averages) {
+  check_norm_shapes(input, {&gamma, &beta, &averages.mean, &averages.variance});
+  const std::int64_t channels = gamma.count();
+  const double* const sum = sums.data<double>();
+  const double values = sum[2 * channels];
+  BatchNormResult result{
+      Tensor::empty(input.shape()), Tensor::zeros({channels}), Tensor::zeros({channels}), {}};
+  if (values == 0) return result;
+  const float decay = averages.decay;
+  const auto unbiased = static_cast<float>(values / std::max(values - 1, 1.0));
+  for (std::int64_t c = 0; c < channels; ++c) {
+    const double mean = sum[c] / values;
+    const double variance = std::max(0.0, sum[channels + c] / values - mean * mean);
+    float& found_mean = result.mean.data<float>()[c];
+    float& found_variance = result.variance.data<float>()[c];
+    found_mean = static_cast<float>(mean);
+    found_variance = static_cast<float>(variance);
+    float& average = averages.mean.data<float>()[c];
+    average = decay * average + (1 - decay) * found_mean;
+    float& average_variance = averages.variance.data<float>()[c];
+    average_variance = decay * average_variance + (1 - decay) * unbiased * found_variance;
+  }
+  if (input.count() == 0) return result;
+  const auto what = [&] { return text_of_norm(input); };
+  return with_dnnl(what, [&] {
+    normalise(dnnl_order(input), gamma, beta, eps, relu, Statistics::given, result);
+    static_cast<BatchNormWorkspace&>(*result.workspace).values = values;
+    return result;
+  });
+}
+
+// `rest` is dx with the statistics as constants.
+BatchNormGradientSums CpuBackend::batch_norm_gradient_sums(const Tensor& input,
+                                                           const BatchNormResult& forward,
+                                                           const Tensor& dy, const Tensor& gamma,
+                                                           const Tensor& beta, float eps,
+                                                           bool relu) {
+  check_norm_shapes(input, {&gamma, &beta});
+  check_gradient(input, dy);
+  const std::int64_t channels = gamma.count();
+  BatchNormGradientSums found{Tensor::zeros({2 * channels}), Tensor::empty(input.shape())};
+  if (input.count() == 0) return found;
+  const auto what = [&] { return fmt::format("the gradient of {}", text_of_norm(input)); };
+  return with_dnnl(what, [&] {
+    found.rest =
+        differentiate(dnnl_order(input), forward, dy, gamma, beta, eps, relu, Statistics::given,
+                      found.sums.slice(channels, 2 * channels), found.sums.slice(0, channels));
+    return found;
+  });
+}
+
+// With x' = (x - mean) / deviation and m values: dx = gamma / deviation * (dy - sum(dy) / m - x' *
+// sum(dy x') / m). The first term is there already; the others have the form of a normalisation.
+Tensor CpuBackend::batch_norm_gradient(const Tensor& input, const BatchNormResult& forward,
+                                       const Tensor& /*dy*/, const Tensor& gamma,
+                                       const Tensor& /*beta*/, float eps, bool /*relu*/,
+                                       const BatchNormGradientSums& own, const Tensor& all) {
+  if (input.count() == 0) return own.rest;
+  const std::int64_t channels = gamma.count();
+  const double values = kept_of(forward, input).values;
+  const Tensor scale = Tensor::empty({channels}), shift = Tensor::empty({channels});
+  for (std::int64_t c = 0; c < channels; ++c) {
+    const double variance = forward.variance.data<float>()[c];
+    const double factor = gamma.data<float>()[c] / std::sqrt(variance + double{eps}) / values;
+    shift.data<float>()[c] = static_cast<float>(-factor * all.data<float>()[c]);
+    scale.data<float>()[c] = static_cast<float>(-factor * all.data<float>()[channels + c]);
+  }
+  accumulate(own.rest,
+             batch_norm_inference(input, scale, shift, forward.mean, forward.variance, eps, false),
+             1);
+  return own.rest;
 }
 
 }  // namespace tasuki

@@ -15,6 +15,7 @@ namespace {
 
 struct BatchNormWorkspace final : Workspace {
   Tensor inverse_deviation;
+  Tensor sums;  // that the statistics were found from
 };
 
 std::string text_of(const Tensor& x) {
@@ -56,6 +57,13 @@ kernels::BatchNormChannels channels_of(const Tensor& mean, const Tensor& inverse
                                        const Tensor& gamma, const Tensor& beta) {
   return {mean.data<float>(), inverse_deviation.data<float>(), gamma.data<float>(),
           beta.data<float>()};
+}
+
+const BatchNormWorkspace& kept_of(const BatchNormResult& forward, const Tensor& x) {
+  const auto* const kept = dynamic_cast<const BatchNormWorkspace*>(forward.workspace.get());
+  TASUKI_CHECK(kept != nullptr, "{}: the forward pass kept nothing for the backward pass",
+               text_of(x));
+  return *kept;
 }
 
 }  // namespace
@@ -103,13 +111,10 @@ Tensor CudaBackend::batch_norm_backward(const Tensor& x, const BatchNormResult& 
                                         const Tensor& dbeta, bool accumulate) {
   check_shapes(x, {&gamma, &beta, &dgamma, &dbeta});
   check_alike(x, dy, "batch normalisation's gradient");
-  const auto* const kept = dynamic_cast<const BatchNormWorkspace*>(forward.workspace.get());
-  TASUKI_CHECK(kept != nullptr, "{}: the forward pass kept nothing for the backward pass",
-               text_of(x));
   const CudaContext& context = CudaContext::of(x.device());
   const kernels::BatchNormSize size = size_of_norm(x);
   const kernels::BatchNormChannels channels =
-      channels_of(forward.mean, kept->inverse_deviation, gamma, beta);
+      channels_of(forward.mean, kept_of(forward, x).inverse_deviation, gamma, beta);
   const Tensor upstream = cuda_in_layout(dy, x.layout());
   const Tensor scratch = scratch_for(context, x, size);
   const Tensor means = floats(x, 2 * static_cast<std::size_t>(size.channels));
@@ -120,6 +125,92 @@ Tensor CudaBackend::batch_norm_backward(const Tensor& x, const BatchNormResult& 
   Tensor dx = cuda_empty_like(x);
   kernels::batch_norm_gradient(context.launch(), x.dtype(), dx.raw(), x.raw(), upstream.raw(), size,
                                channels, relu, means.data<float>());
+  check_launch("batch_norm_gradient");
+  return dx;
+}
+
+// --- in parts ---
+
+Tensor CudaBackend::batch_norm_sums(const Tensor& x) {
+  check_shapes(x, {});
+  Tensor sums = cuda_empty({2 * x.shape()[1] + 1}, DType::float64, x.device());
+  if (x.count() == 0) {
+    sums.fill(0);
+    return sums;
+  }
+  const CudaContext& context = CudaContext::of(x.device());
+  const kernels::BatchNormSize size = size_of_norm(x);
+  const Tensor scratch = scratch_for(context, x, size);
+  kernels::batch_norm_sums(context.launch(), x.dtype(), x.raw(), size, sums.data<double>(),
+                           scratch.data<float>());
+  check_launch("batch_norm_sums");
+  return sums;
+}
+
+BatchNormResult CudaBackend::batch_norm_by_sums(const Tensor& x, const Tensor& gamma,
+                                                const Tensor& beta, const Tensor& sums, float eps,
+                                                bool relu, const BatchNormAverages& averages) {
+  check_shapes(x, {&gamma, &beta, &averages.mean, &averages.variance});
+  const CudaContext& context = CudaContext::of(x.device());
+  auto kept = std::make_shared<BatchNormWorkspace>();
+  kept->inverse_deviation = cuda_empty_like(gamma);
+  kept->sums = sums;
+  BatchNormResult result{cuda_empty_like(x), cuda_empty_like(gamma), cuda_empty_like(gamma), kept};
+  kernels::batch_norm_from_sums(context.launch(), sums.data<double>(), gamma.count(), eps,
+                                averages.decay,
+                                {result.mean.data<float>(), result.variance.data<float>(),
+                                 kept->inverse_deviation.data<float>(), averages.mean.data<float>(),
+                                 averages.variance.data<float>()});
+  check_launch("batch_norm_from_sums");
+  if (x.count() == 0) return result;
+  kernels::batch_norm_apply(context.launch(), x.dtype(), result.y.raw(), x.raw(), size_of_norm(x),
+                            channels_of(result.mean, kept->inverse_deviation, gamma, beta), relu);
+  check_launch("batch_norm_apply");
+  return result;
+}
+
+BatchNormGradientSums CudaBackend::batch_norm_gradient_sums(const Tensor& x,
+                                                            const BatchNormResult& forward,
+                                                            const Tensor& dy, const Tensor& gamma,
+                                                            const Tensor& beta, float /*eps*/,
+                                                            bool relu) {
+  check_shapes(x, {&gamma, &beta});
+  check_alike(x, dy, "batch normalisation's gradient");
+  const auto channels = static_cast<std::size_t>(gamma.count());
+  BatchNormGradientSums found{floats(x, 2 * channels), {}};
+  if (x.count() == 0) {
+    found.sums.fill(0);
+    return found;
+  }
+  const CudaContext& context = CudaContext::of(x.device());
+  const kernels::BatchNormSize size = size_of_norm(x);
+  const Tensor upstream = cuda_in_layout(dy, x.layout());
+  const Tensor scratch = scratch_for(context, x, size), unused = floats(x, 2 * channels);
+  float* const sums = found.sums.data<float>();
+  kernels::batch_norm_gradient_sums(
+      context.launch(), x.dtype(), x.raw(), upstream.raw(), size,
+      channels_of(forward.mean, kept_of(forward, x).inverse_deviation, gamma, beta), relu,
+      sums + channels, sums, false, unused.data<float>(), scratch.data<float>());
+  check_launch("batch_norm_gradient_sums");
+  found.rest = upstream;
+  return found;
+}
+
+Tensor CudaBackend::batch_norm_gradient(const Tensor& x, const BatchNormResult& forward,
+                                        const Tensor& /*dy*/, const Tensor& gamma,
+                                        const Tensor& beta, float /*eps*/, bool relu,
+                                        const BatchNormGradientSums& own, const Tensor& all) {
+  Tensor dx = cuda_empty_like(x);
+  if (x.count() == 0) return dx;
+  const BatchNormWorkspace& kept = kept_of(forward, x);
+  const CudaContext& context = CudaContext::of(x.device());
+  const Tensor means = floats(x, static_cast<std::size_t>(all.count()));
+  kernels::batch_norm_gradient_means(context.launch(), kept.sums.data<double>(), all.data<float>(),
+                                     gamma.count(), means.data<float>());
+  check_launch("batch_norm_gradient_means");
+  kernels::batch_norm_gradient(
+      context.launch(), x.dtype(), dx.raw(), x.raw(), own.rest.raw(), size_of_norm(x),
+      channels_of(forward.mean, kept.inverse_deviation, gamma, beta), relu, means.data<float>());
   check_launch("batch_norm_gradient");
   return dx;
 }

@@ -34,6 +34,17 @@ void batch_norm_statistics(const Launch& launch, DType type, const void* x,
                            float* inverse_deviation, float* scratch);
 void batch_norm_inverse_deviation(const Launch& launch, float* inverse_deviation,
                                   const float* variance, float eps, std::int64_t channels);
+// The same in parts: `sums` has the sums of x and of its squares (2 C) and the number of values of
+// a channel; statistics are found from such sums, which need not be those of one x, and averages
+// moved, but not if the number is 0.
+void batch_norm_sums(const Launch& launch, DType type, const void* x, const BatchNormSize& size,
+                     double* sums, float* scratch);
+struct BatchNormFound {
+  float *mean, *variance, *inverse_deviation, *average_mean, *average_variance;
+};
+void batch_norm_from_sums(const Launch& launch, const double* sums, std::int64_t channels,
+                          float eps, float decay, const BatchNormFound& found);
+
 // y = (x - mean) * inverse_deviation * gamma + beta, not below 0 with `relu`.
 void batch_norm_apply(const Launch& launch, DType type, void* y, const void* x,
                       const BatchNormSize& size, const BatchNormChannels& channels, bool relu);
@@ -44,6 +55,9 @@ void batch_norm_gradient_sums(const Launch& launch, DType type, const void* x, c
                               const BatchNormSize& size, const BatchNormChannels& channels,
                               bool relu, float* dgamma, float* dbeta, bool accumulate, float* means,
                               float* scratch);
+// `means` from the 2 C sums over all values, dbeta first, and batch_norm_sums' number of them.
+void batch_norm_gradient_means(const Launch& launch, const double* sums, const float* all,
+                               std::int64_t channels, float* means);
 void batch_norm_gradient(const Launch& launch, DType type, void* dx, const void* x, const void* dy,
                          const BatchNormSize& size, const BatchNormChannels& channels, bool relu,
                          const float* means);

@@ -157,6 +157,44 @@ __global__ void finish_statistics_kernel(StatisticsTerms<T> terms, const float* 
   }
 }
 
+// The shift is left as late as in finish_statistics_kernel, and sums in double keep the digits.
+template <class T>
+__global__ void finish_sums_kernel(StatisticsTerms<T> terms, const float* scratch, unsigned shares,
+                                   std::int64_t channels, double values, double* sums) {
+  for (std::int64_t c = thread_index() / 32; c < channels; c += thread_count() / 32) {
+    const Sums found = sum_shares(scratch, shares, channels, c);
+    if (threadIdx.x % 32 != 0) continue;
+    const double shift = static_cast<double>(terms.channel(c).shift);
+    sums[c] = values * shift + found.first;
+    sums[channels + c] = found.second + shift * (2 * found.first + values * shift);
+    if (c == 0) sums[2 * channels] = values;
+  }
+}
+
+__global__ void from_sums_kernel(const double* sums, std::int64_t channels, float eps, float decay,
+                                 BatchNormFound found) {
+  const double values = sums[2 * channels];
+  const double unbiased = values > 1 ? values / (values - 1) : 1;
+  for (std::int64_t c = thread_index(); c < channels; c += thread_count()) {
+    const double mean = values > 0 ? sums[c] / values : 0;
+    const double spread = values > 0 ? sums[channels + c] / values - mean * mean : 0;
+    const double biased = spread < 0 ? 0 : spread;  // a NaN stays one
+    found.mean[c] = static_cast<float>(mean);
+    found.variance[c] = static_cast<float>(biased);
+    found.inverse_deviation[c] = inverse_root(biased, eps);
+    if (!(values > 0)) continue;
+    found.average_mean[c] = decay * found.average_mean[c] + (1 - decay) * static_cast<float>(mean);
+    found.average_variance[c] =
+        decay * found.average_variance[c] + (1 - decay) * static_cast<float>(unbiased * biased);
+  }
+}
+
+__global__ void gradient_means_kernel(const double* sums, const float* all, std::int64_t channels,
+                                      float* means) {
+  for (std::int64_t i = thread_index(); i < 2 * channels; i += thread_count())
+    means[i] = static_cast<float>(static_cast<double>(all[i]) / sums[2 * channels]);
+}
+
 __global__ void inverse_deviation_kernel(float* inverse_deviation, const float* variance, float eps,
                                          std::int64_t channels) {
   for (std::int64_t c = thread_index(); c < channels; c += thread_count())
@@ -226,6 +264,32 @@ void batch_norm_statistics(const Launch& launch, DType type, const void* x,
                                                 values_per_channel(size), eps, mean, variance,
                                                 inverse_deviation);
   });
+}
+
+void batch_norm_sums(const Launch& launch, DType type, const void* x, const BatchNormSize& size,
+                     double* sums, float* scratch) {
+  with_float_type(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const StatisticsTerms<T> terms{static_cast<const T*>(x), size.channels_last ? 1 : size.pixels};
+    unsigned shares = 0;
+    with_width<T>(
+        size,
+        [&](auto width) { shares = sum<decltype(width)::value>(launch, size, terms, scratch); }, x);
+    finish_sums_kernel<<<grid_for(launch, 32 * size.channels), block_threads, 0, launch.stream>>>(
+        terms, scratch, shares, size.channels, values_per_channel(size), sums);
+  });
+}
+
+void batch_norm_from_sums(const Launch& launch, const double* sums, std::int64_t channels,
+                          float eps, float decay, const BatchNormFound& found) {
+  from_sums_kernel<<<grid_for(launch, channels), block_threads, 0, launch.stream>>>(
+      sums, channels, eps, decay, found);
+}
+
+void batch_norm_gradient_means(const Launch& launch, const double* sums, const float* all,
+                               std::int64_t channels, float* means) {
+  gradient_means_kernel<<<grid_for(launch, 2 * channels), block_threads, 0, launch.stream>>>(
+      sums, all, channels, means);
 }
 
 void batch_norm_inverse_deviation(const Launch& launch, float* inverse_deviation,

@@ -71,6 +71,16 @@ class CudaBackend final : public Backend {
   Tensor batch_norm_backward(const Tensor& x, const BatchNormResult& forward, const Tensor& dy,
                              const Tensor& gamma, const Tensor& beta, float eps, bool relu,
                              const Tensor& dgamma, const Tensor& dbeta, bool accumulate) override;
+  Tensor batch_norm_sums(const Tensor& x) override;
+  BatchNormResult batch_norm_by_sums(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                                     const Tensor& sums, float eps, bool relu,
+                                     const BatchNormAverages& averages) override;
+  BatchNormGradientSums batch_norm_gradient_sums(const Tensor& x, const BatchNormResult& forward,
+                                                 const Tensor& dy, const Tensor& gamma,
+                                                 const Tensor& beta, float eps, bool relu) override;
+  Tensor batch_norm_gradient(const Tensor& x, const BatchNormResult& forward, const Tensor& dy,
+                             const Tensor& gamma, const Tensor& beta, float eps, bool relu,
+                             const BatchNormGradientSums& own, const Tensor& all) override;
 
   CrossEntropyResult softmax_cross_entropy(const Tensor& x, const Tensor& t) override;
   Tensor softmax_cross_entropy_backward(const CrossEntropyResult& forward, const Tensor& t,
@@ -80,6 +90,7 @@ class CudaBackend final : public Backend {
   void update(const UpdatePass& pass) override;
   double squared_norm(const Tensor& x) override;
   void norms(const NormPass& pass) override;
+  void lamb(const LambPass& pass) override;
   void clip(const Tensor& x, const LateScale& scale, double threshold) override;
   void lars(const Tensor& g, const Tensor& w, const LarsRule& rule) override;
   void unscale(const Tensor& x, const Tensor& state) override;
@@ -87,4 +98,3 @@ class CudaBackend final : public Backend {
 };
 
 }  // namespace tasuki
-  void lamb(const LambPass& pass) override;

@@ -17,5 +17,7 @@ void norms(const Launch& launch, const NormPass& pass, double* scratch);
 
 // See LambPass. `scratch`: norm_scratch() doubles.
 void lamb(const Launch& launch, const LambPass& pass, double* scratch);
+// The second pass, which update() calls: whole lines of elements.
+void lamb_step(const Launch& launch, const UpdatePass& pass);
 
 }  // namespace tasuki::kernels

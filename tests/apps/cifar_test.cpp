@@ -1,5 +1,7 @@
 // train_cifar as users start it.
 
+#include <cmath>
+
 #include "pictures.hpp"
 #include "tasuki/core/error.hpp"
 #include "training_job.hpp"
@@ -68,6 +70,37 @@ TEST_F(TrainCifar, TakesCifar100) {
       << job.out;
 }
 
+// Two shards make the same global batches on one rank and on two. Without --sync-bn, two ranks
+// normalise by half of each.
+TEST_F(TrainCifar, SyncBnLearnsFromTheGlobalBatch) {
+  const auto losses = [&](int np, const std::string& out, std::vector<std::string> flags) {
+    const std::vector<std::string> common = {"--arch",           "cnn10", "--global-batch", "5",
+                                             "--max-iterations", "3",     "--shards",       "2",
+                                             "--log-every",      "1",     "--lr",           "0.01",
+                                             "--test-examples",  "1",     "--augment=false"};
+    flags.insert(flags.end(), common.begin(), common.end());
+    return values_of(log_of(np, out, flags), "main/loss");
+  };
+  const auto one = losses(1, "one", {}), two = losses(2, "two", {"--sync-bn"}),
+             apart = losses(2, "apart", {});
+  ASSERT_EQ(one.size(), 3u);
+  ASSERT_EQ(two.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(two[i], one[i], 1e-4 * one[i]);
+  EXPECT_GT(std::abs(apart[0] - one[0]), 1e-3);
+}
+
+TEST_F(TrainCifar, SyncBnIsSaidAndMeasuresMemoryOfOneRank) {
+  const std::vector<std::string> flags = {"--arch", "cnn10", "--sync-bn", "-b", "4"};
+  const Finished plan = run(2, "result", with(flags, {"--dry-run"}));
+  ASSERT_EQ(plan.exit_code, 0) << plan.all();
+  EXPECT_EQ(count_of(plan.out, "Batch normalisation: by the statistics of all ranks\n"), 1)
+      << plan.out;
+  const Finished search = run(2, "result", with(flags, {"--find-batchsize", "--examples", "16"}));
+  ASSERT_EQ(search.exit_code, 0) << search.all();
+  EXPECT_EQ(count_of(search.out, "Largest batch: --batchsize 8 (all examples of a rank)\n"), 1)
+      << search.out;
+}
+
 TEST_F(TrainCifar, BadFlagsAndDataAreOneLine) {
   const auto expect_line = [&](const std::vector<std::string>& flags, const std::string& line,
                                ErrorKind kind) {
@@ -77,6 +110,9 @@ TEST_F(TrainCifar, BadFlagsAndDataAreOneLine) {
   };
   expect_line({"--arch", "cnn11"}, "did you mean cnn10?", ErrorKind::usage);
   expect_line({"--arch", "lenet"}, "--arch: expected one of", ErrorKind::usage);
+  expect_line({"--arch", "vgg_small", "--sync-bn"},
+              "--sync-bn: the model has no batch normalisation; leave --sync-bn out",
+              ErrorKind::usage);
   std::filesystem::resize_file(data + "/data_batch_3.bin", 3073);
   expect_line({}, "data_batch_3.bin: expected 24 pictures", ErrorKind::data);
 }

@@ -105,6 +105,9 @@ TEST_F(DataParallel, WhatItCannotDoIsOneLine) {
   expect({"--autotune"}, 64,
          "--autotune chooses algorithms on GPUs, and this run has none; name one with --devices");
   expect({"--graph", "on"}, 64, "--graph on: steps on several devices of one process");
+  expect(
+      {"--sync-bn"}, 64,
+      "--sync-bn and --devices: batch normalisation cannot use the statistics of several devices");
   const Finished two = run(2, "result", {});
   EXPECT_EQ(two.exit_code, 64) << two.all();
   EXPECT_THAT(two.err,

@@ -1,3 +1,5 @@
+#include <array>
+
 #include "problems.hpp"
 
 namespace tasuki::testing {
@@ -20,6 +22,36 @@ Results batch_norm(Side& side, const Shape& shape, bool relu, bool accumulate) {
           {"dx", dx},       {"dgamma", dgamma},     {"dbeta", dbeta}};
 }
 
+// As if another rank had brought the values of `other`.
+Results in_parts(Side& side, const Shape& shape, const Shape& other, bool relu) {
+  const Shape channels{shape[1]};
+  const Tensor x = side.activations(shape, -0.5f, 1.5f), dy = side.activations(shape);
+  const Tensor gamma = side.parameters(channels, 0.5f, 1.5f), beta = side.parameters(channels);
+  const BatchNormAverages averages{side.parameters(channels), side.parameters(channels, 0.5f, 1),
+                                   0.75f};
+  Backend& backend = side.backend();
+  Tensor sums = backend.batch_norm_sums(x).to(Device::cpu());
+  const Tensor others =
+      backend.batch_norm_sums(side.activations(other, -1.5f, 0.5f)).to(Device::cpu());
+  for (std::int64_t i = 0; i < sums.count(); ++i)
+    sums.data<double>()[i] += others.data<double>()[i];
+  sums = sums.to(side.device());
+  const BatchNormResult forward =
+      backend.batch_norm_by_sums(x, gamma, beta, sums, eps, relu, averages);
+  const BatchNormGradientSums own =
+      backend.batch_norm_gradient_sums(x, forward, dy, gamma, beta, eps, relu);
+  const Tensor all = own.sums.clone();
+  backend.accumulate(all, side.parameters(all.shape()), 1);
+  const Tensor dx = backend.batch_norm_gradient(x, forward, dy, gamma, beta, eps, relu, own, all);
+  return {{"y", forward.y},
+          {"mean", forward.mean},
+          {"variance", forward.variance},
+          {"average mean", averages.mean},
+          {"average variance", averages.variance},
+          {"gradient sums", all},
+          {"dx", dx}};
+}
+
 Results inference(Side& side, const Shape& shape, bool relu) {
   const Shape channels{shape[1]};
   const Tensor x = side.activations(shape);
@@ -39,6 +71,18 @@ void add_batch_norm_problems(Problems& problems) {
         problems.push_back({fmt::format("batch_norm/{}{}{}", shape.text(), relu ? ", relu" : "",
                                         accumulate ? ", added" : ""),
                             [=](Side& side) { return batch_norm(side, shape, relu, accumulate); }});
+  const std::array<std::pair<Shape, Shape>, 5> shares = {{{{16, 64, 8, 8}, {3, 64, 8, 8}},
+                                                          {{3, 5, 7, 9}, {0, 5, 7, 9}},
+                                                          {{0, 5, 7, 9}, {3, 5, 7, 9}},
+                                                          {{0, 30}, {0, 30}},
+                                                          {{100, 30}, {4, 30}}}};
+  for (const auto& [shape, other] : shares)
+    for (const bool relu : {false, true})
+      problems.push_back({fmt::format("batch_norm in parts/{} and {}{}", shape.text(), other.text(),
+                                      relu ? ", relu" : ""),
+                          [shape = shape, other = other, relu](Side& side) {
+                            return in_parts(side, shape, other, relu);
+                          }});
   for (const Shape& shape : {Shape{4, 5, 7, 9}, Shape{6, 32}, Shape{0, 4, 3, 3}})
     for (const bool relu : {false, true})
       problems.push_back(

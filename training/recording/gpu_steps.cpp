@@ -107,8 +107,9 @@ void GpuSteps::ask_for_step(const Step& step, const Batch& batch) {
   Observation seen;
   const DType type = activations();
   time_step(clock_, [&] {
-    // A rank without examples only takes part in the exchange.
-    if (batch.size() == 0) return step.work(batch, seen);
+    // A rank without examples only takes part in the exchange, and in the messages of layers.
+    if (batch.size() == 0 && std::ranges::none_of(models_, &Module::communicates))
+      return step.work(batch, seen);
     step.work(batch.to(device_, type, step.kind.numbers->batch_rows()), seen);
   });
   const std::vector<Tensor> scalars = step.kind.report.take(seen);

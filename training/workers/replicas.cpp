@@ -37,6 +37,10 @@ Replicas::Replicas(Optimizer& optimizer, std::vector<Module*> models, bool copie
            "parameter {} has no shape yet, but workers need it: give the layer its input size, or "
            "run each model on an example before the optimizer's setup",
            path);
+  if (std::ranges::any_of(models_, &Module::communicates))
+    fail(ErrorKind::usage,
+         "the model's layers exchange messages with other ranks, which threads of one process "
+         "cannot do at once: start one process for each device");
   share_weights_ = !copies_weights && std::ranges::all_of(models_, [](const Module* model) {
     return device_of(*model).is_cpu();
   });

@@ -225,6 +225,53 @@ class GuardedBackend final : public Backend {
                                        accumulate);
     });
   }
+  Tensor batch_norm_sums(const Tensor& x) override {
+    return result({2 * x.shape()[1] + 1}, DType::float64,
+                  [=] { return cpu().batch_norm_sums(wide(x)); });
+  }
+  BatchNormResult batch_norm_by_sums(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                                     const Tensor& sums, float eps, bool relu,
+                                     const BatchNormAverages& averages) override {
+    const Shape channels{x.shape()[1]};
+    auto workspace = std::make_shared<FakeWorkspace>();
+    const BatchNormResult made{fresh(x.shape(), x.dtype()), fresh(channels, DType::float32),
+                               fresh(channels, DType::float32), workspace};
+    submit([=] {
+      BatchNormResult& found = workspace->of_batch_norm;
+      found =
+          cpu().batch_norm_by_sums(wide(x), host(gamma), host(beta), host(sums), eps, relu,
+                                   {host(averages.mean), host(averages.variance), averages.decay});
+      host(made.y).copy_from(found.y.plain());
+      host(made.mean).copy_from(found.mean);
+      host(made.variance).copy_from(found.variance);
+    });
+    return made;
+  }
+  BatchNormGradientSums batch_norm_gradient_sums(const Tensor& x, const BatchNormResult& forward,
+                                                 const Tensor& dy, const Tensor& gamma,
+                                                 const Tensor& beta, float eps,
+                                                 bool relu) override {
+    const auto workspace = std::dynamic_pointer_cast<FakeWorkspace>(forward.workspace);
+    const BatchNormGradientSums made{fresh({2 * x.shape()[1]}, DType::float32),
+                                     fresh(x.shape(), DType::float32)};
+    submit([=] {
+      const BatchNormGradientSums found = cpu().batch_norm_gradient_sums(
+          wide(x), workspace->of_batch_norm, wide(dy), host(gamma), host(beta), eps, relu);
+      host(made.sums).copy_from(found.sums);
+      host(made.rest).copy_from(found.rest.plain());
+    });
+    return made;
+  }
+  Tensor batch_norm_gradient(const Tensor& x, const BatchNormResult& forward, const Tensor& dy,
+                             const Tensor& gamma, const Tensor& beta, float eps, bool relu,
+                             const BatchNormGradientSums& own, const Tensor& all) override {
+    const auto workspace = std::dynamic_pointer_cast<FakeWorkspace>(forward.workspace);
+    return like(x, [=] {
+      return cpu().batch_norm_gradient(wide(x), workspace->of_batch_norm, wide(dy), host(gamma),
+                                       host(beta), eps, relu, {host(own.sums), host(own.rest)},
+                                       host(all));
+    });
+  }
 
   CrossEntropyResult softmax_cross_entropy(const Tensor& x, const Tensor& t) override {
     const CrossEntropyResult made{fresh({}, DType::float32), fresh(x.shape(), DType::float32),
@@ -267,6 +314,9 @@ class GuardedBackend final : public Backend {
   }
   void norms(const NormPass& pass) override {
     submit([=] { cpu().norms(pass); });
+  }
+  void lamb(const LambPass& pass) override {
+    submit([=] { cpu().lamb(pass); });
   }
   void clip(const Tensor& x, const LateScale& scale, double threshold) override {
     submit([=] { cpu().clip(host(x), scale, threshold); });
@@ -315,9 +365,6 @@ void register_guarded_device() {
 }
 
 void on_guarded_device(std::function<void()> work) {
-  void lamb(const LambPass& pass) override {
-    submit([=] { cpu().lamb(pass); });
-  }
   static_cast<GuardedBackend&>(backend(Device::cuda(0))).submit(std::move(work));
 }
 

@@ -1,0 +1,108 @@
+#include "tasuki/parallel/multi_node_batch_norm.hpp"
+
+#include <utility>
+
+#include "tasuki/nn/function.hpp"
+#include "tasuki/tensor/backend.hpp"
+#include "tasuki/tensor/late.hpp"
+
+namespace tasuki {
+namespace {
+
+// Adds up `values` of all ranks, in place.
+void sum_over_ranks(const Tensor& values, Communicator& communicator) {
+  if (!values.device().is_cpu() && !communicator.queues_exchanges())
+    refuse_recording(fmt::format("batch normalisation by {} exchanges sums by way of the host",
+                                 communicator.name()));
+  communicator.allreduce(values);
+}
+
+class MultiNodeBatchNormFunction final : public Function {
+ public:
+  MultiNodeBatchNormFunction(std::shared_ptr<Communicator> communicator, Tensor x, Tensor gamma,
+                             Tensor beta, BatchNormResult forward, float eps, bool relu)
+      : communicator_(std::move(communicator)),
+        x_(std::move(x)),
+        gamma_(std::move(gamma)),
+        beta_(std::move(beta)),
+        forward_(std::move(forward)),
+        eps_(eps),
+        relu_(relu) {}
+  const char* name() const override { return "multi_node_batch_norm"; }
+
+  void backward(const Tensor& dy, Gradients& gradients) override {
+    Backend& device = backend(dy.device());
+    const BatchNormGradientSums own =
+        device.batch_norm_gradient_sums(x_, forward_, dy, gamma_, beta_, eps_, relu_);
+    const std::int64_t channels = gamma_.count();
+    pass_on(1, own.sums.slice(channels, 2 * channels), gradients);
+    pass_on(2, own.sums.slice(0, channels), gradients);
+    if (!gradients.needed(0)) return;
+    const Tensor all = own.sums.clone();
+    sum_over_ranks(all, *communicator_);
+    gradients.add(
+        0, device.batch_norm_gradient(x_, forward_, dy, gamma_, beta_, eps_, relu_, own, all));
+  }
+
+ private:
+  static void pass_on(std::size_t i, const Tensor& gradient, Gradients& gradients) {
+    if (!gradients.needed(i)) return;
+    gradients.add(i, gradient);
+    gradients.written(i);
+  }
+
+  std::shared_ptr<Communicator> communicator_;
+  Tensor x_, gamma_, beta_;
+  BatchNormResult forward_;
+  float eps_;
+  bool relu_;
+};
+
+class OverRanks final : public BatchNormMethod {
+ public:
+  explicit OverRanks(std::shared_ptr<Communicator> communicator)
+      : communicator_(std::move(communicator)) {}
+
+  Variable normalise(const Variable& x, const Variable& gamma, const Variable& beta, float eps,
+                     bool relu, const BatchNormAverages& averages) const override {
+    Backend& device = backend(x.value().device());
+    const Tensor sums = device.batch_norm_sums(x.value());
+    sum_over_ranks(sums, *communicator_);
+    BatchNormResult forward = device.batch_norm_by_sums(x.value(), gamma.value(), beta.value(),
+                                                        sums, eps, relu, averages);
+    Tensor y = std::exchange(forward.y, {});  // the backward pass reads x, not y
+    return Function::record(std::move(y), {x, gamma, beta}, [&] {
+      return std::make_unique<MultiNodeBatchNormFunction>(
+          communicator_, x.value(), gamma.value(), beta.value(), std::move(forward), eps, relu);
+    });
+  }
+
+  bool communicates() const override { return communicator_->size() > 1; }
+
+ private:
+  std::shared_ptr<Communicator> communicator_;
+};
+
+}  // namespace
+
+MultiNodeBatchNorm::MultiNodeBatchNorm(std::int64_t channels,
+                                       std::shared_ptr<Communicator> communicator,
+                                       const Settings& settings)
+    : BatchNorm(channels, settings) {
+  normalise_by(std::make_shared<const OverRanks>(std::move(communicator)));
+}
+
+std::size_t convert_to_multi_node_batch_norm(Module& model, const Communicator& comm) {
+  const auto method =
+      std::make_shared<const OverRanks>(std::shared_ptr(comm.split(0, comm.rank())));
+  std::size_t layers = 0;
+  for (Module* module : model.modules()) {
+    auto* const layer = dynamic_cast<BatchNorm*>(module);
+    if (layer == nullptr) continue;
+    layer->normalise_by(method);
+    ++layers;
+  }
+  return layers;
+}
+
+}  // namespace tasuki

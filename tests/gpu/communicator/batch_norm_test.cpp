@@ -1,0 +1,90 @@
+// Ranks on GPUs that share a batch learn what one rank learns on a CPU from the whole of it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "gpus_of_the_test.hpp"
+#include "tasuki/communicator/registry.hpp"
+#include "tasuki/core/philox.hpp"
+#include "tasuki/nn/functions/reshape.hpp"
+#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
+#include "tasuki/nn/linear.hpp"
+#include "tasuki/optimizer/optimizer.hpp"
+#include "tasuki/parallel/multi_node_batch_norm.hpp"
+
+namespace tasuki {
+namespace {
+
+constexpr std::int64_t classes = 3, channels = 6;
+
+class Net : public Module {
+ public:
+  Net() {
+    add("images", images_);
+    add("l1", l1_);
+    add("rows", rows_);
+    add("l2", l2_);
+    initialize(5);
+  }
+  // x: N x channels x 2 x 3
+  Variable loss(const Tensor& x, const Tensor& t) {
+    return softmax_cross_entropy(l2_(rows_(l1_(flatten(images_(Variable(x)))))), t);
+  }
+
+ private:
+  BatchNorm images_{channels};
+  Linear l1_{channels * 6, 10};
+  BatchNorm rows_{10, {.relu = true}};
+  Linear l2_{10, classes};
+};
+
+void expect_near(const Tensor& found, const Tensor& expected, const std::string& what) {
+  const Tensor host = found.to(Device::cpu());
+  for (std::int64_t i = 0; i < host.count(); ++i)
+    ASSERT_NEAR(host.data<float>()[i], expected.data<float>()[i],
+                1e-4 * std::max(1.0F, std::abs(expected.data<float>()[i])))
+        << what << ", element " << i;
+}
+
+TEST(MultiNodeBatchNormOnGpus, EqualsTheWholeBatchOnACpu) {
+  const testing::OwnGpu own = testing::own_gpu();
+  if (!own.device) GTEST_SKIP() << own.reason_for_none;
+  const auto comm =
+      create_communicator("single_node", {.device = *own.device, .gpu_is_shared = true});
+  const int rank = comm->rank(), size = comm->size();
+  Net shared, alone;
+  shared.to(*own.device);
+  EXPECT_EQ(convert_to_multi_node_batch_norm(shared, *comm), 2U);
+  const auto many = create_multi_node_optimizer(create_optimizer("lamb"), *comm);
+  const auto one = create_optimizer("lamb");
+  many->setup(shared);
+  one->setup(alone);
+  RandomStream random(8);
+  for (const std::int64_t batch : {12, 1, 9}) {
+    const Tensor x = Tensor::empty({batch, channels, 2, 3});
+    for (float& value : x.span<float>()) value = 2 + random.normal();
+    const Tensor t = Tensor::empty({batch}, DType::int32);
+    for (std::int32_t& label : t.span<std::int32_t>())
+      label = static_cast<std::int32_t>(random.below(classes));
+    // The last rank has a third of the batch and what the others leave.
+    const std::int64_t share = size == 1 ? batch : batch * 2 / (3 * size);
+    const std::int64_t begin = rank * share, end = rank == size - 1 ? batch : begin + share;
+    many->update(
+        [&] {
+          return shared.loss(x.slice(begin, end).to(*own.device),
+                             t.slice(begin, end).to(*own.device));
+        },
+        end - begin);
+    one->update([&] { return alone.loss(x, t); }, batch);
+  }
+  for (std::size_t i = 0; i < alone.parameters().size(); ++i)
+    expect_near(shared.parameters()[i].parameter->value(), alone.parameters()[i].parameter->value(),
+                alone.parameters()[i].path);
+  for (std::size_t i = 0; i < alone.buffers().size(); ++i)
+    if (alone.buffers()[i].tensor->dtype() == DType::float32)
+      expect_near(*shared.buffers()[i].tensor, *alone.buffers()[i].tensor, alone.buffers()[i].path);
+}
+
+}  // namespace
+}  // namespace tasuki
