@@ -1,8 +1,10 @@
-// Ranks on GPUs that share a batch learn what one rank learns on a CPU from the whole of it.
+// Ranks on GPUs that share a batch learn what one rank learns on a CPU from the whole of it, in
+// recorded steps too where ranks have a GPU each.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "gpus_of_the_test.hpp"
 #include "tasuki/communicator/registry.hpp"
@@ -12,6 +14,8 @@
 #include "tasuki/nn/linear.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
 #include "tasuki/parallel/multi_node_batch_norm.hpp"
+#include "tasuki/tensor/cuda_loading/loader.hpp"
+#include "tasuki/training/recording/step_runner.hpp"
 
 namespace tasuki {
 namespace {
@@ -50,8 +54,10 @@ void expect_near(const Tensor& found, const Tensor& expected, const std::string&
 TEST(MultiNodeBatchNormOnGpus, EqualsTheWholeBatchOnACpu) {
   const testing::OwnGpu own = testing::own_gpu();
   if (!own.device) GTEST_SKIP() << own.reason_for_none;
-  const auto comm =
-      create_communicator("single_node", {.device = *own.device, .gpu_is_shared = true});
+  const int ranks = create_communicator("naive")->size();
+  const bool is_shared = load_cuda_backend() < ranks;
+  const auto comm = create_communicator(is_shared ? "single_node" : "pure_nccl",
+                                        {.device = *own.device, .gpu_is_shared = is_shared});
   const int rank = comm->rank(), size = comm->size();
   Net shared, alone;
   shared.to(*own.device);
@@ -61,7 +67,8 @@ TEST(MultiNodeBatchNormOnGpus, EqualsTheWholeBatchOnACpu) {
   many->setup(shared);
   one->setup(alone);
   RandomStream random(8);
-  for (const std::int64_t batch : {12, 1, 9}) {
+  StepRunner runner({many.get()}, {.graph = GraphMode::automatic});
+  for (const std::int64_t batch : {12, 12, 12, 12, 12, 1, 9, 12, 12}) {
     const Tensor x = Tensor::empty({batch, channels, 2, 3});
     for (float& value : x.span<float>()) value = 2 + random.normal();
     const Tensor t = Tensor::empty({batch}, DType::int32);
@@ -70,14 +77,22 @@ TEST(MultiNodeBatchNormOnGpus, EqualsTheWholeBatchOnACpu) {
     // The last rank has a third of the batch and what the others leave.
     const std::int64_t share = size == 1 ? batch : batch * 2 / (3 * size);
     const std::int64_t begin = rank * share, end = rank == size - 1 ? batch : begin + share;
-    many->update(
-        [&] {
-          return shared.loss(x.slice(begin, end).to(*own.device),
-                             t.slice(begin, end).to(*own.device));
+    Batch part({{.name = "x", .values = x.slice(begin, end)},
+                {.name = "t", .values = t.slice(begin, end), .is_target = true}},
+               std::vector<std::int64_t>(static_cast<std::size_t>(end - begin)));
+    part.set_global_size(batch);
+    Observation unused;
+    runner.run(
+        part, unused,
+        [&](const Batch& here, Observation&) {
+          const Variable loss =
+              many->forward([&] { return shared.loss(here["x"], here["t"]); }, here.size());
+          many->update(many->backward_and_exchange(loss, here.size(), batch));
         },
-        end - begin);
+        "");
     one->update([&] { return alone.loss(x, t); }, batch);
   }
+  EXPECT_EQ(runner.recordings() > 0, comm->queues_exchanges()) << runner.why_not_recorded();
   for (std::size_t i = 0; i < alone.parameters().size(); ++i)
     expect_near(shared.parameters()[i].parameter->value(), alone.parameters()[i].parameter->value(),
                 alone.parameters()[i].path);
