@@ -99,31 +99,36 @@ TEST(OwnRules, SeeHooksAndGroupsAsBuiltInOnesDo) {
 }
 
 // Built on a built-in rule: half of its rate.
-class HalfAdam : public UpdateRule {
+class HalfOf : public UpdateRule {
  public:
-  std::string name() const override { return "HalfAdam"; }
-  std::vector<Hyperparameter> hyperparameters() const override { return adam().hyperparameters(); }
-  std::vector<std::string> states() const override { return adam().states(); }
-  std::string rate_name() const override { return adam().rate_name(); }
+  explicit HalfOf(const char* key)
+      : rule_(std::ranges::find(update_rules(), key, &NamedRule::key)->rule) {}
+  std::string name() const override { return "Half" + rule_->name(); }
+  std::vector<Hyperparameter> hyperparameters() const override { return rule_->hyperparameters(); }
+  std::vector<std::string> states() const override { return rule_->states(); }
+  std::string rate_name() const override { return rule_->rate_name(); }
   std::vector<double> factors(const Hyperparameters& h, std::int64_t t) const override {
-    std::vector<double> made = adam().factors(h, t);
+    std::vector<double> made = rule_->factors(h, t);
     made[0] /= 2;
     return made;
   }
-  void apply(const RuleRange& range) const override { adam().apply(range); }
+  void apply(const RuleRange& range) const override { rule_->apply(range); }
 
  private:
-  static const UpdateRule& adam() {
-    const auto known = std::ranges::find(update_rules(), "adam", &NamedRule::key);
-    return *known->rule;
-  }
+  std::shared_ptr<const UpdateRule> rule_;
 };
 
 TEST(OwnRules, MayBeBuiltOnABuiltInOne) {
-  Training half(std::make_unique<Optimizer>(std::make_shared<HalfAdam>()));
+  Training half(std::make_unique<Optimizer>(std::make_shared<HalfOf>("adam")));
   Training adam(create_optimizer("adam"));
   adam.optimizer->set("alpha", adam.optimizer->get("alpha") / 2);
   EXPECT_EQ(half.after(3), adam.after(3));
+}
+
+TEST(OwnRules, CannotBeBuiltOnLamb) {
+  Training half(std::make_unique<Optimizer>(std::make_shared<HalfOf>("lamb")));
+  EXPECT_EQ(testing::coded_error_of([&] { half.after(1); }),
+            "64: an update of LAMB depends on whole parameters; a rule cannot be built on it");
 }
 
 TEST(OwnRules, HaveNormsOfTheGradientAsHooksLeftIt) {
@@ -154,8 +159,9 @@ TEST(OwnRules, AreKnownByTheirKeys) {
   EXPECT_THAT(testing::coded_error_of([] { create_optimizer("own"); }), HasSubstr("own_momentum"));
   EXPECT_THAT(testing::coded_error_of([] { RuleRegistration<OwnMomentum>{"other"}; }),
               HasSubstr("an optimizer own_momentum (OwnMomentum) is registered already"));
-  EXPECT_THAT(testing::coded_error_of([] { RuleRegistration<HalfAdam>{"adam"}; }),
-              HasSubstr("an optimizer adam (Adam) is registered already"));
+  EXPECT_THAT(
+      testing::coded_error_of([] { register_rule("adam", std::make_shared<HalfOf>("adam")); }),
+      HasSubstr("an optimizer adam (Adam) is registered already"));
 }
 
 TEST(OwnRules, MayFailInAnyThread) {

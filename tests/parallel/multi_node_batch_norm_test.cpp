@@ -178,7 +178,8 @@ TEST_F(MultiNodeBatchNorms, MeansFarFromZeroKeepTheirVariance) {
 
 // Uneven shares, batches of fewer examples than ranks, and a rank that never has any.
 TEST_F(MultiNodeBatchNorms, TrainingEqualsThatOfOneRank) {
-  for (const ExchangeMode mode : {ExchangeMode::whole, ExchangeMode::overlapped}) {
+  for (const ExchangeMode mode : {ExchangeMode::whole, ExchangeMode::overlapped,
+                                  ExchangeMode::slices, ExchangeMode::thread}) {
     Net shared, alone;
     EXPECT_FALSE(shared.communicates());
     EXPECT_EQ(convert_to_multi_node_batch_norm(shared, *communicator_), 4U);
