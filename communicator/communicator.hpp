@@ -2,7 +2,8 @@
 //
 // The kinds (kinds/, registered by name in registry.hpp) derive from this class and override
 // protected functions, usually `combine` and `allocate_memory`. The members are defined in
-// communicator.cpp, gradients.cpp, mpi/arrays.cpp, mpi/objects.cpp and gpu/communicator_on_gpu.cpp.
+// communicator.cpp, gradients.cpp, parts.cpp, mpi/arrays.cpp, mpi/objects.cpp and
+// gpu/communicator_on_gpu.cpp.
 //
 // Every operation, split() and allocate() included, is collective: all ranks call it, in the same
 // order. Only the send and receive functions are not. Errors are thrown as tasuki::Error; they name
@@ -65,7 +66,7 @@ struct GradientView {
     std::int64_t count;
   };
   Tensor arena;  // plain, one axis, float32
-  std::span<const Segment> segments;
+  std::span<const Segment> segments{};
   // The number of examples that the sums are over; 0: unknown. Values that travel as float16 are
   // scaled by about 1 / this number on their way (algorithms/wire_format.hpp); the result is the
   // whole sum.
@@ -81,6 +82,17 @@ struct GradientView {
   std::int64_t first = 0;
   // All ranks are known to bring the same view as in an earlier exchange: no message compares them.
   bool is_agreed = false;
+  // Of each rank, the gradients whose sums it needs, counted like `first`; they outlive the
+  // exchange. What a rank does not need may be left with any values. All ranks get the elements
+  // behind the last part. Empty: all ranks need all sums.
+  std::span<const Range> needed{};
+
+  // needed[rank], in elements from the arena's begin.
+  Range needed_by(int rank) const;
+  // The number of elements at the arena's begin that not every rank needs.
+  std::int64_t divided() const;
+  // Whether each of these is needed by one rank, in the order of ranks, as in a reduce-scatter.
+  bool is_scattered() const;
 };
 
 // What does an exchange that goes on beside a computation: a thread of the communicator, or the
@@ -229,6 +241,10 @@ class Communicator {
   void reduce(const Tensor& tensor, ReduceOp op = ReduceOp::sum, int root = 0);
   // This rank's part of the result, dealt as by scatter(); `tensor` keeps its values.
   Tensor reduce_scatter(const Tensor& tensor, ReduceOp op = ReduceOp::sum);
+  // Gives all ranks what each of them has: elements parts[r] of rank r's `values`, in place. The
+  // values are plain and have one axis; the parts do not overlap and are the same on all ranks,
+  // which no message checks.
+  void share_parts(const Tensor& values, std::span<const Range> parts);
 
   // --- objects: JSON values ---
   void send_object(const nlohmann::json& object, int dest, int tag = 0);
@@ -263,9 +279,10 @@ class Communicator {
   virtual bool checks_agreement() const { return false; }
   // Sums gradients in host memory: all, or a range of them, then several times a step. It may run
   // in a thread of the communicator while gradients of other ranges are computed. Default: agrees
-  // on the arena and combines it.
+  // on the arena and combines it, whatever is needed of it.
   virtual void sum(const GradientView& gradients);
-  // True: start_sum() returns something for a view that is agreed, in memory from allocate().
+  // True: start_sum() returns something for a view that is agreed and not scattered, in memory from
+  // allocate().
   virtual bool sums_in_slices() const { return false; }
   // sum() in slices. Null, on all ranks: that is not possible for this view. It must not wait.
   virtual std::unique_ptr<SlicedWork> start_sum(const GradientView& gradients);
@@ -273,6 +290,8 @@ class Communicator {
   // Both are plain and in host memory. Default: MPI_Reduce_scatter.
   virtual void combine_part(const Tensor& values, std::span<const Range> parts, const Tensor& own,
                             ReduceOp op);
+  // share_parts() in host memory. Default: MPI_Allgatherv.
+  virtual void give_parts(const Tensor& values, std::span<const Range> parts);
   // Zeroed memory for allocate().
   virtual std::shared_ptr<Storage> allocate_memory(std::size_t bytes, Device device);
 
@@ -298,6 +317,8 @@ class Communicator {
   // MPI's handle for collectives. It is an error to call this while a gradient exchange runs in the
   // background, except from that exchange itself.
   const MpiComm& comm() const;
+  // sum() of a scattered view by combine_part(); by sum() of what is behind the parts.
+  void sum_scattered(const GradientView& gradients);
   // Opened by the first call.
   GpuExchange& gpu();
   // Collective. If the texts differ, throws on all ranks (kind disagreement) and names two ranks

@@ -27,9 +27,13 @@ class FlatCommunicator : public Communicator {
     allreduce_.run(values.raw(), values.count(), values.dtype(), op, comm().get());
   }
   void sum(const GradientView& gradients) override {
-    if (!is_rounded()) return Communicator::sum(gradients);
-    agree_on(gradients);
-    sum_rounded(gradients.arena, wire_of(gradients));
+    if (is_rounded()) {
+      agree_on(gradients);
+      return sum_rounded(gradients.arena, wire_of(gradients));
+    }
+    if (algorithm() == AllreduceAlgorithm::mpi && gradients.is_scattered())
+      return sum_scattered(gradients);
+    Communicator::sum(gradients);
   }
 
   bool sums_in_slices() const override { return allreduce_.runs_in_slices(); }

@@ -26,13 +26,14 @@ constexpr int leader = 0;
 class Follower final : public SlicedWork {
  public:
   // `own_pieces`: which this rank combines. `plan` outlives this object. The counters, the leader's
-  // and this rank's, count pieces from where they stand.
+  // and this rank's, count pieces from where they stand. `needed`: which elements it copies.
   Follower(SharedValues shared, const MessagePlan& plan, std::vector<Range> own_pieces,
-           SharedCounter& own, std::uint32_t own_count, SharedCounter& leaders,
-           std::uint32_t leaders_count, int rank)
+           std::vector<Range> needed, SharedCounter& own, std::uint32_t own_count,
+           SharedCounter& leaders, std::uint32_t leaders_count, int rank)
       : shared_(std::move(shared)),
         complete_(plan.completion),
         own_pieces_(std::move(own_pieces)),
+        needed_(std::move(needed)),
         own_(own),
         leaders_(leaders),
         own_count_(own_count),
@@ -69,12 +70,12 @@ class Follower final : public SlicedWork {
   void copy_next() {
     const Range piece = complete_[copied_++];
     ++leaders_count_;
-    shared_.copy(leader, rank_, piece.begin, piece.end);
+    shared_.copy(leader, rank_, piece, needed_);
   }
 
   SharedValues shared_;
   const std::vector<Range>& complete_;
-  std::vector<Range> own_pieces_;
+  std::vector<Range> own_pieces_, needed_;
   SharedCounter &own_, &leaders_;
   std::uint32_t own_count_, leaders_count_;
   int rank_;
@@ -105,10 +106,10 @@ class HierarchicalCommunicator : public NodeCommunicator {
   }
 
   void combine(const Tensor& values, ReduceOp op) override {
-    work_on(values, op, inter_size() == 1 || all_nodes_in_place(values, op), {});
+    work_on({.arena = values}, op, inter_size() == 1 || all_nodes_in_place(values, op), {});
   }
   void sum(const GradientView& gradients) override {
-    work_on(gradients.arena, ReduceOp::sum, inter_size() == 1 || all_nodes_in_place(gradients),
+    work_on(gradients, ReduceOp::sum, inter_size() == 1 || all_nodes_in_place(gradients),
             wire_of(gradients));
   }
   bool sums_in_slices() const override {
@@ -118,8 +119,8 @@ class HierarchicalCommunicator : public NodeCommunicator {
     if (!sums_in_slices() || !all_nodes_in_place(gradients)) return nullptr;
     return std::make_unique<SlicedNodeExchange>(
         node(), gradients.arena, ReduceOp::sum,
-        [this, wire = wire_of(gradients)](const SharedValues& shared) {
-          return start_on(shared, wire);
+        [this, gradients, wire = wire_of(gradients)](const SharedValues& shared) {
+          return start_on(shared, gradients, wire);
         });
   }
   void combine_on_gpu(const Tensor& values, ReduceOp op) override {
@@ -130,23 +131,24 @@ class HierarchicalCommunicator : public NodeCommunicator {
   }
 
  private:
-  void work_on(const Tensor& values, ReduceOp op, bool in_place, const Wire& wire) {
-    node().exchange(values, op, piece_bytes, in_place, [&](const SharedValues& shared) {
-      if (inter_size() == 1) return shared.reduce_share(rank(), size());
+  void work_on(const GradientView& values, ReduceOp op, bool in_place, const Wire& wire) {
+    node().exchange(values.arena, op, piece_bytes, in_place, [&](const SharedValues& shared) {
+      if (inter_size() == 1) return sum_on_node(shared, values);
       const MessagePlan& plan = between_nodes_.plan_for(shared.count, wire.type_of(shared.dtype));
       const std::vector<std::uint32_t> before = count(plan);
       if (intra_rank() == leader)
         between_nodes_.run(shared.of_rank[leader], shared.count, shared.dtype, shared.op,
                            leaders_.get(), work_inside(before), wire.from(shared.first));
       else
-        follow(shared, plan, before)->finish();
+        follow(shared, values, plan, before)->finish();
     });
   }
 
-  std::unique_ptr<SlicedWork> start_on(const SharedValues& shared, const Wire& wire) {
+  std::unique_ptr<SlicedWork> start_on(const SharedValues& shared, const GradientView& gradients,
+                                       const Wire& wire) {
     const MessagePlan& plan = between_nodes_.plan_for(shared.count, wire.type_of(shared.dtype));
     const std::vector<std::uint32_t> before = count(plan);
-    if (intra_rank() != leader) return follow(shared, plan, before);
+    if (intra_rank() != leader) return follow(shared, gradients, plan, before);
     return between_nodes_.start(shared.of_rank[leader], shared.count, shared.dtype, shared.op,
                                 leaders_.get(), work_inside(before), wire.from(shared.first));
   }
@@ -182,15 +184,16 @@ class HierarchicalCommunicator : public NodeCommunicator {
     return {prepare, finished};
   }
 
-  std::unique_ptr<Follower> follow(const SharedValues& shared, const MessagePlan& plan,
+  std::unique_ptr<Follower> follow(const SharedValues& shared, const GradientView& gradients,
+                                   const MessagePlan& plan,
                                    const std::vector<std::uint32_t>& before) {
     std::vector<Range> own_pieces;
     for (std::size_t piece = 0; piece < plan.need.size(); ++piece)
       if (worker_of(piece) == intra_rank()) own_pieces.push_back(plan.need[piece]);
-    return std::make_unique<Follower>(shared, plan, std::move(own_pieces),
-                                      node().counter(intra_rank()),
-                                      before[static_cast<std::size_t>(intra_rank())],
-                                      node().counter(leader), before[leader], intra_rank());
+    return std::make_unique<Follower>(
+        shared, plan, std::move(own_pieces), needed_of(shared, gradients, intra_rank()),
+        node().counter(intra_rank()), before[static_cast<std::size_t>(intra_rank())],
+        node().counter(leader), before[leader], intra_rank());
   }
 
   MpiComm leaders_;                 // on leaders alone

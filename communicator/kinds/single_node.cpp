@@ -37,6 +37,11 @@ class SingleNodeCommunicator : public NodeCommunicator {
                     [this](const SharedValues& shared) { shared.reduce_share(rank(), size()); });
   }
 
+  void sum(const GradientView& gradients) override {
+    node().exchange(gradients.arena, ReduceOp::sum, piece_bytes, true,
+                    [&](const SharedValues& shared) { sum_on_node(shared, gradients); });
+  }
+
   void combine_on_gpu(const Tensor& values, ReduceOp op) override {
     gpu_node().allreduce(values, op, {});
   }

@@ -53,10 +53,11 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
   }
 
   void combine(const Tensor& values, ReduceOp op) override {
-    work_on(values, op, inter_size() == 1 || all_nodes_in_place(values, op), {});
+    work_on({.arena = values}, op, inter_size() == 1 || all_nodes_in_place(values, op), {});
   }
   void sum(const GradientView& gradients) override {
-    work_on(gradients.arena, ReduceOp::sum, inter_size() == 1 || all_nodes_in_place(gradients),
+    if (is_reduce_scatter(gradients)) return sum_scattered(gradients);
+    work_on(gradients, ReduceOp::sum, inter_size() == 1 || all_nodes_in_place(gradients),
             wire_of(gradients));
   }
 
@@ -64,13 +65,15 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
     return inter_size() > 1 && between_nodes_.runs_in_slices();
   }
   std::unique_ptr<SlicedWork> start_sum(const GradientView& gradients) override {
-    if (!sums_in_slices() || !all_nodes_in_place(gradients)) return nullptr;
+    if (!sums_in_slices() || is_reduce_scatter(gradients) || !all_nodes_in_place(gradients))
+      return nullptr;
     return std::make_unique<SlicedNodeExchange>(
         node(), gradients.arena, ReduceOp::sum,
-        [this, wire = wire_of(gradients)](const SharedValues& shared) {
+        [this, gradients, wire = wire_of(gradients)](const SharedValues& shared) {
           const Range share = own_share(shared);
           return between_nodes_.start(address_of(shared, share), share.size(), shared.dtype,
-                                      shared.op, across_.get(), work_inside(shared, share),
+                                      shared.op, across_.get(),
+                                      work_inside(shared, gradients, share),
                                       wire.from(shared.first + share.begin));
         });
   }
@@ -110,6 +113,11 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
             .bytes_per_second = options().link.bytes_per_second / intra_size()};
   }
 
+  // MPI adds in float32.
+  bool is_reduce_scatter(const GradientView& gradients) const {
+    return inter_size() > 1 && options().wire_dtype == DType::float32 && gradients.is_scattered();
+  }
+
   void work_on_gpu(const Tensor& values, ReduceOp op, const Wire& wire) {
     gpu_node().reduce_scatter(values, op);
     const Range own = gpu_part(values.count(), values.dtype(), intra_rank(), intra_size());
@@ -117,12 +125,12 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
     gpu_node().allgather(values);
   }
 
-  void work_on(const Tensor& values, ReduceOp op, bool in_place, const Wire& wire) {
-    node().exchange(values, op, piece_bytes, in_place, [&](const SharedValues& shared) {
-      if (inter_size() == 1) return shared.reduce_share(rank(), size());
+  void work_on(const GradientView& values, ReduceOp op, bool in_place, const Wire& wire) {
+    node().exchange(values.arena, op, piece_bytes, in_place, [&](const SharedValues& shared) {
+      if (inter_size() == 1) return sum_on_node(shared, values);
       const Range share = own_share(shared);
       between_nodes_.run(address_of(shared, share), share.size(), shared.dtype, shared.op,
-                         across_.get(), work_inside(shared, share),
+                         across_.get(), work_inside(shared, values, share),
                          wire.from(shared.first + share.begin));
     });
   }
@@ -134,17 +142,22 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
     return shared.at(share.begin)[static_cast<std::size_t>(intra_rank())];
   }
 
-  PieceWork work_inside(const SharedValues& shared, Range share) const {
+  PieceWork work_inside(const SharedValues& shared, const GradientView& gradients,
+                        Range share) const {
+    std::vector<std::vector<Range>> needed;  // by each rank of the node
+    for (int other = 0; other < intra_size(); ++other)
+      needed.push_back(needed_of(shared, gradients, other));
     const auto combine_in_node = [this, shared, share](Range piece) {
       const std::array<int, 1> into_own{intra_rank()};
       shared.reduce(share.begin + piece.begin, share.begin + piece.end, into_own);
       return true;
     };
     // No other rank writes to this share, nor in the neighbours' memory.
-    const auto give_to_node = [this, shared, share](Range piece) {
+    const auto give_to_node = [this, shared, share, needed](Range piece) {
+      const Range of_all{share.begin + piece.begin, share.begin + piece.end};
       for (int other = 0; other < intra_size(); ++other)
         if (other != intra_rank())
-          shared.copy(intra_rank(), other, share.begin + piece.begin, share.begin + piece.end);
+          shared.copy(intra_rank(), other, of_all, needed[static_cast<std::size_t>(other)]);
     };
     return {combine_in_node, give_to_node};
   }

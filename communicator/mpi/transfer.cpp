@@ -117,4 +117,24 @@ void reduce_scatter(const void* values, void* own, std::span<const Range> parts,
   }
 }
 
+void share_parts(void* values, std::span<const Range> parts, DType type, MPI_Comm comm,
+                 std::int64_t limit) {
+  const std::int64_t end = std::ranges::max(parts, {}, &Range::end).end;
+  if (end > elements_of_a_call(type, limit)) {
+    for (std::size_t rank = 0; rank < parts.size(); ++rank)
+      bcast({static_cast<std::byte*>(values) + bytes_of(parts[rank].begin, type),
+             bytes_of(parts[rank].size(), type)},
+            static_cast<int>(rank), comm, limit);
+    return;
+  }
+  std::vector<int> counts, places;
+  for (const Range& part : parts) {
+    counts.push_back(static_cast<int>(part.size()));
+    places.push_back(static_cast<int>(part.begin));
+  }
+  TASUKI_MPI(MPI_Allgatherv, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, values, counts.data(),
+             places.data(), mpi_type(type), comm);
+  report_progress();
+}
+
 }  // namespace tasuki

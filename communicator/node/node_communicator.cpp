@@ -1,9 +1,11 @@
 #include "tasuki/communicator/node/node_communicator.hpp"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 
 #include "tasuki/communicator/gpu/gpu_exchange.hpp"
+#include "tasuki/communicator/mpi/transfer.hpp"
 
 namespace tasuki {
 
@@ -16,6 +18,67 @@ void NodeCommunicator::combine_part(const Tensor& values, std::span<const Range>
                                     const Tensor& own, ReduceOp op) {
   if (inter_size() > 1) return Communicator::combine_part(values, parts, own, op);
   node_.reduce_parts(values, parts, op, part_piece_bytes, own.raw());
+}
+
+void NodeCommunicator::give_parts(const Tensor& values, std::span<const Range> parts) {
+  const std::size_t element = size_of(values.dtype());
+  const auto bytes_of = [&](Range part) {
+    return std::span(
+        static_cast<std::byte*>(values.raw()) + static_cast<std::size_t>(part.begin) * element,
+        static_cast<std::size_t>(part.size()) * element);
+  };
+  // On a node, the rank that receives what `owner` of another node has.
+  const auto receiver = [&](int owner, std::size_t ranks) {
+    return static_cast<std::size_t>(topology().intra_rank_of[static_cast<std::size_t>(owner)]) %
+           ranks;
+  };
+  constexpr int tag = 0;
+  const std::int64_t limit = options().sizes.mpi_call;
+  std::vector<NodeGroup::Part> on_node;
+  MpiRequests requests;
+  for (int owner = 0; owner < size(); ++owner) {
+    const Range part = parts[static_cast<std::size_t>(owner)];
+    if (part.size() == 0) continue;
+    const int home = topology().node_of[static_cast<std::size_t>(owner)];
+    if (home == inter_rank()) {
+      on_node.push_back({topology().intra_rank_of[static_cast<std::size_t>(owner)], part});
+      continue;
+    }
+    const std::size_t here = receiver(owner, ranks_of_node_.size());
+    on_node.push_back({static_cast<int>(here), part});
+    if (ranks_of_node_[here] == rank())
+      start_recv(requests, bytes_of(part), owner, tag, comm().get(), limit);
+  }
+  if (const Range own = parts[static_cast<std::size_t>(rank())]; own.size() > 0)
+    for (int other = 0; other < inter_size(); ++other) {
+      if (other == inter_rank()) continue;
+      const std::vector<int> ranks = topology().ranks_of_node(other);
+      start_send(requests, bytes_of(own), ranks[receiver(rank(), ranks.size())], tag, comm().get(),
+                 limit);
+    }
+  requests.wait();
+  node_.share_parts(values, on_node, limit);
+}
+
+std::vector<Range> NodeCommunicator::needed_of(const SharedValues& shared,
+                                               const GradientView& gradients,
+                                               int intra_rank) const {
+  if (gradients.needed.empty()) return {{0, shared.count}};
+  const auto in_piece = [&shared](Range range) {
+    return Range{std::clamp<std::int64_t>(range.begin - shared.first, 0, shared.count),
+                 std::clamp<std::int64_t>(range.end - shared.first, 0, shared.count)};
+  };
+  return {in_piece(gradients.needed_by(ranks_of_node_[static_cast<std::size_t>(intra_rank)])),
+          in_piece({gradients.divided(), gradients.arena.count()})};
+}
+
+void NodeCommunicator::sum_on_node(const SharedValues& shared, const GradientView& gradients) {
+  if (!gradients.is_scattered()) return shared.reduce_share(rank(), size());
+  // Nobody else reads what a rank needs, but all read what all need, which one of them sums.
+  const std::vector<Range> needed = needed_of(shared, gradients, rank());
+  const std::array<int, 1> into_own{rank()};
+  shared.reduce(needed[0].begin, needed[0].end, into_own);
+  if (rank() + 1 == size()) shared.reduce(needed[1].begin, needed[1].end);
 }
 
 bool NodeCommunicator::all_nodes_in_place(const Tensor& values, ReduceOp op) {

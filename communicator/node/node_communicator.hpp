@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "tasuki/communicator/communicator.hpp"
 #include "tasuki/communicator/gpu/gpu_transport.hpp"
@@ -15,7 +17,9 @@ namespace tasuki {
 class NodeCommunicator : public Communicator {
  public:
   explicit NodeCommunicator(const CommunicatorSetup& setup)
-      : Communicator(setup), node_(MpiComm::split(comm().get(), inter_rank(), rank())) {}
+      : Communicator(setup),
+        node_(MpiComm::split(comm().get(), inter_rank(), rank())),
+        ranks_of_node_(topology().ranks_of_node(inter_rank())) {}
 
  protected:
   NodeGroup& node() { return node_; }
@@ -29,7 +33,16 @@ class NodeCommunicator : public Communicator {
   // In shared memory where all ranks are on one node, else by MPI_Reduce_scatter.
   void combine_part(const Tensor& values, std::span<const Range> parts, const Tensor& own,
                     ReduceOp op) override;
+  // Each part is sent to each other node once, and copied inside nodes.
+  void give_parts(const Tensor& values, std::span<const Range> parts) override;
   bool has_gpu_groups() const override { return true; }
+
+  // The elements that a rank of this node needs of `shared`, which is a piece of these gradients.
+  // Where not all ranks need the same: what this rank needs, and what all need.
+  std::vector<Range> needed_of(const SharedValues& shared, const GradientView& gradients,
+                               int intra_rank) const;
+  // Where all ranks are on one node: an allreduce, or what each rank needs of it.
+  void sum_on_node(const SharedValues& shared, const GradientView& gradients);
 
   // The GPUs of this node's ranks, connected when they are first needed.
   GpuGroup& gpu_node();
@@ -49,6 +62,7 @@ class NodeCommunicator : public Communicator {
 
  private:
   NodeGroup node_;
+  std::vector<int> ranks_of_node_;
   std::unique_ptr<GpuGroup> gpu_node_;
   std::map<std::pair<const void*, std::int64_t>, bool> in_place_;  // by arena and elements
 };

@@ -4,12 +4,20 @@
 #include <array>
 #include <cstring>
 
+#include "tasuki/communicator/mpi/transfer.hpp"
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/cast.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/tensor/cpu/reduce.hpp"
 
 namespace tasuki {
+
+namespace {
+
+// Of values in other memory whose parts ranks share: what is longer is sent by MPI.
+constexpr std::size_t most_staged_bytes = std::size_t{1} << 20;
+
+}  // namespace
 
 struct NodeGroup::Offer {
   std::int64_t count;
@@ -70,6 +78,12 @@ void SharedValues::copy(int source, int destination, std::int64_t begin, std::in
     std::memcpy(addresses[static_cast<std::size_t>(destination)],
                 addresses[static_cast<std::size_t>(source)],
                 static_cast<std::size_t>(end - begin) * size_of(dtype));
+}
+
+void SharedValues::copy(int source, int destination, Range piece,
+                        std::span<const Range> needed) const {
+  for (const Range& range : needed)
+    copy(source, destination, std::max(piece.begin, range.begin), std::min(piece.end, range.end));
 }
 
 Range share_of(std::int64_t count, std::size_t element_bytes, int part, int parts) {
@@ -251,6 +265,37 @@ void NodeGroup::reduce_parts(const Tensor& values, std::span<const Range> parts,
     barrier();
     report_progress();
   }
+}
+
+void NodeGroup::share_parts(const Tensor& values, std::span<const Part> parts,
+                            std::int64_t call_bytes) {
+  if (size_ == 1) return;
+  const auto bytes_of = [&](void* first, Range elements) {
+    const auto size = static_cast<std::int64_t>(size_of(values.dtype()));
+    return std::span(static_cast<std::byte*>(first) + elements.begin * size,
+                     static_cast<std::size_t>(elements.size() * size));
+  };
+  if (const auto shared = meet(values, ReduceOp::sum)) {
+    for (const auto& [rank, elements] : parts)
+      if (rank != rank_) shared->copy(rank, rank_, elements.begin, elements.end);
+    return barrier();
+  }
+  if (values.bytes() > most_staged_bytes) {
+    for (const auto& [rank, elements] : parts)
+      bcast(bytes_of(values.raw(), elements), rank, node_.get(), call_bytes);
+    return;
+  }
+  const SharedValues staged = staging(most_staged_bytes, values.dtype(), ReduceOp::sum);
+  for (const auto& [rank, elements] : parts)
+    if (rank == rank_)
+      std::ranges::copy(bytes_of(values.raw(), elements),
+                        bytes_of(staging_->data(), elements).begin());
+  barrier();
+  for (const auto& [rank, elements] : parts)
+    if (rank != rank_)
+      std::ranges::copy(bytes_of(staged.of_rank[static_cast<std::size_t>(rank)], elements),
+                        bytes_of(values.raw(), elements).begin());
+  barrier();
 }
 
 }  // namespace tasuki

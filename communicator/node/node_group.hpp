@@ -37,6 +37,8 @@ struct SharedValues {
   void reduce_into(void* result, std::int64_t begin, std::int64_t end) const;
   // Copies elements [begin, end) of one rank to another.
   void copy(int source, int destination, std::int64_t begin, std::int64_t end) const;
+  // The same for what lies of a piece in ranges that the destination needs.
+  void copy(int source, int destination, Range piece, std::span<const Range> needed) const;
 };
 
 // The share of one of `parts` in `count` elements. Shares differ by a cache line at most and begin
@@ -75,6 +77,13 @@ class NodeGroup {
   std::optional<SharedValues> offered(const Tensor& values, ReduceOp op) const;
   std::uint32_t leave() const;
   bool has_passed(std::uint32_t generation) const;
+  // Collective. Gives all ranks of the node what each one has, in place: elements `elements` of
+  // `rank`'s values. Parts do not overlap, and all ranks pass the same ones.
+  struct Part {
+    int rank = 0;  // of this group
+    Range elements;
+  };
+  void share_parts(const Tensor& values, std::span<const Part> parts, std::int64_t call_bytes);
   // The number of the allocation that holds the values, the same on all ranks; 0: other memory.
   std::uint32_t segment_of(const Tensor& values) const;
 

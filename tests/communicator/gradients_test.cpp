@@ -75,6 +75,70 @@ TEST_P(Gradients, BucketsLeaveTheRestAlone) {
   EXPECT_EQ(arena.data<float>()[800], rank() + 2);
 }
 
+// Sums of a range that reach the ranks that need them, and what is behind all parts.
+TEST_P(Gradients, ReachWhoNeedsThem) {
+  constexpr std::int64_t first = 100, divided = 20'000, count = divided + 16;
+  const auto ranks_of_node = [&](int rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    return std::pair(comm_->topology().ranks_of_node(comm_->topology().node_of[at]).size(),
+                     comm_->topology().intra_rank_of[at]);
+  };
+  std::vector<Range> one_owner, owner_on_each_node, first_rank;
+  for (int rank = 0; rank < size(); ++rank) {
+    const auto [ranks, number] = ranks_of_node(rank);
+    one_owner.push_back(part_of(first + divided, size(), rank));
+    owner_on_each_node.push_back(
+        part_of(first + divided, static_cast<std::int64_t>(ranks), number));
+    first_rank.push_back(rank == 0 ? Range{0, first + divided} : Range{});
+  }
+  for (const auto& needed : {one_owner, owner_on_each_node, first_rank})
+    for (const Tensor& arena : {allocated(count), Tensor::zeros({count})})
+      for (const bool is_agreed : {false, true}) {
+        for (std::int64_t i = 0; i < count; ++i)
+          arena.data<float>()[i] = static_cast<float>((i % 1000) * (rank() + 1));
+        const GradientView::Segment all{0, count};
+        const GradientView view{.arena = arena,
+                                .segments = {&all, 1},
+                                .first = first,
+                                .is_agreed = is_agreed,
+                                .needed = needed};
+        if (is_agreed)
+          comm_->start_sum_gradients(view)->wait();
+        else
+          comm_->sum_gradients(view);
+        EXPECT_EQ(view.divided(), divided);
+        const Range own = view.needed_by(rank());
+        for (const Range range : {own, Range{divided, count}})
+          for (std::int64_t i = range.begin; i < range.end; ++i)
+            ASSERT_EQ(arena.data<float>()[i],
+                      static_cast<float>((i % 1000) * size() * (size() + 1) / 2))
+                << i;
+      }
+}
+
+TEST_P(Gradients, PartsAreGivenToAll) {
+  for (const TransferSizes& sizes : {TransferSizes{}, TransferSizes{.mpi_call = 64}}) {
+    make_with(sizes);
+    constexpr std::int64_t count = 1003;
+    std::vector<Range> even, of_the_last;
+    for (int rank = 0; rank < size(); ++rank) {
+      even.push_back(part_of(1000, size(), rank));
+      of_the_last.push_back(rank + 1 == size() ? Range{3, 900} : Range{3, 3});
+    }
+    for (const auto& parts : {even, of_the_last})
+      for (const Tensor& values : {allocated(count), Tensor::zeros({count})}) {
+        const Range own = parts[static_cast<std::size_t>(rank())];
+        for (std::int64_t i = 0; i < count; ++i)
+          values.data<float>()[i] = own.begin <= i && i < own.end ? static_cast<float>(i) : -1;
+        comm_->share_parts(values, parts);
+        for (const Range& part : parts)
+          for (std::int64_t i = part.begin; i < part.end; ++i)
+            ASSERT_EQ(values.data<float>()[i], static_cast<float>(i));
+        ASSERT_EQ(values.data<float>()[1002], -1);
+      }
+  }
+}
+
 TEST_P(Gradients, BackgroundExchangeGivesTheSameBits) {
   make_with({.message_chunk = 1024});
   const std::int64_t count = 30'000;

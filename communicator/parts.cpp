@@ -1,0 +1,73 @@
+// Parts of an array that each belong to one rank: gradients summed for the rank that needs them,
+// and values that their owners give to all.
+#include <algorithm>
+
+#include "tasuki/communicator/communicator.hpp"
+#include "tasuki/communicator/host_values.hpp"
+#include "tasuki/communicator/mpi/transfer.hpp"
+
+namespace tasuki {
+
+Range GradientView::needed_by(int rank) const {
+  const Range of_rank = needed[static_cast<std::size_t>(rank)];
+  const auto place = [this](std::int64_t element) {
+    return std::clamp<std::int64_t>(element - first, 0, arena.count());
+  };
+  return {place(of_rank.begin), place(of_rank.end)};
+}
+
+std::int64_t GradientView::divided() const {
+  std::int64_t end = 0;
+  for (const Range& of_rank : needed) end = std::max(end, of_rank.end);
+  return std::clamp<std::int64_t>(end - first, 0, arena.count());
+}
+
+bool GradientView::is_scattered() const {
+  std::int64_t end = 0;
+  for (std::size_t rank = 0; rank < needed.size(); ++rank) {
+    const Range part = needed_by(static_cast<int>(rank));
+    if (part.begin != end) return false;
+    end = part.end;
+  }
+  return !needed.empty() && end == divided();
+}
+
+void Communicator::sum_scattered(const GradientView& gradients) {
+  const Tensor& arena = gradients.arena;
+  agree_on(gradients);
+  const std::int64_t divided = gradients.divided();
+  if (divided > 0) {
+    std::vector<Range> parts;
+    for (int rank = 0; rank < size(); ++rank) parts.push_back(gradients.needed_by(rank));
+    const Range mine = parts[static_cast<std::size_t>(rank())];
+    const Tensor own = Tensor::empty({mine.size()}, arena.dtype());
+    combine_part(arena.slice(0, divided), parts, own, ReduceOp::sum);
+    arena.slice(mine.begin, mine.end).copy_from(own);
+  }
+  if (divided == arena.count()) return;
+  GradientView rest = gradients;
+  rest.arena = arena.slice(divided, arena.count());
+  rest.segments = {};
+  rest.first += divided;
+  rest.needed = {};
+  sum(rest);
+}
+
+void Communicator::share_parts(const Tensor& values, std::span<const Range> parts) {
+  TASUKI_CHECK(values.defined() && values.shape().rank() == 1 && values.is_plain(),
+               "share_parts() takes a plain array of one axis");
+  TASUKI_CHECK(parts.size() == ranks(), "share_parts() of {} parts among {} ranks", parts.size(),
+               ranks());
+  const auto waiting = wait_in(Waiting::allgather, values.bytes());
+  check_free();
+  if (size() == 1 || values.count() == 0) return;
+  const HostValues host(values);
+  give_parts(host.tensor(), parts);
+  host.write_back();
+}
+
+void Communicator::give_parts(const Tensor& values, std::span<const Range> parts) {
+  tasuki::share_parts(values.raw(), parts, values.dtype(), comm().get(), call_bytes());
+}
+
+}  // namespace tasuki
