@@ -80,6 +80,7 @@
 #include "tasuki/optimizer/module_exchange.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
 #include "tasuki/optimizer/parameter_group.hpp"
+#include "tasuki/optimizer/slices.hpp"
 #include "tasuki/optimizer/update_rule.hpp"
 #include "tasuki/parallel/multi_node_batch_norm.hpp"
 #include "tasuki/program/training_program.hpp"

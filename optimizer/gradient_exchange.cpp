@@ -92,9 +92,10 @@ std::vector<Range> exchange_ranges(const std::vector<ParameterArena::Entry>& ent
 }
 
 GradientExchange::GradientExchange(const ParameterArena& arena, Communicator& communicator,
-                                   const ExchangeSettings& settings)
+                                   const ExchangeSettings& settings, std::span<const Range> needed)
     : arena_(arena),
       communicator_(communicator),
+      needed_(needed),
       mode_(mode_of(settings, arena, communicator)),
       ranges_(exchange_ranges(arena.entries(), arena.gradients().count(),
                               range_bytes_of(settings, mode_, arena))),
@@ -131,7 +132,8 @@ GradientView GradientExchange::view_of(std::size_t range) const {
           .wire_scale_hint = wire_scale_hint_,
           .exact_at_end = has_notices ? end - arena_.update_count() : 0,
           .first = begin,
-          .is_agreed = has_exchanged_};
+          .is_agreed = has_exchanged_,
+          .needed = needed_};
 }
 
 void GradientExchange::begin(double wire_scale_hint) {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -55,9 +56,9 @@ std::vector<Range> exchange_ranges(const std::vector<ParameterArena::Entry>& ent
 
 class GradientExchange {
  public:
-  // Both outlive the exchange.
+  // All but the settings outlive the exchange. `needed`: GradientView's.
   GradientExchange(const ParameterArena& arena, Communicator& communicator,
-                   const ExchangeSettings& settings);
+                   const ExchangeSettings& settings, std::span<const Range> needed = {});
 
   // Before the last backward pass of a step; the notices are set. Collective in the second step.
   // `wire_scale_hint`: GradientView's.
@@ -69,8 +70,8 @@ class GradientExchange {
   void advance();
   // Forgets a step that failed, after waiting for what is under way.
   void give_up();
-  // Returns when the arena holds the sums; calls begin() if nobody has. Gradients that nothing
-  // wrote are filled with zeros before.
+  // Returns when the arena holds the sums that this rank needs; calls begin() if nobody has.
+  // Gradients that nothing wrote are filled with zeros before.
   void finish(double wire_scale_hint);
 
   // Never empty: overlapped or whole where the settings leave it open.
@@ -90,6 +91,7 @@ class GradientExchange {
 
   const ParameterArena& arena_;
   Communicator& communicator_;
+  std::span<const Range> needed_;
   ExchangeMode mode_;
   std::vector<Range> ranges_;
   std::vector<std::vector<GradientView::Segment>> segments_;  // of each range, from its begin

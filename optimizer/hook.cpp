@@ -43,7 +43,7 @@ class GradientClipping final : public KernelHook {
       backend(g.device()).clip(g, gradients.scale, threshold_);
       return scale;
     }
-    const double length = std::sqrt(backend(g.device()).squared_norm(g)) * scale;
+    const double length = std::sqrt(gradients.owners.squared_norm(g)) * scale;
     return length > threshold_ ? scale * (threshold_ / length) : scale;
   }
 
@@ -51,28 +51,52 @@ class GradientClipping final : public KernelHook {
   double threshold_;
 };
 
+// On CPUs norms tell the factors; on a GPU a kernel reads them where they are.
 class GradientLars final : public KernelHook {
  public:
   GradientLars(double threshold, double decay, double eps)
-      : threshold_(threshold), decay_(decay), eps_(eps) {}
+      : rule_{.gradient_scale = {}, .threshold = threshold, .decay = decay, .eps = eps},
+        on_cpu_(rule_) {}
   std::string name() const override {
-    return fmt::format("GradientLARS({}, {}, {})", threshold_, decay_, eps_);
+    return fmt::format("GradientLARS({}, {}, {})", rule_.threshold, rule_.decay, rule_.eps);
   }
   bool decays_weights() const override { return true; }
   bool applies_scale() const override { return true; }
+  const NormHook* on_cpu() const override { return &on_cpu_; }
   double apply(const ScaledGradients& gradients) const override {
     const ParameterArena& arena = gradients.arena;
     for (std::size_t i = 0; i < arena.entries().size(); ++i) {
       const Tensor w = ParameterArena::part(arena.values(), arena.entries()[i]);
       const Tensor g = ParameterArena::part(arena.gradients(), arena.entries()[i]);
-      const double decay = gradients.infos[i].weight_decay.value_or(decay_);
-      backend(g.device()).lars(g, w, {gradients.scale, threshold_, decay, eps_});
+      LarsRule rule = rule_;
+      rule.gradient_scale = gradients.scale;
+      rule.decay = gradients.infos[i].weight_decay.value_or(rule.decay);
+      backend(g.device()).lars(g, w, rule);
     }
     return 1;
   }
 
  private:
-  double threshold_, decay_, eps_;
+  class OnCpu final : public NormHook {
+   public:
+    explicit OnCpu(const LarsRule& rule) : rule_(rule) {}
+    std::string name() const override { return "GradientLARS"; }
+    void adjust(std::span<GradientFactors> factors, std::span<const ParameterNorms> norms, double,
+                std::int64_t) const override {
+      for (std::size_t i = 0; i < norms.size(); ++i) {
+        LarsRule rule = rule_;
+        rule.decay = norms[i].info.weight_decay.value_or(rule.decay);
+        const double rate = rule.rate(norms[i].w, norms[i].g);
+        factors[i] = {rate, rule.decay * rate};
+      }
+    }
+
+   private:
+    LarsRule rule_;
+  };
+
+  LarsRule rule_;
+  OnCpu on_cpu_;
 };
 
 }  // namespace

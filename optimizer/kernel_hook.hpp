@@ -4,6 +4,7 @@
 #include <span>
 
 #include "tasuki/optimizer/hook.hpp"
+#include "tasuki/optimizer/slices.hpp"
 #include "tasuki/tensor/backend.hpp"
 
 namespace tasuki {
@@ -11,6 +12,7 @@ namespace tasuki {
 // Gradients that a scale remains to be applied to.
 struct ScaledGradients {
   const ParameterArena& arena;
+  const SliceOwners& owners;
   std::span<const ParameterInfo> infos;  // of the arena's entries
   LateScale scale;
 };
@@ -18,6 +20,8 @@ struct ScaledGradients {
 class KernelHook : public OptimizerHook {
  public:
   KernelHook() : OptimizerHook(Kind::kernel) {}
+  // What does the hook's work on CPUs instead of apply(); null: apply() does.
+  virtual const NormHook* on_cpu() const { return nullptr; }
   // Returns the scale that remains to be applied after it.
   virtual double apply(const ScaledGradients& gradients) const = 0;
   // Whether it applies the scale, so that none remains.

@@ -27,6 +27,9 @@ class LossScaler {
   Tensor seed(double examples) const;
   void unscale(const Tensor& gradients) const;
   const float* skip() const { return state_.data<float>() + 2; }
+  // The number that skip() points to: 1 after such a number was found, else 0. Where ranks search
+  // parts of the gradients, they agree on it before the update.
+  Tensor found() const { return state_.slice(2, 3); }
   void adjust() const;
 
   // Wait for the device.

@@ -47,6 +47,7 @@ void Optimizer::setup(Module& model, std::size_t size_of_model) {
   learning_rate_.reset();
   exchange_.reset();
   arena_.reset();
+  owners_.reset();
   frozen_states_.clear();
   share_first_shapes();
   build_arena();
@@ -61,9 +62,11 @@ void Optimizer::build_arena() {
   const bool has_same_parameters = all_ranks(arena_ && arena_->matches(*model_));
   // The old arena lives until its values and states have moved.
   auto arena = std::make_unique<ParameterArena>(*model_, communicator_, frozen_);
-  move_states(*arena);
+  const SliceOwners owners = owners_of(*arena);
+  move_states(*arena, owners);
   exchange_.reset();
   arena_ = std::move(arena);
+  owners_ = owners;
   prepare_exchange();
   plan_changed();
   graph_is_checked_ = false;
@@ -77,7 +80,9 @@ void Optimizer::build_arena() {
 
 void Optimizer::prepare_exchange() {
   if (!has_peers()) return;
-  exchange_ = std::make_unique<GradientExchange>(*arena_, *communicator_, exchange_settings_);
+  exchange_ = std::make_unique<GradientExchange>(
+      *arena_, *communicator_, exchange_settings_,
+      shards_states() ? std::span<const Range>(owners_->slices()) : std::span<const Range>());
   if (communicator_->rank() == 0)
     log_verbose("gradients are exchanged in {} range(s) {}", exchange_->ranges().size(),
                 exchange_->mode() == ExchangeMode::whole ? "after the backward pass"
@@ -87,40 +92,6 @@ void Optimizer::prepare_exchange() {
 void Optimizer::set_exchange(const ExchangeSettings& settings) {
   exchange_settings_ = settings;
   if (arena_) prepare_exchange();
-}
-
-// By path: out of the old arena, or out of what was kept while the parameter was frozen.
-void Optimizer::move_states(const ParameterArena& arena) {
-  using Entry = ParameterArena::Entry;
-  const Tensor& gradients = arena.gradients();
-  std::vector<Tensor> states;
-  for (std::size_t i = 0; i < state_names().size(); ++i)
-    states.push_back(Tensor::zeros(gradients.shape(), DType::float32, gradients.device()));
-  const auto find_old = [this](const Entry& entry) -> const Entry* {
-    if (!arena_) return nullptr;
-    const auto old = std::ranges::find_if(arena_->entries(), [&](const Entry& candidate) {
-      return candidate.path == entry.path && candidate.count == entry.count;
-    });
-    return old == arena_->entries().end() ? nullptr : &*old;
-  };
-  for (const Entry& entry : arena.frozen())
-    if (const Entry* old = find_old(entry)) {
-      std::vector<Tensor>& kept = frozen_states_[entry.path];
-      kept.clear();
-      for (const Tensor& state : states_) kept.push_back(ParameterArena::part(state, *old).clone());
-    }
-  for (const Entry& entry : arena.entries()) {
-    const Entry* const old = find_old(entry);
-    const auto kept = frozen_states_.extract(entry.path);
-    for (std::size_t i = 0; i < states.size(); ++i) {
-      const Tensor to = ParameterArena::part(states[i], entry);
-      if (old != nullptr)
-        to.copy_from(ParameterArena::part(states_[i], *old));
-      else if (!kept.empty() && kept.mapped()[i].count() == entry.count)
-        to.copy_from(kept.mapped()[i]);
-    }
-  }
-  states_ = std::move(states);
 }
 
 // --- changes ---
@@ -194,6 +165,7 @@ void Optimizer::check_same_everywhere(bool changed) const {
   for (const std::string& each : hyperparameters())
     lines.push_back(fmt::format("hyper-parameter {} = {}", each, get(each)));
   lines.push_back("gradients exchanged " + exchange_settings_.text());
+  lines.emplace_back(wants_sharded_states_ ? "states shared by the ranks" : "states on every rank");
   for (const auto& hook : hooks()) lines.push_back("hook " + hook->name());
   for (const Group& group : groups()) lines.push_back("group " + group.text());
   const auto add_lines = [&](const std::vector<Module::NamedParameter>& parameters) {

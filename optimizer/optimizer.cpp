@@ -96,41 +96,6 @@ void Optimizer::freeze_only(const FrozenPaths& frozen) {
   frozen_states_.clear();
 }
 
-Tensor Optimizer::state(const Parameter& parameter, const std::string& name) const {
-  const std::vector<std::string> known = state_names();
-  const auto found = std::ranges::find(known, name);
-  if (found == known.end())
-    fail_everywhere(ErrorKind::usage, "{} has no state \"{}\"; it has {}", rule_->name(), name,
-                    known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")));
-  const auto i = static_cast<std::size_t>(found - known.begin());
-  const auto find_in = [&](const std::vector<ParameterArena::Entry>& entries) {
-    const auto entry = std::ranges::find(entries, &parameter, &ParameterArena::Entry::parameter);
-    return entry == entries.end() ? nullptr : &*entry;
-  };
-  if (const auto* entry = find_in(arena().entries()))
-    return ParameterArena::part(states_[i], *entry).reshape(parameter.shape());
-  const auto* const frozen = find_in(arena().frozen());
-  TASUKI_CHECK(frozen != nullptr, "parameter {} is not the optimizer's", parameter.name());
-  std::vector<Tensor>& kept = frozen_states_[frozen->path];
-  while (kept.size() < known.size())
-    kept.push_back(Tensor::zeros({frozen->count}, DType::float32, arena_->values().device()));
-  return kept[i].reshape(parameter.shape());
-}
-
-bool Optimizer::has_states(const Parameter& parameter) const {
-  const auto& frozen = arena().frozen();
-  const auto entry = std::ranges::find(frozen, &parameter, &ParameterArena::Entry::parameter);
-  return entry == frozen.end() || frozen_states_.contains(entry->path);
-}
-
-std::size_t Optimizer::state_bytes() const {
-  std::size_t bytes = 0;
-  for (const Tensor& state : states_) bytes += state.bytes();
-  for (const auto& [path, kept] : frozen_states_)
-    for (const Tensor& state : kept) bytes += state.bytes();
-  return bytes;
-}
-
 void Optimizer::compute_in(DType type) {
   if (type == compute_type_) return;
   compute_type_ = type;
@@ -331,9 +296,17 @@ void Optimizer::update(std::int64_t global_examples, const SpreadUpdate& spread)
   if (!StepScope::is_open()) met_.reset();
   if (global_examples == 0) return;
   revision_.use();
-  if (loss_scaler_) loss_scaler_->unscale(arena_->gradients());
-  plan_->run(*arena_, states_, loss_scaler_ ? loss_scaler_->skip() : nullptr, global_examples,
-             spread);
+  if (loss_scaler_) {
+    const Range own = owners_->own();
+    loss_scaler_->unscale(arena_->gradients().slice(own.begin, own.end));
+    owners_->agree_on(loss_scaler_->found());
+  }
+  plan_->run(*arena_, *owners_, states_, loss_scaler_ ? loss_scaler_->skip() : nullptr,
+             global_examples, spread);
+  if (shards_states()) {
+    owners_->share(arena_->values());
+    arena_->round_values();
+  }
   if (loss_scaler_) loss_scaler_->adjust();
   counted_.request();
 }

@@ -19,6 +19,7 @@
 #include "tasuki/optimizer/hook.hpp"
 #include "tasuki/optimizer/loss_scaler.hpp"
 #include "tasuki/optimizer/parameter_group.hpp"
+#include "tasuki/optimizer/slices.hpp"
 #include "tasuki/optimizer/update_rule.hpp"
 #include "tasuki/tensor/late.hpp"
 
@@ -101,6 +102,16 @@ class Optimizer {
   // After setup, of several ranks; null: this process trains alone.
   const GradientExchange* gradient_exchange() const { return exchange_.get(); }
 
+  // Whether each rank keeps the states of its own slice of the arena only (slices.hpp), so that
+  // they take a part of the memory: ranks update their slices and give each other the new weights.
+  // The updates are the same but for the rounding of sums of gradients, with communicators that let
+  // MPI add them (flat; two_dimensional between three nodes and more). After an exchange a rank's
+  // gradients are sums in its own slice only. A model on a GPU is an error of kind unavailable, and
+  // an ArrayHook a usage error in the update. Without other ranks, and with `dummy`, which
+  // exchanges nothing, it changes nothing. Call it before setup(), identically on all ranks.
+  void shard_states(bool sharded);
+  bool shards_states() const { return owners_ && owners_->are_several(); }
+
   // Whether any rank was asked to stop (core/stop_request.hpp) before the last exchange: the same
   // on all ranks that exchange gradients (those of dummy do not).
   bool asked_to_stop() const { return asked_to_stop_; }
@@ -161,12 +172,20 @@ class Optimizer {
   // --- states ---
   // The state `name` of a parameter, in its shape; state_names() lists the names (for Adam "m" and
   // "v"). Writing to it changes the state. Valid until layers are added, frozen or unfrozen. For a
-  // frozen parameter: the state it continues with once unfrozen.
+  // frozen parameter: the state it continues with once unfrozen. Where ranks share the states
+  // (shards_states) and the parameter is not frozen, a usage error.
   Tensor state(const Parameter& parameter, const std::string& name) const;
+  // All of a state, flat, with the arena's offsets. Where ranks share the states a copy, on all
+  // ranks, or on `root` alone and undefined elsewhere. Collective.
+  Tensor gather_state(const std::string& name, std::optional<int> root = {}) const;
+  // Gives a parameter's state these values, in its shape; with shared states every rank takes its
+  // own part.
+  void set_state(const Parameter& parameter, const std::string& name, const Tensor& values) const;
   // Whether the parameter has states. One that was frozen from the start has none until state() is
   // called for it.
   bool has_states(const Parameter& parameter) const;
   std::vector<std::string> state_names() const { return rule_->states(); }
+  // Of this process.
   std::size_t state_bytes() const;
 
   // --- precision ---
@@ -215,7 +234,12 @@ class Optimizer {
   void build_arena();
   void setup(Module& model, std::size_t size_of_model);
   void plan_changed();
-  void move_states(const ParameterArena& arena);
+  void move_states(const ParameterArena& arena, const SliceOwners& owners);
+  // Of what is updated, among all ranks that share its states.
+  SliceOwners owners_of(const ParameterArena& arena) const;
+  std::size_t number_of_state(const std::string& name) const;
+  // A state with the arena's offsets, on every rank; a copy where ranks share it. Collective.
+  Tensor whole_state(std::size_t number) const;
   void check_pattern(const std::string& pattern) const;
   void check_model() const;
   void follow_changed_model();
@@ -250,7 +274,9 @@ class Optimizer {
   std::unique_ptr<ParameterArena> arena_;
   ExchangeSettings exchange_settings_;
   std::unique_ptr<GradientExchange> exchange_;  // of arena_, among several ranks
-  std::vector<Tensor> states_;                  // in the rule's order, with the arena's offsets
+  bool wants_sharded_states_ = false;
+  std::optional<SliceOwners> owners_;  // of arena_
+  std::vector<Tensor> states_;         // in the rule's order, of owners_->own()
   FrozenPaths frozen_;
   // Of frozen parameters, by path; flat, in the rule's order.
   mutable std::map<std::string, std::vector<Tensor>> frozen_states_;

@@ -105,12 +105,14 @@ UpdatePlan::UpdatePlan(std::shared_ptr<const UpdateRule> rule, const Hyperparame
 
 // --- one update ---
 
-void UpdatePlan::run(const ParameterArena& arena, std::span<const Tensor> states, const float* skip,
-                     std::int64_t examples, const SpreadUpdate& spread) {
+void UpdatePlan::run(const ParameterArena& arena, const SliceOwners& owners,
+                     std::span<const Tensor> states, const float* skip, std::int64_t examples,
+                     const SpreadUpdate& spread) {
   if (!unmet_.empty()) fail_everywhere(ErrorKind::usage, "{}", unmet_);
   const auto count = static_cast<double>(examples);
-  const Update update{arena,  states, skip,
-                      spread, count,  !arena.values().device().is_cpu() && follow(count)};
+  const Device device = arena.values().device();
+  const Update update{
+      arena, owners, states, skip, spread, count, !device.is_cpu() && follow(count)};
   double scale = 1 / count;  // that remains to be applied
   for (std::size_t i = 0; i < stages_.size(); ++i) {
     const Stage& stage = stages_[i];
@@ -121,23 +123,13 @@ void UpdatePlan::run(const ParameterArena& arena, std::span<const Tensor> states
       write(update, i, scale);
       scale = 1;
     }
-    switch (stage.then->kind_) {
-      case OptimizerHook::Kind::kernel:
-        scale = apply_kernel_hook(update, stage, scale);
-        break;
-      case OptimizerHook::Kind::norms:
-        scale = apply_norm_hook(update, static_cast<const NormHook&>(*stage.then), scale);
-        break;
-      case OptimizerHook::Kind::arrays: {
-        const std::int64_t elements = arena.update_count();
-        static_cast<ArrayHook*>(stage.then)
-            ->apply(
-                {arena, arena.values().slice(0, elements), arena.gradients().slice(0, elements)});
-        break;
-      }
-      case OptimizerHook::Kind::factors:
-        break;  // in stage.factors
-    }
+    // Factors are in stage.factors.
+    if (const NormHook* hook = norm_hook_of(*stage.then, device))
+      scale = apply_norm_hook(update, *hook, scale);
+    else if (stage.then->kind_ == OptimizerHook::Kind::kernel)
+      scale = apply_kernel_hook(update, stage, scale);
+    else if (is_of_arrays)
+      apply_array_hook(update, static_cast<ArrayHook&>(*stage.then));
   }
 }
 
@@ -187,12 +179,25 @@ const FactorRow* UpdatePlan::rows_on_device() const {
 
 void UpdatePlan::write(const Update& update, std::size_t stage, double scale) const {
   const Factors factors = factors_on(update, stage, scale, Place::anywhere);
-  UpdatePass pass =
+  UpdatePass all =
       combination(update.arena.gradients(), update.arena.values(), update.arena.update_count());
-  pass.factors = factors.of_all;
-  pass.table = factors.table;
-  pass.rows = rows_on_device();
-  backend(pass.device).update(pass);
+  all.factors = factors.of_all;
+  all.table = factors.table;
+  all.rows = rows_on_device();
+  const Range own = update.owners.own();
+  backend(all.device).update(part_of(all, own.begin, own.end));
+}
+
+void UpdatePlan::apply_array_hook(const Update& update, ArrayHook& hook) const {
+  if (update.owners.are_several())
+    fail_everywhere(ErrorKind::usage,
+                    "hook {} works on all gradients, of which each rank has only a part where "
+                    "ranks share the optimizer's states: train without --shard-optimizer "
+                    "(Optimizer::shard_states), or write it as a FactorHook or a NormHook",
+                    hook.name());
+  const ParameterArena& arena = update.arena;
+  const std::int64_t elements = arena.update_count();
+  hook.apply({arena, arena.values().slice(0, elements), arena.gradients().slice(0, elements)});
 }
 
 double UpdatePlan::apply_kernel_hook(const Update& update, const Stage& stage, double scale) const {
@@ -202,7 +207,8 @@ double UpdatePlan::apply_kernel_hook(const Update& update, const Stage& stage, d
   if (update.is_late && stage.takes_mean && !stage.writes)
     memory = late_mean_.on_if_carried(device, 1);
   if (memory) late.on_device = memory.data<double>();
-  return static_cast<const KernelHook&>(*stage.then).apply({update.arena, infos_, late});
+  return static_cast<const KernelHook&>(*stage.then)
+      .apply({update.arena, update.owners, infos_, late});
 }
 
 double UpdatePlan::apply_norm_hook(const Update& update, const NormHook& hook, double scale) const {
@@ -225,8 +231,12 @@ double UpdatePlan::apply_norm_hook(const Update& update, const NormHook& hook, d
   if (is_one_scale) return scale * factors[0].scale;
   for (std::size_t i = 0; i < infos_.size(); ++i) {
     const ParameterArena::Entry& entry = update.arena.entries()[i];
-    UpdatePass pass = combination(ParameterArena::part(update.arena.gradients(), entry),
-                                  ParameterArena::part(update.arena.values(), entry), entry.count);
+    const Range own = update.owners.own();
+    const std::int64_t begin = std::max(own.begin, entry.offset);
+    const std::int64_t end = std::min(own.end, entry.offset + entry.count);
+    if (begin >= end) continue;
+    UpdatePass pass = combination(update.arena.gradients().slice(begin, end),
+                                  update.arena.values().slice(begin, end), end - begin);
     pass.factors.scale = static_cast<float>(scale * factors[i].scale);
     pass.factors.decay = static_cast<float>(factors[i].decay);
     backend(pass.device).update(pass);
@@ -250,26 +260,29 @@ void UpdatePlan::apply_rule(const Update& update, std::size_t stage, double scal
 }
 
 void UpdatePlan::apply_kernel(const Update& update, const Factors& factors) const {
-  UpdatePass all;
-  all.device = update.arena.values().device();
-  all.kernel = kernel_rule_->kernel();
-  all.parameter = update.arena.values().data<float>();
-  all.gradient = update.arena.gradients().data<float>();
-  std::ranges::copy(pointers_of(update.states), all.state);
-  all.count = update.arena.update_count();
-  all.factors = factors.of_all;
-  all.table = factors.table;
-  all.rows = rows_on_device();
-  all.skip = update.skip;
+  UpdatePass arena;
+  arena.device = update.arena.values().device();
+  arena.kernel = kernel_rule_->kernel();
+  arena.parameter = update.arena.values().data<float>();
+  arena.gradient = update.arena.gradients().data<float>();
+  arena.count = update.arena.update_count();
+  arena.factors = factors.of_all;
+  arena.table = factors.table;
+  arena.rows = rows_on_device();
+  arena.skip = update.skip;
   if (const Tensor& rounded = update.arena.rounded()) {
-    all.rounded = rounded.raw();
-    all.rounded_type = rounded.dtype();
+    arena.rounded = rounded.raw();
+    arena.rounded_type = rounded.dtype();
   }
+  const bool is_lamb = arena.kernel == UpdateKernel::lamb;
+  if (is_lamb) arena.parameter_of = parameter_of_.data<std::int32_t>();
+  const Range own = update.owners.own();
+  UpdatePass all = part_of(arena, own.begin, own.end);
+  std::ranges::copy(pointers_of(update.states), all.state);
   Tensor ratios;
-  if (all.kernel == UpdateKernel::lamb) {
+  if (is_lamb) {
     ratios = trust_ratios(update, all);
     all.ratios = ratios.data<float>();
-    all.parameter_of = parameter_of_.data<std::int32_t>();
   }
   const ApplyRange apply = [&all](std::int64_t begin, std::int64_t end) {
     backend(all.device).update(part_of(all, begin, end));
@@ -280,21 +293,40 @@ void UpdatePlan::apply_kernel(const Update& update, const Factors& factors) cons
     apply(0, all.count);
 }
 
-Tensor UpdatePlan::trust_ratios(const Update& update, const UpdatePass& all) const {
-  Tensor ratios = Tensor::empty({std::ssize(infos_)}, DType::float32, all.device);
+Tensor UpdatePlan::trust_ratios(const Update& update, const UpdatePass& own) const {
+  Tensor ratios = Tensor::empty({std::ssize(infos_)}, DType::float32, own.device);
   LambPass pass;
-  pass.device = all.device;
-  pass.parameter = all.parameter;
-  pass.gradient = all.gradient;
-  std::ranges::copy(all.state, pass.state);
-  pass.segments = segments_.data<std::int64_t>();
-  pass.parameters = std::ssize(infos_);
-  pass.factors = all.factors;
-  pass.table = all.table;
-  pass.rows = all.rows;
+  pass.device = own.device;
+  pass.parameter = own.parameter;
+  pass.gradient = own.gradient;
+  std::ranges::copy(own.state, pass.state);
+  pass.factors = own.factors;
+  pass.table = own.table;
+  pass.rows = own.rows;
   pass.skip = update.skip;
-  pass.ratios = ratios.data<float>();
-  backend(all.device).lamb(pass);
+  if (!own.device.is_cpu()) {
+    pass.segments = segments_.data<std::int64_t>();
+    pass.parameters = std::ssize(infos_);
+    pass.ratios = ratios.data<float>();
+    backend(own.device).lamb(pass);
+    return ratios;
+  }
+  const std::vector<double> squares =
+      sums_of_pieces(update, [&](std::span<const std::int64_t> pieces, double* sums) {
+        // From the begin of the slice.
+        std::vector<std::int64_t> segments(pieces.begin(), pieces.end());
+        for (std::size_t i = 0; i < segments.size(); i += 2)
+          segments[i] -= update.owners.own().begin;
+        pass.segments = segments.data();
+        pass.parameters = std::ssize(segments) / 2;
+        pass.squares = sums;
+        backend(own.device).lamb(pass);
+      });
+  for (std::size_t i = 0; i < infos_.size(); ++i) {
+    const UpdateFactors& factors = own.table != nullptr ? own.table[row_of_[i]] : own.factors;
+    ratios.data<float>()[i] =
+        LambPass::ratio(squares[2 * i], squares[2 * i + 1], double{factors.of_rule[7]});
+  }
   return ratios;
 }
 
@@ -331,6 +363,7 @@ void UpdatePlan::apply_on_cpu(const Update& update, const Factors& factors) cons
   const float* const gradients = update.arena.gradients().data<float>();
   const std::vector<float*> states = pointers_of(update.states);
   const auto factor_count = rule_->factors(values_, t_ + 1).size();
+  const Range own = update.owners.own();
   Tensor found;
   if (rule_->needs_norms()) found = norms(update, factors);
 
@@ -338,7 +371,7 @@ void UpdatePlan::apply_on_cpu(const Update& update, const Factors& factors) cons
     const UpdateFactors& k =
         factors.table != nullptr ? factors.table[row_of_[entry]] : factors.of_all;
     std::vector<float*> from = states;
-    for (float*& state : from) state += begin;
+    for (float*& state : from) state += begin - own.begin;
     const double* const norm = found ? found.data<double>() + 2 * entry : nullptr;
     rule_->apply({.info = infos_[entry],
                   .parameter = parameters + begin,
@@ -365,31 +398,70 @@ void UpdatePlan::apply_on_cpu(const Update& update, const Factors& factors) cons
     FirstFailure failure;
     parallel_for((end - begin) / line, eltwise_grain / line,
                  [&](std::int64_t first, std::int64_t last) {
-                   failure.guard([&] { apply_to_all(begin + first * line, begin + last * line); });
+                   const std::int64_t from = own.begin + begin;
+                   failure.guard([&] { apply_to_all(from + first * line, from + last * line); });
                  });
     failure.rethrow();
   };
   if (update.spread)
-    update.spread(apply, update.arena.update_count());
+    update.spread(apply, own.size());
   else
-    apply(0, update.arena.update_count());
+    apply(0, own.size());
 }
 
 Tensor UpdatePlan::norms(const Update& update, const Factors& factors) const {
-  const Device device = update.arena.values().device();
-  Tensor found = Tensor::empty({2 * std::ssize(infos_)}, DType::float64, device);
   NormPass pass;
-  pass.device = device;
+  pass.device = update.arena.values().device();
   pass.parameter = update.arena.values().data<float>();
   pass.gradient = update.arena.gradients().data<float>();
-  pass.segments = segments_.data<std::int64_t>();
-  pass.parameters = std::ssize(infos_);
   pass.factors = factors.of_all;
   pass.table = factors.table;
   pass.rows = factors.table != nullptr ? rows_on_device() : nullptr;
+  if (pass.device.is_cpu()) return norms_on_cpu(update, pass);
+  Tensor found = Tensor::empty({2 * std::ssize(infos_)}, DType::float64, pass.device);
+  pass.segments = segments_.data<std::int64_t>();
+  pass.parameters = std::ssize(infos_);
   pass.norms = found.data<double>();
-  backend(device).norms(pass);
+  backend(pass.device).norms(pass);
   return found;
+}
+
+Tensor UpdatePlan::norms_on_cpu(const Update& update, NormPass pass) const {
+  const std::vector<double> squares =
+      sums_of_pieces(update, [&](std::span<const std::int64_t> pieces, double* sums) {
+        pass.segments = pieces.data();
+        pass.parameters = std::ssize(pieces) / 2;
+        pass.norms = sums;
+        pass.squared = true;
+        backend(pass.device).norms(pass);
+      });
+  Tensor found = Tensor::empty({std::ssize(squares)}, DType::float64);
+  std::ranges::transform(squares, found.data<double>(), [](double sum) { return std::sqrt(sum); });
+  return found;
+}
+
+// Owners exchange the sums of their pieces. Every rank adds them in the arena's order.
+std::vector<double> UpdatePlan::sums_of_pieces(const Update& update,
+                                               const SumPieces& of_pieces) const {
+  const Range own = update.owners.own();
+  const auto piece_from = [this](std::int64_t element) {
+    return static_cast<std::size_t>(std::ranges::lower_bound(piece_begins_, element) -
+                                    piece_begins_.begin());
+  };
+  const std::size_t first = piece_from(own.begin), last = piece_from(own.end);
+  const Tensor sums = Tensor::zeros({2 * std::ssize(piece_begins_)}, DType::float64);
+  const std::span<double> of_piece = sums.span<double>();
+  of_pieces(std::span(norm_pieces_).subspan(2 * first, 2 * (last - first)),
+            of_piece.data() + 2 * first);
+  update.owners.share_numbers(sums, piece_begins_, 2);
+
+  std::vector<double> of_parameters(2 * infos_.size());
+  for (std::size_t piece = 0; piece < piece_begins_.size(); ++piece) {
+    const std::size_t parameter = parameter_of_piece_[piece];
+    of_parameters[2 * parameter] += of_piece[2 * piece];
+    of_parameters[2 * parameter + 1] += of_piece[2 * piece + 1];
+  }
+  return of_parameters;
 }
 
 }  // namespace tasuki

@@ -13,6 +13,7 @@
 #include "tasuki/optimizer/built_in_rules.hpp"
 #include "tasuki/optimizer/hook.hpp"
 #include "tasuki/optimizer/parameter_group.hpp"
+#include "tasuki/optimizer/slices.hpp"
 #include "tasuki/tensor/backend.hpp"
 #include "tasuki/tensor/late.hpp"
 
@@ -42,9 +43,11 @@ class UpdatePlan {
   // made.
   void expect(std::int64_t examples) { expected_ = static_cast<double>(examples); }
 
-  // Gradients are sums over `examples`. `skip`: see UpdatePass.
-  void run(const ParameterArena& arena, std::span<const Tensor> states, const float* skip,
-           std::int64_t examples, const SpreadUpdate& spread);
+  // Gradients are sums over `examples`. `states` are those of owners.own(), which alone is updated:
+  // `spread` divides it, counted from its begin. `skip`: see UpdatePass. Collective if there are
+  // several owners; a hook that needs the whole arena is then a usage error.
+  void run(const ParameterArena& arena, const SliceOwners& owners, std::span<const Tensor> states,
+           const float* skip, std::int64_t examples, const SpreadUpdate& spread);
 
  private:
   // FactorHooks, and what comes after them.
@@ -69,6 +72,7 @@ class UpdatePlan {
   };
   struct Update {
     const ParameterArena& arena;
+    const SliceOwners& owners;
     std::span<const Tensor> states;
     const float* skip;
     const SpreadUpdate& spread;
@@ -78,6 +82,9 @@ class UpdatePlan {
 
   void make_stages();
   void make_rows(const ParameterArena& arena);
+  void make_norm_pieces(const ParameterArena& arena);
+  // What does the work of a hook on this device, where it works with norms; else null.
+  static const NormHook* norm_hook_of(const OptimizerHook& hook, Device device);
   std::int64_t tables() const;
   std::vector<std::size_t> find_groups(const std::string& path, const Shape& shape) const;
   // Why there can be no update of these parameters; empty if there can.
@@ -93,13 +100,20 @@ class UpdatePlan {
   void write(const Update& update, std::size_t stage, double scale) const;
   double apply_kernel_hook(const Update& update, const Stage& stage, double scale) const;
   double apply_norm_hook(const Update& update, const NormHook& hook, double scale) const;
+  void apply_array_hook(const Update& update, ArrayHook& hook) const;
   void apply_rule(const Update& update, std::size_t stage, double scale) const;
   void apply_kernel(const Update& update, const Factors& factors) const;
-  // The first pass of LAMB, over the whole arena; `all` is the second one.
-  Tensor trust_ratios(const Update& update, const UpdatePass& all) const;
+  // The first pass of LAMB; `own` is the second one, of this owner's slice.
+  Tensor trust_ratios(const Update& update, const UpdatePass& own) const;
   void apply_on_cpu(const Update& update, const Factors& factors) const;
   void apply_on_gpu(const Update& update, const Factors& factors) const;
+  // |w| and |g| of each parameter, as NormPass::norms.
   Tensor norms(const Update& update, const Factors& factors) const;
+  Tensor norms_on_cpu(const Update& update, NormPass pass) const;
+  // Two sums for each parameter. `of_pieces` writes those of the pieces of this owner's slice,
+  // which are given as NormPass::segments.
+  using SumPieces = std::function<void(std::span<const std::int64_t> pieces, double* sums)>;
+  std::vector<double> sums_of_pieces(const Update& update, const SumPieces& of_pieces) const;
   const FactorRow* rows_on_device() const;
 
   std::shared_ptr<const UpdateRule> rule_;
@@ -120,6 +134,10 @@ class UpdatePlan {
   Tensor row_numbers_;   // FactorRows, on the device; undefined: there is one row
   Tensor segments_;      // NormPass::segments, where norms are needed
   Tensor parameter_of_;  // of RuleArena or UpdatePass, where it is needed
+  // Where norms are needed on a CPU: NormPass::segments of what lies of a parameter in a norm
+  // block, where each begins, and which parameter it is of.
+  std::vector<std::int64_t> norm_pieces_, piece_begins_;
+  std::vector<std::size_t> parameter_of_piece_;
 
   double expected_ = 0;
   // Examples of the last update for each expected one: more than one where several losses of a

@@ -137,6 +137,33 @@ void UpdatePlan::make_rows(const ParameterArena& arena) {
         Tensor::from(std::span<const std::int64_t>(segments), {std::ssize(segments)}).to(device);
   if (rule_->needs_norms() && (kernel_rule_ != nullptr || !device.is_cpu()))
     parameter_of_ = Tensor::from(std::span<const std::int32_t>(parameters), {lines}).to(device);
+  const bool hooks_need_norms = std::ranges::any_of(stages_, [&](const Stage& stage) {
+    return stage.then != nullptr && norm_hook_of(*stage.then, device) != nullptr;
+  });
+  if (device.is_cpu() && (rule_->needs_norms() || hooks_need_norms)) make_norm_pieces(arena);
+}
+
+void UpdatePlan::make_norm_pieces(const ParameterArena& arena) {
+  norm_pieces_.clear();
+  piece_begins_.clear();
+  parameter_of_piece_.clear();
+  for (std::size_t i = 0; i < arena.entries().size(); ++i) {
+    const ParameterArena::Entry& entry = arena.entries()[i];
+    const std::int64_t last = entry.offset + entry.count;
+    for (std::int64_t begin = entry.offset, end = 0; begin < last; begin = end) {
+      end = std::min((begin / norm_block + 1) * norm_block, last);
+      norm_pieces_.insert(norm_pieces_.end(), {begin, end - begin});
+      piece_begins_.push_back(begin);
+      parameter_of_piece_.push_back(i);
+    }
+  }
+}
+
+const NormHook* UpdatePlan::norm_hook_of(const OptimizerHook& hook, Device device) {
+  if (hook.kind_ == OptimizerHook::Kind::norms) return &static_cast<const NormHook&>(hook);
+  if (hook.kind_ == OptimizerHook::Kind::kernel && device.is_cpu())
+    return static_cast<const KernelHook&>(hook).on_cpu();
+  return nullptr;
 }
 
 std::vector<std::size_t> UpdatePlan::find_groups(const std::string& path,

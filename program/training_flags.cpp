@@ -172,6 +172,9 @@ void add_optimizer_flags(Options& options, TrainingSettings& settings, bool has_
       "lars", settings.lars,
       "layer-wise adaptive rates, as Chainer's GradientLARS: each parameter's gradient g becomes "
       "(g + D w) |w| / (|g| + D |w|) if |w| > 0.01, else g + D w; D is --weight-decay");
+  options.add("shard-optimizer", settings.shard_optimizer,
+              "on CPUs, each rank keeps the optimizer's states of a part of the weights, updates "
+              "that part and sends it to the others: less memory, the same training");
 }
 
 void add_device_flags(Options& options, TrainingSettings& settings) {

@@ -105,6 +105,7 @@ void run_training(const TrainingProgram& program, const RankSetup& setup) {
   if (settings.sync_bn) synchronise_batch_norm(*model.model, comm);
   const auto optimizer = create_multi_node_optimizer(std::move(local_optimizer), comm);
   optimizer->set_exchange(exchange_settings(settings));
+  optimizer->shard_states(settings.shard_optimizer);
   optimizer->setup(*model.model);
   const auto engine =
       create_engine({program, setup, data.train.header, model, *optimizer, precision});

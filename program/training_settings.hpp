@@ -91,6 +91,7 @@ struct TrainingSettings {
   std::optional<double> clip_norm;
   bool no_decay_1d = false;  // weight_decay leaves out parameters with one axis
   bool lars = false;
+  bool shard_optimizer = false;
 
   std::string communicator = "auto";
   DType wire_dtype = DType::float32;

@@ -1,6 +1,7 @@
 // Options of operations as plain values, shared by backends and their kernels.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #include "tasuki/tensor/device.hpp"
@@ -89,6 +90,10 @@ struct LateScale {
   const double* on_device = nullptr;
 };
 
+// CPUs add sums of squares in blocks of so many elements, which begin at multiples of it in an
+// arena. What several threads or ranks compute of a sum ends where blocks end.
+inline constexpr std::int64_t norm_block = 4096;
+
 // L2 norms of each parameter of an arena and of its g, as above, in double.
 struct NormPass {
   Device device;
@@ -102,6 +107,8 @@ struct NormPass {
   const UpdateFactors* table = nullptr;
   const FactorRow* rows = nullptr;
   double* norms = nullptr;  // |w| and |g| of parameter k at 2 k
+  // On a CPU: sums of squares instead, of segments that may be parts of parameters.
+  bool squared = false;
 };
 
 // The first pass of LAMB (You et al., arXiv 1904.00962) over an arena, with g as above:
@@ -121,6 +128,14 @@ struct LambPass {
   const FactorRow* rows = nullptr;
   const float* skip = nullptr;  // as in an UpdatePass; ratios are not written then
   float* ratios = nullptr;      // one for each parameter
+  // On a CPU: sums of squares of w and r instead, of segments that may be parts of parameters.
+  double* squares = nullptr;
+
+  // The trust ratio.
+  static float ratio(double w_squares, double r_squares, double trust) {
+    if (w_squares == 0 || r_squares == 0) return 1;
+    return static_cast<float>(std::pow(std::sqrt(w_squares / r_squares), trust));
+  }
 };
 
 // Layer-wise adaptive rate scaling of one parameter (You et al., arXiv 1708.03888): with |x| the L2

@@ -71,10 +71,9 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
         node(), gradients.arena, ReduceOp::sum,
         [this, gradients, wire = wire_of(gradients)](const SharedValues& shared) {
           const Range share = own_share(shared);
-          return between_nodes_.start(address_of(shared, share), share.size(), shared.dtype,
-                                      shared.op, across_.get(),
-                                      work_inside(shared, gradients, share),
-                                      wire.from(shared.first + share.begin));
+          return between_nodes_.start(
+              address_of(shared, share), share.size(), shared.dtype, shared.op, across_.get(),
+              work_inside(shared, gradients, share), wire.from(shared.first + share.begin));
         });
   }
 

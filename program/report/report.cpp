@@ -99,6 +99,7 @@ std::string describe_optimizer(const TrainingSettings& settings, const Optimizer
       text += describe_scaling(settings, value, global_batch(settings, ranks));
   }
   text += describe_hooks(optimizer, settings);
+  if (optimizer.shards_states()) text += ", each rank with the states of its part";
   if (const std::string course = describe_schedule(settings); !course.empty())
     text += fmt::format("; {} {}", optimizer.rate_name(), course);
   return text;

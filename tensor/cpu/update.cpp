@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/range.hpp"
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
 #include "tasuki/tensor/cpu/parallel.hpp"
 #include "tasuki/tensor/cpu/vectorize.hpp"
@@ -13,7 +14,7 @@ namespace tasuki {
 namespace {
 
 // Threads and partial sums take whole blocks.
-constexpr std::int64_t block = 4096;
+constexpr std::int64_t block = norm_block;
 
 // The arrays of a pass never overlap, which lets the compiler keep values in registers.
 struct Arrays {
@@ -258,29 +259,38 @@ std::int64_t blocks_of(std::int64_t count) {
 
 // One sum a block, added in order: the result does not depend on the number of threads.
 template <class OfBlock>
-auto sum_over_blocks(std::int64_t count, const OfBlock& of_block) {
-  using Sum = decltype(of_block(count, count));
-  std::vector<Sum> sums(static_cast<std::size_t>(blocks_of(count)));
+double sum_over_blocks(std::int64_t count, const OfBlock& of_block) {
+  std::vector<double> sums(static_cast<std::size_t>(blocks_of(count)));
   parallel_for(blocks_of(count), eltwise_grain / block, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t b = begin; b < end; ++b)
       sums[static_cast<std::size_t>(b)] = of_block(b * block, std::min(block, count - b * block));
   });
-  Sum sum{};
-  for (const Sum& part : sums) sum += part;
+  double sum = 0;
+  for (const double part : sums) sum += part;
   return sum;
 }
 
-struct LambSquares {
-  double w = 0, r = 0;
-  void operator+=(const LambSquares& other) {
-    w += other.w;
-    r += other.r;
+// What lies of a segment in each block of the arena.
+template <class OfBlock>
+void for_blocks(Range segment, const OfBlock& of_block) {
+  for (std::int64_t begin = segment.begin, end = 0; begin < segment.end; begin = end) {
+    end = std::min((begin / block + 1) * block, segment.end);
+    of_block(begin, end - begin);
   }
-};
+}
 
-float trust_ratio(double w_squares, double r_squares, const UpdateFactors& k) {
-  if (w_squares == 0 || r_squares == 0) return 1;
-  return static_cast<float>(std::pow(std::sqrt(w_squares / r_squares), double{k.of_rule[7]}));
+// of_segment(number, factors, segment) for all segments of a NormPass or LambPass. They are many
+// and short, so threads take whole ones.
+template <class Pass, class OfSegment>
+void for_segments(const Pass& pass, const OfSegment& of_segment) {
+  parallel_for(pass.parameters, eltwise_grain / block, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t k = begin; k < end; ++k) {
+      const std::int64_t first = pass.segments[2 * k];
+      const std::size_t row = pass.rows != nullptr ? pass.rows[first / elements_per_row_number] : 0;
+      of_segment(k, pass.table != nullptr ? pass.table[row] : pass.factors,
+                 Range{first, first + pass.segments[2 * k + 1]});
+    }
+  });
 }
 
 double squared_norm_of(const float* values, std::int64_t count) {
@@ -310,38 +320,38 @@ double CpuBackend::squared_norm(const Tensor& x) {
 }
 
 void CpuBackend::norms(const NormPass& pass) {
-  for (std::int64_t k = 0; k < pass.parameters; ++k) {
-    const std::int64_t first = pass.segments[2 * k], count = pass.segments[2 * k + 1];
-    const float* const w = pass.parameter + first;
-    const float* const g = pass.gradient + first;
-    const std::size_t row = pass.rows != nullptr ? pass.rows[first / elements_per_row_number] : 0;
-    const UpdateFactors& factors = pass.table != nullptr ? pass.table[row] : pass.factors;
-    pass.norms[2 * k] = std::sqrt(squared_norm_of(w, count));
-    pass.norms[2 * k + 1] =
-        std::sqrt(sum_over_blocks(count, [&](std::int64_t begin, std::int64_t part) {
-          return block_squared_norm_of_g(g + begin, w + begin, part, factors.scale, factors.decay);
-        }));
-  }
+  for_segments(pass, [&](std::int64_t k, const UpdateFactors& factors, Range segment) {
+    double w = 0, g = 0;
+    for_blocks(segment, [&](std::int64_t begin, std::int64_t count) {
+      const float* const weights = pass.parameter + begin;
+      w += block_squared_norm(weights, count);
+      g += block_squared_norm_of_g(pass.gradient + begin, weights, count, factors.scale,
+                                   factors.decay);
+    });
+    pass.norms[2 * k] = pass.squared ? w : std::sqrt(w);
+    pass.norms[2 * k + 1] = pass.squared ? g : std::sqrt(g);
+  });
 }
 
 // A block's moments, and its part of the norms while they are in the cache.
 void CpuBackend::lamb(const LambPass& pass) {
   if (pass.skip != nullptr && *pass.skip != 0) return;
-  for (std::int64_t k = 0; k < pass.parameters; ++k) {
-    const std::int64_t first = pass.segments[2 * k], count = pass.segments[2 * k + 1];
-    const std::size_t row = pass.rows != nullptr ? pass.rows[first / elements_per_row_number] : 0;
-    const UpdateFactors& factors = pass.table != nullptr ? pass.table[row] : pass.factors;
-    const LambSquares squares =
-        sum_over_blocks(count, [&](std::int64_t offset, std::int64_t part) -> LambSquares {
-          const std::int64_t begin = first + offset;
-          lamb_moments(pass, factors, begin, begin + part);
-          const float* const w = pass.parameter + begin;
-          return {block_squared_norm(w, part),
-                  block_squared_norm_of_r(w, pass.state[0] + begin, pass.state[1] + begin, factors,
-                                          part)};
-        });
-    pass.ratios[k] = trust_ratio(squares.w, squares.r, factors);
-  }
+  for_segments(pass, [&](std::int64_t k, const UpdateFactors& factors, Range segment) {
+    double w = 0, r = 0;
+    for_blocks(segment, [&](std::int64_t begin, std::int64_t count) {
+      lamb_moments(pass, factors, begin, begin + count);
+      const float* const weights = pass.parameter + begin;
+      w += block_squared_norm(weights, count);
+      r += block_squared_norm_of_r(weights, pass.state[0] + begin, pass.state[1] + begin, factors,
+                                   count);
+    });
+    if (pass.squares != nullptr) {
+      pass.squares[2 * k] = w;
+      pass.squares[2 * k + 1] = r;
+    } else {
+      pass.ratios[k] = LambPass::ratio(w, r, double{factors.of_rule[7]});
+    }
+  });
 }
 
 }  // namespace tasuki

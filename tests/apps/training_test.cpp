@@ -47,6 +47,32 @@ TEST_F(TrainMnist, DummyDoesNotCommunicate) {
   EXPECT_EQ(log.size(), 1u);
 }
 
+// The same losses to the last digit with less memory; and a snapshot for runs without the flag.
+TEST_F(TrainMnist, RanksShareTheOptimizersStates) {
+  const std::vector<std::string> flags = {"--global-batch", "48", "--shards", "6",
+                                          "--log-every",    "1"};
+  const auto two_epochs = with(flags, {"--epoch", "2"});
+  const auto whole = log_of(3, "whole", two_epochs);
+  EXPECT_EQ(values_of(log_of(3, "shared", with(two_epochs, {"--shard-optimizer"})), "main/loss"),
+            values_of(whole, "main/loss"));
+  const auto continued = [&](int ranks, const std::string& out, std::vector<std::string> more) {
+    more.insert(more.end(), {"--resume", folder / "shared", "--epoch", "3"});
+    return values_of(log_of(ranks, out, with(flags, more)), "main/loss");
+  };
+  const std::vector<double> without = continued(3, "without", {});
+  ASSERT_GT(without.size(), whole.size());
+  EXPECT_EQ(continued(3, "with", {"--shard-optimizer"}), without);
+  expect_near(continued(2, "on-two", {"--shard-optimizer"}), without, 1e-3);
+
+  const auto dry_run = [&](const std::vector<std::string>& more) {
+    return run(3, "dry", with({"--dry-run"}, more)).out;
+  };
+  EXPECT_NE(dry_run({}).find(" 0.2 MB optimizer state"), std::string::npos);
+  const std::string shared = dry_run({"--shard-optimizer"});
+  EXPECT_NE(shared.find(" 0.1 MB optimizer state"), std::string::npos) << shared;
+  EXPECT_NE(shared.find("each rank with the states of its part"), std::string::npos) << shared;
+}
+
 TEST_F(TrainMnist, VirtualShardsMakeTrainingIndependentOfTheNumberOfRanks) {
   const auto flags = with(momentum, {"--shards", "12", "--epoch", "2"});
   const auto one = log_of(1, "np1", with(flags, {"--batchsize", "48"}));

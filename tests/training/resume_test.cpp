@@ -64,6 +64,45 @@ TEST_F(Resume, EqualsTheUninterruptedRun) {
   }
 }
 
+// The states of a model of several blocks (norm_block), saved and loaded with and without sharing.
+TEST_F(Resume, OfStatesThatRanksShareEqualsTheUninterruptedRun) {
+  const auto options = [](bool sharded, std::optional<std::int64_t> iterations = {}) {
+    return SmallRun::Options{
+        .epochs = 2, .iterations = iterations, .units = 700, .sharded = sharded};
+  };
+  SmallRun whole(folder / "whole", comm.get(), options(false));
+  whole.trainer->run();
+  for (const bool when_saved : {false, true})
+    for (const bool when_loaded : {false, true}) {
+      SCOPED_TRACE(fmt::format("shared when saved: {}, when loaded: {}", when_saved, when_loaded));
+      const auto first = saved_run(options(when_saved, 3));
+      SmallRun resumed(folder / "second", comm.get(), options(when_loaded));
+      resume(folder / "state", *resumed.trainer);
+      for (const std::string& name : first->optimizer->state_names())
+        expect_same_bits(first->optimizer->gather_state(name),
+                         resumed.optimizer->gather_state(name), name);
+      resumed.trainer->run();
+      expect_same_run(whole, resumed);
+    }
+}
+
+// Files hold all states, whatever the number of ranks that wrote them.
+TEST_F(Resume, StatesThatRanksShareAreLoadedByOneProcess) {
+  const SmallRun::Options options{.iterations = 3, .units = 700, .sharded = true};
+  SmallRun many(folder / "first", comm.get(), options);
+  many.trainer->run();
+  std::vector<NpzEntry> entries;
+  serialize_optimizer(Serializer::saver(entries, comm.get()), *many.optimizer);
+  if (comm->rank() == 0) write_npz(folder / "states", entries);
+  comm->barrier();
+
+  SmallRun one(folder / fmt::format("alone-{}", comm->rank()), nullptr, options);
+  const NpzFile file(folder / "states");
+  serialize_optimizer(Serializer::loader(&file, nullptr), *one.optimizer);
+  for (const std::string& name : one.optimizer->state_names())
+    expect_same_bits(many.optimizer->gather_state(name), one.optimizer->gather_state(name), name);
+}
+
 // Frozen after step `from` (0: before the setup), unfrozen after the 12th.
 std::unique_ptr<SmallRun> freezing_run(const std::filesystem::path& out, Communicator* comm,
                                        SmallRun::Options options, std::int64_t from) {

@@ -81,6 +81,7 @@ struct SmallRun {
     GraphMode graph = GraphMode::off;
     bool is_resident = true;  // on another device than a CPU
     std::string frozen = "";  // a pattern; from before the setup
+    bool sharded = false;     // the optimizer's states
   };
 
   SmallRun(const std::filesystem::path& out, Communicator* communicator, Options options)
@@ -90,6 +91,7 @@ struct SmallRun {
     model->to(options.device);
     optimizer->compute_in(options.dtype);
     if (!options.frozen.empty()) optimizer->freeze(options.frozen);
+    optimizer->shard_states(options.sharded);
     optimizer->setup(*model);
     if (options.dtype == DType::float16) optimizer->scale_losses({});
     StandardUpdater::Settings settings;

@@ -205,21 +205,38 @@ void serialize_optimizer(const Serializer& serializer, Optimizer& optimizer) {
     if (serializer.is_loading()) optimizer.set(each, value);
   }
   serialize_loss_scale(serializer, optimizer.loss_scaler());
-  const auto serialize_states = [&](const ParameterArena::Entry& entry) {
-    const Serializer of_parameter = serializer[entry.path];
+  const auto serialize_t = [&](const Serializer& of_parameter) {
     if (!serializer.is_loading()) of_parameter("t", t);
-    for (const std::string& state : optimizer.state_names())
-      of_parameter(state, optimizer.state(*entry.parameter, state));
   };
-  for (const ParameterArena::Entry& entry : optimizer.arena().entries()) serialize_states(entry);
+  // All of each state while it is saved: on the rank that saves, or on all that may.
+  const std::vector<std::string> states = optimizer.state_names();
+  std::vector<Tensor> whole;
+  const std::optional<int> saver =
+      serializer.communicator() == optimizer.communicator() ? std::optional(0) : std::nullopt;
+  for (const std::string& state : states)
+    whole.push_back(serializer.is_loading() ? Tensor() : optimizer.gather_state(state, saver));
+  for (const ParameterArena::Entry& entry : optimizer.arena().entries()) {
+    const Serializer of_parameter = serializer[entry.path];
+    const Shape& shape = entry.parameter->shape();
+    serialize_t(of_parameter);
+    for (std::size_t i = 0; i < states.size(); ++i) {
+      const Tensor values =
+          whole[i] ? ParameterArena::part(whole[i], entry).reshape(shape) : Tensor::empty(shape);
+      of_parameter(states[i], values);
+      if (serializer.is_loading()) optimizer.set_state(*entry.parameter, states[i], values);
+    }
+  }
   // What was unfrozen since the last update still lies with the frozen ones; the run that loads it
   // wants its states.
   const auto saves_states = [&](const ParameterArena::Entry& entry) {
     return optimizer.has_states(*entry.parameter) || !optimizer.frozen().has(entry.path);
   };
   for (const ParameterArena::Entry& entry : optimizer.arena().frozen())
-    if (serializer.is_loading() ? serializer[entry.path].contains("t") : saves_states(entry))
-      serialize_states(entry);
+    if (serializer.is_loading() ? serializer[entry.path].contains("t") : saves_states(entry)) {
+      serialize_t(serializer[entry.path]);
+      for (const std::string& state : states)
+        serializer[entry.path](state, optimizer.state(*entry.parameter, state));
+    }
 }
 
 }  // namespace tasuki

@@ -1,0 +1,58 @@
+// Slices of an arena and the ranks that own them.
+//
+// An owner gets the sums of its slice's gradients, updates the slice with the states of its slice,
+// and publishes the new weights. Ranks that keep only the states of their own slice share the
+// memory that states take (Rajbhandari et al. 2020, "ZeRO", stage 1).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "tasuki/communicator/communicator.hpp"
+#include "tasuki/core/range.hpp"
+#include "tasuki/tensor/tensor.hpp"
+
+namespace tasuki {
+
+// Divides an arena of `count` elements between `owners`: slices follow each other in the order of
+// owners and differ by at most one norm block (tensor/operations.hpp), at whose ends they end. So a
+// block's sum of squares is one owner's work, and no two owners write to the same cache line. Where
+// there are fewer blocks than owners, some slices are empty.
+std::vector<Range> arena_slices(std::int64_t count, int owners);
+
+class SliceOwners {
+ public:
+  // This process owns all `count` elements.
+  explicit SliceOwners(std::int64_t count) : slices_{{0, count}} {}
+  // Each rank owns one of arena_slices().
+  SliceOwners(std::int64_t count, Communicator& communicator);
+
+  bool are_several() const { return communicator_ != nullptr; }
+  // Of each rank.
+  const std::vector<Range>& slices() const { return slices_; }
+  Range own() const;
+
+  // What follows is collective if there are several owners, and nothing otherwise.
+  //
+  // Replaces what this rank does not own of an array with the arena's offsets.
+  void share(const Tensor& array) const;
+  // The same for numbers about consecutive parts of the arena: number i of `per_part` each is about
+  // the part that begins at begins[i], in increasing order.
+  void share_numbers(const Tensor& numbers, std::span<const std::int64_t> begins,
+                     std::int64_t per_part) const;
+  // Replaces a flag by the largest of all owners.
+  void agree_on(const Tensor& flag) const;
+  // The parts of all owners, one after the other, on rank `root`; undefined on other ranks. With
+  // one owner, the part itself.
+  Tensor gather(const Tensor& own_part, int root) const;
+
+  // Sum of squares of an array with the arena's offsets, added in the order of norm blocks.
+  double squared_norm(const Tensor& array) const;
+
+ private:
+  std::vector<Range> slices_;
+  Communicator* communicator_ = nullptr;
+};
+
+}  // namespace tasuki

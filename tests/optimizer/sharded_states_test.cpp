@@ -1,0 +1,288 @@
+// Ranks that each keep the states of their slice of the arena train as ranks that keep all states.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "communicators.hpp"
+#include "own_rules.hpp"
+#include "prescribed.hpp"
+#include "tasuki/core/philox.hpp"
+#include "tasuki/core/stop_request.hpp"
+#include "tasuki/nn/batch_norm.hpp"
+#include "tasuki/nn/functions/activation.hpp"
+#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
+#include "tasuki/nn/linear.hpp"
+
+namespace tasuki {
+namespace {
+
+using ::testing::HasSubstr;
+
+const RuleRegistration<testing::OwnLars> own_with_norms{"own_lars"};
+
+// Scales each parameter's gradient by a function of its norm.
+class ByNorm final : public NormHook {
+ public:
+  std::string name() const override { return "ByNorm"; }
+  void adjust(std::span<GradientFactors> factors, std::span<const ParameterNorms> norms, double all,
+              std::int64_t) const override {
+    for (std::size_t i = 0; i < norms.size(); ++i)
+      factors[i] = {1 / (1 + norms[i].g / all), 1e-3 * norms[i].w};
+  }
+};
+
+constexpr std::int64_t inputs = 40, hidden = 150, classes = 10, batch = 3;
+
+// Of about ten norm blocks, whose limits are not those of parameters.
+class Perceptron : public Module {
+ public:
+  using Module::add;
+  Perceptron() {
+    add("l1", l1_);
+    add("norm", norm_);
+    add("l2", l2_);
+    add("l3", l3_);
+    add("never", never_);
+    initialize(1);
+    // No norm is 0.
+    for (const auto& [path, parameter] : parameters())
+      if (parameter->shape().rank() == 1) parameter->value().fill(0.1);
+  }
+  Variable loss(const Tensor& x, const Tensor& t) {
+    Variable h = relu(norm_(l1_(Variable(x))));
+    h = relu(l2_(relu(l2_(h))));
+    return softmax_cross_entropy(l3_(h), t);
+  }
+
+ private:
+  Linear l1_{inputs, hidden};
+  BatchNorm norm_{hidden};
+  Linear l2_{hidden, hidden}, l3_{hidden, classes}, never_{hidden, 30};
+};
+
+class ShardedStates : public testing::WithCommunicator {
+ protected:
+  void set_up() override {
+    const bool is_of_nodes = GetParam() == "hierarchical" || GetParam() == "two_dimensional";
+    if (is_of_nodes && communicator_->inter_size() == 1)
+      GTEST_SKIP() << "on one node " << GetParam() << " does what single_node does";
+  }
+  struct Run {
+    Perceptron model;
+    std::unique_ptr<Optimizer> optimizer;
+  };
+  std::unique_ptr<Run> made(const std::string& rule, bool sharded,
+                            const ExchangeSettings& exchange = {}) {
+    auto run = std::make_unique<Run>();
+    run->optimizer = create_multi_node_optimizer(create_optimizer(rule), *communicator_);
+    run->optimizer->shard_states(sharded);
+    run->optimizer->set_exchange(exchange);
+    run->optimizer->setup(run->model);
+    return run;
+  }
+  // Each rank with its own examples; now and then one has none.
+  void train(Run& run, std::uint64_t steps, bool knows_examples = true) const {
+    const auto me = static_cast<std::uint64_t>(rank());
+    for (std::uint64_t step = 0; step < steps; ++step) {
+      RandomStream random(step, me);
+      const Tensor x = Tensor::empty({batch, inputs}), t = Tensor::empty({batch}, DType::int32);
+      for (float& value : x.span<float>()) value = random.normal();
+      for (std::int32_t& label : t.span<std::int32_t>())
+        label = static_cast<std::int32_t>(random.below(classes));
+      const bool is_idle = size() > 1 && step % 4 == 3 && me == 0;
+      const std::int64_t others = size() > 1 && step % 4 == 3 ? size() - 1 : size();
+      StepScope scope;
+      const Variable loss =
+          run.optimizer->forward([&] { return run.model.loss(x, t); }, is_idle ? 0 : batch);
+      run.optimizer->update(run.optimizer->backward_and_exchange(
+          loss, is_idle ? 0 : batch,
+          knows_examples ? std::optional(batch * others) : std::nullopt));
+      scope.succeeded();
+    }
+  }
+  // Adam makes more of what rounding does to small gradients.
+  std::string rule() const { return has_the_same_bits() ? "adam" : "momentum_sgd"; }
+  // Kinds that let MPI add have the bits of others only where two numbers are added.
+  bool has_the_same_bits() const {
+    const std::string& kind = GetParam();
+    const bool by_mpi =
+        kind == "flat" ? size() > 2 : kind != "naive" && communicator_->inter_size() > 2;
+    return !by_mpi;
+  }
+  void expect_same(const Tensor& a, const Tensor& b, const std::string& what) const {
+    ASSERT_EQ(a.count(), b.count());
+    if (has_the_same_bits()) {
+      EXPECT_EQ(std::memcmp(a.raw(), b.raw(), a.bytes()), 0) << what;
+      return;
+    }
+    for (std::int64_t i = 0; i < a.count(); ++i)
+      ASSERT_NEAR(a.data<float>()[i], b.data<float>()[i], 1e-4F) << what;
+  }
+  void expect_same(const Run& a, const Run& b) const {
+    expect_same(a.optimizer->arena().values(), b.optimizer->arena().values(), "weights");
+    for (const std::string& name : a.optimizer->state_names())
+      expect_same(a.optimizer->gather_state(name), b.optimizer->gather_state(name), name);
+    for (const Tensor& other : communicator_->allgather(a.optimizer->arena().values()))
+      EXPECT_EQ(std::memcmp(other.raw(), a.optimizer->arena().values().raw(), other.bytes()), 0);
+  }
+};
+
+TEST_P(ShardedStates, TrainAsWholeOnes) {
+  for (const std::string name : {"nesterov", "own_lars", "lamb"}) {
+    SCOPED_TRACE(name);
+    const auto whole = made(name, false), sharded = made(name, true);
+    EXPECT_EQ(sharded->optimizer->shards_states(), size() > 1);
+    for (Run* run : {whole.get(), sharded.get()}) {
+      run->optimizer->add_hook(weight_decay(1e-3));
+      run->optimizer->add_hook(gradient_clipping(0.1));
+      if (name == "nesterov") run->optimizer->add_hook(gradient_lars(1e-2, 1e-3));
+      if (name == "lamb") run->optimizer->add_hook(std::make_shared<ByNorm>());
+      run->optimizer->add_group({.pattern = "l2/*", .rate_factor = 0.5});
+      train(*run, 3);
+    }
+    expect_same(*whole, *sharded);
+  }
+}
+
+TEST_P(ShardedStates, TrainAsWholeOnesInOverlappedRanges) {
+  const ExchangeSettings exchange{.mode = ExchangeMode::overlapped, .range_bytes = 8192};
+  const auto whole = made("adam", false, exchange), sharded = made("adam", true, exchange);
+  for (Run* run : {whole.get(), sharded.get()}) train(*run, 4, false);
+  expect_same(*whole, *sharded);
+}
+
+// What does not depend on how messages travel.
+class OwnersOfStates : public ShardedStates {};
+
+TEST_P(OwnersOfStates, TakeAPartOfTheMemory) {
+  const auto whole = made("adam", false), sharded = made("adam", true);
+  const Tensor bytes =
+      Tensor::full({}, static_cast<double>(sharded->optimizer->state_bytes()), DType::float64);
+  const auto own_bytes = static_cast<double>(sharded->optimizer->state_bytes());
+  communicator_->allreduce(bytes);
+  EXPECT_EQ(bytes.item(), static_cast<double>(whole->optimizer->state_bytes()));
+  // Two states of at most one block more than the mean.
+  EXPECT_LE(own_bytes, bytes.item() / size() + 2 * sizeof(float) * norm_block);
+}
+
+TEST_P(OwnersOfStates, FollowFrozenParameters) {
+  const auto whole = made(rule(), false), sharded = made(rule(), true);
+  for (Run* run : {whole.get(), sharded.get()}) {
+    train(*run, 2);
+    run->optimizer->freeze("l1/*");
+    train(*run, 2);
+    EXPECT_TRUE(run->optimizer->has_states(*run->model.parameters()[0].parameter));
+    run->optimizer->unfreeze("**");
+    run->optimizer->freeze("l3/*");
+    train(*run, 2);
+  }
+  expect_same(*whole, *sharded);
+}
+
+TEST_P(OwnersOfStates, FollowAModelThatGrows) {
+  const auto whole = made(rule(), false), sharded = made(rule(), true);
+  Linear added_to_whole(7, 1000), added_to_sharded(7, 1000);
+  const auto grow = [&](Run& run, Linear& added) {
+    train(run, 2);
+    added.initialize(2);
+    run.model.add("added", added);
+    train(run, 2);
+  };
+  grow(*whole, added_to_whole);
+  grow(*sharded, added_to_sharded);
+  expect_same(*whole, *sharded);
+}
+
+TEST_P(OwnersOfStates, AreSetByEveryRankForItsPart) {
+  const auto run = made("adam", true);
+  for (const ParameterArena::Entry& entry : run->optimizer->arena().entries())
+    run->optimizer->set_state(
+        *entry.parameter, "v",
+        Tensor::full(entry.parameter->shape(), static_cast<double>(entry.offset)));
+  const Tensor all = run->optimizer->gather_state("v"), at_0 = run->optimizer->gather_state("v", 0);
+  EXPECT_EQ(at_0.defined(), rank() == 0 || size() == 1);
+  for (const Tensor& found : {all, at_0})
+    for (const ParameterArena::Entry& entry : run->optimizer->arena().entries()) {
+      if (!found) continue;
+      EXPECT_EQ(found.data<float>()[entry.offset], static_cast<float>(entry.offset));
+      EXPECT_EQ(found.data<float>()[entry.offset + entry.count - 1],
+                static_cast<float>(entry.offset));
+    }
+}
+
+// Where one rank's part of the sums is not finite, no rank changes anything.
+TEST_P(OwnersOfStates, AgreeOnSkippedSteps) {
+  testing::Vectors model({20'000, 20'000});
+  auto optimizer = create_multi_node_optimizer(create_optimizer("momentum_sgd"), *communicator_);
+  optimizer->shard_states(true);
+  optimizer->setup(model);
+  optimizer->scale_losses({.initial = 8, .rule = {}});
+  const auto step = [&](float last) {
+    const Tensor first = Tensor::full({20'000}, 1), second = Tensor::full({20'000}, 1);
+    first.data<float>()[19'999] = last;
+    optimizer->update(
+        [&] {
+          return testing::loss_with_gradients({{&model[0], first}, {&model[1], second}});
+        },
+        1);
+  };
+  step(1);
+  EXPECT_EQ(optimizer->loss_scaler()->scale(), 8);
+  const std::vector<float> before = testing::values_of(optimizer->arena().values());
+  step(rank() == 0 ? INFINITY : 1);
+  EXPECT_EQ(optimizer->loss_scaler()->scale(), 4);
+  EXPECT_EQ(testing::values_of(optimizer->arena().values()), before);
+  step(1);
+  EXPECT_NE(testing::values_of(optimizer->arena().values()), before);
+}
+
+TEST_P(OwnersOfStates, RoundAllWeights) {
+  const auto run = made("adam", true);
+  run->optimizer->compute_in(DType::bfloat16);
+  train(*run, 2);
+  const ParameterArena& arena = run->optimizer->arena();
+  const Tensor expected = arena.values().to(DType::bfloat16);
+  EXPECT_EQ(std::memcmp(arena.rounded().raw(), expected.raw(), expected.bytes()), 0);
+}
+
+TEST_P(OwnersOfStates, ReachAllRanksWithARequestToStop) {
+  const auto run = made("adam", true);
+  const StoppableScope clears_the_request;
+  if (rank() == size() - 1) request_stop();
+  train(*run, 1);
+  EXPECT_EQ(run->optimizer->asked_to_stop(), size() > 1);
+}
+
+class WholeArena final : public ArrayHook {
+ public:
+  std::string name() const override { return "WholeArena"; }
+  void apply(const GradientArrays& arrays) override { arrays.gradients.fill(1); }
+};
+
+TEST_P(OwnersOfStates, RefuseWhatNeedsThemAll) {
+  if (size() == 1) GTEST_SKIP() << "one rank has all states";
+  const auto run = made("adam", true);
+  const Parameter& first = *run->optimizer->arena().entries().front().parameter;
+  const auto read = testing::caught([&] { run->optimizer->state(first, "m"); });
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->kind(), ErrorKind::usage);
+  EXPECT_THAT(read->what(), HasSubstr("divided among the ranks"));
+  run->optimizer->add_hook(std::make_shared<WholeArena>());
+  const auto update = testing::caught([&] { train(*run, 1); });
+  ASSERT_TRUE(update);
+  EXPECT_EQ(update->kind(), ErrorKind::usage);
+  EXPECT_THAT(update->what(), HasSubstr("hook WholeArena works on all gradients"));
+}
+
+const auto name_of_kind = [](const auto& info) { return info.param; };
+INSTANTIATE_TEST_SUITE_P(Kinds, ShardedStates,
+                         ::testing::Values("naive", "flat", "single_node", "hierarchical",
+                                           "two_dimensional"),
+                         name_of_kind);
+INSTANTIATE_TEST_SUITE_P(Kinds, OwnersOfStates, ::testing::Values("auto"), name_of_kind);
+
+}  // namespace
+}  // namespace tasuki

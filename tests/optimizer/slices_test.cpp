@@ -1,0 +1,54 @@
+// Who owns what of an arena.
+#include "tasuki/optimizer/slices.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tasuki/tensor/operations.hpp"
+
+namespace tasuki {
+namespace {
+
+using Slices = std::vector<Range>;
+
+TEST(ArenaSlices, FollowEachOtherAndEndWithTheArena) {
+  for (const std::int64_t count :
+       {0L, 16L, norm_block, norm_block + 16, 5 * norm_block, 1'795'072L})
+    for (const int owners : {1, 2, 3, 4, 7, 64}) {
+      const Slices slices = arena_slices(count, owners);
+      ASSERT_EQ(slices.size(), static_cast<std::size_t>(owners));
+      std::int64_t end = 0;
+      for (const Range& slice : slices) {
+        EXPECT_EQ(slice.begin, end);
+        EXPECT_GE(slice.size(), 0);
+        end = slice.end;
+      }
+      EXPECT_EQ(end, count);
+    }
+}
+TEST(ArenaSlices, EndWhereNormBlocksEnd) {
+  for (const int owners : {2, 3, 5})
+    for (const Range& slice : arena_slices(11 * norm_block + 48, owners))
+      if (slice.end != 11 * norm_block + 48) {
+        EXPECT_EQ(slice.end % norm_block, 0);
+      }
+}
+TEST(ArenaSlices, DifferByABlockAtMost) {
+  EXPECT_EQ(arena_slices(5 * norm_block, 3), (Slices{{0, 2 * norm_block},
+                                                     {2 * norm_block, 4 * norm_block},
+                                                     {4 * norm_block, 5 * norm_block}}));
+}
+TEST(ArenaSlices, AreEmptyWhereThereAreFewerBlocksThanOwners) {
+  EXPECT_EQ(arena_slices(norm_block + 16, 4), (Slices{{0, norm_block},
+                                                      {norm_block, norm_block + 16},
+                                                      {norm_block + 16, norm_block + 16},
+                                                      {norm_block + 16, norm_block + 16}}));
+}
+
+TEST(SliceOwners, OneOwnerHasEverything) {
+  const SliceOwners alone(100);
+  EXPECT_FALSE(alone.are_several());
+  EXPECT_EQ(alone.own(), (Range{0, 100}));
+}
+
+}  // namespace
+}  // namespace tasuki
