@@ -68,19 +68,9 @@ class Options {
   requires std::is_enum_v<T>
   void add(const std::string& names, T& value, const std::vector<Choice<T>>& choices,
            const std::string& value_name, const std::string& help) {
-    std::vector<std::string> texts;
-    texts.reserve(choices.size());
-    for (const Choice<T>& choice : choices) texts.emplace_back(choice.name);
-    Option option;
-    option.value_name = value_name;
-    option.help = help;
-    option.set = [&value, choices, texts](const std::string& text) {
-      const std::string found = parse_choice(text, texts);
-      for (const Choice<T>& choice : choices)
-        if (found == choice.name) value = choice.value;
-    };
-    option.get = [&value, choices] { return std::string(name_of(choices, value)); };
-    add(names, std::move(option));
+    add(names, choice_option<T>(
+                   choices, "", [&value](std::optional<T> chosen) { value = *chosen; },
+                   [&value] { return std::optional(value); }, value_name, help));
   }
   // A switch: `--quiet`, or `--quiet=false` to override a file.
   void add(const std::string& names, bool& value, const std::string& help);
@@ -99,19 +89,9 @@ class Options {
   void add(const std::string& names, std::optional<T>& value, const std::string& absent,
            const std::vector<Choice<T>>& choices, const std::string& value_name,
            const std::string& help) {
-    std::vector<std::string> texts{absent};
-    for (const Choice<T>& choice : choices) texts.emplace_back(choice.name);
-    Option option;
-    option.value_name = value_name;
-    option.help = help;
-    option.set = [&value, choices, texts](const std::string& text) {
-      const std::string found = parse_choice(text, texts);
-      value.reset();
-      for (const Choice<T>& choice : choices)
-        if (found == choice.name) value = choice.value;
-    };
-    option.get = [&value, choices, absent] { return value ? name_of(choices, *value) : absent; };
-    add(names, std::move(option));
+    add(names, choice_option<T>(
+                   choices, absent, [&value](std::optional<T> chosen) { value = chosen; },
+                   [&value] { return value; }, value_name, help));
   }
   // Any other option: set, get, help and names are filled in by the caller.
   void add(const std::string& names, Option option);
@@ -149,6 +129,31 @@ class Options {
   };
   std::vector<Given> from_command_line(const std::vector<std::string>& arguments) const;
   std::vector<Given> from_file(const std::string& text, const std::string& file) const;
+  // `absent`: the text for no choice; empty: there is always one.
+  template <class T>
+  static Option choice_option(const std::vector<Choice<T>>& choices, const std::string& absent,
+                              std::function<void(std::optional<T>)> set_value,
+                              std::function<std::optional<T>()> get_value,
+                              const std::string& value_name, const std::string& help) {
+    std::vector<std::string> texts;
+    if (!absent.empty()) texts.push_back(absent);
+    for (const Choice<T>& choice : choices) texts.emplace_back(choice.name);
+    Option option;
+    option.value_name = value_name;
+    option.help = help;
+    option.set = [set_value = std::move(set_value), choices, texts](const std::string& text) {
+      const std::string found = parse_choice(text, texts);
+      std::optional<T> chosen;
+      for (const Choice<T>& choice : choices)
+        if (found == choice.name) chosen = choice.value;
+      set_value(chosen);
+    };
+    option.get = [get_value = std::move(get_value), choices, absent] {
+      const std::optional<T> value = get_value();
+      return value ? std::string(name_of(choices, *value)) : absent;
+    };
+    return option;
+  }
   void assign(const std::vector<Given>& given, Source source, ErrorKind kind);
   Option* find(const std::string& name);
   const Option* find(const std::string& name) const;

@@ -95,7 +95,8 @@ void add_allreduce_flag(Options& options, std::optional<AllreduceAlgorithm>& alg
       "allreduce", algorithm, "auto", choices, "NAME",
       "auto, ring, halving-doubling, tree, direct or mpi: how hierarchical, "
       "two_dimensional, non_cuda_aware and flat send an allreduce's messages; `auto`: the one "
-      "with the least predicted time, for flat MPI_Allreduce");
+      "with the least predicted time, for flat MPI_Allreduce. Without effect where MPI itself sums "
+      "what is in the memory of GPUs");
 }
 
 ChosenDevice choose_device(const GpuSettings& settings, Communicator& communicator) {

@@ -139,7 +139,7 @@ void ParallelUpdater::update(Observation& observation) {
       random_[worker]->follow(part.epoch(), part.ids());
       outcomes[worker] = compute_gradients(worker, part);
     });
-    // A worker's part succeeds with the whole step, not by itself.
+    // A worker's part of a step succeeds only if the whole step does.
     for (const Outcome& outcome : outcomes)
       for (const auto& request : outcome.requests) detail::request_after_step(request);
     sum_gradients();
