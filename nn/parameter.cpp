@@ -104,6 +104,15 @@ void Parameter::move_to(const Tensor& value, const Tensor& grad) {
   node_->is_frozen = false;
 }
 
+void Parameter::move_grad(const Tensor& grad) {
+  TASUKI_CHECK(!node_->is_frozen && grad.shape() == node_->value.shape() && grad.is_plain() &&
+                   grad.dtype() == DType::float32,
+               "the gradient of parameter {} cannot live in memory of shape {}", name_,
+               grad.shape().text());
+  node_->grad = grad;
+  place_.advance();
+}
+
 void Parameter::freeze_at(const Tensor& value) {
   const Shape& shape = node_->value.shape();
   TASUKI_CHECK(value.shape() == shape && value.is_plain() && value.dtype() == DType::float32,

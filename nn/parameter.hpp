@@ -62,8 +62,10 @@ class Parameter : public Variable {
   void fill_missing_grad();
   // Moves value and gradient to this memory; values are copied.
   void move_to(const Tensor& value, const Tensor& grad);
-  // The same for a value that gets no gradients, until the next move_to(): functions take it for an
-  // input without gradients.
+  // Lets the gradient be in this memory from now on, as it is there; has_grad() stays as it is.
+  void move_grad(const Tensor& grad);
+  // Like move_to(), for a value that gets no gradients, until the next move_to(): functions take it
+  // for an input without gradients.
   void freeze_at(const Tensor& value);
   bool is_frozen() const;
   // Whether an optimizer owns it, and how the optimizer sets that.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_set>
+#include <utility>
 
 namespace tasuki {
 namespace {
@@ -59,6 +60,14 @@ ParameterArena::ParameterArena(const Module& model, Communicator* allocator,
     entry.parameter->freeze_at(part(values_, entry).reshape(entry.parameter->shape()));
     entry.parameter->set_has_optimizer();
   }
+}
+
+Tensor ParameterArena::swap_gradients(const Tensor& other) {
+  TASUKI_CHECK(other.shape() == gradients_.shape(), "an array of shape {} for gradients of {}",
+               other.shape().text(), gradients_.shape().text());
+  for (const Entry& entry : entries_)
+    entry.parameter->move_grad(part(other, entry).reshape(entry.parameter->shape()));
+  return std::exchange(gradients_, other);
 }
 
 void ParameterArena::keep_rounded(DType type) {

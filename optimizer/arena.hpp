@@ -37,6 +37,8 @@ class ParameterArena {
 
   const Tensor& values() const { return values_; }
   const Tensor& gradients() const { return gradients_; }
+  // Gives gradients another array, like the one they have, with what is in it. Returns the former.
+  Tensor swap_gradients(const Tensor& other);
   // Without the frozen ones.
   const std::vector<Entry>& entries() const { return entries_; }
   const std::vector<Entry>& frozen() const { return frozen_; }

@@ -25,6 +25,7 @@ std::vector<ExchangeForm> forms_of(const ExchangeSettings& settings, ExchangeMod
                                    const Communicator& communicator) {
   switch (mode) {
     case ExchangeMode::whole:
+    case ExchangeMode::double_buffered:
       return {ExchangeForm::whole};
     case ExchangeMode::slices:
       return {ExchangeForm::slices};
@@ -45,6 +46,7 @@ std::int64_t range_bytes_of(const ExchangeSettings& settings, ExchangeMode mode,
   const auto bytes = static_cast<std::int64_t>(arena.gradients().bytes());
   if (!arena.gradients().device().is_cpu()) return bytes;
   if (settings.range_bytes > 0) return settings.range_bytes;
+  if (mode == ExchangeMode::double_buffered) return bytes;
   // Ranges would cost more messages, and nothing needs them.
   if (!settings.mode && mode == ExchangeMode::whole) return bytes;
   return std::clamp(bytes / 16, mebibyte, 25 * mebibyte);
@@ -62,6 +64,8 @@ const char* name_of(ExchangeMode mode) {
       return "thread";
     case ExchangeMode::whole:
       return "whole";
+    case ExchangeMode::double_buffered:
+      return "double-buffered";
   }
   return "unknown";
 }
@@ -137,7 +141,8 @@ GradientView GradientExchange::view_of(std::size_t range) const {
 }
 
 void GradientExchange::begin(double wire_scale_hint) {
-  if (mode_ != ExchangeMode::whole && has_exchanged_ && !is_agreed_) agree_on_order();
+  const bool may_overlap = mode_ != ExchangeMode::whole && mode_ != ExchangeMode::double_buffered;
+  if (may_overlap && has_exchanged_ && !is_agreed_) agree_on_order();
   has_begun_ = true;
   form_ = trials_.form();
   since_begin_.lap();

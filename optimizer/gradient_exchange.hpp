@@ -29,6 +29,9 @@ enum class ExchangeMode {
   slices,      // the same, in slices
   thread,      // the same, by a thread
   whole,       // all ranges travel after the backward pass
+  // All gradients travel during the next step, and its update uses them (double_buffer.hpp). CPUs
+  // only.
+  double_buffered,
 };
 // "overlapped", ...
 const char* name_of(ExchangeMode mode);

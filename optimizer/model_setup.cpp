@@ -6,6 +6,7 @@
 #include "tasuki/communicator/agreement.hpp"
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/optimizer/double_buffer.hpp"
 #include "tasuki/optimizer/module_exchange.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
 #include "tasuki/optimizer/update_plan.hpp"
@@ -45,6 +46,7 @@ void Optimizer::setup(Module& model, std::size_t size_of_model) {
   for (const std::string& pattern : frozen_.patterns()) check_pattern(pattern);
   t_ = 0;
   learning_rate_.reset();
+  double_buffer_.reset();
   exchange_.reset();
   arena_.reset();
   owners_.reset();
@@ -54,6 +56,7 @@ void Optimizer::setup(Module& model, std::size_t size_of_model) {
 }
 
 void Optimizer::build_arena() {
+  flush();
   if (communicator_) check_same_everywhere(true);
   check_model();
   plan_->check(model_->device());
@@ -64,6 +67,7 @@ void Optimizer::build_arena() {
   auto arena = std::make_unique<ParameterArena>(*model_, communicator_, frozen_);
   const SliceOwners owners = owners_of(*arena);
   move_states(*arena, owners);
+  double_buffer_.reset();
   exchange_.reset();
   arena_ = std::move(arena);
   owners_ = owners;
@@ -80,16 +84,34 @@ void Optimizer::build_arena() {
 
 void Optimizer::prepare_exchange() {
   if (!has_peers()) return;
+  check_double_buffering();
   exchange_ = std::make_unique<GradientExchange>(
       *arena_, *communicator_, exchange_settings_,
       shards_states() ? std::span<const Range>(owners_->slices()) : std::span<const Range>());
+  const bool is_double_buffered = exchange_->mode() == ExchangeMode::double_buffered;
+  double_buffer_ =
+      is_double_buffered ? std::make_unique<DoubleBuffer>(*arena_, *communicator_) : nullptr;
   if (communicator_->rank() == 0)
     log_verbose("gradients are exchanged in {} range(s) {}", exchange_->ranges().size(),
-                exchange_->mode() == ExchangeMode::whole ? "after the backward pass"
-                                                         : "during the backward pass");
+                is_double_buffered                         ? "during the next step"
+                : exchange_->mode() == ExchangeMode::whole ? "after the backward pass"
+                                                           : "during the backward pass");
+}
+
+void Optimizer::check_double_buffering() const {
+  if (exchange_settings_.mode != ExchangeMode::double_buffered) return;
+  if (!arena_->gradients().device().is_cpu())
+    fail_everywhere(ErrorKind::unavailable,
+                    "double-buffered gradients: on GPUs the exchange is a part of the recorded "
+                    "step; choose another way to exchange them");
+  if (loss_scaler_)
+    fail_everywhere(ErrorKind::unavailable,
+                    "double-buffered gradients and loss scaling exclude each other, because the "
+                    "scale may change in between");
 }
 
 void Optimizer::set_exchange(const ExchangeSettings& settings) {
+  flush();
   exchange_settings_ = settings;
   if (arena_) prepare_exchange();
 }
@@ -103,8 +125,12 @@ void Optimizer::set_exchange(const ExchangeSettings& settings) {
 // while the device is busy with the previous one.
 void Optimizer::follow_changed_model() {
   if (has_peers() && arena_->notice().device().is_cpu()) {
+    flush();
     arena_->notice().fill(1);
-    exchange_->finish(0);
+    if (double_buffer_)
+      double_buffer_->exchange_at_once();
+    else
+      exchange_->finish(0);
   }
   build_arena();
 }

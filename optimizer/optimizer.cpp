@@ -9,6 +9,7 @@
 
 #include "tasuki/core/stop_request.hpp"
 #include "tasuki/nn/random.hpp"
+#include "tasuki/optimizer/double_buffer.hpp"
 #include "tasuki/optimizer/update_plan.hpp"
 #include "tasuki/tensor/clock_scope.hpp"
 
@@ -109,6 +110,7 @@ void Optimizer::compute_in(DType type) {
 
 void Optimizer::scale_losses(const LossScaler::Settings& settings) {
   loss_scaler_.emplace(arena().values().device(), settings);
+  check_double_buffering();
   revision_.advance();
 }
 
@@ -189,8 +191,10 @@ void Optimizer::backward(const Variable& loss, std::int64_t examples) {
 
 std::int64_t Optimizer::backward_and_exchange(const Variable& loss, std::int64_t examples,
                                               std::optional<std::int64_t> global_examples) {
-  if (exchange_ == nullptr || !arena_->gradients().device().is_cpu()) {
-    run_backward(loss, examples, {});
+  if (exchange_ == nullptr || double_buffer_ || !arena_->gradients().device().is_cpu()) {
+    run_backward(loss, examples, {}, [&] {
+      if (double_buffer_) double_buffer_->advance();
+    });
     return exchange(global_examples);
   }
   try {
@@ -272,10 +276,21 @@ std::int64_t Optimizer::exchange_over_ranks(std::optional<std::int64_t> global_e
   } else if (!exchange_->has_begun()) {
     write_notices(global_examples);
   }
+  bool has_sums = true;
   note_moment(StepClock::Moment::exchange);
-  exchange_->finish(static_cast<double>(global_examples.value_or(0)));
+  if (double_buffer_) {
+    const auto before = double_buffer_->exchange(global_examples);
+    has_sums = before.has_value();
+    if (has_sums) global_examples = before->examples;
+  } else {
+    exchange_->finish(static_cast<double>(global_examples.value_or(0)));
+  }
   note_moment(StepClock::Moment::exchanged);
-  if (is_on_cpu) {
+  return has_sums ? read_notices(global_examples) : 0;
+}
+
+std::int64_t Optimizer::read_notices(std::optional<std::int64_t> global_examples) {
+  if (arena_->gradients().device().is_cpu()) {
     if (arena_->notice().item() != 0) check_same_everywhere(false);
     asked_to_stop_ = arena_->stop_notice().item() != 0;
     if (asked_to_stop_) arena_->stop_notice().fill(0);
@@ -294,6 +309,10 @@ void Optimizer::update(std::int64_t global_examples, const SpreadUpdate& spread)
                "update() comes after backward()");
   gradients_of_.reset();
   if (!StepScope::is_open()) met_.reset();
+  apply(global_examples, spread);
+}
+
+void Optimizer::apply(std::int64_t global_examples, const SpreadUpdate& spread) {
   if (global_examples == 0) return;
   revision_.use();
   if (loss_scaler_) {
@@ -309,6 +328,14 @@ void Optimizer::update(std::int64_t global_examples, const SpreadUpdate& spread)
   }
   if (loss_scaler_) loss_scaler_->adjust();
   counted_.request();
+}
+
+void Optimizer::flush() {
+  if (!double_buffer_ || !double_buffer_->is_under_way()) return;
+  StepScope step;
+  const auto sums = double_buffer_->take();
+  apply(read_notices(sums->examples), {});
+  step.succeeded();
 }
 
 std::unique_ptr<Optimizer> create_optimizer(const std::string& key) {

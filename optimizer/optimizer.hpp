@@ -25,6 +25,7 @@
 
 namespace tasuki {
 
+class DoubleBuffer;
 class GpuSteps;
 class ParallelUpdater;
 class UpdatePlan;
@@ -87,7 +88,9 @@ class Optimizer {
   // throws in its backward pass, all must, in the same function, or the job must end. Collective.
   std::int64_t backward_and_exchange(const Variable& loss, std::int64_t examples,
                                      std::optional<std::int64_t> global_examples = {});
-  // Sums the gradients over the ranks and returns the number of examples on all ranks. The caller
+  // Sums the gradients over the ranks and returns the number of examples on all ranks (double
+  // buffering: the gradients and the number are those of the step before; 0: there are none, so
+  // nothing is updated). The caller
   // passes that number if it knows it, on all ranks or on none; otherwise the ranks add up their
   // numbers together with the gradients (on a GPU: in a message before the step). A number that
   // includes examples of other ranks is a usage error of an optimizer without a communicator.
@@ -96,6 +99,12 @@ class Optimizer {
   // Divides by the number of examples, runs the hooks and applies the rule. Call it once per
   // StepScope. With `spread` (arena.hpp), the caller applies the rule to parts of the arena.
   void update(std::int64_t global_examples, const SpreadUpdate& spread = {});
+
+  // With ExchangeMode::double_buffered: waits for the gradients of the last step and updates with
+  // them, so that the model has learned from all steps; otherwise does nothing. The next update
+  // then changes nothing. Trainers call it before they evaluate and save, and at the end. Not
+  // inside of a step. All ranks call it.
+  void flush();
 
   // How gradients travel; the same on all ranks. Default: ExchangeSettings().
   void set_exchange(const ExchangeSettings& settings);
@@ -262,6 +271,10 @@ class Optimizer {
   void write_notices(std::optional<std::int64_t> global_examples);
   void prepare_exchange();
   std::int64_t exchange_over_ranks(std::optional<std::int64_t> global_examples);
+  // What the sums behind the gradients say; returns the number of examples.
+  std::int64_t read_notices(std::optional<std::int64_t> global_examples);
+  void apply(std::int64_t global_examples, const SpreadUpdate& spread);
+  void check_double_buffering() const;
 
   std::shared_ptr<const UpdateRule> rule_;
   Communicator* communicator_ = nullptr;
@@ -273,7 +286,8 @@ class Optimizer {
   Module* model_ = nullptr;
   std::unique_ptr<ParameterArena> arena_;
   ExchangeSettings exchange_settings_;
-  std::unique_ptr<GradientExchange> exchange_;  // of arena_, among several ranks
+  std::unique_ptr<GradientExchange> exchange_;   // of arena_, among several ranks
+  std::unique_ptr<DoubleBuffer> double_buffer_;  // of arena_; null: not wanted
   bool wants_sharded_states_ = false;
   std::optional<SliceOwners> owners_;  // of arena_
   std::vector<Tensor> states_;         // in the rule's order, of owners_->own()

@@ -25,6 +25,7 @@ class RankEngine final : public Engine {
     StandardUpdater::Settings updating;
     updating.seed = static_cast<std::uint64_t>(settings.seed);
     updating.graph = settings.graph;
+    updating.accumulate = settings.accumulate;
     return std::make_unique<StandardUpdater>(std::move(batches), parts_.optimizer,
                                              parts_.model.loss, updating);
   }

@@ -61,7 +61,7 @@ std::unique_ptr<Optimizer> create_optimizer(const TrainingSettings& settings, in
 }
 
 void configure_optimizer(Optimizer& optimizer, const TrainingSettings& settings, int ranks) {
-  set_learning_rate(optimizer, settings, global_batch(settings, ranks));
+  set_learning_rate(optimizer, settings, examples_of_update(settings, ranks));
   const std::vector<std::string> known = optimizer.hyperparameters();
   if (settings.momentum) {
     if (std::ranges::count(known, "momentum") == 0)

@@ -107,6 +107,9 @@ void add_run_flags(Options& options, TrainingSettings& settings) {
   options.group("Run");
   options.add("batchsize,b", batchsize_flag(settings));
   options.add("global-batch", global_batch_flag(settings));
+  options.add("accumulate", settings.accumulate, {1, 1 << 20}, "K",
+              "on CPUs, add up the gradients of K batches, exchange them once and update once: an "
+              "iteration is K batches, the last one of an epoch what is left");
   options.add("epoch,e", settings.epoch, {1, billion}, "N", "passes over the training data");
   options.add("max-iterations", settings.max_iterations, "none", {1, unlimited}, "N",
               "stop after N steps, if --epoch does not end the run earlier");
@@ -192,12 +195,15 @@ void add_device_flags(Options& options, TrainingSettings& settings) {
       std::vector<Choice<ExchangeMode>>{{"overlapped", ExchangeMode::overlapped},
                                         {"slices", ExchangeMode::slices},
                                         {"thread", ExchangeMode::thread},
-                                        {"whole", ExchangeMode::whole}},
+                                        {"whole", ExchangeMode::whole},
+                                        {"double-buffered", ExchangeMode::double_buffered}},
       "NAME",
       "when gradients travel on CPUs, with the same result: during the backward pass, in `slices` "
       "between layers or by a `thread`, or all after it (`whole`); `overlapped`: the faster of the "
       "first two, as measured in the first steps; `auto`: the fastest of the three if ranks are on "
-      "several machines, else `whole`");
+      "several machines, else `whole`. `double-buffered`: during the next step, whose update uses "
+      "them, as with ChainerMN; the first step updates nothing, and evaluations and snapshots wait "
+      "for the last gradients");
   options.add(
       "bucket-mb", settings.bucket_mb, "auto", {0.001, 1e5}, "MB",
       "on CPUs, MiB of gradients that are sent at a time; `auto`: a sixteenth of all, but 1 to "
@@ -300,6 +306,18 @@ void check_training_flags(const Options& options, const TrainingSettings& settin
                     "--sync-bn and --devices: batch normalisation cannot use the statistics of "
                     "several devices of one process; start one process for each device, or leave "
                     "--sync-bn out");
+  if (settings.exchange == ExchangeMode::double_buffered && settings.gpu.is_wanted)
+    fail_everywhere(ErrorKind::usage,
+                    "--exchange double-buffered and --gpu: on GPUs the exchange is a part of the "
+                    "recorded step; leave one out");
+  if (settings.accumulate > 1 && settings.gpu.is_wanted)
+    fail_everywhere(ErrorKind::usage,
+                    "--accumulate and --gpu: gradients of several batches are added up on CPUs "
+                    "only; leave one out");
+  if (settings.accumulate > 1 && settings.workers)
+    fail_everywhere(ErrorKind::usage,
+                    "--accumulate: a process with several devices takes one batch in an iteration; "
+                    "leave the flag out");
   check_learning_rate_flags(options, settings);
 }
 
@@ -330,6 +348,10 @@ std::int64_t global_batch(const TrainingSettings& settings, int ranks) {
                     "--global-batch: expected at least {} (one example per rank), found {}", ranks,
                     together);
   return together;
+}
+
+std::int64_t examples_of_update(const TrainingSettings& settings, int ranks) {
+  return global_batch(settings, ranks) * settings.accumulate;
 }
 
 std::int64_t largest_batch(const TrainingSettings& settings, int ranks) {

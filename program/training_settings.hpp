@@ -59,6 +59,7 @@ struct WorkerSettings {
 struct TrainingSettings {
   std::int64_t batchsize = 100;              // examples per rank and step
   std::optional<std::int64_t> global_batch;  // examples of all ranks, instead of batchsize
+  std::int64_t accumulate = 1;               // batches of an iteration
   std::int64_t epoch = 20;
   std::optional<std::int64_t> max_iterations;
   std::optional<std::string> early_stopping;  // the observed value that must improve

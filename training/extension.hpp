@@ -38,6 +38,9 @@ class Extension {
                            bool has_run) const {
     return !has_run;
   }
+  // Whether run() needs the model as it is after all steps so far. Where gradients are exchanged
+  // double-buffered, the trainer then ends the exchange of the last step first.
+  virtual bool reads_model() const { return false; }
   // Called before the first iteration of this run (resumed or not).
   virtual void initialize(Trainer&) {}
   virtual void run(Trainer& trainer) = 0;

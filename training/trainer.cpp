@@ -233,6 +233,7 @@ void Trainer::run_until_stop() {
     const PhaseScope extending(Phase::extension);
     for (; begin != end; ++begin)
       if ((*begin)->trigger->fires(*this)) {
+        if ((*begin)->extension->reads_model()) updater_->flush();
         (*begin)->extension->run(*this);
         (*begin)->has_run = true;
       }
@@ -250,6 +251,7 @@ void Trainer::run_until_stop() {
     run_triggered(first_saving, extensions.end());
     is_stopped = failure_ || (!is_over && is_asked_to_stop());
   }
+  updater_->flush();
   Snapshot own;
   Snapshot* const attached = numbered_snapshot(*this);
   if (is_stopped) (attached ? attached : &own)->save_at_end();
@@ -281,6 +283,7 @@ void Trainer::announce_own_report() {
 }
 
 void Trainer::announce_save() {
+  updater_->flush();
   for (const auto& each : extensions_) each->extension->before_save(*this);
 }
 

@@ -101,7 +101,7 @@ class Trainer {
 
   // Ask all extensions for objections before values are reported, of all ranks or of this rank
   // alone, and before a snapshot is made (Extension::before_report, before_own_report,
-  // before_save).
+  // before_save). announce_save() also ends the update of the last step (Updater::flush).
   void announce_report(const Observation& all);
   void announce_own_report();
   void announce_save();

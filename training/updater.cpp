@@ -18,17 +18,24 @@ StandardUpdater::StandardUpdater(std::unique_ptr<Iterator> iterator, Optimizer& 
       optimizer_(optimizer),
       loss_(std::move(loss)),
       settings_(std::move(settings)),
-      random_(settings_.seed),
       runner_({&optimizer}, {.graph = settings_.graph}),
       position_{0, iterator_->state()} {
   if (iterator_->steps_per_epoch() < 1)
     fail_everywhere(ErrorKind::data, "there are no examples to train on");
+  TASUKI_CHECK(settings_.accumulate >= 1, "an iteration of {} batches", settings_.accumulate);
+  if (settings_.accumulate > 1 && !runner_.device().is_cpu())
+    fail_everywhere(ErrorKind::unavailable,
+                    "gradients of several batches are added up on CPUs only, not on {}",
+                    runner_.device().text());
+  for (std::int64_t batch = 0; batch < settings_.accumulate; ++batch)
+    random_.push_back(std::make_unique<RandomKeys>(settings_.seed));
 }
 
 std::vector<std::string> StandardUpdater::common_settings() const {
   const EpochLayout layout = iterator_->layout();
   return {
       fmt::format("a global batch of {}", layout.global_batch),
+      fmt::format("{} batch(es) in an iteration", settings_.accumulate),
       fmt::format("seed {}", settings_.seed),
       layout.is_shuffled ? fmt::format("data shuffled with seed {}", layout.seed) : "data in order",
       fmt::format("data of {} examples", layout.examples),
@@ -36,20 +43,38 @@ std::vector<std::string> StandardUpdater::common_settings() const {
 }
 
 void StandardUpdater::update(Observation& observation) {
-  const Batch next = runner_.read(*iterator_);
-  random_.follow(next.epoch(), next.ids());
-  const auto step = [this, global_examples = next.global_size()](const Batch& batch,
-                                                                 Observation& seen) {
-    const Variable loss = optimizer_.forward([&] { return loss_of(batch, seen); }, batch.size());
-    optimizer_.update(optimizer_.backward_and_exchange(loss, batch.size(), global_examples));
-  };
-  runner_.run(next, observation, step, settings_.prefix);
+  std::optional<StepScope> all_batches;
+  std::optional<std::int64_t> examples = 0;  // of all ranks, in the batches so far
+  bool is_last = false, has_examples = false;
+  for (std::size_t i = 0; !is_last; ++i) {
+    Batch next = runner_.read(*iterator_);
+    if (settings_.accumulate > 1 && !all_batches) all_batches.emplace();
+    is_last = i + 1 == random_.size() || iterator_->is_new_epoch();
+    has_examples = has_examples || next.size() > 0;
+    const std::optional<std::int64_t> more = next.global_size();
+    examples = examples && more ? std::optional(*examples + *more) : std::nullopt;
+    // The runner leaves out a batch without examples, which must not be what ends the iteration.
+    if (is_last && more == 0) next.set_global_size(examples);
+
+    RandomKeys& random = *random_[i];
+    random.follow(next.epoch(), next.ids());
+    const auto work = [&](const Batch& batch, Observation& seen) {
+      const Variable loss =
+          optimizer_.forward([&] { return loss_of(batch, random, seen); }, batch.size());
+      if (is_last)
+        optimizer_.update(optimizer_.backward_and_exchange(loss, batch.size(), examples));
+      else
+        optimizer_.backward(loss, batch.size());
+    };
+    runner_.run(next, observation, work, settings_.prefix, is_last);
+  }
+  if (all_batches) all_batches->succeeded();
   position_ = {position_.iteration + 1, iterator_->state()};
-  has_seen_examples_ = has_seen_examples_ || next.size() > 0;
+  has_seen_examples_ = has_seen_examples_ || has_examples;
 }
 
-Variable StandardUpdater::loss_of(const Batch& batch, Observation& seen) {
-  const RandomScope random(random_);
+Variable StandardUpdater::loss_of(const Batch& batch, RandomKeys& random, Observation& seen) {
+  const RandomScope scope(random);
   seen.clear();  // from a pass that is now repeated
   Variable loss = loss_(batch, seen);
   if (batch.size() > 0) seen.add_mean("loss", loss.value(), batch.size());

@@ -47,6 +47,9 @@ class Updater {
   std::int64_t steps_to_here() const { return state().epoch * steps_per_epoch() + state().step; }
   bool is_new_epoch() const { return state().step == 0 && state().epoch > 0; }
 
+  // Brings the model up to date if an update is outstanding (Optimizer::flush). The trainer calls
+  // it before extensions that read the model, before it saves, and at the end. Collective.
+  virtual void flush() { optimizer().flush(); }
   // Whether any batch of this rank had examples since the updater was made; if not, the model's
   // running statistics are still the initial ones.
   virtual bool has_seen_examples() const { return true; }
@@ -70,6 +73,10 @@ class Updater {
 
 // Next batch -> forward -> backward -> exchange -> update. The gradient is the mean over the global
 // batch: short or empty batches at an epoch's end are weighted by their size.
+//
+// With Settings::accumulate k, an iteration takes k batches, the last one of an epoch what is left:
+// their gradients are added up, exchanged once and used in one update, which is that of one batch
+// with all their examples. Only batch normalisation differs: its statistics are each batch's.
 class StandardUpdater : public Updater {
  public:
   struct Settings {
@@ -79,6 +86,8 @@ class StandardUpdater : public Updater {
     std::string prefix = "main/";
     // Whether steps of a model on a GPU are recorded.
     GraphMode graph = GraphMode::off;
+    // Batches of an iteration, at least 1. More than one only on CPUs.
+    std::int64_t accumulate = 1;
   };
   // `optimizer` is set up already and outlives the updater.
   StandardUpdater(std::unique_ptr<Iterator> iterator, Optimizer& optimizer, LossFunction loss,
@@ -88,8 +97,12 @@ class StandardUpdater : public Updater {
 
   void update(Observation& observation) override;
   std::int64_t iteration() const override { return position_.iteration; }
-  IteratorState state() const override { return position_.data; }
-  std::int64_t steps_per_epoch() const override { return iterator_->steps_per_epoch(); }
+  IteratorState state() const override {
+    return {position_.data.epoch, iterations_of(position_.data.step)};
+  }
+  std::int64_t steps_per_epoch() const override {
+    return iterations_of(iterator_->steps_per_epoch());
+  }
   bool has_seen_examples() const override { return has_seen_examples_; }
   std::vector<std::string> common_settings() const override;
   Optimizer& optimizer() const override { return optimizer_; }
@@ -101,15 +114,18 @@ class StandardUpdater : public Updater {
   void serialize(const Serializer& serializer) override;
 
  private:
-  Variable loss_of(const Batch& batch, Observation& seen);
+  Variable loss_of(const Batch& batch, RandomKeys& random, Observation& seen);
+  std::int64_t iterations_of(std::int64_t batches) const {
+    return (batches + settings_.accumulate - 1) / settings_.accumulate;
+  }
 
   std::unique_ptr<Iterator> iterator_;
   Optimizer& optimizer_;
   LossFunction loss_;
   Settings settings_;
-  RandomKeys random_;
+  std::vector<std::unique_ptr<RandomKeys>> random_;  // of each batch of an iteration
   StepRunner runner_;     // on a CPU: iterator.next(), and the step itself
-  RunPosition position_;  // after the last step that was done
+  RunPosition position_;  // after the last step that was done; the iterator's
   bool has_seen_examples_ = false;
 };
 

@@ -20,7 +20,7 @@ void write_about(const RankSetup& setup, const TrainingSettings& settings, Outpu
         {"device", setup.device_text},
         {"data", data},
         {"ranks", communicator.size()},
-        {"global_batch", global_batch(settings, communicator.size())},
+        {"global_batch", examples_of_update(settings, communicator.size())},
     };
     output.write(about_file, about.dump(2) + '\n');
     return Bytes{};

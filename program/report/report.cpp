@@ -55,8 +55,12 @@ std::string parameter_table(const Optimizer& optimizer) {
 std::string batch_text(const TrainingSettings& settings, int ranks) {
   const std::int64_t together = global_batch(settings, ranks);
   const std::int64_t least = together / ranks, most = largest_batch(settings, ranks);
-  return fmt::format("{}{} per rank, {} together", least,
-                     most > least ? fmt::format(" or {}", most) : "", together);
+  std::string text = fmt::format("{}{} per rank, {} together", least,
+                                 most > least ? fmt::format(" or {}", most) : "", together);
+  if (settings.accumulate > 1)
+    text += fmt::format("; {} batches in an iteration, {} examples", settings.accumulate,
+                        examples_of_update(settings, ranks));
+  return text;
 }
 
 // A communicator's description begins with its name, which shows what "auto" chose.
@@ -96,7 +100,7 @@ std::string describe_optimizer(const TrainingSettings& settings, const Optimizer
     const double value = optimizer.get(parameter);
     text += fmt::format(", {} {}", parameter, value);
     if (parameter == optimizer.rate_name())
-      text += describe_scaling(settings, value, global_batch(settings, ranks));
+      text += describe_scaling(settings, value, examples_of_update(settings, ranks));
   }
   text += describe_hooks(optimizer, settings);
   if (optimizer.shards_states()) text += ", each rank with the states of its part";
@@ -194,9 +198,13 @@ void print_plan(const RankSetup& setup, const TrainingSettings& settings,
   const ShardPlan plan(train.count, setup.communicator->size(),
                        static_cast<int>(settings.shards.value_or(0)));
   const std::int64_t batch = global_batch(settings, setup.communicator->size());
-  const std::int64_t steps = plan.steps_per_epoch(batch);
+  const std::int64_t batches = plan.steps_per_epoch(batch);
+  const std::int64_t steps = (batches + settings.accumulate - 1) / settings.accumulate;
   const std::int64_t all_steps =
       std::min(steps * settings.epoch, settings.max_iterations.value_or(steps * settings.epoch));
+  std::int64_t last = 0;  // examples
+  for (std::int64_t i = (steps - 1) * settings.accumulate; i >= 0 && i < batches; ++i)
+    last += plan.global_size(i, batch);
   const ParameterArena& arena = optimizer.arena();
   const std::size_t gradients = arena.gradients().bytes();
   // Including the rounded ones.
@@ -213,7 +221,7 @@ void print_plan(const RankSetup& setup, const TrainingSettings& settings,
     if (field.classes > 0) text += fmt::format(", {} classes", field.classes);
   text += '\n';
   text += fmt::format("Steps: {} per epoch, {} in all; the last one of an epoch has {} examples\n",
-                      steps, all_steps, steps ? plan.global_size(steps - 1, batch) : 0);
+                      steps, all_steps, last);
   const std::size_t of_step = parameters + gradients + states + activations;
   text += fmt::format(
       "Memory per rank: {} parameters, {} gradients, {} optimizer state, {} activations, {} data",

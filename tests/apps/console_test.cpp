@@ -138,6 +138,18 @@ TEST_F(Console, DryRunSaysEverythingAndTrainsNothing) {
   EXPECT_FALSE(std::filesystem::exists(folder / "result"));
 }
 
+// 15 batches of an epoch are four iterations, the last one of three batches.
+TEST_F(Console, DryRunCountsIterationsOfSeveralBatches) {
+  const Finished job = run(2, "result",
+                           {"--dry-run", "--batchsize", "16", "--epoch", "3", "--accumulate", "4",
+                            "--lr-scaling", "linear", "--lr-reference-batch", "32"});
+  ASSERT_EQ(job.exit_code, 0) << job.all();
+  for (const char* part :
+       {"4 batches in an iteration, 128 examples\n", "Steps: 4 per epoch, 12 in all",
+        "x 4 (linear scaling: global batch 128, recipe 32)"})
+    EXPECT_EQ(count_of(job.out, part), 1) << part << "\n--- in ---\n" << job.out;
+}
+
 // A single number, close to what a run uses.
 TEST_F(Console, DryRunForetellsMemory) {
   const auto number_before = [](const std::string& text, const std::string& words) {

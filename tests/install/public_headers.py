@@ -28,7 +28,7 @@ INTERNAL = {
             "lost_connection", "node_heartbeats", "process_state", "stall", "stall_text",
             "start_watch", "stop_signals", "watchdog"],
     "nn": ["node"],
-    "optimizer": ["built_in_rules", "kernel_hook", "update_plan"],
+    "optimizer": ["built_in_rules", "double_buffer", "kernel_hook", "update_plan"],
     "program": ["batch_size", "data", "engine", "extensions", "initial_state", "learning_rate",
                 "optimizer", "resume", "workers"],
     "tensor": ["clock_scope", "gather_check", "geometry", "half", "host_memory", "recorder"],

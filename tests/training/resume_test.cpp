@@ -45,6 +45,27 @@ class Resume : public ::testing::Test {
   TemporaryFolder folder{comm.get()};
 };
 
+// Both runs end the exchange of the step in which the snapshot is saved.
+TEST_F(Resume, EqualsTheUninterruptedRunThatHasSavedThereToo) {
+  const SmallRun::Options options{.exchange = ExchangeMode::double_buffered};
+  for (const std::int64_t cut : {std::int64_t{2}, std::int64_t{9}}) {
+    const auto run_from = [&](const char* snapshot) {
+      auto run = std::make_unique<SmallRun>(folder / "run", comm.get(), options);
+      run->trainer->extend(make_extension("Saving", [&](Trainer& trainer) {
+        if (trainer.updater().iteration() == cut) save_snapshot(folder / "ignored", trainer);
+      }));
+      if (snapshot != nullptr) resume(folder / snapshot, *run->trainer);
+      run->trainer->run();
+      return run;
+    };
+    const auto whole = run_from(nullptr);
+    SmallRun::Options until_cut = options;
+    until_cut.iterations = cut;
+    saved_run(until_cut);
+    expect_same_run(*whole, *run_from("state"));
+  }
+}
+
 TEST_F(Resume, EqualsTheUninterruptedRun) {
   for (const char* optimizer : {"adam", "momentum_sgd", "rmsprop"}) {
     SmallRun whole(folder / "whole", comm.get(), {.optimizer = optimizer});

@@ -82,6 +82,8 @@ struct SmallRun {
     bool is_resident = true;  // on another device than a CPU
     std::string frozen = "";  // a pattern; from before the setup
     bool sharded = false;     // the optimizer's states
+    std::int64_t accumulate = 1;
+    std::optional<ExchangeMode> exchange = std::nullopt;
   };
 
   SmallRun(const std::filesystem::path& out, Communicator* communicator, Options options)
@@ -92,11 +94,13 @@ struct SmallRun {
     optimizer->compute_in(options.dtype);
     if (!options.frozen.empty()) optimizer->freeze(options.frozen);
     optimizer->shard_states(options.sharded);
+    optimizer->set_exchange({.mode = options.exchange});
     optimizer->setup(*model);
     if (options.dtype == DType::float16) optimizer->scale_losses({});
     StandardUpdater::Settings settings;
     settings.seed = options.seed;
     settings.graph = options.graph;
+    settings.accumulate = options.accumulate;
     trainer = std::make_unique<Trainer>(
         std::make_unique<StandardUpdater>(
             on_device(create_shuffled_iterator(

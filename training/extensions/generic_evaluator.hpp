@@ -48,6 +48,7 @@ class GenericEvaluator : public Extension {
   std::string default_name() const override { return "validation"; }
   int priority() const override { return priority_writer; }
   std::unique_ptr<Trigger> default_trigger() const override { return every(1, Unit::epoch); }
+  bool reads_model() const override { return true; }
   void run(Trainer& trainer) override;
   void watch(const Watcher& watcher) override;
   bool may_observe(const std::string& key, const std::string& name, bool has_run) const override {

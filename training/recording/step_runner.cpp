@@ -63,7 +63,7 @@ Batch StepRunner::read(Iterator& iterator) {
 }
 
 void StepRunner::run(const Batch& batch, Observation& observation, const Work& work,
-                     const std::string& prefix) {
+                     const std::string& prefix, bool ends_step) {
   StepScope step;
   if (on_gpu_) {
     on_gpu_->run(batch, observation, work, prefix);
@@ -74,7 +74,7 @@ void StepRunner::run(const Batch& batch, Observation& observation, const Work& w
     observation.add(seen, prefix);
   }
   step.succeeded();
-  if (clock_) clock_->step_done();
+  if (clock_ && ends_step) clock_->step_done();
 }
 
 void StepRunner::forget() {

@@ -65,8 +65,11 @@ class StepRunner {
   // (3). All do what the least ready one can: run (0, 1), record (2; also those that have a
   // recording) or replay (3). After recording they ask once more whether all succeeded. A message
   // before that one sums the examples if the batch does not know its global size.
+  //
+  // On a CPU a step may have several batches, one call each, in a StepScope of the caller's;
+  // `ends_step` is true of the last one.
   void run(const Batch& batch, Observation& observation, const Work& work,
-           const std::string& prefix);
+           const std::string& prefix, bool ends_step = true);
 
   // Drops all recordings: for programs that replaced memory that Tasuki does not know about.
   void forget();

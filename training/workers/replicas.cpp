@@ -100,6 +100,7 @@ void Replicas::check_model() const {
 
 void Replicas::follow_arena() {
   if (optimizer_.arena().values().raw() != values_[0].raw()) adopt_all();
+  gradients_[0] = optimizer_.arena().gradients();  // double buffering moves them
 }
 
 void Replicas::begin_gradients(std::size_t replica) const {

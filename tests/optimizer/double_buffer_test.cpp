@@ -1,0 +1,141 @@
+// Double buffering: an update uses the gradients of the step before, for every kind of
+// communicator.
+#include <gtest/gtest.h>
+
+#include "communicators.hpp"
+#include "prescribed.hpp"
+#include "tasuki/core/stop_request.hpp"
+
+namespace tasuki {
+namespace {
+
+using testing::loss_with_gradients;
+using testing::values_of;
+using testing::vector_of;
+using testing::Vectors;
+
+class DoubleBuffering : public testing::WithCommunicator {
+ protected:
+  struct Run {
+    Run(Communicator& communicator, ExchangeMode mode, const std::string& rule) {
+      optimizer = create_multi_node_optimizer(create_optimizer(rule), communicator);
+      optimizer->set_exchange({.mode = mode});
+      optimizer->setup(model);
+      optimizer->add_hook(gradient_clipping(2));
+    }
+    std::vector<float> weights() const {
+      std::vector<float> all = values_of(model[0].value());
+      const std::vector<float> rest = values_of(model[1].value());
+      all.insert(all.end(), rest.begin(), rest.end());
+      return all;
+    }
+
+    Vectors model{{5, 300}};
+    std::unique_ptr<Optimizer> optimizer;
+  };
+
+  // Gradients that depend on step and rank alone; ranks have other numbers of examples, at times
+  // none.
+  void step(Run& run, int number, bool knows_examples = true) const {
+    const auto examples_of = [&](int rank) { return std::int64_t{(number + rank) % 3}; };
+    std::int64_t all = 0;
+    for (int each = 0; each < size(); ++each) all += examples_of(each);
+    const auto value = static_cast<float>(number + 1) / static_cast<float>(rank() + 2);
+    const auto loss = [&] {
+      return loss_with_gradients(
+          {{&run.model[0], vector_of({value, -value, 1, 0, value / 3})},
+           {&run.model[1], Tensor::full({300}, static_cast<float>(number) - value)}});
+    };
+    const std::int64_t own = examples_of(rank());
+    StepScope scope;
+    const Variable found = run.optimizer->forward(loss, own);
+    run.optimizer->update(run.optimizer->backward_and_exchange(
+        found, own, knows_examples ? std::optional(all) : std::nullopt));
+    scope.succeeded();
+  }
+};
+
+TEST_P(DoubleBuffering, IsOneStepBehindUntilItIsFlushed) {
+  if (size() == 1) GTEST_SKIP() << "one rank exchanges nothing";
+  for (const bool knows_examples : {true, false}) {
+    Run stale(*communicator_, ExchangeMode::double_buffered, "adam");
+    Run whole(*communicator_, ExchangeMode::whole, "adam");
+    const std::vector<float> initial = stale.weights();
+    step(stale, 0, knows_examples);
+    EXPECT_EQ(stale.weights(), initial);
+    EXPECT_EQ(stale.optimizer->t(), 0);
+    for (int i = 1; i < 12; ++i) {
+      step(whole, i - 1);
+      step(stale, i, knows_examples);
+      communicator_->barrier();  // which is free between steps
+      ASSERT_EQ(stale.weights(), whole.weights()) << "step " << i;
+      EXPECT_EQ(stale.optimizer->t(), i);
+      if (i % 5 != 0) continue;
+      step(whole, i);
+      stale.optimizer->flush();
+      stale.optimizer->flush();  // does nothing
+      ASSERT_EQ(stale.weights(), whole.weights()) << "flushed after step " << i;
+      // The pipeline starts again.
+      step(stale, ++i, knows_examples);
+      ASSERT_EQ(stale.weights(), whole.weights());
+    }
+  }
+}
+
+TEST_P(DoubleBuffering, ARequestToStopIsSeenByAllRanksInTheNextStep) {
+  if (size() == 1) GTEST_SKIP() << "one rank exchanges nothing";
+  Run run(*communicator_, ExchangeMode::double_buffered, "sgd");
+  const StoppableScope stoppable;
+  step(run, 0);
+  if (rank() == 0) request_stop();
+  step(run, 1);
+  EXPECT_FALSE(run.optimizer->asked_to_stop());
+  step(run, 2);
+  EXPECT_TRUE(run.optimizer->asked_to_stop());
+}
+
+TEST_P(DoubleBuffering, AModelThatChangesOnAllRanksLosesNothing) {
+  Run stale(*communicator_, ExchangeMode::double_buffered, "momentum_sgd");
+  Run whole(*communicator_, ExchangeMode::whole, "momentum_sgd");
+  Vectors more_of_stale({7}), more_of_whole({7});
+  for (int i = 0; i < 5; ++i) {
+    if (i == 3) {
+      stale.model.add("more", more_of_stale);
+      whole.model.add("more", more_of_whole);
+    }
+    step(stale, i);
+    step(whole, i);
+  }
+  stale.optimizer->flush();
+  EXPECT_EQ(stale.weights(), whole.weights());
+  EXPECT_EQ(stale.optimizer->t(), whole.optimizer->t());
+}
+
+TEST_P(DoubleBuffering, AModelThatChangedOnOneRankIsNamed) {
+  if (size() == 1) GTEST_SKIP() << "one rank exchanges nothing";
+  Run run(*communicator_, ExchangeMode::double_buffered, "sgd");
+  Vectors more({7});
+  for (int i = 0; i < 4; ++i) step(run, i);
+  if (rank() == 0) run.model.add("more", more);
+  const auto error = testing::caught([&] {
+    step(run, 4);
+    run.optimizer->flush();
+  });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind(), ErrorKind::disagreement);
+}
+
+TEST_P(DoubleBuffering, LossScalingIsRefused) {
+  if (size() == 1) GTEST_SKIP() << "one rank exchanges nothing";
+  Run run(*communicator_, ExchangeMode::double_buffered, "sgd");
+  testing::expect_error(ErrorKind::unavailable, {"loss scaling"},
+                        [&] { run.optimizer->scale_losses({}); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, DoubleBuffering,
+                         ::testing::Values("naive", "flat", "single_node", "hierarchical",
+                                           "two_dimensional", "double"),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace tasuki
