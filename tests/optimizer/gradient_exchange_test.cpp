@@ -221,7 +221,7 @@ Variable watched(const Variable& x, const std::function<void()>& seen) {
   return Function::record(x.value(), {x}, [&] { return std::make_unique<Watched>(seen); });
 }
 
-class Overlap : public ::testing::Test {
+class Overlap : public ::testing::TestWithParam<ExchangeMode> {
  protected:
   // Two layers with a range for each at least. Calls `between` between their backward passes.
   Variable loss(const std::function<void()>& between) {
@@ -256,13 +256,13 @@ class Overlap : public ::testing::Test {
   const int size_ = communicator_->size(), rank_ = communicator_->rank();
   const std::unique_ptr<Optimizer> optimizer_ = [this] {
     auto made = create_multi_node_optimizer(create_optimizer("sgd"), *communicator_);
-    made->set_exchange({.mode = ExchangeMode::overlapped, .range_bytes = 1024});
+    made->set_exchange({.mode = GetParam(), .range_bytes = 1024});
     made->setup(model_);
     return made;
   }();
 };
 
-TEST_F(Overlap, BeginsInTheBackwardPassOfTheSecondStep) {
+TEST_P(Overlap, BeginsInTheBackwardPassOfTheSecondStep) {
   if (size_ == 1) GTEST_SKIP() << "one rank exchanges nothing";
   for (int i = 0; i < 3; ++i) {
     bool was_busy = false;
@@ -271,7 +271,7 @@ TEST_F(Overlap, BeginsInTheBackwardPassOfTheSecondStep) {
   }
 }
 
-TEST_F(Overlap, OrderIsThatInWhichTheLowestRankWithExamplesWroteThem) {
+TEST_P(Overlap, OrderIsThatInWhichTheLowestRankWithExamplesWroteThem) {
   if (size_ == 1) GTEST_SKIP() << "one rank exchanges nothing";
   step([] {}, rank_ > 0);  // rank 0 has seen nothing
   step([] {});
@@ -286,7 +286,7 @@ TEST_F(Overlap, OrderIsThatInWhichTheLowestRankWithExamplesWroteThem) {
 }
 
 // All ranks give up a step between two layers. The next ones are those of a run without it.
-TEST_F(Overlap, AStepThatFailsInTheBackwardPassLeavesNothingBehind) {
+TEST_P(Overlap, AStepThatFailsInTheBackwardPassLeavesNothingBehind) {
   const auto weights = [this] {
     const auto values = optimizer_->arena().values().span<float>();
     return std::vector<float>(values.begin(), values.end());
@@ -305,7 +305,7 @@ TEST_F(Overlap, AStepThatFailsInTheBackwardPassLeavesNothingBehind) {
 
   Model other;
   auto undisturbed = create_multi_node_optimizer(create_optimizer("sgd"), *communicator_);
-  undisturbed->set_exchange({.mode = ExchangeMode::overlapped, .range_bytes = 1024});
+  undisturbed->set_exchange({.mode = GetParam(), .range_bytes = 1024});
   undisturbed->setup(other);
   const Tensor x = Tensor::full({batch, hidden}, 0.5F), t = Tensor::zeros({batch}, DType::int32);
   for (int i = 0; i < 5; ++i)
@@ -316,11 +316,11 @@ TEST_F(Overlap, AStepThatFailsInTheBackwardPassLeavesNothingBehind) {
 }
 
 // Ranks of dummy know nothing of each other's steps.
-TEST_F(Overlap, DummyExchangesNothing) {
+TEST_P(Overlap, DummyExchangesNothing) {
   const auto dummy = create_communicator("dummy");
   Model model;
   auto optimizer = create_multi_node_optimizer(create_optimizer("sgd"), *dummy);
-  optimizer->set_exchange({.mode = ExchangeMode::overlapped, .range_bytes = 1024});
+  optimizer->set_exchange({.mode = GetParam(), .range_bytes = 1024});
   optimizer->setup(model);
   const Tensor x = Tensor::full({batch, hidden}, 0.5F), t = Tensor::zeros({batch}, DType::int32);
   for (int i = 0; i < 3 + rank_; ++i)
@@ -329,7 +329,7 @@ TEST_F(Overlap, DummyExchangesNothing) {
   EXPECT_EQ(optimizer->t(), 3 + rank_);
 }
 
-TEST_F(Overlap, DependsOnThePlacementOfRanksByDefault) {
+TEST_P(Overlap, DependsOnThePlacementOfRanksByDefault) {
   if (size_ == 1) GTEST_SKIP() << "one rank exchanges nothing";
   optimizer_->set_exchange({});
   const GradientExchange& exchange = *optimizer_->gradient_exchange();
@@ -338,7 +338,7 @@ TEST_F(Overlap, DependsOnThePlacementOfRanksByDefault) {
   EXPECT_EQ(exchange.ranges().size(), 1U);
 }
 
-TEST_F(Overlap, AModelThatChangedOnOneRankIsNamed) {
+TEST_P(Overlap, AModelThatChangedOnOneRankIsNamed) {
   if (size_ == 1) GTEST_SKIP() << "one rank exchanges nothing";
   for (int i = 0; i < 3; ++i) step([] {});
   added_.initialize(0);
@@ -347,6 +347,10 @@ TEST_F(Overlap, AModelThatChangedOnOneRankIsNamed) {
   ASSERT_TRUE(error);
   EXPECT_EQ(error->kind(), ErrorKind::disagreement);
 }
+
+INSTANTIATE_TEST_SUITE_P(Modes, Overlap,
+                         ::testing::Values(ExchangeMode::overlapped, ExchangeMode::slices),
+                         [](const auto& info) { return std::string(name_of(info.param)); });
 
 }  // namespace
 }  // namespace tasuki

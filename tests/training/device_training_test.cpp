@@ -638,5 +638,18 @@ TEST_F(DeviceTraining, ImagesAreAugmentedOnTheDevice) {
   EXPECT_GT(guarded_device_counts().operations, before.operations + 40);
 }
 
+// Recorded steps have one batch, and their exchange is a part of them.
+TEST_F(DeviceTraining, WhatRecordedStepsCannotDoIsRefused) {
+  SmallRun::Options several = on_device();
+  several.accumulate = 2;
+  testing::expect_error(ErrorKind::unavailable, {"several batches", "on CPUs only"},
+                        [&] { SmallRun(folder / "several", comm.get(), several); });
+  if (comm->size() == 1) return;
+  SmallRun::Options stale = on_device();
+  stale.exchange = ExchangeMode::double_buffered;
+  testing::expect_error(ErrorKind::unavailable, {"double-buffered", "recorded step"},
+                        [&] { SmallRun(folder / "stale", comm.get(), stale); });
+}
+
 }  // namespace
 }  // namespace tasuki
