@@ -5,6 +5,7 @@
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/optimizer/power_sgd.hpp"
 
 namespace tasuki {
 namespace {
@@ -14,7 +15,8 @@ constexpr std::int64_t mebibyte = std::int64_t{1} << 20;
 ExchangeMode mode_of(const ExchangeSettings& settings, const ParameterArena& arena,
                      const Communicator& communicator) {
   // On a GPU the exchange is a part of the recorded step.
-  if (!arena.gradients().device().is_cpu() || !communicator.exchanges_gradients())
+  if (!arena.gradients().device().is_cpu() || !communicator.exchanges_gradients() ||
+      settings.power_sgd_rank > 0)
     return ExchangeMode::whole;
   if (settings.mode) return *settings.mode;
   return communicator.inter_size() > 1 ? ExchangeMode::overlapped : ExchangeMode::whole;
@@ -41,10 +43,32 @@ std::vector<ExchangeForm> forms_of(const ExchangeSettings& settings, ExchangeMod
   return forms;
 }
 
+void check(const ExchangeSettings& settings, const ParameterArena& arena,
+           const Communicator& communicator) {
+  const bool is_compressed = settings.power_sgd_rank > 0;
+  if (!arena.gradients().device().is_cpu() && (is_compressed || settings.error_feedback))
+    fail_everywhere(ErrorKind::config, "{} on GPUs: it is for gradients of CPUs; leave it out",
+                    is_compressed ? "compressed gradients" : "error feedback");
+  if (is_compressed && settings.mode.value_or(ExchangeMode::whole) != ExchangeMode::whole)
+    fail_everywhere(ErrorKind::usage,
+                    "compressed gradients travel after the backward pass: leave out the exchange "
+                    "mode, or choose whole");
+  if (settings.error_feedback && !is_compressed &&
+      communicator.options().wire_dtype == DType::float32)
+    fail_everywhere(ErrorKind::usage,
+                    "error feedback keeps what rounding takes from gradients, and float32 is not "
+                    "rounded: send them as float16 or bfloat16, or leave it out");
+  if (settings.error_feedback && settings.mode == ExchangeMode::double_buffered)
+    fail_everywhere(
+        ErrorKind::usage,
+        "error feedback and double-buffered gradients exclude each other: what rounding "
+        "takes would come two steps late; leave one out");
+}
+
 std::int64_t range_bytes_of(const ExchangeSettings& settings, ExchangeMode mode,
                             const ParameterArena& arena) {
   const auto bytes = static_cast<std::int64_t>(arena.gradients().bytes());
-  if (!arena.gradients().device().is_cpu()) return bytes;
+  if (!arena.gradients().device().is_cpu() || settings.power_sgd_rank > 0) return bytes;
   if (settings.range_bytes > 0) return settings.range_bytes;
   if (mode == ExchangeMode::double_buffered) return bytes;
   // Ranges would cost more messages, and nothing needs them.
@@ -73,7 +97,10 @@ const char* name_of(ExchangeMode mode) {
 std::string ExchangeSettings::text() const {
   const std::string ranges =
       range_bytes > 0 ? fmt::format(", in ranges of {} bytes", range_bytes) : "";
-  return (mode ? name_of(*mode) : std::string("as the placement of ranks suggests")) + ranges;
+  const std::string compression =
+      power_sgd_rank > 0 ? fmt::format(", by PowerSGD of rank {}", power_sgd_rank) : "";
+  return (mode ? name_of(*mode) : std::string("as the placement of ranks suggests")) + ranges +
+         compression + (error_feedback ? ", with error feedback" : "");
 }
 
 std::vector<Range> exchange_ranges(const std::vector<ParameterArena::Entry>& entries,
@@ -107,6 +134,11 @@ GradientExchange::GradientExchange(const ParameterArena& arena, Communicator& co
       parameters_in_(ranges_.size(), 0),
       order_(ranges_.size()),
       trials_(forms_of(settings, mode_, communicator)) {
+  check(settings, arena, communicator);
+  if (settings.power_sgd_rank > 0)
+    power_sgd_ = std::make_unique<PowerSgd>(arena, communicator, settings.power_sgd_rank);
+  else if (settings.error_feedback)
+    residual_ = Tensor::zeros(arena.gradients().shape(), DType::float32, Device::cpu());
   std::iota(order_.begin(), order_.end(), std::size_t{0});
   for (const GradientView::Segment& segment : arena.gradient_view().segments) {
     for (std::size_t i = 0; i < ranges_.size(); ++i) {
@@ -128,6 +160,14 @@ GradientExchange::GradientExchange(const ParameterArena& arena, Communicator& co
   }
 }
 
+GradientExchange::~GradientExchange() = default;
+
+std::vector<Tensor> GradientExchange::carried_over() const {
+  if (power_sgd_) return {power_sgd_->errors(), power_sgd_->directions()};
+  if (residual_.defined()) return {residual_};
+  return {};
+}
+
 GradientView GradientExchange::view_of(std::size_t range) const {
   const auto [begin, end] = ranges_[range];
   const bool has_notices = range + 1 == ranges_.size();
@@ -135,6 +175,7 @@ GradientView GradientExchange::view_of(std::size_t range) const {
           .segments = segments_[range],
           .wire_scale_hint = wire_scale_hint_,
           .exact_at_end = has_notices ? end - arena_.update_count() : 0,
+          .residual = residual_.defined() ? residual_.slice(begin, end) : Tensor(),
           .first = begin,
           .is_agreed = has_exchanged_,
           .needed = needed_};
@@ -184,7 +225,9 @@ void GradientExchange::give_up() {
 void GradientExchange::finish(double wire_scale_hint) {
   if (!has_begun_) begin(wire_scale_hint);
   has_begun_ = false;
-  if (overlaps()) {
+  if (power_sgd_) {
+    power_sgd_->exchange(wire_scale_hint_);
+  } else if (overlaps()) {
     std::ranges::fill(incomplete_, 0);
     start_complete_ranges();
     for (const auto& exchange : under_way_) exchange->wait();

@@ -24,6 +24,8 @@
 
 namespace tasuki {
 
+class PowerSgd;
+
 enum class ExchangeMode {
   overlapped,  // a range travels as soon as it is complete, in slices or by a thread: as measured
   slices,      // the same, in slices
@@ -46,6 +48,12 @@ struct ExchangeSettings {
   // arena, but 1 to 25 MiB; one range if `mode` is empty and all gradients travel after the
   // backward pass.
   std::int64_t range_bytes = 0;
+  // Where gradients travel in 16 bits: adds what rounding takes from them on their way to those of
+  // the next step.
+  bool error_feedback = false;
+  // On CPUs: gradients travel as so many directions of each matrix (power_sgd.hpp), after the
+  // backward pass; 0: as they are.
+  std::int64_t power_sgd_rank = 0;
 
   // "overlapped, in ranges of 1048576 bytes"
   std::string text() const;
@@ -59,9 +67,11 @@ std::vector<Range> exchange_ranges(const std::vector<ParameterArena::Entry>& ent
 
 class GradientExchange {
  public:
-  // All but the settings outlive the exchange. `needed`: GradientView's.
+  // All but the settings outlive the exchange. `needed`: GradientView's. Collective if gradients
+  // are compressed. Settings that do not fit each other or the communicator are a usage error.
   GradientExchange(const ParameterArena& arena, Communicator& communicator,
                    const ExchangeSettings& settings, std::span<const Range> needed = {});
+  ~GradientExchange();
 
   // Before the last backward pass of a step; the notices are set. Collective in the second step.
   // `wire_scale_hint`: GradientView's.
@@ -84,6 +94,11 @@ class GradientExchange {
   const std::vector<Range>& ranges() const { return ranges_; }
   // Numbers of ranges, in the order in which they are exchanged.
   const std::vector<std::size_t>& order() const { return order_; }
+  // Null: gradients travel as they are.
+  const PowerSgd* power_sgd() const { return power_sgd_.get(); }
+  // What this rank's steps leave for the next one; writing to them changes it. None: nothing. It is
+  // zero, or drawn anew, when the exchange is made.
+  std::vector<Tensor> carried_over() const;
 
  private:
   GradientView view_of(std::size_t range) const;
@@ -100,6 +115,8 @@ class GradientExchange {
   std::vector<std::vector<GradientView::Segment>> segments_;  // of each range, from its begin
   std::unordered_map<const Parameter*, Range> ranges_of_;     // numbers of ranges
   std::vector<int> parameters_in_;                            // each range
+  Tensor residual_;                                           // of error feedback, or undefined
+  std::unique_ptr<PowerSgd> power_sgd_;
 
   std::vector<std::size_t> order_;
   bool has_exchanged_ = false, is_agreed_ = false;

@@ -94,7 +94,9 @@ ExchangeSettings exchange_settings(const TrainingSettings& settings) {
   constexpr double mebibyte = 1 << 20;
   return {.mode = settings.exchange,
           .range_bytes =
-              settings.bucket_mb ? static_cast<std::int64_t>(*settings.bucket_mb * mebibyte) : 0};
+              settings.bucket_mb ? static_cast<std::int64_t>(*settings.bucket_mb * mebibyte) : 0,
+          .error_feedback = settings.error_feedback,
+          .power_sgd_rank = settings.power_sgd_rank};
 }
 
 std::string describe_hooks(const Optimizer& optimizer, const TrainingSettings& settings) {

@@ -21,7 +21,7 @@ void check_decay(const Options& options, const TrainingSettings& settings,
 // Applies --lr, --lr-scaling, --momentum, --weight-decay, --clip-norm and --lars to an optimizer. A
 // flag for a hyper-parameter that it does not have is a usage error.
 void configure_optimizer(Optimizer& optimizer, const TrainingSettings& settings, int ranks);
-// What --exchange and --bucket-mb say.
+// What --exchange, --bucket-mb, --error-feedback and --compress say.
 ExchangeSettings exchange_settings(const TrainingSettings& settings);
 // The hooks among them, for messages: ", clip_norm 1, weight_decay 0.0005"; empty without hooks.
 std::string describe_hooks(const Optimizer& optimizer, const TrainingSettings& settings);

@@ -180,6 +180,28 @@ void add_optimizer_flags(Options& options, TrainingSettings& settings, bool has_
               "that part and sends it to the others: less memory, the same training");
 }
 
+Option compress_flag(TrainingSettings& settings) {
+  Option option;
+  option.value_name = "METHOD";
+  option.help =
+      "none or powersgd:R: on CPUs, send R directions of each parameter's gradient in place of the "
+      "whole matrix (PowerSGD of rank R). What is not sent is kept and added to the gradient of "
+      "the "
+      "next step. Gradients then travel after the backward pass";
+  option.set = [&settings](const std::string& text) {
+    const std::string method = "powersgd:";
+    if (text != "none" && !text.starts_with(method))
+      throw std::invalid_argument("'none' or 'powersgd:R' with a rank R, such as powersgd:4");
+    settings.power_sgd_rank =
+        text == "none" ? 0 : parse_integer(std::string_view(text).substr(method.size()), {1, 1024});
+  };
+  option.get = [&settings]() -> std::string {
+    return settings.power_sgd_rank == 0 ? "none"
+                                        : fmt::format("powersgd:{}", settings.power_sgd_rank);
+  };
+  return option;
+}
+
 void add_device_flags(Options& options, TrainingSettings& settings) {
   options.group("Communication and devices");
   options.add("communicator", communicator_flag(settings));
@@ -211,6 +233,11 @@ void add_device_flags(Options& options, TrainingSettings& settings) {
   options.add("sync-bn", settings.sync_bn,
               "batch normalisation uses the statistics of the global batch, by two messages for "
               "each such layer and step");
+  options.add(
+      "error-feedback", settings.error_feedback,
+      "on CPUs, with a 16-bit --wire-dtype: keep what rounding takes from gradients, 4 bytes "
+      "for each, and add it to those of the next step (--compress always does so)");
+  options.add("compress", compress_flag(settings));
   add_gpu_flags(options, settings.gpu);
   options.add(
       "threads", settings.threads, "auto", thread_numbers, "N",
@@ -275,6 +302,32 @@ void add_output_flags(Options& options, TrainingSettings& settings) {
   options.add("verbose", settings.verbose, "also print what was chosen automatically, and why");
 }
 
+void check_compression_flags(const Options& options, const TrainingSettings& settings) {
+  const bool is_compressed = settings.power_sgd_rank > 0;
+  if (!is_compressed && !settings.error_feedback) return;
+  if (settings.gpu.is_wanted)
+    fail_everywhere(ErrorKind::usage, "{} is for gradients of CPUs; leave it or --gpu out",
+                    is_compressed ? "--compress" : "--error-feedback");
+  if (!is_compressed && settings.wire_dtype == DType::float32)
+    fail_everywhere(ErrorKind::usage,
+                    "--error-feedback has no effect on gradients that travel as they are; add "
+                    "--wire-dtype fp16 or bf16, or --compress");
+  if (is_compressed && settings.exchange.value_or(ExchangeMode::whole) != ExchangeMode::whole)
+    fail_everywhere(ErrorKind::usage,
+                    "--compress and --exchange {}: compressed gradients travel after the backward "
+                    "pass; leave one out",
+                    name_of(*settings.exchange));
+  if (settings.error_feedback && settings.exchange == ExchangeMode::double_buffered)
+    fail_everywhere(
+        ErrorKind::usage,
+        "--error-feedback and --exchange double-buffered: what rounding takes would come "
+        "two steps late; leave one out");
+  if (is_compressed && options.is_changed("bucket-mb"))
+    fail_everywhere(
+        ErrorKind::usage,
+        "--compress and --bucket-mb: compressed gradients travel at once; leave one out");
+}
+
 }  // namespace
 
 void add_training_flags(Options& options, TrainingSettings& settings, FlagsLeftOut left_out) {
@@ -318,6 +371,7 @@ void check_training_flags(const Options& options, const TrainingSettings& settin
     fail_everywhere(ErrorKind::usage,
                     "--accumulate: a process with several devices takes one batch in an iteration; "
                     "leave the flag out");
+  check_compression_flags(options, settings);
   check_learning_rate_flags(options, settings);
 }
 

@@ -100,7 +100,9 @@ struct TrainingSettings {
   LinkProbe probe = LinkProbe::on;
   std::optional<ExchangeMode> exchange;  // empty: as ExchangeSettings chooses
   std::optional<double> bucket_mb;       // MiB; empty: as ExchangeSettings chooses
-  bool sync_bn = false;                  // statistics of the global batch
+  bool error_feedback = false;
+  std::int64_t power_sgd_rank = 0;  // 0: gradients are not compressed
+  bool sync_bn = false;             // statistics of the global batch
   GpuSettings gpu;
   std::optional<WorkerSettings> workers;  // in place of gpu
   std::optional<std::int64_t> threads;

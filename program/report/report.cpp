@@ -8,6 +8,7 @@
 
 #include "tasuki/communicator/number_bytes.hpp"
 #include "tasuki/communicator/run_on_root.hpp"
+#include "tasuki/optimizer/power_sgd.hpp"
 #include "tasuki/program/learning_rate.hpp"
 #include "tasuki/program/optimizer.hpp"
 #include "tasuki/program/resume.hpp"
@@ -70,6 +71,16 @@ std::string describe_communicator(const TrainingSettings& settings,
   const std::string name = settings.communicator + ": ";
   if (description.starts_with(name)) description.erase(0, name.size());
   return description;
+}
+
+// Of what travels; empty: gradients as they are.
+std::string describe_exchange(const Optimizer& optimizer, const TrainingSettings& settings) {
+  const GradientExchange* const exchange = optimizer.gradient_exchange();
+  if (exchange != nullptr && exchange->power_sgd() != nullptr)
+    return fmt::format("PowerSGD of rank {}, {} of {} numbers travel", settings.power_sgd_rank,
+                       exchange->power_sgd()->count(), exchange->power_sgd()->uncompressed_count());
+  if (settings.power_sgd_rank == 0 && !settings.error_feedback) return "";
+  return exchange != nullptr ? "with error feedback" : "stay where they are: there is one rank";
 }
 
 std::string describe_workers(const RankSetup& setup, const WorkerSettings& workers) {
@@ -168,6 +179,8 @@ BannerLines banner_lines(const TrainingProgram& program, const RankSetup& setup,
   const auto add = [&lines](const char* name, std::string value) {
     lines.emplace_back(name, std::move(value));
   };
+  if (const std::string text = describe_exchange(optimizer, settings); !text.empty())
+    add("Gradients", text);
   if (program.banner)
     for (auto& line : program.banner()) lines.push_back(std::move(line));
   if (settings.workers) add("Workers", describe_workers(setup, *settings.workers));

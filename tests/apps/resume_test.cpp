@@ -238,6 +238,31 @@ TEST_F(ResumedJob, SchedulesAndHooksGoOnBitForBit) {
               "the snapshot's: lr-schedule cosine instead of steps\n");
 }
 
+// What rounding and compressing leaves for the next step is a part of the snapshot.
+TEST_F(ResumedJob, WhatGradientsLackedGoesOnBitForBit) {
+  const std::vector<Flags> cases = {
+      {"--communicator", "naive", "--wire-dtype", "bf16", "--error-feedback"},
+      {"--compress", "powersgd:2"}};
+  snapshot = folder / "first/snapshot_iter_7";
+  for (const Flags& flags : cases) {
+    SCOPED_TRACE(flags.back());
+    const Flags all = with({"-b", "24", "--epoch", "2"}, flags);
+    const auto whole = log_of(2, "whole", all);
+    log_of(2, "first", with(all, {"--max-iterations", "7"}));
+    std::filesystem::remove_all(folder / "second");
+    const Finished job = run(2, "second", with(all, {"--resume", snapshot}));
+    ASSERT_EQ(job.exit_code, 0) << job.all();
+    EXPECT_EQ(count_of(job.all(), "warning"), 0) << job.all();
+    EXPECT_EQ(without_times(read_log("second")).back(), without_times(whole).back());
+    // At the end of an epoch a run may go on with other ranks, then without.
+    std::filesystem::remove_all(folder / "second");
+    const Finished more = run(
+        3, "second",
+        with(flags, {"-b", "16", "--epoch", "3", "--resume", folder / "whole/snapshot_iter_20"}));
+    EXPECT_EQ(count_of(more.all(), "continuing without it"), 1) << more.all();
+  }
+}
+
 // Half as many steps an epoch: the schedule is about epochs, not about the steps that were counted.
 TEST_F(ResumedJob, SchedulesKeepTheirEpochsWithOtherBatches) {
   const std::vector<Flags> cases = {{"--lr-schedule", "cosine"},

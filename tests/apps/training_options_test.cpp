@@ -208,6 +208,46 @@ TEST(TrainingFlags, ThatDoNotFitEachOtherAreRefused) {
   EXPECT_EQ(error({"--patience", "2", "--early-stopping", "main/loss"}), "");
 }
 
+TEST(Compression, IsChosenByMethodAndRank) {
+  Program program;
+  EXPECT_EQ(program.settings.power_sgd_rank, 0);
+  program.parse({"--compress", "powersgd:4", "--wire-dtype", "bf16", "--error-feedback"});
+  EXPECT_EQ(program.settings.power_sgd_rank, 4);
+  EXPECT_EQ(program.text_of("compress"), "powersgd:4");
+  const ExchangeSettings chosen = exchange_settings(program.settings);
+  EXPECT_EQ(chosen.power_sgd_rank, 4);
+  EXPECT_TRUE(chosen.error_feedback);
+  program.parse({"--compress", "none"});
+  EXPECT_EQ(program.settings.power_sgd_rank, 0);
+  for (const std::string text :
+       {"powersgd", "powersgd:", "powersgd:0", "powersgd:x", "topk:4", "4"})
+    EXPECT_NE(error_of([&] { Program().parse({"--compress", text}); }), "") << text;
+  EXPECT_EQ(error_of([] {
+              Program().parse({"--compress", "topk"});
+            }),
+            "--compress: expected 'none' or 'powersgd:R' with a rank R, such as powersgd:4, found "
+            "'topk'");
+}
+
+TEST(Compression, FlagsThatDoNotFitAreRefused) {
+  const auto error = [](const std::vector<std::string>& flags) {
+    Program program;
+    program.parse(flags);
+    return error_of([&] { check_training_flags(program.options, program.settings); });
+  };
+  EXPECT_NE(error({"--error-feedback"}).find("add --wire-dtype fp16 or bf16, or --compress"),
+            std::string::npos);
+  EXPECT_EQ(error({"--error-feedback", "--wire-dtype", "fp16"}), "");
+  EXPECT_EQ(error({"--error-feedback", "--compress", "powersgd:1"}), "");
+  EXPECT_EQ(error({"--compress", "powersgd:1", "--exchange", "whole"}), "");
+  EXPECT_NE(error({"--compress", "powersgd:1", "--exchange", "overlapped"}), "");
+  EXPECT_NE(error({"--compress", "powersgd:1", "--bucket-mb", "2"}), "");
+  for (const std::vector<std::string>& flags :
+       {std::vector<std::string>{"--compress", "powersgd:1", "--gpu"},
+        std::vector<std::string>{"--error-feedback", "--wire-dtype", "fp16", "--gpu"}})
+    EXPECT_NE(error(flags).find("leave it or --gpu out"), std::string::npos);
+}
+
 double rate_of(const std::vector<std::string>& arguments, int ranks) {
   Program program;
   program.parse(arguments);

@@ -80,7 +80,7 @@ class OnTheWire : public ::testing::TestWithParam<AllreduceAlgorithm> {
 
   // More ranks than processors take their time: the long vector in one type is enough there.
   bool is_worth_it(DType type, std::int64_t count) const {
-    return count <= 1000 || size() <= 4 || type == DType::float16;
+    return count <= 1000 || size() <= 2 || type == DType::float16;
   }
 
   // A sum passes one rounding for each rank, and where halving-doubling has neighbours sum first,
@@ -220,6 +220,11 @@ class RoundingCommunicator : public EveryCommunicator {
   void make_for(DType type) {
     comm_ = create_communicator(GetParam(), {.wire_dtype = type, .sizes = {.message_chunk = 1024}});
   }
+  // Of 4 MiB, where memory is private.
+  bool passes_in_pieces() const {
+    return comm_->inter_size() > 1 &&
+           (GetParam() == "hierarchical" || GetParam() == "two_dimensional");
+  }
 };
 
 // In memory of the communicator and in private memory, in which some pass in pieces.
@@ -227,7 +232,7 @@ TEST_P(RoundingCommunicator, SumsGradientsAlikeOnAllRanksAndNoticesExactly) {
   for (const DType type : types) {
     make_for(type);
     for (const std::int64_t count : {40, 5000, 1'100'000}) {
-      if (count > 5000 && (type != DType::float16 || size() > 4)) continue;
+      if (count > 5000 && (type != DType::float16 || !passes_in_pieces())) continue;
       const GradientView::Segment segments[] = {
           {0, 7}, {16, count - notices - 16}, {count - notices, 4}};
       const Tensor own = Tensor::zeros({count}, DType::float32, Device::cpu());
@@ -254,9 +259,8 @@ TEST_P(RoundingCommunicator, SumsGradientsAlikeOnAllRanksAndNoticesExactly) {
 TEST_P(RoundingCommunicator, KeepsWhatRoundingTakesForTheNextStep) {
   constexpr int steps = 4;
   make_for(DType::bfloat16);
-  // Private memory passes in pieces of 4 MiB.
   for (const std::int64_t count : {5000, 1'100'000}) {
-    if (count > 5000 && (size() > 4 || comm_->inter_size() == 1)) continue;
+    if (count > 5000 && !passes_in_pieces()) continue;
     const GradientView::Segment segments[] = {{0, count}};
     const Tensor residual = Tensor::zeros({count}, DType::float32, Device::cpu());
     for (const Tensor& values : {allocated(count), Tensor::empty({count})}) {

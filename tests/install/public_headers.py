@@ -28,7 +28,8 @@ INTERNAL = {
             "lost_connection", "node_heartbeats", "process_state", "stall", "stall_text",
             "start_watch", "stop_signals", "watchdog"],
     "nn": ["node"],
-    "optimizer": ["built_in_rules", "double_buffer", "kernel_hook", "update_plan"],
+    "optimizer": ["built_in_rules", "double_buffer", "kernel_hook", "low_rank", "power_sgd",
+                  "update_plan"],
     "program": ["batch_size", "data", "engine", "extensions", "initial_state", "learning_rate",
                 "optimizer", "resume", "workers"],
     "tensor": ["clock_scope", "gather_check", "geometry", "half", "host_memory", "recorder"],
@@ -40,7 +41,7 @@ INTERNAL = {
 # them.
 INCLUDED = {
     "communicator": ["sliced_work"],
-    "communicator/algorithms": ["allreduce_algorithm", "cost"],
+    "communicator/algorithms": ["allreduce_algorithm", "cost", "wire_format"],
     "communicator/mpi": ["transfer_sizes"],
     "core": ["file", "range", "stopwatch", "terminal"],
     "nn": ["module_memory"],

@@ -152,15 +152,33 @@ std::vector<Bytes> Serializer::of_every_rank(const std::string& name,
   }
   parts("ranks", ranks);
   std::vector<Bytes> all;
-  for (std::int64_t rank = 0; rank < ranks; ++rank) {
-    const NpzValue value = parts.load(std::to_string(rank));
-    const auto* array = std::get_if<Tensor>(&value);
-    if (array == nullptr || array->dtype() != DType::uint8)
-      fail_everywhere(ErrorKind::data, "{}{}/{}: expected bytes", prefix_, name, rank);
-    const auto bytes = std::as_bytes(array->span<std::uint8_t>());
-    all.emplace_back(bytes.begin(), bytes.end());
-  }
+  for (std::int64_t rank = 0; rank < ranks; ++rank)
+    all.push_back(parts.load_bytes(std::to_string(rank)));
   return all;
+}
+
+Bytes Serializer::of_own_rank(const std::string& name) const {
+  const Serializer parts = (*this)[name];
+  const std::int64_t ranks_here = communicator_ ? communicator_->size() : 1;
+  std::int64_t ranks = ranks_here;
+  parts("ranks", ranks);
+  if (ranks != ranks_here) return {};
+  // One part after the other is given to all ranks, so none holds more than one beside its own.
+  Bytes own;
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    Bytes part = parts.load_bytes(std::to_string(rank));
+    if (!communicator_ || rank == communicator_->rank()) own = std::move(part);
+  }
+  return own;
+}
+
+Bytes Serializer::load_bytes(const std::string& name) const {
+  const NpzValue value = load(name);
+  const auto* array = std::get_if<Tensor>(&value);
+  if (array == nullptr || array->dtype() != DType::uint8)
+    fail_everywhere(ErrorKind::data, "{}{}: expected bytes", prefix_, name);
+  const auto bytes = std::as_bytes(array->span<std::uint8_t>());
+  return {bytes.begin(), bytes.end()};
 }
 
 }  // namespace tasuki

@@ -42,6 +42,8 @@ class Serializer {
   // A value that differs between ranks: saving stores those of all ranks, loading returns them all
   // (as many as there were ranks), on every rank.
   std::vector<Bytes> of_every_rank(const std::string& name, std::span<const std::byte> own) const;
+  // Loading: the value of this rank alone; empty if there were more or fewer ranks.
+  Bytes of_own_rank(const std::string& name) const;
 
  private:
   Serializer(std::vector<NpzEntry>* entries, const NpzFile* file, Communicator* communicator,
@@ -49,6 +51,7 @@ class Serializer {
   bool is_root() const { return communicator_ == nullptr || communicator_->rank() == 0; }
   void save(const std::string& name, NpzValue value) const;
   NpzValue load(const std::string& name) const;
+  Bytes load_bytes(const std::string& name) const;
   Tensor load_array(const std::string& name, const Shape& shape, DType dtype) const;
 
   std::vector<NpzEntry>* entries_;

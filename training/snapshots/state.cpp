@@ -179,6 +179,33 @@ void serialize_loss_scale(const Serializer& serializer, const LossScaler* scaler
   if (serializer.is_loading()) scaler->restore(scale, good_steps);
 }
 
+// What steps leave for the next one differs between ranks: a run on another number of ranks, or
+// that exchanges gradients in another way, starts without it.
+void serialize_exchange(const Serializer& serializer, const Optimizer& optimizer) {
+  const std::string key = "exchange_of_rank";
+  const GradientExchange* const exchange = optimizer.gradient_exchange();
+  if (exchange == nullptr) return;
+  std::vector<Tensor> own = exchange->carried_over();
+  std::vector<Module::NamedBuffer> buffers;
+  std::size_t bytes = 0;
+  for (Tensor& each : own) {
+    buffers.push_back({key, &each});
+    bytes += each.bytes();
+  }
+  if (buffers.empty()) return;
+  if (!serializer.is_loading()) {
+    serializer.of_every_rank(key, pack(buffers));
+    return;
+  }
+  const Bytes part = serializer.contains(key) ? serializer.of_own_rank(key) : Bytes{};
+  if (part.size() == bytes) return unpack(part, buffers);
+  const Communicator* communicator = serializer.communicator();
+  if (communicator == nullptr || communicator->rank() == 0)
+    log_warning(
+        "the snapshot does not have what compressing or rounding gradients has left for "
+        "the next step on so many ranks; continuing without it");
+}
+
 }  // namespace
 
 void serialize_kind(const Serializer& serializer, const Optimizer& optimizer) {
@@ -205,6 +232,7 @@ void serialize_optimizer(const Serializer& serializer, Optimizer& optimizer) {
     if (serializer.is_loading()) optimizer.set(each, value);
   }
   serialize_loss_scale(serializer, optimizer.loss_scaler());
+  serialize_exchange(serializer, optimizer);
   const auto serialize_t = [&](const Serializer& of_parameter) {
     if (!serializer.is_loading()) of_parameter("t", t);
   };

@@ -1,0 +1,74 @@
+// PowerSgd: sums gradients over the ranks in a compressed form (Vogels, Karimireddy and Jaggi,
+// "PowerSGD: practical low-rank gradient compression for distributed optimization", NeurIPS 2019,
+// algorithms 1 and 2).
+//
+// A parameter's gradient is a matrix M of n = shape[0] rows and m columns. Of the sum over the
+// ranks only its part in the span of r directions travels, which are those of the last step,
+// improved by one step of the power method: P = M Q is summed and made orthonormal, Q =
+// transpose(M) P is summed, and P transpose(Q) takes the place of the gradient: r (n + m) numbers
+// instead of n m. What a rank's gradient has beside these directions is added to its gradient of
+// the next step (error feedback), so it arrives later. Parameters with one axis, and matrices that
+// would not become smaller, are summed as they are, and so are the notices.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tasuki/communicator/communicator.hpp"
+#include "tasuki/core/range.hpp"
+#include "tasuki/optimizer/arena.hpp"
+
+namespace tasuki {
+
+class PowerSgd {
+ public:
+  // `rank` is r, at least 1; the same on all ranks, like the arena. Both outlive the object. The
+  // arena's arrays are on the CPU. Collective.
+  PowerSgd(const ParameterArena& arena, Communicator& communicator, std::int64_t rank);
+
+  // Puts approximate sums over all ranks in the place of the gradients, with the same bits on all
+  // ranks if the communicator's sums have them. Collective. `wire_scale_hint`: GradientView's.
+  void exchange(double wire_scale_hint);
+
+  // What the next step starts from: this rank's errors, with the arena's offsets, and the matrices
+  // Q of all ranks. Writing to them changes it.
+  const Tensor& errors() const { return errors_; }
+  Tensor directions() const { return right_.slice(0, directions_); }
+  // Numbers that travel in a step, and those that would without compression.
+  std::int64_t count() const { return left_.count() + right_.count(); }
+  std::int64_t uncompressed_count() const { return arena_.gradients().count(); }
+
+ private:
+  // A compressed gradient. Matrices P and Q are stored by columns.
+  struct Matrix {
+    std::int64_t offset;         // in the arena
+    std::int64_t rows, columns;  // n, m
+    std::int64_t left, right;    // of P and Q in left_ and right_
+  };
+  // What travels as it is.
+  struct Plain {
+    Range from;       // in the arena
+    std::int64_t to;  // in right_
+  };
+
+  float* gradient_of(const Matrix& matrix) const;
+  float* errors_of(const Matrix& matrix) const;
+  float* left_of(const Matrix& matrix) const;
+  float* right_of(const Matrix& matrix) const;
+  void sum(const Tensor& values, const std::vector<GradientView::Segment>& segments,
+           std::int64_t exact_at_end, double wire_scale_hint) const;
+
+  const ParameterArena& arena_;
+  Communicator& communicator_;
+  std::int64_t rank_;
+  std::vector<Matrix> matrices_;
+  std::vector<Plain> plain_;
+  // What is summed first, and then: Q of all matrices, the plain gradients and the notices.
+  Tensor left_, right_;
+  std::vector<GradientView::Segment> left_segments_, right_segments_;
+  std::int64_t directions_ = 0;  // elements of Q in right_
+  Tensor errors_;
+  bool is_agreed_ = false;
+};
+
+}  // namespace tasuki
