@@ -99,6 +99,14 @@ TEST(Options, AnEnumIsChosenByTheNamesOfItsValues) {
             "--wire-dtype: expected one of fp32, fp16, bf16 (did you mean fp32?), found 'fp8'");
 }
 
+TEST(Options, CompressTakesAMethodAndItsRank) {
+  for (const std::string text : {"powersgd:4", "none"}) {
+    Program program;
+    program.parse({"--compress", text});
+    EXPECT_EQ(program.text_of("compress"), text);
+  }
+}
+
 TEST(Options, AListHasNumbersThatAscend) {
   Program program;
   program.parse({"--lr-drops", "0.5,100,150"});

@@ -304,6 +304,17 @@ TEST(Wire, MpisOwnAllreduceCannotRound) {
   }
 }
 
+TEST(Wire, TheAlgorithmIsTheOneForTheBytesThatTravel) {
+  const PlannedAllreduce allreduce(0, 8, {});
+  bool differs = false;
+  for (std::int64_t count = 64; count < 1 << 20; count += count / 2) {
+    const AllreduceAlgorithm chosen = allreduce.algorithm_for(2 * count, DType::float16);
+    EXPECT_EQ(chosen, allreduce.algorithm_for(count, DType::float32)) << count;
+    differs |= chosen != allreduce.algorithm_for(2 * count, DType::float32);
+  }
+  EXPECT_TRUE(differs);
+}
+
 TEST(Wire, TheBannerSaysWhatIsRounded) {
   for (const DType type : types) {
     for (const std::string& name : real_communicators()) {
