@@ -202,6 +202,9 @@ class Communicator {
   // Whether exchanges in host memory go on in this way: by a thread if MPI has MPI_THREAD_MULTIPLE,
   // in slices if the kind can (start_sum).
   bool supports(Background background) const;
+  // The time that exchanges of gradients in host memory took until now, in seconds: from the moment
+  // in which this rank began one, other ranks' delays included, whether or not the caller waited.
+  double exchange_seconds() const { return exchange_seconds_; }
   // False (dummy): sum_gradients() does nothing, so ranks know nothing of each other's steps.
   virtual bool exchanges_gradients() const { return true; }
   // Whether sum_gradients() on a GPU only queues work there, so that a recorded step can contain
@@ -365,6 +368,7 @@ class Communicator {
   std::unique_ptr<GpuExchange> gpu_;
   std::set<std::string> agreed_;    // gradients on GPUs that all ranks are known to agree on
   bool works_on_exchange_ = false;  // do_work_of_exchange() runs
+  std::atomic<double> exchange_seconds_{0};
   // The number of exchanges started and not waited for. Shared with them.
   std::shared_ptr<std::atomic<int>> under_way_ = std::make_shared<std::atomic<int>>(0);
   // Since none was under way. Shared with them.

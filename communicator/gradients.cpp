@@ -3,6 +3,7 @@
 
 #include "tasuki/communicator/communicator.hpp"
 #include "tasuki/communicator/exchange_chain.hpp"
+#include "tasuki/communicator/exchange_timer.hpp"
 #include "tasuki/communicator/gpu/gpu_exchange.hpp"
 #include "tasuki/communicator/host_values.hpp"
 #include "tasuki/communicator/mpi/transfer.hpp"
@@ -58,6 +59,8 @@ void Communicator::sum_gradients(const GradientView& gradients) {
   check_free();
   if (size() == 1) return;
   if (is_on_gpu(gradients.arena)) return sum_gradients_on_gpu(gradients);
+  const ExchangeTimer timer(exchange_seconds_, gradients.first,
+                            static_cast<std::int64_t>(gradients.arena.bytes()));
   const HostValues values(gradients.arena);
   GradientView on_host = gradients;
   on_host.arena = values.tensor();
@@ -166,6 +169,7 @@ std::unique_ptr<PendingExchange> Communicator::start_in_slices(const GradientVie
                                                                const std::function<void()>& work) {
   if (!slices_) slices_ = std::make_shared<SliceQueue>();
   if (*under_way_ == 0) chain_ = std::make_shared<ExchangeChain>();
+  const auto bytes = static_cast<std::int64_t>(gradients.arena.bytes());
   const bool may_be_sliced = gradients.is_agreed && gradients.arena.device().is_cpu() &&
                              gradients.arena.count() > 0 && size() > 1;
   const auto exchange = std::make_shared<SliceQueue::Exchange>(SliceQueue::Exchange{
@@ -176,10 +180,13 @@ std::unique_ptr<PendingExchange> Communicator::start_in_slices(const GradientVie
             view.segments = segments;
             return may_be_sliced ? start_sum(view) : nullptr;
           },
-      .whole = work});
+      .whole = work,
+      .start_timer =
+          [this, first = gradients.first, bytes] {
+            return std::make_unique<ExchangeTimer>(exchange_seconds_, first, bytes);
+          }});
   slices_->add(exchange);
   const std::int64_t number = ++operations_;
-  const auto bytes = static_cast<std::int64_t>(gradients.arena.bytes());
   return std::make_unique<PendingExchange>(
       [this, exchange, slices = slices_, number, bytes] {
         const WaitScope waiting(Waiting::sum_gradients, id_, number, bytes);

@@ -20,6 +20,7 @@ void SliceQueue::attempt(Exchange& exchange, const Work& work) {
 void SliceQueue::remove_first() {
   queue_.front()->is_done = true;
   queue_.front()->work.reset();
+  queue_.front()->timer.reset();
   queue_.pop_front();
 }
 
@@ -28,7 +29,10 @@ bool SliceQueue::move() {
   while (!queue_.empty()) {
     Exchange& first = *queue_.front();
     attempt(first, [&] {
-      if (!std::exchange(first.is_begun, true)) first.work = first.start();
+      if (!std::exchange(first.is_begun, true)) {
+        first.work = first.start();
+        if (first.work) first.timer = first.start_timer();
+      }
       if (!first.work) return;
       while (!first.work->is_done() && first.work->advance()) moved = true;
       first.is_done = first.work->is_done();

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "tasuki/communicator/exchange_chain.hpp"
+#include "tasuki/communicator/exchange_timer.hpp"
 #include "tasuki/communicator/sliced_work.hpp"
 
 namespace tasuki {
@@ -18,10 +19,12 @@ class SliceQueue {
     std::shared_ptr<ExchangeChain> chain;
     // Called when the exchanges before this one are done. Null: it cannot be done in slices.
     std::function<std::unique_ptr<SlicedWork>()> start;
-    std::function<void()> whole;  // does all of it in that case
+    std::function<void()> whole;                                  // does all of it in that case
+    std::function<std::unique_ptr<ExchangeTimer>()> start_timer;  // of work in slices
 
     bool is_begun = false, is_done = false;
     std::unique_ptr<SlicedWork> work{};
+    std::unique_ptr<ExchangeTimer> timer{};
     std::exception_ptr error{};
   };
 

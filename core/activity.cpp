@@ -1,9 +1,44 @@
 #include "tasuki/core/activity.hpp"
 
+#include <array>
+
 namespace tasuki {
 namespace {
 
 constexpr auto relaxed = std::memory_order_relaxed;
+
+// In the order of Phase.
+constexpr std::array phase_names = {"running the program's own code",
+                                    "reading and handing out data",
+                                    "loading a batch",
+                                    "computing",
+                                    "evaluating",
+                                    "in an extension of the trainer",
+                                    "writing a snapshot",
+                                    "reading a snapshot"};
+// In the order of Waiting.
+constexpr std::array waiting_names = {"nothing",
+                                      "create_communicator",
+                                      "split",
+                                      "allocate",
+                                      "barrier",
+                                      "sum_gradients",
+                                      "bcast_data",
+                                      "allreduce",
+                                      "reduce",
+                                      "reduce_scatter",
+                                      "bcast",
+                                      "gather",
+                                      "allgather",
+                                      "alltoall",
+                                      "scatter",
+                                      "send to",
+                                      "recv from",
+                                      "the GPU",
+                                      "the end of the other ranks' programs",
+                                      "MPI_Finalize"};
+static_assert(phase_names.size() == static_cast<std::size_t>(Phase::restoring) + 1);
+static_assert(waiting_names.size() == static_cast<std::size_t>(Waiting::mpi_finalize) + 1);
 
 // The record of a process without a watchdog.
 ActivityRecord unread;
@@ -15,6 +50,14 @@ ActivityRecord& record() {
 }
 
 }  // namespace
+
+const char* name_of(Phase phase) {
+  return phase_names.at(static_cast<std::size_t>(phase));
+}
+
+const char* name_of(Waiting kind) {
+  return waiting_names.at(static_cast<std::size_t>(kind));
+}
 
 Activity ActivityRecord::read() const {
   return {phase_.load(relaxed),   epoch_.load(relaxed),        iteration_.load(relaxed),
@@ -53,7 +96,10 @@ void report_position(std::int64_t epoch, std::int64_t iteration) {
 }
 
 PhaseScope::PhaseScope(Phase phase) : before_(record().phase_.load(relaxed)) {
-  if (is_publishing_thread) record().phase_.store(phase, relaxed);
+  if (is_publishing_thread) {
+    record().phase_.store(phase, relaxed);
+    trace_.emplace(name_of(phase), TraceRow::phases);
+  }
   report_progress();
 }
 
@@ -71,6 +117,7 @@ WaitScope::WaitScope(Waiting kind, std::uint64_t communicator, std::int64_t numb
     own.number_.store(number, relaxed);
     own.bytes_.store(bytes, relaxed);
     own.waiting_.store(kind, relaxed);
+    trace_.emplace(name_of(kind), TraceRow::waits, number, bytes);
   }
   ActivityRecord::count(own.moves_);
 }

@@ -6,6 +6,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
+
+#include "tasuki/core/trace.hpp"
 
 namespace tasuki {
 
@@ -44,6 +47,10 @@ enum class Waiting : std::uint8_t {
   program_end,  // of the other ranks
   mpi_finalize,
 };
+
+// "computing", "sum_gradients"
+const char* name_of(Phase phase);
+const char* name_of(Waiting kind);
 
 struct Activity {
   Phase phase = Phase::own_work;
@@ -112,6 +119,7 @@ class PhaseScope {
 
  private:
   Phase before_;
+  std::optional<TraceScope> trace_;
 };
 
 // RAII: the publishing thread waits for this until the end of the scope. Nested scopes and those of
@@ -129,6 +137,7 @@ class WaitScope {
 
  private:
   bool counts_;
+  std::optional<TraceScope> trace_;
 };
 
 }  // namespace tasuki

@@ -3,54 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "tasuki/communicator/mpi/communicator_id.hpp"
 
 namespace tasuki {
 namespace {
-
-// In the order of Phase.
-constexpr std::array phase_names = {"running the program's own code",
-                                    "reading and handing out data",
-                                    "loading a batch",
-                                    "computing",
-                                    "evaluating",
-                                    "in an extension of the trainer",
-                                    "writing a snapshot",
-                                    "reading a snapshot"};
-// In the order of Waiting.
-constexpr std::array waiting_names = {"nothing",
-                                      "create_communicator",
-                                      "split",
-                                      "allocate",
-                                      "barrier",
-                                      "sum_gradients",
-                                      "bcast_data",
-                                      "allreduce",
-                                      "reduce",
-                                      "reduce_scatter",
-                                      "bcast",
-                                      "gather",
-                                      "allgather",
-                                      "alltoall",
-                                      "scatter",
-                                      "send to",
-                                      "recv from",
-                                      "the GPU",
-                                      "the end of the other ranks' programs",
-                                      "MPI_Finalize"};
-static_assert(phase_names.size() == static_cast<std::size_t>(Phase::restoring) + 1);
-static_assert(waiting_names.size() == static_cast<std::size_t>(Waiting::mpi_finalize) + 1);
-
-const char* name_of(Phase phase) {
-  return phase_names.at(static_cast<std::size_t>(phase));
-}
-
-const char* name_of(Waiting kind) {
-  return waiting_names.at(static_cast<std::size_t>(kind));
-}
 
 std::string text_of_operation(const Activity& activity) {
   const bool is_message = activity.waiting == Waiting::send || activity.waiting == Waiting::recv;

@@ -5,6 +5,7 @@
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/core/trace.hpp"
 #include "tasuki/optimizer/power_sgd.hpp"
 
 namespace tasuki {
@@ -198,10 +199,21 @@ void GradientExchange::ready(Parameter& parameter) {
   // No gradient may have come to the functions that use it.
   parameter.fill_missing_grad();
   for (std::int64_t i = found->second.begin; i < found->second.end; ++i)
-    if (--incomplete_[static_cast<std::size_t>(i)] == 0)
-      completed_.push_back(static_cast<std::size_t>(i));
+    if (--incomplete_[static_cast<std::size_t>(i)] == 0) complete(static_cast<std::size_t>(i));
   if (overlaps()) start_complete_ranges();
   advance();
+}
+
+void GradientExchange::complete(std::size_t range) {
+  completed_.push_back(range);
+  if (!is_tracing()) return;
+  const double now = trace_clock();
+  trace({.name = "complete",
+         .row = TraceRow::gradients,
+         .begin = now,
+         .end = now,
+         .number = ranges_[range].begin,
+         .bytes = ranges_[range].size() * std::int64_t{sizeof(float)}});
 }
 
 void GradientExchange::start_complete_ranges() {

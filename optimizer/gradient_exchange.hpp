@@ -102,6 +102,7 @@ class GradientExchange {
 
  private:
   GradientView view_of(std::size_t range) const;
+  void complete(std::size_t range);
   void start_complete_ranges();
   void agree_on_order();
   bool overlaps() const { return is_agreed_ && form_ != ExchangeForm::whole; }

@@ -217,6 +217,7 @@ std::int64_t Optimizer::backward_and_exchange(const Variable& loss, std::int64_t
 void Optimizer::run_backward(const Variable& loss, std::int64_t examples,
                              const Variable::GradientReady& ready,
                              const Variable::BetweenFunctions& between) {
+  note_moment(StepClock::Moment::backward);
   check_graph(loss);
   if (gradients_of_ != StepScope::number()) {
     model_->clear_grads();
@@ -285,7 +286,6 @@ std::int64_t Optimizer::exchange_over_ranks(std::optional<std::int64_t> global_e
   } else {
     exchange_->finish(static_cast<double>(global_examples.value_or(0)));
   }
-  note_moment(StepClock::Moment::exchanged);
   return has_sums ? read_notices(global_examples) : 0;
 }
 
@@ -307,6 +307,7 @@ std::int64_t Optimizer::read_notices(std::optional<std::int64_t> global_examples
 void Optimizer::update(std::int64_t global_examples, const SpreadUpdate& spread) {
   TASUKI_CHECK(arena_ != nullptr && gradients_of_ == StepScope::number(),
                "update() comes after backward()");
+  note_moment(StepClock::Moment::update);
   gradients_of_.reset();
   if (!StepScope::is_open()) met_.reset();
   apply(global_examples, spread);
@@ -323,6 +324,7 @@ void Optimizer::apply(std::int64_t global_examples, const SpreadUpdate& spread) 
   plan_->run(*arena_, *owners_, states_, loss_scaler_ ? loss_scaler_->skip() : nullptr,
              global_examples, spread);
   if (shards_states()) {
+    note_moment(StepClock::Moment::exchange);
     owners_->share(arena_->values());
     arena_->round_values();
   }

@@ -14,6 +14,7 @@
 #include "tasuki/training/extensions/progress_bar.hpp"
 #include "tasuki/training/extensions/report_step_times.hpp"
 #include "tasuki/training/extensions/snapshot.hpp"
+#include "tasuki/training/extensions/trace_file.hpp"
 
 namespace tasuki::program {
 namespace {
@@ -63,6 +64,8 @@ void extend(Trainer& trainer, const TrainingProgram& program, const RankSetup& s
   trainer.extend(allreduce_persistent());
   trainer.extend(report_step_times());
   if (settings.monitor) trainer.extend(monitor_devices(setup.devices, *settings.monitor));
+  if (settings.trace)
+    trainer.extend(trace_file({.file = *settings.trace, .steps = settings.trace_steps}));
   trainer.extend(keep_data(data.train.header, *data.train.share));
   Shift* const schedule = extend_with_schedule(trainer, settings);
   trainer.extend(std::make_unique<FailOnNonNumber>(

@@ -298,6 +298,11 @@ void add_output_flags(Options& options, TrainingSettings& settings) {
   options.add("monitor", settings.monitor, "never", {0.01, 1e6}, "SECONDS",
               "seconds between lines about each rank's device (load, memory, ...), which are "
               "written to monitor.<rank>.csv");
+  options.add("trace", settings.trace, "none", "FILE",
+              "write a timeline of all ranks' steps, waits and exchanges to FILE, which Perfetto "
+              "(https://ui.perfetto.dev) and Chrome open; on GPUs it shows what the host does");
+  options.add("trace-steps", settings.trace_steps, {1, 100'000}, "N",
+              "iterations in the --trace, from the fourth of this run on");
   options.add("quiet", settings.quiet, "print only warnings and errors");
   options.add("verbose", settings.verbose, "also print what was chosen automatically, and why");
 }

@@ -121,6 +121,8 @@ struct TrainingSettings {
   std::optional<std::int64_t> keep;            // snapshots
   std::optional<std::string> keep_best;        // the observed value
   std::optional<double> monitor;               // seconds
+  std::optional<std::string> trace;            // file
+  std::int64_t trace_steps = 50;
   bool quiet = false;
   bool verbose = false;
 };

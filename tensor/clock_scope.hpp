@@ -30,7 +30,7 @@ template <class Work>
 void time_step(const Tensor& clock, const Work& work) {
   if (!clock) return work();
   const ClockScope scope(clock);
-  note_moment(StepClock::Moment::begin);
+  note_moment(StepClock::Moment::forward);
   work();
   note_moment(StepClock::Moment::end);
 }

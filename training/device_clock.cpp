@@ -29,7 +29,13 @@ StepTimes DeviceClock::times() const {
   const Tensor host = clock_.to(Device::cpu());
   StepClock read{};
   std::memcpy(&read, host.raw(), sizeof(read));
-  return {steps_, read.input, read.compute, read.communication};
+  const auto seconds = [&](StepPart part) { return read.seconds[static_cast<std::size_t>(part)]; };
+  return {.steps = steps_,
+          .input = seconds(StepPart::input),
+          .forward = seconds(StepPart::forward),
+          .backward = seconds(StepPart::backward),
+          .exchange = seconds(StepPart::exchange),
+          .update = seconds(StepPart::update)};
 }
 
 Batch read_timed(Iterator& iterator, std::span<DeviceClock> clocks) {

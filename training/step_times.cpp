@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tasuki/tensor/step_clock.hpp"
+
 namespace tasuki {
 namespace {
 
@@ -17,10 +19,34 @@ std::string text_of(const Row& row, std::size_t width) {
   const StepTimes& times = row.times;
   std::string text = fmt::format("{:>{}}", row.name, width);
   const auto steps = static_cast<double>(times.steps);
-  for (const double seconds : {times.input, times.compute, times.communication})
-    text += fmt::format("  {:>9.2f} ms {:>5.1f} %", 1e3 * seconds / steps,
+  for (const double seconds :
+       {times.input, times.forward, times.backward, times.exchange, times.update})
+    text += fmt::format(" {:>8.2f} {:>3.0f} %", 1e3 * seconds / steps,
                         100 * seconds / std::max(times.total(), 1e-12));
   return text + '\n';
+}
+
+// The device that keeps the others waiting waits least for them.
+bool is_slower(const Row& a, const Row& b) {
+  return a.times.exchange / static_cast<double>(a.times.steps) <
+         b.times.exchange / static_cast<double>(b.times.steps);
+}
+
+std::string exchange_line(const std::vector<Row>& rows) {
+  if (rows.size() < 2) return "";
+  double exchange = 0, transfer = 0, total = 0;
+  for (const Row& row : rows) {
+    exchange += row.times.exchange;
+    transfer += row.times.transfer;
+    total += row.times.total();
+  }
+  std::string text =
+      fmt::format("the exchange takes {:.0f} % of a step", 100 * exchange / std::max(total, 1e-12));
+  if (transfer > 0)
+    text += fmt::format("; {:.0f} % of the transfer is hidden behind the computation",
+                        100 * std::max(transfer - exchange, 0.0) / transfer);
+  return text +
+         fmt::format("; the slowest is {}\n", std::ranges::min_element(rows, is_slower)->name);
 }
 
 }  // namespace
@@ -49,19 +75,18 @@ std::string step_time_table(const std::vector<RankTimes>& ranks) {
   }
   if (std::ranges::any_of(rows, [](const Row& row) { return row.times.steps == 0; })) return "";
   const std::string name = has_workers ? "rank.worker" : "rank";
-  std::string text =
-      name + "  input wait            compute               communication (per step)\n";
+  std::string text = name;
+  for (const char* const part : step_part_names) text += fmt::format(" {:>8}      ", part);
+  text += " (ms per step)\n";
   const auto shown = std::min(std::ssize(rows), most_rows_shown);
   for (std::ptrdiff_t i = 0; i < shown; ++i)
     text += text_of(rows[static_cast<std::size_t>(i)], name.size());
-  if (shown == std::ssize(rows)) return text;
-
-  // The device that keeps the others waiting waits least for them.
-  const auto slowest = std::min_element(
-      rows.begin() + shown, rows.end(),
-      [](const Row& a, const Row& b) { return a.times.communication < b.times.communication; });
-  text += fmt::format(" ...  the slowest of {} more:\n", std::ssize(rows) - shown);
-  return text + text_of(*slowest, name.size());
+  if (shown < std::ssize(rows)) {
+    const auto slowest = std::min_element(rows.begin() + shown, rows.end(), is_slower);
+    text += fmt::format(" ...  the slowest of {} more:\n", std::ssize(rows) - shown);
+    text += text_of(*slowest, name.size());
+  }
+  return text + exchange_line(rows);
 }
 
 }  // namespace tasuki

@@ -9,17 +9,21 @@
 
 namespace tasuki {
 
-// Seconds, summed over steps: of wall-clock time, or on a GPU's own clock.
+// Seconds, summed over steps: of wall-clock time, or on a GPU's own clock. The parts are those of
+// StepPart.
 struct StepTimes {
   std::int64_t steps = 0;
-  double input = 0;          // waiting for the next batch (a GPU: for the host)
-  double compute = 0;        // forward, backward, update
-  double communication = 0;  // exchanging gradients, waiting for slower devices included
+  double input = 0, forward = 0, backward = 0, exchange = 0, update = 0;
+  // While gradients were under way, those parts of it included in which the device computed; 0 if
+  // that is not measured (on GPUs).
+  double transfer = 0;
 
-  double total() const { return input + compute + communication; }
+  double compute() const { return forward + backward + update; }
+  double total() const { return input + compute() + exchange; }
   friend StepTimes operator-(const StepTimes& a, const StepTimes& b) {
-    return {a.steps - b.steps, a.input - b.input, a.compute - b.compute,
-            a.communication - b.communication};
+    return {a.steps - b.steps,       a.input - b.input,       a.forward - b.forward,
+            a.backward - b.backward, a.exchange - b.exchange, a.update - b.update,
+            a.transfer - b.transfer};
   }
 };
 
@@ -30,8 +34,11 @@ using RankTimes = std::vector<StepTimes>;
 std::vector<RankTimes> gather_step_times(const RankTimes& own, Communicator* communicator);
 
 // A heading and one line per device, named by its rank, or by rank and worker if ranks have
-// several: mean times of a step and their shares. If there are many devices: the first ones, and
-// the slowest of the others. Empty if a device has done no step.
+// several: mean milliseconds of a step's parts and their shares. If there are many devices: the
+// first ones, and the slowest of the others. If there are several, a line follows that says how
+// much of a step the exchange takes, how much of the transfer is hidden behind the computation, and
+// which device is the slowest: the one that waits least for the others. Empty if a device has done
+// no step.
 std::string step_time_table(const std::vector<RankTimes>& ranks);
 
 }  // namespace tasuki

@@ -29,6 +29,7 @@ StandardUpdater::StandardUpdater(std::unique_ptr<Iterator> iterator, Optimizer& 
                     runner_.device().text());
   for (std::int64_t batch = 0; batch < settings_.accumulate; ++batch)
     random_.push_back(std::make_unique<RandomKeys>(settings_.seed));
+  if (communicator() != nullptr) exchange_seconds_before_ = communicator()->exchange_seconds();
 }
 
 std::vector<std::string> StandardUpdater::common_settings() const {
@@ -79,6 +80,13 @@ Variable StandardUpdater::loss_of(const Batch& batch, RandomKeys& random, Observ
   Variable loss = loss_(batch, seen);
   if (batch.size() > 0) seen.add_mean("loss", loss.value(), batch.size());
   return loss;
+}
+
+RankTimes StandardUpdater::times() const {
+  StepTimes times = runner_.times();
+  if (communicator() != nullptr)
+    times.transfer = communicator()->exchange_seconds() - exchange_seconds_before_;
+  return {times};
 }
 
 void StandardUpdater::serialize(const Serializer& serializer) {

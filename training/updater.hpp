@@ -108,7 +108,7 @@ class StandardUpdater : public Updater {
   Optimizer& optimizer() const override { return optimizer_; }
   GraphMode graph() const override { return settings_.graph; }
   // A GPU's times are measured by its own clock; this call waits for the GPU.
-  RankTimes times() const override { return {runner_.times()}; }
+  RankTimes times() const override;
   // The object that runs the steps on the device.
   const StepRunner& runner() const { return runner_; }
   void serialize(const Serializer& serializer) override;
@@ -127,6 +127,7 @@ class StandardUpdater : public Updater {
   StepRunner runner_;     // on a CPU: iterator.next(), and the step itself
   RunPosition position_;  // after the last step that was done; the iterator's
   bool has_seen_examples_ = false;
+  double exchange_seconds_before_ = 0;  // of the communicator
 };
 
 // A classifier's loss and "accuracy"; moves batches to the model's device. The model must outlive

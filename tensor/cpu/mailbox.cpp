@@ -1,7 +1,6 @@
 // What a step leaves for the host to read later: rows of scalars and moments of its clock. On a CPU
 // they are there at once.
-#include <chrono>
-
+#include "tasuki/core/trace.hpp"
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
 
 namespace tasuki {
@@ -17,10 +16,16 @@ void CpuBackend::post(const Tensor& table, const Tensor& row, std::span<const Te
 }
 
 void CpuBackend::stamp(const Tensor& clock, StepClock::Moment moment) {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  const double now = trace_clock();
   TASUKI_CHECK(clock.count() == step_clock_values, "a clock of {}", clock.shape().text());
-  reinterpret_cast<StepClock*>(clock.data<double>())
-      ->advance(moment, std::chrono::duration<double>(now).count());
+  auto* const steps = reinterpret_cast<StepClock*>(clock.data<double>());
+  if (is_tracing() && moment != StepClock::Moment::resume && steps->since > 0)
+    trace({.name = step_part_names.at(static_cast<std::size_t>(steps->part)),
+           .row = TraceRow::step,
+           .begin = steps->since,
+           .end = now,
+           .lane = trace_lane(steps)});
+  steps->advance(moment, now);
 }
 
 }  // namespace tasuki

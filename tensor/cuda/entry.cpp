@@ -8,6 +8,7 @@
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/tensor/cuda/cuda_backend.hpp"
+#include "tasuki/tensor/cuda/profiler_ranges.hpp"
 
 namespace tasuki {
 
@@ -23,4 +24,5 @@ extern "C" const tasuki::CudaEntry tasuki_cuda_entry{
     TASUKI_PROJECT_VERSION, CUDART_VERSION, [] {
       tasuki::register_backend(tasuki::DeviceKind::cuda, std::make_unique<tasuki::CudaBackend>());
       tasuki::register_nccl_transport();
+      tasuki::show_scopes_to_profilers();
     }};

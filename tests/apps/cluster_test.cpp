@@ -1,6 +1,7 @@
 // train_mnist on several nodes, made of network namespaces (tests/cluster/run.sh): a hostfile, TCP
 // between the nodes, shared memory inside them.
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "tasuki/core/error.hpp"
@@ -140,6 +141,32 @@ TEST_F(Cluster, LinkIsMeasuredOnceForAFolder) {
   EXPECT_EQ(repaired.exit_code, 0) << repaired.all();
   EXPECT_EQ(count_of(repaired.all(), "(measured now)"), 1) << repaired.all();
   EXPECT_NO_THROW(nlohmann::json::parse(read_file(file)));
+}
+
+TEST_F(Cluster, TraceShowsWhatIsExchangedWhenOnAllRanks) {
+  const std::string file = folder / "trace.json";
+  const Finished job =
+      run_on_nodes("2,1", "result",
+                   {"--batchsize", "16", "--max-iterations", "12", "--exchange", "thread",
+                    "--bucket-mb", "0.05", "--trace", file, "--trace-steps", "4"});
+  if (!reason_to_skip.empty()) GTEST_SKIP() << reason_to_skip;
+  ASSERT_EQ(job.exit_code, 0) << job.all();
+  EXPECT_EQ(count_of(job.out, "% of the transfer is hidden behind the computation"), 1) << job.out;
+  const auto trace = nlohmann::json::parse(read_file(file));
+  const auto& about = trace.at("otherData");
+  EXPECT_EQ(about.at("steps"), 4);
+  EXPECT_EQ(about.at("exchange"), "thread");
+  EXPECT_EQ(about.at("ranks").at(2).at("host"), "node2");
+  const std::size_t ranges = about.at("range_bytes").size();
+  EXPECT_GT(ranges, 1U);
+  std::map<std::pair<int, std::string>, std::size_t> found;
+  for (const auto& event : trace.at("traceEvents")) ++found[{event.at("pid"), event.at("name")}];
+  for (const int rank : {0, 1, 2}) {
+    SCOPED_TRACE(rank);
+    EXPECT_EQ((found[{rank, "backward"}]), 4U);
+    EXPECT_EQ((found[{rank, "complete"}]), 4 * ranges);
+    EXPECT_EQ((found[{rank, "sum of a range"}]), 4 * ranges);
+  }
 }
 
 TEST_F(Cluster, CommunicatorThatDoesNotFitTheNodesIsOneLine) {

@@ -136,14 +136,14 @@ TEST_P(Gpu, StampsMeasureWhatLiesBetweenThem) {
   const Tensor clock = Tensor::zeros({step_clock_values}, DType::float64, device);
   const Tensor work = Tensor::zeros({1 << 20}, DType::float32, device);
   using Moment = StepClock::Moment;
-  for (const Moment moment :
-       {Moment::resume, Moment::begin, Moment::exchange, Moment::exchanged, Moment::end}) {
+  for (const Moment moment : {Moment::resume, Moment::forward, Moment::backward, Moment::exchange,
+                              Moment::update, Moment::end}) {
     gpu.stamp(clock, moment);
     for (int i = 0; i < 4; ++i) gpu.scale(work, 1);
   }
   const Tensor host = clock.to(Device::cpu());
   const auto* const found = reinterpret_cast<const StepClock*>(host.data<double>());
-  for (const double seconds : {found->input, found->compute, found->communication}) {
+  for (const double seconds : found->seconds) {
     EXPECT_GT(seconds, 0);
     EXPECT_LT(seconds, 10);
   }

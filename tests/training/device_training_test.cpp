@@ -449,9 +449,9 @@ TEST_F(DeviceTraining, TheDeviceMeasuresItsSteps) {
   run.trainer->run();
   const StepTimes times = run.trainer->updater().times().at(0);
   EXPECT_EQ(times.steps, run.trainer->updater().iteration());
-  EXPECT_GT(times.compute, 0);
+  EXPECT_GT(times.compute(), 0);
   EXPECT_GE(times.input, 0);
-  EXPECT_EQ(times.communication > 0, comm->size() > 1);
+  EXPECT_EQ(times.exchange > 0, comm->size() > 1);
 }
 
 // Nothing waits for the device to know; a report does, and a snapshot.

@@ -56,7 +56,8 @@ TEST(StepTimes, ARankThatWaitsForItsInputIsSeen) {
   ASSERT_EQ(log.entries().size(), 2u);
   for (const auto& entry : log.entries()) {
     EXPECT_GE(entry.at("time/input/max").get<double>(), delay);
-    for (const std::string part : {"time/input", "time/compute", "time/communication"}) {
+    for (const std::string part : {"time/input", "time/compute", "time/forward", "time/backward",
+                                   "time/update", "time/communication"}) {
       EXPECT_GE(entry.at(part + "/min").get<double>(), 0);
       EXPECT_GE(entry.at(part + "/max").get<double>(), entry.at(part + "/min").get<double>());
     }
@@ -77,30 +78,52 @@ TEST(StepTimes, ARankThatWaitsForItsInputIsSeen) {
             delay * static_cast<double>(own.steps));
 }
 
+const StepTimes fast{10, 0.001, 0.3, 0.5, 0.099, 0.1}, waiting{10, 0.5, 0.15, 0.2, 0.1, 0.05};
+
 TEST(StepTimes, TheTableHasALineForEachRank) {
-  const std::vector<RankTimes> ranks = {{{10, 0.001, 0.9, 0.099}}, {{10, 0.5, 0.4, 0.1}}};
-  EXPECT_EQ(step_time_table(ranks),
-            "rank  input wait            compute               communication (per step)\n"
-            "   0       0.10 ms   0.1 %      90.00 ms  90.0 %       9.90 ms   9.9 %\n"
-            "   1      50.00 ms  50.0 %      40.00 ms  40.0 %      10.00 ms  10.0 %\n");
+  const std::vector<RankTimes> ranks = {{fast}, {waiting}};
+  EXPECT_EQ(
+      step_time_table(ranks),
+      "rank    input        forward       backward       exchange         update       (ms per "
+      "step)\n"
+      "   0     0.10   0 %    30.00  30 %    50.00  50 %     9.90  10 %    10.00  10 %\n"
+      "   1    50.00  50 %    15.00  15 %    20.00  20 %    10.00  10 %     5.00   5 %\n"
+      "the exchange takes 10 % of a step; the slowest is 0\n");
   EXPECT_EQ(step_time_table({ranks[0], {}}), "");
   EXPECT_EQ(step_time_table({ranks[0], {{}}}), "");
 }
 
 TEST(StepTimes, TheTableHasALineForEachWorkerOfARank) {
-  EXPECT_EQ(step_time_table({{{10, 0.001, 0.9, 0.099}, {10, 0.5, 0.4, 0.1}}}),
-            "rank.worker  input wait            compute               communication (per step)\n"
-            "        0.0       0.10 ms   0.1 %      90.00 ms  90.0 %       9.90 ms   9.9 %\n"
-            "        0.1      50.00 ms  50.0 %      40.00 ms  40.0 %      10.00 ms  10.0 %\n");
+  EXPECT_EQ(
+      step_time_table({{fast, waiting}}),
+      "rank.worker    input        forward       backward       exchange         update       "
+      "(ms per step)\n"
+      "        0.0     0.10   0 %    30.00  30 %    50.00  50 %     9.90  10 %    10.00  10 %\n"
+      "        0.1    50.00  50 %    15.00  15 %    20.00  20 %    10.00  10 %     5.00   5 %\n"
+      "the exchange takes 10 % of a step; the slowest is 0.0\n");
+}
+
+TEST(StepTimes, AloneNothingIsExchanged) {
+  EXPECT_EQ(step_time_table({{fast}}).find("exchange takes"), std::string::npos);
+}
+
+// 0.4 of 1 second are waited for.
+TEST(StepTimes, TheTableSaysHowMuchOfTheTransferIsHidden) {
+  StepTimes times{1, 0, 1, 2, 0.4, 0.6};
+  times.transfer = 1;
+  const std::string table = step_time_table({{times}, {times}});
+  EXPECT_NE(table.find("takes 10 % of a step; 60 % of the transfer is hidden"), std::string::npos)
+      << table;
 }
 
 TEST(StepTimes, OfManyRanksTheSlowestIsShown) {
-  std::vector<RankTimes> ranks(100, {{1, 0, 1, 1}});
-  ranks[80][0].communication = 0.25;
+  std::vector<RankTimes> ranks(100, {{1, 0, 0.5, 0.5, 1, 0}});
+  ranks[80][0].exchange = 0.25;
   const std::string table = step_time_table(ranks);
   EXPECT_NE(table.find("  63  "), std::string::npos) << table;
   EXPECT_EQ(table.find("  64  "), std::string::npos) << table;
   EXPECT_NE(table.find(" ...  the slowest of 36 more:\n  80  "), std::string::npos) << table;
+  EXPECT_NE(table.find("the slowest is 80\n"), std::string::npos) << table;
 }
 
 }  // namespace

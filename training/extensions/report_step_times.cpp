@@ -1,6 +1,7 @@
 #include "tasuki/training/extensions/report_step_times.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "tasuki/training/step_times.hpp"
@@ -30,16 +31,21 @@ class ReportStepTimes final : public Extension {
     }
     if (std::ranges::any_of(devices, [](const StepTimes& times) { return times.steps == 0; }))
       return;
-    const auto add = [&](const std::string& key, double StepTimes::*part) {
-      const auto [least, most] = std::ranges::minmax(devices, {}, [part](const StepTimes& times) {
-        return times.*part / static_cast<double>(times.steps);
-      });
-      trainer.observation().set(key + "/min", least.*part / static_cast<double>(least.steps));
-      trainer.observation().set(key + "/max", most.*part / static_cast<double>(most.steps));
+    const auto add = [&](const std::string& key, const auto& part) {
+      std::vector<double> means;
+      means.reserve(devices.size());
+      for (const StepTimes& times : devices)
+        means.push_back(std::invoke(part, times) / static_cast<double>(times.steps));
+      const auto [least, most] = std::ranges::minmax(means);
+      trainer.observation().set(key + "/min", least);
+      trainer.observation().set(key + "/max", most);
     };
     add("time/input", &StepTimes::input);
     add("time/compute", &StepTimes::compute);
-    add("time/communication", &StepTimes::communication);
+    add("time/forward", &StepTimes::forward);
+    add("time/backward", &StepTimes::backward);
+    add("time/update", &StepTimes::update);
+    add("time/communication", &StepTimes::exchange);
   }
 
  private:

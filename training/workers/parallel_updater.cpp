@@ -93,7 +93,7 @@ ParallelUpdater::Outcome ParallelUpdater::compute_gradients(std::size_t worker, 
   Stopwatch watch;
   Outcome outcome;
   const StepScope step;
-  clocks_[worker].note(StepClock::Moment::begin);
+  clocks_[worker].note(StepClock::Moment::forward);
   const auto forward = [&] {
     const RandomScope random(*random_[worker]);
     Variable loss = losses_[worker](part, outcome.reported);
@@ -102,10 +102,14 @@ ParallelUpdater::Outcome ParallelUpdater::compute_gradients(std::size_t worker, 
   };
   // Sums over examples, so that parts of any size can be added.
   if (worker == 0) {
-    optimizer_.backward(optimizer_.forward(forward, part.size()), part.size());
+    const Variable loss = optimizer_.forward(forward, part.size());
+    clocks_[worker].note(StepClock::Moment::backward);
+    optimizer_.backward(loss, part.size());
   } else {
     replicas_->begin_gradients(worker);
-    if (part.size() > 0) forward().backward(static_cast<float>(part.size()));
+    const Variable loss = part.size() > 0 ? forward() : Variable();
+    clocks_[worker].note(StepClock::Moment::backward);
+    if (part.size() > 0) loss.backward(static_cast<float>(part.size()));
   }
   replicas_->end_gradients(worker);
   outcome.requests = detail::requested_in_step();
@@ -123,7 +127,7 @@ void ParallelUpdater::sum_gradients() {
   // If weights are copied, all workers but the first wait for them.
   const std::size_t ready = replicas_->share_weights() ? clocks_.size() : 1;
   for (std::size_t worker = 0; worker < ready; ++worker)
-    clocks_[worker].note(StepClock::Moment::exchanged);
+    clocks_[worker].note(StepClock::Moment::update);
 }
 
 void ParallelUpdater::update(Observation& observation) {
@@ -152,7 +156,7 @@ void ParallelUpdater::update(Observation& observation) {
   }
   if (!replicas_->share_weights())
     for (std::size_t worker = 1; worker < clocks_.size(); ++worker)
-      clocks_[worker].note(StepClock::Moment::exchanged);
+      clocks_[worker].note(StepClock::Moment::update);
   for (DeviceClock& clock : clocks_) {
     clock.note(StepClock::Moment::end);
     clock.step_done();

@@ -1,0 +1,67 @@
+// Trace: what the threads of this process do when, for a timeline
+// (training/extensions/trace_file.hpp writes it).
+//
+// Nothing is recorded before start_trace(), and a scope then costs one load. Phases, waits
+// (core/activity.hpp) and the parts of a step record themselves.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tasuki {
+
+// Where an event stands in the timeline. Events of a row and lane lie apart or inside each other.
+enum class TraceRow : std::int32_t {
+  phases,     // Phase
+  waits,      // Waiting
+  gradients,  // the moments in which ranges of gradients are complete
+  exchange,   // of ranges, by a thread or between other things
+  step,       // StepPart; a lane for each clock of the process
+};
+
+struct TraceEvent {
+  const char* name = "";  // lives as long as the process
+  TraceRow row = TraceRow::phases;
+  double begin = 0, end = 0;  // seconds by trace_clock(); the same: a moment
+  std::int64_t number = -1;   // of the range of gradients or the operation; -1: none
+  std::int64_t bytes = -1;    // -1: none
+  std::int32_t lane = 0;
+};
+
+// Seconds by the clock of traces and step times: std::chrono::steady_clock.
+double trace_clock();
+
+// Records events from now on, up to `most_events`; forgets earlier ones.
+void start_trace(std::int64_t most_events = 1'000'000);
+// Ends the recording and returns the events of all threads. The strings of the process stay valid.
+std::vector<TraceEvent> end_trace();
+bool is_tracing();
+// A number for each object, from 0 on, in the order in which they are first asked for.
+std::int32_t trace_lane(const void* owner);
+// From any thread. Does nothing unless a trace is recorded.
+void trace(const TraceEvent& event);
+
+// RAII: an event from its construction to its destruction.
+class TraceScope {
+ public:
+  TraceScope(const char* name, TraceRow row, std::int64_t number = -1, std::int64_t bytes = -1);
+  ~TraceScope();
+  TraceScope(const TraceScope&) = delete;
+  TraceScope& operator=(const TraceScope&) = delete;
+
+ private:
+  TraceEvent event_;
+  bool is_recorded_;
+};
+
+// Called at the beginning and end of each scope of a thread (a profiler's ranges); both may be
+// null.
+struct ScopeListener {
+  void (*push)(const char* name) = nullptr;
+  void (*pop)() = nullptr;
+};
+void set_scope_listener(ScopeListener listener);
+
+}  // namespace tasuki

@@ -1,0 +1,255 @@
+#include "tasuki/training/extensions/trace_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tasuki/communicator/run_on_root.hpp"
+#include "tasuki/core/file.hpp"
+#include "tasuki/core/host_name.hpp"
+#include "tasuki/core/log.hpp"
+#include "tasuki/core/trace.hpp"
+#include "tasuki/core/version.hpp"
+#include "tasuki/training/trainer.hpp"
+
+namespace tasuki {
+namespace {
+
+// By how many seconds rank 0's clock is ahead of this rank's, at a time by this rank's clock.
+struct Offset {
+  double at = 0, seconds = 0, error = 0;
+};
+
+double number_in(const Bytes& bytes) {
+  double number = 0;
+  TASUKI_CHECK(bytes.size() == sizeof number, "a time of {} bytes", bytes.size());
+  std::memcpy(&number, bytes.data(), sizeof number);
+  return number;
+}
+
+// Cristian's algorithm: rank 0 answers with its time, which is taken for that of the middle between
+// question and answer. Of several questions the one with the fastest answer counts.
+Offset compare_clocks(Communicator& communicator) {
+  constexpr int questions = 16, tag = 0;
+  const auto send = [&](double number, int peer) {
+    communicator.send_bytes(std::as_bytes(std::span(&number, 1)), peer, tag);
+  };
+  Offset best{.error = std::numeric_limits<double>::infinity()};
+  if (communicator.rank() != 0) {
+    for (int i = 0; i < questions; ++i) {
+      const double asked = trace_clock();
+      send(asked, 0);
+      const double answer = number_in(communicator.recv_bytes(0, tag));
+      const double answered = trace_clock(), error = (answered - asked) / 2;
+      if (error >= best.error) continue;
+      best = {.at = asked, .seconds = answer - (asked + answered) / 2, .error = error};
+    }
+    return best;
+  }
+  const Offset own{.at = trace_clock()};
+  for (int peer = 1; peer < communicator.size(); ++peer) {
+    for (int i = 0; i < questions; ++i) {
+      (void)communicator.recv_bytes(peer, tag);
+      send(trace_clock(), peer);
+    }
+  }
+  return own;
+}
+
+constexpr std::array row_names = {"phases", "waits", "gradients", "exchange", "step"};
+constexpr int most_lanes = 1000;
+
+int thread_of(const TraceEvent& event) {
+  return static_cast<int>(event.row) * most_lanes + event.lane;
+}
+
+// One rank's part of the file.
+class RankText {
+ public:
+  // Times count from `start` on rank 0's clock.
+  RankText(int rank, double start, Offset before, Offset after)
+      : rank_(rank), start_(start), before_(before), after_(after) {}
+
+  std::string of(const std::vector<TraceEvent>& events) {
+    add("process_name", 0, fmt::format("rank {} ({})", rank_, host_name()));
+    text_ += fmt::format(R"(,
+{{"ph":"M","name":"process_sort_index","pid":{},"args":{{"sort_index":{}}}}})",
+                         rank_, rank_);
+    std::vector<int> threads;
+    for (const TraceEvent& event : events) {
+      const int thread = thread_of(event);
+      if (std::ranges::find(threads, thread) != threads.end()) continue;
+      threads.push_back(thread);
+      const std::string row = row_names.at(static_cast<std::size_t>(event.row));
+      add("thread_name", thread, event.lane == 0 ? row : fmt::format("{} {}", row, event.lane));
+    }
+    for (const TraceEvent& event : events) add(event);
+    return std::move(text_);
+  }
+
+ private:
+  double corrected(double time) const {
+    const double span = after_.at - before_.at;
+    const double share = span > 0 ? (time - before_.at) / span : 0;
+    const double offset = before_.seconds + share * (after_.seconds - before_.seconds);
+    return 1e6 * (time + offset - start_);
+  }
+
+  void add(const char* what, int thread, const std::string& name) {
+    text_ += fmt::format(R"({}
+{{"ph":"M","name":"{}","pid":{},"tid":{},"args":{{"name":"{}"}}}})",
+                         text_.empty() ? "" : ",", what, rank_, thread, name);
+  }
+
+  void add(const TraceEvent& event) {
+    const double begin = corrected(event.begin), end = corrected(event.end);
+    text_ += fmt::format(",\n{{\"name\":\"{}\",\"pid\":{},\"tid\":{},\"ts\":{:.3f}", event.name,
+                         rank_, thread_of(event), begin);
+    text_ += event.end > event.begin ? fmt::format(R"(,"ph":"X","dur":{:.3f})", end - begin)
+                                     : R"(,"ph":"i","s":"t")";
+    if (event.number >= 0 || event.bytes >= 0)
+      text_ += fmt::format(R"(,"args":{{"number":{},"bytes":{}}})", event.number, event.bytes);
+    text_ += '}';
+  }
+
+  int rank_;
+  double start_;
+  Offset before_, after_;
+  std::string text_;
+};
+
+class TraceFile final : public Extension {
+ public:
+  explicit TraceFile(TraceSettings settings) : settings_(std::move(settings)) {
+    TASUKI_CHECK(settings_.skipped >= 0 && settings_.steps > 0, "a trace of {} steps after {}",
+                 settings_.steps, settings_.skipped);
+  }
+
+  std::string default_name() const override { return "TraceFile"; }
+  // Other extensions of the last iteration are recorded; those before the first are not.
+  int priority() const override { return priority_snapshot - 1; }
+  bool may_observe(const std::string&, const std::string&, bool) const override { return false; }
+
+  void initialize(Trainer& trainer) override {
+    first_ = trainer.updater().iteration() + settings_.skipped;
+    on_root(trainer, [&] {
+      make_output_folder(std::filesystem::absolute(settings_.file).parent_path());
+      write_file(settings_.file, "");
+    });
+    if (settings_.skipped == 0) begin(trainer);
+  }
+
+  void run(Trainer& trainer) override {
+    const std::int64_t iteration = trainer.updater().iteration();
+    if (begun_ && iteration == first_ + settings_.steps) return write(trainer);
+    if (!has_written_ && !begun_ && iteration == first_) begin(trainer);
+  }
+
+  void finalize(Trainer& trainer) override {
+    if (begun_) write(trainer);
+    if (!has_written_ && rank(trainer) == 0)
+      log_warning("{} is empty: the run had no more than the {} steps that are not recorded",
+                  settings_.file.string(), settings_.skipped);
+  }
+
+  void on_error(Trainer& /*trainer*/) override {
+    if (begun_) (void)end_trace();
+  }
+
+ private:
+  // Work of rank 0, whose error is one on all ranks.
+  static void on_root(Trainer& trainer, const std::function<void()>& work) {
+    if (Communicator* const communicator = trainer.communicator())
+      run_on_root(*communicator, 0, [&] {
+        work();
+        return Bytes{};
+      });
+    else
+      work();
+  }
+
+  static int rank(const Trainer& trainer) {
+    const Communicator* const communicator = trainer.communicator();
+    return communicator != nullptr ? communicator->rank() : 0;
+  }
+
+  static Offset offset(Trainer& trainer) {
+    Communicator* const communicator = trainer.communicator();
+    return communicator != nullptr ? compare_clocks(*communicator) : Offset{.at = trace_clock()};
+  }
+
+  void begin(Trainer& trainer) {
+    before_ = offset(trainer);
+    begun_ = true;
+    start_trace();
+  }
+
+  void write(Trainer& trainer) {
+    const std::vector<TraceEvent> events = end_trace();
+    begun_ = false;
+    has_written_ = true;
+    const Offset after = offset(trainer);
+    Communicator* const communicator = trainer.communicator();
+    std::string text = RankText(rank(trainer), start(trainer), before_, after).of(events);
+    nlohmann::json own = {{"host", host_name()},
+                          {"correction_us", after.seconds * 1e6},
+                          {"error_us", after.error * 1e6}};
+    std::vector<std::string> texts = {std::move(text)};
+    std::vector<nlohmann::json> ranks = {std::move(own)};
+    if (communicator != nullptr) {
+      ranks = communicator->gather_object(ranks[0]);
+      const auto parts = communicator->gather_bytes(std::as_bytes(std::span(texts[0])));
+      texts.clear();
+      for (const Bytes& part : parts)
+        texts.emplace_back(reinterpret_cast<const char*>(part.data()), part.size());
+    }
+    on_root(trainer, [&] { write_file(settings_.file, file_text(trainer, texts, ranks)); });
+    log_info("{} steps of all ranks are in {}; https://ui.perfetto.dev opens it",
+             trainer.updater().iteration() - first_, settings_.file.string());
+  }
+
+  // Rank 0's, so that all begin at 0.
+  double start(Trainer& trainer) const {
+    const Tensor start = Tensor::full({}, before_.at, DType::float64);
+    if (Communicator* const communicator = trainer.communicator()) communicator->bcast_data(start);
+    return start.item();
+  }
+
+  std::string file_text(const Trainer& trainer, const std::vector<std::string>& texts,
+                        const std::vector<nlohmann::json>& ranks) const {
+    nlohmann::json about = {{"version", version()},
+                            {"first_iteration", first_ + 1},
+                            {"steps", trainer.updater().iteration() - first_},
+                            {"ranks", ranks}};
+    if (const GradientExchange* const exchange =
+            trainer.updater().optimizer().gradient_exchange()) {
+      about["exchange"] = name_of(exchange->mode());
+      for (const Range& range : exchange->ranges())
+        about["range_bytes"].push_back(range.size() * std::int64_t{sizeof(float)});
+    }
+    std::string all =
+        R"({"displayTimeUnit":"ms","otherData":)" + about.dump() + ",\"traceEvents\":[";
+    for (std::size_t i = 0; i < texts.size(); ++i) all += (i == 0 ? "" : ",") + texts[i];
+    return all + "\n]}\n";
+  }
+
+  TraceSettings settings_;
+  std::int64_t first_ = 0;  // iterations before the recorded ones
+  bool begun_ = false, has_written_ = false;
+  Offset before_;
+};
+
+}  // namespace
+
+std::unique_ptr<Extension> trace_file(TraceSettings settings) {
+  return std::make_unique<TraceFile>(std::move(settings));
+}
+
+}  // namespace tasuki
