@@ -4,11 +4,11 @@
 //
 //   mpirun -np 2 build/apps/bench_allreduce --communicator single_node --min 7200000 --max 7200000
 //   mpirun -np 4 build/apps/bench_allreduce --gpu --communicator all --wire-dtype bf16
+//   mpirun -np 4 build/apps/bench_allreduce --allreduce all --wire-dtype all --link-rate 1000
 
 #include <mpi.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -18,6 +18,8 @@
 #include <optional>
 #include <sstream>
 
+#include "bench_allreduce/table.hpp"
+#include "tasuki/communicator/algorithms/link_probe.hpp"
 #include "tasuki/communicator/gpu/mpi_on_gpus.hpp"
 #include "tasuki/communicator/mpi/mpi.hpp"
 #include "tasuki/communicator/mpi/transfer.hpp"
@@ -37,23 +39,56 @@ namespace tasuki::program {
 namespace {
 
 struct Settings {
-  std::int64_t min = 4 << 10, max = 16 << 20, factor = 4, iterations = 20, warmup = 5;
-  std::string communicators = "auto";
+  std::int64_t min = 8, max = 16 << 20, factor = 4, iterations = 20, warmup = 5;
+  std::string communicators = "auto", algorithms = "auto", wires = "fp32";
+  std::optional<double> link_rate;  // Mbit/s
   std::optional<std::string> json;
   StallSettings stalls;
   GpuSettings gpu;
-  DType wire_dtype = DType::float32;
-  std::optional<AllreduceAlgorithm> allreduce;
 };
 
-// One line of the table.
-struct Row {
-  std::string communicator, memory;
-  std::int64_t count = 0;
-  // Least, median and most over the exchanges, each as long as it took on the slowest rank.
-  std::array<double, 3> seconds{};
-  std::int64_t wrong = 0;  // elements, over all ranks
-};
+// "a,b" as a list; "all" as `all`.
+std::vector<std::string> names_in(const std::string& text, const std::vector<std::string>& all) {
+  if (text == "all") return all;
+  std::vector<std::string> names;
+  std::istringstream list(text);
+  for (std::string name; std::getline(list, name, ',');) names.push_back(name);
+  return names;
+}
+
+using Algorithms = std::vector<std::optional<AllreduceAlgorithm>>;
+
+Algorithms algorithms_of(const Settings& settings) {
+  std::vector<std::string> all = {"auto"};
+  for (const AllreduceAlgorithm each : allreduce_algorithms()) all.emplace_back(name_of(each));
+  Algorithms found;
+  for (const std::string& name : names_in(settings.algorithms, all)) {
+    const auto place = std::ranges::find(all, name);
+    if (place == all.end())
+      fail_everywhere(ErrorKind::usage, "--allreduce {}: expected `all` or some of {}", name,
+                      fmt::join(all, ", "));
+    const auto number = static_cast<std::size_t>(place - all.begin());
+    if (number == 0)
+      found.emplace_back();
+    else
+      found.emplace_back(allreduce_algorithms()[number - 1]);
+  }
+  return found;
+}
+
+std::vector<DType> wires_of(const Settings& settings) {
+  std::vector<std::string> all;
+  for (const Choice<DType>& choice : wire_dtypes()) all.emplace_back(choice.name);
+  std::vector<DType> found;
+  for (const std::string& name : names_in(settings.wires, all)) {
+    const auto place = std::ranges::find(all, name);
+    if (place == all.end())
+      fail_everywhere(ErrorKind::usage, "--wire-dtype {}: expected `all` or some of {}", name,
+                      fmt::join(all, ", "));
+    found.push_back(wire_dtypes()[static_cast<std::size_t>(place - all.begin())].value);
+  }
+  return found;
+}
 
 // Integers whose sums over the ranks are exact in float32.
 float value_of(std::int64_t element, int rank) {
@@ -79,13 +114,16 @@ class Bench {
       : settings_(settings),
         everyone_(std::move(everyone)),
         device_(choose_device(settings.gpu, *everyone_)),
-        wire_(settings.wire_dtype) {
-    for (const std::string& name : names()) {
+        algorithms_(algorithms_of(settings)),
+        wires_(wires_of(settings)),
+        setting_{.ranks = everyone_->size(), .nodes = everyone_->inter_size()} {
+    if (settings_.link_rate) setting_.link_rate = *settings_.link_rate * 1e6 / 8;
+    link_ = probe_link(*everyone_);
+    for (const std::string& name : names_in(settings_.communicators, all_kinds())) {
       try {
-        communicators_.push_back(create_communicator(name, {.device = device(),
-                                                            .wire_dtype = wire_,
-                                                            .gpu_is_shared = settings_.gpu.share,
-                                                            .algorithm = settings_.allreduce}));
+        const std::vector<Variant> of_kind = variants_of(name);
+        (void)create(of_kind.front());
+        variants_.insert(variants_.end(), of_kind.begin(), of_kind.end());
       } catch (const Error& error) {
         // With `all`, communicators that this placement does not allow are left out.
         if (settings_.communicators != "all" || error.kind() != ErrorKind::config) throw;
@@ -104,13 +142,18 @@ class Bench {
   std::int64_t run() {
     print_header();
     if (device().is_cpu() || mpi_reduces_gpu_memory(DType::float32))
-      measure_all("MPI_Allreduce", DType::float32, plain_mpi(), "private");
-    for (auto& communicator : communicators_) {
-      print(fmt::format("# {}\n", communicator->describe()));
-      const std::string name = communicator->name();
-      measure_all(name, wire_, exchange_of(*communicator, true), "allocated");
-      measure_all(name, wire_, exchange_of(*communicator, false), "private");
-      communicator.reset();  // the next one may need its memory
+      measure_all({"MPI_Allreduce", "", "private"}, plain_mpi());
+    std::string described;
+    for (const Variant& variant : variants_) {
+      const auto communicator = create(variant);
+      const std::string description = communicator->describe();
+      if (std::exchange(described, description) != description)
+        print(fmt::format("# {}\n", description));
+      Row row{variant.communicator, variant.algorithm ? name_of(*variant.algorithm) : "auto",
+              "allocated", variant.wire};
+      measure_all(row, exchange_of(*communicator, true));
+      row.memory = "private";
+      measure_all(row, exchange_of(*communicator, false));
     }
     if (settings_.json) write_on_root(json_.dump(2) + "\n");
     return wrong_;
@@ -128,16 +171,47 @@ class Bench {
     });
   }
 
-  std::vector<std::string> names() const {
+  // One way to exchange.
+  struct Variant {
+    std::string communicator;
+    std::optional<AllreduceAlgorithm> algorithm;
+    DType wire;
+  };
+
+  static std::vector<std::string> all_kinds() {
     std::vector<std::string> names;
-    if (settings_.communicators == "all") {
-      for (const auto& kind : communicator_kinds())
-        if (kind.name != "dummy") names.push_back(kind.name);
-      return names;
-    }
-    std::istringstream list(settings_.communicators);
-    for (std::string name; std::getline(list, name, ',');) names.push_back(name);
+    for (const auto& kind : communicator_kinds())
+      if (kind.name != "dummy") names.push_back(kind.name);
     return names;
+  }
+
+  // With several algorithms or types, those that the kind does not take are left out.
+  std::vector<Variant> variants_of(const std::string& name) const {
+    const auto& kinds = communicator_kinds();
+    const auto kind = std::ranges::find(kinds, name, &CommunicatorKind::name);
+    const bool is_known = kind != kinds.end();
+    std::vector<Variant> variants;
+    for (const auto& algorithm : algorithms_) {
+      if (is_known && algorithms_.size() > 1 && algorithm && !kind->takes_algorithm) continue;
+      for (const DType wire : wires_) {
+        const bool can_round =
+            (!is_known || kind->takes_wire_dtype) && algorithm != AllreduceAlgorithm::mpi;
+        if (wires_.size() > 1 && wire != DType::float32 && !can_round) continue;
+        variants.push_back({name, algorithm, wire});
+      }
+    }
+    if (variants.empty())
+      fail_everywhere(ErrorKind::config, "the communicator {} takes none of {} and {}", name,
+                      settings_.algorithms, settings_.wires);
+    return variants;
+  }
+
+  std::unique_ptr<Communicator> create(const Variant& variant) const {
+    return create_communicator(variant.communicator, {.device = device(),
+                                                      .wire_dtype = variant.wire,
+                                                      .gpu_is_shared = settings_.gpu.share,
+                                                      .algorithm = variant.algorithm,
+                                                      .link = link_.value_or(gigabit_ethernet)});
   }
 
   Device device() const { return device_.device; }
@@ -172,18 +246,18 @@ class Bench {
     backend(values.device()).synchronize(values.device());
   }
 
-  void measure_all(const std::string& name, DType wire, const MakeCase& make,
-                   const std::string& memory) {
+  void measure_all(Row row, const MakeCase& make) {
     for (std::int64_t bytes = settings_.min; bytes <= settings_.max; bytes *= settings_.factor) {
       const auto [values, exchange] = make(bytes / static_cast<std::int64_t>(sizeof(float)));
-      const Row row{name, memory, values.count(), time(values, exchange),
-                    check(values, exchange, wire)};
-      print_row(row);
+      row.count = values.count();
+      row.seconds = time(values, exchange);
+      row.wrong = check(values, exchange, row.wire);
+      add(row);
       if (settings_.factor == 1) break;
     }
   }
 
-  std::array<double, 3> time(const Tensor& values, const std::function<void()>& exchange) {
+  Percentiles time(const Tensor& values, const std::function<void()>& exchange) {
     using clock = std::chrono::steady_clock;
     values.fill(0);
     for (std::int64_t turn = 0; turn < settings_.warmup; ++turn) finish(values, exchange);
@@ -196,8 +270,7 @@ class Bench {
       turn = std::chrono::duration<double>(clock::now() - start).count();
     }
     everyone_->allreduce(slowest, ReduceOp::max);
-    std::ranges::sort(seconds);
-    return {seconds.front(), seconds[seconds.size() / 2], seconds.back()};
+    return percentiles_of({seconds.begin(), seconds.end()});
   }
 
   std::int64_t check(const Tensor& values, const std::function<void()>& exchange, DType wire) {
@@ -241,38 +314,32 @@ class Bench {
         json_["devices"].push_back(bytes_to_text(names[rank]));
       }
     }
-    json_["wire_dtype"] = name_of(wire_dtypes(), settings_.wire_dtype);
-    print("# times over the exchanges; algbw = bytes / median, busbw = algbw x 2 (p - 1) / p\n");
-    print(fmt::format("{:>12} {:>10} {:<16} {:<10} {:>10} {:>10} {:>10} {:>8} {:>8} {:>7}\n",
-                      "bytes", "floats", "communicator", "memory", "min us", "median us", "max us",
-                      "algbw", "busbw", "#wrong"));
+    if (link_) {
+      print(fmt::format("# the link between machines: {:.0f} us, {:.1f} MB/s, as measured\n",
+                        link_->latency * 1e6, link_->bytes_per_second / 1e6));
+      json_["link"] = {{"latency", link_->latency}, {"bytes_per_second", link_->bytes_per_second}};
+    }
+    print(
+        "# times over the exchanges; busbw (GB/s) = bytes / median x 2 (p - 1) / p; %bound: of "
+        "what "
+        "--link-rate allows\n");
+    print(table_heading());
   }
 
-  void print_row(const Row& row) {
-    const double bytes = static_cast<double>(row.count) * sizeof(float), ranks = everyone_->size();
-    const double algorithm_rate = bytes / row.seconds[1] / 1e9;
-    const double bus_rate = algorithm_rate * 2 * (ranks - 1) / ranks;
-    print(fmt::format(
-        "{:>12} {:>10} {:<16} {:<10} {:>10.1f} {:>10.1f} {:>10.1f} {:>8.3f} {:>8.3f} {:>7}\n",
-        row.count * 4, row.count, row.communicator, row.memory, row.seconds[0] * 1e6,
-        row.seconds[1] * 1e6, row.seconds[2] * 1e6, algorithm_rate, bus_rate, row.wrong));
-    json_["rows"].push_back({{"bytes", row.count * 4},
-                             {"communicator", row.communicator},
-                             {"memory", row.memory},
-                             {"min_seconds", row.seconds[0]},
-                             {"median_seconds", row.seconds[1]},
-                             {"max_seconds", row.seconds[2]},
-                             {"algbw_gb_per_s", algorithm_rate},
-                             {"busbw_gb_per_s", bus_rate},
-                             {"wrong", row.wrong}});
+  void add(const Row& row) {
+    print(text_of(row, setting_));
+    json_["rows"].push_back(json_of(row, setting_));
     wrong_ += row.wrong;
   }
 
   Settings settings_;
   std::unique_ptr<Communicator> everyone_;
   ChosenDevice device_;
-  DType wire_;
-  std::vector<std::unique_ptr<Communicator>> communicators_;  // to be measured
+  Algorithms algorithms_;
+  std::vector<DType> wires_;
+  Setting setting_;
+  std::optional<Link> link_;       // as measured
+  std::vector<Variant> variants_;  // to be measured
   nlohmann::json json_;
   std::int64_t wrong_ = 0;
 };
@@ -289,13 +356,20 @@ int bench_allreduce(int argc, char** argv) {
               "from one size to the next; 1: --min only");
   options.add("communicator", settings.communicators, "NAMES",
               "communicators, separated by commas; `all`: those that can run here");
-  add_allreduce_flag(options, settings.allreduce);
+  options.add("allreduce", settings.algorithms, "NAMES",
+              "algorithms of communicators that send an allreduce's messages themselves: some of "
+              "auto, ring, halving-doubling, tree, direct and mpi, separated by commas, or `all`");
+  options.add(
+      "wire-dtype", settings.wires, "NAMES",
+      "types in which gradients travel: some of fp32, fp16 and bf16, separated by commas, or "
+      "`all`");
   add_gpu_flags(options, settings.gpu);
-  options.add("wire-dtype", settings.wire_dtype, wire_dtypes(), "NAME",
-              "fp32, fp16 or bf16: type in which gradients travel");
   options.group("How");
   options.add("iterations", settings.iterations, {1, 1'000'000}, "N", "timed exchanges per size");
   options.add("warmup", settings.warmup, {0, 1'000'000}, "N", "exchanges before the timed ones");
+  options.add("link-rate", settings.link_rate, "none", {0.001, 1e9}, "MBIT",
+              "Mbit/s between two machines, in each direction: the table then says which share of "
+              "that the exchanges reach");
   add_stall_flags(options, settings.stalls);
   options.add("json", settings.json, "none", "FILE", "also write the table to this file");
 
