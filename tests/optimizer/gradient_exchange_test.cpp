@@ -177,14 +177,16 @@ class Exchange : public ::testing::TestWithParam<Case> {
   std::unique_ptr<Communicator> communicator_;
 };
 
-// 100 steps: all forms are tried, and then one is chosen.
 TEST_P(Exchange, AllFormsHaveTheSameBits) {
   const std::vector<float> whole = trained(ExchangeMode::whole, true);
-  EXPECT_EQ(trained(ExchangeMode::thread, true), whole);
+  EXPECT_EQ(trained(ExchangeMode::thread, false), whole);
   if (communicator_->supports(Background::slices)) {
     EXPECT_EQ(trained(ExchangeMode::slices, true), whole);
   }
-  EXPECT_EQ(trained(ExchangeMode::overlapped, false), whole);
+  // Forms take turns, and then one is chosen.
+  if (GetParam().algorithm.value_or(AllreduceAlgorithm::ring) == AllreduceAlgorithm::ring) {
+    EXPECT_EQ(trained(ExchangeMode::overlapped, true), whole);
+  }
 }
 
 std::vector<Case> cases() {
