@@ -152,6 +152,7 @@ TEST_P(Gradients, BackgroundExchangeGivesTheSameBits) {
     comm_->sum_gradients({blocking.slice(half * count / 2, (half + 1) * count / 2), halves});
 
   std::vector<std::unique_ptr<PendingExchange>> pending;
+  pending.reserve(2);
   for (int half = 0; half < 2; ++half)
     pending.push_back(comm_->start_sum_gradients(
         {background.slice(half * count / 2, (half + 1) * count / 2), halves}));

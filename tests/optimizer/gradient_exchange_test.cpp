@@ -88,7 +88,7 @@ TEST(ExchangeTrials, OneFormNeedsNone) {
 constexpr std::int64_t inputs = 12, hidden = 40, classes = 5, batch = 6;
 
 Tensor random_values(const Shape& shape, RandomStream& random) {
-  const Tensor made = Tensor::empty(shape);
+  Tensor made = Tensor::empty(shape);
   for (float& value : made.span<float>()) value = random.normal();
   return made;
 }
