@@ -5,6 +5,7 @@
 #include "tasuki/communicator/algorithms/plans.hpp"
 #include "tasuki/communicator/mpi/transfer.hpp"
 #include "tasuki/core/polite_wait.hpp"
+#include "tasuki/core/stopwatch.hpp"
 
 namespace tasuki {
 
@@ -42,8 +43,15 @@ std::unique_ptr<PlanRun> PlannedAllreduce::start(void* values, std::int64_t coun
 void PlannedAllreduce::run(void* values, std::int64_t count, DType type, ReduceOp op, MPI_Comm comm,
                            const PieceWork& work, const Wire& wire) {
   const MessagePlan& plan = plan_for(count, wire.type_of(type));
-  if (!plan.sends.empty() || !plan.receives.empty())
-    return PlanRun(values, type, op, plan, comm, work, wire).finish();
+  if (!plan.sends.empty() || !plan.receives.empty()) {
+    Stopwatch watch;
+    PlanRun(values, type, op, plan, comm, work, wire).finish();
+    const DType sent = wire.type_of(type);
+    outcomes_.add(algorithm_for(count, sent),
+                  static_cast<double>(count) * static_cast<double>(size_of(sent)), ranks_,
+                  settings_.link, watch.lap());
+    return;
+  }
   PoliteWait waiting;
   for (const Range piece : plan.need)
     while (work.prepare && !work.prepare(piece)) waiting.pause();

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "tasuki/communicator/algorithms/allreduce_algorithm.hpp"
+#include "tasuki/communicator/algorithms/allreduce_outcomes.hpp"
 #include "tasuki/communicator/algorithms/cost.hpp"
 #include "tasuki/communicator/algorithms/message_plan.hpp"
 #include "tasuki/communicator/algorithms/plan_run.hpp"
@@ -28,7 +29,7 @@ class PlannedAllreduce {
  public:
   // The part of `rank`, one of `ranks`, which may work on plans of a rank other than its own.
   PlannedAllreduce(int rank, int ranks, AllreduceSettings settings)
-      : rank_(rank), ranks_(ranks), settings_(std::move(settings)) {}
+      : rank_(rank), ranks_(ranks), settings_(settings) {}
 
   // "ring"; "the fastest algorithm as predicted" where none is wanted.
   std::string describe() const;
@@ -52,6 +53,7 @@ class PlannedAllreduce {
   int rank_, ranks_;
   AllreduceSettings settings_;
   std::map<std::pair<std::int64_t, std::size_t>, MessagePlan> plans_;  // by count, element's bytes
+  AllreduceOutcomes outcomes_;
 };
 
 }  // namespace tasuki

@@ -16,7 +16,7 @@ namespace tasuki {
 class GpuStaging {
  public:
   GpuStaging(GpuChannel& channel, AllreduceSettings settings)
-      : channel_(channel), settings_(std::move(settings)) {}
+      : channel_(channel), settings_(settings) {}
 
   // Copies `values` to the host, calls `work` with the copy, and queues the copy back on the
   // channel without waiting for it.

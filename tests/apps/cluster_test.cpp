@@ -143,6 +143,16 @@ TEST_F(Cluster, LinkIsMeasuredOnceForAFolder) {
   EXPECT_NO_THROW(nlohmann::json::parse(read_file(file)));
 }
 
+TEST_F(Cluster, ChosenAlgorithmIsSaidWithPredictionAndOutcome) {
+  const Finished job = run_on_nodes(
+      "1,1,1", "result",
+      {"--verbose", "--max-iterations", "12", "--exchange", "whole", "--batchsize", "8"});
+  if (!reason_to_skip.empty()) GTEST_SKIP() << reason_to_skip;
+  ASSERT_EQ(job.exit_code, 0) << job.all();
+  EXPECT_EQ(count_of(job.all(), " bytes among 3 by "), 1) << job.all();
+  EXPECT_EQ(count_of(job.all(), "ms (median of 10)"), 1) << job.all();
+}
+
 TEST_F(Cluster, TraceShowsWhatIsExchangedWhenOnAllRanks) {
   const std::string file = folder / "trace.json";
   const Finished job =
