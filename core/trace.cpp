@@ -6,6 +6,8 @@
 #include <mutex>
 #include <utility>
 
+#include "tasuki/core/log.hpp"
+
 namespace tasuki {
 namespace {
 
@@ -18,6 +20,7 @@ struct Record {
   std::vector<TraceEvent> events;
   std::vector<const void*> owners;  // of lanes
   std::int64_t most = 0;
+  bool is_full = false;
 };
 
 Record& record() {
@@ -36,6 +39,7 @@ void start_trace(std::int64_t most_events) {
   const std::scoped_lock lock(record().mutex);
   record().events.clear();
   record().owners.clear();
+  record().is_full = false;
   record().most = most_events;
   tracing = true;
 }
@@ -62,7 +66,12 @@ bool is_tracing() {
 void trace(const TraceEvent& event) {
   if (!is_tracing()) return;
   const std::scoped_lock lock(record().mutex);
-  if (std::ssize(record().events) < record().most) record().events.push_back(event);
+  Record& all = record();
+  if (std::ssize(all.events) < all.most) {
+    all.events.push_back(event);
+  } else if (!std::exchange(all.is_full, true)) {
+    log_warning("the timeline has {} events; later ones are left out", all.most);
+  }
 }
 
 TraceScope::TraceScope(const char* name, TraceRow row, std::int64_t number, std::int64_t bytes)

@@ -33,7 +33,8 @@ struct TraceEvent {
 // Seconds by the clock of traces and step times: std::chrono::steady_clock.
 double trace_clock();
 
-// Records events from now on, up to `most_events`; forgets earlier ones.
+// Records events from now on, up to `most_events`, and warns once when there are more; forgets
+// earlier ones.
 void start_trace(std::int64_t most_events = 1'000'000);
 // Ends the recording and returns the events of all threads. The strings of the process stay valid.
 std::vector<TraceEvent> end_trace();

@@ -32,6 +32,8 @@ class DoubleBuffer {
   // Sums the gradients in the arena and waits for it, where other ranks call exchange() and then
   // either that or take(). Nothing may be under way.
   void exchange_at_once();
+  // Communicator::exchange_seconds() of its communicator.
+  double exchange_seconds() const { return communicator_->exchange_seconds(); }
   bool is_under_way() const { return under_way_ != nullptr; }
   // Between parts of a computation: does a slice of the exchange, if it is done in slices.
   void advance() const {

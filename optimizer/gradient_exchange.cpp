@@ -201,7 +201,6 @@ void GradientExchange::ready(Parameter& parameter) {
   for (std::int64_t i = found->second.begin; i < found->second.end; ++i)
     if (--incomplete_[static_cast<std::size_t>(i)] == 0) complete(static_cast<std::size_t>(i));
   if (overlaps()) start_complete_ranges();
-  advance();
 }
 
 void GradientExchange::complete(std::size_t range) {

@@ -91,6 +91,7 @@ void Optimizer::prepare_exchange() {
   const bool is_double_buffered = exchange_->mode() == ExchangeMode::double_buffered;
   double_buffer_ =
       is_double_buffered ? std::make_unique<DoubleBuffer>(*arena_, *communicator_) : nullptr;
+  exchange_seconds_before_ = is_double_buffered ? 0 : communicator_->exchange_seconds();
   if (communicator_->rank() == 0 && exchange_->power_sgd() == nullptr)
     log_verbose("gradients are exchanged in {} range(s) {}", exchange_->ranges().size(),
                 is_double_buffered                         ? "during the next step"

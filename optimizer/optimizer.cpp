@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tasuki/core/stop_request.hpp"
+#include "tasuki/core/stopwatch.hpp"
 #include "tasuki/nn/random.hpp"
 #include "tasuki/optimizer/double_buffer.hpp"
 #include "tasuki/optimizer/update_plan.hpp"
@@ -279,6 +280,7 @@ std::int64_t Optimizer::exchange_over_ranks(std::optional<std::int64_t> global_e
   }
   bool has_sums = true;
   note_moment(StepClock::Moment::exchange);
+  Stopwatch watch;
   if (double_buffer_) {
     const auto before = double_buffer_->exchange(global_examples);
     has_sums = before.has_value();
@@ -286,7 +288,15 @@ std::int64_t Optimizer::exchange_over_ranks(std::optional<std::int64_t> global_e
   } else {
     exchange_->finish(static_cast<double>(global_examples.value_or(0)));
   }
+  if (is_on_cpu) add_transfer(watch.lap());
   return has_sums ? read_notices(global_examples) : 0;
+}
+
+void Optimizer::add_transfer(double waited) {
+  const double now =
+      double_buffer_ ? double_buffer_->exchange_seconds() : communicator_->exchange_seconds();
+  transfer_times_.transfer += now - std::exchange(exchange_seconds_before_, now);
+  transfer_times_.exposed += waited;
 }
 
 std::int64_t Optimizer::read_notices(std::optional<std::int64_t> global_examples) {

@@ -121,6 +121,14 @@ class Optimizer {
   void shard_states(bool sharded);
   bool shards_states() const { return owners_ && owners_->are_several(); }
 
+  // Seconds since setup(), of gradients in host memory: while this rank exchanged any, delays of
+  // other ranks included, and while exchange() waited for them. The rest was hidden behind the
+  // computation.
+  struct TransferTimes {
+    double transfer = 0, exposed = 0;
+  };
+  const TransferTimes& transfer_times() const { return transfer_times_; }
+
   // Whether any rank was asked to stop (core/stop_request.hpp) before the last exchange: the same
   // on all ranks that exchange gradients (those of dummy do not).
   bool asked_to_stop() const { return asked_to_stop_; }
@@ -271,6 +279,7 @@ class Optimizer {
   void write_notices(std::optional<std::int64_t> global_examples);
   void prepare_exchange();
   std::int64_t exchange_over_ranks(std::optional<std::int64_t> global_examples);
+  void add_transfer(double waited);
   // What the sums behind the gradients say; returns the number of examples.
   std::int64_t read_notices(std::optional<std::int64_t> global_examples);
   void apply(std::int64_t global_examples, const SpreadUpdate& spread);
@@ -308,6 +317,8 @@ class Optimizer {
   std::optional<Met> met_;
   std::optional<std::uint64_t> gradients_of_;
   std::int64_t examples_ = 0;
+  TransferTimes transfer_times_;
+  double exchange_seconds_before_ = 0;  // Communicator::exchange_seconds() after the last exchange
   AfterStep counted_;
 };
 

@@ -34,17 +34,18 @@ bool is_slower(const Row& a, const Row& b) {
 
 std::string exchange_line(const std::vector<Row>& rows) {
   if (rows.size() < 2) return "";
-  double exchange = 0, transfer = 0, total = 0;
+  double exchange = 0, transfer = 0, exposed = 0, total = 0;
   for (const Row& row : rows) {
     exchange += row.times.exchange;
     transfer += row.times.transfer;
+    exposed += row.times.exposed;
     total += row.times.total();
   }
   std::string text =
       fmt::format("the exchange takes {:.0f} % of a step", 100 * exchange / std::max(total, 1e-12));
   if (transfer > 0)
     text += fmt::format("; {:.0f} % of the transfer is hidden behind the computation",
-                        100 * std::max(transfer - exchange, 0.0) / transfer);
+                        100 * std::max(transfer - exposed, 0.0) / transfer);
   return text +
          fmt::format("; the slowest is {}\n", std::ranges::min_element(rows, is_slower)->name);
 }

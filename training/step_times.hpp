@@ -14,16 +14,15 @@ namespace tasuki {
 struct StepTimes {
   std::int64_t steps = 0;
   double input = 0, forward = 0, backward = 0, exchange = 0, update = 0;
-  // While gradients were under way, those parts of it included in which the device computed; 0 if
-  // that is not measured (on GPUs).
-  double transfer = 0;
+  // Optimizer::TransferTimes; 0 where that is not measured (on GPUs).
+  double transfer = 0, exposed = 0;
 
   double compute() const { return forward + backward + update; }
   double total() const { return input + compute() + exchange; }
   friend StepTimes operator-(const StepTimes& a, const StepTimes& b) {
     return {a.steps - b.steps,       a.input - b.input,       a.forward - b.forward,
             a.backward - b.backward, a.exchange - b.exchange, a.update - b.update,
-            a.transfer - b.transfer};
+            a.transfer - b.transfer, a.exposed - b.exposed};
   }
 };
 

@@ -19,7 +19,8 @@ StandardUpdater::StandardUpdater(std::unique_ptr<Iterator> iterator, Optimizer& 
       loss_(std::move(loss)),
       settings_(std::move(settings)),
       runner_({&optimizer}, {.graph = settings_.graph}),
-      position_{0, iterator_->state()} {
+      position_{0, iterator_->state()},
+      transfer_before_(optimizer.transfer_times()) {
   if (iterator_->steps_per_epoch() < 1)
     fail_everywhere(ErrorKind::data, "there are no examples to train on");
   TASUKI_CHECK(settings_.accumulate >= 1, "an iteration of {} batches", settings_.accumulate);
@@ -29,7 +30,6 @@ StandardUpdater::StandardUpdater(std::unique_ptr<Iterator> iterator, Optimizer& 
                     runner_.device().text());
   for (std::int64_t batch = 0; batch < settings_.accumulate; ++batch)
     random_.push_back(std::make_unique<RandomKeys>(settings_.seed));
-  if (communicator() != nullptr) exchange_seconds_before_ = communicator()->exchange_seconds();
 }
 
 std::vector<std::string> StandardUpdater::common_settings() const {
@@ -84,8 +84,9 @@ Variable StandardUpdater::loss_of(const Batch& batch, RandomKeys& random, Observ
 
 RankTimes StandardUpdater::times() const {
   StepTimes times = runner_.times();
-  if (communicator() != nullptr)
-    times.transfer = communicator()->exchange_seconds() - exchange_seconds_before_;
+  const Optimizer::TransferTimes& now = optimizer_.transfer_times();
+  times.transfer = now.transfer - transfer_before_.transfer;
+  times.exposed = now.exposed - transfer_before_.exposed;
   return {times};
 }
 

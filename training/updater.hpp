@@ -127,7 +127,7 @@ class StandardUpdater : public Updater {
   StepRunner runner_;     // on a CPU: iterator.next(), and the step itself
   RunPosition position_;  // after the last step that was done; the iterator's
   bool has_seen_examples_ = false;
-  double exchange_seconds_before_ = 0;  // of the communicator
+  Optimizer::TransferTimes transfer_before_;
 };
 
 // A classifier's loss and "accuracy"; moves batches to the model's device. The model must outlive

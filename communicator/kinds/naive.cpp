@@ -9,7 +9,8 @@ namespace {
 class NaiveCommunicator : public Communicator {
  public:
   explicit NaiveCommunicator(const CommunicatorSetup& setup)
-      : Communicator(setup), rounded_(rank(), size(), {.sizes = options().sizes}) {}
+      : Communicator(setup),
+        rounded_(rank(), size(), {.sizes = options().sizes, .link = options().link}) {}
 
  protected:
   std::string describe_kind() const override {

@@ -143,6 +143,15 @@ TEST_F(Cluster, LinkIsMeasuredOnceForAFolder) {
   EXPECT_NO_THROW(nlohmann::json::parse(read_file(file)));
 }
 
+TEST_F(Cluster, DoubleBufferedRunSaysWhatItHides) {
+  const Finished job =
+      run_on_nodes("1,1", "result",
+                   {"--batchsize", "16", "--max-iterations", "8", "--exchange", "double-buffered"});
+  if (!reason_to_skip.empty()) GTEST_SKIP() << reason_to_skip;
+  ASSERT_EQ(job.exit_code, 0) << job.all();
+  EXPECT_EQ(count_of(job.out, "% of the transfer is hidden behind the computation"), 1) << job.out;
+}
+
 TEST_F(Cluster, ChosenAlgorithmIsSaidWithPredictionAndOutcome) {
   const Finished job = run_on_nodes(
       "1,1,1", "result",
