@@ -287,7 +287,7 @@ TEST(OptimizerFlags, DoWhatChainerDoes) {
   const auto chainer = nlohmann::json::parse(std::ifstream(CHAINER_UPDATES));
   const auto initial = chainer["initial"].get<std::vector<float>>();
   const auto gradients = chainer["gradients"].get<std::vector<std::vector<float>>>();
-  ASSERT_EQ(chainer["cases"].size(), optimizer_names().size());
+  ASSERT_EQ(chainer["cases"].size(), optimizer_names().size() - 1);  // Chainer has no LAMB
   for (const auto& expected : chainer["cases"]) {
     SCOPED_TRACE(expected["flags"].dump());
     Program program;
