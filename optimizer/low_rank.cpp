@@ -39,6 +39,9 @@ TASUKI_VECTORIZE void add_multiple(float* result, const float* x, float factor,
 TASUKI_VECTORIZE void scale(float* values, float factor, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) values[i] *= factor;
 }
+TASUKI_VECTORIZE void keep_finite(float* values, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) values[i] = values[i] - values[i] == 0 ? values[i] : 0;
+}
 
 float dot(const float* x, const float* y, std::int64_t count) {
   std::array<float, lanes> parts{};
@@ -130,6 +133,12 @@ void subtract_product(float* m, std::int64_t rows, std::int64_t columns, const f
 void add(float* values, const float* others, std::int64_t count) {
   parallel_for(count, eltwise_grain, [=](std::int64_t begin, std::int64_t end) {
     add_multiple(values + begin, others + begin, 1, end - begin);
+  });
+}
+
+void drop_infinite(float* values, std::int64_t count) {
+  parallel_for(count, eltwise_grain, [=](std::int64_t begin, std::int64_t end) {
+    keep_finite(values + begin, end - begin);
   });
 }
 

@@ -24,6 +24,8 @@ void subtract_product(float* m, std::int64_t rows, std::int64_t columns, const f
                       const float* q, std::int64_t k);
 // values += others.
 void add(float* values, const float* others, std::int64_t count);
+// Puts 0 in the place of numbers that are infinite or undefined.
+void drop_infinite(float* values, std::int64_t count);
 
 // Makes `k` vectors of `length` (at least k) orthonormal, each within the span of itself and those
 // before (Gram and Schmidt, twice, which removes what rounding leaves). A vector that depends on

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "tasuki/communicator/node/node_communicator.hpp"
 #include "tasuki/optimizer/low_rank.hpp"
 
 namespace tasuki {
@@ -25,11 +26,22 @@ void copy(float* to, const float* from, std::int64_t count) {
   std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(float));
 }
 
+// Whether sums may have other bits on other ranks: MPI_Allreduce does not promise the same ones,
+// and nothing is known of a program's own kinds. What we round, plan or add in shared memory has
+// them.
+bool sums_may_differ(const Communicator& communicator) {
+  const CommunicatorOptions& options = communicator.options();
+  if (!communicator.exchanges_gradients() || options.wire_dtype != DType::float32) return false;
+  if (options.algorithm) return options.algorithm == AllreduceAlgorithm::mpi;
+  return dynamic_cast<const NodeCommunicator*>(&communicator) == nullptr;
+}
+
 }  // namespace
 
 PowerSgd::PowerSgd(const ParameterArena& arena, Communicator& communicator, std::int64_t rank)
     : arena_(arena),
       communicator_(communicator),
+      sums_may_differ_(sums_may_differ(communicator)),
       rank_(rank),
       errors_(Tensor::zeros({arena.gradients().count()}, DType::float32, Device::cpu())) {
   std::int64_t left = 0, right = 0;
@@ -78,6 +90,7 @@ void PowerSgd::sum(const Tensor& values, const std::vector<GradientView::Segment
                                .wire_scale_hint = wire_scale_hint,
                                .exact_at_end = exact_at_end,
                                .is_agreed = is_agreed_});
+  if (sums_may_differ_) communicator_.bcast_data(values);
 }
 
 void PowerSgd::exchange(double wire_scale_hint) {
@@ -98,6 +111,7 @@ void PowerSgd::exchange(double wire_scale_hint) {
                         right_of(matrix));
     copy(errors_of(matrix), gradient_of(matrix), rows * columns);
     subtract_product(errors_of(matrix), rows, columns, left_of(matrix), right_of(matrix), rank_);
+    drop_infinite(errors_of(matrix), rows * columns);
   }
   const float* const gradients = arena_.gradients().data<float>();
   for (const auto& [from, to] : plain_)

@@ -7,8 +7,13 @@
 // improved by one step of the power method: P = M Q is summed and made orthonormal, Q =
 // transpose(M) P is summed, and P transpose(Q) takes the place of the gradient: r (n + m) numbers
 // instead of n m. What a rank's gradient has beside these directions is added to its gradient of
-// the next step (error feedback), so it arrives later. Parameters with one axis, and matrices that
-// would not become smaller, are summed as they are, and so are the notices.
+// the next step (error feedback), so it arrives later. Numbers that are not finite are not kept.
+// Parameters with one axis, and matrices that would not become smaller, are summed as they are, and
+// so are the notices.
+//
+// All ranks must make the same orthonormal P: where gradients have fewer than r directions, a bit
+// of the sum decides about a whole column of it. So all ranks use the bits of rank 0's sums where a
+// communicator's may differ.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +32,8 @@ class PowerSgd {
   PowerSgd(const ParameterArena& arena, Communicator& communicator, std::int64_t rank);
 
   // Puts approximate sums over all ranks in the place of the gradients, with the same bits on all
-  // ranks if the communicator's sums have them. Collective. `wire_scale_hint`: GradientView's.
+  // ranks. Collective. `wire_scale_hint`: GradientView's. The errors must be sums over as many
+  // examples as the gradients.
   void exchange(double wire_scale_hint);
 
   // What the next step starts from: this rank's errors, with the arena's offsets, and the matrices
@@ -60,6 +66,7 @@ class PowerSgd {
 
   const ParameterArena& arena_;
   Communicator& communicator_;
+  bool sums_may_differ_;
   std::int64_t rank_;
   std::vector<Matrix> matrices_;
   std::vector<Plain> plain_;

@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <tuple>
 
 #include "communicators.hpp"
 #include "errors.hpp"
@@ -223,6 +225,61 @@ TEST_F(Compression, GoesOnFromWhatIsCarriedOver) {
   fill_with_random(2);
   other.exchange(0);
   EXPECT_EQ(std::memcmp(expected.raw(), arena_.gradients().raw(), expected.bytes()), 0);
+}
+
+// A step of numbers that are not finite spoils no other.
+TEST_F(Compression, KeepsOnlyWhatIsFinite) {
+  fill_with_random(1);
+  power_sgd_.exchange(0);
+  fill_with_random(2);
+  if (rank() == 0) {
+    gradient("wide/W")[3] = INFINITY;
+    gradient("conv/W")[5] = NAN;
+  }
+  power_sgd_.exchange(0);
+  const auto is_finite = [](float value) { return std::isfinite(value); };
+  EXPECT_TRUE(std::ranges::all_of(power_sgd_.errors().span<float>(), is_finite));
+  fill_with_random(3);
+  power_sgd_.exchange(0);
+  EXPECT_TRUE(std::ranges::all_of(arena_.gradients().span<float>(), is_finite));
+}
+
+// As MPI may do it: odd ranks have other last bits.
+class Uneven : public Communicator {
+ public:
+  Uneven() : Communicator({.name = "uneven"}) {}
+
+ protected:
+  void combine(const Tensor& values, ReduceOp op) override {
+    Communicator::combine(values, op);
+    if (values.dtype() != DType::float32 || rank() % 2 == 0) return;
+    for (float& value : values.span<float>()) value = std::nextafter(value, 1e30F);
+  }
+};
+
+TEST(CompressionByOtherSums, GivesTheSameBitsOnAllRanks) {
+  Uneven comm;
+  Network model;
+  ParameterArena arena{model, &comm};
+  PowerSgd power_sgd{arena, comm, rank_of_test};
+  for (int step = 0; step < 3; ++step) {
+    // Of rank 1: only rounding decides about the second direction.
+    for (const ParameterArena::Entry& entry : arena.entries()) {
+      const auto gradient = ParameterArena::part(arena.gradients(), entry).span<float>();
+      const std::size_t columns =
+          gradient.size() / static_cast<std::size_t>(entry.parameter->shape()[0]);
+      const std::vector<float> x = random_values(std::ssize(gradient), 5),
+                               y = random_values(400, 6);
+      for (std::size_t i = 0; i < gradient.size(); ++i)
+        gradient[i] = x[i / columns] * y[i % columns] * static_cast<float>(1 + comm.rank() + step);
+    }
+    arena.notice().fill(1);
+    power_sgd.exchange(0);
+    EXPECT_EQ(arena.notice().item(), comm.size());
+    for (const Tensor& others : comm.allgather(arena.gradients()))
+      ASSERT_EQ(std::memcmp(others.raw(), arena.gradients().raw(), others.bytes()), 0)
+          << "step " << step;
+  }
 }
 
 struct Way {
