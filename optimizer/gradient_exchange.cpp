@@ -54,8 +54,11 @@ void check(const ExchangeSettings& settings, const ParameterArena& arena,
     fail_everywhere(ErrorKind::usage,
                     "compressed gradients travel after the backward pass: leave out the exchange "
                     "mode, or choose whole");
-  if (settings.error_feedback && !is_compressed &&
-      communicator.options().wire_dtype == DType::float32)
+  if (is_compressed && settings.error_feedback)
+    fail_everywhere(ErrorKind::usage,
+                    "error feedback and compressed gradients exclude each other: compression keeps "
+                    "what it does not send, but not what rounding takes; leave one out");
+  if (settings.error_feedback && communicator.options().wire_dtype == DType::float32)
     fail_everywhere(ErrorKind::usage,
                     "error feedback keeps what rounding takes from gradients, and float32 is not "
                     "rounded: send them as float16 or bfloat16, or leave it out");

@@ -49,10 +49,10 @@ struct ExchangeSettings {
   // backward pass.
   std::int64_t range_bytes = 0;
   // Where gradients travel in 16 bits: adds what rounding takes from them on their way to those of
-  // the next step.
+  // the next step. Not of compressed gradients.
   bool error_feedback = false;
   // On CPUs: gradients travel as so many directions of each matrix (power_sgd.hpp), after the
-  // backward pass; 0: as they are.
+  // backward pass, and the rest is added to the gradients of the next step; 0: as they are.
   std::int64_t power_sgd_rank = 0;
 
   // "overlapped, in ranges of 1048576 bytes"

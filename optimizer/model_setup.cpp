@@ -84,7 +84,7 @@ void Optimizer::build_arena() {
 
 void Optimizer::prepare_exchange() {
   if (!has_peers()) return;
-  check_double_buffering();
+  check_exchange_settings();
   exchange_ = std::make_unique<GradientExchange>(
       *arena_, *communicator_, exchange_settings_,
       shards_states() ? std::span<const Range>(owners_->slices()) : std::span<const Range>());
@@ -99,16 +99,23 @@ void Optimizer::prepare_exchange() {
                                                            : "during the backward pass");
 }
 
-void Optimizer::check_double_buffering() const {
-  if (exchange_settings_.mode != ExchangeMode::double_buffered) return;
-  if (!arena_->gradients().device().is_cpu())
+void Optimizer::check_exchange_settings() const {
+  const ExchangeSettings& settings = exchange_settings_;
+  const bool is_double_buffered = settings.mode == ExchangeMode::double_buffered;
+  if (is_double_buffered && !arena_->gradients().device().is_cpu())
     fail_everywhere(ErrorKind::unavailable,
                     "double-buffered gradients: on GPUs the exchange is a part of the recorded "
                     "step; choose another way to exchange them");
-  if (loss_scaler_)
+  // What waits for the next step.
+  const char* const waiting = is_double_buffered            ? "double-buffered gradients"
+                              : settings.power_sgd_rank > 0 ? "compressed gradients"
+                              : settings.error_feedback     ? "error feedback"
+                                                            : nullptr;
+  if (loss_scaler_ && waiting != nullptr)
     fail_everywhere(ErrorKind::unavailable,
-                    "double-buffered gradients and loss scaling exclude each other, because the "
-                    "scale may change in between");
+                    "{} and loss scaling exclude each other, because the scale may change in "
+                    "between; leave one out",
+                    waiting);
 }
 
 void Optimizer::set_exchange(const ExchangeSettings& settings) {

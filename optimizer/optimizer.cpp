@@ -111,7 +111,7 @@ void Optimizer::compute_in(DType type) {
 
 void Optimizer::scale_losses(const LossScaler::Settings& settings) {
   loss_scaler_.emplace(arena().values().device(), settings);
-  check_double_buffering();
+  check_exchange_settings();
   revision_.advance();
 }
 

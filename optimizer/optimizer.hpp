@@ -211,7 +211,9 @@ class Optimizer {
   // convert batches to it. May be called before or after setup().
   void compute_in(DType type);
   DType compute_type() const { return compute_type_; }
-  // Dynamic loss scaling, for gradients that pass through float16; after setup().
+  // Dynamic loss scaling, for gradients that pass through float16; after setup(). An error of kind
+  // unavailable where the exchange leaves something for the next step: double-buffered or
+  // compressed gradients, error feedback.
   void scale_losses(const LossScaler::Settings& settings);
   const LossScaler* loss_scaler() const { return loss_scaler_ ? &*loss_scaler_ : nullptr; }
 
@@ -283,7 +285,7 @@ class Optimizer {
   // What the sums behind the gradients say; returns the number of examples.
   std::int64_t read_notices(std::optional<std::int64_t> global_examples);
   void apply(std::int64_t global_examples, const SpreadUpdate& spread);
-  void check_double_buffering() const;
+  void check_exchange_settings() const;
 
   std::shared_ptr<const UpdateRule> rule_;
   Communicator* communicator_ = nullptr;

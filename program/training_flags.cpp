@@ -186,8 +186,7 @@ Option compress_flag(TrainingSettings& settings) {
   option.help =
       "none or powersgd:R: on CPUs, send R directions of each parameter's gradient in place of the "
       "whole matrix (PowerSGD of rank R). What is not sent is kept and added to the gradient of "
-      "the "
-      "next step. Gradients then travel after the backward pass";
+      "the next step. Gradients then travel after the backward pass";
   option.set = [&settings](const std::string& text) {
     const std::string method = "powersgd:";
     if (text != "none" && !text.starts_with(method))
@@ -236,7 +235,7 @@ void add_device_flags(Options& options, TrainingSettings& settings) {
   options.add(
       "error-feedback", settings.error_feedback,
       "on CPUs, with a 16-bit --wire-dtype: keep what rounding takes from gradients, 4 bytes "
-      "for each, and add it to those of the next step (--compress always does so)");
+      "for each, and add it to those of the next step; cannot be combined with --compress");
   options.add("compress", compress_flag(settings));
   add_gpu_flags(options, settings.gpu);
   options.add(
@@ -313,10 +312,14 @@ void check_compression_flags(const Options& options, const TrainingSettings& set
   if (settings.gpu.is_wanted)
     fail_everywhere(ErrorKind::usage, "{} is for gradients of CPUs; leave it or --gpu out",
                     is_compressed ? "--compress" : "--error-feedback");
+  if (is_compressed && settings.error_feedback)
+    fail_everywhere(ErrorKind::usage,
+                    "--compress and --error-feedback: compression keeps what it does not send, but "
+                    "not what rounding takes; leave one out");
   if (!is_compressed && settings.wire_dtype == DType::float32)
     fail_everywhere(ErrorKind::usage,
                     "--error-feedback has no effect on gradients that travel as they are; add "
-                    "--wire-dtype fp16 or bf16, or --compress");
+                    "--wire-dtype fp16 or bf16");
   if (is_compressed && settings.exchange.value_or(ExchangeMode::whole) != ExchangeMode::whole)
     fail_everywhere(ErrorKind::usage,
                     "--compress and --exchange {}: compressed gradients travel after the backward "

@@ -342,6 +342,28 @@ TEST(CompressionSettings, ThatDoNotFitAreRefused) {
   EXPECT_NE(error_of({.mode = ExchangeMode::overlapped, .power_sgd_rank = 4})
                 .find("travel after the backward pass"),
             std::string::npos);
+  EXPECT_NE(error_of({.error_feedback = true, .power_sgd_rank = 4})
+                .find("error feedback and compressed gradients exclude each other"),
+            std::string::npos);
+}
+
+TEST(CompressionSettings, ThatLeaveSomethingForTheNextStepExcludeLossScaling) {
+  const auto comm = create_communicator("naive", {.wire_dtype = DType::bfloat16});
+  if (comm->size() == 1) GTEST_SKIP() << "one rank exchanges nothing";
+  const std::pair<ExchangeSettings, std::string> cases[] = {
+      {{.error_feedback = true}, "error feedback and loss scaling"},
+      {{.power_sgd_rank = 4}, "compressed gradients and loss scaling"}};
+  for (const auto& [settings, words] : cases) {
+    Network model, scaled_model;
+    const auto optimizer = create_multi_node_optimizer(create_optimizer("sgd"), *comm),
+               scaled = create_multi_node_optimizer(create_optimizer("sgd"), *comm);
+    optimizer->setup(model);
+    optimizer->set_exchange(settings);
+    testing::expect_error(ErrorKind::unavailable, {words}, [&] { optimizer->scale_losses({}); });
+    scaled->setup(scaled_model);
+    scaled->scale_losses({});
+    testing::expect_error(ErrorKind::unavailable, {words}, [&] { scaled->set_exchange(settings); });
+  }
 }
 
 }  // namespace
