@@ -7,6 +7,7 @@
 #include "tasuki/core/log.hpp"
 #include "tasuki/core/trace.hpp"
 #include "tasuki/optimizer/power_sgd.hpp"
+#include "tasuki/tensor/backend.hpp"
 
 namespace tasuki {
 namespace {
@@ -136,6 +137,7 @@ GradientExchange::GradientExchange(const ParameterArena& arena, Communicator& co
                               range_bytes_of(settings, mode_, arena))),
       segments_(ranges_.size()),
       parameters_in_(ranges_.size(), 0),
+      examples_of_errors_(Tensor::zeros({1}, DType::float64, Device::cpu())),
       order_(ranges_.size()),
       trials_(forms_of(settings, mode_, communicator)) {
   check(settings, arena, communicator);
@@ -167,9 +169,36 @@ GradientExchange::GradientExchange(const ParameterArena& arena, Communicator& co
 GradientExchange::~GradientExchange() = default;
 
 std::vector<Tensor> GradientExchange::carried_over() const {
-  if (power_sgd_) return {power_sgd_->errors(), power_sgd_->directions()};
-  if (residual_.defined()) return {residual_};
+  if (power_sgd_) return {power_sgd_->errors(), power_sgd_->directions(), examples_of_errors_};
+  if (residual_.defined()) return {residual_, examples_of_errors_};
   return {};
+}
+
+Tensor GradientExchange::errors() const {
+  return power_sgd_ ? power_sgd_->errors() : residual_;
+}
+
+void GradientExchange::set_examples(std::int64_t examples) const {
+  if (examples > 0) examples_of_errors_.data<double>()[0] = static_cast<double>(examples);
+}
+
+// Gradients are sums over the examples of their step, and so are the errors that the step left. The
+// update divides by the examples of this step, and takes back what the mean of that step lacked.
+void GradientExchange::adapt_errors(double wire_scale_hint, std::int64_t examples) {
+  double& before = *examples_of_errors_.data<double>();
+  takes_errors_ = true;
+  if (!errors().defined() || before == 0 || !communicator_.exchanges_gradients()) return;
+  double now = wire_scale_hint;
+  if (now == 0) {
+    const Tensor of_all = Tensor::full({}, static_cast<double>(examples), DType::float64);
+    communicator_.allreduce(of_all);
+    now = of_all.item();
+  }
+  // No update follows, so errors wait for the next step.
+  takes_errors_ = now > 0;
+  if (!takes_errors_ || now == before) return;
+  backend(Device::cpu()).scale(errors(), static_cast<float>(now / before));
+  before = now;
 }
 
 GradientView GradientExchange::view_of(std::size_t range) const {
@@ -179,15 +208,16 @@ GradientView GradientExchange::view_of(std::size_t range) const {
           .segments = segments_[range],
           .wire_scale_hint = wire_scale_hint_,
           .exact_at_end = has_notices ? end - arena_.update_count() : 0,
-          .residual = residual_.defined() ? residual_.slice(begin, end) : Tensor(),
+          .residual = residual_.defined() && takes_errors_ ? residual_.slice(begin, end) : Tensor(),
           .first = begin,
-          .is_agreed = has_exchanged_,
+          .is_agreed = has_exchanged_ && !power_sgd_,
           .needed = needed_};
 }
 
-void GradientExchange::begin(double wire_scale_hint) {
+void GradientExchange::begin(double wire_scale_hint, std::int64_t examples) {
   const bool may_overlap = mode_ != ExchangeMode::whole && mode_ != ExchangeMode::double_buffered;
   if (may_overlap && has_exchanged_ && !is_agreed_) agree_on_order();
+  adapt_errors(wire_scale_hint, examples);
   has_begun_ = true;
   form_ = trials_.form();
   since_begin_.lap();
@@ -236,10 +266,14 @@ void GradientExchange::give_up() {
   has_begun_ = false;
 }
 
-void GradientExchange::finish(double wire_scale_hint) {
-  if (!has_begun_) begin(wire_scale_hint);
+void GradientExchange::finish_without_gradients() {
+  finish(has_exchanged_ ? wire_scale_hint_ : 1);
+}
+
+void GradientExchange::finish(double wire_scale_hint, std::int64_t examples) {
+  if (!has_begun_) begin(wire_scale_hint, examples);
   has_begun_ = false;
-  if (power_sgd_) {
+  if (power_sgd_ && takes_errors_) {
     power_sgd_->exchange(wire_scale_hint_);
   } else if (overlaps()) {
     std::ranges::fill(incomplete_, 0);

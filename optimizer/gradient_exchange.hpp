@@ -74,8 +74,9 @@ class GradientExchange {
   ~GradientExchange();
 
   // Before the last backward pass of a step; the notices are set. Collective in the second step.
-  // `wire_scale_hint`: GradientView's.
-  void begin(double wire_scale_hint);
+  // `wire_scale_hint`: GradientView's. Where errors are kept for the next step, it is the number of
+  // examples on all ranks, or 0: then the ranks add up their `examples`, in one more small message.
+  void begin(double wire_scale_hint, std::int64_t examples = 0);
   bool has_begun() const { return has_begun_; }
   // The parameter's gradient of this step is final.
   void ready(Parameter& parameter);
@@ -85,7 +86,12 @@ class GradientExchange {
   void give_up();
   // Returns when the arena holds the sums that this rank needs; calls begin() if nobody has.
   // Gradients that nothing wrote are filled with zeros before.
-  void finish(double wire_scale_hint);
+  void finish(double wire_scale_hint, std::int64_t examples = 0);
+  // Takes part in a step of the other ranks without gradients of its own. Whether these pass a hint
+  // is not known here: they are expected to do as in the last step.
+  void finish_without_gradients();
+  // After finish(): how many examples on all ranks the sums are over, and so what the step leaves.
+  void set_examples(std::int64_t examples) const;
 
   // Never empty: overlapped or whole where the settings leave it open.
   ExchangeMode mode() const { return mode_; }
@@ -97,7 +103,8 @@ class GradientExchange {
   // Null: gradients travel as they are.
   const PowerSgd* power_sgd() const { return power_sgd_.get(); }
   // What this rank's steps leave for the next one; writing to them changes it. None: nothing. It is
-  // zero, or drawn anew, when the exchange is made.
+  // zero, or drawn anew, when the exchange is made. First the errors, last (float64) the number of
+  // examples on all ranks that they are sums over.
   std::vector<Tensor> carried_over() const;
 
  private:
@@ -105,6 +112,8 @@ class GradientExchange {
   void complete(std::size_t range);
   void start_complete_ranges();
   void agree_on_order();
+  Tensor errors() const;
+  void adapt_errors(double wire_scale_hint, std::int64_t examples);
   bool overlaps() const { return is_agreed_ && form_ != ExchangeForm::whole; }
   void measure_step();
 
@@ -118,6 +127,7 @@ class GradientExchange {
   std::vector<int> parameters_in_;                            // each range
   Tensor residual_;                                           // of error feedback, or undefined
   std::unique_ptr<PowerSgd> power_sgd_;
+  Tensor examples_of_errors_;  // as in carried_over(); 0: no step has left errors
 
   std::vector<std::size_t> order_;
   bool has_exchanged_ = false, is_agreed_ = false;
@@ -128,6 +138,7 @@ class GradientExchange {
   ExchangeForm form_ = ExchangeForm::whole;
   Stopwatch since_begin_;
   double wire_scale_hint_ = 0;
+  bool takes_errors_ = true;
   std::vector<int> incomplete_;                              // parameters, of each range
   std::vector<std::size_t> completed_;                       // ranges, in the order of completion
   std::vector<std::unique_ptr<PendingExchange>> under_way_;  // in order_, from its first

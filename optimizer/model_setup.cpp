@@ -138,7 +138,7 @@ void Optimizer::follow_changed_model() {
     if (double_buffer_)
       double_buffer_->exchange_at_once();
     else
-      exchange_->finish(0);
+      exchange_->finish_without_gradients();
   }
   build_arena();
 }

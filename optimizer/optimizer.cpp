@@ -203,7 +203,7 @@ std::int64_t Optimizer::backward_and_exchange(const Variable& loss, std::int64_t
       if (!exchange_->has_begun()) {
         check_examples(global_examples);
         write_notices(global_examples);
-        exchange_->begin(static_cast<double>(global_examples.value_or(0)));
+        exchange_->begin(static_cast<double>(global_examples.value_or(0)), examples_);
       }
       exchange_->ready(parameter);
     };
@@ -286,10 +286,13 @@ std::int64_t Optimizer::exchange_over_ranks(std::optional<std::int64_t> global_e
     has_sums = before.has_value();
     if (has_sums) global_examples = before->examples;
   } else {
-    exchange_->finish(static_cast<double>(global_examples.value_or(0)));
+    exchange_->finish(static_cast<double>(global_examples.value_or(0)), examples_);
   }
   if (is_on_cpu) add_transfer(watch.lap());
-  return has_sums ? read_notices(global_examples) : 0;
+  if (!has_sums) return 0;
+  const std::int64_t of_sums = read_notices(global_examples);
+  exchange_->set_examples(of_sums);
+  return of_sums;
 }
 
 void Optimizer::add_transfer(double waited) {

@@ -1,5 +1,5 @@
 // PowerSGD: what arrives of matrices of low and of full rank, what is kept for later steps, and
-// that all ranks come to the same bits.
+// that all ranks come to the same bits. What is kept of rounded gradients is tested here, too.
 #include "tasuki/optimizer/power_sgd.hpp"
 
 #include <gtest/gtest.h>
@@ -11,6 +11,7 @@
 
 #include "communicators.hpp"
 #include "errors.hpp"
+#include "prescribed.hpp"
 #include "tasuki/core/philox.hpp"
 #include "tasuki/nn/conv2d.hpp"
 #include "tasuki/nn/functions/activation.hpp"
@@ -87,6 +88,7 @@ class Network : public Module {
     add("small", small_);
     initialize(1);
   }
+  using Module::add;
   Variable loss(const Tensor& x, const Tensor& t) {
     Variable h = relu(conv_(Variable(x)));
     return softmax_cross_entropy(small_(relu(wide_(h))), t);
@@ -328,6 +330,137 @@ INSTANTIATE_TEST_SUITE_P(
         Way{"powersgd", DType::float32, {.power_sgd_rank = 2}},
         Way{"powersgd_fp16", DType::float16, {.power_sgd_rank = 2}}),
     [](const ::testing::TestParamInfo<Way>& info) { return std::string(info.param.name); });
+
+// Whether the program says how many examples all ranks have.
+class KeptErrors : public ::testing::TestWithParam<std::tuple<Way, bool>> {
+ protected:
+  struct Run {
+    Run(Communicator& comm, const ExchangeSettings& settings)
+        : optimizer(create_multi_node_optimizer(create_optimizer("sgd"), comm)) {
+      optimizer->set_exchange(settings);
+      optimizer->setup(model);
+      optimizer->set("lr", 1);
+      for (const ParameterArena::Entry& each : optimizer->arena().entries())
+        if (each.path == "wide/W") entry = each;
+    }
+    std::vector<float> weights() const { return testing::values_of(entry.parameter->value()); }
+    std::vector<Tensor> carried_over() const {
+      return optimizer->gradient_exchange()->carried_over();
+    }
+
+    Network model;
+    std::unique_ptr<Optimizer> optimizer;
+    ParameterArena::Entry entry{};  // of the only parameter with gradients
+  };
+
+  void SetUp() override {
+    comm_ = create_communicator("flat", {.wire_dtype = std::get<Way>(GetParam()).wire});
+    if (comm_->size() == 1) GTEST_SKIP() << "one rank exchanges nothing";
+  }
+
+  Run new_run() const { return {*comm_, std::get<Way>(GetParam()).settings}; }
+
+  std::vector<double> sum_of_all(const Tensor& own) const {
+    const Tensor sum = own.to(DType::float64);
+    comm_->allreduce(sum);
+    return {sum.span<double>().begin(), sum.span<double>().end()};
+  }
+
+  // A step in which this rank has so many examples. Returns the gradient's mean.
+  std::vector<double> step(const Run& run, std::uint64_t number, std::int64_t examples) const {
+    const Shape shape = run.entry.parameter->shape();
+    const auto random =
+        random_values(shape.count(), 100 * number + static_cast<std::uint64_t>(comm_->rank()));
+    const Tensor gradient = Tensor::from(std::span<const float>(random), shape);
+    const double of_all =
+        sum_of_all(Tensor::full({}, static_cast<double>(examples), DType::float64))[0];
+    Tensor part = gradient.clone();
+    for (float& value : part.span<float>()) value *= static_cast<float>(examples);
+    std::vector<double> mean = sum_of_all(part);
+    for (double& value : mean) value /= std::max(of_all, 1.0);
+
+    const auto loss = [&] {
+      return testing::loss_with_gradients({{run.entry.parameter, gradient}});
+    };
+    if (std::get<bool>(GetParam()))
+      testing::update_of(*run.optimizer, loss, examples, static_cast<std::int64_t>(of_all));
+    else
+      run.optimizer->update(loss, examples);
+    return mean;
+  }
+
+  std::unique_ptr<Communicator> comm_;
+};
+
+// What was learned, and what is still kept, divided by the examples it is of, are all mean
+// gradients, however long steps are.
+TEST_P(KeptErrors, CountAsOftenInShortStepsAsInLongOnes) {
+  const Run run = new_run();
+  const std::vector<float> first = run.weights();
+  std::vector<double> means(first.size(), 0);
+  const int rank = comm_->rank(), last = comm_->size() - 1;
+  const std::vector<std::int64_t> examples = {50 + rank, 60,        rank == 0 ? 1 : 0,   0,
+                                              0,         70 - rank, rank == last ? 3 : 0};
+  double of_last = 0;
+  for (std::size_t i = 0; i < examples.size(); ++i) {
+    SCOPED_TRACE(i);
+    const double of_all =
+        sum_of_all(Tensor::full({}, static_cast<double>(examples[i]), DType::float64))[0];
+    if (of_all > 0) of_last = of_all;
+    const std::vector<double> mean = step(run, i, examples[i]);
+    const std::vector<Tensor> left = run.carried_over();
+    EXPECT_EQ(left.back().item(), of_last);
+    const std::vector<double> kept = sum_of_all(ParameterArena::part(left.front(), run.entry));
+    EXPECT_GT(*std::ranges::max_element(kept), 0);
+    const std::vector<float> now = run.weights();
+    for (std::size_t j = 0; j < now.size(); ++j) {
+      means[j] += mean[j];
+      ASSERT_NEAR(static_cast<double>(first[j] - now[j]) + kept[j] / of_last, means[j], 1e-4)
+          << "element " << j;
+    }
+  }
+}
+
+TEST_P(KeptErrors, GoOnWithTheirNumberOfExamples) {
+  const Run run = new_run(), other = new_run();
+  step(run, 0, 60);
+  const std::vector<Tensor> from = run.carried_over(), to = other.carried_over();
+  for (std::size_t i = 0; i < to.size(); ++i) to[i].copy_from(from[i]);
+  const std::vector<float> before = run.weights(), before_other = other.weights();
+  for (const Run* each : {&run, &other}) step(*each, 1, comm_->rank() == 0 ? 1 : 0);
+  const std::vector<float> after = run.weights(), after_other = other.weights();
+  for (std::size_t i = 0; i < after.size(); ++i)
+    ASSERT_NEAR(after[i] - before[i], after_other[i] - before_other[i], 1e-5);
+}
+
+// That rank does not know whether the others say how many examples there are.
+TEST_P(KeptErrors, AModelThatChangedOnOneRankIsNamed) {
+  for (const std::uint64_t steps : {0UL, 3UL}) {
+    Run run = new_run();
+    Linear more{3, 2};
+    more.initialize(1);
+    for (std::uint64_t i = 0; i < steps; ++i) step(run, i, 8);
+    if (comm_->rank() == 0) run.model.add("more", more);
+    const auto error = testing::caught([&] { step(run, steps, 8); });
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->kind(), ErrorKind::disagreement);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Ways, KeptErrors,
+    ::testing::Combine(::testing::Values(Way{"bf16", DType::bfloat16, {.error_feedback = true}},
+                                         Way{"bf16_overlapped",
+                                             DType::bfloat16,
+                                             {.mode = ExchangeMode::overlapped,
+                                              .range_bytes = 256,
+                                              .error_feedback = true}},
+                                         Way{"powersgd", DType::float32, {.power_sgd_rank = 2}}),
+                       ::testing::Bool()),
+    [](const auto& info) {
+      return std::string(std::get<Way>(info.param).name) +
+             (std::get<bool>(info.param) ? "_of_known_number" : "");
+    });
 
 TEST(CompressionSettings, ThatDoNotFitAreRefused) {
   const auto comm = create_communicator("auto");
