@@ -99,8 +99,18 @@ bool NodeCommunicator::all_nodes_in_place(const Tensor& values, ReduceOp op) {
 bool NodeCommunicator::all_nodes_in_place(const GradientView& gradients) {
   const std::pair<const void*, std::int64_t> key{gradients.arena.raw(), gradients.arena.count()};
   const auto known = in_place_.find(key);
-  if (gradients.is_agreed && known != in_place_.end()) return known->second;
-  return in_place_[key] = all_nodes_in_place(gradients.arena, ReduceOp::sum);
+  if (gradients.is_agreed && known != in_place_.end()) {
+    known->second.is_agreed = true;
+    return known->second.in_place;
+  }
+  // A program may sum new arrays in each step. All ranks forget those in the same exchange,
+  // whatever their addresses are.
+  constexpr std::int64_t most_new = 1024;
+  if (++new_ % most_new == 0)
+    std::erase_if(in_place_, [](const auto& each) { return !each.second.is_agreed; });
+  const bool in_place = all_nodes_in_place(gradients.arena, ReduceOp::sum);
+  in_place_[key] = {.in_place = in_place, .is_agreed = gradients.is_agreed};
+  return in_place;
 }
 
 std::string NodeCommunicator::wire_text() const {

@@ -64,7 +64,12 @@ class NodeCommunicator : public Communicator {
   NodeGroup node_;
   std::vector<int> ranks_of_node_;
   std::unique_ptr<GpuGroup> gpu_node_;
-  std::map<std::pair<const void*, std::int64_t>, bool> in_place_;  // by arena and elements
+  // Of gradients, by their arena and its elements.
+  struct Known {
+    bool in_place = false, is_agreed = false;
+  };
+  std::map<std::pair<const void*, std::int64_t>, Known> in_place_;
+  std::int64_t new_ = 0;  // arenas that were not agreed, as often as they were summed
 };
 
 }  // namespace tasuki

@@ -193,6 +193,22 @@ TEST_P(Gradients, SlicesAreEnoughForTheWholeExchange) {
   exchange->wait();
 }
 
+// More arrays than a communicator remembers: ranks forget in the same exchange.
+TEST_P(Gradients, OfManyArraysAreSummedWhileOthersAreAgreed) {
+  if (GetParam() != "hierarchical" || comm_->inter_size() == 1)
+    GTEST_SKIP() << "only kinds that work inside nodes first remember arrays; one is enough";
+  constexpr GradientView::Segment whole[] = {{0, 16}};
+  const Tensor kept = allocated(16);
+  for (int i = 0; i < 1100; ++i) {
+    const Tensor fresh = Tensor::full({16}, 1);
+    comm_->sum_gradients({fresh, whole});
+    if (i % 100 != 0) continue;
+    kept.fill(1);
+    comm_->sum_gradients({.arena = kept, .segments = whole, .is_agreed = i > 0});
+    ASSERT_EQ(kept.data<float>()[15], size());
+  }
+}
+
 TEST_P(Gradients, OtherOperationsMustWaitForTheExchange) {
   const Tensor arena = allocated(arena_count);
   {
