@@ -51,8 +51,4 @@ std::optional<DoubleBuffer::Sums> DoubleBuffer::take() {
   return sums;
 }
 
-void DoubleBuffer::exchange_at_once() {
-  communicator_->sum_gradients(view({}));
-}
-
 }  // namespace tasuki

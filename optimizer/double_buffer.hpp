@@ -29,9 +29,6 @@ class DoubleBuffer {
   std::optional<Sums> exchange(std::optional<std::int64_t> examples);
   // Waits for what exchange() has started; the arena has it afterwards.
   std::optional<Sums> take();
-  // Sums the gradients in the arena and waits for it, where other ranks call exchange() and then
-  // either that or take(). Nothing may be under way.
-  void exchange_at_once();
   // Communicator::exchange_seconds() of its communicator.
   double exchange_seconds() const { return communicator_->exchange_seconds(); }
   bool is_under_way() const { return under_way_ != nullptr; }

@@ -74,8 +74,8 @@ std::int64_t range_bytes_of(const ExchangeSettings& settings, ExchangeMode mode,
                             const ParameterArena& arena) {
   const auto bytes = static_cast<std::int64_t>(arena.gradients().bytes());
   if (!arena.gradients().device().is_cpu() || settings.power_sgd_rank > 0) return bytes;
-  if (settings.range_bytes > 0) return settings.range_bytes;
   if (mode == ExchangeMode::double_buffered) return bytes;
+  if (settings.range_bytes > 0) return settings.range_bytes;
   // Ranges would cost more messages, and nothing needs them.
   if (!settings.mode && mode == ExchangeMode::whole) return bytes;
   return std::clamp(bytes / 16, mebibyte, 25 * mebibyte);

@@ -92,11 +92,13 @@ void Optimizer::prepare_exchange() {
   double_buffer_ =
       is_double_buffered ? std::make_unique<DoubleBuffer>(*arena_, *communicator_) : nullptr;
   exchange_seconds_before_ = is_double_buffered ? 0 : communicator_->exchange_seconds();
+  tells_ahead_ = must_tell_ahead();
   if (communicator_->rank() == 0 && exchange_->power_sgd() == nullptr)
-    log_verbose("gradients are exchanged in {} range(s) {}", exchange_->ranges().size(),
-                is_double_buffered                         ? "during the next step"
-                : exchange_->mode() == ExchangeMode::whole ? "after the backward pass"
-                                                           : "during the backward pass");
+    log_verbose("gradients are exchanged {}",
+                is_double_buffered
+                    ? "all at once, during the next step"
+                    : fmt::format("in {} range(s) {} the backward pass", exchange_->ranges().size(),
+                                  exchange_->mode() == ExchangeMode::whole ? "after" : "during"));
 }
 
 void Optimizer::check_exchange_settings() const {
@@ -121,7 +123,15 @@ void Optimizer::check_exchange_settings() const {
 void Optimizer::set_exchange(const ExchangeSettings& settings) {
   flush();
   exchange_settings_ = settings;
-  if (arena_) prepare_exchange();
+  if (!arena_) return;
+  if (double_buffer_) {
+    // The buffer's memory is good for its own communicator only.
+    const Tensor& gradients = arena_->gradients();
+    arena_->swap_gradients(
+        {communicator_->allocate(gradients.bytes()), 0, gradients.shape(), gradients.dtype()});
+    double_buffer_.reset();
+  }
+  prepare_exchange();
 }
 
 // --- changes ---
@@ -130,15 +140,13 @@ void Optimizer::set_exchange(const ExchangeSettings& settings) {
 // models. Nothing is lost if all changed alike, because no rank has computed gradients yet. On CPUs
 // the notice is summed with the gradients, which those ranks are about to exchange. Reading it on a
 // GPU would mean waiting for the whole step, so there a message between hosts precedes each step,
-// while the device is busy with the previous one.
+// while the device is busy with the previous one. So does one where ranks would meet elsewhere
+// before they exchange those gradients: in a forward pass that exchanges messages, or, with double
+// buffering, in whatever comes between two steps.
 void Optimizer::follow_changed_model() {
-  if (has_peers() && arena_->notice().device().is_cpu()) {
-    flush();
+  if (has_peers() && !tells_ahead_) {
     arena_->notice().fill(1);
-    if (double_buffer_)
-      double_buffer_->exchange_at_once();
-    else
-      exchange_->finish_without_gradients();
+    exchange_->finish_without_gradients();
   }
   build_arena();
 }

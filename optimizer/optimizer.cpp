@@ -125,6 +125,11 @@ Tensor Optimizer::update(const std::function<Variable()>& loss, std::int64_t exa
   return found.value();
 }
 
+bool Optimizer::must_tell_ahead() const {
+  if (!has_peers()) return false;
+  return !arena_->values().device().is_cpu() || double_buffer_ || model_->communicates();
+}
+
 bool Optimizer::has_met() const {
   return met_ && met_->step == StepScope::number();
 }
@@ -132,9 +137,10 @@ bool Optimizer::has_met() const {
 Optimizer::Agreement Optimizer::meet(std::int64_t examples, int level) {
   follow_shapes();
   const bool model_changed = !arena().matches(*model_) || !arena_->freezes(frozen_);
+  // A changed model may be unlike those of other ranks, which go by what all had before.
+  if (!model_changed) tells_ahead_ = must_tell_ahead();
   Agreement agreement{examples, level};
-  if (has_peers() && !arena_->values().device().is_cpu())
-    agreement = send_ahead(examples, level, model_changed);
+  if (tells_ahead_) agreement = send_ahead(examples, level, model_changed);
   if (model_changed) follow_changed_model();
   met_ = {StepScope::number(), agreement};
   plan_->expect(agreement.global_examples);
@@ -154,7 +160,10 @@ Optimizer::Agreement Optimizer::send_ahead(std::int64_t own_examples, int own_le
   const Tensor sum = Tensor::from(std::span<const std::int64_t>(told), {std::ssize(told)});
   communicator_->allreduce(sum);
   const auto of_all = sum.span<std::int64_t>();
-  if (!model_changed && of_all[changed] != 0) check_same_everywhere(false);
+  if (!model_changed && of_all[changed] != 0) {
+    flush();  // as the others do, before they compare
+    check_same_everywhere(false);
+  }
   asked_to_stop_ = of_all[stop] != 0;
   Agreement agreement{of_all[examples], 3};
   for (int level = 2; level >= 0; --level)
@@ -193,9 +202,7 @@ void Optimizer::backward(const Variable& loss, std::int64_t examples) {
 std::int64_t Optimizer::backward_and_exchange(const Variable& loss, std::int64_t examples,
                                               std::optional<std::int64_t> global_examples) {
   if (exchange_ == nullptr || double_buffer_ || !arena_->gradients().device().is_cpu()) {
-    run_backward(loss, examples, {}, [&] {
-      if (double_buffer_) double_buffer_->advance();
-    });
+    run_backward(loss, examples, {});
     return exchange(global_examples);
   }
   try {
@@ -207,7 +214,7 @@ std::int64_t Optimizer::backward_and_exchange(const Variable& loss, std::int64_t
       }
       exchange_->ready(parameter);
     };
-    run_backward(loss, examples, ready, [&] { exchange_->advance(); });
+    run_backward(loss, examples, ready);
     return exchange(global_examples);
   } catch (...) {
     exchange_->give_up();
@@ -216,8 +223,7 @@ std::int64_t Optimizer::backward_and_exchange(const Variable& loss, std::int64_t
 }
 
 void Optimizer::run_backward(const Variable& loss, std::int64_t examples,
-                             const Variable::GradientReady& ready,
-                             const Variable::BetweenFunctions& between) {
+                             const Variable::GradientReady& ready) {
   note_moment(StepClock::Moment::backward);
   check_graph(loss);
   if (gradients_of_ != StepScope::number()) {
@@ -233,6 +239,13 @@ void Optimizer::run_backward(const Variable& loss, std::int64_t examples,
   TASUKI_CHECK(arena_->matches(*model_),
                "the model's parameters changed during its forward pass; add layers before");
   examples_ += examples;
+  // What travels meanwhile: the gradients of the step before, or ranges of these.
+  const auto between = [&] {
+    if (double_buffer_)
+      double_buffer_->advance();
+    else if (ready)
+      exchange_->advance();
+  };
   // From the mean over the local batch to sums over examples, so that ranks add up.
   if (loss_scaler_)
     loss.backward(loss_scaler_->seed(static_cast<double>(examples)), ready, between);

@@ -108,6 +108,7 @@ class Optimizer {
 
   // How gradients travel; the same on all ranks. Default: ExchangeSettings().
   void set_exchange(const ExchangeSettings& settings);
+  const ExchangeSettings& exchange_settings() const { return exchange_settings_; }
   // After setup, of several ranks; null: this process trains alone.
   const GradientExchange* gradient_exchange() const { return exchange_.get(); }
 
@@ -234,9 +235,10 @@ class Optimizer {
   // For code that runs steps on a GPU. Adapts to a changed model and exchanges one small message
   // between the hosts, while the device may still be busy with the previous step. If the model
   // changed on only some ranks, all throw (kind disagreement). forward() and exchange() call it
-  // unless it was already called in this StepScope. Collective. On CPUs, and in a single process,
-  // there is no message and the result is this rank's own numbers: exchange() then returns the
-  // examples of all ranks. `level`, 0 to 3, is for callers that must choose alike on all ranks.
+  // unless it was already called in this StepScope. Collective. On CPUs there is a message only if
+  // the model's passes exchange messages, or with double buffering; in a single process never.
+  // Without it the result is this rank's own numbers: exchange() then returns the examples of all
+  // ranks. `level`, 0 to 3, is for callers that must choose alike on all ranks.
   struct Agreement {
     std::int64_t global_examples = 0;
     int least_level = 0;  // of all ranks
@@ -248,6 +250,7 @@ class Optimizer {
 
   bool has_peers() const { return communicator_ != nullptr && communicator_->size() > 1; }
   bool has_met() const;
+  bool must_tell_ahead() const;
   // Checks that all ranks have the same optimizer and model; `changed`: since the last update.
   void check_same_everywhere(bool changed) const;
   void build_arena();
@@ -274,8 +277,7 @@ class Optimizer {
   // values but without an optimizer is a warning.
   void check_graph(const Variable& loss);
   void run_backward(const Variable& loss, std::int64_t examples,
-                    const Variable::GradientReady& ready,
-                    const Variable::BetweenFunctions& between = {});
+                    const Variable::GradientReady& ready);
   void check_examples(std::optional<std::int64_t> global_examples) const;
   // Puts what travels behind the gradients into the arena.
   void write_notices(std::optional<std::int64_t> global_examples);
@@ -299,6 +301,7 @@ class Optimizer {
   ExchangeSettings exchange_settings_;
   std::unique_ptr<GradientExchange> exchange_;   // of arena_, among several ranks
   std::unique_ptr<DoubleBuffer> double_buffer_;  // of arena_; null: not wanted
+  bool tells_ahead_ = false;  // that the model changed, and more: send_ahead() before each step
   bool wants_sharded_states_ = false;
   std::optional<SliceOwners> owners_;  // of arena_
   std::vector<Tensor> states_;         // in the rule's order, of owners_->own()

@@ -371,6 +371,10 @@ void check_training_flags(const Options& options, const TrainingSettings& settin
     fail_everywhere(ErrorKind::usage,
                     "--exchange double-buffered and --gpu: on GPUs the exchange is a part of the "
                     "recorded step; leave one out");
+  if (settings.exchange == ExchangeMode::double_buffered && options.is_changed("bucket-mb"))
+    fail_everywhere(ErrorKind::usage,
+                    "--exchange double-buffered and --bucket-mb: double-buffered gradients travel "
+                    "at once; leave one out");
   if (settings.accumulate > 1 && settings.gpu.is_wanted)
     fail_everywhere(ErrorKind::usage,
                     "--accumulate and --gpu: gradients of several batches are added up on CPUs "

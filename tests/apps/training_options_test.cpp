@@ -250,6 +250,15 @@ TEST(Compression, FlagsThatDoNotFitAreRefused) {
     EXPECT_NE(error(flags).find("leave it or --gpu out"), std::string::npos);
 }
 
+TEST(DoubleBuffering, TakesNoRanges) {
+  Program program;
+  program.parse({"--exchange", "double-buffered", "--bucket-mb", "2"});
+  EXPECT_NE(error_of([&] {
+              check_training_flags(program.options, program.settings);
+            }).find("--bucket-mb: double-buffered gradients travel at once; leave one out"),
+            std::string::npos);
+}
+
 double rate_of(const std::vector<std::string>& arguments, int ranks) {
   Program program;
   program.parse(arguments);

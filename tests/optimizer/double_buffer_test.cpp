@@ -2,6 +2,9 @@
 // communicator.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <set>
+
 #include "communicators.hpp"
 #include "prescribed.hpp"
 #include "tasuki/core/stop_request.hpp"
@@ -117,9 +120,10 @@ TEST_P(DoubleBuffering, AModelThatChangedOnOneRankIsNamed) {
   Vectors more({7});
   for (int i = 0; i < 4; ++i) step(run, i);
   if (rank() == 0) run.model.add("more", more);
+  // Before ranks meet elsewhere, as in a report of values of all ranks.
   const auto error = testing::caught([&] {
     step(run, 4);
-    run.optimizer->flush();
+    communicator_->barrier();
   });
   ASSERT_TRUE(error);
   EXPECT_EQ(error->kind(), ErrorKind::disagreement);
@@ -132,6 +136,45 @@ TEST_P(DoubleBuffering, LossScalingIsRefused) {
                         [&] { run.optimizer->scale_losses({}); });
 }
 
+// Knows whether gradients that it sums are in memory that it has allocated.
+class KnowsItsMemory : public Communicator {
+ public:
+  using Communicator::Communicator;
+  static inline std::atomic<bool> has_summed_its_own = false;
+
+ protected:
+  std::shared_ptr<Storage> allocate_memory(std::size_t bytes, Device device) override {
+    auto memory = Communicator::allocate_memory(bytes, device);
+    own_.insert(memory->data());
+    return memory;
+  }
+  void sum(const GradientView& gradients) override {
+    has_summed_its_own = own_.contains(gradients.arena.storage()->data());
+    Communicator::sum(gradients);
+  }
+
+ private:
+  std::set<const void*> own_;
+};
+const Registration<KnowsItsMemory> registration{"knows_its_memory", "for a test", "any MPI"};
+
+class DoubleBufferingOnce : public DoubleBuffering {};
+
+// What one communicator has allocated is slow for another.
+TEST_P(DoubleBufferingOnce, GradientsAreInMemoryOfTheCommunicatorThatSumsThem) {
+  if (size() == 1) GTEST_SKIP() << "one rank exchanges nothing";
+  Run run(*communicator_, ExchangeMode::double_buffered, "sgd");
+  for (int i = 0; i < 3; ++i) step(run, i);
+  run.optimizer->flush();
+  EXPECT_TRUE(KnowsItsMemory::has_summed_its_own);
+  const std::vector<float> before = run.weights();
+  run.optimizer->set_exchange({.mode = ExchangeMode::whole});
+  step(run, 3);
+  EXPECT_TRUE(KnowsItsMemory::has_summed_its_own);
+  EXPECT_NE(run.weights(), before);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, DoubleBufferingOnce, ::testing::Values("knows_its_memory"));
 INSTANTIATE_TEST_SUITE_P(Kinds, DoubleBuffering,
                          ::testing::Values("naive", "flat", "single_node", "hierarchical",
                                            "two_dimensional", "double"),

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "errors.hpp"
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/core/philox.hpp"
 #include "tasuki/nn/conv2d.hpp"
@@ -214,6 +215,25 @@ TEST_F(MultiNodeBatchNorms, TrainingEqualsThatOfOneRank) {
     for (const Tensor& other : communicator_->allgather(*shared.buffers()[0].tensor))
       EXPECT_TRUE(std::ranges::equal(other.span<float>(), statistics.span<float>()));
   }
+}
+
+// Where the others would wait for its statistics.
+TEST_F(MultiNodeBatchNorms, AModelThatChangedOnOneRankIsNamed) {
+  if (size_ == 1) GTEST_SKIP() << "one rank has no other to differ from";
+  struct Growing : Net {
+    using Module::add;
+  } net;
+  const auto optimizer = create_multi_node_optimizer(create_optimizer("sgd"), *communicator_);
+  optimizer->setup(net);
+  convert_to_multi_node_batch_norm(net, *communicator_);
+  const Examples own = Examples::random(4, static_cast<std::uint64_t>(rank_));
+  const auto step = [&] { optimizer->update([&] { return net.loss(own.x, own.t); }, 4); };
+  step();
+  step();
+  Linear more(2, 2);
+  more.initialize(1);
+  if (rank_ == size_ - 1) net.add("more", more);
+  testing::expect_error(ErrorKind::disagreement, {"must train the same model"}, step);
 }
 
 TEST_F(MultiNodeBatchNorms, ConvertedModelsKeepPathsAndEvaluateWithoutMessages) {
