@@ -261,7 +261,7 @@ RunPosition check_resume(const std::filesystem::path& snapshot, const TrainingSe
                          Communicator& communicator) {
   const int ranks = communicator.size();
   RunOutline run;
-  run.identity = {static_cast<std::uint64_t>(settings.seed), ranks};
+  run.identity = {static_cast<std::uint64_t>(settings.seed), ranks, settings.accumulate};
   if (examples) {
     const ShardPlan plan(*examples, ranks, static_cast<int>(settings.shards.value_or(0)));
     const std::int64_t batch = global_batch(settings, ranks);

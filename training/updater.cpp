@@ -28,8 +28,6 @@ StandardUpdater::StandardUpdater(std::unique_ptr<Iterator> iterator, Optimizer& 
     fail_everywhere(ErrorKind::unavailable,
                     "gradients of several batches are added up on CPUs only, not on {}",
                     runner_.device().text());
-  for (std::int64_t batch = 0; batch < settings_.accumulate; ++batch)
-    random_.push_back(std::make_unique<RandomKeys>(settings_.seed));
 }
 
 std::vector<std::string> StandardUpdater::common_settings() const {
@@ -47,17 +45,18 @@ void StandardUpdater::update(Observation& observation) {
   std::optional<StepScope> all_batches;
   std::optional<std::int64_t> examples = 0;  // of all ranks, in the batches so far
   bool is_last = false, has_examples = false;
-  for (std::size_t i = 0; !is_last; ++i) {
+  for (std::int64_t i = 0; !is_last; ++i) {
     Batch next = runner_.read(*iterator_);
     if (settings_.accumulate > 1 && !all_batches) all_batches.emplace();
-    is_last = i + 1 == random_.size() || iterator_->is_new_epoch();
+    is_last = i + 1 == settings_.accumulate || iterator_->is_new_epoch();
     has_examples = has_examples || next.size() > 0;
     const std::optional<std::int64_t> more = next.global_size();
     examples = examples && more ? std::optional(*examples + *more) : std::nullopt;
     // The runner leaves out a batch without examples, which must not be what ends the iteration.
     if (is_last && more == 0) next.set_global_size(examples);
 
-    RandomKeys& random = *random_[i];
+    if (i == std::ssize(random_)) random_.push_back(std::make_unique<RandomKeys>(settings_.seed));
+    RandomKeys& random = *random_[static_cast<std::size_t>(i)];
     random.follow(next.epoch(), next.ids());
     const auto work = [&](const Batch& batch, Observation& seen) {
       const Variable loss =
@@ -92,7 +91,8 @@ RankTimes StandardUpdater::times() const {
 
 void StandardUpdater::serialize(const Serializer& serializer) {
   const std::int64_t ranks = communicator() ? communicator()->size() : 1;
-  serialize_position(serializer, {settings_.seed, ranks}, position_, *iterator_);
+  serialize_position(serializer, {settings_.seed, ranks, settings_.accumulate}, position_,
+                     *iterator_);
   load_shapes(serializer["model:main"], optimizer_);
   serialize_model(serializer["model:main"], optimizer_.model());
   serialize_optimizer(serializer["optimizer:main"], optimizer_);

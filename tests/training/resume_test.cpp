@@ -12,6 +12,7 @@
 #include "same_run.hpp"
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/core/file.hpp"
+#include "tasuki/parallel/multi_node_batch_norm.hpp"
 #include "temporary_folder.hpp"
 
 namespace tasuki {
@@ -397,6 +398,63 @@ TEST_F(Resume, ASnapshotIsCheckedWithoutATrainer) {
   EXPECT_EQ(check_snapshot(folder / "state", outline, *run.optimizer, comm.get()).data.step, 3);
   outline.identity.seed = 4;
   EXPECT_THAT(error(), HasSubstr("seed 3"));
+}
+
+TEST_F(Resume, OtherBatchesOfAnIterationAreRefusedInTheMiddle) {
+  saved_run({.iterations = 1, .accumulate = 2});
+  EXPECT_EQ(refusal({.accumulate = 2}), "(nothing thrown)");
+  EXPECT_THAT(refusal({}), HasSubstr("from step 2 of an epoch with batches_per_iteration 2; this "
+                                     "run has batches_per_iteration 1: resume with"));
+  saved_run({.epochs = 1, .accumulate = 2});
+  EXPECT_EQ(refusal({}), "(nothing thrown)");
+}
+
+TEST_F(Resume, OtherExchangesAndStatisticsAreSaid) {
+  if (comm->size() == 1) GTEST_SKIP() << "one rank exchanges nothing";
+  using Change = std::function<void(SmallRun&)>;
+  // By a run that `loading` has changed, of a snapshot that one changed by `saving` took.
+  const auto said = [&](const Change& saving, const Change& loading) {
+    SmallRun first(folder / "first", comm.get(), {.iterations = 2});
+    saving(first);
+    first.trainer->run();
+    save_snapshot(folder / "state", *first.trainer);
+    SmallRun second(folder / "second", comm.get(), {});
+    loading(second);
+    ::testing::internal::CaptureStderr();
+    resume(folder / "state", *second.trainer);
+    return ::testing::internal::GetCapturedStderr();
+  };
+  const auto expect = [&](const std::string& text, const std::vector<std::string>& lines) {
+    EXPECT_EQ(std::ranges::count(text, '\n'), comm->rank() == 0 ? std::ssize(lines) : 0) << text;
+    for (const std::string& line : lines)
+      EXPECT_EQ(text.find(line) != std::string::npos, comm->rank() == 0) << text;
+  };
+  const auto exchanging = [](const ExchangeSettings& settings) -> Change {
+    return [settings](SmallRun& run) { run.optimizer->set_exchange(settings); };
+  };
+  const Change nothing = [](SmallRun&) {};
+  const Change synchronised = [&](SmallRun& run) {
+    convert_to_multi_node_batch_norm(*run.model, *comm);
+  };
+  const Change compressed = exchanging({.power_sgd_rank = 2});
+  expect(
+      said(exchanging({.mode = ExchangeMode::double_buffered}), nothing),
+      {"had gradients exchanged double-buffered; continuing with this run's: in their own step"});
+  expect(said(nothing, compressed),
+         {"had gradients exchanged in their own step; continuing with this run's: in their own "
+          "step, by PowerSGD of rank 2",
+          "the snapshot does not have what compressing"});
+  expect(said(compressed, nothing),
+         {"continuing with this run's: in their own step\n",
+          "this run neither compresses gradients nor keeps what rounding takes; continuing "
+          "without it"});
+  expect(said(synchronised, nothing),
+         {"had batch normalisation by statistics of all ranks; continuing with this run's: each "
+          "rank's own batch"});
+  expect(said(compressed, compressed), {});
+  expect(said(synchronised, synchronised), {});
+  // Forms that give the same gradients.
+  expect(said(exchanging({.mode = ExchangeMode::thread}), nothing), {});
 }
 
 // Whatever deals an epoch's examples differently, be it into as many steps as before.

@@ -6,6 +6,7 @@
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/nn/batch_norm.hpp"
 
 namespace tasuki {
 namespace {
@@ -46,7 +47,8 @@ void save_for_readers(const Serializer& serializer, const RunPosition& position,
   serializer["optimizer:main"]("epoch", epochs);
 }
 
-// A step in the middle of an epoch means the same only if the epoch is dealt alike.
+// A step in the middle of an epoch means the same only if the epoch is dealt alike. An iteration of
+// more or fewer batches would deal them to other updates, as another size of batches does.
 std::string serialize_layout(const Serializer& serializer, const RunIdentity& run,
                              const EpochLayout& layout, std::int64_t steps_per_epoch,
                              std::int64_t step) {
@@ -58,13 +60,22 @@ std::string serialize_layout(const Serializer& serializer, const RunIdentity& ru
       {"steps_per_epoch", steps_per_epoch},
   };
   std::string before, now;
+  const auto note = [&](const char* name, std::int64_t stored, std::int64_t here) {
+    if (stored == here) return;
+    before += fmt::format("{}{} {}", before.empty() ? "" : ", ", name, stored);
+    now += fmt::format("{}{} {}", now.empty() ? "" : ", ", name, here);
+  };
   for (const auto& [name, here] : numbers) {
     std::int64_t stored = here;
     serializer(name, stored);
-    if (stored == here) continue;
-    before += fmt::format("{}{} {}", before.empty() ? "" : ", ", name, stored);
-    now += fmt::format("{}{} {}", now.empty() ? "" : ", ", name, here);
+    note(name, stored, here);
   }
+  // Snapshots of older versions have no such entry: iterations were of one batch.
+  const char* const batches = "batches_per_iteration";
+  const bool has_batches = !serializer.is_loading() || serializer.contains(batches);
+  std::int64_t stored = has_batches ? run.batches : 1;
+  if (has_batches) serializer(batches, stored);
+  note(batches, stored, run.batches);
   if (before.empty()) return "";
   if (step != 0)
     fail_everywhere(ErrorKind::config,
@@ -154,6 +165,28 @@ void serialize_hooks_and_groups(const Serializer& serializer, const Optimizer& o
   compare(serializer, "groups", "parameter groups", groups, "; ");
 }
 
+// Not of a single process, which trains alike with all of these settings.
+void serialize_data_parallelism(const Serializer& serializer, const Optimizer& optimizer) {
+  if (optimizer.gradient_exchange() == nullptr) return;
+  // Other settings change results by rounding alone.
+  const ExchangeSettings& settings = optimizer.exchange_settings();
+  std::vector<std::string> exchange = {
+      settings.mode == ExchangeMode::double_buffered ? "double-buffered" : "in their own step"};
+  if (settings.power_sgd_rank > 0)
+    exchange.push_back(fmt::format("by PowerSGD of rank {}", settings.power_sgd_rank));
+  if (settings.error_feedback) exchange.emplace_back("with error feedback");
+  compare(serializer, "exchange", "gradients exchanged", exchange, ", ");
+
+  std::vector<std::string> statistics;
+  for (Module* module : optimizer.model().modules()) {
+    const auto* const layer = dynamic_cast<const BatchNorm*>(module);
+    if (layer != nullptr && (statistics.empty() || layer->communicates()))
+      statistics = {layer->communicates() ? "all ranks" : "each rank's own batch"};
+  }
+  if (!statistics.empty())
+    compare(serializer, "batch_norm", "batch normalisation by statistics of", statistics, ", ");
+}
+
 // What is frozen may change during a run, so a run continues with what the snapshot has. Snapshots
 // of older versions have no such entry.
 void serialize_frozen(const Serializer& serializer, Optimizer& optimizer) {
@@ -184,26 +217,31 @@ void serialize_loss_scale(const Serializer& serializer, const LossScaler* scaler
 void serialize_exchange(const Serializer& serializer, const Optimizer& optimizer) {
   const std::string key = "exchange_of_rank";
   const GradientExchange* const exchange = optimizer.gradient_exchange();
-  if (exchange == nullptr) return;
-  std::vector<Tensor> own = exchange->carried_over();
+  std::vector<Tensor> own = exchange ? exchange->carried_over() : std::vector<Tensor>();
   std::vector<Module::NamedBuffer> buffers;
   std::size_t bytes = 0;
   for (Tensor& each : own) {
     buffers.push_back({key, &each});
     bytes += each.bytes();
   }
-  if (buffers.empty()) return;
   if (!serializer.is_loading()) {
-    serializer.of_every_rank(key, pack(buffers));
+    if (!buffers.empty()) serializer.of_every_rank(key, pack(buffers));
     return;
   }
-  const Bytes part = serializer.contains(key) ? serializer.of_own_rank(key) : Bytes{};
-  if (part.size() == bytes) return unpack(part, buffers);
+  const bool is_stored = serializer.contains(key);
+  if (buffers.empty() && !is_stored) return;
+  if (!buffers.empty() && is_stored) {
+    const Bytes part = serializer.of_own_rank(key);
+    if (part.size() == bytes) return unpack(part, buffers);
+  }
   const Communicator* communicator = serializer.communicator();
-  if (communicator == nullptr || communicator->rank() == 0)
-    log_warning(
-        "the snapshot does not have what compressing or rounding gradients has left for "
-        "the next step on so many ranks; continuing without it");
+  if (communicator != nullptr && communicator->rank() != 0) return;
+  log_warning("{}; continuing without it",
+              buffers.empty()
+                  ? "the snapshot has what compressing or rounding gradients has left for the next "
+                    "step, and this run neither compresses gradients nor keeps what rounding takes"
+                  : "the snapshot does not have what compressing or rounding gradients has left "
+                    "for the next step on so many ranks");
 }
 
 }  // namespace
@@ -221,6 +259,7 @@ void serialize_kind(const Serializer& serializer, const Optimizer& optimizer) {
 void serialize_optimizer(const Serializer& serializer, Optimizer& optimizer) {
   serialize_kind(serializer, optimizer);
   serialize_hooks_and_groups(serializer, optimizer);
+  serialize_data_parallelism(serializer, optimizer);
   serialize_frozen(serializer, optimizer);
   std::int64_t t = optimizer.t();
   serializer("t", t);

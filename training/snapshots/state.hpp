@@ -18,7 +18,8 @@ namespace tasuki {
 // What must be the same in a continued run.
 struct RunIdentity {
   std::uint64_t seed = 0;
-  std::int64_t ranks = 1;  // to which an epoch is dealt
+  std::int64_t ranks = 1;    // to which an epoch is dealt
+  std::int64_t batches = 1;  // of an iteration
 };
 // The position of a run.
 struct RunPosition {
@@ -26,8 +27,9 @@ struct RunPosition {
   IteratorState data;
 };
 // Loading refuses another seed, and a step in the middle of an epoch that was dealt differently,
-// because examples would be repeated or left out. At the end of an epoch all of that may change;
-// the difference is then returned as one line, else nothing.
+// because examples would be repeated or left out, or whose iterations took another number of
+// batches. At the end of an epoch all of that may change; the difference is then returned as one
+// line, else nothing.
 std::string serialize_position(const Serializer& serializer, const RunIdentity& run,
                                const EpochLayout& layout, std::int64_t steps_per_epoch,
                                RunPosition& position);
@@ -48,7 +50,8 @@ void load_shapes(const Serializer& serializer, Optimizer& optimizer);
 void serialize_model(const Serializer& serializer, const Module& model);
 
 // Number of updates, hyper-parameters and the state of each parameter (<path>/m). Loading refuses
-// the state of another kind of optimizer, and warns of other hooks, which stay as they are.
+// the state of another kind of optimizer, and warns of other hooks, groups, ways to exchange
+// gradients and statistics of batch normalisation, which stay as they are.
 // Collective like all of Serializer.
 void serialize_optimizer(const Serializer& serializer, Optimizer& optimizer);
 // The first part of that: refuses another kind of optimizer.
