@@ -59,6 +59,8 @@ class WeightGrowth : public Extension {
   // Runs before the extensions that report values.
   int priority() const override { return priority_writer; }
   std::unique_ptr<Trigger> default_trigger() const override { return every(1, Unit::epoch); }
+  // With --exchange double-buffered the trainer brings the model up to date before run().
+  bool reads_model() const override { return true; }
 
   void run(Trainer& trainer) override {
     const Tensor& weights = trainer.updater().optimizer().arena().values();
