@@ -9,6 +9,7 @@
 #include "tasuki/communicator/mpi/communicator_id.hpp"
 #include "tasuki/communicator/mpi/ranks.hpp"
 #include "tasuki/communicator/mpi/transfer.hpp"
+#include "tasuki/communicator/node/node_array.hpp"
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/core/background_thread.hpp"
@@ -96,6 +97,21 @@ std::shared_ptr<Storage> Communicator::allocate_memory(std::size_t bytes, Device
   const Shape shape{static_cast<std::int64_t>(bytes)};
   Tensor(storage, 0, shape, DType::uint8).fill(0);
   return storage;
+}
+
+std::unique_ptr<NodeArray> Communicator::allocate_once(std::size_t bytes) {
+  const auto waiting = wait_in(Waiting::allocate, bytes);
+  TASUKI_CHECK(inter_size() == 1, "allocate_once() among ranks on {} nodes", inter_size());
+  return make_node_array(bytes);
+}
+
+void Communicator::barrier(const NodeArray& array) {
+  const auto waiting = wait_in(Waiting::barrier);
+  array.barrier();
+}
+
+std::unique_ptr<NodeArray> Communicator::make_node_array(std::size_t /*bytes*/) {
+  return nullptr;
 }
 
 void Communicator::allreduce(const Tensor& tensor, ReduceOp op) {

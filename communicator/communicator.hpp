@@ -41,6 +41,7 @@ class BackgroundThread;
 class ExchangeChain;
 class GpuExchange;
 class MpiComm;
+class NodeArray;
 class SliceQueue;
 enum class MessageKind : int;
 
@@ -186,6 +187,14 @@ class Communicator {
   // may ask for different sizes. Values in other memory can be exchanged, too, through copies.
   std::shared_ptr<Storage> allocate(std::size_t bytes, Device device = Device::cpu());
 
+  // Whether ranks of a node can have memory in common.
+  virtual bool shares_memory() const { return false; }
+  // Memory that the ranks have once (node/node_array.hpp). All ranks are on one node. Null where
+  // the kind does not share memory, or the system does not allow it.
+  std::unique_ptr<NodeArray> allocate_once(std::size_t bytes);
+  // barrier() by such memory, within a microsecond where all ranks are there.
+  void barrier(const NodeArray& array);
+
   // --- gradients; for models without an optimizer see optimizer/module_exchange.hpp ---
   // Sums the gradients of all ranks in place.
   void sum_gradients(const GradientView& gradients);
@@ -246,8 +255,9 @@ class Communicator {
   Tensor reduce_scatter(const Tensor& tensor, ReduceOp op = ReduceOp::sum);
   // Gives all ranks what each of them has: elements parts[r] of rank r's `values`, in place. The
   // values are plain and have one axis; the parts do not overlap and are the same on all ranks,
-  // which no message checks.
-  void share_parts(const Tensor& values, std::span<const Range> parts);
+  // which no message checks. `once_per_node`: `values` of the ranks of a node are the same memory;
+  // it is complete when all of them have returned.
+  void share_parts(const Tensor& values, std::span<const Range> parts, bool once_per_node = false);
 
   // --- objects: JSON values ---
   void send_object(const nlohmann::json& object, int dest, int tag = 0);
@@ -293,8 +303,11 @@ class Communicator {
   // Both are plain and in host memory. Default: MPI_Reduce_scatter.
   virtual void combine_part(const Tensor& values, std::span<const Range> parts, const Tensor& own,
                             ReduceOp op);
-  // share_parts() in host memory. Default: MPI_Allgatherv.
-  virtual void give_parts(const Tensor& values, std::span<const Range> parts);
+  // share_parts() in host memory. Default: MPI_Allgatherv. `once_per_node`: only of kinds that have
+  // make_node_array().
+  virtual void give_parts(const Tensor& values, std::span<const Range> parts, bool once_per_node);
+  // For allocate_once().
+  virtual std::unique_ptr<NodeArray> make_node_array(std::size_t bytes);
   // Zeroed memory for allocate().
   virtual std::shared_ptr<Storage> allocate_memory(std::size_t bytes, Device device);
 

@@ -53,7 +53,8 @@ void Communicator::sum_scattered(const GradientView& gradients) {
   sum(rest);
 }
 
-void Communicator::share_parts(const Tensor& values, std::span<const Range> parts) {
+void Communicator::share_parts(const Tensor& values, std::span<const Range> parts,
+                               bool once_per_node) {
   TASUKI_CHECK(values.defined() && values.shape().rank() == 1 && values.is_plain(),
                "share_parts() takes a plain array of one axis");
   TASUKI_CHECK(parts.size() == ranks(), "share_parts() of {} parts among {} ranks", parts.size(),
@@ -62,11 +63,12 @@ void Communicator::share_parts(const Tensor& values, std::span<const Range> part
   check_free();
   if (size() == 1 || values.count() == 0) return;
   const HostValues host(values);
-  give_parts(host.tensor(), parts);
+  give_parts(host.tensor(), parts, once_per_node);
   host.write_back();
 }
 
-void Communicator::give_parts(const Tensor& values, std::span<const Range> parts) {
+void Communicator::give_parts(const Tensor& values, std::span<const Range> parts,
+                              bool /*once_per_node*/) {
   tasuki::share_parts(values.raw(), parts, values.dtype(), comm().get(), call_bytes());
 }
 

@@ -6,6 +6,7 @@
 
 #include "tasuki/communicator/gpu/gpu_exchange.hpp"
 #include "tasuki/communicator/mpi/transfer.hpp"
+#include "tasuki/communicator/node/node_array.hpp"
 
 namespace tasuki {
 
@@ -20,7 +21,12 @@ void NodeCommunicator::combine_part(const Tensor& values, std::span<const Range>
   node_.reduce_parts(values, parts, op, part_piece_bytes, own.raw());
 }
 
-void NodeCommunicator::give_parts(const Tensor& values, std::span<const Range> parts) {
+std::unique_ptr<NodeArray> NodeCommunicator::make_node_array(std::size_t bytes) {
+  return NodeArray::make(bytes, node_.comm());
+}
+
+void NodeCommunicator::give_parts(const Tensor& values, std::span<const Range> parts,
+                                  bool once_per_node) {
   const std::size_t element = size_of(values.dtype());
   const auto bytes_of = [&](Range part) {
     return std::span(
@@ -57,7 +63,7 @@ void NodeCommunicator::give_parts(const Tensor& values, std::span<const Range> p
                  limit);
     }
   requests.wait();
-  node_.share_parts(values, on_node, limit);
+  if (!once_per_node) node_.share_parts(values, on_node, limit);
 }
 
 std::vector<Range> NodeCommunicator::needed_of(const SharedValues& shared,

@@ -20,6 +20,7 @@ class NodeCommunicator : public Communicator {
       : Communicator(setup),
         node_(MpiComm::split(comm().get(), inter_rank(), rank())),
         ranks_of_node_(topology().ranks_of_node(inter_rank())) {}
+  bool shares_memory() const override { return options().device.is_cpu(); }
 
  protected:
   NodeGroup& node() { return node_; }
@@ -34,7 +35,8 @@ class NodeCommunicator : public Communicator {
   void combine_part(const Tensor& values, std::span<const Range> parts, const Tensor& own,
                     ReduceOp op) override;
   // Each part is sent to each other node once, and copied inside nodes.
-  void give_parts(const Tensor& values, std::span<const Range> parts) override;
+  void give_parts(const Tensor& values, std::span<const Range> parts, bool once_per_node) override;
+  std::unique_ptr<NodeArray> make_node_array(std::size_t bytes) override;
   bool has_gpu_groups() const override { return true; }
 
   // The elements that a rank of this node needs of `shared`, which is a piece of these gradients.

@@ -114,8 +114,10 @@ Obstacle reserve(const File& file, std::size_t bytes) {
   return system_obstacle(fmt::format("reserving {} MiB of shared memory", bytes >> 20));
 }
 
+// `copied_on_write`: null, or of the first rank's memory.
 std::optional<std::vector<SharedMapping>> try_share(const Way& way, std::size_t bytes,
-                                                    MPI_Comm node, Obstacle& obstacle) {
+                                                    MPI_Comm node, Obstacle& obstacle,
+                                                    SharedMapping* copied_on_write) {
   std::string path;
   const File own = way.create(path);
   obstacle = own ? reserve(own, bytes) : system_obstacle("making shared memory");
@@ -141,7 +143,10 @@ std::optional<std::vector<SharedMapping>> try_share(const Way& way, std::size_t 
       obstacle = fmt::format("{} is not the memory of that rank", found.path.data());
     } else {
       mappings[other] = SharedMapping(file.get(), found.bytes, is_own);
-      if (mappings[other].data() == nullptr) obstacle = system_obstacle("mapping shared memory");
+      const bool is_copied = copied_on_write != nullptr && other == 0;
+      if (is_copied) *copied_on_write = SharedMapping::copied_on_write(file.get(), found.bytes);
+      if (mappings[other].data() == nullptr || (is_copied && copied_on_write->data() == nullptr))
+        obstacle = system_obstacle("mapping shared memory");
     }
   }
   const bool success = all_succeeded(obstacle, node);
@@ -152,10 +157,16 @@ std::optional<std::vector<SharedMapping>> try_share(const Way& way, std::size_t 
 
 }  // namespace
 
-SharedMapping::SharedMapping(int file, std::size_t bytes, bool populate) : bytes_(bytes) {
-  void* place = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                     MAP_SHARED | (populate ? MAP_POPULATE : 0), file, 0);
+SharedMapping::SharedMapping(int file, std::size_t bytes, int flags) : bytes_(bytes) {
+  void* place = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, file, 0);
   if (place != MAP_FAILED) data_ = static_cast<std::byte*>(place);
+}
+
+SharedMapping::SharedMapping(int file, std::size_t bytes, bool populate)
+    : SharedMapping(file, bytes, MAP_SHARED | (populate ? MAP_POPULATE : 0)) {}
+
+SharedMapping SharedMapping::copied_on_write(int file, std::size_t bytes) {
+  return {file, bytes, MAP_PRIVATE};
 }
 
 SharedMapping::~SharedMapping() {
@@ -171,17 +182,36 @@ SharedMapping& SharedMapping::operator=(SharedMapping&& other) noexcept {
   return *this;
 }
 
-std::vector<SharedMapping> share_memory(std::size_t bytes, MPI_Comm node, bool allow_anonymous) {
+namespace {
+
+std::vector<SharedMapping> share(std::size_t bytes, MPI_Comm node, bool allow_anonymous,
+                                 SharedMapping* copied_on_write) {
   Obstacle first, second;
   if (allow_anonymous)
-    if (auto mappings = try_share(anonymous, bytes, node, first)) return std::move(*mappings);
-  if (auto mappings = try_share(named, bytes, node, second)) return std::move(*mappings);
+    if (auto mappings = try_share(anonymous, bytes, node, first, copied_on_write))
+      return std::move(*mappings);
+  if (auto mappings = try_share(named, bytes, node, second, copied_on_write))
+    return std::move(*mappings);
   throw Error(ErrorKind::unavailable,
               fmt::format("the ranks on {} cannot share memory ({}; {}); give the container more "
                           "--shm-size, or use --communicator flat",
                           host_name(), first.empty() ? "another rank failed" : first,
                           second.empty() ? "another rank failed" : second),
               scope_of_shared_error(node));
+}
+
+}  // namespace
+
+std::vector<SharedMapping> share_memory(std::size_t bytes, MPI_Comm node, bool allow_anonymous) {
+  return share(bytes, node, allow_anonymous, nullptr);
+}
+
+SharedBlock share_block(std::size_t bytes, MPI_Comm node) {
+  int rank = 0;
+  TASUKI_MPI(MPI_Comm_rank, node, &rank);
+  SharedMapping copied_on_write;
+  std::vector<SharedMapping> mappings = share(rank == 0 ? bytes : 0, node, true, &copied_on_write);
+  return {std::move(mappings.front()), std::move(copied_on_write)};
 }
 
 }  // namespace tasuki

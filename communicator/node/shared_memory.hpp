@@ -15,6 +15,8 @@ class SharedMapping {
   SharedMapping() = default;
   // Maps all of an open file. `populate` allocates the pages at once instead of on first use.
   SharedMapping(int file, std::size_t bytes, bool populate);
+  // The same, but what this process writes there is its own: it gets copies of the pages.
+  static SharedMapping copied_on_write(int file, std::size_t bytes);
   ~SharedMapping();
   SharedMapping(SharedMapping&& other) noexcept;
   SharedMapping& operator=(SharedMapping&& other) noexcept;
@@ -25,6 +27,8 @@ class SharedMapping {
   std::size_t bytes() const { return bytes_; }
 
  private:
+  SharedMapping(int file, std::size_t bytes, int flags);
+
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
 };
@@ -39,5 +43,11 @@ class SharedMapping {
 // behind. If neither way works, all ranks throw (kind unavailable).
 std::vector<SharedMapping> share_memory(std::size_t bytes, MPI_Comm node,
                                         bool allow_anonymous = true);
+
+// Memory of the node's first rank alone, that all of its ranks map twice. In the same way.
+struct SharedBlock {
+  SharedMapping shared, copied_on_write;
+};
+SharedBlock share_block(std::size_t bytes, MPI_Comm node);
 
 }  // namespace tasuki

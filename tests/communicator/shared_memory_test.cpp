@@ -10,6 +10,7 @@
 
 #include "communicator_fixture.hpp"
 #include "tasuki/communicator/mpi/mpi.hpp"
+#include "tasuki/communicator/node/node_array.hpp"
 #include "tasuki/communicator/node/shared_arenas.hpp"
 #include "tasuki/communicator/node/shared_counter.hpp"
 
@@ -21,6 +22,58 @@ class SharedMemory : public ::testing::TestWithParam<bool> {};
 INSTANTIATE_TEST_SUITE_P(Ways, SharedMemory, ::testing::Bool(), [](const auto& info) {
   return info.param ? std::string("Anonymous") : std::string("Named");
 });
+
+// Where /proc/self/pagemap cannot be read there are no such arrays.
+TEST(NodeArrays, KeepWhatARankWritesForItselfUntilItIsPublishedOrForgotten) {
+  const MpiComm node = MpiComm::split_by_memory(MPI_COMM_WORLD);
+  constexpr std::int64_t bytes = 100'000;
+  const auto array = NodeArray::make(bytes, node.get());
+  if (!array) GTEST_SKIP() << "/proc/self/pagemap cannot be read";
+  auto* const shared = static_cast<char*>(array->shared()->data());
+  auto* const own = static_cast<char*>(array->own()->data());
+  EXPECT_TRUE(array->written().empty());
+
+  // What one writes in shared memory all see in both places.
+  if (node.rank() == 0) shared[70'000] = 7;
+  array->barrier();
+  EXPECT_EQ(shared[70'000], 7);
+  EXPECT_EQ(own[70'000], 7);
+
+  const auto mine = static_cast<char>(node.rank() + 1);
+  own[70'000] = own[10] = mine;
+  array->barrier();
+  EXPECT_EQ(own[10], mine);
+  EXPECT_EQ(shared[10], 0);
+  const std::vector<Range> written = array->written();
+  ASSERT_EQ(written.size(), 2U);
+  for (const auto& [pages, place] : {std::pair(written[0], 10), std::pair(written[1], 70'000)}) {
+    EXPECT_LE(pages.begin, place);
+    EXPECT_GT(pages.end, place);
+  }
+
+  // The last rank's, and only in these bytes.
+  array->barrier();
+  if (node.rank() + 1 == node.size()) array->publish(written, {0, 65'536});
+  array->barrier();
+  EXPECT_EQ(shared[10], node.size());
+  EXPECT_EQ(shared[70'000], 7);
+  EXPECT_EQ(own[10], mine);
+  array->forget(written);
+  EXPECT_EQ(own[10], node.size());
+  EXPECT_EQ(own[70'000], 7);
+  EXPECT_TRUE(array->written().empty());
+}
+
+TEST(NodeArrays, OutliveTheirMakerInStorages) {
+  const MpiComm node = MpiComm::split_by_memory(MPI_COMM_WORLD);
+  auto array = NodeArray::make(5000, node.get());
+  if (!array) GTEST_SKIP() << "/proc/self/pagemap cannot be read";
+  const std::shared_ptr<Storage> own = array->own();
+  if (node.rank() == 0) static_cast<char*>(array->shared()->data())[4999] = 5;
+  array->barrier();
+  array.reset();
+  EXPECT_EQ(static_cast<const char*>(own->data())[4999], 5);
+}
 
 TEST_P(SharedMemory, EveryRankReadsAndWritesEveryBlock) {
   const MpiComm node = MpiComm::split_by_memory(MPI_COMM_WORLD);
