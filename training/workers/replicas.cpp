@@ -5,7 +5,7 @@
 #include <string>
 
 #include "tasuki/core/error.hpp"
-#include "tasuki/dataset/shard_plan.hpp"
+#include "tasuki/optimizer/slices.hpp"
 #include "tasuki/tensor/cpu/reduce.hpp"
 
 namespace tasuki {
@@ -16,13 +16,9 @@ Device device_of(const Module& model) {
   return parameters.empty() ? Device::cpu() : parameters[0].parameter->value().device();
 }
 
-// The elements of an arena that one of `workers` works on. Arenas are multiples of a cache line
-// long, and no two workers write to the same line.
+// The elements of an arena that one of `workers` works on.
 Range slice_of(std::int64_t count, std::size_t workers, std::size_t worker) {
-  constexpr std::int64_t line = 16;
-  const Range lines =
-      part_of(count / line, static_cast<std::int64_t>(workers), static_cast<std::int64_t>(worker));
-  return {lines.begin * line, lines.end * line};
+  return arena_slices(count, static_cast<int>(workers))[worker];
 }
 
 }  // namespace
