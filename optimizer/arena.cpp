@@ -4,6 +4,9 @@
 #include <unordered_set>
 #include <utility>
 
+#include "tasuki/communicator/node/node_array.hpp"
+#include "tasuki/optimizer/slices.hpp"
+
 namespace tasuki {
 namespace {
 
@@ -22,11 +25,23 @@ Tensor zeros(std::int64_t count, Device device, Communicator* allocator) {
   return {allocator->allocate(bytes, device), 0, {count}, DType::float32};
 }
 
+// An array that the sharers have once, and its two places.
+std::unique_ptr<NodeArray> share(std::int64_t count, DType type, Communicator& sharers, Tensor& own,
+                                 Tensor& shared) {
+  auto array = sharers.allocate_once(static_cast<std::size_t>(count) * size_of(type));
+  TASUKI_CHECK(array != nullptr, "communicator {} has no memory for weights that ranks share",
+               sharers.name());
+  own = Tensor(array->own(), 0, {count}, type);
+  shared = Tensor(array->shared(), 0, {count}, type);
+  return array;
+}
+
 }  // namespace
 
 ParameterArena::ParameterArena(const Module& model, Communicator* allocator,
-                               const FrozenPaths& frozen)
-    : unshaped_(distinct(model.unshaped_parameters())) {
+                               const FrozenPaths& frozen, Communicator* sharers)
+    : sharers_(sharers && sharers->size() > 1 ? sharers : nullptr),
+      unshaped_(distinct(model.unshaped_parameters())) {
   std::vector<Module::NamedParameter> parameters = distinct(model.parameters());
   std::reverse(parameters.begin(), parameters.end());
   const Device device = model.device();
@@ -49,7 +64,16 @@ ParameterArena::ParameterArena(const Module& model, Communicator* allocator,
   end += padding;
   gradients_ = zeros(end, device, allocator);
   place(true, frozen_);
-  values_ = zeros(end, device, allocator);
+  own_slice_ = {0, end};
+  if (sharers_ != nullptr) {
+    own_slice_ =
+        arena_slices(update_count(), sharers_->size())[static_cast<std::size_t>(sharers_->rank())];
+    if (sharers_->rank() + 1 == sharers_->size()) own_slice_.end = end;
+    node_values_ = share(end, DType::float32, *sharers_, values_, shared_values_);
+  } else {
+    // `allocator` works with all ranks, of which some may share.
+    shared_values_ = values_ = zeros(end, device, sharers != nullptr ? sharers : allocator);
+  }
   for (const Entry& entry : entries_) {
     const Shape& shape = entry.parameter->shape();
     entry.parameter->move_to(part(values_, entry).reshape(shape),
@@ -70,10 +94,40 @@ Tensor ParameterArena::swap_gradients(const Tensor& other) {
   return std::exchange(gradients_, other);
 }
 
+ParameterArena::~ParameterArena() = default;
+
+void ParameterArena::begin_update() const {
+  if (!is_shared()) return;
+  sharers_->barrier(*node_values_);
+  const auto bytes_of = [this](const Tensor& array) {
+    const auto size = static_cast<std::int64_t>(size_of(array.dtype()));
+    return Range{own_slice_.begin * size, own_slice_.end * size};
+  };
+  written_ = node_values_->written();
+  node_values_->publish(written_, bytes_of(values_));
+  if (!rounded_) return;
+  written_rounded_ = node_rounded_->written();
+  node_rounded_->publish(written_rounded_, bytes_of(rounded_));
+}
+
+void ParameterArena::end_update() const {
+  if (!is_shared()) return;
+  sharers_->barrier(*node_values_);
+  node_values_->forget(written_);
+  if (rounded_) node_rounded_->forget(written_rounded_);
+}
+
+void ParameterArena::wait_for_sharers() const {
+  if (is_shared()) sharers_->barrier(*node_values_);
+}
+
 void ParameterArena::keep_rounded(DType type) {
-  rounded_ = Tensor::empty(values_.shape(), type, values_.device());
+  if (sharers_ != nullptr)
+    node_rounded_ = share(values_.count(), type, *sharers_, rounded_, shared_rounded_);
+  else
+    shared_rounded_ = rounded_ = Tensor::empty(values_.shape(), type, values_.device());
   rounded_parts_.clear();
-  round_values();
+  rounded_.copy_from(values_);
   for (const std::vector<Entry>* entries : {&entries_, &frozen_})
     for (const Entry& entry : *entries) {
       rounded_parts_.push_back(std::make_shared<const RoundedValue>(
@@ -83,12 +137,15 @@ void ParameterArena::keep_rounded(DType type) {
 }
 
 void ParameterArena::round_values() const {
-  if (rounded_) rounded_.copy_from(values_);
+  if (rounded_)
+    shared_rounded_.slice(own_slice_.begin, own_slice_.end)
+        .copy_from(shared_values_.slice(own_slice_.begin, own_slice_.end));
 }
 
 void ParameterArena::forget_rounded() {
   rounded_parts_.clear();
-  rounded_ = {};
+  rounded_ = shared_rounded_ = {};
+  node_rounded_.reset();
 }
 
 bool ParameterArena::matches(const Module& model) const {

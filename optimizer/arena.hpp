@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tasuki/communicator/communicator.hpp"
+#include "tasuki/core/range.hpp"
 #include "tasuki/nn/module.hpp"
 #include "tasuki/optimizer/parameter_group.hpp"
 
@@ -32,10 +33,27 @@ class ParameterArena {
   };
 
   // Moves the parameters of `model` into memory from `allocator` (collective; plain memory of their
-  // device without one); values are kept.
-  ParameterArena(const Module& model, Communicator* allocator, const FrozenPaths& frozen = {});
+  // device without one); values are kept. With `sharers`, ranks of one node, these have the values
+  // once if there are several (collective among them; Communicator::allocate_once()): call
+  // begin_update() and end_update() before anybody reads what another rank has written.
+  ParameterArena(const Module& model, Communicator* allocator, const FrozenPaths& frozen = {},
+                 Communicator* sharers = nullptr);
+  ~ParameterArena();
 
+  // What the model reads. Where ranks have the values once, writing here changes them for this rank
+  // alone, until the next update: it takes each sharer's changes in the sharer's own_slice().
   const Tensor& values() const { return values_; }
+  // What updates write: values(), or what all sharers see there.
+  const Tensor& shared_values() const { return shared_values_; }
+  bool is_shared() const { return node_values_ != nullptr; }
+  // Of values(): what this rank publishes, rounds, and updates unless owners are others.
+  Range own_slice() const { return own_slice_; }
+  // Around what writes shared values; nothing where values are not shared. No sharer leaves
+  // begin_update() before all have entered it and their changes of values() are in shared_values();
+  // none leaves end_update() before all have, and values() are what was written.
+  void begin_update() const;
+  void end_update() const;
+  void wait_for_sharers() const;
   const Tensor& gradients() const { return gradients_; }
   // Gives gradients another array, like the one they have, with what is in it. Returns the former.
   Tensor swap_gradients(const Tensor& other);
@@ -48,12 +66,13 @@ class ParameterArena {
   std::int64_t update_count() const { return gradients_.count() - padding; }
   // Keeps the values in a second array, rounded to `type` (float16 or bfloat16), for operations on
   // activations of that type. Backend::update writes it (UpdatePass::rounded); other code that
-  // changes values() calls round_values().
+  // changes shared_values() in own_slice() calls round_values() afterwards.
   void keep_rounded(DType type);
   void round_values() const;
   void forget_rounded();
   // Undefined until keep_rounded().
   const Tensor& rounded() const { return rounded_; }
+  const Tensor& shared_rounded() const { return shared_rounded_; }  // as shared_values()
   // What is exchanged: a segment for each entry and one for the notices.
   GradientView gradient_view() const {
     return {.arena = gradients_, .segments = segments_, .exact_at_end = padding};
@@ -84,7 +103,12 @@ class ParameterArena {
 
   static constexpr std::int64_t padding = 16;  // elements; parts start at multiples of it
 
-  Tensor values_, gradients_, rounded_;
+  Communicator* sharers_;
+  std::unique_ptr<NodeArray> node_values_, node_rounded_;  // where values are shared
+  Range own_slice_;
+  Tensor values_, shared_values_, gradients_, rounded_, shared_rounded_;
+  // Of begin_update() for end_update(): what this rank had written.
+  mutable std::vector<Range> written_, written_rounded_;
   std::vector<std::shared_ptr<const RoundedValue>> rounded_parts_;  // as parameters know them
   std::vector<Entry> entries_, frozen_;
   std::vector<Module::NamedParameter> unshaped_;

@@ -50,6 +50,7 @@ void Optimizer::setup(Module& model, std::size_t size_of_model) {
   exchange_.reset();
   arena_.reset();
   owners_.reset();
+  shards_states_ = false;
   frozen_states_.clear();
   share_first_shapes();
   build_arena();
@@ -63,14 +64,17 @@ void Optimizer::build_arena() {
   // Where others are frozen than before, ranks have the same values already, and running statistics
   // are each rank's.
   const bool has_same_parameters = all_ranks(arena_ && arena_->matches(*model_));
-  // The old arena lives until its values and states have moved.
-  auto arena = std::make_unique<ParameterArena>(*model_, communicator_, frozen_);
+  // The old arena and its sharers live until its values and states have moved.
+  const std::unique_ptr<Communicator> old_sharers = find_sharers();
+  auto arena = std::make_unique<ParameterArena>(*model_, communicator_, frozen_, sharers_.get());
   const SliceOwners owners = owners_of(*arena);
   move_states(*arena, owners);
   double_buffer_.reset();
   exchange_.reset();
   arena_ = std::move(arena);
   owners_ = owners;
+  shards_states_ = are_states_sharded(*arena_);
+  needed_ = needed_of(*arena_, owners);
   prepare_exchange();
   plan_changed();
   graph_is_checked_ = false;
@@ -80,14 +84,16 @@ void Optimizer::build_arena() {
       communicator_->bcast_data(*buffer.tensor);
   }
   if (compute_type_ != DType::float32) arena_->keep_rounded(compute_type_);
+  // The values so far are each sharer's own.
+  arena_->begin_update();
+  arena_->end_update();
 }
 
 void Optimizer::prepare_exchange() {
   if (!has_peers()) return;
   check_exchange_settings();
-  exchange_ = std::make_unique<GradientExchange>(
-      *arena_, *communicator_, exchange_settings_,
-      shards_states() ? std::span<const Range>(owners_->slices()) : std::span<const Range>());
+  exchange_ =
+      std::make_unique<GradientExchange>(*arena_, *communicator_, exchange_settings_, needed_);
   const bool is_double_buffered = exchange_->mode() == ExchangeMode::double_buffered;
   double_buffer_ =
       is_double_buffered ? std::make_unique<DoubleBuffer>(*arena_, *communicator_) : nullptr;
@@ -208,6 +214,7 @@ void Optimizer::check_same_everywhere(bool changed) const {
     lines.push_back(fmt::format("hyper-parameter {} = {}", each, get(each)));
   lines.push_back("gradients exchanged " + exchange_settings_.text());
   lines.emplace_back(wants_sharded_states_ ? "states shared by the ranks" : "states on every rank");
+  lines.emplace_back(wants_shared_weights_ ? "weights once per node" : "weights on every rank");
   for (const auto& hook : hooks()) lines.push_back("hook " + hook->name());
   for (const Group& group : groups()) lines.push_back("group " + group.text());
   const auto add_lines = [&](const std::vector<Module::NamedParameter>& parameters) {

@@ -141,7 +141,10 @@ Optimizer::Agreement Optimizer::meet(std::int64_t examples, int level) {
   if (!model_changed) tells_ahead_ = must_tell_ahead();
   Agreement agreement{examples, level};
   if (tells_ahead_) agreement = send_ahead(examples, level, model_changed);
-  if (model_changed) follow_changed_model();
+  if (model_changed)
+    follow_changed_model();
+  else if (shares_weights() && plan_->hook_of_arrays() != nullptr)
+    build_arena();
   met_ = {StepScope::number(), agreement};
   plan_->expect(agreement.global_examples);
   return agreement;
@@ -342,18 +345,22 @@ void Optimizer::update(std::int64_t global_examples, const SpreadUpdate& spread)
 void Optimizer::apply(std::int64_t global_examples, const SpreadUpdate& spread) {
   if (global_examples == 0) return;
   revision_.use();
+  arena_->begin_update();
   if (loss_scaler_) {
     const Range own = owners_->own();
     loss_scaler_->unscale(arena_->gradients().slice(own.begin, own.end));
     owners_->agree_on(loss_scaler_->found());
   }
-  plan_->run(*arena_, *owners_, states_, loss_scaler_ ? loss_scaler_->skip() : nullptr,
+  if (shards_states_) arena_->wait_for_sharers();  // who may have published what this rank updates
+  plan_->run(*arena_, *owners_, own_states(), loss_scaler_ ? loss_scaler_->skip() : nullptr,
              global_examples, spread);
-  if (shards_states()) {
+  if (shards_states_) {
     note_moment(StepClock::Moment::exchange);
-    owners_->share(arena_->values());
+    owners_->share(arena_->shared_values(), arena_->is_shared());
+    arena_->wait_for_sharers();
     arena_->round_values();
   }
+  arena_->end_update();
   if (loss_scaler_) loss_scaler_->adjust();
   counted_.request();
 }

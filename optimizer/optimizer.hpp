@@ -120,7 +120,22 @@ class Optimizer {
   // an ArrayHook a usage error in the update. Without other ranks, and with `dummy`, which
   // exchanges nothing, it changes nothing. Call it before setup(), identically on all ranks.
   void shard_states(bool sharded);
-  bool shards_states() const { return owners_ && owners_->are_several(); }
+  bool shards_states() const { return shards_states_; }
+
+  // Whether the ranks of a node have the weights once, in its memory: each sums and updates its
+  // slice of them, so nothing is gathered and nobody repeats what others do. The states lie there,
+  // too. On CPUs with communicators that share memory, where a node has several ranks; otherwise,
+  // and with an ArrayHook, each rank keeps weights of its own, and shares_weights() says so. The
+  // bits are the same. After an exchange a rank's gradients are sums in its own slice only.
+  // Parameters may be read and written as ever, by all ranks alike; a change is published in the
+  // next update, of each slice the one of its owner. `group`: ranks of a node that give different
+  // numbers share weights apart from each other, such as those of each socket. Default: no. Call it
+  // before setup(), the same on all ranks but for `group`.
+  void share_weights(bool shared, std::int64_t group = 0);
+  // Whether any node has the weights once. The same on all ranks.
+  bool shares_weights() const { return sharers_ != nullptr; }
+  // "one set for the ranks of a node", "one set per rank (one rank on each node)".
+  std::string describe_weights() const;
 
   // Seconds since setup(), of gradients in host memory: while this rank exchanged any, delays of
   // other ranks included, and while exchange() waited for them. The rest was hidden behind the
@@ -203,7 +218,7 @@ class Optimizer {
   // called for it.
   bool has_states(const Parameter& parameter) const;
   std::vector<std::string> state_names() const { return rule_->states(); }
-  // Of this process.
+  // Of this process, and its part of those that ranks of a node have once.
   std::size_t state_bytes() const;
 
   // --- precision ---
@@ -257,8 +272,18 @@ class Optimizer {
   void setup(Module& model, std::size_t size_of_model);
   void plan_changed();
   void move_states(const ParameterArena& arena, const SliceOwners& owners);
-  // Of what is updated, among all ranks that share its states.
+  // Makes sharers_ if weights are to be shared, or says why not. Returns sharers whose time is
+  // over. Collective.
+  std::unique_ptr<Communicator> find_sharers();
+  std::string find_why_not_shared() const;
+  bool are_states_sharded(const ParameterArena& arena) const;
+  // Of what is updated: all ranks that share its states, or that have its weights once.
   SliceOwners owners_of(const ParameterArena& arena) const;
+  // Zeros, as states_ of this arena.
+  Tensor empty_state(const ParameterArena& arena, const SliceOwners& owners) const;
+  std::vector<Range> needed_of(const ParameterArena& arena, const SliceOwners& owners) const;
+  // states_, of owners_->own().
+  std::vector<Tensor> own_states() const;
   std::size_t number_of_state(const std::string& name) const;
   // A state with the arena's offsets, on every rank; a copy where ranks share it. Collective.
   Tensor whole_state(std::size_t number) const;
@@ -302,9 +327,19 @@ class Optimizer {
   std::unique_ptr<GradientExchange> exchange_;   // of arena_, among several ranks
   std::unique_ptr<DoubleBuffer> double_buffer_;  // of arena_; null: not wanted
   bool tells_ahead_ = false;  // that the model changed, and more: send_ahead() before each step
-  bool wants_sharded_states_ = false;
-  std::optional<SliceOwners> owners_;  // of arena_
-  std::vector<Tensor> states_;         // in the rule's order, of owners_->own()
+  bool wants_sharded_states_ = false, wants_shared_weights_ = false;
+  std::int64_t group_ = 0;  // of share_weights()
+  // The ranks that have the weights with this one once; null: no rank shares weights.
+  std::unique_ptr<Communicator> sharers_;
+  std::vector<std::int64_t> groups_;  // of each rank: a number for its sharers
+  std::string why_not_shared_;        // empty: weights are shared, or are not wanted to be
+  // Of arena_.
+  std::optional<SliceOwners> owners_;
+  std::vector<Range> needed_;  // GradientView::needed
+  bool shards_states_ = false;
+  // In the rule's order: of owners_->own() where ranks share them, else of the whole arena, in
+  // memory of the sharers where these have the weights once.
+  std::vector<Tensor> states_;
   FrozenPaths frozen_;
   // Of frozen parameters, by path; flat, in the rule's order.
   mutable std::map<std::string, std::vector<Tensor>> frozen_states_;

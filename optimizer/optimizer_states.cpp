@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "tasuki/communicator/node/node_array.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
+#include "tasuki/optimizer/update_plan.hpp"
 
 namespace tasuki {
 namespace {
@@ -22,16 +24,93 @@ void Optimizer::shard_states(bool sharded) {
   wants_sharded_states_ = sharded;
 }
 
-SliceOwners Optimizer::owners_of(const ParameterArena& arena) const {
-  const std::int64_t count = arena.update_count();
-  if (!wants_sharded_states_ || !has_peers() || !communicator_->exchanges_gradients())
-    return SliceOwners(count);
+void Optimizer::share_weights(bool shared, std::int64_t group) {
+  TASUKI_CHECK(arena_ == nullptr, "share_weights() comes before setup()");
+  wants_shared_weights_ = shared;
+  group_ = group;
+}
+
+std::string Optimizer::find_why_not_shared() const {
+  if (!has_peers()) return "one rank";
+  if (!model_->device().is_cpu()) return "on " + model_->device().text();
+  if (!communicator_->exchanges_gradients() || !communicator_->shares_memory())
+    return "communicator " + communicator_->name();
+  if (communicator_->inter_size() == communicator_->size()) return "one rank on each node";
+  if (const OptimizerHook* hook = plan_->hook_of_arrays())
+    return fmt::format("hook {} works on all gradients", hook->name());
+  return "";
+}
+
+std::unique_ptr<Communicator> Optimizer::find_sharers() {
+  why_not_shared_ = wants_shared_weights_ ? find_why_not_shared() : "";
+  if (!wants_shared_weights_ || !why_not_shared_.empty()) return std::move(sharers_);
+  if (sharers_) return nullptr;
+  const Tensor own = Tensor::from(std::span<const std::int64_t>(&group_, 1), {1});
+  groups_.clear();
+  std::vector<std::pair<int, std::int64_t>> known;
+  for (int rank = 0; const Tensor& other : communicator_->allgather(own)) {
+    const std::pair group{communicator_->topology().node_of[static_cast<std::size_t>(rank++)],
+                          other.to(Device::cpu()).data<std::int64_t>()[0]};
+    const auto found = std::ranges::find(known, group);
+    groups_.push_back(found - known.begin());
+    if (found == known.end()) known.push_back(group);
+  }
+  if (known.size() == groups_.size()) {
+    why_not_shared_ = "one rank on each socket";
+    return nullptr;
+  }
+  const auto rank = static_cast<std::size_t>(communicator_->rank());
+  sharers_ = communicator_->split(static_cast<int>(groups_[rank]), communicator_->rank());
+  if (!all_ranks(sharers_->size() == 1 || sharers_->allocate_once(1) != nullptr)) {
+    why_not_shared_ = "/proc/self/pagemap cannot be read";
+    sharers_.reset();
+  }
+  return nullptr;
+}
+
+std::string Optimizer::describe_weights() const {
+  if (shares_weights()) return "one set for the ranks of a node";
+  return why_not_shared_.empty() ? "one set per rank"
+                                 : fmt::format("one set per rank ({})", why_not_shared_);
+}
+
+bool Optimizer::are_states_sharded(const ParameterArena& arena) const {
+  if (!wants_sharded_states_ || !has_peers() || !communicator_->exchanges_gradients()) return false;
   if (!arena.values().device().is_cpu())
     fail_everywhere(ErrorKind::unavailable,
                     "ranks share the states of an optimizer (--shard-optimizer) on CPUs only; the "
                     "model is on {}",
                     arena.values().device().text());
-  return {count, *communicator_};
+  return true;
+}
+
+SliceOwners Optimizer::owners_of(const ParameterArena& arena) const {
+  const std::int64_t count = arena.update_count();
+  if (are_states_sharded(arena)) return {count, *communicator_};
+  if (arena.is_shared()) return {count, *sharers_};
+  return SliceOwners(count);
+}
+
+std::vector<Range> Optimizer::needed_of(const ParameterArena& arena,
+                                        const SliceOwners& owners) const {
+  if (are_states_sharded(arena)) return owners.slices();
+  if (shares_weights()) return slices_of_groups(arena.update_count(), groups_);
+  return {};
+}
+
+Tensor Optimizer::empty_state(const ParameterArena& arena, const SliceOwners& owners) const {
+  if (are_states_sharded(arena) || !arena.is_shared())
+    return Tensor::zeros({owners.own().size()}, DType::float32, arena.gradients().device());
+  const auto bytes = static_cast<std::size_t>(arena.update_count()) * sizeof(float);
+  return {sharers_->allocate_once(bytes)->shared(), 0, {arena.update_count()}, DType::float32};
+}
+
+std::vector<Tensor> Optimizer::own_states() const {
+  if (shards_states_) return states_;
+  const Range own = owners_->own();
+  std::vector<Tensor> parts;
+  for (const Tensor& state : states_) parts.push_back(state.slice(own.begin, own.end));
+  return parts;
 }
 
 std::size_t Optimizer::number_of_state(const std::string& name) const {
@@ -63,21 +142,22 @@ Tensor Optimizer::state(const Parameter& parameter, const std::string& name) con
 
 Tensor Optimizer::gather_state(const std::string& name, std::optional<int> root) const {
   const std::size_t number = number_of_state(name);
-  return root ? owners_->gather(states_[number], *root) : whole_state(number);
+  return root && shards_states_ ? owners_->gather(states_[number], *root) : whole_state(number);
 }
 
 void Optimizer::set_state(const Parameter& parameter, const std::string& name,
                           const Tensor& values) const {
   const auto* entry = find_parameter(arena().entries(), parameter);
-  if (entry == nullptr || !shards_states()) return state(parameter, name).copy_from(values);
+  if (entry == nullptr || !owners_->are_several()) return state(parameter, name).copy_from(values);
   TASUKI_CHECK(values.shape() == parameter.shape(), "values of {} for a state of {}",
                values.shape().text(), parameter.shape_text());
   const Range own = owners_->own();
   const std::int64_t begin = std::max(own.begin, entry->offset);
   const std::int64_t end = std::min(own.end, entry->offset + entry->count);
   if (begin >= end) return;
+  const std::int64_t first = shards_states_ ? own.begin : 0;
   states_[number_of_state(name)]
-      .slice(begin - own.begin, end - own.begin)
+      .slice(begin - first, end - first)
       .copy_from(
           values.plain().reshape({entry->count}).slice(begin - entry->offset, end - entry->offset));
 }
@@ -89,7 +169,7 @@ bool Optimizer::has_states(const Parameter& parameter) const {
 
 std::size_t Optimizer::state_bytes() const {
   std::size_t bytes = 0;
-  for (const Tensor& state : states_) bytes += state.bytes();
+  for (const Tensor& state : arena_ ? own_states() : states_) bytes += state.bytes();
   for (const auto& [path, kept] : frozen_states_)
     for (const Tensor& state : kept) bytes += state.bytes();
   return bytes;
@@ -97,7 +177,10 @@ std::size_t Optimizer::state_bytes() const {
 
 Tensor Optimizer::whole_state(std::size_t number) const {
   const Tensor& own = states_[number];
-  if (!shards_states()) return own;
+  if (!shards_states()) {
+    arena_->wait_for_sharers();  // which may have set theirs
+    return own;
+  }
   const Tensor all = Tensor::zeros({arena_->update_count()});
   const Range slice = owners_->own();
   all.slice(slice.begin, slice.end).copy_from(own);
@@ -107,6 +190,8 @@ Tensor Optimizer::whole_state(std::size_t number) const {
 
 // By path: out of the old arena, or out of what was kept while the parameter was frozen. One state
 // after the other, because ranks that share them see a whole one meanwhile.
+//
+// Sharers write their slices of states that they have once.
 void Optimizer::move_states(const ParameterArena& arena, const SliceOwners& owners) {
   using Entry = ParameterArena::Entry;
   const auto find_old = [this](const Entry& entry) -> const Entry* {
@@ -119,7 +204,6 @@ void Optimizer::move_states(const ParameterArena& arena, const SliceOwners& owne
   for (const Entry& entry : arena.frozen())
     if (find_old(entry) != nullptr) frozen_states_[entry.path].clear();
 
-  const Device device = arena.gradients().device();
   const Range own = owners.own();
   std::vector<Tensor> states;
   for (std::size_t i = 0; i < state_names().size(); ++i) {
@@ -127,7 +211,8 @@ void Optimizer::move_states(const ParameterArena& arena, const SliceOwners& owne
     for (const Entry& entry : arena.frozen())
       if (const Entry* old = find_old(entry))
         frozen_states_[entry.path].push_back(ParameterArena::part(old_state, *old).clone());
-    states.push_back(Tensor::zeros({own.size()}, DType::float32, device));
+    states.push_back(empty_state(arena, owners));
+    const std::int64_t first = are_states_sharded(arena) ? own.begin : 0;
     for (const Entry& entry : arena.entries()) {
       Tensor from;
       if (const Entry* old = find_old(entry)) {
@@ -140,12 +225,13 @@ void Optimizer::move_states(const ParameterArena& arena, const SliceOwners& owne
       const std::int64_t end = std::min(own.end, entry.offset + entry.count);
       if (from && begin < end)
         states.back()
-            .slice(begin - own.begin, end - own.begin)
+            .slice(begin - first, end - first)
             .copy_from(from.slice(begin - entry.offset, end - entry.offset));
     }
   }
   for (const Entry& entry : arena.entries()) frozen_states_.erase(entry.path);
   states_ = std::move(states);
+  arena.wait_for_sharers();
 }
 
 }  // namespace tasuki

@@ -19,6 +19,17 @@ std::vector<Range> arena_slices(std::int64_t count, int owners) {
   return slices;
 }
 
+std::vector<Range> slices_of_groups(std::int64_t count, std::span<const std::int64_t> groups) {
+  std::vector<Range> slices;
+  for (std::size_t owner = 0; owner < groups.size(); ++owner) {
+    const std::int64_t group = groups[owner];
+    const auto number = std::ranges::count(groups.first(owner), group);
+    const auto size = static_cast<int>(std::ranges::count(groups, group));
+    slices.push_back(arena_slices(count, size)[static_cast<std::size_t>(number)]);
+  }
+  return slices;
+}
+
 SliceOwners::SliceOwners(std::int64_t count, Communicator& communicator)
     : slices_(arena_slices(count, communicator.size())), communicator_(&communicator) {}
 
@@ -26,8 +37,8 @@ Range SliceOwners::own() const {
   return slices_[communicator_ ? static_cast<std::size_t>(communicator_->rank()) : 0];
 }
 
-void SliceOwners::share(const Tensor& array) const {
-  if (communicator_) communicator_->share_parts(array, slices_);
+void SliceOwners::share(const Tensor& array, bool once_per_node) const {
+  if (communicator_) communicator_->share_parts(array, slices_, once_per_node);
 }
 
 void SliceOwners::share_numbers(const Tensor& numbers, std::span<const std::int64_t> begins,

@@ -21,6 +21,10 @@ namespace tasuki {
 // there are fewer blocks than owners, some slices are empty.
 std::vector<Range> arena_slices(std::int64_t count, int owners);
 
+// The same for groups of owners, each of which has all of the arena: the slice of every owner among
+// those of its group, whose numbers are `groups`.
+std::vector<Range> slices_of_groups(std::int64_t count, std::span<const std::int64_t> groups);
+
 class SliceOwners {
  public:
   // This process owns all `count` elements.
@@ -35,8 +39,9 @@ class SliceOwners {
 
   // What follows is collective if there are several owners, and nothing otherwise.
   //
-  // Replaces what this rank does not own of an array with the arena's offsets.
-  void share(const Tensor& array) const;
+  // Replaces what this rank does not own of an array with the arena's offsets. `once_per_node`:
+  // Communicator::share_parts()'s.
+  void share(const Tensor& array, bool once_per_node = false) const;
   // The same for numbers about consecutive parts of the arena: number i of `per_part` each is about
   // the part that begins at begins[i], in increasing order.
   void share_numbers(const Tensor& numbers, std::span<const std::int64_t> begins,

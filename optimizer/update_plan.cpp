@@ -179,8 +179,8 @@ const FactorRow* UpdatePlan::rows_on_device() const {
 
 void UpdatePlan::write(const Update& update, std::size_t stage, double scale) const {
   const Factors factors = factors_on(update, stage, scale, Place::anywhere);
-  UpdatePass all =
-      combination(update.arena.gradients(), update.arena.values(), update.arena.update_count());
+  UpdatePass all = combination(update.arena.gradients(), update.arena.shared_values(),
+                               update.arena.update_count());
   all.factors = factors.of_all;
   all.table = factors.table;
   all.rows = rows_on_device();
@@ -236,7 +236,7 @@ double UpdatePlan::apply_norm_hook(const Update& update, const NormHook& hook, d
     const std::int64_t end = std::min(own.end, entry.offset + entry.count);
     if (begin >= end) continue;
     UpdatePass pass = combination(update.arena.gradients().slice(begin, end),
-                                  update.arena.values().slice(begin, end), end - begin);
+                                  update.arena.shared_values().slice(begin, end), end - begin);
     pass.factors.scale = static_cast<float>(scale * factors[i].scale);
     pass.factors.decay = static_cast<float>(factors[i].decay);
     backend(pass.device).update(pass);
@@ -263,14 +263,14 @@ void UpdatePlan::apply_kernel(const Update& update, const Factors& factors) cons
   UpdatePass arena;
   arena.device = update.arena.values().device();
   arena.kernel = kernel_rule_->kernel();
-  arena.parameter = update.arena.values().data<float>();
+  arena.parameter = update.arena.shared_values().data<float>();
   arena.gradient = update.arena.gradients().data<float>();
   arena.count = update.arena.update_count();
   arena.factors = factors.of_all;
   arena.table = factors.table;
   arena.rows = rows_on_device();
   arena.skip = update.skip;
-  if (const Tensor& rounded = update.arena.rounded()) {
+  if (const Tensor& rounded = update.arena.shared_rounded()) {
     arena.rounded = rounded.raw();
     arena.rounded_type = rounded.dtype();
   }
@@ -331,7 +331,7 @@ Tensor UpdatePlan::trust_ratios(const Update& update, const UpdatePass& own) con
 }
 
 void UpdatePlan::apply_on_gpu(const Update& update, const Factors& factors) const {
-  const Tensor& values = update.arena.values();
+  const Tensor& values = update.arena.shared_values();
   const Tensor found = rule_->needs_norms() ? norms(update, factors) : Tensor();
   const std::vector<float*> states = pointers_of(update.states);
   const RuleArena all{
@@ -359,7 +359,7 @@ void UpdatePlan::apply_on_gpu(const Update& update, const Factors& factors) cons
 
 void UpdatePlan::apply_on_cpu(const Update& update, const Factors& factors) const {
   const std::vector<ParameterArena::Entry>& entries = update.arena.entries();
-  float* const parameters = update.arena.values().data<float>();
+  float* const parameters = update.arena.shared_values().data<float>();
   const float* const gradients = update.arena.gradients().data<float>();
   const std::vector<float*> states = pointers_of(update.states);
   const auto factor_count = rule_->factors(values_, t_ + 1).size();
@@ -412,7 +412,7 @@ void UpdatePlan::apply_on_cpu(const Update& update, const Factors& factors) cons
 Tensor UpdatePlan::norms(const Update& update, const Factors& factors) const {
   NormPass pass;
   pass.device = update.arena.values().device();
-  pass.parameter = update.arena.values().data<float>();
+  pass.parameter = update.arena.shared_values().data<float>();
   pass.gradient = update.arena.gradients().data<float>();
   pass.factors = factors.of_all;
   pass.table = factors.table;

@@ -34,6 +34,8 @@ class UpdatePlan {
   const std::vector<std::shared_ptr<OptimizerHook>>& hooks() const { return hooks_; }
   const std::vector<ParameterGroup>& groups() const { return groups_; }
 
+  // The first hook that needs the whole arena; null: none does.
+  const OptimizerHook* hook_of_arrays() const;
   // An error of kind unavailable: the rule has no kernel for a device.
   void check(Device device) const;
   // Before the first update of an arena, and after changes of arena, hooks or groups.

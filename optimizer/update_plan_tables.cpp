@@ -38,6 +38,12 @@ void UpdatePlan::check(Device device) const {
                     rule_->name(), device.text());
 }
 
+const OptimizerHook* UpdatePlan::hook_of_arrays() const {
+  const auto found = std::ranges::find(hooks_, OptimizerHook::Kind::arrays,
+                                       [](const auto& hook) { return hook->kind_; });
+  return found == hooks_.end() ? nullptr : found->get();
+}
+
 void UpdatePlan::arrange(const ParameterArena& arena) {
   make_stages();
   make_rows(arena);

@@ -237,6 +237,12 @@ void add_device_flags(Options& options, TrainingSettings& settings) {
       "on CPUs, with a 16-bit --wire-dtype: keep what rounding takes from gradients, 4 bytes "
       "for each, and add it to those of the next step; cannot be combined with --compress");
   options.add("compress", compress_flag(settings));
+  options.add(
+      "node-weights", settings.node_weights,
+      {{"shared", NodeWeights::shared}, {"private", NodeWeights::separate}}, "NAME",
+      "shared or private: on CPUs, the ranks of a machine (of a socket, if they are bound to "
+      "sockets) have the weights and the optimizer's states once and each updates a part, "
+      "or each rank has its own; the same training");
   add_gpu_flags(options, settings.gpu);
   options.add(
       "threads", settings.threads, "auto", thread_numbers, "N",
@@ -383,6 +389,10 @@ void check_training_flags(const Options& options, const TrainingSettings& settin
     fail_everywhere(ErrorKind::usage,
                     "--accumulate: a process with several devices takes one batch in an iteration; "
                     "leave the flag out");
+  if (settings.shard_optimizer && settings.gpu.is_wanted)
+    fail_everywhere(ErrorKind::usage,
+                    "--shard-optimizer and --gpu: ranks share the optimizer's states on CPUs only; "
+                    "leave one out");
   check_compression_flags(options, settings);
   check_learning_rate_flags(options, settings);
 }

@@ -18,6 +18,7 @@
 #include "tasuki/program/report/report.hpp"
 #include "tasuki/program/start/computing.hpp"
 #include "tasuki/program/start/link.hpp"
+#include "tasuki/program/start/processors.hpp"
 #include "tasuki/program/start/setup.hpp"
 #include "tasuki/training/extensions/evaluator.hpp"
 
@@ -106,6 +107,8 @@ void run_training(const TrainingProgram& program, const RankSetup& setup) {
   const auto optimizer = create_multi_node_optimizer(std::move(local_optimizer), comm);
   optimizer->set_exchange(exchange_settings(settings));
   optimizer->shard_states(settings.shard_optimizer);
+  optimizer->share_weights(settings.node_weights == NodeWeights::shared,
+                           socket_of(find_processors().cpus).value_or(-1));
   optimizer->setup(*model.model);
   const auto engine =
       create_engine({program, setup, data.train.header, model, *optimizer, precision});

@@ -55,6 +55,9 @@ struct WorkerSettings {
   std::vector<double> parts = {};  // of a fixed split, one for each worker
 };
 
+// Of the ranks of a node (Optimizer::share_weights).
+enum class NodeWeights { shared, separate };
+
 // Names and defaults are ChainerMN's if it has them.
 struct TrainingSettings {
   std::int64_t batchsize = 100;              // examples per rank and step
@@ -93,6 +96,7 @@ struct TrainingSettings {
   bool no_decay_1d = false;  // weight_decay leaves out parameters with one axis
   bool lars = false;
   bool shard_optimizer = false;
+  NodeWeights node_weights = NodeWeights::shared;
 
   std::string communicator = "auto";
   DType wire_dtype = DType::float32;

@@ -189,6 +189,7 @@ BannerLines banner_lines(const TrainingProgram& program, const RankSetup& setup,
   if (settings.sync_bn) add("Batch normalisation", "by the statistics of all ranks");
   add("Data", describe_data(data));
   add("Optimizer", describe_optimizer(settings, optimizer, communicator.size()));
+  if (communicator.size() > 1) add("Node weights", optimizer.describe_weights());
   add("Output", out == settings.out
                     ? settings.out
                     : fmt::format("{} ({} is another run's)", out.string(), settings.out));

@@ -100,6 +100,18 @@ std::vector<int> cpus_near(const std::string& pci_bus_id) {
   return cpus;
 }
 
+std::optional<int> socket_of(std::span<const int> cpus) {
+  const HardwareTopology topology = load_topology(false);
+  if (!topology || cpus.empty()) return std::nullopt;
+  const std::unique_ptr<hwloc_bitmap_s, void (*)(hwloc_bitmap_t)> set(hwloc_bitmap_alloc(),
+                                                                      hwloc_bitmap_free);
+  for (const int cpu : cpus) hwloc_bitmap_set(set.get(), static_cast<unsigned>(cpu));
+  hwloc_obj_t object = hwloc_get_obj_covering_cpuset(topology.get(), set.get());
+  while (object != nullptr && object->type != HWLOC_OBJ_PACKAGE) object = object->parent;
+  if (object == nullptr) return std::nullopt;
+  return static_cast<int>(object->logical_index);
+}
+
 std::vector<int> preferred_cpus(std::span<const int> allowed, std::span<const int> nearby) {
   std::vector<int> preferred;
   std::set_intersection(allowed.begin(), allowed.end(), nearby.begin(), nearby.end(),

@@ -23,6 +23,8 @@ std::string describe_machine();
 // CPUs next to a PCI device ("0000:4f:00.0"), ascending, from hwloc; none if all CPUs are equally
 // near or the machine does not tell.
 std::vector<int> cpus_near(const std::string& pci_bus_id);
+// The socket that has all of these CPUs; nothing if several sockets have them, or none is known.
+std::optional<int> socket_of(std::span<const int> cpus);
 // Those of `allowed` that are in `nearby`; all of `allowed` if there are none.
 std::vector<int> preferred_cpus(std::span<const int> allowed, std::span<const int> nearby);
 // Binds the calling thread, and those that it starts from now on, to these CPUs; false if that is

@@ -84,6 +84,12 @@ TEST_F(GpuJobs, CommunicatorsAndWireTypesThatDoNotFitAreOneLine) {
   EXPECT_EQ(count_of(sixteen.out, "bfloat16 on the wire"), 1) << sixteen.all();
 }
 
+TEST_F(GpuJobs, StatesAreSharedOnCpusAlone) {
+  expect_refused(job(2, 2, {"--gpu", "--shard-optimizer"}),
+                 {"--shard-optimizer and --gpu: ranks share the optimizer's states on CPUs only"},
+                 ErrorKind::usage);
+}
+
 TEST_F(GpuJobs, AlgorithmsAreChosenOnGpusAlone) {
   for (const char* flag : {"--autotune", "--deterministic"})
     EXPECT_EQ(job(1, 1, {"--gpu", flag}).exit_code, 0) << flag;

@@ -6,6 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
+#include <set>
+#include <vector>
 
 #include "tasuki/program/report/banner.hpp"
 
@@ -112,6 +115,17 @@ TEST(Banner, IsSilentAboutBindingThatCostsNothingAndShortensLongMaps) {
   const std::string text = banner_text({}, places);
   EXPECT_EQ(text.find("bind"), std::string::npos);
   EXPECT_NE(text.find("and 36 more ranks"), std::string::npos) << text;
+}
+
+// A process that may run on one processor is on its socket.
+TEST(Sockets, AreThoseOfProcessorsThatOneSocketHas) {
+  const std::vector<int> all = find_processors().cpus;
+  ASSERT_FALSE(all.empty());
+  EXPECT_EQ(socket_of({}), std::nullopt);
+  std::set<std::optional<int>> sockets;
+  for (const int cpu : all) sockets.insert(socket_of(std::vector<int>{cpu}));
+  if (sockets.contains(std::nullopt)) GTEST_SKIP() << "the machine's sockets are not known";
+  EXPECT_EQ(socket_of(all), sockets.size() == 1 ? *sockets.begin() : std::nullopt);
 }
 
 }  // namespace

@@ -47,6 +47,40 @@ TEST_F(TrainMnist, DummyDoesNotCommunicate) {
   EXPECT_EQ(log.size(), 1u);
 }
 
+// The same losses to the last digit, and snapshots for each other.
+TEST_F(TrainMnist, RanksOfANodeHaveTheWeightsOnce) {
+  const std::vector<std::string> flags = {"--batchsize", "16",          "--log-every",
+                                          "1",           "--clip-norm", "1"};
+  const auto said = [](const Finished& job, const std::string& text) {
+    EXPECT_EQ(job.exit_code, 0) << job.all();
+    EXPECT_NE(job.out.find("\nNode weights: " + text + "\n"), std::string::npos) << job.out;
+  };
+  const auto run_with = [&](const std::string& out, const std::vector<std::string>& more) {
+    return run(3, out, with(with(flags, {"--epoch", "1"}), more));
+  };
+  said(run_with("shared", {}), "one set for the ranks of a node");
+  said(run_with("private", {"--node-weights", "private"}), "one set per rank");
+  said(run_with("flat", {"--communicator", "flat"}), "one set per rank (communicator flat)");
+  said(run_with("both", {"--shard-optimizer"}), "one set for the ranks of a node");
+  const auto losses = [&](const std::string& out) { return values_of(read_log(out), "main/loss"); };
+  EXPECT_EQ(losses("shared").size(), 10u);
+  EXPECT_EQ(losses("shared"), losses("private"));
+  EXPECT_EQ(losses("both"), losses("private"));
+
+  const auto continued = [&](const std::string& from, const std::string& weights) {
+    const std::string out = from + "-" + weights;
+    return values_of(
+        log_of(3, out,
+               with(flags, {"--resume", folder / from, "--epoch", "2", "--node-weights", weights})),
+        "main/loss");
+  };
+  const std::vector<double> on_private = continued("private", "private");
+  ASSERT_EQ(on_private.size(), 20u);
+  EXPECT_EQ(continued("shared", "shared"), on_private);
+  EXPECT_EQ(continued("shared", "private"), on_private);
+  EXPECT_EQ(continued("private", "shared"), on_private);
+}
+
 // The same losses to the last digit with less memory; and a snapshot for runs without the flag.
 TEST_F(TrainMnist, RanksShareTheOptimizersStates) {
   const std::vector<std::string> flags = {"--global-batch", "48", "--shards", "6",
@@ -65,7 +99,7 @@ TEST_F(TrainMnist, RanksShareTheOptimizersStates) {
   expect_near(continued(2, "on-two", {"--shard-optimizer"}), without, 1e-3);
 
   const auto dry_run = [&](const std::vector<std::string>& more) {
-    return run(3, "dry", with({"--dry-run"}, more)).out;
+    return run(3, "dry", with({"--dry-run", "--node-weights", "private"}, more)).out;
   };
   EXPECT_NE(dry_run({}).find(" 0.2 MB optimizer state"), std::string::npos);
   const std::string shared = dry_run({"--shard-optimizer"});

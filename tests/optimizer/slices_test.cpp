@@ -44,6 +44,16 @@ TEST(ArenaSlices, AreEmptyWhereThereAreFewerBlocksThanOwners) {
                                                       {norm_block + 16, norm_block + 16}}));
 }
 
+// Nodes of three ranks and one, and of two and one with ranks dealt in turn.
+TEST(ArenaSlices, OfGroupsAreThoseAmongEachGroupsOwners) {
+  const Slices of_three = arena_slices(7 * norm_block, 3), of_two = arena_slices(7 * norm_block, 2);
+  const Range all{0, 7 * norm_block};
+  EXPECT_EQ(slices_of_groups(7 * norm_block, std::vector<std::int64_t>{0, 0, 0, 1}),
+            (Slices{of_three[0], of_three[1], of_three[2], all}));
+  EXPECT_EQ(slices_of_groups(7 * norm_block, std::vector<std::int64_t>{0, 1, 0}),
+            (Slices{of_two[0], all, of_two[1]}));
+}
+
 TEST(SliceOwners, OneOwnerHasEverything) {
   const SliceOwners alone(100);
   EXPECT_FALSE(alone.are_several());

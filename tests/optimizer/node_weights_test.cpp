@@ -1,0 +1,286 @@
+// Ranks of a node that have the weights once train as ranks with weights of their own, bit for bit.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "communicators.hpp"
+#include "own_rules.hpp"
+#include "prescribed.hpp"
+#include "tasuki/communicator/node/node_array.hpp"
+#include "tasuki/core/philox.hpp"
+#include "tasuki/nn/batch_norm.hpp"
+#include "tasuki/nn/functions/activation.hpp"
+#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
+#include "tasuki/nn/linear.hpp"
+#include "tasuki/optimizer/module_exchange.hpp"
+
+namespace tasuki {
+namespace {
+
+using testing::values_of;
+
+const RuleRegistration<testing::OwnMomentum> own{"own_momentum"};
+const RuleRegistration<testing::OwnLars> own_with_norms{"own_lars"};
+
+constexpr std::int64_t inputs = 40, hidden = 150, classes = 10, batch = 3;
+
+// Of about ten norm blocks. l2 is used twice, `sometimes` by some ranks, `never` by none.
+class Perceptron : public Module {
+ public:
+  using Module::add;
+  Perceptron() {
+    add("l1", l1_);
+    add("norm", norm_);
+    add("l2", l2_);
+    add("sometimes", sometimes_);
+    add("l3", l3_);
+    add("never", never_);
+    initialize(1);
+    // No norm is 0.
+    for (const auto& [path, parameter] : parameters())
+      if (parameter->shape().rank() == 1) parameter->value().fill(0.1);
+  }
+  Variable loss(const Tensor& x, const Tensor& t, bool uses_all) {
+    Variable h = relu(norm_(l1_(Variable(x))));
+    h = relu(l2_(relu(l2_(h))));
+    if (uses_all) h = relu(sometimes_(h));
+    return softmax_cross_entropy(l3_(h), t);
+  }
+
+ private:
+  Linear l1_{inputs, hidden};
+  BatchNorm norm_{hidden};
+  Linear l2_{hidden, hidden}, sometimes_{hidden, hidden}, l3_{hidden, classes}, never_{hidden, 30};
+};
+
+class NodeWeights : public testing::WithCommunicator {
+ protected:
+  void set_up() override {
+    const bool is_of_nodes = GetParam() == "hierarchical" || GetParam() == "two_dimensional";
+    if (is_of_nodes && communicator_->inter_size() == 1)
+      GTEST_SKIP() << "on one node " << GetParam() << " does what single_node does";
+  }
+  struct Settings {
+    std::string rule = "adam";
+    bool shared = true, sharded = false;
+    std::int64_t group = 0;
+    ExchangeSettings exchange{};
+  };
+  struct Run {
+    Perceptron model;
+    std::unique_ptr<Optimizer> optimizer;
+  };
+  std::unique_ptr<Run> made(const Settings& settings) {
+    auto run = std::make_unique<Run>();
+    run->optimizer = create_multi_node_optimizer(create_optimizer(settings.rule), *communicator_);
+    run->optimizer->share_weights(settings.shared, settings.group);
+    run->optimizer->shard_states(settings.sharded);
+    run->optimizer->set_exchange(settings.exchange);
+    run->optimizer->setup(run->model);
+    return run;
+  }
+  // Each rank with its own examples; now and then one has none.
+  void train(Run& run, std::uint64_t steps) const {
+    const auto me = static_cast<std::uint64_t>(rank());
+    for (std::uint64_t step = 0; step < steps; ++step) {
+      RandomStream random(step, me);
+      const Tensor x = Tensor::empty({batch, inputs}), t = Tensor::empty({batch}, DType::int32);
+      for (float& value : x.span<float>()) value = random.normal();
+      for (std::int32_t& label : t.span<std::int32_t>())
+        label = static_cast<std::int32_t>(random.below(classes));
+      const bool is_idle = size() > 1 && step % 4 == 3 && me == 0;
+      run.optimizer->update([&] { return run.model.loss(x, t, (step + me) % 2 == 0); },
+                            is_idle ? 0 : batch);
+    }
+  }
+  // Whether ranks can have weights in common here.
+  bool is_possible() const {
+    return communicator_->shares_memory() && size() > communicator_->inter_size();
+  }
+  static void expect_same(const Run& a, const Run& b) {
+    EXPECT_EQ(values_of(a.optimizer->arena().values()), values_of(b.optimizer->arena().values()));
+    for (const std::string& name : a.optimizer->state_names())
+      EXPECT_EQ(values_of(a.optimizer->gather_state(name)),
+                values_of(b.optimizer->gather_state(name)))
+          << name;
+  }
+};
+
+TEST_P(NodeWeights, TrainAsPrivateOnes) {
+  for (const char* rule : {"adam", "nesterov", "own_momentum", "own_lars"}) {
+    SCOPED_TRACE(rule);
+    const auto apart = made({.rule = rule, .shared = false}), shared = made({.rule = rule});
+    EXPECT_EQ(shared->optimizer->shares_weights(), is_possible());
+    for (Run* run : {apart.get(), shared.get()}) {
+      run->optimizer->add_hook(weight_decay(1e-3));
+      if (std::string(rule) != "own_momentum") run->optimizer->add_hook(gradient_clipping(0.1));
+      if (std::string(rule) == "nesterov") run->optimizer->add_hook(gradient_lars(1e-2, 1e-3));
+      train(*run, rule == std::string("adam") ? 100 : 5);
+    }
+    expect_same(*apart, *shared);
+  }
+}
+
+TEST_P(NodeWeights, TrainAsPrivateOnesInOverlappedRanges) {
+  const ExchangeSettings exchange{.mode = ExchangeMode::overlapped, .range_bytes = 8192};
+  const auto apart = made({.shared = false, .exchange = exchange});
+  const auto shared = made({.exchange = exchange});
+  for (Run* run : {apart.get(), shared.get()}) train(*run, 20);
+  expect_same(*apart, *shared);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, NodeWeights,
+                         ::testing::Values("single_node", "hierarchical", "two_dimensional"),
+                         [](const auto& info) { return info.param; });
+
+// What does not depend on how gradients are summed.
+class SharedWeights : public NodeWeights {};
+
+TEST_P(SharedWeights, NeedACommunicatorThatSharesMemory) {
+  const auto flat = create_communicator("flat");
+  Perceptron model;
+  const auto optimizer = create_multi_node_optimizer(create_optimizer("adam"), *flat);
+  optimizer->share_weights(true);
+  optimizer->setup(model);
+  EXPECT_FALSE(optimizer->shares_weights());
+  EXPECT_EQ(optimizer->describe_weights(), "one set per rank (communicator flat)");
+}
+
+TEST_P(SharedWeights, TrainWithShardedStates) {
+  const auto apart = made({.shared = false, .sharded = true}), shared = made({.sharded = true});
+  for (Run* run : {apart.get(), shared.get()}) {
+    run->optimizer->add_hook(gradient_clipping(0.1));
+    train(*run, 10);
+  }
+  expect_same(*apart, *shared);
+}
+
+TEST_P(SharedWeights, OfGroupsOnANodeAreApart) {
+  const auto apart = made({.shared = false}), grouped = made({.group = rank() % 2});
+  // With two ranks on each node nobody is in a group with another one.
+  const Topology& topology = communicator_->topology();
+  const bool has_pairs = size() > 2 && topology.ranks_per_node() != 2;
+  EXPECT_EQ(grouped->optimizer->shares_weights(), is_possible() && has_pairs);
+  for (Run* run : {apart.get(), grouped.get()}) train(*run, 5);
+  expect_same(*apart, *grouped);
+}
+
+// All that writes weights without knowing of other ranks.
+TEST_P(SharedWeights, TakeChangesThatAllRanksMake) {
+  const auto apart = made({.shared = false}), shared = made({});
+  for (Run* run : {apart.get(), shared.get()}) {
+    train(*run, 2);
+    for (const auto& [path, parameter] : run->model.parameters())
+      for (float& value : parameter->value().span<float>()) value *= 0.5F;
+    train(*run, 2);
+    run->model.initialize(7);
+    bcast_data(*communicator_, run->model);
+    train(*run, 2);
+    // A change by rank 0 alone, that it sends to all.
+    if (rank() == 0) run->model.parameters()[0].parameter->value().fill(0.25);
+    communicator_->bcast_data(run->model.parameters()[0].parameter->value());
+    train(*run, 2);
+  }
+  expect_same(*apart, *shared);
+}
+
+TEST_P(SharedWeights, AreOneStorage) {
+  if (!is_possible()) GTEST_SKIP() << "no ranks have weights in common here";
+  const auto run = made({});
+  train(*run, 1);
+  const ParameterArena& arena = run->optimizer->arena();
+  if (arena.is_shared()) {
+    // What the owner writes others read.
+    arena.begin_update();
+    const Range own = arena.own_slice();
+    if (own.size() > 0) arena.shared_values().slice(own.begin, own.end).fill(rank() + 1);
+    arena.end_update();
+    const std::vector<float> seen = values_of(arena.values());
+    EXPECT_EQ(
+        std::memcmp(arena.values().raw(), arena.shared_values().raw(), arena.values().bytes()), 0);
+    EXPECT_EQ(std::ranges::count_if(
+                  seen, [&](float value) { return value == static_cast<float>(rank() + 1); }),
+              own.size());
+    // What a rank writes for itself others do not.
+    arena.wait_for_sharers();
+    arena.values().fill(-rank() - 1);
+    arena.wait_for_sharers();
+    EXPECT_EQ(values_of(arena.shared_values()), seen);
+    EXPECT_EQ(arena.values().data<float>()[0], static_cast<float>(-rank() - 1));
+  }
+}
+
+TEST_P(SharedWeights, FollowFrozenParametersAndNewOnes) {
+  const auto apart = made({.shared = false}), shared = made({});
+  Linear added_to_apart(7, 1000), added_to_shared(7, 1000);
+  const auto change = [&](Run& run, Linear& added) {
+    train(run, 2);
+    run.optimizer->freeze("l1/*");
+    train(run, 2);
+    added.initialize(2);
+    run.model.add("added", added);
+    train(run, 2);
+    run.optimizer->unfreeze("**");
+    run.optimizer->freeze("l3/*");
+    train(run, 2);
+  };
+  change(*apart, added_to_apart);
+  change(*shared, added_to_shared);
+  expect_same(*apart, *shared);
+}
+
+TEST_P(SharedWeights, AreRoundedOnce) {
+  const auto apart = made({.shared = false}), shared = made({});
+  for (Run* run : {apart.get(), shared.get()}) {
+    run->optimizer->compute_in(DType::bfloat16);
+    train(*run, 2);
+    for (const auto& [path, parameter] : run->model.parameters()) {
+      parameter->value().fill(0.3);
+      parameter->value_changed();
+    }
+    train(*run, 2);
+    const ParameterArena& arena = run->optimizer->arena();
+    const Tensor expected = arena.values().to(DType::bfloat16);
+    EXPECT_EQ(std::memcmp(arena.rounded().raw(), expected.raw(), expected.bytes()), 0);
+  }
+  expect_same(*apart, *shared);
+}
+
+class WholeArena final : public ArrayHook {
+ public:
+  std::string name() const override { return "WholeArena"; }
+  void apply(const GradientArrays& arrays) override {
+    backend(arrays.device()).scale(arrays.gradients, 0.5F);
+  }
+};
+
+TEST_P(SharedWeights, BecomePrivateWhereAHookNeedsTheWholeArena) {
+  const auto apart = made({.shared = false}), shared = made({});
+  for (Run* run : {apart.get(), shared.get()}) {
+    train(*run, 3);
+    run->optimizer->add_hook(std::make_shared<WholeArena>());
+    train(*run, 3);
+  }
+  EXPECT_FALSE(shared->optimizer->shares_weights());
+  if (is_possible()) {
+    EXPECT_EQ(shared->optimizer->describe_weights(),
+              "one set per rank (hook WholeArena works on all gradients)");
+  }
+  expect_same(*apart, *shared);
+}
+
+TEST_P(SharedWeights, LieInTheNodesMemoryWithTheirStates) {
+  const auto apart = made({.shared = false}), shared = made({});
+  const Tensor bytes =
+      Tensor::full({}, static_cast<double>(shared->optimizer->state_bytes()), DType::float64);
+  communicator_->allreduce(bytes);
+  const int copies = is_possible() ? communicator_->inter_size() : size();
+  EXPECT_EQ(bytes.item(), static_cast<double>(apart->optimizer->state_bytes()) * copies);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, SharedWeights, ::testing::Values("auto"),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace tasuki
