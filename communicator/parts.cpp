@@ -38,6 +38,7 @@ void Communicator::sum_scattered(const GradientView& gradients) {
   const std::int64_t divided = gradients.divided();
   if (divided > 0) {
     std::vector<Range> parts;
+    parts.reserve(ranks());
     for (int rank = 0; rank < size(); ++rank) parts.push_back(gradients.needed_by(rank));
     const Range mine = parts[static_cast<std::size_t>(rank())];
     const Tensor own = Tensor::empty({mine.size()}, arena.dtype());

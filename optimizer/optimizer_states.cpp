@@ -181,7 +181,7 @@ Tensor Optimizer::whole_state(std::size_t number) const {
     arena_->wait_for_sharers();  // which may have set theirs
     return own;
   }
-  const Tensor all = Tensor::zeros({arena_->update_count()});
+  Tensor all = Tensor::zeros({arena_->update_count()});
   const Range slice = owners_->own();
   all.slice(slice.begin, slice.end).copy_from(own);
   owners_->share(all);

@@ -61,7 +61,7 @@ Tensor SliceOwners::gather(const Tensor& own_part, int root) const {
   if (!communicator_) return own_part;
   const std::vector<Tensor> parts = communicator_->gather(own_part, root);
   if (parts.empty()) return {};
-  const Tensor all = Tensor::empty({slices_.back().end}, own_part.dtype());
+  Tensor all = Tensor::empty({slices_.back().end}, own_part.dtype());
   for (std::size_t rank = 0; rank < parts.size(); ++rank)
     all.slice(slices_[rank].begin, slices_[rank].end).copy_from(parts[rank]);
   return all;
