@@ -1,0 +1,41 @@
+// The model's numbers from traces of real runs.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "simulate/model.hpp"
+#include "simulate/traced_run.hpp"
+
+namespace tasuki::simulate {
+
+double median(std::vector<double> values);  // 0 if there are none
+
+// Medians over the steps and ranks of a run, with the gradients' ranges as far as the run exchanges
+// any. Jitter is of a rank against the others in the same step, or, of a run of one rank, of its
+// steps: half of the distance between the quantiles at 15.9 and 84.1 %, which for normal numbers is
+// the standard deviation, whatever a few outliers are.
+Workload workload_of(const TracedRun& run);
+
+// The rate of the link between two or more nodes with one rank each: bytes that the algorithm sends
+// over the time of the ranges less that of its steps' latencies; the median over the steps. A range
+// takes from the later rank's beginning to the later rank's end. Only ranges count that every rank
+// began after its backward pass, as nothing slows these down. Empty: there are none, or ranks of a
+// node exchanged gradients in shared memory first.
+std::optional<double> fitted_rate(const TracedRun& run, double latency,
+                                  std::optional<AllreduceAlgorithm> algorithm);
+
+// Medians over the steps of a run with an exchange, in seconds.
+struct MeasuredStep {
+  double step = 0;     // from its input to the end of its update; mean of the ranks
+  double exposed = 0;  // waiting for the exchange after the backward pass; mean of the ranks
+};
+MeasuredStep measured_step(const TracedRun& run);
+
+// How much of the exchange an overlap can hide, and how much of it the run hid.
+struct Hiding {
+  double exchange = 0, can_be_hidden = 0, hidden = 0;  // seconds
+};
+Hiding hiding(const Workload& workload, int ranks, const Cluster& cluster, double exposed);
+
+}  // namespace tasuki::simulate

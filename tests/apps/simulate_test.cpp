@@ -1,0 +1,105 @@
+// The program simulate: on traces of real runs, and on what it cannot use.
+#include <gmock/gmock.h>
+
+#include "train_mnist_job.hpp"
+
+namespace tasuki::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class Simulate : public TrainMnist {
+ protected:
+  Finished simulate(const std::vector<std::string>& flags) {
+    return run_program(with({SIMULATE}, flags));
+  }
+  std::string write(const std::string& name, const std::string& text) {
+    std::ofstream(folder / name) << text;
+    return folder / name;
+  }
+  void expect_error(const std::vector<std::string>& flags, int exit_code, const std::string& says) {
+    const Finished ended = simulate(flags);
+    EXPECT_EQ(ended.exit_code, exit_code) << ended.all();
+    EXPECT_THAT(ended.err, StartsWith("error: "));
+    EXPECT_THAT(ended.err, HasSubstr(says));
+    EXPECT_EQ(count_of(ended.err, "\n"), 1) << ended.err;
+    EXPECT_EQ(ended.out, "");
+  }
+};
+
+TEST_F(Simulate, PredictsFromTracesOfOneAndTwoRanks) {
+  const std::string one = folder / "one.json", two = folder / "two.json";
+  const std::vector<std::string> flags = {"--batchsize",   "16", "--max-iterations", "16",
+                                          "--trace-steps", "10"};
+  log_of(1, "one", with(flags, {"--trace", one}));
+  log_of(2, "two", with(flags, {"--trace", two, "--exchange", "whole", "--bucket-mb", "0.05"}));
+  const std::string json = folder / "predicted.json";
+  const Finished ended = simulate({"--single", one, "--trace", two, "--batch", "16", "--rate", "10",
+                                   "--ranks", "1,2,16384", "--json", json});
+  ASSERT_EQ(ended.exit_code, 0) << ended.all();
+  EXPECT_THAT(ended.out, HasSubstr("10 MB/s (--rate)"));
+  EXPECT_EQ(count_of(ended.out, "\n"), 6) << ended.out;
+
+  std::ifstream file(json);
+  const auto found = nlohmann::json::parse(file);
+  const auto& rows = found.at("rows");
+  ASSERT_EQ(rows.size(), 3U);
+  EXPECT_EQ(rows[0].at("efficiency"), 1.0);
+  EXPECT_EQ(rows[2].at("ranks"), 16384);
+  EXPECT_GT(rows[1].at("step"), rows[0].at("step"));
+  EXPECT_GT(rows[2].at("step"), rows[1].at("step"));
+  double bytes = 0;
+  for (const auto& range : found.at("several").at("ranges"))
+    bytes += range.at("bytes").get<double>();
+  EXPECT_GT(found.at("several").at("ranges").size(), 1U);
+  // 784 x 32, 32 x 32 and 32 x 10 weights, biases, and notices behind them.
+  EXPECT_NEAR(bytes, 4 * (784 * 32 + 32 + 32 * 32 + 32 + 32 * 10 + 10), 512);
+  // Most of two ranks' exchange of 26,506 gradients at 10 MB/s.
+  EXPECT_GT(rows[1].at("exchange"), bytes / 10e6);
+
+  const Finished half = simulate({"--trace", two, "--rate", "10", "--wire-dtype", "fp16",
+                                  "--latency", "0", "--ranks", "2", "--json", json});
+  ASSERT_EQ(half.exit_code, 0) << half.all();
+  std::ifstream again(json);
+  EXPECT_NEAR(nlohmann::json::parse(again).at("rows")[0].at("exchange").get<double>(),
+              bytes / 2 / 10e6, 1e-9);
+
+  expect_error({"--single", two}, 64, "--single: expected the trace of one rank, found 2");
+  expect_error({"--trace", one}, 64, "--trace: expected the trace of several ranks, found one");
+  expect_error({"--single", one}, 64, "--gradient-mb");
+}
+
+TEST_F(Simulate, PredictsFromNumbersAlone) {
+  const Finished ended = simulate({"--forward-ms", "30", "--backward-ms", "60", "--update-ms", "10",
+                                   "--gradient-mb", "100", "--buckets", "1", "--latency", "0",
+                                   "--rate", "1000", "--ranks", "1,2", "--jitter", "0"});
+  ASSERT_EQ(ended.exit_code, 0) << ended.all();
+  // One bucket is ready last: 100 ms for each.
+  EXPECT_THAT(ended.out, HasSubstr("     2      2     200.00      50.0 %"));
+  const Finished strong =
+      simulate({"--forward-ms",   "30",  "--backward-ms", "60",    "--update-ms", "10",
+                "--gradient-mb",  "100", "--latency",     "0",     "--rate",      "1000",
+                "--ranks",        "2",   "--exchange",    "whole", "--batch",     "8",
+                "--global-batch", "8",   "--jitter",      "0"});
+  ASSERT_EQ(strong.exit_code, 0) << strong.all();
+  EXPECT_THAT(strong.out, HasSubstr("     2      2     155.00      32.3 %"));
+  EXPECT_EQ(simulate({"--help"}).exit_code, 0);
+}
+
+TEST_F(Simulate, SaysWhatItCannotUse) {
+  expect_error({}, 64, "no step was given");
+  expect_error({"--trace", folder / "none.json"}, 66, "none.json");
+  expect_error({"--trace", write("damaged.json", R"({"otherData":)")}, 65, "--trace");
+  expect_error({"--trace", write("empty.json", R"({"otherData":{"ranks":[{"host":"a"}]},)"
+                                               R"("traceEvents":[]})")},
+               65, "expected at least 4 steps");
+  expect_error({"--forward-ms", "1", "--gradient-mb", "1", "--link", write("link.json", "{}")}, 65,
+               "expected a link.json");
+  expect_error({"--forward-ms", "1", "--gradient-mb", "1", "--ranks", "1.5"}, 64, "--ranks");
+  expect_error({"--forward-ms", "1", "--gradient-mb", "1", "--json", "/dev/null/t.json"}, 73,
+               "/dev/null");
+}
+
+}  // namespace
+}  // namespace tasuki::testing
