@@ -83,7 +83,7 @@ std::vector<TracedStep> steps_of(const std::vector<Event>& events) {
     step->end = event.end;
     if (std::ranges::all_of(step->ranges, [](const auto& range) { return range.begin >= 0; }))
       std::ranges::stable_sort(step->ranges, {}, &TracedRange::begin);
-    if (step->forward > 0) steps.push_back(*std::move(step));
+    if (step->forward > 0) steps.push_back(*step);
     step.reset();
   }
   return steps;
