@@ -145,16 +145,16 @@ class KnowsItsMemory : public Communicator {
  protected:
   std::shared_ptr<Storage> allocate_memory(std::size_t bytes, Device device) override {
     auto memory = Communicator::allocate_memory(bytes, device);
-    own_.insert(memory->data());
+    own_.insert(memory);
     return memory;
   }
   void sum(const GradientView& gradients) override {
-    has_summed_its_own = own_.contains(gradients.arena.storage()->data());
+    has_summed_its_own = own_.contains(gradients.arena.storage());
     Communicator::sum(gradients);
   }
 
  private:
-  std::set<const void*> own_;
+  std::set<std::shared_ptr<Storage>> own_;  // and keeps it, so that no other has its address
 };
 const Registration<KnowsItsMemory> registration{"knows_its_memory", "for a test", "any MPI"};
 

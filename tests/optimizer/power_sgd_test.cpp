@@ -449,8 +449,7 @@ TEST_P(KeptErrors, AModelThatChangedOnOneRankIsNamed) {
 
 INSTANTIATE_TEST_SUITE_P(
     Ways, KeptErrors,
-    ::testing::Combine(::testing::Values(Way{"bf16", DType::bfloat16, {.error_feedback = true}},
-                                         Way{"bf16_overlapped",
+    ::testing::Combine(::testing::Values(Way{"bf16_overlapped",
                                              DType::bfloat16,
                                              {.mode = ExchangeMode::overlapped,
                                               .range_bytes = 256,
