@@ -494,7 +494,8 @@ TEST(CompressionSettings, ThatLeaveSomethingForTheNextStepExcludeLossScaling) {
     testing::expect_error(ErrorKind::unavailable, {words}, [&] { optimizer->scale_losses({}); });
     scaled->setup(scaled_model);
     scaled->scale_losses({});
-    testing::expect_error(ErrorKind::unavailable, {words}, [&] { scaled->set_exchange(settings); });
+    testing::expect_error(ErrorKind::unavailable, {words},
+                          [&, &chosen = settings] { scaled->set_exchange(chosen); });
   }
 }
 
