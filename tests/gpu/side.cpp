@@ -37,7 +37,7 @@ Tensor Side::labels(std::int64_t count, std::int64_t classes) {
 }
 
 Tensor Side::destination(const Shape& shape, bool accumulate) {
-  if (accumulate) return parameters(shape);
+  if (accumulate) return parameters(shape, 2, 3);
   return Tensor::full(shape, std::numeric_limits<double>::quiet_NaN(), DType::float32, device_);
 }
 

@@ -35,7 +35,8 @@ class Side {
   Tensor weights(const Shape& shape);
   // int32 in [0, classes), some of them -1.
   Tensor labels(std::int64_t count, std::int64_t classes);
-  // float32 destinations: NaN, which must be overwritten, or values that are added to.
+  // float32 destinations: NaN, which must be overwritten, or values in [2, 3) that are added to: an
+  // addend that 16 bits rounded must not nearly cancel out a destination of one element.
   Tensor destination(const Shape& shape, bool accumulate);
 
  private:
