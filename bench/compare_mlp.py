@@ -5,6 +5,7 @@ Programs take turns (A B A B ...), each pinned to as many cores as it has ranks,
 Seconds per epoch include evaluating the test images, on both sides; the first epoch of every run is
 left out. Next to them stands the floor: the matrix products that an epoch needs and Adam's memory
 traffic, timed alone in the same turns (bench_mlp_step), by as many processes as there are ranks.
+With several ranks, train_mnist is also timed with weights that each rank has for itself.
 Prints Markdown; --out writes it to a file too.
 """
 import argparse
@@ -40,11 +41,11 @@ def epochs_of_torch(python, options, ranks):
     return [epoch["seconds"] for epoch in epochs[1:]], epochs[-1]["validation_accuracy"]
 
 
-def epochs_of_tasuki(options, ranks):
+def epochs_of_tasuki(options, ranks, flags):
     with tempfile.TemporaryDirectory() as out:
         launcher = ["mpirun", "-np", ranks, "--bind-to", "none"] if ranks > 1 else []
         run(launcher + [options.build / "apps/train_mnist", "--data", options.data, "--epoch",
-                        options.epochs + 1, "--threads", 1, "--out", out] + options.flags, ranks)
+                        options.epochs + 1, "--threads", 1, "--out", out] + flags + options.flags, ranks)
         log = json.loads((pathlib.Path(out) / "log").read_text())
     ends = [entry["elapsed_time"] for entry in log]
     seconds = [after - before for before, after in zip(ends, ends[1:])]
@@ -86,13 +87,15 @@ def add_torch_argument(parser):
     default = os.environ.get("TASUKI_TORCH_PYTHON", "python3")
     parser.add_argument("--python", nargs="+", default=default.split(":"),
                         help="interpreters with PyTorch, the fastest of which is the peer (default: "
-                             "$TASUKI_TORCH_PYTHON, separated by colons, or python3)")
+                             "$TASUKI_TORCH_PYTHON, separated by colons, or python3); none: no peer")
 
 
 def torches(options):
     """The interpreters, by the versions of their PyTorch."""
     found = {}
     for python in options.python:
+        if python == "none":
+            continue
         version = output_of(python, "-c", "import torch; print(torch.__version__)")
         if not version:
             sys.exit(f"{sys.argv[0]}: {python} has no PyTorch; name one that has by --python")
@@ -104,7 +107,10 @@ def compare(options, ranks):
     kind = "" if ranks == 1 else " DistributedDataParallel (gloo)"
     contenders = {name + kind: lambda python=python: epochs_of_torch(python, options, ranks)
                   for name, python in torches(options).items()}
-    contenders["Tasuki"] = lambda: epochs_of_tasuki(options, ranks)
+    contenders["Tasuki"] = lambda: epochs_of_tasuki(options, ranks, [])
+    if ranks > 1:
+        private = ["--node-weights", "private"]
+        contenders["Tasuki " + " ".join(private)] = lambda: epochs_of_tasuki(options, ranks, private)
     seconds, accuracy, floors = {name: [] for name in contenders}, {}, []
     for turn in range(options.rounds):
         floors.append(floor_of_epoch(options, ranks))
@@ -115,14 +121,15 @@ def compare(options, ranks):
 
     floor = statistics.median(floors)
     median = {name: statistics.median(times) for name, times in seconds.items()}
-    peer = min((name for name in median if name != "Tasuki"), key=median.get)
+    peer = min((name for name in median if name.startswith("PyTorch")), key=median.get, default=None)
     text = (f"## {ranks} rank{'s' if ranks > 1 else ''} x 1 thread\n\n"
             "| | s/epoch | min..max | times the floor | test accuracy |\n|-|-|-|-|-|\n")
     for name, times in seconds.items():
         text += (f"| {name} | {median[name]:.2f} | {min(times):.2f}..{max(times):.2f} | "
                  f"{median[name] / floor:.2f} | {accuracy[name]:.4f} |\n")
     text += (f"| floor | {floor:.2f} | {min(floors):.2f}..{max(floors):.2f} | 1 | |\n\n"
-             f"**Tasuki takes {median['Tasuki'] / median[peer]:.2f} x the time of {peer} and "
+             "**Tasuki takes " +
+             (f"{median['Tasuki'] / median[peer]:.2f} x the time of {peer} and " if peer else "") +
              f"{median['Tasuki'] / floor:.2f} x the floor.**\n")
     return text
 

@@ -352,7 +352,7 @@ void Optimizer::apply(std::int64_t global_examples, const SpreadUpdate& spread) 
     owners_->agree_on(loss_scaler_->found());
   }
   if (shards_states_) arena_->wait_for_sharers();  // who may have published what this rank updates
-  plan_->run(*arena_, *owners_, own_states(), loss_scaler_ ? loss_scaler_->skip() : nullptr,
+  plan_->run(*arena_, *owners_, states_, loss_scaler_ ? loss_scaler_->skip() : nullptr,
              global_examples, spread);
   if (shards_states_) {
     note_moment(StepClock::Moment::exchange);

@@ -123,10 +123,10 @@ class Optimizer {
   bool shards_states() const { return shards_states_; }
 
   // Whether the ranks of a node have the weights once, in its memory: each sums and updates its
-  // slice of them, so nothing is gathered and nobody repeats what others do. The states lie there,
-  // too. On CPUs with communicators that share memory, where a node has several ranks; otherwise,
-  // and with an ArrayHook, each rank keeps weights of its own, and shares_weights() says so. The
-  // bits are the same. After an exchange a rank's gradients are sums in its own slice only.
+  // slice of them, with the states of that slice, so nothing is gathered and nobody repeats what
+  // others do. On CPUs with communicators that share memory, where a node has several ranks;
+  // otherwise, and with an ArrayHook, each rank keeps weights of its own, and shares_weights() says
+  // so. The bits are the same. After an exchange a rank's gradients are sums in its own slice only.
   // Parameters may be read and written as ever, by all ranks alike; a change is published in the
   // next update, of each slice the one of its owner. `group`: ranks of a node that give different
   // numbers share weights apart from each other, such as those of each socket. Default: no. Call it
@@ -205,20 +205,20 @@ class Optimizer {
   // --- states ---
   // The state `name` of a parameter, in its shape; state_names() lists the names (for Adam "m" and
   // "v"). Writing to it changes the state. Valid until layers are added, frozen or unfrozen. For a
-  // frozen parameter: the state it continues with once unfrozen. Where ranks share the states
-  // (shards_states) and the parameter is not frozen, a usage error.
+  // frozen parameter: the state it continues with once unfrozen. Where ranks divide the states
+  // (shards_states, shares_weights) and the parameter is not frozen, a usage error.
   Tensor state(const Parameter& parameter, const std::string& name) const;
-  // All of a state, flat, with the arena's offsets. Where ranks share the states a copy, on all
+  // All of a state, flat, with the arena's offsets. Where ranks divide the states a copy, on all
   // ranks, or on `root` alone and undefined elsewhere. Collective.
   Tensor gather_state(const std::string& name, std::optional<int> root = {}) const;
-  // Gives a parameter's state these values, in its shape; with shared states every rank takes its
-  // own part.
+  // Gives a parameter's state these values, in its shape; where ranks divide the states, each takes
+  // its own part.
   void set_state(const Parameter& parameter, const std::string& name, const Tensor& values) const;
   // Whether the parameter has states. One that was frozen from the start has none until state() is
   // called for it.
   bool has_states(const Parameter& parameter) const;
   std::vector<std::string> state_names() const { return rule_->states(); }
-  // Of this process, and its part of those that ranks of a node have once.
+  // Of this process.
   std::size_t state_bytes() const;
 
   // --- precision ---
@@ -279,11 +279,9 @@ class Optimizer {
   bool are_states_sharded(const ParameterArena& arena) const;
   // Of what is updated: all ranks that share its states, or that have its weights once.
   SliceOwners owners_of(const ParameterArena& arena) const;
-  // Zeros, as states_ of this arena.
-  Tensor empty_state(const ParameterArena& arena, const SliceOwners& owners) const;
   std::vector<Range> needed_of(const ParameterArena& arena, const SliceOwners& owners) const;
-  // states_, of owners_->own().
-  std::vector<Tensor> own_states() const;
+  // Whether ranks have only their parts of the states. The same on all ranks.
+  bool divides_states() const { return shards_states_ || shares_weights(); }
   std::size_t number_of_state(const std::string& name) const;
   // A state with the arena's offsets, on every rank; a copy where ranks share it. Collective.
   Tensor whole_state(std::size_t number) const;
@@ -337,9 +335,7 @@ class Optimizer {
   std::optional<SliceOwners> owners_;
   std::vector<Range> needed_;  // GradientView::needed
   bool shards_states_ = false;
-  // In the rule's order: of owners_->own() where ranks share them, else of the whole arena, in
-  // memory of the sharers where these have the weights once.
-  std::vector<Tensor> states_;
+  std::vector<Tensor> states_;  // of owners_->own(), in the rule's order
   FrozenPaths frozen_;
   // Of frozen parameters, by path; flat, in the rule's order.
   mutable std::map<std::string, std::vector<Tensor>> frozen_states_;

@@ -98,21 +98,6 @@ std::vector<Range> Optimizer::needed_of(const ParameterArena& arena,
   return {};
 }
 
-Tensor Optimizer::empty_state(const ParameterArena& arena, const SliceOwners& owners) const {
-  if (are_states_sharded(arena) || !arena.is_shared())
-    return Tensor::zeros({owners.own().size()}, DType::float32, arena.gradients().device());
-  const auto bytes = static_cast<std::size_t>(arena.update_count()) * sizeof(float);
-  return {sharers_->allocate_once(bytes)->shared(), 0, {arena.update_count()}, DType::float32};
-}
-
-std::vector<Tensor> Optimizer::own_states() const {
-  if (shards_states_) return states_;
-  const Range own = owners_->own();
-  std::vector<Tensor> parts;
-  for (const Tensor& state : states_) parts.push_back(state.slice(own.begin, own.end));
-  return parts;
-}
-
 std::size_t Optimizer::number_of_state(const std::string& name) const {
   const std::vector<std::string> known = state_names();
   const auto found = std::ranges::find(known, name);
@@ -125,7 +110,7 @@ std::size_t Optimizer::number_of_state(const std::string& name) const {
 Tensor Optimizer::state(const Parameter& parameter, const std::string& name) const {
   const std::size_t number = number_of_state(name);
   if (const auto* entry = find_parameter(arena().entries(), parameter)) {
-    if (shards_states())
+    if (divides_states())
       fail_everywhere(ErrorKind::usage,
                       "state {} of {} is divided among the ranks: use gather_state() and "
                       "set_state()",
@@ -142,7 +127,13 @@ Tensor Optimizer::state(const Parameter& parameter, const std::string& name) con
 
 Tensor Optimizer::gather_state(const std::string& name, std::optional<int> root) const {
   const std::size_t number = number_of_state(name);
-  return root && shards_states_ ? owners_->gather(states_[number], *root) : whole_state(number);
+  if (!root || !divides_states()) return whole_state(number);
+  if (shards_states_) return owners_->gather(states_[number], *root);
+  // The ranks that share the root's weights have all of the state.
+  const auto group_of_root = groups_.begin() + *root;
+  if (groups_[static_cast<std::size_t>(communicator_->rank())] != *group_of_root) return {};
+  const auto rank_among_sharers = std::count(groups_.begin(), group_of_root, *group_of_root);
+  return owners_->gather(states_[number], static_cast<int>(rank_among_sharers));
 }
 
 void Optimizer::set_state(const Parameter& parameter, const std::string& name,
@@ -155,9 +146,8 @@ void Optimizer::set_state(const Parameter& parameter, const std::string& name,
   const std::int64_t begin = std::max(own.begin, entry->offset);
   const std::int64_t end = std::min(own.end, entry->offset + entry->count);
   if (begin >= end) return;
-  const std::int64_t first = shards_states_ ? own.begin : 0;
   states_[number_of_state(name)]
-      .slice(begin - first, end - first)
+      .slice(begin - own.begin, end - own.begin)
       .copy_from(
           values.plain().reshape({entry->count}).slice(begin - entry->offset, end - entry->offset));
 }
@@ -169,7 +159,7 @@ bool Optimizer::has_states(const Parameter& parameter) const {
 
 std::size_t Optimizer::state_bytes() const {
   std::size_t bytes = 0;
-  for (const Tensor& state : arena_ ? own_states() : states_) bytes += state.bytes();
+  for (const Tensor& state : states_) bytes += state.bytes();
   for (const auto& [path, kept] : frozen_states_)
     for (const Tensor& state : kept) bytes += state.bytes();
   return bytes;
@@ -177,10 +167,7 @@ std::size_t Optimizer::state_bytes() const {
 
 Tensor Optimizer::whole_state(std::size_t number) const {
   const Tensor& own = states_[number];
-  if (!shards_states()) {
-    arena_->wait_for_sharers();  // which may have set theirs
-    return own;
-  }
+  if (!owners_->are_several()) return own;
   Tensor all = Tensor::zeros({arena_->update_count()});
   const Range slice = owners_->own();
   all.slice(slice.begin, slice.end).copy_from(own);
@@ -189,9 +176,7 @@ Tensor Optimizer::whole_state(std::size_t number) const {
 }
 
 // By path: out of the old arena, or out of what was kept while the parameter was frozen. One state
-// after the other, because ranks that share them see a whole one meanwhile.
-//
-// Sharers write their slices of states that they have once.
+// after the other, because each rank has a whole one meanwhile.
 void Optimizer::move_states(const ParameterArena& arena, const SliceOwners& owners) {
   using Entry = ParameterArena::Entry;
   const auto find_old = [this](const Entry& entry) -> const Entry* {
@@ -211,8 +196,7 @@ void Optimizer::move_states(const ParameterArena& arena, const SliceOwners& owne
     for (const Entry& entry : arena.frozen())
       if (const Entry* old = find_old(entry))
         frozen_states_[entry.path].push_back(ParameterArena::part(old_state, *old).clone());
-    states.push_back(empty_state(arena, owners));
-    const std::int64_t first = are_states_sharded(arena) ? own.begin : 0;
+    states.push_back(Tensor::zeros({own.size()}, DType::float32, arena.gradients().device()));
     for (const Entry& entry : arena.entries()) {
       Tensor from;
       if (const Entry* old = find_old(entry)) {
@@ -225,13 +209,12 @@ void Optimizer::move_states(const ParameterArena& arena, const SliceOwners& owne
       const std::int64_t end = std::min(own.end, entry.offset + entry.count);
       if (from && begin < end)
         states.back()
-            .slice(begin - first, end - first)
+            .slice(begin - own.begin, end - own.begin)
             .copy_from(from.slice(begin - entry.offset, end - entry.offset));
     }
   }
   for (const Entry& entry : arena.entries()) frozen_states_.erase(entry.path);
   states_ = std::move(states);
-  arena.wait_for_sharers();
 }
 
 }  // namespace tasuki

@@ -270,7 +270,7 @@ TEST_P(SharedWeights, BecomePrivateWhereAHookNeedsTheWholeArena) {
   expect_same(*apart, *shared);
 }
 
-TEST_P(SharedWeights, LieInTheNodesMemoryWithTheirStates) {
+TEST_P(SharedWeights, DivideTheStatesAmongTheRanksOfANode) {
   const auto apart = made({.shared = false}), shared = made({});
   const Tensor bytes =
       Tensor::full({}, static_cast<double>(shared->optimizer->state_bytes()), DType::float64);
