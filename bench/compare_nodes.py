@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""Training over a network against PyTorch's DistributedDataParallel, in the same namespaces.
+
+    bench/compare_nodes.py --python PYTHON_WITH_TORCH --models mlp,wrn_28_10 --rate 1gbit
+
+Two nodes of one rank each, or --slots. Programs take turns (A B A B ...), one thread a rank, on
+links of one rate. A row has the median step, and the megabytes that the first node has sent for each
+step, start and data included. Prints Markdown; --out writes it to a file too.
+"""
+import argparse
+import json
+import os
+import pathlib
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from compare_mlp import HERE, MPI_ENVIRONMENT, add_torch_argument, machine, output_of, torches
+from scaling import MODELS, measured
+
+SENT = "/sys/class/net/eth0/statistics/tx_bytes"
+
+
+def on_nodes(command, options):
+    """Standard output of a command under mpirun on the nodes, and the bytes that node 1 sent."""
+    counted = f"before=$(cat {SENT}); {shlex.join(command)}; rc=$?; " \
+              f'[ "$OMPI_COMM_WORLD_RANK" != 0 ] || echo "sent $(($(cat {SENT}) - before))"; exit $rc'
+    words = [HERE.parent / "tests/cluster/run.sh", "--rate", options.rate, "--slots", options.slots,
+             "--", "bash", "-c", counted]
+    done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, timeout=options.timeout,
+                          env={**os.environ, **MPI_ENVIRONMENT, "OMP_NUM_THREADS": "1"})
+    if done.returncode != 0:
+        sys.exit(f"compare_nodes.py: {shlex.join(command)} failed:\n{done.stdout}{done.stderr}")
+    sent = int(done.stdout.rsplit("sent ", 1)[1])
+    return done.stdout, sent
+
+
+def torch_steps(python, model, flags, options):
+    out, sent = on_nodes([python, str(HERE / "peer_nodes.py"), model, str(MODELS[model][1]),
+                          "--steps", str(options.steps), *flags], options)
+    steps = json.loads(next(line for line in out.splitlines() if line.startswith("[")))
+    return statistics.median(steps), sent / (options.steps + 4)
+
+
+def tasuki_steps(model, flags, options):
+    program, *own = MODELS[model][0]
+    with tempfile.TemporaryDirectory() as folder:
+        trace = pathlib.Path(folder) / "trace.json"
+        # The first steps try the forms of the exchange.
+        steps = options.steps + options.trial_steps
+        _, sent = on_nodes(
+            [str(options.build.resolve() / "apps" / program), *own, "--threads", "1", "--batchsize",
+             str(MODELS[model][1]), "--max-iterations", str(steps), "--trace", str(trace),
+             "--trace-steps", str(steps), "--examples", "4000", "--test-examples", "2", "--quiet", "--overwrite", "--out",
+             f"{folder}/out", *flags], options)
+        return measured(json.loads(trace.read_text()))["step"], sent / steps
+
+
+def compare(model, options):
+    contenders = {}
+    for name, python in torches(options).items():
+        for label, flags in ((", DDP over gloo", []), (", DDP, fp16 hook", ["--fp16"])):
+            contenders[name + label] = lambda python=python, flags=flags: torch_steps(
+                python, model, flags, options)
+    for label, flags in (("Tasuki", []), ("Tasuki --exchange whole", ["--exchange", "whole"]),
+                         ("Tasuki --wire-dtype fp16", ["--wire-dtype", "fp16"])):
+        contenders[label] = lambda flags=flags: tasuki_steps(model, flags, options)
+    found = {name: [] for name in contenders}
+    for turn in range(options.rounds):
+        for name, measure in contenders.items():
+            found[name].append(measure())
+            print(f"{model}, turn {turn + 1}: {name} {found[name][-1][0] * 1e3:.1f} ms",
+                  file=sys.stderr)
+    base = statistics.median(step for step, _ in found["Tasuki"])
+    text = (f"## {model}, batch {MODELS[model][1]} a rank\n\n"
+            "| | ms/step | min..max | x Tasuki's | MB sent per step |\n|-|-|-|-|-|\n")
+    for name, values in found.items():
+        steps = [step * 1e3 for step, _ in values]
+        sent = statistics.median(each for _, each in values) * 1e-6
+        text += (f"| {name} | {statistics.median(steps):.1f} | {min(steps):.1f}..{max(steps):.1f} | "
+                 f"{statistics.median(steps) * 1e-3 / base:.2f} | {sent:.1f} |\n")
+    return text
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=HERE.parent / "build")
+    add_torch_argument(parser)
+    parser.add_argument("--models", default="mlp,wrn_28_10")
+    parser.add_argument("--rate", default="1gbit")
+    parser.add_argument("--slots", default="1,1")
+    parser.add_argument("--steps", type=int, default=20, help="of a turn, half of which are timed")
+    parser.add_argument("--trial-steps", type=int, default=24, help="of Tasuki, before those")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--timeout", type=float, default=300, help="seconds for a program")
+    parser.add_argument("--out", type=pathlib.Path)
+    options = parser.parse_args()
+    commit = output_of("git", "-C", str(HERE), "rev-parse", "--short", "HEAD")
+    text = (f"# Training on nodes {options.slots}, {options.rate}\n\n"
+            f"`bench/compare_nodes.py {shlex.join(sys.argv[1:])}` at {commit}, {machine()}.\n\n")
+    text += "\n".join(compare(model, options) for model in options.models.split(","))
+    print(text)
+    if options.out:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
