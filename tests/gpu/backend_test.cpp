@@ -109,10 +109,18 @@ TEST_P(Gpu, Copy) {
   check("copy");
 }
 
+// A processor that simulates a GPU would take a minute to time them.
+TEST_P(Gpu, TimedAlgorithmsOfLargeProducts) {
+  cuda_settings().autotune = true;
+  check("linear/100 x");
+  check("linear/rounded weights, 100 x");
+}
+
 TEST_P(Gpu, TimedOrDeterministicAlgorithms) {
   cuda_settings().autotune = true;
   check("convolution/conv2d of 2x");
-  check("linear");
+  for (const char* sizes : {"0 x", "1 x", "3", "64 x"}) check(fmt::format("linear/{}", sizes));
+  for (const char* sizes : {"0 x", "3 x"}) check(fmt::format("linear/rounded weights, {}", sizes));
   cuda_settings().autotune = false;
   cuda_settings().deterministic = true;
   check("convolution/conv2d of 2x");

@@ -42,11 +42,11 @@ Tensor Side::destination(const Shape& shape, bool accumulate) {
 }
 
 void poison_pool(Device device) {
+  constexpr std::int64_t most = 262144;
+  static const Tensor poison = Tensor::full({most}, std::numeric_limits<double>::quiet_NaN());
   std::vector<Tensor> blocks;
-  for (const std::int64_t count : {64, 1024, 16384, 262144})
-    for (int i = 0; i < 6; ++i)
-      blocks.push_back(
-          Tensor::full({count}, std::numeric_limits<double>::quiet_NaN(), DType::float32, device));
+  for (const std::int64_t count : {std::int64_t{64}, std::int64_t{1024}, std::int64_t{16384}, most})
+    for (int i = 0; i < 6; ++i) blocks.push_back(poison.slice(0, count).to(device));
 }
 
 std::uint64_t fresh_seed() {
