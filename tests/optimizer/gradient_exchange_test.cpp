@@ -9,11 +9,8 @@
 #include <set>
 
 #include "communicators.hpp"
+#include "perceptron.hpp"
 #include "prescribed.hpp"
-#include "tasuki/core/philox.hpp"
-#include "tasuki/nn/batch_norm.hpp"
-#include "tasuki/nn/functions/activation.hpp"
-#include "tasuki/nn/functions/linear.hpp"
 #include "tasuki/nn/functions/softmax_cross_entropy.hpp"
 #include "tasuki/nn/linear.hpp"
 
@@ -85,38 +82,58 @@ TEST(ExchangeTrials, OneFormNeedsNone) {
   EXPECT_EQ(trials.form(), ExchangeForm::slices);
 }
 
-constexpr std::int64_t inputs = 12, hidden = 40, classes = 5, batch = 6;
+constexpr std::int64_t batch = 6;
+constexpr std::uint64_t few_steps = 20, many_steps = 100;
 
-Tensor random_values(const Shape& shape, RandomStream& random) {
-  Tensor made = Tensor::empty(shape);
-  for (float& value : made.span<float>()) value = random.normal();
-  return made;
-}
-
-class Perceptron : public Module {
+// Steps in which ranks have other examples, other layers and, now and then, no examples.
+class Training {
  public:
-  Perceptron() {
-    add("l1", l1_);
-    add("norm", norm_);
-    add("l2", l2_);
-    add("l3", l3_);
-    add("sometimes", sometimes_);
-    add("never", never_);
-    initialize(1);
+  Training(Communicator& communicator, ExchangeMode mode, bool knows_examples)
+      : communicator_(communicator),
+        knows_examples_(knows_examples),
+        optimizer_(create_multi_node_optimizer(create_optimizer("momentum_sgd"), communicator)) {
+    optimizer_->set_exchange({.mode = mode, .range_bytes = 2048});
+    optimizer_->setup(model_);
+    optimizer_->add_hook(gradient_clipping(1));
   }
-  // l2 is used twice, `sometimes` where `uses_all`, `never` nowhere.
-  Variable loss(const Tensor& x, const Tensor& t, bool uses_all) {
-    Variable h = relu(norm_(l1_(Variable(x))));
-    h = relu(l2_(relu(l2_(h))));
-    if (uses_all) h = relu(sometimes_(h));
-    return softmax_cross_entropy(l3_(h), t);
+
+  // The weights after so many steps, which are the same on all ranks.
+  std::vector<float> weights_after(std::uint64_t steps) {
+    while (step_ < steps) train();
+    if (optimizer_->gradient_exchange() != nullptr) {
+      EXPECT_GT(optimizer_->gradient_exchange()->ranges().size(), 5U);
+    }
+    const Tensor& weights = optimizer_->arena().values();
+    for (const Tensor& others : communicator_.allgather(weights))
+      EXPECT_EQ(std::memcmp(others.raw(), weights.raw(), weights.bytes()), 0);
+    return testing::values_of(weights);
   }
 
  private:
-  Linear l1_{inputs, hidden};
-  BatchNorm norm_{hidden};
-  Linear l2_{hidden, hidden}, l3_{hidden, classes}, sometimes_{hidden, hidden},
-      never_{hidden, hidden};
+  void train() {
+    const auto rank = static_cast<std::uint64_t>(communicator_.rank());
+    const auto ranks = static_cast<std::uint64_t>(communicator_.size());
+    const auto examples_of = [&](std::uint64_t each) {
+      return (step_ + each) % 5 == 0 && ranks > 1 ? 0 : batch;
+    };
+    std::int64_t of_all = 0;
+    for (std::uint64_t each = 0; each < ranks; ++each) of_all += examples_of(each);
+    const std::int64_t count = examples_of(rank);
+    const auto examples = model_.examples(batch, step_, rank);
+    StepScope scope;
+    const Variable loss =
+        optimizer_->forward([&] { return model_.loss(examples, (step_ + rank) % 3 == 0); }, count);
+    optimizer_->update(optimizer_->backward_and_exchange(
+        loss, count, knows_examples_ ? std::optional(of_all) : std::nullopt));
+    scope.succeeded();
+    ++step_;
+  }
+
+  Communicator& communicator_;
+  bool knows_examples_;
+  testing::Perceptron model_{{.inputs = 12, .hidden = 24, .classes = 5}};
+  std::unique_ptr<Optimizer> optimizer_;
+  std::uint64_t step_ = 0;
 };
 
 struct Case {
@@ -127,66 +144,40 @@ struct Case {
 class Exchange : public ::testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
-    if (!testing::is_possible_here(GetParam().communicator))
-      GTEST_SKIP() << GetParam().communicator << " does not allow this placement of ranks";
-    communicator_ =
-        create_communicator(GetParam().communicator,
-                            {.sizes = {.message_chunk = 1024}, .algorithm = GetParam().algorithm});
+    const std::string& kind = GetParam().communicator;
+    if (!testing::is_possible_here(kind))
+      GTEST_SKIP() << kind << " does not allow this placement of ranks";
+    communicator_ = create_communicator(
+        kind, {.sizes = {.message_chunk = 1024}, .algorithm = GetParam().algorithm});
+    const bool is_of_nodes = kind == "hierarchical" || kind == "two_dimensional";
+    if (is_of_nodes && communicator_->inter_size() == 1)
+      GTEST_SKIP() << "on one node " << kind << " does what single_node does";
   }
 
-  // The weights after some steps in which ranks have other examples, other layers and, now and
-  // then, no examples.
-  std::vector<float> trained(ExchangeMode mode, bool knows_examples) const {
-    Perceptron model;
-    const auto optimizer =
-        create_multi_node_optimizer(create_optimizer("momentum_sgd"), *communicator_);
-    optimizer->set_exchange({.mode = mode, .range_bytes = 2048});
-    optimizer->setup(model);
-    optimizer->add_hook(gradient_clipping(1));
-    const auto rank = static_cast<std::uint64_t>(communicator_->rank());
-    const auto ranks = static_cast<std::uint64_t>(communicator_->size());
-    for (std::uint64_t step = 0; step < 100; ++step) {
-      const auto is_idle = [&](std::uint64_t each) { return (step + each) % 5 == 0 && ranks > 1; };
-      std::int64_t examples_of_all = 0;
-      for (std::uint64_t each = 0; each < ranks; ++each)
-        examples_of_all += is_idle(each) ? 0 : batch;
-      const std::int64_t examples = is_idle(rank) ? 0 : batch;
-      RandomStream random(step, rank);
-      const Tensor x = random_values({batch, inputs}, random);
-      const Tensor t = Tensor::empty({batch}, DType::int32);
-      for (std::int32_t& label : t.span<std::int32_t>())
-        label = static_cast<std::int32_t>(random.below(classes));
-      StepScope scope;
-      const Variable loss =
-          optimizer->forward([&] { return model.loss(x, t, (step + rank) % 3 == 0); }, examples);
-      optimizer->update(optimizer->backward_and_exchange(
-          loss, examples,
-          knows_examples ? std::optional<std::int64_t>(examples_of_all) : std::nullopt));
-      scope.succeeded();
-    }
-    if (optimizer->gradient_exchange() != nullptr) {
-      EXPECT_GT(optimizer->gradient_exchange()->ranges().size(), 5U);
-    }
-    const Tensor& weights = optimizer->arena().values();
-    for (const Tensor& others : communicator_->allgather(weights))
-      EXPECT_EQ(std::memcmp(others.raw(), weights.raw(), weights.bytes()), 0);
-    const auto values = weights.span<float>();
-    return {values.begin(), values.end()};
+  // Many with the kind that `auto` takes here and, on one node, with flat's algorithms.
+  std::uint64_t steps() const {
+    const std::string& kind = GetParam().communicator;
+    const bool is_usual = kind == create_communicator("auto")->name() ||
+                          (kind == "flat" && communicator_->inter_size() == 1);
+    return is_usual ? many_steps : few_steps;
   }
 
   std::unique_ptr<Communicator> communicator_;
 };
 
 TEST_P(Exchange, AllFormsHaveTheSameBits) {
-  const std::vector<float> whole = trained(ExchangeMode::whole, true);
-  EXPECT_EQ(trained(ExchangeMode::thread, false), whole);
+  Training whole(*communicator_, ExchangeMode::whole, true);
+  const std::vector<float> after_few = whole.weights_after(few_steps);
+  const auto after_few_of = [&](ExchangeMode mode, bool knows_examples) {
+    return Training(*communicator_, mode, knows_examples).weights_after(few_steps);
+  };
+  EXPECT_EQ(after_few_of(ExchangeMode::thread, false), after_few);
   if (communicator_->supports(Background::slices)) {
-    EXPECT_EQ(trained(ExchangeMode::slices, true), whole);
+    EXPECT_EQ(after_few_of(ExchangeMode::slices, true), after_few);
   }
-  // Forms take turns, and then one is chosen.
-  if (GetParam().algorithm.value_or(AllreduceAlgorithm::ring) == AllreduceAlgorithm::ring) {
-    EXPECT_EQ(trained(ExchangeMode::overlapped, true), whole);
-  }
+  // Forms take turns in the first steps, and then one is chosen.
+  Training overlapped(*communicator_, ExchangeMode::overlapped, true);
+  EXPECT_EQ(overlapped.weights_after(steps()), whole.weights_after(steps()));
 }
 
 std::vector<Case> cases() {
@@ -222,6 +213,8 @@ Variable watched(const Variable& x, const std::function<void()>& seen) {
   };
   return Function::record(x.value(), {x}, [&] { return std::make_unique<Watched>(seen); });
 }
+
+constexpr std::int64_t hidden = 40, classes = 5;
 
 class Overlap : public ::testing::TestWithParam<ExchangeMode> {
  protected:
@@ -289,10 +282,7 @@ TEST_P(Overlap, OrderIsThatInWhichTheLowestRankWithExamplesWroteThem) {
 
 // All ranks give up a step between two layers. The next ones are those of a run without it.
 TEST_P(Overlap, AStepThatFailsInTheBackwardPassLeavesNothingBehind) {
-  const auto weights = [this] {
-    const auto values = optimizer_->arena().values().span<float>();
-    return std::vector<float>(values.begin(), values.end());
-  };
+  const auto weights = [this] { return testing::values_of(optimizer_->arena().values()); };
   for (int i = 0; i < 2; ++i) step([] {});
   const std::vector<float> before = weights();
   for (int i = 0; i < 2; ++i) {
@@ -313,8 +303,7 @@ TEST_P(Overlap, AStepThatFailsInTheBackwardPassLeavesNothingBehind) {
   for (int i = 0; i < 5; ++i)
     undisturbed->update(
         [&] { return softmax_cross_entropy(other.upper(other.lower(Variable(x))), t); }, batch);
-  const auto values = undisturbed->arena().values().span<float>();
-  EXPECT_EQ(std::vector<float>(values.begin(), values.end()), with_failures);
+  EXPECT_EQ(testing::values_of(undisturbed->arena().values()), with_failures);
 }
 
 // Ranks of dummy know nothing of each other's steps.

@@ -6,53 +6,24 @@
 
 #include "communicators.hpp"
 #include "own_rules.hpp"
+#include "perceptron.hpp"
 #include "prescribed.hpp"
 #include "tasuki/communicator/node/node_array.hpp"
-#include "tasuki/core/philox.hpp"
-#include "tasuki/nn/batch_norm.hpp"
-#include "tasuki/nn/functions/activation.hpp"
-#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
 #include "tasuki/nn/linear.hpp"
 #include "tasuki/optimizer/module_exchange.hpp"
 
 namespace tasuki {
 namespace {
 
+using testing::Perceptron;
 using testing::values_of;
 
 const RuleRegistration<testing::OwnMomentum> own{"own_momentum"};
 const RuleRegistration<testing::OwnLars> own_with_norms{"own_lars"};
 
-constexpr std::int64_t inputs = 40, hidden = 150, classes = 10, batch = 3;
-
-// Of about ten norm blocks. l2 is used twice, `sometimes` by some ranks, `never` by none.
-class Perceptron : public Module {
- public:
-  using Module::add;
-  Perceptron() {
-    add("l1", l1_);
-    add("norm", norm_);
-    add("l2", l2_);
-    add("sometimes", sometimes_);
-    add("l3", l3_);
-    add("never", never_);
-    initialize(1);
-    // No norm is 0.
-    for (const auto& [path, parameter] : parameters())
-      if (parameter->shape().rank() == 1) parameter->value().fill(0.1);
-  }
-  Variable loss(const Tensor& x, const Tensor& t, bool uses_all) {
-    Variable h = relu(norm_(l1_(Variable(x))));
-    h = relu(l2_(relu(l2_(h))));
-    if (uses_all) h = relu(sometimes_(h));
-    return softmax_cross_entropy(l3_(h), t);
-  }
-
- private:
-  Linear l1_{inputs, hidden};
-  BatchNorm norm_{hidden};
-  Linear l2_{hidden, hidden}, sometimes_{hidden, hidden}, l3_{hidden, classes}, never_{hidden, 30};
-};
+// About ten norm blocks.
+constexpr testing::PerceptronSizes sizes{.inputs = 40, .hidden = 150, .classes = 10};
+constexpr std::int64_t batch = 3;
 
 class NodeWeights : public testing::WithCommunicator {
  protected:
@@ -68,7 +39,7 @@ class NodeWeights : public testing::WithCommunicator {
     ExchangeSettings exchange{};
   };
   struct Run {
-    Perceptron model;
+    Perceptron model{sizes};
     std::unique_ptr<Optimizer> optimizer;
   };
   std::unique_ptr<Run> made(const Settings& settings) {
@@ -84,13 +55,9 @@ class NodeWeights : public testing::WithCommunicator {
   void train(Run& run, std::uint64_t steps) const {
     const auto me = static_cast<std::uint64_t>(rank());
     for (std::uint64_t step = 0; step < steps; ++step) {
-      RandomStream random(step, me);
-      const Tensor x = Tensor::empty({batch, inputs}), t = Tensor::empty({batch}, DType::int32);
-      for (float& value : x.span<float>()) value = random.normal();
-      for (std::int32_t& label : t.span<std::int32_t>())
-        label = static_cast<std::int32_t>(random.below(classes));
+      const auto examples = run.model.examples(batch, step, me);
       const bool is_idle = size() > 1 && step % 4 == 3 && me == 0;
-      run.optimizer->update([&] { return run.model.loss(x, t, (step + me) % 2 == 0); },
+      run.optimizer->update([&] { return run.model.loss(examples, (step + me) % 2 == 0); },
                             is_idle ? 0 : batch);
     }
   }
@@ -139,7 +106,7 @@ class SharedWeights : public NodeWeights {};
 
 TEST_P(SharedWeights, NeedACommunicatorThatSharesMemory) {
   const auto flat = create_communicator("flat");
-  Perceptron model;
+  Perceptron model(sizes);
   const auto optimizer = create_multi_node_optimizer(create_optimizer("adam"), *flat);
   optimizer->share_weights(true);
   optimizer->setup(model);

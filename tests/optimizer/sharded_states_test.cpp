@@ -8,18 +8,16 @@
 
 #include "communicators.hpp"
 #include "own_rules.hpp"
+#include "perceptron.hpp"
 #include "prescribed.hpp"
-#include "tasuki/core/philox.hpp"
 #include "tasuki/core/stop_request.hpp"
-#include "tasuki/nn/batch_norm.hpp"
-#include "tasuki/nn/functions/activation.hpp"
-#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
 #include "tasuki/nn/linear.hpp"
 
 namespace tasuki {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::Perceptron;
 
 const RuleRegistration<testing::OwnLars> own_with_norms{"own_lars"};
 
@@ -34,34 +32,9 @@ class ByNorm final : public NormHook {
   }
 };
 
-constexpr std::int64_t inputs = 40, hidden = 150, classes = 10, batch = 3;
-
-// Of about ten norm blocks, whose limits are not those of parameters.
-class Perceptron : public Module {
- public:
-  using Module::add;
-  Perceptron() {
-    add("l1", l1_);
-    add("norm", norm_);
-    add("l2", l2_);
-    add("l3", l3_);
-    add("never", never_);
-    initialize(1);
-    // No norm is 0.
-    for (const auto& [path, parameter] : parameters())
-      if (parameter->shape().rank() == 1) parameter->value().fill(0.1);
-  }
-  Variable loss(const Tensor& x, const Tensor& t) {
-    Variable h = relu(norm_(l1_(Variable(x))));
-    h = relu(l2_(relu(l2_(h))));
-    return softmax_cross_entropy(l3_(h), t);
-  }
-
- private:
-  Linear l1_{inputs, hidden};
-  BatchNorm norm_{hidden};
-  Linear l2_{hidden, hidden}, l3_{hidden, classes}, never_{hidden, 30};
-};
+// About ten norm blocks, whose limits are not those of parameters.
+constexpr testing::PerceptronSizes sizes{.inputs = 40, .hidden = 150, .classes = 10};
+constexpr std::int64_t batch = 3;
 
 class ShardedStates : public testing::WithCommunicator {
  protected:
@@ -71,7 +44,7 @@ class ShardedStates : public testing::WithCommunicator {
       GTEST_SKIP() << "on one node " << GetParam() << " does what single_node does";
   }
   struct Run {
-    Perceptron model;
+    Perceptron model{sizes};
     std::unique_ptr<Optimizer> optimizer;
   };
   std::unique_ptr<Run> made(const std::string& rule, bool sharded,
@@ -87,16 +60,12 @@ class ShardedStates : public testing::WithCommunicator {
   void train(Run& run, std::uint64_t steps, bool knows_examples = true) const {
     const auto me = static_cast<std::uint64_t>(rank());
     for (std::uint64_t step = 0; step < steps; ++step) {
-      RandomStream random(step, me);
-      const Tensor x = Tensor::empty({batch, inputs}), t = Tensor::empty({batch}, DType::int32);
-      for (float& value : x.span<float>()) value = random.normal();
-      for (std::int32_t& label : t.span<std::int32_t>())
-        label = static_cast<std::int32_t>(random.below(classes));
+      const auto examples = run.model.examples(batch, step, me);
       const bool is_idle = size() > 1 && step % 4 == 3 && me == 0;
       const std::int64_t others = size() > 1 && step % 4 == 3 ? size() - 1 : size();
       StepScope scope;
-      const Variable loss =
-          run.optimizer->forward([&] { return run.model.loss(x, t); }, is_idle ? 0 : batch);
+      const Variable loss = run.optimizer->forward([&] { return run.model.loss(examples, false); },
+                                                   is_idle ? 0 : batch);
       run.optimizer->update(run.optimizer->backward_and_exchange(
           loss, is_idle ? 0 : batch,
           knows_examples ? std::optional(batch * others) : std::nullopt));
