@@ -221,7 +221,8 @@ __global__ void finish_gradient_kernel(const float* scratch, unsigned shares, st
 
 // Returns the number of shares.
 template <int V, class Terms>
-unsigned sum(const Launch& launch, const BatchNormSize& size, const Terms& terms, float* scratch) {
+unsigned sum_by(const Launch& launch, const BatchNormSize& size, const Terms& terms,
+                float* scratch) {
   const NormGrid grid = grid_of(launch, size, V);
   if (size.channels_last)
     sum_rows_kernel<V><<<grid.blocks, grid.block, 0, launch.stream>>>(
@@ -231,6 +232,29 @@ unsigned sum(const Launch& launch, const BatchNormSize& size, const Terms& terms
         terms, static_cast<unsigned>(size.items), size.channels,
         static_cast<unsigned>(size.pixels / V), scratch);
   return grid.blocks.y;
+}
+
+// The same with reads as wide as the arrays that the terms are made of allow.
+template <class T, class Terms, class... Arrays>
+unsigned sum(const Launch& launch, const BatchNormSize& size, const Terms& terms, float* scratch,
+             Arrays... arrays) {
+  unsigned shares = 0;
+  with_width<T>(
+      size,
+      [&](auto width) { shares = sum_by<decltype(width)::value>(launch, size, terms, scratch); },
+      arrays...);
+  return shares;
+}
+
+// Runs finish(terms, shares), which adds up the shares of x and of its squares.
+template <class Finish>
+void sum_statistics(const Launch& launch, DType type, const void* x, const BatchNormSize& size,
+                    float* scratch, const Finish& finish) {
+  with_float_type(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const StatisticsTerms<T> terms{static_cast<const T*>(x), size.channels_last ? 1 : size.pixels};
+    finish(terms, sum<T>(launch, size, terms, scratch, x));
+  });
 }
 
 double values_per_channel(const BatchNormSize& size) {
@@ -252,13 +276,7 @@ std::size_t batch_norm_scratch(const Launch& launch, DType type, const BatchNorm
 void batch_norm_statistics(const Launch& launch, DType type, const void* x,
                            const BatchNormSize& size, float eps, float* mean, float* variance,
                            float* inverse_deviation, float* scratch) {
-  with_float_type(type, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const StatisticsTerms<T> terms{static_cast<const T*>(x), size.channels_last ? 1 : size.pixels};
-    unsigned shares = 0;
-    with_width<T>(
-        size,
-        [&](auto width) { shares = sum<decltype(width)::value>(launch, size, terms, scratch); }, x);
+  sum_statistics(launch, type, x, size, scratch, [&](const auto& terms, unsigned shares) {
     finish_statistics_kernel<<<grid_for(launch, 32 * size.channels), block_threads, 0,
                                launch.stream>>>(terms, scratch, shares, size.channels,
                                                 values_per_channel(size), eps, mean, variance,
@@ -268,13 +286,7 @@ void batch_norm_statistics(const Launch& launch, DType type, const void* x,
 
 void batch_norm_sums(const Launch& launch, DType type, const void* x, const BatchNormSize& size,
                      double* sums, float* scratch) {
-  with_float_type(type, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const StatisticsTerms<T> terms{static_cast<const T*>(x), size.channels_last ? 1 : size.pixels};
-    unsigned shares = 0;
-    with_width<T>(
-        size,
-        [&](auto width) { shares = sum<decltype(width)::value>(launch, size, terms, scratch); }, x);
+  sum_statistics(launch, type, x, size, scratch, [&](const auto& terms, unsigned shares) {
     finish_sums_kernel<<<grid_for(launch, 32 * size.channels), block_threads, 0, launch.stream>>>(
         terms, scratch, shares, size.channels, values_per_channel(size), sums);
   });
@@ -306,11 +318,7 @@ void batch_norm_gradient_sums(const Launch& launch, DType type, const void* x, c
     using T = typename decltype(tag)::type;
     const GradientTerms<T> terms{static_cast<const T*>(x), static_cast<const T*>(dy), channels,
                                  relu};
-    unsigned shares = 0;
-    with_width<T>(
-        size,
-        [&](auto width) { shares = sum<decltype(width)::value>(launch, size, terms, scratch); }, x,
-        dy);
+    const unsigned shares = sum<T>(launch, size, terms, scratch, x, dy);
     finish_gradient_kernel<<<grid_for(launch, 32 * size.channels), block_threads, 0,
                              launch.stream>>>(scratch, shares, size.channels,
                                               values_per_channel(size), channels.inverse_deviation,

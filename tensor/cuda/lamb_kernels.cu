@@ -8,35 +8,17 @@ __device__ float lamb_direction(const UpdateFactors& k, float p, float m, float 
   return k.of_rule[5] * m / (sqrtf(k.of_rule[6] * v) + k.of_rule[3]) + k.of_rule[4] * p;
 }
 
-// Block (k, part): its part's moments, and sums of squares of the parameter and its direction.
+// Moments, and sums of squares of the parameter and of its direction.
 __global__ void lamb_moments_kernel(LambPass pass, double* sums) {
   if (pass.skip != nullptr && *pass.skip != 0) return;
-  const std::int64_t k = blockIdx.x;
-  const std::int64_t first = pass.segments[2 * k], count = pass.segments[2 * k + 1];
-  Factors factors{pass.factors, pass.table, pass.rows};
-  factors.load();
-  const UpdateFactors f = factors.of(first);
-  double of_w = 0, of_r = 0;
-  for (std::int64_t i = first + std::int64_t{blockIdx.y} * blockDim.x + threadIdx.x;
-       i < first + count; i += std::int64_t{gridDim.y} * blockDim.x) {
+  sum_squares_of_part(pass, sums, [&](const UpdateFactors& f, std::int64_t i) {
     const float w = pass.parameter[i];
-    const float g = f.scale * pass.gradient[i] + f.decay * w;
     float m = pass.state[0][i], v = pass.state[1][i];
-    m += f.of_rule[1] * (g - m);
-    v += f.of_rule[2] * (g * g - v);
+    update_moments(f, factored_gradient(f, w, pass.gradient[i]), m, v);
     pass.state[0][i] = m;
     pass.state[1][i] = v;
-    const float r = lamb_direction(f, w, m, v);
-    of_w += static_cast<double>(w) * static_cast<double>(w);
-    of_r += static_cast<double>(r) * static_cast<double>(r);
-  }
-  __shared__ double shared[32];
-  of_w = block_sum(of_w, shared);
-  of_r = block_sum(of_r, shared);
-  if (threadIdx.x != 0) return;
-  double* const to = sums + 2 * (k * gridDim.y + blockIdx.y);
-  to[0] = of_w;
-  to[1] = of_r;
+    return TwoNumbers{w, lamb_direction(f, w, m, v)};
+  });
 }
 
 __global__ void lamb_ratios_kernel(LambPass pass, const double* sums) {
@@ -44,11 +26,7 @@ __global__ void lamb_ratios_kernel(LambPass pass, const double* sums) {
   Factors factors{pass.factors, pass.table, pass.rows};
   factors.load();
   for (std::int64_t k = thread_index(); k < pass.parameters; k += thread_count()) {
-    double of_w = 0, of_r = 0;
-    for (int part = 0; part < parts_of_norm; ++part) {
-      of_w += sums[2 * (k * parts_of_norm + part)];
-      of_r += sums[2 * (k * parts_of_norm + part) + 1];
-    }
+    const double of_w = sum_of_parts(sums, k, 0), of_r = sum_of_parts(sums, k, 1);
     const double trust = static_cast<double>(factors.of(pass.segments[2 * k]).of_rule[7]);
     pass.ratios[k] = of_w == 0 || of_r == 0 ? 1 : static_cast<float>(pow(sqrt(of_w / of_r), trust));
   }

@@ -32,8 +32,7 @@ struct Nesterov {
 struct Adam {
   static constexpr int states = 2;
   __device__ static void apply(const UpdateFactors& k, float& p, float g, float& m, float& v) {
-    m += k.of_rule[1] * (g - m);
-    v += k.of_rule[2] * (g * g - v);
+    update_moments(k, g, m, v);
     p -= k.of_rule[0] * (m / (sqrtf(v) + k.of_rule[3])) + k.of_rule[4] * p;
   }
 };
@@ -70,7 +69,7 @@ __device__ void step_one(const UpdateFactors& k, float& p, float gradient, float
   if constexpr (std::is_same_v<Rule, Combine>) {
     p = k.scale * p + k.decay * gradient;
   } else {
-    const float g = k.scale * gradient + k.decay * p;
+    const float g = factored_gradient(k, p, gradient);
     Rule::apply(k, p, g, s, r);
   }
 }
@@ -121,38 +120,17 @@ void run(const Launch& launch, const UpdatePass& pass) {
 
 // --- norms ---
 
-// Block (k, part): its part's sums of squares, of the parameter and of its g. A float's square is
-// exact in double.
+// Of the parameter and of its gradient.
 __global__ void norm_parts_kernel(NormPass pass, double* sums) {
-  const std::int64_t k = blockIdx.x;
-  const std::int64_t first = pass.segments[2 * k], count = pass.segments[2 * k + 1];
-  Factors factors{pass.factors, pass.table, pass.rows};
-  factors.load();
-  const UpdateFactors f = factors.of(first);
-  double of_w = 0, of_g = 0;
-  for (std::int64_t i = std::int64_t{blockIdx.y} * blockDim.x + threadIdx.x; i < count;
-       i += std::int64_t{gridDim.y} * blockDim.x) {
-    const float w = pass.parameter[first + i];
-    const float g = f.scale * pass.gradient[first + i] + f.decay * w;
-    of_w += static_cast<double>(w) * static_cast<double>(w);
-    of_g += static_cast<double>(g) * static_cast<double>(g);
-  }
-  __shared__ double shared[32];
-  of_w = block_sum(of_w, shared);
-  of_g = block_sum(of_g, shared);
-  if (threadIdx.x != 0) return;
-  double* const to = sums + 2 * (k * gridDim.y + blockIdx.y);
-  to[0] = of_w;
-  to[1] = of_g;
+  sum_squares_of_part(pass, sums, [&](const UpdateFactors& f, std::int64_t i) {
+    const float w = pass.parameter[i];
+    return TwoNumbers{w, factored_gradient(f, w, pass.gradient[i])};
+  });
 }
 
 __global__ void join_norms_kernel(const double* sums, std::int64_t numbers, double* norms) {
-  for (std::int64_t i = thread_index(); i < numbers; i += thread_count()) {
-    double sum = 0;
-    for (int part = 0; part < parts_of_norm; ++part)
-      sum += sums[2 * (i / 2 * parts_of_norm + part) + i % 2];
-    norms[i] = sqrt(sum);
-  }
+  for (std::int64_t i = thread_index(); i < numbers; i += thread_count())
+    norms[i] = sqrt(sum_of_parts(sums, i / 2, i % 2));
 }
 
 }  // namespace
