@@ -16,6 +16,7 @@
 #include "experiment/plot.hpp"
 #include "experiment/process.hpp"
 #include "experiment/table.hpp"
+#include "run_tool.hpp"
 #include "tasuki/core/file_lock.hpp"
 #include "tasuki/program/flags/options.hpp"
 #include "tasuki/program/start/processors.hpp"
@@ -279,13 +280,5 @@ int run(int argc, char** argv) {
 }  // namespace tasuki::experiment
 
 int main(int argc, char** argv) {
-  try {
-    return tasuki::experiment::run(argc, argv);
-  } catch (const tasuki::Error& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return error.exit_code();
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return static_cast<int>(tasuki::ErrorKind::internal);
-  }
+  return tasuki::run_tool([&] { return tasuki::experiment::run(argc, argv); });
 }

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "run_tool.hpp"
 #include "simulate/report.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
@@ -225,7 +226,7 @@ class Simulation {
   std::optional<Hiding> hiding_;
 };
 
-void run(int argc, char** argv) {
+int run(int argc, char** argv) {
   Settings settings;
   Options options("simulate",
                   "predicts step time and efficiency on up to 16,384 ranks from traces of one and "
@@ -237,20 +238,12 @@ void run(int argc, char** argv) {
     fmt::print("{}", options.text(request));
   else
     Simulation(settings).print();
+  return 0;
 }
 
 }  // namespace
 }  // namespace tasuki::simulate
 
 int main(int argc, char** argv) {
-  try {
-    tasuki::simulate::run(argc, argv);
-    return 0;
-  } catch (const tasuki::Error& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return error.exit_code();
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return static_cast<int>(tasuki::ErrorKind::internal);
-  }
+  return tasuki::run_tool([&] { return tasuki::simulate::run(argc, argv); });
 }
