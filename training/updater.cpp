@@ -18,6 +18,7 @@ StandardUpdater::StandardUpdater(std::unique_ptr<Iterator> iterator, Optimizer& 
       optimizer_(optimizer),
       loss_(std::move(loss)),
       settings_(std::move(settings)),
+      random_(settings_.seed),
       runner_({&optimizer}, {.graph = settings_.graph}),
       position_{0, iterator_->state()},
       transfer_before_(optimizer.transfer_times()) {
@@ -42,35 +43,21 @@ std::vector<std::string> StandardUpdater::common_settings() const {
 }
 
 void StandardUpdater::update(Observation& observation) {
-  std::optional<StepScope> all_batches;
-  std::optional<std::int64_t> examples = 0;  // of all ranks, in the batches so far
-  bool is_last = false, has_examples = false;
-  for (std::int64_t i = 0; !is_last; ++i) {
-    Batch next = runner_.read(*iterator_);
-    if (settings_.accumulate > 1 && !all_batches) all_batches.emplace();
-    is_last = i + 1 == settings_.accumulate || iterator_->is_new_epoch();
-    has_examples = has_examples || next.size() > 0;
-    const std::optional<std::int64_t> more = next.global_size();
-    examples = examples && more ? std::optional(*examples + *more) : std::nullopt;
-    // The runner leaves out a batch without examples, which must not be what ends the iteration.
-    if (is_last && more == 0) next.set_global_size(examples);
-
-    if (i == std::ssize(random_)) random_.push_back(std::make_unique<RandomKeys>(settings_.seed));
-    RandomKeys& random = *random_[static_cast<std::size_t>(i)];
-    random.follow(next.epoch(), next.ids());
-    const auto work = [&](const Batch& batch, Observation& seen) {
+  AccumulatedBatches batches(runner_, *iterator_, random_, settings_.accumulate);
+  while (!batches.is_last()) {
+    const Batch next = batches.next();
+    const auto step = [&](const Batch& batch, Observation& seen) {
       const Variable loss =
-          optimizer_.forward([&] { return loss_of(batch, random, seen); }, batch.size());
-      if (is_last)
-        optimizer_.update(optimizer_.backward_and_exchange(loss, batch.size(), examples));
-      else
-        optimizer_.backward(loss, batch.size());
+          optimizer_.forward([&] { return loss_of(batch, batches.random(), seen); }, batch.size());
+      if (!batches.is_last()) return optimizer_.backward(loss, batch.size());
+      optimizer_.update(
+          optimizer_.backward_and_exchange(loss, batch.size(), batches.global_examples()));
     };
-    runner_.run(next, observation, work, settings_.prefix, is_last);
+    runner_.run(next, observation, step, settings_.prefix, batches.is_last());
   }
-  if (all_batches) all_batches->succeeded();
+  batches.succeeded();
   position_ = {position_.iteration + 1, iterator_->state()};
-  has_seen_examples_ = has_seen_examples_ || has_examples;
+  has_seen_examples_ = has_seen_examples_ || batches.have_examples();
 }
 
 Variable StandardUpdater::loss_of(const Batch& batch, RandomKeys& random, Observation& seen) {

@@ -10,8 +10,8 @@
 #include "tasuki/communicator/communicator.hpp"
 #include "tasuki/dataset/iterators/iterator.hpp"
 #include "tasuki/nn/classifier.hpp"
-#include "tasuki/nn/random.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
+#include "tasuki/training/accumulated_batches.hpp"
 #include "tasuki/training/observation.hpp"
 #include "tasuki/training/recording/step_runner.hpp"
 #include "tasuki/training/snapshots/state.hpp"
@@ -123,7 +123,7 @@ class StandardUpdater : public Updater {
   Optimizer& optimizer_;
   LossFunction loss_;
   Settings settings_;
-  std::vector<std::unique_ptr<RandomKeys>> random_;  // of each batch of an iteration
+  RandomKeysOfBatches random_;
   StepRunner runner_;     // on a CPU: iterator.next(), and the step itself
   RunPosition position_;  // after the last step that was done; the iterator's
   bool has_seen_examples_ = false;

@@ -50,7 +50,7 @@ INCLUDED = {
     "program/flags": ["option_value", "options"],
     "tensor": ["image_draw", "operations", "reduce_op", "step_clock", "storage"],
     "tensor/cpu": ["convolution"],
-    "training": ["output_folder", "step_times"],
+    "training": ["accumulated_batches", "output_folder", "step_times"],
     "training/recording": ["journal"],
     "training/snapshots": ["npy", "state"],
 }

@@ -1,0 +1,59 @@
+// AccumulatedBatches: the batches of one iteration, whose gradients are added up before they are
+// exchanged and used in one update.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "tasuki/dataset/iterators/iterator.hpp"
+#include "tasuki/nn/random.hpp"
+#include "tasuki/tensor/late.hpp"
+#include "tasuki/training/recording/step_runner.hpp"
+
+namespace tasuki {
+
+// Random keys for each batch of an iteration, made when they are first needed.
+class RandomKeysOfBatches {
+ public:
+  explicit RandomKeysOfBatches(std::uint64_t seed) : seed_(seed) {}
+  RandomKeys& of(std::int64_t batch);
+
+ private:
+  std::uint64_t seed_;
+  std::vector<std::unique_ptr<RandomKeys>> keys_;
+};
+
+class AccumulatedBatches {
+ public:
+  // Takes `most` batches, at least 1, but none of the next epoch. If there are several, they are in
+  // one StepScope, which lives as long as this object.
+  AccumulatedBatches(StepRunner& runner, Iterator& iterator, RandomKeysOfBatches& keys,
+                     std::int64_t most);
+
+  // The next batch; the first call follows the constructor, none follows the last batch.
+  Batch next();
+  // About the batch that next() returned.
+  bool is_last() const { return is_last_; }
+  RandomKeys& random() { return keys_.of(taken_ - 1); }
+
+  // About all batches so far. The number of examples of all ranks is empty if a batch does not know
+  // it.
+  std::optional<std::int64_t> global_examples() const { return global_examples_; }
+  bool have_examples() const { return have_examples_; }  // of this rank
+
+  // After the last batch's work.
+  void succeeded();
+
+ private:
+  StepRunner& runner_;
+  Iterator& iterator_;
+  RandomKeysOfBatches& keys_;
+  std::int64_t most_, taken_ = 0;
+  bool is_last_ = false, have_examples_ = false;
+  std::optional<std::int64_t> global_examples_ = 0;
+  std::optional<StepScope> all_;  // empty: the runner opens the scope of a single batch
+};
+
+}  // namespace tasuki
