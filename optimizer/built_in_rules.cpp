@@ -19,33 +19,36 @@ void check_is_by_element(const KernelRule& rule) {
 
 }  // namespace
 
+UpdatePass KernelRule::pass(Device device, float* parameter, const float* gradient,
+                            std::span<float* const> states, std::int64_t count) const {
+  UpdatePass made;
+  made.device = device;
+  made.kernel = kernel();
+  made.parameter = parameter;
+  made.gradient = gradient;
+  std::ranges::copy(states, made.state);
+  made.count = count;
+  return made;
+}
+
 void KernelRule::apply(const RuleRange& range) const {
   check_is_by_element(*this);
-  UpdatePass pass;
-  pass.kernel = kernel();
-  pass.parameter = range.parameter;
-  pass.gradient = range.gradient;
-  std::ranges::copy(range.states, pass.state);
-  pass.count = range.count;
-  pass.factors.scale = range.scale;
-  pass.factors.decay = range.decay;
-  std::ranges::copy(range.factors, pass.factors.of_rule);
-  backend(pass.device).update(pass);
+  UpdatePass on_cpu =
+      pass(Device::cpu(), range.parameter, range.gradient, range.states, range.count);
+  on_cpu.factors.scale = range.scale;
+  on_cpu.factors.decay = range.decay;
+  std::ranges::copy(range.factors, on_cpu.factors.of_rule);
+  backend(on_cpu.device).update(on_cpu);
 }
 
 void KernelRule::apply_on_gpu(const RuleArena& arena) const {
   check_is_by_element(*this);
-  UpdatePass pass;
-  pass.device = arena.device;
-  pass.kernel = kernel();
-  pass.parameter = arena.parameters;
-  pass.gradient = arena.gradients;
-  std::ranges::copy(arena.states, pass.state);
-  pass.count = arena.count;
-  pass.table = arena.factors;
-  pass.rows = arena.rows;
-  pass.skip = arena.skip;
-  backend(pass.device).update(pass);
+  UpdatePass on_gpu =
+      pass(arena.device, arena.parameters, arena.gradients, arena.states, arena.count);
+  on_gpu.table = arena.factors;
+  on_gpu.rows = arena.rows;
+  on_gpu.skip = arena.skip;
+  backend(on_gpu.device).update(on_gpu);
 }
 
 namespace {

@@ -13,6 +13,9 @@ namespace tasuki {
 class KernelRule : public UpdateRule {
  public:
   virtual UpdateKernel kernel() const = 0;
+  // An update of elements that lie together, without its factors. `states` may be set later.
+  UpdatePass pass(Device device, float* parameter, const float* gradient,
+                  std::span<float* const> states, std::int64_t count) const;
   void apply(const RuleRange& range) const final;
   bool has_gpu_kernel() const final { return true; }
   void apply_on_gpu(const RuleArena& arena) const final;

@@ -1,5 +1,6 @@
 // UpdatePlan: what an update does with summed gradients, in order: hooks, then the rule. One update
-// is in update_plan.cpp, what is arranged before in update_plan_tables.cpp.
+// is in update_plan.cpp, its parts in update_plan_hooks.cpp, update_plan_norms.cpp and
+// update_plan_rule.cpp, and what is arranged before it in update_plan_tables.cpp.
 #pragma once
 
 #include <cstdint>
@@ -80,6 +81,14 @@ class UpdatePlan {
     const SpreadUpdate& spread;
     double examples;
     bool is_late;  // numbers are read on the device when the work runs
+
+    // Applies to elements [0, count) of the own slice.
+    void for_all(std::int64_t count, const ApplyRange& apply) const {
+      if (spread)
+        spread(apply, count);
+      else
+        apply(0, count);
+    }
   };
 
   void make_stages();
