@@ -99,8 +99,8 @@ float sum_of(std::int64_t element, int ranks) {
   return static_cast<float>(sum);
 }
 
-// Largest relative error of a sum over this many ranks if values travel in `dtype`: it is rounded
-// when it is sent, at most twice for each rank.
+// Largest relative error of a sum over this many ranks if values travel in `dtype`: the sum is
+// rounded each time it is sent, at most twice per rank.
 double tolerance(DType wire, int ranks) {
   if (wire == DType::float16) return 2 * ranks * std::ldexp(1, -11);
   if (wire == DType::bfloat16) return 2 * ranks * std::ldexp(1, -8);
@@ -185,7 +185,7 @@ class Bench {
     return names;
   }
 
-  // With several algorithms or types, those that the kind does not take are left out.
+  // With several algorithms or types, those that the communicator does not support are left out.
   std::vector<Variant> variants_of(const std::string& name) const {
     const auto& kinds = communicator_kinds();
     const auto kind = std::ranges::find(kinds, name, &CommunicatorKind::name);

@@ -4,14 +4,17 @@
     bench/scaling.py --quick
     bench/scaling.py --models mlp,lenet --placements 1x1,2x1,2x2 --rates 100mbit,1gbit,10gbit
 
-Each run of the grid trains a few dozen steps under tests/cluster/run.sh with --trace and leaves a
-record in a folder of its own in --out; a later start skips what has a record. Placements are nodes
-x ranks per node, all ranks with one thread. The prediction for a model is calibrated on its 1x1 run
-and its 2x1 run at 1 Gbit/s with --exchange whole, which are made in any case. For other rates, what
-a byte took there beyond its time on the wire is taken for work of the host, the same at every rate.
-Writes table.md, and plot.gp with its
-plot.svg if gnuplot is there. Rows with more ranks than cores are marked with *: their ranks take
-turns, which the model does not know about. Steps are medians of the later half of the traced ones.
+Each run trains a few dozen steps under tests/cluster/run.sh with --trace. Its record is kept in a
+separate folder in --out, and a later start of this script skips runs that have a record. Placements
+are nodes x ranks per node; each rank has one thread. Step times are medians of the later half of the
+traced steps.
+
+The prediction for a model is calibrated on two runs, 1x1 and 2x1 at 1 Gbit/s with --exchange whole,
+which are added if the grid lacks them. If a byte takes longer there than on the wire, the rest is
+assumed to be work of the host, which is the same at every rate.
+
+The script writes table.md, plot.gp and, if gnuplot is installed, plot.svg. Rows with more ranks than
+cores are marked with *: their ranks take turns, which the model does not know about.
 """
 import argparse
 import itertools
@@ -134,12 +137,12 @@ def do(run, options):
 
 
 def bytes_per_second(rate):
-    """Of a TCP connection: 1448 of the 1514 bytes that tc counts for an Ethernet frame."""
+    """The rate of TCP's data: 1448 of the 1514 bytes that tc counts for an Ethernet frame."""
     return float(rate[:-4]) * BITS[rate[-4:]] / 8 * 1448 / 1514
 
 
 def simulate(options, *flags):
-    """What apps/simulate writes as JSON; None if it has not what it needs."""
+    """What apps/simulate writes as JSON; None if it fails, for example for lack of ranges."""
     out = options.out / "predicted.json"
     words = [options.build / "apps/simulate", "--json", out, *flags]
     ended = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE,

@@ -1,5 +1,5 @@
-// SliceQueue: exchanges of gradients that the thread that computes advances in slices, one exchange
-// after the other.
+// SliceQueue: exchanges of gradients that run in the thread that computes, in slices between other
+// work, one exchange after the other.
 #pragma once
 
 #include <deque>

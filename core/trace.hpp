@@ -1,4 +1,4 @@
-// Trace: what the threads of this process do when, for a timeline
+// Trace: records what the threads of this process do and when, for a timeline
 // (training/extensions/trace_file.hpp writes it).
 //
 // Nothing is recorded before start_trace(), and a scope then costs one load. Phases, waits

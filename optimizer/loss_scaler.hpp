@@ -27,8 +27,8 @@ class LossScaler {
   Tensor seed(double examples) const;
   void unscale(const Tensor& gradients) const;
   const float* skip() const { return state_.data<float>() + 2; }
-  // The number that skip() points to: 1 after such a number was found, else 0. Where ranks search
-  // parts of the gradients, they agree on it before the update.
+  // What skip() points to: 1 if such a number was found, else 0. Where each rank searches a part of
+  // the gradients, ranks agree on it before the update.
   Tensor found() const { return state_.slice(2, 3); }
   void adjust() const;
 

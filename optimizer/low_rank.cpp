@@ -75,7 +75,7 @@ void add_product(float* m, std::int64_t rows, std::int64_t columns, const float*
   });
 }
 
-// Takes away what lies in the span of the first `others` vectors of `vectors`.
+// Subtracts from a vector its part in the span of the first `others` vectors of `vectors`.
 void project_away(float* vector, const float* vectors, std::int64_t others, std::int64_t length) {
   for (std::int64_t i = 0; i < others; ++i) {
     const float* const other = vectors + i * length;
@@ -83,7 +83,7 @@ void project_away(float* vector, const float* vectors, std::int64_t others, std:
   }
 }
 
-// Returns whether it has a direction of its own.
+// Returns false if the vector depends on the others, up to rounding.
 bool make_orthonormal(float* vector, const float* vectors, std::int64_t others,
                       std::int64_t length) {
   constexpr double least = 1e-12;  // of the squared length: more is left by rounding

@@ -51,7 +51,7 @@ class PowerSgd {
     std::int64_t rows, columns;  // n, m
     std::int64_t left, right;    // of P and Q in left_ and right_
   };
-  // What travels as it is.
+  // Gradients that travel uncompressed.
   struct Plain {
     Range from;       // in the arena
     std::int64_t to;  // in right_
@@ -70,7 +70,7 @@ class PowerSgd {
   std::int64_t rank_;
   std::vector<Matrix> matrices_;
   std::vector<Plain> plain_;
-  // What is summed first, and then: Q of all matrices, the plain gradients and the notices.
+  // The first sum is of P of all matrices, the second one of Q, plain gradients and notices.
   Tensor left_, right_;
   std::vector<GradientView::Segment> left_segments_, right_segments_;
   std::int64_t directions_ = 0;  // elements of Q in right_

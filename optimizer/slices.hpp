@@ -15,14 +15,14 @@
 
 namespace tasuki {
 
-// Divides an arena of `count` elements between `owners`: slices follow each other in the order of
-// owners and differ by at most one norm block (tensor/operations.hpp), at whose ends they end. So a
-// block's sum of squares is one owner's work, and no two owners write to the same cache line. Where
-// there are fewer blocks than owners, some slices are empty.
+// Divides an arena of `count` elements between `owners`. Slices follow each other in the order of
+// owners, consist of whole norm blocks (tensor/operations.hpp), and differ by at most one block. So
+// one owner sums a block's squares, and no two owners write to the same cache line. Where there are
+// fewer blocks than owners, some slices are empty.
 std::vector<Range> arena_slices(std::int64_t count, int owners);
 
-// The same for groups of owners, each of which has all of the arena: the slice of every owner among
-// those of its group, whose numbers are `groups`.
+// The same for several groups of owners, each of which divides the whole arena among its members.
+// groups[i] is the number of owner i's group.
 std::vector<Range> slices_of_groups(std::int64_t count, std::span<const std::int64_t> groups);
 
 class SliceOwners {
@@ -42,8 +42,8 @@ class SliceOwners {
   // Replaces what this rank does not own of an array with the arena's offsets. `once_per_node`:
   // Communicator::share_parts()'s.
   void share(const Tensor& array, bool once_per_node = false) const;
-  // The same for numbers about consecutive parts of the arena: number i of `per_part` each is about
-  // the part that begins at begins[i], in increasing order.
+  // The same for numbers about consecutive parts of the arena: numbers i * per_part to
+  // (i + 1) * per_part - 1 are about the part that begins at begins[i], in increasing order.
   void share_numbers(const Tensor& numbers, std::span<const std::int64_t> begins,
                      std::int64_t per_part) const;
   // Replaces a flag by the largest of all owners.

@@ -36,7 +36,7 @@ void apply_recipe(const Recipe& recipe, Options& options, const TrainingSettings
 // leaves ranks without an example is a usage error.
 std::int64_t global_batch(const TrainingSettings& settings, int ranks);
 std::int64_t largest_batch(const TrainingSettings& settings, int ranks);
-// The examples whose gradients an update uses, but for the last one of an epoch.
+// How many examples an update uses on all ranks; the last update of an epoch may use fewer.
 std::int64_t examples_of_update(const TrainingSettings& settings, int ranks);
 
 }  // namespace tasuki::program

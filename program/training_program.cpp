@@ -61,7 +61,7 @@ void synchronise_batch_norm(Module& model, const Communicator& communicator) {
                     "--sync-bn: the model has no batch normalisation; leave --sync-bn out");
 }
 
-// For steps that find out how much memory they take, which each rank does by itself.
+// For steps that measure how much memory they take: each rank runs them alone.
 void normalise_locally(Module& model) {
   for (Module* module : model.modules())
     if (auto* const layer = dynamic_cast<BatchNorm*>(module)) layer->normalise_by(nullptr);

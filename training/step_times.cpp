@@ -26,7 +26,7 @@ std::string text_of(const Row& row, std::size_t width) {
   return text + '\n';
 }
 
-// The device that keeps the others waiting waits least for them.
+// The slowest device: it waits least, because the others wait for it.
 bool is_slower(const Row& a, const Row& b) {
   return a.times.exchange / static_cast<double>(a.times.steps) <
          b.times.exchange / static_cast<double>(b.times.steps);

@@ -18,7 +18,8 @@ double algorithm_rate(const Row& row) {
   return bytes_of(row) / row.seconds.median;
 }
 
-// As nccl-tests defines it: does not depend on the number of ranks if the link is the limit.
+// Bus bandwidth as nccl-tests defines it: if the link is the limit, it is the same for all numbers
+// of ranks.
 double bus_rate(const Row& row, const Setting& setting) {
   return algorithm_rate(row) * 2 * (setting.ranks - 1) / setting.ranks;
 }

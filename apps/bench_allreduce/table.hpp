@@ -12,7 +12,7 @@
 
 namespace tasuki::program {
 
-// Of exchanges, each as long as it took on the slowest rank.
+// Times of exchanges; each is the time on the slowest rank.
 struct Percentiles {
   double least = 0, median = 0, p90 = 0, p99 = 0, most = 0;  // seconds
 };

@@ -9,7 +9,7 @@
 namespace tasuki::simulate {
 namespace {
 
-// Between the values, linearly. `share` from 0 to 1; 0 if there are no values.
+// Quantile at `share` (0 to 1), interpolated linearly between values; 0 if there are no values.
 double quantile(std::vector<double> values, double share) {
   if (values.empty()) return 0;
   std::ranges::sort(values);
@@ -37,7 +37,7 @@ double jitter_of(const TracedRun& run) {
       differences.push_back(steps[i].compute() - (ranks == 1 ? usual : mean));
   }
   const double spread = (quantile(differences, 0.841) - quantile(differences, 0.159)) / 2;
-  // A rank is a part of the mean that it is compared with.
+  // Each rank is compared with a mean that contains the rank itself.
   const auto count = static_cast<double>(ranks);
   return ranks == 1 ? spread : spread * std::sqrt(count / (count - 1));
 }
@@ -59,7 +59,7 @@ std::vector<GradientRange> ranges_of(const TracedRun& run) {
   return ranges;
 }
 
-// Steps and bytes of the ranges that nothing slowed down, and how long they took.
+// Steps and bytes of the ranges that were exchanged after the backward pass, and their time.
 struct Alone {
   AllreduceCost cost;
   double seconds = 0;

@@ -11,17 +11,17 @@ namespace tasuki::simulate {
 
 double median(std::vector<double> values);  // 0 if there are none
 
-// Medians over the steps and ranks of a run, with the gradients' ranges as far as the run exchanges
-// any. Jitter is of a rank against the others in the same step, or, of a run of one rank, of its
-// steps: half of the distance between the quantiles at 15.9 and 84.1 %, which for normal numbers is
-// the standard deviation, whatever a few outliers are.
+// Medians over the steps and ranks of a run, and the ranges of gradients if the run exchanges any.
+// Jitter is how much ranks differ in the same step or, in a run of one rank, how much its steps
+// differ: half of the distance between the quantiles at 15.9 and 84.1 %. For normal numbers this is
+// the standard deviation, and a few outliers do not change it.
 Workload workload_of(const TracedRun& run);
 
-// The rate of the link between two or more nodes with one rank each: bytes that the algorithm sends
-// over the time of the ranges less that of its steps' latencies; the median over the steps. A range
-// takes from the later rank's beginning to the later rank's end. Only ranges count that every rank
-// began after its backward pass, as nothing slows these down. Empty: there are none, or ranks of a
-// node exchanged gradients in shared memory first.
+// The rate of the link between two or more nodes with one rank each: the bytes that the algorithm
+// sends, divided by the time of the ranges without the latencies of its steps; the median over the
+// steps. The time of a range is from the last rank's beginning to the last rank's end. Only ranges
+// count that every rank began after its backward pass, because then nothing else slows them down.
+// Empty: there are none, or ranks of a node exchanged gradients in shared memory first.
 std::optional<double> fitted_rate(const TracedRun& run, double latency,
                                   std::optional<AllreduceAlgorithm> algorithm);
 

@@ -1,4 +1,4 @@
-// The time of a training step on p ranks, predicted from what its parts take on few. Pure
+// Predicts the time of a training step on p ranks from the times of its parts on few ranks. Pure
 // functions; docs/scaling.md explains the model and compares it with measurements.
 #pragma once
 
@@ -49,9 +49,9 @@ double expected_maximum(double count);
 // ranks_per_node, the last node has fewer.
 double exchange_seconds(double bytes, int ranks, const Cluster& cluster);
 
-// When the last range has been exchanged, counted from the beginning of the backward pass: ranges
-// follow each other, each begins when it is ready and its predecessor has ended, or, unless
-// `overlaps`, when the backward pass has ended.
+// When the last range has been exchanged, in seconds from the beginning of the backward pass.
+// Ranges follow each other: each begins when it is ready and the one before it has ended. Unless
+// `overlaps`, the first one begins when the backward pass has ended.
 double end_of_exchange(const Workload& workload, int ranks, const Cluster& cluster, bool overlaps);
 
 // step = input + forward + jitter * expected_maximum(ranks)

@@ -31,9 +31,9 @@ struct TracedRun {
   std::vector<std::vector<TracedStep>> steps{};  // of each rank, as many for all of them
 };
 
-// Reads the contents of a trace, which is `file` in errors, and keeps the later half of its steps:
-// in the earlier ones the run may have tried forms of the exchange. A text that is no such file, or
-// has fewer than 4 steps of the processor, is an error of kind data.
+// Reads the contents of a trace and keeps the later half of its steps, because in the earlier ones
+// the run may have tried forms of the exchange. Errors call the trace `file`. A text that is no
+// trace, or one with fewer than 4 steps computed on CPUs, is an error of kind data.
 TracedRun parse_trace(std::string_view text, const std::string& file);
 
 }  // namespace tasuki::simulate

@@ -33,7 +33,7 @@ void reduce(void* values, std::int64_t count, DType type, ReduceOp op, int root,
 // follow each other from element 0 on, one for each rank.
 void reduce_scatter(const void* values, void* own, std::span<const Range> parts, DType type,
                     ReduceOp op, MPI_Comm comm, std::int64_t limit = default_call_bytes);
-// Gives all ranks elements parts[r] of rank r's `values`, in place. The parts do not overlap.
+// Copies elements parts[r] of rank r's `values` to all ranks, in place. The parts do not overlap.
 void share_parts(void* values, std::span<const Range> parts, DType type, MPI_Comm comm,
                  std::int64_t limit = default_call_bytes);
 

@@ -31,8 +31,8 @@ class PageTable {
   PageTable(const PageTable&) = delete;
   PageTable& operator=(const PageTable&) = delete;
 
-  // The pages of a file that this process has its own copies of, as ranges of bytes from `begin`,
-  // which begins a page. False: the system does not say.
+  // Finds the pages of a mapped file of which this process has private copies, as ranges of bytes
+  // from `begin`, which is the beginning of a page. False: the system does not tell.
   bool find_copies(const std::byte* begin, std::size_t bytes, std::vector<Range>& copies) const {
     constexpr std::uint64_t is_present = std::uint64_t{1} << 63,
                             is_swapped = std::uint64_t{1} << 62,

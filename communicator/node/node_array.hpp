@@ -1,10 +1,10 @@
-// NodeArray: memory that the ranks of a node have once.
+// NodeArray: memory that exists once on a node and is used by all of its ranks.
 //
-// Each rank sees it in two places. What a rank writes in shared() all ranks see. What it writes in
-// own() is a change of its own (the pages are copied on write), until it publishes or forgets it;
-// what it has not written there it sees as it is in shared(). So code that knows nothing of other
-// ranks may read and write own(), and changes that all ranks make alike are published by one of
-// them.
+// Each rank has it at two addresses. All ranks see what a rank writes to shared(). Only the rank
+// itself sees what it writes to own(): the system gives it copies of these pages, until the rank
+// publishes or forgets them. All other pages of own() show what is in shared(). So code that knows
+// nothing of other ranks may read and write own(). If all ranks make the same change there, one of
+// them publishes it.
 #pragma once
 
 #include <cstddef>
@@ -28,14 +28,14 @@ class NodeArray {
   const std::shared_ptr<Storage>& shared() const { return shared_; }
   const std::shared_ptr<Storage>& own() const { return own_; }
 
-  // What this rank has written in own(): whole pages, as ranges of bytes.
+  // The pages of own() that this rank has written to, as ranges of bytes.
   std::vector<Range> written() const;
-  // Copies what is written() in `bytes` of own() to shared(). The other ranks neither read these
-  // bytes nor publish them meanwhile.
+  // Copies those parts of `written` that lie in `bytes` from own() to shared(). Meanwhile the other
+  // ranks must neither read nor publish these bytes.
   void publish(const std::vector<Range>& written, Range bytes) const;
-  // Gives back the pages: own() is as shared() there.
+  // Gives the copies of these pages back to the system: own() shows shared() there again.
   void forget(const std::vector<Range>& written) const;
-  // Waits for all ranks of the node; what was written before is seen by all afterwards.
+  // Waits for all ranks of the node. Afterwards all see what was written before.
   void barrier() const;
 
  private:

@@ -14,7 +14,8 @@ namespace tasuki {
 
 namespace {
 
-// Of values in other memory whose parts ranks share: what is longer is sent by MPI.
+// Parts of values in other memory pass through shared memory up to this length; MPI sends longer
+// ones.
 constexpr std::size_t most_staged_bytes = std::size_t{1} << 20;
 
 }  // namespace

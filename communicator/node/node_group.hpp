@@ -37,7 +37,7 @@ struct SharedValues {
   void reduce_into(void* result, std::int64_t begin, std::int64_t end) const;
   // Copies elements [begin, end) of one rank to another.
   void copy(int source, int destination, std::int64_t begin, std::int64_t end) const;
-  // The same for what lies of a piece in ranges that the destination needs.
+  // The same for those elements of `piece` that lie in one of the ranges `needed`.
   void copy(int source, int destination, Range piece, std::span<const Range> needed) const;
 };
 
@@ -70,15 +70,15 @@ class NodeGroup {
   // memory, and throws, as exchange() does.
   void reduce_parts(const Tensor& values, std::span<const Range> parts, ReduceOp op,
                     std::size_t piece_bytes, void* own);
-  // exchange() in place, in parts that do not wait (sliced_node_exchange.hpp). offer() and leave()
-  // return what has_passed() is asked with: whether all ranks have called the same. After offer(),
-  // offered() returns the values of all ranks; empty if they are not in one allocation.
+  // exchange() in place, in parts that do not wait (sliced_node_exchange.hpp). has_passed() tells,
+  // for what offer() or leave() returned, whether all ranks have called the same function by now.
+  // Then offered() returns the values of all ranks; empty if they are not in one allocation.
   std::uint32_t offer(const Tensor& values, ReduceOp op);
   std::optional<SharedValues> offered(const Tensor& values, ReduceOp op) const;
   std::uint32_t leave() const;
   bool has_passed(std::uint32_t generation) const;
-  // Collective. Gives all ranks of the node what each one has, in place: elements `elements` of
-  // `rank`'s values. Parts do not overlap, and all ranks pass the same ones.
+  // Collective, in place. Each part, elements `elements` of rank `rank`, is copied to all ranks of
+  // the node. Parts do not overlap, and all ranks pass the same ones.
   struct Part {
     int rank = 0;  // of this group
     Range elements;

@@ -15,7 +15,7 @@ class SharedMapping {
   SharedMapping() = default;
   // Maps all of an open file. `populate` allocates the pages at once instead of on first use.
   SharedMapping(int file, std::size_t bytes, bool populate);
-  // The same, but what this process writes there is its own: it gets copies of the pages.
+  // The same memory, but only this process sees what it writes here: it gets copies of the pages.
   static SharedMapping copied_on_write(int file, std::size_t bytes);
   ~SharedMapping();
   SharedMapping(SharedMapping&& other) noexcept;
@@ -44,7 +44,7 @@ class SharedMapping {
 std::vector<SharedMapping> share_memory(std::size_t bytes, MPI_Comm node,
                                         bool allow_anonymous = true);
 
-// Memory of the node's first rank alone, that all of its ranks map twice. In the same way.
+// The same for memory that only the node's first rank allocates and that all ranks map twice.
 struct SharedBlock {
   SharedMapping shared, copied_on_write;
 };

@@ -12,10 +12,10 @@ namespace tasuki {
 
 class SlicedNodeExchange final : public SlicedWork {
  public:
-  // Begins this rank's part of the work, when all ranks of the node have brought their values.
+  // Called when all ranks of the node have offered their values: begins this rank's work.
   using Start = std::function<std::unique_ptr<SlicedWork>(const SharedValues&)>;
   // The values of all ranks are in storages of one allocation, or the rank is alone on its node.
-  // Collective over the node, which is no part of another exchange until this one is done.
+  // Collective over the node. The node begins no other exchange before this one is done.
   SlicedNodeExchange(NodeGroup& node, Tensor values, ReduceOp op, Start start);
 
   bool is_done() const override { return stage_ == Stage::done; }

@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-// What the file says of these hosts; nothing if it is missing, damaged or of other hosts.
+// The link that the file has for these hosts; nothing if it is missing, damaged or of other hosts.
 std::optional<Link> read_link(const std::filesystem::path& file, const Topology& topology) {
   std::error_code ignored;
   if (!std::filesystem::exists(file, ignored)) return {};

@@ -270,7 +270,7 @@ double sum_over_blocks(std::int64_t count, const OfBlock& of_block) {
   return sum;
 }
 
-// What lies of a segment in each block of the arena.
+// of_block(begin, count) for the part of a segment that lies in each block of the arena.
 template <class OfBlock>
 void for_blocks(Range segment, const OfBlock& of_block) {
   for (std::int64_t begin = segment.begin, end = 0; begin < segment.end; begin = end) {

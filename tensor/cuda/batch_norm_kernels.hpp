@@ -34,9 +34,9 @@ void batch_norm_statistics(const Launch& launch, DType type, const void* x,
                            float* inverse_deviation, float* scratch);
 void batch_norm_inverse_deviation(const Launch& launch, float* inverse_deviation,
                                   const float* variance, float eps, std::int64_t channels);
-// The same in parts: `sums` has the sums of x and of its squares (2 C) and the number of values of
-// a channel; statistics are found from such sums, which need not be those of one x, and averages
-// moved, but not if the number is 0.
+// The same in two parts. batch_norm_sums() writes the sums of x (C), of its squares (C) and the
+// number of values of a channel (1). batch_norm_from_sums() finds the statistics from such sums,
+// which may have been added up over several x, and moves the averages unless the number is 0.
 void batch_norm_sums(const Launch& launch, DType type, const void* x, const BatchNormSize& size,
                      double* sums, float* scratch);
 struct BatchNormFound {

@@ -157,7 +157,7 @@ __global__ void finish_statistics_kernel(StatisticsTerms<T> terms, const float* 
   }
 }
 
-// The shift is left as late as in finish_statistics_kernel, and sums in double keep the digits.
+// As in finish_statistics_kernel the shift is undone at the end; in double no digits are lost then.
 template <class T>
 __global__ void finish_sums_kernel(StatisticsTerms<T> terms, const float* scratch, unsigned shares,
                                    std::int64_t channels, double values, double* sums) {

@@ -32,7 +32,7 @@ __global__ void lamb_ratios_kernel(LambPass pass, const double* sums) {
   }
 }
 
-// Gradients are not read and states not written, unlike by update_kernel.
+// Unlike update_kernel this reads no gradients and writes no states.
 template <class Copy>
 __global__ void lamb_kernel(Factors factors, const float* skip, std::int64_t packs, float* p,
                             const float* m, const float* v, const float* ratios,

@@ -34,7 +34,7 @@ __device__ inline void update_moments(const UpdateFactors& k, float g, float& m,
   v += k.of_rule[2] * (g * g - v);
 }
 
-// The new parameters once more, in another type; or not.
+// Where a second, rounded copy of the new parameters is written; NotRounded writes none.
 template <class T>
 struct Rounded {
   T* values;
@@ -56,7 +56,7 @@ struct NotRounded {
   __device__ void store_one(std::int64_t, float) const {}
 };
 
-// start(copy), which says how the new parameters are kept once more.
+// Calls start(copy) with the Rounded or NotRounded that the pass asks for.
 template <class Start>
 void with_copy(const UpdatePass& pass, const Start& start) {
   if (pass.rounded == nullptr)

@@ -34,8 +34,8 @@ double number_in(const Bytes& bytes) {
   return number;
 }
 
-// Cristian's algorithm: rank 0 answers with its time, which is taken for that of the middle between
-// question and answer. Of several questions the one with the fastest answer counts.
+// Cristian's algorithm: rank 0 answers with its time, which is assumed to be the time in the middle
+// between question and answer. Of several questions the one with the fastest answer counts.
 Offset compare_clocks(Communicator& communicator) {
   constexpr int questions = 16, tag = 0;
   const auto send = [&](double number, int peer) {
@@ -215,7 +215,7 @@ class TraceFile final : public Extension {
              trainer.updater().iteration() - first_, settings_.file.string());
   }
 
-  // Rank 0's, so that all begin at 0.
+  // Rank 0's start is the zero of all times.
   double start(Trainer& trainer) const {
     const Tensor start = Tensor::full({}, before_.at, DType::float64);
     if (Communicator* const communicator = trainer.communicator()) communicator->bcast_data(start);

@@ -165,7 +165,7 @@ void serialize_hooks_and_groups(const Serializer& serializer, const Optimizer& o
   compare(serializer, "groups", "parameter groups", groups, "; ");
 }
 
-// Not of a single process, which trains alike with all of these settings.
+// A single process has no such settings: it trains alike with all of them.
 void serialize_data_parallelism(const Serializer& serializer, const Optimizer& optimizer) {
   if (optimizer.gradient_exchange() == nullptr) return;
   // Other settings change results by rounding alone.
