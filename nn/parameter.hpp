@@ -62,7 +62,7 @@ class Parameter : public Variable {
   void fill_missing_grad();
   // Moves value and gradient to this memory; values are copied.
   void move_to(const Tensor& value, const Tensor& grad);
-  // Lets the gradient be in this memory from now on, as it is there; has_grad() stays as it is.
+  // From now on the gradient is what this memory holds. Copies nothing; has_grad() does not change.
   void move_grad(const Tensor& grad);
   // Like move_to(), for a value that gets no gradients, until the next move_to(): functions take it
   // for an input without gradients.

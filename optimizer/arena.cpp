@@ -25,7 +25,7 @@ Tensor zeros(std::int64_t count, Device device, Communicator* allocator) {
   return {allocator->allocate(bytes, device), 0, {count}, DType::float32};
 }
 
-// An array that the sharers have once, and its two places.
+// Makes an array that exists once for all sharers; `own` and `shared` are its two addresses.
 std::unique_ptr<NodeArray> share(std::int64_t count, DType type, Communicator& sharers, Tensor& own,
                                  Tensor& shared) {
   auto array = sharers.allocate_once(static_cast<std::size_t>(count) * size_of(type));

@@ -40,22 +40,22 @@ class ParameterArena {
                  Communicator* sharers = nullptr);
   ~ParameterArena();
 
-  // What the model reads. Where ranks have the values once, writing here changes them for this rank
-  // alone, until the next update: it takes each sharer's changes in the sharer's own_slice().
+  // What the model reads. If ranks share the values, only this rank sees what it writes here, until
+  // the next update: begin_update() takes over what each sharer has changed in its own_slice().
   const Tensor& values() const { return values_; }
-  // What updates write: values(), or what all sharers see there.
+  // What updates write: values(), or the memory that all sharers see.
   const Tensor& shared_values() const { return shared_values_; }
   bool is_shared() const { return node_values_ != nullptr; }
-  // Of values(): what this rank publishes, rounds, and updates unless owners are others.
+  // The part of values() that this rank publishes and rounds, and usually updates.
   Range own_slice() const { return own_slice_; }
-  // Around what writes shared values; nothing where values are not shared. No sharer leaves
-  // begin_update() before all have entered it and their changes of values() are in shared_values();
-  // none leaves end_update() before all have, and values() are what was written.
+  // Called before and after shared values are written; without sharers they do nothing. No sharer
+  // returns from begin_update() before all have called it and their changes are in shared_values().
+  // None returns from end_update() before all have called it; values() then show what was written.
   void begin_update() const;
   void end_update() const;
   void wait_for_sharers() const;
   const Tensor& gradients() const { return gradients_; }
-  // Gives gradients another array, like the one they have, with what is in it. Returns the former.
+  // Puts the gradients into another array like theirs, whose values they take. Returns the former.
   Tensor swap_gradients(const Tensor& other);
   // Without the frozen ones.
   const std::vector<Entry>& entries() const { return entries_; }
@@ -107,7 +107,7 @@ class ParameterArena {
   std::unique_ptr<NodeArray> node_values_, node_rounded_;  // where values are shared
   Range own_slice_;
   Tensor values_, shared_values_, gradients_, rounded_, shared_rounded_;
-  // Of begin_update() for end_update(): what this rank had written.
+  // Set by begin_update() for end_update(): what this rank had written.
   mutable std::vector<Range> written_, written_rounded_;
   std::vector<std::shared_ptr<const RoundedValue>> rounded_parts_;  // as parameters know them
   std::vector<Entry> entries_, frozen_;

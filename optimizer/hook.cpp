@@ -51,7 +51,7 @@ class GradientClipping final : public KernelHook {
   double threshold_;
 };
 
-// On CPUs norms tell the factors; on a GPU a kernel reads them where they are.
+// On CPUs factors are computed from norms; on a GPU a kernel reads the norms in device memory.
 class GradientLars final : public KernelHook {
  public:
   GradientLars(double threshold, double decay, double eps)

@@ -9,7 +9,7 @@
 
 namespace tasuki {
 
-// Gradients that a scale remains to be applied to.
+// Gradients, and the scale that remains to be applied to them.
 struct ScaledGradients {
   const ParameterArena& arena;
   const SliceOwners& owners;
@@ -20,7 +20,7 @@ struct ScaledGradients {
 class KernelHook : public OptimizerHook {
  public:
   KernelHook() : OptimizerHook(Kind::kernel) {}
-  // What does the hook's work on CPUs instead of apply(); null: apply() does.
+  // The hook that is applied in place of this one on CPUs; null: none, apply() is called.
   virtual const NormHook* on_cpu() const { return nullptr; }
   // Returns the scale that remains to be applied after it.
   virtual double apply(const ScaledGradients& gradients) const = 0;

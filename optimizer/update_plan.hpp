@@ -94,7 +94,7 @@ class UpdatePlan {
   void make_stages();
   void make_rows(const ParameterArena& arena);
   void make_norm_pieces(const ParameterArena& arena);
-  // What does the work of a hook on this device, where it works with norms; else null.
+  // The hook that computes factors from norms for this hook on this device; null: there is none.
   static const NormHook* norm_hook_of(const OptimizerHook& hook, Device device);
   std::int64_t tables() const;
   std::vector<std::size_t> find_groups(const std::string& path, const Shape& shape) const;
@@ -145,8 +145,8 @@ class UpdatePlan {
   Tensor row_numbers_;   // FactorRows, on the device; undefined: there is one row
   Tensor segments_;      // NormPass::segments, where norms are needed
   Tensor parameter_of_;  // of RuleArena or UpdatePass, where it is needed
-  // Where norms are needed on a CPU: NormPass::segments of what lies of a parameter in a norm
-  // block, where each begins, and which parameter it is of.
+  // Where norms are needed on a CPU: the pieces into which norm blocks cut the parameters, as
+  // NormPass::segments; the first element of each piece, and its parameter.
   std::vector<std::int64_t> norm_pieces_, piece_begins_;
   std::vector<std::size_t> parameter_of_piece_;
 

@@ -90,8 +90,8 @@ struct LateScale {
   const double* on_device = nullptr;
 };
 
-// CPUs add sums of squares in blocks of so many elements, which begin at multiples of it in an
-// arena. What several threads or ranks compute of a sum ends where blocks end.
+// CPUs add up squares in blocks of this many elements, which begin at its multiples in an arena.
+// Threads and ranks divide a sum only where a block ends.
 inline constexpr std::int64_t norm_block = 4096;
 
 // L2 norms of each parameter of an arena and of its g, as above, in double.
