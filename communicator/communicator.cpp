@@ -114,17 +114,25 @@ std::unique_ptr<NodeArray> Communicator::make_node_array(std::size_t /*bytes*/) 
   return nullptr;
 }
 
-void Communicator::allreduce(const Tensor& tensor, ReduceOp op) {
+void Communicator::allreduce(const Tensor& tensor, ReduceOp op, bool is_agreed) {
   check_reducible("allreduce", tensor);
   const auto waiting = wait_in(Waiting::allreduce, tensor.bytes());
   check_free();
   if (size() == 1) return;
   const bool on_gpu = is_on_gpu(tensor);
-  if (on_gpu || !checks_agreement()) require_agreement("allreduce", text_of(tensor, op));
+  if (!is_agreed && (on_gpu || !checks_agreement()))
+    require_agreement("allreduce", text_of(tensor, op));
   if (on_gpu) return gpu().in_order([&] { combine_on_gpu(tensor.reshape({tensor.count()}), op); });
   const HostValues values(tensor);
-  combine(values.tensor(), op);
+  if (is_agreed)
+    combine_agreed(values.tensor(), op);
+  else
+    combine(values.tensor(), op);
   values.write_back();
+}
+
+void Communicator::combine_agreed(const Tensor& values, ReduceOp op) {
+  combine(values, op);
 }
 
 void Communicator::combine(const Tensor& values, ReduceOp op) {

@@ -247,8 +247,9 @@ class Communicator {
   Tensor scatter(const Tensor& tensor, int root = 0);
 
   // --- arrays of one type and shape on all ranks; all types but uint8 ---
-  // In place.
-  void allreduce(const Tensor& tensor, ReduceOp op = ReduceOp::sum);
+  // In place. `is_agreed`: all ranks are known to bring the same as in an earlier call (on CPUs in
+  // the same memory, best from allocate()), so that no message compares their types and numbers.
+  void allreduce(const Tensor& tensor, ReduceOp op = ReduceOp::sum, bool is_agreed = false);
   // In place at the root; other ranks keep their values.
   void reduce(const Tensor& tensor, ReduceOp op = ReduceOp::sum, int root = 0);
   // This rank's part of the result, dealt as by scatter(); `tensor` keeps its values.
@@ -287,6 +288,9 @@ class Communicator {
   // memory, and of the same type and number on all ranks. allreduce() and sum_gradients() call it;
   // by default also for values on a GPU, which are copied to the host and back.
   virtual void combine(const Tensor& values, ReduceOp op);
+  // The same for values of which all ranks are known to bring the same as in an earlier call, in
+  // the same memory. Default: combine().
+  virtual void combine_agreed(const Tensor& values, ReduceOp op);
   // True: combine() itself rejects values whose type or number differs between ranks, so no extra
   // message compares them.
   virtual bool checks_agreement() const { return false; }

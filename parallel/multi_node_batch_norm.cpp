@@ -9,19 +9,42 @@
 namespace tasuki {
 namespace {
 
-// Adds up `values` of all ranks, in place.
-void sum_over_ranks(const Tensor& values, Communicator& communicator) {
-  if (!values.device().is_cpu() && !communicator.queues_exchanges())
-    refuse_recording(fmt::format("batch normalisation by {} exchanges sums by way of the host",
-                                 communicator.name()));
-  communicator.allreduce(values);
-}
+// Sums over ranks of the arrays that a layer brings in every step. Ranks compare what they bring
+// the first time only, so that one message follows: it is waited for.
+class SumOverRanks {
+ public:
+  explicit SumOverRanks(std::shared_ptr<Communicator> communicator)
+      : communicator_(std::move(communicator)) {}
+
+  const Communicator& communicator() const { return *communicator_; }
+  // The result is valid until the next call; `own` keeps its values. Collective.
+  Tensor of(const Tensor& own) {
+    if (!own.device().is_cpu() && !communicator_->queues_exchanges())
+      refuse_recording(fmt::format("batch normalisation by {} exchanges sums by way of the host",
+                                   communicator_->name()));
+    if (!own.device().is_cpu()) {
+      sums_ = own.clone();
+    } else {
+      if (!sums_.defined())
+        sums_ = {communicator_->allocate(own.bytes()), 0, own.shape(), own.dtype()};
+      sums_.copy_from(own);
+    }
+    communicator_->allreduce(sums_, ReduceOp::sum, is_agreed_);
+    is_agreed_ = true;
+    return sums_;
+  }
+
+ private:
+  std::shared_ptr<Communicator> communicator_;
+  Tensor sums_;
+  bool is_agreed_ = false;
+};
 
 class MultiNodeBatchNormFunction final : public Function {
  public:
-  MultiNodeBatchNormFunction(std::shared_ptr<Communicator> communicator, Tensor x, Tensor gamma,
+  MultiNodeBatchNormFunction(std::shared_ptr<SumOverRanks> over_ranks, Tensor x, Tensor gamma,
                              Tensor beta, BatchNormResult forward, float eps, bool relu)
-      : communicator_(std::move(communicator)),
+      : over_ranks_(std::move(over_ranks)),
         x_(std::move(x)),
         gamma_(std::move(gamma)),
         beta_(std::move(beta)),
@@ -38,10 +61,8 @@ class MultiNodeBatchNormFunction final : public Function {
     pass_on(1, own.sums.slice(channels, 2 * channels), gradients);
     pass_on(2, own.sums.slice(0, channels), gradients);
     if (!gradients.needed(0)) return;
-    const Tensor all = own.sums.clone();
-    sum_over_ranks(all, *communicator_);
-    gradients.add(
-        0, device.batch_norm_gradient(x_, forward_, dy, gamma_, beta_, eps_, relu_, own, all));
+    gradients.add(0, device.batch_norm_gradient(x_, forward_, dy, gamma_, beta_, eps_, relu_, own,
+                                                over_ranks_->of(own.sums)));
   }
 
  private:
@@ -51,36 +72,37 @@ class MultiNodeBatchNormFunction final : public Function {
     gradients.written(i);
   }
 
-  std::shared_ptr<Communicator> communicator_;
+  std::shared_ptr<SumOverRanks> over_ranks_;
   Tensor x_, gamma_, beta_;
   BatchNormResult forward_;
   float eps_;
   bool relu_;
 };
 
+// Of one layer.
 class OverRanks final : public BatchNormMethod {
  public:
   explicit OverRanks(std::shared_ptr<Communicator> communicator)
-      : communicator_(std::move(communicator)) {}
+      : forward_(std::make_shared<SumOverRanks>(communicator)),
+        backward_(std::make_shared<SumOverRanks>(std::move(communicator))) {}
 
   Variable normalise(const Variable& x, const Variable& gamma, const Variable& beta, float eps,
                      bool relu, const BatchNormAverages& averages) const override {
     Backend& device = backend(x.value().device());
-    const Tensor sums = device.batch_norm_sums(x.value());
-    sum_over_ranks(sums, *communicator_);
+    const Tensor sums = forward_->of(device.batch_norm_sums(x.value()));
     BatchNormResult forward = device.batch_norm_by_sums(x.value(), gamma.value(), beta.value(),
                                                         sums, eps, relu, averages);
     Tensor y = std::exchange(forward.y, {});  // the backward pass reads x, not y
     return Function::record(std::move(y), {x, gamma, beta}, [&] {
       return std::make_unique<MultiNodeBatchNormFunction>(
-          communicator_, x.value(), gamma.value(), beta.value(), std::move(forward), eps, relu);
+          backward_, x.value(), gamma.value(), beta.value(), std::move(forward), eps, relu);
     });
   }
 
-  bool communicates() const override { return communicator_->size() > 1; }
+  bool communicates() const override { return forward_->communicator().size() > 1; }
 
  private:
-  std::shared_ptr<Communicator> communicator_;
+  std::shared_ptr<SumOverRanks> forward_, backward_;
 };
 
 }  // namespace
@@ -93,13 +115,12 @@ MultiNodeBatchNorm::MultiNodeBatchNorm(std::int64_t channels,
 }
 
 std::size_t convert_to_multi_node_batch_norm(Module& model, const Communicator& comm) {
-  const auto method =
-      std::make_shared<const OverRanks>(std::shared_ptr(comm.split(0, comm.rank())));
+  const std::shared_ptr<Communicator> communicator = comm.split(0, comm.rank());
   std::size_t layers = 0;
   for (Module* module : model.modules()) {
     auto* const layer = dynamic_cast<BatchNorm*>(module);
     if (layer == nullptr) continue;
-    layer->normalise_by(method);
+    layer->normalise_by(std::make_shared<const OverRanks>(communicator));
     ++layers;
   }
   return layers;

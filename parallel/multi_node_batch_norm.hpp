@@ -3,7 +3,8 @@
 //
 // A layer calls allreduce once in its forward pass, for 2 C + 1 float64 (sums of its values and of
 // their squares, and how many they are), and once in its backward pass, for 2 C float32 (if the
-// gradient of its input is needed). Evaluation sends nothing. Gradients of gamma and beta are sums
+// gradient of its input is needed). In its first step ranks also compare what they bring; later
+// nothing but the sums travels. Evaluation sends nothing. Gradients of gamma and beta are sums
 // over this rank's examples, as all gradients are until ranks exchange them.
 //
 // Every rank runs the same layers in the same order, in the forward and the backward pass of every

@@ -105,8 +105,9 @@ class HierarchicalCommunicator : public NodeCommunicator {
         inter_size(), between_nodes_.describe(), size(), wire_text());
   }
 
-  void combine(const Tensor& values, ReduceOp op) override {
-    work_on({.arena = values}, op, inter_size() == 1 || all_nodes_in_place(values, op), {});
+  void combine(const Tensor& values, ReduceOp op) override { combine_view({.arena = values}, op); }
+  void combine_agreed(const Tensor& values, ReduceOp op) override {
+    combine_view({.arena = values, .is_agreed = true}, op);
   }
   void sum(const GradientView& gradients) override {
     work_on(gradients, ReduceOp::sum, inter_size() == 1 || all_nodes_in_place(gradients),
@@ -131,6 +132,9 @@ class HierarchicalCommunicator : public NodeCommunicator {
   }
 
  private:
+  void combine_view(const GradientView& values, ReduceOp op) {
+    work_on(values, op, inter_size() == 1 || all_nodes_in_place(values, op), {});
+  }
   void work_on(const GradientView& values, ReduceOp op, bool in_place, const Wire& wire) {
     node().exchange(values.arena, op, piece_bytes, in_place, [&](const SharedValues& shared) {
       if (inter_size() == 1) return sum_on_node(shared, values);

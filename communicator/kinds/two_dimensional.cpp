@@ -52,8 +52,9 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
         inter_size(), intra_size(), between_nodes_.describe(), wire_text());
   }
 
-  void combine(const Tensor& values, ReduceOp op) override {
-    work_on({.arena = values}, op, inter_size() == 1 || all_nodes_in_place(values, op), {});
+  void combine(const Tensor& values, ReduceOp op) override { combine_view({.arena = values}, op); }
+  void combine_agreed(const Tensor& values, ReduceOp op) override {
+    combine_view({.arena = values, .is_agreed = true}, op);
   }
   void sum(const GradientView& gradients) override {
     if (is_reduce_scatter(gradients)) return sum_scattered(gradients);
@@ -106,6 +107,10 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
   }
 
  private:
+  void combine_view(const GradientView& values, ReduceOp op) {
+    work_on(values, op, inter_size() == 1 || all_nodes_in_place(values, op), {});
+  }
+
   // All ranks of a node use its link at the same time.
   Link share_of_link() const {
     return {.latency = options().link.latency,

@@ -102,10 +102,10 @@ bool NodeCommunicator::all_nodes_in_place(const Tensor& values, ReduceOp op) {
   return one_segment && maxima[2] == 0;
 }
 
-bool NodeCommunicator::all_nodes_in_place(const GradientView& gradients) {
-  const std::pair<const void*, std::int64_t> key{gradients.arena.raw(), gradients.arena.count()};
+bool NodeCommunicator::all_nodes_in_place(const GradientView& values, ReduceOp op) {
+  const std::pair<const void*, std::int64_t> key{values.arena.raw(), values.arena.count()};
   const auto known = in_place_.find(key);
-  if (gradients.is_agreed && known != in_place_.end()) {
+  if (values.is_agreed && known != in_place_.end()) {
     known->second.is_agreed = true;
     return known->second.in_place;
   }
@@ -114,8 +114,8 @@ bool NodeCommunicator::all_nodes_in_place(const GradientView& gradients) {
   constexpr std::int64_t most_new = 1024;
   if (++new_ % most_new == 0)
     std::erase_if(in_place_, [](const auto& each) { return !each.second.is_agreed; });
-  const bool in_place = all_nodes_in_place(gradients.arena, ReduceOp::sum);
-  in_place_[key] = {.in_place = in_place, .is_agreed = gradients.is_agreed};
+  const bool in_place = all_nodes_in_place(values.arena, op);
+  in_place_[key] = {.in_place = in_place, .is_agreed = values.is_agreed};
   return in_place;
 }
 

@@ -57,21 +57,22 @@ class NodeCommunicator : public Communicator {
 
   // Whether all nodes of a job with several nodes can work on these values in place. They must
   // decide alike, because they exchange the same number of pieces. Refuses values that differ
-  // between ranks in type or number.
-  bool all_nodes_in_place(const Tensor& values, ReduceOp op);
-  // The same for gradients, without a message if ranks are known to agree on them.
-  bool all_nodes_in_place(const GradientView& gradients);
+  // between ranks in type or number, by a message unless ranks are known to agree on them.
+  bool all_nodes_in_place(const GradientView& values, ReduceOp op = ReduceOp::sum);
 
  private:
+  // By a message.
+  bool all_nodes_in_place(const Tensor& values, ReduceOp op);
+
   NodeGroup node_;
   std::vector<int> ranks_of_node_;
   std::unique_ptr<GpuGroup> gpu_node_;
-  // Of gradients, by their arena and its elements.
+  // By the first address and the number of values.
   struct Known {
     bool in_place = false, is_agreed = false;
   };
   std::map<std::pair<const void*, std::int64_t>, Known> in_place_;
-  std::int64_t new_ = 0;  // arenas that were not agreed, as often as they were summed
+  std::int64_t new_ = 0;  // arrays that were not agreed, as often as they were combined
 };
 
 }  // namespace tasuki

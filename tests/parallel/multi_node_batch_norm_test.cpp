@@ -2,6 +2,7 @@
 #include "tasuki/parallel/multi_node_batch_norm.hpp"
 
 #include <gtest/gtest.h>
+#include <mpi.h>
 
 #include <algorithm>
 #include <cmath>
@@ -18,6 +19,22 @@
 #include "tasuki/nn/functions/softmax_cross_entropy.hpp"
 #include "tasuki/nn/linear.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
+
+namespace {
+int messages = 0;
+}  // namespace
+
+// In place of MPI's, which they call by MPI's other names.
+extern "C" int MPI_Isend(const void* values, int count, MPI_Datatype type, int peer, int tag,
+                         MPI_Comm comm, MPI_Request* request) {
+  ++messages;
+  return PMPI_Isend(values, count, type, peer, tag, comm, request);
+}
+extern "C" int MPI_Allreduce(const void* values, void* results, int count, MPI_Datatype type,
+                             MPI_Op op, MPI_Comm comm) {
+  ++messages;
+  return PMPI_Allreduce(values, results, count, type, op, comm);
+}
 
 namespace tasuki {
 namespace {
@@ -234,6 +251,39 @@ TEST_F(MultiNodeBatchNorms, AModelThatChangedOnOneRankIsNamed) {
   more.initialize(1);
   if (rank_ == size_ - 1) net.add("more", more);
   testing::expect_error(ErrorKind::disagreement, {"must train the same model"}, step);
+}
+
+// In shared memory there are none. One sum that is sent between two nodes is one message of a rank.
+TEST_F(MultiNodeBatchNorms, ALayerSendsTwoMessagesAStep) {
+  if (size_ == 1) GTEST_SKIP() << "one rank sends nothing";
+  for (const char* kind : {"naive", "flat", "hierarchical", "auto"}) {
+    const auto comm = create_communicator(kind);
+    const bool by_mpi = std::string(kind) == "naive" || std::string(kind) == "flat";
+    Net net;
+    constexpr int layers = 4;
+    ASSERT_EQ(convert_to_multi_node_batch_norm(net, *comm), std::size_t{layers});
+    const Examples own = Examples::random(4 + rank_, 1);
+    for (int step = 0; step < 4; ++step) {
+      messages = 0;
+      net.clear_grads();
+      net.loss(own.x, own.t).backward(1);
+      if (step == 0) continue;
+      EXPECT_EQ(messages, by_mpi || comm->inter_size() > 1 ? 2 * layers : 0) << kind;
+    }
+  }
+}
+
+// Although the same number of channels was agreed on for another layer.
+TEST_F(MultiNodeBatchNorms, ALayerThatDiffersIsNamedInItsFirstStep) {
+  if (size_ == 1) GTEST_SKIP() << "one rank has no other to differ from";
+  const std::shared_ptr<Communicator> own = communicator_->split(0, rank_);
+  MultiNodeBatchNorm first(4, own), second(rank_ == size_ - 1 ? 5 : 4, own);
+  const auto run = [](MultiNodeBatchNorm& layer, std::int64_t channels) {
+    layer(Variable(random_values({6, channels}, 1)));
+  };
+  run(first, 4);
+  testing::expect_error(ErrorKind::disagreement, {"float64 9", "float64 11", "must agree"},
+                        [&] { run(second, rank_ == size_ - 1 ? 5 : 4); });
 }
 
 TEST_F(MultiNodeBatchNorms, ConvertedModelsKeepPathsAndEvaluateWithoutMessages) {
