@@ -1,7 +1,9 @@
 // Batch normalisation (Ioffe and Szegedy, arXiv 1502.03167), whole and in parts.
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
+#include "tasuki/tensor/cpu/channel_kernels.hpp"
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
 #include "tasuki/tensor/cpu/dnnl_batch_norm.hpp"
 #include "tasuki/tensor/cpu/dnnl_support.hpp"
@@ -9,6 +11,12 @@
 
 namespace tasuki {
 namespace {
+
+// The values in oneDNN's order where channel_kernels.hpp knows it.
+Tensor in_channel_order(const Tensor& x) {
+  const Tensor ordered = dnnl_order(x);
+  return ChannelOrder::of(ordered) ? ordered : ordered.plain();
+}
 
 void check_gradient(const Tensor& x, const Tensor& dy) {
   TASUKI_CHECK(dy.shape() == x.shape(), "{}: a gradient of {}", text_of_norm(x), dy.shape().text());
@@ -60,23 +68,18 @@ Tensor CpuBackend::batch_norm_backward(const Tensor& input, const BatchNormResul
 
 // --- in parts ---
 
-// oneDNN finds the mean before it sums squares of deviations. The sums are those numbers in double:
-// they lose fewer digits than the mean has, whatever its size.
-Tensor CpuBackend::batch_norm_sums(const Tensor& x) {
-  check_norm_shapes(x, {});
-  const std::int64_t channels = x.shape()[1];
+Tensor CpuBackend::batch_norm_sums(const Tensor& input) {
+  check_norm_shapes(input, {});
+  const std::int64_t channels = input.shape()[1];
   Tensor sums = Tensor::zeros({2 * channels + 1}, DType::float64);
-  if (x.count() == 0) return sums;
-  const BatchNormResult of_x =
-      batch_norm(x, Tensor::full({channels}, 1), Tensor::zeros({channels}), 1, false);
+  if (input.count() == 0) return sums;
+  const Tensor x = in_channel_order(input);
+  const ChannelSums found =
+      channel_sums(static_cast<const float*>(x.raw()), ChannelOrder::of(x).value());
   double* const sum = sums.data<double>();
-  const auto values = static_cast<double>(x.count() / channels);
-  for (std::int64_t c = 0; c < channels; ++c) {
-    const double mean = of_x.mean.data<float>()[c];
-    sum[c] = values * mean;
-    sum[channels + c] = values * (double{of_x.variance.data<float>()[c]} + mean * mean);
-  }
-  sum[2 * channels] = values;
+  std::copy_n(found.values.begin(), channels, sum);
+  std::copy_n(found.squares.begin(), channels, sum + channels);
+  sum[2 * channels] = static_cast<double>(input.count() / channels);
   return sums;
 }
 
@@ -134,25 +137,31 @@ BatchNormGradientSums CpuBackend::batch_norm_gradient_sums(const Tensor& input,
 }
 
 // With x' = (x - mean) / deviation and m values: dx = gamma / deviation * (dy - sum(dy) / m - x' *
-// sum(dy x') / m). The first term is there already; the others have the form of a normalisation.
+// sum(dy x') / m). The first term is there already; the others are linear in x.
 Tensor CpuBackend::batch_norm_gradient(const Tensor& input, const BatchNormResult& forward,
                                        const Tensor& /*dy*/, const Tensor& gamma,
                                        const Tensor& /*beta*/, float eps, bool /*relu*/,
                                        const BatchNormGradientSums& own, const Tensor& all) {
   if (input.count() == 0) return own.rest;
-  const std::int64_t channels = gamma.count();
   const double values = kept_of(forward, input).values;
-  const Tensor scale = Tensor::empty({channels}), shift = Tensor::empty({channels});
+  const Tensor x = in_channel_order(input);
+  const Tensor dx = own.rest.layout() == x.layout() ? own.rest : reordered(own.rest, desc_of(x));
+  const ChannelOrder order = ChannelOrder::of(x).value();
+  const auto padded = static_cast<std::size_t>(order.channels());
+  std::vector<float> factors(padded, 0), means(padded, 0), shifts(padded, 0);
+  const std::int64_t channels = gamma.count();
   for (std::int64_t c = 0; c < channels; ++c) {
-    const double variance = forward.variance.data<float>()[c];
-    const double factor = gamma.data<float>()[c] / std::sqrt(variance + double{eps}) / values;
-    shift.data<float>()[c] = static_cast<float>(-factor * all.data<float>()[c]);
-    scale.data<float>()[c] = static_cast<float>(-factor * all.data<float>()[channels + c]);
+    const auto at = static_cast<std::size_t>(c);
+    const double deviation = std::sqrt(forward.variance.data<float>()[c] + double{eps});
+    const double scale = -gamma.data<float>()[c] / deviation / values;
+    const double factor = scale * all.data<float>()[channels + c] / deviation;
+    factors[at] = static_cast<float>(factor);
+    means[at] = forward.mean.data<float>()[c];
+    shifts[at] = static_cast<float>(scale * all.data<float>()[c]);
   }
-  accumulate(own.rest,
-             batch_norm_inference(input, scale, shift, forward.mean, forward.variance, eps, false),
-             1);
-  return own.rest;
+  add_scaled_channels(static_cast<float*>(dx.raw()), static_cast<const float*>(x.raw()), order,
+                      {factors.data(), means.data(), shifts.data()});
+  return dx;
 }
 
 }  // namespace tasuki
