@@ -298,8 +298,7 @@ class Communicator {
   // in a thread of the communicator while gradients of other ranges are computed. Default: agrees
   // on the arena and combines it, whatever is needed of it.
   virtual void sum(const GradientView& gradients);
-  // True: start_sum() returns something for a view that is agreed and not scattered, in memory from
-  // allocate().
+  // True: start_sum() returns something for a view that is agreed, in memory from allocate().
   virtual bool sums_in_slices() const { return false; }
   // sum() in slices. Null, on all ranks: that is not possible for this view. It must not wait.
   virtual std::unique_ptr<SlicedWork> start_sum(const GradientView& gradients);
@@ -337,7 +336,7 @@ class Communicator {
   // MPI's handle for collectives. It is an error to call this while a gradient exchange runs in the
   // background, except from that exchange itself.
   const MpiComm& comm() const;
-  // sum() of a scattered view by combine_part(); by sum() of what is behind the parts.
+  // sum() of a scattered view by combine_part(), and by combine() of what is behind the parts.
   void sum_scattered(const GradientView& gradients);
   // Opened by the first call.
   GpuExchange& gpu();

@@ -45,13 +45,7 @@ void Communicator::sum_scattered(const GradientView& gradients) {
     combine_part(arena.slice(0, divided), parts, own, ReduceOp::sum);
     arena.slice(mine.begin, mine.end).copy_from(own);
   }
-  if (divided == arena.count()) return;
-  GradientView rest = gradients;
-  rest.arena = arena.slice(divided, arena.count());
-  rest.segments = {};
-  rest.first += divided;
-  rest.needed = {};
-  sum(rest);
+  if (divided < arena.count()) combine(arena.slice(divided, arena.count()), ReduceOp::sum);
 }
 
 void Communicator::share_parts(const Tensor& values, std::span<const Range> parts,

@@ -6,8 +6,8 @@
 
 namespace tasuki {
 
-void AllreduceOutcomes::add(AllreduceAlgorithm algorithm, double bytes, int ranks, const Link& link,
-                            double seconds) {
+void AllreduceOutcomes::add(const Outcome& expected, double seconds) {
+  const auto& [operation, algorithm, ranks, bytes, predicted] = expected;
   constexpr double least_bytes = 64 << 10;
   constexpr std::size_t most_lengths = 3, wanted = 10;
   const auto found = seconds_.find(bytes);
@@ -19,10 +19,9 @@ void AllreduceOutcomes::add(AllreduceAlgorithm algorithm, double bytes, int rank
   std::vector<double> sorted = times;
   std::ranges::sort(sorted);
   log_verbose(
-      "allreduce of {:.0f} bytes among {} by {}: predicted {:.2f} ms, took {:.2f} ms (median "
-      "of {})",
-      bytes, ranks, name_of(algorithm), 1e3 * predicted_seconds(algorithm, bytes, ranks, link),
-      1e3 * sorted[wanted / 2], wanted);
+      "{} of {:.0f} bytes among {} by {}: predicted {:.2f} ms, took {:.2f} ms (median of {})",
+      operation, bytes, ranks, name_of(algorithm), 1e3 * predicted, 1e3 * sorted[wanted / 2],
+      wanted);
 }
 
 }  // namespace tasuki

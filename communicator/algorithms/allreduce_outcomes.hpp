@@ -7,15 +7,21 @@
 #include <vector>
 
 #include "tasuki/communicator/algorithms/allreduce_algorithm.hpp"
-#include "tasuki/communicator/algorithms/cost.hpp"
 
 namespace tasuki {
 
 class AllreduceOutcomes {
  public:
-  // Of an allreduce of so many bytes on the wire. After the tenth of a length a line says the
-  // algorithm, the prediction and the median; for the first three lengths of 64 KiB and more.
-  void add(AllreduceAlgorithm algorithm, double bytes, int ranks, const Link& link, double seconds);
+  struct Outcome {
+    const char* operation = "";  // "allreduce" or "reduce-scatter"
+    AllreduceAlgorithm algorithm{};
+    int ranks = 0;
+    double bytes = 0;      // the vector's on the wire
+    double predicted = 0;  // seconds
+  };
+  // After the tenth of a length a line says the algorithm, the prediction and the median; for the
+  // first three lengths of 64 KiB and more.
+  void add(const Outcome& expected, double seconds);
 
  private:
   std::map<double, std::vector<double>> seconds_;  // by bytes

@@ -1,9 +1,36 @@
 #include "tasuki/communicator/algorithms/cost.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <limits>
+#include <numeric>
 
 namespace tasuki {
+namespace {
+
+template <class Seconds>
+AllreduceAlgorithm fastest_by(const Seconds& seconds_of) {
+  AllreduceAlgorithm fastest = AllreduceAlgorithm::ring;
+  double least = std::numeric_limits<double>::infinity();
+  for (const AllreduceAlgorithm each : allreduce_algorithms()) {
+    if (each == AllreduceAlgorithm::mpi) continue;
+    const double seconds = seconds_of(each);
+    if (seconds < least) {
+      least = seconds;
+      fastest = each;
+    }
+  }
+  return fastest;
+}
+
+// Of a number in a binomial tree of so many (plan_reduce_scatter).
+int children_of(int number, int ranks) {
+  int children = 0;
+  for (int bit = 1; (number & bit) == 0 && number + bit < ranks; bit *= 2) ++children;
+  return children;
+}
+
+}  // namespace
 
 AllreduceCost cost_of(AllreduceAlgorithm algorithm, double bytes, int ranks) {
   if (ranks < 2) return {};
@@ -31,23 +58,52 @@ AllreduceCost cost_of(AllreduceAlgorithm algorithm, double bytes, int ranks) {
   return {};
 }
 
-double predicted_seconds(AllreduceAlgorithm algorithm, double bytes, int ranks, const Link& link) {
-  const AllreduceCost cost = cost_of(algorithm, bytes, ranks);
+// Every rank sends all but its own part; what it receives differs.
+AllreduceCost cost_of_scatter(AllreduceAlgorithm algorithm, std::span<const double> bytes) {
+  const auto ranks = static_cast<int>(bytes.size());
+  if (ranks < 2) return {};
+  const double all = std::accumulate(bytes.begin(), bytes.end(), 0.0);
+  AllreduceCost cost{.steps = 1, .bytes = all - std::ranges::min(bytes)};
+  switch (algorithm) {
+    case AllreduceAlgorithm::ring:
+      cost.steps = ranks - 1;
+      break;
+    case AllreduceAlgorithm::halving_doubling:
+    case AllreduceAlgorithm::tree:
+    case AllreduceAlgorithm::mpi:
+      cost.steps = std::bit_width(static_cast<unsigned>(ranks - 1));
+      for (int rank = 0; rank < ranks; ++rank) {
+        double received = 0;
+        for (int owner = 0; owner < ranks; ++owner)
+          received += children_of((rank - owner + ranks) % ranks, ranks) *
+                      bytes[static_cast<std::size_t>(owner)];
+        cost.bytes = std::max(cost.bytes, received);
+      }
+      break;
+    case AllreduceAlgorithm::direct:
+      cost.bytes = std::max(cost.bytes, (ranks - 1) * std::ranges::max(bytes));
+      break;
+  }
+  return cost;
+}
+
+double predicted_seconds(const AllreduceCost& cost, const Link& link) {
   return cost.steps * link.latency + cost.bytes / link.bytes_per_second;
 }
 
+double predicted_seconds(AllreduceAlgorithm algorithm, double bytes, int ranks, const Link& link) {
+  return predicted_seconds(cost_of(algorithm, bytes, ranks), link);
+}
+
 AllreduceAlgorithm fastest_algorithm(double bytes, int ranks, const Link& link) {
-  AllreduceAlgorithm fastest = AllreduceAlgorithm::ring;
-  double least = std::numeric_limits<double>::infinity();
-  for (const AllreduceAlgorithm each : allreduce_algorithms()) {
-    if (each == AllreduceAlgorithm::mpi) continue;
-    const double seconds = predicted_seconds(each, bytes, ranks, link);
-    if (seconds < least) {
-      least = seconds;
-      fastest = each;
-    }
-  }
-  return fastest;
+  return fastest_by(
+      [&](AllreduceAlgorithm each) { return predicted_seconds(each, bytes, ranks, link); });
+}
+
+AllreduceAlgorithm fastest_scatter(std::span<const double> bytes, const Link& link) {
+  return fastest_by([&](AllreduceAlgorithm each) {
+    return predicted_seconds(cost_of_scatter(each, bytes), link);
+  });
 }
 
 }  // namespace tasuki

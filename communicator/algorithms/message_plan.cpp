@@ -13,6 +13,23 @@ std::int64_t MessagePlan::elements_sent() const {
   return sum;
 }
 
+void MessagePlan::append(const MessagePlan& next) {
+  const std::int64_t sent = std::ssize(sends), received = std::ssize(receives);
+  const std::int64_t pieces = std::ssize(need);
+  const auto add = [pieces](std::vector<Message>& messages, const std::vector<Message>& others,
+                            std::int64_t opposite) {
+    for (Message message : others) {
+      if (message.after > 0) message.after += opposite;
+      if (message.pieces > 0) message.pieces += pieces;
+      messages.push_back(message);
+    }
+  };
+  add(sends, next.sends, received);
+  add(receives, next.receives, sent);
+  need.insert(need.end(), next.need.begin(), next.need.end());
+  completion.insert(completion.end(), next.completion.begin(), next.completion.end());
+}
+
 void PlanBuilder::cut_at(std::int64_t element) {
   const auto after = history_.upper_bound(element);
   if (after == history_.begin()) return;
@@ -68,10 +85,24 @@ void PlanBuilder::receive(int peer, Range range, Arrival arrival) {
 }
 
 MessagePlan PlanBuilder::build() {
+  return build_where([](std::int64_t) { return true; }, true);
+}
+
+MessagePlan PlanBuilder::build_for(const std::vector<Range>& own) {
+  const auto gets = [&own](std::int64_t element) {
+    return std::ranges::any_of(own, [element](const Range& range) {
+      return range.begin <= element && element < range.end;
+    });
+  };
+  return build_where(gets, false);
+}
+
+template <class Gets>
+MessagePlan PlanBuilder::build_where(const Gets& gets, bool is_common) {
   // A range is final with the last message that was received for it.
   std::vector<std::int64_t> final_elements(plan_.receives.size(), 0);
   for (const auto& [begin, history] : history_)
-    if (history.last_receive > 0)
+    if (history.last_receive > 0 && gets(begin))
       final_elements[static_cast<std::size_t>(history.last_receive - 1)] += history.end - begin;
   for (std::size_t i = 0; i < plan_.receives.size(); ++i) {
     Message& message = plan_.receives[i];
@@ -79,6 +110,7 @@ MessagePlan PlanBuilder::build() {
                  "elements [{}, {}) of which a part is received again", message.range.begin,
                  message.range.end);
     message.is_final = final_elements[i] > 0;
+    message.is_common = is_common;
     if (message.is_final) plan_.completion.push_back(message.range);
     // Values that are only held change nothing yet.
     if (message.arrival == Arrival::held && !message.is_final) message.after = message.pieces = 0;

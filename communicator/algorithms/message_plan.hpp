@@ -1,6 +1,6 @@
-// MessagePlan: the messages that one rank sends and receives in an allreduce.
+// MessagePlan: the messages that one rank sends and receives in an allreduce or a reduce-scatter.
 //
-// A plan is a pure function of the vector's length, the rank and the number of ranks
+// A plan is a pure function of the vector's length and division, the rank and the number of ranks
 // (plans.hpp), so plans are tested without MPI, and their steps and bytes are counted
 // without running them. PlanRun (plan_run.hpp) carries one out.
 #pragma once
@@ -34,16 +34,20 @@ struct Message {
   // Of a receive:
   Arrival arrival = Arrival::added;
   bool is_final = false;  // the range holds the result of all ranks afterwards
+  bool is_common = true;  // of a final one: other ranks have the result, too, in the same bits
 };
 
 struct MessagePlan {
   // Each list is started and completed in its order.
   std::vector<Message> sends{}, receives{};
-  // The whole vector in pieces: in the order in which messages first read or change this rank's
-  // values, and in the order in which the results are complete.
+  // The elements in pieces: those that messages use, in the order in which they first read or
+  // change this rank's values, and those whose results this rank gets, in the order in which they
+  // are complete.
   std::vector<Range> need{}, completion{};
 
   std::int64_t elements_sent() const;
+  // Adds the messages of a plan for other elements, which follow.
+  void append(const MessagePlan& next);
 };
 
 // Makes a plan from one rank's messages, which are told in an order in which this rank could carry
@@ -52,7 +56,10 @@ class PlanBuilder {
  public:
   void send(int peer, Range range);
   void receive(int peer, Range range, Arrival arrival);
+  // All ranks get all results.
   MessagePlan build();
+  // This rank gets those of `own`, and no other rank does.
+  MessagePlan build_for(const std::vector<Range>& own);
 
  private:
   // What has happened to a range of elements.
@@ -65,6 +72,8 @@ class PlanBuilder {
   // What has happened to the parts of `range`, which was never used or used as a whole.
   std::vector<History*> parts_of(Range range);
   void cut_at(std::int64_t element);
+  template <class Gets>
+  MessagePlan build_where(const Gets& gets, bool is_common);
 
   MessagePlan plan_;
   std::map<std::int64_t, History> history_;  // by the first element

@@ -205,16 +205,22 @@ void PlanRun::combine(const Message& message, std::byte* arrived) {
   }
 }
 
-// The sums of `held` values are computed alike on all ranks, and stay as they are.
+// A sum that other ranks have, too, is rounded as it reaches them, or computed of the same rounded
+// values (held). One for this rank alone stays as it is, and so do this rank's values in it.
 void PlanRun::combine_rounded(const Message& message, std::byte* arrived) {
   if (message.arrival == Arrival::replacing) {
     rounded_->replace(message.range, arrived);
   } else if (message.arrival == Arrival::added) {
     rounded_->add(message.range, arrived);
-    if (message.is_final) rounded_->round(message.range, nullptr);
+    if (message.is_final && message.is_common) rounded_->round(message.range, nullptr);
   } else {
     held_.push_back({message.peer, arrived});
     if (!message.is_final) return;
+    if (!message.is_common) {
+      std::ranges::sort(held_, {}, &Held::peer);
+      for (const Held& each : held_) rounded_->add(message.range, each.values);
+      return held_.clear();
+    }
     std::byte* const own = room(arrivals_ + window);
     rounded_->round(message.range, own);
     held_.push_back({rank_, own});

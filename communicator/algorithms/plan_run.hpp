@@ -28,8 +28,9 @@ struct PieceWork {
 };
 
 // Combines `values` of all ranks of `comm` in place; each rank has its own plan of the same
-// algorithm. Messages of one run must not mix with others of `comm`. Several messages are under way
-// in each direction, so that sending, receiving, combining and the work inside the node overlap.
+// algorithm. What the plan does not complete may be left with any values. Messages of one run must
+// not mix with others of `comm`. Several messages are under way in each direction, so that sending,
+// receiving, combining and the work inside the node overlap.
 class PlanRun final : public SlicedWork {
  public:
   // `values`, `plan` and `comm` outlive the run. Sums of float32 travel as `wire` says, which has

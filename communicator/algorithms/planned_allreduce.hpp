@@ -1,5 +1,5 @@
 // PlannedAllreduce: allreduces between some ranks by the algorithm that is wanted, or else by the
-// one that is predicted to be the fastest for the number of bytes.
+// one that is predicted to be the fastest for the number of bytes; and reduce-scatters.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,12 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
+#include <vector>
 
 #include "tasuki/communicator/algorithms/allreduce_algorithm.hpp"
 #include "tasuki/communicator/algorithms/allreduce_outcomes.hpp"
 #include "tasuki/communicator/algorithms/cost.hpp"
+#include "tasuki/communicator/algorithms/division.hpp"
 #include "tasuki/communicator/algorithms/message_plan.hpp"
 #include "tasuki/communicator/algorithms/plan_run.hpp"
 #include "tasuki/communicator/mpi/transfer_sizes.hpp"
@@ -34,25 +35,38 @@ class PlannedAllreduce {
   // "ring"; "the fastest algorithm as predicted" where none is wanted.
   std::string describe() const;
   // Of values that travel as `type`.
-  AllreduceAlgorithm algorithm_for(std::int64_t count, DType type) const;
+  AllreduceAlgorithm algorithm_for(const Division& division, DType type) const;
   // The same. Valid until the next call. One rank alone, and MPI's own algorithm, need and complete
-  // the vector as one piece.
-  const MessagePlan& plan_for(std::int64_t count, DType type);
+  // the vector as one piece. What is scattered is never left to MPI's algorithm, which has no
+  // parts.
+  const MessagePlan& plan_for(const Division& division, DType type);
   // Whether start() can be used: all algorithms but MPI's own.
   bool runs_in_slices() const { return settings_.algorithm != AllreduceAlgorithm::mpi; }
   // run() in slices. The values, `comm` and this object outlive what it returns, and no other plan
   // is asked for meanwhile.
-  std::unique_ptr<PlanRun> start(void* values, std::int64_t count, DType type, ReduceOp op,
+  std::unique_ptr<PlanRun> start(void* values, const Division& division, DType type, ReduceOp op,
                                  MPI_Comm comm, PieceWork work = {}, const Wire& wire = {});
   // Combines `values` of all ranks of `comm` in place; sums of float32 travel as `wire` says, by
-  // plan_for(count, wire.type_of(type)). MPI's own algorithm cannot round.
-  void run(void* values, std::int64_t count, DType type, ReduceOp op, MPI_Comm comm,
+  // plan_for(division, wire.type_of(type)). MPI's own algorithm cannot round. What a rank does not
+  // get is left with any values.
+  void run(void* values, const Division& division, DType type, ReduceOp op, MPI_Comm comm,
            const PieceWork& work = {}, const Wire& wire = {});
 
  private:
+  struct Planned {
+    MessagePlan messages;
+    AllreduceOutcomes::Outcome expected;
+  };
+
+  std::optional<AllreduceAlgorithm> wanted_for(const Division& division) const;
+  bool is_left_to_mpi(const Division& division, DType type) const;
+  const Planned& planned(const Division& division, DType type);
+  MessagePlan messages_for(const Division& division, DType type) const;
+  AllreduceOutcomes::Outcome expected_of(const Division& division, DType type) const;
+
   int rank_, ranks_;
   AllreduceSettings settings_;
-  std::map<std::pair<std::int64_t, std::size_t>, MessagePlan> plans_;  // by count, element's bytes
+  std::map<std::vector<std::int64_t>, Planned> plans_;  // by division and bytes of an element
   AllreduceOutcomes outcomes_;
 };
 

@@ -1,11 +1,23 @@
 #include "tasuki/communicator/algorithms/plans.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "tasuki/core/error.hpp"
 
 namespace tasuki {
 namespace {
+
+using Chunks = std::vector<Range>;
+
+// Sends chunks to one rank while others come from one.
+void pass(PlanBuilder& plan, int to, const Chunks& out, int from, const Chunks& in,
+          Arrival arrival) {
+  for (std::size_t i = 0; i < std::max(out.size(), in.size()); ++i) {
+    if (i < out.size()) plan.send(to, out[i]);
+    if (i < in.size()) plan.receive(from, in[i], arrival);
+  }
+}
 
 // One rank's plan, made of exchanges with one other rank after the other.
 class Exchanges {
@@ -14,11 +26,7 @@ class Exchanges {
 
   // Sends one piece to the peer while another one comes from it.
   void swap(int peer, Range sent, Range received, Arrival arrival) {
-    const auto out = vector_.chunks_of(sent), in = vector_.chunks_of(received);
-    for (std::size_t i = 0; i < std::max(out.size(), in.size()); ++i) {
-      if (i < out.size()) plan_.send(peer, out[i]);
-      if (i < in.size()) plan_.receive(peer, in[i], arrival);
-    }
+    pass(plan_, peer, vector_.chunks_of(sent), peer, vector_.chunks_of(received), arrival);
   }
   void send(int peer, Range piece) { swap(peer, piece, {}, Arrival::replacing); }
   void receive(int peer, Range piece) { swap(peer, {}, piece, Arrival::replacing); }
@@ -29,7 +37,83 @@ class Exchanges {
   PlanBuilder plan_;
 };
 
+// A reduce-scatter of parts in chunks, whose numbers are those of their owners.
+using ChunksOfParts = std::vector<Chunks>;
+
+PlanBuilder scatter_by_ring(const ChunksOfParts& parts, int rank) {
+  const auto ranks = static_cast<int>(parts.size());
+  const auto behind = [&](int steps) {
+    return static_cast<std::size_t>((rank + 2 * ranks - steps) % ranks);
+  };
+  PlanBuilder plan;
+  for (int step = 1; step < ranks; ++step)
+    pass(plan, (rank + 1) % ranks, parts[behind(step)], static_cast<int>(behind(1)),
+         parts[behind(step + 1)], Arrival::added);
+  return plan;
+}
+
+// In the tree of an owner, a rank's number is its distance from it, and the parent of a number is
+// the one without its lowest bit. So in each step a rank has one parent in all trees.
+PlanBuilder scatter_by_trees(const ChunksOfParts& parts, int rank) {
+  const auto ranks = static_cast<int>(parts.size());
+  const auto sent_by = [&](int sender, int bit) {
+    Chunks chunks;
+    for (int owner = 0; owner < ranks; ++owner) {
+      const int number = (sender - owner + ranks) % ranks;
+      const Chunks& part = parts[static_cast<std::size_t>(owner)];
+      if ((number & (2 * bit - 1)) == bit) chunks.insert(chunks.end(), part.begin(), part.end());
+    }
+    return chunks;
+  };
+  PlanBuilder plan;
+  for (int bit = 1; bit < ranks; bit *= 2) {
+    const int child = (rank + bit) % ranks;
+    pass(plan, (rank - bit + ranks) % ranks, sent_by(rank, bit), child, sent_by(child, bit),
+         Arrival::added);
+  }
+  return plan;
+}
+
+PlanBuilder scatter_directly(const ChunksOfParts& parts, int rank) {
+  const auto ranks = static_cast<int>(parts.size());
+  const Chunks& own = parts[static_cast<std::size_t>(rank)];
+  PlanBuilder plan;
+  for (std::size_t i = 0; i < std::ranges::max(parts, {}, &Chunks::size).size(); ++i) {
+    for (int distance = 1; distance < ranks; ++distance) {
+      const int owner = (rank + distance) % ranks;
+      const Chunks& part = parts[static_cast<std::size_t>(owner)];
+      if (i < part.size()) plan.send(owner, part[i]);
+    }
+    for (int distance = 1; distance < ranks && i < own.size(); ++distance)
+      plan.receive((rank + ranks - distance) % ranks, own[i], Arrival::held);
+  }
+  return plan;
+}
+
 }  // namespace
+
+MessagePlan plan_reduce_scatter(AllreduceAlgorithm algorithm, const VectorPieces& vector,
+                                const Parts& parts, int rank) {
+  ChunksOfParts chunks;
+  for (const std::vector<Range>& part : parts) {
+    Chunks& of_part = chunks.emplace_back();
+    for (const Range& range : part)
+      std::ranges::copy(vector.chunks_of(range), std::back_inserter(of_part));
+  }
+  const std::vector<Range>& own = parts[static_cast<std::size_t>(rank)];
+  switch (algorithm) {
+    case AllreduceAlgorithm::ring:
+      return scatter_by_ring(chunks, rank).build_for(own);
+    case AllreduceAlgorithm::halving_doubling:
+    case AllreduceAlgorithm::tree:
+      return scatter_by_trees(chunks, rank).build_for(own);
+    case AllreduceAlgorithm::direct:
+      return scatter_directly(chunks, rank).build_for(own);
+    case AllreduceAlgorithm::mpi:
+      break;
+  }
+  fail(ErrorKind::internal, "the messages of {} are not known", name_of(algorithm));
+}
 
 MessagePlan plan_ring(const VectorPieces& vector, int rank, int ranks) {
   const int next = (rank + 1) % ranks, previous = (rank + ranks - 1) % ranks;
@@ -41,10 +125,7 @@ MessagePlan plan_ring(const VectorPieces& vector, int rank, int ranks) {
   for (int step = 0; step < 2 * (ranks - 1); ++step) {
     const auto sent = chunks_of_block(rank - step), received = chunks_of_block(rank - step - 1);
     const Arrival arrival = step < ranks - 1 ? Arrival::added : Arrival::replacing;
-    for (std::size_t i = 0; i < std::max(sent.size(), received.size()); ++i) {
-      if (i < sent.size()) plan.send(next, sent[i]);
-      if (i < received.size()) plan.receive(previous, received[i], arrival);
-    }
+    pass(plan, next, sent, previous, received, arrival);
   }
   return plan.build();
 }

@@ -10,21 +10,25 @@
 
 namespace tasuki {
 
-// Pieces begin at a cache line, as the vector does, so that no two are written in one line.
+// Pieces begin at a cache line, as the vector does, so that no two are written in one line, unless
+// what is divided begins elsewhere.
 class VectorPieces {
  public:
   // `chunk_bytes`: what a message carries at most (but a cache line at least).
   VectorPieces(std::int64_t count, std::size_t element_bytes, std::int64_t chunk_bytes)
-      : count_(count),
+      : VectorPieces(Range{0, count}, element_bytes, chunk_bytes) {}
+  // Of some elements of a vector.
+  VectorPieces(Range whole, std::size_t element_bytes, std::int64_t chunk_bytes)
+      : whole_(whole),
         line_(static_cast<std::int64_t>(line_bytes / element_bytes)),
         chunk_lines_(std::max<std::int64_t>(1, chunk_bytes / std::int64_t{line_bytes})) {}
 
-  Range whole() const { return {0, count_}; }
+  Range whole() const { return whole_; }
   // Part `i` of `parts` of a piece. They differ by a cache line at most.
   Range part_of(Range piece, std::int64_t parts, std::int64_t i) const {
     const std::int64_t first = piece.begin / line_, lines = lines_to(piece.end) - first;
-    return {std::min(piece.end, (first + lines * i / parts) * line_),
-            std::min(piece.end, (first + lines * (i + 1) / parts) * line_)};
+    return {std::clamp((first + lines * i / parts) * line_, piece.begin, piece.end),
+            std::clamp((first + lines * (i + 1) / parts) * line_, piece.begin, piece.end)};
   }
   // The messages of a piece, as even as possible; none of an empty one.
   std::vector<Range> chunks_of(Range piece) const {
@@ -40,7 +44,8 @@ class VectorPieces {
   static constexpr std::size_t line_bytes = 64;
   std::int64_t lines_to(std::int64_t end) const { return (end + line_ - 1) / line_; }
 
-  std::int64_t count_, line_, chunk_lines_;
+  Range whole_;
+  std::int64_t line_, chunk_lines_;
 };
 
 }  // namespace tasuki

@@ -27,20 +27,17 @@ class FlatCommunicator : public Communicator {
     allreduce_.run(values.raw(), values.count(), values.dtype(), op, comm().get());
   }
   void sum(const GradientView& gradients) override {
-    if (is_rounded()) {
-      agree_on(gradients);
-      return sum_rounded(gradients.arena, wire_of(gradients));
-    }
     if (algorithm() == AllreduceAlgorithm::mpi && gradients.is_scattered())
       return sum_scattered(gradients);
-    Communicator::sum(gradients);
+    agree_on(gradients);
+    sum_planned(gradients.arena, gradients);
   }
 
   bool sums_in_slices() const override { return allreduce_.runs_in_slices(); }
   std::unique_ptr<SlicedWork> start_sum(const GradientView& gradients) override {
     if (!sums_in_slices()) return nullptr;
     const Tensor& values = gradients.arena;
-    return allreduce_.start(values.raw(), values.count(), values.dtype(), ReduceOp::sum,
+    return allreduce_.start(values.raw(), division_of(gradients), values.dtype(), ReduceOp::sum,
                             comm().get(), {}, wire_of(gradients));
   }
 
@@ -49,8 +46,7 @@ class FlatCommunicator : public Communicator {
   }
   void sum_on_gpu(const GradientView& gradients) override {
     if (!is_rounded()) return Communicator::sum_on_gpu(gradients);
-    gpu().on_host(gradients.arena,
-                  [&](const Tensor& host) { sum_rounded(host, wire_of(gradients)); });
+    gpu().on_host(gradients.arena, [&](const Tensor& host) { sum_planned(host, gradients); });
   }
 
  private:
@@ -60,9 +56,14 @@ class FlatCommunicator : public Communicator {
     if (is_rounded()) return options().algorithm;
     return options().algorithm.value_or(AllreduceAlgorithm::mpi);
   }
-  void sum_rounded(const Tensor& values, const Wire& wire) {
-    allreduce_.run(values.raw(), values.count(), values.dtype(), ReduceOp::sum, comm().get(), {},
-                   wire);
+  Division division_of(const GradientView& gradients) const {
+    return tasuki::division_of(gradients, 0, gradients.arena.count(), size(),
+                               [](int rank) { return rank; });
+  }
+  // `values`: the gradients in host memory.
+  void sum_planned(const Tensor& values, const GradientView& gradients) {
+    allreduce_.run(values.raw(), division_of(gradients), values.dtype(), ReduceOp::sum,
+                   comm().get(), {}, wire_of(gradients));
   }
 
   PlannedAllreduce allreduce_;

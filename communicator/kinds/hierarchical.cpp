@@ -138,10 +138,11 @@ class HierarchicalCommunicator : public NodeCommunicator {
   void work_on(const GradientView& values, ReduceOp op, bool in_place, const Wire& wire) {
     node().exchange(values.arena, op, piece_bytes, in_place, [&](const SharedValues& shared) {
       if (inter_size() == 1) return sum_on_node(shared, values);
-      const MessagePlan& plan = between_nodes_.plan_for(shared.count, wire.type_of(shared.dtype));
+      const Division division = division_of(shared, values);
+      const MessagePlan& plan = between_nodes_.plan_for(division, wire.type_of(shared.dtype));
       const std::vector<std::uint32_t> before = count(plan);
       if (intra_rank() == leader)
-        between_nodes_.run(shared.of_rank[leader], shared.count, shared.dtype, shared.op,
+        between_nodes_.run(shared.of_rank[leader], division, shared.dtype, shared.op,
                            leaders_.get(), work_inside(before), wire.from(shared.first));
       else
         follow(shared, values, plan, before)->finish();
@@ -150,11 +151,19 @@ class HierarchicalCommunicator : public NodeCommunicator {
 
   std::unique_ptr<SlicedWork> start_on(const SharedValues& shared, const GradientView& gradients,
                                        const Wire& wire) {
-    const MessagePlan& plan = between_nodes_.plan_for(shared.count, wire.type_of(shared.dtype));
+    const Division division = division_of(shared, gradients);
+    const MessagePlan& plan = between_nodes_.plan_for(division, wire.type_of(shared.dtype));
     const std::vector<std::uint32_t> before = count(plan);
     if (intra_rank() != leader) return follow(shared, gradients, plan, before);
-    return between_nodes_.start(shared.of_rank[leader], shared.count, shared.dtype, shared.op,
+    return between_nodes_.start(shared.of_rank[leader], division, shared.dtype, shared.op,
                                 leaders_.get(), work_inside(before), wire.from(shared.first));
+  }
+
+  // Between the leaders: each gets what the ranks of its node need.
+  Division division_of(const SharedValues& shared, const GradientView& gradients) const {
+    return tasuki::division_of(
+        gradients, shared.first, shared.count, inter_size(),
+        [this](int rank) { return topology().node_of[static_cast<std::size_t>(rank)]; });
   }
 
   // Returns the values of the node's counters before an exchange by this plan, and adds what it

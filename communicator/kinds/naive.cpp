@@ -46,8 +46,9 @@ class NaiveCommunicator : public Communicator {
     for (const auto& [offset, count] : gradients.segments) {
       const Tensor segment = values.slice(offset, offset + count);
       if (is_rounded())
-        rounded_.run(segment.raw(), count, segment.dtype(), ReduceOp::sum, comm().get(), {},
-                     wire.from(offset));
+        rounded_.run(segment.raw(),
+                     division_of(gradients, offset, count, size(), [](int rank) { return rank; }),
+                     segment.dtype(), ReduceOp::sum, comm().get(), {}, wire.from(offset));
       else
         combine(segment, ReduceOp::sum);
     }

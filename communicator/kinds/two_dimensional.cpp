@@ -1,6 +1,9 @@
 // two_dimensional: an allreduce is a reduce-scatter inside the node, allreduce of each share
 // between the ranks that hold it on the other nodes, allgather inside the node. On CPUs all three
 // run at once on different pieces; on GPUs NCCL does the two steps inside the node.
+//
+// Where each rank needs a part of the sums, a rank combines, inside its node, the parts of all
+// ranks that have its number in their nodes, and these ranks reduce-scatter them.
 #include "tasuki/communicator/algorithms/planned_allreduce.hpp"
 #include "tasuki/communicator/gpu/gpu_exchange.hpp"
 #include "tasuki/communicator/mpi/transfer.hpp"
@@ -57,7 +60,6 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
     combine_view({.arena = values, .is_agreed = true}, op);
   }
   void sum(const GradientView& gradients) override {
-    if (is_reduce_scatter(gradients)) return sum_scattered(gradients);
     work_on(gradients, ReduceOp::sum, inter_size() == 1 || all_nodes_in_place(gradients),
             wire_of(gradients));
   }
@@ -66,15 +68,14 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
     return inter_size() > 1 && between_nodes_.runs_in_slices();
   }
   std::unique_ptr<SlicedWork> start_sum(const GradientView& gradients) override {
-    if (!sums_in_slices() || is_reduce_scatter(gradients) || !all_nodes_in_place(gradients))
-      return nullptr;
+    if (!sums_in_slices() || !all_nodes_in_place(gradients)) return nullptr;
     return std::make_unique<SlicedNodeExchange>(
         node(), gradients.arena, ReduceOp::sum,
         [this, gradients, wire = wire_of(gradients)](const SharedValues& shared) {
-          const Range share = own_share(shared);
+          const Work work = own_work(shared, gradients);
           return between_nodes_.start(
-              address_of(shared, share), share.size(), shared.dtype, shared.op, across_.get(),
-              work_inside(shared, gradients, share), wire.from(shared.first + share.begin));
+              address_of(shared, work), work.division, shared.dtype, shared.op, across_.get(),
+              work_inside(shared, gradients, work), wire.from(shared.first + work.first));
         });
   }
 
@@ -117,11 +118,6 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
             .bytes_per_second = options().link.bytes_per_second / intra_size()};
   }
 
-  // MPI adds in float32.
-  bool is_reduce_scatter(const GradientView& gradients) const {
-    return inter_size() > 1 && options().wire_dtype == DType::float32 && gradients.is_scattered();
-  }
-
   void work_on_gpu(const Tensor& values, ReduceOp op, const Wire& wire) {
     gpu_node().reduce_scatter(values, op);
     const Range own = gpu_part(values.count(), values.dtype(), intra_rank(), intra_size());
@@ -132,33 +128,53 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
   void work_on(const GradientView& values, ReduceOp op, bool in_place, const Wire& wire) {
     node().exchange(values.arena, op, piece_bytes, in_place, [&](const SharedValues& shared) {
       if (inter_size() == 1) return sum_on_node(shared, values);
-      const Range share = own_share(shared);
-      between_nodes_.run(address_of(shared, share), share.size(), shared.dtype, shared.op,
-                         across_.get(), work_inside(shared, values, share),
-                         wire.from(shared.first + share.begin));
+      const Work work = own_work(shared, values);
+      between_nodes_.run(address_of(shared, work), work.division, shared.dtype, shared.op,
+                         across_.get(), work_inside(shared, values, work),
+                         wire.from(shared.first + work.first));
     });
   }
 
-  Range own_share(const SharedValues& shared) const {
-    return share_of(shared.count, size_of(shared.dtype), intra_rank(), intra_size());
+  // What this rank combines of shared values: a division of those from the first on.
+  struct Work {
+    std::int64_t first;
+    Division division;
+  };
+  Work own_work(const SharedValues& shared, const GradientView& gradients) const {
+    const auto own_share = [&](std::int64_t count) {
+      return share_of(count, size_of(shared.dtype), intra_rank(), intra_size());
+    };
+    if (!gradients.is_scattered()) {
+      const Range share = own_share(shared.count);
+      return {share.begin, Division(share.size())};
+    }
+    Work work{0, division_of(gradients, shared.first, shared.count, inter_size(), [this](int rank) {
+                const auto at = static_cast<std::size_t>(rank);
+                const bool has_own_number = topology().intra_rank_of[at] == intra_rank();
+                return has_own_number ? topology().node_of[at] : -1;
+              })};
+    Range& common = work.division.common;
+    const Range share = own_share(common.size());
+    common = {common.begin + share.begin, common.begin + share.end};
+    return work;
   }
-  void* address_of(const SharedValues& shared, Range share) const {
-    return shared.at(share.begin)[static_cast<std::size_t>(intra_rank())];
+  void* address_of(const SharedValues& shared, const Work& work) const {
+    return shared.at(work.first)[static_cast<std::size_t>(intra_rank())];
   }
 
   PieceWork work_inside(const SharedValues& shared, const GradientView& gradients,
-                        Range share) const {
+                        const Work& work) const {
     std::vector<std::vector<Range>> needed;  // by each rank of the node
     for (int other = 0; other < intra_size(); ++other)
       needed.push_back(needed_of(shared, gradients, other));
-    const auto combine_in_node = [this, shared, share](Range piece) {
+    const auto combine_in_node = [this, shared, first = work.first](Range piece) {
       const std::array<int, 1> into_own{intra_rank()};
-      shared.reduce(share.begin + piece.begin, share.begin + piece.end, into_own);
+      shared.reduce(first + piece.begin, first + piece.end, into_own);
       return true;
     };
-    // No other rank writes to this share, nor in the neighbours' memory.
-    const auto give_to_node = [this, shared, share, needed](Range piece) {
-      const Range of_all{share.begin + piece.begin, share.begin + piece.end};
+    // No other rank writes to these elements, nor in the neighbours' memory.
+    const auto give_to_node = [this, shared, first = work.first, needed](Range piece) {
+      const Range of_all{first + piece.begin, first + piece.end};
       for (int other = 0; other < intra_size(); ++other)
         if (other != intra_rank())
           shared.copy(intra_rank(), other, of_all, needed[static_cast<std::size_t>(other)]);

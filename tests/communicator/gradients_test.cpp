@@ -93,7 +93,8 @@ TEST_P(Gradients, ReachWhoNeedsThem) {
   }
   for (const auto& needed : {one_owner, owner_on_each_node, first_rank})
     for (const Tensor& arena : {allocated(count), Tensor::zeros({count})})
-      for (const bool is_agreed : {false, true}) {
+      for (const char* how : {"blocking", "thread", "slices"}) {
+        const bool is_agreed = std::string(how) != "blocking";
         for (std::int64_t i = 0; i < count; ++i)
           arena.data<float>()[i] = static_cast<float>((i % 1000) * (rank() + 1));
         const GradientView::Segment all{0, count};
@@ -103,7 +104,10 @@ TEST_P(Gradients, ReachWhoNeedsThem) {
                                 .is_agreed = is_agreed,
                                 .needed = needed};
         if (is_agreed)
-          comm_->start_sum_gradients(view)->wait();
+          comm_
+              ->start_sum_gradients(
+                  view, std::string(how) == "slices" ? Background::slices : Background::thread)
+              ->wait();
         else
           comm_->sum_gradients(view);
         EXPECT_EQ(view.divided(), divided);
@@ -112,7 +116,7 @@ TEST_P(Gradients, ReachWhoNeedsThem) {
           for (std::int64_t i = range.begin; i < range.end; ++i)
             ASSERT_EQ(arena.data<float>()[i],
                       static_cast<float>((i % 1000) * size() * (size() + 1) / 2))
-                << i;
+                << how << ", element " << i;
       }
 }
 

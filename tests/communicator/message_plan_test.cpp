@@ -10,6 +10,7 @@
 #include <string>
 
 #include "tasuki/communicator/algorithms/cost.hpp"
+#include "tasuki/communicator/algorithms/planned_allreduce.hpp"
 #include "tasuki/communicator/algorithms/plans.hpp"
 #include "tasuki/core/error.hpp"
 
@@ -171,10 +172,10 @@ std::vector<int> covered(const std::vector<Range>& ranges, std::int64_t count) {
   return times;
 }
 
-TEST_P(Plans, PeersListTheSameMessagesInTheSameOrder) {
-  const std::vector<MessagePlan> all = plans();
-  for (int from = 0; from < ranks(); ++from) {
-    for (int to = 0; to < ranks(); ++to) {
+void expect_equal_lists(const std::vector<MessagePlan>& all) {
+  const auto ranks = static_cast<int>(all.size());
+  for (int from = 0; from < ranks; ++from) {
+    for (int to = 0; to < ranks; ++to) {
       std::vector<Range> sent, received;
       for (const Message& message : all[at(from)].sends)
         if (message.peer == to) sent.push_back(message.range);
@@ -183,6 +184,17 @@ TEST_P(Plans, PeersListTheSameMessagesInTheSameOrder) {
       EXPECT_EQ(sent, received) << "from " << from << " to " << to;
     }
   }
+}
+
+void expect_sum_of_all(const std::string& sum, int ranks) {
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::string term = std::to_string(rank);
+    EXPECT_EQ(std::ranges::count(sum, term[0]), 1) << "of " << rank << " in " << sum;
+  }
+}
+
+TEST_P(Plans, PeersListTheSameMessagesInTheSameOrder) {
+  expect_equal_lists(plans());
 }
 
 TEST_P(Plans, EveryElementIsNeededOnceAndCompleteOnce) {
@@ -214,11 +226,9 @@ TEST_P(Plans, AllRanksGetTheSameSumOfAll) {
     ASSERT_TRUE(simulation.run()) << "window " << window;
     for (std::int64_t i = 0; i < count(); ++i) {
       const std::string& sum = simulation.values(0)[at(i)];
-      for (int rank = 0; rank < ranks(); ++rank) {
+      for (int rank = 0; rank < ranks(); ++rank)
         EXPECT_EQ(simulation.values(at(rank))[at(i)], sum) << "rank " << rank;
-        const std::string term = std::to_string(rank);
-        EXPECT_EQ(std::ranges::count(sum, term[0]), 1) << "of " << rank << " in " << sum;
-      }
+      expect_sum_of_all(sum, ranks());
     }
   }
 }
@@ -251,6 +261,140 @@ INSTANTIATE_TEST_SUITE_P(Sizes, Plans,
                                             ::testing::Values(0, 1, 15, 16, 17, 1000, 4096)),
                          name_of_plan);
 
+// How a vector is divided, with elements that all ranks get behind the parts.
+enum class Parts { even, uneven, of_one_rank, of_no_rank, apart };
+
+class ScatterPlans
+    : public ::testing::TestWithParam<std::tuple<AllreduceAlgorithm, int, Parts, std::int64_t>> {
+ protected:
+  AllreduceAlgorithm algorithm() const { return std::get<0>(GetParam()); }
+  int ranks() const { return std::get<1>(GetParam()); }
+  std::int64_t common() const { return std::get<3>(GetParam()); }
+
+  Division division() const {
+    Division made(0);
+    made.parts.resize(at(ranks()));
+    const auto give = [&](int rank, std::int64_t count) {
+      made.give(rank, {made.common.end, made.common.end + count});
+      made.common.end += count;
+    };
+    const Parts kind = std::get<2>(GetParam());
+    for (int turn = 0; turn < (kind == Parts::apart ? 3 : 1); ++turn)
+      for (int rank = 0; rank < ranks(); ++rank) switch (kind) {
+          case Parts::even:
+            give(rank, 400);
+            break;
+          case Parts::uneven:
+            give(rank, (rank + ranks() - 1) % ranks() * 37);
+            break;
+          case Parts::of_one_rank:
+            give(rank, rank + 1 == ranks() ? 1000 : 0);
+            break;
+          case Parts::of_no_rank:
+            break;
+          case Parts::apart:
+            give(rank, 33 + turn);
+            break;
+        }
+    made.common.begin = made.common.end;
+    made.common.end += common();
+    return made;
+  }
+  std::vector<MessagePlan> plans(const Division& division) const {
+    std::vector<MessagePlan> plans;
+    for (int rank = 0; rank < ranks(); ++rank) {
+      PlannedAllreduce scatter(rank, ranks(),
+                               {.algorithm = algorithm(), .sizes = {.message_chunk = chunk_bytes}});
+      plans.push_back(scatter.plan_for(division, DType::float32));
+    }
+    return plans;
+  }
+  static std::int64_t size_of_part(const Division& division, int rank) {
+    std::int64_t elements = 0;
+    for (const Range range : division.parts[at(rank)]) elements += range.size();
+    return elements;
+  }
+};
+
+TEST_P(ScatterPlans, PeersListTheSameMessagesInTheSameOrder) {
+  expect_equal_lists(plans(division()));
+}
+
+TEST_P(ScatterPlans, AllIsNeededOnceAndEachRankCompletesItsPart) {
+  const Division given = division();
+  const std::int64_t count = given.common.end;
+  const std::vector<MessagePlan> all = plans(given);
+  for (int rank = 0; rank < ranks(); ++rank) {
+    EXPECT_EQ(covered(all[at(rank)].need, count), std::vector<int>(at(count), 1));
+    std::vector<Range> gets = given.parts[at(rank)];
+    gets.push_back(given.common);
+    EXPECT_EQ(covered(all[at(rank)].completion, count), covered(gets, count));
+  }
+}
+
+TEST_P(ScatterPlans, EachRankGetsTheSumsOfItsPartAndOfWhatAllGet) {
+  const Division given = division();
+  const std::vector<MessagePlan> all = plans(given);
+  for (const std::int64_t window : {1, 2, 8}) {
+    Simulation simulation(all, given.common.end, window);
+    ASSERT_TRUE(simulation.run()) << "window " << window;
+    for (int rank = 0; rank < ranks(); ++rank) {
+      for (const Range range : given.parts[at(rank)])
+        for (auto i = range.begin; i < range.end; ++i)
+          expect_sum_of_all(simulation.values(at(rank))[at(i)], ranks());
+      for (auto i = given.common.begin; i < given.common.end; ++i)
+        EXPECT_EQ(simulation.values(at(rank))[at(i)], simulation.values(0)[at(i)]);
+    }
+    for (auto i = given.common.begin; i < given.common.end; ++i)
+      expect_sum_of_all(simulation.values(0)[at(i)], ranks());
+  }
+}
+
+// With equal parts that is (p - 1) / p of the vector.
+TEST_P(ScatterPlans, ARankSendsAllButItsOwnPart) {
+  if (common() > 0) GTEST_SKIP() << "what all ranks get is counted as an allreduce";
+  const Division given = division();
+  std::vector<double> bytes;
+  std::int64_t most = 0;
+  const std::vector<MessagePlan> all = plans(given);
+  for (int rank = 0; rank < ranks(); ++rank) {
+    const std::int64_t own = size_of_part(given, rank);
+    EXPECT_EQ(all[at(rank)].elements_sent(), given.common.begin - own) << "rank " << rank;
+    std::int64_t received = 0;
+    for (const Message& message : all[at(rank)].receives) received += message.range.size();
+    most = std::max({most, all[at(rank)].elements_sent(), received});
+    bytes.push_back(static_cast<double>(own) * sizeof(float));
+  }
+  EXPECT_EQ(static_cast<double>(most) * sizeof(float), cost_of_scatter(algorithm(), bytes).bytes);
+}
+
+std::string name_of_scatter(const ::testing::TestParamInfo<ScatterPlans::ParamType>& info) {
+  constexpr const char* parts[] = {"even", "uneven", "of_one_rank", "of_no_rank", "apart"};
+  std::string name = name_of(std::get<0>(info.param));
+  std::ranges::replace(name, '-', '_');
+  return fmt::format("{}_{}_{}_{}", name, std::get<1>(info.param),
+                     parts[static_cast<int>(std::get<2>(info.param))], std::get<3>(info.param));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Divisions, ScatterPlans,
+    ::testing::Combine(::testing::Values(AllreduceAlgorithm::ring,
+                                         AllreduceAlgorithm::halving_doubling,
+                                         AllreduceAlgorithm::tree, AllreduceAlgorithm::direct),
+                       ::testing::Values(2, 3, 4, 5, 7, 8),
+                       ::testing::Values(Parts::even, Parts::uneven, Parts::of_one_rank,
+                                         Parts::of_no_rank, Parts::apart),
+                       ::testing::Values(0, 5, 300)),
+    name_of_scatter);
+
+TEST(ScatterPlan, MpisOwnAlgorithmIsForAllreducesAlone) {
+  Division halves(0);
+  halves.parts = {{{0, 1000}}, {{1000, 2000}}};
+  PlannedAllreduce planned(0, 2, {.algorithm = AllreduceAlgorithm::mpi});
+  EXPECT_EQ(planned.plan_for(halves, DType::float32).elements_sent(), 1000);
+  EXPECT_EQ(planned.plan_for(2000, DType::float32).elements_sent(), 0);
+}
+
 TEST(PlanBuilder, RefusesAMessageOfWhichAPartIsNew) {
   PlanBuilder plan;
   plan.send(1, {0, 10});
@@ -264,6 +408,23 @@ TEST(Cost, StepsOfEachAlgorithm) {
   EXPECT_EQ(cost_of(AllreduceAlgorithm::tree, 1, 5).steps, 6);
   EXPECT_EQ(cost_of(AllreduceAlgorithm::direct, 1, 8).steps, 1);
   EXPECT_EQ(cost_of(AllreduceAlgorithm::ring, 1, 1).steps, 0);
+}
+
+TEST(Cost, StepsOfEachReduceScatter) {
+  const std::vector<double> bytes(7, 1e3);
+  EXPECT_EQ(cost_of_scatter(AllreduceAlgorithm::ring, bytes).steps, 6);
+  EXPECT_EQ(cost_of_scatter(AllreduceAlgorithm::halving_doubling, bytes).steps, 3);
+  EXPECT_EQ(cost_of_scatter(AllreduceAlgorithm::direct, bytes).steps, 1);
+  EXPECT_EQ(cost_of_scatter(AllreduceAlgorithm::ring, std::vector<double>{1e3}).bytes, 0);
+}
+
+// All send to one rank: in a ring it receives a part once.
+TEST(Cost, PartsOfOneRankAreForTheRing) {
+  const Link link{.latency = 1e-4, .bytes_per_second = 1e8};
+  std::vector<double> bytes(8, 64e6);
+  EXPECT_EQ(fastest_scatter(bytes, link), AllreduceAlgorithm::direct);
+  bytes = {0, 64e6, 0, 0, 0, 0, 0, 0};
+  EXPECT_EQ(fastest_scatter(bytes, link), AllreduceAlgorithm::ring);
 }
 
 TEST(Cost, LatencyDecidesForFewBytesAndTheLinkForMany) {

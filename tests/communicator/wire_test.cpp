@@ -172,6 +172,57 @@ TEST_P(OnTheWire, HalfOfTheBytesTravel) {
   EXPECT_EQ(full > 0, size() > 1);
 }
 
+// Parts of many sizes, one of them empty, and what all ranks get behind them. A rank sends all
+// parts but its own.
+TEST_P(OnTheWire, EachRankGetsTheSumsOfItsPart) {
+  Division division(0);
+  division.parts.resize(static_cast<std::size_t>(size()));
+  for (int owner = 0; owner < size(); ++owner) {
+    const std::int64_t end = division.common.end + 7001 * ((owner + size() - 1) % size());
+    division.give(owner, {division.common.end, end});
+    division.common.end = end;
+  }
+  division.common = {division.common.end, division.common.end + notices};
+  const std::int64_t count = division.common.end, divided = division.common.begin;
+  for (const DType type : {DType::float32, DType::float16, DType::bfloat16})
+    for (const bool is_whole : {true, false}) {
+      const Tensor values = Tensor::empty({count});
+      std::vector<double> sizes;
+      for (std::int64_t i = 0; i < count; ++i) {
+        values.data<float>()[i] = is_whole || i >= divided
+                                      ? static_cast<float>((i * 7 + rank() * 5) % 9 - 4)
+                                      : some_value(i, rank());
+        sizes.push_back(std::abs(values.data<float>()[i]));
+      }
+      const std::vector<double> sums = sum_of_all(doubles(values));
+      sizes = sum_of_all(sizes);
+      Wire rounded = wire(type);
+      rounded.exact_from = divided;
+      bytes_sent = 0;
+      PlannedAllreduce scatter(rank(), size(), {.algorithm = GetParam()});
+      scatter.run(values.raw(), division, values.dtype(), ReduceOp::sum, comm_, {}, rounded);
+      const std::int64_t sent = bytes_sent;
+      std::vector<Range> gets = division.parts[static_cast<std::size_t>(rank())];
+      std::int64_t own = 0;
+      for (const Range range : gets) own += range.size();
+      gets.push_back(division.common);
+      const double error = type == DType::float32 ? 0x1p-24 : relative_error(type);
+      for (const Range range : gets)
+        for (std::int64_t i = range.begin; i < range.end; ++i) {
+          const auto at = static_cast<std::size_t>(i);
+          const double most = is_whole || i >= divided
+                                  ? 0
+                                  : size() * (error * sizes[at] + absolute_error(rounded.format));
+          ASSERT_NEAR(values.data<float>()[i], sums[at], most) << name_of(type) << ", " << i;
+        }
+      if (size() == 1) continue;
+      const auto width = static_cast<std::int64_t>(size_of(rounded.type_of(DType::float32)));
+      const std::int64_t of_parts = (divided - own) * width;
+      EXPECT_GE(sent, of_parts) << name_of(type);
+      EXPECT_LE(sent, of_parts + size() * notices * std::int64_t{sizeof(float)}) << name_of(type);
+    }
+}
+
 // Whatever rounding takes is kept by some rank, so nothing is lost over many steps.
 TEST_P(OnTheWire, WhatRoundingTakesArrivesLater) {
   constexpr int steps = 12;
@@ -279,6 +330,43 @@ TEST_P(RoundingCommunicator, KeepsWhatRoundingTakesForTheNextStep) {
       for (std::size_t i = 0; i < sums.size(); ++i)
         ASSERT_NEAR(arrived[i] + kept[i], sums[i], steps * size() * 1e-6) << "element " << i;
     }
+  }
+}
+
+// Blocking and in slices, in memory of the communicator and in private memory. Each element is sent
+// to its owner once by all others that exchange messages: half of what an allreduce sends.
+TEST_P(RoundingCommunicator, RanksThatNeedAPartOfTheSumsSendHalf) {
+  const std::int64_t count = 30'000 * size();
+  std::vector<Range> needed;
+  for (int owner = 0; owner < size(); ++owner) needed.push_back(part_of(count, size(), owner));
+  const GradientView::Segment segments[] = {{0, 100}, {100, count - 100}};
+  for (const DType type : {DType::float32, DType::float16, DType::bfloat16}) {
+    make_for(type);
+    const bool has_node_memory = GetParam() != "naive" && GetParam() != "flat";
+    const bool is_planned = has_node_memory || type != DType::float32;  // else by MPI
+    const int groups = has_node_memory ? comm_->inter_size() : size();
+    const std::int64_t width = comm_->inter_size() == 1 && has_node_memory ? 4 : size_of(type);
+    for (const Tensor& values : {allocated(count), Tensor::empty({count})})
+      for (const bool in_slices : {false, true}) {
+        const GradientView view{
+            .arena = values, .segments = segments, .is_agreed = in_slices, .needed = needed};
+        for (std::int64_t i = 0; i < count; ++i)
+          values.data<float>()[i] = static_cast<float>((i * 7 + rank() * 5) % 9 - 4);
+        const std::vector<double> sums = sum_of_all(doubles(values));
+        MPI_Barrier(MPI_COMM_WORLD);
+        bytes_sent = 0;
+        if (in_slices)
+          comm_->start_sum_gradients(view, Background::slices)->wait();
+        else
+          comm_->sum_gradients(view);
+        const std::vector<double> sent = sum_of_all({static_cast<double>(bytes_sent)});
+        const Range own = needed[static_cast<std::size_t>(rank())];
+        for (std::int64_t i = own.begin; i < own.end; ++i)
+          ASSERT_EQ(values.data<float>()[i], sums[static_cast<std::size_t>(i)]) << i;
+        if (!is_planned) continue;
+        EXPECT_EQ(sent.front(), static_cast<double>((groups - 1) * count * width))
+            << name_of(type) << (in_slices ? " in slices" : "");
+      }
   }
 }
 
