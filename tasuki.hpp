@@ -75,6 +75,7 @@
 #include "tasuki/nn/sequential.hpp"
 #include "tasuki/nn/variable.hpp"
 #include "tasuki/optimizer/arena.hpp"
+#include "tasuki/optimizer/exchange_settings.hpp"
 #include "tasuki/optimizer/gradient_exchange.hpp"
 #include "tasuki/optimizer/hook.hpp"
 #include "tasuki/optimizer/loss_scaler.hpp"

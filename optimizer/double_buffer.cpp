@@ -3,47 +3,61 @@
 #include <utility>
 
 namespace tasuki {
+namespace {
 
-DoubleBuffer::DoubleBuffer(ParameterArena& arena, const Communicator& communicator)
-    : arena_(arena),
-      communicator_(communicator.split(0, communicator.rank())),
-      background_(communicator_->supports(Background::thread) ? Background::thread
-                                                              : Background::slices) {
-  const Tensor& gradients = arena_.gradients();
-  const auto allocate = [&] {
-    return Tensor(communicator_->allocate(gradients.bytes()), 0, gradients.shape(),
-                  gradients.dtype());
-  };
-  arena_.swap_gradients(allocate());
-  other_ = allocate();
+Tensor allocate_like(const Tensor& gradients, Communicator& communicator) {
+  return {communicator.allocate(gradients.bytes()), 0, gradients.shape(), gradients.dtype()};
+}
+
+}  // namespace
+
+DoubleBuffer::DoubleBuffer(ParameterArena& arena, std::unique_ptr<Communicator> own,
+                           Communicator& communicator)
+    : GradientExchange(ExchangeMode::double_buffered, {{0, arena.gradients().count()}}, arena,
+                       *own),
+      arena_(arena),
+      own_(std::move(own)),
+      communicator_(communicator),
+      background_(own_->supports(Background::thread) ? Background::thread : Background::slices) {
+  arena_.swap_gradients(allocate_like(arena_.gradients(), *own_));
+  other_ = allocate_like(arena_.gradients(), *own_);
+}
+
+void DoubleBuffer::advance() {
+  if (under_way_) under_way_->advance();
+}
+
+void DoubleBuffer::leave() {
+  under_way_.reset();
+  arena_.swap_gradients(allocate_like(arena_.gradients(), communicator_));
 }
 
 // The two arrays take turns.
-GradientView DoubleBuffer::view(std::optional<std::int64_t> examples) {
+GradientView DoubleBuffer::view() {
   GradientView all = arena_.gradient_view();
-  all.wire_scale_hint = static_cast<double>(examples.value_or(0));
+  all.wire_scale_hint = static_cast<double>(sums_.examples.value_or(0));
   all.is_agreed = exchanges_ >= 2;
   ++exchanges_;
   return all;
 }
 
-std::optional<DoubleBuffer::Sums> DoubleBuffer::wait() {
+std::optional<GradientExchange::Sums> DoubleBuffer::wait() {
   if (!under_way_) return std::nullopt;
   std::exchange(under_way_, nullptr)->wait();
   return sums_;
 }
 
-std::optional<DoubleBuffer::Sums> DoubleBuffer::exchange(std::optional<std::int64_t> examples) {
+std::optional<GradientExchange::Sums> DoubleBuffer::finish_step() {
   const std::optional<Sums> before = wait();
-  const GradientView gradients = view(examples);
+  sums_ = {next_.global};
+  const GradientView gradients = view();
   other_ = arena_.swap_gradients(other_);
-  sums_ = {examples};
-  under_way_ = communicator_->start_sum_gradients(gradients, background_);
+  under_way_ = own_->start_sum_gradients(gradients, background_);
   return before;
 }
 
 // By a copy: the model may have changed, so the arena's parameters may be gone.
-std::optional<DoubleBuffer::Sums> DoubleBuffer::take() {
+std::optional<GradientExchange::Sums> DoubleBuffer::flush_steps() {
   const std::optional<Sums> sums = wait();
   if (!sums) return sums;
   arena_.gradients().copy_from(other_);

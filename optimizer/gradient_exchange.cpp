@@ -1,321 +1,58 @@
 #include "tasuki/optimizer/gradient_exchange.hpp"
 
-#include <algorithm>
-#include <numeric>
+#include <utility>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/core/trace.hpp"
-#include "tasuki/optimizer/power_sgd.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "tasuki/core/stopwatch.hpp"
+#include "tasuki/optimizer/double_buffer.hpp"
+#include "tasuki/optimizer/range_exchange.hpp"
 
 namespace tasuki {
-namespace {
 
-constexpr std::int64_t mebibyte = std::int64_t{1} << 20;
+GradientExchange::GradientExchange(ExchangeMode mode, std::vector<Range> ranges,
+                                   const ParameterArena& arena, const Communicator& communicator)
+    : mode_(mode),
+      ranges_(std::move(ranges)),
+      measured_(arena.gradients().device().is_cpu() ? &communicator : nullptr),
+      seconds_before_(communicator.exchange_seconds()) {}
 
-ExchangeMode mode_of(const ExchangeSettings& settings, const ParameterArena& arena,
-                     const Communicator& communicator) {
-  // On a GPU the exchange is a part of the recorded step.
-  if (!arena.gradients().device().is_cpu() || !communicator.exchanges_gradients() ||
-      settings.power_sgd_rank > 0)
-    return ExchangeMode::whole;
-  if (settings.mode) return *settings.mode;
-  return communicator.inter_size() > 1 ? ExchangeMode::overlapped : ExchangeMode::whole;
-}
-
-// What is tried in the first steps; the first one until then.
-std::vector<ExchangeForm> forms_of(const ExchangeSettings& settings, ExchangeMode mode,
-                                   const Communicator& communicator) {
-  switch (mode) {
-    case ExchangeMode::whole:
-    case ExchangeMode::double_buffered:
-      return {ExchangeForm::whole};
-    case ExchangeMode::slices:
-      return {ExchangeForm::slices};
-    case ExchangeMode::thread:
-      return {ExchangeForm::thread};
-    case ExchangeMode::overlapped:
-      break;
-  }
-  std::vector<ExchangeForm> forms;
-  if (communicator.supports(Background::thread)) forms.push_back(ExchangeForm::thread);
-  if (communicator.supports(Background::slices)) forms.push_back(ExchangeForm::slices);
-  if (!settings.mode || forms.empty()) forms.push_back(ExchangeForm::whole);
-  return forms;
-}
-
-void check(const ExchangeSettings& settings, const ParameterArena& arena,
-           const Communicator& communicator) {
-  const bool is_compressed = settings.power_sgd_rank > 0;
-  if (!arena.gradients().device().is_cpu() && (is_compressed || settings.error_feedback))
-    fail_everywhere(ErrorKind::config, "{} on GPUs: it is for gradients of CPUs; leave it out",
-                    is_compressed ? "compressed gradients" : "error feedback");
-  if (is_compressed && settings.mode.value_or(ExchangeMode::whole) != ExchangeMode::whole)
-    fail_everywhere(ErrorKind::usage,
-                    "compressed gradients travel after the backward pass: leave out the exchange "
-                    "mode, or choose whole");
-  if (is_compressed && settings.error_feedback)
-    fail_everywhere(ErrorKind::usage,
-                    "error feedback and compressed gradients exclude each other: compression keeps "
-                    "what it does not send, but not what rounding takes; leave one out");
-  if (settings.error_feedback && communicator.options().wire_dtype == DType::float32)
-    fail_everywhere(ErrorKind::usage,
-                    "error feedback keeps what rounding takes from gradients, and float32 is not "
-                    "rounded: send them as float16 or bfloat16, or leave it out");
-  if (settings.error_feedback && settings.mode == ExchangeMode::double_buffered)
-    fail_everywhere(
-        ErrorKind::usage,
-        "error feedback and double-buffered gradients exclude each other: what rounding "
-        "takes would come two steps late; leave one out");
-}
-
-std::int64_t range_bytes_of(const ExchangeSettings& settings, ExchangeMode mode,
-                            const ParameterArena& arena) {
-  const auto bytes = static_cast<std::int64_t>(arena.gradients().bytes());
-  if (!arena.gradients().device().is_cpu() || settings.power_sgd_rank > 0) return bytes;
-  if (mode == ExchangeMode::double_buffered) return bytes;
-  if (settings.range_bytes > 0) return settings.range_bytes;
-  // Ranges would cost more messages, and nothing needs them.
-  if (!settings.mode && mode == ExchangeMode::whole) return bytes;
-  return std::clamp(bytes / 16, mebibyte, 25 * mebibyte);
-}
-
-}  // namespace
-
-const char* name_of(ExchangeMode mode) {
-  switch (mode) {
-    case ExchangeMode::overlapped:
-      return "overlapped";
-    case ExchangeMode::slices:
-      return "slices";
-    case ExchangeMode::thread:
-      return "thread";
-    case ExchangeMode::whole:
-      return "whole";
-    case ExchangeMode::double_buffered:
-      return "double-buffered";
-  }
-  return "unknown";
-}
-
-std::string ExchangeSettings::text() const {
-  const std::string ranges =
-      range_bytes > 0 ? fmt::format(", in ranges of {} bytes", range_bytes) : "";
-  const std::string compression =
-      power_sgd_rank > 0 ? fmt::format(", by PowerSGD of rank {}", power_sgd_rank) : "";
-  return (mode ? name_of(*mode) : std::string("as the placement of ranks suggests")) + ranges +
-         compression + (error_feedback ? ", with error feedback" : "");
-}
-
-std::vector<Range> exchange_ranges(const std::vector<ParameterArena::Entry>& entries,
-                                   std::int64_t count, std::int64_t range_bytes) {
-  constexpr std::int64_t step = 16;  // elements
-  const std::int64_t most = std::max(step, range_bytes / std::int64_t{sizeof(float)} / step * step);
-  std::vector<Range> ranges;
-  std::int64_t begin = 0;
-  const auto end_range = [&](std::int64_t end) {
-    if (end > begin) ranges.push_back({begin, end});
-    begin = end;
-  };
-  for (const ParameterArena::Entry& entry : entries) {
-    const std::int64_t end = entry.offset + (entry.count + step - 1) / step * step;
-    if (end - begin > most) end_range(entry.offset);
-    while (end - begin > most) end_range(begin + most);
-  }
-  end_range(count);
-  return ranges;
-}
-
-GradientExchange::GradientExchange(const ParameterArena& arena, Communicator& communicator,
-                                   const ExchangeSettings& settings, std::span<const Range> needed)
-    : arena_(arena),
-      communicator_(communicator),
-      needed_(needed),
-      mode_(mode_of(settings, arena, communicator)),
-      ranges_(exchange_ranges(arena.entries(), arena.gradients().count(),
-                              range_bytes_of(settings, mode_, arena))),
-      segments_(ranges_.size()),
-      parameters_in_(ranges_.size(), 0),
-      examples_of_errors_(Tensor::zeros({1}, DType::float64, Device::cpu())),
-      order_(ranges_.size()),
-      trials_(forms_of(settings, mode_, communicator)) {
-  check(settings, arena, communicator);
-  if (settings.power_sgd_rank > 0)
-    power_sgd_ = std::make_unique<PowerSgd>(arena, communicator, settings.power_sgd_rank);
-  else if (settings.error_feedback)
-    residual_ = Tensor::zeros(arena.gradients().shape(), DType::float32, Device::cpu());
-  std::iota(order_.begin(), order_.end(), std::size_t{0});
-  for (const GradientView::Segment& segment : arena.gradient_view().segments) {
-    for (std::size_t i = 0; i < ranges_.size(); ++i) {
-      const std::int64_t begin = std::max(segment.offset, ranges_[i].begin);
-      const std::int64_t end = std::min(segment.offset + segment.count, ranges_[i].end);
-      if (begin < end) segments_[i].push_back({begin - ranges_[i].begin, end - begin});
-    }
-  }
-  for (const ParameterArena::Entry& entry : arena.entries()) {
-    const auto has_ended = [&](const Range& range) { return range.end <= entry.offset; };
-    const auto begins_behind = [&](const Range& range) {
-      return range.begin >= entry.offset + entry.count;
-    };
-    const auto first = std::ranges::find_if_not(ranges_, has_ended);
-    const auto last = std::find_if(first, ranges_.end(), begins_behind);
-    ranges_of_[entry.parameter] = {first - ranges_.begin(), last - ranges_.begin()};
-    for (auto range = first; range != last; ++range)
-      ++parameters_in_[static_cast<std::size_t>(range - ranges_.begin())];
-  }
-}
-
-GradientExchange::~GradientExchange() = default;
-
-std::vector<Tensor> GradientExchange::carried_over() const {
-  if (power_sgd_) return {power_sgd_->errors(), power_sgd_->directions(), examples_of_errors_};
-  if (residual_.defined()) return {residual_, examples_of_errors_};
-  return {};
-}
-
-Tensor GradientExchange::errors() const {
-  return power_sgd_ ? power_sgd_->errors() : residual_;
-}
-
-void GradientExchange::set_examples(std::int64_t examples) const {
-  if (examples > 0) examples_of_errors_.data<double>()[0] = static_cast<double>(examples);
-}
-
-// Gradients are sums over the examples of their step, and so are the errors that the step left. The
-// update divides by the examples of this step, and takes back what the mean of that step lacked.
-void GradientExchange::adapt_errors(double wire_scale_hint, std::int64_t examples) {
-  double& before = *examples_of_errors_.data<double>();
-  takes_errors_ = true;
-  if (!errors().defined() || before == 0 || !communicator_.exchanges_gradients()) return;
-  double now = wire_scale_hint;
-  if (now == 0) {
-    const Tensor of_all = Tensor::full({}, static_cast<double>(examples), DType::float64);
-    communicator_.allreduce(of_all);
-    now = of_all.item();
-  }
-  // No update follows, so errors wait for the next step.
-  takes_errors_ = now > 0;
-  if (!takes_errors_ || now == before) return;
-  backend(Device::cpu()).scale(errors(), static_cast<float>(now / before));
-  before = now;
-}
-
-GradientView GradientExchange::view_of(std::size_t range) const {
-  const auto [begin, end] = ranges_[range];
-  const bool has_notices = range + 1 == ranges_.size();
-  return {.arena = arena_.gradients().slice(begin, end),
-          .segments = segments_[range],
-          .wire_scale_hint = wire_scale_hint_,
-          .exact_at_end = has_notices ? end - arena_.update_count() : 0,
-          .residual = residual_.defined() && takes_errors_ ? residual_.slice(begin, end) : Tensor(),
-          .first = begin,
-          .is_agreed = has_exchanged_ && !power_sgd_,
-          .needed = needed_};
-}
-
-void GradientExchange::begin(double wire_scale_hint, std::int64_t examples) {
-  const bool may_overlap = mode_ != ExchangeMode::whole && mode_ != ExchangeMode::double_buffered;
-  if (may_overlap && has_exchanged_ && !is_agreed_) agree_on_order();
-  adapt_errors(wire_scale_hint, examples);
+void GradientExchange::begin(const Examples& examples) {
+  begin_step(examples);
   has_begun_ = true;
-  form_ = trials_.form();
-  since_begin_.lap();
-  wire_scale_hint_ = wire_scale_hint;
-  incomplete_ = parameters_in_;
-  completed_.clear();
-}
-
-void GradientExchange::ready(Parameter& parameter) {
-  const auto found = ranges_of_.find(&parameter);
-  if (!has_begun_ || found == ranges_of_.end()) return;
-  // No gradient may have come to the functions that use it.
-  parameter.fill_missing_grad();
-  for (std::int64_t i = found->second.begin; i < found->second.end; ++i)
-    if (--incomplete_[static_cast<std::size_t>(i)] == 0) complete(static_cast<std::size_t>(i));
-  if (overlaps()) start_complete_ranges();
-}
-
-void GradientExchange::complete(std::size_t range) {
-  completed_.push_back(range);
-  if (!is_tracing()) return;
-  const double now = trace_clock();
-  trace({.name = "complete",
-         .row = TraceRow::gradients,
-         .begin = now,
-         .end = now,
-         .number = ranges_[range].begin,
-         .bytes = ranges_[range].size() * std::int64_t{sizeof(float)}});
-}
-
-void GradientExchange::start_complete_ranges() {
-  const Background how = form_ == ExchangeForm::slices ? Background::slices : Background::thread;
-  while (under_way_.size() < order_.size() && incomplete_[order_[under_way_.size()]] == 0)
-    under_way_.push_back(
-        communicator_.start_sum_gradients(view_of(order_[under_way_.size()]), how));
-}
-
-// Exchanges that were started before the last one come first.
-void GradientExchange::advance() {
-  if (!under_way_.empty()) under_way_.back()->advance();
 }
 
 void GradientExchange::give_up() {
-  under_way_.clear();
-  completed_.clear();
   has_begun_ = false;
+  give_up_step();
 }
 
-void GradientExchange::finish_without_gradients() {
-  finish(has_exchanged_ ? wire_scale_hint_ : 1);
-}
-
-void GradientExchange::finish(double wire_scale_hint, std::int64_t examples) {
-  if (!has_begun_) begin(wire_scale_hint, examples);
+std::optional<GradientExchange::Sums> GradientExchange::finish() {
   has_begun_ = false;
-  if (power_sgd_ && takes_errors_) {
-    power_sgd_->exchange(wire_scale_hint_);
-  } else if (overlaps()) {
-    std::ranges::fill(incomplete_, 0);
-    start_complete_ranges();
-    for (const auto& exchange : under_way_) exchange->wait();
-    under_way_.clear();
-  } else {
-    for (const std::size_t range : order_) communicator_.sum_gradients(view_of(range));
-  }
-  has_exchanged_ = true;
-  if (is_agreed_ && !trials_.is_over()) measure_step();
+  return timed([this] { return finish_step(); });
 }
 
-// All ranks come here in the same steps, as they all take part in each exchange.
-void GradientExchange::measure_step() {
-  trials_.add(since_begin_.lap());
-  if (!trials_.is_over()) return;
-  const std::vector<double>& own = trials_.seconds();
-  const Tensor slowest = Tensor::from(std::span<const double>(own), {std::ssize(own)});
-  communicator_.allreduce(slowest, ReduceOp::max);
-  const auto of_all = slowest.span<double>();
-  const std::string said = trials_.decide({of_all.begin(), of_all.end()});
-  if (communicator_.rank() == 0) log_verbose("{}", said);
+std::optional<GradientExchange::Sums> GradientExchange::flush() {
+  return timed([this] { return flush_steps(); });
 }
 
-void GradientExchange::agree_on_order() {
-  const std::vector<std::int64_t> own(completed_.begin(), completed_.end());
-  const Tensor mine = Tensor::from(std::span<const std::int64_t>(own), {std::ssize(own)});
-  std::vector<std::size_t> order;
-  std::vector<bool> is_listed(ranges_.size(), false);
-  for (const Tensor& told : communicator_.allgather(mine)) {
-    if (!order.empty()) break;
-    const Tensor host = told.to(Device::cpu());
-    for (const std::int64_t range : host.span<std::int64_t>()) {
-      order.push_back(static_cast<std::size_t>(range));
-      is_listed[order.back()] = true;
-    }
-  }
-  for (std::size_t range = 0; range < ranges_.size(); ++range)
-    if (!is_listed[range]) order.push_back(range);
-  order_ = std::move(order);
-  is_agreed_ = true;
+template <class Work>
+std::optional<GradientExchange::Sums> GradientExchange::timed(const Work& work) {
+  Stopwatch watch;
+  const std::optional<Sums> sums = work();
+  if (measured_ == nullptr) return sums;
+  times_.exposed += watch.lap();
+  const double now = measured_->exchange_seconds();
+  times_.transfer += now - std::exchange(seconds_before_, now);
+  return sums;
+}
+
+std::unique_ptr<GradientExchange> create_gradient_exchange(ParameterArena& arena,
+                                                           Communicator& communicator,
+                                                           const ExchangeSettings& settings,
+                                                           std::span<const Range> needed) {
+  if (settings.mode == ExchangeMode::double_buffered && communicator.exchanges_gradients())
+    return std::make_unique<DoubleBuffer>(arena, communicator.split(0, communicator.rank()),
+                                          communicator);
+  return std::make_unique<RangeExchange>(arena, communicator, settings, needed);
 }
 
 }  // namespace tasuki

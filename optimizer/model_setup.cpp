@@ -6,7 +6,6 @@
 #include "tasuki/communicator/agreement.hpp"
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/core/log.hpp"
-#include "tasuki/optimizer/double_buffer.hpp"
 #include "tasuki/optimizer/module_exchange.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
 #include "tasuki/optimizer/update_plan.hpp"
@@ -46,8 +45,7 @@ void Optimizer::setup(Module& model, std::size_t size_of_model) {
   for (const std::string& pattern : frozen_.patterns()) check_pattern(pattern);
   t_ = 0;
   learning_rate_.reset();
-  double_buffer_.reset();
-  exchange_.reset();
+  drop_exchange();
   arena_.reset();
   owners_.reset();
   shards_states_ = false;
@@ -69,11 +67,10 @@ void Optimizer::build_arena() {
   auto arena = std::make_unique<ParameterArena>(*model_, communicator_, frozen_, sharers_.get());
   const SliceOwners owners = owners_of(*arena);
   move_states(*arena, owners);
-  double_buffer_.reset();
-  exchange_.reset();
+  drop_exchange();
   arena_ = std::move(arena);
   owners_ = owners;
-  shards_states_ = are_states_sharded(*arena_);
+  shards_states_ = are_states_sharded();
   needed_ = needed_of(*arena_, owners);
   prepare_exchange();
   plan_changed();
@@ -92,51 +89,33 @@ void Optimizer::build_arena() {
 void Optimizer::prepare_exchange() {
   if (!has_peers()) return;
   check_exchange_settings();
-  exchange_ =
-      std::make_unique<GradientExchange>(*arena_, *communicator_, exchange_settings_, needed_);
-  const bool is_double_buffered = exchange_->mode() == ExchangeMode::double_buffered;
-  double_buffer_ =
-      is_double_buffered ? std::make_unique<DoubleBuffer>(*arena_, *communicator_) : nullptr;
-  exchange_seconds_before_ = is_double_buffered ? 0 : communicator_->exchange_seconds();
+  exchange_ = create_gradient_exchange(*arena_, *communicator_, exchange_settings_, needed_);
   tells_ahead_ = must_tell_ahead();
   if (communicator_->rank() == 0 && exchange_->power_sgd() == nullptr)
-    log_verbose("gradients are exchanged {}",
-                is_double_buffered
-                    ? "all at once, during the next step"
-                    : fmt::format("in {} range(s) {} the backward pass", exchange_->ranges().size(),
-                                  exchange_->mode() == ExchangeMode::whole ? "after" : "during"));
+    log_verbose("gradients are exchanged {}", exchange_->describe());
+}
+
+void Optimizer::drop_exchange() {
+  earlier_times_ = transfer_times();
+  exchange_.reset();
 }
 
 void Optimizer::check_exchange_settings() const {
-  const ExchangeSettings& settings = exchange_settings_;
-  const bool is_double_buffered = settings.mode == ExchangeMode::double_buffered;
-  if (is_double_buffered && !arena_->gradients().device().is_cpu())
-    fail_everywhere(ErrorKind::unavailable,
-                    "double-buffered gradients: on GPUs the exchange is a part of the recorded "
-                    "step; choose another way to exchange them");
-  // What waits for the next step.
-  const char* const waiting = is_double_buffered            ? "double-buffered gradients"
-                              : settings.power_sgd_rank > 0 ? "compressed gradients"
-                              : settings.error_feedback     ? "error feedback"
-                                                            : nullptr;
-  if (loss_scaler_ && waiting != nullptr)
-    fail_everywhere(ErrorKind::unavailable,
-                    "{} and loss scaling exclude each other, because the scale may change in "
-                    "between; leave one out",
-                    waiting);
+  if (!has_peers()) return;
+  const std::string conflict =
+      conflict_in(exchange_settings_, {.is_on_gpu = !arena_->gradients().device().is_cpu(),
+                                       .wire_dtype = communicator_->options().wire_dtype,
+                                       .scales_losses = loss_scaler_.has_value(),
+                                       .shards_states = shards_states_});
+  if (!conflict.empty()) fail_everywhere(ErrorKind::usage, "{}", conflict);
 }
 
 void Optimizer::set_exchange(const ExchangeSettings& settings) {
   flush();
   exchange_settings_ = settings;
   if (!arena_) return;
-  if (double_buffer_) {
-    // The buffer's memory is good for its own communicator only.
-    const Tensor& gradients = arena_->gradients();
-    arena_->swap_gradients(
-        {communicator_->allocate(gradients.bytes()), 0, gradients.shape(), gradients.dtype()});
-    double_buffer_.reset();
-  }
+  if (exchange_) exchange_->leave();
+  drop_exchange();
   prepare_exchange();
 }
 
@@ -152,7 +131,8 @@ void Optimizer::set_exchange(const ExchangeSettings& settings) {
 void Optimizer::follow_changed_model() {
   if (has_peers() && !tells_ahead_) {
     arena_->notice().fill(1);
-    exchange_->finish_without_gradients();
+    exchange_->begin_without_gradients();
+    exchange_->finish();
   }
   build_arena();
 }

@@ -8,9 +8,7 @@
 #include <utility>
 
 #include "tasuki/core/stop_request.hpp"
-#include "tasuki/core/stopwatch.hpp"
 #include "tasuki/nn/random.hpp"
-#include "tasuki/optimizer/double_buffer.hpp"
 #include "tasuki/optimizer/update_plan.hpp"
 #include "tasuki/tensor/clock_scope.hpp"
 
@@ -127,7 +125,7 @@ Tensor Optimizer::update(const std::function<Variable()>& loss, std::int64_t exa
 
 bool Optimizer::must_tell_ahead() const {
   if (!has_peers()) return false;
-  return !arena_->values().device().is_cpu() || double_buffer_ || model_->communicates();
+  return !arena_->values().device().is_cpu() || exchange_->is_late() || model_->communicates();
 }
 
 bool Optimizer::has_met() const {
@@ -204,20 +202,18 @@ void Optimizer::backward(const Variable& loss, std::int64_t examples) {
 
 std::int64_t Optimizer::backward_and_exchange(const Variable& loss, std::int64_t examples,
                                               std::optional<std::int64_t> global_examples) {
-  if (exchange_ == nullptr || double_buffer_ || !arena_->gradients().device().is_cpu()) {
+  if (exchange_ == nullptr) {
     run_backward(loss, examples, {});
     return exchange(global_examples);
   }
+  const auto ready = [&](Parameter& parameter) {
+    if (!exchange_->has_begun()) begin_exchange(global_examples);
+    exchange_->ready(parameter);
+  };
+  // The message ahead of a step on a GPU may rebuild arrays, which a backward pass cannot.
+  const bool may_begin = arena_->gradients().device().is_cpu() || has_met();
   try {
-    const auto ready = [&](Parameter& parameter) {
-      if (!exchange_->has_begun()) {
-        check_examples(global_examples);
-        write_notices(global_examples);
-        exchange_->begin(static_cast<double>(global_examples.value_or(0)), examples_);
-      }
-      exchange_->ready(parameter);
-    };
-    run_backward(loss, examples, ready);
+    run_backward(loss, examples, may_begin ? ready : Variable::GradientReady());
     return exchange(global_examples);
   } catch (...) {
     exchange_->give_up();
@@ -243,11 +239,8 @@ void Optimizer::run_backward(const Variable& loss, std::int64_t examples,
                "the model's parameters changed during its forward pass; add layers before");
   examples_ += examples;
   // What travels meanwhile: the gradients of the step before, or ranges of these.
-  const auto between = [&] {
-    if (double_buffer_)
-      double_buffer_->advance();
-    else if (ready)
-      exchange_->advance();
+  const auto between = [this] {
+    if (exchange_) exchange_->advance();
   };
   // From the mean over the local batch to sums over examples, so that ranks add up.
   if (loss_scaler_)
@@ -283,39 +276,37 @@ void Optimizer::write_notices(std::optional<std::int64_t> global_examples) {
   notice[1] = static_cast<float>(units);
 }
 
-std::int64_t Optimizer::exchange_over_ranks(std::optional<std::int64_t> global_examples) {
-  const bool is_on_cpu = arena_->gradients().device().is_cpu();
-  if (!is_on_cpu) {
+void Optimizer::begin_exchange(std::optional<std::int64_t> global_examples) {
+  check_examples(global_examples);
+  if (arena_->gradients().device().is_cpu()) {
+    write_notices(global_examples);
+  } else {
     if (!has_met()) meet(examples_);
     if (!global_examples) global_examples = met_->agreement.global_examples;
     if (!communicator_->queues_exchanges())
       refuse_recording(fmt::format("communicator {} exchanges gradients by way of the host",
                                    communicator_->name()));
-  } else if (!exchange_->has_begun()) {
-    write_notices(global_examples);
   }
-  bool has_sums = true;
-  note_moment(StepClock::Moment::exchange);
-  Stopwatch watch;
-  if (double_buffer_) {
-    const auto before = double_buffer_->exchange(global_examples);
-    has_sums = before.has_value();
-    if (has_sums) global_examples = before->examples;
-  } else {
-    exchange_->finish(static_cast<double>(global_examples.value_or(0)), examples_);
-  }
-  if (is_on_cpu) add_transfer(watch.lap());
-  if (!has_sums) return 0;
-  const std::int64_t of_sums = read_notices(global_examples);
-  exchange_->set_examples(of_sums);
-  return of_sums;
+  exchange_->begin({examples_, global_examples});
 }
 
-void Optimizer::add_transfer(double waited) {
-  const double now =
-      double_buffer_ ? double_buffer_->exchange_seconds() : communicator_->exchange_seconds();
-  transfer_times_.transfer += now - std::exchange(exchange_seconds_before_, now);
-  transfer_times_.exposed += waited;
+std::int64_t Optimizer::exchange_over_ranks(std::optional<std::int64_t> global_examples) {
+  if (!exchange_->has_begun()) begin_exchange(global_examples);
+  note_moment(StepClock::Moment::exchange);
+  const std::optional<GradientExchange::Sums> sums = exchange_->finish();
+  if (!sums) return 0;
+  const std::int64_t examples = read_notices(sums->examples);
+  exchange_->set_examples(examples);
+  return examples;
+}
+
+Optimizer::TransferTimes Optimizer::transfer_times() const {
+  TransferTimes times = earlier_times_;
+  if (exchange_) {
+    times.transfer += exchange_->times().transfer;
+    times.exposed += exchange_->times().exposed;
+  }
+  return times;
 }
 
 std::int64_t Optimizer::read_notices(std::optional<std::int64_t> global_examples) {
@@ -366,10 +357,10 @@ void Optimizer::apply(std::int64_t global_examples, const SpreadUpdate& spread) 
 }
 
 void Optimizer::flush() {
-  if (!double_buffer_ || !double_buffer_->is_under_way()) return;
+  if (!exchange_ || !exchange_->is_late()) return;
   StepScope step;
-  const auto sums = double_buffer_->take();
-  apply(read_notices(sums->examples), {});
+  if (const std::optional<GradientExchange::Sums> sums = exchange_->flush())
+    apply(read_notices(sums->examples), {});
   step.succeeded();
 }
 

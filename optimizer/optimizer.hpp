@@ -25,7 +25,6 @@
 
 namespace tasuki {
 
-class DoubleBuffer;
 class GpuSteps;
 class ParallelUpdater;
 class UpdatePlan;
@@ -90,11 +89,10 @@ class Optimizer {
                                      std::optional<std::int64_t> global_examples = {});
   // Sums the gradients over the ranks and returns the number of examples on all ranks (double
   // buffering: the gradients and the number are those of the step before; 0: there are none, so
-  // nothing is updated). The caller
-  // passes that number if it knows it, on all ranks or on none; otherwise the ranks add up their
-  // numbers together with the gradients (on a GPU: in a message before the step). A number that
-  // includes examples of other ranks is a usage error of an optimizer without a communicator.
-  // Collective.
+  // nothing is updated). The caller passes that number if it knows it, on all ranks or on none;
+  // otherwise the ranks add up their numbers together with the gradients (on a GPU: in a message
+  // before the step). A number that includes examples of other ranks is a usage error of an
+  // optimizer without a communicator. Collective.
   std::int64_t exchange(std::optional<std::int64_t> global_examples = {});
   // Divides by the number of examples, runs the hooks and applies the rule. Call it once per
   // StepScope. With `spread` (arena.hpp), the caller applies the rule to parts of the arena.
@@ -116,8 +114,8 @@ class Optimizer {
   // they take a part of the memory: ranks update their slices and give each other the new weights.
   // The updates are the same but for the rounding of sums of gradients, with communicators that let
   // MPI add them (flat; two_dimensional between three nodes and more). After an exchange a rank's
-  // gradients are sums in its own slice only. A model on a GPU is an error of kind unavailable, and
-  // an ArrayHook a usage error in the update. Without other ranks, and with `dummy`, which
+  // gradients are sums in its own slice only. A model on a GPU is a usage error, and so is an
+  // ArrayHook in the update. Without other ranks, and with `dummy`, which
   // exchanges nothing, it changes nothing. Call it before setup(), identically on all ranks.
   void shard_states(bool sharded);
   bool shards_states() const { return shards_states_; }
@@ -137,13 +135,9 @@ class Optimizer {
   // "one set for the ranks of a node", "one set per rank (one rank on each node)".
   std::string describe_weights() const;
 
-  // Seconds since setup(), of gradients in host memory: while this rank exchanged any, delays of
-  // other ranks included, and while exchange() waited for them. The rest was hidden behind the
-  // computation.
-  struct TransferTimes {
-    double transfer = 0, exposed = 0;
-  };
-  const TransferTimes& transfer_times() const { return transfer_times_; }
+  // Since this object was made.
+  using TransferTimes = tasuki::TransferTimes;
+  TransferTimes transfer_times() const;
 
   // Whether any rank was asked to stop (core/stop_request.hpp) before the last exchange: the same
   // on all ranks that exchange gradients (those of dummy do not).
@@ -227,9 +221,9 @@ class Optimizer {
   // convert batches to it. May be called before or after setup().
   void compute_in(DType type);
   DType compute_type() const { return compute_type_; }
-  // Dynamic loss scaling, for gradients that pass through float16; after setup(). An error of kind
-  // unavailable where the exchange leaves something for the next step: double-buffered or
-  // compressed gradients, error feedback.
+  // Dynamic loss scaling, for gradients that pass through float16; after setup(). A usage error
+  // where the exchange leaves something for the next step: double-buffered or compressed gradients,
+  // error feedback.
   void scale_losses(const LossScaler::Settings& settings);
   const LossScaler* loss_scaler() const { return loss_scaler_ ? &*loss_scaler_ : nullptr; }
 
@@ -276,7 +270,7 @@ class Optimizer {
   // over. Collective.
   std::unique_ptr<Communicator> find_sharers();
   std::string find_why_not_shared() const;
-  bool are_states_sharded(const ParameterArena& arena) const;
+  bool are_states_sharded() const;
   // Of what is updated: all ranks that share its states, or that have its weights once.
   SliceOwners owners_of(const ParameterArena& arena) const;
   std::vector<Range> needed_of(const ParameterArena& arena, const SliceOwners& owners) const;
@@ -305,8 +299,9 @@ class Optimizer {
   // Puts what travels behind the gradients into the arena.
   void write_notices(std::optional<std::int64_t> global_examples);
   void prepare_exchange();
+  void drop_exchange();
+  void begin_exchange(std::optional<std::int64_t> global_examples);
   std::int64_t exchange_over_ranks(std::optional<std::int64_t> global_examples);
-  void add_transfer(double waited);
   // What the sums behind the gradients say; returns the number of examples.
   std::int64_t read_notices(std::optional<std::int64_t> global_examples);
   void apply(std::int64_t global_examples, const SpreadUpdate& spread);
@@ -322,8 +317,7 @@ class Optimizer {
   Module* model_ = nullptr;
   std::unique_ptr<ParameterArena> arena_;
   ExchangeSettings exchange_settings_;
-  std::unique_ptr<GradientExchange> exchange_;   // of arena_, among several ranks
-  std::unique_ptr<DoubleBuffer> double_buffer_;  // of arena_; null: not wanted
+  std::unique_ptr<GradientExchange> exchange_;  // of arena_, among several ranks
   bool tells_ahead_ = false;  // that the model changed, and more: send_ahead() before each step
   bool wants_sharded_states_ = false, wants_shared_weights_ = false;
   std::int64_t group_ = 0;  // of share_weights()
@@ -353,8 +347,7 @@ class Optimizer {
   std::optional<Met> met_;
   std::optional<std::uint64_t> gradients_of_;
   std::int64_t examples_ = 0;
-  TransferTimes transfer_times_;
-  double exchange_seconds_before_ = 0;  // Communicator::exchange_seconds() after the last exchange
+  TransferTimes earlier_times_;  // of former exchange_
   AfterStep counted_;
 };
 

@@ -74,26 +74,20 @@ std::string Optimizer::describe_weights() const {
                                  : fmt::format("one set per rank ({})", why_not_shared_);
 }
 
-bool Optimizer::are_states_sharded(const ParameterArena& arena) const {
-  if (!wants_sharded_states_ || !has_peers() || !communicator_->exchanges_gradients()) return false;
-  if (!arena.values().device().is_cpu())
-    fail_everywhere(ErrorKind::unavailable,
-                    "ranks share the states of an optimizer (--shard-optimizer) on CPUs only; the "
-                    "model is on {}",
-                    arena.values().device().text());
-  return true;
+bool Optimizer::are_states_sharded() const {
+  return wants_sharded_states_ && has_peers() && communicator_->exchanges_gradients();
 }
 
 SliceOwners Optimizer::owners_of(const ParameterArena& arena) const {
   const std::int64_t count = arena.update_count();
-  if (are_states_sharded(arena)) return {count, *communicator_};
+  if (are_states_sharded()) return {count, *communicator_};
   if (arena.is_shared()) return {count, *sharers_};
   return SliceOwners(count);
 }
 
 std::vector<Range> Optimizer::needed_of(const ParameterArena& arena,
                                         const SliceOwners& owners) const {
-  if (are_states_sharded(arena)) return owners.slices();
+  if (are_states_sharded()) return owners.slices();
   if (shares_weights()) return slices_of_groups(arena.update_count(), groups_);
   return {};
 }

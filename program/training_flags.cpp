@@ -312,36 +312,6 @@ void add_output_flags(Options& options, TrainingSettings& settings) {
   options.add("verbose", settings.verbose, "also print what was chosen automatically, and why");
 }
 
-void check_compression_flags(const Options& options, const TrainingSettings& settings) {
-  const bool is_compressed = settings.power_sgd_rank > 0;
-  if (!is_compressed && !settings.error_feedback) return;
-  if (settings.gpu.is_wanted)
-    fail_everywhere(ErrorKind::usage, "{} is for gradients of CPUs; leave it or --gpu out",
-                    is_compressed ? "--compress" : "--error-feedback");
-  if (is_compressed && settings.error_feedback)
-    fail_everywhere(ErrorKind::usage,
-                    "--compress and --error-feedback: compression keeps what it does not send, but "
-                    "not what rounding takes; leave one out");
-  if (!is_compressed && settings.wire_dtype == DType::float32)
-    fail_everywhere(ErrorKind::usage,
-                    "--error-feedback has no effect on gradients that travel as they are; add "
-                    "--wire-dtype fp16 or bf16");
-  if (is_compressed && settings.exchange.value_or(ExchangeMode::whole) != ExchangeMode::whole)
-    fail_everywhere(ErrorKind::usage,
-                    "--compress and --exchange {}: compressed gradients travel after the backward "
-                    "pass; leave one out",
-                    name_of(*settings.exchange));
-  if (settings.error_feedback && settings.exchange == ExchangeMode::double_buffered)
-    fail_everywhere(
-        ErrorKind::usage,
-        "--error-feedback and --exchange double-buffered: what rounding takes would come "
-        "two steps late; leave one out");
-  if (is_compressed && options.is_changed("bucket-mb"))
-    fail_everywhere(
-        ErrorKind::usage,
-        "--compress and --bucket-mb: compressed gradients travel at once; leave one out");
-}
-
 }  // namespace
 
 void add_training_flags(Options& options, TrainingSettings& settings, FlagsLeftOut left_out) {
@@ -373,14 +343,6 @@ void check_training_flags(const Options& options, const TrainingSettings& settin
                     "--sync-bn and --devices: batch normalisation cannot use the statistics of "
                     "several devices of one process; start one process for each device, or leave "
                     "--sync-bn out");
-  if (settings.exchange == ExchangeMode::double_buffered && settings.gpu.is_wanted)
-    fail_everywhere(ErrorKind::usage,
-                    "--exchange double-buffered and --gpu: on GPUs the exchange is a part of the "
-                    "recorded step; leave one out");
-  if (settings.exchange == ExchangeMode::double_buffered && options.is_changed("bucket-mb"))
-    fail_everywhere(ErrorKind::usage,
-                    "--exchange double-buffered and --bucket-mb: double-buffered gradients travel "
-                    "at once; leave one out");
   if (settings.accumulate > 1 && settings.gpu.is_wanted)
     fail_everywhere(ErrorKind::usage,
                     "--accumulate and --gpu: gradients of several batches are added up on CPUs "
@@ -389,11 +351,12 @@ void check_training_flags(const Options& options, const TrainingSettings& settin
     fail_everywhere(ErrorKind::usage,
                     "--accumulate: a process with several devices takes one batch in an iteration; "
                     "leave the flag out");
-  if (settings.shard_optimizer && settings.gpu.is_wanted)
-    fail_everywhere(ErrorKind::usage,
-                    "--shard-optimizer and --gpu: ranks share the optimizer's states on CPUs only; "
-                    "leave one out");
-  check_compression_flags(options, settings);
+  const std::string conflict = conflict_in(exchange_settings(settings),
+                                           {.is_on_gpu = settings.gpu.is_wanted,
+                                            .wire_dtype = settings.wire_dtype,
+                                            .scales_losses = settings.dtype == ComputeType::fp16,
+                                            .shards_states = settings.shard_optimizer});
+  if (!conflict.empty()) fail_everywhere(ErrorKind::usage, "{}", conflict);
   check_learning_rate_flags(options, settings);
 }
 

@@ -132,7 +132,7 @@ TEST_P(DoubleBuffering, AModelThatChangedOnOneRankIsNamed) {
 TEST_P(DoubleBuffering, LossScalingIsRefused) {
   if (size() == 1) GTEST_SKIP() << "one rank exchanges nothing";
   Run run(*communicator_, ExchangeMode::double_buffered, "sgd");
-  testing::expect_error(ErrorKind::unavailable, {"loss scaling"},
+  testing::expect_error(ErrorKind::usage, {"loss scaling"},
                         [&] { run.optimizer->scale_losses({}); });
 }
 

@@ -1,6 +1,6 @@
 // The exchange of gradients in ranges: the same bits whether it overlaps with the backward pass or
 // follows it, for every kind of communicator and algorithm.
-#include "tasuki/optimizer/gradient_exchange.hpp"
+#include "tasuki/optimizer/range_exchange.hpp"
 
 #include <gtest/gtest.h>
 
@@ -270,7 +270,7 @@ TEST_P(Overlap, OrderIsThatInWhichTheLowestRankWithExamplesWroteThem) {
   if (size_ == 1) GTEST_SKIP() << "one rank exchanges nothing";
   step([] {}, rank_ > 0);  // rank 0 has seen nothing
   step([] {});
-  const GradientExchange& exchange = *optimizer_->gradient_exchange();
+  const auto& exchange = dynamic_cast<const RangeExchange&>(*optimizer_->gradient_exchange());
   const std::vector<std::size_t>& order = exchange.order();
   EXPECT_EQ(order.front(), exchange.ranges().size() - 1);
   EXPECT_EQ(std::set(order.begin(), order.end()).size(), exchange.ranges().size());

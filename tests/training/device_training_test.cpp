@@ -647,7 +647,7 @@ TEST_F(DeviceTraining, WhatRecordedStepsCannotDoIsRefused) {
   if (comm->size() == 1) return;
   SmallRun::Options stale = on_device();
   stale.exchange = ExchangeMode::double_buffered;
-  testing::expect_error(ErrorKind::unavailable, {"double-buffered", "recorded step"},
+  testing::expect_error(ErrorKind::usage, {"double-buffered", "recorded step"},
                         [&] { SmallRun(folder / "stale", comm.get(), stale); });
 }
 

@@ -1,0 +1,56 @@
+// What excludes what in the exchange of gradients, for flags and library alike.
+#include "tasuki/optimizer/exchange_settings.hpp"
+
+#include <gtest/gtest.h>
+
+namespace tasuki {
+namespace {
+
+constexpr ExchangeContext on_cpu{}, on_gpu{.is_on_gpu = true};
+constexpr ExchangeContext rounded{.wire_dtype = DType::float16};
+constexpr ExchangeContext scaled{.wire_dtype = DType::float16, .scales_losses = true};
+
+TEST(ExchangeSettings, ThatFitAreNotRefused) {
+  for (const ExchangeContext& context : {on_cpu, on_gpu, rounded, scaled})
+    for (const auto mode : {std::optional<ExchangeMode>(), std::optional(ExchangeMode::overlapped),
+                            std::optional(ExchangeMode::whole)})
+      for (const std::int64_t bytes : {0, 1024})
+        EXPECT_EQ(conflict_in({.mode = mode, .range_bytes = bytes}, context), "");
+  EXPECT_EQ(conflict_in({.mode = ExchangeMode::double_buffered}, rounded), "");
+  EXPECT_EQ(conflict_in({.mode = ExchangeMode::whole, .power_sgd_rank = 4}, rounded), "");
+  EXPECT_EQ(conflict_in({.mode = ExchangeMode::thread, .error_feedback = true}, rounded), "");
+  EXPECT_EQ(conflict_in({.mode = ExchangeMode::double_buffered},
+                        {.wire_dtype = DType::float16, .shards_states = true}),
+            "");
+}
+
+TEST(ExchangeSettings, ThatExcludeEachOtherAreRefusedInOneLine) {
+  struct Case {
+    ExchangeSettings settings;
+    ExchangeContext context;
+    const char* words;
+  };
+  const ExchangeSettings late{.mode = ExchangeMode::double_buffered};
+  for (const auto& [settings, context, words] :
+       {Case{{.error_feedback = true, .power_sgd_rank = 1}, rounded, "exclude each other"},
+        Case{{.power_sgd_rank = 1}, on_gpu, "leave it or --gpu out"},
+        Case{{.error_feedback = true}, {true, DType::float16}, "leave it or --gpu out"},
+        Case{{.error_feedback = true}, on_cpu, "float32 is not rounded"},
+        Case{{.mode = ExchangeMode::slices, .power_sgd_rank = 1}, on_cpu, "--exchange slices"},
+        Case{{.mode = ExchangeMode::double_buffered, .error_feedback = true}, rounded, "two steps"},
+        Case{{.range_bytes = 64, .power_sgd_rank = 1}, on_cpu, "--bucket-mb"},
+        Case{{.mode = ExchangeMode::double_buffered, .range_bytes = 64}, on_cpu, "--bucket-mb"},
+        Case{late, scaled, "double-buffered gradients and loss scaling"},
+        Case{{.error_feedback = true}, scaled, "error feedback and loss scaling"},
+        Case{{.power_sgd_rank = 1}, scaled, "compressed gradients and loss scaling"},
+        Case{late, on_gpu, "recorded step"},
+        Case{{}, {.is_on_gpu = true, .shards_states = true}, "--shard-optimizer and --gpu"}}) {
+    const std::string found = conflict_in(settings, context);
+    EXPECT_NE(found.find(words), std::string::npos) << words << " is not in: " << found;
+    EXPECT_NE(found.find("leave"), std::string::npos) << "what to do: " << found;
+    EXPECT_EQ(found.find('\n'), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace tasuki
