@@ -17,6 +17,8 @@ const char* describe(ExchangeForm form) {
       return "in slices between layers";
     case ExchangeForm::thread:
       return "by a thread during the backward pass";
+    case ExchangeForm::queue:
+      return "in the GPU's queue of transfers during the backward pass";
   }
   return "unknown";
 }

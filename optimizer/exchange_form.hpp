@@ -11,6 +11,7 @@ enum class ExchangeForm {
   whole,   // after the backward pass
   slices,  // during it: the thread that computes does what it can between layers
   thread,  // during it: a thread of the communicator does it
+  queue,   // during it: a GPU does it, in its queue of transfers
 };
 // "after the backward pass", ...
 const char* describe(ExchangeForm form);

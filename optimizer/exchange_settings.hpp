@@ -11,10 +11,12 @@
 namespace tasuki {
 
 enum class ExchangeMode {
-  overlapped,  // a range travels as soon as it is complete, in slices or by a thread: as measured
-  slices,      // the same, in slices
-  thread,      // the same, by a thread
-  whole,       // all ranges travel after the backward pass
+  // A range travels as soon as it is complete: on CPUs in slices or by a thread, as measured, on
+  // GPUs in their queue of transfers.
+  overlapped,
+  slices,  // the same, on CPUs in slices
+  thread,  // the same, on CPUs by a thread
+  whole,   // all ranges travel after the backward pass
   // All gradients travel during the next step, and its update uses them (double_buffer.hpp). CPUs
   // only.
   double_buffered,
@@ -22,15 +24,16 @@ enum class ExchangeMode {
 // "overlapped", ...
 const char* name_of(ExchangeMode mode);
 
-// The same on all ranks. On GPUs all gradients travel as one range after the backward pass.
+// The same on all ranks. On GPUs, communicators that do not queue their exchanges there
+// (Communicator::queues_exchanges) exchange all gradients as one range after the backward pass.
 struct ExchangeSettings {
-  // Empty: where ranks are on several nodes, overlapped or whole as measured in the first steps;
-  // else whole. Inside a node the ranks' cores do the work of the exchange, so there is nothing
-  // that it could overlap with.
+  // Empty: on GPUs overlapped. On CPUs, where ranks are on several nodes, overlapped or whole as
+  // measured in the first steps; else whole. Inside a node the ranks' cores do the work of the
+  // exchange, so there is nothing that it could overlap with.
   std::optional<ExchangeMode> mode{};
   // Of a range, at most, but 64 at least; the last one also has the notices. 0: a sixteenth of the
-  // arena, but 1 to 25 MiB; one range if `mode` is empty and all gradients travel after the
-  // backward pass.
+  // arena, but 1 (on GPUs 4) to 25 MiB; one range if `mode` is empty and all gradients travel after
+  // the backward pass.
   std::int64_t range_bytes = 0;
   // Where gradients travel in 16 bits: adds what rounding takes from them on their way to those of
   // the next step. Not of compressed gradients.

@@ -65,6 +65,9 @@ class GradientExchange {
   // --- between steps ---
   // Whether gradients travel between two steps.
   virtual bool is_late() const { return false; }
+  // Whether later steps repeat what the last one did, so that one of them can be recorded on a GPU.
+  // The same on all ranks.
+  virtual bool is_settled() const { return true; }
   // The sums of steps that are finished but have not got any yet. Collective.
   std::optional<Sums> flush();
   // Before the arena gets another exchange. Collective.

@@ -257,6 +257,9 @@ class Optimizer {
   // them through backward().
   void set_examples(std::int64_t examples) { examples_ = examples; }
 
+  // Whether later steps ask a GPU for the same work as this one, on all ranks.
+  bool repeats_steps() const { return !exchange_ || exchange_->is_settled(); }
+
   bool has_peers() const { return communicator_ != nullptr && communicator_->size() > 1; }
   bool has_met() const;
   bool must_tell_ahead() const;

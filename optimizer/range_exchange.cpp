@@ -1,6 +1,7 @@
 #include "tasuki/optimizer/range_exchange.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 
 #include "tasuki/core/log.hpp"
@@ -13,19 +14,27 @@ namespace {
 
 constexpr std::int64_t mebibyte = std::int64_t{1} << 20;
 
+bool is_on_gpu(const ParameterArena& arena) {
+  return !arena.gradients().device().is_cpu();
+}
+
 ExchangeMode mode_of(const ExchangeSettings& settings, const ParameterArena& arena,
                      const Communicator& communicator) {
-  // On a GPU the exchange is a part of the recorded step.
-  if (!arena.gradients().device().is_cpu() || !communicator.exchanges_gradients() ||
-      settings.power_sgd_rank > 0)
+  if (!communicator.exchanges_gradients() || settings.power_sgd_rank > 0)
     return ExchangeMode::whole;
+  if (is_on_gpu(arena)) {
+    const bool is_wanted = settings.mode.value_or(ExchangeMode::overlapped) != ExchangeMode::whole;
+    return is_wanted && communicator.queues_exchanges() ? ExchangeMode::overlapped
+                                                        : ExchangeMode::whole;
+  }
   if (settings.mode) return *settings.mode;
   return communicator.inter_size() > 1 ? ExchangeMode::overlapped : ExchangeMode::whole;
 }
 
 // What is tried in the first steps; the first one until then.
 std::vector<ExchangeForm> forms_of(const ExchangeSettings& settings, ExchangeMode mode,
-                                   const Communicator& communicator) {
+                                   const ParameterArena& arena, const Communicator& communicator) {
+  if (mode == ExchangeMode::overlapped && is_on_gpu(arena)) return {ExchangeForm::queue};
   switch (mode) {
     case ExchangeMode::whole:
     case ExchangeMode::double_buffered:
@@ -45,13 +54,16 @@ std::vector<ExchangeForm> forms_of(const ExchangeSettings& settings, ExchangeMod
 }
 
 std::int64_t range_bytes_of(const ExchangeSettings& settings, ExchangeMode mode,
-                            const ParameterArena& arena) {
+                            const ParameterArena& arena, const Communicator& communicator) {
   const auto bytes = static_cast<std::int64_t>(arena.gradients().bytes());
-  if (!arena.gradients().device().is_cpu() || settings.power_sgd_rank > 0) return bytes;
+  if (settings.power_sgd_rank > 0) return bytes;
+  if (is_on_gpu(arena) && !communicator.queues_exchanges()) return bytes;
   if (settings.range_bytes > 0) return settings.range_bytes;
   // Ranges would cost more messages, and nothing needs them.
   if (!settings.mode && mode == ExchangeMode::whole) return bytes;
-  return std::clamp(bytes / 16, mebibyte, 25 * mebibyte);
+  // NCCL needs longer messages than MPI for its rate.
+  const std::int64_t least = is_on_gpu(arena) ? 4 * mebibyte : mebibyte;
+  return std::clamp(bytes / 16, least, 25 * mebibyte);
 }
 
 }  // namespace
@@ -85,7 +97,7 @@ RangeExchange::RangeExchange(ExchangeMode mode, const ParameterArena& arena,
                              std::span<const Range> needed)
     : GradientExchange(mode,
                        exchange_ranges(arena.entries(), arena.gradients().count(),
-                                       range_bytes_of(settings, mode, arena)),
+                                       range_bytes_of(settings, mode, arena, communicator)),
                        arena, communicator),
       arena_(arena),
       communicator_(communicator),
@@ -94,7 +106,7 @@ RangeExchange::RangeExchange(ExchangeMode mode, const ParameterArena& arena,
       parameters_in_(ranges().size(), 0),
       examples_of_errors_(Tensor::zeros({1}, DType::float64, Device::cpu())),
       order_(ranges().size()),
-      trials_(forms_of(settings, mode, communicator)) {
+      trials_(forms_of(settings, mode, arena, communicator)) {
   if (settings.power_sgd_rank > 0)
     power_sgd_ = std::make_unique<PowerSgd>(arena, communicator, settings.power_sgd_rank);
   else if (settings.error_feedback)
@@ -255,17 +267,14 @@ void RangeExchange::measure_step() {
 }
 
 void RangeExchange::agree_on_order() {
-  const std::vector<std::int64_t> own(completed_.begin(), completed_.end());
-  const Tensor mine = Tensor::from(std::span<const std::int64_t>(own), {std::ssize(own)});
   std::vector<std::size_t> order;
   std::vector<bool> is_listed(ranges().size(), false);
-  for (const Tensor& told : communicator_.allgather(mine)) {
+  // As bytes, which stay on the host.
+  for (const Bytes& told : communicator_.allgather_bytes(std::as_bytes(std::span(completed_)))) {
     if (!order.empty()) break;
-    const Tensor host = told.to(Device::cpu());
-    for (const std::int64_t range : host.span<std::int64_t>()) {
-      order.push_back(static_cast<std::size_t>(range));
-      is_listed[order.back()] = true;
-    }
+    order.resize(told.size() / sizeof(std::size_t));
+    std::memcpy(order.data(), told.data(), told.size());
+    for (const std::size_t range : order) is_listed[range] = true;
   }
   for (std::size_t range = 0; range < ranges().size(); ++range)
     if (!is_listed[range]) order.push_back(range);

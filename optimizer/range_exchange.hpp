@@ -6,6 +6,10 @@
 // is learned in the first step, from the lowest rank that had examples, and agreed upon before the
 // second. Ranges that are not complete at the end of the backward pass (parameters that the loss
 // did not use) follow in that order.
+//
+// On GPUs, with communicators that queue their exchanges there, a range's sum is queued beside the
+// computation when its last gradient is queued, so recorded steps contain it. Others exchange all
+// gradients as one range after the backward pass.
 #pragma once
 
 #include <cstdint>
@@ -43,6 +47,8 @@ class RangeExchange final : public GradientExchange {
   void advance() override;
   void set_examples(std::int64_t examples) override;
   std::vector<Tensor> carried_over() const override;
+  // Once all ranks have agreed on the order.
+  bool is_settled() const override { return mode() == ExchangeMode::whole || is_agreed_; }
   std::string describe() const override;
   const PowerSgd* power_sgd() const override { return power_sgd_.get(); }
 

@@ -219,15 +219,16 @@ void add_device_flags(Options& options, TrainingSettings& settings) {
                                         {"whole", ExchangeMode::whole},
                                         {"double-buffered", ExchangeMode::double_buffered}},
       "NAME",
-      "when gradients travel on CPUs, with the same result: during the backward pass, in `slices` "
+      "when gradients travel, with the same result: during the backward pass, on CPUs in `slices` "
       "between layers or by a `thread`, or all after it (`whole`); `overlapped`: the faster of the "
       "first two, as measured in the first steps; `auto`: the fastest of the three if ranks are on "
-      "several machines, else `whole`. `double-buffered`: during the next step, whose update uses "
-      "them, as with ChainerMN; the first step updates nothing, and evaluations and snapshots wait "
-      "for the last gradients");
+      "several machines, else `whole`. On GPUs, with pure_nccl and single_node, `overlapped` and "
+      "`auto` mean during the backward pass; other communicators send them after it. "
+      "`double-buffered`: during the next step, whose update uses them, as with ChainerMN; the "
+      "first step updates nothing, and evaluations and snapshots wait for the last gradients");
   options.add(
       "bucket-mb", settings.bucket_mb, "auto", {0.001, 1e5}, "MB",
-      "on CPUs, MiB of gradients that are sent at a time; `auto`: a sixteenth of all, but 1 to "
+      "MiB of gradients that are sent at a time; `auto`: a sixteenth of all, but 1 (on GPUs 4) to "
       "25 (all where gradients are sent after the backward pass, unless --exchange is given)");
   options.add("sync-bn", settings.sync_bn,
               "batch normalisation uses the statistics of the global batch, by two messages for "

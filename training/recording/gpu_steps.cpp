@@ -59,6 +59,8 @@ void GpuSteps::run(const Batch& batch, Observation& observation, const Work& wor
     readiness = optimizer->meet(batch.size(), readiness).least_level;
   // Parameters may have moved, and then on all ranks.
   if (kind.recording && !kind.recording->is_valid()) kinds_.drop_invalid(parts_of(models_));
+  if (!std::ranges::all_of(optimizers_, &Optimizer::repeats_steps))
+    readiness = std::min<int>(readiness, too_few_runs);
   if (readiness == to_be_recorded) record(step);
   if (readiness >= to_be_recorded && kind.recording)
     replay(step);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -24,17 +25,20 @@ struct CUevent_st {
   std::shared_ptr<Mark> mark;
 };
 
+// What a recording has noted, in the order of the calls.
+struct Noted {
+  cudaStream_t stream = nullptr;
+  std::function<void()> work;
+  std::shared_ptr<Mark> awaited, reached;
+};
+
 struct CUgraph_st {
-  std::vector<std::function<void()>> work;
+  std::vector<Noted> noted;
   cudaStream_t origin = nullptr;
   std::set<cudaStream_t> branches;  // with work that the origin has not waited for
   bool is_broken = false;
   cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
   std::thread::id thread;  // that began it
-};
-
-struct CUgraphExec_st {
-  std::vector<std::function<void()>> work;
 };
 
 struct CUstream_st {
@@ -50,6 +54,14 @@ struct CUstream_st {
 
   static inline std::uint64_t made = 0;
   bool is_idle() const { return queue.empty() && !is_busy; }
+};
+
+struct CUgraphExec_st {
+  std::vector<Noted> noted;
+  cudaStream_t origin = nullptr;
+  // In the place of the other streams that were recorded: what branches off waits for nothing but
+  // the events that it waited for then.
+  std::map<cudaStream_t, CUstream_st> branches;
 };
 
 namespace tasuki::simulated {
@@ -151,7 +163,7 @@ void enqueue(cudaStream_t stream, std::function<void()> work) {
     stream->queue.push_back({std::move(work), nullptr, nullptr});
     return;
   }
-  stream->recording->work.push_back(std::move(work));
+  stream->recording->noted.push_back({stream, std::move(work), nullptr, nullptr});
   if (stream != stream->recording->origin) stream->recording->branches.insert(stream);
 }
 
@@ -274,7 +286,10 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   Lock lock(device().mutex);
   stream = named(stream);
   event->mark = std::make_shared<Mark>(Mark{false, stream, stream->recording});
-  if (stream->recording == nullptr) stream->queue.push_back({{}, nullptr, event->mark});
+  if (stream->recording == nullptr)
+    stream->queue.push_back({{}, nullptr, event->mark});
+  else
+    stream->recording->noted.push_back({stream, {}, nullptr, event->mark});
   return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned /*flags*/) {
@@ -289,8 +304,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     stream->queue.push_back({{}, event->mark, nullptr});
     return cudaSuccess;
   }
-  // Order within a graph is that of the calls. Waiting joins a stream to the recording, and takes
-  // back what has branched off.
+  // Waiting joins a stream to the recording, and takes back what has branched off.
   cudaGraph_t const graph = event->mark->graph;
   if (stream->recording == nullptr) {
     stream->recording = graph;
@@ -298,6 +312,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   } else if (stream->recording != graph) {
     return failed(cudaErrorStreamCaptureMerge);
   }
+  graph->noted.push_back({stream, {}, event->mark, nullptr});
   if (stream == graph->origin) graph->branches.erase(event->mark->source);
   return cudaSuccess;
 }
@@ -371,17 +386,40 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
                                  unsigned long long /*flags*/) {
-  *executable = new CUgraphExec_st{graph->work};
+  Lock lock(device().mutex);
+  auto* const made = new CUgraphExec_st{graph->noted, graph->origin, {}};
+  for (const Noted& each : made->noted)
+    if (each.stream != made->origin && made->branches.try_emplace(each.stream).second)
+      device().streams.insert(&made->branches.at(each.stream));
+  *executable = made;
   return cudaSuccess;
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+  Lock lock(device().mutex);
+  for (auto& [recorded, branch] : executable->branches) {
+    finish(lock, &branch);
+    device().streams.erase(&branch);
+  }
   delete executable;
   return cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   ++counts().graphs;
-  // A graph may be destroyed while it runs.
-  for (const auto& work : executable->work) enqueue(stream, work);
+  Lock lock(device().mutex);
+  stream = named(stream);
+  const auto begin = std::make_shared<Mark>(Mark{false, stream, nullptr});
+  stream->queue.push_back({{}, nullptr, begin});
+  for (auto& [recorded, branch] : executable->branches)
+    branch.queue.push_back({{}, begin, nullptr});
+  std::map<std::shared_ptr<Mark>, std::shared_ptr<Mark>> marks;  // of this launch
+  for (const Noted& each : executable->noted) {
+    cudaStream_t const here =
+        each.stream == executable->origin ? stream : &executable->branches.at(each.stream);
+    if (each.work) ++counts().operations;
+    if (each.reached) marks[each.reached] = std::make_shared<Mark>(Mark{false, here, nullptr});
+    here->queue.push_back({each.work, each.awaited ? marks.at(each.awaited) : nullptr,
+                           each.reached ? marks.at(each.reached) : nullptr});
+  }
   return cudaSuccess;
 }
 
