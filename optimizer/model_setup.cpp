@@ -250,10 +250,14 @@ bool Optimizer::share_shapes(const std::vector<Module::NamedParameter>& candidat
 }
 
 bool Optimizer::all_ranks(bool yes) const {
-  if (communicator_ == nullptr) return yes;
-  const Tensor no = Tensor::full({}, yes ? 0 : 1, DType::int32);
-  communicator_->allreduce(no);
-  return no.item() == 0;
+  return sum_over_ranks(yes ? 0 : 1) == 0;
+}
+
+std::int64_t Optimizer::sum_over_ranks(std::int64_t own) const {
+  if (communicator_ == nullptr) return own;
+  const Tensor sum = Tensor::from(std::span<const std::int64_t>(&own, 1), {1});
+  communicator_->allreduce(sum);
+  return *sum.data<std::int64_t>();
 }
 
 }  // namespace tasuki

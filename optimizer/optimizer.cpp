@@ -143,7 +143,9 @@ Optimizer::Agreement Optimizer::meet(std::int64_t examples, int level) {
     follow_changed_model();
   else if (shares_weights() && plan_->hook_of_arrays() != nullptr)
     build_arena();
-  met_ = {StepScope::number(), agreement};
+  const Met before = has_met() ? *met_ : Met{};
+  agreement.global_examples += before.agreement.global_examples;
+  met_ = {StepScope::number(), before.batches + 1, agreement};
   plan_->expect(agreement.global_examples);
   return agreement;
 }
@@ -230,8 +232,10 @@ void Optimizer::run_backward(const Variable& loss, std::int64_t examples,
   if (gradients_of_ != StepScope::number()) {
     model_->clear_grads();
     examples_ = 0;
+    batches_ = 0;
     gradients_of_ = StepScope::number();
   }
+  ++batches_;
   if (examples == 0 && !model_->communicates()) return;
   TASUKI_CHECK(loss.defined(),
                "the loss of {} examples is undefined; return it from the loss "
@@ -284,6 +288,10 @@ void Optimizer::begin_exchange(std::optional<std::int64_t> global_examples) {
     write_notices(global_examples);
   } else {
     if (!has_met()) meet(examples_);
+    if (!global_examples && batches_ > met_->batches) {
+      refuse_recording("a step has several batches whose examples on all ranks are not known");
+      global_examples = sum_over_ranks(examples_);
+    }
     if (!global_examples) global_examples = met_->agreement.global_examples;
     if (!communicator_->queues_exchanges())
       refuse_recording(fmt::format("communicator {} exchanges gradients by way of the host",

@@ -247,10 +247,11 @@ class Optimizer {
   // unless it was already called in this StepScope. Collective. On CPUs there is a message only if
   // the model's passes exchange messages, or with double buffering; in a single process never.
   // Without it the result is this rank's own numbers: exchange() then returns the examples of all
-  // ranks. `level`, 0 to 3, is for callers that must choose alike on all ranks.
+  // ranks. `level`, 0 to 3, is for callers that must choose alike on all ranks. A step of several
+  // batches calls it once for each, or for the first one only.
   struct Agreement {
-    std::int64_t global_examples = 0;
-    int least_level = 0;  // of all ranks
+    std::int64_t global_examples = 0;  // in the batches so far
+    int least_level = 0;               // of all ranks
   };
   Agreement meet(std::int64_t examples, int level = 0);
   // Sets the number of examples behind this rank's gradients, for callers that do not pass all of
@@ -287,6 +288,7 @@ class Optimizer {
   void follow_changed_model();
   Agreement send_ahead(std::int64_t own_examples, int own_level, bool model_changed);
   bool all_ranks(bool yes) const;
+  std::int64_t sum_over_ranks(std::int64_t own) const;
   // For each of `candidates` (the same on all ranks) that has a shape on some ranks, sets that
   // shape on all ranks. Returns whether there were any.
   bool share_shapes(const std::vector<Module::NamedParameter>& candidates) const;
@@ -345,11 +347,13 @@ class Optimizer {
   // StepScope it belongs to.
   struct Met {
     std::uint64_t step = 0;
+    int batches = 0;  // for which it was called
     Agreement agreement;
   };
   std::optional<Met> met_;
   std::optional<std::uint64_t> gradients_of_;
   std::int64_t examples_ = 0;
+  int batches_ = 0;              // calls of backward()
   TransferTimes earlier_times_;  // of former exchange_
   AfterStep counted_;
 };

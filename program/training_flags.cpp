@@ -108,8 +108,9 @@ void add_run_flags(Options& options, TrainingSettings& settings) {
   options.add("batchsize,b", batchsize_flag(settings));
   options.add("global-batch", global_batch_flag(settings));
   options.add("accumulate", settings.accumulate, {1, 1 << 20}, "K",
-              "on CPUs, add up the gradients of K batches, exchange them once and update once: an "
-              "iteration is K batches, the last one of an epoch what is left");
+              "add up the gradients of K batches, exchange them once and update once: an iteration "
+              "is K batches, the last one of an epoch what is left; on GPUs without recording it "
+              "(--graph)");
   options.add("epoch,e", settings.epoch, {1, billion}, "N", "passes over the training data");
   options.add("max-iterations", settings.max_iterations, "none", {1, unlimited}, "N",
               "stop after N steps, if --epoch does not end the run earlier");
@@ -344,10 +345,10 @@ void check_training_flags(const Options& options, const TrainingSettings& settin
                     "--sync-bn and --devices: batch normalisation cannot use the statistics of "
                     "several devices of one process; start one process for each device, or leave "
                     "--sync-bn out");
-  if (settings.accumulate > 1 && settings.gpu.is_wanted)
+  if (settings.accumulate > 1 && settings.gpu.is_wanted && settings.graph == GraphMode::on)
     fail_everywhere(ErrorKind::usage,
-                    "--accumulate and --gpu: gradients of several batches are added up on CPUs "
-                    "only; leave one out");
+                    "--accumulate and --graph on: iterations of several batches are not recorded "
+                    "as graphs; leave one out");
   if (settings.accumulate > 1 && settings.workers)
     fail_everywhere(ErrorKind::usage,
                     "--accumulate: a process with several devices takes one batch in an iteration; "

@@ -25,10 +25,10 @@ StandardUpdater::StandardUpdater(std::unique_ptr<Iterator> iterator, Optimizer& 
   if (iterator_->steps_per_epoch() < 1)
     fail_everywhere(ErrorKind::data, "there are no examples to train on");
   TASUKI_CHECK(settings_.accumulate >= 1, "an iteration of {} batches", settings_.accumulate);
-  if (settings_.accumulate > 1 && !runner_.device().is_cpu())
-    fail_everywhere(ErrorKind::unavailable,
-                    "gradients of several batches are added up on CPUs only, not on {}",
-                    runner_.device().text());
+  if (settings_.accumulate > 1 && settings_.graph == GraphMode::on && !runner_.device().is_cpu())
+    fail_everywhere(ErrorKind::usage,
+                    "--accumulate and --graph on: iterations of several batches are not recorded "
+                    "as graphs; leave one out");
 }
 
 std::vector<std::string> StandardUpdater::common_settings() const {

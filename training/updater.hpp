@@ -86,7 +86,7 @@ class StandardUpdater : public Updater {
     std::string prefix = "main/";
     // Whether steps of a model on a GPU are recorded.
     GraphMode graph = GraphMode::off;
-    // Batches of an iteration, at least 1. More than one only on CPUs.
+    // Batches of an iteration, at least 1. Iterations of several are not recorded on a GPU.
     std::int64_t accumulate = 1;
   };
   // `optimizer` is set up already and outlives the updater.

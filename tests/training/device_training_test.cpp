@@ -17,6 +17,7 @@
 #include "tasuki/core/stop_request.hpp"
 #include "tasuki/dataset/images/augmentation.hpp"
 #include "tasuki/dataset/in_memory.hpp"
+#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
 #include "tasuki/optimizer/hook.hpp"
 #include "tasuki/training/extensions/fail_on_non_number.hpp"
 #include "tasuki/training/extensions/generic_evaluator.hpp"
@@ -638,13 +639,62 @@ TEST_F(DeviceTraining, ImagesAreAugmentedOnTheDevice) {
   EXPECT_GT(guarded_device_counts().operations, before.operations + 40);
 }
 
-// Recorded steps have one batch, and their exchange is a part of them.
+TEST_F(DeviceTraining, AddsUpSeveralBatchesAsACpuDoes) {
+  SmallRun::Options options;
+  options.accumulate = 3;
+  const SmallRun cpu(folder / "cpu", comm.get(), options);
+  cpu.trainer->run();
+  for (const bool is_resident : {true, false})
+    for (const GraphMode graph : {GraphMode::off, GraphMode::automatic}) {
+      SmallRun::Options there = on_device(graph, is_resident);
+      there.accumulate = 3;
+      const SmallRun device(folder / "device", comm.get(), there);
+      device.trainer->run();
+      EXPECT_EQ(log_without_times(device), log_without_times(cpu));
+      EXPECT_EQ(weights(device), weights(cpu));
+      const auto& updater = dynamic_cast<const StandardUpdater&>(device.trainer->updater());
+      EXPECT_EQ(updater.runner().recordings(), 0);
+      EXPECT_EQ(updater.runner().why_not_recorded().empty(), graph == GraphMode::off);
+    }
+  SmallRun::Options recorded = on_device(GraphMode::on);
+  recorded.accumulate = 2;
+  testing::expect_error(ErrorKind::usage, {"--accumulate and --graph on"},
+                        [&] { SmallRun(folder / "recorded", comm.get(), recorded); });
+}
+
+// Ranks tell each other before a step how many examples its first batch has.
+TEST_F(DeviceTraining, DividesByTheExamplesOfAllBatchesOfAStep) {
+  const auto trained_on = [&](Device device) {
+    Linear layer(12, 4);
+    layer.initialize(3);
+    layer.to(device);
+    const auto optimizer = create_multi_node_optimizer(create_optimizer("momentum_sgd"), *comm);
+    optimizer->setup(layer);
+    for (int number = 0; number < 5; ++number) {
+      StepScope step;
+      for (int batch = 0; batch < 3; ++batch) {
+        const std::int64_t examples = (number + batch + comm->rank()) % 4;
+        const Tensor x = Tensor::full({examples, 12}, static_cast<float>(batch)).to(device);
+        const Tensor t = Tensor::full({examples}, number % 4, DType::int32).to(device);
+        const Variable loss = optimizer->forward(
+            [&] { return softmax_cross_entropy(layer(Variable(x)), t); }, examples);
+        if (batch < 2)
+          optimizer->backward(loss, examples);
+        else
+          optimizer->update(optimizer->backward_and_exchange(loss, examples));
+      }
+      step.succeeded();
+    }
+    const Tensor host = optimizer->arena().values().to(Device::cpu());
+    const auto values = host.span<float>();
+    return std::vector<float>(values.begin(), values.end());
+  };
+  EXPECT_EQ(trained_on(Device::cuda(0)), trained_on(Device::cpu()));
+}
+
+// Their exchange is a part of them.
 TEST_F(DeviceTraining, WhatRecordedStepsCannotDoIsRefused) {
-  SmallRun::Options several = on_device();
-  several.accumulate = 2;
-  testing::expect_error(ErrorKind::unavailable, {"several batches", "on CPUs only"},
-                        [&] { SmallRun(folder / "several", comm.get(), several); });
-  if (comm->size() == 1) return;
+  if (comm->size() == 1) GTEST_SKIP() << "one rank exchanges nothing";
   SmallRun::Options stale = on_device();
   stale.exchange = ExchangeMode::double_buffered;
   testing::expect_error(ErrorKind::usage, {"double-buffered", "recorded step"},

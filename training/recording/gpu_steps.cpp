@@ -43,13 +43,17 @@ GpuSteps::GpuSteps(Device device, std::vector<Optimizer*> optimizers,
       kinds_(settings.most_recordings) {}
 
 void GpuSteps::run(const Batch& batch, Observation& observation, const Work& work,
-                   const std::string& prefix) {
+                   const std::string& prefix, Place place) {
+  // Replays would leave out what the host knows of gradients that later batches add to.
+  if (!place.is_only()) refuse("a step has several batches");
   Batch known = batch;
   if (!known.global_size()) known.set_global_size(sum_over_ranks(batch.size()));
   const std::int64_t global_examples = known.global_size().value();
   if (global_examples == 0) return;
-  BatchKind& kind =
-      kinds_.find(kind_of(known, optimizers_.empty() ? batch.size() : global_examples));
+  std::string name = kind_of(known, optimizers_.empty() ? batch.size() : global_examples);
+  // Each has late values of its own, and the last one those of the update.
+  if (!place.is_only()) name += fmt::format("|batch {}{}", place.number, place.is_last ? "" : "+");
+  BatchKind& kind = kinds_.find(name);
   const Step step{std::move(known), kind, work};
 
   if (kind.recording && !kind.recording->is_valid(parts_of(models_)))

@@ -21,9 +21,15 @@ class GpuSteps {
   GpuSteps(Device device, std::vector<Optimizer*> optimizers, std::vector<const Module*> models,
            const Settings& settings, Tensor clock);
 
+  // Which of the batches of a step.
+  struct Place {
+    int number = 0;  // from 0
+    bool is_last = true;
+    bool is_only() const { return number == 0 && is_last; }
+  };
   // As StepRunner::run, inside a StepScope.
   void run(const Batch& batch, Observation& observation, const Work& work,
-           const std::string& prefix);
+           const std::string& prefix, Place place);
 
   void forget() { kinds_.clear(); }
   const std::string& why_not_recorded() const { return reason_; }

@@ -65,8 +65,10 @@ Batch StepRunner::read(Iterator& iterator) {
 void StepRunner::run(const Batch& batch, Observation& observation, const Work& work,
                      const std::string& prefix, bool ends_step) {
   StepScope step;
+  if (std::exchange(step_, StepScope::number()) != step_) batches_ = 0;
+  const int number = batches_++;
   if (on_gpu_) {
-    on_gpu_->run(batch, observation, work, prefix);
+    on_gpu_->run(batch, observation, work, prefix, {number, ends_step});
   } else if (batch.global_size() != 0) {
     const Batch here = is_on(batch, device_) ? batch : batch.to(device_);
     Observation seen;

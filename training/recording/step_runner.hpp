@@ -66,8 +66,8 @@ class StepRunner {
   // recording) or replay (3). After recording they ask once more whether all succeeded. A message
   // before that one sums the examples if the batch does not know its global size.
   //
-  // On a CPU a step may have several batches, one call each, in a StepScope of the caller's;
-  // `ends_step` is true of the last one.
+  // A step may have several batches, one call each, in a StepScope of the caller's; `ends_step` is
+  // true of the last one. Such steps are not recorded.
   void run(const Batch& batch, Observation& observation, const Work& work,
            const std::string& prefix, bool ends_step = true);
 
@@ -86,6 +86,9 @@ class StepRunner {
   Device device_;
   std::unique_ptr<DeviceClock> clock_;  // null: an evaluation
   std::unique_ptr<GpuSteps> on_gpu_;    // null: the device is a CPU
+  // Of the step under way: its StepScope, and the batches that it has had.
+  std::uint64_t step_ = 0;
+  int batches_ = 0;
 };
 
 }  // namespace tasuki
