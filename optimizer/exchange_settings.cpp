@@ -61,9 +61,9 @@ std::string conflict_in(const ExchangeSettings& settings, const ExchangeContext&
                            "one out"
                          : "--exchange double-buffered and --bucket-mb: double-buffered gradients "
                            "travel at once; leave one out";
-  if (context.is_on_gpu && is_late)
-    return "--exchange double-buffered and --gpu: on GPUs the exchange is a part of the recorded "
-           "step; leave one out";
+  if (context.is_on_gpu && is_late && context.layers_communicate)
+    return "--exchange double-buffered, --sync-bn and --gpu: two exchanges of NCCL's at a time may "
+           "block each other; leave one out";
   if (context.is_on_gpu && context.shards_states)
     return "--shard-optimizer and --gpu: ranks share the optimizer's states on CPUs only; leave "
            "one out";

@@ -17,8 +17,7 @@ enum class ExchangeMode {
   slices,  // the same, on CPUs in slices
   thread,  // the same, on CPUs by a thread
   whole,   // all ranges travel after the backward pass
-  // All gradients travel during the next step, and its update uses them (double_buffer.hpp). CPUs
-  // only.
+  // All gradients travel during the next step, and its update uses them (double_buffer.hpp).
   double_buffered,
 };
 // "overlapped", ...
@@ -52,6 +51,7 @@ struct ExchangeContext {
   DType wire_dtype = DType::float32;  // CommunicatorOptions::wire_dtype
   bool scales_losses = false;         // Optimizer::scale_losses
   bool shards_states = false;         // Optimizer::shard_states
+  bool layers_communicate = false;    // Module::communicates
 };
 
 // One line about what excludes each other, and which settings or flags of programs to leave out;

@@ -4,6 +4,7 @@
 
 #include "tasuki/core/stopwatch.hpp"
 #include "tasuki/optimizer/double_buffer.hpp"
+#include "tasuki/optimizer/gpu_double_buffer.hpp"
 #include "tasuki/optimizer/range_exchange.hpp"
 
 namespace tasuki {
@@ -49,9 +50,12 @@ std::unique_ptr<GradientExchange> create_gradient_exchange(ParameterArena& arena
                                                            Communicator& communicator,
                                                            const ExchangeSettings& settings,
                                                            std::span<const Range> needed) {
-  if (settings.mode == ExchangeMode::double_buffered && communicator.exchanges_gradients())
-    return std::make_unique<DoubleBuffer>(arena, communicator.split(0, communicator.rank()),
-                                          communicator);
+  if (settings.mode == ExchangeMode::double_buffered && communicator.exchanges_gradients()) {
+    auto own = communicator.split(0, communicator.rank());
+    if (arena.gradients().device().is_cpu())
+      return std::make_unique<DoubleBuffer>(arena, std::move(own), communicator);
+    return std::make_unique<GpuDoubleBuffer>(arena, std::move(own));
+  }
   return std::make_unique<RangeExchange>(arena, communicator, settings, needed);
 }
 

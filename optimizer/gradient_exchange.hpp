@@ -1,6 +1,6 @@
 // GradientExchange: makes of the gradients in an arena those of all ranks, step by step. When they
 // travel is what the kinds differ in: RangeExchange sends them within their step, DoubleBuffer
-// during the next one.
+// and, on GPUs, GpuDoubleBuffer during the next one.
 #pragma once
 
 #include <cstdint>
@@ -44,6 +44,11 @@ class GradientExchange {
   GradientExchange& operator=(const GradientExchange&) = delete;
 
   // --- a step ---
+  // A step with so many examples on all ranks follows, as far as that is told ahead. Returns how
+  // many are behind the sums that it will get.
+  virtual std::int64_t expect(std::int64_t examples) { return examples; }
+  // Before a forward pass: what waits from the step before may start to travel.
+  virtual void prepare() {}
   // Before the last backward pass of a step, or after it; the notices are set. May be collective.
   void begin(const Examples& examples);
   // The same for a rank that only takes part in a step of the others.
@@ -63,7 +68,7 @@ class GradientExchange {
   virtual void set_examples(std::int64_t /*examples*/) {}
 
   // --- between steps ---
-  // Whether gradients travel between two steps.
+  // Whether the gradients of a step wait or travel until a later one.
   virtual bool is_late() const { return false; }
   // Whether later steps repeat what the last one did, so that one of them can be recorded on a GPU.
   // The same on all ranks.

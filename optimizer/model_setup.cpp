@@ -106,7 +106,8 @@ void Optimizer::check_exchange_settings() const {
       conflict_in(exchange_settings_, {.is_on_gpu = !arena_->gradients().device().is_cpu(),
                                        .wire_dtype = communicator_->options().wire_dtype,
                                        .scales_losses = loss_scaler_.has_value(),
-                                       .shards_states = shards_states_});
+                                       .shards_states = shards_states_,
+                                       .layers_communicate = model_->communicates()});
   if (!conflict.empty()) fail_everywhere(ErrorKind::usage, "{}", conflict);
 }
 
@@ -117,6 +118,7 @@ void Optimizer::set_exchange(const ExchangeSettings& settings) {
   if (exchange_) exchange_->leave();
   drop_exchange();
   prepare_exchange();
+  revision_.advance();
 }
 
 // --- changes ---

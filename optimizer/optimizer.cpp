@@ -146,7 +146,8 @@ Optimizer::Agreement Optimizer::meet(std::int64_t examples, int level) {
   const Met before = has_met() ? *met_ : Met{};
   agreement.global_examples += before.agreement.global_examples;
   met_ = {StepScope::number(), before.batches + 1, agreement};
-  plan_->expect(agreement.global_examples);
+  plan_->expect(exchange_ ? exchange_->expect(agreement.global_examples)
+                          : agreement.global_examples);
   return agreement;
 }
 
@@ -179,6 +180,7 @@ Optimizer::Agreement Optimizer::send_ahead(std::int64_t own_examples, int own_le
 Variable Optimizer::forward(const std::function<Variable()>& loss, std::int64_t examples) {
   TASUKI_CHECK(examples >= 0, "a step of {} examples", examples);
   if (!has_met()) meet(examples);
+  if (exchange_) exchange_->prepare();
   while (true) {
     const bool may_change = !arena_->unshaped().empty();
     // What a forward pass changes besides.
@@ -369,8 +371,11 @@ void Optimizer::apply(std::int64_t global_examples, const SpreadUpdate& spread) 
 void Optimizer::flush() {
   if (!exchange_ || !exchange_->is_late()) return;
   StepScope step;
-  if (const std::optional<GradientExchange::Sums> sums = exchange_->flush())
-    apply(read_notices(sums->examples), {});
+  if (const std::optional<GradientExchange::Sums> sums = exchange_->flush()) {
+    const std::int64_t examples = read_notices(sums->examples);
+    plan_->expect(examples);
+    apply(examples, {});
+  }
   step.succeeded();
 }
 

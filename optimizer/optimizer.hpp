@@ -258,6 +258,10 @@ class Optimizer {
   // them through backward().
   void set_examples(std::int64_t examples) { examples_ = examples; }
 
+  // After a recording that failed, of a step that nothing was done of.
+  void give_up_step() {
+    if (exchange_) exchange_->give_up();
+  }
   // Whether later steps ask a GPU for the same work as this one, on all ranks.
   bool repeats_steps() const { return !exchange_ || exchange_->is_settled(); }
 

@@ -357,7 +357,8 @@ void check_training_flags(const Options& options, const TrainingSettings& settin
                                            {.is_on_gpu = settings.gpu.is_wanted,
                                             .wire_dtype = settings.wire_dtype,
                                             .scales_losses = settings.dtype == ComputeType::fp16,
-                                            .shards_states = settings.shard_optimizer});
+                                            .shards_states = settings.shard_optimizer,
+                                            .layers_communicate = settings.sync_bn});
   if (!conflict.empty()) fail_everywhere(ErrorKind::usage, "{}", conflict);
   check_learning_rate_flags(options, settings);
 }

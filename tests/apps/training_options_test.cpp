@@ -206,6 +206,13 @@ TEST(TrainingFlags, ThatDoNotFitEachOtherAreRefused) {
   EXPECT_EQ(error({"--patience", "2"}),
             "--patience has no effect without --early-stopping KEY; add it");
   EXPECT_EQ(error({"--patience", "2", "--early-stopping", "main/loss"}), "");
+  EXPECT_EQ(error({"--accumulate", "2", "--gpu"}), "");
+  EXPECT_EQ(error({"--exchange", "double-buffered", "--gpu"}), "");
+  for (const std::vector<std::string>& flags :
+       {std::vector<std::string>{"--accumulate", "2", "--gpu", "--graph", "on"},
+        {"--exchange", "double-buffered", "--gpu", "--sync-bn"},
+        {"--exchange", "double-buffered", "--gpu", "--dtype", "fp16"}})
+    EXPECT_NE(error(flags).find("leave one out"), std::string::npos) << flags[2];
 }
 
 TEST(Compression, IsChosenByMethodAndRank) {

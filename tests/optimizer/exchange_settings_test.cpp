@@ -16,7 +16,8 @@ TEST(ExchangeSettings, ThatFitAreNotRefused) {
                             std::optional(ExchangeMode::whole)})
       for (const std::int64_t bytes : {0, 1024})
         EXPECT_EQ(conflict_in({.mode = mode, .range_bytes = bytes}, context), "");
-  EXPECT_EQ(conflict_in({.mode = ExchangeMode::double_buffered}, rounded), "");
+  for (const ExchangeContext& context : {rounded, on_gpu})
+    EXPECT_EQ(conflict_in({.mode = ExchangeMode::double_buffered}, context), "");
   EXPECT_EQ(conflict_in({.mode = ExchangeMode::whole, .power_sgd_rank = 4}, rounded), "");
   EXPECT_EQ(conflict_in({.mode = ExchangeMode::thread, .error_feedback = true}, rounded), "");
   EXPECT_EQ(conflict_in({.mode = ExchangeMode::double_buffered},
@@ -43,7 +44,7 @@ TEST(ExchangeSettings, ThatExcludeEachOtherAreRefusedInOneLine) {
         Case{late, scaled, "double-buffered gradients and loss scaling"},
         Case{{.error_feedback = true}, scaled, "error feedback and loss scaling"},
         Case{{.power_sgd_rank = 1}, scaled, "compressed gradients and loss scaling"},
-        Case{late, on_gpu, "recorded step"},
+        Case{late, {.is_on_gpu = true, .layers_communicate = true}, "--sync-bn"},
         Case{{}, {.is_on_gpu = true, .shards_states = true}, "--shard-optimizer and --gpu"}}) {
     const std::string found = conflict_in(settings, context);
     EXPECT_NE(found.find(words), std::string::npos) << words << " is not in: " << found;

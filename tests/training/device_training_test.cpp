@@ -692,13 +692,25 @@ TEST_F(DeviceTraining, DividesByTheExamplesOfAllBatchesOfAStep) {
   EXPECT_EQ(trained_on(Device::cuda(0)), trained_on(Device::cpu()));
 }
 
-// Their exchange is a part of them.
-TEST_F(DeviceTraining, WhatRecordedStepsCannotDoIsRefused) {
-  if (comm->size() == 1) GTEST_SKIP() << "one rank exchanges nothing";
-  SmallRun::Options stale = on_device();
-  stale.exchange = ExchangeMode::double_buffered;
-  testing::expect_error(ErrorKind::usage, {"double-buffered", "recorded step"},
-                        [&] { SmallRun(folder / "stale", comm.get(), stale); });
+// Recorded or not, and with the last gradients used before each evaluation.
+TEST_F(DeviceTraining, IsOneStepBehindWithDoubleBuffersAsOnACpu) {
+  SmallRun::Options options;
+  options.exchange = ExchangeMode::double_buffered;
+  for (const std::int64_t accumulate : {1, 2}) {
+    options.accumulate = accumulate;
+    const SmallRun cpu(folder / "cpu", comm.get(), options);
+    cpu.trainer->run();
+    for (const GraphMode graph : {GraphMode::off, GraphMode::automatic}) {
+      SmallRun::Options there = on_device(graph);
+      there.exchange = options.exchange;
+      there.accumulate = accumulate;
+      const SmallRun device(folder / "device", comm.get(), there);
+      device.trainer->run();
+      EXPECT_EQ(log_without_times(device), log_without_times(cpu));
+      EXPECT_EQ(weights(device), weights(cpu));
+      EXPECT_EQ(device.optimizer->t(), cpu.optimizer->t());
+    }
+  }
 }
 
 }  // namespace

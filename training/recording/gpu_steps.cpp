@@ -164,6 +164,7 @@ void GpuSteps::record(const Step& step) {
     made->numbers = kind.numbers;
   } catch (const Error& error) {
     made->work.reset();
+    for (Optimizer* optimizer : optimizers_) optimizer->give_up_step();
     reason = error.what();
   }
   const bool is_recorded = made->work != nullptr;

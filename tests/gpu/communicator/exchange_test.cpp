@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -65,6 +66,7 @@ class Net : public Module {
 struct Way {
   ExchangeSettings exchange{};
   GraphMode graph = GraphMode::off;
+  bool is_on_cpu = false;
 };
 
 class ExchangeOnGpus : public ::testing::TestWithParam<std::string> {
@@ -93,8 +95,10 @@ class ExchangeOnGpus : public ::testing::TestWithParam<std::string> {
   // Steps with batches of the same size, in some of which the last rank has no examples.
   Result trained(const Way& way) const {
     Net net;
-    net.to(gpu_);
-    const auto optimizer = create_multi_node_optimizer(create_optimizer("momentum_sgd"), *comm_);
+    if (!way.is_on_cpu) net.to(gpu_);
+    const auto of_cpus = create_communicator("naive");
+    const auto optimizer = create_multi_node_optimizer(create_optimizer("momentum_sgd"),
+                                                       way.is_on_cpu ? *of_cpus : *comm_);
     optimizer->set_exchange(way.exchange);
     optimizer->setup(net);
     Result result;
@@ -183,6 +187,28 @@ TEST_P(ExchangeOnGpus, IsAPartOfRecordedSteps) {
   EXPECT_GT(recorded.recordings, 0);
   EXPECT_LT(recorded.was_busy.size(), plain.was_busy.size()) << "steps were repeated";
   EXPECT_TRUE(recorded.was_busy.back()) << "the recording has no overlap";
+}
+
+// With its own communicator, so this one is free.
+TEST_P(ExchangeOnGpus, IsOneStepBehindWithDoubleBuffers) {
+  const ExchangeSettings late{.mode = ExchangeMode::double_buffered};
+  const Result plain = trained({late}), cpu = trained({late, GraphMode::off, true});
+  EXPECT_EQ(std::ranges::count(plain.was_busy, true), 0);
+  EXPECT_EQ(plain.t, steps) << "the last ones are used, too";
+  ASSERT_EQ(plain.weights.size(), cpu.weights.size());
+  const std::vector<float> in_time = trained({}).weights;
+  double difference = 0, of_late = 0;
+  for (std::size_t i = 0; i < cpu.weights.size(); ++i) {
+    difference = std::max<double>(difference, std::abs(plain.weights[i] - cpu.weights[i]));
+    of_late = std::max<double>(of_late, std::abs(plain.weights[i] - in_time[i]));
+  }
+  EXPECT_LT(difference, 1e-5);
+  EXPECT_GT(of_late, 1e-3);
+
+  const Result recorded = trained({late, queues() ? GraphMode::on : GraphMode::automatic});
+  EXPECT_EQ(recorded.weights, plain.weights);
+  EXPECT_EQ(recorded.t, steps);
+  EXPECT_EQ(recorded.recordings > 0, queues());
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, ExchangeOnGpus,

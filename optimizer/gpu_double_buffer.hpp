@@ -1,0 +1,53 @@
+// GpuDoubleBuffer: double buffering (double_buffer.hpp) for GPUs, whose steps may be recorded and
+// repeated.
+//
+// The gradients of a step wait in a second array until the next step begins, and travel while that
+// is computed. So nothing travels between steps, and every step does the same work at the same
+// places, which a recording can repeat.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "tasuki/optimizer/gradient_exchange.hpp"
+#include "tasuki/tensor/late.hpp"
+
+namespace tasuki {
+
+class GpuDoubleBuffer final : public GradientExchange {
+ public:
+  // Gradients travel through `own`, so that another communicator of the same ranks is free in the
+  // forward and the backward pass. The arena outlives the object. Collective.
+  GpuDoubleBuffer(ParameterArena& arena, std::unique_ptr<Communicator> own);
+
+  std::int64_t expect(std::int64_t examples) override;
+  void prepare() override;
+  bool is_late() const override { return true; }
+  // Not in the first two steps, of which one sums nothing and one prepares the exchange.
+  bool is_settled() const override { return holds_ && has_travelled_; }
+  std::string describe() const override { return "all at once, during the next step"; }
+
+ private:
+  void begin_step(const Examples& examples) override;
+  void give_up_step() override;
+  std::optional<Sums> finish_step() override;
+  std::optional<Sums> flush_steps() override;
+
+  void sum_waiting();
+
+  ParameterArena& arena_;
+  std::unique_ptr<Communicator> own_;
+  Tensor waiting_, spare_;
+  // waiting_ has gradients of a step, and they are sums over all ranks.
+  bool holds_ = false, is_summed_ = false;
+  bool has_travelled_ = false;
+  // On all ranks, in the step under way and behind waiting_.
+  std::int64_t next_examples_ = 0, examples_ = 0, most_examples_ = 0;
+  AfterStep kept_{[this] { examples_ = next_examples_; }};
+  bool is_recorded_ = false;  // under_way_
+  std::unique_ptr<PendingExchange> under_way_;
+};
+
+}  // namespace tasuki
