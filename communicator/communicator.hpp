@@ -319,6 +319,7 @@ class Communicator {
   virtual void combine_on_gpu(const Tensor& values, ReduceOp op);
   virtual void sum_on_gpu(const GradientView& gradients);  // default: combine_on_gpu
   virtual void bcast_on_gpu(const Tensor& values);         // from rank 0
+  virtual void give_parts_on_gpu(const Tensor& values, std::span<const Range> parts);
   // True: sum_on_gpu() only queues work on the GPU and never blocks, so it overlaps with the
   // computation without a thread.
   virtual bool queues_on_gpu() const { return false; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tasuki/communicator/communicator.hpp"
+#include "tasuki/communicator/gpu/gpu_exchange.hpp"
 #include "tasuki/communicator/host_values.hpp"
 #include "tasuki/communicator/mpi/transfer.hpp"
 
@@ -57,6 +58,7 @@ void Communicator::share_parts(const Tensor& values, std::span<const Range> part
   const auto waiting = wait_in(Waiting::allgather, values.bytes());
   check_free();
   if (size() == 1 || values.count() == 0) return;
+  if (is_on_gpu(values)) return gpu().in_order([&] { give_parts_on_gpu(values, parts); });
   const HostValues host(values);
   give_parts(host.tensor(), parts, once_per_node);
   host.write_back();

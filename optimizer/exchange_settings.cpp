@@ -64,9 +64,6 @@ std::string conflict_in(const ExchangeSettings& settings, const ExchangeContext&
   if (context.is_on_gpu && is_late && context.layers_communicate)
     return "--exchange double-buffered, --sync-bn and --gpu: two exchanges of NCCL's at a time may "
            "block each other; leave one out";
-  if (context.is_on_gpu && context.shards_states)
-    return "--shard-optimizer and --gpu: ranks share the optimizer's states on CPUs only; leave "
-           "one out";
   if (context.scales_losses && waiting != nullptr)
     return fmt::format(
         "{} and loss scaling exclude each other, because the scale may change in between; leave "

@@ -50,7 +50,6 @@ struct ExchangeContext {
   bool is_on_gpu = false;
   DType wire_dtype = DType::float32;  // CommunicatorOptions::wire_dtype
   bool scales_losses = false;         // Optimizer::scale_losses
-  bool shards_states = false;         // Optimizer::shard_states
   bool layers_communicate = false;    // Module::communicates
 };
 

@@ -59,6 +59,7 @@ void Optimizer::build_arena() {
   if (communicator_) check_same_everywhere(true);
   check_model();
   plan_->check(model_->device());
+  check_sharded_rule();
   // Where others are frozen than before, ranks have the same values already, and running statistics
   // are each rank's.
   const bool has_same_parameters = all_ranks(arena_ && arena_->matches(*model_));
@@ -106,7 +107,6 @@ void Optimizer::check_exchange_settings() const {
       conflict_in(exchange_settings_, {.is_on_gpu = !arena_->gradients().device().is_cpu(),
                                        .wire_dtype = communicator_->options().wire_dtype,
                                        .scales_losses = loss_scaler_.has_value(),
-                                       .shards_states = shards_states_,
                                        .layers_communicate = model_->communicates()});
   if (!conflict.empty()) fail_everywhere(ErrorKind::usage, "{}", conflict);
 }

@@ -350,9 +350,10 @@ void Optimizer::apply(std::int64_t global_examples, const SpreadUpdate& spread) 
   revision_.use();
   arena_->begin_update();
   if (loss_scaler_) {
-    const Range own = owners_->own();
+    const bool has_all_sums = needed_.empty();
+    const Range own = has_all_sums ? Range{0, arena_->update_count()} : owners_->own();
     loss_scaler_->unscale(arena_->gradients().slice(own.begin, own.end));
-    owners_->agree_on(loss_scaler_->found());
+    if (!has_all_sums) owners_->agree_on(loss_scaler_->found());
   }
   if (shards_states_) arena_->wait_for_sharers();  // who may have published what this rank updates
   plan_->run(*arena_, *owners_, states_, loss_scaler_ ? loss_scaler_->skip() : nullptr,

@@ -114,9 +114,10 @@ class Optimizer {
   // they take a part of the memory: ranks update their slices and give each other the new weights.
   // The updates are the same but for the rounding of sums of gradients, with communicators that let
   // MPI add them (flat; two_dimensional between three nodes and more). After an exchange a rank's
-  // gradients are sums in its own slice only. A model on a GPU is a usage error, and so is an
-  // ArrayHook in the update. Without other ranks, and with `dummy`, which
-  // exchanges nothing, it changes nothing. Call it before setup(), identically on all ranks.
+  // gradients are sums in its own slice only, and an ArrayHook is a usage error in the update. On
+  // GPUs they are all sums; LAMB and rules without a built-in kernel are usage errors there.
+  // Without other ranks, and with `dummy`, which exchanges nothing, it changes nothing. Call it
+  // before setup(), identically on all ranks.
   void shard_states(bool sharded);
   bool shards_states() const { return shards_states_; }
 
@@ -279,6 +280,8 @@ class Optimizer {
   std::unique_ptr<Communicator> find_sharers();
   std::string find_why_not_shared() const;
   bool are_states_sharded() const;
+  // Refuses rules that cannot update a slice on a GPU.
+  void check_sharded_rule() const;
   // Of what is updated: all ranks that share its states, or that have its weights once.
   SliceOwners owners_of(const ParameterArena& arena) const;
   std::vector<Range> needed_of(const ParameterArena& arena, const SliceOwners& owners) const;

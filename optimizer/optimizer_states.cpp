@@ -78,6 +78,14 @@ bool Optimizer::are_states_sharded() const {
   return wants_sharded_states_ && has_peers() && communicator_->exchanges_gradients();
 }
 
+void Optimizer::check_sharded_rule() const {
+  if (!are_states_sharded() || plan_->can_update_slices(model_->device())) return;
+  fail_everywhere(ErrorKind::usage,
+                  "--shard-optimizer and --gpu: an update by {} needs the states of all parameters "
+                  "on each GPU; leave one out, or choose another --optimizer",
+                  rule_->name());
+}
+
 SliceOwners Optimizer::owners_of(const ParameterArena& arena) const {
   const std::int64_t count = arena.update_count();
   if (are_states_sharded()) return {count, *communicator_};
@@ -87,6 +95,7 @@ SliceOwners Optimizer::owners_of(const ParameterArena& arena) const {
 
 std::vector<Range> Optimizer::needed_of(const ParameterArena& arena,
                                         const SliceOwners& owners) const {
+  if (!arena.values().device().is_cpu()) return {};  // NCCL sums all gradients for all ranks
   if (are_states_sharded()) return owners.slices();
   if (shares_weights()) return slices_of_groups(arena.update_count(), groups_);
   return {};
@@ -162,7 +171,7 @@ std::size_t Optimizer::state_bytes() const {
 Tensor Optimizer::whole_state(std::size_t number) const {
   const Tensor& own = states_[number];
   if (!owners_->are_several()) return own;
-  Tensor all = Tensor::zeros({arena_->update_count()});
+  Tensor all = Tensor::zeros({arena_->update_count()}, DType::float32, own.device());
   const Range slice = owners_->own();
   all.slice(slice.begin, slice.end).copy_from(own);
   owners_->share(all);

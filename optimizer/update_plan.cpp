@@ -49,8 +49,11 @@ void UpdatePlan::run(const ParameterArena& arena, const SliceOwners& owners,
   if (!unmet_.empty()) fail_everywhere(ErrorKind::usage, "{}", unmet_);
   const auto count = static_cast<double>(examples);
   const Device device = arena.values().device();
-  const Update update{
-      arena, owners, states, skip, spread, count, !device.is_cpu() && follow(count)};
+  // On GPUs every rank has all sums of gradients.
+  std::optional<SliceOwners> one_owner;
+  if (!device.is_cpu() && owners.are_several()) one_owner.emplace(arena.update_count());
+  const Update update{arena, one_owner ? *one_owner : owners,  owners.own(), states, skip, spread,
+                      count, !device.is_cpu() && follow(count)};
   double scale = 1 / count;  // that remains to be applied
   for (std::size_t i = 0; i < stages_.size(); ++i) {
     const Stage& stage = stages_[i];

@@ -39,6 +39,8 @@ class UpdatePlan {
   const OptimizerHook* hook_of_arrays() const;
   // An error of kind unavailable: the rule has no kernel for a device.
   void check(Device device) const;
+  // Whether an update of a slice needs the states of this slice only.
+  bool can_update_slices(Device device) const;
   // Before the first update of an arena, and after changes of arena, hooks or groups.
   void arrange(const ParameterArena& arena);
 
@@ -75,7 +77,8 @@ class UpdatePlan {
   };
   struct Update {
     const ParameterArena& arena;
-    const SliceOwners& owners;
+    const SliceOwners& owners;  // of sums of gradients
+    Range own;                  // is updated
     std::span<const Tensor> states;
     const float* skip;
     const SpreadUpdate& spread;

@@ -82,8 +82,7 @@ void UpdatePlan::apply_kernel(const Update& update, const Factors& factors) cons
   }
   const bool is_lamb = arena.kernel == UpdateKernel::lamb;
   if (is_lamb) arena.parameter_of = parameter_of_.data<std::int32_t>();
-  const Range own = update.owners.own();
-  UpdatePass all = part_of(arena, own.begin, own.end);
+  UpdatePass all = part_of(arena, update.own.begin, update.own.end);
   std::ranges::copy(pointers_of(update.states), all.state);
   Tensor ratios;
   if (is_lamb) {

@@ -30,6 +30,12 @@ void UpdatePlan::add_group(ParameterGroup group) {
   has_matched_.push_back(false);
 }
 
+// On CPUs LAMB's owners exchange the sums of their blocks.
+bool UpdatePlan::can_update_slices(Device device) const {
+  return device.is_cpu() ||
+         (kernel_rule_ != nullptr && kernel_rule_->kernel() != UpdateKernel::lamb);
+}
+
 void UpdatePlan::check(Device device) const {
   if (!device.is_cpu() && !rule_->has_gpu_kernel())
     fail_everywhere(ErrorKind::unavailable,

@@ -177,8 +177,8 @@ void add_optimizer_flags(Options& options, TrainingSettings& settings, bool has_
       "layer-wise adaptive rates, as Chainer's GradientLARS: each parameter's gradient g becomes "
       "(g + D w) |w| / (|g| + D |w|) if |w| > 0.01, else g + D w; D is --weight-decay");
   options.add("shard-optimizer", settings.shard_optimizer,
-              "on CPUs, each rank keeps the optimizer's states of a part of the weights, updates "
-              "that part and sends it to the others: less memory, the same training");
+              "each rank keeps the optimizer's states of a part of the weights, updates that part "
+              "and sends it to the others: less memory, the same training; on GPUs not with lamb");
 }
 
 Option compress_flag(TrainingSettings& settings) {
@@ -357,7 +357,6 @@ void check_training_flags(const Options& options, const TrainingSettings& settin
                                            {.is_on_gpu = settings.gpu.is_wanted,
                                             .wire_dtype = settings.wire_dtype,
                                             .scales_losses = settings.dtype == ComputeType::fp16,
-                                            .shards_states = settings.shard_optimizer,
                                             .layers_communicate = settings.sync_bn});
   if (!conflict.empty()) fail_everywhere(ErrorKind::usage, "{}", conflict);
   check_learning_rate_flags(options, settings);

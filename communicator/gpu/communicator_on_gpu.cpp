@@ -45,4 +45,8 @@ void Communicator::bcast_on_gpu(const Tensor& values) {
   });
 }
 
+void Communicator::give_parts_on_gpu(const Tensor& values, std::span<const Range> parts) {
+  gpu().on_host(values, [&](const Tensor& host) { give_parts(host, parts, false); });
+}
+
 }  // namespace tasuki

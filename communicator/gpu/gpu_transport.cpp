@@ -16,6 +16,12 @@ Range gpu_part(std::int64_t count, DType type, int rank, int ranks) {
   return {rank * part, rank == ranks - 1 ? count : (rank + 1) * part};
 }
 
+void GpuGroup::give_parts(const Tensor& values, std::span<const Range> parts) {
+  for (std::size_t rank = 0; rank < parts.size(); ++rank)
+    if (parts[rank].size() > 0)
+      broadcast(values.slice(parts[rank].begin, parts[rank].end), static_cast<int>(rank));
+}
+
 GpuTransport& gpu_transport() {
   GpuTransport* const transport = registered.load(std::memory_order_acquire);
   if (transport == nullptr)

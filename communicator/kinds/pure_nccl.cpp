@@ -23,6 +23,9 @@ class PureNcclCommunicator : public Communicator {
     group().allreduce(values, op, {});
   }
   void bcast_on_gpu(const Tensor& values) override { group().broadcast(values, 0); }
+  void give_parts_on_gpu(const Tensor& values, std::span<const Range> parts) override {
+    group().give_parts(values, parts);
+  }
   bool queues_on_gpu() const override { return true; }
   bool has_gpu_groups() const override { return true; }
 

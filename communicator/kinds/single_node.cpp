@@ -49,6 +49,9 @@ class SingleNodeCommunicator : public NodeCommunicator {
     gpu_node().allreduce(gradients.arena, ReduceOp::sum, wire_of(gradients).format);
   }
   void bcast_on_gpu(const Tensor& values) override { gpu_node().broadcast(values, 0); }
+  void give_parts_on_gpu(const Tensor& values, std::span<const Range> parts) override {
+    gpu_node().give_parts(values, parts);
+  }
   bool queues_on_gpu() const override { return true; }
 };
 

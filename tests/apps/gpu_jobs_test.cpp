@@ -84,9 +84,10 @@ TEST_F(GpuJobs, CommunicatorsAndWireTypesThatDoNotFitAreOneLine) {
   EXPECT_EQ(count_of(sixteen.out, "bfloat16 on the wire"), 1) << sixteen.all();
 }
 
-TEST_F(GpuJobs, StatesAreSharedOnCpusAlone) {
-  expect_refused(job(2, 2, {"--gpu", "--shard-optimizer"}),
-                 {"--shard-optimizer and --gpu: ranks share the optimizer's states on CPUs only"},
+TEST_F(GpuJobs, StatesAreSharedWhereUpdatesNeedNoneOfOthers) {
+  EXPECT_EQ(job(2, 2, {"--gpu", "--shard-optimizer"}).exit_code, 0);
+  expect_refused(job(2, 2, {"--gpu", "--shard-optimizer", "--optimizer", "lamb"}),
+                 {"--shard-optimizer and --gpu: an update by LAMB needs the states of all"},
                  ErrorKind::usage);
 }
 

@@ -20,9 +20,6 @@ TEST(ExchangeSettings, ThatFitAreNotRefused) {
     EXPECT_EQ(conflict_in({.mode = ExchangeMode::double_buffered}, context), "");
   EXPECT_EQ(conflict_in({.mode = ExchangeMode::whole, .power_sgd_rank = 4}, rounded), "");
   EXPECT_EQ(conflict_in({.mode = ExchangeMode::thread, .error_feedback = true}, rounded), "");
-  EXPECT_EQ(conflict_in({.mode = ExchangeMode::double_buffered},
-                        {.wire_dtype = DType::float16, .shards_states = true}),
-            "");
 }
 
 TEST(ExchangeSettings, ThatExcludeEachOtherAreRefusedInOneLine) {
@@ -44,8 +41,7 @@ TEST(ExchangeSettings, ThatExcludeEachOtherAreRefusedInOneLine) {
         Case{late, scaled, "double-buffered gradients and loss scaling"},
         Case{{.error_feedback = true}, scaled, "error feedback and loss scaling"},
         Case{{.power_sgd_rank = 1}, scaled, "compressed gradients and loss scaling"},
-        Case{late, {.is_on_gpu = true, .layers_communicate = true}, "--sync-bn"},
-        Case{{}, {.is_on_gpu = true, .shards_states = true}, "--shard-optimizer and --gpu"}}) {
+        Case{late, {.is_on_gpu = true, .layers_communicate = true}, "--sync-bn"}}) {
     const std::string found = conflict_in(settings, context);
     EXPECT_NE(found.find(words), std::string::npos) << words << " is not in: " << found;
     EXPECT_NE(found.find("leave"), std::string::npos) << "what to do: " << found;

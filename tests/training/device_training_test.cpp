@@ -713,5 +713,19 @@ TEST_F(DeviceTraining, IsOneStepBehindWithDoubleBuffersAsOnACpu) {
   }
 }
 
+TEST_F(DeviceTraining, SharesTheStatesOfTheOptimizerAsOnACpu) {
+  SmallRun::Options options;
+  options.sharded = true;
+  const SmallRun cpu(folder / "cpu", comm.get(), options);
+  cpu.trainer->run();
+  SmallRun::Options there = on_device(GraphMode::automatic);
+  there.sharded = true;
+  const SmallRun device(folder / "device", comm.get(), there);
+  device.trainer->run();
+  EXPECT_EQ(device.optimizer->shards_states(), comm->size() > 1);
+  EXPECT_EQ(log_without_times(device), log_without_times(cpu));
+  EXPECT_EQ(weights(device), weights(cpu));
+}
+
 }  // namespace
 }  // namespace tasuki

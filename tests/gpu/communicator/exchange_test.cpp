@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "communicator_fixture.hpp"
+#include "errors.hpp"
 #include "gpus_of_the_test.hpp"
 #include "tasuki/core/philox.hpp"
 #include "tasuki/nn/batch_norm.hpp"
@@ -67,6 +68,8 @@ struct Way {
   ExchangeSettings exchange{};
   GraphMode graph = GraphMode::off;
   bool is_on_cpu = false;
+  std::string rule = "momentum_sgd";
+  bool is_sharded = false, is_clipped = false;
 };
 
 class ExchangeOnGpus : public ::testing::TestWithParam<std::string> {
@@ -84,12 +87,13 @@ class ExchangeOnGpus : public ::testing::TestWithParam<std::string> {
   }
 
   struct Result {
-    std::vector<float> weights;
+    std::vector<float> weights, states;
     // The communicator, in the backward pass of each step that the host did and in which all ranks
     // had examples.
     std::vector<bool> was_busy;
     std::int64_t recordings = 0;
     std::int64_t t = 0;
+    std::size_t state_bytes = 0;
   };
 
   // Steps with batches of the same size, in some of which the last rank has no examples.
@@ -97,11 +101,14 @@ class ExchangeOnGpus : public ::testing::TestWithParam<std::string> {
     Net net;
     if (!way.is_on_cpu) net.to(gpu_);
     const auto of_cpus = create_communicator("naive");
-    const auto optimizer = create_multi_node_optimizer(create_optimizer("momentum_sgd"),
-                                                       way.is_on_cpu ? *of_cpus : *comm_);
+    const auto optimizer =
+        create_multi_node_optimizer(create_optimizer(way.rule), way.is_on_cpu ? *of_cpus : *comm_);
     optimizer->set_exchange(way.exchange);
+    optimizer->shard_states(way.is_sharded);
     optimizer->setup(net);
+    if (way.is_clipped) optimizer->add_hook(gradient_clipping(0.5));
     Result result;
+    result.state_bytes = optimizer->state_bytes();
     bool all_have_examples = true;
     const auto note_whether_busy = [&] {
       if (!all_have_examples) return;
@@ -139,6 +146,11 @@ class ExchangeOnGpus : public ::testing::TestWithParam<std::string> {
     optimizer->flush();
     result.recordings = runner.recordings();
     result.t = optimizer->t();
+    for (const std::string& name : optimizer->state_names()) {
+      const Tensor state = optimizer->gather_state(name).to(Device::cpu());
+      const auto of_all = state.span<float>();
+      result.states.insert(result.states.end(), of_all.begin(), of_all.end());
+    }
     const Tensor weights = optimizer->arena().values().to(Device::cpu());
     for (const Tensor& others : comm_->allgather(weights)) {
       const Tensor host = others.to(Device::cpu());
@@ -209,6 +221,31 @@ TEST_P(ExchangeOnGpus, IsOneStepBehindWithDoubleBuffers) {
   EXPECT_EQ(recorded.weights, plain.weights);
   EXPECT_EQ(recorded.t, steps);
   EXPECT_EQ(recorded.recordings > 0, queues());
+}
+
+TEST_P(ExchangeOnGpus, SharesTheStatesOfTheOptimizer) {
+  for (const bool is_clipped : {false, true}) {
+    Way way{.rule = "adam", .is_clipped = is_clipped};
+    const Result alone = trained(way);
+    way.is_sharded = true;
+    for (const GraphMode graph : {GraphMode::off, GraphMode::automatic}) {
+      way.graph = graph;
+      const Result shared = trained(way);
+      EXPECT_EQ(shared.weights, alone.weights);
+      EXPECT_EQ(shared.states, alone.states);
+      EXPECT_LT(shared.state_bytes, alone.state_bytes);
+      EXPECT_EQ(shared.recordings > 0, queues() && graph != GraphMode::off);
+    }
+  }
+}
+
+TEST_P(ExchangeOnGpus, RefusesToShareStatesThatAnUpdateNeedsAsAWhole) {
+  Net net;
+  net.to(gpu_);
+  const auto optimizer = create_multi_node_optimizer(create_optimizer("lamb"), *comm_);
+  optimizer->shard_states(true);
+  testing::expect_error(ErrorKind::usage, {"--shard-optimizer and --gpu", "LAMB"},
+                        [&] { optimizer->setup(net); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, ExchangeOnGpus,
