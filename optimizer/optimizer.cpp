@@ -132,7 +132,7 @@ bool Optimizer::has_met() const {
   return met_ && met_->step == StepScope::number();
 }
 
-Optimizer::Agreement Optimizer::meet(std::int64_t examples, int level) {
+Optimizer::Agreement Optimizer::meet(std::int64_t examples, int level, bool adds) {
   follow_shapes();
   const bool model_changed = !arena().matches(*model_) || !arena_->freezes(frozen_);
   // A changed model may be unlike those of other ranks, which go by what all had before.
@@ -143,7 +143,7 @@ Optimizer::Agreement Optimizer::meet(std::int64_t examples, int level) {
     follow_changed_model();
   else if (shares_weights() && plan_->hook_of_arrays() != nullptr)
     build_arena();
-  const Met before = has_met() ? *met_ : Met{};
+  const Met before = adds && has_met() ? *met_ : Met{};
   agreement.global_examples += before.agreement.global_examples;
   met_ = {StepScope::number(), before.batches + 1, agreement};
   plan_->expect(exchange_ ? exchange_->expect(agreement.global_examples)

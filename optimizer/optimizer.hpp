@@ -249,12 +249,12 @@ class Optimizer {
   // the model's passes exchange messages, or with double buffering; in a single process never.
   // Without it the result is this rank's own numbers: exchange() then returns the examples of all
   // ranks. `level`, 0 to 3, is for callers that must choose alike on all ranks. A step of several
-  // batches calls it once for each, or for the first one only.
+  // batches calls it for the first one only, or for each; `adds`: not for the first one.
   struct Agreement {
     std::int64_t global_examples = 0;  // in the batches so far
     int least_level = 0;               // of all ranks
   };
-  Agreement meet(std::int64_t examples, int level = 0);
+  Agreement meet(std::int64_t examples, int level = 0, bool adds = false);
   // Sets the number of examples behind this rank's gradients, for callers that do not pass all of
   // them through backward().
   void set_examples(std::int64_t examples) { examples_ = examples; }

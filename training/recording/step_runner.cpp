@@ -65,8 +65,9 @@ Batch StepRunner::read(Iterator& iterator) {
 void StepRunner::run(const Batch& batch, Observation& observation, const Work& work,
                      const std::string& prefix, bool ends_step) {
   StepScope step;
-  if (std::exchange(step_, StepScope::number()) != step_) batches_ = 0;
-  const int number = batches_++;
+  const int number = step_ == StepScope::number() ? batches_ : 0;
+  step_ = ends_step ? 0 : StepScope::number();
+  batches_ = number + 1;
   if (on_gpu_) {
     on_gpu_->run(batch, observation, work, prefix, {number, ends_step});
   } else if (batch.global_size() != 0) {

@@ -86,7 +86,7 @@ class StepRunner {
   Device device_;
   std::unique_ptr<DeviceClock> clock_;  // null: an evaluation
   std::unique_ptr<GpuSteps> on_gpu_;    // null: the device is a CPU
-  // Of the step under way: its StepScope, and the batches that it has had.
+  // Of a step that has had a batch and goes on: its StepScope, and the number of batches.
   std::uint64_t step_ = 0;
   int batches_ = 0;
 };
