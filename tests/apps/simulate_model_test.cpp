@@ -133,8 +133,8 @@ TEST(Rows, WeakAndStrongScalingCompareExamplesPerSecond) {
   EXPECT_NEAR(rows_of(question, {2})[0].without_jitter, strong[1].efficiency, 1e-12);
 }
 
-// A trace of `ranks` ranks on hosts of their own: steps of 10 ms, of which rank 1's forward pass is
-// `late_us` longer in every other step. Two ranges of 1000 elements are ready 1 and 2 ms after the
+// A trace of `ranks` ranks, each on another host: steps of 10 ms; in every other step rank 1's
+// forward pass is `late_us` longer. Two ranges of 1000 elements are ready 1 and 2 ms after the
 // backward pass begins and are exchanged in 1 ms each.
 std::string trace_of(int ranks, int steps, double late_us) {
   std::string hosts, events;

@@ -22,7 +22,7 @@ Results batch_norm(Side& side, const Shape& shape, bool relu, bool accumulate) {
           {"dx", dx},       {"dgamma", dgamma},     {"dbeta", dbeta}};
 }
 
-// As if another rank had brought the values of `other`.
+// As if `other` had the values of another rank.
 Results in_parts(Side& side, const Shape& shape, const Shape& other, bool relu) {
   const Shape channels{shape[1]};
   const Tensor x = side.activations(shape, -0.5f, 1.5f), dy = side.activations(shape);

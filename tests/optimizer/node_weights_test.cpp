@@ -1,4 +1,4 @@
-// Ranks of a node that have the weights once train as ranks with weights of their own, bit for bit.
+// Ranks that share one set of weights on a node train like ranks with private weights, bit for bit.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -61,7 +61,7 @@ class NodeWeights : public testing::WithCommunicator {
                             is_idle ? 0 : batch);
     }
   }
-  // Whether ranks can have weights in common here.
+  // Whether ranks can share weights here.
   bool is_possible() const {
     return communicator_->shares_memory() && size() > communicator_->inter_size();
   }
@@ -125,7 +125,7 @@ TEST_P(SharedWeights, TrainWithShardedStates) {
 
 TEST_P(SharedWeights, OfGroupsOnANodeAreApart) {
   const auto apart = made({.shared = false}), grouped = made({.group = rank() % 2});
-  // With two ranks on each node nobody is in a group with another one.
+  // With two ranks on each node every group on a node has one rank.
   const Topology& topology = communicator_->topology();
   const bool has_pairs = size() > 2 && topology.ranks_per_node() != 2;
   EXPECT_EQ(grouped->optimizer->shares_weights(), is_possible() && has_pairs);
@@ -133,7 +133,7 @@ TEST_P(SharedWeights, OfGroupsOnANodeAreApart) {
   expect_same(*apart, *grouped);
 }
 
-// All that writes weights without knowing of other ranks.
+// Code that writes weights and knows nothing of other ranks.
 TEST_P(SharedWeights, TakeChangesThatAllRanksMake) {
   const auto apart = made({.shared = false}), shared = made({});
   for (Run* run : {apart.get(), shared.get()}) {
@@ -144,7 +144,7 @@ TEST_P(SharedWeights, TakeChangesThatAllRanksMake) {
     run->model.initialize(7);
     bcast_data(*communicator_, run->model);
     train(*run, 2);
-    // A change by rank 0 alone, that it sends to all.
+    // Rank 0 alone makes a change and sends it to all.
     if (rank() == 0) run->model.parameters()[0].parameter->value().fill(0.25);
     communicator_->bcast_data(run->model.parameters()[0].parameter->value());
     train(*run, 2);
@@ -158,7 +158,7 @@ TEST_P(SharedWeights, AreOneStorage) {
   train(*run, 1);
   const ParameterArena& arena = run->optimizer->arena();
   if (arena.is_shared()) {
-    // What the owner writes others read.
+    // All ranks read what the owner writes.
     arena.begin_update();
     const Range own = arena.own_slice();
     if (own.size() > 0) arena.shared_values().slice(own.begin, own.end).fill(rank() + 1);
@@ -169,7 +169,7 @@ TEST_P(SharedWeights, AreOneStorage) {
     EXPECT_EQ(std::ranges::count_if(
                   seen, [&](float value) { return value == static_cast<float>(rank() + 1); }),
               own.size());
-    // What a rank writes for itself others do not.
+    // Other ranks do not see what a rank writes to its own view.
     arena.wait_for_sharers();
     arena.values().fill(-rank() - 1);
     arena.wait_for_sharers();

@@ -246,7 +246,7 @@ TEST_F(Compression, KeepsOnlyWhatIsFinite) {
   EXPECT_TRUE(std::ranges::all_of(arena_.gradients().span<float>(), is_finite));
 }
 
-// As MPI may do it: odd ranks have other last bits.
+// A communicator whose sums differ in the last bits on odd ranks, as MPI's may.
 class Uneven : public Communicator {
  public:
   Uneven() : Communicator({.name = "uneven"}) {}
@@ -392,8 +392,8 @@ class KeptErrors : public ::testing::TestWithParam<std::tuple<Way, bool>> {
   std::unique_ptr<Communicator> comm_;
 };
 
-// What was learned, and what is still kept, divided by the examples it is of, are all mean
-// gradients, however long steps are.
+// The gradients that were used and those that are still kept, each divided by the number of its
+// examples, add up to all mean gradients, however many examples steps have.
 TEST_P(KeptErrors, CountAsOftenInShortStepsAsInLongOnes) {
   const Run run = new_run();
   const std::vector<float> first = run.weights();

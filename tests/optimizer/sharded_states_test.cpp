@@ -1,4 +1,5 @@
-// Ranks that each keep the states of their slice of the arena train as ranks that keep all states.
+// Ranks that keep only the states of their slice of the arena train like ranks that keep all
+// states.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -72,9 +73,9 @@ class ShardedStates : public testing::WithCommunicator {
       scope.succeeded();
     }
   }
-  // Adam makes more of what rounding does to small gradients.
+  // Adam turns small rounding errors of gradients into larger ones of weights.
   std::string rule() const { return has_the_same_bits() ? "adam" : "momentum_sgd"; }
-  // Kinds that let MPI add have the bits of others only where two numbers are added.
+  // If MPI adds, bits are those of the other kinds only for sums of two numbers.
   bool has_the_same_bits() const {
     const std::string& kind = GetParam();
     const bool by_mpi =

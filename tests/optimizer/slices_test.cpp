@@ -1,4 +1,4 @@
-// Who owns what of an arena.
+// Which rank owns which part of an arena.
 #include "tasuki/optimizer/slices.hpp"
 
 #include <gtest/gtest.h>

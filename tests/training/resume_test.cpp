@@ -412,7 +412,7 @@ TEST_F(Resume, OtherBatchesOfAnIterationAreRefusedInTheMiddle) {
 TEST_F(Resume, OtherExchangesAndStatisticsAreSaid) {
   if (comm->size() == 1) GTEST_SKIP() << "one rank exchanges nothing";
   using Change = std::function<void(SmallRun&)>;
-  // By a run that `loading` has changed, of a snapshot that one changed by `saving` took.
+  // A run that `saving` has changed takes a snapshot; a run that `loading` has changed resumes it.
   const auto said = [&](const Change& saving, const Change& loading) {
     SmallRun first(folder / "first", comm.get(), {.iterations = 2});
     saving(first);

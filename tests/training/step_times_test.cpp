@@ -107,7 +107,7 @@ TEST(StepTimes, AloneNothingIsExchanged) {
   EXPECT_EQ(step_time_table({{fast}}).find("exchange takes"), std::string::npos);
 }
 
-// 0.4 of 1 second are waited for; new weights that owners give to the others take 0.1 more.
+// Of a transfer of 1 second, 0.4 are exposed. Sending new weights takes another 0.1.
 TEST(StepTimes, TheTableSaysHowMuchOfTheTransferIsHidden) {
   StepTimes times{1, 0, 1, 2, 0.5, 0.5};
   times.transfer = 1;
