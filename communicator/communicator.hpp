@@ -76,16 +76,16 @@ struct GradientView {
   // parts). On CPUs their sums must be exact: a communicator that rounds or compresses gradients
   // sums them without doing so.
   std::int64_t exact_at_end = 0;
-  // On CPUs: what rounding takes from this rank's values on their way is added here, and what is
-  // here is added to the values first. One element for each of the arena; undefined: it is lost.
+  // On CPUs: rounding errors, one for each element of the arena. Those of earlier exchanges are
+  // added to the values, and those of this rank in this one are kept. Undefined: errors are lost.
   Tensor residual{};
   // The arena's first element is so many elements behind the first gradient of the model.
   std::int64_t first = 0;
   // All ranks are known to bring the same view as in an earlier exchange: no message compares them.
   bool is_agreed = false;
-  // Of each rank, the gradients whose sums it needs, counted like `first`; they outlive the
-  // exchange. What a rank does not need may be left with any values. All ranks get the elements
-  // behind the last part. Empty: all ranks need all sums.
+  // needed[r]: the gradients whose sums rank r needs, counted like `first`. The array outlives the
+  // exchange. Elements that a rank does not need may have any values afterwards. All ranks get the
+  // elements behind the last range. Empty: all ranks need all sums.
   std::span<const Range> needed{};
 
   // needed[rank], in elements from the arena's begin.
@@ -96,8 +96,8 @@ struct GradientView {
   bool is_scattered() const;
 };
 
-// What does an exchange that goes on beside a computation: a thread of the communicator, or the
-// thread that computes, between other things.
+// Who does the work of an exchange in the background: a thread of the communicator, or the thread
+// that computes, in slices between other work.
 enum class Background { thread, slices };
 
 // A gradient exchange in the background (Communicator::start_sum_gradients).
@@ -112,9 +112,9 @@ class PendingExchange {
   PendingExchange(const PendingExchange&) = delete;
   PendingExchange& operator=(const PendingExchange&) = delete;
 
-  // Does a slice: what this rank can do without waiting for another, for the exchanges that were
-  // started before this one first. Does nothing for an exchange by a thread. An exchange in slices
-  // must end before its communicator.
+  // Does a slice of work: what this rank can do without waiting for others, first for exchanges
+  // that were started earlier. Does nothing for an exchange by a thread. An exchange in slices must
+  // end before its communicator.
   void advance() const {
     if (advance_) advance_();
   }
@@ -189,10 +189,10 @@ class Communicator {
 
   // Whether ranks of a node can have memory in common.
   virtual bool shares_memory() const { return false; }
-  // Memory that the ranks have once (node/node_array.hpp). All ranks are on one node. Null where
-  // the kind does not share memory, or the system does not allow it.
+  // Memory that exists once for all ranks (node/node_array.hpp), which must be on one node. Null
+  // where the kind does not share memory, or the system does not allow it.
   std::unique_ptr<NodeArray> allocate_once(std::size_t bytes);
-  // barrier() by such memory, within a microsecond where all ranks are there.
+  // barrier() through such memory: about a microsecond once all ranks have arrived.
   void barrier(const NodeArray& array);
 
   // --- gradients; for models without an optimizer see optimizer/module_exchange.hpp ---
@@ -254,7 +254,7 @@ class Communicator {
   void reduce(const Tensor& tensor, ReduceOp op = ReduceOp::sum, int root = 0);
   // This rank's part of the result, dealt as by scatter(); `tensor` keeps its values.
   Tensor reduce_scatter(const Tensor& tensor, ReduceOp op = ReduceOp::sum);
-  // Gives all ranks what each of them has: elements parts[r] of rank r's `values`, in place. The
+  // Copies elements parts[r] of rank r's `values` to the same place on all other ranks. The
   // values are plain and have one axis; the parts do not overlap and are the same on all ranks,
   // which no message checks. `once_per_node`: `values` of the ranks of a node are the same memory;
   // it is complete when all of them have returned.

@@ -1,5 +1,5 @@
-// Parts of an array that each belong to one rank: gradients summed for the rank that needs them,
-// and values that their owners give to all.
+// Exchanges of arrays of which each part belongs to one rank: sums of gradients that go to the rank
+// that needs them, and values that go from their owners to all ranks.
 #include <algorithm>
 
 #include "tasuki/communicator/communicator.hpp"

@@ -14,15 +14,15 @@ namespace tasuki {
 
 class DoubleBuffer final : public GradientExchange {
  public:
-  // Gives the arena other memory for its gradients. Gradients travel through `own`, of the same
-  // ranks as `communicator`, which is free between steps. Both and the arena outlive the object,
-  // which owns `own`. Collective.
+  // Gives the arena other memory for its gradients. They travel through `own`, a second
+  // communicator of the same ranks, so that `communicator` is free between steps. `communicator`
+  // and the arena outlive the object. Collective.
   DoubleBuffer(ParameterArena& arena, std::unique_ptr<Communicator> own,
                Communicator& communicator);
 
   void advance() override;
   bool is_late() const override { return true; }
-  // The buffer's memory is good for its own communicator only.
+  // Only the buffer's communicator exchanges its memory in place.
   void leave() override;
   std::string describe() const override { return "all at once, during the next step"; }
 

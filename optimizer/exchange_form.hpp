@@ -16,20 +16,20 @@ enum class ExchangeForm {
 // "after the backward pass", ...
 const char* describe(ExchangeForm form);
 
-// Each form is tried in several steps, which take turns. Pure: the caller measures, and brings
-// together what ranks have measured.
+// Each form is tried in several steps; the forms take turns. The class itself neither measures nor
+// communicates: the caller does.
 class ExchangeTrials {
  public:
   // At least one form; a single one needs no trial.
   explicit ExchangeTrials(std::vector<ExchangeForm> forms);
 
   bool is_over() const { return seconds_.size() == forms_.size() * rounds; }
-  // What the next step uses; when all is over, what decide() found, at first forms.front().
+  // The form for the next step: in turn, then forms.front() until decide() has chosen one.
   ExchangeForm form() const;
-  // The step with form() took so long, from its first gradient to its last sum. The first steps of
-  // each form, in which it prepares itself, do not count.
+  // Adds how long the step with form() took, from its first gradient to its last sum. The first
+  // step of each form does not count, because it also prepares the form.
   void add(double seconds);
-  // Of this rank, as far as they count; the same number on all ranks.
+  // This rank's times that count, in the order of steps; as many on all ranks.
   const std::vector<double>& seconds() const { return seconds_; }
   // Takes the form with the least median of `slowest`, seconds() of the slowest rank in each step.
   // Returns one line: "gradients travel ...", with the medians.

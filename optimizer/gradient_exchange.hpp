@@ -1,6 +1,6 @@
-// GradientExchange: makes of the gradients in an arena those of all ranks, step by step. When they
-// travel is what the kinds differ in: RangeExchange sends them within their step, DoubleBuffer
-// and, on GPUs, GpuDoubleBuffer during the next one.
+// GradientExchange: replaces the gradients in an arena by their sums over all ranks, step by step.
+// Its kinds differ in when gradients travel: RangeExchange sends them within their step,
+// DoubleBuffer and, on GPUs, GpuDoubleBuffer during the next one.
 #pragma once
 
 #include <cstdint>
@@ -44,8 +44,8 @@ class GradientExchange {
   GradientExchange& operator=(const GradientExchange&) = delete;
 
   // --- a step ---
-  // A step with so many examples on all ranks follows, as far as that is told ahead. Returns how
-  // many are behind the sums that it will get.
+  // Announces a step with so many examples on all ranks, if ranks know the number before it begins.
+  // Returns over how many examples the sums will be that the step gets.
   virtual std::int64_t expect(std::int64_t examples) { return examples; }
   // Before a forward pass: what waits from the step before may start to travel.
   virtual void prepare() {}
@@ -77,9 +77,9 @@ class GradientExchange {
   std::optional<Sums> flush();
   // Before the arena gets another exchange. Collective.
   virtual void leave() {}
-  // What this rank's steps leave for the next one; writing to them changes it. None: nothing. It is
-  // zero, or drawn anew, when the exchange is made. First the errors, last (float64) the number of
-  // examples on all ranks that they are sums over.
+  // What this rank keeps from one step for the next one; empty: nothing. Writing to it changes it.
+  // At first it is zero or random. The first tensor has the errors, the last one (float64) the
+  // number of examples of all ranks that the errors are sums over.
   virtual std::vector<Tensor> carried_over() const { return {}; }
 
   // --- about it ---

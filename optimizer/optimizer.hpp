@@ -275,8 +275,8 @@ class Optimizer {
   void setup(Module& model, std::size_t size_of_model);
   void plan_changed();
   void move_states(const ParameterArena& arena, const SliceOwners& owners);
-  // Makes sharers_ if weights are to be shared, or says why not. Returns sharers whose time is
-  // over. Collective.
+  // Makes sharers_ if weights are to be shared, or notes why not. Returns the former sharers, which
+  // are needed until their values have moved. Collective.
   std::unique_ptr<Communicator> find_sharers();
   std::string find_why_not_shared() const;
   bool are_states_sharded() const;

@@ -31,7 +31,7 @@ ExchangeMode mode_of(const ExchangeSettings& settings, const ParameterArena& are
   return communicator.inter_size() > 1 ? ExchangeMode::overlapped : ExchangeMode::whole;
 }
 
-// What is tried in the first steps; the first one until then.
+// The forms that are tried in the first steps. Until trials begin, the first one counts.
 std::vector<ExchangeForm> forms_of(const ExchangeSettings& settings, ExchangeMode mode,
                                    const ParameterArena& arena, const Communicator& communicator) {
   if (mode == ExchangeMode::overlapped && is_on_gpu(arena)) return {ExchangeForm::queue};
@@ -148,8 +148,9 @@ void RangeExchange::set_examples(std::int64_t examples) {
   if (examples > 0) examples_of_errors_.data<double>()[0] = static_cast<double>(examples);
 }
 
-// Gradients are sums over the examples of their step, and so are the errors that the step left. The
-// update divides by the examples of this step, and takes back what the mean of that step lacked.
+// The errors that a step leaves are sums over its examples, as gradients are. The update of this
+// step divides by this step's examples, so errors are scaled to this number: then the mean gets
+// back what the mean of the last step lacked.
 void RangeExchange::adapt_errors() {
   double& before = *examples_of_errors_.data<double>();
   takes_errors_ = true;

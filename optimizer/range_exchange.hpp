@@ -40,8 +40,8 @@ class RangeExchange final : public GradientExchange {
                 const ExchangeSettings& settings, std::span<const Range> needed = {});
   ~RangeExchange() override;
 
-  // Whether the others know the number of examples is not known here: they are expected to do as in
-  // the last step.
+  // This rank cannot know whether the others know the number of examples, and assumes that they do
+  // as in the last step.
   void begin_without_gradients() override;
   void ready(Parameter& parameter) override;
   void advance() override;

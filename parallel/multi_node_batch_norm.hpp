@@ -32,8 +32,8 @@ class MultiNodeBatchNorm : public BatchNorm {
 };
 
 // Makes all BatchNorm layers of `model` normalise like MultiNodeBatchNorm over the ranks of `comm`,
-// by a communicator of their own. The layers keep their settings, parameters and buffers. Returns
-// how many they are. Collective (ChainerMN's create_mnbn_model, which makes a copy).
+// through a new communicator that only they use. The layers keep their settings, parameters and
+// buffers. Returns the number of layers. Collective (ChainerMN's create_mnbn_model makes a copy).
 std::size_t convert_to_multi_node_batch_norm(Module& model, const Communicator& comm);
 
 }  // namespace tasuki

@@ -19,8 +19,8 @@ class AllreduceOutcomes {
     double bytes = 0;      // the vector's on the wire
     double predicted = 0;  // seconds
   };
-  // After the tenth of a length a line says the algorithm, the prediction and the median; for the
-  // first three lengths of 64 KiB and more.
+  // After the tenth operation of a length it logs the algorithm, the prediction and the median, for
+  // the first three lengths from 64 KiB on.
   void add(const Outcome& expected, double seconds);
 
  private:

@@ -14,9 +14,9 @@ struct AllreduceCost {
   double bytes = 0;  // sent, or received if those are more
 };
 
-// `bytes` is the length of the vector as it travels. Of the algorithms that cut the vector into
-// chunks, steps are counted as if a message carried all that one step sends: the chunks follow each
-// other without a pause. MPI_Allreduce is taken for halving_doubling, which most libraries use.
+// `bytes` is the length of the vector as it travels. Where an algorithm cuts the vector into
+// chunks, all chunks of a step count as one message, because they follow each other without a
+// pause. For MPI_Allreduce the cost is that of halving_doubling, which most libraries use.
 AllreduceCost cost_of(AllreduceAlgorithm algorithm, double bytes, int ranks);
 
 // The same of a reduce-scatter of so many bytes to each rank (plan_reduce_scatter).

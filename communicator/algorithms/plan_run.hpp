@@ -91,8 +91,8 @@ class PlanRun final : public SlicedWork {
   std::optional<RoundedVector> rounded_;  // the values, if other values travel
   std::size_t prepared_ = 0;              // pieces
   Line sends_, receives_;
-  // Messages beside the values, in rooms of the longest one: those that arrive, under way and held;
-  // of rounded values also those that leave, and this rank's own among the held ones.
+  // Rooms, each for the longest message: for those that arrive and those that are held. If values
+  // are rounded, also for those that leave, and for this rank's own values beside the held ones.
   std::int64_t room_bytes_, arrivals_;
   std::unique_ptr<std::byte[]> rooms_;  // NOLINT(modernize-avoid-c-arrays): not initialised
   std::vector<Held> held_;

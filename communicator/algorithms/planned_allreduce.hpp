@@ -34,16 +34,16 @@ class PlannedAllreduce {
 
   // "ring"; "the fastest algorithm as predicted" where none is wanted.
   std::string describe() const;
-  // Of values that travel as `type`.
+  // The algorithm for values that travel as `type`.
   AllreduceAlgorithm algorithm_for(const Division& division, DType type) const;
-  // The same. Valid until the next call. One rank alone, and MPI's own algorithm, need and complete
-  // the vector as one piece. What is scattered is never left to MPI's algorithm, which has no
-  // parts.
+  // The plan of this algorithm, valid until the next call. For one rank alone, and for MPI's own
+  // algorithm, the vector is one piece. For a reduce-scatter MPI's own algorithm is never taken, as
+  // it has no parts.
   const MessagePlan& plan_for(const Division& division, DType type);
   // Whether start() can be used: all algorithms but MPI's own.
   bool runs_in_slices() const { return settings_.algorithm != AllreduceAlgorithm::mpi; }
-  // run() in slices. The values, `comm` and this object outlive what it returns, and no other plan
-  // is asked for meanwhile.
+  // run() in slices. The values, `comm` and this object outlive the result, and nobody calls
+  // plan_for() meanwhile.
   std::unique_ptr<PlanRun> start(void* values, const Division& division, DType type, ReduceOp op,
                                  MPI_Comm comm, PieceWork work = {}, const Wire& wire = {});
   // Combines `values` of all ranks of `comm` in place; sums of float32 travel as `wire` says, by

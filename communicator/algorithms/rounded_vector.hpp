@@ -1,4 +1,4 @@
-// RoundedVector: float32 values of this rank of which 16 bits each travel to other ranks.
+// RoundedVector: float32 values of this rank that travel to other ranks in 16 bits each.
 //
 // What is sent is rounded at that moment, and what arrives is added in float32, so that a sum is
 // rounded once for each message that it passed. A rank also rounds its own copy of what it sends,
@@ -18,9 +18,9 @@ class RoundedVector {
   // Both outlive the vector; wire.is_rounded().
   RoundedVector(float* values, const Wire& wire);
 
-  // Bytes of a message of these elements: first those that are rounded.
+  // Bytes of a message of these elements, which begins with those that are rounded.
   std::int64_t bytes_of(Range range) const;
-  // Adds what earlier exchanges took from these values, once, before they are used.
+  // Adds the rounding errors of earlier exchanges to these values. Call it once, before their use.
   void restore(Range range) const;
   // Rounds the values in place and, unless it is null, writes them to `message`, aligned to 4
   // bytes.

@@ -33,7 +33,7 @@ void NodeCommunicator::give_parts(const Tensor& values, std::span<const Range> p
         static_cast<std::byte*>(values.raw()) + static_cast<std::size_t>(part.begin) * element,
         static_cast<std::size_t>(part.size()) * element);
   };
-  // On a node, the rank that receives what `owner` of another node has.
+  // The rank of this node that receives the part of `owner`, a rank of another node.
   const auto receiver = [&](int owner, std::size_t ranks) {
     return static_cast<std::size_t>(topology().intra_rank_of[static_cast<std::size_t>(owner)]) %
            ranks;
@@ -80,7 +80,7 @@ std::vector<Range> NodeCommunicator::needed_of(const SharedValues& shared,
 
 void NodeCommunicator::sum_on_node(const SharedValues& shared, const GradientView& gradients) {
   if (!gradients.is_scattered()) return shared.reduce_share(rank(), size());
-  // Nobody else reads what a rank needs, but all read what all need, which one of them sums.
+  // Each rank sums the part that it alone needs. The last rank sums what all ranks need.
   const std::vector<Range> needed = needed_of(shared, gradients, rank());
   const std::array<int, 1> into_own{rank()};
   shared.reduce(needed[0].begin, needed[0].end, into_own);
@@ -109,8 +109,8 @@ bool NodeCommunicator::all_nodes_in_place(const GradientView& values, ReduceOp o
     known->second.is_agreed = true;
     return known->second.in_place;
   }
-  // A program may sum new arrays in each step. All ranks forget those in the same exchange,
-  // whatever their addresses are.
+  // A program may sum new arrays in each step, which must not fill memory. All ranks forget them in
+  // the same exchange, as they count exchanges and not addresses.
   constexpr std::int64_t most_new = 1024;
   if (++new_ % most_new == 0)
     std::erase_if(in_place_, [](const auto& each) { return !each.second.is_agreed; });

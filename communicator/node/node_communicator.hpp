@@ -39,11 +39,11 @@ class NodeCommunicator : public Communicator {
   std::unique_ptr<NodeArray> make_node_array(std::size_t bytes) override;
   bool has_gpu_groups() const override { return true; }
 
-  // The elements that a rank of this node needs of `shared`, which is a piece of these gradients.
-  // Where not all ranks need the same: what this rank needs, and what all need.
+  // The elements of `shared`, a piece of these gradients, that a rank of this node needs. Where
+  // ranks need different parts, two ranges: what this rank needs alone, and what all ranks need.
   std::vector<Range> needed_of(const SharedValues& shared, const GradientView& gradients,
                                int intra_rank) const;
-  // Where all ranks are on one node: an allreduce, or what each rank needs of it.
+  // Where all ranks are on one node: sums all elements, or for each rank those that it needs.
   void sum_on_node(const SharedValues& shared, const GradientView& gradients);
 
   // The GPUs of this node's ranks, connected when they are first needed.
@@ -67,12 +67,12 @@ class NodeCommunicator : public Communicator {
   NodeGroup node_;
   std::vector<int> ranks_of_node_;
   std::unique_ptr<GpuGroup> gpu_node_;
-  // By the first address and the number of values.
+  // About arrays that were combined, by address and number of values.
   struct Known {
     bool in_place = false, is_agreed = false;
   };
   std::map<std::pair<const void*, std::int64_t>, Known> in_place_;
-  std::int64_t new_ = 0;  // arrays that were not agreed, as often as they were combined
+  std::int64_t new_ = 0;  // operations on arrays that ranks were not known to agree on
 };
 
 }  // namespace tasuki
