@@ -118,7 +118,7 @@ class Bench {
         wires_(wires_of(settings)),
         setting_{.ranks = everyone_->size(), .nodes = everyone_->inter_size()} {
     if (settings_.link_rate) setting_.link_rate = *settings_.link_rate * 1e6 / 8;
-    link_ = probe_link(*everyone_);
+    links_ = probe_links(*everyone_);
     for (const std::string& name : names_in(settings_.communicators, all_kinds())) {
       try {
         const std::vector<Variant> of_kind = variants_of(name);
@@ -207,11 +207,13 @@ class Bench {
   }
 
   std::unique_ptr<Communicator> create(const Variant& variant) const {
-    return create_communicator(variant.communicator, {.device = device(),
-                                                      .wire_dtype = variant.wire,
-                                                      .gpu_is_shared = settings_.gpu.share,
-                                                      .algorithm = variant.algorithm,
-                                                      .link = link_.value_or(gigabit_ethernet)});
+    return create_communicator(variant.communicator,
+                               {.device = device(),
+                                .wire_dtype = variant.wire,
+                                .gpu_is_shared = settings_.gpu.share,
+                                .algorithm = variant.algorithm,
+                                .link = links_.between.value_or(gigabit_ethernet),
+                                .link_inside = links_.inside.value_or(shared_memory_messages)});
   }
 
   Device device() const { return device_.device; }
@@ -314,11 +316,14 @@ class Bench {
         json_["devices"].push_back(bytes_to_text(names[rank]));
       }
     }
-    if (link_) {
-      print(fmt::format("# the link between machines: {:.0f} us, {:.1f} MB/s, as measured\n",
-                        link_->latency * 1e6, link_->bytes_per_second / 1e6));
-      json_["link"] = {{"latency", link_->latency}, {"bytes_per_second", link_->bytes_per_second}};
-    }
+    const auto say = [&](const char* place, const char* key, const std::optional<Link>& link) {
+      if (!link) return;
+      print(fmt::format("# the link {}: {:.1f} us, {:.1f} MB/s, as measured\n", place,
+                        link->latency * 1e6, link->bytes_per_second / 1e6));
+      json_[key] = {{"latency", link->latency}, {"bytes_per_second", link->bytes_per_second}};
+    };
+    say("between machines", "link", links_.between);
+    say("inside a machine, of messages", "link_inside", links_.inside);
     print(
         "# times over the exchanges; busbw (GB/s) = bytes / median x 2 (p - 1) / p; %bound: of "
         "what "
@@ -338,7 +343,7 @@ class Bench {
   Algorithms algorithms_;
   std::vector<DType> wires_;
   Setting setting_;
-  std::optional<Link> link_;       // as measured
+  Links links_;                    // as measured
   std::vector<Variant> variants_;  // to be measured
   nlohmann::json json_;
   std::int64_t wrong_ = 0;

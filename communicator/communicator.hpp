@@ -137,9 +137,10 @@ struct CommunicatorOptions {
   // Of the kinds that send an allreduce's messages themselves: how. Empty: the algorithm with the
   // least predicted time (algorithms/cost.hpp), for flat MPI_Allreduce.
   std::optional<AllreduceAlgorithm> algorithm{};
-  // Between two nodes, by which times are predicted, the same on all ranks
-  // (algorithms/link_probe.hpp measures it). Default: Ethernet of 1 Gbit/s.
-  Link link = gigabit_ethernet;
+  // By which times are predicted, the same on all ranks (algorithms/link_probe.hpp measures it):
+  // between two nodes, Ethernet of 1 Gbit/s by default, and between two ranks of a node, for kinds
+  // that exchange messages there.
+  Link link = gigabit_ethernet, link_inside = shared_memory_messages;
 };
 
 // What a communicator is made from. Kinds pass it on to Communicator as it is.

@@ -148,7 +148,7 @@ void run_training(const TrainingProgram& program, const RankSetup& setup) {
 
     remove_old_results(comm, settings, *output);
     write_about(setup, settings, *output, data.place);
-    if (setup.link) keep_link(comm, *setup.link, *output);
+    if (setup.links.between || setup.links.inside) keep_links(comm, setup.links, *output);
     if (!settings.quiet) say_banner(output->path());
     RunSummary summary(*trainer, setup.devices);
     trainer->run();

@@ -4,6 +4,7 @@
 #include <bit>
 #include <limits>
 #include <numeric>
+#include <vector>
 
 namespace tasuki {
 namespace {
@@ -87,22 +88,47 @@ AllreduceCost cost_of_scatter(AllreduceAlgorithm algorithm, std::span<const doub
   return cost;
 }
 
-double predicted_seconds(const AllreduceCost& cost, const Link& link) {
-  return cost.steps * link.latency + cost.bytes / link.bytes_per_second;
+Network network_of(const Topology& topology, const Link& between, const Link& inside) {
+  std::vector<int> ranks(static_cast<std::size_t>(topology.inter_size), 0), leaving(ranks);
+  for (std::size_t rank = 0; rank < topology.node_of.size(); ++rank) {
+    const int next = topology.node_of[(rank + 1) % topology.node_of.size()];
+    const auto node = static_cast<std::size_t>(topology.node_of[rank]);
+    ++ranks[node];
+    if (next != topology.node_of[rank]) ++leaving[node];
+  }
+  Network network(between);
+  if (topology.inter_size == 1) network.between.reset();
+  network.senders = std::ranges::max(ranks);
+  network.senders_of_ring = std::ranges::max(leaving);
+  if (network.senders > 1) network.inside = inside;
+  return network;
 }
 
-double predicted_seconds(AllreduceAlgorithm algorithm, double bytes, int ranks, const Link& link) {
-  return predicted_seconds(cost_of(algorithm, bytes, ranks), link);
+double predicted_seconds(AllreduceAlgorithm algorithm, const AllreduceCost& cost,
+                         const Network& network) {
+  const bool is_ring = algorithm == AllreduceAlgorithm::ring;
+  const int senders = is_ring ? network.senders_of_ring : network.senders;
+  double seconds = 0;
+  if (const auto& link = network.between)
+    seconds = cost.steps * link->latency + cost.bytes * senders / link->bytes_per_second;
+  if (const auto& link = network.inside)
+    seconds = std::max(seconds, cost.steps * link->latency + cost.bytes / link->bytes_per_second);
+  return seconds;
 }
 
-AllreduceAlgorithm fastest_algorithm(double bytes, int ranks, const Link& link) {
+double predicted_seconds(AllreduceAlgorithm algorithm, double bytes, int ranks,
+                         const Network& network) {
+  return predicted_seconds(algorithm, cost_of(algorithm, bytes, ranks), network);
+}
+
+AllreduceAlgorithm fastest_algorithm(double bytes, int ranks, const Network& network) {
   return fastest_by(
-      [&](AllreduceAlgorithm each) { return predicted_seconds(each, bytes, ranks, link); });
+      [&](AllreduceAlgorithm each) { return predicted_seconds(each, bytes, ranks, network); });
 }
 
-AllreduceAlgorithm fastest_scatter(std::span<const double> bytes, const Link& link) {
+AllreduceAlgorithm fastest_scatter(std::span<const double> bytes, const Network& network) {
   return fastest_by([&](AllreduceAlgorithm each) {
-    return predicted_seconds(cost_of_scatter(each, bytes), link);
+    return predicted_seconds(each, cost_of_scatter(each, bytes), network);
   });
 }
 

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "tasuki/communicator/algorithms/allreduce_algorithm.hpp"
+#include "tasuki/communicator/topology.hpp"
 
 namespace tasuki {
 
@@ -28,15 +30,32 @@ struct Link {
   double bytes_per_second = 0;  // in each direction
 };
 inline constexpr Link gigabit_ethernet{.latency = 50e-6, .bytes_per_second = 118e6};
+inline constexpr Link shared_memory_messages{.latency = 1e-6, .bytes_per_second = 4e9};
 
-// Latency for each step, and the bytes at the link's rate (Hockney's model). Additions are not
-// counted, nor other ranks that use the link at the same time.
-double predicted_seconds(const AllreduceCost& cost, const Link& link);
-double predicted_seconds(AllreduceAlgorithm algorithm, double bytes, int ranks, const Link& link);
+// What connects the ranks of an allreduce.
+struct Network {
+  Network(const Link& link)
+      : between(link) {}  // NOLINT(google-explicit-constructor): each by itself
+
+  std::optional<Link> between;   // nodes; empty: all ranks are on one
+  std::optional<Link> inside{};  // two ranks of a node; empty: there are none
+  // Ranks of the busiest node that send to other nodes at the same time, sharing its link.
+  int senders = 1, senders_of_ring = 1;
+};
+// Of all ranks, of which a ring connects each to the next.
+Network network_of(const Topology& topology, const Link& between, const Link& inside);
+
+// Latency for each step, and the bytes at the link's rate (Hockney's model). Where ranks exchange
+// messages inside nodes and between them, these go on at the same time, and the slower ones count.
+// Additions are not counted.
+double predicted_seconds(AllreduceAlgorithm algorithm, const AllreduceCost& cost,
+                         const Network& network);
+double predicted_seconds(AllreduceAlgorithm algorithm, double bytes, int ranks,
+                         const Network& network);
 
 // The fastest but mpi, whose results may differ between ranks.
-AllreduceAlgorithm fastest_algorithm(double bytes, int ranks, const Link& link);
+AllreduceAlgorithm fastest_algorithm(double bytes, int ranks, const Network& network);
 // Of a reduce-scatter.
-AllreduceAlgorithm fastest_scatter(std::span<const double> bytes, const Link& link);
+AllreduceAlgorithm fastest_scatter(std::span<const double> bytes, const Network& network);
 
 }  // namespace tasuki

@@ -19,7 +19,7 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// The first ranks of the nodes, in a ring.
+// Ranks in a ring.
 class Ring {
  public:
   explicit Ring(MPI_Comm comm) : comm_(comm) {
@@ -86,23 +86,36 @@ Link measure(Ring ring, double most_seconds) {
   return {.latency = latency, .bytes_per_second = static_cast<double>(bytes) / transfer};
 }
 
-}  // namespace
-
-std::optional<Link> probe_link(const Communicator& communicator, double most_seconds) {
-  if (communicator.inter_size() == 1) return {};
-  const WaitScope waiting(Waiting::create_communicator);
-  const MPI_Comm all = communicator.mpi().get();
-  const bool is_first = communicator.intra_rank() == 0;
-  const MpiComm first_ranks =
-      MpiComm::split(all, is_first ? 0 : MPI_UNDEFINED, communicator.inter_rank());
-  // Of the first ranks, which all know the same.
-  std::array<double, 2> found{};
-  if (is_first) {
-    const Link link = measure(Ring(first_ranks.get()), most_seconds);
-    found = {link.latency, link.bytes_per_second};
+// As on the slowest of all ranks, of which some take part in a ring: those with a communicator.
+Link slowest(const MpiComm& ring, double most_seconds, MPI_Comm all) {
+  std::array<double, 2> found{};  // seconds: of a short message, and of a byte
+  if (ring) {
+    const Link link = measure(Ring(ring.get()), most_seconds);
+    found = {link.latency, 1 / link.bytes_per_second};
   }
   allreduce(found.data(), std::ssize(found), DType::float64, ReduceOp::max, all);
-  return Link{.latency = found[0], .bytes_per_second = found[1]};
+  return {.latency = found[0], .bytes_per_second = 1 / found[1]};
+}
+
+}  // namespace
+
+Links probe_links(const Communicator& communicator, double most_seconds) {
+  const Topology& topology = communicator.topology();
+  const bool has_neighbours = topology.size > topology.inter_size;
+  const WaitScope waiting(Waiting::create_communicator);
+  const MPI_Comm all = communicator.mpi().get();
+  Links links;
+  if (topology.inter_size > 1) {
+    const MpiComm first_ranks =
+        MpiComm::split(all, topology.intra_rank == 0 ? 0 : MPI_UNDEFINED, topology.inter_rank);
+    links.between = slowest(first_ranks, has_neighbours ? most_seconds * 2 / 3 : most_seconds, all);
+  }
+  if (has_neighbours) {
+    const MpiComm neighbours = MpiComm::split(
+        all, topology.intra_size > 1 ? topology.inter_rank : MPI_UNDEFINED, topology.rank);
+    links.inside = slowest(neighbours, most_seconds / 3, all);
+  }
+  return links;
 }
 
 }  // namespace tasuki

@@ -38,8 +38,8 @@ std::optional<AllreduceAlgorithm> PlannedAllreduce::wanted_for(const Division& d
 AllreduceAlgorithm PlannedAllreduce::algorithm_for(const Division& division, DType type) const {
   if (const auto wanted = wanted_for(division)) return *wanted;
   if (division.is_scattered())
-    return fastest_scatter(bytes_of_parts(division, type), settings_.link);
-  return fastest_algorithm(bytes_of(division.common, type), ranks_, settings_.link);
+    return fastest_scatter(bytes_of_parts(division, type), settings_.network);
+  return fastest_algorithm(bytes_of(division.common, type), ranks_, settings_.network);
 }
 
 bool PlannedAllreduce::is_left_to_mpi(const Division& division, DType type) const {
@@ -62,7 +62,7 @@ MessagePlan PlannedAllreduce::messages_for(const Division& division, DType type)
   MessagePlan plan = plan_reduce_scatter(algorithm, pieces, division.parts, rank_);
   if (common.size() > 0) {
     const AllreduceAlgorithm fastest =
-        fastest_algorithm(bytes_of(common, type), ranks_, settings_.link);
+        fastest_algorithm(bytes_of(common, type), ranks_, settings_.network);
     plan.append(plan_allreduce(wanted_for(division).value_or(fastest), pieces, rank_, ranks_));
   }
   return plan;
@@ -101,7 +101,7 @@ AllreduceOutcomes::Outcome PlannedAllreduce::expected_of(const Division& divisio
           .algorithm = algorithm,
           .ranks = ranks_,
           .bytes = std::accumulate(parts.begin(), parts.end(), common),
-          .predicted = predicted_seconds(cost, settings_.link)};
+          .predicted = predicted_seconds(algorithm, cost, settings_.network)};
 }
 
 void PlannedAllreduce::run(void* values, const Division& division, DType type, ReduceOp op,

@@ -23,7 +23,7 @@ namespace tasuki {
 struct AllreduceSettings {
   std::optional<AllreduceAlgorithm> algorithm{};  // empty: the fastest as predicted
   TransferSizes sizes{};
-  Link link = gigabit_ethernet;  // by which times are predicted
+  Network network = gigabit_ethernet;  // by which times are predicted
 };
 
 class PlannedAllreduce {

@@ -11,7 +11,9 @@ class FlatCommunicator : public Communicator {
  public:
   explicit FlatCommunicator(const CommunicatorSetup& setup)
       : Communicator(setup),
-        allreduce_(rank(), size(), {algorithm(), options().sizes, options().link}) {}
+        allreduce_(rank(), size(),
+                   {algorithm(), options().sizes,
+                    network_of(topology(), options().link, options().link_inside)}) {}
 
  protected:
   std::string describe_kind() const override {

@@ -10,7 +10,9 @@ class NaiveCommunicator : public Communicator {
  public:
   explicit NaiveCommunicator(const CommunicatorSetup& setup)
       : Communicator(setup),
-        rounded_(rank(), size(), {.sizes = options().sizes, .link = options().link}) {}
+        rounded_(rank(), size(),
+                 {.sizes = options().sizes,
+                  .network = network_of(topology(), options().link, options().link_inside)}) {}
 
  protected:
   std::string describe_kind() const override {

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "tasuki/communicator/algorithms/link_probe.hpp"
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/core/log.hpp"
@@ -15,16 +14,29 @@ namespace {
 
 using nlohmann::json;
 
-// The link that the file has for these hosts; nothing if it is missing, damaged or of other hosts.
-std::optional<Link> read_link(const std::filesystem::path& file, const Topology& topology) {
+json as_json(const Link& link) {
+  return {{"latency", link.latency}, {"bytes_per_second", link.bytes_per_second}};
+}
+
+Link link_from(const json& found) {
+  const Link link{.latency = found.at("latency").get<double>(),
+                  .bytes_per_second = found.at("bytes_per_second").get<double>()};
+  if (!(link.latency >= 0 && link.bytes_per_second > 0))
+    fail(ErrorKind::data, "a link of {}", found.dump());
+  return link;
+}
+
+// The links that the file has for these hosts; nothing if it is missing, damaged or of other hosts.
+std::optional<Links> read_links(const std::filesystem::path& file, const Topology& topology) {
   std::error_code ignored;
   if (!std::filesystem::exists(file, ignored)) return {};
   try {
     const json found = json::parse(read_file(file));
-    const Link link{.latency = found.at("latency").get<double>(),
-                    .bytes_per_second = found.at("bytes_per_second").get<double>()};
-    const bool is_usable = link.latency >= 0 && link.bytes_per_second > 0;
-    if (is_usable && found.at("hosts") == topology.host_of) return link;
+    if (found.at("hosts") != topology.host_of) return {};
+    Links links;
+    if (topology.inter_size > 1) links.between = link_from(found);
+    if (topology.size > topology.inter_size) links.inside = link_from(found.at("inside"));
+    return links;
   } catch (const std::exception& error) {
     log_verbose("{} is not used: {}", file.string(), error.what());
   }
@@ -37,35 +49,42 @@ void add_probe_flag(Options& options, LinkProbe& probe) {
   options.add(
       "probe", probe,
       std::vector<Choice<LinkProbe>>{{"on", LinkProbe::on}, {"off", LinkProbe::off}}, "on|off",
-      "on: measure latency and rate between machines at the start (at most 0.3 s), by which "
-      "`--allreduce auto` chooses, and keep them in the output folder as link.json for "
-      "later runs there; off: assume 50 us and 1 Gbit/s");
+      "on: measure latency and rate between machines, and of messages inside them, at the start "
+      "(at most 0.3 s), by which `--allreduce auto` chooses, and keep them in the output folder as "
+      "link.json for later runs there; off: assume 50 us and 1 Gbit/s, inside 1 us and 4 GB/s");
 }
 
-std::optional<Link> find_link(Communicator& communicator, const std::filesystem::path& folder) {
-  if (communicator.inter_size() == 1) return {};
-  std::array<double, 2> numbers{};  // no rate: there is no file
+Links find_links(Communicator& communicator, const std::filesystem::path& folder) {
+  // Latency and rate of each level; no rate: there is no file, or no such level.
+  std::array<Link, 2> known{};
   const Bytes told = run_on_root(communicator, 0, [&] {
-    if (const auto link = read_link(folder / link_file, communicator.topology()))
-      numbers = {link->latency, link->bytes_per_second};
-    const auto bytes = std::as_bytes(std::span(numbers));
+    if (const auto links = read_links(folder / link_file, communicator.topology()))
+      known = {links->between.value_or(Link{}), links->inside.value_or(Link{})};
+    const auto bytes = std::as_bytes(std::span(known));
     return Bytes(bytes.begin(), bytes.end());
   });
-  std::memcpy(numbers.data(), told.data(), sizeof numbers);
-  const bool is_known = numbers[1] > 0;
-  const Link link = is_known ? Link{.latency = numbers[0], .bytes_per_second = numbers[1]}
-                             : probe_link(communicator).value();
-  log_verbose("the link between machines: {:.0f} us, {:.1f} MB/s ({})", link.latency * 1e6,
-              link.bytes_per_second / 1e6,
-              is_known ? (folder / link_file).string() : "measured now");
-  return link;
+  std::memcpy(known.data(), told.data(), sizeof known);
+  Links links;
+  if (known[0].bytes_per_second > 0) links.between = known[0];
+  if (known[1].bytes_per_second > 0) links.inside = known[1];
+  const bool is_known = links.between || links.inside;
+  if (!is_known) links = probe_links(communicator);
+  const std::string source = is_known ? (folder / link_file).string() : "measured now";
+  const auto say = [&](const char* place, const std::optional<Link>& link) {
+    if (link)
+      log_verbose("the link {}: {:.1f} us, {:.1f} MB/s ({})", place, link->latency * 1e6,
+                  link->bytes_per_second / 1e6, source);
+  };
+  say("between machines", links.between);
+  say("inside a machine, of messages", links.inside);
+  return links;
 }
 
-void keep_link(Communicator& communicator, const Link& link, OutputFolder& output) {
+void keep_links(Communicator& communicator, const Links& links, OutputFolder& output) {
   run_on_root(communicator, 0, [&] {
-    const json contents = {{"hosts", communicator.topology().host_of},
-                           {"latency", link.latency},
-                           {"bytes_per_second", link.bytes_per_second}};
+    json contents = {{"hosts", communicator.topology().host_of}};
+    if (links.between) contents.update(as_json(*links.between));
+    if (links.inside) contents["inside"] = as_json(*links.inside);
     output.write(link_file, contents.dump(2) + '\n');
     return Bytes{};
   });

@@ -31,12 +31,16 @@ void prefer_cpus(std::span<const int> nearby, RankSetup& setup) {
     setup.threads.threads = std::min(setup.threads.threads, static_cast<int>(preferred.size()));
 }
 
-// Whether the communicator sends an allreduce's messages itself and may choose how.
-bool chooses_algorithm(const TrainingSettings& settings) {
+// Whether the communicator sends an allreduce's messages itself and may choose how: between
+// machines, or inside one, too, where these kinds round what they send.
+bool chooses_algorithm(const TrainingSettings& settings, const Topology& topology) {
+  if (settings.allreduce || settings.probe == LinkProbe::off) return false;
+  const bool rounds = settings.wire_dtype != DType::float32;
+  if (settings.communicator == "naive") return rounds;
+  if (topology.inter_size == 1) return settings.communicator == "flat" && rounds;
   const auto& kinds = communicator_kinds();
   const auto kind = std::ranges::find(kinds, settings.communicator, &CommunicatorKind::name);
-  return kind != kinds.end() && kind->takes_algorithm && !settings.allreduce &&
-         settings.probe == LinkProbe::on;
+  return kind != kinds.end() && kind->takes_algorithm;
 }
 
 // A continued run adds to its own results only.
@@ -92,13 +96,16 @@ std::optional<RankSetup> set_up_rank(Options& options, TrainingSettings& setting
   const ChosenDevice chosen = choose_device(settings.gpu, *before_flags);
   setup.devices = {chosen.device};
   setup.device_text = chosen.text;
-  if (chooses_algorithm(settings)) setup.link = find_link(*before_flags, settings.out);
-  setup.communicator =
-      create_communicator(settings.communicator, {.device = chosen.device,
-                                                  .wire_dtype = settings.wire_dtype,
-                                                  .gpu_is_shared = settings.gpu.share,
-                                                  .algorithm = settings.allreduce,
-                                                  .link = setup.link.value_or(gigabit_ethernet)});
+  if (chooses_algorithm(settings, before_flags->topology()))
+    setup.links = find_links(*before_flags, settings.out);
+  const Links& links = setup.links;
+  setup.communicator = create_communicator(
+      settings.communicator, {.device = chosen.device,
+                              .wire_dtype = settings.wire_dtype,
+                              .gpu_is_shared = settings.gpu.share,
+                              .algorithm = settings.allreduce,
+                              .link = links.between.value_or(gigabit_ethernet),
+                              .link_inside = links.inside.value_or(shared_memory_messages)});
   setup.processors = find_processors();
   setup.threads = plan_threads(requested_threads(settings.threads, std::getenv("OMP_NUM_THREADS")),
                                setup.processors.cores, setup.communicator->intra_size(),

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tasuki/communicator/algorithms/link_probe.hpp"
 #include "tasuki/communicator/communicator.hpp"
 #include "tasuki/program/flags/options.hpp"
 #include "tasuki/program/resume.hpp"
@@ -18,7 +19,7 @@ namespace tasuki::program {
 // What a rank runs with.
 struct RankSetup {
   std::unique_ptr<Communicator> communicator;
-  std::optional<Link> link;     // between machines, where --allreduce auto needs it
+  Links links;                  // as measured, where --allreduce auto needs them
   std::vector<Device> devices;  // of this rank; several only with settings.workers
   std::string device_text;      // with the GPU's name, for the banner
   Processors processors;

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "communicator_fixture.hpp"
+#include "tasuki/communicator/algorithms/link_probe.hpp"
 #include "tasuki/communicator/algorithms/planned_allreduce.hpp"
 #include "tasuki/communicator/mpi_comm.hpp"
 
@@ -98,6 +99,22 @@ TEST_P(Algorithms, SumGradientsInCommunicators) {
           ASSERT_EQ(values.data<float>()[i], expected) << kind << ", element " << i;
       }
     }
+  }
+}
+
+TEST(LinkProbe, MeasuresTheLevelsThatThereAre) {
+  const auto world = create_communicator("naive");
+  const Links found = probe_links(*world, 0.05);
+  EXPECT_EQ(found.between.has_value(), world->inter_size() > 1);
+  EXPECT_EQ(found.inside.has_value(), world->size() > world->inter_size());
+  for (const auto& link : {found.between, found.inside}) {
+    if (!link) continue;
+    EXPECT_GT(link->latency, 0);
+    EXPECT_LT(link->latency, 1);
+    EXPECT_GT(link->bytes_per_second, 1e4);
+    EXPECT_LT(link->bytes_per_second, 1e12);
+    const Tensor own = Tensor::full({1}, link->bytes_per_second, DType::float64);
+    for (const Tensor& other : world->allgather(own)) EXPECT_EQ(other.item(), own.item());
   }
 }
 

@@ -352,17 +352,21 @@ TEST_P(ScatterPlans, EachRankGetsTheSumsOfItsPartAndOfWhatAllGet) {
 
 // With equal parts that is (p - 1) / p of the vector.
 TEST_P(ScatterPlans, ARankSendsAllButItsOwnPart) {
-  if (common() > 0) GTEST_SKIP() << "what all ranks get is counted as an allreduce";
   const Division given = division();
+  const auto elements_of_parts = [&](const std::vector<Message>& messages) {
+    std::int64_t elements = 0;
+    for (const Message& message : messages)
+      if (message.range.begin < given.common.begin) elements += message.range.size();
+    return elements;
+  };
   std::vector<double> bytes;
   std::int64_t most = 0;
   const std::vector<MessagePlan> all = plans(given);
   for (int rank = 0; rank < ranks(); ++rank) {
     const std::int64_t own = size_of_part(given, rank);
-    EXPECT_EQ(all[at(rank)].elements_sent(), given.common.begin - own) << "rank " << rank;
-    std::int64_t received = 0;
-    for (const Message& message : all[at(rank)].receives) received += message.range.size();
-    most = std::max({most, all[at(rank)].elements_sent(), received});
+    const std::int64_t sent = elements_of_parts(all[at(rank)].sends);
+    EXPECT_EQ(sent, given.common.begin - own) << "rank " << rank;
+    most = std::max({most, sent, elements_of_parts(all[at(rank)].receives)});
     bytes.push_back(static_cast<double>(own) * sizeof(float));
   }
   EXPECT_EQ(static_cast<double>(most) * sizeof(float), cost_of_scatter(algorithm(), bytes).bytes);
@@ -425,6 +429,39 @@ TEST(Cost, PartsOfOneRankAreForTheRing) {
   EXPECT_EQ(fastest_scatter(bytes, link), AllreduceAlgorithm::direct);
   bytes = {0, 64e6, 0, 0, 0, 0, 0, 0};
   EXPECT_EQ(fastest_scatter(bytes, link), AllreduceAlgorithm::ring);
+}
+
+// Two nodes of four ranks. Of a ring, one rank of each sends to the other node; else all do.
+TEST(Cost, RanksOfANodeShareItsLink) {
+  const Link between{.latency = 1e-4, .bytes_per_second = 1e8};
+  const Link inside{.latency = 1e-6, .bytes_per_second = 1e10};
+  const auto of = [&](const std::vector<int>& nodes) {
+    std::vector<std::string> hosts;
+    for (const int node : nodes) hosts.push_back(fmt::format("host{}", node));
+    return network_of(make_topology(0, nodes, hosts), between, inside);
+  };
+  const Network blocks = of({0, 0, 0, 0, 1, 1, 1, 1}), cyclic = of({0, 1, 0, 1, 0, 1, 0, 1});
+  const auto seconds = [](AllreduceAlgorithm algorithm, const Network& network) {
+    return predicted_seconds(algorithm, 64e6, 8, network);
+  };
+  constexpr auto ring = AllreduceAlgorithm::ring, halving = AllreduceAlgorithm::halving_doubling;
+  const double bytes = 2 * 7 / 8.0 * 64e6;
+  EXPECT_NEAR(seconds(ring, blocks), 14e-4 + bytes / 1e8, 1e-9);
+  EXPECT_NEAR(seconds(halving, blocks), 6e-4 + 4 * bytes / 1e8, 1e-9);
+  EXPECT_NEAR(seconds(ring, cyclic), 14e-4 + 4 * bytes / 1e8, 1e-9);
+  EXPECT_NEAR(seconds(ring, of({0, 0, 0, 0, 0, 0, 0, 0})), 14e-6 + bytes / 1e10, 1e-9);
+  EXPECT_NEAR(seconds(halving, of({0, 1, 2, 3, 4, 5, 6, 7})), 6e-4 + bytes / 1e8, 1e-9);
+  EXPECT_EQ(fastest_algorithm(64e6, 8, blocks), ring);
+  EXPECT_EQ(fastest_algorithm(64e6, 8, cyclic), halving);
+}
+
+// Memory that is slower than the network decides, too.
+TEST(Cost, TheSlowerLevelCounts) {
+  const Link between{.latency = 1e-5, .bytes_per_second = 1e9};
+  const Link inside{.latency = 1e-3, .bytes_per_second = 1e7};
+  const Network network =
+      network_of(make_topology(0, {0, 0, 1, 1}, {"a", "a", "b", "b"}), between, inside);
+  EXPECT_NEAR(predicted_seconds(AllreduceAlgorithm::ring, 4e6, 4, network), 6e-3 + 6e6 / 1e7, 1e-9);
 }
 
 TEST(Cost, LatencyDecidesForFewBytesAndTheLinkForMany) {
