@@ -40,7 +40,7 @@ void GpuDoubleBuffer::begin_step(const Examples& examples) {
   }
 }
 
-// What was recorded was not done.
+// A recorded sum has not run, so it is still to be done.
 void GpuDoubleBuffer::give_up_step() {
   if (!under_way_) return;
   under_way_.reset();

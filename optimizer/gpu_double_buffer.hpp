@@ -25,8 +25,9 @@ class GpuDoubleBuffer final : public GradientExchange {
   std::int64_t expect(std::int64_t examples) override;
   void prepare() override;
   bool is_late() const override { return true; }
-  // Not in the first two steps, of which one sums nothing and one prepares the exchange.
-  bool is_settled() const override { return holds_ && has_travelled_; }
+  // Not in the first two steps, of which one sums nothing and one prepares the exchange, nor in one
+  // whose sums are from a step that failed.
+  bool is_settled() const override { return holds_ && has_travelled_ && !is_summed_; }
   std::string describe() const override { return "all at once, during the next step"; }
 
  private:

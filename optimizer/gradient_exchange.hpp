@@ -45,7 +45,7 @@ class GradientExchange {
 
   // --- a step ---
   // Announces a step with so many examples on all ranks, if ranks know the number before it begins.
-  // Returns over how many examples the sums will be that the step gets.
+  // Returns how many examples the sums are over that the update of this step uses.
   virtual std::int64_t expect(std::int64_t examples) { return examples; }
   // Before a forward pass: what waits from the step before may start to travel.
   virtual void prepare() {}

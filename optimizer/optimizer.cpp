@@ -175,12 +175,21 @@ Optimizer::Agreement Optimizer::send_ahead(std::int64_t own_examples, int own_le
   return agreement;
 }
 
-// A pass in which parameters got their shape is repeated: they are in the arena now, and have rank
-// 0's values.
 Variable Optimizer::forward(const std::function<Variable()>& loss, std::int64_t examples) {
   TASUKI_CHECK(examples >= 0, "a step of {} examples", examples);
   if (!has_met()) meet(examples);
   if (exchange_) exchange_->prepare();
+  try {
+    return run_forward(loss, examples);
+  } catch (...) {
+    if (exchange_) exchange_->give_up();
+    throw;
+  }
+}
+
+// A pass in which parameters got their shape is repeated: they are in the arena now, and have rank
+// 0's values.
+Variable Optimizer::run_forward(const std::function<Variable()>& loss, std::int64_t examples) {
   while (true) {
     const bool may_change = !arena_->unshaped().empty();
     // What a forward pass changes besides.

@@ -305,6 +305,7 @@ class Optimizer {
   // One without values is an error: its layer was not registered and would not be trained. One with
   // values but without an optimizer is a warning.
   void check_graph(const Variable& loss);
+  Variable run_forward(const std::function<Variable()>& loss, std::int64_t examples);
   void run_backward(const Variable& loss, std::int64_t examples,
                     const Variable::GradientReady& ready);
   void check_examples(std::optional<std::int64_t> global_examples) const;

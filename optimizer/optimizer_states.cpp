@@ -142,7 +142,7 @@ Tensor Optimizer::gather_state(const std::string& name, std::optional<int> root)
 void Optimizer::set_state(const Parameter& parameter, const std::string& name,
                           const Tensor& values) const {
   const auto* entry = find_parameter(arena().entries(), parameter);
-  if (entry == nullptr || !owners_->are_several()) return state(parameter, name).copy_from(values);
+  if (entry == nullptr) return state(parameter, name).copy_from(values);
   TASUKI_CHECK(values.shape() == parameter.shape(), "values of {} for a state of {}",
                values.shape().text(), parameter.shape_text());
   const Range own = owners_->own();

@@ -10,7 +10,8 @@ constexpr float eps = 2e-5f;
 Results batch_norm(Side& side, const Shape& shape, bool relu, bool accumulate) {
   const Shape channels{shape[1]};
   // Means near 0 would be differences of rounded numbers, relatively.
-  const Tensor x = side.activations(shape, -0.5f, 1.5f), dy = side.activations(shape);
+  const Tensor x = side.coarse_activations(shape, -0.5f, 1.5f);
+  const Tensor dy = side.activations(shape);
   const Tensor gamma = side.parameters(channels, 0.5f, 1.5f), beta = side.parameters(channels);
   const Tensor dgamma = side.destination(channels, accumulate);
   const Tensor dbeta = side.destination(channels, accumulate);
@@ -25,7 +26,8 @@ Results batch_norm(Side& side, const Shape& shape, bool relu, bool accumulate) {
 // As if `other` had the values of another rank.
 Results in_parts(Side& side, const Shape& shape, const Shape& other, bool relu) {
   const Shape channels{shape[1]};
-  const Tensor x = side.activations(shape, -0.5f, 1.5f), dy = side.activations(shape);
+  const Tensor x = side.coarse_activations(shape, -0.5f, 1.5f);
+  const Tensor dy = side.activations(shape);
   const Tensor gamma = side.parameters(channels, 0.5f, 1.5f), beta = side.parameters(channels);
   const BatchNormAverages averages{side.parameters(channels), side.parameters(channels, 0.5f, 1),
                                    0.75f};

@@ -1,5 +1,6 @@
 #include "side.hpp"
 
+#include <cmath>
 #include <cstdlib>
 #include <limits>
 #include <random>
@@ -17,6 +18,12 @@ Tensor Side::uniform(const Shape& shape, float low, float high) {
 
 Tensor Side::activations(const Shape& shape, float low, float high) {
   return uniform(shape, low, high).to(rounding_).to(dtype_).to(device_);
+}
+
+Tensor Side::coarse_activations(const Shape& shape, float low, float high) {
+  const Tensor made = uniform(shape, low, high);
+  for (float& value : made.span<float>()) value = std::floor(value * 32) / 32;
+  return made.to(rounding_).to(dtype_).to(device_);
 }
 
 Tensor Side::parameters(const Shape& shape, float low, float high) {

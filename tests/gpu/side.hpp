@@ -28,6 +28,9 @@ class Side {
 
   // Uniform in [low, high). Every call gives other values, the same on both sides.
   Tensor activations(const Shape& shape, float low = -1, float high = 1);
+  // The same, but multiples of 1/32, so few different values: after a normalisation, hardly one is
+  // so near 0 that sides disagree about its sign, at which relu's gradient jumps.
+  Tensor coarse_activations(const Shape& shape, float low, float high);
   // float32, uniform in [low, high).
   Tensor parameters(const Shape& shape, float low = -1, float high = 1);
   // float32, uniform in [-1, 1), and rounded on both sides as operations on activations round their

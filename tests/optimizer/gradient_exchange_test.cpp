@@ -154,11 +154,12 @@ class Exchange : public ::testing::TestWithParam<Case> {
       GTEST_SKIP() << "on one node " << kind << " does what single_node does";
   }
 
-  // Many with the kind that `auto` takes here and, on one node, with flat's algorithms.
+  // Many with all algorithms of the kinds that `auto` may take here, and on one node of flat's.
   std::uint64_t steps() const {
     const std::string& kind = GetParam().communicator;
-    const bool is_usual = kind == create_communicator("auto")->name() ||
-                          (kind == "flat" && communicator_->inter_size() == 1);
+    const bool is_on_one_node = communicator_->inter_size() == 1;
+    const bool is_usual = is_on_one_node ? kind == "single_node" || kind == "flat"
+                                         : kind == "hierarchical" || kind == "two_dimensional";
     return is_usual ? many_steps : few_steps;
   }
 

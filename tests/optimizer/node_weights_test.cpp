@@ -246,6 +246,26 @@ TEST_P(SharedWeights, DivideTheStatesAmongTheRanksOfANode) {
   EXPECT_EQ(bytes.item(), static_cast<double>(apart->optimizer->state_bytes()) * copies);
 }
 
+// Each rank takes its part of what a snapshot has, also the only rank of its node.
+TEST_P(SharedWeights, TakeStatesFromOutside) {
+  const auto trained = made({}), loaded = made({});
+  train(*trained, 3);
+  const auto& parameters = trained->optimizer->arena().entries();
+  const auto& of_loaded = loaded->optimizer->arena().entries();
+  for (const std::string& name : trained->optimizer->state_names()) {
+    const Tensor all = trained->optimizer->gather_state(name);
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+      loaded->optimizer->set_state(
+          *of_loaded[i].parameter, name,
+          ParameterArena::part(all, parameters[i]).reshape(parameters[i].parameter->shape()));
+    EXPECT_EQ(values_of(loaded->optimizer->gather_state(name)), values_of(all)) << name;
+    const Tensor at_last = loaded->optimizer->gather_state(name, size() - 1);
+    if (rank() == size() - 1) {
+      EXPECT_EQ(values_of(at_last), values_of(all)) << name;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, SharedWeights, ::testing::Values("auto"),
                          [](const auto& info) { return info.param; });
 

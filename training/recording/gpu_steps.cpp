@@ -49,7 +49,8 @@ void GpuSteps::run(const Batch& batch, Observation& observation, const Work& wor
   Batch known = batch;
   if (!known.global_size()) known.set_global_size(sum_over_ranks(batch.size()));
   const std::int64_t global_examples = known.global_size().value();
-  if (global_examples == 0) return;
+  // The last batch of several exchanges and updates for all of them.
+  if (global_examples == 0 && (place.is_only() || !place.is_last)) return;
   std::string name = kind_of(known, optimizers_.empty() ? batch.size() : global_examples);
   // Each has late values of its own, and the last one those of the update.
   if (!place.is_only()) name += fmt::format("|batch {}{}", place.number, place.is_last ? "" : "+");
