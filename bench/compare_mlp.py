@@ -83,6 +83,22 @@ def machine():
     return f"{model}, {os.cpu_count()} cores, {platform.system()} {platform.release()}"
 
 
+def heading(title):
+    """The first lines of a report, to which a sentence about the figures is added."""
+    script = pathlib.Path(sys.argv[0]).name
+    commit = output_of("git", "-C", str(HERE), "rev-parse", "--short", "HEAD")
+    command = shlex.join([f"bench/{script}", *sys.argv[1:]])
+    return f"# {title}\n\n`{command}` at {commit}, {machine()}."
+
+
+def publish(text, file):
+    """Prints a report and, if `file` is a path, writes it there."""
+    print(text)
+    if file:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+
 def add_torch_argument(parser):
     default = os.environ.get("TASUKI_TORCH_PYTHON", "python3")
     parser.add_argument("--python", nargs="+", default=default.split(":"),
@@ -151,16 +167,11 @@ def main():
     parser.add_argument("--out", type=pathlib.Path)
     options = parser.parse_args()
 
-    commit = output_of("git", "-C", str(HERE), "rev-parse", "--short", "HEAD")
-    text = ("# MLP 784-1000-1000-10, Adam, batch 100 a rank, 60,000 + 10,000 images\n\n"
-            f"`bench/compare_mlp.py {shlex.join(sys.argv[1:])}` at {commit}, {machine()}. "
-            f"Turns: {options.rounds}, timed epochs in each: {options.epochs}, evaluation included; "
-            "medians.\n\n")
+    text = heading("MLP 784-1000-1000-10, Adam, batch 100 a rank, 60,000 + 10,000 images")
+    text += (f" Turns: {options.rounds}, timed epochs in each: {options.epochs}, evaluation "
+             "included; medians.\n\n")
     text += "\n".join(compare(options, ranks) for ranks in options.ranks)
-    print(text)
-    if options.out:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(text)
+    publish(text, options.out)
 
 
 if __name__ == "__main__":

@@ -7,14 +7,13 @@ formats. Prints Markdown; --out writes it to a file too. Exit code 1 where a rat
 """
 import argparse
 import json
-import os
 import pathlib
 import shlex
 import statistics
 import subprocess
 import sys
 
-from compare_mlp import HERE, add_torch_argument, machine, output_of, torches
+from compare_mlp import HERE, add_torch_argument, heading, publish, torches
 
 # Batch sizes, and the largest ratio that is aimed at.
 CASES = {"lenet": (256, 0.5), "cnn10": (128, 0.5), "vgg16_bn": (64, 0.55), "wrn_28_10": (8, 0.6),
@@ -72,19 +71,14 @@ def main():
     parser.add_argument("--out", type=pathlib.Path)
     options = parser.parse_args()
 
-    commit = output_of("git", "-C", str(HERE), "rev-parse", "--short", "HEAD")
     rows = [compare(options, model) for model in options.models]
     names = rows[0][0]
-    text = (f"# One training step, {options.threads} thread(s)\n\n"
-            f"`bench/compare_models.py {shlex.join(sys.argv[1:])}` at {commit}, {machine()}. "
-            f"Milliseconds: median (min..max) of {options.rounds} turns of "
-            f"{options.steps} steps; ratio: Tasuki's time over PyTorch's best one, float32.\n\n"
-            f"| model | batch | {' | '.join(names)} | ratio | aim |\n|{'-|' * (len(names) + 4)}\n"
-            + "\n".join(row for _, row, _ in rows) + "\n")
-    print(text)
-    if options.out:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(text)
+    text = heading(f"One training step, {options.threads} thread(s)")
+    text += (f" Milliseconds: median (min..max) of {options.rounds} turns of "
+             f"{options.steps} steps; ratio: Tasuki's time over PyTorch's best one, float32.\n\n"
+             f"| model | batch | {' | '.join(names)} | ratio | aim |\n|{'-|' * (len(names) + 4)}\n"
+             + "\n".join(row for _, row, _ in rows) + "\n")
+    publish(text, options.out)
     return 0 if all(met for _, _, met in rows) else 1
 
 

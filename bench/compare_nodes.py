@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 
-from compare_mlp import HERE, MPI_ENVIRONMENT, add_torch_argument, machine, output_of, torches
+from compare_mlp import HERE, MPI_ENVIRONMENT, add_torch_argument, heading, publish, torches
 from scaling import MODELS, measured
 
 SENT = "/sys/class/net/eth0/statistics/tx_bytes"
@@ -54,8 +54,8 @@ def tasuki_steps(model, flags, options):
         _, sent = on_nodes(
             [str(options.build.resolve() / "apps" / program), *own, "--threads", "1", "--batchsize",
              str(MODELS[model][1]), "--max-iterations", str(steps), "--trace", str(trace),
-             "--trace-steps", str(steps), "--examples", "4000", "--test-examples", "2", "--quiet", "--overwrite", "--out",
-             f"{folder}/out", *flags], options)
+             "--trace-steps", str(steps), "--examples", "4000", "--test-examples", "2", "--quiet",
+             "--overwrite", "--out", f"{folder}/out", *flags], options)
         return measured(json.loads(trace.read_text()))["step"], sent / steps
 
 
@@ -99,14 +99,9 @@ def main():
     parser.add_argument("--timeout", type=float, default=300, help="seconds for a program")
     parser.add_argument("--out", type=pathlib.Path)
     options = parser.parse_args()
-    commit = output_of("git", "-C", str(HERE), "rev-parse", "--short", "HEAD")
-    text = (f"# Training on nodes {options.slots}, {options.rate}\n\n"
-            f"`bench/compare_nodes.py {shlex.join(sys.argv[1:])}` at {commit}, {machine()}.\n\n")
+    text = heading(f"Training on nodes {options.slots}, {options.rate}") + "\n\n"
     text += "\n".join(compare(model, options) for model in options.models.split(","))
-    print(text)
-    if options.out:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(text)
+    publish(text, options.out)
 
 
 if __name__ == "__main__":

@@ -154,7 +154,7 @@ def simulate(options, *flags):
 
 
 def calibrating(run, options):
-    """The runs that a prediction for `run` is calibrated on: those of its own batch per rank."""
+    """The runs that calibrate a prediction for `run`; they have the same batch per rank."""
     return [Run(run.model, placement, "1gbit", "weak", "whole", "fp32", "hierarchical", run.batch)
             for placement in ("1x1", "2x1")]
 
