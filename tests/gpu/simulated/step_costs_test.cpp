@@ -44,7 +44,9 @@ TEST_F(StepCosts, OfResidentDataAreOneCopyAndNoWait) {
     SCOPED_TRACE(graph);
     const Costs costs = of_step({"--graph", graph});
     EXPECT_EQ(costs.at("copies"), 1);
-    EXPECT_LE(costs.at("operations"), 23);  // five note the clock
+    // Five note the clock. One more does so after each pause of the host (DeviceClock::resume), and
+    // a busy machine makes it pause in some of the steps.
+    EXPECT_LT(costs.at("operations"), 24);
     EXPECT_EQ(costs.at("graphs"), graph == "on" ? 1 : 0);
     EXPECT_EQ(costs.at("allocations"), 0);
     EXPECT_EQ(costs.at("waits"), 0);
