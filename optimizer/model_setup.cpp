@@ -9,6 +9,7 @@
 #include "tasuki/optimizer/module_exchange.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
 #include "tasuki/optimizer/update_plan.hpp"
+#include "tasuki/tensor/storage.hpp"
 
 namespace tasuki {
 namespace {
@@ -85,6 +86,8 @@ void Optimizer::build_arena() {
   // The values so far are each sharer's own.
   arena_->begin_update();
   arena_->end_update();
+  // Where the parameters were before. Batches ask for other sizes, so it would lie idle.
+  give_back_cached_host_memory();
 }
 
 void Optimizer::prepare_exchange() {

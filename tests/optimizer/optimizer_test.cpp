@@ -240,6 +240,13 @@ TEST(Optimizer, FollowsAModelThatGrows) {
   EXPECT_EQ(values_of(more[0].value()), (std::vector<float>{6, 5, 4}));
 }
 
+TEST(Optimizer, KeepsNoMemoryOfTheParametersBeforeItsSetup) {
+  Vectors model({1 << 20});
+  const auto optimizer = create_optimizer("sgd");
+  optimizer->setup(model);
+  EXPECT_LT(host_pool_statistics().cached, std::size_t{1} << 20);
+}
+
 TEST(Optimizer, RefusesWhatCannotBe) {
   Vectors model({2}), more({3});
   const auto sgd = create_optimizer("sgd");
