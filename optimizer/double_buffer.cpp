@@ -11,16 +11,14 @@ Tensor allocate_like(const Tensor& gradients, Communicator& communicator) {
 
 }  // namespace
 
-DoubleBuffer::DoubleBuffer(ParameterArena& arena, std::unique_ptr<Communicator> own,
-                           Communicator& communicator)
-    : GradientExchange(ExchangeMode::double_buffered, {{0, arena.gradients().count()}}, arena,
-                       *own),
+DoubleBuffer::DoubleBuffer(ParameterArena& arena, Communicator& own, Communicator& communicator)
+    : GradientExchange(ExchangeMode::double_buffered, {{0, arena.gradients().count()}}, arena, own),
       arena_(arena),
-      own_(std::move(own)),
+      own_(own),
       communicator_(communicator),
-      background_(own_->supports(Background::thread) ? Background::thread : Background::slices) {
-  arena_.swap_gradients(allocate_like(arena_.gradients(), *own_));
-  other_ = allocate_like(arena_.gradients(), *own_);
+      background_(own_.supports(Background::thread) ? Background::thread : Background::slices) {
+  arena_.swap_gradients(allocate_like(arena_.gradients(), own_));
+  other_ = allocate_like(arena_.gradients(), own_);
 }
 
 void DoubleBuffer::advance() {
@@ -52,7 +50,7 @@ std::optional<GradientExchange::Sums> DoubleBuffer::finish_step() {
   sums_ = {next_.global};
   const GradientView gradients = view();
   other_ = arena_.swap_gradients(other_);
-  under_way_ = own_->start_sum_gradients(gradients, background_);
+  under_way_ = own_.start_sum_gradients(gradients, background_);
   return before;
 }
 

@@ -15,10 +15,9 @@ namespace tasuki {
 class DoubleBuffer final : public GradientExchange {
  public:
   // Gives the arena other memory for its gradients. They travel through `own`, a second
-  // communicator of the same ranks, so that `communicator` is free between steps. `communicator`
-  // and the arena outlive the object. Collective.
-  DoubleBuffer(ParameterArena& arena, std::unique_ptr<Communicator> own,
-               Communicator& communicator);
+  // communicator of the same ranks, so that `communicator` is free between steps. Both and the
+  // arena outlive the object. Collective.
+  DoubleBuffer(ParameterArena& arena, Communicator& own, Communicator& communicator);
 
   void advance() override;
   bool is_late() const override { return true; }
@@ -36,7 +35,7 @@ class DoubleBuffer final : public GradientExchange {
   std::optional<Sums> wait();
 
   ParameterArena& arena_;
-  std::unique_ptr<Communicator> own_;
+  Communicator& own_;
   Communicator& communicator_;
   Background background_;
   Tensor other_;  // what travels

@@ -7,13 +7,12 @@
 
 namespace tasuki {
 
-GpuDoubleBuffer::GpuDoubleBuffer(ParameterArena& arena, std::unique_ptr<Communicator> own)
-    : GradientExchange(ExchangeMode::double_buffered, {{0, arena.gradients().count()}}, arena,
-                       *own),
+GpuDoubleBuffer::GpuDoubleBuffer(ParameterArena& arena, Communicator& own)
+    : GradientExchange(ExchangeMode::double_buffered, {{0, arena.gradients().count()}}, arena, own),
       arena_(arena),
-      own_(std::move(own)) {
+      own_(own) {
   const Tensor& gradients = arena_.gradients();
-  waiting_ = {own_->allocate(gradients.bytes(), gradients.device()), 0, gradients.shape(),
+  waiting_ = {own_.allocate(gradients.bytes(), gradients.device()), 0, gradients.shape(),
               gradients.dtype()};
   spare_ = Tensor::empty(gradients.shape(), gradients.dtype(), gradients.device());
 }
@@ -30,7 +29,7 @@ void GpuDoubleBuffer::prepare() {
   // A recording keeps it, so it must do for steps with other numbers, too.
   waiting.wire_scale_hint = static_cast<double>(most_examples_);
   is_recorded_ = current_recorder() != nullptr && current_recorder()->is_recording();
-  under_way_ = own_->start_sum_gradients(waiting);
+  under_way_ = own_.start_sum_gradients(waiting);
 }
 
 void GpuDoubleBuffer::begin_step(const Examples& examples) {

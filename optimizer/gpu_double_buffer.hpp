@@ -19,8 +19,8 @@ namespace tasuki {
 class GpuDoubleBuffer final : public GradientExchange {
  public:
   // Gradients travel through `own`, so that another communicator of the same ranks is free in the
-  // forward and the backward pass. The arena outlives the object. Collective.
-  GpuDoubleBuffer(ParameterArena& arena, std::unique_ptr<Communicator> own);
+  // forward and the backward pass. Both outlive the object, and `own` the recordings of steps.
+  GpuDoubleBuffer(ParameterArena& arena, Communicator& own);
 
   std::int64_t expect(std::int64_t examples) override;
   void prepare() override;
@@ -39,7 +39,7 @@ class GpuDoubleBuffer final : public GradientExchange {
   void sum_waiting();
 
   ParameterArena& arena_;
-  std::unique_ptr<Communicator> own_;
+  Communicator& own_;
   Tensor waiting_, spare_;
   // waiting_ has gradients of a step, and they are sums over all ranks.
   bool holds_ = false, is_summed_ = false;

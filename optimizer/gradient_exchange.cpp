@@ -48,13 +48,14 @@ std::optional<GradientExchange::Sums> GradientExchange::timed(const Work& work) 
 
 std::unique_ptr<GradientExchange> create_gradient_exchange(ParameterArena& arena,
                                                            Communicator& communicator,
+                                                           std::unique_ptr<Communicator>& second,
                                                            const ExchangeSettings& settings,
                                                            std::span<const Range> needed) {
   if (settings.mode == ExchangeMode::double_buffered && communicator.exchanges_gradients()) {
-    auto own = communicator.split(0, communicator.rank());
+    if (!second) second = communicator.split(0, communicator.rank());
     if (arena.gradients().device().is_cpu())
-      return std::make_unique<DoubleBuffer>(arena, std::move(own), communicator);
-    return std::make_unique<GpuDoubleBuffer>(arena, std::move(own));
+      return std::make_unique<DoubleBuffer>(arena, *second, communicator);
+    return std::make_unique<GpuDoubleBuffer>(arena, *second);
   }
   return std::make_unique<RangeExchange>(arena, communicator, settings, needed);
 }

@@ -116,11 +116,14 @@ class GradientExchange {
   TransferTimes times_;
 };
 
-// The exchange that the settings ask for. Arena and communicator outlive it. `needed`:
-// GradientView's. Collective if gradients are compressed or double-buffered. Settings that exclude
-// each other (conflict_in) are the caller's fault.
+// The exchange that the settings ask for. Arena and communicators outlive it. `second`: another
+// communicator of the same ranks, which double buffering makes if there is none; recordings may
+// hold its exchanges longer than the object lives. `needed`: GradientView's. Collective if
+// gradients are compressed or double-buffered. Settings that exclude each other (conflict_in) are
+// the caller's fault.
 std::unique_ptr<GradientExchange> create_gradient_exchange(ParameterArena& arena,
                                                            Communicator& communicator,
+                                                           std::unique_ptr<Communicator>& second,
                                                            const ExchangeSettings& settings,
                                                            std::span<const Range> needed = {});
 

@@ -25,6 +25,10 @@ std::string text_of(const Parameter& parameter) {
 
 std::unique_ptr<Optimizer> create_multi_node_optimizer(std::unique_ptr<Optimizer> optimizer,
                                                        Communicator& communicator) {
+  // Of another communicator, if there was one.
+  optimizer->flush();
+  optimizer->drop_exchange();
+  optimizer->second_communicator_.reset();
   optimizer->communicator_ = &communicator;
   if (optimizer->model_) {
     optimizer->share_first_shapes();
@@ -93,7 +97,8 @@ void Optimizer::build_arena() {
 void Optimizer::prepare_exchange() {
   if (!has_peers()) return;
   check_exchange_settings();
-  exchange_ = create_gradient_exchange(*arena_, *communicator_, exchange_settings_, needed_);
+  exchange_ = create_gradient_exchange(*arena_, *communicator_, second_communicator_,
+                                       exchange_settings_, needed_);
   tells_ahead_ = must_tell_ahead();
   if (communicator_->rank() == 0 && exchange_->power_sgd() == nullptr)
     log_verbose("gradients are exchanged {}", exchange_->describe());

@@ -330,6 +330,9 @@ class Optimizer {
   Module* model_ = nullptr;
   std::unique_ptr<ParameterArena> arena_;
   ExchangeSettings exchange_settings_;
+  // Of double-buffered gradients. It is kept when there is another exchange: recordings hold its
+  // sums, and NCCL ends a communicator only when there are none.
+  std::unique_ptr<Communicator> second_communicator_;
   std::unique_ptr<GradientExchange> exchange_;  // of arena_, among several ranks
   bool tells_ahead_ = false;  // that the model changed, and more: send_ahead() before each step
   bool wants_sharded_states_ = false, wants_shared_weights_ = false;

@@ -32,7 +32,7 @@ struct NcclLimits {
 // communicator: kernels that wait for lost ranks end, the host stops waiting for them, and every
 // later call throws the same error. Thread-safe.
 //
-// Recordings (CUDA graphs) that hold exchanges should be destroyed first: NCCL waits for them
+// Recordings (CUDA graphs) that hold exchanges must be destroyed first: NCCL waits for them
 // before it frees anything, and destruction takes until the limits of NcclLimits.
 class NcclComm {
  public:

@@ -97,6 +97,18 @@ TEST_P(DoubleBuffering, ARequestToStopIsSeenByAllRanksInTheNextStep) {
   EXPECT_TRUE(run.optimizer->asked_to_stop());
 }
 
+TEST_P(DoubleBuffering, GoesOnAmongOtherRanks) {
+  if (size() < 3) GTEST_SKIP() << "fewer than three ranks cannot be divided";
+  Run run(*communicator_, ExchangeMode::double_buffered, "sgd");
+  step(run, 0);
+  const auto part = communicator_->split(rank() % 2, rank());
+  run.optimizer = create_multi_node_optimizer(std::move(run.optimizer), *part);
+  EXPECT_EQ(run.optimizer->t(), 1) << "the gradients of all ranks are used";
+  const auto loss = [&] { return loss_with_gradients({{&run.model[0], Tensor::full({5}, 1)}}); };
+  for (int i = 0; i < 3; ++i) run.optimizer->update(loss, 1);
+  EXPECT_EQ(run.optimizer->t(), part->size() == 1 ? 4 : 3);
+}
+
 TEST_P(DoubleBuffering, AModelThatChangesOnAllRanksLosesNothing) {
   Run stale(*communicator_, ExchangeMode::double_buffered, "momentum_sgd");
   Run whole(*communicator_, ExchangeMode::whole, "momentum_sgd");

@@ -2,6 +2,7 @@
 // that fails.
 #include <cuda_runtime_api.h>
 #include <gmock/gmock.h>
+#include <nccl.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -92,6 +93,33 @@ TEST(SimulatedCapture, IsBrokenByWhatWaitsForTheDevice) {
     }
     EXPECT_EQ(call(), cudaSuccess);
   }
+}
+
+TEST(SimulatedNccl, DiesOfACommunicatorThatAGraphOutlives) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  ncclUniqueId id;
+  ncclComm_t comm = nullptr;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  ASSERT_EQ(ncclCommInitRankConfig(&comm, 1, id, 0, nullptr), ncclSuccess);
+  void* block = nullptr;
+  ASSERT_EQ(cudaMalloc(&block, 512), cudaSuccess);
+  cudaStream_t stream = nullptr;
+  cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  const auto add = [&] { ncclAllReduce(block, block, 8, ncclFloat, ncclSum, comm, stream); };
+  add();  // what is only queued is done first
+  cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed);
+  add();
+  cudaGraph_t graph = nullptr;
+  ASSERT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+  cudaGraphExec_t executable = nullptr;
+  cudaGraphInstantiate(&executable, graph, 0);
+  cudaGraphDestroy(graph);
+  EXPECT_DEATH(ncclCommFinalize(comm), "while a graph holds its operations");
+  cudaGraphExecDestroy(executable);
+  EXPECT_EQ(ncclCommFinalize(comm), ncclSuccess);
+  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  cudaStreamDestroy(stream);
+  cudaFree(block);
 }
 
 // --- the backend ---

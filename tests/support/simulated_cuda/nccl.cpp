@@ -1,5 +1,8 @@
 // NCCL between processes of one machine: every operation goes over sockets to the group's rank 0
 // and back. Members connect in ncclCommInitRankConfig, to a socket whose name is the unique id.
+//
+// A communicator may not be finalized while a graph holds operations of it: NCCL waits until there
+// is none, which is forever where the same thread would destroy the graph. Here the process ends.
 #include <nccl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -9,6 +12,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -204,6 +208,15 @@ Make combine_all(ncclDataType_t type, ncclRedOp_t op) {
   };
 }
 
+// Once the queues are empty, nothing but graphs still holds work of a communicator.
+void refuse_if_recorded(const Comm& comm) {
+  constexpr auto others = 2;  // the table of communicators, and the caller
+  if (comm.use_count() <= others) return;
+  std::fputs("simulated NCCL: a communicator is finalized while a graph holds its operations\n",
+             stderr);
+  std::abort();
+}
+
 void close_sockets(ncclComm& comm) {
   for (const int socket : comm.sockets)
     if (socket >= 0) ::shutdown(socket, SHUT_RDWR);
@@ -278,8 +291,11 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* made, int ranks, ncclUniqueId un
   *made = comm.get();
   return ncclSuccess;
 }
-ncclResult_t ncclCommFinalize(ncclComm_t /*comm*/) {
+ncclResult_t ncclCommFinalize(ncclComm_t handle) {
+  const Comm comm = found(handle);
+  if (comm == nullptr) return ncclInvalidArgument;
   finish_all();
+  refuse_if_recorded(comm);
   return ncclSuccess;
 }
 ncclResult_t ncclCommDestroy(ncclComm_t handle) {
