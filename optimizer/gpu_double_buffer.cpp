@@ -1,8 +1,10 @@
 #include "tasuki/optimizer/gpu_double_buffer.hpp"
 
-#include <algorithm>
+#include <fmt/format.h>
+
 #include <utility>
 
+#include "tasuki/communicator/algorithms/wire_format.hpp"
 #include "tasuki/tensor/recorder.hpp"
 
 namespace tasuki {
@@ -26,10 +28,15 @@ void GpuDoubleBuffer::prepare() {
   if (!holds_ || is_summed_ || under_way_) return;
   GradientView waiting = arena_.gradient_view();
   waiting.arena = waiting_;
-  // A recording keeps it, so it must do for steps with other numbers, too.
-  waiting.wire_scale_hint = static_cast<double>(most_examples_);
+  waiting.wire_scale_hint = static_cast<double>(examples_);
   is_recorded_ = current_recorder() != nullptr && current_recorder()->is_recording();
   under_way_ = own_.start_sum_gradients(waiting);
+}
+
+std::string GpuDoubleBuffer::kind_of_step() const {
+  const WireFormat wire =
+      wire_format(own_.options().wire_dtype, own_.size(), static_cast<double>(examples_));
+  return fmt::format("sums times {}", wire.factor);
 }
 
 void GpuDoubleBuffer::begin_step(const Examples& examples) {
@@ -66,7 +73,6 @@ std::optional<GradientExchange::Sums> GpuDoubleBuffer::finish_step() {
   if (holds_) gradients.copy_from(spare_);
   holds_ = true;
   is_summed_ = false;
-  most_examples_ = std::max(most_examples_, next_examples_);
   kept_.request();
   return before;
 }

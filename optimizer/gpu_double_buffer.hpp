@@ -25,6 +25,8 @@ class GpuDoubleBuffer final : public GradientExchange {
   std::int64_t expect(std::int64_t examples) override;
   void prepare() override;
   bool is_late() const override { return true; }
+  // The scale of what travels, which is that of the step before.
+  std::string kind_of_step() const override;
   // Not in the first two steps, of which one sums nothing and one prepares the exchange, nor in one
   // whose sums are from a step that failed.
   bool is_settled() const override { return holds_ && has_travelled_ && !is_summed_; }
@@ -45,7 +47,7 @@ class GpuDoubleBuffer final : public GradientExchange {
   bool holds_ = false, is_summed_ = false;
   bool has_travelled_ = false;
   // On all ranks, in the step under way and behind waiting_.
-  std::int64_t next_examples_ = 0, examples_ = 0, most_examples_ = 0;
+  std::int64_t next_examples_ = 0, examples_ = 0;
   AfterStep kept_{[this] { examples_ = next_examples_; }};
   bool is_recorded_ = false;  // under_way_
   std::unique_ptr<PendingExchange> under_way_;

@@ -70,6 +70,9 @@ class GradientExchange {
   // --- between steps ---
   // Whether the gradients of a step wait or travel until a later one.
   virtual bool is_late() const { return false; }
+  // What the next step's work on a GPU depends on besides its batch, for recordings to tell apart.
+  // The same on all ranks.
+  virtual std::string kind_of_step() const { return ""; }
   // Whether later steps repeat what the last one did, so that one of them can be recorded on a GPU.
   // The same on all ranks.
   virtual bool is_settled() const { return true; }

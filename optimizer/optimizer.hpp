@@ -263,6 +263,8 @@ class Optimizer {
   void give_up_step() {
     if (exchange_) exchange_->give_up();
   }
+  // What that work depends on besides its batch; the same on all ranks.
+  std::string kind_of_step() const { return exchange_ ? exchange_->kind_of_step() : ""; }
   // Whether later steps ask a GPU for the same work as this one, on all ranks.
   bool repeats_steps() const { return !exchange_ || exchange_->is_settled(); }
 

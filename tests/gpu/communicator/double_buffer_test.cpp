@@ -1,5 +1,5 @@
 // Gradients of GPUs that travel during the next step: recorded or not, the bits are the same, also
-// when the model or the exchange changes in between.
+// when the model, the exchange or the number of examples changes in between.
 #include <gtest/gtest.h>
 
 #include "exchange_fixture.hpp"
@@ -43,6 +43,24 @@ TEST_P(DoubleBuffersOnGpus, FollowAModelThatChanges) {
   const Result recorded = trained(way);
   EXPECT_EQ(recorded.weights, plain.weights);
   EXPECT_GE(recorded.recordings, 3) << "of each model";
+}
+
+// By the examples of the step before, whose gradients travel.
+TEST_P(DoubleBuffersOnGpus, ScaleWhatTravelsAsFloat16ByItsExamples) {
+  if (!queues()) GTEST_SKIP() << GetParam() << " exchanges by way of the host";
+  Way way{.exchange = late, .steps = 20};
+  way.examples = [](std::uint64_t step) {
+    return step == 5 || step == 10 || step == 13 || step == 17 ? 100 : 6;
+  };
+  const Result exact = trained(way);
+  way.wire_dtype = DType::float16;
+  const Result plain = trained(way);
+  EXPECT_NE(plain.weights, exact.weights);
+  EXPECT_LT(largest_difference(plain.weights, exact.weights), 1e-2);
+  way.graph = GraphMode::on;
+  const Result recorded = trained(way);
+  EXPECT_EQ(recorded.weights, plain.weights);
+  EXPECT_GE(recorded.recordings, 4) << "small and large batches, behind small and large ones";
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, DoubleBuffersOnGpus, ::testing::Values("pure_nccl", "hierarchical"),
