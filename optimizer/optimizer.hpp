@@ -259,9 +259,10 @@ class Optimizer {
   // them through backward().
   void set_examples(std::int64_t examples) { examples_ = examples; }
 
-  // After a recording that failed, of a step that nothing was done of.
+  // After a recording that failed, of a step that nothing was done of: its gradients do not count.
   void give_up_step() {
     if (exchange_) exchange_->give_up();
+    gradients_of_.reset();
   }
   // What that work depends on besides its batch; the same on all ranks.
   std::string kind_of_step() const { return exchange_ ? exchange_->kind_of_step() : ""; }

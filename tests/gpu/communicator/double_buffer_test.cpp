@@ -63,6 +63,17 @@ TEST_P(DoubleBuffersOnGpus, ScaleWhatTravelsAsFloat16ByItsExamples) {
   EXPECT_GE(recorded.recordings, 4) << "small and large batches, behind small and large ones";
 }
 
+// It may fail when sums have begun to travel, and when the arrays have been swapped.
+TEST_P(DoubleBuffersOnGpus, GoOnAfterARecordingThatFails) {
+  if (!queues()) GTEST_SKIP() << GetParam() << " exchanges by way of the host";
+  const Result plain = trained({late});
+  for (const Moment moment : {Moment::forward, Moment::backward, Moment::update}) {
+    const Result found = trained_without_recordings({late}, moment);
+    EXPECT_EQ(found.weights, plain.weights) << "moment " << static_cast<int>(moment);
+    EXPECT_EQ(found.t, plain.t);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, DoubleBuffersOnGpus, ::testing::Values("pure_nccl", "hierarchical"),
                          [](const auto& info) { return info.param; });
 

@@ -47,6 +47,13 @@ TEST_P(ExchangeOnGpus, IsAPartOfRecordedSteps) {
   EXPECT_TRUE(recorded.was_busy.back()) << "the recording has no overlap";
 }
 
+TEST_P(ExchangeOnGpus, GoesOnAfterARecordingThatFails) {
+  if (!queues()) GTEST_SKIP() << GetParam() << " exchanges by way of the host";
+  const Way overlapped{.exchange = {.mode = ExchangeMode::overlapped, .range_bytes = small}};
+  EXPECT_EQ(trained_without_recordings(overlapped, Moment::backward).weights,
+            trained(overlapped).weights);
+}
+
 TEST_P(ExchangeOnGpus, SharesTheStatesOfTheOptimizer) {
   for (const bool is_clipped : {false, true}) {
     Way way{.rule = "adam", .is_clipped = is_clipped};
