@@ -24,7 +24,8 @@ enum class ExchangeMode {
 const char* name_of(ExchangeMode mode);
 
 // The same on all ranks. On GPUs, communicators that do not queue their exchanges there
-// (Communicator::queues_exchanges) exchange all gradients as one range after the backward pass.
+// (Communicator::queues_exchanges) exchange all gradients as one range after the backward pass, and
+// ranges travel after it where layers exchange messages (Module::communicates).
 struct ExchangeSettings {
   // Empty: on GPUs overlapped. On CPUs, where ranks are on several nodes, overlapped or whole as
   // measured in the first steps; else whole. Inside a node the ranks' cores do the work of the

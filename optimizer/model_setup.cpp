@@ -97,11 +97,18 @@ void Optimizer::build_arena() {
 void Optimizer::prepare_exchange() {
   if (!has_peers()) return;
   check_exchange_settings();
-  exchange_ = create_gradient_exchange(*arena_, *communicator_, second_communicator_,
-                                       exchange_settings_, needed_);
+  ExchangeSettings settings = exchange_settings_;
+  if (exchanges_after_backward()) settings.mode = ExchangeMode::whole;
+  exchange_ =
+      create_gradient_exchange(*arena_, *communicator_, second_communicator_, settings, needed_);
   tells_ahead_ = must_tell_ahead();
   if (communicator_->rank() == 0 && exchange_->power_sgd() == nullptr)
     log_verbose("gradients are exchanged {}", exchange_->describe());
+}
+
+// Two exchanges of NCCL's at a time may block each other.
+bool Optimizer::exchanges_after_backward() const {
+  return !arena_->gradients().device().is_cpu() && model_->communicates();
 }
 
 void Optimizer::drop_exchange() {

@@ -223,10 +223,9 @@ std::int64_t Optimizer::backward_and_exchange(const Variable& loss, std::int64_t
     if (!exchange_->has_begun()) begin_exchange(global_examples);
     exchange_->ready(parameter);
   };
-  // On a GPU the message ahead of a step may rebuild arrays, which a backward pass cannot, and two
-  // exchanges of NCCL's at a time may block each other.
+  // On a GPU the message ahead of a step may rebuild arrays, which a backward pass cannot.
   const bool may_begin =
-      arena_->gradients().device().is_cpu() || (has_met() && !model_->communicates());
+      (arena_->gradients().device().is_cpu() || has_met()) && !exchanges_after_backward();
   try {
     run_backward(loss, examples, may_begin ? ready : Variable::GradientReady());
     return exchange(global_examples);

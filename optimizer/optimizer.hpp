@@ -315,6 +315,8 @@ class Optimizer {
   // Puts what travels behind the gradients into the arena.
   void write_notices(std::optional<std::int64_t> global_examples);
   void prepare_exchange();
+  // Whatever the settings say: where layers exchange messages on a GPU.
+  bool exchanges_after_backward() const;
   void drop_exchange();
   void begin_exchange(std::optional<std::int64_t> global_examples);
   std::int64_t exchange_over_ranks(std::optional<std::int64_t> global_examples);

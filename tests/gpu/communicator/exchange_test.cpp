@@ -54,6 +54,15 @@ TEST_P(ExchangeOnGpus, GoesOnAfterARecordingThatFails) {
             trained(overlapped).weights);
 }
 
+// Two exchanges of NCCL's at a time may block each other.
+TEST_P(ExchangeOnGpus, WaitsForTheBackwardPassWhereLayersCommunicate) {
+  const Result synced =
+      trained({.exchange = {.mode = ExchangeMode::overlapped}, .syncs_norm = true});
+  EXPECT_FALSE(synced.was_busy.empty());
+  EXPECT_EQ(std::ranges::count(synced.was_busy, true), 0);
+  EXPECT_THAT(synced.description, HasSubstr(" after the backward pass"));
+}
+
 TEST_P(ExchangeOnGpus, SharesTheStatesOfTheOptimizer) {
   for (const bool is_clipped : {false, true}) {
     Way way{.rule = "adam", .is_clipped = is_clipped};
