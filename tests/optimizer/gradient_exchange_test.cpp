@@ -13,6 +13,7 @@
 #include "prescribed.hpp"
 #include "tasuki/nn/functions/softmax_cross_entropy.hpp"
 #include "tasuki/nn/linear.hpp"
+#include "watched.hpp"
 
 namespace tasuki {
 namespace {
@@ -197,23 +198,6 @@ std::string name_of_case(const ::testing::TestParamInfo<Case>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Exchange, ::testing::ValuesIn(cases()), name_of_case);
-
-// A function that passes values on, and calls `seen` in its backward pass.
-Variable watched(const Variable& x, const std::function<void()>& seen) {
-  class Watched final : public Function {
-   public:
-    explicit Watched(std::function<void()> seen) : seen_(std::move(seen)) {}
-    const char* name() const override { return "watched"; }
-    void backward(const Tensor& gradient, Gradients& gradients) override {
-      seen_();
-      gradients.add(0, gradient);
-    }
-
-   private:
-    std::function<void()> seen_;
-  };
-  return Function::record(x.value(), {x}, [&] { return std::make_unique<Watched>(seen); });
-}
 
 constexpr std::int64_t hidden = 40, classes = 5;
 

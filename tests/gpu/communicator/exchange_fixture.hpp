@@ -15,7 +15,6 @@
 #include "gpus_of_the_test.hpp"
 #include "tasuki/core/philox.hpp"
 #include "tasuki/nn/batch_norm.hpp"
-#include "tasuki/nn/function.hpp"
 #include "tasuki/nn/functions/softmax_cross_entropy.hpp"
 #include "tasuki/nn/linear.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
@@ -23,27 +22,11 @@
 #include "tasuki/tensor/cuda_loading/loader.hpp"
 #include "tasuki/tensor/recorder.hpp"
 #include "tasuki/training/recording/step_runner.hpp"
+#include "watched.hpp"
 
 namespace tasuki::testing {
 
 constexpr std::int64_t inputs = 12, hidden = 40, classes = 5;
-
-// A function that passes values on, and calls `seen` in its backward pass.
-inline Variable watched(const Variable& x, const std::function<void()>& seen) {
-  class Watched final : public Function {
-   public:
-    explicit Watched(std::function<void()> seen) : seen_(std::move(seen)) {}
-    const char* name() const override { return "watched"; }
-    void backward(const Tensor& gradient, Gradients& gradients) override {
-      seen_();
-      gradients.add(0, gradient);
-    }
-
-   private:
-    std::function<void()> seen_;
-  };
-  return Function::record(x.value(), {x}, [&] { return std::make_unique<Watched>(seen); });
-}
 
 // Layer `twice` is used twice, `never` nowhere.
 class ExchangedNet : public Module {
