@@ -1,5 +1,5 @@
-// ExchangeSettings: how the gradients of a model travel between the ranks, and what that cannot be
-// combined with.
+// ExchangeSettings: when and how the gradients of a model travel between the ranks, and which
+// settings exclude each other.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,16 @@
 
 namespace tasuki {
 
+// When the gradients of a step travel. The bits of the sums are the same in all modes.
 enum class ExchangeMode {
-  // A range travels as soon as it is complete: on CPUs in slices or by a thread, as measured, on
-  // GPUs in their queue of transfers.
+  // During the backward pass, each range when it is complete. On CPUs the first steps try `slices`
+  // and `thread` and keep the faster one (exchange_trials.hpp); on GPUs ranges travel in the queue
+  // of transfers.
   overlapped,
-  slices,  // the same, on CPUs in slices
-  thread,  // the same, on CPUs by a thread
-  whole,   // all ranges travel after the backward pass
-  // All gradients travel during the next step, and its update uses them (double_buffer.hpp).
+  slices,  // overlapped, on CPUs by the thread that computes, in slices between layers
+  thread,  // overlapped, on CPUs by a thread of the communicator
+  whole,   // after the backward pass, range by range
+  // During the next step, all at once; the update of that step uses them (double_buffer.hpp).
   double_buffered,
 };
 // "overlapped", ...
@@ -31,22 +33,23 @@ struct ExchangeSettings {
   // measured in the first steps; else whole. Inside a node the ranks' cores do the work of the
   // exchange, so there is nothing that it could overlap with.
   std::optional<ExchangeMode> mode{};
-  // Of a range, at most, but 64 at least; the last one also has the notices. 0: a sixteenth of the
-  // arena, but 1 (on GPUs 4) to 25 MiB; one range if `mode` is empty and all gradients travel after
-  // the backward pass.
+  // The largest size of a range, at least 64 bytes; the last range has the notices besides. 0: a
+  // sixteenth of the arena, but at least 1 MiB (4 on GPUs) and at most 25 MiB; if `mode` is empty
+  // and gradients travel after the backward pass, the whole arena.
   std::int64_t range_bytes = 0;
-  // Where gradients travel in 16 bits: adds what rounding takes from them on their way to those of
-  // the next step. Not of compressed gradients.
+  // For gradients that travel in 16 bits: what rounding takes from them is added to those of the
+  // next step. Not together with compression.
   bool error_feedback = false;
-  // On CPUs: gradients travel as so many directions of each matrix (power_sgd.hpp), after the
-  // backward pass, and the rest is added to the gradients of the next step; 0: as they are.
+  // On CPUs: the rank to which PowerSGD compresses each matrix of gradients (power_sgd.hpp). They
+  // then travel after the backward pass, and what is left is added to those of the next step. 0: no
+  // compression.
   std::int64_t power_sgd_rank = 0;
 
   // "overlapped, in ranges of 1048576 bytes"
   std::string text() const;
 };
 
-// What else a training does, as far as it matters to the exchange.
+// Settings of a training that do not belong to the exchange but may exclude some of its settings.
 struct ExchangeContext {
   bool is_on_gpu = false;
   DType wire_dtype = DType::float32;  // CommunicatorOptions::wire_dtype
@@ -54,8 +57,8 @@ struct ExchangeContext {
   bool layers_communicate = false;    // Module::communicates
 };
 
-// One line about what excludes each other, and which settings or flags of programs to leave out;
-// empty: nothing does. Both the flags of programs and the library refuse by this.
+// Returns one line that names settings which exclude each other, and what to leave out; empty if
+// all fit together. Programs check their flags by it, and the optimizer its settings.
 std::string conflict_in(const ExchangeSettings& settings, const ExchangeContext& context);
 
 }  // namespace tasuki

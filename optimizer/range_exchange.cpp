@@ -31,26 +31,16 @@ ExchangeMode mode_of(const ExchangeSettings& settings, const ParameterArena& are
   return communicator.inter_size() > 1 ? ExchangeMode::overlapped : ExchangeMode::whole;
 }
 
-// The forms that are tried in the first steps. Until trials begin, the first one counts.
-std::vector<ExchangeForm> forms_of(const ExchangeSettings& settings, ExchangeMode mode,
-                                   const ParameterArena& arena, const Communicator& communicator) {
-  if (mode == ExchangeMode::overlapped && is_on_gpu(arena)) return {ExchangeForm::queue};
-  switch (mode) {
-    case ExchangeMode::whole:
-    case ExchangeMode::double_buffered:
-      return {ExchangeForm::whole};
-    case ExchangeMode::slices:
-      return {ExchangeForm::slices};
-    case ExchangeMode::thread:
-      return {ExchangeForm::thread};
-    case ExchangeMode::overlapped:
-      break;
-  }
-  std::vector<ExchangeForm> forms;
-  if (communicator.supports(Background::thread)) forms.push_back(ExchangeForm::thread);
-  if (communicator.supports(Background::slices)) forms.push_back(ExchangeForm::slices);
-  if (!settings.mode || forms.empty()) forms.push_back(ExchangeForm::whole);
-  return forms;
+// The modes that the first steps try. A GPU has one way to overlap, a CPU has two.
+std::vector<ExchangeMode> modes_to_try(const ExchangeSettings& settings, ExchangeMode mode,
+                                       const ParameterArena& arena,
+                                       const Communicator& communicator) {
+  if (mode != ExchangeMode::overlapped || is_on_gpu(arena)) return {mode};
+  std::vector<ExchangeMode> modes;
+  if (communicator.supports(Background::thread)) modes.push_back(ExchangeMode::thread);
+  if (communicator.supports(Background::slices)) modes.push_back(ExchangeMode::slices);
+  if (!settings.mode || modes.empty()) modes.push_back(ExchangeMode::whole);
+  return modes;
 }
 
 std::int64_t range_bytes_of(const ExchangeSettings& settings, ExchangeMode mode,
@@ -59,7 +49,7 @@ std::int64_t range_bytes_of(const ExchangeSettings& settings, ExchangeMode mode,
   if (settings.power_sgd_rank > 0) return bytes;
   if (is_on_gpu(arena) && !communicator.queues_exchanges()) return bytes;
   if (settings.range_bytes > 0) return settings.range_bytes;
-  // Ranges would cost more messages, and nothing needs them.
+  // Without overlap more ranges only cost more messages.
   if (!settings.mode && mode == ExchangeMode::whole) return bytes;
   // NCCL needs longer messages than MPI for its rate.
   const std::int64_t least = is_on_gpu(arena) ? 4 * mebibyte : mebibyte;
@@ -106,7 +96,7 @@ RangeExchange::RangeExchange(ExchangeMode mode, const ParameterArena& arena,
       parameters_in_(ranges().size(), 0),
       examples_of_errors_(Tensor::zeros({1}, DType::float64, Device::cpu())),
       order_(ranges().size()),
-      trials_(forms_of(settings, mode, arena, communicator)) {
+      trials_(modes_to_try(settings, mode, arena, communicator)) {
   if (settings.power_sgd_rank > 0)
     power_sgd_ = std::make_unique<PowerSgd>(arena, communicator, settings.power_sgd_rank);
   else if (settings.error_feedback)
@@ -148,9 +138,9 @@ void RangeExchange::set_examples(std::int64_t examples) {
   if (examples > 0) examples_of_errors_.data<double>()[0] = static_cast<double>(examples);
 }
 
-// The errors that a step leaves are sums over its examples, as gradients are. The update of this
-// step divides by this step's examples, so errors are scaled to this number: then the mean gets
-// back what the mean of the last step lacked.
+// Errors are sums over the examples of the step that left them, as gradients are. This step's
+// update divides by its own number of examples. So errors are multiplied by the ratio of the two
+// numbers: then this mean gets back what the last mean lacked.
 void RangeExchange::adapt_errors() {
   double& before = *examples_of_errors_.data<double>();
   takes_errors_ = true;
@@ -185,7 +175,7 @@ void RangeExchange::begin_step(const Examples& examples) {
   if (mode() != ExchangeMode::whole && has_exchanged_ && !is_agreed_) agree_on_order();
   examples_ = examples;
   adapt_errors();
-  form_ = trials_.form();
+  mode_of_step_ = trials_.mode();
   since_begin_.lap();
   incomplete_ = parameters_in_;
   completed_.clear();
@@ -198,7 +188,7 @@ void RangeExchange::begin_without_gradients() {
 void RangeExchange::ready(Parameter& parameter) {
   const auto found = ranges_of_.find(&parameter);
   if (!has_begun() || found == ranges_of_.end()) return;
-  // No gradient may have come to the functions that use it.
+  // It has no gradient if no gradient reached the functions that use it.
   parameter.fill_missing_grad();
   for (std::int64_t i = found->second.begin; i < found->second.end; ++i)
     if (--incomplete_[static_cast<std::size_t>(i)] == 0) complete(static_cast<std::size_t>(i));
@@ -223,13 +213,14 @@ void RangeExchange::complete(std::size_t range) {
 }
 
 void RangeExchange::start_complete_ranges() {
-  const Background how = form_ == ExchangeForm::slices ? Background::slices : Background::thread;
+  const Background how =
+      mode_of_step_ == ExchangeMode::slices ? Background::slices : Background::thread;
   while (under_way_.size() < order_.size() && incomplete_[order_[under_way_.size()]] == 0)
     under_way_.push_back(
         communicator_.start_sum_gradients(view_of(order_[under_way_.size()]), how));
 }
 
-// Exchanges that were started before the last one come first.
+// The last exchange also advances those that were started before it.
 void RangeExchange::advance() {
   if (!under_way_.empty()) under_way_.back()->advance();
 }

@@ -2,14 +2,14 @@
 // backward pass still computes others.
 //
 // Ranges are a function of the model. A range is complete when the last gradient in it is written.
-// All ranks start the ranges in the same order, whatever the order in which they complete here: it
-// is learned in the first step, from the lowest rank that had examples, and agreed upon before the
-// second. Ranges that are not complete at the end of the backward pass (parameters that the loss
-// did not use) follow in that order.
+// Ranges may complete in another order on each rank, but all ranks start them in the same order:
+// that of completion in the first step on the lowest rank that had examples. The ranks agree on it
+// before the second step. Ranges that are not complete at the end of the backward pass (parameters
+// that the loss did not use) follow in that order.
 //
 // On GPUs, with communicators that queue their exchanges there, a range's sum is queued beside the
-// computation when its last gradient is queued, so recorded steps contain it. Others exchange all
-// gradients as one range after the backward pass.
+// computation when its last gradient is queued, so recorded steps contain it. Other communicators
+// exchange all gradients of GPUs as one range after the backward pass.
 #pragma once
 
 #include <cstdint>
@@ -21,33 +21,32 @@
 #include <vector>
 
 #include "tasuki/core/stopwatch.hpp"
-#include "tasuki/optimizer/exchange_form.hpp"
+#include "tasuki/optimizer/exchange_trials.hpp"
 #include "tasuki/optimizer/gradient_exchange.hpp"
 
 namespace tasuki {
 
-// Consecutive ranges of an arena of `count` elements, parameters at `entries` and the notices in
-// the last range. Small parameters share a range, and one that is larger than `range_bytes` is
-// divided. Ranges begin at multiples of 16 elements.
+// Divides an arena of `count` elements, with parameters at `entries`, into consecutive ranges.
+// Small parameters share a range, and one that is larger than `range_bytes` is divided. Ranges
+// begin at multiples of 16 elements. The last one also has the notices.
 std::vector<Range> exchange_ranges(const std::vector<ParameterArena::Entry>& entries,
                                    std::int64_t count, std::int64_t range_bytes);
 
 class RangeExchange final : public GradientExchange {
  public:
-  // All but the settings outlive the exchange. `needed`: GradientView's. Collective if gradients
-  // are compressed.
+  // As create_gradient_exchange().
   RangeExchange(const ParameterArena& arena, Communicator& communicator,
                 const ExchangeSettings& settings, std::span<const Range> needed = {});
   ~RangeExchange() override;
 
-  // This rank cannot know whether the others know the number of examples, and assumes that they do
-  // as in the last step.
+  // Whether the other ranks know the number of examples is not known here. It is assumed to be as
+  // in the last step, because all ranks must exchange the same messages.
   void begin_without_gradients() override;
   void ready(Parameter& parameter) override;
   void advance() override;
   void set_examples(std::int64_t examples) override;
   std::vector<Tensor> carried_over() const override;
-  // Once all ranks have agreed on the order.
+  // True once all ranks have agreed on the order.
   bool is_settled() const override { return mode() == ExchangeMode::whole || is_agreed_; }
   std::string describe() const override;
   const PowerSgd* power_sgd() const override { return power_sgd_.get(); }
@@ -60,8 +59,8 @@ class RangeExchange final : public GradientExchange {
   RangeExchange(ExchangeMode mode, const ParameterArena& arena, Communicator& communicator,
                 const ExchangeSettings& settings, std::span<const Range> needed);
 
-  // Where errors are kept for the next step and the number of examples on all ranks is not known,
-  // the ranks add up their own in one more small message. Collective in the second step.
+  // Collective in the second step. It also is if errors are kept and Examples::global is not known:
+  // then ranks add up their numbers of examples in one more small message.
   void begin_step(const Examples& examples) override;
   void give_up_step() override;
   std::optional<Sums> finish_step() override;
@@ -73,29 +72,30 @@ class RangeExchange final : public GradientExchange {
   void agree_on_order();
   Tensor errors() const;
   void adapt_errors();
-  bool overlaps() const { return is_agreed_ && form_ != ExchangeForm::whole; }
+  bool overlaps() const { return is_agreed_ && mode_of_step_ != ExchangeMode::whole; }
   void measure_step();
 
   const ParameterArena& arena_;
   Communicator& communicator_;
   std::span<const Range> needed_;
-  std::vector<std::vector<GradientView::Segment>> segments_;  // of each range, from its begin
-  std::unordered_map<const Parameter*, Range> ranges_of_;     // numbers of ranges
-  std::vector<int> parameters_in_;                            // each range
-  Tensor residual_;                                           // of error feedback, or undefined
+  std::vector<std::vector<GradientView::Segment>>
+      segments_;                                           // of each range, from its first element
+  std::unordered_map<const Parameter*, Range> ranges_of_;  // numbers of the ranges with a parameter
+  std::vector<int> parameters_in_;                         // number of parameters in each range
+  Tensor residual_;                                        // of error feedback, or undefined
   std::unique_ptr<PowerSgd> power_sgd_;
   Tensor examples_of_errors_;  // as in carried_over(); 0: no step has left errors
 
   std::vector<std::size_t> order_;
   bool has_exchanged_ = false, is_agreed_ = false;
-  ExchangeTrials trials_;  // from the second step on
+  ExchangeTrials trials_;  // they begin with the second step
 
   // Of the step under way, or the last one.
-  ExchangeForm form_ = ExchangeForm::whole;
+  ExchangeMode mode_of_step_ = ExchangeMode::whole;
   Stopwatch since_begin_;
   Examples examples_;
   bool takes_errors_ = true;
-  std::vector<int> incomplete_;                              // parameters, of each range
+  std::vector<int> incomplete_;                              // parameters in each range
   std::vector<std::size_t> completed_;                       // ranges, in the order of completion
   std::vector<std::unique_ptr<PendingExchange>> under_way_;  // in order_, from its first
 };

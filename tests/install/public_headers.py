@@ -29,7 +29,7 @@ INTERNAL = {
             "lost_connection", "node_heartbeats", "process_state", "stall", "stall_text",
             "start_watch", "stop_signals", "watchdog"],
     "nn": ["node"],
-    "optimizer": ["built_in_rules", "double_buffer", "exchange_form", "gpu_double_buffer",
+    "optimizer": ["built_in_rules", "double_buffer", "exchange_trials", "gpu_double_buffer",
                   "kernel_hook", "low_rank", "power_sgd", "range_exchange", "update_plan"],
     "program": ["batch_size", "data", "engine", "extensions", "initial_state", "learning_rate",
                 "optimizer", "resume", "workers"],

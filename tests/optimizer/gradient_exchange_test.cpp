@@ -46,41 +46,41 @@ TEST(ExchangeRanges, HaveACacheLineAtLeast) {
   EXPECT_EQ(exchange_ranges(entries({40}), 64, 1), (Ranges{{0, 16}, {16, 32}, {32, 64}}));
 }
 
-// The form of each step, until there are no more trials.
-std::vector<ExchangeForm> forms_tried(ExchangeTrials& trials) {
-  std::vector<ExchangeForm> tried;
+// The mode of each step, until there are no more trials.
+std::vector<ExchangeMode> modes_tried(ExchangeTrials& trials) {
+  std::vector<ExchangeMode> tried;
   while (!trials.is_over()) {
-    tried.push_back(trials.form());
-    trials.add(tried.back() == ExchangeForm::slices ? 1 : 2);
+    tried.push_back(trials.mode());
+    trials.add(tried.back() == ExchangeMode::slices ? 1 : 2);
   }
   return tried;
 }
 
-TEST(ExchangeTrials, TakeTurnsAndDoNotCountTheFirstStepOfAForm) {
-  ExchangeTrials trials({ExchangeForm::thread, ExchangeForm::slices});
-  const std::vector<ExchangeForm> tried = forms_tried(trials);
+TEST(ExchangeTrials, TakeTurnsAndDoNotCountTheFirstStepOfAMode) {
+  ExchangeTrials trials({ExchangeMode::thread, ExchangeMode::slices});
+  const std::vector<ExchangeMode> tried = modes_tried(trials);
   ASSERT_EQ(tried.size(), 12U);
   for (std::size_t i = 0; i < tried.size(); ++i)
-    EXPECT_EQ(tried[i], i % 2 == 0 ? ExchangeForm::thread : ExchangeForm::slices);
+    EXPECT_EQ(tried[i], i % 2 == 0 ? ExchangeMode::thread : ExchangeMode::slices);
   EXPECT_EQ(trials.seconds(), (std::vector<double>{2, 1, 2, 1, 2, 1, 2, 1, 2, 1}));
 }
 TEST(ExchangeTrials, ChooseByTheMedianOfTheSlowestRank) {
-  ExchangeTrials trials({ExchangeForm::thread, ExchangeForm::slices});
-  forms_tried(trials);
-  EXPECT_EQ(trials.form(), ExchangeForm::thread);  // not decided yet
+  ExchangeTrials trials({ExchangeMode::thread, ExchangeMode::slices});
+  modes_tried(trials);
+  EXPECT_EQ(trials.mode(), ExchangeMode::thread);  // not decided yet
   // Slices are faster but for one outlier here, and slower on another rank.
   const std::string own = trials.decide({2, 1, 2, 9, 2, 1, 2, 1, 2, 1});
-  EXPECT_EQ(trials.form(), ExchangeForm::slices);
+  EXPECT_EQ(trials.mode(), ExchangeMode::slices);
   EXPECT_EQ(own,
             "gradients travel in slices between layers: 1000.00 ms from the first gradient to the "
             "last sum, 2000.00 by a thread during the backward pass");
   trials.decide({2, 3, 2, 9, 2, 3, 2, 3, 2, 3});
-  EXPECT_EQ(trials.form(), ExchangeForm::thread);
+  EXPECT_EQ(trials.mode(), ExchangeMode::thread);
 }
-TEST(ExchangeTrials, OneFormNeedsNone) {
-  const ExchangeTrials trials({ExchangeForm::slices});
+TEST(ExchangeTrials, OneModeNeedsNone) {
+  const ExchangeTrials trials({ExchangeMode::slices});
   EXPECT_TRUE(trials.is_over());
-  EXPECT_EQ(trials.form(), ExchangeForm::slices);
+  EXPECT_EQ(trials.mode(), ExchangeMode::slices);
 }
 
 constexpr std::int64_t batch = 6;
