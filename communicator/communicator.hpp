@@ -27,6 +27,7 @@
 #include "tasuki/communicator/algorithms/allreduce_algorithm.hpp"
 #include "tasuki/communicator/algorithms/cost.hpp"
 #include "tasuki/communicator/algorithms/wire_format.hpp"
+#include "tasuki/communicator/gradient_view.hpp"
 #include "tasuki/communicator/mpi/transfer_sizes.hpp"
 #include "tasuki/communicator/sliced_work.hpp"
 #include "tasuki/communicator/topology.hpp"
@@ -57,44 +58,6 @@ struct MessageInfo {
 };
 
 using Bytes = std::vector<std::byte>;
-
-// The gradients of a model: one contiguous array, and the parameters' segments in it, in the order
-// of the array, without gaps but for padding; or a range of such an array, with what lies in it of
-// the segments.
-struct GradientView {
-  struct Segment {
-    std::int64_t offset;  // elements
-    std::int64_t count;
-  };
-  Tensor arena;  // plain, one axis, float32
-  std::span<const Segment> segments{};
-  // The number of examples that the sums are over; 0: unknown. Values that travel as float16 are
-  // scaled by about 1 / this number on their way (algorithms/wire_format.hpp); the result is the
-  // whole sum.
-  double wire_scale_hint = 0;
-  // So many elements at the end are integers below 4096 (flags, and the number of examples in two
-  // parts). On CPUs their sums must be exact: a communicator that rounds or compresses gradients
-  // sums them without doing so.
-  std::int64_t exact_at_end = 0;
-  // On CPUs: rounding errors, one for each element of the arena. Those of earlier exchanges are
-  // added to the values, and those of this rank in this one are kept. Undefined: errors are lost.
-  Tensor residual{};
-  // The arena's first element is so many elements behind the first gradient of the model.
-  std::int64_t first = 0;
-  // All ranks are known to bring the same view as in an earlier exchange: no message compares them.
-  bool is_agreed = false;
-  // needed[r]: the gradients whose sums rank r needs, counted like `first`. The array outlives the
-  // exchange. Elements that a rank does not need may have any values afterwards. All ranks get the
-  // elements behind the last range. Empty: all ranks need all sums.
-  std::span<const Range> needed{};
-
-  // needed[rank], in elements from the arena's begin.
-  Range needed_by(int rank) const;
-  // The number of elements at the arena's begin that not every rank needs.
-  std::int64_t divided() const;
-  // Whether each of these is needed by one rank, in the order of ranks, as in a reduce-scatter.
-  bool is_scattered() const;
-};
 
 // Who does the work of an exchange in the background: a thread of the communicator, or the thread
 // that computes, in slices between other work.
@@ -134,12 +97,12 @@ struct CommunicatorOptions {
   DType wire_dtype = DType::float32;  // in which gradients travel; float16 and bfloat16 are rounded
   bool gpu_is_shared = false;         // ranks may share a GPU; the same value on all ranks
   TransferSizes sizes{};
-  // Of the kinds that send an allreduce's messages themselves: how. Empty: the algorithm with the
-  // least predicted time (algorithms/cost.hpp), for flat MPI_Allreduce.
+  // For kinds that send an allreduce's messages themselves. Empty: the algorithm with the least
+  // predicted time (algorithms/cost.hpp), or MPI_Allreduce for flat.
   std::optional<AllreduceAlgorithm> algorithm{};
-  // By which times are predicted, the same on all ranks (algorithms/link_probe.hpp measures it):
-  // between two nodes, Ethernet of 1 Gbit/s by default, and between two ranks of a node, for kinds
-  // that exchange messages there.
+  // Times are predicted from these links, which are the same on all ranks: between two nodes, and
+  // between two ranks of a node for kinds that exchange messages there. algorithms/link_probe.hpp
+  // measures them.
   Link link = gigabit_ethernet, link_inside = shared_memory_messages;
 };
 
@@ -209,8 +172,8 @@ class Communicator {
   // order. After one has failed, those behind it fail, too, without a message to other ranks.
   std::unique_ptr<PendingExchange> start_sum_gradients(const GradientView& gradients,
                                                        Background background = Background::thread);
-  // Whether exchanges in host memory go on in this way: by a thread if MPI has MPI_THREAD_MULTIPLE,
-  // in slices if the kind can (start_sum).
+  // Whether exchanges in host memory can run in the background in this way: by a thread if MPI has
+  // MPI_THREAD_MULTIPLE, in slices if the kind implements that (start_sum).
   bool supports(Background background) const;
   // The time that exchanges of gradients in host memory took until now, in seconds: from the moment
   // in which this rank began one, other ranks' delays included, whether or not the caller waited.
@@ -295,9 +258,9 @@ class Communicator {
   // True: combine() itself rejects values whose type or number differs between ranks, so no extra
   // message compares them.
   virtual bool checks_agreement() const { return false; }
-  // Sums gradients in host memory: all, or a range of them, then several times a step. It may run
-  // in a thread of the communicator while gradients of other ranges are computed. Default: agrees
-  // on the arena and combines it, whatever is needed of it.
+  // Sums gradients in host memory: all, or a range of them; then it is called several times a step,
+  // and may run in a thread of the communicator while other gradients are computed. Default:
+  // agree_on(), then combine() of the whole arena, even if ranks need less.
   virtual void sum(const GradientView& gradients);
   // True: start_sum() returns something for a view that is agreed, in memory from allocate().
   virtual bool sums_in_slices() const { return false; }

@@ -4,7 +4,7 @@
 
 namespace tasuki {
 
-void Division::give(int rank, Range elements) {
+void Division::append_to_part(int rank, Range elements) {
   if (elements.size() == 0) return;
   std::vector<Range>& own = parts[static_cast<std::size_t>(rank)];
   if (!own.empty() && own.back().end == elements.begin)
@@ -33,7 +33,7 @@ Division division_of(const GradientView& gradients, std::int64_t first, std::int
   for (int rank = 0; rank < static_cast<int>(gradients.needed.size()); ++rank) {
     const Range needed = gradients.needed_by(rank);
     if (const int group = group_of(rank); group >= 0)
-      division.give(group, {from_first(needed.begin), from_first(needed.end)});
+      division.append_to_part(group, {from_first(needed.begin), from_first(needed.end)});
   }
   division.common.begin = from_first(gradients.divided());
   return division;

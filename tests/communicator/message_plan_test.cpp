@@ -275,7 +275,7 @@ class ScatterPlans
     Division made(0);
     made.parts.resize(at(ranks()));
     const auto give = [&](int rank, std::int64_t count) {
-      made.give(rank, {made.common.end, made.common.end + count});
+      made.append_to_part(rank, {made.common.end, made.common.end + count});
       made.common.end += count;
     };
     const Parts kind = std::get<2>(GetParam());

@@ -179,7 +179,7 @@ TEST_P(OnTheWire, EachRankGetsTheSumsOfItsPart) {
   division.parts.resize(static_cast<std::size_t>(size()));
   for (int owner = 0; owner < size(); ++owner) {
     const std::int64_t end = division.common.end + 7001 * ((owner + size() - 1) % size());
-    division.give(owner, {division.common.end, end});
+    division.append_to_part(owner, {division.common.end, end});
     division.common.end = end;
   }
   division.common = {division.common.end, division.common.end + notices};

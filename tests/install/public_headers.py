@@ -41,7 +41,7 @@ INTERNAL = {
 # Headers that public ones include for a type or a member: installed, but tasuki.hpp does not list
 # them.
 INCLUDED = {
-    "communicator": ["sliced_work"],
+    "communicator": ["gradient_view", "sliced_work"],
     "communicator/algorithms": ["allreduce_algorithm", "cost", "wire_format"],
     "communicator/mpi": ["transfer_sizes"],
     "core": ["file", "range", "terminal"],
