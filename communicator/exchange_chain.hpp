@@ -1,5 +1,5 @@
-// ExchangeChain: exchanges of gradients that ranks start in the same order. Behind one that failed,
-// none is done, because other ranks may be elsewhere.
+// ExchangeChain: exchanges of gradients that all ranks start in the same order. After one has
+// failed, later ones are not carried out, because other ranks may be in another exchange.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,7 @@ namespace tasuki {
 
 class ExchangeChain {
  public:
-  // Thrown in place of exchanges behind one that failed, whose error says why.
+  // Thrown by each exchange after the one that failed; the error of that one says why.
   class NotBegun : public Error {
    public:
     NotBegun()

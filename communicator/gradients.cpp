@@ -125,7 +125,7 @@ std::unique_ptr<PendingExchange> Communicator::start_sum_gradients(const Gradien
   if (is_on_gpu(gradients.arena)) {
     const auto place = std::make_shared<GpuExchange::Background>(gpu().background_start());
     work = [this, place, work] { gpu().in_background(*place, work); };
-    join = [this, place, arena = gradients.arena] {  // whose memory stays in use until then
+    join = [this, place, arena = gradients.arena] {  // keeps the arena's memory until then
       if (place->end) gpu().channel().let_backend_follow(*place->end);
     };
     if (queues_on_gpu()) {
@@ -154,7 +154,7 @@ std::unique_ptr<PendingExchange> Communicator::start_in_thread(std::function<voi
   if (*under_way_ == 0) chain_ = std::make_shared<ExchangeChain>();
   const std::shared_future<void> result =
       background_->start([work = std::move(work), chain = chain_] { chain->run(work); });
-  // The watchdog sees the operation that this one is among those of the communicator.
+  // The watchdog knows this exchange by its number among the communicator's operations.
   const std::int64_t number = ++operations_;
   return std::make_unique<PendingExchange>(
       [join = std::move(join), result, id = id_, number, bytes] {

@@ -35,7 +35,7 @@ class ParameterArena {
   // Moves the parameters of `model` into memory from `allocator` (collective; plain memory of their
   // device without one); values are kept. With `sharers`, ranks of one node, these have the values
   // once if there are several (collective among them; Communicator::allocate_once()): call
-  // begin_update() and end_update() before anybody reads what another rank has written.
+  // begin_update() and end_update() before a rank reads what another one has written.
   ParameterArena(const Module& model, Communicator* allocator, const FrozenPaths& frozen = {},
                  Communicator* sharers = nullptr);
   ~ParameterArena();

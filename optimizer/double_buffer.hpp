@@ -1,5 +1,5 @@
-// DoubleBuffer: the gradients of a step travel while the next one is computed, in a second array,
-// as with ChainerMN's double buffering. The update of a step uses the gradients of the step before.
+// DoubleBuffer: ChainerMN's double buffering. The gradients of a step travel, in a second array,
+// while the next step is computed, and the update of that step uses them.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class DoubleBuffer final : public GradientExchange {
 
   void advance() override;
   bool is_late() const override { return true; }
-  // Only the buffer's communicator exchanges its memory in place.
+  // Gives the arena memory of `communicator` again, which exchanges only its own memory in place.
   void leave() override;
   std::string describe() const override { return "all at once, during the next step"; }
 
@@ -38,10 +38,10 @@ class DoubleBuffer final : public GradientExchange {
   Communicator& own_;
   Communicator& communicator_;
   Background background_;
-  Tensor other_;  // what travels
+  Tensor other_;  // gradients that travel
   int exchanges_ = 0;
   Examples next_;  // of the step that has begun
-  Sums sums_;      // under way
+  Sums sums_;      // of the gradients that travel
   std::unique_ptr<PendingExchange> under_way_;
 };
 

@@ -54,7 +54,7 @@ void GpuDoubleBuffer::give_up_step() {
 }
 
 void GpuDoubleBuffer::sum_waiting() {
-  prepare();  // if nobody did
+  prepare();  // does nothing if the sum has started
   if (!under_way_) return;
   std::exchange(under_way_, nullptr)->wait();
   has_travelled_ = true;

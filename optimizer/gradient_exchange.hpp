@@ -19,22 +19,23 @@ namespace tasuki {
 
 class PowerSgd;
 
-// Seconds, of gradients in host memory: while this rank exchanged any, delays of other ranks
-// included, and while it did nothing but wait for them. The rest was hidden behind the computation.
+// How long exchanges of gradients in host memory took on this rank, in seconds. What of `transfer`
+// was not exposed was hidden behind the computation.
 struct TransferTimes {
-  double transfer = 0, exposed = 0;
+  double transfer = 0;  // while an exchange was under way, delays of other ranks included
+  double exposed = 0;   // while this rank did nothing but wait for one
 };
 
-// Used by the thread that computes. All ranks begin and finish the same steps.
+// Only the thread that computes uses it. All ranks begin and finish the same steps.
 class GradientExchange {
  public:
-  // What is behind the gradients of a step.
+  // How many examples the gradients of a step are sums over.
   struct Examples {
-    std::int64_t own = 0;  // this rank's
-    // Of all ranks, where they are known: on all ranks or on none.
+    std::int64_t own = 0;  // on this rank
+    // On all ranks. Either all ranks know this number, or none does.
     std::optional<std::int64_t> global{};
   };
-  // The gradients in the arena are sums over all ranks.
+  // Says that the gradients in the arena are sums over all ranks.
   struct Sums {
     std::optional<std::int64_t> examples{};  // Examples::global of their step
   };
@@ -44,31 +45,32 @@ class GradientExchange {
   GradientExchange& operator=(const GradientExchange&) = delete;
 
   // --- a step ---
-  // Announces a step with so many examples on all ranks, if ranks know the number before it begins.
-  // Returns how many examples the sums are over that the update of this step uses.
+  // Announces a step of so many examples on all ranks, where ranks know the number in advance.
+  // Returns how many examples the sums have that the update of this step will use.
   virtual std::int64_t expect(std::int64_t examples) { return examples; }
-  // Before a forward pass: what waits from the step before may start to travel.
+  // Called before a forward pass: gradients that wait since the step before may start to travel.
   virtual void prepare() {}
-  // Before the last backward pass of a step, or after it; the notices are set. May be collective.
+  // Begins the exchange of a step, before its last backward pass or after it. The notices must be
+  // written. May be collective.
   void begin(const Examples& examples);
-  // The same for a rank that only takes part in a step of the others.
+  // The same on a rank that has no gradients of this step and only gives the others its notices.
   virtual void begin_without_gradients() { begin({}); }
   bool has_begun() const { return has_begun_; }
-  // The parameter's gradient of this step is final.
+  // Called when this step's gradient of the parameter is final.
   virtual void ready(Parameter& /*parameter*/) {}
-  // Between two functions of a backward pass: does a slice of what is under way.
+  // Called between two functions of a backward pass: does a slice of the work under way.
   virtual void advance() {}
-  // Forgets a step that failed, after waiting for what travels of it.
+  // Forgets a step that failed, after waiting for its exchanges that have started.
   void give_up();
-  // Ends the step. The arena then holds what this rank needs of the sums, of this step or of an
-  // earlier one; empty: there are none yet, and its gradients mean nothing. All gradients are
-  // written.
+  // Ends the step, in which all gradients must be written. The arena then holds those sums that
+  // this rank needs, of this step or of an earlier one. Empty: there are no sums yet, and the
+  // arena's gradients must not be used.
   std::optional<Sums> finish();
-  // After finish(): how many examples on all ranks the sums are over.
+  // Called after finish() with the number of examples on all ranks that the sums are over.
   virtual void set_examples(std::int64_t /*examples*/) {}
 
   // --- between steps ---
-  // Whether the gradients of a step wait or travel until a later one.
+  // Whether the sums of a step are used in a later one.
   virtual bool is_late() const { return false; }
   // What the next step's work on a GPU depends on besides its batch, for recordings to tell apart.
   // The same on all ranks.
@@ -76,29 +78,29 @@ class GradientExchange {
   // Whether later steps repeat what the last one did, so that one of them can be recorded on a GPU.
   // The same on all ranks.
   virtual bool is_settled() const { return true; }
-  // The sums of steps that are finished but have not got any yet. Collective.
+  // Puts the sums of the last step into the arena if no step has used them yet. Collective.
   std::optional<Sums> flush();
-  // Before the arena gets another exchange. Collective.
+  // Called before the arena gets another exchange. Collective.
   virtual void leave() {}
-  // What this rank keeps from one step for the next one; empty: nothing. Writing to it changes it.
-  // At first it is zero or random. The first tensor has the errors, the last one (float64) the
-  // number of examples of all ranks that the errors are sums over.
+  // What this rank keeps from one step for the next one, zero or random at first; empty: nothing.
+  // The first tensor has the errors, the last one (float64) the number of examples of all ranks
+  // that the errors are sums over. Writing to a tensor changes what is kept.
   virtual std::vector<Tensor> carried_over() const { return {}; }
 
   // --- about it ---
-  // Never empty: overlapped or whole where the settings leave it open.
+  // As set; overlapped or whole where the settings leave it open.
   ExchangeMode mode() const { return mode_; }
-  // Of the arena: what travels at a time.
+  // The parts of the arena that travel at a time.
   const std::vector<Range>& ranges() const { return ranges_; }
   // "in 3 range(s) after the backward pass"
   virtual std::string describe() const = 0;
-  // Null: gradients travel as they are.
+  // Null: gradients are not compressed.
   virtual const PowerSgd* power_sgd() const { return nullptr; }
-  // Since it was made; nothing on GPUs.
+  // Since this object was made; always 0 on GPUs.
   const TransferTimes& times() const { return times_; }
 
  protected:
-  // `communicator`: the one that is used, which outlives this object.
+  // `communicator` is the one through which gradients travel; it outlives this object.
   GradientExchange(ExchangeMode mode, std::vector<Range> ranges, const ParameterArena& arena,
                    const Communicator& communicator);
 
@@ -113,17 +115,17 @@ class GradientExchange {
 
   ExchangeMode mode_;
   std::vector<Range> ranges_;
-  const Communicator* measured_;  // null: it is not measured
+  const Communicator* measured_;  // null: times are not measured
   double seconds_before_ = 0;     // measured_->exchange_seconds() after the last exchange
   bool has_begun_ = false;
   TransferTimes times_;
 };
 
-// The exchange that the settings ask for. Arena and communicators outlive it. `second`: another
-// communicator of the same ranks, which double buffering makes if there is none; recordings may
-// hold its exchanges longer than the object lives. `needed`: GradientView's. Collective if
-// gradients are compressed or double-buffered. Settings that exclude each other (conflict_in) are
-// the caller's fault.
+// Creates the exchange that the settings ask for; the caller has checked them (conflict_in). Arena,
+// communicators and the ranges `needed` (GradientView::needed) outlive it. `second`: another
+// communicator of the same ranks, which double buffering makes if there is none. Keep it longer than
+// recordings on a GPU, which may hold its exchanges. Collective if gradients are compressed or
+// double-buffered.
 std::unique_ptr<GradientExchange> create_gradient_exchange(ParameterArena& arena,
                                                            Communicator& communicator,
                                                            std::unique_ptr<Communicator>& second,

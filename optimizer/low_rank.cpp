@@ -61,7 +61,7 @@ double dot_in_double(const float* x, const float* y, std::int64_t count) {
   return sum;
 }
 
-// So many rows, or columns, are worth a thread.
+// The least number of rows, or columns, that is worth another thread.
 std::int64_t grain(std::int64_t elements_of_each) {
   return eltwise_grain / std::max<std::int64_t>(elements_of_each, 1) + 1;
 }
@@ -86,12 +86,12 @@ void project_away(float* vector, const float* vectors, std::int64_t others, std:
 // Returns false if the vector depends on the others, up to rounding.
 bool make_orthonormal(float* vector, const float* vectors, std::int64_t others,
                       std::int64_t length) {
-  constexpr double least = 1e-12;  // of the squared length: more is left by rounding
+  constexpr double least = 1e-12;  // of the squared length; rounding leaves less
   const double before = dot_in_double(vector, vector, length);
   project_away(vector, vectors, others, length);
   project_away(vector, vectors, others, length);
   const double after = dot_in_double(vector, vector, length);
-  // Not a comparison that an infinite or undefined number passes.
+  // Also false if numbers are infinite or undefined.
   if (!(after > least * before) || !std::isfinite(after)) return false;
   scale(vector, static_cast<float>(1 / std::sqrt(after)), length);
   return true;

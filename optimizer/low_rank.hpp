@@ -1,6 +1,6 @@
-// Products of a matrix with a few vectors, and what turns these into an orthonormal basis: the
-// arithmetic of PowerSgd. The loops give the same bits on every processor and with any number of
-// threads, so ranks that start from the same numbers end with the same ones.
+// The arithmetic of PowerSgd: products of a matrix with a few vectors, and their orthonormal basis.
+// The loops give the same bits on every processor and with any number of threads, so ranks that
+// start from the same numbers end with the same ones.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace tasuki {
 
-// A matrix M is stored by rows; `k` vectors of one length, here P (of M's rows) and Q (of its
-// columns), one after the other.
+// A matrix M is stored by rows. P and Q are `k` vectors each, one after the other: those of P have
+// a number for each row of M, those of Q for each column.
 
 // P = M Q.
 void multiply(const float* m, std::int64_t rows, std::int64_t columns, const float* q,
@@ -29,8 +29,8 @@ void drop_infinite(float* values, std::int64_t count);
 
 // Makes `k` vectors of `length` (at least k) orthonormal, each within the span of itself and those
 // before (Gram and Schmidt, twice, which removes what rounding leaves). A vector that depends on
-// those before, up to the rounding of float32, becomes zero; with `draw`, a random direction
-// orthogonal to the others, the same one for the same number.
+// those before, up to the rounding of float32, becomes zero; with `draw` it becomes a random
+// direction orthogonal to the others, which is a function of that number.
 void orthonormalize(float* vectors, std::int64_t length, std::int64_t k,
                     std::optional<std::uint64_t> draw);
 

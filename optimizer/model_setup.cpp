@@ -65,8 +65,8 @@ void Optimizer::build_arena() {
   check_model();
   plan_->check(model_->device());
   check_sharded_rule();
-  // Where others are frozen than before, ranks have the same values already, and running statistics
-  // are each rank's.
+  // If only the set of frozen parameters has changed, ranks have the same values already, and
+  // running statistics remain those of each rank.
   const bool has_same_parameters = all_ranks(arena_ && arena_->matches(*model_));
   // The old arena and its sharers live until its values and states have moved.
   const std::unique_ptr<Communicator> old_sharers = find_sharers();
@@ -87,7 +87,7 @@ void Optimizer::build_arena() {
       communicator_->bcast_data(*buffer.tensor);
   }
   if (compute_type_ != DType::float32) arena_->keep_rounded(compute_type_);
-  // The values so far are each sharer's own.
+  // Each sharer has written its values for itself alone; this publishes them.
   arena_->begin_update();
   arena_->end_update();
   // Where the parameters were before. Batches ask for other sizes, so it would lie idle.
@@ -138,13 +138,14 @@ void Optimizer::set_exchange(const ExchangeSettings& settings) {
 
 // --- changes ---
 
-// Ranks whose model did not change learn of the change by the notice and then all compare their
-// models. Nothing is lost if all changed alike, because no rank has computed gradients yet. On CPUs
-// the notice is summed with the gradients, which those ranks are about to exchange. Reading it on a
-// GPU would mean waiting for the whole step, so there a message between hosts precedes each step,
-// while the device is busy with the previous one. So does one where ranks would meet elsewhere
-// before they exchange those gradients: in a forward pass that exchanges messages, or, with double
-// buffering, in whatever comes between two steps.
+// Ranks whose model did not change learn of the change by the notice, and then all ranks compare
+// their models. Nothing is lost if all changed alike, because no rank has computed gradients yet.
+//
+// On CPUs the notice is summed with the gradients, which the other ranks are about to exchange. On
+// GPUs, reading it would mean waiting for the whole step, so the hosts exchange a message before
+// each step, while the device is busy with the previous one. They also do so if ranks exchange
+// something else before those gradients: in the forward pass (Module::communicates), or between two
+// steps while double-buffered gradients wait.
 void Optimizer::follow_changed_model() {
   if (has_peers() && !tells_ahead_) {
     arena_->notice().fill(1);

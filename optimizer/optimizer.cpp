@@ -135,7 +135,7 @@ bool Optimizer::has_met() const {
 Optimizer::Agreement Optimizer::meet(std::int64_t examples, int level, bool adds) {
   follow_shapes();
   const bool model_changed = !arena().matches(*model_) || !arena_->freezes(frozen_);
-  // A changed model may be unlike those of other ranks, which go by what all had before.
+  // Other ranks may not have this change, so all decide by the model that they had before.
   if (!model_changed) tells_ahead_ = must_tell_ahead();
   Agreement agreement{examples, level};
   if (tells_ahead_) agreement = send_ahead(examples, level, model_changed);
@@ -158,7 +158,7 @@ Optimizer::Agreement Optimizer::send_ahead(std::int64_t own_examples, int own_le
   told[changed] = model_changed ? 1 : 0;
   told[stop] = stop_requested() ? 1 : 0;
   told[examples] = own_examples;
-  // Number of ranks that are at this level or below.
+  // The sum is the number of ranks at this level or below.
   for (int level = 0; level < 3; ++level)
     told[level_0 + static_cast<std::size_t>(level)] = own_level <= level ? 1 : 0;
   const Tensor sum = Tensor::from(std::span<const std::int64_t>(told), {std::ssize(told)});
@@ -192,7 +192,7 @@ Variable Optimizer::forward(const std::function<Variable()>& loss, std::int64_t 
 Variable Optimizer::run_forward(const std::function<Variable()>& loss, std::int64_t examples) {
   while (true) {
     const bool may_change = !arena_->unshaped().empty();
-    // What a forward pass changes besides.
+    // A forward pass also changes these; they are restored if it is repeated.
     const std::uint64_t random_calls_before = random_calls();
     std::vector<Tensor> statistics;
     if (may_change)
@@ -254,7 +254,7 @@ void Optimizer::run_backward(const Variable& loss, std::int64_t examples,
   TASUKI_CHECK(arena_->matches(*model_),
                "the model's parameters changed during its forward pass; add layers before");
   examples_ += examples;
-  // What travels meanwhile: the gradients of the step before, or ranges of these.
+  // Advances gradients that travel meanwhile: those of the step before, or ranges of this step's.
   const auto between = [this] {
     if (exchange_) exchange_->advance();
   };
@@ -361,9 +361,10 @@ void Optimizer::apply(std::int64_t global_examples, const SpreadUpdate& spread) 
     const bool has_all_sums = needed_.empty();
     const Range own = has_all_sums ? Range{0, arena_->update_count()} : owners_->own();
     loss_scaler_->unscale(arena_->gradients().slice(own.begin, own.end));
-    if (!has_all_sums) owners_->agree_on(loss_scaler_->found());
+    if (!has_all_sums) owners_->take_largest(loss_scaler_->found());
   }
-  if (shards_states_) arena_->wait_for_sharers();  // who may have published what this rank updates
+  // Sharers may have published changes in what this rank is about to update.
+  if (shards_states_) arena_->wait_for_sharers();
   plan_->run(*arena_, *owners_, states_, loss_scaler_ ? loss_scaler_->skip() : nullptr,
              global_examples, spread);
   if (shards_states_) {

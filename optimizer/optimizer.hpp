@@ -87,21 +87,21 @@ class Optimizer {
   // throws in its backward pass, all must, in the same function, or the job must end. Collective.
   std::int64_t backward_and_exchange(const Variable& loss, std::int64_t examples,
                                      std::optional<std::int64_t> global_examples = {});
-  // Sums the gradients over the ranks and returns the number of examples on all ranks (double
-  // buffering: the gradients and the number are those of the step before; 0: there are none, so
-  // nothing is updated). The caller passes that number if it knows it, on all ranks or on none;
-  // otherwise the ranks add up their numbers together with the gradients (on a GPU: in a message
-  // before the step). A number that includes examples of other ranks is a usage error of an
-  // optimizer without a communicator. Collective.
+  // Sums the gradients over the ranks and returns the number of examples on all ranks. With double
+  // buffering, gradients and number are those of the step before; 0 means that there are none, and
+  // that update() will change nothing. The caller passes this step's number if it knows it, on all
+  // ranks or on none; otherwise the ranks add up their numbers together with the gradients (on a
+  // GPU: in a message before the step). Without a communicator, a number that includes examples of
+  // other ranks is a usage error. Collective.
   std::int64_t exchange(std::optional<std::int64_t> global_examples = {});
   // Divides by the number of examples, runs the hooks and applies the rule. Call it once per
   // StepScope. With `spread` (arena.hpp), the caller applies the rule to parts of the arena.
   void update(std::int64_t global_examples, const SpreadUpdate& spread = {});
 
   // With ExchangeMode::double_buffered: waits for the gradients of the last step and updates with
-  // them, so that the model has learned from all steps; otherwise does nothing. The next update
-  // then changes nothing. Trainers call it before they evaluate and save, and at the end. Not
-  // inside of a step. All ranks call it.
+  // them, so that the model has learned from all steps; the next update then changes nothing. In
+  // other modes it does nothing. Trainers call it before they evaluate and save, and at the end. It
+  // must not be called within a step. Collective.
   void flush();
 
   // How gradients travel; the same on all ranks. Default: ExchangeSettings().
@@ -110,28 +110,30 @@ class Optimizer {
   // After setup, of several ranks; null: this process trains alone.
   const GradientExchange* gradient_exchange() const { return exchange_.get(); }
 
-  // Whether each rank keeps the states of its own slice of the arena only (slices.hpp), so that
-  // they take a part of the memory: ranks update their slices and give each other the new weights.
-  // The updates are the same but for the rounding of sums of gradients, with communicators that let
-  // MPI add them (flat; two_dimensional between three nodes and more). After an exchange a rank's
-  // gradients are sums in its own slice only, and an ArrayHook is a usage error in the update. On
-  // GPUs they are all sums; LAMB and rules without a built-in kernel are usage errors there.
-  // Without other ranks, and with `dummy`, which exchanges nothing, it changes nothing. Call it
-  // before setup(), identically on all ranks.
+  // Whether each rank keeps only the states of its own slice of the arena (slices.hpp), updates
+  // that slice, and gives the other ranks its new weights. States then take 1 / ranks of the
+  // memory. The updates are the same, except that sums of gradients may be rounded differently
+  // where MPI adds them (flat; two_dimensional between three or more nodes).
+  //   On CPUs a rank's gradients are sums only in its own slice after an exchange, and an ArrayHook
+  // is a usage error in the update. On GPUs all of its gradients are sums; LAMB and rules without a
+  // built-in kernel are usage errors there. With a single rank, and with `dummy`, which exchanges
+  // nothing, it changes nothing. Call it before setup(), identically on all ranks.
   void shard_states(bool sharded);
   bool shards_states() const { return shards_states_; }
 
-  // Whether the ranks of a node have the weights once, in its memory: each sums and updates its
-  // slice of them, with the states of that slice, so nothing is gathered and nobody repeats what
-  // others do. On CPUs with communicators that share memory, where a node has several ranks;
-  // otherwise, and with an ArrayHook, each rank keeps weights of its own, and shares_weights() says
-  // so. The bits are the same. After an exchange a rank's gradients are sums in its own slice only.
-  // Parameters may be read and written as ever, by all ranks alike; a change is published in the
-  // next update, of each slice the one of its owner. `group`: ranks of a node that give different
-  // numbers share weights apart from each other, such as those of each socket. Default: no. Call it
-  // before setup(), the same on all ranks but for `group`.
+  // Whether the ranks of a node share one set of weights in the node's memory. Each rank then owns
+  // a slice of it: it sums the gradients of its slice, keeps the slice's states, and updates it
+  // where all ranks of the node read it, so new weights need not be copied. The bits are those of
+  // private weights. Default: no.
+  //   It takes a CPU, a communicator that shares memory, and a node with several ranks; otherwise,
+  // and with an ArrayHook, each rank has weights of its own, and shares_weights() returns false.
+  //   After an exchange a rank's gradients are sums only in its own slice. Parameters may be read
+  // and written as usual if all ranks make the same change; the next update publishes, for each
+  // slice, the change that its owner has made. `group`: among the ranks of a node, those with the
+  // same number share weights, such as those of one socket. Call it before setup(), with the same
+  // `shared` on all ranks.
   void share_weights(bool shared, std::int64_t group = 0);
-  // Whether any node has the weights once. The same on all ranks.
+  // Whether ranks of any node share weights. The same on all ranks.
   bool shares_weights() const { return sharers_ != nullptr; }
   // "one set for the ranks of a node", "one set per rank (one rank on each node)".
   std::string describe_weights() const;
@@ -245,11 +247,12 @@ class Optimizer {
   // For code that runs steps on a GPU. Adapts to a changed model and exchanges one small message
   // between the hosts, while the device may still be busy with the previous step. If the model
   // changed on only some ranks, all throw (kind disagreement). forward() and exchange() call it
-  // unless it was already called in this StepScope. Collective. On CPUs there is a message only if
-  // the model's passes exchange messages, or with double buffering; in a single process never.
-  // Without it the result is this rank's own numbers: exchange() then returns the examples of all
-  // ranks. `level`, 0 to 3, is for callers that must choose alike on all ranks. A step of several
-  // batches calls it for the first one only, or for each; `adds`: not for the first one.
+  // unless it was already called in this StepScope. Collective.
+  //   On CPUs there is a message only if the model's passes exchange messages or gradients are
+  // double-buffered; a single process never sends one. Without a message the result has this rank's
+  // own numbers, and exchange() returns the examples of all ranks. `level`, 0 to 3, is for callers
+  // that must choose alike on all ranks. In a step of several batches, call it for the first batch
+  // only, or for each; `adds` says that this is not the first one.
   struct Agreement {
     std::int64_t global_examples = 0;  // in the batches so far
     int least_level = 0;               // of all ranks
@@ -259,7 +262,7 @@ class Optimizer {
   // them through backward().
   void set_examples(std::int64_t examples) { examples_ = examples; }
 
-  // After a recording that failed, of a step that nothing was done of: its gradients do not count.
+  // After a step whose recording failed before any of its work was done: its gradients do not count.
   void give_up_step() {
     if (exchange_) exchange_->give_up();
     gradients_of_.reset();
@@ -285,10 +288,11 @@ class Optimizer {
   bool are_states_sharded() const;
   // Refuses rules that cannot update a slice on a GPU.
   void check_sharded_rule() const;
-  // Of what is updated: all ranks that share its states, or that have its weights once.
+  // The owners of what is updated: all ranks if states are sharded, or those that share these
+  // weights, or this rank alone.
   SliceOwners owners_of(const ParameterArena& arena) const;
   std::vector<Range> needed_of(const ParameterArena& arena, const SliceOwners& owners) const;
-  // Whether ranks have only their parts of the states. The same on all ranks.
+  // Whether each rank has only its part of the states. The same on all ranks.
   bool divides_states() const { return shards_states_ || shares_weights(); }
   std::size_t number_of_state(const std::string& name) const;
   // A state with the arena's offsets, on every rank; a copy where ranks share it. Collective.
@@ -312,7 +316,7 @@ class Optimizer {
   void run_backward(const Variable& loss, std::int64_t examples,
                     const Variable::GradientReady& ready);
   void check_examples(std::optional<std::int64_t> global_examples) const;
-  // Puts what travels behind the gradients into the arena.
+  // Writes the numbers that travel behind the gradients into the arena.
   void write_notices(std::optional<std::int64_t> global_examples);
   void prepare_exchange();
   // Whatever the settings say: where layers exchange messages on a GPU.
@@ -320,7 +324,7 @@ class Optimizer {
   void drop_exchange();
   void begin_exchange(std::optional<std::int64_t> global_examples);
   std::int64_t exchange_over_ranks(std::optional<std::int64_t> global_examples);
-  // What the sums behind the gradients say; returns the number of examples.
+  // Reads the sums of these numbers; returns the number of examples.
   std::int64_t read_notices(std::optional<std::int64_t> global_examples);
   void apply(std::int64_t global_examples, const SpreadUpdate& spread);
   void check_exchange_settings() const;
@@ -339,13 +343,13 @@ class Optimizer {
   // sums, and NCCL ends a communicator only when there are none.
   std::unique_ptr<Communicator> second_communicator_;
   std::unique_ptr<GradientExchange> exchange_;  // of arena_, among several ranks
-  bool tells_ahead_ = false;  // that the model changed, and more: send_ahead() before each step
+  bool tells_ahead_ = false;  // ranks exchange a message before each step: send_ahead()
   bool wants_sharded_states_ = false, wants_shared_weights_ = false;
   std::int64_t group_ = 0;  // of share_weights()
-  // The ranks that have the weights with this one once; null: no rank shares weights.
+  // The ranks that share weights with this one; null: no rank shares weights.
   std::unique_ptr<Communicator> sharers_;
   std::vector<std::int64_t> groups_;  // of each rank: a number for its sharers
-  std::string why_not_shared_;        // empty: weights are shared, or are not wanted to be
+  std::string why_not_shared_;        // empty: weights are shared, or need not be
   // Of arena_.
   std::optional<SliceOwners> owners_;
   std::vector<Range> needed_;  // GradientView::needed
@@ -370,7 +374,7 @@ class Optimizer {
   std::optional<std::uint64_t> gradients_of_;
   std::int64_t examples_ = 0;
   int batches_ = 0;              // calls of backward()
-  TransferTimes earlier_times_;  // of former exchange_
+  TransferTimes earlier_times_;  // of exchanges before exchange_
   AfterStep counted_;
 };
 

@@ -132,7 +132,7 @@ Tensor Optimizer::gather_state(const std::string& name, std::optional<int> root)
   const std::size_t number = number_of_state(name);
   if (!root || !divides_states()) return whole_state(number);
   if (shards_states_) return owners_->gather(states_[number], *root);
-  // The ranks that share the root's weights have all of the state.
+  // The ranks that share weights with the root have all parts of the state.
   const auto group_of_root = groups_.begin() + *root;
   if (groups_[static_cast<std::size_t>(communicator_->rank())] != *group_of_root) return {};
   const auto rank_among_sharers = std::count(groups_.begin(), group_of_root, *group_of_root);
@@ -178,8 +178,8 @@ Tensor Optimizer::whole_state(std::size_t number) const {
   return all;
 }
 
-// By path: out of the old arena, or out of what was kept while the parameter was frozen. One state
-// after the other, because each rank has a whole one meanwhile.
+// Finds old states by path, in the old arena or among those of frozen parameters. States move one
+// after the other, because each rank needs the memory of a whole one meanwhile.
 void Optimizer::move_states(const ParameterArena& arena, const SliceOwners& owners) {
   using Entry = ParameterArena::Entry;
   const auto find_old = [this](const Entry& entry) -> const Entry* {

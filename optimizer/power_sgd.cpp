@@ -10,7 +10,7 @@
 namespace tasuki {
 namespace {
 
-// Parts of the arrays begin at a cache line, like those of the arena.
+// Matrices in left_ and right_ begin at a cache line, as parameters do in the arena.
 constexpr std::int64_t step = 16;  // elements
 
 std::int64_t padded(std::int64_t count) {
@@ -26,9 +26,9 @@ void copy(float* to, const float* from, std::int64_t count) {
   std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(float));
 }
 
-// Whether sums may have other bits on other ranks: MPI_Allreduce does not promise the same ones,
-// and nothing is known of a program's own kinds. What we round, plan or add in shared memory has
-// them.
+// Whether the bits of sums may differ between ranks. They may with MPI_Allreduce, which does not
+// promise equal ones, and with a program's own kinds, of which we know nothing. They are equal
+// where Tasuki rounds values, plans messages or adds in shared memory.
 bool sums_may_differ(const Communicator& communicator) {
   const CommunicatorOptions& options = communicator.options();
   if (!communicator.exchanges_gradients() || options.wire_dtype != DType::float32) return false;

@@ -2,18 +2,17 @@
 // "PowerSGD: practical low-rank gradient compression for distributed optimization", NeurIPS 2019,
 // algorithms 1 and 2).
 //
-// A parameter's gradient is a matrix M of n = shape[0] rows and m columns. Of the sum over the
-// ranks only its part in the span of r directions travels, which are those of the last step,
-// improved by one step of the power method: P = M Q is summed and made orthonormal, Q =
-// transpose(M) P is summed, and P transpose(Q) takes the place of the gradient: r (n + m) numbers
-// instead of n m. What a rank's gradient has beside these directions is added to its gradient of
-// the next step (error feedback), so it arrives later. Numbers that are not finite are not kept.
-// Parameters with one axis, and matrices that would not become smaller, are summed as they are, and
-// so are the notices.
+// A parameter's gradient is a matrix M of n = shape[0] rows and m columns. Only the part of M in
+// the span of r directions travels: r (n + m) numbers instead of n m. Each step begins with the
+// directions Q of the last one and improves them by one step of the power method: P = M Q is summed
+// over the ranks and made orthonormal, Q = transpose(M) P is summed, and P transpose(Q) takes the
+// place of the gradient. A rank adds the rest of its gradient to that of the next step (error
+// feedback); numbers that are not finite are dropped. Parameters with one axis, matrices that would
+// not become smaller, and the notices are summed uncompressed.
 //
-// All ranks must make the same orthonormal P: where gradients have fewer than r directions, a bit
-// of the sum decides about a whole column of it. So all ranks use the bits of rank 0's sums where a
-// communicator's may differ.
+// All ranks must compute the same orthonormal P. If gradients have fewer than r directions, a
+// single bit of a sum decides about a whole column of P. So where sums may differ between ranks,
+// all use those of rank 0.
 #pragma once
 
 #include <cstdint>
@@ -31,13 +30,13 @@ class PowerSgd {
   // arena's arrays are on the CPU. Collective.
   PowerSgd(const ParameterArena& arena, Communicator& communicator, std::int64_t rank);
 
-  // Puts approximate sums over all ranks in the place of the gradients, with the same bits on all
-  // ranks. Collective. `wire_scale_hint`: GradientView's. The errors must be sums over as many
-  // examples as the gradients.
+  // Replaces the gradients by approximate sums over all ranks, which have the same bits on all
+  // ranks. errors() must be sums over as many examples as the gradients. `wire_scale_hint`: as in
+  // GradientView. Collective.
   void exchange(double wire_scale_hint);
 
-  // What the next step starts from: this rank's errors, with the arena's offsets, and the matrices
-  // Q of all ranks. Writing to them changes it.
+  // The next step starts from these: this rank's errors, with the arena's offsets, and the matrices
+  // Q, which are the same on all ranks. Writing to a tensor changes what is kept.
   const Tensor& errors() const { return errors_; }
   Tensor directions() const { return right_.slice(0, directions_); }
   // Numbers that travel in a step, and those that would without compression.

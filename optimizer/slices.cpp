@@ -53,7 +53,7 @@ void SliceOwners::share_numbers(const Tensor& numbers, std::span<const std::int6
   communicator_->share_parts(numbers, of_rank);
 }
 
-void SliceOwners::agree_on(const Tensor& flag) const {
+void SliceOwners::take_largest(const Tensor& flag) const {
   if (communicator_) communicator_->allreduce(flag, ReduceOp::max);
 }
 

@@ -21,8 +21,8 @@ namespace tasuki {
 // fewer blocks than owners, some slices are empty.
 std::vector<Range> arena_slices(std::int64_t count, int owners);
 
-// The same for several groups of owners, each of which divides the whole arena among its members.
-// groups[i] is the number of owner i's group.
+// The slices of owners in several groups: owner i is in group groups[i], and each group divides the
+// whole arena between its members.
 std::vector<Range> slices_of_groups(std::int64_t count, std::span<const std::int64_t> groups);
 
 class SliceOwners {
@@ -39,15 +39,17 @@ class SliceOwners {
 
   // What follows is collective if there are several owners, and nothing otherwise.
   //
-  // Replaces what this rank does not own of an array with the arena's offsets. `once_per_node`:
-  // Communicator::share_parts()'s.
+  // Gives each rank the slices of the others, in an array with the arena's offsets.
+  // `once_per_node`: as in Communicator::share_parts().
   void share(const Tensor& array, bool once_per_node = false) const;
-  // The same for numbers about consecutive parts of the arena: numbers i * per_part to
-  // (i + 1) * per_part - 1 are about the part that begins at begins[i], in increasing order.
+  // The same for an array that has `per_part` numbers for each of several parts of the arena. Parts
+  // follow each other; part i begins at element begins[i], and its owner has computed its numbers.
   void share_numbers(const Tensor& numbers, std::span<const std::int64_t> begins,
                      std::int64_t per_part) const;
-  // Replaces a flag by the largest of all owners.
-  void agree_on(const Tensor& flag) const;
+  // Replaces a flag by the largest of all owners. Each call compares types in one more message:
+  // only loss scaling calls it, and on GPUs, where losses are scaled in practice, all ranks have
+  // all sums.
+  void take_largest(const Tensor& flag) const;
   // The parts of all owners, one after the other, on rank `root`; undefined on other ranks. With
   // one owner, the part itself.
   Tensor gather(const Tensor& own_part, int root) const;

@@ -77,8 +77,8 @@ class UpdatePlan {
   };
   struct Update {
     const ParameterArena& arena;
-    const SliceOwners& owners;  // of sums of gradients
-    Range own;                  // is updated
+    const SliceOwners& owners;  // who owns which sums of gradients
+    Range own;                  // the elements that this rank updates
     std::span<const Tensor> states;
     const float* skip;
     const SpreadUpdate& spread;

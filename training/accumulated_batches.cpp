@@ -20,8 +20,8 @@ Batch AccumulatedBatches::next() {
   const std::optional<std::int64_t> more = batch.global_size();
   global_examples_ =
       global_examples_ && more ? std::optional(*global_examples_ + *more) : std::nullopt;
-  // The runner leaves out a batch of which no rank has examples, but the last one's work exchanges
-  // the gradients of all.
+  // The runner skips a batch if no rank has examples of it. The last batch must not be skipped, as
+  // its work exchanges the gradients of all batches.
   if (is_last_ && more == 0) batch.set_global_size(global_examples_);
   random().follow(batch.epoch(), batch.ids());
   return batch;

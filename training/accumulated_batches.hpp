@@ -1,5 +1,5 @@
-// AccumulatedBatches: the batches of one iteration, whose gradients are added up before they are
-// exchanged and used in one update.
+// AccumulatedBatches: the batches of one iteration. Their gradients are added up, exchanged once
+// and used in one update.
 #pragma once
 
 #include <cstdint>
@@ -27,23 +27,23 @@ class RandomKeysOfBatches {
 
 class AccumulatedBatches {
  public:
-  // Takes `most` batches, at least 1, but none of the next epoch. If there are several, they are in
-  // one StepScope, which lives as long as this object.
+  // The next `most` batches, at least 1, or those that are left in the epoch. With `most` above 1
+  // they are in one StepScope, which lives as long as this object.
   AccumulatedBatches(StepRunner& runner, Iterator& iterator, RandomKeysOfBatches& keys,
                      std::int64_t most);
 
-  // The next batch; the first call follows the constructor, none follows the last batch.
+  // The next batch. Call it before the first batch's work, and again until is_last().
   Batch next();
   // About the batch that next() returned.
   bool is_last() const { return is_last_; }
   RandomKeys& random() { return keys_.of(taken_ - 1); }
 
-  // About all batches so far. The number of examples of all ranks is empty if a batch does not know
-  // it.
+  // About all batches so far. The number of examples on all ranks is empty if a batch does not know
+  // its own.
   std::optional<std::int64_t> global_examples() const { return global_examples_; }
   bool have_examples() const { return have_examples_; }  // of this rank
 
-  // After the last batch's work.
+  // Call it after the last batch's work.
   void succeeded();
 
  private:

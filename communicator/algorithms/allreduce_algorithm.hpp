@@ -9,10 +9,10 @@
 namespace tasuki {
 
 enum class AllreduceAlgorithm {
-  ring,              // least bytes for any number of ranks; latency grows with it
-  halving_doubling,  // least bytes if the number of ranks is a power of two; latency its logarithm
-  tree,              // up to rank 0 and down again
-  direct,            // from every rank to every other, in one step
+  ring,              // fewest bytes, but 2 (ranks - 1) steps
+  halving_doubling,  // few steps; fewest bytes, too, if the number of ranks is a power of two
+  tree,              // few steps, but more bytes: sums go up to rank 0, and the result down again
+  direct,            // one step: every rank sends all its values to every other
   mpi,               // MPI_Allreduce; ranks may get results that differ in their last bits
 };
 

@@ -16,11 +16,11 @@ class AllreduceOutcomes {
     const char* operation = "";  // "allreduce" or "reduce-scatter"
     AllreduceAlgorithm algorithm{};
     int ranks = 0;
-    double bytes = 0;      // the vector's on the wire
+    double bytes = 0;      // length of the vector as it travels
     double predicted = 0;  // seconds
   };
-  // After the tenth operation of a length it logs the algorithm, the prediction and the median, for
-  // the first three lengths from 64 KiB on.
+  // Adds the time of one operation. The tenth one of a length logs algorithm, prediction and median
+  // time; only the first three lengths of at least 64 KiB are logged.
   void add(const Outcome& expected, double seconds);
 
  private:

@@ -24,7 +24,8 @@ AllreduceAlgorithm fastest_by(const Seconds& seconds_of) {
   return fastest;
 }
 
-// Of a number in a binomial tree of so many (plan_reduce_scatter).
+// How many children a rank has in a binomial tree, by its distance from the root
+// (plan_reduce_scatter).
 int children_of(int number, int ranks) {
   int children = 0;
   for (int bit = 1; (number & bit) == 0 && number + bit < ranks; bit *= 2) ++children;
@@ -59,7 +60,7 @@ AllreduceCost cost_of(AllreduceAlgorithm algorithm, double bytes, int ranks) {
   return {};
 }
 
-// Every rank sends all but its own part; what it receives differs.
+// Every rank sends all parts but its own. The algorithms differ in what a rank receives.
 AllreduceCost cost_of_scatter(AllreduceAlgorithm algorithm, std::span<const double> bytes) {
   const auto ranks = static_cast<int>(bytes.size());
   if (ranks < 2) return {};

@@ -1,4 +1,4 @@
-// What an allreduce costs: steps and bytes of each algorithm, and the time that they predict.
+// The cost of an allreduce: steps and bytes of each algorithm, and the time predicted from them.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace tasuki {
 
-// Of one rank, where one message after the other is waited for.
+// For the rank that has most to do.
 struct AllreduceCost {
-  double steps = 0;
-  double bytes = 0;  // sent, or received if those are more
+  double steps = 0;  // messages, each of which waits for the one before
+  double bytes = 0;  // sent or received, whichever is more
 };
 
 // `bytes` is the length of the vector as it travels. Where an algorithm cuts the vector into
@@ -21,12 +21,12 @@ struct AllreduceCost {
 // pause. For MPI_Allreduce the cost is that of halving_doubling, which most libraries use.
 AllreduceCost cost_of(AllreduceAlgorithm algorithm, double bytes, int ranks);
 
-// The same of a reduce-scatter of so many bytes to each rank (plan_reduce_scatter).
+// The cost of a reduce-scatter (plan_reduce_scatter) in which rank r gets bytes[r] bytes.
 AllreduceCost cost_of_scatter(AllreduceAlgorithm algorithm, std::span<const double> bytes);
 
 // A connection between two ranks, as each of them sees it.
 struct Link {
-  double latency = 0;           // seconds of a short message
+  double latency = 0;           // seconds that a short message takes
   double bytes_per_second = 0;  // in each direction
 };
 inline constexpr Link gigabit_ethernet{.latency = 50e-6, .bytes_per_second = 118e6};
@@ -34,28 +34,29 @@ inline constexpr Link shared_memory_messages{.latency = 1e-6, .bytes_per_second 
 
 // What connects the ranks of an allreduce.
 struct Network {
-  Network(const Link& link)
-      : between(link) {}  // NOLINT(google-explicit-constructor): each by itself
+  // Nodes of one rank each. Implicit, because a link is all that such a network has.
+  Network(const Link& link) : between(link) {}  // NOLINT(google-explicit-constructor)
 
-  std::optional<Link> between;   // nodes; empty: all ranks are on one
-  std::optional<Link> inside{};  // two ranks of a node; empty: there are none
-  // Ranks of the busiest node that send to other nodes at the same time, sharing its link.
-  int senders = 1, senders_of_ring = 1;
+  std::optional<Link> between;   // two nodes; empty: all ranks are on one node
+  std::optional<Link> inside{};  // two ranks of a node; empty: every node has one rank
+  // How many ranks of a node send to other nodes at the same time and share its link, on the node
+  // that has most of them: with `ring`, and with all other algorithms.
+  int senders_of_ring = 1, senders = 1;
 };
-// Of all ranks, of which a ring connects each to the next.
+// The network of all ranks of a job. A ring connects each rank to the next.
 Network network_of(const Topology& topology, const Link& between, const Link& inside);
 
-// Latency for each step, and the bytes at the link's rate (Hockney's model). Where ranks exchange
-// messages inside nodes and between them, these go on at the same time, and the slower ones count.
-// Additions are not counted.
+// steps * latency + bytes / rate (Hockney's model). Messages inside nodes and between nodes travel
+// at the same time, so the slower ones count. The time of additions is left out.
 double predicted_seconds(AllreduceAlgorithm algorithm, const AllreduceCost& cost,
                          const Network& network);
 double predicted_seconds(AllreduceAlgorithm algorithm, double bytes, int ranks,
                          const Network& network);
 
-// The fastest but mpi, whose results may differ between ranks.
+// The algorithm with the least predicted time; never mpi, because its results may differ between
+// ranks.
 AllreduceAlgorithm fastest_algorithm(double bytes, int ranks, const Network& network);
-// Of a reduce-scatter.
+// The same for a reduce-scatter.
 AllreduceAlgorithm fastest_scatter(std::span<const double> bytes, const Network& network);
 
 }  // namespace tasuki

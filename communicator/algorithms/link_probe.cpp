@@ -30,8 +30,8 @@ class Ring {
     previous_ = (rank + ranks - 1) % ranks;
   }
 
-  // The time in which `bytes` travel from each rank to the next, in messages as an allreduce sends
-  // them. Waits like one, too.
+  // The time in which `bytes` travel from each rank to the next, in messages of the length that an
+  // allreduce has. Waits for them as an allreduce does.
   double round(std::size_t bytes) {
     const auto message = static_cast<std::size_t>(TransferSizes{}.message_chunk);
     sent_.resize(std::max(sent_.size(), bytes));
@@ -67,8 +67,8 @@ Link measure(Ring ring, double most_seconds) {
   std::ranges::sort(times);
   const double latency = ring.most(times[times.size() / 2]);
 
-  // Network buffers take short messages at once, so only rounds of the longest ones count, of which
-  // the fastest was disturbed least by what else the machines do.
+  // Network buffers take short messages at once, so only rounds of the longest ones count. The
+  // fastest round was disturbed least by other programs on the machines.
   constexpr std::size_t first = std::size_t{64} << 10, last = std::size_t{16} << 20, factor = 4;
   std::size_t bytes = first;
   double seconds = ring.most(ring.round(bytes));
@@ -81,14 +81,15 @@ Link measure(Ring ring, double most_seconds) {
   }
   for (int more = 0; more < 2 && has_time_for(seconds); ++more)
     seconds = std::min(seconds, ring.most(ring.round(bytes)));
-  // A long message has one latency, but rounds are measured apart: the difference may be noise.
+  // A long round contains one latency. The two were measured at different times, so noise could
+  // make their difference far too small.
   const double transfer = std::max(seconds - latency, seconds / 2);
   return {.latency = latency, .bytes_per_second = static_cast<double>(bytes) / transfer};
 }
 
-// As on the slowest of all ranks, of which some take part in a ring: those with a communicator.
+// The link as the slowest rank sees it. `ring`: empty on ranks that do not take part.
 Link slowest(const MpiComm& ring, double most_seconds, MPI_Comm all) {
-  std::array<double, 2> found{};  // seconds: of a short message, and of a byte
+  std::array<double, 2> found{};  // seconds of a short message and of a byte
   if (ring) {
     const Link link = measure(Ring(ring.get()), most_seconds);
     found = {link.latency, 1 / link.bytes_per_second};

@@ -1,5 +1,5 @@
-// Measures the links of a job, between nodes and inside them, by which allreduce algorithms are
-// chosen.
+// Measures the links of a job, between nodes and inside them. The allreduce algorithm is chosen by
+// times that are predicted from these measurements.
 #pragma once
 
 #include <optional>
@@ -10,15 +10,16 @@
 namespace tasuki {
 
 struct Links {
-  std::optional<Link> between{};  // nodes; empty: all ranks are on one
-  std::optional<Link> inside{};   // a node, in messages; empty: none has several ranks
+  std::optional<Link> between{};  // two nodes; empty: all ranks are on one node
+  std::optional<Link> inside{};   // two ranks of a node, by messages; empty: each node has one rank
 };
 
 // The first rank of each node sends to the next node while it receives from the previous one, as in
 // a ring: first short messages, then longer and longer ones. Then the ranks of each node do the
-// same. A link has the median time of a round of short ones and the rate of the fastest round of
-// the longest ones, both of the slowest rank. Begins no round that is expected to end after
-// `most_seconds`, so it takes longer only if 64 KiB alone do. The same on all ranks. Collective.
+// same among themselves. A link's latency is the median time of a round of short messages, its rate
+// that of the fastest round of the longest messages, both on the slowest rank. No round begins that
+// is expected to end after `most_seconds`; the first one, of 64 KiB, may take longer. The result is
+// the same on all ranks. Collective.
 Links probe_links(const Communicator& communicator, double most_seconds = 0.3);
 
 }  // namespace tasuki

@@ -1,8 +1,8 @@
 // MessagePlan: the messages that one rank sends and receives in an allreduce or a reduce-scatter.
 //
 // A plan is a pure function of the vector's length and division, the rank and the number of ranks
-// (plans.hpp), so plans are tested without MPI, and their steps and bytes are counted
-// without running them. PlanRun (plan_run.hpp) carries one out.
+// (plans.hpp). So plans are tested without MPI, and their steps and bytes are counted without
+// running them. PlanRun (plan_run.hpp) carries one out.
 #pragma once
 
 #include <cstdint>
@@ -13,52 +13,52 @@
 
 namespace tasuki {
 
-// What becomes of received values.
+// What a rank does with values that it receives.
 enum class Arrival {
-  added,      // combined with this rank's
-  replacing,  // this rank's
-  held,       // until those of all ranks are there, which are then combined in the order of ranks
+  added,      // combines them with its own
+  replacing,  // puts them in the place of its own
+  held,       // keeps them until those of all ranks are there, and combines all in order of ranks
 };
 
-// The messages between two ranks stand in the same order in the lists of both.
+// The messages between two ranks are in the same order in the lists of both.
 struct Message {
   int peer = 0;
   Range range;  // elements of the vector
-  // The number of pieces of MessagePlan::need that the message reads or changes, and those before
-  // them.
+  // So many pieces of MessagePlan::need, from its first, must be prepared before the message reads
+  // or changes this rank's values.
   std::int64_t pieces = 0;
-  // A send waits until so many receives are complete, which bring the values that it passes on.
-  // What is received changes this rank's values only when so many sends are complete, which read
-  // them.
+  // A send starts when the first `after` receives are complete, because it passes on their values.
+  // A receive changes this rank's values when the first `after` sends are complete, because they
+  // read these values.
   std::int64_t after = 0;
-  // Of a receive:
+  // For a receive:
   Arrival arrival = Arrival::added;
-  bool is_final = false;  // the range holds the result of all ranks afterwards
-  bool is_common = true;  // of a final one: other ranks have the result, too, in the same bits
+  bool is_final = false;  // afterwards the range holds the result of all ranks
+  bool is_common = true;  // if it is final: other ranks get the result, too, in the same bits
 };
 
 struct MessagePlan {
-  // Each list is started and completed in its order.
+  // The messages of each list start and complete in its order.
   std::vector<Message> sends{}, receives{};
-  // The elements in pieces: those that messages use, in the order in which they first read or
-  // change this rank's values, and those whose results this rank gets, in the order in which they
-  // are complete.
-  std::vector<Range> need{}, completion{};
+  // The elements that messages read or change on this rank, as pieces in the order of first use.
+  std::vector<Range> need{};
+  // The elements whose results this rank gets, as pieces in the order in which they are complete.
+  std::vector<Range> completion{};
 
   std::int64_t elements_sent() const;
-  // Adds the messages of a plan for other elements, which follow.
+  // Appends the messages of a plan for other elements.
   void append(const MessagePlan& next);
 };
 
-// Makes a plan from one rank's messages, which are told in an order in which this rank could carry
-// them out one after the other. Empty ranges are left out, as they are at the peer.
+// Makes the plan of one rank. Add its messages in an order in which it could carry them out one
+// after the other. Messages of empty ranges are left out, here and at the peer.
 class PlanBuilder {
  public:
   void send(int peer, Range range);
   void receive(int peer, Range range, Arrival arrival);
-  // All ranks get all results.
+  // For an allreduce: all ranks get all results.
   MessagePlan build();
-  // This rank gets those of `own`, and no other rank does.
+  // For a reduce-scatter: this rank alone gets the results of `own`.
   MessagePlan build_for(const std::vector<Range>& own);
 
  private:
@@ -69,7 +69,7 @@ class PlanBuilder {
     std::int64_t last_send = 0, last_receive = 0;  // counted from 1; 0: none
   };
 
-  // What has happened to the parts of `range`, which was never used or used as a whole.
+  // The histories of the parts of `range`. Either all of it was used before, or nothing.
   std::vector<History*> parts_of(Range range);
   void cut_at(std::int64_t element);
   template <class Gets>

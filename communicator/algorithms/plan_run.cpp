@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t window = 8;
 constexpr int tag = 3;
 
-// Messages whose values are kept at the same time: those under way, and those that wait for others.
+// The largest number of messages whose values are kept at a time: those under way, and those held.
 std::int64_t most_kept(const MessagePlan& plan) {
   std::int64_t most = 0, held = 0;
   for (const Message& message : plan.receives) {
@@ -152,7 +152,7 @@ bool PlanRun::start_receives() {
          receives_.started < receives_.completed + window;
        ++receives_.started) {
     const Message& message = receives_.at(receives_.started);
-    // Only these arrive among this rank's values; others wait beside them.
+    // Such a message overwrites this rank's values on arrival; others arrive in a buffer.
     if (arrives_in_place(message) &&
         (sends_.completed < message.after || !prepare_up_to(message.pieces)))
       break;
@@ -205,8 +205,9 @@ void PlanRun::combine(const Message& message, std::byte* arrived) {
   }
 }
 
-// A sum that other ranks have, too, is rounded as it reaches them, or computed of the same rounded
-// values (held). One for this rank alone stays as it is, and so do this rank's values in it.
+// If other ranks get the sum, too, this rank rounds its copy as it is rounded on the way to them,
+// or adds the same rounded values as they do (held). A sum for this rank alone is not rounded, and
+// neither are this rank's values in it.
 void PlanRun::combine_rounded(const Message& message, std::byte* arrived) {
   if (message.arrival == Arrival::replacing) {
     rounded_->replace(message.range, arrived);

@@ -17,20 +17,20 @@
 
 namespace tasuki {
 
-// Work inside a node that goes on while the network is busy. Both functions may be empty.
+// Work inside a node that goes on while messages travel. Both functions may be empty.
 struct PieceWork {
-  // Called with the pieces of MessagePlan::need in their order, each before it is first used, until
-  // it returns true. False: this rank's values are not there yet. It must not wait for other ranks.
+  // Prepares a piece of MessagePlan::need before its first use. Returns false if this rank's values
+  // are not there yet; it is then called again later. It must not wait for other ranks. Called in
+  // the order of pieces.
   std::function<bool(Range)> prepare;
-  // Called with the ranges of MessagePlan::completion in their order, each when it holds the
-  // result.
+  // Called with each piece of MessagePlan::completion, in their order, when it holds the result.
   std::function<void(Range)> finished;
 };
 
 // Combines `values` of all ranks of `comm` in place; each rank has its own plan of the same
-// algorithm. What the plan does not complete may be left with any values. Messages of one run must
-// not mix with others of `comm`. Several messages are under way in each direction, so that sending,
-// receiving, combining and the work inside the node overlap.
+// algorithm. Elements that the plan does not complete may have any values afterwards. No other
+// messages may travel through `comm` meanwhile. Several messages are under way in each direction,
+// so that sending, receiving, combining and the work inside the node overlap.
 class PlanRun final : public SlicedWork {
  public:
   // `values`, `plan` and `comm` outlive the run. Sums of float32 travel as `wire` says, which has

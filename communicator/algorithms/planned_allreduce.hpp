@@ -1,5 +1,5 @@
-// PlannedAllreduce: allreduces between some ranks by the algorithm that is wanted, or else by the
-// one that is predicted to be the fastest for the number of bytes; and reduce-scatters.
+// PlannedAllreduce: allreduces and reduce-scatters between some ranks, by a given algorithm or by
+// the one with the least predicted time for the number of bytes.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,8 @@ struct AllreduceSettings {
 
 class PlannedAllreduce {
  public:
-  // The part of `rank`, one of `ranks`, which may work on plans of a rank other than its own.
+  // Plans for `rank`, one of `ranks`. This may be another rank than the caller's: the ranks of a
+  // node work on the plan of their leader.
   PlannedAllreduce(int rank, int ranks, AllreduceSettings settings)
       : rank_(rank), ranks_(ranks), settings_(settings) {}
 
@@ -36,19 +37,18 @@ class PlannedAllreduce {
   std::string describe() const;
   // The algorithm for values that travel as `type`.
   AllreduceAlgorithm algorithm_for(const Division& division, DType type) const;
-  // The plan of this algorithm, valid until the next call. For one rank alone, and for MPI's own
-  // algorithm, the vector is one piece. For a reduce-scatter MPI's own algorithm is never taken, as
-  // it has no parts.
+  // The plan of algorithm_for(division, type), valid until the next call. For one rank alone, and
+  // for MPI's own algorithm, the vector is one piece. A reduce-scatter never uses MPI's own.
   const MessagePlan& plan_for(const Division& division, DType type);
   // Whether start() can be used: all algorithms but MPI's own.
   bool runs_in_slices() const { return settings_.algorithm != AllreduceAlgorithm::mpi; }
-  // run() in slices. The values, `comm` and this object outlive the result, and nobody calls
-  // plan_for() meanwhile.
+  // run() in slices. The values, `comm` and this object outlive the result. Do not call plan_for()
+  // while the run goes on.
   std::unique_ptr<PlanRun> start(void* values, const Division& division, DType type, ReduceOp op,
                                  MPI_Comm comm, PieceWork work = {}, const Wire& wire = {});
-  // Combines `values` of all ranks of `comm` in place; sums of float32 travel as `wire` says, by
-  // plan_for(division, wire.type_of(type)). MPI's own algorithm cannot round. What a rank does not
-  // get is left with any values.
+  // Combines `values` of all ranks of `comm` in place, by plan_for(division, wire.type_of(type)).
+  // Sums of float32 travel as `wire` says, which MPI's own algorithm cannot do. Elements that a
+  // rank does not get may have any values afterwards.
   void run(void* values, const Division& division, DType type, ReduceOp op, MPI_Comm comm,
            const PieceWork& work = {}, const Wire& wire = {});
 

@@ -37,7 +37,7 @@ class Exchanges {
   PlanBuilder plan_;
 };
 
-// A reduce-scatter of parts in chunks, whose numbers are those of their owners.
+// The chunks of each part of a reduce-scatter, by the number of the rank that owns the part.
 using ChunksOfParts = std::vector<Chunks>;
 
 PlanBuilder scatter_by_ring(const ChunksOfParts& parts, int rank) {
@@ -52,8 +52,9 @@ PlanBuilder scatter_by_ring(const ChunksOfParts& parts, int rank) {
   return plan;
 }
 
-// In the tree of an owner, a rank's number is its distance from it, and the parent of a number is
-// the one without its lowest bit. So in each step a rank has one parent in all trees.
+// Every rank is the root of a tree. In it, a rank's number is its distance from the root, and the
+// parent of a number is the number without its lowest bit. So in step k a rank sends to the same
+// parent in all trees in which it sends: the rank 2^k before it.
 PlanBuilder scatter_by_trees(const ChunksOfParts& parts, int rank) {
   const auto ranks = static_cast<int>(parts.size());
   const auto sent_by = [&](int sender, int bit) {
@@ -117,7 +118,8 @@ MessagePlan plan_reduce_scatter(AllreduceAlgorithm algorithm, const VectorPieces
 
 MessagePlan plan_ring(const VectorPieces& vector, int rank, int ranks) {
   const int next = (rank + 1) % ranks, previous = (rank + ranks - 1) % ranks;
-  // Steps count down from the rank's own block, once around the ring and nearly twice.
+  // A block's number may be negative: steps count down from the rank's own block, nearly twice
+  // around the ring.
   const auto chunks_of_block = [&](int block) {
     return vector.chunks_of(vector.part_of(vector.whole(), ranks, (block + 2 * ranks) % ranks));
   };
@@ -130,7 +132,8 @@ MessagePlan plan_ring(const VectorPieces& vector, int rank, int ranks) {
   return plan.build();
 }
 
-// Ranks are numbered anew, without those that wait for their neighbour.
+// Only `members` ranks take part in halving and doubling. They have new numbers; the other ranks
+// wait for the result of their neighbour.
 MessagePlan plan_halving_doubling(const VectorPieces& vector, int rank, int ranks) {
   int members = 1;
   while (2 * members <= ranks) members *= 2;
@@ -202,7 +205,8 @@ MessagePlan plan_tree(const VectorPieces& vector, int rank, int ranks) {
   return plan.build();
 }
 
-// In each step all ranks send over the same distance, so that no rank receives from all at once.
+// All ranks send over the same distance at a time, so that no rank receives from all others at
+// once.
 MessagePlan plan_direct(const VectorPieces& vector, int rank, int ranks) {
   PlanBuilder plan;
   for (const Range chunk : vector.chunks_of(vector.whole())) {

@@ -1,5 +1,4 @@
-// The allreduce algorithms, and their halves that scatter the sums, each as the messages of one
-// rank.
+// The algorithms of allreduce and reduce-scatter, each as the list of messages of one rank.
 #pragma once
 
 #include "tasuki/communicator/algorithms/allreduce_algorithm.hpp"
@@ -16,14 +15,15 @@ MessagePlan plan_allreduce(AllreduceAlgorithm algorithm, const VectorPieces& vec
 // The elements of each rank's part, in increasing order.
 using Parts = std::vector<std::vector<Range>>;
 
-// A reduce-scatter: each of parts.size() ranks (at least 2) gets the sums of its part; what else it
-// has is changed. A rank sends each part but its own once: with equal parts, (p - 1) / p of the
-// vector. Parts may differ in size and be empty; `vector` says how messages are cut.
+// A reduce-scatter among p = parts.size() ranks (at least 2): each gets the sums of its part, and
+// its other elements may have any values afterwards. A rank sends each part but its own once: with
+// equal parts, (p - 1) / p of the vector. Parts may differ in size and be empty; `vector` says
+// where messages are cut.
 //
 // ring: p - 1 steps. A part begins at the rank behind its owner and travels once around the ring.
 // halving_doubling, tree: ceil(log2 p) steps for any p. Each part is summed up a binomial tree to
-// its owner. In step k a rank sends to the rank 2^k before it all parts of which it is the child
-// there: about half of the vector, then a quarter, and so on, as in recursive halving.
+// its owner. In step k a rank sends to the rank 2^k before it all parts in whose trees that rank is
+// its parent: about half of the vector, then a quarter, and so on, as in recursive halving.
 // direct: one step. Every rank sends each part to its owner, which adds up what has come from all.
 MessagePlan plan_reduce_scatter(AllreduceAlgorithm algorithm, const VectorPieces& vector,
                                 const Parts& parts, int rank);

@@ -24,7 +24,8 @@ TASUKI_VECTORIZE void add_multiple(float* result, const float* x, float factor,
                                    std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) result[i] += x[i] * factor;
 }
-// What an overflow takes is not kept, or it would overflow forever.
+// Where rounding has overflowed, the difference is infinite and is not kept, as the next sum would
+// overflow again.
 TASUKI_VECTORIZE void keep_difference(float* residual, const float* values, const float* rounded,
                                       std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) {
@@ -58,7 +59,7 @@ Range RoundedVector::exact_part(Range range) const {
   return {rounded_part(range).end, range.end};
 }
 
-// Behind an odd number of halves a gap keeps floats aligned.
+// An odd number of 16-bit values is followed by a gap, so that float32 values are aligned.
 std::int64_t RoundedVector::place_of_exact(Range range) const {
   return 4 * ((rounded_part(range).size() + 1) / 2);
 }

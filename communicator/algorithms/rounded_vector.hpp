@@ -1,8 +1,8 @@
 // RoundedVector: float32 values of this rank that travel to other ranks in 16 bits each.
 //
-// What is sent is rounded at that moment, and what arrives is added in float32, so that a sum is
-// rounded once for each message that it passed. A rank also rounds its own copy of what it sends,
-// and of what it has completed: then the values of all ranks end with the same bits.
+// Values are rounded when they are sent, and added in float32 when they arrive, so that a sum is
+// rounded once for each message that it passes. A rank also rounds its own copy of what it sends
+// and of what it has completed, so that all ranks end with the same bits.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +18,10 @@ class RoundedVector {
   // Both outlive the vector; wire.is_rounded().
   RoundedVector(float* values, const Wire& wire);
 
-  // Bytes of a message of these elements, which begins with those that are rounded.
+  // Bytes of a message of these elements. It has the rounded ones first.
   std::int64_t bytes_of(Range range) const;
-  // Adds the rounding errors of earlier exchanges to these values. Call it once, before their use.
+  // Adds the rounding errors of earlier exchanges to these values. Call it once before their first
+  // use.
   void restore(Range range) const;
   // Rounds the values in place and, unless it is null, writes them to `message`, aligned to 4
   // bytes.
@@ -32,7 +33,7 @@ class RoundedVector {
  private:
   Range rounded_part(Range range) const;
   Range exact_part(Range range) const;
-  std::int64_t place_of_exact(Range range) const;  // in bytes from the begin of a message
+  std::int64_t place_of_exact(Range range) const;  // in bytes from a message's first
 
   float* values_;
   Wire wire_;

@@ -1,4 +1,4 @@
-// VectorPieces: where the pieces of a vector begin and end that messages carry.
+// VectorPieces: divides a vector into parts for ranks, and parts into chunks for messages.
 #pragma once
 
 #include <algorithm>
@@ -10,27 +10,27 @@
 
 namespace tasuki {
 
-// Pieces begin at a cache line, as the vector does, so that no two are written in one line, unless
-// what is divided begins elsewhere.
+// Cuts are at multiples of a cache line from the vector's first element, which begins a line, so no
+// line is written for two pieces. Only the ends of the range that is divided may be elsewhere.
 class VectorPieces {
  public:
-  // `chunk_bytes`: what a message carries at most (but a cache line at least).
+  // `chunk_bytes`: the most that a message carries, but at least a cache line.
   VectorPieces(std::int64_t count, std::size_t element_bytes, std::int64_t chunk_bytes)
       : VectorPieces(Range{0, count}, element_bytes, chunk_bytes) {}
-  // Of some elements of a vector.
+  // Divides the elements `whole` of a vector.
   VectorPieces(Range whole, std::size_t element_bytes, std::int64_t chunk_bytes)
       : whole_(whole),
         line_(static_cast<std::int64_t>(line_bytes / element_bytes)),
         chunk_lines_(std::max<std::int64_t>(1, chunk_bytes / std::int64_t{line_bytes})) {}
 
   Range whole() const { return whole_; }
-  // Part `i` of `parts` of a piece. They differ by a cache line at most.
+  // Part `i` of a piece in `parts` parts, whose lengths differ by at most a cache line.
   Range part_of(Range piece, std::int64_t parts, std::int64_t i) const {
     const std::int64_t first = piece.begin / line_, lines = lines_to(piece.end) - first;
     return {std::clamp((first + lines * i / parts) * line_, piece.begin, piece.end),
             std::clamp((first + lines * (i + 1) / parts) * line_, piece.begin, piece.end)};
   }
-  // The messages of a piece, as even as possible; none of an empty one.
+  // The fewest chunks that a piece divides into, as even as possible; none if it is empty.
   std::vector<Range> chunks_of(Range piece) const {
     const std::int64_t lines = lines_to(piece.end) - piece.begin / line_;
     const std::int64_t parts = (lines + chunk_lines_ - 1) / chunk_lines_;

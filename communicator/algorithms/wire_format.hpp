@@ -26,10 +26,10 @@ WireFormat wire_format(DType dtype, int ranks, double terms);
 // How a vector of float32 values travels between CPUs (rounded_vector.hpp).
 struct Wire {
   WireFormat format{};
-  // Elements from this one on travel as they are.
+  // Elements from this one on are not rounded.
   std::int64_t exact_from = std::numeric_limits<std::int64_t>::max();
-  // What rounding has taken from this rank's values and sums, for each element; null: it is lost.
-  // It is added to them in the next exchange (error feedback).
+  // For each element, what rounding has taken from this rank's values and sums. The next exchange
+  // adds it to them (error feedback). Null: it is lost.
   float* residual = nullptr;
 
   bool is_rounded() const { return format.dtype != DType::float32; }

@@ -22,11 +22,12 @@ namespace {
 constexpr std::size_t piece_bytes = std::size_t{4} << 20;
 constexpr int leader = 0;
 
-// The part of a rank that does not lead its node.
+// The work of a rank that does not lead its node.
 class Follower final : public SlicedWork {
  public:
-  // `own_pieces`: which this rank combines. `plan` outlives this object. The counters, the leader's
-  // and this rank's, count pieces from where they stand. `needed`: which elements it copies.
+  // `plan` outlives this object. `own_pieces`: those that this rank combines. `needed`: the
+  // elements that it copies. `own` and `leaders` count pieces; `own_count` and `leaders_count` are
+  // their values before this exchange.
   Follower(SharedValues shared, const MessagePlan& plan, std::vector<Range> own_pieces,
            std::vector<Range> needed, SharedCounter& own, std::uint32_t own_count,
            SharedCounter& leaders, std::uint32_t leaders_count, int rank)
@@ -166,8 +167,9 @@ class HierarchicalCommunicator : public NodeCommunicator {
         [this](int rank) { return topology().node_of[static_cast<std::size_t>(rank)]; });
   }
 
-  // Returns the values of the node's counters before an exchange by this plan, and adds what it
-  // counts. Every rank knows the final values, so they are never reset.
+  // Returns the values of the node's counters before an exchange by this plan, and adds to counts_
+  // what the exchange counts. So every rank knows where the next one begins, and no counter is
+  // reset.
   std::vector<std::uint32_t> count(const MessagePlan& plan) {
     std::vector<std::uint32_t> before = counts_;
     for (std::size_t piece = 0; piece < plan.need.size() && intra_size() > 1; ++piece)
@@ -180,7 +182,7 @@ class HierarchicalCommunicator : public NodeCommunicator {
     return 1 + static_cast<int>(piece % static_cast<std::size_t>(intra_size() - 1));
   }
 
-  // The leader's.
+  // The leader's work inside the node.
   PieceWork work_inside(const std::vector<std::uint32_t>& before) {
     const auto prepare = [this, needed = std::size_t{0}, ready = before](Range /*piece*/) mutable {
       if (intra_size() == 1) return true;

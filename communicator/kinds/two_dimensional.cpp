@@ -79,8 +79,8 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
         });
   }
 
-  // First each rank combines, inside its node, the parts of all ranks that have its number in their
-  // nodes. These ranks then combine what they found, so that each element leaves a node once.
+  // Each rank combines, inside its node, the parts of all ranks that have its number in their
+  // nodes. Then these ranks combine their results, so that each element leaves a node once.
   void combine_part(const Tensor& values, std::span<const Range> parts, const Tensor& own,
                     ReduceOp op) override {
     if (inter_size() == 1) return NodeCommunicator::combine_part(values, parts, own, op);
@@ -135,7 +135,7 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
     });
   }
 
-  // What this rank combines of shared values: a division of those from the first on.
+  // The shared values that this rank combines; `division` counts elements from `first` on.
   struct Work {
     std::int64_t first;
     Division division;

@@ -33,7 +33,7 @@ TEST(ExpectedMaximum, IsTheKnownOneOfNormalNumbers) {
   EXPECT_THROW((void)expected_maximum(0), Error);
 }
 
-TEST(Predict, OneRankExchangesNothingAndWaitsForNobody) {
+TEST(Predict, OneRankNeitherExchangesNorWaits) {
   Workload workload = one_range();
   workload.jitter = 1;
   const Prediction alone = predict(workload, 1, slow_nodes, true);
