@@ -4,124 +4,21 @@
 #include <gmock/gmock.h>
 
 #include <array>
-#include <barrier>
 #include <chrono>
 #include <numeric>
 #include <thread>
 
 #include "../optimizer/own_rules.hpp"
 #include "errors.hpp"
-#include "scripted_updater.hpp"
-#include "small_run.hpp"
+#include "parallel_run.hpp"
 #include "tasuki/core/stopwatch.hpp"
-#include "tasuki/nn/functions/dropout.hpp"
-#include "tasuki/tensor/cpu/convolution.hpp"
 #include "tasuki/tensor/late.hpp"
-#include "tasuki/training/workers/worker_threads.hpp"
-#include "temporary_folder.hpp"
 
 namespace tasuki::testing {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-// Without batch normalisation, which depends on how a batch is split.
-std::unique_ptr<Classifier> dropout_model(std::uint64_t seed) {
-  auto net = std::make_unique<Sequential>();
-  net->append("l1", std::make_unique<Linear>(12, 20)).append(relu);
-  net->append([](const Variable& x) { return dropout(x, 0.3F); });
-  net->append("l2", std::make_unique<Linear>(20, 4));
-  auto model = std::make_unique<Classifier>(std::move(net));
-  model->initialize(seed);
-  return model;
-}
-
-using MakeModel = std::function<std::unique_ptr<Classifier>(std::uint64_t seed)>;
-
-// A run of as many workers as the split has.
-struct ParallelRun {
-  struct Options {
-    std::int64_t examples = 97, batch = 24;
-    ParallelUpdater::Weights weights = ParallelUpdater::Weights::as_devices_need;
-    int threads = 1;
-    MakeModel make = dropout_model;
-    // Instead of classification_loss(models[i]).
-    std::function<LossFunction(std::size_t worker, Classifier& model)> loss = {};
-    bool knows_global_batches = true;
-    // Before setup().
-    std::function<void(Optimizer&)> configure = [](Optimizer&) {};
-    std::function<std::unique_ptr<Optimizer>()> optimizer = [] {
-      return create_optimizer("momentum_sgd");
-    };
-  };
-
-  explicit ParallelRun(BatchSplit split) : ParallelRun(std::move(split), Options()) {}
-  ParallelRun(BatchSplit split, const Options& options) : optimizer(options.optimizer()) {
-    std::vector<ParallelUpdater::Worker> workers;
-    for (std::size_t i = 0; i < split.workers(); ++i) {
-      // Further models begin with other weights, which must not matter.
-      models.push_back(options.make(5 + i));
-      workers.push_back(
-          {*models[i], options.loss ? options.loss(i, *models[i]) : classification_loss(*models[i]),
-           options.threads});
-    }
-    options.configure(*optimizer);
-    optimizer->setup(*models[0]);
-    ParallelUpdater::Settings settings;
-    settings.seed = 3;
-    settings.split = std::move(split);
-    settings.weights = options.weights;
-    std::unique_ptr<Iterator> batches =
-        create_shuffled_iterator(share_of(synthetic(options.examples), nullptr), options.batch, 3);
-    if (!options.knows_global_batches) batches = std::make_unique<Unknowing>(std::move(batches));
-    updater = std::make_unique<ParallelUpdater>(std::move(batches), *optimizer, std::move(workers),
-                                                settings);
-  }
-
-  std::vector<std::unique_ptr<Classifier>> models;
-  std::unique_ptr<Optimizer> optimizer;
-  std::unique_ptr<ParallelUpdater> updater;
-};
-
-// The same run without workers.
-struct PlainRun {
-  explicit PlainRun(const ParallelRun::Options& options = {})
-      : model(options.make(5)), optimizer(options.optimizer()) {
-    options.configure(*optimizer);
-    optimizer->setup(*model);
-    StandardUpdater::Settings settings;
-    settings.seed = 3;
-    updater = std::make_unique<StandardUpdater>(
-        create_shuffled_iterator(share_of(synthetic(options.examples), nullptr), options.batch, 3),
-        *optimizer, classification_loss(*model), settings);
-  }
-
-  std::unique_ptr<Classifier> model;
-  std::unique_ptr<Optimizer> optimizer;
-  std::unique_ptr<StandardUpdater> updater;
-};
-
-struct Seen {
-  std::vector<double> losses, accuracies;
-};
-Seen train(Updater& updater, int iterations) {
-  Seen seen;
-  for (int i = 0; i < iterations; ++i) {
-    Observation observation;
-    updater.update(observation);
-    seen.losses.push_back(observation.mean("main/loss").value());
-    seen.accuracies.push_back(observation.mean("main/accuracy").value());
-  }
-  return seen;
-}
-
-template <class Run>
-std::vector<float> weights_after(Run& run, int iterations) {
-  train(*run.updater, iterations);
-  const Tensor& values = run.optimizer->arena().values();
-  return {values.span<float>().begin(), values.span<float>().end()};
-}
 
 void decay_and_clip(Optimizer& optimizer) {
   optimizer.add_hook(weight_decay(1e-3));
@@ -251,6 +148,7 @@ TEST(ParallelUpdater, AccuracyIsThatOfAllParts) {
 }
 
 class ParallelTimes : public ::testing::TestWithParam<ParallelUpdater::Weights> {};
+
 INSTANTIATE_TEST_SUITE_P(Weights, ParallelTimes,
                          ::testing::Values(ParallelUpdater::Weights::as_devices_need,
                                            ParallelUpdater::Weights::copied),
@@ -367,119 +265,6 @@ TEST(ParallelUpdater, MeasuresItsWorkersForTheSplit) {
   EXPECT_TRUE(split.wants_times());
   train(*run.updater, 1);
   EXPECT_FALSE(split.wants_times());
-}
-
-TEST(ParallelEvaluation, IsThatOfOneWorker) {
-  ParallelRun parallel(BatchSplit::fixed({2, 1}));
-  PlainRun plain;
-  train(*parallel.updater, 20);
-  train(*plain.updater, 20);
-  const auto evaluate = [](LossFunction loss) {
-    return Evaluator(create_serial_iterator(share_of(synthetic(41, 1), nullptr), 16),
-                     std::move(loss))
-        .evaluate();
-  };
-  const Observation expected = evaluate(classification_loss(*plain.model));
-  const Observation found = evaluate(parallel.updater->evaluation_loss());
-  EXPECT_NEAR(found.mean("main/loss").value(), expected.mean("main/loss").value(), 1e-5);
-  EXPECT_EQ(found.mean("main/accuracy"), expected.mean("main/accuracy"));
-}
-
-TEST(ParallelEvaluation, UsesTheFirstWorkersRunningStatistics) {
-  ParallelRun::Options options;
-  options.make = [](std::uint64_t seed) { return small_model(8, seed); };
-  ParallelRun run(BatchSplit::even(2), options);
-  train(*run.updater, 10);
-  const auto batch = read_batch(*synthetic(16, 1), std::vector<std::int64_t>{0, 1, 2, 3, 4, 5});
-  Observation ignored;
-  const double found = run.updater->evaluation_loss()(batch, ignored).value().item();
-  const TrainingMode evaluation(false);
-  const double expected = classification_loss(*run.models[0])(batch, ignored).value().item();
-  EXPECT_NEAR(found, expected, 1e-6);
-}
-
-// A trainer around a run, for snapshots.
-Trainer trainer_of(std::unique_ptr<Updater> updater, const TemporaryFolder& folder) {
-  return Trainer(std::move(updater), stop_after(10), folder.path());
-}
-
-TEST(ParallelResume, GoesOnWithWeightsPositionAndSplit) {
-  const TemporaryFolder folder;
-  BatchSplit split = BatchSplit::measured(2);
-  split.resume({3, 1});
-  ParallelRun before(split), after(BatchSplit::measured(2));
-  train(*before.updater, 6);
-  auto* const second = after.updater.get();
-  auto* const first = before.updater.get();
-  Trainer from = trainer_of(std::move(before.updater), folder);
-  Trainer to = trainer_of(std::move(after.updater), folder);
-  transfer(from, to, folder / "snapshot");
-  EXPECT_THAT(second->split().weights(), ElementsAre(0.75, 0.25));
-  EXPECT_EQ(second->iteration(), 6);
-  EXPECT_EQ(train(*second, 5).losses, train(*first, 5).losses);
-}
-
-TEST(ParallelResume, TakesOverFromARunWithoutWorkersAndBack) {
-  const TemporaryFolder folder;
-  PlainRun before, last;
-  ParallelRun between(BatchSplit::measured(2), {.weights = ParallelUpdater::Weights::copied});
-  train(*before.updater, 6);
-  auto* const plain = before.updater.get();
-  auto* const parallel = between.updater.get();
-  auto* const again = last.updater.get();
-  Trainer a = trainer_of(std::move(before.updater), folder);
-  Trainer b = trainer_of(std::move(between.updater), folder);
-  Trainer c = trainer_of(std::move(last.updater), folder);
-  transfer(a, b, folder / "snapshot");
-  train(*parallel, 3);
-  transfer(b, c, folder / "snapshot");
-  train(*plain, 3);
-  EXPECT_NEAR(train(*again, 1).losses[0], train(*plain, 1).losses[0], 1e-5);
-}
-
-TEST(WorkerThreads, WorkAtTheSameTime) {
-  WorkerThreads workers({1, 1, 1});
-  std::barrier meet(3);  // passes only when all are in it
-  std::vector<int> seen(3);
-  for (int round = 0; round < 100; ++round)
-    workers.run([&](std::size_t worker) {
-      meet.arrive_and_wait();
-      ++seen[worker];
-    });
-  EXPECT_THAT(seen, ElementsAre(100, 100, 100));
-}
-
-TEST(WorkerThreads, ComputeAsTheThreadThatMadeThem) {
-  set_conv_algorithm(ConvAlgorithm::direct);
-  WorkerThreads workers({1, 1});
-  set_conv_algorithm(ConvAlgorithm::fastest);
-  std::vector<ConvAlgorithm> found(2);
-  workers.run([&](std::size_t worker) { found[worker] = conv_algorithm(); });
-  EXPECT_EQ(found, (std::vector{ConvAlgorithm::fastest, ConvAlgorithm::direct}));
-}
-
-TEST(WorkerThreads, HaveComputingThreadsOfTheirOwn) {
-  WorkerThreads workers({1, 3, 2});
-  std::vector<int> threads(3);
-  workers.run([&](std::size_t worker) { threads[worker] = cpu_threads(); });
-  EXPECT_THAT(threads, ElementsAre(1, 3, 2));
-}
-
-TEST(WorkerThreads, ThrowTheFirstFailureWhenAllAreDone) {
-  WorkerThreads workers({1, 1, 1});
-  std::atomic<int> done = 0;
-  const auto work = [&](std::size_t worker) {
-    ++done;
-    if (worker > 0) fail(ErrorKind::data, "worker {} failed", worker);
-  };
-  for (int round = 1; round <= 3; ++round) {
-    EXPECT_EQ(error_of([&] { workers.run(work); }), "worker 1 failed");
-    EXPECT_EQ(done, 3 * round);
-  }
-}
-
-TEST(WorkerThreads, MayNeverRun) {
-  const WorkerThreads workers({1, 1});
 }
 
 }  // namespace

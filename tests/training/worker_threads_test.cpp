@@ -1,0 +1,64 @@
+// The threads in which the workers of a process compute.
+#include "tasuki/training/workers/worker_threads.hpp"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <barrier>
+
+#include "errors.hpp"
+#include "tasuki/tensor/backend.hpp"
+#include "tasuki/tensor/cpu/convolution.hpp"
+
+namespace tasuki::testing {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(WorkerThreads, WorkAtTheSameTime) {
+  WorkerThreads workers({1, 1, 1});
+  std::barrier meet(3);  // passes only when all are in it
+  std::vector<int> seen(3);
+  for (int round = 0; round < 100; ++round)
+    workers.run([&](std::size_t worker) {
+      meet.arrive_and_wait();
+      ++seen[worker];
+    });
+  EXPECT_THAT(seen, ElementsAre(100, 100, 100));
+}
+
+TEST(WorkerThreads, ComputeAsTheThreadThatMadeThem) {
+  set_conv_algorithm(ConvAlgorithm::direct);
+  WorkerThreads workers({1, 1});
+  set_conv_algorithm(ConvAlgorithm::fastest);
+  std::vector<ConvAlgorithm> found(2);
+  workers.run([&](std::size_t worker) { found[worker] = conv_algorithm(); });
+  EXPECT_EQ(found, (std::vector{ConvAlgorithm::fastest, ConvAlgorithm::direct}));
+}
+
+TEST(WorkerThreads, HaveComputingThreadsOfTheirOwn) {
+  WorkerThreads workers({1, 3, 2});
+  std::vector<int> threads(3);
+  workers.run([&](std::size_t worker) { threads[worker] = cpu_threads(); });
+  EXPECT_THAT(threads, ElementsAre(1, 3, 2));
+}
+
+TEST(WorkerThreads, ThrowTheFirstFailureWhenAllAreDone) {
+  WorkerThreads workers({1, 1, 1});
+  std::atomic<int> done = 0;
+  const auto work = [&](std::size_t worker) {
+    ++done;
+    if (worker > 0) fail(ErrorKind::data, "worker {} failed", worker);
+  };
+  for (int round = 1; round <= 3; ++round) {
+    EXPECT_EQ(error_of([&] { workers.run(work); }), "worker 1 failed");
+    EXPECT_EQ(done, 3 * round);
+  }
+}
+
+TEST(WorkerThreads, MayNeverRun) {
+  const WorkerThreads workers({1, 1});
+}
+
+}  // namespace
+}  // namespace tasuki::testing
