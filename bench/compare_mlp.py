@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import pathlib
-import platform
 import re
 import shlex
 import statistics
@@ -20,8 +19,7 @@ import subprocess
 import sys
 import tempfile
 
-HERE = pathlib.Path(__file__).resolve().parent
-MPI_ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+from comparison import HERE, MPI_ENVIRONMENT, heading, parser_for, publish, torches
 
 
 def run(command, ranks):
@@ -72,53 +70,6 @@ def floor_from(output, ranks):
     return 600 / ranks * step + 100 / ranks * forward
 
 
-def output_of(*command):
-    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                          text=True).stdout.strip()
-
-
-def machine():
-    lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-    model = next((line.split(": ", 1)[1] for line in lines if line.startswith("model name")), "?")
-    return f"{model}, {os.cpu_count()} cores, {platform.system()} {platform.release()}"
-
-
-def heading(title):
-    """The first lines of a report, to which a sentence about the figures is added."""
-    script = pathlib.Path(sys.argv[0]).name
-    commit = output_of("git", "-C", str(HERE), "rev-parse", "--short", "HEAD")
-    command = shlex.join([f"bench/{script}", *sys.argv[1:]])
-    return f"# {title}\n\n`{command}` at {commit}, {machine()}."
-
-
-def publish(text, file):
-    """Prints a report and, if `file` is a path, writes it there."""
-    print(text)
-    if file:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-
-
-def add_torch_argument(parser):
-    default = os.environ.get("TASUKI_TORCH_PYTHON", "python3")
-    parser.add_argument("--python", nargs="+", default=default.split(":"),
-                        help="interpreters with PyTorch, the fastest of which is the peer (default: "
-                             "$TASUKI_TORCH_PYTHON, separated by colons, or python3); none: no peer")
-
-
-def torches(options):
-    """The interpreters, by the versions of their PyTorch."""
-    found = {}
-    for python in options.python:
-        if python == "none":
-            continue
-        version = output_of(python, "-c", "import torch; print(torch.__version__)")
-        if not version:
-            sys.exit(f"{sys.argv[0]}: {python} has no PyTorch; name one that has by --python")
-        found[f"PyTorch {version}"] = python
-    return found
-
-
 def compare(options, ranks):
     kind = "" if ranks == 1 else " DistributedDataParallel (gloo)"
     contenders = {name + kind: lambda python=python: epochs_of_torch(python, options, ranks)
@@ -151,20 +102,15 @@ def compare(options, ranks):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=HERE.parent / "build")
-    add_torch_argument(parser)
+    parser = parser_for(__doc__)
     parser.add_argument("--data", default="/usr/share/datasets/fashion-mnist")
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--epochs", type=int, default=3, help="timed ones in each turn")
-    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--floor-steps", type=int, default=200, help="timed for the floor")
     parser.add_argument("--adam", choices=["default", "fused"], default="default",
                         help="PyTorch's implementation of Adam")
     parser.add_argument("--flags", nargs=argparse.REMAINDER, default=[],
                         help="further flags of train_mnist; must come last")
-    parser.add_argument("--out", type=pathlib.Path)
     options = parser.parse_args()
 
     text = heading("MLP 784-1000-1000-10, Adam, batch 100 a rank, 60,000 + 10,000 images")

@@ -5,15 +5,13 @@ Programs take turns (A B A B ...) pinned to as many cores as they have threads; 
 processor time counts. The peer is the fastest PyTorch of those named, in the faster of its two memory
 formats. Prints Markdown; --out writes it to a file too. Exit code 1 where a ratio is above its aim.
 """
-import argparse
 import json
-import pathlib
 import shlex
 import statistics
 import subprocess
 import sys
 
-from compare_mlp import HERE, add_torch_argument, heading, publish, torches
+from comparison import HERE, heading, parser_for, publish, torches
 
 # Batch sizes, and the largest ratio that is aimed at.
 CASES = {"lenet": (256, 0.5), "cnn10": (128, 0.5), "vgg16_bn": (64, 0.55), "wrn_28_10": (8, 0.6),
@@ -58,17 +56,12 @@ def compare(options, model):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=HERE.parent / "build")
-    add_torch_argument(parser)
+    parser = parser_for(__doc__)
     parser.add_argument("--models", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--batch", type=int, help="instead of each model's own")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--steps", type=int, default=4, help="timed in each turn")
-    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--bfloat16", action="store_true", help="both in bfloat16, too")
-    parser.add_argument("--out", type=pathlib.Path)
     options = parser.parse_args()
 
     rows = [compare(options, model) for model in options.models]

@@ -7,7 +7,6 @@ Two nodes of one rank each, or --slots. Programs take turns (A B A B ...), one t
 links of one rate. A row has the median step, and the megabytes that the first node has sent for each
 step, start and data included. Prints Markdown; --out writes it to a file too.
 """
-import argparse
 import json
 import os
 import pathlib
@@ -17,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-from compare_mlp import HERE, MPI_ENVIRONMENT, add_torch_argument, heading, publish, torches
+from comparison import HERE, MPI_ENVIRONMENT, heading, parser_for, publish, torches
 from scaling import MODELS, measured
 
 SENT = "/sys/class/net/eth0/statistics/tx_bytes"
@@ -49,7 +48,7 @@ def tasuki_steps(model, flags, options):
     program, *own = MODELS[model][0]
     with tempfile.TemporaryDirectory() as folder:
         trace = pathlib.Path(folder) / "trace.json"
-        # The first steps try the forms of the exchange.
+        # The first steps try several modes of the exchange.
         steps = options.steps + options.trial_steps
         _, sent = on_nodes(
             [str(options.build.resolve() / "apps" / program), *own, "--threads", "1", "--batchsize",
@@ -86,18 +85,13 @@ def compare(model, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=HERE.parent / "build")
-    add_torch_argument(parser)
+    parser = parser_for(__doc__)
     parser.add_argument("--models", default="mlp,wrn_28_10")
     parser.add_argument("--rate", default="1gbit")
     parser.add_argument("--slots", default="1,1")
     parser.add_argument("--steps", type=int, default=20, help="of a turn, half of which are timed")
     parser.add_argument("--trial-steps", type=int, default=24, help="of Tasuki, before those")
-    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--timeout", type=float, default=300, help="seconds for a program")
-    parser.add_argument("--out", type=pathlib.Path)
     options = parser.parse_args()
     text = heading(f"Training on nodes {options.slots}, {options.rate}") + "\n\n"
     text += "\n".join(compare(model, options) for model in options.models.split(","))
