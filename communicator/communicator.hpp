@@ -66,8 +66,8 @@ enum class Background { thread, slices };
 // A gradient exchange in the background (Communicator::start_sum_gradients).
 class PendingExchange {
  public:
-  // `finish` completes the exchange; `under_way` counts the exchanges that were started and not
-  // waited for; null: this one runs only in `finish`. `advance`: of one in slices.
+  // `finish` completes the exchange, `advance` does a slice of it. `under_way` counts the exchanges
+  // that were started and not waited for; null: this one runs in `finish` alone.
   PendingExchange(std::function<void()> finish, std::shared_ptr<std::atomic<int>> under_way,
                   std::function<void()> advance = {});
   // Waits for an exchange on which wait() was not called, and logs its failure as a warning.
@@ -165,11 +165,11 @@ class Communicator {
   // sum_gradients(), then divides by `divisor`, or by the number of ranks if it is 0.
   // GradientView::wire_scale_hint changes only the rounding.
   void mean_gradients(const GradientView& gradients, double divisor = 0);
-  // Starts sum_gradients() in the background; where that is not supported, wait() does all the work
-  // (in slices, also of a view that is not known to be agreed). On a GPU `background` is ignored.
-  // Until wait(), the arena must not be read or written, and the only operation allowed on this
+  // Starts sum_gradients() in the background. If that is not supported, wait() does all the work;
+  // so it does in slices if the view is not known to be agreed. On a GPU `background` is ignored.
+  //   Until wait(), the arena must not be read or written, and the only operation allowed on this
   // communicator is to start further exchanges, in the same way. All ranks start them in the same
-  // order. After one has failed, those behind it fail, too, without a message to other ranks.
+  // order. After one has failed, later ones fail, too, without a message to other ranks.
   std::unique_ptr<PendingExchange> start_sum_gradients(const GradientView& gradients,
                                                        Background background = Background::thread);
   // Whether exchanges in host memory can run in the background in this way: by a thread if MPI has

@@ -55,7 +55,7 @@ class RangeExchange final : public GradientExchange {
   const std::vector<std::size_t>& order() const { return order_; }
 
  private:
-  // `mode` is not empty.
+  // `mode`: the one that the settings lead to here.
   RangeExchange(ExchangeMode mode, const ParameterArena& arena, Communicator& communicator,
                 const ExchangeSettings& settings, std::span<const Range> needed);
 
@@ -78,10 +78,10 @@ class RangeExchange final : public GradientExchange {
   const ParameterArena& arena_;
   Communicator& communicator_;
   std::span<const Range> needed_;
-  std::vector<std::vector<GradientView::Segment>>
-      segments_;                                           // of each range, from its first element
-  std::unordered_map<const Parameter*, Range> ranges_of_;  // numbers of the ranges with a parameter
-  std::vector<int> parameters_in_;                         // number of parameters in each range
+  // For each range: its segments, by their offset in the range, and how many parameters it has.
+  std::vector<std::vector<GradientView::Segment>> segments_;
+  std::vector<int> parameters_in_;
+  std::unordered_map<const Parameter*, Range> ranges_of_;  // the numbers of a parameter's ranges
   Tensor residual_;                                        // of error feedback, or undefined
   std::unique_ptr<PowerSgd> power_sgd_;
   Tensor examples_of_errors_;  // as in carried_over(); 0: no step has left errors

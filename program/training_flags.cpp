@@ -108,8 +108,8 @@ void add_run_flags(Options& options, TrainingSettings& settings) {
   options.add("batchsize,b", batchsize_flag(settings));
   options.add("global-batch", global_batch_flag(settings));
   options.add("accumulate", settings.accumulate, {1, 1 << 20}, "K",
-              "add up the gradients of K batches, exchange them once and update once: an iteration "
-              "is K batches, the last one of an epoch what is left; on GPUs without recording it "
+              "add up the gradients of K batches, exchange them once and update once. An iteration "
+              "is then K batches, or those that are left in the epoch, and is not recorded on GPUs "
               "(--graph)");
   options.add("epoch,e", settings.epoch, {1, billion}, "N", "passes over the training data");
   options.add("max-iterations", settings.max_iterations, "none", {1, unlimited}, "N",
@@ -176,9 +176,11 @@ void add_optimizer_flags(Options& options, TrainingSettings& settings, bool has_
       "lars", settings.lars,
       "layer-wise adaptive rates, as Chainer's GradientLARS: each parameter's gradient g becomes "
       "(g + D w) |w| / (|g| + D |w|) if |w| > 0.01, else g + D w; D is --weight-decay");
-  options.add("shard-optimizer", settings.shard_optimizer,
-              "each rank keeps the optimizer's states of a part of the weights, updates that part "
-              "and sends it to the others: less memory, the same training; on GPUs not with lamb");
+  options.add(
+      "shard-optimizer", settings.shard_optimizer,
+      "each rank keeps the optimizer's states of its part of the weights, updates that part "
+      "and sends it to the others. States take less memory; training is the same. On GPUs "
+      "not with lamb");
 }
 
 Option compress_flag(TrainingSettings& settings) {
@@ -237,15 +239,15 @@ void add_device_flags(Options& options, TrainingSettings& settings) {
               "each such layer and step");
   options.add(
       "error-feedback", settings.error_feedback,
-      "on CPUs, with a 16-bit --wire-dtype: keep what rounding takes from gradients, 4 bytes "
-      "for each, and add it to those of the next step; cannot be combined with --compress");
+      "on CPUs, with a 16-bit --wire-dtype: keep what rounding takes from gradients (4 bytes of "
+      "memory for each) and add it to those of the next step; cannot be combined with --compress");
   options.add("compress", compress_flag(settings));
   options.add(
       "node-weights", settings.node_weights,
       {{"shared", NodeWeights::shared}, {"private", NodeWeights::separate}}, "NAME",
-      "shared or private: on CPUs, the ranks of a machine (of a socket, if they are bound to "
-      "sockets) have the weights and the optimizer's states once and each updates a part, "
-      "or each rank has its own; the same training");
+      "shared: on CPUs, the ranks of a machine (of a socket, if they are bound to sockets) have "
+      "one set of weights and optimizer states together, of which each updates a part; private: "
+      "each rank has its own. Training is the same");
   add_gpu_flags(options, settings.gpu);
   options.add(
       "threads", settings.threads, "auto", thread_numbers, "N",

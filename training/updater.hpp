@@ -74,9 +74,9 @@ class Updater {
 // Next batch -> forward -> backward -> exchange -> update. The gradient is the mean over the global
 // batch: short or empty batches at an epoch's end are weighted by their size.
 //
-// With Settings::accumulate k, an iteration takes k batches, the last one of an epoch what is left:
-// their gradients are added up, exchanged once and used in one update, which is that of one batch
-// with all their examples. Only batch normalisation differs: its statistics are each batch's.
+// With Settings::accumulate k, an iteration takes k batches, or those that are left in the epoch.
+// Their gradients are added up, exchanged once and used in one update, which equals that of one
+// batch with all their examples, except that batch normalisation uses the statistics of each batch.
 class StandardUpdater : public Updater {
  public:
   struct Settings {
@@ -86,7 +86,8 @@ class StandardUpdater : public Updater {
     std::string prefix = "main/";
     // Whether steps of a model on a GPU are recorded.
     GraphMode graph = GraphMode::off;
-    // Batches of an iteration, at least 1. Iterations of several are not recorded on a GPU.
+    // The number of batches in an iteration, at least 1. With more than 1, steps on a GPU are not
+    // recorded.
     std::int64_t accumulate = 1;
   };
   // `optimizer` is set up already and outlives the updater.

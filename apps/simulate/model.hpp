@@ -25,8 +25,8 @@ struct Workload {
 
 struct Cluster {
   int ranks_per_node = 1;
-  Link between{};  // nodes: what a node's ranks share
-  Link inside{};   // a node
+  Link between{};  // two nodes; the ranks of a node share it
+  Link inside{};   // two ranks of a node
   // true: ranks of a node add up their gradients, which then travel once for each node (the
   // communicators hierarchical and two_dimensional); false: one allreduce over all ranks (flat).
   bool is_hierarchical = true;

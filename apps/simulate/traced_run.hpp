@@ -32,7 +32,7 @@ struct TracedRun {
 };
 
 // Reads the contents of a trace and keeps the later half of its steps, because in the earlier ones
-// the run may have tried forms of the exchange. Errors call the trace `file`. A text that is no
+// the run may have tried modes of the exchange. Errors call the trace `file`. A text that is no
 // trace, or one with fewer than 4 steps computed on CPUs, is an error of kind data.
 TracedRun parse_trace(std::string_view text, const std::string& file);
 

@@ -73,7 +73,7 @@ std::string describe_communicator(const TrainingSettings& settings,
   return description;
 }
 
-// What travels in place of plain gradients; empty: nothing else.
+// Compression or error feedback of gradients; empty: there is neither.
 std::string describe_exchange(const Optimizer& optimizer, const TrainingSettings& settings) {
   const GradientExchange* const exchange = optimizer.gradient_exchange();
   if (exchange != nullptr && exchange->power_sgd() != nullptr)

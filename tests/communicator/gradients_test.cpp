@@ -76,7 +76,7 @@ TEST_P(Gradients, BucketsLeaveTheRestAlone) {
 }
 
 // Sums of a range that reach the ranks that need them, and what is behind all parts.
-TEST_P(Gradients, ReachWhoNeedsThem) {
+TEST_P(Gradients, ReachTheRanksThatNeedThem) {
   constexpr std::int64_t first = 100, divided = 20'000, count = divided + 16;
   const auto ranks_of_node = [&](int rank) {
     const auto at = static_cast<std::size_t>(rank);

@@ -332,7 +332,7 @@ TEST_P(ScatterPlans, AllIsNeededOnceAndEachRankCompletesItsPart) {
   }
 }
 
-TEST_P(ScatterPlans, EachRankGetsTheSumsOfItsPartAndOfWhatAllGet) {
+TEST_P(ScatterPlans, EachRankGetsTheSumsOfItsPartAndTheCommonOnes) {
   const Division given = division();
   const std::vector<MessagePlan> all = plans(given);
   for (const std::int64_t window : {1, 2, 8}) {

@@ -167,7 +167,7 @@ class Exchange : public ::testing::TestWithParam<Case> {
   std::unique_ptr<Communicator> communicator_;
 };
 
-TEST_P(Exchange, AllFormsHaveTheSameBits) {
+TEST_P(Exchange, AllModesHaveTheSameBits) {
   Training whole(*communicator_, ExchangeMode::whole, true);
   const std::vector<float> after_few = whole.weights_after(few_steps);
   const auto after_few_of = [&](ExchangeMode mode, bool knows_examples) {
@@ -251,7 +251,7 @@ TEST_P(Overlap, BeginsInTheBackwardPassOfTheSecondStep) {
   }
 }
 
-TEST_P(Overlap, OrderIsThatInWhichTheLowestRankWithExamplesWroteThem) {
+TEST_P(Overlap, RangesTravelInTheOrderOfTheLowestRankWithExamples) {
   if (size_ == 1) GTEST_SKIP() << "one rank exchanges nothing";
   step([] {}, rank_ > 0);  // rank 0 has seen nothing
   step([] {});

@@ -166,7 +166,7 @@ TEST_P(OwnersOfStates, FollowAModelThatGrows) {
   expect_same(*whole, *sharded);
 }
 
-TEST_P(OwnersOfStates, AreSetByEveryRankForItsPart) {
+TEST_P(OwnersOfStates, TakeTheirPartOfAWholeState) {
   const auto run = made("adam", true);
   for (const ParameterArena::Entry& entry : run->optimizer->arena().entries())
     run->optimizer->set_state(
@@ -232,7 +232,7 @@ class WholeArena final : public ArrayHook {
   void apply(const GradientArrays& arrays) override { arrays.gradients.fill(1); }
 };
 
-TEST_P(OwnersOfStates, RefuseWhatNeedsThemAll) {
+TEST_P(OwnersOfStates, RefuseToReadAStateOrRunAHookOfTheWholeArena) {
   if (size() == 1) GTEST_SKIP() << "one rank has all states";
   const auto run = made("adam", true);
   const Parameter& first = *run->optimizer->arena().entries().front().parameter;
