@@ -96,7 +96,7 @@ TEST_F(DeviceTraining, FieldsOfAllKindsReachTheDevice) {
           EXPECT_EQ(found.lengths("tokens").device(), Device::cuda(0));
           EXPECT_EQ(found["y"].dtype(), DType::float32) << "a target";
           if (graph == GraphMode::off) testing::expect_sequences(found, 2);
-          const Tensor tokens = found["tokens"];
+          const Tensor& tokens = found["tokens"];
           const auto last = [](const Tensor& values) {
             return values.reshape({values.count()})
                 .slice(values.count() - 1, values.count())
@@ -107,7 +107,7 @@ TEST_F(DeviceTraining, FieldsOfAllKindsReachTheDevice) {
         };
         Observation seen;
         runner.run(next, seen, work, "");
-        const Tensor lengths = expected.lengths("tokens"), tokens = expected["tokens"];
+        const Tensor &lengths = expected.lengths("tokens"), &tokens = expected["tokens"];
         const std::int64_t n = lengths.count(), m = tokens.count();
         EXPECT_EQ(seen.mean("length"), lengths.slice(n - 1, n).item());
         if (m > 0) {

@@ -162,7 +162,9 @@ TEST_F(StepRunnerTest, ARecordingIsDroppedWithWhatItReads) {
   EXPECT_EQ(done, 3);
   // Elsewhere.
   for (const auto& [path, parameter] : model.parameters()) {
-    const auto fresh = [&] { return Tensor::zeros(parameter->shape(), DType::float32, device); };
+    const auto fresh = [&parameter = parameter] {
+      return Tensor::zeros(parameter->shape(), DType::float32, device);
+    };
     parameter->move_to(fresh(), fresh());
     parameter->value().fill(2);
   }

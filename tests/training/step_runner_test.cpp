@@ -151,7 +151,7 @@ TEST_F(StepRunnerTest, NumbersOfTheBatchThatTheHostReadsAreNotReplayed) {
       {"global size", [](const Batch& batch) { return batch.global_size().value_or(0) - 900; }}};
   for (const auto& [what, read] : readers) {
     SCOPED_TRACE(what);
-    work = [&](const Batch& batch, Observation& seen) {
+    work = [&, &read = read](const Batch& batch, Observation& seen) {
       seen.add_sum("first",
                    Tensor::full({}, static_cast<double>(read(batch)), DType::float64, device),
                    batch.size());
@@ -216,7 +216,7 @@ TEST_F(StepRunnerTest, AnyNumberOfScalarsIsReported) {
   run_with(100);
   run_with(3);
   run_with(20);
-  const double sum = 600 * 601 / 2;
+  const double sum = 600.0 * 601 / 2;
   ASSERT_EQ(seen.values().size(), 100U);
   for (const auto& [key, value] : seen.values()) {
     const int i = std::stoi(key);
