@@ -165,8 +165,9 @@ class Communicator {
   // sum_gradients(), then divides by `divisor`, or by the number of ranks if it is 0.
   // GradientView::wire_scale_hint changes only the rounding.
   void mean_gradients(const GradientView& gradients, double divisor = 0);
-  // Starts sum_gradients() in the background. If that is not supported, wait() does all the work;
-  // so it does in slices if the view is not known to be agreed. On a GPU `background` is ignored.
+  // Starts sum_gradients() in the background. wait() does all the work where that is not supported,
+  // and with Background::slices also if the view is not known to be agreed. On a GPU `background`
+  // is ignored.
   //   Until wait(), the arena must not be read or written, and the only operation allowed on this
   // communicator is to start further exchanges, in the same way. All ranks start them in the same
   // order. After one has failed, later ones fail, too, without a message to other ranks.

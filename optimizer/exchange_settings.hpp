@@ -10,7 +10,7 @@
 
 namespace tasuki {
 
-// When the gradients of a step travel. The bits of the sums are the same in all modes.
+// When the gradients of a step travel. The bits of the sums depend on the ranges, not on the mode.
 enum class ExchangeMode {
   // During the backward pass, each range when it is complete. On CPUs the first steps try `slices`
   // and `thread` and keep the faster one (exchange_trials.hpp); on GPUs ranges travel in the queue

@@ -19,7 +19,8 @@ namespace tasuki {
 class GpuDoubleBuffer final : public GradientExchange {
  public:
   // Gradients travel through `own`, so that another communicator of the same ranks is free in the
-  // forward and the backward pass. Both outlive the object, and `own` the recordings of steps.
+  // forward and the backward pass. Arena and communicator outlive the object; `own` also outlives
+  // recordings of steps. Collective.
   GpuDoubleBuffer(ParameterArena& arena, Communicator& own);
 
   std::int64_t expect(std::int64_t examples) override;

@@ -19,8 +19,8 @@ namespace tasuki {
 
 class PowerSgd;
 
-// How long exchanges of gradients in host memory took on this rank, in seconds. What of `transfer`
-// was not exposed was hidden behind the computation.
+// How long exchanges of gradients in host memory took on this rank, in seconds. The part of
+// `transfer` that was not exposed was hidden behind the computation.
 struct TransferTimes {
   double transfer = 0;  // while an exchange was under way, delays of other ranks included
   double exposed = 0;   // while this rank did nothing but wait for one
@@ -88,7 +88,8 @@ class GradientExchange {
   virtual std::vector<Tensor> carried_over() const { return {}; }
 
   // --- about it ---
-  // As set; overlapped or whole where the settings leave it open.
+  // The mode in use. It differs from the settings where these are empty or cannot be followed: on
+  // GPUs `slices` and `thread` are `overlapped`, or all are `whole`.
   ExchangeMode mode() const { return mode_; }
   // The parts of the arena that travel at a time.
   const std::vector<Range>& ranges() const { return ranges_; }
@@ -123,7 +124,7 @@ class GradientExchange {
 
 // Creates the exchange that the settings ask for; the caller has checked them (conflict_in). Arena,
 // communicators and the ranges `needed` (GradientView::needed) outlive it. `second`: another
-// communicator of the same ranks, which double buffering makes if there is none. Keep it longer than
+// communicator of the same ranks; double buffering makes it if there is none. Keep it longer than
 // recordings on a GPU, which may hold its exchanges. Collective if gradients are compressed or
 // double-buffered.
 std::unique_ptr<GradientExchange> create_gradient_exchange(ParameterArena& arena,

@@ -25,7 +25,7 @@ std::string text_of(const Parameter& parameter) {
 
 std::unique_ptr<Optimizer> create_multi_node_optimizer(std::unique_ptr<Optimizer> optimizer,
                                                        Communicator& communicator) {
-  // Of another communicator, if there was one.
+  // The exchange through another communicator ends here, if there was one.
   optimizer->flush();
   optimizer->drop_exchange();
   optimizer->second_communicator_.reset();
@@ -90,7 +90,8 @@ void Optimizer::build_arena() {
   // Each sharer has written its values for itself alone; this publishes them.
   arena_->begin_update();
   arena_->end_update();
-  // Where the parameters were before. Batches ask for other sizes, so it would lie idle.
+  // The parameters' former memory would lie idle, as batches ask for other sizes. What batches have
+  // left goes, too, and is taken anew in the next step.
   give_back_cached_host_memory();
 }
 
@@ -98,7 +99,11 @@ void Optimizer::prepare_exchange() {
   if (!has_peers()) return;
   check_exchange_settings();
   ExchangeSettings settings = exchange_settings_;
-  if (exchanges_after_backward()) settings.mode = ExchangeMode::whole;
+  if (exchanges_after_backward()) {
+    if (!settings.mode && settings.range_bytes == 0)
+      settings.range_bytes = static_cast<std::int64_t>(arena_->gradients().bytes());
+    settings.mode = ExchangeMode::whole;
+  }
   exchange_ =
       create_gradient_exchange(*arena_, *communicator_, second_communicator_, settings, needed_);
   tells_ahead_ = must_tell_ahead();

@@ -262,7 +262,8 @@ class Optimizer {
   // them through backward().
   void set_examples(std::int64_t examples) { examples_ = examples; }
 
-  // After a step whose recording failed before any of its work was done: its gradients do not count.
+  // After a step whose recording failed before any of its work was done. Its gradients do not
+  // count.
   void give_up_step() {
     if (exchange_) exchange_->give_up();
     gradients_of_.reset();
@@ -319,7 +320,8 @@ class Optimizer {
   // Writes the numbers that travel behind the gradients into the arena.
   void write_notices(std::optional<std::int64_t> global_examples);
   void prepare_exchange();
-  // Whatever the settings say: where layers exchange messages on a GPU.
+  // Whether gradients travel after the backward pass whatever the settings say: on a GPU, if layers
+  // exchange messages.
   bool exchanges_after_backward() const;
   void drop_exchange();
   void begin_exchange(std::optional<std::int64_t> global_examples);
@@ -339,8 +341,8 @@ class Optimizer {
   Module* model_ = nullptr;
   std::unique_ptr<ParameterArena> arena_;
   ExchangeSettings exchange_settings_;
-  // Of double-buffered gradients. It is kept when there is another exchange: recordings hold its
-  // sums, and NCCL ends a communicator only when there are none.
+  // For double-buffered gradients. It is kept when exchange_ is replaced: recordings may hold its
+  // sums, and NCCL does not end a communicator before these recordings are gone.
   std::unique_ptr<Communicator> second_communicator_;
   std::unique_ptr<GradientExchange> exchange_;  // of arena_, among several ranks
   bool tells_ahead_ = false;  // ranks exchange a message before each step: send_ahead()
@@ -386,7 +388,9 @@ std::vector<std::string> optimizer_names();
 
 // Makes each update sum the gradients of all ranks first. setup() broadcasts rank 0's weights, and
 // the next update does so again if the model's set of parameters has changed; unlike in ChainerMN,
-// no batch is used up for this. The communicator must outlive the optimizer.
+// no batch is used up for this. The communicator must outlive the optimizer. An optimizer that had
+// another communicator uses its double-buffered gradients first (flush(), collective among the
+// former ranks); recordings of its steps must be gone.
 std::unique_ptr<Optimizer> create_multi_node_optimizer(std::unique_ptr<Optimizer> optimizer,
                                                        Communicator& communicator);
 

@@ -39,14 +39,14 @@ class RangeExchange final : public GradientExchange {
                 const ExchangeSettings& settings, std::span<const Range> needed = {});
   ~RangeExchange() override;
 
-  // Whether the other ranks know the number of examples is not known here. It is assumed to be as
-  // in the last step, because all ranks must exchange the same messages.
+  // All ranks must exchange the same messages, but this rank does not know whether the others know
+  // the number of examples. It assumes what held in the last step.
   void begin_without_gradients() override;
   void ready(Parameter& parameter) override;
   void advance() override;
   void set_examples(std::int64_t examples) override;
   std::vector<Tensor> carried_over() const override;
-  // True once all ranks have agreed on the order.
+  // Always with `whole`, else once all ranks have agreed on the order.
   bool is_settled() const override { return mode() == ExchangeMode::whole || is_agreed_; }
   std::string describe() const override;
   const PowerSgd* power_sgd() const override { return power_sgd_.get(); }
@@ -59,8 +59,8 @@ class RangeExchange final : public GradientExchange {
   RangeExchange(ExchangeMode mode, const ParameterArena& arena, Communicator& communicator,
                 const ExchangeSettings& settings, std::span<const Range> needed);
 
-  // Collective in the second step. It also is if errors are kept and Examples::global is not known:
-  // then ranks add up their numbers of examples in one more small message.
+  // Collective in the second step, and in all steps in which errors are kept and Examples::global
+  // is not known: then ranks add up their numbers of examples in one more small message.
   void begin_step(const Examples& examples) override;
   void give_up_step() override;
   std::optional<Sums> finish_step() override;

@@ -46,9 +46,9 @@ class SliceOwners {
   // follow each other; part i begins at element begins[i], and its owner has computed its numbers.
   void share_numbers(const Tensor& numbers, std::span<const std::int64_t> begins,
                      std::int64_t per_part) const;
-  // Replaces a flag by the largest of all owners. Each call compares types in one more message:
-  // only loss scaling calls it, and on GPUs, where losses are scaled in practice, all ranks have
-  // all sums.
+  // Replaces a flag by the largest of all owners. Each call sends one more message, which compares
+  // types. That is rarely a cost: only loss scaling calls it, which is for GPUs in practice, and
+  // there all ranks have all sums.
   void take_largest(const Tensor& flag) const;
   // The parts of all owners, one after the other, on rank `root`; undefined on other ranks. With
   // one owner, the part itself.

@@ -226,10 +226,12 @@ void add_device_flags(Options& options, TrainingSettings& settings) {
       "between layers or by a `thread`, or all after it (`whole`); `overlapped`: the faster of the "
       "first two, as measured in the first steps; `auto`: the fastest of the three if ranks are on "
       "several machines, else `whole`. On GPUs, with pure_nccl and single_node, `overlapped` and "
-      "`auto` mean during the backward pass; other communicators send them after it, and so do all "
-      "with --sync-bn. "
-      "`double-buffered`: during the next step, whose update uses them, as with ChainerMN; the "
-      "first step updates nothing, and evaluations and snapshots wait for the last gradients");
+      "`auto` mean during the backward pass; other communicators send them after it; with "
+      "--sync-bn "
+      "all do. "
+      "`double-buffered` (on GPUs not with --sync-bn): during the next step, whose update uses "
+      "them, as with ChainerMN; the first step updates nothing, and evaluations and snapshots wait "
+      "for the last gradients");
   options.add(
       "bucket-mb", settings.bucket_mb, "auto", {0.001, 1e5}, "MB",
       "MiB of gradients that are sent at a time; `auto`: a sixteenth of all, but 1 (on GPUs 4) to "

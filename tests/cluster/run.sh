@@ -203,12 +203,13 @@ launch=(mpirun "${tuning[@]}" "${agent[@]}" --hostfile /run/hostfile -np "${np:-
 [ -n "$ssh" ] || launch+=(--map-by "$map_by" --oversubscribe --bind-to none
   --mca plm rsh --mca plm_rsh_agent /run/on_node
   --mca orte_tmpdir_base /run --mca btl self,vader,tcp)
-# Where hosts are lost, daemons go into the background as on real hosts: on_node would tell mpirun when
-# one ends, even on a host that is cut off. Elsewhere they stay in the foreground and thus in this
-# script's session. Linux shares the cores between sessions (sched_autogroup_enabled), and 6.18 gives
-# those of a session whose ranks poll with sched_yield() to that session alone, for 13 s and more in
-# one of twenty runs of 2 x 2 ranks on two cores: the packets of the other "node" then wait as well.
-# A launch agent knows daemons by their process number, which they keep in the foreground only.
+# With plm_rsh_no_tree_spawn daemons go into the background, as on real hosts, which --settle and --cut
+# need: on_node would tell mpirun when one ends, even on a host that is cut off. A launch agent needs
+# them in the foreground, where they keep their process number. In other runs they stay in the
+# foreground, too, and thus in this script's session: Linux shares cores between sessions
+# (sched_autogroup_enabled), and when ranks of one session poll with sched_yield(), Linux 6.18 can
+# leave a core to that session alone for 13 s and more (one of twenty runs of 2 x 2 ranks on two
+# cores), so that packets of the other "node" wait.
 [ -n "$ssh" ] || [ -n "${agent-}" ] || launch+=(--mca plm_rsh_no_tree_spawn 1)
 [ -n "$ssh$settle$cut" ] || launch+=(--mca orte_leave_session_attached 1)
 if [ -n "$shell" ]; then

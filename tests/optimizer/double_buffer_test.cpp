@@ -99,14 +99,27 @@ TEST_P(DoubleBuffering, ARequestToStopIsSeenByAllRanksInTheNextStep) {
 
 TEST_P(DoubleBuffering, GoesOnAmongOtherRanks) {
   if (size() < 3) GTEST_SKIP() << "fewer than three ranks cannot be divided";
+  const auto part = communicator_->split(rank() % 2, rank());
   Run run(*communicator_, ExchangeMode::double_buffered, "sgd");
   step(run, 0);
-  const auto part = communicator_->split(rank() % 2, rank());
   run.optimizer = create_multi_node_optimizer(std::move(run.optimizer), *part);
   EXPECT_EQ(run.optimizer->t(), 1) << "the gradients of all ranks are used";
-  const auto loss = [&] { return loss_with_gradients({{&run.model[0], Tensor::full({5}, 1)}}); };
+  const float value = 0.1F * static_cast<float>(rank() + 1);  // which is not clipped
+  const auto loss = [&] {
+    return loss_with_gradients({{&run.model[0], Tensor::full({5}, value)}});
+  };
+  const Tensor before = run.model[0].value().clone();
   for (int i = 0; i < 3; ++i) run.optimizer->update(loss, 1);
   EXPECT_EQ(run.optimizer->t(), part->size() == 1 ? 4 : 3);
+  run.optimizer->flush();
+  EXPECT_EQ(run.optimizer->t(), 4);
+  // Three updates by the mean gradient of the new ranks.
+  const Tensor sum = Tensor::full({1}, value);
+  part->allreduce(sum);
+  const float mean = sum.item() / static_cast<float>(part->size());
+  const float change = -3 * mean * static_cast<float>(run.optimizer->get("lr"));
+  for (int i = 0; i < 5; ++i)
+    EXPECT_NEAR(run.model[0].value().data<float>()[i] - before.data<float>()[i], change, 1e-5);
 }
 
 TEST_P(DoubleBuffering, AModelThatChangesOnAllRanksLosesNothing) {

@@ -52,6 +52,7 @@ void GpuSteps::run(const Batch& batch, Observation& observation, const Work& wor
   // The last batch of several exchanges and updates for all of them.
   if (global_examples == 0 && (place.is_only() || !place.is_last)) return;
   std::string name = kind_of(known, optimizers_.empty() ? batch.size() : global_examples);
+  // Late gradients travel with a scale of their own, besides that of this batch in kind_of().
   for (const Optimizer* optimizer : optimizers_)
     if (const std::string more = optimizer->kind_of_step(); !more.empty()) name += "|" + more;
   // Each has late values of its own, and the last one those of the update.

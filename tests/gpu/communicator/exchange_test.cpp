@@ -61,6 +61,7 @@ TEST_P(ExchangeOnGpus, WaitsForTheBackwardPassWhereLayersCommunicate) {
   EXPECT_FALSE(synced.was_busy.empty());
   EXPECT_EQ(std::ranges::count(synced.was_busy, true), 0);
   EXPECT_THAT(synced.description, HasSubstr(" after the backward pass"));
+  EXPECT_EQ(trained({.syncs_norm = true}).description, "in 1 range(s) after the backward pass");
 }
 
 TEST_P(ExchangeOnGpus, SharesTheStatesOfTheOptimizer) {
