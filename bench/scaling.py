@@ -9,9 +9,9 @@ separate folder in --out, and a later start of this script skips runs that have 
 are nodes x ranks per node; each rank has one thread. Step times are medians of the later half of the
 traced steps.
 
-The prediction for a model is calibrated on two runs, 1x1 and 2x1 at 1 Gbit/s with --exchange whole,
-which are added if the grid lacks them. If a byte takes longer there than on the wire, the rest is
-assumed to be work of the host, which is the same at every rate.
+A prediction is calibrated on two runs with the row's model, batch and rate: 1x1, and 2x1 with
+--exchange whole and float32. Both are added if the grid lacks them. Rows on one node take the
+compute times of 2x1 at 1 Gbit/s.
 
 The script writes table.md, plot.gp and, if gnuplot is installed, plot.svg. Rows with more ranks than
 cores are marked with *: their ranks take turns, which the model does not know about.
@@ -35,7 +35,6 @@ MODELS = {
     "cnn10": (["train_cifar", "--arch", "cnn10"], 32),
     "wrn_28_10": (["train_cifar", "--arch", "wrn_28_10"], 8),
 }
-BITS = {"mbit": 1e6, "gbit": 1e9}
 CHOICES = {
     "models": list(MODELS),
     "placements": ["1x1", "1x2", "2x1", "2x2", "3x1", "3x2", "4x1", "4x2"],
@@ -136,11 +135,6 @@ def do(run, options):
     return found
 
 
-def bytes_per_second(rate):
-    """The rate of TCP's data: 1448 of the 1514 bytes that tc counts for an Ethernet frame."""
-    return float(rate[:-4]) * BITS[rate[-4:]] / 8 * 1448 / 1514
-
-
 def simulate(options, *flags):
     """What apps/simulate writes as JSON; None if it fails, for example for lack of ranges."""
     out = options.out / "predicted.json"
@@ -155,7 +149,8 @@ def simulate(options, *flags):
 
 def calibrating(run, options):
     """The runs that calibrate a prediction for `run`; they have the same batch per rank."""
-    return [Run(run.model, placement, "1gbit", "weak", "whole", "fp32", "hierarchical", run.batch)
+    rate = run.rate if run.nodes > 1 else "1gbit"
+    return [Run(run.model, placement, rate, "weak", "whole", "fp32", "hierarchical", run.batch)
             for placement in ("1x1", "2x1")]
 
 
@@ -166,16 +161,9 @@ def predicted(run, options):
         return None
     traces = ["--single", options.out / one.name() / "trace.json",
               "--trace", options.out / two.name() / "trace.json"]
-    fit = simulate(options, *traces, "--ranks", 2)
-    if fit is None:
-        return None
     flags = ["--ranks", run.ranks, "--ranks-per-node", run.ranks_per_node, "--exchange",
              run.exchange, "--wire-dtype", run.wire, "--communicator",
              "flat" if run.communicator == "flat" else "hierarchical"]
-    if run.nodes > 1:
-        of_host = 1 / fit["link"]["bytes_per_second"] - 1 / bytes_per_second("1gbit")
-        seconds_per_byte = 1 / bytes_per_second(run.rate) + max(0, of_host)
-        flags += ["--rate", 1e-6 / seconds_per_byte]
     all_of_it = simulate(options, *traces, *flags)
     return all_of_it and all_of_it["rows"][0]["step"]
 
