@@ -102,7 +102,7 @@ TEST(Optimizer, ReturnsTheLoss) {
   Vectors model({2});
   const auto sgd = create_optimizer("sgd");
   sgd->setup(model);
-  const Variable loss = loss_with_gradients({{&model[0], vector_of({1, 1})}});
+  Variable loss = loss_with_gradients({{&model[0], vector_of({1, 1})}});
   loss.value().fill(7);
   EXPECT_EQ(sgd->update([&] { return loss; }, 1).item(), 7);
   EXPECT_FALSE(sgd->update([&] { return loss; }, 0).defined());

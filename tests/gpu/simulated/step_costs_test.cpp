@@ -15,7 +15,7 @@ using Costs = std::map<std::string, double>;
 class StepCosts : public TrainMnist {
  protected:
   // Of a step long after the first ones: two runs within one epoch differ by twenty of them.
-  Costs of_step(std::vector<std::string> flags) {
+  Costs of_step(const std::vector<std::string>& flags) {
     Costs costs = of_run(flags, 40);
     for (const auto& [name, count] : of_run(flags, 20)) costs[name] = (costs[name] - count) / 20;
     for (const auto& [name, count] : costs) fmt::print("{} {} a step\n", count, name);
