@@ -25,6 +25,14 @@
 
 namespace tasuki {
 
+class ArrayOperations;
+class AttentionOperations;
+class ElementwiseOperations;
+class ImageOperations;
+class LossOperations;
+class NormalizationOperations;
+class SequenceOperations;
+
 // Data that a forward pass keeps for its backward pass and that only the backend can read.
 struct Workspace {
   virtual ~Workspace() = default;
@@ -221,6 +229,15 @@ class Backend {
   virtual Tensor softmax_cross_entropy_backward(const CrossEntropyResult& forward, const Tensor& t,
                                                 const Tensor& dy) = 0;
   virtual AccuracyResult count_correct(const Tensor& x, const Tensor& t) = 0;
+
+  // --- further operations, by subject: tensor/<subject>_operations.hpp ---
+  virtual ElementwiseOperations& elementwise() = 0;
+  virtual ArrayOperations& arrays() = 0;
+  virtual NormalizationOperations& normalization() = 0;
+  virtual SequenceOperations& sequences() = 0;
+  virtual AttentionOperations& attention() = 0;
+  virtual ImageOperations& images() = 0;
+  virtual LossOperations& losses() = 0;
 
   // --- optimizer ---
   virtual void update(const UpdatePass& pass) = 0;

@@ -92,6 +92,14 @@ class CpuBackend : public Backend {
                                         const Tensor& dy) override;
   AccuracyResult count_correct(const Tensor& x, const Tensor& t) override;
 
+  ElementwiseOperations& elementwise() override;
+  ArrayOperations& arrays() override;
+  NormalizationOperations& normalization() override;
+  SequenceOperations& sequences() override;
+  AttentionOperations& attention() override;
+  ImageOperations& images() override;
+  LossOperations& losses() override;
+
   void update(const UpdatePass& pass) override;
   double squared_norm(const Tensor& x) override;
   void norms(const NormPass& pass) override;

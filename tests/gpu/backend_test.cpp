@@ -108,6 +108,27 @@ TEST_P(Gpu, Post) {
 TEST_P(Gpu, Copy) {
   check("copy");
 }
+TEST_P(Gpu, ElementwiseOperations) {
+  check("elementwise: ");
+}
+TEST_P(Gpu, ArrayOperations) {
+  check("arrays: ");
+}
+TEST_P(Gpu, NormalizationOperations) {
+  check("normalization: ");
+}
+TEST_P(Gpu, SequenceOperations) {
+  check("sequences: ");
+}
+TEST_P(Gpu, AttentionOperations) {
+  check("attention: ");
+}
+TEST_P(Gpu, ImageOperations) {
+  check("images: ");
+}
+TEST_P(Gpu, LossOperations) {
+  check("losses: ");
+}
 
 // A processor that simulates a GPU would take a minute to time them.
 TEST_P(Gpu, TimedAlgorithmsOfLargeProducts) {

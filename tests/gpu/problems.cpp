@@ -14,6 +14,13 @@ Problems all_problems() {
   add_image_problems(problems);
   add_copy_problems(problems);
   add_step_problems(problems);
+  add_elementwise_operations_problems(problems);
+  add_array_operations_problems(problems);
+  add_normalization_operations_problems(problems);
+  add_sequence_operations_problems(problems);
+  add_attention_operations_problems(problems);
+  add_image_operations_problems(problems);
+  add_loss_operations_problems(problems);
   return problems;
 }
 

@@ -25,6 +25,13 @@ void add_optimizer_problems(Problems& problems);
 void add_image_problems(Problems& problems);
 void add_copy_problems(Problems& problems);
 void add_step_problems(Problems& problems);
+void add_elementwise_operations_problems(Problems& problems);
+void add_array_operations_problems(Problems& problems);
+void add_normalization_operations_problems(Problems& problems);
+void add_sequence_operations_problems(Problems& problems);
+void add_attention_operations_problems(Problems& problems);
+void add_image_operations_problems(Problems& problems);
+void add_loss_operations_problems(Problems& problems);
 
 Problems all_problems();
 

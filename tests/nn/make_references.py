@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Computes what tests/nn/reference_test.cpp compares with: values and gradients in float64, by PyTorch.
+"""Computes what tests/nn/reference_test.cpp compares with.
 
     python3 tests/nn/make_references.py        # writes tests/nn/references/*.json
 
@@ -8,42 +8,11 @@ result ("upstream") and the gradients of the inputs that follow from it. Needs P
 version will do. The results are committed, so that the tests need neither.
 """
 
-import json
-import pathlib
-
 import numpy as np
 import torch
 import torch.nn.functional as F
 
-FOLDER = pathlib.Path(__file__).parent / "references"
-
-
-def draw(rng, *shape):
-    """Normal values with three decimals, so that text holds them exactly."""
-    return torch.tensor(np.round(rng.standard_normal(shape), 3), dtype=torch.float64)
-
-
-def pack(tensor):
-    values = tensor.detach().reshape(-1).tolist()
-    digits = "%d" if not tensor.dtype.is_floating_point else "%.7g"
-    return {"shape": list(tensor.shape), "values": [json.loads(digits % v) for v in values]}
-
-
-def case(name, function, inputs, rng, constants=(), options=None):
-    """Runs `function(**inputs)` forward and backward; `constants` get no gradient."""
-    for key, value in inputs.items():
-        value.requires_grad_(value.dtype.is_floating_point and key not in constants)
-    result = function(**inputs)
-    upstream = draw(rng, *result.shape)
-    (result * upstream).sum().backward()
-    return {
-        "name": name,
-        "options": options or {},
-        "inputs": {k: pack(v) for k, v in inputs.items()},
-        "result": pack(result),
-        "upstream": pack(upstream),
-        "gradients": {k: pack(v.grad) for k, v in inputs.items() if v.grad is not None},
-    }
+from reference_cases import case, distinct, draw, pack, write
 
 
 def linear(rng):
@@ -76,12 +45,6 @@ def conv2d(rng):
         options = {"stride": stride, "pad": pad, "dilation": dilation, "groups": groups}
         yield case(name, lambda x, w, b=None: F.conv2d(x, w, b, stride, pad, dilation, groups),
                    inputs, rng, options=options)
-
-
-def distinct(rng, *shape):
-    """Values without ties, which a maximum could break either way."""
-    count = int(np.prod(shape))
-    return torch.tensor(rng.permutation(count).reshape(shape) / 10 - 3, dtype=torch.float64)
 
 
 def max_pooling_2d(rng):
@@ -205,16 +168,7 @@ def batch_norm_layer(rng):
            "result": pack(layer(last))}
 
 
-def main():
-    FOLDER.mkdir(exist_ok=True)
-    for number, function in enumerate(
-        [linear, conv2d, max_pooling_2d, average_pooling_2d, global_average_pooling_2d, batch_norm,
-         activations, softmax_cross_entropy, shapes, dropout, mlp, batch_norm_layer,
-         mean_squared_error]):
-        cases = list(function(np.random.default_rng(1000 + number)))
-        lines = ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases)
-        (FOLDER / f"{function.__name__}.json").write_text(f"[\n{lines}\n]\n")
-
-
 if __name__ == "__main__":
-    main()
+    write([linear, conv2d, max_pooling_2d, average_pooling_2d, global_average_pooling_2d, batch_norm,
+           activations, softmax_cross_entropy, shapes, dropout, mlp, batch_norm_layer,
+           mean_squared_error], first_seed=1000)

@@ -302,6 +302,14 @@ class GuardedBackend final : public Backend {
     return made;
   }
 
+  ElementwiseOperations& elementwise() override { missing("elementwise"); }
+  ArrayOperations& arrays() override { missing("arrays"); }
+  NormalizationOperations& normalization() override { missing("normalization"); }
+  SequenceOperations& sequences() override { missing("sequences"); }
+  AttentionOperations& attention() override { missing("attention"); }
+  ImageOperations& images() override { missing("images"); }
+  LossOperations& losses() override { missing("losses"); }
+
   void update(const UpdatePass& pass) override {
     submit([=] { cpu().update(pass); });
   }

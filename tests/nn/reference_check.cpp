@@ -1,0 +1,76 @@
+#include "reference_check.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tasuki/tensor/backend.hpp"
+
+namespace tasuki::testing {
+namespace {
+
+Inputs as_variables(const ReferenceCase& test) {
+  Inputs variables;
+  for (const auto& [name, tensor] : test.inputs)
+    variables.emplace(name, Variable(tensor, test.gradients.contains(name)));
+  return variables;
+}
+
+// sum(result * upstream) with the inputs moved by `step` along `direction`.
+double moved(const Subject& run, const ReferenceCase& test,
+             const std::map<std::string, Tensor>& direction, float step) {
+  NoGrad no_grad;
+  Inputs inputs = as_variables(test);
+  for (const auto& [name, along] : direction) {
+    const Tensor place = test.inputs.at(name).clone();
+    backend(Device::cpu()).accumulate(place, along, step);
+    inputs[name] = Variable(place);
+  }
+  return inner_product(run(inputs, test).value(), test.upstream);
+}
+
+}  // namespace
+
+Variable optional(const Inputs& in, const std::string& name) {
+  const auto found = in.find(name);
+  return found == in.end() ? Variable() : found->second;
+}
+
+void check_case(const Subject& run, const ReferenceCase& test) {
+  SCOPED_TRACE(test.name + " " + test.options.dump());
+  const Inputs inputs = as_variables(test);
+  const Variable result = run(inputs, test);
+  EXPECT_LT(relative_error(result.value(), test.result), reference_tolerance);
+  weighted_sum(result, test.upstream).backward();
+
+  // Along the gradient itself, bent by noise so that every element takes part.
+  std::map<std::string, Tensor> direction;
+  double expected = 0;
+  for (const auto& [name, gradient] : test.gradients) {
+    SCOPED_TRACE("gradient of " + name);
+    ASSERT_TRUE(inputs.at(name).grad().defined());
+    EXPECT_LT(relative_error(inputs.at(name).grad(), gradient), reference_tolerance);
+    const double length = std::sqrt(inner_product(gradient, gradient));
+    const Tensor noise = random_tensor(gradient.shape(), 7);
+    const double bend = length / std::sqrt(inner_product(noise, noise)) / 2;
+    direction[name] = backend(Device::cpu()).add(gradient, Tensor::zeros(gradient.shape()));
+    backend(Device::cpu()).accumulate(direction[name], noise, static_cast<float>(bend));
+    expected += inner_product(direction[name], gradient);
+  }
+  if (expected == 0) return;
+  double length = 0;
+  for (const auto& [name, along] : direction) length += inner_product(along, along);
+  const float step = 4e-3f / static_cast<float>(std::sqrt(length));
+  const double difference =
+      (moved(run, test, direction, step) - moved(run, test, direction, -step)) /
+      (2 * static_cast<double>(step));
+  EXPECT_NEAR(difference, expected, difference_tolerance * std::abs(expected));
+}
+
+void check_file(const std::string& file, const Subject& run) {
+  const auto cases = read_reference_cases(file);
+  ASSERT_FALSE(cases.empty());
+  for (const ReferenceCase& test : cases) check_case(run, test);
+}
+
+}  // namespace tasuki::testing
