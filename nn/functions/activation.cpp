@@ -1,6 +1,7 @@
 #include "tasuki/nn/functions/activation.hpp"
 
 #include "tasuki/nn/function.hpp"
+#include "tasuki/nn/functions/mapped.hpp"
 #include "tasuki/tensor/backend.hpp"
 
 namespace tasuki {
@@ -57,6 +58,23 @@ Variable sigmoid(const Variable& x) {
 
 Variable tanh(const Variable& x) {
   return apply(Unary::tanh, x);
+}
+
+Variable gelu(const Variable& x, bool approximate) {
+  return mapped("gelu", approximate ? Map::gelu_tanh : Map::gelu, x);
+}
+
+Variable silu(const Variable& x) {
+  return mapped("silu", Map::silu, x);
+}
+
+Variable elu(const Variable& x, float alpha) {
+  return mapped("elu", Map::elu, x, alpha);
+}
+
+Variable softplus(const Variable& x, float beta) {
+  TASUKI_CHECK(beta != 0, "softplus: beta is 0");
+  return mapped("softplus", Map::softplus, x, beta);
 }
 
 }  // namespace tasuki

@@ -12,5 +12,14 @@ Variable leaky_relu(const Variable& x, float slope = 0.2f);
 // 1 / (1 + exp(-x))
 Variable sigmoid(const Variable& x);
 Variable tanh(const Variable& x);
+// x times the probability that a standard normal variable is below x; by the error function, or
+// with `approximate` by 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), within 5e-4 of it.
+Variable gelu(const Variable& x, bool approximate = false);
+// x * sigmoid(x), also called swish.
+Variable silu(const Variable& x);
+// x if positive, else alpha * (exp(x) - 1).
+Variable elu(const Variable& x, float alpha = 1);
+// log(1 + exp(beta * x)) / beta; beta is not 0.
+Variable softplus(const Variable& x, float beta = 1);
 
 }  // namespace tasuki

@@ -2,30 +2,12 @@
 #include <cmath>
 
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
+#include "tasuki/tensor/cpu/fast_math.hpp"
 #include "tasuki/tensor/cpu/parallel.hpp"
 #include "tasuki/tensor/cpu/vectorize.hpp"
 
 namespace tasuki {
 namespace {
-
-// e^x for -87 <= x <= 0 within 2 units in the last place: x = n ln 2 + r, |r| <= ln 2 / 2, a
-// polynomial for e^r (Cephes' expf coefficients), and n added to the exponent.
-[[gnu::always_inline]] inline float fast_exp(float x) {
-  const float shifted = x * 1.44269504f + 12582912.0f;  // 1.5 * 2^23: rounds to nearest
-  const float n = shifted - 12582912.0f;
-  const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-  float p = 1.9875691500e-4f;
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  const float e = p * r * r + r + 1.0f;
-  // The low bits of `shifted` are n. (std::bit_cast is not inlined into functions with target
-  // clones.)
-  const std::uint32_t exponent = (__builtin_bit_cast(std::uint32_t, shifted) + 127) << 23;
-  return e * __builtin_bit_cast(float, exponent);
-}
 
 TASUKI_VECTORIZE float largest(const float* x, std::int64_t count) {
   float lanes[16];

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes C++ of a CUDA source: kernel<<<grid, block, shared, stream>>>(arguments) becomes a call of
 tasuki::simulated::launch() (kernel.hpp), reading the device's timer one of nanoseconds(), all else stays
-as it is.
+as it is. Headers (.cuh) that launch kernels are copied into the result.
 
   translate_kernels.py SOURCE.cu RESULT.cpp
 """
@@ -11,6 +11,7 @@ import sys
 
 # The name of a kernel, with the template arguments that it may have.
 LAUNCH = re.compile(r"(\w+(?:\s*<[\w\s,:]*>)?)\s*<<<(.*?)>>>\s*\(", re.DOTALL)
+HEADER = re.compile(r'#include "tasuki/(\w+/cuda/\w+\.cuh)"\n')
 # The one instruction that CUDA has no function for.
 TIMER = re.compile(r'asm volatile\("mov\.u64 %0, %%globaltimer;" : "=l"\((\w+)\)\);')
 
@@ -38,10 +39,24 @@ def translate(text):
     return result + text
 
 
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def with_headers(source):
+    """The text of a source in which headers that launch kernels stand for their #include lines."""
+
+    def replacement(include):
+        text = read(os.path.join(os.path.dirname(source), "../..", include.group(1)))
+        return text.replace("#pragma once\n", "") if "<<<" in text else include.group(0)
+
+    return HEADER.sub(replacement, read(source))
+
+
 def main():
     source, destination = sys.argv[1:]
-    with open(source, encoding="utf-8") as file:
-        text = TIMER.sub(r"\1 = ::tasuki::simulated::nanoseconds();", translate(file.read()))
+    text = TIMER.sub(r"\1 = ::tasuki::simulated::nanoseconds();", translate(with_headers(source)))
     # Relative to the build folder, where compilers run: clones share what ccache has of it.
     shown = os.path.relpath(source)
     with open(destination, "w", encoding="utf-8") as file:

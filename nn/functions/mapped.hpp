@@ -1,0 +1,12 @@
+// How functions of each element by itself are made differentiable.
+#pragma once
+
+#include "tasuki/nn/variable.hpp"
+#include "tasuki/tensor/elementwise_operations.hpp"
+
+namespace tasuki {
+
+// f of x with the settings p and q; `name`: the function's in errors, text that lives on.
+Variable mapped(const char* name, Map f, const Variable& x, float p = 0, float q = 0);
+
+}  // namespace tasuki
