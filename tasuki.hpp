@@ -86,6 +86,8 @@
 #include "tasuki/optimizer/parameter_group.hpp"
 #include "tasuki/optimizer/slices.hpp"
 #include "tasuki/optimizer/update_rule.hpp"
+#include "tasuki/parallel/functions/collectives.hpp"
+#include "tasuki/parallel/functions/messages.hpp"
 #include "tasuki/parallel/multi_node_batch_norm.hpp"
 #include "tasuki/program/training_program.hpp"
 #include "tasuki/tensor/array_operations.hpp"
