@@ -89,6 +89,7 @@
 #include "tasuki/parallel/functions/collectives.hpp"
 #include "tasuki/parallel/functions/messages.hpp"
 #include "tasuki/parallel/multi_node_batch_norm.hpp"
+#include "tasuki/parallel/multi_node_chain_list.hpp"
 #include "tasuki/program/training_program.hpp"
 #include "tasuki/tensor/array_operations.hpp"
 #include "tasuki/tensor/attention_operations.hpp"

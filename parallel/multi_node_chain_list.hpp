@@ -1,0 +1,74 @@
+// MultiNodeChainList: this rank's part of a model whose components are on several ranks.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tasuki/communicator/communicator.hpp"
+#include "tasuki/nn/layer.hpp"
+#include "tasuki/parallel/chain_plan.hpp"
+
+namespace tasuki {
+
+// The components of this rank run in the order in which they were added. Each receives its inputs,
+// computes, and sends its results; gradients travel back in a backward pass. Every rank of the
+// communicator has such a list and calls it in every step, in training and in evaluation alike.
+//
+//   MultiNodeChainList model(comm);
+//   if (comm.rank() == 0) {
+//     model.add_link("l1", std::make_unique<Linear>(784, 100), {.out = {1}});
+//     model.add_link("l3", std::make_unique<Linear>(100, 10), {.in = {1}});
+//   } else {
+//     model.add_link("l2", std::make_unique<Linear>(100, 100), {.in = {0}, .out = {0}});
+//   }
+// Its own rank among the ranks means a queue: a value goes to the next component that takes one.
+// At most one component has no `out`: its results are the model's. On ranks without such a
+// component the model returns a delegate variable, a scalar 0, at which their backward pass starts
+// (functions/messages.hpp).
+//
+// The first call compares the plans of all ranks (collective): ranks that would wait for each other
+// forever are a usage error everywhere.
+//
+// The communicator must outlive the graph and not be the one on which an optimizer exchanges
+// gradients. Give layers their input sizes: a lazily shaped layer repeats the first forward pass,
+// which the other ranks would not.
+class MultiNodeChainList : public Layer {
+ public:
+  explicit MultiNodeChainList(Communicator& communicator) : communicator_(communicator) {}
+
+  // What a component makes of its inputs.
+  using Values = std::vector<Variable>;
+  using Component = std::function<Values(const Values& inputs)>;
+
+  // A component of one input and one result. The layer's parameters are found under `name`.
+  MultiNodeChainList& add_link(const std::string& name, std::unique_ptr<Layer> layer,
+                               const LinkRanks& ranks = {});
+  // A component of several inputs or results, and the module that has its parameters. All values
+  // that a rank sends to another travel in one message.
+  MultiNodeChainList& add_link(const std::string& name, std::unique_ptr<Module> module,
+                               Component component, const LinkRanks& ranks = {});
+  // A component without parameters.
+  MultiNodeChainList& add_link(Component component, const LinkRanks& ranks = {});
+
+  // The results, or one delegate variable, or nothing on a rank without components. `inputs` are
+  // for the components without `in`.
+  Values forward(const Values& inputs);
+  // The same with one input and one result. An undefined `x` stands for no input.
+  Variable forward(const Variable& x) override;
+  using Layer::operator();
+  Variable operator()() { return forward(Variable()); }
+
+ private:
+  bool communicates_itself() const override { return communicator_.size() > 1; }
+  void check_plans();
+
+  Communicator& communicator_;
+  std::vector<std::unique_ptr<Module>> modules_;
+  std::vector<Component> components_;
+  ChainPlan plan_;
+  bool is_checked_ = false;
+};
+
+}  // namespace tasuki
