@@ -1,11 +1,43 @@
 #include "tasuki/tensor/sequence_operations.hpp"
 
+#include "tasuki/tensor/cuda/context.hpp"
 #include "tasuki/tensor/cuda/cuda_backend.hpp"
+#include "tasuki/tensor/cuda/embedding_kernels.hpp"
+#include "tasuki/tensor/cuda/operands.hpp"
+#include "tasuki/tensor/embed_check.hpp"
 
 namespace tasuki {
 namespace {
 
-class CudaSequenceOperations final : public SequenceOperations {};
+kernels::Ids ids_of(const Tensor& ids, std::optional<std::int64_t> ignore) {
+  return {ids.raw(), ids.dtype(), ids.count(), ignore.value_or(0), ignore.has_value()};
+}
+
+class CudaSequenceOperations final : public SequenceOperations {
+ public:
+  Tensor embed(const Tensor& w, const Tensor& ids, std::optional<std::int64_t> ignore) override {
+    check_activation(w, "embed_id");
+    Tensor y = Tensor::empty(check_embed(w, ids), w.dtype(), w.device());
+    if (y.count() == 0) return y;
+    kernels::embed(CudaContext::of(w.device()).launch(), w.dtype(), w.raw(), ids_of(ids, ignore),
+                   y.raw(), w.shape()[0], w.shape()[1]);
+    check_launch("embed_id");
+    return y;
+  }
+
+  void embed_backward(const Tensor& ids, const Tensor& dy, std::optional<std::int64_t> ignore,
+                      const Tensor& dw, bool accumulate) override {
+    check_activation(dy, "embed_id");
+    check_parameter(dw, dy.device(), "embed_id");
+    check_embed_backward(ids, dy, dw);
+    if (!accumulate) dw.fill(0);
+    if (dy.count() == 0) return;
+    const Tensor upstream = dy.plain();
+    kernels::embed_backward(CudaContext::of(dy.device()).launch(), dy.dtype(), ids_of(ids, ignore),
+                            upstream.raw(), dw.data<float>(), dw.shape()[0], dw.shape()[1]);
+    check_launch("gradient of embed_id");
+  }
+};
 
 }  // namespace
 

@@ -1,0 +1,55 @@
+// Functions of sequences, as reference_check.hpp says.
+#include <gtest/gtest.h>
+
+#include "reference_check.hpp"
+#include "tasuki/nn/embed_id.hpp"
+#include "tasuki/nn/functions/embed_id.hpp"
+
+namespace tasuki {
+namespace {
+
+using testing::check_file;
+using testing::Inputs;
+using testing::ReferenceCase;
+
+TEST(SequenceReference, EmbedId) {
+  check_file("embed_id", [](const Inputs& in, const ReferenceCase& test) {
+    std::optional<std::int64_t> ignore;
+    if (test.options.contains("ignore")) ignore = test.options["ignore"].get<std::int64_t>();
+    return embed_id(in.at("t").value(), in.at("w"), ignore);
+  });
+}
+
+TEST(EmbedId, IdsOfBothTypesAndAnyShapeGiveTheSameRows) {
+  EmbedID layer(5, 3);
+  layer.initialize(1);
+  const std::array<std::int64_t, 6> ids = {4, 0, 2, 2, 1, 4};
+  const Tensor wide = Tensor::from(std::span<const std::int64_t>(ids), {6});
+  const Tensor narrow = wide.to(DType::int32).reshape({2, 1, 3});
+  const Variable y = layer(Variable(wide)), z = layer(Variable(narrow));
+  EXPECT_EQ(z.shape(), (Shape{2, 1, 3, 3}));
+  for (std::int64_t i = 0; i < 18; ++i)
+    EXPECT_EQ(y.value().data<float>()[i], z.value().data<float>()[i]);
+}
+
+TEST(EmbedId, AnIdOutsideOfTheTableIsNamed) {
+  EmbedID layer(5, 3), ignoring(5, 3, initializers::zero(), -1);
+  layer.initialize(1);
+  for (const std::int64_t id : {std::int64_t{-1}, std::int64_t{5}}) {
+    const Variable ids(Tensor::full({1, 2}, static_cast<double>(id), DType::int64));
+    try {
+      layer(ids);
+      ADD_FAILURE() << "no error for id " << id;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::data);
+      EXPECT_NE(std::string(error.what())
+                    .find("id " + std::to_string(id) + " at place 0 of 1x2 is not in 0 .. 4"),
+                std::string::npos)
+          << error.what();
+    }
+  }
+  EXPECT_NO_THROW(ignoring(Variable(Tensor::full({1, 2}, -1, DType::int64))));
+}
+
+}  // namespace
+}  // namespace tasuki
