@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "tasuki/core/error.hpp"
@@ -52,6 +53,18 @@ std::int64_t Batch::epoch() const {
 std::optional<std::int64_t> Batch::global_size() const {
   refuse_recording("the loss function reads the batch's global size on the host");
   return global_size_;
+}
+
+std::int64_t Batch::weight() const {
+  if (!counted_) return size();
+  refuse_recording("the number of targets that count differs between batches");
+  return std::accumulate(counted_->begin(), counted_->end(), std::int64_t{0});
+}
+
+void Batch::set_counted(std::vector<std::int64_t> counted) {
+  TASUKI_CHECK(counted.size() == ids_.size(), "numbers of targets for {} of {} examples",
+               counted.size(), ids_.size());
+  counted_ = std::move(counted);
 }
 
 const BatchField* Batch::find(std::string_view name) const {
@@ -142,6 +155,7 @@ Batch Batch::slice(std::int64_t begin, std::int64_t end) const {
   result.epoch_ = epoch_;
   result.ids_ = part_of(ids_);
   if (!positions_.empty()) result.positions_ = part_of(positions_);
+  if (counted_) result.counted_ = part_of(*counted_);
   result.fields_ = fields_;
   for (BatchField& field : result.fields_) {
     if (field.values) field.values = field.values.slice(begin, end);

@@ -70,6 +70,15 @@ class Batch {
   std::optional<std::int64_t> global_size() const;
   void set_global_size(std::optional<std::int64_t> examples) { global_size_ = examples; }
 
+  // What a mean loss over this batch is a mean over, and so the batch's weight in the mean over all
+  // ranks: the number of targets that count (set_counted), by default size(). Updaters and
+  // evaluators weight losses and gradients by it; ranks add up theirs.
+  std::int64_t weight() const;
+  // For each example, how many of its targets count: Field::ignored_label. On all ranks or on none.
+  // Steps whose work reads their sum on the host are not recorded.
+  void set_counted(std::vector<std::int64_t> counted);
+  const std::optional<std::vector<std::int64_t>>& counted() const { return counted_; }
+
   // The positions of these examples in a source, one for each id.
   void set_positions(std::vector<std::int64_t> positions);
   // The numbers that FieldSource::make() reads: the epoch, then N positions, then N ids. They are
@@ -92,6 +101,7 @@ class Batch {
 
   mutable std::vector<BatchField> fields_;  // values are made when they are first read
   std::vector<std::int64_t> ids_, positions_;
+  std::optional<std::vector<std::int64_t>> counted_;
   std::int64_t epoch_ = 0;
   std::optional<std::int64_t> global_size_;
 };

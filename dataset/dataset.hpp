@@ -83,8 +83,8 @@ class StoredField {
 
 // Throws an error of kind data if a label of field `field` is negative: losses would ignore that
 // example, but a training step divides by the number of all examples in the global batch. Fields
-// without classes and the padding of ragged fields may have any values. `values`: the decoded
-// values of the examples `indices`; `lengths`: their lengths if the field is ragged.
+// without classes, the padding of ragged fields and ignored labels may have any values. `values`:
+// the decoded values of the examples `indices`; `lengths`: their lengths if the field is ragged.
 void check_labels(const Dataset& dataset, std::size_t field, std::span<const std::int64_t> indices,
                   const Tensor& values, const Tensor& lengths = {});
 
@@ -94,5 +94,8 @@ Batch read_batch(const Dataset& dataset, std::span<const std::int64_t> indices,
 // One field of it.
 BatchField read_field(const Dataset& dataset, std::size_t field,
                       std::span<const std::int64_t> indices, std::int64_t epoch = 0);
+// How many elements of each example do not have the field's ignored label, which is set. `values`:
+// decoded values of a batch.
+std::vector<std::int64_t> count_targets(const Field& field, const Tensor& values);
 
 }  // namespace tasuki

@@ -52,6 +52,12 @@ void Field::check() const {
   if (pad_to < 1) refuse(fmt::format("expected pad_to of at least 1, found {}", pad_to));
   if (classes > 0 && decoded != DType::int32 && decoded != DType::int64)
     refuse(fmt::format("labels are int32 or int64, not {}", name_of(decoded)));
+  if (ignored_label && decoded != DType::int32 && decoded != DType::int64)
+    refuse(fmt::format("labels of which some are ignored are int32 or int64, not {}",
+                       name_of(decoded)));
+  if (ignored_label && is_ragged && padding != static_cast<double>(*ignored_label))
+    refuse(fmt::format("expected padding with the ignored label {}, found {}", *ignored_label,
+                       padding));
   if (is_image_file && (is_ragged || stored != DType::uint8 || shape.rank() != 3 || shape[0] != 3 ||
                         shape[1] != shape[2]))
     refuse(fmt::format("image files are decoded to 3 x side x side bytes, not to {} {}",
@@ -64,6 +70,9 @@ void DatasetHeader::check() const {
     if (std::ranges::find(fields.begin(), field, field->name, &Field::name) != field)
       fail(ErrorKind::usage, "two fields are named '{}'", field->name);
   }
+  if (std::ranges::count_if(fields,
+                            [](const Field& field) { return field.ignored_label.has_value(); }) > 1)
+    fail(ErrorKind::usage, "expected one field with an ignored label, found several");
 }
 
 std::size_t DatasetHeader::index_of(std::string_view name) const {
@@ -119,7 +128,8 @@ std::vector<std::int64_t> encode_header(const DatasetHeader& header) {
         numbers.end(),
         {static_cast<std::int64_t>(field.stored), static_cast<std::int64_t>(field.decoded),
          field.is_target, field.classes, field.is_ragged,
-         std::bit_cast<std::int64_t>(field.padding), field.pad_to, field.is_image_file});
+         std::bit_cast<std::int64_t>(field.padding), field.pad_to, field.is_image_file,
+         field.ignored_label.has_value(), field.ignored_label.value_or(0)});
   }
   return numbers;
 }
@@ -140,6 +150,8 @@ DatasetHeader decode_header(std::span<const std::int64_t> numbers) {
     field.padding = std::bit_cast<double>(reader.next());
     field.pad_to = reader.next();
     field.is_image_file = reader.next() != 0;
+    const bool ignores = reader.next() != 0;
+    if (const std::int64_t label = reader.next(); ignores) field.ignored_label = label;
   }
   return header;
 }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,6 +24,11 @@ struct Field {
   DType decoded = DType::float32;
   bool is_target = false;    // keeps its type in batches for half-precision training
   std::int64_t classes = 0;  // labels: 0 .. classes - 1; a negative one is an error of kind data
+  // If set, in integer targets: the label of elements that do not count. A batch's mean loss is
+  // then over the elements of this field that have another one (Batch::weight), not over its
+  // examples, and the gradient is the mean over those of all ranks. A ragged field is padded with
+  // it. One field of a data set at most.
+  std::optional<std::int64_t> ignored_label = {};
   // Ragged fields: the length of axis 0 differs between examples; at most shape[0] if that is not
   // 0.
   bool is_ragged = false;

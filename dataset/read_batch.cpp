@@ -87,7 +87,8 @@ void check_labels_as(const Dataset& dataset, const Field& field,
                      const Tensor& lengths) {
   const std::span<const Label> labels = values.span<Label>();
   const std::size_t each = labels.size() / indices.size();
-  const auto is_padding = [&](std::size_t at) {
+  const auto is_left_out = [&](std::size_t at) {
+    if (field.ignored_label && labels[at] == *field.ignored_label) return true;
     if (!lengths) return false;
     const std::int64_t length = lengths.data<std::int64_t>()[at / each];
     return at % each >= static_cast<std::size_t>(length * field.shape.count_per_item());
@@ -96,15 +97,34 @@ void check_labels_as(const Dataset& dataset, const Field& field,
     found = std::find_if(found, labels.end(), [](Label label) { return label < 0; });
     if (found == labels.end()) return;
     const auto at = static_cast<std::size_t>(found - labels.begin());
-    if (is_padding(at)) continue;
+    if (is_left_out(at)) continue;
     fail(ErrorKind::data,
          "example {} has label {}, expected 0 .. {}; leave examples that are not to count out of "
-         "the data set",
+         "the data set, or name their label (Field::ignored_label)",
          dataset.id(indices[at / each]), *found, field.classes - 1);
   }
 }
 
+template <class Label>
+std::vector<std::int64_t> count_targets_as(const Tensor& values, std::int64_t ignored) {
+  const std::span<const Label> labels = values.span<Label>();
+  std::vector<std::int64_t> counted(static_cast<std::size_t>(values.shape()[0]));
+  if (counted.empty()) return counted;
+  const std::size_t each = labels.size() / counted.size();
+  for (std::size_t i = 0; i < counted.size(); ++i) {
+    const auto own = labels.subspan(i * each, each);
+    counted[i] = std::ssize(own) - std::ranges::count(own, static_cast<Label>(ignored));
+  }
+  return counted;
+}
+
 }  // namespace
+
+std::vector<std::int64_t> count_targets(const Field& field, const Tensor& values) {
+  return values.dtype() == DType::int64
+             ? count_targets_as<std::int64_t>(values, field.ignored_label.value())
+             : count_targets_as<std::int32_t>(values, field.ignored_label.value());
+}
 
 void check_labels(const Dataset& dataset, std::size_t number, std::span<const std::int64_t> indices,
                   const Tensor& values, const Tensor& lengths) {
@@ -138,7 +158,11 @@ Batch read_batch(const Dataset& dataset, std::span<const std::int64_t> indices,
   std::vector<std::int64_t> ids;
   ids.reserve(indices.size());
   for (const std::int64_t index : indices) ids.push_back(dataset.id(index));
-  return {std::move(fields), std::move(ids), epoch};
+  Batch batch(std::move(fields), std::move(ids), epoch);
+  for (std::size_t number = 0; number < batch.fields().size(); ++number)
+    if (const Field& field = dataset.header().fields[number]; field.ignored_label)
+      batch.set_counted(count_targets(field, batch.fields()[number].values));
+  return batch;
 }
 
 }  // namespace tasuki

@@ -17,6 +17,7 @@ Batch AccumulatedBatches::next() {
   ++taken_;
   is_last_ = taken_ == most_ || iterator_.is_new_epoch();
   have_examples_ = have_examples_ || batch.size() > 0;
+  is_weighted_ = is_weighted_ || batch.counted();
   const std::optional<std::int64_t> more = batch.global_size();
   global_examples_ =
       global_examples_ && more ? std::optional(*global_examples_ + *more) : std::nullopt;

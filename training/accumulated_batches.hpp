@@ -38,9 +38,11 @@ class AccumulatedBatches {
   bool is_last() const { return is_last_; }
   RandomKeys& random() { return keys_.of(taken_ - 1); }
 
-  // About all batches so far. The number of examples on all ranks is empty if a batch does not know
-  // its own.
-  std::optional<std::int64_t> global_examples() const { return global_examples_; }
+  // About all batches so far. Their weight on all ranks (Batch::weight) is empty if a batch does
+  // not know its own.
+  std::optional<std::int64_t> global_weight() const {
+    return is_weighted_ ? std::nullopt : global_examples_;
+  }
   bool have_examples() const { return have_examples_; }  // of this rank
 
   // Call it after the last batch's work.
@@ -51,7 +53,7 @@ class AccumulatedBatches {
   Iterator& iterator_;
   RandomKeysOfBatches& keys_;
   std::int64_t most_, taken_ = 0;
-  bool is_last_ = false, have_examples_ = false;
+  bool is_last_ = false, have_examples_ = false, is_weighted_ = false;
   std::optional<std::int64_t> global_examples_ = 0;
   std::optional<StepScope> all_;  // empty: the runner opens the scope of a single batch
 };

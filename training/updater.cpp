@@ -47,11 +47,11 @@ void StandardUpdater::update(Observation& observation) {
   while (!batches.is_last()) {
     const Batch next = batches.next();
     const auto step = [&](const Batch& batch, Observation& seen) {
+      const std::int64_t weight = batch.weight();
       const Variable loss =
-          optimizer_.forward([&] { return loss_of(batch, batches.random(), seen); }, batch.size());
-      if (!batches.is_last()) return optimizer_.backward(loss, batch.size());
-      optimizer_.update(
-          optimizer_.backward_and_exchange(loss, batch.size(), batches.global_examples()));
+          optimizer_.forward([&] { return loss_of(batch, batches.random(), seen); }, weight);
+      if (!batches.is_last()) return optimizer_.backward(loss, weight);
+      optimizer_.update(optimizer_.backward_and_exchange(loss, weight, batches.global_weight()));
     };
     runner_.run(next, observation, step, settings_.prefix, batches.is_last());
   }
@@ -64,7 +64,7 @@ Variable StandardUpdater::loss_of(const Batch& batch, RandomKeys& random, Observ
   const RandomScope scope(random);
   seen.clear();  // from a pass that is now repeated
   Variable loss = loss_(batch, seen);
-  if (batch.size() > 0) seen.add_mean("loss", loss.value(), batch.size());
+  if (batch.weight() > 0) seen.add_mean("loss", loss.value(), batch.weight());
   return loss;
 }
 

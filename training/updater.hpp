@@ -19,14 +19,15 @@
 
 namespace tasuki {
 
-// A model's forward pass on a batch of at least one example. Returns the mean loss over the batch
-// and may add other metrics to `report` as a sum and a count ("accuracy": the number of correct
-// examples and the number of examples). The caller adds "loss" and prefixes the keys. The function
-// may be called more than once for a step, and is not called when a recorded step is replayed on a
-// GPU. Its result may therefore depend only on the batch and the model, and it must have no side
-// effects other than those on `report`. If it reads results on the host, it must call
-// refuse_recording() (tensor/late.hpp); if it reads the batch's ids, epoch or global size, its
-// steps are not recorded.
+// A model's forward pass on a batch of at least one example. Returns the mean loss over the batch,
+// which is a mean over its targets that count where the data set tells them apart
+// (Field::ignored_label), and may add other metrics to `report` as a sum and a count ("accuracy":
+// the number of correct examples and the number of examples). The caller adds "loss" and prefixes
+// the keys. The function may be called more than once for a step, and is not called when a recorded
+// step is replayed on a GPU. Its result may therefore depend only on the batch and the model, and
+// it must have no side effects other than those on `report`. If it reads results on the host, it
+// must call refuse_recording() (tensor/late.hpp); if it reads the batch's ids, epoch or global
+// size, its steps are not recorded.
 using LossFunction = std::function<Variable(const Batch& batch, Observation& report)>;
 
 class Updater {
@@ -72,7 +73,8 @@ class Updater {
 };
 
 // Next batch -> forward -> backward -> exchange -> update. The gradient is the mean over the global
-// batch: short or empty batches at an epoch's end are weighted by their size.
+// batch: short or empty batches at an epoch's end are weighted by their size, or by their number of
+// targets that count (Batch::weight).
 //
 // With Settings::accumulate k, an iteration takes k batches, or those that are left in the epoch.
 // Their gradients are added up, exchanged once and used in one update, which equals that of one

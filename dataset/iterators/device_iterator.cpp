@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -148,6 +149,8 @@ class ResidentExamples {
     for (std::size_t number = 0; number < dataset.header().fields.size(); ++number)
       columns_.push_back(dataset.header().fields[number].is_ragged ? padded_column(number, device)
                                                                    : even_column(number, device));
+    for (std::size_t number = 0; number < dataset.header().fields.size(); ++number)
+      if (dataset.header().fields[number].ignored_label) count_targets_of(number);
   }
 
   // A batch of these examples, with sources instead of values.
@@ -161,6 +164,13 @@ class ResidentExamples {
     Batch batch(std::move(fields), std::move(ids), plan.epoch);
     batch.set_global_size(plan.global_size);
     batch.set_positions(plan.indices);
+    if (counted_) {
+      std::vector<std::int64_t> counted;
+      counted.reserve(plan.indices.size());
+      for (const std::int64_t i : plan.indices)
+        counted.push_back((*counted_)[static_cast<std::size_t>(i)]);
+      batch.set_counted(std::move(counted));
+    }
     return batch;
   }
 
@@ -190,6 +200,14 @@ class ResidentExamples {
     column.padded = on_device(dataset_, number, length, device);
     return column;
   }
+  void count_targets_of(std::size_t number) {
+    counted_.emplace();
+    counted_->reserve(static_cast<std::size_t>(dataset_.size()));
+    for (std::int64_t i = 0; i < dataset_.size(); ++i) {
+      const Tensor values = read_field(dataset_, number, {&i, 1}).values;
+      counted_->push_back(count_targets(dataset_.header().fields[number], values).front());
+    }
+  }
   BatchField field_of(std::size_t number, std::span<const std::int64_t> indices) {
     const Field& field = dataset_.header().fields[number];
     Column& column = columns_[number];
@@ -211,6 +229,8 @@ class ResidentExamples {
 
   const Dataset& dataset_;
   std::vector<Column> columns_;
+  // For each example, how many of its targets count; empty: Field::ignored_label is not set.
+  std::optional<std::vector<std::int64_t>> counted_;
 };
 
 class ResidentIterator final : public ForwardingIterator {

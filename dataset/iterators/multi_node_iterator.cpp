@@ -28,11 +28,13 @@ struct BatchOutline {
   std::optional<std::int64_t> global_size;
   std::vector<Field> fields;
   std::vector<std::int64_t> ids;
+  std::optional<std::vector<std::int64_t>> counted;
 
   explicit BatchOutline(const Batch& batch)
       : epoch(batch.epoch()),
         global_size(batch.global_size()),
-        ids(batch.ids().begin(), batch.ids().end()) {
+        ids(batch.ids().begin(), batch.ids().end()),
+        counted(batch.counted()) {
     for (const BatchField& field : batch.fields())
       fields.push_back({field.name, field.is_target, field.lengths.defined()});
   }
@@ -46,7 +48,12 @@ struct BatchOutline {
       field.is_ragged = reader.next() != 0;
       field.name = reader.text();
     }
-    ids.assign(reader.rest().begin(), reader.rest().end());
+    const bool has_counted = reader.next() != 0;
+    const std::span<const std::int64_t> rest = reader.rest();
+    const std::size_t examples = rest.size() / (has_counted ? 2 : 1);
+    ids.assign(rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(examples));
+    if (has_counted)
+      counted.emplace(rest.begin() + static_cast<std::ptrdiff_t>(examples), rest.end());
   }
   std::vector<std::int64_t> numbers() const {
     std::vector<std::int64_t> result{epoch, global_size.value_or(-1), std::ssize(fields)};
@@ -54,7 +61,9 @@ struct BatchOutline {
       result.insert(result.end(), {field.is_target, field.is_ragged});
       append_text(result, field.name);
     }
+    result.push_back(counted.has_value());
     result.insert(result.end(), ids.begin(), ids.end());
+    if (counted) result.insert(result.end(), counted->begin(), counted->end());
     return result;
   }
 };
@@ -86,6 +95,7 @@ class MultiNodeIterator final : public Iterator {
     }
     Batch batch(std::move(fields), std::move(outline.ids), outline.epoch);
     batch.set_global_size(outline.global_size);
+    if (outline.counted) batch.set_counted(*std::move(outline.counted));
     return on_all_ranks(std::move(batch), communicator_);
   }
 

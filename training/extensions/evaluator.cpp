@@ -34,7 +34,7 @@ Observation Evaluator::evaluate_share() {
 
 void Evaluator::evaluate_batch(const Batch& batch, Observation& seen) {
   const Tensor loss = loss_(batch, seen).value();
-  seen.add_mean("loss", loss, batch.size());
+  if (batch.weight() > 0) seen.add_mean("loss", loss, batch.weight());
 }
 
 Observation Evaluator::evaluate() {

@@ -64,7 +64,7 @@ void GpuSteps::run(const Batch& batch, Observation& observation, const Work& wor
     kinds_.drop_invalid(parts_of(models_));
   int readiness = readiness_of(kind);
   for (Optimizer* optimizer : optimizers_)
-    readiness = optimizer->meet(batch.size(), readiness, place.number > 0).least_level;
+    readiness = optimizer->meet(batch.weight(), readiness, place.number > 0).least_level;
   // Parameters may have moved, and then on all ranks.
   if (kind.recording && !kind.recording->is_valid()) kinds_.drop_invalid(parts_of(models_));
   if (!std::ranges::all_of(optimizers_, &Optimizer::repeats_steps))

@@ -1,5 +1,6 @@
 #include "tasuki/training/workers/parallel_updater.hpp"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -33,7 +34,8 @@ std::vector<int> threads_of(const std::vector<ParallelUpdater::Worker>& workers)
 }  // namespace
 
 struct ParallelUpdater::Outcome {
-  Tensor loss;  // mean over the part; undefined without examples
+  Tensor loss;              // mean over the part; undefined without examples
+  std::int64_t weight = 0;  // of the part: Batch::weight
   Observation reported;
   detail::Requests requests;
   double seconds = 0;
@@ -100,16 +102,17 @@ ParallelUpdater::Outcome ParallelUpdater::compute_gradients(std::size_t worker, 
     outcome.loss = loss.value();
     return loss;
   };
-  // Sums over examples, so that parts of any size can be added.
+  // Sums over examples, or over targets that count, so that parts of any size can be added.
+  outcome.weight = part.weight();
   if (worker == 0) {
-    const Variable loss = optimizer_.forward(forward, part.size());
+    const Variable loss = optimizer_.forward(forward, outcome.weight);
     clocks_[worker].note(StepClock::Moment::backward);
-    optimizer_.backward(loss, part.size());
+    optimizer_.backward(loss, outcome.weight);
   } else {
     replicas_->begin_gradients(worker);
-    const Variable loss = part.size() > 0 ? forward() : Variable();
+    const Variable loss = outcome.weight > 0 ? forward() : Variable();
     clocks_[worker].note(StepClock::Moment::backward);
-    if (part.size() > 0) loss.backward(static_cast<float>(part.size()));
+    if (outcome.weight > 0) loss.backward(static_cast<float>(outcome.weight));
   }
   replicas_->end_gradients(worker);
   outcome.requests = detail::requested_in_step();
@@ -137,7 +140,7 @@ void ParallelUpdater::update(Observation& observation) {
   if (batch.global_size() != 0) {
     StepScope step;
     replicas_->check_model();
-    optimizer_.meet(batch.size());
+    optimizer_.meet(batch.weight());
     replicas_->follow_arena();
     run_parts(batch, parts, [&](std::size_t worker, const Batch& part) {
       random_[worker]->follow(part.epoch(), part.ids());
@@ -147,8 +150,8 @@ void ParallelUpdater::update(Observation& observation) {
     for (const Outcome& outcome : outcomes)
       for (const auto& request : outcome.requests) detail::request_after_step(request);
     sum_gradients();
-    optimizer_.set_examples(batch.size());  // it has seen the first worker's only
-    optimizer_.update(optimizer_.exchange(batch.global_size()),
+    optimizer_.set_examples(batch.weight());  // it has seen the first worker's only
+    optimizer_.update(optimizer_.exchange(batch.counted() ? std::nullopt : batch.global_size()),
                       [this](const ApplyRange& apply, std::int64_t count) {
                         replicas_->update(*threads_, apply, count);
                       });
@@ -166,8 +169,8 @@ void ParallelUpdater::update(Observation& observation) {
 
   for (std::size_t worker = 0; worker < parts.size(); ++worker) {
     const Outcome& outcome = outcomes[worker];
-    if (parts[worker] == 0) continue;
-    observation.add_mean(settings_.prefix + "loss", outcome.loss, parts[worker]);
+    if (outcome.weight == 0) continue;
+    observation.add_mean(settings_.prefix + "loss", outcome.loss, outcome.weight);
     observation.add(outcome.reported, settings_.prefix);
   }
   follow_times(parts, outcomes);
@@ -192,24 +195,25 @@ Variable ParallelUpdater::evaluate(const Batch& batch, Observation& report) {
   const std::vector<std::int64_t> parts = settings_.split.parts(batch.size());
   std::vector<Outcome> outcomes(parts.size());
   run_parts(batch, parts, [&](std::size_t worker, const Batch& part) {
-    if (part.size() == 0) return;
+    Outcome& outcome = outcomes[worker];
+    outcome.weight = part.weight();
+    if (outcome.weight == 0) return;
     const NoGrad no_grad;
     const TrainingMode evaluation(false);
-    Outcome& outcome = outcomes[worker];
     outcome.loss = losses_[worker](part, outcome.reported).value();
   });
   // On the first worker's device, without waiting for it.
   const Device device = replicas_->device(0);
   const Tensor loss_sum = Tensor::zeros({}, DType::float64, device);
-  for (std::size_t worker = 0; worker < parts.size(); ++worker) {
-    const Outcome& outcome = outcomes[worker];
-    if (parts[worker] > 0)
+  for (const Outcome& outcome : outcomes) {
+    if (outcome.weight > 0)
       backend(device).accumulate_scalar(loss_sum, outcome.loss.to(device),
-                                        static_cast<double>(parts[worker]));
+                                        static_cast<double>(outcome.weight));
     report.add(outcome.reported);
   }
   const Tensor mean = Tensor::zeros({}, DType::float64, device);
-  backend(device).accumulate_scalar(mean, loss_sum, 1 / static_cast<double>(batch.size()));
+  backend(device).accumulate_scalar(
+      mean, loss_sum, 1 / static_cast<double>(std::max<std::int64_t>(1, batch.weight())));
   return Variable(mean);
 }
 
