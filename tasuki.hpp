@@ -63,6 +63,7 @@
 #include "tasuki/nn/functions/dropout.hpp"
 #include "tasuki/nn/functions/embed_id.hpp"
 #include "tasuki/nn/functions/linear.hpp"
+#include "tasuki/nn/functions/local_response_norm.hpp"
 #include "tasuki/nn/functions/mapped.hpp"
 #include "tasuki/nn/functions/math.hpp"
 #include "tasuki/nn/functions/mean_squared_error.hpp"

@@ -2,13 +2,41 @@
 // normalisation. The conventions of backend.hpp hold.
 #pragma once
 
+#include <cstdint>
+#include <memory>
+
+#include "tasuki/tensor/backend.hpp"
 #include "tasuki/tensor/tensor.hpp"
 
 namespace tasuki {
 
+// Normalisation of each element by those around it in other channels (Krizhevsky et al., "ImageNet
+// classification with deep convolutional neural networks", section 3.3), as Chainer computes it:
+//   y[c] = x[c] / s[c]^beta,   s[c] = k + alpha * (sum of x[j]^2, |j - c| <= window / 2).
+// Channels beyond the first and last count as 0. PyTorch divides alpha by the window's size.
+struct ResponseNormOptions {
+  std::int64_t window = 5;  // channels; an even number counts as the next odd one
+  float k = 2, alpha = 1e-4f, beta = 0.75f;
+};
+
+inline void check_response_norm(const Shape& x, const ResponseNormOptions& options) {
+  TASUKI_CHECK(x.rank() == 4 && options.window > 0 && options.k > 0 && options.alpha >= 0,
+               "local_response_norm of {} with a window of {}, k {} and alpha {}: expected N x C x "
+               "H x W, and positive numbers",
+               x.text(), options.window, options.k, options.alpha);
+}
+
 class ImageOperations {
  public:
   virtual ~ImageOperations() = default;
+
+  // x: N x C x H x W. `workspace` gets what the backward pass needs; null: there is none.
+  virtual Tensor local_response_norm(const Tensor& x, const ResponseNormOptions& options,
+                                     std::shared_ptr<Workspace>* workspace) = 0;
+  // dx, of the same x, options and workspace.
+  virtual Tensor local_response_norm_backward(const Tensor& x, const Tensor& dy,
+                                              const ResponseNormOptions& options,
+                                              const Workspace& workspace) = 0;
 };
 
 }  // namespace tasuki

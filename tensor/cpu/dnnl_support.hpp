@@ -115,6 +115,8 @@ class OperationKey {
     batch_norm,
     batch_norm_inference,
     batch_norm_backward,
+    lrn,
+    lrn_backward,
   };
   explicit OperationKey(Kind kind);
 

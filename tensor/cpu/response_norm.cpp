@@ -1,0 +1,124 @@
+#include "tasuki/tensor/cpu/response_norm.hpp"
+
+#include <bit>
+
+#include "tasuki/tensor/cpu/dnnl_support.hpp"
+#include "tasuki/tensor/cpu/interleaved.hpp"
+
+namespace tasuki {
+namespace {
+
+// oneDNN's forward pass keeps values for its backward pass, which takes x in the same layout.
+struct ResponseNormWorkspace final : Workspace {
+  std::shared_ptr<const Layout> layout;
+  dnnl::memory::desc x_desc;
+  std::shared_ptr<Storage> kept;  // may be null
+};
+
+// oneDNN counts an even window differently, and divides alpha by the window's size.
+std::int64_t window_of(const ResponseNormOptions& options) {
+  return 2 * (options.window / 2) + 1;
+}
+float dnnl_alpha(const ResponseNormOptions& options) {
+  return options.alpha * static_cast<float>(window_of(options));
+}
+
+std::string describe(const Shape& shape) {
+  return fmt::format("local_response_norm of {}", shape.text());
+}
+
+OperationKey key_of(OperationKey::Kind kind, const Shape& shape,
+                    const std::shared_ptr<const Layout>& layout,
+                    const ResponseNormOptions& options) {
+  OperationKey key(kind);
+  key.add(shape).add(layout).add(window_of(options));
+  for (const float value : {options.k, options.alpha, options.beta})
+    key.add(std::bit_cast<std::int32_t>(value));
+  return key;
+}
+
+dnnl::lrn_forward::primitive_desc forward_of(const dnnl::memory::desc& x,
+                                             const ResponseNormOptions& options,
+                                             dnnl::prop_kind kind) {
+  const dnnl::lrn_forward::desc desc(kind, dnnl::algorithm::lrn_across_channels, x,
+                                     window_of(options), dnnl_alpha(options), options.beta,
+                                     options.k);
+  return {desc, scratchpad_attr(), dnnl_engine()};
+}
+
+}  // namespace
+
+Tensor cpu_response_norm(const Tensor& source, const ResponseNormOptions& options,
+                         std::shared_ptr<Workspace>* workspace) {
+  check_response_norm(source.shape(), options);
+  if (workspace != nullptr) *workspace = std::make_shared<ResponseNormWorkspace>();
+  if (source.count() == 0) return Tensor::empty(source.shape());
+  const Tensor x = dnnl_order(source);
+  return with_dnnl(
+      [&] { return describe(x.shape()); },
+      [&] {
+        const bool training = workspace != nullptr;
+        const auto operation = cached_operation(
+            key_of(OperationKey::lrn, x.shape(), x.layout(), options).add(training), [&] {
+              const auto pd = forward_of(desc_of(x), options,
+                                         training ? dnnl::prop_kind::forward_training
+                                                  : dnnl::prop_kind::forward_inference);
+              return DnnlOperation(dnnl::lrn_forward(pd),
+                                   {{DNNL_ARG_SRC, pd.src_desc()},
+                                    {DNNL_ARG_DST, pd.dst_desc()},
+                                    {DNNL_ARG_WORKSPACE, pd.workspace_desc()},
+                                    {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()}});
+            });
+        Tensor y = operation->make(DNNL_ARG_DST);
+        std::shared_ptr<Storage> kept;
+        if (training) {
+          auto saved = std::make_shared<ResponseNormWorkspace>();
+          saved->layout = x.layout();
+          saved->x_desc = desc_of(x);
+          if (const std::size_t bytes = operation->desc(DNNL_ARG_WORKSPACE).get_size(); bytes > 0)
+            saved->kept = kept = allocate_host(bytes);
+          *workspace = std::move(saved);
+        }
+        operation->run({{DNNL_ARG_SRC, x.raw()},
+                        {DNNL_ARG_DST, y.raw()},
+                        {DNNL_ARG_WORKSPACE, kept ? kept->data() : nullptr}});
+        return y;
+      });
+}
+
+Tensor cpu_response_norm_backward(const Tensor& source, const Tensor& dy,
+                                  const ResponseNormOptions& options, const Workspace& workspace) {
+  check_response_norm(source.shape(), options);
+  TASUKI_CHECK(dy.shape() == source.shape(), "{}: a gradient of {}", describe(source.shape()),
+               dy.shape().text());
+  if (source.count() == 0) return Tensor::empty(source.shape());
+  const auto& kept = dynamic_cast<const ResponseNormWorkspace&>(workspace);
+  const auto what = [&] { return fmt::format("the gradient of {}", describe(source.shape())); };
+  return with_dnnl(what, [&] {
+    const auto operation = cached_operation(
+        key_of(OperationKey::lrn_backward, source.shape(), kept.layout, options), [&] {
+          const auto forward = forward_of(kept.x_desc, options, dnnl::prop_kind::forward_training);
+          const dnnl::lrn_backward::desc desc(dnnl::algorithm::lrn_across_channels, kept.x_desc,
+                                              kept.x_desc, window_of(options), dnnl_alpha(options),
+                                              options.beta, options.k);
+          const dnnl::lrn_backward::primitive_desc pd(desc, scratchpad_attr(), dnnl_engine(),
+                                                      forward);
+          return DnnlOperation(dnnl::lrn_backward(pd),
+                               {{DNNL_ARG_SRC, pd.src_desc()},
+                                {DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
+                                {DNNL_ARG_DIFF_SRC, pd.diff_src_desc()},
+                                {DNNL_ARG_WORKSPACE, pd.workspace_desc()},
+                                {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()}});
+        });
+    Tensor dx = operation->make(DNNL_ARG_DIFF_SRC);
+    const Tensor x = operation->fit(DNNL_ARG_SRC, source);
+    const Tensor upstream = operation->fit(DNNL_ARG_DIFF_DST, dy);
+    operation->run({{DNNL_ARG_SRC, x.raw()},
+                    {DNNL_ARG_DIFF_DST, upstream.raw()},
+                    {DNNL_ARG_DIFF_SRC, dx.raw()},
+                    {DNNL_ARG_WORKSPACE, kept.kept ? kept.kept->data() : nullptr}});
+    return dx;
+  });
+}
+
+}  // namespace tasuki
