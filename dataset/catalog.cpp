@@ -8,6 +8,7 @@
 #include "tasuki/core/log.hpp"
 #include "tasuki/dataset/files/cifar.hpp"
 #include "tasuki/dataset/files/idx.hpp"
+#include "tasuki/dataset/files/text_file.hpp"
 #include "tasuki/dataset/images/image_folder.hpp"
 
 namespace tasuki {
@@ -55,10 +56,32 @@ std::unique_ptr<DataSource> open_cifar100(const fs::path& folder, DataSplit spli
   return open_cifar({folder / (split == DataSplit::train ? "train.bin" : "test.bin")}, 100, 2);
 }
 
+using Names = std::vector<std::string>;
+
+Names no_names(const fs::path&) {
+  return {};
+}
+
+Names fashion_names(const fs::path&) {
+  return {"T-shirt/top", "trouser", "pullover", "dress", "coat",
+          "sandal",      "shirt",   "sneaker",  "bag",   "ankle boot"};
+}
+
+// One on each line, as in the binary versions of CIFAR.
+Names names_in(const fs::path& file) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(file, ignored)) return {};
+  Names names;
+  TextFile lines(file);
+  for (std::string_view line; lines.next(line);) names.emplace_back(line);
+  return names;
+}
+
 struct CatalogEntry {
   const char* name;
   std::unique_ptr<DataSource> (*open)(const fs::path& folder, DataSplit split,
                                       std::int64_t image_side);
+  Names (*class_names)(const fs::path& folder);
   const char* origin;  // how to get it, for messages
   bool in_debian = false;
 };
@@ -70,11 +93,15 @@ constexpr const char* own =
     "put the subfolders train and test there, each with a folder of images for each class";
 
 constexpr CatalogEntry catalog[] = {
-    {"mnist", open_mnist, script_or_package, true},
-    {"fashion-mnist", open_mnist, script_or_package, true},
-    {"cifar10", open_cifar10, script},
-    {"cifar100", open_cifar100, script},
-    {"images", open_image_folder, own},
+    {"mnist", open_mnist, no_names, script_or_package, true},
+    {"fashion-mnist", open_mnist, fashion_names, script_or_package, true},
+    {"cifar10", open_cifar10,
+     [](const fs::path& folder) { return names_in(folder / "batches.meta.txt"); }, script},
+    {"cifar100", open_cifar100,
+     [](const fs::path& folder) { return names_in(folder / "fine_label_names.txt"); }, script},
+    {"images", open_image_folder,
+     [](const fs::path& folder) { return image_classes(split_folder(folder, DataSplit::train)); },
+     own},
 };
 
 const CatalogEntry& entry_of(std::string_view name) {
@@ -126,6 +153,10 @@ fs::path find_data_folder(std::string_view name, const fs::path& given) {
 std::unique_ptr<DataSource> open_dataset(std::string_view name, const fs::path& folder,
                                          DataSplit split, std::int64_t image_side) {
   return entry_of(name).open(folder, split, image_side);
+}
+
+std::vector<std::string> class_names(std::string_view name, const fs::path& folder) {
+  return entry_of(name).class_names(folder);
 }
 
 }  // namespace tasuki

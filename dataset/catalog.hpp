@@ -29,4 +29,9 @@ std::filesystem::path find_data_folder(std::string_view name,
 std::unique_ptr<DataSource> open_dataset(std::string_view name, const std::filesystem::path& folder,
                                          DataSplit split, std::int64_t image_side = 32);
 
+// The names of the data set's classes, in the order of their labels: fashion-mnist has fixed ones,
+// cifar10 and cifar100 those of their text files in `folder`, images the names of the subfolders.
+// Empty if they are not known.
+std::vector<std::string> class_names(std::string_view name, const std::filesystem::path& folder);
+
 }  // namespace tasuki

@@ -10,6 +10,7 @@
 #include "tasuki/core/log.hpp"
 #include "tasuki/dataset/shard_plan.hpp"
 #include "tasuki/optimizer/update_rule.hpp"
+#include "tasuki/program/intact_snapshot.hpp"
 #include "tasuki/program/learning_rate.hpp"
 #include "tasuki/program/training_flags.hpp"
 #include "tasuki/training/snapshots/npz.hpp"
@@ -103,59 +104,12 @@ FlagTexts flags_in(const NpzFile& file) {
   return flags.empty() ? flags_of_optimizer(file) : flags;
 }
 
-// Of a folder, in the order in which they are tried: the newest first, the best one last.
-std::vector<std::filesystem::path> candidates_in(const std::filesystem::path& folder) {
-  std::vector<std::filesystem::path> candidates = snapshots_in(folder);
-  std::error_code ignored;
-  if (const auto best = folder / best_snapshot_name; std::filesystem::exists(best, ignored))
-    candidates.push_back(best);
-  return candidates;
-}
-
-// Says why it is not simply the snapshot with the highest number.
-void explain_choice(const std::filesystem::path& chosen,
-                    const std::vector<std::filesystem::path>& candidates) {
-  if (chosen.filename() == best_snapshot_name)
-    log_warning("there is no snapshot_iter_<number> to go on from in {}; taking {}",
-                chosen.parent_path().string(), chosen.string());
-  const auto later = std::ranges::find(candidates, chosen) + 1;
-  // Names with higher numbers are longer, or later in the alphabet.
-  const auto number = [](const std::filesystem::path& path) {
-    const std::string name = path.filename().string();
-    return std::pair(name.size(), name);
-  };
-  for (auto each = later; each != candidates.end(); ++each)
-    if (each->filename() != best_snapshot_name && number(*each) > number(chosen))
-      log_info("ignoring {}: it belongs to an abandoned run; the last run was at {}",
-               each->string(), chosen.filename().string());
-}
-
-// A snapshot, or the newest intact one in a folder.
-std::unique_ptr<NpzFile> open_intact_snapshot(const std::filesystem::path& path) {
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(path, ignored))
-    return std::make_unique<NpzFile>(path, /*require_hash=*/true);
-  const std::vector<std::filesystem::path> snapshots = candidates_in(path);
-  if (snapshots.empty())
-    fail(ErrorKind::missing, "--resume {}: there is no snapshot_iter_<number> in this folder",
-         path.string());
-  for (std::size_t i = 0;; ++i) {
-    try {
-      auto file = std::make_unique<NpzFile>(snapshots[i], /*require_hash=*/true);
-      explain_choice(snapshots[i], snapshots);
-      return file;
-    } catch (const Error& error) {
-      if (i + 1 == snapshots.size()) throw;
-      log_warning("{}; using the snapshot before it", error.what());
-    }
-  }
-}
-
 // Null if --resume auto finds no snapshot.
 std::unique_ptr<NpzFile> open_snapshot_to_resume(const TrainingSettings& settings) {
   if (settings.resume.from == ResumeSettings::From::path)
-    return open_intact_snapshot(settings.resume.path);
-  return candidates_in(settings.out).empty() ? nullptr : open_intact_snapshot(settings.out);
+    return open_intact_snapshot(settings.resume.path, "--resume");
+  return snapshots_to_try(settings.out).empty() ? nullptr
+                                                : open_intact_snapshot(settings.out, "--resume");
 }
 
 std::filesystem::path folder_of(const std::filesystem::path& snapshot) {

@@ -147,7 +147,7 @@ void run_training(const TrainingProgram& program, const RankSetup& setup) {
     extend(*trainer, program, setup, data);
 
     remove_old_results(comm, settings, *output);
-    write_about(setup, settings, *output, data.place);
+    write_about(program, setup, data, *output);
     if (setup.links.between || setup.links.inside) keep_links(comm, setup.links, *output);
     if (!settings.quiet) say_banner(output->path());
     RunSummary summary(*trainer, setup.devices);

@@ -1,6 +1,7 @@
 #include "tasuki/dataset/files/idx.hpp"
 
 #include <array>
+#include <optional>
 #include <utility>
 
 #include "tasuki/dataset/files/input_file.hpp"
@@ -11,12 +12,18 @@ namespace {
 constexpr std::uint32_t image_magic = 0x00000803, label_magic = 0x00000801;
 constexpr std::int64_t header_word = sizeof(std::uint32_t);
 
-std::uint32_t read_big_endian(InputFile& file) {
-  std::array<std::byte, sizeof(std::uint32_t)> bytes;
-  file.read(bytes.data(), bytes.size());
+using Word = std::array<std::byte, sizeof(std::uint32_t)>;
+
+std::uint32_t as_big_endian(const Word& bytes) {
   std::uint32_t value = 0;
   for (const std::byte byte : bytes) value = value << 8 | std::to_integer<std::uint32_t>(byte);
   return value;
+}
+
+std::uint32_t read_big_endian(InputFile& file) {
+  Word bytes;
+  file.read(bytes.data(), bytes.size());
+  return as_big_endian(bytes);
 }
 
 void check_magic(InputFile& file, std::uint32_t expected, const char* contents) {
@@ -51,26 +58,32 @@ std::int64_t read_label_header(InputFile& file) {
   return count;
 }
 
+std::int32_t read_label(InputFile& file, std::int64_t classes, std::int64_t example) {
+  std::byte byte{};
+  file.read(&byte, 1);
+  const auto label = std::to_integer<std::int32_t>(byte);
+  check_label(label, classes, example, file.path());
+  return label;
+}
+
 class IdxSource final : public DataSource {
  public:
-  IdxSource(InputFile images, InputFile labels, const DatasetHeader& header)
+  IdxSource(InputFile images, std::optional<InputFile> labels, const DatasetHeader& header)
       : DataSource(header), images_(std::move(images)), labels_(std::move(labels)) {}
 
  private:
   void read_next(std::span<FieldWriter> example) override {
     images_.read(example[0].bytes().data(), example[0].bytes().size());
-    std::byte byte{};
-    labels_.read(&byte, 1);
-    const auto label = std::to_integer<std::int32_t>(byte);
-    check_label(label, header().fields[1].classes, next_++, labels_.path());
-    example[1].as<std::int32_t>()[0] = label;
+    if (labels_)
+      example[1].as<std::int32_t>()[0] = read_label(*labels_, header().fields[1].classes, next_++);
   }
   void check_end() override {
     images_.check_end();
-    labels_.check_end();
+    if (labels_) labels_->check_end();
   }
 
-  InputFile images_, labels_;
+  InputFile images_;
+  std::optional<InputFile> labels_;
   std::int64_t next_ = 0;
 };
 
@@ -86,6 +99,32 @@ std::unique_ptr<DataSource> open_idx(const std::filesystem::path& images,
          labels.string(), count, images.string(), label_count);
   return std::make_unique<IdxSource>(std::move(image_file), std::move(label_file),
                                      classification_header(count, shape, classes));
+}
+
+std::unique_ptr<DataSource> open_idx_images(const std::filesystem::path& images) {
+  InputFile file(images);
+  const auto [count, shape] = read_image_header(file);
+  DatasetHeader header = classification_header(count, shape, 0);
+  header.fields.resize(1);
+  return std::make_unique<IdxSource>(std::move(file), std::nullopt, header);
+}
+
+std::vector<std::int32_t> read_idx_labels(const std::filesystem::path& labels,
+                                          std::int64_t classes) {
+  InputFile file(labels);
+  std::vector<std::int32_t> found(static_cast<std::size_t>(read_label_header(file)));
+  for (std::size_t i = 0; i < found.size(); ++i)
+    found[i] = read_label(file, classes, static_cast<std::int64_t>(i));
+  file.check_end();
+  return found;
+}
+
+IdxContents idx_contents(const std::filesystem::path& file) {
+  Word bytes{};
+  InputFile(file).read_some(bytes.data(), bytes.size());
+  const std::uint32_t magic = as_big_endian(bytes);
+  if (magic == image_magic) return IdxContents::images;
+  return magic == label_magic ? IdxContents::labels : IdxContents::nothing;
 }
 
 }  // namespace tasuki

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <vector>
 
 #include "tasuki/dataset/source.hpp"
 
@@ -15,5 +16,14 @@ namespace tasuki {
 std::unique_ptr<DataSource> open_idx(const std::filesystem::path& images,
                                      const std::filesystem::path& labels,
                                      std::int64_t classes = 10);
+// Images without labels: their only field is "x".
+std::unique_ptr<DataSource> open_idx_images(const std::filesystem::path& images);
+// All labels of a file, checked in the same way.
+std::vector<std::int32_t> read_idx_labels(const std::filesystem::path& labels,
+                                          std::int64_t classes);
+
+// What an IDX file has according to its first four bytes (unpacked).
+enum class IdxContents { nothing, images, labels };
+IdxContents idx_contents(const std::filesystem::path& file);
 
 }  // namespace tasuki

@@ -24,11 +24,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct ImageFile {
-  fs::path path;
-  std::int32_t label = 0;
-};
-
 std::vector<fs::path> sorted_entries(const fs::path& folder) {
   std::error_code error;
   std::vector<fs::path> entries;
@@ -42,40 +37,13 @@ std::vector<fs::path> sorted_entries(const fs::path& folder) {
   return entries;
 }
 
-bool is_image_name(const fs::path& path) {
-  std::string ending = path.extension().string();
-  std::ranges::transform(ending, ending.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
-}
-
-std::vector<std::string> class_names(const fs::path& folder) {
-  std::vector<std::string> names;
-  for (const fs::path& entry : sorted_entries(folder))
-    if (fs::is_directory(entry)) names.push_back(entry.filename().string());
-  if (names.empty())
-    fail(ErrorKind::missing, "{}: expected a subfolder with images for each class, found none",
-         folder.string());
-  return names;
-}
-
-fs::path folder_of(const fs::path& folder, DataSplit split) {
-  if (split == DataSplit::train) return folder / "train";
-  std::error_code ignored;
-  for (const char* const name : {"test", "val"})
-    if (fs::is_directory(folder / name, ignored)) return folder / name;
-  fail(ErrorKind::missing, "{}: expected a folder 'test' or 'val' in it, found neither",
-       folder.string());
-}
-
 // One file of each class, then the second one of each, and so on.
 std::vector<ImageFile> list_files(const fs::path& folder, const std::vector<std::string>& classes) {
   std::vector<std::pair<std::size_t, ImageFile>> numbered;
   for (std::size_t label = 0; label < classes.size(); ++label) {
     std::size_t number = 0;
-    for (fs::path& entry : sorted_entries(folder / classes[label]))
-      if (is_image_name(entry))
-        numbered.push_back({number++, {std::move(entry), static_cast<std::int32_t>(label)}});
+    for (fs::path& file : image_files_in(folder / classes[label]))
+      numbered.push_back({number++, {std::move(file), static_cast<std::int32_t>(label)}});
     if (number == 0)
       fail(ErrorKind::missing, "{}: expected .jpg, .jpeg or .png files, found none",
            (folder / classes[label]).string());
@@ -88,7 +56,7 @@ std::vector<ImageFile> list_files(const fs::path& folder, const std::vector<std:
 }
 
 void check_same_classes(const fs::path& folder, const std::vector<std::string>& classes) {
-  const std::vector<std::string> found = class_names(folder);
+  const std::vector<std::string> found = image_classes(folder);
   const auto [expected, other] = std::ranges::mismatch(classes, found);
   if (expected == classes.end() && other == found.end()) return;
   const auto name = [](auto at, const auto& names) {
@@ -150,9 +118,9 @@ void check_images(std::span<const ImageFile> files) {
        problems.size() == 1 ? "it" : "them");
 }
 
-class ImageFolderSource final : public DataSource {
+class ImageFileSource final : public DataSource {
  public:
-  ImageFolderSource(std::vector<ImageFile> files, const DatasetHeader& header)
+  ImageFileSource(std::vector<ImageFile> files, const DatasetHeader& header)
       : DataSource(header), files_(std::move(files)) {}
 
   // Files that vanish meanwhile are reported when they are read.
@@ -179,7 +147,7 @@ class ImageFolderSource final : public DataSource {
     const ImageFile& file = files_[next_++];
     report_progress();
     write_image_record(file.path.string(), read_file(file.path), example[0]);
-    example[1].as<std::int32_t>()[0] = file.label;
+    if (example.size() > 1) example[1].as<std::int32_t>()[0] = file.label;
   }
 
   std::vector<ImageFile> files_;
@@ -188,17 +156,53 @@ class ImageFolderSource final : public DataSource {
 
 }  // namespace
 
+std::vector<std::string> image_classes(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const fs::path& entry : sorted_entries(folder))
+    if (fs::is_directory(entry)) names.push_back(entry.filename().string());
+  if (names.empty())
+    fail(ErrorKind::missing, "{}: expected a subfolder with images for each class, found none",
+         folder.string());
+  return names;
+}
+
+fs::path split_folder(const fs::path& folder, DataSplit split) {
+  if (split == DataSplit::train) return folder / "train";
+  std::error_code ignored;
+  for (const char* const name : {"test", "val"})
+    if (fs::is_directory(folder / name, ignored)) return folder / name;
+  fail(ErrorKind::missing, "{}: expected a folder 'test' or 'val' in it, found neither",
+       folder.string());
+}
+
+bool is_image_name(const fs::path& path) {
+  std::string ending = path.extension().string();
+  std::ranges::transform(ending, ending.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
+}
+
+std::vector<fs::path> image_files_in(const fs::path& folder) {
+  std::vector<fs::path> files = sorted_entries(folder);
+  std::erase_if(files, [](const fs::path& entry) { return !is_image_name(entry); });
+  return files;
+}
+
+std::unique_ptr<DataSource> open_image_files(std::vector<ImageFile> files, std::int64_t classes,
+                                             std::int64_t side) {
+  TASUKI_CHECK(side > 0, "images of {} x {} pixels", side, side);
+  DatasetHeader header = classification_header(std::ssize(files), {3, side, side}, classes);
+  if (classes == 0) header.fields.resize(1);
+  header.field("x").is_image_file = true;
+  return std::make_unique<ImageFileSource>(std::move(files), header);
+}
+
 std::unique_ptr<DataSource> open_image_folder(const fs::path& folder, DataSplit split,
                                               std::int64_t side) {
-  TASUKI_CHECK(side > 0, "images of {} x {} pixels", side, side);
-  const std::vector<std::string> classes = class_names(folder_of(folder, DataSplit::train));
-  const fs::path part = folder_of(folder, split);
+  const std::vector<std::string> classes = image_classes(split_folder(folder, DataSplit::train));
+  const fs::path part = split_folder(folder, split);
   check_same_classes(part, classes);
-  std::vector<ImageFile> files = list_files(part, classes);
-  DatasetHeader header =
-      classification_header(std::ssize(files), {3, side, side}, std::ssize(classes));
-  header.field("x").is_image_file = true;
-  return std::make_unique<ImageFolderSource>(std::move(files), header);
+  return open_image_files(list_files(part, classes), std::ssize(classes), side);
 }
 
 }  // namespace tasuki

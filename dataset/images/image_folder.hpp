@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "tasuki/dataset/catalog.hpp"
 #include "tasuki/dataset/source.hpp"
@@ -25,5 +27,24 @@ namespace tasuki {
 // of them. A folder that is missing or without images is an error of kind missing.
 std::unique_ptr<DataSource> open_image_folder(const std::filesystem::path& folder, DataSplit split,
                                               std::int64_t side);
+
+// The folder of a split in `folder`: train, or whichever of test and val there is.
+std::filesystem::path split_folder(const std::filesystem::path& folder, DataSplit split);
+// The names of the subfolders, one for each class, in alphabetical order; an error of kind missing
+// if there are none.
+std::vector<std::string> image_classes(const std::filesystem::path& folder);
+// Whether a name ends in .jpg, .jpeg or .png, in capitals or not.
+bool is_image_name(const std::filesystem::path& path);
+// The files with such names in `folder` itself, in alphabetical order.
+std::vector<std::filesystem::path> image_files_in(const std::filesystem::path& folder);
+
+struct ImageFile {
+  std::filesystem::path path;
+  std::int32_t label = 0;  // not used without classes
+};
+// These files as open_image_folder() reads them, in this order. Without classes, examples have no
+// labels: their only field is "x".
+std::unique_ptr<DataSource> open_image_files(std::vector<ImageFile> files, std::int64_t classes,
+                                             std::int64_t side);
 
 }  // namespace tasuki

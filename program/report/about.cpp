@@ -8,9 +8,34 @@
 #include "tasuki/program/training_flags.hpp"
 
 namespace tasuki::program {
+namespace {
 
-void write_about(const RankSetup& setup, const TrainingSettings& settings, OutputFolder& output,
-                 const std::string& data) {
+nlohmann::json flags_of(const TrainingProgram& program) {
+  nlohmann::json flags = nlohmann::json::object();
+  for (const auto& [name, text] : program.flags.values()) flags[name] = text;
+  return flags;
+}
+
+nlohmann::json describe_example(const DatasetHeader& header) {
+  nlohmann::json example = nlohmann::json::object();
+  if (header.has("x")) {
+    const Shape& shape = header.field("x").shape;
+    example["shape"] = std::vector<std::int64_t>(shape.begin(), shape.end());
+  }
+  if (header.has("t")) example["classes"] = header.field("t").classes;
+  return example;
+}
+
+std::vector<std::string> names_of_classes(const TrainingProgram& program,
+                                          const TrainingData& data) {
+  if (program.train_data) return {};
+  return class_names(program.dataset, data.place);
+}
+
+}  // namespace
+
+void write_about(const TrainingProgram& program, const RankSetup& setup, const TrainingData& data,
+                 OutputFolder& output) {
   Communicator& communicator = *setup.communicator;
   run_on_root(communicator, 0, [&] {
     const nlohmann::json about = {
@@ -18,11 +43,18 @@ void write_about(const RankSetup& setup, const TrainingSettings& settings, Outpu
         {"host", communicator.topology().host_of.at(0)},
         {"machine", describe_machine()},
         {"device", setup.device_text},
-        {"data", data},
+        {"data", data.place},
         {"ranks", communicator.size()},
-        {"global_batch", examples_of_update(settings, communicator.size())},
+        {"global_batch", examples_of_update(program.settings, communicator.size())},
+        {"program", program.flags.program()},
+        {"flags", flags_of(program)},
+        {"dataset", program.train_data ? "" : program.dataset},
+        {"example", describe_example(data.train.header)},
+        {"class_names", names_of_classes(program, data)},
     };
-    output.write(about_file, about.dump(2) + '\n');
+    // Names of folders may be no UTF-8.
+    output.write(about_file,
+                 about.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
     return Bytes{};
   });
 }

@@ -92,6 +92,17 @@ TEST_F(Catalog, UnknownNamesAreRefused) {
                [&] { open_dataset("minst", folder.path(), DataSplit::train); });
 }
 
+TEST_F(Catalog, ClassesHaveNamesWhereTheyAreKnown) {
+  EXPECT_EQ(class_names("fashion-mnist", {}).size(), 10u);
+  EXPECT_TRUE(class_names("mnist", {}).empty());
+  const fs::path data = folder.path();
+  EXPECT_TRUE(class_names("cifar10", data).empty());
+  write_plain(data / "batches.meta.txt", "airplane\nautomobile\n\n");
+  EXPECT_EQ(class_names("cifar10", data), (std::vector<std::string>{"airplane", "automobile"}));
+  for (const char* const name : {"dog", "cat"}) fs::create_directories(data / "train" / name);
+  EXPECT_EQ(class_names("images", data), (std::vector<std::string>{"cat", "dog"}));
+}
+
 TEST_F(Catalog, MnistUnderTheNamesInUse) {
   for (const std::string dot : {"-idx", ".idx"}) {
     const TemporaryFolder files;

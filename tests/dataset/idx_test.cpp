@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
@@ -69,6 +70,25 @@ TEST_P(IdxPacked, ValuesAreDecoded) {
     for (int j = 0; j < rows * columns; ++j)
       ASSERT_EQ(x[i * rows * columns + j], pixel(i, j) / 255.0f);
   }
+}
+
+TEST_P(IdxPacked, ImagesAndLabelsAreReadApartToo) {
+  write();
+  EXPECT_EQ(idx_contents(images), IdxContents::images);
+  EXPECT_EQ(idx_contents(labels), IdxContents::labels);
+  const auto apart = read_dataset(*open_idx_images(images)), together = read();
+  EXPECT_EQ(apart->header().fields.size(), 1u);
+  ASSERT_EQ(apart->size(), count);
+  const std::vector<std::int32_t> found = read_idx_labels(labels, 10);
+  ASSERT_EQ(found.size(), static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i) {
+    EXPECT_TRUE(std::ranges::equal(stored_in(*apart, "x", i), stored_in(*together, "x", i)));
+    EXPECT_EQ(found[i], label(i));
+  }
+  expect_error(ErrorKind::data, {"labels", "from 0 to 6", "found 7"},
+               [&] { read_idx_labels(labels, 7); });
+  write_plain(images, "no");
+  EXPECT_EQ(idx_contents(images), IdxContents::nothing);
 }
 
 TEST_P(IdxPacked, AnEmptyFileOfNoImagesIsFine) {

@@ -105,6 +105,20 @@ TEST_F(ImageFolder, ClassesTakeTurns) {
   EXPECT_EQ(labels, (std::vector<int>{0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 2, 0}));
 }
 
+TEST_F(ImageFolder, FilesAreReadByThemselves) {
+  const auto files = image_files_in(folder / "test/dog");
+  ASSERT_EQ(files.size(), 4u);
+  EXPECT_TRUE(std::ranges::is_sorted(files));
+  const auto plain = read_dataset(*open_image_files({{files[3]}, {files[0]}}, 0, side));
+  EXPECT_EQ(plain->header().fields.size(), 1u);
+  ASSERT_EQ(plain->size(), 2);
+  for (const std::int64_t i : {0, 1})
+    EXPECT_NEAR(std::to_integer<int>(stored_in(*plain, "x", i)[30]), 40 + (i == 0 ? 3 : 0), 4);
+  const auto labelled = read_dataset(*open_image_files({{files[1], 6}}, 7, side));
+  EXPECT_EQ(labelled->header().field("t").classes, 7);
+  EXPECT_EQ(label_in(*labelled, 0), 6);
+}
+
 TEST_F(ImageFolder, FilesAreScatteredAndDecodedWhereTheyAreRead) {
   const auto reference = read_dataset(*open());
   Share share = scatter();
