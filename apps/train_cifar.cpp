@@ -50,7 +50,8 @@ const std::map<std::string, Recipe> recipes = {
 std::vector<tasuki::ModelKind> known_models() {
   std::vector<tasuki::ModelKind> kinds = tasuki::model_kinds();
   std::erase_if(kinds, [](const tasuki::ModelKind& kind) {
-    return kind.name == "lenet";  // takes grey images of 28 x 28
+    // LeNet takes grey images of 28 x 28.
+    return kind.name == "lenet" || kind.smallest > 32;
   });
   return kinds;
 }

@@ -4,8 +4,11 @@
 #include <utility>
 
 #include "tasuki/core/error.hpp"
+#include "tasuki/models/alex.hpp"
 #include "tasuki/models/cnn10.hpp"
+#include "tasuki/models/googlenet_bn.hpp"
 #include "tasuki/models/lenet.hpp"
+#include "tasuki/models/nin.hpp"
 #include "tasuki/models/resnet.hpp"
 #include "tasuki/models/vgg.hpp"
 #include "tasuki/models/wide_resnet.hpp"
@@ -13,7 +16,7 @@
 namespace tasuki {
 namespace {
 
-// Images up to this size enter ResNet-50 without its first two halvings; 32 pixels would otherwise
+// Images up to this size enter a ResNet without its first two halvings; 32 pixels would otherwise
 // shrink to one before the last stage.
 constexpr std::int64_t largest_small_image = 64;
 
@@ -25,9 +28,24 @@ std::unique_ptr<Layer> create_lenet(const ModelTask& task) {
   return lenet(task.classes);
 }
 
+ResNetStem stem_for(const Shape& image) {
+  const bool is_small = std::min(image[1], image[2]) <= largest_small_image;
+  return is_small ? ResNetStem::cifar : ResNetStem::imagenet;
+}
+
+std::unique_ptr<Layer> create_resnet18(const ModelTask& task) {
+  return resnet18(task.classes, task.image[0], stem_for(task.image));
+}
+
 std::unique_ptr<Layer> create_resnet50(const ModelTask& task) {
-  const bool is_small = std::min(task.image[1], task.image[2]) <= largest_small_image;
-  return resnet50(task.classes, task.image[0], is_small ? ResNetStem::cifar : ResNetStem::imagenet);
+  return resnet50(task.classes, task.image[0], stem_for(task.image));
+}
+
+std::unique_ptr<Layer> create_googlenet_bn(const ModelTask& task) {
+  if (task.image[1] != task.image[2])
+    fail_everywhere(ErrorKind::config, "googlenetbn: expected square images, found {}",
+                    task.image.text());
+  return std::make_unique<GoogLeNetBn>(task.classes, task.image);
 }
 
 std::vector<ModelKind> built_in_kinds() {
@@ -45,10 +63,19 @@ std::vector<ModelKind> built_in_kinds() {
        [](const ModelTask& task) { return vgg16_bn(task.classes, task.image[0]); }},
       {"resnet20", "residual network for small images, 20 layers",
        [](const ModelTask& task) { return small_resnet(20, task.classes, task.image[0]); }},
+      {"resnet18", "residual network, 18 layers; its ImageNet form above 64 pixels",
+       create_resnet18, 224},
       {"resnet50", "residual network, 50 layers; its ImageNet form above 64 pixels",
-       create_resnet50},
+       create_resnet50, 224},
       {"wrn_28_10", "wide residual network, 28 layers, 10 times as wide",
        [](const ModelTask& task) { return wide_resnet(28, 10, task.classes, task.image[0]); }},
+      {"alex",
+       "AlexNet, 5 convolutions with local response normalisation, 3 fully connected layers",
+       [](const ModelTask& task) { return alex(task.classes, task.image); }, 227, 63},
+      {"nin", "network in network, 12 convolutions, 8 of them 1 x 1",
+       [](const ModelTask& task) { return nin(task.classes, task.image[0]); }, 227, 63},
+      {"googlenetbn", "GoogLeNet with batch normalisation, 10 inception modules",
+       create_googlenet_bn, 224, 64},
   };
 }
 
@@ -71,7 +98,7 @@ const std::vector<ModelKind>& model_kinds() {
   return kinds();
 }
 
-std::unique_ptr<Layer> create_model(std::string_view name, const ModelTask& task) {
+const ModelKind& find_model(std::string_view name) {
   const auto kind = std::find_if(kinds().begin(), kinds().end(),
                                  [&](const ModelKind& known) { return known.name == name; });
   if (kind == kinds().end()) {
@@ -80,12 +107,20 @@ std::unique_ptr<Layer> create_model(std::string_view name, const ModelTask& task
     fail_everywhere(ErrorKind::usage, "unknown model '{}'; expected one of {}", name,
                     fmt::join(names, ", "));
   }
+  return *kind;
+}
+
+std::unique_ptr<Layer> create_model(std::string_view name, const ModelTask& task) {
+  const ModelKind& kind = find_model(name);
   if (task.image.rank() != 3 || task.classes < 1)
     fail_everywhere(
         ErrorKind::config,
         "{}: expected images of channels x H x W and at least one class, found {} and {}", name,
         task.image.text(), task.classes);
-  return kind->create(task);
+  if (std::min(task.image[1], task.image[2]) < kind.smallest)
+    fail_everywhere(ErrorKind::config, "{}: expected images of at least {} x {} pixels, found {}",
+                    name, kind.smallest, kind.smallest, task.image.text());
+  return kind.create(task);
 }
 
 }  // namespace tasuki

@@ -23,12 +23,18 @@ struct ModelKind {
   std::string name;
   std::string summary;  // a description for --help
   std::function<std::unique_ptr<Layer>(const ModelTask&)> create;
+  std::int64_t insize = 32;   // side of the images that it was designed for
+  std::int64_t smallest = 1;  // side of the smallest images that it takes
 };
 
 // Adds a kind; a user program may do so before it creates one. A name that exists is an error.
 void register_model(ModelKind kind);
-// All kinds, built-in ones first: lenet, cnn10, vgg_small, vgg16_bn, resnet20, resnet50, wrn_28_10.
+// All kinds, built-in ones first: lenet, cnn10, vgg_small, vgg16_bn, resnet20, resnet18, resnet50,
+// wrn_28_10, and for large images alex, nin, googlenetbn.
 const std::vector<ModelKind>& model_kinds();
+
+// The kind of this name; an unknown one is a usage error that lists the known ones.
+const ModelKind& find_model(std::string_view name);
 
 // Makes a model without initialising it. An unknown name is a usage error that lists the known
 // ones; a task that the model cannot do (LeNet takes 1 x 28 x 28 only) is one of kind config.

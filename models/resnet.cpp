@@ -92,6 +92,24 @@ void append_head(Sequential& net, std::int64_t channels, std::int64_t classes) {
   net.append("fc", std::make_unique<Linear>(channels, classes));
 }
 
+template <class MakeConvolutions>
+std::unique_ptr<Layer> imagenet_resnet(const std::vector<int>& blocks, const MakeConvolutions& make,
+                                       std::int64_t classes, std::int64_t channels,
+                                       ResNetStem stem) {
+  constexpr std::int64_t width = 64;
+  const bool is_large = stem == ResNetStem::imagenet;
+  auto net = std::make_unique<Sequential>();
+  net->append("conv1", same_convolution(channels, width, is_large ? 7 : 3, is_large ? 2 : 1));
+  net->append("bn1", batch_norm_relu(width));
+  if (is_large)
+    net->append([](const Variable& x) {
+      return max_pooling_2d(x, 3, /*stride=*/2, /*pad=*/1, /*cover_all=*/false);
+    });
+  channels = append_stages(*net, blocks, width, width, make);
+  append_head(*net, channels, classes);
+  return net;
+}
+
 }  // namespace
 
 std::unique_ptr<Layer> small_resnet(int depth, std::int64_t classes, std::int64_t channels) {
@@ -105,19 +123,12 @@ std::unique_ptr<Layer> small_resnet(int depth, std::int64_t classes, std::int64_
   return net;
 }
 
+std::unique_ptr<Layer> resnet18(std::int64_t classes, std::int64_t channels, ResNetStem stem) {
+  return imagenet_resnet({2, 2, 2, 2}, basic, classes, channels, stem);
+}
+
 std::unique_ptr<Layer> resnet50(std::int64_t classes, std::int64_t channels, ResNetStem stem) {
-  constexpr std::int64_t width = 64;
-  const bool is_large = stem == ResNetStem::imagenet;
-  auto net = std::make_unique<Sequential>();
-  net->append("conv1", same_convolution(channels, width, is_large ? 7 : 3, is_large ? 2 : 1));
-  net->append("bn1", batch_norm_relu(width));
-  if (is_large)
-    net->append([](const Variable& x) {
-      return max_pooling_2d(x, 3, /*stride=*/2, /*pad=*/1, /*cover_all=*/false);
-    });
-  channels = append_stages(*net, {3, 4, 6, 3}, width, width, bottleneck);
-  append_head(*net, channels, classes);
-  return net;
+  return imagenet_resnet({3, 4, 6, 3}, bottleneck, classes, channels, stem);
 }
 
 }  // namespace tasuki

@@ -15,11 +15,16 @@ namespace tasuki {
 std::unique_ptr<Layer> small_resnet(int depth, std::int64_t classes = 10,
                                     std::int64_t channels = 3);
 
-// How images enter ResNet-50.
+// How images enter ResNet-18 and ResNet-50.
 enum class ResNetStem {
   imagenet,  // 7x7 convolution with stride 2, 3x3 max pooling with stride 2: for about 224 pixels
   cifar,     // 3x3 convolution, no pooling: for about 32 pixels
 };
+
+// Table 1's 18 layers: blocks of two 3x3 convolutions. 11,689,512 parameters for 3 channels, 1000
+// classes and ImageNet's stem.
+std::unique_ptr<Layer> resnet18(std::int64_t classes = 1000, std::int64_t channels = 3,
+                                ResNetStem stem = ResNetStem::imagenet);
 
 // Table 1's 50 layers, with the keys of Chainer's ImageNet example (conv1/W, bn1/gamma,
 // res2/a/conv1/W, res2/b1/conv1/W ... fc/W). Stride 2 is in a block's 3x3 convolution (Goyal et

@@ -199,3 +199,72 @@ def wrn_28_10():
         groups[f"group{group}"] = Chain(**blocks)
     return WRN(conv1=convolution(3, 16), **groups, bn=L.BatchNormalization(640),
                fc=L.Linear(640, 10))
+
+
+def alex(classes, side):
+    class Alex(Chain):
+        def forward(self, x):
+            for conv in (self.conv1, self.conv2):
+                x = F.max_pooling_2d(F.local_response_normalization(F.relu(conv(x))), 3, 2)
+            x = F.relu(self.conv4(F.relu(self.conv3(x))))
+            x = F.max_pooling_2d(F.relu(self.conv5(x)), 3, 2)
+            x = F.dropout(F.relu(self.fc6(x)))
+            return self.fc8(F.dropout(F.relu(self.fc7(x))))
+
+    return Alex(conv1=L.Convolution2D(3, 96, 11, 4), conv2=L.Convolution2D(96, 256, 5, pad=2),
+                conv3=L.Convolution2D(256, 384, 3, pad=1), conv4=L.Convolution2D(384, 384, 3, pad=1),
+                conv5=L.Convolution2D(384, 256, 3, pad=1), fc6=L.Linear(None, 4096),
+                fc7=L.Linear(4096, 4096), fc8=L.Linear(4096, classes))
+
+
+def nin(classes, side):
+    class NIN(Chain):
+        def forward(self, x):
+            for mlpconv in (self.mlpconv1, self.mlpconv2, self.mlpconv3):
+                x = F.max_pooling_2d(F.relu(mlpconv(x)), 3, 2)
+            return mean_of_pixels(self.mlpconv4(F.dropout(x)))
+
+    return NIN(mlpconv1=L.MLPConvolution2D(3, (96,) * 3, 11, stride=4),
+               mlpconv2=L.MLPConvolution2D(96, (256,) * 3, 5, pad=2),
+               mlpconv3=L.MLPConvolution2D(256, (384,) * 3, 3, pad=1),
+               mlpconv4=L.MLPConvolution2D(384, (1024, 1024, classes), 3, pad=1))
+
+
+def googlenetbn(classes, side):
+    """Scores of the main classifier and of both auxiliary ones."""
+    modules = {
+        "inc3a": (64, 64, 64, 64, 96, "avg", 32), "inc3b": (64, 64, 96, 64, 96, "avg", 64),
+        "inc3c": (0, 128, 160, 64, 96, "max", None, 2),
+        "inc4a": (224, 64, 96, 96, 128, "avg", 128), "inc4b": (192, 96, 128, 96, 128, "avg", 128),
+        "inc4c": (160, 128, 160, 128, 160, "avg", 128),
+        "inc4d": (96, 128, 192, 160, 192, "avg", 128),
+        "inc4e": (0, 128, 192, 192, 256, "max", None, 2),
+        "inc5a": (352, 192, 320, 160, 224, "avg", 128),
+        "inc5b": (352, 192, 320, 192, 224, "max", 128)}
+
+    class GoogLeNetBN(Chain):
+        def forward(self, x):
+            x = F.max_pooling_2d(F.relu(self.norm1(self.conv1(x))), 3, 2, 1)
+            x = F.max_pooling_2d(F.relu(self.norm2(self.conv2(x))), 3, 2, 1)
+            auxiliary = []
+            for name in modules:
+                x = self[name](x)
+                letter = {"inc4a": "a", "inc4d": "b"}.get(name)
+                if letter:
+                    h = F.average_pooling_2d(x, 5, 3)
+                    h = F.relu(self["norm" + letter](self["conv" + letter](h)))
+                    h = F.relu(self[f"norm{letter}2"](self["lin" + letter](h)))
+                    auxiliary.append(self["out" + letter](h))
+            return (self.out(F.average_pooling_2d(x, min(7, x.shape[2]))), *auxiliary)
+
+    children = {name: L.InceptionBN(None, *settings) for name, settings in modules.items()}
+    for letter in "ab":
+        children |= {
+            "conv" + letter: L.Convolution2D(None, 128, 1, nobias=True),
+            "norm" + letter: L.BatchNormalization(128),
+            "lin" + letter: L.Linear(None, 1024, nobias=True),
+            f"norm{letter}2": L.BatchNormalization(1024),
+            "out" + letter: L.Linear(1024, classes)}
+    return GoogLeNetBN(conv1=convolution(3, 64, 7, 2), norm1=L.BatchNormalization(64),
+                       conv2=convolution(64, 192), norm2=L.BatchNormalization(192),
+                       out=L.Linear(1024, classes), **children)

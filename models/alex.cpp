@@ -1,0 +1,57 @@
+#include "tasuki/models/alex.hpp"
+
+#include "tasuki/nn/conv2d.hpp"
+#include "tasuki/nn/functions/activation.hpp"
+#include "tasuki/nn/functions/dropout.hpp"
+#include "tasuki/nn/functions/local_response_norm.hpp"
+#include "tasuki/nn/functions/pooling.hpp"
+#include "tasuki/nn/linear.hpp"
+#include "tasuki/nn/sequential.hpp"
+
+namespace tasuki {
+namespace {
+
+// Pixels along an axis after the first convolution and three poolings, whose windows may reach over
+// the far edge.
+std::int64_t last_pixels(std::int64_t pixels) {
+  pixels = (pixels - 11) / 4 + 1;
+  for (int i = 0; i < 3; ++i) pixels = pixels / 2;
+  return pixels;
+}
+
+Variable normalise(const Variable& x) {
+  return local_response_norm(x);
+}
+Variable pool(const Variable& x) {
+  return max_pooling_2d(x, 3, /*stride=*/2);
+}
+Variable drop(const Variable& x) {
+  return dropout(x);
+}
+
+}  // namespace
+
+std::unique_ptr<Layer> alex(std::int64_t classes, const Shape& image) {
+  constexpr std::int64_t units = 4096;
+  const auto conv = [](std::int64_t from, std::int64_t to, std::int64_t kernel,
+                       std::int64_t stride = 1, std::int64_t pad = 0) {
+    return std::make_unique<Conv2d>(from, to, kernel, stride, pad);
+  };
+  const auto linear_relu = [=](std::int64_t from) {
+    return std::make_unique<Linear>(from, units, /*bias=*/true, initializers::lecun_normal(),
+                                    /*relu=*/true);
+  };
+  auto net = std::make_unique<Sequential>();
+  net->append("conv1", conv(image[0], 96, 11, 4)).append(relu).append(normalise).append(pool);
+  net->append("conv2", conv(96, 256, 5, 1, 2)).append(relu).append(normalise).append(pool);
+  net->append("conv3", conv(256, 384, 3, 1, 1)).append(relu);
+  net->append("conv4", conv(384, 384, 3, 1, 1)).append(relu);
+  net->append("conv5", conv(384, 256, 3, 1, 1)).append(relu).append(pool);
+  net->append("fc6", linear_relu(256 * last_pixels(image[1]) * last_pixels(image[2])));
+  net->append(drop);
+  net->append("fc7", linear_relu(units)).append(drop);
+  net->append("fc8", std::make_unique<Linear>(units, classes));
+  return net;
+}
+
+}  // namespace tasuki

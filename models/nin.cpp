@@ -1,0 +1,33 @@
+#include "tasuki/models/nin.hpp"
+
+#include "tasuki/nn/functions/activation.hpp"
+#include "tasuki/nn/functions/dropout.hpp"
+#include "tasuki/nn/functions/pooling.hpp"
+#include "tasuki/nn/mlp_conv2d.hpp"
+#include "tasuki/nn/sequential.hpp"
+
+namespace tasuki {
+namespace {
+
+Variable pool(const Variable& x) {
+  return max_pooling_2d(x, 3, /*stride=*/2);
+}
+
+}  // namespace
+
+std::unique_ptr<Layer> nin(std::int64_t classes, std::int64_t channels) {
+  const auto mlpconv = [](std::int64_t from, const std::vector<std::int64_t>& to,
+                          std::int64_t kernel, std::int64_t stride, std::int64_t pad) {
+    return std::make_unique<MlpConv2d>(from, to, kernel, stride, pad, initializers::he_normal());
+  };
+  auto net = std::make_unique<Sequential>();
+  net->append("mlpconv1", mlpconv(channels, {96, 96, 96}, 11, 4, 0)).append(relu).append(pool);
+  net->append("mlpconv2", mlpconv(96, {256, 256, 256}, 5, 1, 2)).append(relu).append(pool);
+  net->append("mlpconv3", mlpconv(256, {384, 384, 384}, 3, 1, 1)).append(relu).append(pool);
+  net->append([](const Variable& x) { return dropout(x); });
+  net->append("mlpconv4", mlpconv(384, {1024, 1024, classes}, 3, 1, 1));
+  net->append(global_average_pooling_2d);
+  return net;
+}
+
+}  // namespace tasuki

@@ -1,0 +1,161 @@
+// Models for ImageNet against Chainer's (make_chainer_models.py): keys, shapes, and scores for
+// weights that both sides compute; and that gradients reach every parameter.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "errors.hpp"
+#include "paths.hpp"
+#include "tasuki/models/catalog.hpp"
+#include "tasuki/models/googlenet_bn.hpp"
+#include "tasuki/nn/functions/add.hpp"
+#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
+#include "tasuki/nn/random.hpp"
+#include "tasuki/tensor/backend.hpp"
+#include "tasuki/tensor/cpu/convolution.hpp"
+
+namespace tasuki {
+namespace {
+
+using testing::expect_error;
+
+constexpr std::int64_t classes = 10, items = 2;
+
+const nlohmann::json& chainer_models() {
+  static const nlohmann::json models = [] {
+    std::ifstream file(REFERENCES + "/chainer_models.json");
+    return nlohmann::json::parse(file);
+  }();
+  return models;
+}
+
+// scattered() of make_chainer_models.py.
+void scatter_values(const Tensor& tensor, double scale) {
+  std::uint64_t position = 0;
+  for (float& value : tensor.span<float>()) {
+    std::uint64_t hash = ++position;
+    for (const auto& [factor, shift] :
+         {std::pair(2654435761u, 15), {2246822519u, 13}, {3266489917u, 16}}) {
+      hash = hash * factor % (std::uint64_t{1} << 32);
+      hash ^= hash >> shift;
+    }
+    value = static_cast<float>((static_cast<double>(hash) / 2147483648.0 - 1) * scale);
+  }
+}
+
+Tensor images_of(std::int64_t side) {
+  Tensor images = Tensor::empty({items, 3, side, side});
+  scatter_values(images, 1);
+  return images;
+}
+
+// As Chainer's model of this name, with its weights.
+std::unique_ptr<Layer> chainers(const std::string& name, std::int64_t side) {
+  auto model = create_model(name, {classes, {3, side, side}});
+  model->initialize(1);
+  for (const auto& [path, parameter] : model->parameters())
+    if (path.ends_with("/W")) {
+      const Shape& shape = parameter->shape();
+      scatter_values(parameter->value(),
+                     std::sqrt(6.0 / static_cast<double>(shape.count_per_item())));
+    }
+  return model;
+}
+
+void expect_scores(const Variable& found, const nlohmann::json& expected) {
+  const Tensor scores = found.value().plain();
+  ASSERT_EQ(static_cast<std::size_t>(scores.count()), expected.size());
+  double largest = 0, difference = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const double value = expected[i];
+    largest = std::max(largest, std::abs(value));
+    difference =
+        std::max(difference, std::abs(static_cast<double>(scores.span<float>()[i]) - value));
+  }
+  EXPECT_LT(difference, 1e-4 * largest);
+}
+
+class ImageNetModels : public ::testing::TestWithParam<const char*> {
+ protected:
+  ImageNetModels() {
+    set_cpu_threads(1);
+    set_conv_algorithm(ConvAlgorithm::direct);
+  }
+};
+
+TEST_P(ImageNetModels, HaveChainersKeysShapesAndScores) {
+  const nlohmann::json& expected = chainer_models()[GetParam()];
+  const std::int64_t side = expected["side"], insize = expected["insize"];
+  const auto model = chainers(GetParam(), side);
+  std::map<std::string, std::vector<std::int64_t>> shapes;
+  for (const auto& [path, parameter] : model->parameters()) {
+    std::vector<std::int64_t>& shape = shapes[path];
+    for (int axis = 0; axis < parameter->shape().rank(); ++axis)
+      shape.push_back(parameter->shape()[axis]);
+  }
+  EXPECT_EQ(nlohmann::json(shapes), expected["parameters"]);
+  EXPECT_EQ(find_model(GetParam()).insize, insize);
+  EXPECT_EQ(create_model(GetParam(), {1000, {3, insize, insize}})->parameter_count(),
+            expected["count"]);
+
+  const NoGrad no_grad;
+  const TrainingMode evaluation(false);
+  const Variable x(images_of(side));
+  expect_scores((*model)(x), expected["scores"][0]);
+  if (auto* const googlenet = dynamic_cast<GoogLeNetBn*>(model.get())) {
+    const GoogLeNetBn::Scores scores = googlenet->all_scores(x);
+    expect_scores(scores.main, expected["scores"][0]);
+    expect_scores(scores.first, expected["scores"][1]);
+    expect_scores(scores.second, expected["scores"][2]);
+  }
+}
+
+TEST_P(ImageNetModels, GradientsReachEveryParameter) {
+  const ModelKind& kind = find_model(GetParam());
+  const auto model = create_model(GetParam(), {classes, {3, kind.smallest, kind.smallest}});
+  model->initialize(3);
+  const std::int32_t labels[] = {3, 1};
+  const Tensor t = Tensor::from(std::span<const std::int32_t>(labels), {items});
+  RandomKeys keys(7);
+  const RandomScope random(keys);
+  const Variable x(images_of(kind.smallest));
+  if (auto* const googlenet = dynamic_cast<GoogLeNetBn*>(model.get())) {
+    const GoogLeNetBn::Scores scores = googlenet->all_scores(x);
+    (softmax_cross_entropy(scores.main, t) + softmax_cross_entropy(scores.first, t) +
+     softmax_cross_entropy(scores.second, t))
+        .backward();
+  } else {
+    softmax_cross_entropy((*model)(x), t).backward();
+  }
+  for (const auto& [path, parameter] : model->parameters()) {
+    double squares = 0;
+    for (const float value : parameter->grad().plain().span<float>())
+      squares += static_cast<double>(value) * static_cast<double>(value);
+    EXPECT_GT(squares, 0) << path;
+  }
+}
+
+TEST_P(ImageNetModels, TooSmallImagesAreAnError) {
+  const std::int64_t side = find_model(GetParam()).smallest - 1;
+  expect_error(ErrorKind::config,
+               {GetParam(), fmt::format("at least {} x {} pixels", side + 1, side + 1)}, [&] {
+                 create_model(GetParam(), {classes, {3, side, side}});
+               });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ImageNetModels, ::testing::Values("alex", "nin", "googlenetbn"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(ImageNetResNets, HaveTheirPapersSizes) {
+  EXPECT_EQ(create_model("resnet18", {1000, {3, 224, 224}})->parameter_count(), 11'689'512);
+  EXPECT_EQ(create_model("resnet18", {5, {3, 96, 96}})->parameters().front().parameter->shape(),
+            (Shape{64, 3, 7, 7}));
+  EXPECT_EQ(create_model("resnet18")->parameters().front().parameter->shape(),
+            (Shape{64, 3, 3, 3}));
+}
+
+}  // namespace
+}  // namespace tasuki
