@@ -251,20 +251,7 @@ void add_device_flags(Options& options, TrainingSettings& settings) {
       "one set of weights and optimizer states together, of which each updates a part; private: "
       "each rank has its own. Training is the same");
   add_gpu_flags(options, settings.gpu);
-  options.add(
-      "threads", settings.threads, "auto", thread_numbers, "N",
-      "threads per rank; `auto`: OMP_NUM_THREADS if it is set, else the node's cores divided "
-      "among its ranks, but no more than the cores that mpirun binds the rank to");
-  options.add(
-      "conv", settings.conv,
-      {{"auto", ConvAlgorithm::fastest},
-       {"direct", ConvAlgorithm::direct},
-       {"winograd", ConvAlgorithm::winograd},
-       {"interleaved", ConvAlgorithm::interleaved}},
-      "NAME",
-      "auto, direct, winograd or interleaved: algorithm of convolutions on CPUs; `auto` times the "
-      "promising ones once per shape and keeps the fastest, `direct` gives the same bits in every "
-      "run");
+  add_processor_flags(options, settings.threads, settings.conv);
   options.add("dtype", settings.dtype, compute_types(), "NAME",
               "fp32, tf32, bf16 or fp16: type to compute in; weights stay fp32. CPUs support fp32, "
               "and bf16 for matrix products only; tf32 and fp16 need a GPU. fp16 uses dynamic loss "
@@ -320,6 +307,24 @@ void add_output_flags(Options& options, TrainingSettings& settings) {
 }
 
 }  // namespace
+
+void add_processor_flags(Options& options, std::optional<std::int64_t>& threads,
+                         ConvAlgorithm& conv) {
+  options.add(
+      "threads", threads, "auto", thread_numbers, "N",
+      "threads per rank; `auto`: OMP_NUM_THREADS if it is set, else the node's cores divided "
+      "among its ranks, but no more than the cores that mpirun binds the rank to");
+  options.add(
+      "conv", conv,
+      {{"auto", ConvAlgorithm::fastest},
+       {"direct", ConvAlgorithm::direct},
+       {"winograd", ConvAlgorithm::winograd},
+       {"interleaved", ConvAlgorithm::interleaved}},
+      "NAME",
+      "auto, direct, winograd or interleaved: algorithm of convolutions on CPUs; `auto` times the "
+      "promising ones once per shape and keeps the fastest, `direct` gives the same bits in every "
+      "run");
+}
 
 void add_training_flags(Options& options, TrainingSettings& settings, FlagsLeftOut left_out) {
   add_run_flags(options, settings);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,10 @@ struct FlagsLeftOut {
 // Adds flags for `settings`, whose values are the defaults; --devices and --split if
 // settings.workers is set.
 void add_training_flags(Options& options, TrainingSettings& settings, FlagsLeftOut left_out = {});
+
+// --threads and --conv, which they have in common with programs that do not train.
+void add_processor_flags(Options& options, std::optional<std::int64_t>& threads,
+                         ConvAlgorithm& conv);
 
 // Refuses flags that do not fit each other.
 void check_training_flags(const Options& options, const TrainingSettings& settings);

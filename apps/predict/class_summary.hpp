@@ -1,0 +1,39 @@
+// Predicted classes over all examples: accuracy, mean loss, confusion.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "predict/class_rows.hpp"
+#include "predict/predictions.hpp"
+#include "predict/settings.hpp"
+
+namespace tasuki::predict {
+
+// The confusion of classes: how often examples of one are taken for another.
+class Confusion {
+ public:
+  Confusion(const Predictions& predictions, std::int64_t classes);
+
+  std::int64_t classes() const { return classes_; }
+  // Examples with this label that are taken for `predicted`.
+  std::int64_t count(std::int64_t label, std::int64_t predicted) const {
+    return counts_[static_cast<std::size_t>(label * classes_ + predicted)];
+  }
+  std::int64_t examples(std::int64_t label) const;
+  std::int64_t predicted(std::int64_t as) const;
+  std::int64_t correct() const;
+
+ private:
+  std::int64_t classes_;
+  std::vector<std::int64_t> counts_;
+};
+
+// Number of examples; if they have labels, accuracy (as the training programs count it), mean loss
+// and the confusion of classes, else how often each class was predicted. JSON: one object
+// "summary".
+std::string summary_text(const Predictions& predictions, const Names& names, std::int64_t classes,
+                         Format format);
+
+}  // namespace tasuki::predict

@@ -1,0 +1,177 @@
+// Classification: labels of images, with probabilities.
+
+#include <nlohmann/json.hpp>
+
+#include "predict/class_summary.hpp"
+#include "predict/inputs.hpp"
+#include "predict/labels.hpp"
+#include "predict/networks.hpp"
+#include "predict/output.hpp"
+#include "predict/task.hpp"
+#include "tasuki/communicator/run_on_root.hpp"
+#include "tasuki/communicator/text_bytes.hpp"
+#include "tasuki/core/error.hpp"
+#include "tasuki/dataset/images/augmentation.hpp"
+#include "tasuki/dataset/iterators/device_iterator.hpp"
+#include "tasuki/dataset/iterators/prefetch_iterator.hpp"
+#include "tasuki/dataset/scatter.hpp"
+
+namespace tasuki::predict {
+namespace {
+
+using nlohmann::json;
+
+enum class Standardize { automatic, on, off };
+
+struct Flags {
+  std::int64_t top = 5;
+  std::optional<std::string> labels, classes_file;
+  DataSplit split = DataSplit::test;
+  std::optional<std::int64_t> classes, units, image_side;
+  Standardize standardize = Standardize::automatic;
+  std::int64_t loader_threads = 1;
+};
+
+// Whether test images were standardised in training, which --augment does.
+bool standardizes(const Flags& flags, const Job& job) {
+  if (flags.standardize != Standardize::automatic) return flags.standardize == Standardize::on;
+  if (job.network == "mlp") return false;
+  const auto augmented = job.trained.run.flag("augment");
+  if (!augmented)
+    fail_everywhere(ErrorKind::usage,
+                    "nothing says whether the model was trained with --augment, which standardises "
+                    "images; give --standardize on or off");
+  return *augmented == "true";
+}
+
+std::int64_t number_of_classes(const Flags& flags, const Job& job) {
+  if (flags.classes) return *flags.classes;
+  // A file without them is of another network, which load_weights() reports.
+  return classes_in(job.trained, job.network).value_or(10);
+}
+
+// The names that fit the model.
+std::vector<std::string> names_of_classes(const Flags& flags, const Job& job,
+                                          std::int64_t classes) {
+  if (flags.classes_file) {
+    const Bytes sent = run_on_root(job.communicator, 0, [&] {
+      return text_to_bytes(json(read_class_names(*flags.classes_file, classes))
+                               .dump(-1, ' ', false, json::error_handler_t::replace));
+    });
+    return json::parse(bytes_to_text(sent));
+  }
+  const auto& known = job.trained.run.class_names;
+  return std::ssize(known) == classes ? known : std::vector<std::string>{};
+}
+
+std::vector<std::int32_t> send_labels(const std::vector<std::int32_t>& labels,
+                                      Communicator& communicator) {
+  const Tensor all = communicator.bcast(Tensor::from(std::span(labels), Shape{std::ssize(labels)}));
+  const std::span<const std::int32_t> values = all.span<std::int32_t>();
+  return {values.begin(), values.end()};
+}
+
+// This rank's share in batches, in order.
+std::unique_ptr<Iterator> batches_of(Share share, bool is_standardized, const Flags& flags,
+                                     const Job& job) {
+  const Field& field = share.dataset->header().field("x");
+  const bool takes_long = is_standardized || field.is_image_file;
+  if (is_standardized)
+    share.dataset = transformed(share.dataset, create_transform(standardization, field));
+  auto batches = create_serial_iterator(std::move(share), job.settings.batchsize);
+  const int threads = static_cast<int>(flags.loader_threads);
+  if (!job.device.is_cpu()) return create_device_iterator(std::move(batches), job.device, threads);
+  if (!takes_long) return batches;
+  return std::make_unique<PrefetchIterator>(std::move(batches), threads, threads + 1);
+}
+
+class Classification final : public Task {
+ public:
+  std::vector<std::string> networks() const override { return image_networks(); }
+  std::optional<std::string> network_of(const TrainingRun& run) const override {
+    return image_network_of(run);
+  }
+
+  void add_flags(program::Options& options) override {
+    options.group("Images");
+    options.add("top", flags_.top, {1, 1000}, "K", "show the K most probable classes");
+    options.add("labels", flags_.labels, "none", "FILE",
+                "labels of the images of --data: an IDX file, or text with a number or the name "
+                "of a class on each line");
+    options.add("split", flags_.split, {{"test", DataSplit::test}, {"train", DataSplit::train}},
+                "NAME", "test or train: the part of a data set that has both");
+    options.add("classes-file", flags_.classes_file, "none", "FILE",
+                "names of the classes, one on each line; default: those of the training's data");
+    options.add("classes", flags_.classes, "auto", {1, 1 << 20}, "N",
+                "number of classes; `auto`: as in the file");
+    options.add("unit,u", flags_.units, "auto", {1, 1 << 20}, "N",
+                "units in each of the two hidden layers of mlp; `auto`: as in the file");
+    options.add("image-size", flags_.image_side, "auto", {8, 1024}, "N",
+                "height and width in pixels that images in files are scaled to; `auto`: as in the "
+                "training");
+    options.add(
+        "standardize", flags_.standardize,
+        {{"auto", Standardize::automatic}, {"on", Standardize::on}, {"off", Standardize::off}},
+        "WHEN",
+        "auto, on or off: bring each image to mean 0 and deviation 1, as training with "
+        "--augment does; `auto`: as in the training");
+    options.add("loader-threads", flags_.loader_threads, {1, 256}, "N",
+                "threads per rank that decode and standardise images ahead");
+  }
+
+  void run(const Job& job) override {
+    Communicator& comm = job.communicator;
+    const bool is_standardized = standardizes(flags_, job);
+    const std::int64_t classes = number_of_classes(flags_, job);
+    Names names;
+    names.classes = names_of_classes(flags_, job, classes);
+    Inputs inputs;
+    Share share = scatter_dataset(
+        [&] {
+          inputs = open_inputs(request_for(job, classes, names.classes));
+          names.examples = std::move(inputs.names);
+          return std::move(inputs.source);
+        },
+        comm);
+    const std::vector<std::int32_t> labels = send_labels(inputs.labels, comm);
+
+    const auto network = create_image_network(
+        job.network, job.trained, share.dataset->header().field("x").shape, classes, flags_.units);
+    load_weights(job.trained, *network, comm);
+    network->to(job.device);
+    const auto batches = batches_of(std::move(share), is_standardized, flags_, job);
+    const Predictions all =
+        gather(predict_batches(*network, *batches, labels, std::min(flags_.top, classes)), comm);
+    run_on_root(comm, 0, [&] {
+      const Format format = job.settings.format;
+      deliver(job.settings, rows_text(all, names, format),
+              summary_text(all, names, classes, format));
+      return Bytes{};
+    });
+  }
+
+ private:
+  InputRequest request_for(const Job& job, std::int64_t classes,
+                           const std::vector<std::string>& class_names) const {
+    InputRequest request{.paths = job.settings.inputs,
+                         .labels = flags_.labels,
+                         .split = flags_.split,
+                         .examples = job.settings.examples,
+                         .example = example_shape(job.network, job.trained),
+                         .image_side = flags_.image_side,
+                         .classes = classes,
+                         .class_names = class_names,
+                         .run = job.trained.run};
+    return request;
+  }
+
+  Flags flags_;
+};
+
+}  // namespace
+
+std::unique_ptr<Task> create_classification() {
+  return std::make_unique<Classification>();
+}
+
+}  // namespace tasuki::predict

@@ -1,0 +1,50 @@
+#include "predict/output.hpp"
+
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tasuki/core/error.hpp"
+#include "tasuki/core/file.hpp"
+
+namespace tasuki::predict {
+namespace {
+
+void print(const std::string& text, std::FILE* stream) {
+  if (std::fwrite(text.data(), 1, text.size(), stream) != text.size() || std::fflush(stream) != 0)
+    fail(ErrorKind::cannot_write, "cannot write the results to standard output");
+}
+
+}  // namespace
+
+std::string json_line(const nlohmann::ordered_json& value) {
+  return value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n';
+}
+
+std::string csv_cell(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
+  return quoted + '"';
+}
+
+void check_output(const Settings& settings) {
+  if (!settings.out) return;
+  const std::filesystem::path path = std::filesystem::absolute(*settings.out);
+  if (std::filesystem::is_directory(path))
+    fail(ErrorKind::cannot_write, "--out {}: expected the name of a file, found a folder",
+         *settings.out);
+  check_output_folder(path.parent_path());
+}
+
+void deliver(const Settings& settings, const std::string& rows, const std::string& summary) {
+  const bool prints_rows = !settings.out && !settings.quiet;
+  if (settings.out) {
+    make_output_folder(std::filesystem::absolute(*settings.out).parent_path());
+    write_file(*settings.out, rows);
+  }
+  if (prints_rows) print(rows, stdout);
+  print(summary, prints_rows && settings.format == Format::csv ? stderr : stdout);
+}
+
+}  // namespace tasuki::predict

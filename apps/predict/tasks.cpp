@@ -1,0 +1,11 @@
+#include "predict/task.hpp"
+
+namespace tasuki::predict {
+
+std::vector<std::unique_ptr<Task>> create_tasks() {
+  std::vector<std::unique_ptr<Task>> tasks;
+  tasks.push_back(create_classification());
+  return tasks;
+}
+
+}  // namespace tasuki::predict

@@ -1,0 +1,45 @@
+// A file with the weights of a model, and what is known about the run that trained it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tasuki/communicator/communicator.hpp"
+#include "tasuki/nn/module.hpp"
+#include "tasuki/tensor/shape.hpp"
+
+namespace tasuki::predict {
+
+// From about.json beside the file (program/report/about.hpp). Everything is empty if there is none,
+// or an older one without these.
+struct TrainingRun {
+  std::string program;
+  std::map<std::string, std::string> flags;
+  std::string dataset, data;  // its name and its folder
+  std::optional<Shape> example;
+  std::vector<std::string> class_names;
+
+  // The text of a flag; nothing if it is not known.
+  std::optional<std::string> flag(const std::string& name) const;
+};
+
+struct TrainedModel {
+  std::filesystem::path file;
+  std::string prefix;                   // of the model's entries in the file
+  std::map<std::string, Shape> shapes;  // of these, without the prefix
+  TrainingRun run;
+};
+
+// A snapshot or a model file (Chainer's save_npz), or the newest intact snapshot in a folder. Rank
+// 0 reads it for all; its errors are errors on all ranks. Collective.
+TrainedModel find_trained_model(const std::string& path, Communicator& communicator);
+
+// Gives all ranks' models, which are on CPUs, the file's weights. One that does not fit the file is
+// an error of kind data that names the first difference. Collective.
+void load_weights(const TrainedModel& trained, const Module& model, Communicator& communicator);
+
+}  // namespace tasuki::predict
