@@ -3,11 +3,43 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
-#include "tasuki/tensor/tensor.hpp"
+#include "tasuki/tensor/backend.hpp"
 
 namespace tasuki {
+
+// LSTM (Hochreiter and Schmidhuber, 1997, with forget gates): i, f, o = sigmoid(...), a =
+// tanh(...), c' = f c + i a, h' = o tanh(c'). GRU (Cho et al., arXiv 1406.1078, with the reset gate
+// after the product, as cuDNN, Chainer and PyTorch have it): r, z = sigmoid(...), n = tanh(wx_n x +
+// bx_n + r (wh_n h + bh_n)), h' = (1 - z) n + z h.
+enum class Recurrence : std::uint8_t { lstm, gru };
+inline constexpr std::int64_t gates_of(Recurrence kind) {
+  return kind == Recurrence::lstm ? 4 : 3;
+}
+// h and c, or h.
+inline constexpr std::int64_t states_of(Recurrence kind) {
+  return kind == Recurrence::lstm ? 2 : 1;
+}
+
+// One direction of one layer with D inputs and H units, whose G gates stand one after the other in
+// the order i, f, a, o (LSTM) or r, z, n (GRU): that of cuDNN, Chainer's files and PyTorch.
+struct RecurrentLayer {
+  Recurrence kind = Recurrence::lstm;
+  bool is_reversed = false;  // from an example's last element to its first
+  Tensor wx, wh;             // G H x D, G H x H
+  Tensor bx, bh;             // G H each
+};
+
+// Where its backward pass writes.
+struct RecurrentGradients {
+  struct Destination {
+    Tensor tensor;
+    bool accumulate = false;
+  };
+  Destination wx, wh, bx, bh;
+};
 
 class SequenceOperations {
  public:
@@ -23,6 +55,21 @@ class SequenceOperations {
   virtual void embed_backward(const Tensor& ids, const Tensor& dy,
                               std::optional<std::int64_t> ignore, const Tensor& dw,
                               bool accumulate) = 0;
+
+  // A layer over padded sequences x (N x T x D), of which the first lengths[i] <= T elements
+  // (int64) of example i count. `states`: what it begins with, N x S x H (S = 2: h and c; 1: h);
+  // undefined for zeros. The result is N x (T + S) x H: h after each element, zeros for padding,
+  // then the states after the last one (the first states for an empty sequence). `workspace`, if
+  // not null, is set to what the backward pass needs.
+  virtual Tensor recurrent(const RecurrentLayer& layer, const Tensor& x, const Tensor& lengths,
+                           const Tensor& states, std::shared_ptr<Workspace>* workspace) = 0;
+  struct InputGradients {
+    Tensor dx, dstates;  // of x's type; zeros for padding
+  };
+  // From the gradient of the result.
+  virtual InputGradients recurrent_backward(const RecurrentLayer& layer, const Tensor& dy,
+                                            const Workspace& workspace,
+                                            const RecurrentGradients& gradients) = 0;
 };
 
 }  // namespace tasuki

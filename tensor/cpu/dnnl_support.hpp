@@ -107,6 +107,8 @@ class OperationKey {
     linear,
     linear_data,
     linear_weights,
+    recurrent,
+    recurrent_data,
     conv,
     conv_data,
     conv_weights,

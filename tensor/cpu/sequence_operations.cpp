@@ -2,6 +2,7 @@
 
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
 #include "tasuki/tensor/cpu/embedding.hpp"
+#include "tasuki/tensor/cpu/recurrent.hpp"
 
 namespace tasuki {
 namespace {
@@ -14,6 +15,15 @@ class CpuSequenceOperations final : public SequenceOperations {
   void embed_backward(const Tensor& ids, const Tensor& dy, std::optional<std::int64_t> ignore,
                       const Tensor& dw, bool accumulate) override {
     cpu_embed_backward(ids, dy, ignore, dw, accumulate);
+  }
+  Tensor recurrent(const RecurrentLayer& layer, const Tensor& x, const Tensor& lengths,
+                   const Tensor& states, std::shared_ptr<Workspace>* workspace) override {
+    return cpu_recurrent(layer, x, lengths, states, workspace);
+  }
+  InputGradients recurrent_backward(const RecurrentLayer& layer, const Tensor& dy,
+                                    const Workspace& workspace,
+                                    const RecurrentGradients& gradients) override {
+    return cpu_recurrent_backward(layer, dy, workspace, gradients);
   }
 };
 

@@ -4,6 +4,7 @@
 #include "tasuki/tensor/cuda/cuda_backend.hpp"
 #include "tasuki/tensor/cuda/embedding_kernels.hpp"
 #include "tasuki/tensor/cuda/operands.hpp"
+#include "tasuki/tensor/cuda/recurrent.hpp"
 #include "tasuki/tensor/embed_check.hpp"
 
 namespace tasuki {
@@ -36,6 +37,16 @@ class CudaSequenceOperations final : public SequenceOperations {
     kernels::embed_backward(CudaContext::of(dy.device()).launch(), dy.dtype(), ids_of(ids, ignore),
                             upstream.raw(), dw.data<float>(), dw.shape()[0], dw.shape()[1]);
     check_launch("gradient of embed_id");
+  }
+
+  Tensor recurrent(const RecurrentLayer& layer, const Tensor& x, const Tensor& lengths,
+                   const Tensor& states, std::shared_ptr<Workspace>* workspace) override {
+    return cuda_recurrent(layer, x, lengths, states, workspace);
+  }
+  InputGradients recurrent_backward(const RecurrentLayer& layer, const Tensor& dy,
+                                    const Workspace& workspace,
+                                    const RecurrentGradients& gradients) override {
+    return cuda_recurrent_backward(layer, dy, workspace, gradients);
   }
 };
 

@@ -1,4 +1,6 @@
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "problems.hpp"
 #include "tasuki/tensor/sequence_operations.hpp"
@@ -17,6 +19,47 @@ Results embed(Side& side, std::int64_t ids, std::int64_t rows, std::int64_t colu
   return {{"y", operations.embed(w, numbers, -1)}, {"dw", dw}};
 }
 
+struct RecurrentCase {
+  const char* name;
+  Recurrence kind;
+  std::vector<std::int64_t> lengths;
+  std::int64_t steps, inputs, units;
+  bool has_states = false, is_reversed = false, accumulate = false;
+};
+
+Results recurrent(Side& side, const RecurrentCase& test) {
+  SequenceOperations& operations = side.backend().sequences();
+  const auto items = static_cast<std::int64_t>(test.lengths.size());
+  const std::int64_t rows = gates_of(test.kind) * test.units, states = states_of(test.kind);
+  const Tensor lengths =
+      Tensor::from(std::span<const std::int64_t>(test.lengths), {items}).to(side.device());
+  const Tensor x = side.activations({items, test.steps, test.inputs});
+  const Tensor first = test.has_states ? side.activations({items, states, test.units}) : Tensor();
+  const RecurrentLayer layer{test.kind,
+                             test.is_reversed,
+                             side.weights({rows, test.inputs}),
+                             side.weights({rows, test.units}),
+                             side.parameters({rows}),
+                             side.parameters({rows})};
+  const Tensor dy = side.activations({items, test.steps + states, test.units});
+  const auto destination = [&](const Shape& shape) {
+    return RecurrentGradients::Destination{side.destination(shape, test.accumulate),
+                                           test.accumulate};
+  };
+  const RecurrentGradients gradients{destination(layer.wx.shape()), destination(layer.wh.shape()),
+                                     destination({rows}), destination({rows})};
+  std::shared_ptr<Workspace> workspace;
+  const Tensor y = operations.recurrent(layer, x, lengths, first, &workspace);
+  const auto inputs = operations.recurrent_backward(layer, dy, *workspace, gradients);
+  return {{"y", y},
+          {"dx", inputs.dx},
+          {"dstates", inputs.dstates},
+          {"dwx", gradients.wx.tensor},
+          {"dwh", gradients.wh.tensor},
+          {"dbx", gradients.bx.tensor},
+          {"dbh", gradients.bh.tensor}};
+}
+
 }  // namespace
 
 void add_sequence_operations_problems(Problems& problems) {
@@ -28,6 +71,15 @@ void add_sequence_operations_problems(Problems& problems) {
             {fmt::format("sequences: embed/{} of {}x{} {}{}", ids, rows, columns, name_of(type),
                          accumulate ? " added" : ""),
              [=](Side& side) { return embed(side, ids, rows, columns, type, accumulate); }});
+  for (const Recurrence kind : {Recurrence::lstm, Recurrence::gru})
+    for (const RecurrentCase& test :
+         {RecurrentCase{"one step", kind, {1}, 1, 1, 1},
+          RecurrentCase{"ragged", kind, {2, 0, 5, 1, 3}, 6, 7, 9, true, false, true},
+          RecurrentCase{"reversed", kind, {4, 2, 4}, 4, 8, 16, false, true, false},
+          RecurrentCase{"no examples", kind, {}, 3, 4, 4}})
+      problems.push_back(
+          {fmt::format("sequences: {}/{}", kind == Recurrence::lstm ? "lstm" : "gru", test.name),
+           [=](Side& side) { return recurrent(side, test); }});
 }
 
 }  // namespace tasuki::testing

@@ -3,7 +3,9 @@
 
 #include "reference_check.hpp"
 #include "tasuki/nn/embed_id.hpp"
+#include "tasuki/nn/functions/concat.hpp"
 #include "tasuki/nn/functions/embed_id.hpp"
+#include "tasuki/nn/functions/recurrent.hpp"
 
 namespace tasuki {
 namespace {
@@ -17,6 +19,31 @@ TEST(SequenceReference, EmbedId) {
     std::optional<std::int64_t> ignore;
     if (test.options.contains("ignore")) ignore = test.options["ignore"].get<std::int64_t>();
     return embed_id(in.at("t").value(), in.at("w"), ignore);
+  });
+}
+
+// The result and the final states as one array, so that both have gradients.
+Variable run_recurrent(const Inputs& in, const ReferenceCase& test, Recurrence kind) {
+  RecurrentWeights weights;
+  for (std::int64_t i = 0; i < 2 * gates_of(kind); ++i) {
+    weights.w.push_back(in.at(fmt::format("w{}", i)));
+    weights.b.push_back(in.at(fmt::format("b{}", i)));
+  }
+  const auto [y, states] =
+      recurrent(kind, in.at("x"), in.at("t").value(), testing::optional(in, "states"), weights,
+                test.options.contains("reversed"));
+  return concat({y, states}, 1);
+}
+
+TEST(SequenceReference, Lstm) {
+  check_file("lstm", [](const Inputs& in, const ReferenceCase& test) {
+    return run_recurrent(in, test, Recurrence::lstm);
+  });
+}
+
+TEST(SequenceReference, Gru) {
+  check_file("gru", [](const Inputs& in, const ReferenceCase& test) {
+    return run_recurrent(in, test, Recurrence::gru);
   });
 }
 

@@ -1,0 +1,167 @@
+#include "tasuki/nn/functions/recurrent.hpp"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "tasuki/nn/function.hpp"
+#include "tasuki/tensor/backend.hpp"
+
+namespace tasuki {
+namespace {
+
+// Tensors stacked along axis 0: a view if each begins where the one before ends, else undefined.
+Tensor joined_view(std::span<const Tensor> parts) {
+  Shape shape = parts[0].shape();
+  std::size_t end = parts[0].offset() + parts[0].bytes();
+  for (const Tensor& part : parts.subspan(1)) {
+    if (part.storage() != parts[0].storage() || part.offset() != end ||
+        part.dtype() != parts[0].dtype())
+      return {};
+    end += part.bytes();
+    shape[0] += part.shape()[0];
+  }
+  return {parts[0].storage(), parts[0].offset(), shape, parts[0].dtype()};
+}
+
+Tensor stacked(std::span<const Variable> parts, DType type) {
+  std::vector<Tensor> tensors;
+  for (const Variable& part : parts) tensors.push_back(part.value_as(type));
+  Tensor view = joined_view(tensors);
+  return view ? view : backend(tensors[0].device()).concat(tensors, 0);
+}
+
+// The gradients of inputs [first, first + count) of equal shapes as one destination.
+class StackedGradient {
+ public:
+  StackedGradient(Gradients& gradients, std::size_t first, std::size_t count, const Shape& all,
+                  Device device) {
+    const Shape part = all.with_items(all[0] / static_cast<std::int64_t>(count));
+    std::vector<Tensor> tensors;
+    for (std::size_t i = first; i < first + count; ++i) {
+      parts_.push_back(gradients.needed(i) ? gradients.into(i, part) : Gradients::Destination{});
+      tensors.push_back(parts_.back().tensor);
+    }
+    const auto same = [&](const auto& each) {
+      return each.tensor.defined() && each.accumulate == parts_[0].accumulate;
+    };
+    if (std::ranges::all_of(parts_, same)) whole_ = {joined_view(tensors), parts_[0].accumulate};
+    if (whole_.tensor)
+      parts_.clear();
+    else
+      whole_ = {Tensor::empty(all, DType::float32, device), false};
+  }
+
+  const RecurrentGradients::Destination& whole() const { return whole_; }
+
+  // After `whole` was written.
+  void finish() {
+    for (std::size_t k = 0; k < parts_.size(); ++k) {
+      const auto& [tensor, accumulate] = parts_[k];
+      if (!tensor) continue;
+      const auto rows = static_cast<std::int64_t>(k) * tensor.shape()[0];
+      const Tensor part = whole_.tensor.slice(rows, rows + tensor.shape()[0]);
+      if (accumulate)
+        backend(tensor.device()).accumulate(tensor, part, 1);
+      else
+        tensor.copy_from(part);
+    }
+  }
+
+ private:
+  std::vector<Gradients::Destination> parts_;  // if they are not neighbours
+  RecurrentGradients::Destination whole_;
+};
+
+// Inputs: x, states, w0 .., b0 ..
+class Recurrent final : public Function {
+ public:
+  Recurrent(RecurrentLayer layer, std::shared_ptr<Workspace> workspace)
+      : layer_(std::move(layer)), workspace_(std::move(workspace)) {}
+  const char* name() const override { return "recurrent"; }
+
+  void backward(const Tensor& dy, Gradients& gradients) override {
+    const auto gates = static_cast<std::size_t>(gates_of(layer_.kind));
+    const Device device = dy.device();
+    const auto destination = [&](std::size_t kind, const Tensor& value) {
+      return StackedGradient(gradients, 2 + kind * gates, gates, value.shape(), device);
+    };
+    StackedGradient wx = destination(0, layer_.wx), wh = destination(1, layer_.wh);
+    StackedGradient bx = destination(2, layer_.bx), bh = destination(3, layer_.bh);
+    auto inputs = backend(device).sequences().recurrent_backward(
+        layer_, dy, *workspace_, {wx.whole(), wh.whole(), bx.whole(), bh.whole()});
+    for (StackedGradient* const each : {&wx, &wh, &bx, &bh}) each->finish();
+    if (gradients.needed(0)) gradients.add(0, std::move(inputs.dx));
+    if (gradients.needed(1)) gradients.add(1, std::move(inputs.dstates));
+  }
+
+ private:
+  RecurrentLayer layer_;
+  std::shared_ptr<Workspace> workspace_;
+};
+
+// Elements [begin, end) of axis 1.
+class Steps final : public Function {
+ public:
+  Steps(Shape whole, std::int64_t begin, std::int64_t end)
+      : whole_(whole), begin_(begin), end_(end) {}
+  const char* name() const override { return "steps"; }
+
+  void backward(const Tensor& dy, Gradients& gradients) override {
+    std::vector<Tensor> parts;
+    const auto add_zeros = [&](std::int64_t count) {
+      Shape shape = whole_;
+      shape[1] = count;
+      if (count > 0) parts.push_back(Tensor::zeros(shape, dy.dtype(), dy.device()));
+    };
+    add_zeros(begin_);
+    parts.push_back(dy.plain());
+    add_zeros(whole_[1] - end_);
+    gradients.add(0, backend(dy.device()).concat(parts, 1));
+  }
+
+ private:
+  Shape whole_;
+  std::int64_t begin_, end_;
+};
+
+Variable steps(const Variable& x, std::int64_t begin, std::int64_t end) {
+  Tensor y = backend(x.value().device()).take(x.value(), 1, begin, end);
+  return Function::record(std::move(y), {x},
+                          [&] { return std::make_unique<Steps>(x.shape(), begin, end); });
+}
+
+}  // namespace
+
+RecurrentResult recurrent(Recurrence kind, const Variable& x, const Tensor& lengths,
+                          const Variable& states, const RecurrentWeights& weights,
+                          bool is_reversed) {
+  const auto gates = static_cast<std::size_t>(gates_of(kind));
+  TASUKI_CHECK(weights.w.size() == 2 * gates && weights.b.size() == 2 * gates,
+               "recurrent layer: expected {} matrices and as many biases, found {} and {}",
+               2 * gates, weights.w.size(), weights.b.size());
+  const DType type = x.value().dtype();
+  const std::span w(weights.w), b(weights.b);
+  RecurrentLayer layer{kind,
+                       is_reversed,
+                       stacked(w.first(gates), type),
+                       stacked(w.last(gates), type),
+                       stacked(b.first(gates), DType::float32),
+                       stacked(b.last(gates), DType::float32)};
+  std::vector<Variable> inputs = {x, states};
+  inputs.insert(inputs.end(), w.begin(), w.end());
+  inputs.insert(inputs.end(), b.begin(), b.end());
+
+  std::shared_ptr<Workspace> workspace;
+  Tensor all = backend(x.value().device())
+                   .sequences()
+                   .recurrent(layer, x.value(), lengths,
+                              states.defined() ? states.value() : Tensor(), &workspace);
+  const Variable result = Function::record(std::move(all), inputs, [&] {
+    return std::make_unique<Recurrent>(std::move(layer), std::move(workspace));
+  });
+  const std::int64_t length = x.shape()[1];
+  return {steps(result, 0, length), steps(result, length, result.shape()[1])};
+}
+
+}  // namespace tasuki

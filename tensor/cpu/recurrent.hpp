@@ -1,0 +1,17 @@
+// LSTM and GRU on the CPU, as sequence_operations.hpp describes them. One product adds what the
+// inputs of all steps contribute; each step then has the product of the states and one pass over
+// the gates.
+#pragma once
+
+#include "tasuki/tensor/sequence_operations.hpp"
+
+namespace tasuki {
+
+Tensor cpu_recurrent(const RecurrentLayer& layer, const Tensor& x, const Tensor& lengths,
+                     const Tensor& states, std::shared_ptr<Workspace>* workspace);
+SequenceOperations::InputGradients cpu_recurrent_backward(const RecurrentLayer& layer,
+                                                          const Tensor& dy,
+                                                          const Workspace& workspace,
+                                                          const RecurrentGradients& gradients);
+
+}  // namespace tasuki

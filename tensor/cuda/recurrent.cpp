@@ -1,0 +1,191 @@
+#include "tasuki/tensor/cuda/recurrent.hpp"
+
+#include <algorithm>
+
+#include "tasuki/tensor/cuda/check.hpp"
+#include "tasuki/tensor/cuda/context.hpp"
+#include "tasuki/tensor/cuda/matmul.hpp"
+#include "tasuki/tensor/cuda/operands.hpp"
+#include "tasuki/tensor/cuda/recurrent_kernels.hpp"
+#include "tasuki/tensor/recurrent_check.hpp"
+
+namespace tasuki {
+namespace {
+
+struct Forward final : Workspace {
+  explicit Forward(const RecurrentSizes& s) : sizes(s) {}
+  RecurrentSizes sizes;
+  kernels::Sequences sequences;
+  Tensor lengths;
+  Tensor x;            // T N x D, time-major
+  Tensor gates;        // T N x G H, float32
+  Tensor h;            // (T + 1) N x H: before each step
+  Tensor c;            // the same of c in float32, of an LSTM
+  Tensor recurrent_n;  // T N x H in float32, of a GRU
+
+  kernels::ForwardSteps arrays() const {
+    return {.gates = static_cast<float*>(gates.raw()),
+            .products = nullptr,
+            .bh = nullptr,
+            .h = h.raw(),
+            .c = static_cast<float*>(c.raw()),
+            .recurrent_n = static_cast<float*>(recurrent_n.raw()),
+            .y = nullptr};
+  }
+};
+
+}  // namespace
+
+Tensor cuda_recurrent(const RecurrentLayer& layer, const Tensor& input, const Tensor& lengths,
+                      const Tensor& initial, std::shared_ptr<Workspace>* workspace) {
+  check_activation(input, "recurrent layer");
+  const RecurrentSizes sizes = check_recurrent(layer, input, lengths, initial);
+  const Device device = input.device();
+  const DType type = input.dtype();
+  for (const Tensor* const w : {&layer.wx, &layer.wh})
+    check_weights(*w, device, type, "recurrent layer");
+  for (const Tensor* const b : {&layer.bx, &layer.bh})
+    check_parameter(*b, device, "recurrent layer");
+  TASUKI_CHECK(lengths.device() == device && (!initial || initial.dtype() == type),
+               "recurrent layer: lengths on {} and states of {} for an input of {} on {}",
+               lengths.device().text(), initial ? name_of(initial.dtype()) : "no type",
+               name_of(type), device.text());
+  CudaContext& context = CudaContext::of(device);
+  const Launch launch = context.launch();
+  const auto made = std::make_shared<Forward>(sizes);
+  Forward& kept = *made;
+  const std::int64_t units = sizes.units, width = sizes.gates * units;
+  const std::int64_t rows = sizes.steps * sizes.items;
+  const bool is_lstm = layer.kind == Recurrence::lstm;
+  const auto empty = [&](std::int64_t count, std::int64_t columns, DType of) {
+    return Tensor::empty({count, columns}, of, device);
+  };
+
+  Tensor y = Tensor::empty(sizes.result(), type, device);
+  kept.lengths = lengths.plain();
+  kept.sequences = {type,
+                    kept.lengths.data<std::int64_t>(),
+                    sizes.items,
+                    sizes.steps,
+                    units,
+                    sizes.states,
+                    layer.is_reversed};
+  kept.x = empty(rows, sizes.inputs, type);
+  kept.gates = empty(rows, width, DType::float32);
+  kept.h = empty(rows + sizes.items, units, type);
+  if (is_lstm)
+    kept.c = empty(rows + sizes.items, units, DType::float32);
+  else
+    kept.recurrent_n = empty(rows, units, DType::float32);
+  if (workspace != nullptr) *workspace = made;
+  if (y.count() == 0) return y;
+
+  const Tensor x = input.plain(), states = initial ? initial.plain() : initial;
+  const Tensor products = empty(sizes.items, width, DType::float32);
+  kernels::ForwardSteps arrays = kept.arrays();
+  arrays.products = products.data<float>();
+  arrays.bh = layer.bh.data<float>();
+  arrays.y = y.raw();
+  kernels::begin_states(launch, kept.sequences, states.raw(), arrays);
+  check_launch("first states of a recurrent layer");
+  if (rows > 0) {
+    if (kept.x.count() > 0)
+      kernels::pack_steps(launch, kept.sequences, x.raw(), kept.x.raw(), sizes.inputs);
+    check_launch("inputs of a recurrent layer");
+    const Tensor wx = layer.wx.to(type), wh = layer.wh.to(type);
+    multiply(context, {.transpose_b = true,
+                       .m = rows,
+                       .n = width,
+                       .k = sizes.inputs,
+                       .operands = type,
+                       .a = kept.x.raw(),
+                       .b = wx.raw(),
+                       .c = kept.gates.raw(),
+                       .bias = layer.bx.raw()});
+    for (std::int64_t t = 0; t < sizes.steps; ++t) {
+      multiply(context, {.transpose_b = true,
+                         .m = sizes.items,
+                         .n = width,
+                         .k = units,
+                         .operands = type,
+                         .a = kept.h.slice(t * sizes.items, (t + 1) * sizes.items).raw(),
+                         .b = wh.raw(),
+                         .c = products.raw()});
+      kernels::recurrent_step(launch, kept.sequences, arrays, t);
+      check_launch("step of a recurrent layer");
+    }
+  }
+  kernels::end_states(launch, kept.sequences, arrays);
+  check_launch("last states of a recurrent layer");
+  return y;
+}
+
+SequenceOperations::InputGradients cuda_recurrent_backward(const RecurrentLayer& layer,
+                                                           const Tensor& upstream,
+                                                           const Workspace& workspace,
+                                                           const RecurrentGradients& gradients) {
+  const auto& kept = static_cast<const Forward&>(workspace);
+  const RecurrentSizes& sizes = kept.sizes;
+  check_activation(upstream, "recurrent layer");
+  TASUKI_CHECK(upstream.shape() == sizes.result() && upstream.dtype() == kept.x.dtype(),
+               "recurrent layer: expected a gradient of {} in {}, found {} in {}",
+               sizes.result().text(), name_of(kept.x.dtype()), upstream.shape().text(),
+               name_of(upstream.dtype()));
+  const Device device = upstream.device();
+  const DType type = upstream.dtype();
+  CudaContext& context = CudaContext::of(device);
+  Backend& gpu = backend(device);
+  const Launch launch = context.launch();
+  const std::int64_t units = sizes.units, width = sizes.gates * units;
+  const std::int64_t rows = sizes.steps * sizes.items;
+  const bool is_lstm = layer.kind == Recurrence::lstm;
+  const Tensor dy = upstream.plain();
+
+  const auto state_sums = [&] {
+    return Tensor::zeros({sizes.items, units}, DType::float32, device);
+  };
+  const Tensor returned = state_sums(), carried = state_sums(), dc = state_sums();
+  const Tensor dgates = Tensor::empty({rows, width}, type, device);
+  const Tensor dproducts = is_lstm ? dgates : Tensor::empty({rows, width}, type, device);
+  const kernels::BackwardSteps arrays{.dy = dy.raw(),
+                                      .returned = returned.data<float>(),
+                                      .carried = carried.data<float>(),
+                                      .dc = dc.data<float>(),
+                                      .dgates = dgates.raw(),
+                                      .dproducts = dproducts.raw()};
+  SequenceOperations::InputGradients result;
+  result.dx = Tensor::empty({sizes.items, sizes.steps, sizes.inputs}, type, device);
+  result.dstates = Tensor::empty({sizes.items, sizes.states, units}, type, device);
+  if (result.dstates.count() > 0) {
+    kernels::begin_gradients(launch, kept.sequences, arrays);
+    check_launch("last states' gradients of a recurrent layer");
+    const Tensor wh = layer.wh.to(type);
+    for (std::int64_t t = sizes.steps; t-- > 0;) {
+      kernels::recurrent_step_backward(launch, kept.sequences, kept.arrays(), arrays, t);
+      check_launch("backward step of a recurrent layer");
+      multiply(context, {.m = sizes.items,
+                         .n = units,
+                         .k = width,
+                         .operands = type,
+                         .a = dproducts.slice(t * sizes.items, (t + 1) * sizes.items).raw(),
+                         .b = wh.raw(),
+                         .c = returned.raw()});
+    }
+    kernels::end_gradients(launch, kept.sequences, arrays, result.dstates.raw());
+    check_launch("first states' gradients of a recurrent layer");
+  }
+
+  gpu.backward_bias(dgates, gradients.bx.tensor, gradients.bx.accumulate);
+  gpu.backward_bias(dproducts, gradients.bh.tensor, gradients.bh.accumulate);
+  gpu.linear_backward_weights(kept.h.slice(0, rows), dproducts, gradients.wh.tensor,
+                              gradients.wh.accumulate, {});
+  gpu.linear_backward_weights(kept.x, dgates, gradients.wx.tensor, gradients.wx.accumulate, {});
+  if (result.dx.count() > 0) {
+    const Tensor packed = gpu.linear_backward_data(dgates, layer.wx);
+    kernels::unpack_steps(launch, kept.sequences, packed.raw(), result.dx.raw(), sizes.inputs);
+    check_launch("input's gradient of a recurrent layer");
+  }
+  return result;
+}
+
+}  // namespace tasuki

@@ -1,0 +1,39 @@
+// Checks of the arguments of recurrent(), for every backend, and the sizes that follow from them.
+#pragma once
+
+#include "tasuki/tensor/sequence_operations.hpp"
+
+namespace tasuki {
+
+struct RecurrentSizes {
+  std::int64_t items, steps, inputs, units;  // N, T, D, H
+  std::int64_t gates, states;                // G, S
+  Shape result() const { return {items, steps + states, units}; }
+};
+
+inline RecurrentSizes check_recurrent(const RecurrentLayer& layer, const Tensor& x,
+                                      const Tensor& lengths, const Tensor& states) {
+  const Shape &in = x.shape(), &wh = layer.wh.shape();
+  TASUKI_CHECK(in.rank() == 3 && wh.rank() == 2 && layer.wx.shape().rank() == 2,
+               "recurrent layer: expected inputs of examples x steps x units and weights of two "
+               "axes, found {}, {} and {}",
+               in.text(), layer.wx.shape().text(), wh.text());
+  const RecurrentSizes sizes{
+      in[0], in[1], in[2], wh[1], gates_of(layer.kind), states_of(layer.kind)};
+  const std::int64_t rows = sizes.gates * sizes.units;
+  TASUKI_CHECK(layer.wx.shape() == Shape({rows, sizes.inputs}) && wh[0] == rows &&
+                   layer.bx.shape() == Shape{rows} && layer.bh.shape() == Shape{rows},
+               "recurrent layer: weights of {} and {} and biases of {} and {} do not fit an input "
+               "of {} and {} gates",
+               layer.wx.shape().text(), wh.text(), layer.bx.shape().text(), layer.bh.shape().text(),
+               in.text(), sizes.gates);
+  TASUKI_CHECK(lengths.shape() == Shape{sizes.items} && lengths.dtype() == DType::int64,
+               "recurrent layer: expected {} lengths of int64, found {} of {}", sizes.items,
+               lengths.shape().text(), name_of(lengths.dtype()));
+  TASUKI_CHECK(!states || states.shape() == Shape({sizes.items, sizes.states, sizes.units}),
+               "recurrent layer: expected states of {}x{}x{}, found {}", sizes.items, sizes.states,
+               sizes.units, states.shape().text());
+  return sizes;
+}
+
+}  // namespace tasuki
