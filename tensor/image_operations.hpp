@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "tasuki/tensor/backend.hpp"
+#include "tasuki/tensor/resize.hpp"
 #include "tasuki/tensor/tensor.hpp"
 
 namespace tasuki {
@@ -37,6 +38,21 @@ class ImageOperations {
   virtual Tensor local_response_norm_backward(const Tensor& x, const Tensor& dy,
                                               const ResponseNormOptions& options,
                                               const Workspace& workspace) = 0;
+
+  // y[n, c, ...] += b[c], in place. y: N x C x H x W in any layout; b: C, float32.
+  virtual void add_bias(const Tensor& y, const Tensor& b) = 0;
+
+  // x: N x C x H x W to N x C x height x width, both above 0.
+  virtual Tensor resize(const Tensor& x, std::int64_t height, std::int64_t width,
+                        const ResizeOptions& options) = 0;
+  virtual Tensor resize_backward(const Tensor& dy, const Shape& x_shape,
+                                 const ResizeOptions& options) = 0;
+
+  // y = x + sigma * normal. The noise of element j of example i is a function of (seed,
+  // example_ids[i], j), as in Backend::dropout: of words 0 and 1, and 2 and 3, of the Philox block
+  // j / 4, by Box and Muller.
+  virtual Tensor add_noise(const Tensor& x, float sigma, const Tensor& seed,
+                           const Tensor& example_ids) = 0;
 };
 
 }  // namespace tasuki

@@ -1,11 +1,15 @@
 #include "tasuki/nn/functions/softmax_cross_entropy.hpp"
 
+#include <utility>
+
 #include "tasuki/nn/function.hpp"
 #include "tasuki/tensor/backend.hpp"
+#include "tasuki/tensor/loss_operations.hpp"
 
 namespace tasuki {
 namespace {
 
+// Of N x C scores and plain labels, in fewer passes.
 class SoftmaxCrossEntropy final : public Function {
  public:
   SoftmaxCrossEntropy(CrossEntropyResult forward, Tensor t)
@@ -21,13 +25,74 @@ class SoftmaxCrossEntropy final : public Function {
   Tensor t_;
 };
 
+class GeneralCrossEntropy final : public Function {
+ public:
+  GeneralCrossEntropy(CountedLoss forward, ClassScores scores, CrossEntropySettings settings)
+      : forward_(std::move(forward)), scores_(std::move(scores)), settings_(std::move(settings)) {}
+  const char* name() const override { return "softmax_cross_entropy"; }
+
+  void backward(const Tensor& dy, Gradients& gradients) override {
+    gradients.add(0, backend(dy.device())
+                         .losses()
+                         .softmax_cross_entropy_backward(forward_, scores_, settings_, dy));
+  }
+
+ private:
+  CountedLoss forward_;
+  ClassScores scores_;
+  CrossEntropySettings settings_;
+};
+
+ClassScores scores_of(const Tensor& x, const Tensor& t, int axis) {
+  const Shape& shape = x.shape();
+  const int at = axis < 0 ? axis + shape.rank() : axis;
+  TASUKI_CHECK(0 <= at && at < shape.rank(), "softmax_cross_entropy: scores of {} have no axis {}",
+               shape.text(), axis);
+  ClassScores scores{x, t, 1, shape[at], 1};
+  std::vector<std::int64_t> rest;
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (i != at) rest.push_back(shape[i]);
+    if (i < at) scores.outer *= shape[i];
+    if (i > at) scores.inner *= shape[i];
+  }
+  TASUKI_CHECK(t.shape() == Shape(rest) && scores.classes > 0,
+               "softmax_cross_entropy: scores of {} with classes on axis {} and labels of {} do "
+               "not fit",
+               shape.text(), at, t.shape().text());
+  return scores;
+}
+
 }  // namespace
 
-Variable softmax_cross_entropy(const Variable& x, const Tensor& t) {
-  CrossEntropyResult forward = backend(x.value().device()).softmax_cross_entropy(x.value(), t);
+Variable softmax_cross_entropy(const Variable& x, const Tensor& t,
+                               const SoftmaxCrossEntropyOptions& options) {
+  Backend& device = backend(x.value().device());
+  TASUKI_CHECK(0 <= options.label_smoothing && options.label_smoothing < 1,
+               "softmax_cross_entropy: label_smoothing {} is not in [0, 1)",
+               options.label_smoothing);
+  const bool is_plain = options.ignored_label == -1 && options.label_smoothing == 0 &&
+                        !options.class_weights && (options.axis == 1 || options.axis == -1);
+  if (is_plain && x.shape().rank() == 2) {
+    CrossEntropyResult forward = device.softmax_cross_entropy(x.value(), t);
+    const Tensor loss = forward.loss;
+    return Function::record(
+        loss, {x}, [&] { return std::make_unique<SoftmaxCrossEntropy>(std::move(forward), t); });
+  }
+  ClassScores scores = scores_of(x.value(), t, options.axis);
+  TASUKI_CHECK(!options.class_weights || (options.class_weights.shape() == Shape{scores.classes} &&
+                                          options.class_weights.dtype() == DType::float32),
+               "softmax_cross_entropy: expected {} class weights of float32, found {} of {}",
+               scores.classes, options.class_weights.shape().text(),
+               name_of(options.class_weights.dtype()));
+  CrossEntropySettings settings{options.ignored_label, options.label_smoothing,
+                                options.class_weights};
+  if (settings.class_weights) settings.class_weights = settings.class_weights.to(t.device());
+  CountedLoss forward = device.losses().softmax_cross_entropy(scores, settings);
   const Tensor loss = forward.loss;
-  return Function::record(
-      loss, {x}, [&] { return std::make_unique<SoftmaxCrossEntropy>(std::move(forward), t); });
+  return Function::record(loss, {x}, [&] {
+    return std::make_unique<GeneralCrossEntropy>(std::move(forward), std::move(scores),
+                                                 std::move(settings));
+  });
 }
 
 }  // namespace tasuki

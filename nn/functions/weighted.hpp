@@ -1,4 +1,5 @@
-// The backward pass of functions with weights and a bias: inputs x, w, b (linear, conv2d).
+// The backward pass of functions with weights and a bias: inputs x, w, b (linear, conv2d,
+// deconv2d).
 #pragma once
 
 #include "tasuki/nn/function.hpp"
@@ -15,7 +16,7 @@ void backward_of_weighted(const Tensor& dy, const Shape& w, Gradients& gradients
                           const Weights& weights, const Data& data) {
   Tensor db;
   if (gradients.needed(2)) {
-    const auto [gradient, accumulate] = gradients.into(2, Shape{w[0]});
+    const auto [gradient, accumulate] = gradients.into(2, Shape{dy.shape()[1]});
     if (accumulate || !gradients.needed(1))
       backend(dy.device()).backward_bias(dy, gradient, accumulate);
     else

@@ -2,47 +2,26 @@
 #include "tasuki/core/philox.hpp"
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
 #include "tasuki/tensor/cpu/parallel.hpp"
+#include "tasuki/tensor/cpu/philox_lanes.hpp"
 #include "tasuki/tensor/cpu/vectorize.hpp"
 
 namespace tasuki {
 namespace {
 
-// Blocks of four numbers that are drawn together; loops over fewer would be unrolled, not
-// vectorised.
-constexpr std::int64_t lanes = 32;
-
 // One example: element j uses word j % 4 of the block with counter {j / 4, 0, example}, and is kept
 // if the word is at least `threshold` = ratio * 2^32 (compared in 24 bits, like unit_float).
 TASUKI_VECTORIZE void dropout_kernel(const float* x, float* y, std::int64_t count, float ratio,
                                      float scale, std::uint64_t seed, std::uint64_t example) {
+  constexpr std::int64_t lanes = philox_lanes;
   for (std::int64_t first = 0; first < count; first += 4 * lanes) {
-    std::uint32_t c0[lanes], c1[lanes], c2[lanes], c3[lanes];
-    const auto block = static_cast<std::uint32_t>(first / 4);
-    for (std::int64_t lane = 0; lane < lanes; ++lane) {
-      c0[lane] = block + static_cast<std::uint32_t>(lane);
-      c1[lane] = 0;
-      c2[lane] = static_cast<std::uint32_t>(example);
-      c3[lane] = static_cast<std::uint32_t>(example >> 32);
-    }
-    auto k0 = static_cast<std::uint32_t>(seed), k1 = static_cast<std::uint32_t>(seed >> 32);
-    for (int round = 0; round < 10; ++round) {
-      for (std::int64_t lane = 0; lane < lanes; ++lane) {
-        const std::uint64_t a = std::uint64_t{0xD2511F53u} * c0[lane];
-        const std::uint64_t b = std::uint64_t{0xCD9E8D57u} * c2[lane];
-        c0[lane] = static_cast<std::uint32_t>(b >> 32) ^ c1[lane] ^ k0;
-        c1[lane] = static_cast<std::uint32_t>(b);
-        c2[lane] = static_cast<std::uint32_t>(a >> 32) ^ c3[lane] ^ k1;
-        c3[lane] = static_cast<std::uint32_t>(a);
-      }
-      k0 += 0x9E3779B9u;
-      k1 += 0xBB67AE85u;
-    }
+    std::uint32_t words[4][lanes];
+    draw_philox(words, static_cast<std::uint32_t>(first / 4), seed, example);
     float factor[4 * lanes];
     for (std::int64_t lane = 0; lane < lanes; ++lane) {
-      factor[4 * lane] = unit_float(c0[lane]) >= ratio ? scale : 0;
-      factor[4 * lane + 1] = unit_float(c1[lane]) >= ratio ? scale : 0;
-      factor[4 * lane + 2] = unit_float(c2[lane]) >= ratio ? scale : 0;
-      factor[4 * lane + 3] = unit_float(c3[lane]) >= ratio ? scale : 0;
+      factor[4 * lane] = unit_float(words[0][lane]) >= ratio ? scale : 0;
+      factor[4 * lane + 1] = unit_float(words[1][lane]) >= ratio ? scale : 0;
+      factor[4 * lane + 2] = unit_float(words[2][lane]) >= ratio ? scale : 0;
+      factor[4 * lane + 3] = unit_float(words[3][lane]) >= ratio ? scale : 0;
     }
     const std::int64_t here = count - first < 4 * lanes ? count - first : 4 * lanes;
     for (std::int64_t j = 0; j < here; ++j) y[first + j] = x[first + j] * factor[j];

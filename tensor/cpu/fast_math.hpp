@@ -96,6 +96,29 @@ struct ExpParts {
   return rounded == 0.0f ? z : y;
 }
 
+// cos and sin of 2 pi t for -1/2 <= t <= 1/2 within 2e-7.
+struct CosSin {
+  float cos, sin;
+};
+[[gnu::always_inline]] inline CosSin fast_cos_sin(float t) {
+  // An angle of at most pi / 2, and the sign that half a turn costs.
+  const float turns = t > 0.25f ? 0.5f : (t < -0.25f ? -0.5f : 0.0f);
+  const float sign = turns == 0.0f ? 1.0f : -1.0f;
+  const float a = (t - turns) * 6.28318531f, s = a * a;
+  float sin = -2.50521084e-8f;
+  sin = sin * s + 2.75573192e-6f;
+  sin = sin * s - 1.98412698e-4f;
+  sin = sin * s + 8.33333333e-3f;
+  sin = sin * s - 1.66666667e-1f;
+  float cos = 2.08767570e-9f;
+  cos = cos * s - 2.75573192e-7f;
+  cos = cos * s + 2.48015873e-5f;
+  cos = cos * s - 1.38888889e-3f;
+  cos = cos * s + 4.16666667e-2f;
+  cos = cos * s - 0.5f;
+  return {sign * (1.0f + cos * s), sign * (a + a * s * sin)};
+}
+
 // 1 / (1 + e^-x)
 [[gnu::always_inline]] inline float fast_sigmoid(float x) {
   const float least = x < -87.0f ? -87.0f : x;

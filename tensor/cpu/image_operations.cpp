@@ -1,10 +1,184 @@
 #include "tasuki/tensor/image_operations.hpp"
 
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "tasuki/core/philox.hpp"
+#include "tasuki/tensor/cpu/channel_kernels.hpp"
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
+#include "tasuki/tensor/cpu/fast_math.hpp"
+#include "tasuki/tensor/cpu/interleaved.hpp"
+#include "tasuki/tensor/cpu/parallel.hpp"
+#include "tasuki/tensor/cpu/philox_lanes.hpp"
 #include "tasuki/tensor/cpu/response_norm.hpp"
+#include "tasuki/tensor/cpu/vectorize.hpp"
 
 namespace tasuki {
 namespace {
+
+// --- biases ---
+
+TASUKI_VECTORIZE void add_to_line(float* y, float b, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) y[i] += b;
+}
+
+TASUKI_VECTORIZE void add_to_lanes(float* y, const float* b, std::int64_t rows,
+                                   std::int64_t lanes) {
+  for (std::int64_t row = 0; row < rows; ++row)
+    for (std::int64_t lane = 0; lane < lanes; ++lane) y[row * lanes + lane] += b[lane];
+}
+
+// Images that only pad the last block stay zero.
+void add_to_interleaved(const Tensor& y, const float* b) {
+  const std::int64_t channels = y.shape()[1], plane = plane_of(y.shape());
+  auto* const values = static_cast<float*>(y.raw());
+  parallel_for(blocks_of(y.shape()) * channels, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t at = begin; at < end; ++at) {
+      float* const from = values + at * plane;
+      const float bias = b[at % channels];
+      const std::int64_t used = std::min(interleave, y.shape()[0] - at / channels * interleave);
+      if (used == interleave)
+        add_to_line(from, bias, plane);
+      else
+        for (float* line = from; line < from + plane; line += interleave)
+          add_to_line(line, bias, used);
+    }
+  });
+}
+
+// --- resizing ---
+
+// y[x], x < width of the result, from two lines of a plane.
+TASUKI_VECTORIZE void mix_lines(const float* first, const float* second, float part, float* y,
+                                std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) y[i] = first[i] + part * (second[i] - first[i]);
+}
+
+using Sources = std::vector<ResizeAxis::Source>;
+
+Sources sources_of(const ResizeAxis& axis) {
+  Sources sources;
+  for (std::int64_t i = 0; i < axis.out; ++i) sources.push_back(axis.source(i));
+  return sources;
+}
+
+// Planes of images that are resized alike.
+struct Resize {
+  std::int64_t planes, height, width;  // of x
+  Sources rows, columns;               // of the pixels of y
+
+  Resize(const Shape& x, std::int64_t new_height, std::int64_t new_width,
+         const ResizeOptions& options)
+      : planes(x[0] * x[1]),
+        height(x[2]),
+        width(x[3]),
+        rows(sources_of({x[2], new_height, options})),
+        columns(sources_of({x[3], new_width, options})) {}
+  std::int64_t grain() const {
+    return eltwise_grain / (std::ssize(rows) * std::ssize(columns)) + 1;
+  }
+};
+
+void resize_plane(const Resize& resize, const float* x, float* y, float* line) {
+  const auto out = std::ssize(resize.columns);
+  for (const ResizeAxis::Source& row : resize.rows) {
+    mix_lines(x + row.first * resize.width, x + row.second * resize.width, row.part, line,
+              resize.width);
+    for (std::int64_t i = 0; i < out; ++i) {
+      const ResizeAxis::Source& from = resize.columns[static_cast<std::size_t>(i)];
+      y[i] = line[from.first] + from.part * (line[from.second] - line[from.first]);
+    }
+    y += out;
+  }
+}
+
+void resize_plane_backward(const Resize& resize, const float* dy, float* dx, float* line) {
+  std::fill_n(dx, resize.height * resize.width, 0.0f);
+  for (const ResizeAxis::Source& row : resize.rows) {
+    std::fill_n(line, resize.width, 0.0f);
+    for (const ResizeAxis::Source& from : resize.columns) {
+      line[from.first] += (1 - from.part) * *dy;
+      line[from.second] += from.part * *dy++;
+    }
+    for (std::int64_t i = 0; i < resize.width; ++i) {
+      dx[row.first * resize.width + i] += (1 - row.part) * line[i];
+      dx[row.second * resize.width + i] += row.part * line[i];
+    }
+  }
+}
+
+// Runs plane(from, to, scratch line) for all planes.
+template <class Plane>
+void for_each_plane(const Resize& resize, const float* from, std::int64_t from_size, float* to,
+                    std::int64_t to_size, const Plane& plane) {
+  parallel_for(resize.planes, resize.grain(), [&](std::int64_t begin, std::int64_t end) {
+    std::vector<float> line(static_cast<std::size_t>(resize.width));
+    for (std::int64_t i = begin; i < end; ++i)
+      plane(resize, from + i * from_size, to + i * to_size, line.data());
+  });
+}
+
+// --- noise ---
+
+constexpr std::int64_t drawn_at_once = 4 * philox_lanes;
+
+// Normal numbers for elements first .. first + drawn_at_once - 1 of an example, times sigma; first
+// is a multiple of 4.
+TASUKI_VECTORIZE void draw_normal(float* out, float sigma, std::int64_t first, std::uint64_t seed,
+                                  std::uint64_t example) {
+  std::uint32_t words[4][philox_lanes];
+  draw_philox(words, static_cast<std::uint32_t>(first / 4), seed, example);
+  float normal[4][philox_lanes];
+  for (int pair = 0; pair < 4; pair += 2)
+    for (std::int64_t lane = 0; lane < philox_lanes; ++lane) {
+      const float u = (static_cast<float>(words[pair][lane] >> 8) + 0.5f) * 0x1p-24f;
+      const float t = static_cast<float>(words[pair + 1][lane] >> 8) * 0x1p-24f - 0.5f;
+      const float radius = sigma * __builtin_sqrtf(-2.0f * fast_log(u));
+      const CosSin direction = fast_cos_sin(t);
+      normal[pair][lane] = radius * direction.cos;
+      normal[pair + 1][lane] = radius * direction.sin;
+    }
+  for (std::int64_t lane = 0; lane < philox_lanes; ++lane)
+    for (int word = 0; word < 4; ++word) out[4 * lane + word] = normal[word][lane];
+}
+
+TASUKI_VECTORIZE void add_lines(const float* a, const float* b, float* y, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) y[i] = a[i] + b[i];
+}
+
+void add_noise_to_line(const float* x, float* y, std::int64_t count, float sigma,
+                       std::uint64_t seed, std::uint64_t example) {
+  float noise[drawn_at_once];
+  for (std::int64_t first = 0; first < count; first += drawn_at_once) {
+    draw_normal(noise, sigma, first, seed, example);
+    add_lines(x + first, noise, y + first, std::min(drawn_at_once, count - first));
+  }
+}
+
+// y[row][lane] = x[row][lane] + noise[lane][row]
+TASUKI_VECTORIZE void add_transposed(const float* x, const float* noise, float* y,
+                                     std::int64_t rows, std::int64_t lanes) {
+  for (std::int64_t row = 0; row < rows; ++row)
+    for (std::int64_t lane = 0; lane < lanes; ++lane)
+      y[row * lanes + lane] = x[row * lanes + lane] + noise[lane * drawn_at_once + row];
+}
+
+// A group of channels of an example, whose values are numbered channel by channel. Channels that
+// only pad the group get no noise.
+void add_noise_to_group(const float* x, float* y, const ChannelOrder& order, std::int64_t group,
+                        std::int64_t channels, float sigma, std::uint64_t seed,
+                        std::uint64_t example) {
+  std::vector<float> noise(static_cast<std::size_t>(order.lanes * drawn_at_once));
+  for (std::int64_t first = 0; first < order.rows; first += drawn_at_once) {
+    for (std::int64_t lane = 0; lane < order.lanes; ++lane)
+      if (const std::int64_t channel = group * order.lanes + lane; channel < channels)
+        draw_normal(noise.data() + lane * drawn_at_once, sigma, channel * order.rows + first, seed,
+                    example);
+    add_transposed(x + first * order.lanes, noise.data(), y + first * order.lanes,
+                   std::min(drawn_at_once, order.rows - first), order.lanes);
+  }
+}
 
 class CpuImageOperations final : public ImageOperations {
  public:
@@ -16,6 +190,90 @@ class CpuImageOperations final : public ImageOperations {
                                       const ResponseNormOptions& options,
                                       const Workspace& workspace) override {
     return cpu_response_norm_backward(x, dy, options, workspace);
+  }
+
+  void add_bias(const Tensor& y, const Tensor& b) override {
+    const Shape& shape = y.shape();
+    TASUKI_CHECK(shape.rank() == 4 && b.shape() == Shape{shape[1]},
+                 "a bias of {} does not fit images of {}", b.shape().text(), shape.text());
+    if (y.count() == 0) return;
+    if (is_interleaved(y)) return add_to_interleaved(y, b.data<float>());
+    const std::optional<ChannelOrder> order = ChannelOrder::of(y);
+    TASUKI_CHECK(order.has_value(), "a bias of images in an unknown layout");
+    std::vector<float> padded(static_cast<std::size_t>(order->channels()));
+    std::copy_n(b.data<float>(), shape[1], padded.begin());
+    const auto [items, groups, rows, lanes] = *order;
+    auto* const values = static_cast<float*>(y.raw());
+    parallel_for(
+        items * groups, eltwise_grain / (rows * lanes) + 1,
+        [&, groups = groups, rows = rows, lanes = lanes](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t at = begin; at < end; ++at) {
+            float* const to = values + at * rows * lanes;
+            const float* const bias = padded.data() + at % groups * lanes;
+            if (lanes == 1)
+              add_to_line(to, *bias, rows);
+            else
+              add_to_lanes(to, bias, rows, lanes);
+          }
+        });
+  }
+
+  Tensor resize(const Tensor& source, std::int64_t height, std::int64_t width,
+                const ResizeOptions& options) override {
+    const Tensor x = source.plain();
+    const Shape& shape = x.shape();
+    Tensor y = Tensor::empty({shape[0], shape[1], height, width});
+    for_each_plane(Resize(shape, height, width, options), x.data<float>(), shape[2] * shape[3],
+                   y.data<float>(), height * width, resize_plane);
+    return y;
+  }
+
+  Tensor resize_backward(const Tensor& upstream, const Shape& shape,
+                         const ResizeOptions& options) override {
+    const Tensor dy = upstream.plain();
+    const std::int64_t height = dy.shape()[2], width = dy.shape()[3];
+    Tensor dx = Tensor::empty(shape);
+    for_each_plane(Resize(shape, height, width, options), dy.data<float>(), height * width,
+                   dx.data<float>(), shape[2] * shape[3], resize_plane_backward);
+    return dx;
+  }
+
+  Tensor add_noise(const Tensor& source, float sigma, const Tensor& seed,
+                   const Tensor& example_ids) override {
+    const Shape& shape = source.shape();
+    TASUKI_CHECK(shape.rank() >= 1 && shape[0] == example_ids.count() && seed.count() == 1,
+                 "noise: {} example numbers and {} seeds for a batch of {}", example_ids.count(),
+                 seed.count(), shape.text());
+    const auto key = static_cast<std::uint64_t>(*seed.data<std::int64_t>());
+    const std::int64_t* const ids = example_ids.data<std::int64_t>();
+    std::optional<ChannelOrder> order;
+    if (!source.is_plain() && shape.rank() == 4) order = ChannelOrder::of(source);
+    // Blocks of four numbers must not reach over the end of a channel.
+    if (order && order->lanes > 1 && order->rows % 4 == 0) {
+      Tensor y = empty_like(source);
+      const auto* const from = static_cast<const float*>(source.raw());
+      auto* const to = static_cast<float*>(y.raw());
+      const std::int64_t group_size = order->rows * order->lanes;
+      parallel_for(order->items * order->groups, 4096 / group_size + 1,
+                   [&](std::int64_t begin, std::int64_t end) {
+                     for (std::int64_t at = begin; at < end; ++at)
+                       add_noise_to_group(from + at * group_size, to + at * group_size, *order,
+                                          at % order->groups, shape[1], sigma, key,
+                                          static_cast<std::uint64_t>(ids[at / order->groups]));
+                   });
+      return y;
+    }
+    const Tensor x = source.plain();
+    Tensor y = Tensor::empty(shape);
+    const std::int64_t count = shape.count_per_item();
+    const float* const from = x.data<float>();
+    float* const to = y.data<float>();
+    parallel_for(shape[0], 4096 / (count + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i)
+        add_noise_to_line(from + i * count, to + i * count, count, sigma, key,
+                          static_cast<std::uint64_t>(ids[i]));
+    });
+    return y;
   }
 };
 

@@ -4,12 +4,11 @@
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
 #include "tasuki/tensor/cpu/fast_math.hpp"
 #include "tasuki/tensor/cpu/parallel.hpp"
+#include "tasuki/tensor/cpu/softmax_rows.hpp"
 #include "tasuki/tensor/cpu/vectorize.hpp"
 
 namespace tasuki {
-namespace {
-
-TASUKI_VECTORIZE float largest(const float* x, std::int64_t count) {
+TASUKI_VECTORIZE float largest_in_row(const float* x, std::int64_t count) {
   float lanes[16];
   for (float& lane : lanes) lane = x[0];
   std::int64_t j = 0;
@@ -22,8 +21,7 @@ TASUKI_VECTORIZE float largest(const float* x, std::int64_t count) {
   return top;
 }
 
-// y = exp(x - shift), x <= shift; returns the sum.
-TASUKI_VECTORIZE float exp_kernel(const float* x, float* y, float shift, std::int64_t count) {
+TASUKI_VECTORIZE float exp_of_row(const float* x, float* y, float shift, std::int64_t count) {
   for (std::int64_t j = 0; j < count; ++j) {
     const float argument = x[j] - shift;
     y[j] = argument < -87.0f ? -87.0f : argument;
@@ -42,6 +40,14 @@ TASUKI_VECTORIZE float exp_kernel(const float* x, float* y, float shift, std::in
 TASUKI_VECTORIZE void scale_row(const float* x, float* y, float factor, std::int64_t count) {
   for (std::int64_t j = 0; j < count; ++j) y[j] = x[j] * factor;
 }
+
+std::int64_t row_grain(std::int64_t columns) {
+  // Number of scores, an exponential each, for which waking a thread pays.
+  constexpr std::int64_t worth_a_thread = 4096;
+  return worth_a_thread / (columns + 1) + 1;
+}
+
+namespace {
 
 // Labels of rows, whatever their type; checked against the number of classes.
 class Labels {
@@ -69,13 +75,6 @@ class Labels {
   const std::int64_t* wide_ = nullptr;
 };
 
-// Smallest number of rows for a thread.
-std::int64_t row_grain(std::int64_t columns) {
-  // Number of scores, an exponential each, for which waking a thread pays.
-  constexpr std::int64_t worth_a_thread = 4096;
-  return worth_a_thread / (columns + 1) + 1;
-}
-
 }  // namespace
 
 CrossEntropyResult CpuBackend::softmax_cross_entropy(const Tensor& scores, const Tensor& t) {
@@ -94,8 +93,8 @@ CrossEntropyResult CpuBackend::softmax_cross_entropy(const Tensor& scores, const
       float* const out = probabilities + i * classes;
       loss[i] = 0;
       if (classes == 0) continue;
-      const float top = largest(row, classes);
-      const float sum = exp_kernel(row, out, top, classes);
+      const float top = largest_in_row(row, classes);
+      const float sum = exp_of_row(row, out, top, classes);
       scale_row(out, out, 1 / sum, classes);
       if (labels[i] >= 0) loss[i] = std::log(sum) - (row[labels[i]] - top);
     }

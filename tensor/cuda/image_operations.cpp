@@ -3,11 +3,22 @@
 #include "tasuki/tensor/cuda/channels_last.hpp"
 #include "tasuki/tensor/cuda/context.hpp"
 #include "tasuki/tensor/cuda/cuda_backend.hpp"
+#include "tasuki/tensor/cuda/filter_kernels.hpp"
 #include "tasuki/tensor/cuda/operands.hpp"
+#include "tasuki/tensor/cuda/resize_kernels.hpp"
 #include "tasuki/tensor/cuda/response_norm_kernels.hpp"
 
 namespace tasuki {
 namespace {
+
+Launch launch_on(Device device) {
+  return CudaContext::of(device).launch();
+}
+
+kernels::ResizePlanes planes_of(DType type, const Shape& x, std::int64_t height, std::int64_t width,
+                                const ResizeOptions& options) {
+  return {type, x[0] * x[1], {x[2], height, options}, {x[3], width, options}};
+}
 
 // s of ResponseNormOptions, float32, laid out as x.
 struct ResponseNormWorkspace final : Workspace {
@@ -60,6 +71,64 @@ class CudaImageOperations final : public ImageOperations {
                                     dx.raw(), describe(x, options));
     check_launch("gradient of local_response_norm");
     return dx;
+  }
+
+  void add_bias(const Tensor& y, const Tensor& b) override {
+    const Shape& shape = y.shape();
+    check_activation(y, "bias of images");
+    check_parameter(b, y.device(), "bias of images");
+    TASUKI_CHECK(shape.rank() == 4 && b.shape() == Shape{shape[1]},
+                 "a bias of {} does not fit images of {}", b.shape().text(), shape.text());
+    if (y.count() == 0) return;
+    kernels::add_bias(launch_on(y.device()), y.dtype(), y.raw(), b.data<float>(), shape[0],
+                      shape[1], shape[2] * shape[3], is_channels_last(y));
+    check_launch("add_bias");
+  }
+
+  Tensor resize(const Tensor& source, std::int64_t height, std::int64_t width,
+                const ResizeOptions& options) override {
+    check_activation(source, "resized images");
+    const Tensor x = source.plain();
+    const Shape& shape = x.shape();
+    Tensor y = Tensor::empty({shape[0], shape[1], height, width}, x.dtype(), x.device());
+    kernels::resize(launch_on(x.device()), planes_of(x.dtype(), shape, height, width, options),
+                    x.raw(), y.raw());
+    check_launch("resize");
+    return y;
+  }
+
+  Tensor resize_backward(const Tensor& upstream, const Shape& shape,
+                         const ResizeOptions& options) override {
+    check_activation(upstream, "gradient of resized images");
+    const Tensor dy = upstream.plain();
+    Tensor dx = Tensor::empty(shape, dy.dtype(), dy.device());
+    kernels::resize_backward(launch_on(dy.device()),
+                             planes_of(dy.dtype(), shape, dy.shape()[2], dy.shape()[3], options),
+                             dy.raw(), dx.raw());
+    check_launch("resize_backward");
+    return dx;
+  }
+
+  Tensor add_noise(const Tensor& x, float sigma, const Tensor& seed,
+                   const Tensor& example_ids) override {
+    check_activation(x, "noise");
+    const Shape& shape = x.shape();
+    TASUKI_CHECK(shape.rank() >= 1 && shape[0] == example_ids.count() && seed.count() == 1,
+                 "noise: {} example numbers and {} seeds for a batch of {}", example_ids.count(),
+                 seed.count(), shape.text());
+    TASUKI_CHECK(seed.device() == x.device() && example_ids.device() == x.device(),
+                 "noise: seed and example numbers on {} and {} for a batch on {}",
+                 seed.device().text(), example_ids.device().text(), x.device().text());
+    Tensor y = cuda_empty_like(x);
+    kernels::ExampleOrder order{shape.count_per_item(), 1, is_channels_last(x)};
+    if (order.is_channels_last) {
+      order.channels = shape[1];
+      order.pixels = shape[2] * shape[3];
+    }
+    kernels::add_noise(launch_on(x.device()), x.dtype(), x.raw(), y.raw(), shape[0], order, sigma,
+                       seed.data<std::int64_t>(), example_ids.data<std::int64_t>());
+    check_launch("noise");
+    return y;
   }
 };
 

@@ -1,0 +1,29 @@
+#include "tasuki/nn/functions/gaussian_noise.hpp"
+
+#include "tasuki/nn/function.hpp"
+#include "tasuki/nn/random.hpp"
+#include "tasuki/tensor/backend.hpp"
+#include "tasuki/tensor/image_operations.hpp"
+
+namespace tasuki {
+namespace {
+
+class GaussianNoise final : public Function {
+ public:
+  const char* name() const override { return "gaussian_noise"; }
+  void backward(const Tensor& dy, Gradients& gradients) override { gradients.add(0, dy); }
+};
+
+}  // namespace
+
+Variable gaussian_noise(const Variable& x, float sigma) {
+  TASUKI_CHECK(sigma >= 0, "gaussian_noise: expected a sigma of at least 0, found {}", sigma);
+  TASUKI_CHECK(x.shape().rank() >= 1, "gaussian_noise: a scalar has no axis of examples");
+  if (!TrainingMode::is_training() || sigma == 0) return x;
+  const Device device = x.value().device();
+  const RandomKey key = next_random_key(device, x.shape()[0]);
+  Tensor y = backend(device).images().add_noise(x.value(), sigma, key.seed, key.ids);
+  return Function::record(std::move(y), {x}, [] { return std::make_unique<GaussianNoise>(); });
+}
+
+}  // namespace tasuki

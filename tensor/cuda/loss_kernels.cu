@@ -1,0 +1,306 @@
+#include <cmath>
+
+#include "tasuki/tensor/cuda/kernel_support.cuh"
+#include "tasuki/tensor/cuda/loss_kernels.hpp"
+
+namespace tasuki::kernels {
+namespace {
+
+// --- softmax cross entropy ---
+
+struct Positions {
+  std::int64_t classes, inner, ignored_label;
+  float smoothing;
+  const float* weights;
+
+  // Of the first class of a position; the next one is `inner` elements away.
+  __device__ std::int64_t first(std::int64_t i) const {
+    return i / inner * classes * inner + i % inner;
+  }
+  __device__ float weight(std::int64_t c) const { return weights == nullptr ? 1.0f : weights[c]; }
+  __device__ float even(std::int64_t c) const {
+    return smoothing / static_cast<float>(classes) * weight(c);
+  }
+  __device__ float peak(std::int64_t label) const { return (1 - smoothing) * weight(label); }
+};
+
+Positions positions_of(const GeneralScores& scores) {
+  return {scores.classes, scores.inner, scores.ignored_label, scores.smoothing,
+          scores.class_weights};
+}
+
+// What the threads that share a position combine: a warp, or one thread alone.
+template <bool by_warp>
+struct Team {
+  static constexpr int threads = by_warp ? 32 : 1;
+  __device__ static int lane() { return by_warp ? threadIdx.x % 32 : 0; }
+  __device__ static float sum(float value) {
+    if constexpr (by_warp) return warp_reduce(value, Plus());
+    return value;
+  }
+  __device__ static float largest(float value) {
+    if constexpr (by_warp) return warp_reduce(value, [](float a, float b) { return fmaxf(a, b); });
+    return value;
+  }
+};
+
+template <bool by_warp, class T, class Label>
+__global__ void cross_entropy_kernel(const T* x, const Label* labels, std::int64_t count,
+                                     Positions positions, float* log_sums, float* losses) {
+  using Sharing = Team<by_warp>;
+  const std::int64_t step = positions.inner;
+  for (std::int64_t i = thread_index() / Sharing::threads; i < count;
+       i += thread_count() / Sharing::threads) {
+    const T* const row = x + positions.first(i);
+    float top = -INFINITY;
+    for (std::int64_t c = Sharing::lane(); c < positions.classes; c += Sharing::threads)
+      top = fmaxf(top, convert<float>(row[c * step]));
+    top = Sharing::largest(top);
+    float sum = 0, even = 0, even_sum = 0;
+    for (std::int64_t c = Sharing::lane(); c < positions.classes; c += Sharing::threads) {
+      const float score = convert<float>(row[c * step]) - top;
+      sum += expf(score);
+      if (positions.smoothing == 0) continue;
+      even += positions.even(c) * score;
+      even_sum += positions.even(c);
+    }
+    const float log_sum = logf(Sharing::sum(sum));
+    even = Sharing::sum(even);
+    even_sum = Sharing::sum(even_sum);
+    if (Sharing::lane() != 0) continue;
+    log_sums[i] = top + log_sum;
+    const std::int64_t label = labels[i];
+    if (label == positions.ignored_label)
+      losses[i] = 0;
+    else if (label < 0 || label >= positions.classes)
+      losses[i] = NAN;
+    else
+      losses[i] = (positions.peak(label) + even_sum) * log_sum -
+                  positions.peak(label) * (convert<float>(row[label * step]) - top) - even;
+  }
+}
+
+// The mean over the positions that count, by one block.
+template <class Label>
+__global__ void mean_of_positions_kernel(const float* losses, const Label* labels,
+                                         std::int64_t count, std::int64_t ignored_label,
+                                         float* loss, std::int64_t* counted) {
+  double sum = 0;
+  long long number = 0;
+  for (std::int64_t i = threadIdx.x; i < count; i += blockDim.x) {
+    sum += static_cast<double>(losses[i]);
+    number += labels[i] != ignored_label ? 1 : 0;
+  }
+  __shared__ double shared_sums[32];
+  __shared__ long long shared_numbers[32];
+  sum = block_sum(sum, shared_sums);
+  number = block_sum(number, shared_numbers);
+  if (threadIdx.x != 0) return;
+  *loss = number > 0 ? static_cast<float>(sum / static_cast<double>(number)) : 0.0f;
+  *counted = number;
+}
+
+__device__ inline float mean_factor(const float* dy, const std::int64_t* counted) {
+  return *dy / static_cast<float>(*counted > 0 ? *counted : 1);
+}
+
+// The sum of even(c) does not depend on the position: each block computes it once.
+template <class T, class Label>
+__global__ void cross_entropy_backward_kernel(const T* x, const Label* labels,
+                                              const float* log_sums, std::int64_t elements,
+                                              Positions positions, const std::int64_t* counted,
+                                              const float* dy, T* dx) {
+  __shared__ float shared[32];
+  __shared__ float even_sum;
+  float own = 0;
+  if (positions.smoothing != 0)
+    for (std::int64_t c = threadIdx.x; c < positions.classes; c += blockDim.x)
+      own += positions.even(c);
+  own = block_sum(own, shared);
+  if (threadIdx.x == 0) even_sum = own;
+  __syncthreads();
+  const float factor = mean_factor(dy, counted);
+  for (std::int64_t at = thread_index(); at < elements; at += thread_count()) {
+    const std::int64_t outer = at / (positions.classes * positions.inner);
+    const std::int64_t c = at / positions.inner % positions.classes;
+    const std::int64_t i = outer * positions.inner + at % positions.inner;
+    const std::int64_t label = labels[i];
+    if (label == positions.ignored_label || label < 0 || label >= positions.classes) {
+      dx[at] = convert<T>(0.0f);
+      continue;
+    }
+    const float peak = positions.peak(label);
+    float value = (peak + even_sum) * expf(convert<float>(x[at]) - log_sums[i]);
+    if (positions.smoothing != 0) value -= positions.even(c);
+    if (c == label) value -= peak;
+    dx[at] = convert<T>(value * factor);
+  }
+}
+
+template <class Visitor>
+void with_scores(const GeneralScores& scores, Visitor&& visitor) {
+  with_float_type(scores.type, [&](auto type) {
+    if (scores.label_type == DType::int64)
+      visitor(type, static_cast<const std::int64_t*>(scores.labels));
+    else
+      visitor(type, static_cast<const std::int32_t*>(scores.labels));
+  });
+}
+
+// --- losses of each element ---
+
+// `count` of a target: whether it counts.
+template <class Target>
+__device__ bool counts(Target target, std::int64_t ignored_label) {
+  if constexpr (std::is_same_v<Target, float>)
+    return true;
+  else
+    return target != ignored_label;
+}
+
+struct SigmoidLoss {
+  __device__ float loss(float x, float t) const {
+    return fmaxf(x, 0.0f) - t * x + log1pf(expf(-fabsf(x)));
+  }
+  __device__ float slope(float x, float t) const { return 1 / (1 + expf(-x)) - t; }
+};
+
+struct HuberLoss {
+  float delta;
+  __device__ float loss(float x, float t) const {
+    const float d = x - t, size = fabsf(d);
+    return size <= delta ? 0.5f * d * d : delta * (size - 0.5f * delta);
+  }
+  __device__ float slope(float x, float t) const { return fminf(fmaxf(x - t, -delta), delta); }
+};
+
+// Sums of loss_blocks blocks, then the numbers of elements that count.
+template <class T, class Target, class Loss>
+__global__ void loss_sums_kernel(const T* x, const Target* t, std::int64_t count,
+                                 std::int64_t ignored_label, Loss f, double* sums) {
+  double sum = 0, number = 0;
+  for (std::int64_t i = thread_index(); i < count; i += thread_count()) {
+    if (!counts(t[i], ignored_label)) continue;
+    sum += static_cast<double>(f.loss(convert<float>(x[i]), static_cast<float>(t[i])));
+    number += 1;
+  }
+  __shared__ double shared[32];
+  sum = block_sum(sum, shared);
+  number = block_sum(number, shared);
+  if (threadIdx.x != 0) return;
+  sums[blockIdx.x] = sum;
+  sums[loss_blocks + blockIdx.x] = number;
+}
+
+__global__ void mean_of_sums_kernel(const double* sums, float* loss, std::int64_t* counted) {
+  __shared__ double shared[32];
+  const double sum = block_sum(sums[threadIdx.x], shared);
+  const double number = block_sum(sums[loss_blocks + threadIdx.x], shared);
+  if (threadIdx.x != 0) return;
+  *loss = number > 0 ? static_cast<float>(sum / number) : 0.0f;
+  *counted = static_cast<std::int64_t>(number);
+}
+
+// `counted`: null if all elements count.
+template <class T, class Target, class Loss>
+__global__ void loss_backward_kernel(const T* x, const Target* t, std::int64_t count,
+                                     std::int64_t ignored_label, Loss f,
+                                     const std::int64_t* counted, const float* dy, T* dx) {
+  const float factor =
+      counted != nullptr ? mean_factor(dy, counted) : *dy / static_cast<float>(count);
+  for (std::int64_t i = thread_index(); i < count; i += thread_count()) {
+    const bool is_counted = counts(t[i], ignored_label);
+    const float slope = f.slope(convert<float>(x[i]), static_cast<float>(t[i]));
+    dx[i] = convert<T>(is_counted ? slope * factor : 0.0f);
+  }
+}
+
+template <class Visitor>
+void with_targets(const TargetedScores& scores, Visitor&& visitor) {
+  with_float_type(scores.type, [&](auto type) {
+    if (scores.target_type == DType::int64)
+      visitor(type, static_cast<const std::int64_t*>(scores.targets));
+    else if (scores.target_type == DType::int32)
+      visitor(type, static_cast<const std::int32_t*>(scores.targets));
+    else
+      visitor(type, static_cast<const float*>(scores.targets));
+  });
+}
+
+template <class Loss>
+void mean_loss(const Launch& launch, const TargetedScores& scores, Loss f, float* loss,
+               std::int64_t* counted, double* sums) {
+  with_targets(scores, [&](auto type, const auto* targets) {
+    using T = typename decltype(type)::type;
+    loss_sums_kernel<<<loss_blocks, block_threads, 0, launch.stream>>>(
+        static_cast<const T*>(scores.values), targets, scores.count, scores.ignored_label, f, sums);
+  });
+  mean_of_sums_kernel<<<1, loss_blocks, 0, launch.stream>>>(sums, loss, counted);
+}
+
+template <class Loss>
+void mean_loss_backward(const Launch& launch, const TargetedScores& scores, Loss f,
+                        const std::int64_t* counted, const float* dy, void* dx) {
+  if (scores.count == 0) return;
+  with_targets(scores, [&](auto type, const auto* targets) {
+    using T = typename decltype(type)::type;
+    loss_backward_kernel<<<grid_for(launch, scores.count), block_threads, 0, launch.stream>>>(
+        static_cast<const T*>(scores.values), targets, scores.count, scores.ignored_label, f,
+        counted, dy, static_cast<T*>(dx));
+  });
+}
+
+}  // namespace
+
+void general_cross_entropy(const Launch& launch, const GeneralScores& scores, float* loss,
+                           std::int64_t* counted, float* log_sums, float* losses) {
+  const std::int64_t count = scores.outer * scores.inner;
+  with_scores(scores, [&](auto type, const auto* labels) {
+    using T = typename decltype(type)::type;
+    const auto* const x = static_cast<const T*>(scores.values);
+    // Neighbouring threads read neighbouring elements: those of a row, or of positions.
+    if (count > 0 && scores.inner == 1)
+      cross_entropy_kernel<true><<<grid_for(launch, count * 32), block_threads, 0, launch.stream>>>(
+          x, labels, count, positions_of(scores), log_sums, losses);
+    else if (count > 0)
+      cross_entropy_kernel<false><<<grid_for(launch, count), block_threads, 0, launch.stream>>>(
+          x, labels, count, positions_of(scores), log_sums, losses);
+    mean_of_positions_kernel<<<1, 1024, 0, launch.stream>>>(losses, labels, count,
+                                                            scores.ignored_label, loss, counted);
+  });
+}
+
+void general_cross_entropy_backward(const Launch& launch, const GeneralScores& scores,
+                                    const float* log_sums, const std::int64_t* counted,
+                                    const float* dy, void* dx) {
+  const std::int64_t elements = scores.outer * scores.classes * scores.inner;
+  if (elements == 0) return;
+  with_scores(scores, [&](auto type, const auto* labels) {
+    using T = typename decltype(type)::type;
+    cross_entropy_backward_kernel<<<grid_for(launch, elements), block_threads, 0, launch.stream>>>(
+        static_cast<const T*>(scores.values), labels, log_sums, elements, positions_of(scores),
+        counted, dy, static_cast<T*>(dx));
+  });
+}
+
+void sigmoid_cross_entropy(const Launch& launch, const TargetedScores& scores, float* loss,
+                           std::int64_t* counted, double* sums) {
+  mean_loss(launch, scores, SigmoidLoss{}, loss, counted, sums);
+}
+
+void sigmoid_cross_entropy_backward(const Launch& launch, const TargetedScores& scores,
+                                    const std::int64_t* counted, const float* dy, void* dx) {
+  mean_loss_backward(launch, scores, SigmoidLoss{}, counted, dy, dx);
+}
+
+void huber(const Launch& launch, const TargetedScores& scores, float delta, float* loss,
+           std::int64_t* counted, double* sums) {
+  mean_loss(launch, scores, HuberLoss{delta}, loss, counted, sums);
+}
+
+void huber_backward(const Launch& launch, const TargetedScores& scores, float delta,
+                    const float* dy, void* dx) {
+  mean_loss_backward(launch, scores, HuberLoss{delta}, nullptr, dy, dx);
+}
+
+}  // namespace tasuki::kernels

@@ -1,0 +1,135 @@
+#include "tasuki/core/philox.hpp"
+#include "tasuki/tensor/cuda/kernel_support.cuh"
+#include "tasuki/tensor/cuda/resize_kernels.hpp"
+
+namespace tasuki::kernels {
+namespace {
+
+template <class T>
+__global__ void resize_kernel(const T* x, T* y, std::int64_t planes, ResizeAxis rows,
+                              ResizeAxis columns) {
+  for (std::int64_t i = thread_index(); i < planes * rows.out * columns.out; i += thread_count()) {
+    const ResizeAxis::Source across = columns.source(i % columns.out);
+    const ResizeAxis::Source down = rows.source(i / columns.out % rows.out);
+    const T* const plane = x + i / columns.out / rows.out * rows.in * columns.in;
+    const auto line = [&](std::int64_t row) {
+      const float first = convert<float>(plane[row * columns.in + across.first]);
+      return first +
+             across.part * (convert<float>(plane[row * columns.in + across.second]) - first);
+    };
+    const float first = line(down.first);
+    y[i] = convert<T>(first + down.part * (line(down.second) - first));
+  }
+}
+
+// The part of pixel `in` in pixel `out` of a resized axis.
+__device__ float part_of(const ResizeAxis& axis, std::int64_t in, std::int64_t out) {
+  const ResizeAxis::Source from = axis.source(out);
+  return (from.first == in ? 1 - from.part : 0.0f) + (from.second == in ? from.part : 0.0f);
+}
+
+struct PixelRange {
+  std::int64_t begin, end;
+};
+
+// The first pixel of the result that comes from `in` or later ones: sources do not decrease.
+__device__ std::int64_t first_from(const ResizeAxis& axis, std::int64_t in) {
+  std::int64_t low = 0, high = axis.out;
+  while (low < high) {
+    const std::int64_t middle = (low + high) / 2;
+    if (axis.source(middle).second < in)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+// Those that pixel `in` may be a part of.
+__device__ PixelRange results_of(const ResizeAxis& axis, std::int64_t in) {
+  return {first_from(axis, in), first_from(axis, in + 2)};
+}
+
+template <class T>
+__global__ void resize_backward_kernel(const T* dy, T* dx, std::int64_t planes, ResizeAxis rows,
+                                       ResizeAxis columns) {
+  for (std::int64_t i = thread_index(); i < planes * rows.in * columns.in; i += thread_count()) {
+    const std::int64_t column = i % columns.in, row = i / columns.in % rows.in;
+    const T* const plane = dy + i / columns.in / rows.in * rows.out * columns.out;
+    const PixelRange across = results_of(columns, column), down = results_of(rows, row);
+    float sum = 0;
+    for (std::int64_t a = down.begin; a < down.end; ++a) {
+      float line = 0;
+      for (std::int64_t b = across.begin; b < across.end; ++b)
+        line += part_of(columns, column, b) * convert<float>(plane[a * columns.out + b]);
+      sum += part_of(rows, row, a) * line;
+    }
+    dx[i] = convert<T>(sum);
+  }
+}
+
+// A pair of numbers for each thread.
+template <class T>
+__global__ void noise_kernel(const T* x, T* y, std::int64_t items, ExampleOrder order, float sigma,
+                             const std::int64_t* seed, const std::int64_t* ids) {
+  const std::int64_t count = order.channels * order.pixels, pairs = (count + 1) / 2;
+  const auto key = static_cast<std::uint64_t>(*seed);
+  for (std::int64_t i = thread_index(); i < items * pairs; i += thread_count()) {
+    const std::int64_t item = i / pairs, first = i % pairs * 2;
+    const auto example = static_cast<std::uint64_t>(ids[item]);
+    const auto words =
+        philox(key, {static_cast<std::uint32_t>(first / 4), 0u, static_cast<std::uint32_t>(example),
+                     static_cast<std::uint32_t>(example >> 32)});
+    const bool is_second = first % 4 != 0;
+    const std::uint32_t a = is_second ? words[2] : words[0], b = is_second ? words[3] : words[1];
+    const float u = (static_cast<float>(a >> 8) + 0.5f) * 0x1p-24f;
+    const float t = static_cast<float>(b >> 8) * 0x1p-24f - 0.5f;
+    const float radius = sigma * sqrtf(-2.0f * logf(u));
+    const float angle = 6.28318531f * t;
+    const float normal[2] = {radius * cosf(angle), radius * sinf(angle)};
+    for (int j = 0; j < 2 && first + j < count; ++j) {
+      const std::int64_t number = first + j;
+      const std::int64_t within =
+          order.is_channels_last ? number % order.pixels * order.channels + number / order.pixels
+                                 : number;
+      const std::int64_t at = item * count + within;
+      y[at] = convert<T>(convert<float>(x[at]) + normal[j]);
+    }
+  }
+}
+
+}  // namespace
+
+void resize(const Launch& launch, const ResizePlanes& planes, const void* x, void* y) {
+  const std::int64_t count = planes.planes * planes.rows.out * planes.columns.out;
+  if (count == 0) return;
+  with_float_type(planes.type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    resize_kernel<<<grid_for(launch, count), block_threads, 0, launch.stream>>>(
+        static_cast<const T*>(x), static_cast<T*>(y), planes.planes, planes.rows, planes.columns);
+  });
+}
+
+void resize_backward(const Launch& launch, const ResizePlanes& planes, const void* dy, void* dx) {
+  const std::int64_t count = planes.planes * planes.rows.in * planes.columns.in;
+  if (count == 0) return;
+  with_float_type(planes.type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    resize_backward_kernel<<<grid_for(launch, count), block_threads, 0, launch.stream>>>(
+        static_cast<const T*>(dy), static_cast<T*>(dx), planes.planes, planes.rows, planes.columns);
+  });
+}
+
+void add_noise(const Launch& launch, DType type, const void* x, void* y, std::int64_t items,
+               const ExampleOrder& order, float sigma, const std::int64_t* seed,
+               const std::int64_t* ids) {
+  const std::int64_t pairs = items * ((order.channels * order.pixels + 1) / 2);
+  if (pairs == 0) return;
+  with_float_type(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    noise_kernel<<<grid_for(launch, pairs), block_threads, 0, launch.stream>>>(
+        static_cast<const T*>(x), static_cast<T*>(y), items, order, sigma, seed, ids);
+  });
+}
+
+}  // namespace tasuki::kernels
