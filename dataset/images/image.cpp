@@ -80,6 +80,17 @@ Image decode_image(std::span<const std::byte> file, const std::string& name,
        file.empty() ? "an empty file" : "something else");
 }
 
+void decode_view(std::span<const std::byte> file, const std::string& name, const ChooseView& choose,
+                 std::vector<std::uint32_t>& pixels) {
+  if (is_jpeg(file)) {
+    ImageView view;
+    const ImagePart part = decode_jpeg_part(file, name, choose, view);
+    return resample(part, view, pixels);
+  }
+  const ImagePart whole{decode_image(file, name)};
+  resample(whole, choose(whole.image.height, whole.image.width), pixels);
+}
+
 void resize_and_crop(const Image& image, std::int64_t side, std::uint8_t* planes) {
   const auto used = static_cast<double>(std::min(image.height, image.width));
   const std::vector<Tap> columns = taps_for(image.width, used, side);

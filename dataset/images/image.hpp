@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "tasuki/dataset/images/image_view.hpp"
+
 namespace tasuki {
 
 // Rows of red, green and blue bytes.
@@ -29,6 +31,13 @@ bool starts_image(std::span<const std::byte> start);
 // with `name`. Thread-safe.
 Image decode_image(std::span<const std::byte> file, const std::string& name,
                    std::int64_t shortest_side = whole_image);
+
+// Decodes what a view shows of an image and resamples it: pixels as in resample.hpp. Of a JPEG,
+// only the rows and columns that are needed are decoded, at 1/2, 1/4 or 1/8 of their size if the
+// view shrinks them to half of that or less. Errors are those of decode_image; damage beyond the
+// rows that are needed is not seen. Thread-safe.
+void decode_view(std::span<const std::byte> file, const std::string& name, const ChooseView& choose,
+                 std::vector<std::uint32_t>& pixels);
 
 // Scales the image so that its shorter side is `side`, and writes the square in the middle, channel
 // after channel (3 x side x side). Bilinear; when it shrinks an image, a pixel is the mean over the

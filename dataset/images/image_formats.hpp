@@ -2,6 +2,8 @@
 #pragma once
 
 #include "tasuki/dataset/images/image.hpp"
+#include "tasuki/dataset/images/image_view.hpp"
+#include "tasuki/dataset/images/resample.hpp"
 
 namespace tasuki {
 
@@ -10,6 +12,10 @@ inline constexpr std::int64_t largest_image_side = 1 << 14;
 
 Image decode_jpeg(std::span<const std::byte> file, const std::string& name,
                   std::int64_t shortest_side);
+// The part of a JPEG that the chosen view shows, perhaps reduced: `view` is then that of the
+// reduced image.
+ImagePart decode_jpeg_part(std::span<const std::byte> file, const std::string& name,
+                           const ChooseView& choose, ImageView& view);
 Image decode_png(std::span<const std::byte> file, const std::string& name);
 
 // "cat/7.jpg: expected a JPEG image, found damage: Premature end of JPEG file; ..."

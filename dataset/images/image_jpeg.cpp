@@ -7,8 +7,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <csetjmp>
-#include <memory>
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/dataset/images/image_formats.hpp"
@@ -21,6 +21,11 @@ struct Decoder {
   jpeg_error_mgr errors{};
   std::jmp_buf on_error{};
   std::array<char, JMSG_LENGTH_MAX> message{};
+
+  Decoder() = default;
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
+  ~Decoder() { jpeg_destroy_decompress(&info); }
 };
 
 Decoder& decoder_of(j_common_ptr info) {
@@ -61,9 +66,30 @@ unsigned reduction_for(const jpeg_decompress_struct& info, std::int64_t shortest
   return reduction;
 }
 
-// The size of the result, then its pixels. False if libjpeg failed. No object with a destructor may
-// be here, because longjmp would skip it.
-bool start(Decoder& decoder, std::span<const std::byte> file, std::int64_t shortest_side) {
+// The largest reduction after which the view still shrinks the image to a half or less: what is
+// left of the difference to a reduction by the view alone cannot be seen.
+unsigned reduction_for(const ImageView& view) {
+  constexpr double still = 2;
+  const double step = std::min(view.rows.step, view.columns.step);
+  unsigned reduction = 8;
+  while (reduction > 1 && step < still * reduction) reduction /= 2;
+  return reduction;
+}
+
+// The same view of an axis that has `now` instead of `before` pixels.
+void rescale(AxisView& axis, std::int64_t before, std::int64_t now) {
+  if (now == before) return;
+  const double factor = static_cast<double>(now) / static_cast<double>(before);
+  axis.begin *= factor;
+  axis.step *= factor;
+  axis.low = static_cast<std::int64_t>(std::floor(static_cast<double>(axis.low) * factor));
+  axis.high =
+      std::min(now, static_cast<std::int64_t>(std::ceil(static_cast<double>(axis.high) * factor)));
+}
+
+// The steps of decoding; false if libjpeg failed. No object with a destructor may be here, because
+// longjmp would skip it. First the size of the image:
+bool read_header(Decoder& decoder, std::span<const std::byte> file) {
   if (setjmp(decoder.on_error) != 0) return false;
   jpeg_create_decompress(&decoder.info);
   jpeg_mem_src(&decoder.info, reinterpret_cast<const unsigned char*>(file.data()), file.size());
@@ -73,46 +99,100 @@ bool start(Decoder& decoder, std::span<const std::byte> file, std::int64_t short
   const bool inks =
       decoder.info.jpeg_color_space == JCS_CMYK || decoder.info.jpeg_color_space == JCS_YCCK;
   decoder.info.out_color_space = inks ? JCS_CMYK : JCS_RGB;
+  return true;
+}
+
+// The size of the reduced image.
+bool start(Decoder& decoder, unsigned reduction) {
+  if (setjmp(decoder.on_error) != 0) return false;
   decoder.info.scale_num = 1;
-  decoder.info.scale_denom = reduction_for(decoder.info, shortest_side);
+  decoder.info.scale_denom = reduction;
   jpeg_start_decompress(&decoder.info);
   return true;
 }
 
-bool read_rows(Decoder& decoder, Image& image, std::vector<JSAMPLE>& row) {
+// Columns [left, left + width), or some more: libjpeg decodes whole blocks.
+bool crop_columns(Decoder& decoder, JDIMENSION& left, JDIMENSION& width) {
   if (setjmp(decoder.on_error) != 0) return false;
-  while (decoder.info.output_scanline < decoder.info.output_height) {
-    std::uint8_t* const rgb = image.pixels.data() + decoder.info.output_scanline * image.width * 3;
+  jpeg_crop_scanline(&decoder.info, &left, &width);
+  return true;
+}
+
+// Rows from `top` on, as many as the image has.
+bool read_rows(Decoder& decoder, Image& image, std::int64_t top, std::vector<JSAMPLE>& row) {
+  if (setjmp(decoder.on_error) != 0) return false;
+  if (top > 0) jpeg_skip_scanlines(&decoder.info, static_cast<JDIMENSION>(top));
+  const std::int64_t end = top + image.height;
+  while (decoder.info.output_scanline < end) {
+    const std::int64_t y = decoder.info.output_scanline - top;
+    std::uint8_t* const rgb = image.pixels.data() + y * image.width * 3;
     JSAMPROW to = row.empty() ? rgb : row.data();
     jpeg_read_scanlines(&decoder.info, &to, 1);
     if (!row.empty()) cmyk_to_rgb(row.data(), image.width, decoder.info.saw_Adobe_marker != 0, rgb);
   }
-  jpeg_finish_decompress(&decoder.info);
+  // What follows the last row is not looked at if it is not needed.
+  if (end == decoder.info.output_height) jpeg_finish_decompress(&decoder.info);
   return true;
 }
+
+class JpegFile {
+ public:
+  JpegFile(std::span<const std::byte> file, const std::string& name) : name_(name) {
+    decoder_.info.err = jpeg_std_error(&decoder_.errors);
+    decoder_.info.client_data = &decoder_;
+    decoder_.errors.error_exit = give_up;
+    decoder_.errors.emit_message = on_message;
+    check(read_header(decoder_, file));
+  }
+
+  Decoder& decoder() { return decoder_; }
+  void check(bool done) const {
+    if (!done) fail_on_image(name_, "JPEG", decoder_.message.data());
+  }
+  // After start() and crop_columns().
+  Image read(std::int64_t top, std::int64_t height) {
+    const jpeg_decompress_struct& info = decoder_.info;
+    Image image{height, info.output_width, {}};
+    image.pixels.resize(static_cast<std::size_t>(image.height * image.width * 3));
+    std::vector<JSAMPLE> inks;
+    if (info.out_color_space == JCS_CMYK) inks.resize(static_cast<std::size_t>(image.width * 4));
+    check(read_rows(decoder_, image, top, inks));
+    return image;
+  }
+
+ private:
+  Decoder decoder_;
+  const std::string& name_;
+};
 
 }  // namespace
 
 Image decode_jpeg(std::span<const std::byte> file, const std::string& name,
                   std::int64_t shortest_side) {
-  Decoder decoder;
-  decoder.info.err = jpeg_std_error(&decoder.errors);
-  decoder.info.client_data = &decoder;
-  decoder.errors.error_exit = give_up;
-  decoder.errors.emit_message = on_message;
-  const std::unique_ptr<jpeg_decompress_struct, void (*)(jpeg_decompress_struct*)> owner(
-      &decoder.info, [](jpeg_decompress_struct* info) { jpeg_destroy_decompress(info); });
-  const auto check = [&](bool done) {
-    if (!done) fail_on_image(name, "JPEG", decoder.message.data());
-  };
-  check(start(decoder, file, shortest_side));
-  Image image{decoder.info.output_height, decoder.info.output_width, {}};
-  image.pixels.resize(static_cast<std::size_t>(image.height * image.width * 3));
-  std::vector<JSAMPLE> inks;
-  if (decoder.info.out_color_space == JCS_CMYK)
-    inks.resize(static_cast<std::size_t>(image.width * 4));
-  check(read_rows(decoder, image, inks));
-  return image;
+  JpegFile jpeg(file, name);
+  jpeg.check(start(jpeg.decoder(), reduction_for(jpeg.decoder().info, shortest_side)));
+  return jpeg.read(0, jpeg.decoder().info.output_height);
+}
+
+ImagePart decode_jpeg_part(std::span<const std::byte> file, const std::string& name,
+                           const ChooseView& choose, ImageView& view) {
+  JpegFile jpeg(file, name);
+  const jpeg_decompress_struct& info = jpeg.decoder().info;
+  const std::int64_t height = info.image_height, width = info.image_width;
+  view = choose(height, width);
+  jpeg.check(start(jpeg.decoder(), reduction_for(view)));
+  rescale(view.rows, height, info.output_height);
+  rescale(view.columns, width, info.output_width);
+
+  const Range rows = pixels_for(view.rows), columns = pixels_for(view.columns);
+  // Libjpeg interpolates colours from their neighbours, which it lacks at the edge of what it
+  // decodes.
+  constexpr std::int64_t margin = 2;
+  auto left = static_cast<JDIMENSION>(std::max<std::int64_t>(0, columns.begin - margin));
+  auto count = static_cast<JDIMENSION>(
+      std::min<std::int64_t>(info.output_width, columns.end + margin) - left);
+  jpeg.check(crop_columns(jpeg.decoder(), left, count));
+  return {jpeg.read(rows.begin, rows.size()), rows.begin, left};
 }
 
 }  // namespace tasuki

@@ -1,0 +1,42 @@
+// Which part of an image is shown, and at which scale: the crops of training and of evaluation.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "tasuki/core/philox.hpp"
+
+namespace tasuki {
+
+// Where results lie in an image along one axis, in the image's pixels: result i stands for
+// [begin + i * step, begin + (i + 1) * step). Pixels outside of [low, high) do not exist for it.
+struct AxisView {
+  double begin = 0, step = 1;
+  std::int64_t count = 0;
+  std::int64_t low = 0, high = 0;
+};
+
+struct ImageView {
+  AxisView rows, columns;
+  bool is_mirrored = false;  // left and right
+};
+
+// The view for an image of this size.
+using ChooseView = std::function<ImageView(std::int64_t height, std::int64_t width)>;
+
+// The crop of "Inception-style" training (Szegedy et al., arXiv 1409.4842, section 6): an area of
+// 8 % to 100 % of the image's with a ratio of width to height of 3/4 to 4/3, scaled to side x side
+// pixels. After ten draws that do not fit: the largest part in the middle with such a ratio.
+struct CropRange {
+  double least_area = 0.08, most_area = 1, least_ratio = 3.0 / 4, most_ratio = 4.0 / 3;
+};
+// `random` decides about the crop and, if `may_mirror`, the mirror image.
+ImageView random_crop(std::int64_t height, std::int64_t width, std::int64_t side,
+                      const CropRange& range, bool may_mirror, RandomStream random);
+
+// The image scaled so that its shorter side is `shorter`, of which the side x side pixels in the
+// middle are shown. `shorter` is at least `side`.
+ImageView middle_crop(std::int64_t height, std::int64_t width, std::int64_t shorter,
+                      std::int64_t side);
+
+}  // namespace tasuki
