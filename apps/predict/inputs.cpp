@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 #include <fstream>
-#include <ranges>
+#include <span>
 #include <stdexcept>
 #include <utility>
 
@@ -96,7 +96,8 @@ std::int32_t label_of_folder(const fs::path& folder, std::size_t number,
   const auto found = std::ranges::find(names, folder.filename().string());
   if (found == names.end())
     fail(ErrorKind::data, "{}: expected a folder named like one of the model's classes ({}{})",
-         folder.string(), fmt::join(names | std::views::take(most_shown), ", "),
+         folder.string(),
+         fmt::join(std::span(names).first(std::min(most_shown, names.size())), ", "),
          names.size() > most_shown ? ", ..." : "");
   return static_cast<std::int32_t>(found - names.begin());
 }

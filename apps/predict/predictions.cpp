@@ -35,9 +35,8 @@ void Predictions::add(std::span<const float> scores, std::int32_t label) {
   const auto score = [&](std::int32_t i) { return scores[static_cast<std::size_t>(i)]; };
   if (!std::ranges::all_of(scores, [](float each) { return std::isfinite(each); }))
     fail(ErrorKind::data,
-         "the model's scores for example {} are not finite numbers; its training diverged, or the "
-         "example is far from what it was trained on",
-         examples());
+         "the model's scores for an example are not finite numbers; its training diverged, or the "
+         "example is far from what it was trained on");
   std::partial_sort(order.begin(), order.begin() + top, order.end(),
                     [&](std::int32_t a, std::int32_t b) {
                       return score(a) != score(b) ? score(a) > score(b) : a < b;

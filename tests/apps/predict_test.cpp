@@ -82,8 +82,10 @@ class PredictDigits : public TrainMnist {
   std::string labels() const { return data + "/t10k-labels-idx1-ubyte"; }
   double accuracy() const { return log.back().at("validation/main/accuracy"); }
   double loss() const { return log.back().at("validation/main/loss"); }
-  // The weights alone, as Chainer's save_npz writes a classifier.
-  std::string write_model_file() {
+  // The weights alone, as Chainer's save_npz writes a classifier; with the last bias's values set
+  // to `bias`, if given.
+  std::string write_model_file(const std::string& name = "model.npz",
+                               std::optional<float> bias = {}) {
     const NpzFile snapshot(folder / "result/snapshot_iter_10");
     const std::string prefix = "updater/model:main/";
     std::vector<NpzEntry> entries;
@@ -91,8 +93,9 @@ class PredictDigits : public TrainMnist {
       if (name.starts_with(prefix))
         entries.push_back({name.substr(prefix.size()), snapshot.read(name)});
     fs::create_directories(folder / "model");
-    write_npz(folder / "model/model.npz", entries);
-    return folder / "model/model.npz";
+    if (bias) std::get<Tensor>(entries.back().value).fill(*bias);
+    write_npz(folder / ("model/" + name), entries);
+    return folder / ("model/" + name);
   }
 
   json log;
@@ -193,7 +196,7 @@ TEST_F(PredictDigits, ImagesComeInFilesOfSeveralForms) {
 TEST_F(PredictDigits, TablesAndCsvSayTheSame) {
   train();
   const auto run = [&](const std::vector<std::string>& flags) {
-    const Finished job = run_program(predict_words(with({result(), "--top", "2"}, flags)));
+    Finished job = run_program(predict_words(with({result(), "--top", "2"}, flags)));
     EXPECT_EQ(job.exit_code, 0) << job.all();
     return job;
   };
@@ -241,6 +244,8 @@ TEST_F(PredictDigits, AFileOfWeightsAloneNeedsItsNetwork) {
        {{model, data, "--arch", "mlp", "--classes", "11"},
         "l3/W is 10x32 in the file",
         ErrorKind::data}});
+  const std::string diverged = write_model_file("diverged.npz", NAN);
+  expect_lines({{{diverged, data, "--arch", "mlp"}, "are not finite numbers", ErrorKind::data}});
   // An older run's about.json has neither flags nor program.
   write_file(folder / "model/about.json", R"({"version": "0.1", "data": "here"})");
   expect_lines({{{model, data}, "no about.json beside it", ErrorKind::usage}});
