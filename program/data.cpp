@@ -150,6 +150,7 @@ DatasetHeader read_longest(const SplitData& split, Communicator& communicator) {
 TrainingData find_data(const TrainingProgram& program, Communicator& communicator) {
   const TrainingSettings& settings = program.settings;
   TrainingData data;
+  data.buckets = program.length_buckets;
   if (program.train_data) {
     data.place = program.flags.program();
     data.train = find_own_split(program, program.train_data, settings.examples, communicator);
@@ -214,6 +215,7 @@ std::unique_ptr<Iterator> training_batches(const TrainingData& data,
   reading.global_batch = global_batch(settings, communicator.size());
   reading.shuffle = true;
   reading.seed = static_cast<std::uint64_t>(settings.seed);
+  reading.buckets = data.buckets;
   return brought_to_engine(std::make_unique<ShareIterator>(*data.train.share, reading),
                            data.train.header, settings, engine);
 }

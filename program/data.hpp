@@ -29,6 +29,7 @@ struct TrainingData {
   std::string place;  // the folder, for messages
   SplitData train;
   std::optional<SplitData> test;
+  std::optional<LengthBuckets> buckets;  // of training batches
   // After scatter(): the header of the training examples, with ragged fields of any length as long
   // as the longest example of all ranks. Data that every rank has are read for it only with
   // --find-batchsize.

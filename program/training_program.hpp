@@ -23,6 +23,7 @@
 #include "tasuki/communicator/communicator.hpp"
 #include "tasuki/dataset/dataset.hpp"
 #include "tasuki/dataset/iterators/iterator.hpp"
+#include "tasuki/dataset/iterators/share_iterator.hpp"
 #include "tasuki/nn/layer.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
 #include "tasuki/program/flags/options.hpp"
@@ -79,6 +80,9 @@ struct TrainingProgram {
   // If true, every rank calls train_data and test_data and takes its share without communication.
   // For data that all ranks can read or generate.
   bool every_rank_has_data = false;
+
+  // Training batches of examples of similar length. Set it at the latest in check().
+  std::optional<LengthBuckets> length_buckets;
 
   // The model for the training data. If any parameter has no values yet, all parameters are drawn
   // from --seed, including those that have values. All ranks then take rank 0's weights. With

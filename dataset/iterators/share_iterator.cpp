@@ -1,5 +1,6 @@
 #include "tasuki/dataset/iterators/share_iterator.hpp"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -18,6 +19,17 @@ std::vector<std::int64_t> shuffled_shard(std::int64_t size, std::uint64_t seed, 
   return permutation(size, RandomStream(seed, mix(purpose)));
 }
 
+// The stored bytes of each example's field.
+std::vector<std::size_t> lengths_of(const Dataset& dataset, const std::string& name) {
+  const std::size_t number = dataset.header().index_of(name);
+  TASUKI_CHECK(dataset.header().fields[number].is_ragged,
+               "batches of similar length need a ragged field, '{}' is none", name);
+  StoredField stored(dataset, number);
+  std::vector<std::size_t> lengths;
+  for (std::int64_t i = 0; i < dataset.size(); ++i) lengths.push_back(stored[i].size());
+  return lengths;
+}
+
 }  // namespace
 
 ShareIterator::ShareIterator(Share share, const ShareIteratorOptions& options)
@@ -29,6 +41,10 @@ ShareIterator::ShareIterator(Share share, const ShareIteratorOptions& options)
   TASUKI_CHECK(share_.dataset->size() == share_.plan.share_size(share_.rank),
                "rank {} has {} examples, its plan says {}", share_.rank, share_.dataset->size(),
                share_.plan.share_size(share_.rank));
+  if (!options_.buckets) return;
+  TASUKI_CHECK(options_.shuffle && options_.buckets->steps >= 1,
+               "batches of similar length are for shuffled examples of at least one step");
+  lengths_ = lengths_of(*share_.dataset, options_.buckets->field);
 }
 
 bool ShareIterator::at_end() const {
@@ -64,6 +80,33 @@ void ShareIterator::shuffle_for(std::int64_t epoch) {
          shuffled_shard(plan.shard(shard).size(), options_.seed, epoch, shard))
       order_.push_back(plan.offset_in_share(shard) + i);
   order_epoch_ = epoch;
+  if (options_.buckets)
+    for (int shard = first; shard < first + plan.shards_per_rank(); ++shard)
+      sort_buckets(epoch, shard);
+}
+
+void ShareIterator::sort_buckets(std::int64_t epoch, int shard) {
+  const std::int64_t offset = share_.plan.offset_in_share(shard);
+  for (std::int64_t first = 0; first < steps_; first += options_.buckets->steps) {
+    const std::int64_t steps = std::min(options_.buckets->steps, steps_ - first);
+    const auto taken = [&](std::int64_t step) {
+      const Range range = share_.plan.shard_batch(shard, first + step, global_batch_);
+      return Range{offset + range.begin, offset + range.end};
+    };
+    const auto begin = order_.begin() + taken(0).begin, end = order_.begin() + taken(steps - 1).end;
+    std::vector<std::int64_t> sorted(begin, end);
+    std::ranges::stable_sort(sorted, {},
+                             [&](std::int64_t i) { return lengths_[static_cast<std::size_t>(i)]; });
+    const std::array<std::uint64_t, 3> purpose{hash_text("length buckets"),
+                                               static_cast<std::uint64_t>(epoch),
+                                               static_cast<std::uint64_t>(first)};
+    auto next = sorted.begin();
+    for (const std::int64_t step : permutation(steps, RandomStream(options_.seed, mix(purpose)))) {
+      const Range to = taken(step);
+      std::copy_n(next, to.size(), order_.begin() + to.begin);
+      next += to.size();
+    }
+  }
 }
 
 BatchPlan ShareIterator::plan_next() {

@@ -4,12 +4,22 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "tasuki/dataset/iterators/iterator.hpp"
 #include "tasuki/dataset/scatter.hpp"
 
 namespace tasuki {
+
+// Batches of examples of similar length, so that little of them is padding. The examples of `steps`
+// steps, whichever these are after shuffling, are sorted by the length of a ragged field and dealt
+// to the steps in an order that is a function of (seed, epoch) alone: every example is still used
+// once in an epoch, and all ranks have short or long examples in the same steps.
+struct LengthBuckets {
+  std::string field;
+  std::int64_t steps = 1;
+};
 
 struct ShareIteratorOptions {
   std::int64_t batch_size = 1;  // per rank
@@ -21,6 +31,8 @@ struct ShareIteratorOptions {
   std::uint64_t seed = 0;
   // Whether another epoch follows the first.
   bool repeat = true;
+  // Only with `shuffle`.
+  std::optional<LengthBuckets> buckets = {};
 };
 
 // A batch that is determined but not read yet.
@@ -59,6 +71,7 @@ class ShareIterator final : public Iterator {
  private:
   bool at_end() const;
   void shuffle_for(std::int64_t epoch);
+  void sort_buckets(std::int64_t epoch, int shard);
 
   Share share_;
   ShareIteratorOptions options_;
@@ -67,6 +80,7 @@ class ShareIterator final : public Iterator {
   // Local examples, shard by shard, each in the shard's order of this epoch.
   std::vector<std::int64_t> order_;
   std::optional<std::int64_t> order_epoch_;
+  std::vector<std::size_t> lengths_;  // of local examples in bytes, with buckets
 };
 
 // One epoch in order, every example once: for evaluation.

@@ -1,0 +1,50 @@
+#include "tasuki/training/bleu.hpp"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace tasuki {
+namespace {
+
+using Sentences = std::vector<std::vector<std::int32_t>>;
+
+struct Case {
+  Sentences references, translations;
+  double bleu;
+};
+
+// Values of NLTK 3.10.4: bleu_score.corpus_bleu([[r] for r in references], translations,
+// smoothing_function=bleu_score.SmoothingFunction().method1).
+const Case cases[] = {
+    {{{5, 6, 7, 8, 9, 10}}, {{5, 6, 7, 8, 9, 10}}, 1},
+    {{{5, 6, 7, 8, 9, 10}, {4, 4, 5}}, {{5, 6, 7, 9, 10}, {4, 4, 4, 5}}, 0.303329426937},
+    {{{1, 2, 3, 4}}, {{9, 9}}, 0},
+    {{{2, 3, 4, 5, 6, 7, 8}}, {{2, 3, 9, 5}}, 0.0888191559654},
+    {{{2, 3}}, {{3}}, 0.0654192435612},
+    {{{2, 3, 4, 5}, {7, 8}}, {{}, {7, 8, 9, 7, 8}}, 0.0706843025859},
+};
+
+TEST(Bleu, EqualsNltks) {
+  for (const Case& test : cases) {
+    BleuCounts counts;
+    for (std::size_t i = 0; i < test.references.size(); ++i)
+      counts.add(test.translations[i], test.references[i]);
+    EXPECT_NEAR(counts.value(), test.bleu, 1e-11);
+  }
+}
+
+TEST(Bleu, CountsOfPartsAddUp) {
+  for (const Case& test : cases) {
+    BleuCounts all;
+    for (std::size_t i = test.references.size(); i-- > 0;) {
+      BleuCounts one;
+      one.add(test.translations[i], test.references[i]);
+      all.add(one);
+    }
+    EXPECT_NEAR(all.value(), test.bleu, 1e-11);
+  }
+}
+
+}  // namespace
+}  // namespace tasuki
