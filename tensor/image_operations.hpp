@@ -27,6 +27,8 @@ inline void check_response_norm(const Shape& x, const ResponseNormOptions& optio
                x.text(), options.window, options.k, options.alpha);
 }
 
+enum class Noise : std::uint8_t { normal, uniform };
+
 class ImageOperations {
  public:
   virtual ~ImageOperations() = default;
@@ -48,10 +50,10 @@ class ImageOperations {
   virtual Tensor resize_backward(const Tensor& dy, const Shape& x_shape,
                                  const ResizeOptions& options) = 0;
 
-  // y = x + sigma * normal. The noise of element j of example i is a function of (seed,
-  // example_ids[i], j), as in Backend::dropout: of words 0 and 1, and 2 and 3, of the Philox block
-  // j / 4, by Box and Muller.
-  virtual Tensor add_noise(const Tensor& x, float sigma, const Tensor& seed,
+  // y = x + scale * noise. The noise of element j of example i is a function of (seed,
+  // example_ids[i], j), as in Backend::dropout: uniform in [-1, 1), of word j % 4 of the Philox
+  // block j / 4; normal, of words 0 and 1, or 2 and 3, by Box and Muller.
+  virtual Tensor add_noise(const Tensor& x, Noise kind, float scale, const Tensor& seed,
                            const Tensor& example_ids) = 0;
 };
 

@@ -127,4 +127,16 @@ IdxContents idx_contents(const std::filesystem::path& file) {
   return magic == label_magic ? IdxContents::labels : IdxContents::nothing;
 }
 
+std::string encode_idx_images(std::span<const std::uint8_t> pixels, std::int64_t rows,
+                              std::int64_t columns) {
+  TASUKI_CHECK(rows > 0 && columns > 0 && std::ssize(pixels) % (rows * columns) == 0,
+               "{} pixels are not images of {} x {}", pixels.size(), rows, columns);
+  std::string file;
+  for (const std::int64_t word :
+       {std::int64_t{image_magic}, std::ssize(pixels) / (rows * columns), rows, columns})
+    for (int shift = 24; shift >= 0; shift -= 8) file += static_cast<char>(word >> shift & 0xFF);
+  file.append(pixels.begin(), pixels.end());
+  return file;
+}
+
 }  // namespace tasuki

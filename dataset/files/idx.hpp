@@ -2,8 +2,11 @@
 // section "File formats"), plain or gzip-compressed (detected by contents, not by name).
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "tasuki/dataset/source.hpp"
@@ -21,6 +24,10 @@ std::unique_ptr<DataSource> open_idx_images(const std::filesystem::path& images)
 // All labels of a file, checked in the same way.
 std::vector<std::int32_t> read_idx_labels(const std::filesystem::path& labels,
                                           std::int64_t classes);
+
+// The contents of a file of images: count x rows x columns bytes.
+std::string encode_idx_images(std::span<const std::uint8_t> pixels, std::int64_t rows,
+                              std::int64_t columns);
 
 // What an IDX file has according to its first four bytes (unpacked).
 enum class IdxContents { nothing, images, labels };

@@ -22,8 +22,15 @@ Variable gaussian_noise(const Variable& x, float sigma) {
   if (!TrainingMode::is_training() || sigma == 0) return x;
   const Device device = x.value().device();
   const RandomKey key = next_random_key(device, x.shape()[0]);
-  Tensor y = backend(device).images().add_noise(x.value(), sigma, key.seed, key.ids);
+  Tensor y = backend(device).images().add_noise(x.value(), Noise::normal, sigma, key.seed, key.ids);
   return Function::record(std::move(y), {x}, [] { return std::make_unique<GaussianNoise>(); });
+}
+
+Tensor uniform_noise(const Shape& shape, DType dtype, Device device) {
+  TASUKI_CHECK(shape.rank() >= 1, "uniform_noise: a scalar has no axis of examples");
+  const RandomKey key = next_random_key(device, shape[0]);
+  return backend(device).images().add_noise(Tensor::zeros(shape, dtype, device), Noise::uniform, 1,
+                                            key.seed, key.ids);
 }
 
 }  // namespace tasuki

@@ -2,6 +2,7 @@
 
 #include "tasuki/nn/function.hpp"
 #include "tasuki/tensor/backend.hpp"
+#include "tasuki/tensor/image_operations.hpp"
 
 namespace tasuki {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "tasuki/nn/variable.hpp"
-#include "tasuki/tensor/image_operations.hpp"
+#include "tasuki/tensor/resize.hpp"
 
 namespace tasuki {
 

@@ -68,6 +68,19 @@ std::vector<std::string> flags_as_typed(const std::vector<Option>& options) {
                   meant.empty() ? "" : "; did you mean --" + meant + "?");
 }
 
+// Chainer's programs have flags such as --gen_model, which mean the same here as --gen-model.
+std::vector<std::string> with_dashes(std::vector<std::string> arguments,
+                                     const std::vector<Option>& options) {
+  for (std::string& argument : arguments) {
+    if (!argument.starts_with("--")) continue;
+    std::string name = argument.substr(2, argument.find('=') - 2);
+    std::ranges::replace(name, '_', '-');
+    if (std::ranges::find(options, name, &Option::name) != options.end())
+      argument.replace(2, name.size(), name);
+  }
+  return arguments;
+}
+
 }  // namespace
 
 std::vector<Options::Given> Options::from_command_line(
@@ -76,7 +89,7 @@ std::vector<Options::Given> Options::from_command_line(
   const po::options_description described = describe_to_boost(options_);
   std::vector<po::option> parsed;
   try {
-    parsed = po::command_line_parser(arguments)
+    parsed = po::command_line_parser(with_dashes(arguments, options_))
                  .options(described)
                  .style(style::unix_style & ~style::allow_guessing)
                  .extra_style_parser([this](std::vector<std::string>& rest) {

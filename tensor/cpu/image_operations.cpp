@@ -143,15 +143,38 @@ TASUKI_VECTORIZE void draw_normal(float* out, float sigma, std::int64_t first, s
     for (int word = 0; word < 4; ++word) out[4 * lane + word] = normal[word][lane];
 }
 
+TASUKI_VECTORIZE void draw_uniform(float* out, float scale, std::int64_t first, std::uint64_t seed,
+                                   std::uint64_t example) {
+  std::uint32_t words[4][philox_lanes];
+  draw_philox(words, static_cast<std::uint32_t>(first / 4), seed, example);
+  for (std::int64_t lane = 0; lane < philox_lanes; ++lane)
+    for (int word = 0; word < 4; ++word)
+      out[4 * lane + word] = scale * (static_cast<float>(words[word][lane] >> 8) * 0x1p-23f - 1.0f);
+}
+
+struct NoiseSource {
+  Noise kind;
+  float scale;
+  std::uint64_t seed;
+
+  // As draw_normal.
+  void draw(float* out, std::int64_t first, std::uint64_t example) const {
+    if (kind == Noise::normal)
+      draw_normal(out, scale, first, seed, example);
+    else
+      draw_uniform(out, scale, first, seed, example);
+  }
+};
+
 TASUKI_VECTORIZE void add_lines(const float* a, const float* b, float* y, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) y[i] = a[i] + b[i];
 }
 
-void add_noise_to_line(const float* x, float* y, std::int64_t count, float sigma,
-                       std::uint64_t seed, std::uint64_t example) {
+void add_noise_to_line(const float* x, float* y, std::int64_t count, const NoiseSource& source,
+                       std::uint64_t example) {
   float noise[drawn_at_once];
   for (std::int64_t first = 0; first < count; first += drawn_at_once) {
-    draw_normal(noise, sigma, first, seed, example);
+    source.draw(noise, first, example);
     add_lines(x + first, noise, y + first, std::min(drawn_at_once, count - first));
   }
 }
@@ -167,14 +190,12 @@ TASUKI_VECTORIZE void add_transposed(const float* x, const float* noise, float* 
 // A group of channels of an example, whose values are numbered channel by channel. Channels that
 // only pad the group get no noise.
 void add_noise_to_group(const float* x, float* y, const ChannelOrder& order, std::int64_t group,
-                        std::int64_t channels, float sigma, std::uint64_t seed,
-                        std::uint64_t example) {
+                        std::int64_t channels, const NoiseSource& source, std::uint64_t example) {
   std::vector<float> noise(static_cast<std::size_t>(order.lanes * drawn_at_once));
   for (std::int64_t first = 0; first < order.rows; first += drawn_at_once) {
     for (std::int64_t lane = 0; lane < order.lanes; ++lane)
       if (const std::int64_t channel = group * order.lanes + lane; channel < channels)
-        draw_normal(noise.data() + lane * drawn_at_once, sigma, channel * order.rows + first, seed,
-                    example);
+        source.draw(noise.data() + lane * drawn_at_once, channel * order.rows + first, example);
     add_transposed(x + first * order.lanes, noise.data(), y + first * order.lanes,
                    std::min(drawn_at_once, order.rows - first), order.lanes);
   }
@@ -238,39 +259,39 @@ class CpuImageOperations final : public ImageOperations {
     return dx;
   }
 
-  Tensor add_noise(const Tensor& source, float sigma, const Tensor& seed,
+  Tensor add_noise(const Tensor& x, Noise kind, float scale, const Tensor& seed,
                    const Tensor& example_ids) override {
-    const Shape& shape = source.shape();
+    const Shape& shape = x.shape();
     TASUKI_CHECK(shape.rank() >= 1 && shape[0] == example_ids.count() && seed.count() == 1,
                  "noise: {} example numbers and {} seeds for a batch of {}", example_ids.count(),
                  seed.count(), shape.text());
-    const auto key = static_cast<std::uint64_t>(*seed.data<std::int64_t>());
+    const NoiseSource noise{kind, scale, static_cast<std::uint64_t>(*seed.data<std::int64_t>())};
     const std::int64_t* const ids = example_ids.data<std::int64_t>();
     std::optional<ChannelOrder> order;
-    if (!source.is_plain() && shape.rank() == 4) order = ChannelOrder::of(source);
+    if (!x.is_plain() && shape.rank() == 4) order = ChannelOrder::of(x);
     // Blocks of four numbers must not reach over the end of a channel.
     if (order && order->lanes > 1 && order->rows % 4 == 0) {
-      Tensor y = empty_like(source);
-      const auto* const from = static_cast<const float*>(source.raw());
+      Tensor y = empty_like(x);
+      const auto* const from = static_cast<const float*>(x.raw());
       auto* const to = static_cast<float*>(y.raw());
       const std::int64_t group_size = order->rows * order->lanes;
       parallel_for(order->items * order->groups, 4096 / group_size + 1,
                    [&](std::int64_t begin, std::int64_t end) {
                      for (std::int64_t at = begin; at < end; ++at)
                        add_noise_to_group(from + at * group_size, to + at * group_size, *order,
-                                          at % order->groups, shape[1], sigma, key,
+                                          at % order->groups, shape[1], noise,
                                           static_cast<std::uint64_t>(ids[at / order->groups]));
                    });
       return y;
     }
-    const Tensor x = source.plain();
+    const Tensor plain = x.plain();
     Tensor y = Tensor::empty(shape);
     const std::int64_t count = shape.count_per_item();
-    const float* const from = x.data<float>();
+    const float* const from = plain.data<float>();
     float* const to = y.data<float>();
     parallel_for(shape[0], 4096 / (count + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i)
-        add_noise_to_line(from + i * count, to + i * count, count, sigma, key,
+        add_noise_to_line(from + i * count, to + i * count, count, noise,
                           static_cast<std::uint64_t>(ids[i]));
     });
     return y;

@@ -109,7 +109,7 @@ class CudaImageOperations final : public ImageOperations {
     return dx;
   }
 
-  Tensor add_noise(const Tensor& x, float sigma, const Tensor& seed,
+  Tensor add_noise(const Tensor& x, Noise kind, float scale, const Tensor& seed,
                    const Tensor& example_ids) override {
     check_activation(x, "noise");
     const Shape& shape = x.shape();
@@ -125,8 +125,9 @@ class CudaImageOperations final : public ImageOperations {
       order.channels = shape[1];
       order.pixels = shape[2] * shape[3];
     }
-    kernels::add_noise(launch_on(x.device()), x.dtype(), x.raw(), y.raw(), shape[0], order, sigma,
-                       seed.data<std::int64_t>(), example_ids.data<std::int64_t>());
+    kernels::add_noise(launch_on(x.device()), x.dtype(), x.raw(), y.raw(), shape[0], order,
+                       kind == Noise::normal, scale, seed.data<std::int64_t>(),
+                       example_ids.data<std::int64_t>());
     check_launch("noise");
     return y;
   }

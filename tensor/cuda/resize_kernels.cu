@@ -70,8 +70,9 @@ __global__ void resize_backward_kernel(const T* dy, T* dx, std::int64_t planes, 
 
 // A pair of numbers for each thread.
 template <class T>
-__global__ void noise_kernel(const T* x, T* y, std::int64_t items, ExampleOrder order, float sigma,
-                             const std::int64_t* seed, const std::int64_t* ids) {
+__global__ void noise_kernel(const T* x, T* y, std::int64_t items, ExampleOrder order,
+                             bool is_normal, float scale, const std::int64_t* seed,
+                             const std::int64_t* ids) {
   const std::int64_t count = order.channels * order.pixels, pairs = (count + 1) / 2;
   const auto key = static_cast<std::uint64_t>(*seed);
   for (std::int64_t i = thread_index(); i < items * pairs; i += thread_count()) {
@@ -84,16 +85,20 @@ __global__ void noise_kernel(const T* x, T* y, std::int64_t items, ExampleOrder 
     const std::uint32_t a = is_second ? words[2] : words[0], b = is_second ? words[3] : words[1];
     const float u = (static_cast<float>(a >> 8) + 0.5f) * 0x1p-24f;
     const float t = static_cast<float>(b >> 8) * 0x1p-24f - 0.5f;
-    const float radius = sigma * sqrtf(-2.0f * logf(u));
+    const float radius = scale * sqrtf(-2.0f * logf(u));
     const float angle = 6.28318531f * t;
-    const float normal[2] = {radius * cosf(angle), radius * sinf(angle)};
+    const auto uniform = [scale](std::uint32_t word) {
+      return scale * (static_cast<float>(word >> 8) * 0x1p-23f - 1.0f);
+    };
+    const float noise[2] = {is_normal ? radius * cosf(angle) : uniform(a),
+                            is_normal ? radius * sinf(angle) : uniform(b)};
     for (int j = 0; j < 2 && first + j < count; ++j) {
       const std::int64_t number = first + j;
       const std::int64_t within =
           order.is_channels_last ? number % order.pixels * order.channels + number / order.pixels
                                  : number;
       const std::int64_t at = item * count + within;
-      y[at] = convert<T>(convert<float>(x[at]) + normal[j]);
+      y[at] = convert<T>(convert<float>(x[at]) + noise[j]);
     }
   }
 }
@@ -121,14 +126,14 @@ void resize_backward(const Launch& launch, const ResizePlanes& planes, const voi
 }
 
 void add_noise(const Launch& launch, DType type, const void* x, void* y, std::int64_t items,
-               const ExampleOrder& order, float sigma, const std::int64_t* seed,
+               const ExampleOrder& order, bool is_normal, float scale, const std::int64_t* seed,
                const std::int64_t* ids) {
   const std::int64_t pairs = items * ((order.channels * order.pixels + 1) / 2);
   if (pairs == 0) return;
   with_float_type(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     noise_kernel<<<grid_for(launch, pairs), block_threads, 0, launch.stream>>>(
-        static_cast<const T*>(x), static_cast<T*>(y), items, order, sigma, seed, ids);
+        static_cast<const T*>(x), static_cast<T*>(y), items, order, is_normal, scale, seed, ids);
   });
 }
 

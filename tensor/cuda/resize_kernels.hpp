@@ -20,9 +20,9 @@ void resize(const Launch& launch, const ResizePlanes& planes, const void* x, voi
 // dx is overwritten; each of its elements is summed by one thread.
 void resize_backward(const Launch& launch, const ResizePlanes& planes, const void* dy, void* dx);
 
-// y = x + sigma * normal (ImageOperations::add_noise).
+// y = x + scale * noise (ImageOperations::add_noise).
 void add_noise(const Launch& launch, DType type, const void* x, void* y, std::int64_t items,
-               const ExampleOrder& order, float sigma, const std::int64_t* seed,
+               const ExampleOrder& order, bool is_normal, float scale, const std::int64_t* seed,
                const std::int64_t* ids);
 
 }  // namespace tasuki::kernels

@@ -32,10 +32,12 @@ Results noise(Side& side, const Shape& shape) {
   Tensor ids = Tensor::empty({shape[0]}, DType::int64);
   for (std::int64_t i = 0; i < shape[0]; ++i) ids.data<std::int64_t>()[i] = 5 * i + 1;
   ids = ids.to(side.device());
-  Results results{{"y", backend.images().add_noise(x, 0.5f, seed, ids)}};
+  Results results{{"y", backend.images().add_noise(x, Noise::normal, 0.5f, seed, ids)},
+                  {"of uniform", backend.images().add_noise(x, Noise::uniform, 0.5f, seed, ids)}};
   if (shape.rank() != 4) return results;
   const Tensor laid_out = backend.conv2d(x, side.weights({32, shape[1], 1, 1}), {}, {});
-  results.push_back({"of a convolution", backend.images().add_noise(laid_out, 0.5f, seed, ids)});
+  results.push_back(
+      {"of a convolution", backend.images().add_noise(laid_out, Noise::normal, 0.5f, seed, ids)});
   return results;
 }
 

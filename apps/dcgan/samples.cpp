@@ -1,0 +1,119 @@
+#include "dcgan/samples.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "tasuki/communicator/run_on_root.hpp"
+#include "tasuki/core/error.hpp"
+#include "tasuki/core/file.hpp"
+#include "tasuki/core/philox.hpp"
+#include "tasuki/dataset/files/idx.hpp"
+#include "tasuki/dataset/images/png_file.hpp"
+#include "tasuki/training/trainer.hpp"
+
+namespace tasuki::dcgan {
+namespace {
+
+constexpr std::int64_t grid_columns = 10, grid_images = 100;
+constexpr std::int64_t generated_at_once = 100;
+
+std::vector<std::uint8_t> as_bytes(const Tensor& images) {
+  std::vector<std::uint8_t> bytes;
+  for (const float value : images.span<float>())
+    bytes.push_back(static_cast<std::uint8_t>(std::lround(255 * std::clamp(value, 0.0f, 1.0f))));
+  return bytes;
+}
+
+void make_folder(const std::filesystem::path& folder) {
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  if (failed)
+    fail(ErrorKind::cannot_write, "{}: cannot make the folder: {}", folder.string(),
+         failed.message());
+}
+
+class WriteSamples final : public Extension {
+ public:
+  WriteSamples(Dcgan& gan, const SampleSettings& settings) : gan_(gan), settings_(settings) {}
+  std::string default_name() const override { return "WriteSamples"; }
+  std::unique_ptr<Trigger> default_trigger() const override {
+    return every(static_cast<double>(settings_.interval), Unit::iteration);
+  }
+  bool reads_model() const override { return true; }
+
+  void run(Trainer& trainer) override {
+    on_root(trainer, [&] {
+      const auto folder = trainer.out() / "preview";
+      make_folder(folder);
+      const Tensor images = generate(gan_, settings_.model, settings_.seed, grid_images);
+      write_file(folder / fmt::format("image{:08}.png", trainer.updater().iteration()),
+                 encode_png(tile_images(images, grid_columns)));
+    });
+  }
+
+  void finalize(Trainer& trainer) override {
+    if (settings_.samples == 0) return;
+    on_root(trainer, [&] {
+      const Tensor images = generate(gan_, settings_.model, settings_.seed, settings_.samples);
+      if (images.shape()[1] == 1) {
+        write_file(trainer.out() / "samples-idx3-ubyte",
+                   encode_idx_images(as_bytes(images), images.shape()[2], images.shape()[3]));
+        return;
+      }
+      const auto folder = trainer.out() / "samples";
+      make_folder(folder);
+      for (std::int64_t i = 0; i < settings_.samples; ++i)
+        write_file(folder / fmt::format("{:06}.png", i),
+                   encode_png(tile_images(images.slice(i, i + 1), 1)));
+    });
+  }
+
+ private:
+  // An error of rank 0 is one on all ranks.
+  template <class Work>
+  static void on_root(Trainer& trainer, const Work& work) {
+    const auto write = [&] {
+      trainer.restore_output();
+      work();
+      return Bytes();
+    };
+    if (trainer.communicator() != nullptr)
+      run_on_root(*trainer.communicator(), 0, write);
+    else
+      write();
+  }
+
+  Dcgan& gan_;
+  SampleSettings settings_;
+};
+
+}  // namespace
+
+Tensor generate(Dcgan& gan, const DcganSettings& settings, std::uint64_t seed, std::int64_t count) {
+  const NoGrad no_grad;
+  const TrainingMode evaluation(false);
+  const Device device = gan.device();
+  const Shape& image = settings.image;
+  Tensor images = Tensor::empty({count, image[0], image[1], image[2]});
+  constexpr std::uint64_t purpose = 0x73616D706C6573;  // "samples"
+  for (std::int64_t begin = 0; begin < count; begin += generated_at_once) {
+    const std::int64_t end = std::min(count, begin + generated_at_once);
+    Tensor noise = Tensor::empty({end - begin, settings.hidden});
+    auto next = noise.span<float>().begin();
+    for (std::int64_t i = begin; i < end; ++i) {
+      RandomStream random(seed, mix(std::array{purpose, static_cast<std::uint64_t>(i)}));
+      for (std::int64_t j = 0; j < settings.hidden; ++j)
+        *next++ = 2 * unit_float(random.next()) - 1;
+    }
+    const Variable made = gan.gen(Variable(noise.to(device)));
+    images.slice(begin, end).copy_from(made.value().plain().to(Device::cpu()));
+  }
+  return images;
+}
+
+std::unique_ptr<Extension> write_samples(Dcgan& gan, const SampleSettings& settings) {
+  return std::make_unique<WriteSamples>(gan, settings);
+}
+
+}  // namespace tasuki::dcgan

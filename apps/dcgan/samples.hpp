@@ -1,0 +1,28 @@
+// Images that a generator makes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "tasuki/models/dcgan.hpp"
+#include "tasuki/training/extension.hpp"
+
+namespace tasuki::dcgan {
+
+struct SampleSettings {
+  DcganSettings model;
+  std::uint64_t seed = 0;
+  std::int64_t interval = 1000;  // iterations between grids
+  std::int64_t samples = 0;      // at the end of the run
+};
+
+// N x (image) from the run's fixed noise, on the CPU: numbers of image i are a function of (seed,
+// i) alone. In evaluation mode.
+Tensor generate(Dcgan& gan, const DcganSettings& settings, std::uint64_t seed, std::int64_t count);
+
+// On rank 0: every `interval` iterations a grid of the first 100 images,
+// OUT/preview/image00001000.png. At the end `samples` images: OUT/samples-idx3-ubyte for grey ones
+// (MNIST's format), a PNG file each in OUT/samples for others. `gan` outlives the extension.
+std::unique_ptr<Extension> write_samples(Dcgan& gan, const SampleSettings& settings);
+
+}  // namespace tasuki::dcgan

@@ -1,0 +1,116 @@
+// Trains a DCGAN on images, data-parallel over MPI.
+//
+//   mpirun -np 2 build/apps/train_dcgan --dataset fashion-mnist
+
+#include <optional>
+
+#include "dcgan/samples.hpp"
+#include "tasuki/dataset/catalog.hpp"
+#include "tasuki/nn/functions/add.hpp"
+#include "tasuki/nn/random.hpp"
+#include "tasuki/program/training_program.hpp"
+#include "tasuki/training/snapshots/model_file.hpp"
+
+namespace {
+
+using namespace tasuki;
+
+// Each batch of an evaluation has numbers of its own, the same in each evaluation.
+LossFunction loss_of(Dcgan& gan, const DcganSettings& settings, std::uint64_t seed) {
+  const auto keys = std::make_shared<RandomKeys>(seed);
+  return [&gan, settings, keys](const Batch& batch, Observation& report) {
+    std::optional<RandomScope> scope;
+    if (!TrainingMode::is_training()) {
+      keys->follow(0, batch.ids());
+      scope.emplace(*keys);
+    }
+    const DcganLosses losses = dcgan_losses(gan, settings, batch["x"].to(gan.device()));
+    report.add_mean("dis/loss", losses.dis.value(), batch.size());
+    report.add_mean("gen/loss", losses.gen.value(), batch.size());
+    return losses.dis + losses.gen;
+  };
+}
+
+void load_weights(const std::string& file, const Module& model) {
+  if (!file.empty()) load_npz(file, model);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  TrainingProgram program(
+      "train_dcgan", "trains a DCGAN on images, over MPI",
+      "mpirun -np 2 train_dcgan --dataset fashion-mnist --snapshot-interval 500");
+  program.settings.batchsize = 50;
+  program.settings.epoch = 1000;
+  program.settings.lr = 2e-4;
+  program.settings.weight_decay = 1e-4;
+  program.settings.log_every = 100;
+
+  DcganSettings model_settings;
+  dcgan::SampleSettings samples;
+  std::string generator, discriminator;
+  program.dataset = "cifar10";
+  program.flags.add("dataset,i", program.dataset, dataset_names(), "NAME",
+                    "the images; `images`: JPEG and PNG files in the folder --data, as "
+                    "train/<class>/* and test/<class>/*");
+  program.flags.add("image-size", program.image_side, {8, 1024}, "N",
+                    "height and width in pixels that images of a folder are scaled to");
+  program.flags.add("n-hidden,n", model_settings.hidden, {1, 1 << 16}, "N",
+                    "numbers that an image is generated from");
+  program.flags.add("channels", model_settings.channels, {8, 1 << 14}, "N",
+                    "channels of the smallest images inside the networks");
+  program.flags.add("gen-model", generator, "FILE",
+                    "initial weights of the generator (.npz); empty: drawn from --seed");
+  program.flags.add("dis-model,d", discriminator, "FILE",
+                    "initial weights of the discriminator (.npz); empty: drawn from --seed");
+  program.flags.add("snapshot-interval", samples.interval, {1, 1 << 30}, "N",
+                    "iterations between grids of generated images, OUT/preview/image*.png");
+  program.flags.add("display-interval", program.settings.log_every, "epoch", {1, 1 << 30}, "N",
+                    "the same as --log-every");
+  program.flags.add("samples", samples.samples, {0, 1 << 20}, "N",
+                    "generated images to write at the end: OUT/samples-idx3-ubyte, or PNG files in "
+                    "OUT/samples if they have colours");
+  program.columns = {"epoch",
+                     "main/dis/loss",
+                     "main/gen/loss",
+                     "validation/main/dis/loss",
+                     "validation/main/gen/loss",
+                     "elapsed_time"};
+
+  program.create_optimizer = [] {
+    auto optimizer = create_optimizer("adam");
+    optimizer->set("beta1", 0.5);
+    // Chainer's discriminator has no gamma.
+    optimizer->freeze("dis/bn*/gamma");
+    return optimizer;
+  };
+  // Rank 0's weights become those of all ranks.
+  bool is_root = true;
+  program.check = [&](const Communicator& ranks) { is_root = ranks.rank() == 0; };
+  Dcgan* gan = nullptr;
+  program.create_model = [&](const DatasetHeader& data) {
+    model_settings.image = data.field("x").shape;
+    auto model = std::make_unique<Dcgan>(model_settings);
+    gan = model.get();
+    const auto seed = static_cast<std::uint64_t>(program.settings.seed);
+    model->initialize(seed);
+    if (is_root) {
+      load_weights(generator, gan->gen);
+      load_weights(discriminator, gan->dis);
+    }
+    LossFunction loss = loss_of(*gan, model_settings, seed);
+    return TrainingModel{std::move(model), std::move(loss)};
+  };
+  program.extend = [&](Trainer& trainer) {
+    samples.model = model_settings;
+    samples.seed = static_cast<std::uint64_t>(program.settings.seed);
+    trainer.extend(dcgan::write_samples(*gan, samples));
+  };
+  program.banner = [&] {
+    return program::BannerLines{{"Generator", fmt::format("{} numbers to {}", model_settings.hidden,
+                                                          model_settings.image.text())},
+                                {"Channels", fmt::format("{}", model_settings.channels)}};
+  };
+  return program.run(argc, argv);
+}

@@ -1,0 +1,57 @@
+// DCGAN (Radford et al., "Unsupervised representation learning with deep convolutional generative
+// adversarial networks", arXiv 1511.06434), as ChainerMN's example has it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tasuki/nn/layer.hpp"
+#include "tasuki/nn/sequential.hpp"
+
+namespace tasuki {
+
+struct DcganSettings {
+  Shape image = {3, 32, 32};    // channels x side x side; see dcgan_stages()
+  std::int64_t hidden = 100;    // numbers that an image is generated from
+  std::int64_t channels = 512;  // of the smallest images inside; halved with each doubling
+  double weight_deviation = 0.02;
+};
+
+// How often images double from 4 to 7 pixels a side to `side` pixels: 3 times to 32, 2 times from 7
+// to 28. Other sides than (4 .. 7) * 2^n with n >= 1 are a usage error on all ranks.
+int dcgan_stages(std::int64_t side);
+
+// N x hidden, in [-1, 1), to N x (image) in (0, 1). With 3 stages, Chainer's names: l0, bn0, dc1 to
+// dc4, bn1 to bn3.
+class DcganGenerator : public Sequential {
+ public:
+  explicit DcganGenerator(const DcganSettings& settings);
+};
+
+// N x (image) to N x 1 scores, above 0 for images that look real. Each layer but the last adds
+// noise with a deviation of 0.2 in training. With 3 stages, Chainer's names: c0_0, c0_1, bn0_1,
+// c1_0, bn1_0, ..., c3_0, bn3_0, l4. Where Chainer's batch normalisation has no gamma, ours has
+// ones.
+class DcganDiscriminator : public Sequential {
+ public:
+  explicit DcganDiscriminator(const DcganSettings& settings);
+};
+
+class Dcgan : public Module {
+ public:
+  explicit Dcgan(const DcganSettings& settings);
+  DcganGenerator gen;
+  DcganDiscriminator dis;
+};
+
+// The losses of one batch: of telling `real` images (1) from as many generated ones (0), and of
+// generated images that should be taken for real. The gradients of the sum are those of each
+// model's own loss: the discriminator's do not reach the generator, nor the generator's the
+// discriminator's parameters. So one update of both is that of two optimizers that see the same
+// weights. The images are generated from uniform_noise().
+struct DcganLosses {
+  Variable dis, gen;
+};
+DcganLosses dcgan_losses(Dcgan& gan, const DcganSettings& settings, const Tensor& real);
+
+}  // namespace tasuki
