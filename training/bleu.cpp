@@ -24,11 +24,11 @@ void BleuCounts::add(std::span<const std::int32_t> translation,
                      std::span<const std::int32_t> reference) {
   for (std::size_t order = 1; order <= orders; ++order) {
     const Ngrams expected = ngrams(reference, order);
-    const auto all = std::ssize(translation) - static_cast<std::ptrdiff_t>(order) + 1;
-    candidates[order - 1] += std::max<std::ptrdiff_t>(1, all);
-    for (const auto& [words, count] : ngrams(translation, order))
+    for (const auto& [words, count] : ngrams(translation, order)) {
+      candidates[order - 1] += count;
       if (const auto found = expected.find(words); found != expected.end())
         matches[order - 1] += std::min(count, found->second);
+    }
   }
   length += std::ssize(translation);
   reference_length += std::ssize(reference);
@@ -48,7 +48,7 @@ double BleuCounts::value() const {
   double sum = 0;
   for (std::size_t i = 0; i < orders; ++i)
     sum += std::log((matches[i] > 0 ? static_cast<double>(matches[i]) : 0.1) /
-                    static_cast<double>(candidates[i]));
+                    static_cast<double>(std::max<std::int64_t>(1, candidates[i])));
   const double brevity = length > reference_length ? 0
                                                    : 1 - static_cast<double>(reference_length) /
                                                              static_cast<double>(length);

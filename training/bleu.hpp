@@ -14,15 +14,17 @@ struct BleuCounts {
   std::array<std::int64_t, orders> matches{}, candidates{};
   std::int64_t length = 0, reference_length = 0;  // words
 
-  // N-grams of `translation` (at least one of each order is counted, as NLTK does), and those of
-  // them that `reference` has: each at most as often as there.
+  // N-grams of `translation`, and those of them that `reference` has: each at most as often as
+  // there.
   void add(std::span<const std::int32_t> translation, std::span<const std::int32_t> reference);
   void add(const BleuCounts& other);
 
   // exp(mean over n of ln(matches / candidates)) times the brevity penalty min(1, exp(1 -
-  // reference_length / length)), from 0 to 1. As ChainerMN's example has it (NLTK's corpus_bleu
-  // with its smoothing method 1): orders without a match count as 0.1 matches; 0 if no word
-  // matches.
+  // reference_length / length)), from 0 to 1. Orders without a match count as 0.1 matches
+  // (sacreBLEU's smoothing "floor", NLTK's method 1), without candidates as one candidate; 0 if no
+  // word matches. NLTK, which ChainerMN's example uses, also counts at least one n-gram of each
+  // order in each sentence, so that exact translations of fewer than four words do not reach 1
+  // there.
   double value() const;
 };
 
