@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""What dcgan_step is compared with: PyTorch doing the same training step of the same two networks.
+
+With --ranks 2 two processes of one thread each exchange gradients by DistributedDataParallel over gloo.
+Rank 0 prints one JSON object: every step's seconds by the wall clock, after two that warm up.
+"""
+import argparse
+import json
+import os
+import time
+
+parser = argparse.ArgumentParser(description=__doc__,
+                                 formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("batch", type=int, help="images of each rank")
+parser.add_argument("--steps", type=int, default=5)
+parser.add_argument("--ranks", type=int, default=1)
+parser.add_argument("--channels", type=int, default=512)
+parser.add_argument("--channels-last", action="store_true")
+parser.add_argument("--port", type=int, default=29871)
+options = parser.parse_args()
+os.environ["OMP_NUM_THREADS"] = "1"  # before PyTorch starts its threads
+
+import torch
+import torch.distributed
+import torch.nn.functional as F
+from torch import nn
+
+
+class Noise(nn.Module):
+    def forward(self, x):
+        return x + 0.2 * torch.randn_like(x)
+
+
+def generator(channels):
+    layers = [nn.Linear(100, 16 * channels), nn.BatchNorm1d(16 * channels), nn.ReLU(inplace=True),
+              nn.Unflatten(1, (channels, 4, 4))]
+    for i in range(3):
+        layers += [nn.ConvTranspose2d(channels >> i, channels >> i + 1, 4, 2, 1),
+                   nn.BatchNorm2d(channels >> i + 1), nn.ReLU(inplace=True)]
+    return nn.Sequential(*layers, nn.ConvTranspose2d(channels >> 3, 3, 3, 1, 1), nn.Sigmoid())
+
+
+def discriminator(channels):
+    def convolve(before, after, halve, normalise=True):
+        made = [nn.Conv2d(before, after, 4 if halve else 3, 2 if halve else 1, 1)]
+        made += [nn.BatchNorm2d(after)] if normalise else []
+        return made + [Noise(), nn.LeakyReLU(0.2, inplace=True)]
+
+    layers = [Noise()] + convolve(3, channels >> 3, False, False)
+    for i in (3, 2, 1):
+        layers += convolve(channels >> i, channels >> i - 1, True)
+        layers += convolve(channels >> i - 1, channels >> i - 1, False)
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(16 * channels, 1))
+
+
+def work(rank):
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)
+    torch.manual_seed(rank)
+    order = torch.channels_last if options.channels_last else torch.contiguous_format
+    gen, dis = generator(options.channels), discriminator(options.channels)
+    gen, dis = gen.to(memory_format=order), dis.to(memory_format=order)
+    if options.ranks > 1:
+        torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{options.port}", rank=rank,
+                                             world_size=options.ranks)
+        gen = nn.parallel.DistributedDataParallel(gen)
+        shared_dis = nn.parallel.DistributedDataParallel(dis)
+    else:
+        shared_dis = dis
+    adam = [torch.optim.Adam(model.parameters(), 2e-4, (0.5, 0.999), weight_decay=1e-4)
+            for model in (gen, dis)]
+    real = torch.rand(options.batch, 3, 32, 32).to(memory_format=order)
+    ones, zeros = torch.ones(options.batch, 1), torch.zeros(options.batch, 1)
+    entropy = F.binary_cross_entropy_with_logits
+    seconds = []
+    for step in range(-2, options.steps):
+        if options.ranks > 1:
+            torch.distributed.barrier()
+        start = time.perf_counter()
+        for optimizer in adam:
+            optimizer.zero_grad()
+        fake = gen(2 * torch.rand(options.batch, 100) - 1)
+        # The discriminator sees the real and the generated images as two batches.
+        scores = shared_dis(real)
+        if options.ranks > 1:
+            with shared_dis.no_sync():
+                entropy(scores, ones).backward()
+            entropy(shared_dis(fake.detach()), zeros).backward()
+        else:
+            (entropy(scores, ones) + entropy(dis(fake.detach()), zeros)).backward()
+        # Its weights are constants for the generator: their gradients are not computed.
+        for parameter in dis.parameters():
+            parameter.requires_grad_(False)
+        entropy(dis(fake), ones).backward()
+        for parameter in dis.parameters():
+            parameter.requires_grad_(True)
+        for optimizer in adam:
+            optimizer.step()
+        if options.ranks > 1:
+            torch.distributed.barrier()
+        if step >= 0:
+            seconds.append(time.perf_counter() - start)
+    if rank == 0:
+        print(json.dumps({"batch": options.batch, "ranks": options.ranks,
+                          "torch": torch.__version__, "seconds": seconds}), flush=True)
+    if options.ranks > 1:
+        torch.distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    if options.ranks == 1:
+        work(0)
+    else:
+        torch.multiprocessing.spawn(work, nprocs=options.ranks)
