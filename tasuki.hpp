@@ -106,6 +106,7 @@
 #include "tasuki/optimizer/update_rule.hpp"
 #include "tasuki/parallel/functions/collectives.hpp"
 #include "tasuki/parallel/functions/messages.hpp"
+#include "tasuki/parallel/mlp_over_ranks.hpp"
 #include "tasuki/parallel/multi_node_batch_norm.hpp"
 #include "tasuki/parallel/multi_node_chain_list.hpp"
 #include "tasuki/program/training_program.hpp"

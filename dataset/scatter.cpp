@@ -160,11 +160,14 @@ std::uint64_t hash_targets(const RecordBlock& block, const std::vector<Field>& f
 std::exception_ptr send_shares(DataSource& source, const ShardPlan& plan,
                                const ScatterOptions& options, Communicator& communicator,
                                InMemoryDataset& own, std::uint64_t& labels_hash) {
-  const auto send = [&](const Bytes& message, int rank) {
-    if (rank != options.root) {
-      communicator.send_bytes(message, rank, examples_tag);
-    } else {
-      unpack(message, own);
+  // To all ranks that have the share.
+  const auto send = [&](const Bytes& message, int share) {
+    for (int i = 0; i < options.ranks_per_share; ++i) {
+      const int rank = share * options.ranks_per_share + i;
+      if (rank != options.root)
+        communicator.send_bytes(message, rank, examples_tag);
+      else if (!message.empty())
+        unpack(message, own);
     }
   };
   Dealer dealer(plan, options);
@@ -179,12 +182,11 @@ std::exception_ptr send_shares(DataSource& source, const ShardPlan& plan,
     }
     labels_hash = hash_targets(block, source.header().fields, labels_hash);
     const auto& addresses = dealer.deal(block);
-    for (int rank = 0; rank < plan.ranks(); ++rank)
-      if (const auto& part = addresses[static_cast<std::size_t>(rank)]; !part.empty())
-        send(pack(part, block, source.header().fields), rank);
+    for (int share = 0; share < plan.ranks(); ++share)
+      if (const auto& part = addresses[static_cast<std::size_t>(share)]; !part.empty())
+        send(pack(part, block, source.header().fields), share);
   }
-  for (int rank = 0; rank < plan.ranks(); ++rank)
-    if (rank != options.root) send({}, rank);
+  for (int share = 0; share < plan.ranks(); ++share) send({}, share);
   return error;
 }
 
@@ -208,10 +210,14 @@ Share scatter_dataset(const OpenSource& open, Communicator& communicator,
   const PhaseScope handing_out(Phase::reading_data);
   std::unique_ptr<DataSource> source;
   const Announcement known = announce(open, communicator, options, source);
-  const ShardPlan plan(known.header.count, communicator.size(), known.shards,
-                       known.force_equal_length);
+  TASUKI_CHECK(communicator.size() % options.ranks_per_share == 0,
+               "{} ranks cannot be divided into groups of {} with one share each",
+               communicator.size(), options.ranks_per_share);
+  const int share = communicator.rank() / options.ranks_per_share;
+  const ShardPlan plan(known.header.count, communicator.size() / options.ranks_per_share,
+                       known.shards, known.force_equal_length);
   DatasetHeader header = known.header;
-  header.count = plan.share_size(communicator.rank());
+  header.count = plan.share_size(share);
   const auto own = std::make_shared<InMemoryDataset>(std::move(header));
   std::exception_ptr error;
   std::uint64_t labels_hash = 0;
@@ -226,7 +232,7 @@ Share scatter_dataset(const OpenSource& open, Communicator& communicator,
     return encode_numbers({&number, 1});
   });
   labels_hash = static_cast<std::uint64_t>(decode_numbers(sent).at(0));
-  return {own, plan, communicator.rank(), labels_hash};
+  return {own, plan, share, labels_hash};
 }
 
 Share scatter_dataset(const Dataset* dataset, Communicator& communicator,

@@ -32,7 +32,10 @@ struct ScatterOptions {
   // Repeats examples so that all shards have the same length (ChainerMN's way). Never for
   // evaluation.
   bool force_equal_length = false;
-  int shards = 0;  // virtual shards (shard_plan.hpp); 0: one per rank
+  int shards = 0;  // virtual shards (shard_plan.hpp); 0: one per share
+  // Number of neighbouring ranks with the same share, which divides that of all ranks: ranks that
+  // hold one model together see the same examples.
+  int ranks_per_share = 1;
 };
 
 // Gives every rank its share. The root reads its source once, a mebibyte at a time, and sends each
@@ -50,7 +53,8 @@ Share scatter_dataset(const OpenSource& open, Communicator& communicator,
 Share scatter_dataset(const Dataset* dataset, Communicator& communicator,
                       const ScatterOptions& options = {});
 
-// The same share without communication, if every rank can reach the whole data set: a view.
+// The same share without communication, if every rank can reach the whole data set: a view. `ranks`
+// and `rank` count shares; ScatterOptions::ranks_per_share is not used.
 Share take_share(std::shared_ptr<const Dataset> dataset, int ranks, int rank,
                  const ScatterOptions& options = {});
 

@@ -87,7 +87,8 @@ void check_split(SplitData& split, Communicator& communicator) {
 void scatter_split(SplitData& split, Communicator& communicator, const ScatterOptions& options) {
   split.share =
       split.dataset
-          ? take_share(split.dataset, communicator.size(), communicator.rank(), options)
+          ? take_share(split.dataset, communicator.size() / options.ranks_per_share,
+                       communicator.rank() / options.ranks_per_share, options)
           : scatter_dataset([&] { return std::move(split.source); }, communicator, options);
   // Both may hold all the data of a program that makes its data sets.
   split.open = nullptr;
@@ -178,8 +179,10 @@ void TrainingData::check_files(Communicator& communicator) {
   if (test) check_split(*test, communicator);
 }
 
-void TrainingData::scatter(const TrainingSettings& settings, Communicator& communicator) {
+void TrainingData::scatter(const TrainingSettings& settings, Communicator& communicator,
+                           int model_ranks) {
   ScatterOptions dealing;
+  dealing.ranks_per_share = model_ranks;
   dealing.shuffle = true;
   dealing.seed = static_cast<std::uint64_t>(settings.seed);
   dealing.shards = static_cast<int>(settings.shards.value_or(0));
@@ -190,7 +193,7 @@ void TrainingData::scatter(const TrainingSettings& settings, Communicator& commu
     longest = longest_of_ranks(*train.share, communicator);
   train.share = with_augmentation(std::move(*train.share), settings);
   if (!test) return;
-  scatter_split(*test, communicator, {});
+  scatter_split(*test, communicator, {.ranks_per_share = model_ranks});
   test->share = with_standardization(std::move(*test->share), settings);
 }
 
@@ -210,9 +213,9 @@ std::int64_t batches_ahead(const TrainingSettings& settings, const DatasetHeader
 
 std::unique_ptr<Iterator> training_batches(const TrainingData& data,
                                            const TrainingSettings& settings, const Engine& engine,
-                                           Communicator& communicator) {
+                                           int models) {
   ShareIteratorOptions reading;
-  reading.global_batch = global_batch(settings, communicator.size());
+  reading.global_batch = global_batch(settings, models);
   reading.shuffle = true;
   reading.seed = static_cast<std::uint64_t>(settings.seed);
   reading.buckets = data.buckets;
@@ -221,8 +224,8 @@ std::unique_ptr<Iterator> training_batches(const TrainingData& data,
 }
 
 std::unique_ptr<Iterator> test_batches(const TrainingData& data, const TrainingSettings& settings,
-                                       const Engine& engine, Communicator& communicator) {
-  const std::int64_t batch = largest_batch(settings, communicator.size());
+                                       const Engine& engine, int models) {
+  const std::int64_t batch = largest_batch(settings, models);
   return brought_to_engine(create_serial_iterator(*data.test->share, batch), data.test->header,
                            settings, engine);
 }

@@ -37,8 +37,9 @@ struct TrainingData {
 
   // Opens the files and checks for unreadable ones. Collective.
   void check_files(Communicator& communicator);
-  // Gives each rank its shares, with augmentation if the settings ask for it. Collective.
-  void scatter(const TrainingSettings& settings, Communicator& communicator);
+  // Gives each rank its shares, with augmentation if the settings ask for it. `model_ranks`
+  // neighbours have the same. Collective.
+  void scatter(const TrainingSettings& settings, Communicator& communicator, int model_ranks);
 };
 
 // The same before scatter(); rank 0 reads all examples if it has to. Collective.
@@ -49,12 +50,12 @@ DatasetHeader read_longest(const SplitData& split, Communicator& communicator);
 TrainingData find_data(const TrainingProgram& program, Communicator& communicator);
 
 // Batches for the engine, read ahead by --loader-threads: for training shuffled and without end,
-// for tests in order for one epoch.
+// for tests in order for one epoch. `models`: among which data are dealt.
 std::unique_ptr<Iterator> training_batches(const TrainingData& data,
                                            const TrainingSettings& settings, const Engine& engine,
-                                           Communicator& communicator);
+                                           int models);
 std::unique_ptr<Iterator> test_batches(const TrainingData& data, const TrainingSettings& settings,
-                                       const Engine& engine, Communicator& communicator);
+                                       const Engine& engine, int models);
 
 // --loader-threads, or the default for the data.
 std::int64_t loader_threads(const TrainingSettings& settings, const DatasetHeader& header);

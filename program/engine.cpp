@@ -26,6 +26,8 @@ class RankEngine final : public Engine {
     updating.seed = static_cast<std::uint64_t>(settings.seed);
     updating.graph = settings.graph;
     updating.accumulate = settings.accumulate;
+    if (parts_.setup.grid->is_divided()) updating.all_ranks = parts_.setup.communicator.get();
+    updating.has_loss = parts_.model.has_loss;
     return std::make_unique<StandardUpdater>(std::move(batches), parts_.optimizer,
                                              parts_.model.loss, updating);
   }

@@ -35,12 +35,17 @@ void extend_with_log(Trainer& trainer, const TrainingProgram& program, const Tra
 }
 
 // The best one first, so that the state saved by the other one includes this iteration's value.
-void extend_with_snapshots(Trainer& trainer, const TrainingSettings& settings) {
-  if (settings.keep_best) trainer.extend(keep_best(*settings.keep_best));
+void extend_with_snapshots(Trainer& trainer, const TrainingSettings& settings,
+                           const RankSetup& setup) {
+  const auto& replicas = setup.grid->replicas();
+  if (settings.keep_best)
+    trainer.extend(keep_best(*settings.keep_best, every(1, Unit::epoch), replicas));
   Snapshot::Settings saving;
   saving.at_end = true;
   saving.n_retains = static_cast<int>(settings.keep.value_or(0));
-  trainer.extend(std::make_unique<Snapshot>(saving),
+  auto snapshot = std::make_unique<Snapshot>(saving);
+  if (replicas) snapshot = create_multi_node_snapshot(std::move(snapshot), replicas);
+  trainer.extend(std::move(snapshot),
                  {.trigger = settings.snapshot_every
                                  ? every(static_cast<double>(*settings.snapshot_every), Unit::epoch)
                                  : at({}, Unit::epoch)});
@@ -72,9 +77,10 @@ void extend(Trainer& trainer, const TrainingProgram& program, const RankSetup& s
       FailOnNonNumber::Settings{.max_loss = settings.max_loss}, every(1, Unit::epoch)));
   if (program.extend) program.extend(trainer);
   extend_with_log(trainer, program, data);
-  extend_with_snapshots(trainer, settings);
+  extend_with_snapshots(trainer, settings, setup);
   trainer.extend(keep_flags(setup.continuation));
-  if (setup.continuation.snapshot) resume_training(setup.continuation, trainer, settings, schedule);
+  if (setup.continuation.snapshot)
+    resume_training(setup.continuation, trainer, settings, schedule, *setup.grid);
 }
 
 }  // namespace tasuki::program

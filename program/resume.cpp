@@ -105,11 +105,12 @@ FlagTexts flags_in(const NpzFile& file) {
 }
 
 // Null if --resume auto finds no snapshot.
-std::unique_ptr<NpzFile> open_snapshot_to_resume(const TrainingSettings& settings) {
+std::unique_ptr<NpzFile> open_snapshot_to_resume(const TrainingSettings& settings, int parts) {
   if (settings.resume.from == ResumeSettings::From::path)
-    return open_intact_snapshot(settings.resume.path, "--resume");
-  return snapshots_to_try(settings.out).empty() ? nullptr
-                                                : open_intact_snapshot(settings.out, "--resume");
+    return open_intact_snapshot(settings.resume.path, "--resume", parts);
+  return snapshots_to_try(settings.out, parts).empty()
+             ? nullptr
+             : open_intact_snapshot(settings.out, "--resume", parts);
 }
 
 std::filesystem::path folder_of(const std::filesystem::path& snapshot) {
@@ -189,12 +190,13 @@ Continuation find_continuation(Options& options, const TrainingSettings& setting
                                Communicator& communicator) {
   Continuation continuation;
   if (settings.resume.from != ResumeSettings::From::nothing) {
+    const int parts = model_ranks(settings, communicator.size());
     const Bytes sent = run_on_root(communicator, 0, [&] {
-      const auto file = open_snapshot_to_resume(settings);
+      const auto file = open_snapshot_to_resume(settings, parts);
       if (!file) return text_to_bytes("null");
-      return text_to_bytes(
-          nlohmann::json{file->path().string(), flags_in(*file), epochs_waited_in(*file, settings)}
-              .dump());
+      return text_to_bytes(nlohmann::json{snapshot_of(file->path(), parts).string(),
+                                          flags_in(*file), epochs_waited_in(*file, settings)}
+                               .dump());
     });
     const nlohmann::json found = nlohmann::json::parse(bytes_to_text(sent));
     if (!found.is_null()) {
@@ -212,8 +214,8 @@ Continuation find_continuation(Options& options, const TrainingSettings& setting
 
 RunPosition check_resume(const std::filesystem::path& snapshot, const TrainingSettings& settings,
                          const Optimizer& optimizer, std::optional<std::int64_t> examples,
-                         Communicator& communicator) {
-  const int ranks = communicator.size();
+                         Communicator& communicator, const ModelGrid& grid) {
+  const int ranks = grid.models();
   RunOutline run;
   run.identity = {static_cast<std::uint64_t>(settings.seed), ranks, settings.accumulate};
   if (examples) {
@@ -222,16 +224,16 @@ RunPosition check_resume(const std::filesystem::path& snapshot, const TrainingSe
     run.layout = {.examples = *examples, .shards = plan.shards(), .global_batch = batch};
     run.steps_per_epoch = plan.steps_per_epoch(batch);
   }
-  return check_snapshot(snapshot, run, optimizer, &communicator);
+  return check_snapshot(snapshot, run, optimizer, &communicator, grid.replicas().get());
 }
 
 void resume_training(const Continuation& continuation, Trainer& trainer,
-                     const TrainingSettings& settings, Shift* schedule) {
+                     const TrainingSettings& settings, Shift* schedule, const ModelGrid& grid) {
   Optimizer& optimizer = trainer.updater().optimizer();
   std::map<std::string, double> asked;
   for (const std::string& name : optimizer.hyperparameters())
     if (is_governed(optimizer, name)) asked[name] = optimizer.get(name);
-  resume(*continuation.snapshot, trainer);
+  resume(*continuation.snapshot, trainer, grid.replicas().get());
   std::vector<std::string> changes;
   for (const auto& [name, value] : asked) {
     if (optimizer.name() == "Adam" && name == "weight_decay_rate") {

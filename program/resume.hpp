@@ -15,6 +15,7 @@
 
 #include "tasuki/communicator/communicator.hpp"
 #include "tasuki/program/flags/options.hpp"
+#include "tasuki/program/model_grid.hpp"
 #include "tasuki/program/training_settings.hpp"
 #include "tasuki/training/extensions/shift.hpp"
 #include "tasuki/training/extensions/snapshot.hpp"
@@ -26,7 +27,7 @@ using FlagTexts = std::vector<std::pair<std::string, std::string>>;
 
 // What a run continues from.
 struct Continuation {
-  std::optional<std::filesystem::path> snapshot;  // nothing: a new run
+  std::optional<std::filesystem::path> snapshot;  // without suffix; nothing: a new run
   FlagTexts kept_flags;                           // in effect in this run; snapshots keep them
   std::vector<std::string> overruled;  // flags of the schedule that differ from the snapshot's
   std::int64_t epochs_waited = 0;      // without improvement, for --early-stopping
@@ -46,13 +47,13 @@ Continuation find_continuation(Options& options, const TrainingSettings& setting
 // can tell whether a position within an epoch is possible. Collective.
 RunPosition check_resume(const std::filesystem::path& snapshot, const TrainingSettings& settings,
                          const Optimizer& optimizer, std::optional<std::int64_t> examples,
-                         Communicator& communicator);
+                         Communicator& communicator, const ModelGrid& grid);
 
 // Loads the snapshot into a trainer that has all its extensions, among them `schedule` of the
 // learning rate (or null). Afterwards the hyper-parameters that flags govern have their former
 // values again, which with a schedule are its start. Collective.
 void resume_training(const Continuation& continuation, Trainer& trainer,
-                     const TrainingSettings& settings, Shift* schedule);
+                     const TrainingSettings& settings, Shift* schedule, const ModelGrid& grid);
 
 // Keeps Continuation::kept_flags in snapshots.
 std::unique_ptr<Extension> keep_flags(const Continuation& continuation);

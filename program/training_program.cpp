@@ -34,8 +34,22 @@ std::unique_ptr<Optimizer> optimizer_of(const TrainingProgram& program, int rank
   return optimizer;
 }
 
+// Of a part of a model without its loss: takes part in the passes of the others.
+class EvaluatorOfPart final : public Evaluator {
+ public:
+  EvaluatorOfPart(std::unique_ptr<Iterator> batches, const LossFunction& loss)
+      : Evaluator(std::move(batches), loss), loss_(loss) {}
+
+ private:
+  void evaluate_batch(const Batch& batch, Observation& seen) override { loss_(batch, seen); }
+
+  LossFunction loss_;
+};
+
 std::unique_ptr<Extension> create_evaluator(const TrainingProgram& program,
-                                            std::unique_ptr<Iterator> batches, LossFunction loss) {
+                                            std::unique_ptr<Iterator> batches, LossFunction loss,
+                                            bool has_loss) {
+  if (!has_loss) return std::make_unique<EvaluatorOfPart>(std::move(batches), loss);
   if (program.create_evaluator)
     return program.create_evaluator(std::move(batches), std::move(loss));
   return std::make_unique<Evaluator>(std::move(batches), std::move(loss));
@@ -44,7 +58,8 @@ std::unique_ptr<Extension> create_evaluator(const TrainingProgram& program,
 // The model on the device; rank 0 has the weights that the run starts from.
 TrainingModel initial_model(const TrainingProgram& program, const DatasetHeader& data,
                             const RankSetup& setup) {
-  TrainingModel model = program.create_model(data);
+  TrainingModel model = program.create_part ? program.create_part(data, setup.grid->model())
+                                            : program.create_model(data);
   const auto parameters = model.model->parameters();
   if (!std::ranges::all_of(parameters,
                            [](const auto& each) { return each.parameter->has_values(); }))
@@ -73,7 +88,7 @@ std::optional<RunPosition> find_position(const TrainingProgram& program, const R
   if (!snapshot) return std::nullopt;
   return check_resume(*snapshot, program.settings, optimizer,
                       program.wrap_batches ? std::nullopt : std::optional(examples),
-                      *setup.communicator);
+                      *setup.communicator, *setup.grid);
 }
 
 // Prints that nothing is left to do, if so.
@@ -92,19 +107,24 @@ bool is_at_end(const TrainingSettings& settings, const RankSetup& setup,
 void run_training(const TrainingProgram& program, const RankSetup& setup) {
   const TrainingSettings& settings = program.settings;
   Communicator& comm = *setup.communicator;
+  const ModelGrid& grid = *setup.grid;
 
-  TASUKI_CHECK(program.create_model && (program.train_data || !program.dataset.empty()),
+  TASUKI_CHECK(program.create_part ? !program.create_evaluator : !grid.is_divided(),
+               "a model on several ranks needs create_part, and cannot have create_evaluator");
+  TASUKI_CHECK((program.create_model || program.create_part) &&
+                   (program.train_data || !program.dataset.empty()),
                "a TrainingProgram needs create_model, and train_data or the name of a data set");
   // Flags that do not fit each other are reported first, before files are looked for.
   check_training_flags(program.flags, settings);
+  check_divided_model(settings, comm.size());
   if (program.check) program.check(comm);
-  auto local_optimizer = optimizer_of(program, comm.size());
+  auto local_optimizer = optimizer_of(program, grid.models());
   const Precision precision = choose_computing(settings, setup.devices);
 
   TrainingData data = find_data(program, comm);
   TrainingModel model = initial_model(program, data.train.header, setup);
-  if (settings.sync_bn) synchronise_batch_norm(*model.model, comm);
-  const auto optimizer = create_multi_node_optimizer(std::move(local_optimizer), comm);
+  if (settings.sync_bn) synchronise_batch_norm(*model.model, grid.data());
+  const auto optimizer = create_multi_node_optimizer(std::move(local_optimizer), grid.data());
   optimizer->set_exchange(exchange_settings(settings));
   optimizer->shard_states(settings.shard_optimizer);
   optimizer->share_weights(settings.node_weights == NodeWeights::shared,
@@ -129,7 +149,7 @@ void run_training(const TrainingProgram& program, const RankSetup& setup) {
   }
 
   const auto output = settings.find_batchsize ? nullptr : take_output_folder(setup, settings);
-  data.scatter(settings, comm);
+  data.scatter(settings, comm, grid.model_ranks());
   if (settings.find_batchsize) {
     normalise_locally(*model.model);
     return print_largest_batch(setup, settings, data, *engine);
@@ -137,13 +157,14 @@ void run_training(const TrainingProgram& program, const RankSetup& setup) {
 
   std::optional<Trainer> trainer;
   const auto train = [&] {
-    auto batches = training_batches(data, settings, *engine, comm);
+    auto batches = training_batches(data, settings, *engine, grid.models());
     if (program.wrap_batches) batches = program.wrap_batches(std::move(batches));
     auto updater = engine->create_updater(std::move(batches));
     trainer.emplace(std::move(updater), stop_trigger(settings), output);
     if (data.test)
-      trainer->extend(create_evaluator(program, test_batches(data, settings, *engine, comm),
-                                       engine->evaluation_loss()));
+      trainer->extend(create_evaluator(program,
+                                       test_batches(data, settings, *engine, grid.models()),
+                                       engine->evaluation_loss(), model.has_loss));
     extend(*trainer, program, setup, data);
 
     remove_old_results(comm, settings, *output);
@@ -154,6 +175,8 @@ void run_training(const TrainingProgram& program, const RankSetup& setup) {
     trainer->run();
     if (!settings.quiet) summary.print(comm);
   };
+  // Finding out what would fit takes steps that each rank can make alone.
+  if (grid.is_divided()) return train();
   train_within_memory(setup, settings, data, *engine, train, [&] {
     trainer.reset();
     normalise_locally(*model.model);
@@ -167,6 +190,24 @@ TrainingModel create_classifier(std::unique_ptr<Layer> predictor) {
   auto model = std::make_unique<Classifier>(std::move(predictor));
   LossFunction loss = classification_loss(*model);
   return {std::move(model), std::move(loss)};
+}
+
+TrainingModel create_part_of_classifier(std::unique_ptr<Layer> predictor, bool has_loss) {
+  if (has_loss) return create_classifier(std::move(predictor));
+  // Parameters have the paths that they have in a Classifier.
+  class Part final : public Module {
+   public:
+    explicit Part(std::unique_ptr<Layer> predictor) : predictor_(std::move(predictor)) {
+      add("predictor", *predictor_);
+    }
+    Variable operator()() { return (*predictor_)(Variable()); }
+
+   private:
+    std::unique_ptr<Layer> predictor_;
+  };
+  auto model = std::make_unique<Part>(std::move(predictor));
+  Part& part = *model;
+  return {std::move(model), [&part](const Batch&, Observation&) { return part(); }, false};
 }
 
 TrainingProgram::TrainingProgram(std::string name, std::string description, std::string example)

@@ -43,9 +43,16 @@ using BannerLines = std::vector<std::pair<std::string, std::string>>;
 struct TrainingModel {
   std::unique_ptr<Module> model;
   LossFunction loss;
+  // False: this is a part of a model whose loss is on another rank. `loss` then returns the
+  // delegate variable at which the backward pass of the part starts (MultiNodeChainList), and
+  // reports nothing.
+  bool has_loss = true;
 };
 // A Classifier of `predictor` with its classification_loss().
 TrainingModel create_classifier(std::unique_ptr<Layer> predictor);
+// The same for a rank's part of a predictor, such as a MultiNodeChainList. Without the loss, it is
+// called without an input, and must return its delegate variable.
+TrainingModel create_part_of_classifier(std::unique_ptr<Layer> predictor, bool has_loss);
 
 // Fill in data and model, and what else differs from the defaults, then call run().
 //
@@ -88,6 +95,10 @@ struct TrainingProgram {
   // from --seed, including those that have values. All ranks then take rank 0's weights. With
   // several devices in one process, the function is called once for each of them.
   std::function<TrainingModel(const DatasetHeader& data)> create_model;
+  // In place of it, for a model on several ranks (settings.model_ranks): this rank's part, of which
+  // `model` has the ranks in the order of their parts. All of them see the same batches. Flags that
+  // work only on whole models are refused, and each part has snapshots of its own.
+  std::function<TrainingModel(const DatasetHeader& data, Communicator& model)> create_part;
   // Creates the optimizer, in place of the flag --optimizer, which the program then does not have.
   // The other flags (--lr, --weight-decay, ...) are applied to it. Return an optimizer without a
   // communicator and without a model: the program calls create_multi_node_optimizer() and setup().
@@ -101,7 +112,7 @@ struct TrainingProgram {
   // Creates what evaluates the model on the test batches: usually an Evaluator that overrides
   // evaluate_batch for other metrics, or a GenericEvaluator for values that are no sums over
   // examples; default: Evaluator(batches, loss). `loss` is that of the trained model and stays
-  // valid as long as the extension is attached.
+  // valid as long as the extension is attached. Not with create_part.
   std::function<std::unique_ptr<Extension>(std::unique_ptr<Iterator> batches, LossFunction loss)>
       create_evaluator;
 

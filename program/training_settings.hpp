@@ -67,6 +67,9 @@ struct TrainingSettings {
   std::optional<std::int64_t> max_iterations;
   std::optional<std::string> early_stopping;  // the observed value that must improve
   std::int64_t patience = 3;                  // epochs without improvement
+  // Ranks that hold one model together, for programs that set TrainingProgram::create_part; 0: all
+  // ranks of the job. Batches are then for each model.
+  std::int64_t model_ranks = 1;
   std::int64_t seed = 0;
   double max_loss = 1e6;  // times the first loss; 0: no limit
   ResumeSettings resume;

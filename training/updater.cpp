@@ -64,7 +64,7 @@ Variable StandardUpdater::loss_of(const Batch& batch, RandomKeys& random, Observ
   const RandomScope scope(random);
   seen.clear();  // from a pass that is now repeated
   Variable loss = loss_(batch, seen);
-  if (batch.weight() > 0) seen.add_mean("loss", loss.value(), batch.weight());
+  if (batch.weight() > 0 && settings_.has_loss) seen.add_mean("loss", loss.value(), batch.weight());
   return loss;
 }
 
@@ -77,7 +77,8 @@ RankTimes StandardUpdater::times() const {
 }
 
 void StandardUpdater::serialize(const Serializer& serializer) {
-  const std::int64_t ranks = communicator() ? communicator()->size() : 1;
+  const Communicator* const dealt_to = optimizer_.communicator();
+  const std::int64_t ranks = dealt_to ? dealt_to->size() : 1;
   serialize_position(serializer, {settings_.seed, ranks, settings_.accumulate}, position_,
                      *iterator_);
   load_shapes(serializer["model:main"], optimizer_);

@@ -91,6 +91,13 @@ class StandardUpdater : public Updater {
     // The number of batches in an iteration, at least 1. With more than 1, steps on a GPU are not
     // recorded.
     std::int64_t accumulate = 1;
+    // For a model whose parts are on several ranks: all ranks that train together, which are more
+    // than those that exchange gradients with this one (Optimizer::communicator). Null: they are
+    // the same.
+    Communicator* all_ranks = nullptr;
+    // False: the loss function returns a delegate variable (parallel/functions/messages.hpp), as
+    // the loss is on another rank; it is not observed.
+    bool has_loss = true;
   };
   // `optimizer` is set up already and outlives the updater.
   StandardUpdater(std::unique_ptr<Iterator> iterator, Optimizer& optimizer, LossFunction loss,
@@ -109,6 +116,9 @@ class StandardUpdater : public Updater {
   bool has_seen_examples() const override { return has_seen_examples_; }
   std::vector<std::string> common_settings() const override;
   Optimizer& optimizer() const override { return optimizer_; }
+  Communicator* communicator() const override {
+    return settings_.all_ranks ? settings_.all_ranks : optimizer_.communicator();
+  }
   GraphMode graph() const override { return settings_.graph; }
   // A GPU's times are measured by its own clock; this call waits for the GPU.
   RankTimes times() const override;

@@ -45,7 +45,7 @@ void write_about(const TrainingProgram& program, const RankSetup& setup, const T
         {"device", setup.device_text},
         {"data", data.place},
         {"ranks", communicator.size()},
-        {"global_batch", examples_of_update(program.settings, communicator.size())},
+        {"global_batch", examples_of_update(program.settings, setup.grid->models())},
         {"program", program.flags.program()},
         {"flags", flags_of(program)},
         {"dataset", program.train_data ? "" : program.dataset},

@@ -26,7 +26,7 @@ std::string megabytes(std::size_t bytes) {
 }
 
 // Bytes of the largest share: examples as stored (as files, if they are) and a number for each.
-std::size_t share_bytes(const SplitData& split, Communicator& communicator) {
+std::size_t share_bytes(const SplitData& split, Communicator& communicator, int models) {
   const DatasetHeader& header = split.header;
   const Bytes sent = run_on_root(communicator, 0, [&] {
     const std::size_t all = split.dataset
@@ -38,7 +38,7 @@ std::size_t share_bytes(const SplitData& split, Communicator& communicator) {
   const auto each =
       static_cast<double>(decode_numbers(sent).at(0)) / static_cast<double>(header.count) +
       sizeof(std::int64_t);
-  const ShardPlan shares(header.count, communicator.size());
+  const ShardPlan shares(header.count, models);
   return static_cast<std::size_t>(each * static_cast<double>(shares.share_size(0)));
 }
 
@@ -53,11 +53,12 @@ std::string parameter_table(const Optimizer& optimizer) {
   return text;
 }
 
-std::string batch_text(const TrainingSettings& settings, int ranks) {
+// `whose`: what takes a part of the batch.
+std::string batch_text(const TrainingSettings& settings, int ranks, const char* whose) {
   const std::int64_t together = global_batch(settings, ranks);
   const std::int64_t least = together / ranks, most = largest_batch(settings, ranks);
-  std::string text = fmt::format("{}{} per rank, {} together", least,
-                                 most > least ? fmt::format(" or {}", most) : "", together);
+  std::string text = fmt::format("{}{} per {}, {} together", least,
+                                 most > least ? fmt::format(" or {}", most) : "", whose, together);
   if (settings.accumulate > 1)
     text += fmt::format("; {} batches in an iteration, {} examples", settings.accumulate,
                         examples_of_update(settings, ranks));
@@ -184,12 +185,17 @@ BannerLines banner_lines(const TrainingProgram& program, const RankSetup& setup,
   if (program.banner)
     for (auto& line : program.banner()) lines.push_back(std::move(line));
   if (settings.workers) add("Workers", describe_workers(setup, *settings.workers));
-  add("Num Minibatch-size", batch_text(settings, communicator.size()));
+  const ModelGrid& grid = *setup.grid;
+  if (grid.is_divided())
+    add("Model", fmt::format("on {} ranks, {} time{}", grid.model_ranks(), grid.models(),
+                             grid.models() == 1 ? "" : "s"));
+  add("Num Minibatch-size",
+      batch_text(settings, grid.models(), grid.is_divided() ? "model" : "rank"));
   add("Num epoch", describe_length(settings));
   if (settings.sync_bn) add("Batch normalisation", "by the statistics of all ranks");
   add("Data", describe_data(data));
-  add("Optimizer", describe_optimizer(settings, optimizer, communicator.size()));
-  if (communicator.size() > 1) add("Node weights", optimizer.describe_weights());
+  add("Optimizer", describe_optimizer(settings, optimizer, grid.models()));
+  if (grid.models() > 1) add("Node weights", optimizer.describe_weights());
   add("Output", out == settings.out
                     ? settings.out
                     : fmt::format("{} ({} is another run's)", out.string(), settings.out));
@@ -202,16 +208,15 @@ void print_plan(const RankSetup& setup, const TrainingSettings& settings,
                 const Optimizer& optimizer, const Precision& precision, const LossFunction& loss,
                 const TrainingData& data) {
   const DatasetHeader& train = data.train.header;
-  const std::int64_t largest =
-      std::min(largest_batch(settings, setup.communicator->size()), train.count);
+  const std::int64_t largest = std::min(largest_batch(settings, setup.grid->models()), train.count);
   const std::size_t activations =
       largest > 0 ? measure_step(largest, read_longest(data.train, *setup.communicator),
                                  setup.device(), precision.on(setup.device()), loss)
                         .held
                   : 0;
-  const ShardPlan plan(train.count, setup.communicator->size(),
+  const ShardPlan plan(train.count, setup.grid->models(),
                        static_cast<int>(settings.shards.value_or(0)));
-  const std::int64_t batch = global_batch(settings, setup.communicator->size());
+  const std::int64_t batch = global_batch(settings, setup.grid->models());
   const std::int64_t batches = plan.steps_per_epoch(batch);
   const std::int64_t steps = (batches + settings.accumulate - 1) / settings.accumulate;
   const std::int64_t all_steps =
@@ -225,8 +230,8 @@ void print_plan(const RankSetup& setup, const TrainingSettings& settings,
   const std::size_t parameters =
       arena.values().bytes() + (arena.rounded() ? arena.rounded().bytes() : 0);
   const std::size_t states = optimizer.state_bytes();
-  std::size_t examples = share_bytes(data.train, *setup.communicator);
-  if (data.test) examples += share_bytes(*data.test, *setup.communicator);
+  std::size_t examples = share_bytes(data.train, *setup.communicator, setup.grid->models());
+  if (data.test) examples += share_bytes(*data.test, *setup.communicator, setup.grid->models());
 
   std::string text = "Parameters:\n" + parameter_table(optimizer);
   text += fmt::format("  {} in all\n", optimizer.model().parameter_count());

@@ -114,6 +114,7 @@ std::optional<RankSetup> set_up_rank(Options& options, TrainingSettings& setting
   set_cpu_threads(setup.threads.threads);
   set_conv_algorithm(settings.conv);
   if (settings.workers) take_worker_devices(options.program(), settings, setup);
+  setup.grid = std::make_unique<ModelGrid>(*setup.communicator, settings, options.program());
   return setup;
 }
 

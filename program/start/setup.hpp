@@ -9,6 +9,7 @@
 #include "tasuki/communicator/algorithms/link_probe.hpp"
 #include "tasuki/communicator/communicator.hpp"
 #include "tasuki/program/flags/options.hpp"
+#include "tasuki/program/model_grid.hpp"
 #include "tasuki/program/resume.hpp"
 #include "tasuki/program/start/processors.hpp"
 #include "tasuki/program/training_settings.hpp"
@@ -18,10 +19,11 @@ namespace tasuki::program {
 
 // What a rank runs with.
 struct RankSetup {
-  std::unique_ptr<Communicator> communicator;
-  Links links;                  // as measured, where --allreduce auto needs them
-  std::vector<Device> devices;  // of this rank; several only with settings.workers
-  std::string device_text;      // with the GPU's name, for the banner
+  std::unique_ptr<Communicator> communicator;  // of all ranks
+  std::unique_ptr<ModelGrid> grid;             // which of them have a model together
+  Links links;                                 // as measured, where --allreduce auto needs them
+  std::vector<Device> devices;                 // of this rank; several only with settings.workers
+  std::string device_text;                     // with the GPU's name, for the banner
   Processors processors;
   ThreadPlan threads;
   Continuation continuation;

@@ -33,7 +33,7 @@ INTERNAL = {
                   "kernel_hook", "low_rank", "power_sgd", "range_exchange", "update_plan"],
     "parallel/functions": ["exchange"],
     "program": ["batch_size", "data", "engine", "extensions", "initial_state", "intact_snapshot",
-                "learning_rate", "optimizer", "resume", "workers"],
+                "learning_rate", "model_grid", "optimizer", "resume", "workers"],
     "tensor": ["clock_scope", "embed_check", "gather_check", "geometry", "half", "host_memory",
                "recorder", "recurrent_check"],
     "training": ["device_clock", "gpu_sensors", "process_load", "watched_value"],

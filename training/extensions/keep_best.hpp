@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tasuki/training/extension.hpp"
+#include "tasuki/training/snapshots/replica_set.hpp"
 
 namespace tasuki {
 
@@ -16,7 +17,10 @@ namespace tasuki {
 // Attach it before other snapshots: those of the same iteration then know of its value. The best
 // value is that of the file: it is forgotten if a run is resumed in a folder without the file, and
 // a file that cannot be written (a warning) does not count.
+//
+// With replica sets, each saves a file with its suffix, as create_multi_node_snapshot() does.
 std::unique_ptr<Extension> keep_best(std::string key,
-                                     std::unique_ptr<Trigger> check = every(1, Unit::epoch));
+                                     std::unique_ptr<Trigger> check = every(1, Unit::epoch),
+                                     std::shared_ptr<const ReplicaSet> replicas = nullptr);
 
 }  // namespace tasuki

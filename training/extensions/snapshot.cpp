@@ -73,9 +73,9 @@ struct Group {
   Communicator* whole;
   std::string suffix;
 
-  Group(const Trainer& trainer, const ReplicaSet* replicas)
-      : members(replicas ? &replicas->members() : trainer.communicator()),
-        whole(replicas ? &replicas->whole() : trainer.communicator()),
+  Group(Communicator* all, const ReplicaSet* replicas)
+      : members(replicas ? &replicas->members() : all),
+        whole(replicas ? &replicas->whole() : all),
         suffix(replicas ? replicas->suffix() : "") {}
 
   bool is_writer() const { return members == nullptr || members->rank() == 0; }
@@ -143,7 +143,7 @@ bool Snapshot::is_numbered() const {
 void Snapshot::initialize(Trainer& trainer) {
   write_last_snapshot(trainer);
   if (!settings_.autoload) return;
-  const Group group(trainer, replicas_.get());
+  const Group group(trainer.communicator(), replicas_.get());
   const auto iteration = newest_iteration(trainer.out(), settings_.filename, group);
   if (!iteration) return;
   const std::string name = fill_in(settings_.filename, iteration_field, *iteration);
@@ -186,7 +186,7 @@ void Snapshot::save(Trainer& trainer) {
   std::string name = fill_in(settings_.filename, iteration_field, updater.iteration());
   name = fill_in(std::move(name), "{epoch}", updater.epoch());
   trainer.restore_output_everywhere();
-  const Group group(trainer, replicas_.get());
+  const Group group(trainer.communicator(), replicas_.get());
   group.on_writers([&] {
     // Other ranks that write may be on hosts with other file systems.
     if (replicas_) make_output_folder(trainer.out());
@@ -212,14 +212,20 @@ void Snapshot::remove_old(const fs::path& folder) const {
 std::unique_ptr<Snapshot> create_multi_node_snapshot(std::unique_ptr<Snapshot> snapshot,
                                                      Communicator& communicator,
                                                      const ReplicaSets& sets) {
-  snapshot->replicas_ = std::make_unique<ReplicaSet>(communicator, sets);
+  return create_multi_node_snapshot(std::move(snapshot),
+                                    std::make_shared<const ReplicaSet>(communicator, sets));
+}
+
+std::unique_ptr<Snapshot> create_multi_node_snapshot(std::unique_ptr<Snapshot> snapshot,
+                                                     std::shared_ptr<const ReplicaSet> replicas) {
+  snapshot->replicas_ = std::move(replicas);
   return snapshot;
 }
 
 void save_snapshot(const fs::path& path, Trainer& trainer, const ReplicaSet* replicas) {
   const PhaseScope saving(Phase::saving);
   trainer.announce_save();
-  const Group group(trainer, replicas);
+  const Group group(trainer.communicator(), replicas);
   std::vector<NpzEntry> entries;
   trainer.serialize(Serializer::saver(entries, group.members));
   group.on_writers([&] { write_npz(with_suffix(path, group.suffix), entries); });
@@ -228,7 +234,7 @@ void save_snapshot(const fs::path& path, Trainer& trainer, const ReplicaSet* rep
 
 void resume(const fs::path& path, Trainer& trainer, const ReplicaSet* replicas) {
   const PhaseScope restoring(Phase::restoring);
-  const Group group(trainer, replicas);
+  const Group group(trainer.communicator(), replicas);
   std::unique_ptr<NpzFile> file;
   group.on_writers([&] {
     file = open_snapshot(with_suffix(path, group.suffix), trainer.updater().optimizer().model());
@@ -238,17 +244,12 @@ void resume(const fs::path& path, Trainer& trainer, const ReplicaSet* replicas) 
 }
 
 RunPosition check_snapshot(const fs::path& path, const RunOutline& run, const Optimizer& optimizer,
-                           Communicator* communicator) {
+                           Communicator* communicator, const ReplicaSet* replicas) {
+  const Group group(communicator, replicas);
   std::unique_ptr<NpzFile> file;
-  const auto open = [&] {
-    file = open_snapshot(path, optimizer.model());
-    return Bytes();
-  };
-  if (communicator)
-    run_on_root(*communicator, 0, open);
-  else
-    open();
-  const Serializer updater = Serializer::loader(file.get(), communicator)["updater"];
+  group.on_writers(
+      [&] { file = open_snapshot(with_suffix(path, group.suffix), optimizer.model()); });
+  const Serializer updater = Serializer::loader(file.get(), group.members)["updater"];
   RunPosition position;
   if (run.layout)
     serialize_position(updater, run.identity, *run.layout, run.steps_per_epoch, position);
@@ -258,13 +259,17 @@ RunPosition check_snapshot(const fs::path& path, const RunOutline& run, const Op
   return position;
 }
 
-std::vector<fs::path> snapshots_in(const fs::path& folder, const std::string& filename) {
+std::vector<fs::path> snapshots_in(const fs::path& folder, const std::string& filename,
+                                   const std::string& suffix) {
   std::vector<fs::path> paths;
-  std::vector<Found> found = find_snapshots(folder, filename);
+  std::vector<Found> found = find_snapshots(folder, filename + suffix);
   if (const auto last = last_iteration(folder, filename))
     std::ranges::stable_partition(found,
                                   [&](const Found& each) { return each.iteration <= *last; });
-  for (const Found& each : found) paths.push_back(each.path);
+  for (const Found& each : found) {
+    const std::string path = each.path.string();
+    paths.emplace_back(path.substr(0, path.size() - suffix.size()));
+  }
   return paths;
 }
 

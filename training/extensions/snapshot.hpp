@@ -67,7 +67,7 @@ class Snapshot : public Extension {
 
  private:
   friend std::unique_ptr<Snapshot> create_multi_node_snapshot(std::unique_ptr<Snapshot>,
-                                                              Communicator&, const ReplicaSets&);
+                                                              std::shared_ptr<const ReplicaSet>);
 
   void save(Trainer& trainer);
   // Of a run that was resumed from a snapshot in its own folder.
@@ -75,7 +75,7 @@ class Snapshot : public Extension {
   void remove_old(const std::filesystem::path& folder) const;
 
   Settings settings_;
-  std::unique_ptr<ReplicaSet> replicas_;
+  std::shared_ptr<const ReplicaSet> replicas_;
   std::int64_t saved_iteration_ = -1;
   bool has_failed_ = false;  // the last attempt; the same on all ranks
 };
@@ -88,6 +88,9 @@ class Snapshot : public Extension {
 std::unique_ptr<Snapshot> create_multi_node_snapshot(std::unique_ptr<Snapshot> snapshot,
                                                      Communicator& communicator,
                                                      const ReplicaSets& sets);
+// The same with sets that were made before.
+std::unique_ptr<Snapshot> create_multi_node_snapshot(std::unique_ptr<Snapshot> snapshot,
+                                                     std::shared_ptr<const ReplicaSet> replicas);
 
 // Collective: every rank takes part, rank 0 writes, atomically and synced to disk. If the file
 // cannot be written, the old one stays and all ranks throw. With replica sets the first rank of
@@ -111,14 +114,18 @@ struct RunOutline {
 };
 // Refuses what resume() would: a missing or damaged file, another model, optimizer or seed, and if
 // the layout is known, a position that this run cannot continue from. Returns the position.
-// Collective; the communicator may be null.
+// Collective; the communicator may be null. With replica sets, `path` has no suffix, and each set
+// looks at its own file.
 RunPosition check_snapshot(const std::filesystem::path& path, const RunOutline& run,
-                           const Optimizer& optimizer, Communicator* communicator);
+                           const Optimizer& optimizer, Communicator* communicator,
+                           const ReplicaSet* replicas = nullptr);
 
 // The snapshots in `folder` whose names match `filename` (as in Settings), the highest iteration
-// first; those with higher iterations than the one saved last come after the others.
+// first; those with higher iterations than the one saved last come after the others. `suffix`: of a
+// replica set's files; the paths are without it.
 std::vector<std::filesystem::path> snapshots_in(
-    const std::filesystem::path& folder, const std::string& filename = "snapshot_iter_{iteration}");
+    const std::filesystem::path& folder, const std::string& filename = "snapshot_iter_{iteration}",
+    const std::string& suffix = "");
 // The first of them; nothing if there is none.
 std::optional<std::filesystem::path> newest_snapshot(
     const std::filesystem::path& folder, const std::string& filename = "snapshot_iter_{iteration}");

@@ -1,0 +1,25 @@
+// Trains a multi-layer perceptron on MNIST, with several models that have two ranks each:
+// ChainerMN's train_mnist_dual_parallel.
+//
+//   mpirun -np 4 build/apps/train_mnist_dual_parallel
+
+#include "tasuki/parallel/mlp_over_ranks.hpp"
+#include "tasuki/program/training_program.hpp"
+
+int main(int argc, char** argv) {
+  tasuki::TrainingProgram program(
+      "train_mnist_dual_parallel",
+      "trains a multi-layer perceptron on MNIST, its layers on two ranks, over pairs of ranks",
+      "mpirun -np 4 train_mnist_dual_parallel --epoch 20");
+  std::int64_t unit = 1000;
+  program.flags.add("unit,u", unit, {1, 1 << 20}, "N", "units in each of the two hidden layers");
+  program.settings.model_ranks = 2;
+  program.dataset = "mnist";
+  program.example_shape = tasuki::Shape{784};
+  program.create_part = [&](const tasuki::DatasetHeader& data, tasuki::Communicator& model) {
+    return tasuki::create_part_of_classifier(
+        tasuki::mlp_over_ranks(model, 784, unit, data.field("t").classes), model.rank() == 0);
+  };
+  program.banner = [&] { return tasuki::program::BannerLines{{"Num unit", std::to_string(unit)}}; };
+  return program.run(argc, argv);
+}

@@ -1,0 +1,32 @@
+// Trains a multi-layer perceptron on MNIST, its first layer on one rank and the others on a second:
+// ChainerMN's train_mnist_model_parallel.
+//
+//   mpirun -np 2 build/apps/train_mnist_model_parallel
+
+#include "tasuki/parallel/mlp_over_ranks.hpp"
+#include "tasuki/program/training_program.hpp"
+
+int main(int argc, char** argv) {
+  tasuki::TrainingProgram program(
+      "train_mnist_model_parallel",
+      "trains a multi-layer perceptron on MNIST, its layers on two ranks",
+      "mpirun -np 2 train_mnist_model_parallel --epoch 20");
+  std::int64_t unit = 1000;
+  program.flags.add("unit,u", unit, {1, 1 << 20}, "N", "units in each of the two hidden layers");
+  program.settings.model_ranks = 2;
+  program.check = [](const tasuki::Communicator& communicator) {
+    if (communicator.size() != 2)
+      tasuki::fail_everywhere(tasuki::ErrorKind::usage,
+                              "train_mnist_model_parallel: expected 2 ranks, found {}; "
+                              "train_mnist_dual_parallel takes more",
+                              communicator.size());
+  };
+  program.dataset = "mnist";
+  program.example_shape = tasuki::Shape{784};
+  program.create_part = [&](const tasuki::DatasetHeader& data, tasuki::Communicator& model) {
+    return tasuki::create_part_of_classifier(
+        tasuki::mlp_over_ranks(model, 784, unit, data.field("t").classes), model.rank() == 0);
+  };
+  program.banner = [&] { return tasuki::program::BannerLines{{"Num unit", std::to_string(unit)}}; };
+  return program.run(argc, argv);
+}

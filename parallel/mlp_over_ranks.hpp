@@ -1,0 +1,17 @@
+// The perceptron of models/mlp.hpp on two ranks, as in ChainerMN's model-parallel MNIST examples.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "tasuki/communicator/communicator.hpp"
+#include "tasuki/parallel/multi_node_chain_list.hpp"
+
+namespace tasuki {
+
+// This rank's part, of two ranks: rank 0 has layer l1, the inputs and the scores; rank 1 has l2 and
+// l3. Parameters have the paths of an MLP, so the initial weights of both parts are those of one.
+std::unique_ptr<MultiNodeChainList> mlp_over_ranks(Communicator& communicator, std::int64_t n_in,
+                                                   std::int64_t units, std::int64_t n_out);
+
+}  // namespace tasuki
