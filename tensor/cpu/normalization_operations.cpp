@@ -1,11 +1,184 @@
 #include "tasuki/tensor/normalization_operations.hpp"
 
+#include <algorithm>
+#include <vector>
+
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
+#include "tasuki/tensor/cpu/eltwise_operands.hpp"
+#include "tasuki/tensor/cpu/norm_kernels.hpp"
+#include "tasuki/tensor/cpu/parallel.hpp"
+#include "tasuki/tensor/cpu/softmax_kernels.hpp"
 
 namespace tasuki {
 namespace {
 
-class CpuNormalizationOperations final : public NormalizationOperations {};
+// Smallest number of rows of this length for a thread.
+std::int64_t grain_of_rows(std::int64_t length) {
+  constexpr std::int64_t worth_a_thread = 8192;
+  return worth_a_thread / (length + 1) + 1;
+}
+
+// Calls row(offset) for each contiguous row, or columns(offset, count) for neighbouring columns.
+template <class Row, class Columns>
+void for_each_row(const AxisView& view, const Row& row, const Columns& columns) {
+  if (view.inner == 1) {
+    parallel_for(view.outer, grain_of_rows(view.length), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) row(i * view.length);
+    });
+    return;
+  }
+  const std::int64_t blocks = (view.inner + most_softmax_columns - 1) / most_softmax_columns;
+  const std::int64_t grain = grain_of_rows(view.length * most_softmax_columns);
+  parallel_for(view.outer * blocks, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t at = i % blocks * most_softmax_columns;
+      columns(i / blocks * view.length * view.inner + at,
+              std::min(most_softmax_columns, view.inner - at));
+    }
+  });
+}
+
+RowStatistics statistics_of(const float* statistics, std::int64_t row) {
+  return {statistics[2 * row], statistics[2 * row + 1]};
+}
+
+class CpuNormalizationOperations final : public NormalizationOperations {
+ public:
+  Tensor softmax(const Tensor& source, int axis, bool logarithm) override {
+    const AxisView view(source.shape(), axis);
+    const Tensor x = source.plain(), y = Tensor::empty(x.shape());
+    if (x.count() == 0) return y;
+    const float* const from = floats(x);
+    float* const to = floats(y);
+    for_each_row(
+        view, [&](std::int64_t at) { softmax_row(from + at, to + at, view.length, logarithm); },
+        [&](std::int64_t at, std::int64_t count) {
+          softmax_columns(from + at, to + at, view.length, view.inner, count, logarithm);
+        });
+    return y;
+  }
+
+  Tensor softmax_gradient(const Tensor& result, const Tensor& upstream, int axis,
+                          bool logarithm) override {
+    TASUKI_CHECK(result.shape() == upstream.shape(), "gradient of softmax: shapes {} and {} differ",
+                 result.shape().text(), upstream.shape().text());
+    const AxisView view(result.shape(), axis);
+    const Tensor y = result.plain(), dy = upstream.plain(), dx = Tensor::empty(y.shape());
+    if (y.count() == 0) return dx;
+    const float* const values = floats(y);
+    const float* const in = floats(dy);
+    float* const to = floats(dx);
+    for_each_row(
+        view,
+        [&](std::int64_t at) {
+          softmax_row_gradient(values + at, in + at, to + at, view.length, logarithm);
+        },
+        [&](std::int64_t at, std::int64_t count) {
+          softmax_columns_gradient(values + at, in + at, to + at, view.length, view.inner, count,
+                                   logarithm);
+        });
+    return dx;
+  }
+
+  NormResult normalize(const Tensor& source, const NormRows& rows, const Tensor& gamma,
+                       const Tensor& beta, float eps) override {
+    check_norm(source, rows, gamma, beta);
+    const Tensor x = source.plain();
+    NormResult result{Tensor::empty(x.shape()), Tensor::empty({rows.rows(), 2})};
+    const std::int64_t length = rows.length();
+    if (x.count() == 0) return result;
+    const float* const from = floats(x);
+    float* const to = floats(result.y);
+    float* const statistics = floats(result.statistics);
+    parallel_for(rows.rows(), grain_of_rows(length), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const RowStatistics row = row_statistics(from + i * length, length, eps);
+        statistics[2 * i] = row.mean;
+        statistics[2 * i + 1] = row.inverse;
+        const float* const g = floats(gamma) + i % rows.groups * rows.channels;
+        const float* const b = floats(beta) + i % rows.groups * rows.channels;
+        if (rows.pixels == 1) {
+          normalize_row(from + i * length, g, b, to + i * length, row, length);
+          continue;
+        }
+        for (std::int64_t c = 0; c < rows.channels; ++c) {
+          const std::int64_t at = i * length + c * rows.pixels;
+          const float factor = g[c] * row.inverse;
+          affine_row(from + at, to + at, factor, b[c] - factor * row.mean, rows.pixels);
+        }
+      }
+    });
+    return result;
+  }
+
+  Tensor normalize_gradient(const Tensor& source, const NormRows& rows, const Tensor& statistics,
+                            const Tensor& upstream, const Tensor& gamma, const Tensor& dgamma,
+                            const Tensor& dbeta, bool accumulate) override {
+    check_norm(source, rows, dgamma, dbeta);
+    TASUKI_CHECK(upstream.shape() == source.shape(),
+                 "gradient of a normalisation: shapes {} and {} differ", source.shape().text(),
+                 upstream.shape().text());
+    const Tensor x = source.plain(), dy = upstream.plain(), dx = Tensor::empty(x.shape());
+    // Parts of the items, each with its own sums, whatever the number of threads.
+    constexpr std::int64_t most_parts = 16;
+    const std::int64_t parts = x.count() == 0 ? 0 : std::min(rows.items, most_parts);
+    const std::int64_t channels = rows.all_channels();
+    std::vector<float> sums(static_cast<std::size_t>(parts * 2 * channels));
+    const auto part = [&](std::int64_t p) {
+      float* const own = sums.data() + p * 2 * channels;
+      const std::int64_t first = rows.items * p / parts * rows.groups;
+      const std::int64_t last = rows.items * (p + 1) / parts * rows.groups;
+      for (std::int64_t i = first; i < last; ++i) {
+        const std::int64_t channel = i % rows.groups * rows.channels, at = i * rows.length();
+        row_gradient(floats(x) + at, floats(dy) + at, floats(gamma) + channel, floats(dx) + at,
+                     own + channel, own + channels + channel, statistics_of(floats(statistics), i),
+                     rows);
+      }
+    };
+    const std::int64_t grain =
+        parts == 0 ? 1 : grain_of_rows(rows.length() * rows.groups * (rows.items / parts));
+    parallel_for(parts, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t p = begin; p < end; ++p) part(p);
+    });
+    add_up(dgamma, sums, 0, parts, accumulate);
+    add_up(dbeta, sums, channels, parts, accumulate);
+    return dx;
+  }
+
+ private:
+  static void row_gradient(const float* x, const float* dy, const float* gamma, float* dx,
+                           float* dgamma, float* dbeta, RowStatistics row, const NormRows& rows) {
+    if (rows.pixels == 1)
+      return normalize_row_gradient(x, dy, gamma, dx, dgamma, dbeta, row, rows.channels);
+    float dy_sum = 0, product_sum = 0;
+    for (std::int64_t c = 0; c < rows.channels; ++c) {
+      const std::int64_t at = c * rows.pixels;
+      const ChannelSums channel = channel_sums(x + at, dy + at, row, rows.pixels);
+      dbeta[c] += channel.dy;
+      dgamma[c] += channel.product;
+      dy_sum += gamma[c] * channel.dy;
+      product_sum += gamma[c] * channel.product;
+    }
+    const auto n = static_cast<float>(rows.length());
+    for (std::int64_t c = 0; c < rows.channels; ++c) {
+      const std::int64_t at = c * rows.pixels;
+      channel_gradient(x + at, dy + at, dx + at, gamma[c], dy_sum / n, product_sum / n, row,
+                       rows.pixels);
+    }
+  }
+
+  // The sums of all parts, which begin at `offset` in each of them.
+  static void add_up(const Tensor& destination, const std::vector<float>& sums, std::int64_t offset,
+                     std::int64_t parts, bool accumulate) {
+    float* const to = floats(destination);
+    const std::int64_t channels = destination.count();
+    if (!accumulate) std::fill_n(to, channels, 0.0f);
+    for (std::int64_t p = 0; p < parts; ++p) {
+      const float* const own = sums.data() + p * 2 * channels + offset;
+      for (std::int64_t c = 0; c < channels; ++c) to[c] += own[c];
+    }
+  }
+};
 
 }  // namespace
 

@@ -1,0 +1,46 @@
+#include "tasuki/nn/functions/softmax.hpp"
+
+#include "tasuki/nn/function.hpp"
+#include "tasuki/tensor/backend.hpp"
+#include "tasuki/tensor/normalization_operations.hpp"
+
+namespace tasuki {
+namespace {
+
+class Softmax final : public Function {
+ public:
+  Softmax(Tensor y, int axis, bool logarithm)
+      : y_(std::move(y)), axis_(axis), logarithm_(logarithm) {}
+  const char* name() const override { return logarithm_ ? "log_softmax" : "softmax"; }
+
+  void backward(const Tensor& dy, Gradients& gradients) override {
+    gradients.add(0,
+                  backend(dy.device()).normalization().softmax_gradient(y_, dy, axis_, logarithm_));
+  }
+
+ private:
+  Tensor y_;
+  int axis_;
+  bool logarithm_;
+};
+
+Variable apply(const Variable& x, int axis, bool logarithm) {
+  const int rank = x.shape().rank();
+  const int positive = axis < 0 ? axis + rank : axis;
+  const Tensor y =
+      backend(x.value().device()).normalization().softmax(x.value(), positive, logarithm);
+  return Function::record(y, {x},
+                          [&] { return std::make_unique<Softmax>(y, positive, logarithm); });
+}
+
+}  // namespace
+
+Variable softmax(const Variable& x, int axis) {
+  return apply(x, axis, false);
+}
+
+Variable log_softmax(const Variable& x, int axis) {
+  return apply(x, axis, true);
+}
+
+}  // namespace tasuki

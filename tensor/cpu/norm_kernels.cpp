@@ -1,0 +1,99 @@
+#include "tasuki/tensor/cpu/norm_kernels.hpp"
+
+#include <cmath>
+
+#include "tasuki/tensor/cpu/vectorize.hpp"
+
+namespace tasuki {
+namespace {
+
+// Sums of as many neighbours as a vector has at most, which are added up at the end.
+constexpr int lane_count = 16;
+
+[[gnu::always_inline]] inline float total(const float* lanes) {
+  float sum = 0;
+  for (int lane = 0; lane < lane_count; ++lane) sum += lanes[lane];
+  return sum;
+}
+
+}  // namespace
+
+TASUKI_VECTORIZE RowStatistics row_statistics(const float* x, std::int64_t count, float eps) {
+  const auto n = static_cast<float>(count);
+  float sums[lane_count] = {}, squares[lane_count] = {};
+  std::int64_t j = 0;
+  for (; j + lane_count <= count; j += lane_count)
+    for (int lane = 0; lane < lane_count; ++lane) sums[lane] += x[j + lane];
+  for (; j < count; ++j) sums[0] += x[j];
+  const float mean = total(sums) / n;
+  for (j = 0; j + lane_count <= count; j += lane_count)
+    for (int lane = 0; lane < lane_count; ++lane) {
+      const float centred = x[j + lane] - mean;
+      squares[lane] += centred * centred;
+    }
+  for (; j < count; ++j) squares[0] += (x[j] - mean) * (x[j] - mean);
+  return {mean, 1 / std::sqrt(total(squares) / n + eps)};
+}
+
+TASUKI_VECTORIZE void normalize_row(const float* x, const float* gamma, const float* beta, float* y,
+                                    RowStatistics row, std::int64_t count) {
+  for (std::int64_t j = 0; j < count; ++j)
+    y[j] = gamma[j] * ((x[j] - row.mean) * row.inverse) + beta[j];
+}
+
+TASUKI_VECTORIZE void normalize_row_gradient(const float* x, const float* dy, const float* gamma,
+                                             float* dx, float* dgamma, float* dbeta,
+                                             RowStatistics row, std::int64_t count) {
+  float sums[lane_count] = {}, products[lane_count] = {};
+  std::int64_t j = 0;
+  for (; j + lane_count <= count; j += lane_count)
+    for (int lane = 0; lane < lane_count; ++lane) {
+      const float slope = gamma[j + lane] * dy[j + lane];
+      sums[lane] += slope;
+      products[lane] += slope * (x[j + lane] - row.mean);
+    }
+  for (; j < count; ++j) {
+    sums[0] += gamma[j] * dy[j];
+    products[0] += gamma[j] * dy[j] * (x[j] - row.mean);
+  }
+  const auto n = static_cast<float>(count);
+  const float mean_dy = total(sums) / n, mean_product = total(products) * row.inverse / n;
+  for (j = 0; j < count; ++j) {
+    const float normalised = (x[j] - row.mean) * row.inverse;
+    dbeta[j] += dy[j];
+    dgamma[j] += dy[j] * normalised;
+    dx[j] = row.inverse * (gamma[j] * dy[j] - mean_dy - normalised * mean_product);
+  }
+}
+
+TASUKI_VECTORIZE void affine_row(const float* x, float* y, float factor, float addend,
+                                 std::int64_t count) {
+  for (std::int64_t j = 0; j < count; ++j) y[j] = factor * x[j] + addend;
+}
+
+TASUKI_VECTORIZE ChannelSums channel_sums(const float* x, const float* dy, RowStatistics row,
+                                          std::int64_t count) {
+  float sums[lane_count] = {}, products[lane_count] = {};
+  std::int64_t j = 0;
+  for (; j + lane_count <= count; j += lane_count)
+    for (int lane = 0; lane < lane_count; ++lane) {
+      sums[lane] += dy[j + lane];
+      products[lane] += dy[j + lane] * (x[j + lane] - row.mean);
+    }
+  for (; j < count; ++j) {
+    sums[0] += dy[j];
+    products[0] += dy[j] * (x[j] - row.mean);
+  }
+  return {total(sums), total(products) * row.inverse};
+}
+
+TASUKI_VECTORIZE void channel_gradient(const float* x, const float* dy, float* dx, float gamma,
+                                       float mean_dy, float mean_product, RowStatistics row,
+                                       std::int64_t count) {
+  for (std::int64_t j = 0; j < count; ++j) {
+    const float normalised = (x[j] - row.mean) * row.inverse;
+    dx[j] = row.inverse * (gamma * dy[j] - mean_dy - normalised * mean_product);
+  }
+}
+
+}  // namespace tasuki

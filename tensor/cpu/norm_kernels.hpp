@@ -1,0 +1,33 @@
+// Loops of layer and group normalisation over rows in contiguous memory.
+#pragma once
+
+#include <cstdint>
+
+namespace tasuki {
+
+struct RowStatistics {
+  float mean, inverse;  // inverse: 1 / sqrt(variance + eps)
+};
+
+// In two passes, so that a large mean costs the variance no digits.
+RowStatistics row_statistics(const float* x, std::int64_t count, float eps);
+
+// Channels of one pixel each: y = gamma * (x - mean) * inverse + beta.
+void normalize_row(const float* x, const float* gamma, const float* beta, float* y,
+                   RowStatistics row, std::int64_t count);
+// dx; adds to dgamma and dbeta.
+void normalize_row_gradient(const float* x, const float* dy, const float* gamma, float* dx,
+                            float* dgamma, float* dbeta, RowStatistics row, std::int64_t count);
+
+// A channel of several pixels: y = factor * x + addend.
+void affine_row(const float* x, float* y, float factor, float addend, std::int64_t count);
+// Sums over a channel of dy and of dy times the normalised x.
+struct ChannelSums {
+  float dy, product;
+};
+ChannelSums channel_sums(const float* x, const float* dy, RowStatistics row, std::int64_t count);
+// dx = inverse * (gamma * dy - mean_dy - x' * mean_product), x' the normalised x.
+void channel_gradient(const float* x, const float* dy, float* dx, float gamma, float mean_dy,
+                      float mean_product, RowStatistics row, std::int64_t count);
+
+}  // namespace tasuki

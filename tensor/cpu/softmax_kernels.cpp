@@ -1,0 +1,111 @@
+#include "tasuki/tensor/cpu/softmax_kernels.hpp"
+
+#include <cmath>
+
+#include "tasuki/tensor/cpu/fast_math.hpp"
+#include "tasuki/tensor/cpu/softmax_rows.hpp"
+#include "tasuki/tensor/cpu/vectorize.hpp"
+
+namespace tasuki {
+namespace {
+
+// Sum of a[j] * b[j].
+[[gnu::always_inline]] inline float sum_of_products(const float* a, const float* b,
+                                                    std::int64_t count) {
+  float lanes[16] = {};
+  std::int64_t j = 0;
+  for (; j + 16 <= count; j += 16)
+    for (int lane = 0; lane < 16; ++lane) lanes[lane] += a[j + lane] * b[j + lane];
+  float sum = 0;
+  for (; j < count; ++j) sum += a[j] * b[j];
+  for (const float lane : lanes) sum += lane;
+  return sum;
+}
+
+[[gnu::always_inline]] inline float sum_of(const float* x, std::int64_t count) {
+  float lanes[16] = {};
+  std::int64_t j = 0;
+  for (; j + 16 <= count; j += 16)
+    for (int lane = 0; lane < 16; ++lane) lanes[lane] += x[j + lane];
+  float sum = 0;
+  for (; j < count; ++j) sum += x[j];
+  for (const float lane : lanes) sum += lane;
+  return sum;
+}
+
+// e^x of x <= 0, as fast_exp() can have it.
+[[gnu::always_inline]] inline float limited_exp(float x) {
+  return fast_exp(x < -87.0f ? -87.0f : x);
+}
+
+TASUKI_VECTORIZE void subtract_row(const float* x, float* y, float value, std::int64_t count) {
+  for (std::int64_t j = 0; j < count; ++j) y[j] = x[j] - value;
+}
+
+TASUKI_VECTORIZE void plain_gradient(const float* y, const float* dy, float* dx,
+                                     std::int64_t count) {
+  const float sum = sum_of_products(y, dy, count);
+  for (std::int64_t j = 0; j < count; ++j) dx[j] = y[j] * (dy[j] - sum);
+}
+
+TASUKI_VECTORIZE void logarithm_gradient(const float* y, const float* dy, float* dx,
+                                         std::int64_t count) {
+  const float sum = sum_of(dy, count);
+  for (std::int64_t j = 0; j < count; ++j) dx[j] = dy[j] - limited_exp(y[j]) * sum;
+}
+
+}  // namespace
+
+void softmax_row(const float* x, float* y, std::int64_t length, bool logarithm) {
+  const float top = largest_in_row(x, length);
+  const float sum = exp_of_row(x, y, top, length);
+  if (logarithm)
+    subtract_row(x, y, top + std::log(sum), length);
+  else
+    scale_row(y, y, 1 / sum, length);
+}
+
+void softmax_row_gradient(const float* y, const float* dy, float* dx, std::int64_t length,
+                          bool logarithm) {
+  (logarithm ? logarithm_gradient : plain_gradient)(y, dy, dx, length);
+}
+
+TASUKI_VECTORIZE void softmax_columns(const float* x, float* y, std::int64_t length,
+                                      std::int64_t stride, std::int64_t columns, bool logarithm) {
+  float tops[most_softmax_columns], sums[most_softmax_columns] = {};
+  for (std::int64_t j = 0; j < columns; ++j) tops[j] = x[j];
+  for (std::int64_t i = 1; i < length; ++i)
+    for (std::int64_t j = 0; j < columns; ++j)
+      tops[j] = tops[j] > x[i * stride + j] ? tops[j] : x[i * stride + j];
+  for (std::int64_t i = 0; i < length; ++i)
+    for (std::int64_t j = 0; j < columns; ++j) {
+      const float e = limited_exp(x[i * stride + j] - tops[j]);
+      y[i * stride + j] = e;
+      sums[j] += e;
+    }
+  if (logarithm) {
+    for (std::int64_t j = 0; j < columns; ++j) tops[j] += std::log(sums[j]);
+    for (std::int64_t i = 0; i < length; ++i)
+      for (std::int64_t j = 0; j < columns; ++j) y[i * stride + j] = x[i * stride + j] - tops[j];
+    return;
+  }
+  for (std::int64_t j = 0; j < columns; ++j) sums[j] = 1 / sums[j];
+  for (std::int64_t i = 0; i < length; ++i)
+    for (std::int64_t j = 0; j < columns; ++j) y[i * stride + j] *= sums[j];
+}
+
+TASUKI_VECTORIZE void softmax_columns_gradient(const float* y, const float* dy, float* dx,
+                                               std::int64_t length, std::int64_t stride,
+                                               std::int64_t columns, bool logarithm) {
+  float sums[most_softmax_columns] = {};
+  for (std::int64_t i = 0; i < length; ++i)
+    for (std::int64_t j = 0; j < columns; ++j)
+      sums[j] += dy[i * stride + j] * (logarithm ? 1.0f : y[i * stride + j]);
+  for (std::int64_t i = 0; i < length; ++i)
+    for (std::int64_t j = 0; j < columns; ++j) {
+      const std::int64_t at = i * stride + j;
+      dx[at] = logarithm ? dy[at] - limited_exp(y[at]) * sums[j] : y[at] * (dy[at] - sums[j]);
+    }
+}
+
+}  // namespace tasuki

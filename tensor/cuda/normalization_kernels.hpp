@@ -1,0 +1,37 @@
+// Softmax over an axis, layer and group normalisation. Computed in float32 for all types of
+// activations; sums are added in an order that depends on the sizes and the device only.
+#pragma once
+
+#include <cstdint>
+
+#include "tasuki/tensor/cuda/launch.hpp"
+#include "tasuki/tensor/dtype.hpp"
+
+namespace tasuki::kernels {
+
+// Elements around an axis, at least one.
+struct Axis {
+  std::int64_t outer = 1, length = 1, inner = 1;
+};
+void softmax(const Launch& launch, DType type, const Axis& axis, const void* x, void* y,
+             bool logarithm);
+void softmax_gradient(const Launch& launch, DType type, const Axis& axis, const void* y,
+                      const void* dy, void* dx, bool logarithm);
+
+// items x groups rows of channels x pixels elements each, at least one.
+struct NormArray {
+  std::int64_t items = 0, groups = 1, channels = 0, pixels = 1;
+};
+// statistics: mean and 1 / sqrt(variance + eps) of each row.
+void normalize(const Launch& launch, DType type, const NormArray& array, const void* x,
+               const float* gamma, const float* beta, float eps, void* y, float* statistics);
+void normalize_gradient(const Launch& launch, DType type, const NormArray& array, const void* x,
+                        const float* statistics, const void* dy, const float* gamma, void* dx);
+
+// dgamma and dbeta. `scratch`: norm_parts() times 2 groups channels floats.
+std::int64_t norm_parts(const Launch& launch, const NormArray& array);
+void normalize_parameters(const Launch& launch, DType type, const NormArray& array, const void* x,
+                          const float* statistics, const void* dy, float* dgamma, float* dbeta,
+                          bool accumulate, float* scratch);
+
+}  // namespace tasuki::kernels
