@@ -64,6 +64,7 @@
 #include "tasuki/nn/functions/accuracy.hpp"
 #include "tasuki/nn/functions/activation.hpp"
 #include "tasuki/nn/functions/add.hpp"
+#include "tasuki/nn/functions/attention.hpp"
 #include "tasuki/nn/functions/batch_norm.hpp"
 #include "tasuki/nn/functions/concat.hpp"
 #include "tasuki/nn/functions/conv2d.hpp"

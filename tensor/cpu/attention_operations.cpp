@@ -1,11 +1,211 @@
+// Attention on CPUs: each head of each item by one thread, in blocks of queries x keys whose scores
+// stay in the processor's cache. The products of a block are oneDNN's sgemm.
 #include "tasuki/tensor/attention_operations.hpp"
 
+#include <oneapi/dnnl/dnnl.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <vector>
+
+#include "tasuki/tensor/cpu/attention_kernels.hpp"
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
+#include "tasuki/tensor/cpu/eltwise_operands.hpp"
+#include "tasuki/tensor/cpu/parallel.hpp"
 
 namespace tasuki {
 namespace {
 
-class CpuAttentionOperations final : public AttentionOperations {};
+// Two blocks of scores are 256 KiB.
+constexpr std::int64_t query_block = 128, key_block = 256;
+constexpr float no_score = -1e30f;
+
+// Rows of floats, `step` apart.
+struct Rows {
+  float* values;
+  std::int64_t step;
+  Rows from(std::int64_t row) const { return {values + row * step, step}; }
+};
+
+// One head of one item.
+struct Head {
+  Rows q, k, v;
+  std::int64_t queries, keys;  // without padding
+  std::int64_t width;
+  float scale;
+  bool causal;
+  // The keys from `key` on that query i sees, of a block of `columns`.
+  std::int64_t seen(std::int64_t i, std::int64_t key, std::int64_t columns) const {
+    return causal ? std::clamp<std::int64_t>(i + 1 - key, 0, columns) : columns;
+  }
+  // Keys that a block of queries which ends before `end` may see.
+  std::int64_t visible(std::int64_t end) const { return causal ? std::min(end, keys) : keys; }
+};
+
+// Products, on one thread as long as the caller runs in a team of threads; keeps the first failure,
+// because code in such a team must not throw.
+class Products {
+ public:
+  // c (m x n) = alpha op(a) op(b) + beta c
+  void operator()(char ta, char tb, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,
+                  Rows a, Rows b, float beta, Rows c) {
+    const dnnl_status_t status = dnnl_sgemm(ta, tb, m, n, k, alpha, a.values, a.step, b.values,
+                                            b.step, beta, c.values, c.step);
+    if (status != dnnl_success) failure_ = status;
+  }
+  void check() const {
+    check_dnnl(failure_, [] { return "the matrix products of attention"; });
+  }
+
+ private:
+  std::atomic<dnnl_status_t> failure_ = dnnl_success;
+};
+
+void forward_head(const Head& head, Products& multiply, float* block, Rows y, float* sums) {
+  float largest[query_block], totals[query_block];
+  for (std::int64_t i = 0; i < head.queries; i += query_block) {
+    const std::int64_t m = std::min(query_block, head.queries - i);
+    const Rows out = y.from(i);
+    std::fill_n(largest, m, no_score);
+    std::fill_n(totals, m, 0.0f);
+    const std::int64_t keys = head.visible(i + m);
+    for (std::int64_t j = 0; j < keys; j += key_block) {
+      const std::int64_t n = std::min(key_block, keys - j);
+      const Rows scores = {block, n};
+      multiply('N', 'T', m, n, head.width, head.scale, head.q.from(i), head.k.from(j), 0, scores);
+      for (std::int64_t r = 0; r < m; ++r) {
+        const float factor = attention_row(scores.from(r).values, head.seen(i + r, j, n), n,
+                                           largest + r, totals + r);
+        if (j > 0) scale_floats(out.from(r).values, head.width, factor);
+      }
+      multiply('N', 'N', m, head.width, n, 1, scores, head.v.from(j), j > 0 ? 1.0f : 0.0f, out);
+    }
+    for (std::int64_t r = 0; r < m; ++r) {
+      scale_floats(out.from(r).values, head.width, 1 / totals[r]);
+      sums[i + r] = largest[r] + std::log(totals[r]);
+    }
+  }
+}
+
+void backward_head(const Head& head, Products& multiply, float* block, Rows y, Rows dy,
+                   const float* sums, Rows dq, Rows dk, Rows dv) {
+  float deltas[query_block];
+  // The first block of queries that sees a block of keys overwrites its gradients.
+  for (std::int64_t i = 0; i < head.queries; i += query_block) {
+    const std::int64_t m = std::min(query_block, head.queries - i);
+    for (std::int64_t r = 0; r < m; ++r)
+      deltas[r] = dot_product(y.from(i + r).values, dy.from(i + r).values, head.width);
+    const std::int64_t keys = head.visible(i + m), before = i == 0 ? 0 : head.visible(i);
+    for (std::int64_t j = 0; j < keys;) {
+      // A block of keys that ends where the earlier blocks of queries did not see further.
+      const std::int64_t limit = j < before ? before : keys;
+      const std::int64_t n = std::min(key_block, limit - j);
+      const float beta = j < before ? 1.0f : 0.0f;
+      const Rows weights = {block, n}, slopes = {block + query_block * key_block, n};
+      multiply('N', 'T', m, n, head.width, head.scale, head.q.from(i), head.k.from(j), 0, weights);
+      multiply('N', 'T', m, n, head.width, 1, dy.from(i), head.v.from(j), 0, slopes);
+      for (std::int64_t r = 0; r < m; ++r) {
+        attention_weights(weights.from(r).values, head.seen(i + r, j, n), n, sums[i + r]);
+        attention_slopes(weights.from(r).values, slopes.from(r).values, n, deltas[r], head.scale);
+      }
+      multiply('T', 'N', n, head.width, m, 1, weights, dy.from(i), beta, dv.from(j));
+      multiply('T', 'N', n, head.width, m, 1, slopes, head.q.from(i), beta, dk.from(j));
+      multiply('N', 'N', m, head.width, n, 1, slopes, head.k.from(j), j > 0 ? 1.0f : 0.0f,
+               dq.from(i));
+      j += n;
+    }
+  }
+}
+
+Rows rows_of(const HeadColumns& columns, std::int64_t item, std::int64_t head,
+             const AttentionOptions& options) {
+  return {floats(columns.array) + item * columns.rows() * columns.width() + columns.begin +
+              head * options.head_width,
+          columns.width()};
+}
+
+void clear(Rows rows, std::int64_t from, std::int64_t to, std::int64_t width) {
+  for (std::int64_t i = from; i < to; ++i) std::fill_n(rows.from(i).values, width, 0.0f);
+}
+
+// Calls body(item, head, Head) for each, in a team of threads.
+template <class Body>
+void for_each_head(const HeadColumns& q, const HeadColumns& k, const HeadColumns& v,
+                   const AttentionOptions& options, const Body& body) {
+  const std::int64_t* const lengths =
+      options.lengths ? options.lengths.data<std::int64_t>() : nullptr;
+  for (std::int64_t item = 0; lengths != nullptr && item < q.items(); ++item)
+    TASUKI_CHECK(0 <= lengths[item] && lengths[item] <= k.rows(),
+                 "attention: item {} has {} of {} keys", item, lengths[item], k.rows());
+  protect_team();
+  parallel_for(q.items() * options.heads, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t each = begin; each < end; ++each) {
+      const std::int64_t item = each / options.heads, head = each % options.heads;
+      const std::int64_t keys = lengths != nullptr ? lengths[item] : k.rows();
+      const std::int64_t queries = keys == 0 ? 0 : (options.causal ? keys : q.rows());
+      body(item, head,
+           Head{rows_of(q, item, head, options), rows_of(k, item, head, options),
+                rows_of(v, item, head, options), queries, keys, options.head_width, options.scale,
+                options.causal});
+    }
+  });
+}
+
+// Memory of each thread for two blocks of scores.
+float* scratch() {
+  thread_local std::vector<float> blocks(2 * query_block * key_block);
+  return blocks.data();
+}
+
+class CpuAttentionOperations final : public AttentionOperations {
+ public:
+  AttentionResult attention(const HeadColumns& q, const HeadColumns& k, const HeadColumns& v,
+                            const AttentionOptions& options) override {
+    check_attention(q, k, v, options);
+    const std::int64_t width = options.heads * options.head_width, rows = q.rows();
+    AttentionResult result{Tensor::empty({q.items(), rows, width}),
+                           Tensor::empty({q.items(), options.heads, rows})};
+    const HeadColumns y = {result.y};
+    Products multiply;
+    for_each_head(q, k, v, options, [&](std::int64_t item, std::int64_t head, const Head& each) {
+      float* const sums = floats(result.sums) + (item * options.heads + head) * rows;
+      const Rows out = rows_of(y, item, head, options);
+      forward_head(each, multiply, scratch(), out, sums);
+      clear(out, each.queries, rows, each.width);
+      std::fill(sums + each.queries, sums + rows, 0.0f);
+    });
+    multiply.check();
+    return result;
+  }
+
+  void attention_gradient(const HeadColumns& q, const HeadColumns& k, const HeadColumns& v,
+                          const AttentionResult& forward, const Tensor& upstream,
+                          const AttentionOptions& options, const HeadColumns& dq,
+                          const HeadColumns& dk, const HeadColumns& dv) override {
+    check_attention(q, k, v, options);
+    check_attention(dq, dk, dv, options);
+    TASUKI_CHECK(upstream.shape() == forward.y.shape(),
+                 "gradient of attention: shapes {} and {} differ", forward.y.shape().text(),
+                 upstream.shape().text());
+    const HeadColumns y = {forward.y}, dy = {upstream.plain()};
+    Products multiply;
+    for_each_head(q, k, v, options, [&](std::int64_t item, std::int64_t head, const Head& each) {
+      const Rows queries = rows_of(dq, item, head, options);
+      const Rows keys = rows_of(dk, item, head, options), values = rows_of(dv, item, head, options);
+      backward_head(each, multiply, scratch(), rows_of(y, item, head, options),
+                    rows_of(dy, item, head, options),
+                    floats(forward.sums) + (item * options.heads + head) * q.rows(), queries, keys,
+                    values);
+      clear(queries, each.queries, q.rows(), each.width);
+      // Without queries no key was written.
+      const std::int64_t written = each.queries > 0 ? each.keys : 0;
+      clear(keys, written, k.rows(), each.width);
+      clear(values, written, k.rows(), each.width);
+    });
+    multiply.check();
+  }
+};
 
 }  // namespace
 

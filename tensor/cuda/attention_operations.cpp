@@ -1,11 +1,78 @@
 #include "tasuki/tensor/attention_operations.hpp"
 
+#include "tasuki/tensor/cuda/attention_kernels.hpp"
+#include "tasuki/tensor/cuda/context.hpp"
 #include "tasuki/tensor/cuda/cuda_backend.hpp"
+#include "tasuki/tensor/cuda/operands.hpp"
 
 namespace tasuki {
 namespace {
 
-class CudaAttentionOperations final : public AttentionOperations {};
+kernels::HeadArray array_of(const HeadColumns& columns) {
+  return {static_cast<std::byte*>(columns.array.raw()) +
+              static_cast<std::size_t>(columns.begin) * size_of(columns.array.dtype()),
+          columns.rows(), columns.width()};
+}
+
+kernels::AttentionArrays arrays_of(const HeadColumns& q, const HeadColumns& k, const HeadColumns& v,
+                                   const AttentionOptions& options) {
+  check_activation(q.array, "attention");
+  check_attention(q, k, v, options);
+  // Heads of all items are one axis of the grid.
+  constexpr std::int64_t most_heads = 65535;
+  if (options.head_width > kernels::most_head_width || q.items() * options.heads > most_heads)
+    fail(ErrorKind::usage,
+         "attention on GPUs: at most {} columns per head and {} heads of all items, found {} and "
+         "{}; use more heads or a smaller batch",
+         kernels::most_head_width, most_heads, options.head_width, q.items() * options.heads);
+  return {.type = q.array.dtype(),
+          .q = array_of(q),
+          .k = array_of(k),
+          .v = array_of(v),
+          .items = q.items(),
+          .heads = options.heads,
+          .head_width = options.head_width,
+          .lengths = options.lengths ? options.lengths.data<std::int64_t>() : nullptr,
+          .scale = options.scale,
+          .causal = options.causal};
+}
+
+class CudaAttentionOperations final : public AttentionOperations {
+ public:
+  AttentionResult attention(const HeadColumns& q, const HeadColumns& k, const HeadColumns& v,
+                            const AttentionOptions& options) override {
+    kernels::AttentionArrays arrays = arrays_of(q, k, v, options);
+    const Device device = q.array.device();
+    const std::int64_t width = options.heads * options.head_width;
+    AttentionResult result{
+        Tensor::empty({q.items(), q.rows(), width}, arrays.type, device),
+        Tensor::empty({q.items(), options.heads, q.rows()}, DType::float32, device)};
+    if (result.y.count() == 0) return result;
+    arrays.y = array_of({result.y});
+    arrays.sums = result.sums.data<float>();
+    kernels::attention(CudaContext::of(device).launch(), arrays);
+    check_launch("attention");
+    return result;
+  }
+
+  void attention_gradient(const HeadColumns& q, const HeadColumns& k, const HeadColumns& v,
+                          const AttentionResult& forward, const Tensor& upstream,
+                          const AttentionOptions& options, const HeadColumns& dq,
+                          const HeadColumns& dk, const HeadColumns& dv) override {
+    kernels::AttentionArrays arrays = arrays_of(q, k, v, options);
+    check_attention(dq, dk, dv, options);
+    check_alike(forward.y, upstream, "gradient of attention");
+    if (q.items() == 0) return;
+    const Tensor dy = upstream.plain();
+    arrays.y = array_of({forward.y});
+    arrays.dy = array_of({dy});
+    arrays.sums = forward.sums.data<float>();
+    const Device device = q.array.device();
+    kernels::attention_gradient(CudaContext::of(device).launch(), arrays, array_of(dq),
+                                array_of(dk), array_of(dv));
+    check_launch("gradient of attention");
+  }
+};
 
 }  // namespace
 

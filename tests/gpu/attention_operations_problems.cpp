@@ -1,7 +1,55 @@
+#include "tasuki/tensor/attention_operations.hpp"
+
+#include <cmath>
+
 #include "problems.hpp"
 
 namespace tasuki::testing {
+namespace {
 
-void add_attention_operations_problems(Problems& /*problems*/) {}
+struct AttentionCase {
+  std::int64_t items, queries, keys, heads, head_width;
+  bool causal;
+  std::vector<std::int64_t> lengths = {};
+};
+
+// All of them columns of wider arrays.
+Results attention(Side& side, const AttentionCase& test) {
+  const std::int64_t width = test.heads * test.head_width;
+  const Tensor first = side.activations({test.items, test.queries, width + 3});
+  const Tensor second = side.activations({test.items, test.keys, 2 * width});
+  const Tensor dy = side.activations({test.items, test.queries, width});
+  AttentionOptions options{test.heads, test.head_width,
+                           1 / std::sqrt(static_cast<float>(test.head_width)), test.causal};
+  if (!test.lengths.empty())
+    options.lengths =
+        Tensor::from(std::span<const std::int64_t>(test.lengths), {test.items}).to(side.device());
+  const HeadColumns q{first, 2}, k{second, 0}, v{second, width};
+  AttentionOperations& operations = side.backend().attention();
+  const AttentionResult forward = operations.attention(q, k, v, options);
+  const Tensor d_first = side.activations(first.shape()),
+               d_second = side.activations(second.shape());
+  operations.attention_gradient(q, k, v, forward, dy, options, {d_first, 2}, {d_second, 0},
+                                {d_second, width});
+  return {{"y", forward.y}, {"sums", forward.sums}, {"dq", d_first}, {"dk, dv", d_second}};
+}
+
+}  // namespace
+
+void add_attention_operations_problems(Problems& problems) {
+  const std::vector<AttentionCase> cases = {{2, 5, 5, 2, 4, true},
+                                            {1, 40, 40, 1, 33, true},
+                                            {2, 9, 37, 3, 16, false},
+                                            {1, 4, 3, 1, 100, false},
+                                            {3, 8, 8, 1, 8, true, {8, 3, 0}},
+                                            {3, 4, 35, 2, 8, false, {35, 33, 0}},
+                                            {0, 4, 4, 2, 8, false}};
+  for (const AttentionCase& test : cases)
+    problems.push_back(
+        {fmt::format("attention: {} of {} x {}, {} heads of {}{}{}", test.items, test.queries,
+                     test.keys, test.heads, test.head_width, test.causal ? ", causal" : "",
+                     test.lengths.empty() ? "" : ", padded"),
+         [=](Side& side) { return attention(side, test); }});
+}
 
 }  // namespace tasuki::testing

@@ -74,6 +74,14 @@ T __shfl_xor_sync(unsigned /*mask*/, T value, int lanes) {
 }
 
 template <class T>
+T __shfl_sync(unsigned /*mask*/, T value, int lane) {
+  const void* const* const values = tasuki::simulated::exchange_in_warp(&value, sizeof(T));
+  T other;
+  std::memcpy(&other, values[lane], sizeof(T));
+  return other;
+}
+
+template <class T>
 T atomicAdd(T* place, T value) {
   const T before = *place;
   *place += value;

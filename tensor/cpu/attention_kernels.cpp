@@ -1,0 +1,68 @@
+#include "tasuki/tensor/cpu/attention_kernels.hpp"
+
+#include "tasuki/tensor/cpu/fast_math.hpp"
+#include "tasuki/tensor/cpu/vectorize.hpp"
+
+namespace tasuki {
+
+TASUKI_VECTORIZE float attention_row(float* scores, std::int64_t count, std::int64_t columns,
+                                     float* largest, float* sum) {
+  float lanes[16];
+  for (float& lane : lanes) lane = *largest;
+  std::int64_t j = 0;
+  for (; j + 16 <= count; j += 16)
+    for (int lane = 0; lane < 16; ++lane)
+      lanes[lane] = lanes[lane] > scores[j + lane] ? lanes[lane] : scores[j + lane];
+  float top = lanes[0];
+  for (; j < count; ++j) top = top > scores[j] ? top : scores[j];
+  for (const float lane : lanes) top = top > lane ? top : lane;
+  for (j = 0; j < count; ++j) {
+    const float x = scores[j] - top;
+    scores[j] = fast_exp(x < -87.0f ? -87.0f : x);
+  }
+  for (; j < columns; ++j) scores[j] = 0;
+  float sums[16] = {};
+  for (j = 0; j + 16 <= count; j += 16)
+    for (int lane = 0; lane < 16; ++lane) sums[lane] += scores[j + lane];
+  float added = 0;
+  for (; j < count; ++j) added += scores[j];
+  for (const float lane : sums) added += lane;
+  const float x = *largest - top;
+  const float factor = fast_exp(x < -87.0f ? -87.0f : x);
+  *sum = *sum * factor + added;
+  *largest = top;
+  return factor;
+}
+
+TASUKI_VECTORIZE void attention_weights(float* scores, std::int64_t count, std::int64_t columns,
+                                        float sum) {
+  std::int64_t j = 0;
+  for (; j < count; ++j) {
+    const float x = scores[j] - sum;
+    const float limited = x > 0.0f ? 0.0f : x;  // rounding
+    scores[j] = fast_exp(limited < -87.0f ? -87.0f : limited);
+  }
+  for (; j < columns; ++j) scores[j] = 0;
+}
+
+TASUKI_VECTORIZE void attention_slopes(const float* weights, float* dp, std::int64_t columns,
+                                       float delta, float scale) {
+  for (std::int64_t j = 0; j < columns; ++j) dp[j] = weights[j] * (dp[j] - delta) * scale;
+}
+
+TASUKI_VECTORIZE void scale_floats(float* x, std::int64_t count, float factor) {
+  for (std::int64_t j = 0; j < count; ++j) x[j] *= factor;
+}
+
+TASUKI_VECTORIZE float dot_product(const float* a, const float* b, std::int64_t count) {
+  float lanes[16] = {};
+  std::int64_t j = 0;
+  for (; j + 16 <= count; j += 16)
+    for (int lane = 0; lane < 16; ++lane) lanes[lane] += a[j + lane] * b[j + lane];
+  float sum = 0;
+  for (; j < count; ++j) sum += a[j] * b[j];
+  for (const float lane : lanes) sum += lane;
+  return sum;
+}
+
+}  // namespace tasuki

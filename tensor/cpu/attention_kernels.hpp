@@ -1,0 +1,21 @@
+// Loops of attention between its products of matrices, over rows of a block of scores.
+#pragma once
+
+#include <cstdint>
+
+namespace tasuki {
+
+// One row of scores: `count` keys are seen, the others of the block, up to `columns`, get 0.
+// In: scores, and the row's largest score and sum of exponentials so far. Out: e^(score - largest),
+// both of them updated. Returns the factor by which earlier results of the row shrink.
+float attention_row(float* scores, std::int64_t count, std::int64_t columns, float* largest,
+                    float* sum);
+// The softmax itself, from the logarithm of the sum of exponentials.
+void attention_weights(float* scores, std::int64_t count, std::int64_t columns, float sum);
+// ds = weights * (dp - delta) * scale, written to dp.
+void attention_slopes(const float* weights, float* dp, std::int64_t columns, float delta,
+                      float scale);
+void scale_floats(float* x, std::int64_t count, float factor);
+float dot_product(const float* a, const float* b, std::int64_t count);
+
+}  // namespace tasuki

@@ -1,0 +1,34 @@
+// Attention on a GPU: a warp per query (or, for the gradients of keys and values, per key), which
+// meets the other side in tiles of 32 rows in shared memory. Computed in float32 for all types.
+#pragma once
+
+#include <cstdint>
+
+#include "tasuki/tensor/cuda/launch.hpp"
+#include "tasuki/tensor/dtype.hpp"
+
+namespace tasuki::kernels {
+
+inline constexpr std::int64_t most_head_width = 128;
+
+// Columns of N x T x W, as in HeadColumns: `values` is where head 0 of item 0 begins.
+struct HeadArray {
+  void* values = nullptr;
+  std::int64_t rows = 0, width = 0;  // T, W
+};
+
+struct AttentionArrays {
+  DType type = DType::float32;
+  HeadArray q = {}, k = {}, v = {}, y = {}, dy = {};  // dy: for gradients only
+  float* sums = nullptr;                              // N x heads x queries
+  std::int64_t items = 0, heads = 0, head_width = 0;
+  const std::int64_t* lengths = nullptr;  // may be none
+  float scale = 1;
+  bool causal = false;
+};
+
+void attention(const Launch& launch, const AttentionArrays& arrays);
+void attention_gradient(const Launch& launch, const AttentionArrays& arrays, const HeadArray& dq,
+                        const HeadArray& dk, const HeadArray& dv);
+
+}  // namespace tasuki::kernels

@@ -1,0 +1,79 @@
+// Attention, as reference_check.hpp says.
+#include <gtest/gtest.h>
+
+#include "reference_check.hpp"
+#include "tasuki/nn/functions/attention.hpp"
+#include "tasuki/tensor/backend.hpp"
+
+namespace tasuki {
+namespace {
+
+using testing::check_file;
+using testing::Inputs;
+using testing::ReferenceCase;
+
+AttentionSettings settings_of(const ReferenceCase& test) {
+  const auto& o = test.options;
+  AttentionSettings settings{.heads = o["heads"], .causal = o["causal"]};
+  const std::vector<std::int64_t> lengths = o["lengths"];
+  if (!lengths.empty())
+    settings.lengths = Tensor::from(std::span<const std::int64_t>(lengths), {std::ssize(lengths)});
+  return settings;
+}
+
+TEST(AttentionReference, OfThreeArrays) {
+  check_file("attention", [](const Inputs& in, const ReferenceCase& test) {
+    return attention(in.at("q"), in.at("k"), in.at("v"), settings_of(test));
+  });
+}
+
+TEST(AttentionReference, OfOneArray) {
+  check_file("self_attention", [](const Inputs& in, const ReferenceCase& test) {
+    return self_attention(in.at("qkv"), settings_of(test));
+  });
+}
+
+// More keys than a block has: the softmax is put together from several.
+TEST(Attention, OverManyBlocksIsThatOfOneArray) {
+  const std::int64_t n = 700;
+  const Tensor qkv = testing::random_tensor({1, n, 12}, 9);
+  const Tensor y = self_attention(Variable(qkv), {.heads = 1}).value();
+  // Row 650, plainly.
+  const std::span<const float> x = qkv.span<float>();
+  std::vector<double> weights(static_cast<std::size_t>(n));
+  double sum = 0, result = 0;
+  for (std::int64_t j = 0; j < n; ++j) {
+    double score = 0;
+    for (int c = 0; c < 4; ++c)
+      score += static_cast<double>(x[650 * 12 + c]) * static_cast<double>(x[j * 12 + 4 + c]);
+    const double weight = std::exp(score / 2);
+    sum += weight;
+    result += weight * static_cast<double>(x[j * 12 + 8]);
+  }
+  EXPECT_NEAR(static_cast<double>(y.span<float>()[650 * 4]), result / sum, 1e-6);
+}
+
+TEST(Attention, RefusesWhatDoesNotFit) {
+  const Variable x(testing::random_tensor({2, 3, 12}, 1)), y(testing::random_tensor({2, 4, 12}, 1));
+  EXPECT_THROW(self_attention(x, {.heads = 3}), Error);
+  EXPECT_THROW(attention(x, y, x, {.heads = 2}), Error);
+  EXPECT_THROW(attention(x, y, y, {.heads = 2, .causal = true}), Error);
+  EXPECT_THROW(attention(x, y, y, {.heads = 2, .lengths = Tensor::full({2}, 5, DType::int64)}),
+               Error);
+}
+
+TEST(Attention, DoesNotDependOnThreads) {
+  const Tensor x = testing::random_tensor({3, 200, 48}, 2);
+  const auto run = [&](int threads) {
+    set_cpu_threads(threads);
+    const Variable qkv(x, true);
+    const Variable y = self_attention(qkv, {.heads = 2, .causal = true});
+    testing::weighted_sum(y, testing::random_tensor(y.shape(), 3)).backward();
+    set_cpu_threads(1);
+    return qkv.grad().clone();
+  };
+  EXPECT_EQ(testing::relative_error(run(3), run(1)), 0);
+}
+
+}  // namespace
+}  // namespace tasuki
