@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""The LSTM step of seq2seq (forward and backward) against PyTorch's, in one run.
+
+Programs take turns (A B A B ...), pinned to as many cores as they have threads. Next to them stands
+the floor: the matrix products alone (bench_lstm_step). Sequences are all of one length, and then
+ragged. Prints Markdown; --out writes it to a file too.
+"""
+import json
+import os
+import statistics
+import subprocess
+import sys
+
+from comparison import HERE, heading, parser_for, publish, torches
+
+
+def run(command, threads):
+    done = subprocess.run(["taskset", "-c", f"0-{threads - 1}"] + [str(part) for part in command],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          env={**os.environ, "OMP_NUM_THREADS": str(threads)})
+    if done.returncode != 0:
+        sys.exit(f"compare_lstm.py: {command[0]} failed:\n{done.stderr}")
+    return json.loads(done.stdout)
+
+
+def ours(options, threads, ragged):
+    return run([options.build / "bench/bench_lstm_step", options.steps, threads, options.layers,
+                options.units, options.batch, options.length, "ragged" if ragged else "even"],
+               threads)
+
+
+def theirs(python, options, threads, ragged):
+    return run([python, HERE / "peer_lstm.py", "--rounds", options.steps, "--threads", threads,
+                "--layers", options.layers, "--units", options.units, "--batch", options.batch,
+                "--length", options.length] + (["--ragged"] if ragged else []), threads)
+
+
+def compare(options, threads, ragged):
+    seconds = {name: [] for name in [*torches(options), "Tasuki", "products"]}
+    for _ in range(options.rounds):
+        for name, python in torches(options).items():
+            seconds[name] += theirs(python, options, threads, ragged)["seconds"]
+        measured = ours(options, threads, ragged)
+        seconds["Tasuki"] += measured["seconds"]
+        seconds["products"] += measured["products"]
+    median = {name: statistics.median(times) for name, times in seconds.items()}
+    text = (f"## {'Ragged' if ragged else 'Even'} sequences, {threads} thread"
+            f"{'s' if threads > 1 else ''}\n\n| | ms/step | min..max | times the products |\n"
+            "|-|-|-|-|\n")
+    for name, times in seconds.items():
+        text += (f"| {name} | {1e3 * median[name]:.1f} | {1e3 * min(times):.1f}.."
+                 f"{1e3 * max(times):.1f} | {median[name] / median['products']:.2f} |\n")
+    peer = min((name for name in median if name.startswith("PyTorch")), key=median.get, default=None)
+    if peer:
+        text += f"\n**Tasuki takes {median['Tasuki'] / median[peer]:.2f} x the time of {peer}.**\n"
+    return text
+
+
+def main():
+    parser = parser_for(__doc__)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--layers", type=int, default=2)
+    parser.add_argument("--units", type=int, default=512)
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--length", type=int, default=32)
+    parser.add_argument("--steps", type=int, default=10, help="timed ones in each turn")
+    options = parser.parse_args()
+    text = heading(f"LSTM, {options.layers} layers of {options.units} units, batch {options.batch}, "
+                   f"length {options.length}, forward and backward")
+    text += f" Turns: {options.rounds}, timed steps in each: {options.steps}; medians.\n\n"
+    text += "\n".join(compare(options, threads, ragged)
+                      for threads in options.threads for ragged in (False, True))
+    publish(text, options.out)
+
+
+if __name__ == "__main__":
+    main()

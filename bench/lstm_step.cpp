@@ -1,0 +1,135 @@
+// One training step (forward and backward) of an LSTM on padded sequences, and the floor of its
+// time: its matrix products, timed alone, as large as its algorithm allows. Both are measured in
+// turns in one run, so that a busy machine slows both alike.
+//
+//   lstm_step [ROUNDS = 10] [THREADS = 1] [LAYERS = 2] [UNITS = 512] [BATCH = 64] [LENGTH = 32]
+//             [even|ragged]
+//
+// Ragged: lengths from LENGTH / 2 to LENGTH, evenly. Prints one JSON object: seconds of each round,
+// as processor time with one thread, else as the wall clock's.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <oneapi/dnnl/dnnl.h>
+
+#include <cstdlib>
+#include <ctime>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tasuki/nn/function.hpp"
+#include "tasuki/nn/n_step_rnn.hpp"
+#include "tasuki/optimizer/optimizer.hpp"
+#include "tasuki/tensor/backend.hpp"
+
+using namespace tasuki;
+
+namespace {
+
+struct Sizes {
+  std::int64_t layers = 2, units = 512, batch = 64, length = 32;
+};
+
+double measure(const std::function<void()>& run) {
+  const auto now = [] {
+    timespec time{};
+    ::clock_gettime(cpu_threads() == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &time);
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+  };
+  const double start = now();
+  run();
+  return now() - start;
+}
+
+Tensor noise(const Shape& shape) {
+  Tensor made = Tensor::empty(shape);
+  initializers::uniform(1)(made, 1, 2);
+  return made;
+}
+
+// The products of all layers for `tokens` elements: those of inputs and of weights' gradients for
+// all steps at once, those of states step by step. Batches are even.
+void run_products(const Sizes& s, std::int64_t tokens) {
+  static const Tensor x = noise({tokens, s.units}), w = noise({4 * s.units, s.units}),
+                      y = noise({tokens, 4 * s.units}), dw = noise({4 * s.units, s.units});
+  const auto product = [](char ta, char tb, std::int64_t m, std::int64_t n, std::int64_t k,
+                          const Tensor& a, const Tensor& b, const Tensor& c) {
+    const std::int64_t lda = ta == 'N' ? k : m, ldb = tb == 'N' ? n : k;
+    if (dnnl_sgemm(ta, tb, m, n, k, 1, a.data<float>(), lda, b.data<float>(), ldb, 0,
+                   c.data<float>(), n) != dnnl_success)
+      fail(ErrorKind::internal, "dnnl_sgemm failed");
+  };
+  const std::int64_t gates = 4 * s.units, steps = tokens / s.batch;
+  for (std::int64_t layer = 0; layer < s.layers; ++layer) {
+    product('N', 'T', tokens, gates, s.units, x, w, y);
+    for (std::int64_t t = 0; t < steps; ++t) product('N', 'T', s.batch, gates, s.units, x, w, y);
+    for (std::int64_t t = 0; t < steps; ++t) product('N', 'N', s.batch, s.units, gates, y, w, x);
+    for (int both = 0; both < 2; ++both) product('T', 'N', gates, s.units, tokens, y, x, dw);
+    product('N', 'N', tokens, s.units, gates, y, w, x);
+  }
+}
+
+// Of the sum of y * gradient, so that every output has a gradient.
+class WeightedSum final : public Function {
+ public:
+  explicit WeightedSum(Tensor gradient) : gradient_(std::move(gradient)) {}
+  const char* name() const override { return "weighted_sum"; }
+  void backward(const Tensor&, Gradients& gradients) override { gradients.add(0, gradient_); }
+
+ private:
+  Tensor gradient_;
+};
+
+int run(int rounds, int threads, const Sizes& s, bool is_ragged) {
+  set_cpu_threads(threads);
+  NStepLSTM model(s.layers, s.units, s.units);
+  model.initialize(1);
+  const auto optimizer = create_optimizer("sgd");
+  optimizer->setup(model);  // the arena
+  const Tensor x = noise({s.batch, s.length, s.units});
+  const Tensor lengths = Tensor::empty({s.batch}, DType::int64);
+  std::int64_t tokens = 0;
+  for (std::int64_t i = 0; i < s.batch; ++i) {
+    const std::int64_t shorter = is_ragged ? i % (s.length / 2 + 1) : 0;
+    lengths.data<std::int64_t>()[i] = s.length - shorter;
+    tokens += s.length - shorter;
+  }
+  tokens = tokens / s.batch * s.batch;
+  const Tensor upstream = noise({s.batch, s.length, s.units});
+
+  std::vector<double> steps, products;
+  for (int round = -2; round < rounds; ++round) {  // the first ones make primitives
+    const double floor = measure([&] { run_products(s, tokens); });
+    const double step = measure([&] {
+      model.clear_grads();
+      const Variable input(x, true);
+      const Variable y = model(input, lengths).y;
+      Function::record(Tensor::zeros({}), {y}, [&] {
+        return std::make_unique<WeightedSum>(upstream);
+      }).backward();
+    });
+    if (round < 0) continue;
+    products.push_back(floor);
+    steps.push_back(step);
+  }
+  fmt::print("{{\"seconds\": [{}], \"products\": [{}]}}\n", fmt::join(steps, ", "),
+             fmt::join(products, ", "));
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto number = [&](int i, int otherwise) {
+    return argc > i ? std::atoi(argv[i]) : otherwise;
+  };
+  try {
+    return run(number(1, 10), number(2, 1),
+               {number(3, 2), number(4, 512), number(5, 64), number(6, 32)},
+               argc > 7 && std::string(argv[7]) == "ragged");
+  } catch (const Error& error) {
+    fmt::print(stderr, "lstm_step: {}\n", error.what());
+    return error.exit_code();
+  }
+}

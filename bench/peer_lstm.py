@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""What lstm_step is compared with: PyTorch's nn.LSTM, forward and backward on the same sizes.
+
+Prints one JSON object: seconds of every step after two that warm up, as processor time with one
+thread, else as the wall clock's. Ragged sequences are packed.
+"""
+import argparse
+import json
+import os
+import time
+
+parser = argparse.ArgumentParser(description=__doc__,
+                                 formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("--rounds", type=int, default=10)
+parser.add_argument("--threads", type=int, default=1)
+parser.add_argument("--layers", type=int, default=2)
+parser.add_argument("--units", type=int, default=512)
+parser.add_argument("--batch", type=int, default=64)
+parser.add_argument("--length", type=int, default=32)
+parser.add_argument("--ragged", action="store_true")
+options = parser.parse_args()
+os.environ["OMP_NUM_THREADS"] = str(options.threads)  # before PyTorch starts its threads
+
+import torch
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+
+def main():
+    torch.set_num_threads(options.threads)
+    torch.set_flush_denormal(True)
+    torch.manual_seed(0)
+    model = torch.nn.LSTM(options.units, options.units, options.layers, batch_first=True)
+    shape = options.batch, options.length, options.units
+    x = torch.rand(shape, requires_grad=True)
+    upstream = torch.rand(shape)
+    lengths = torch.tensor([options.length - i % (options.length // 2 + 1)
+                            for i in range(options.batch)])
+    # Of the process, as the backward pass runs in a thread of PyTorch's own.
+    clock = time.process_time if options.threads == 1 else time.perf_counter
+    seconds = []
+    for step in range(-2, options.rounds):
+        start = clock()
+        model.zero_grad()
+        x.grad = None
+        if options.ragged:
+            packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+            y, _ = pad_packed_sequence(model(packed)[0], batch_first=True,
+                                       total_length=options.length)
+        else:
+            y, _ = model(x)
+        y.backward(upstream)
+        if step >= 0:
+            seconds.append(clock() - start)
+    print(json.dumps({"torch": torch.__version__, "seconds": seconds}))
+
+
+main()
