@@ -25,6 +25,7 @@
 #include "tasuki/dataset/files/sequences.hpp"
 #include "tasuki/dataset/images/augmentation.hpp"
 #include "tasuki/dataset/images/image_folder.hpp"
+#include "tasuki/dataset/images/image_stream.hpp"
 #include "tasuki/dataset/in_memory.hpp"
 #include "tasuki/dataset/iterators/device_iterator.hpp"
 #include "tasuki/dataset/iterators/forwarding_iterator.hpp"

@@ -33,12 +33,12 @@ Tensor read_even(const Dataset& dataset, std::size_t number, std::span<const std
     // Shuffled examples are far apart, where the processor does not prefetch automatically.
     constexpr std::size_t ahead = 4;
     if (at + ahead < indices.size()) stored.fetch_early(indices[at + ahead]);
-    const std::span<const std::byte> example = stored.decoded(indices[at]);
     if (transform != nullptr) {
-      (*transform)(example.data(), {epoch, dataset.id(indices[at])}, reinterpret_cast<float*>(to));
+      transform->apply(stored, indices[at], {epoch, dataset.id(indices[at])},
+                       reinterpret_cast<float*>(to));
       report_progress();
     } else {
-      decode(example.data(), to, count);
+      decode(stored.decoded(indices[at]).data(), to, count);
     }
   }
   return values;

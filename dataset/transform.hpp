@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "tasuki/dataset/dataset.hpp"
@@ -26,10 +27,21 @@ struct Transform {
   std::function<void(const std::byte* stored, const ExampleKey& key, float* destination)> function;
   // The same for devices that hold the stored examples (Backend::transform_images), if they can do
   // it.
-  std::optional<SeededImageTransform> on_device;
+  std::optional<SeededImageTransform> on_device = {};
+  // For fields of image files, in place of `function`: takes the record (image_record.hpp), so that
+  // it can decide what of the image is decoded.
+  std::function<void(std::span<const std::byte> record, const ExampleKey& key, float* destination)>
+      function_of_file = {};
 
   void operator()(const std::byte* stored, const ExampleKey& key, float* destination) const {
     function(stored, key, destination);
+  }
+  // The same by whichever function there is.
+  void apply(StoredField& stored, std::int64_t i, const ExampleKey& key, float* destination) const {
+    if (function_of_file)
+      function_of_file(stored[i], key, destination);
+    else
+      function(stored.decoded(i).data(), key, destination);
   }
 };
 

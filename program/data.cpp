@@ -73,8 +73,21 @@ SplitData find_own_split(const TrainingProgram& program, const MakeDataset& make
   return split;
 }
 
+SplitData streamed_split(std::shared_ptr<const ImageStream> stream, Limit limit) {
+  SplitData split;
+  split.dataset = first_of(stream, limit);
+  split.header = split.dataset->header();
+  split.stream = std::move(stream);
+  return split;
+}
+
 void check_split(SplitData& split, Communicator& communicator) {
   const PhaseScope looking(Phase::reading_data);
+  // Each rank looks at a part of the files, on its own disk.
+  if (split.stream)
+    return run_on_all(communicator, [&] {
+      split.stream->check(part_of(split.header.count, communicator.size(), communicator.rank()));
+    });
   if (split.dataset) return;
   run_on_root(communicator, 0, [&] {
     split.source = split.open();
@@ -93,6 +106,7 @@ void scatter_split(SplitData& split, Communicator& communicator, const ScatterOp
   // Both may hold all the data of a program that makes its data sets.
   split.open = nullptr;
   split.dataset.reset();
+  split.stream.reset();
 }
 
 DatasetHeader longest_of_ranks(const Share& share, Communicator& communicator) {
@@ -152,7 +166,14 @@ TrainingData find_data(const TrainingProgram& program, Communicator& communicato
   const TrainingSettings& settings = program.settings;
   TrainingData data;
   data.buckets = program.length_buckets;
-  if (program.train_data) {
+  if (program.stream_images) {
+    const PhaseScope listing(Phase::reading_data);
+    StreamedImages streams = program.stream_images(communicator);
+    data.place = streams.place;
+    data.class_names = std::move(streams.class_names);
+    data.train = streamed_split(std::move(streams.train), settings.examples);
+    data.test = streamed_split(std::move(streams.test), settings.test_examples);
+  } else if (program.train_data) {
     data.place = program.flags.program();
     data.train = find_own_split(program, program.train_data, settings.examples, communicator);
     if (program.test_data)
@@ -225,7 +246,7 @@ std::unique_ptr<Iterator> training_batches(const TrainingData& data,
 
 std::unique_ptr<Iterator> test_batches(const TrainingData& data, const TrainingSettings& settings,
                                        const Engine& engine, int models) {
-  const std::int64_t batch = largest_batch(settings, models);
+  const std::int64_t batch = settings.test_batchsize.value_or(largest_batch(settings, models));
   return brought_to_engine(create_serial_iterator(*data.test->share, batch), data.test->header,
                            settings, engine);
 }

@@ -21,12 +21,15 @@ struct SplitData {
   std::unique_ptr<DataSource> source;  // on rank 0, after check_files()
   // With TrainingProgram::every_rank_has_data, in place of both; it may have transforms.
   std::shared_ptr<const Dataset> dataset;
+  // With TrainingProgram::stream_images: the files behind `dataset`.
+  std::shared_ptr<const ImageStream> stream;
   // From then on:
   std::optional<Share> share;
 };
 
 struct TrainingData {
-  std::string place;  // the folder, for messages
+  std::string place;                     // the folder, for messages
+  std::vector<std::string> class_names;  // of streamed images, if they are known
   SplitData train;
   std::optional<SplitData> test;
   std::optional<LengthBuckets> buckets;  // of training batches

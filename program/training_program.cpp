@@ -112,8 +112,9 @@ void run_training(const TrainingProgram& program, const RankSetup& setup) {
   TASUKI_CHECK(program.create_part ? !program.create_evaluator : !grid.is_divided(),
                "a model on several ranks needs create_part, and cannot have create_evaluator");
   TASUKI_CHECK((program.create_model || program.create_part) &&
-                   (program.train_data || !program.dataset.empty()),
-               "a TrainingProgram needs create_model, and train_data or the name of a data set");
+                   (program.train_data || program.stream_images || !program.dataset.empty()),
+               "a TrainingProgram needs create_model, and train_data, stream_images or the name of "
+               "a data set");
   // Flags that do not fit each other are reported first, before files are looked for.
   check_training_flags(program.flags, settings);
   check_divided_model(settings, comm.size());

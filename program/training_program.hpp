@@ -22,6 +22,7 @@
 
 #include "tasuki/communicator/communicator.hpp"
 #include "tasuki/dataset/dataset.hpp"
+#include "tasuki/dataset/images/image_stream.hpp"
 #include "tasuki/dataset/iterators/iterator.hpp"
 #include "tasuki/dataset/iterators/share_iterator.hpp"
 #include "tasuki/nn/layer.hpp"
@@ -54,13 +55,20 @@ TrainingModel create_classifier(std::unique_ptr<Layer> predictor);
 // called without an input, and must return its delegate variable.
 TrainingModel create_part_of_classifier(std::unique_ptr<Layer> predictor, bool has_loss);
 
+// What each rank reads by itself: the examples to train on, and those to evaluate on.
+struct StreamedImages {
+  std::shared_ptr<const ImageStream> train, test;
+  std::string place;                     // where they are, for messages
+  std::vector<std::string> class_names;  // empty if they are not known
+};
+
 // Fill in data and model, and what else differs from the defaults, then call run().
 //
 // Every rank calls these functions unless their comments say otherwise, in this order: recipe,
-// check, create_optimizer, train_data, test_data, create_model, wrap_batches, create_evaluator,
-// extend, banner. Runs that do not train (--dry-run, --find-batchsize) call only some of them. An
-// exception from one of them ends the job (run_job.hpp); throw an error that occurs on all ranks
-// with fail_everywhere(), so that it is printed once.
+// check, create_optimizer, stream_images, train_data, test_data, create_model, wrap_batches,
+// create_evaluator, extend, banner. Runs that do not train (--dry-run, --find-batchsize) call only
+// some of them. An exception from one of them ends the job (run_job.hpp); throw an error that
+// occurs on all ranks with fail_everywhere(), so that it is printed once.
 struct TrainingProgram {
   // All three appear in --help. `example` is a command line; default: the program on 2 ranks.
   TrainingProgram(std::string name, std::string description, std::string example = "");
@@ -90,6 +98,11 @@ struct TrainingProgram {
 
   // Training batches of examples of similar length. Set it at the latest in check().
   std::optional<LengthBuckets> length_buckets;
+
+  // ... or images that every rank reads from its disk while it trains, for data larger than memory
+  // (dataset/images/image_stream.hpp). `dataset` is then the name under which --data and
+  // TASUKI_DATA are looked up. Collective.
+  std::function<StreamedImages(Communicator& communicator)> stream_images;
 
   // The model for the training data. If any parameter has no values yet, all parameters are drawn
   // from --seed, including those that have values. All ranks then take rank 0's weights. With

@@ -83,6 +83,7 @@ struct TrainingSettings {
   std::optional<std::int64_t> shards;
   bool augment = false;
   std::optional<std::int64_t> loader_threads;
+  std::optional<std::int64_t> test_batchsize;  // per rank in evaluations; empty: as in training
 
   std::string optimizer = "adam";  // a rule's name; unused if the program creates the optimizer
   std::optional<double> lr;

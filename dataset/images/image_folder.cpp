@@ -37,24 +37,6 @@ std::vector<fs::path> sorted_entries(const fs::path& folder) {
   return entries;
 }
 
-// One file of each class, then the second one of each, and so on.
-std::vector<ImageFile> list_files(const fs::path& folder, const std::vector<std::string>& classes) {
-  std::vector<std::pair<std::size_t, ImageFile>> numbered;
-  for (std::size_t label = 0; label < classes.size(); ++label) {
-    std::size_t number = 0;
-    for (fs::path& file : image_files_in(folder / classes[label]))
-      numbered.push_back({number++, {std::move(file), static_cast<std::int32_t>(label)}});
-    if (number == 0)
-      fail(ErrorKind::missing, "{}: expected .jpg, .jpeg or .png files, found none",
-           (folder / classes[label]).string());
-  }
-  std::ranges::stable_sort(numbered, {}, [](const auto& each) { return each.first; });
-  std::vector<ImageFile> files;
-  files.reserve(numbered.size());
-  for (auto& [number, file] : numbered) files.push_back(std::move(file));
-  return files;
-}
-
 void check_same_classes(const fs::path& folder, const std::vector<std::string>& classes) {
   const std::vector<std::string> found = image_classes(folder);
   const auto [expected, other] = std::ranges::mismatch(classes, found);
@@ -82,8 +64,66 @@ std::string problem_of(const fs::path& path) {
   return starts_image(bytes) ? "" : "something else";
 }
 
+class ImageFileSource final : public DataSource {
+ public:
+  ImageFileSource(std::vector<ImageFile> files, const DatasetHeader& header)
+      : DataSource(header), files_(std::move(files)) {}
+
+  // Files that vanish meanwhile are reported when they are read.
+  std::size_t stored_bytes() const override {
+    std::size_t bytes = DataSource::stored_bytes();
+    for (const ImageFile& file : files()) {
+      std::error_code ignored;
+      const std::uintmax_t size = fs::file_size(file.path, ignored);
+      if (!ignored) bytes += size;
+      report_progress();
+    }
+    return bytes;
+  }
+
+ private:
+  // The files that are read.
+  std::span<const ImageFile> files() const {
+    return std::span(files_).first(static_cast<std::size_t>(header().count));
+  }
+
+  void check_files() override { check_image_files(files()); }
+
+  void read_next(std::span<FieldWriter> example) override {
+    const ImageFile& file = files_[next_++];
+    report_progress();
+    write_image_record(file.path.string(), read_file(file.path), example[0]);
+    if (example.size() > 1) example[1].as<std::int32_t>()[0] = file.label;
+  }
+
+  std::vector<ImageFile> files_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace
+
+std::vector<ImageFile> list_image_folder(const fs::path& folder,
+                                         const std::vector<std::string>& classes) {
+  check_same_classes(folder, classes);
+  std::vector<std::pair<std::size_t, ImageFile>> numbered;
+  for (std::size_t label = 0; label < classes.size(); ++label) {
+    std::size_t number = 0;
+    for (fs::path& file : image_files_in(folder / classes[label]))
+      numbered.push_back({number++, {std::move(file), static_cast<std::int32_t>(label)}});
+    if (number == 0)
+      fail(ErrorKind::missing, "{}: expected .jpg, .jpeg or .png files, found none",
+           (folder / classes[label]).string());
+    report_progress();
+  }
+  std::ranges::stable_sort(numbered, {}, [](const auto& each) { return each.first; });
+  std::vector<ImageFile> files;
+  files.reserve(numbered.size());
+  for (auto& [number, file] : numbered) files.push_back(std::move(file));
+  return files;
+}
+
 // In several threads, because disks and servers deliver files sooner when many are requested.
-void check_images(std::span<const ImageFile> files) {
+void check_image_files(std::span<const ImageFile> files) {
   constexpr std::size_t most_threads = 16, most_shown = 3;
   std::atomic<std::size_t> next = 0;
   std::mutex mutex;
@@ -117,44 +157,6 @@ void check_images(std::span<const ImageFile> files) {
        problems.size() > most_shown ? ", ..." : "", problems.size() == 1 ? "it" : "them",
        problems.size() == 1 ? "it" : "them");
 }
-
-class ImageFileSource final : public DataSource {
- public:
-  ImageFileSource(std::vector<ImageFile> files, const DatasetHeader& header)
-      : DataSource(header), files_(std::move(files)) {}
-
-  // Files that vanish meanwhile are reported when they are read.
-  std::size_t stored_bytes() const override {
-    std::size_t bytes = DataSource::stored_bytes();
-    for (const ImageFile& file : files()) {
-      std::error_code ignored;
-      const std::uintmax_t size = fs::file_size(file.path, ignored);
-      if (!ignored) bytes += size;
-      report_progress();
-    }
-    return bytes;
-  }
-
- private:
-  // The files that are read.
-  std::span<const ImageFile> files() const {
-    return std::span(files_).first(static_cast<std::size_t>(header().count));
-  }
-
-  void check_files() override { check_images(files()); }
-
-  void read_next(std::span<FieldWriter> example) override {
-    const ImageFile& file = files_[next_++];
-    report_progress();
-    write_image_record(file.path.string(), read_file(file.path), example[0]);
-    if (example.size() > 1) example[1].as<std::int32_t>()[0] = file.label;
-  }
-
-  std::vector<ImageFile> files_;
-  std::size_t next_ = 0;
-};
-
-}  // namespace
 
 std::vector<std::string> image_classes(const fs::path& folder) {
   std::vector<std::string> names;
@@ -201,8 +203,7 @@ std::unique_ptr<DataSource> open_image_folder(const fs::path& folder, DataSplit 
                                               std::int64_t side) {
   const std::vector<std::string> classes = image_classes(split_folder(folder, DataSplit::train));
   const fs::path part = split_folder(folder, split);
-  check_same_classes(part, classes);
-  return open_image_files(list_files(part, classes), std::ssize(classes), side);
+  return open_image_files(list_image_folder(part, classes), std::ssize(classes), side);
 }
 
 }  // namespace tasuki

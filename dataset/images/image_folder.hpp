@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,12 @@ struct ImageFile {
   std::filesystem::path path;
   std::int32_t label = 0;  // not used without classes
 };
+// The files in the subfolders of `folder`, one of each class in turn. The subfolders must be those
+// of `classes`, each with at least one file.
+std::vector<ImageFile> list_image_folder(const std::filesystem::path& folder,
+                                         const std::vector<std::string>& classes);
+// Looks at the files as DataSource::check does (above).
+void check_image_files(std::span<const ImageFile> files);
 // These files as open_image_folder() reads them, in this order. Without classes, examples have no
 // labels: their only field is "x".
 std::unique_ptr<DataSource> open_image_files(std::vector<ImageFile> files, std::int64_t classes,

@@ -16,13 +16,17 @@ void write_image_record(std::string_view name, std::string_view contents, FieldW
   std::ranges::copy(bytes_of(contents), to);
 }
 
-void decode_image_record(std::span<const std::byte> record, std::int64_t side, std::byte* pixels) {
+ImageRecord read_image_record(std::span<const std::byte> record) {
   const auto end = std::ranges::find(record, std::byte{0});
   TASUKI_CHECK(end != record.end(), "an image's record of {} bytes has no name", record.size());
   const auto length = static_cast<std::size_t>(end - record.begin());
-  const std::string name(reinterpret_cast<const char*>(record.data()), length);
-  const Image image = decode_image(record.subspan(length + 1), name, side);
-  resize_and_crop(image, side, reinterpret_cast<std::uint8_t*>(pixels));
+  return {std::string(reinterpret_cast<const char*>(record.data()), length),
+          record.subspan(length + 1)};
+}
+
+void decode_image_record(std::span<const std::byte> record, std::int64_t side, std::byte* pixels) {
+  const auto [name, file] = read_image_record(record);
+  resize_and_crop(decode_image(file, name, side), side, reinterpret_cast<std::uint8_t*>(pixels));
 }
 
 }  // namespace tasuki

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "tasuki/dataset/field.hpp"
@@ -11,6 +12,12 @@
 namespace tasuki {
 
 void write_image_record(std::string_view name, std::string_view contents, FieldWriter& into);
+
+struct ImageRecord {
+  std::string name;
+  std::span<const std::byte> file;  // in the record
+};
+ImageRecord read_image_record(std::span<const std::byte> record);
 
 // Decodes a record to 3 x side x side bytes. A damaged image is an error that names its file.
 void decode_image_record(std::span<const std::byte> record, std::int64_t side, std::byte* pixels);

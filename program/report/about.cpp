@@ -28,6 +28,7 @@ nlohmann::json describe_example(const DatasetHeader& header) {
 
 std::vector<std::string> names_of_classes(const TrainingProgram& program,
                                           const TrainingData& data) {
+  if (program.stream_images) return data.class_names;
   if (program.train_data) return {};
   return class_names(program.dataset, data.place);
 }

@@ -1,0 +1,219 @@
+// Trains a large convnet on folders or lists of images that each rank reads from disk,
+// data-parallel over MPI: ChainerMN's ImageNet example.
+//
+//   mpirun -np 4 build/apps/train_imagenet train.txt val.txt --arch resnet50 --root /data/imagenet
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "tasuki/core/file.hpp"
+#include "tasuki/models/catalog.hpp"
+#include "tasuki/models/googlenet_bn.hpp"
+#include "tasuki/nn/classifier.hpp"
+#include "tasuki/nn/functions/accuracy.hpp"
+#include "tasuki/nn/functions/add.hpp"
+#include "tasuki/nn/functions/mapped.hpp"
+#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
+#include "tasuki/program/training_program.hpp"
+#include "tasuki/training/snapshots/npy.hpp"
+
+namespace {
+
+using namespace tasuki;
+using program::Recipe;
+namespace fs = std::filesystem;
+
+// ChainerMN's defaults.
+const Recipe chainers = {{"batchsize", "32"}, {"epoch", "10"}, {"lr", "0.01"}};
+// Goyal et al., arXiv 1706.02677, without warm-up.
+const Recipe of_resnets = {{"batchsize", "32"},
+                           {"epoch", "90"},
+                           {"lr", "0.1"},
+                           {"lr-scaling", "linear"},
+                           {"weight-decay", "0.0001"},
+                           {"lr-schedule", "steps"},
+                           {"lr-drops", "30,60,80"}};
+const std::map<std::string, Recipe> recipes = {{"nin", chainers},
+                                               {"alex", chainers},
+                                               {"googlenetbn", chainers},
+                                               {"resnet18", of_resnets},
+                                               {"resnet50", of_resnets}};
+
+struct Flags {
+  std::string arch = "nin";
+  std::string train, test, root = ".";
+  std::optional<std::string> mean;
+  std::optional<std::int64_t> side, shorter;
+  bool is_short = false;
+};
+
+std::int64_t side_of(const Flags& flags) {
+  return flags.side.value_or(find_model(flags.arch).insize);
+}
+
+// 256 for images of 224 or 227 pixels, as usual, and about the same ratio for others.
+std::int64_t shorter_side_of(const Flags& flags) {
+  const std::int64_t side = side_of(flags);
+  const bool is_usual = side >= 224 && side <= 256;
+  return flags.shorter.value_or(is_usual ? 256 : side * 8 / 7);
+}
+
+// `train_imagenet TRAIN VAL --flags`, as in Chainer: takes the words before the first flag.
+std::vector<std::string> with_named_words(int count, char** words) {
+  std::vector<std::string> all(words, words + count);
+  std::size_t at = 1;
+  for (const char* const flag : {"--train=", "--val="}) {
+    if (at >= all.size() || all[at].starts_with('-')) break;
+    all[at++].insert(0, flag);
+  }
+  return all;
+}
+
+void check_flags(const Flags& flags, const program::TrainingSettings& settings) {
+  if (flags.train.empty() != flags.test.empty())
+    fail_everywhere(ErrorKind::usage, "--train and --val: give both or none, found {} alone",
+                    flags.train.empty() ? "--val" : "--train");
+  if (!flags.train.empty() && settings.data)
+    fail_everywhere(ErrorKind::usage, "--data and --train: give the images once");
+  if (shorter_side_of(flags) < side_of(flags))
+    fail_everywhere(ErrorKind::usage, "--resize: expected at least --image-size {}, found {}",
+                    side_of(flags), shorter_side_of(flags));
+}
+
+ImageLists list_images(const Flags& flags, const program::TrainingSettings& settings) {
+  if (flags.train.empty()) {
+    const fs::path folder = find_data_folder("images", settings.data.value_or(""));
+    return list_class_folders(split_folder(folder, DataSplit::train),
+                              split_folder(folder, DataSplit::test));
+  }
+  const bool is_folder = fs::is_directory(flags.train);
+  if (is_folder != fs::is_directory(flags.test))
+    fail(ErrorKind::usage,
+         "--train and --val: expected two folders or two lists, found one folder");
+  return is_folder ? list_class_folders(flags.train, flags.test)
+                   : read_image_lists(flags.train, flags.test, flags.root);
+}
+
+// The array of an NPY file.
+Tensor read_mean(const std::string& name) {
+  const std::string file = read_file(name);
+  const auto bytes = std::as_bytes(std::span(file));
+  const NpyHeader header = parse_npy_header(bytes, name);
+  if (header.dtype != DType::float32 || bytes.size() != header.header_bytes + header.data_bytes())
+    fail(ErrorKind::data, "{}: expected one whole array of float32 values, found something else",
+         name);
+  const Tensor mean = Tensor::empty(header.shape);
+  std::memcpy(mean.raw(), bytes.data() + header.header_bytes, header.data_bytes());
+  return mean;
+}
+
+StreamedImages open_images(const Flags& flags, const program::TrainingSettings& settings,
+                           Communicator& communicator) {
+  ImageLists lists = share_image_lists(communicator, [&] { return list_images(flags, settings); });
+  ImageStreamSettings reading{.side = side_of(flags), .shorter = shorter_side_of(flags)};
+  if (flags.mean) reading.scale.mean_image = read_mean(*flags.mean);
+  StreamedImages streams;
+  streams.place = flags.train.empty() ? lists.train.root().string() : flags.train;
+  streams.class_names = lists.class_names;
+  streams.test = std::make_shared<ImageStream>(std::move(lists.test), lists.classes, reading);
+  reading.is_random = true;
+  reading.seed = static_cast<std::uint64_t>(settings.seed);
+  streams.train = std::make_shared<ImageStream>(std::move(lists.train), lists.classes, reading);
+  return streams;
+}
+
+// The losses of all three classifiers, as in Chainer also in evaluations.
+LossFunction googlenet_loss(Classifier& model) {
+  return [&model](const Batch& batch, Observation& report) {
+    const Device device = model.device();
+    const Tensor t = batch["t"].to(device);
+    auto& net = dynamic_cast<GoogLeNetBn&>(model.predictor());
+    const auto [main, first, second] = net.all_scores(Variable(batch["x"].to(device)));
+    const auto [correct, counted] = count_correct(main, t);
+    report.add_sum("accuracy", correct, counted);
+    const Variable loss1 = softmax_cross_entropy(first, t),
+                   loss2 = softmax_cross_entropy(second, t), loss3 = softmax_cross_entropy(main, t);
+    for (const auto& [name, loss] : {std::pair("loss1", loss1), {"loss2", loss2}, {"loss3", loss3}})
+      if (batch.size() > 0) report.add_mean(name, loss.value(), batch.size());
+    return add(loss3,
+               mapped("scale", Map::affine, add(loss1, loss2), GoogLeNetBn::auxiliary_weight, 0));
+  };
+}
+
+TrainingModel create_network(const std::string& arch, const DatasetHeader& data) {
+  auto model = std::make_unique<Classifier>(
+      create_model(arch, {data.field("t").classes, data.field("x").shape}));
+  LossFunction loss = arch == "googlenetbn" ? googlenet_loss(*model) : classification_loss(*model);
+  return {std::move(model), std::move(loss)};
+}
+
+void add_flags(TrainingProgram& program, Flags& flags) {
+  std::string models = "the network, which also sets the defaults of the optimizer's flags.";
+  std::vector<std::string> names;
+  for (const auto& [name, recipe] : recipes) {
+    names.push_back(name);
+    models += fmt::format(" `{}`: {}.", name, find_model(name).summary);
+  }
+  auto& options = program.flags;
+  auto& settings = program.settings;
+  options.add("arch,a", flags.arch, names, "NAME", models);
+  options.add(
+      "train", flags.train, "PATH",
+      "images to train on, in place of --data: a folder with a subfolder for each class, or "
+      "a list of lines `name label`. Also the first word of the command line");
+  options.add("val", flags.test, "PATH",
+              "images to evaluate on, in the same form. Also the second word");
+  options.add("root,R", flags.root, "DIR", "folder to which names in lists are relative");
+  options.add("image-size", flags.side, "auto", {8, 1024}, "N",
+              "height and width in pixels of the crops; auto: what the network was designed for");
+  options.add("resize", flags.shorter, "auto", {8, 2048}, "N",
+              "length in pixels of the shorter side to which images are scaled for evaluation, "
+              "before the middle is cropped; auto: 256 for crops of 224 and 227");
+  options.add("mean,m", flags.mean, "none", "FILE",
+              "mean image (3 x H x W, .npy) of Chainer's compute_mean.py to subtract; none: "
+              "the mean colour of ImageNet is subtracted, and divided by its deviation");
+  options.add("val_batchsize", settings.test_batchsize, "auto", program::batch_sizes, "N",
+              "examples per rank in evaluations; auto: as in training");
+  options.add("loaderjob,j", settings.loader_threads, "auto", {0, 256}, "N",
+              "ChainerMN's name of --loader-threads");
+  options.add("initmodel", settings.init, "none", "FILE", "ChainerMN's name of --init");
+  options.add("test", flags.is_short, "a trial: reports every 10 iterations, and ends after 20");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  TrainingProgram program("train_imagenet",
+                          "trains a convnet on folders or lists of images, read from disk by each "
+                          "rank",
+                          "mpirun -np 4 train_imagenet train.txt val.txt --arch resnet50 --root "
+                          "/data");
+  program.settings.optimizer = "momentum_sgd";
+  program.settings.reference_batch = 256;
+  program.dataset = "images";
+  Flags flags;
+  add_flags(program, flags);
+  program.recipe = [&] {
+    Recipe recipe = recipes.at(flags.arch);
+    if (flags.is_short)
+      recipe.insert(recipe.end(), {{"log-every", "10"}, {"max-iterations", "20"}});
+    return recipe;
+  };
+  program.check = [&](const Communicator&) { check_flags(flags, program.settings); };
+  program.stream_images = [&](Communicator& communicator) {
+    return open_images(flags, program.settings, communicator);
+  };
+  program.create_model = [&](const DatasetHeader& data) {
+    return create_network(flags.arch, data);
+  };
+  program.banner = [&] {
+    return program::BannerLines{{"Model", flags.arch},
+                                {"Crops", fmt::format("{0} x {0} pixels", side_of(flags))}};
+  };
+  std::vector<std::string> words = with_named_words(argc, argv);
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  return program.run(argc, pointers.data());
+}

@@ -1,0 +1,61 @@
+// The names and labels of many image files, as compact as they travel between ranks.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tasuki/communicator/communicator.hpp"
+#include "tasuki/core/range.hpp"
+#include "tasuki/dataset/images/image_folder.hpp"
+
+namespace tasuki {
+
+class ImageList {
+ public:
+  // Names are relative to `root`.
+  explicit ImageList(std::filesystem::path root = {}) : root_(std::move(root)) {}
+
+  void append(std::string_view name, std::int32_t label);
+  std::int64_t size() const { return std::ssize(labels_); }
+  std::filesystem::path path(std::int64_t i) const;
+  std::span<const std::int32_t> labels() const { return labels_; }
+  std::vector<ImageFile> files(Range range) const;
+  const std::filesystem::path& root() const { return root_; }
+
+  Bytes encode() const;
+  static ImageList decode(std::span<const std::byte> bytes);
+
+ private:
+  std::filesystem::path root_;
+  std::string names_;                // one after the other
+  std::vector<std::uint64_t> ends_;  // of each in names_
+  std::vector<std::int32_t> labels_;
+};
+
+// The images to train on and to evaluate on.
+struct ImageLists {
+  ImageList train, test;
+  std::int64_t classes = 0;
+  std::vector<std::string> class_names = {};  // empty if they are not known
+};
+
+// Subfolders of `train`, one for each class, and the same of `test` (image_folder.hpp).
+ImageLists list_class_folders(const std::filesystem::path& train,
+                              const std::filesystem::path& test);
+
+// Chainer's lists of images (LabeledImageDataset): lines "name label", with names relative to
+// `root`. Labels are 0 .. classes - 1, and the largest one to train on says how many classes there
+// are. A line without a label or with one beyond these is an error of kind data that names file and
+// line; an empty file is one, too.
+ImageLists read_image_lists(const std::filesystem::path& train, const std::filesystem::path& test,
+                            const std::filesystem::path& root);
+
+// Those that `list` returns on rank 0, on all ranks. Collective.
+ImageLists share_image_lists(Communicator& communicator, const std::function<ImageLists()>& list);
+
+}  // namespace tasuki
