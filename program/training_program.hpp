@@ -96,13 +96,13 @@ struct TrainingProgram {
   // For data that all ranks can read or generate.
   bool every_rank_has_data = false;
 
-  // Training batches of examples of similar length. Set it at the latest in check().
-  std::optional<LengthBuckets> length_buckets;
-
   // ... or images that every rank reads from its disk while it trains, for data larger than memory
   // (dataset/images/image_stream.hpp). `dataset` is then the name under which --data and
   // TASUKI_DATA are looked up. Collective.
   std::function<StreamedImages(Communicator& communicator)> stream_images;
+
+  // Training batches of examples of similar length. Set it at the latest in check().
+  std::optional<LengthBuckets> length_buckets;
 
   // The model for the training data. If any parameter has no values yet, all parameters are drawn
   // from --seed, including those that have values. All ranks then take rank 0's weights. With

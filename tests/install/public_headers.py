@@ -24,7 +24,7 @@ INTERNAL = {
              "type_name"],
     "dataset": ["decode"],
     "dataset/files": ["cifar", "idx", "input_file", "text_file"],
-    "dataset/images": ["image_formats", "image_record", "png_file", "resample"],
+    "dataset/images": ["image", "image_formats", "image_record", "png_file", "resample"],
     "job": ["activity_board", "heartbeat_datagram", "heartbeat_paths", "launcher", "launcher_end",
             "lost_connection", "node_heartbeats", "process_state", "stall", "stall_text",
             "start_watch", "stop_signals", "watchdog"],
