@@ -108,7 +108,6 @@ class OperationKey {
     linear_data,
     linear_weights,
     recurrent,
-    recurrent_data,
     conv,
     conv_data,
     conv_weights,

@@ -5,8 +5,21 @@
 
 namespace tasuki {
 
-StepProduct::StepProduct(Tensor w, Direction direction, std::int64_t most)
-    : w_(std::move(w)), direction_(direction), most_(most) {}
+namespace {
+
+// A plain matrix as its columns.
+Tensor transposed(const Tensor& w) {
+  const std::int64_t rows = w.shape()[0], columns = w.shape()[1];
+  const dnnl::memory::desc desc({columns, rows}, dnnl::memory::data_type::f32,
+                                dnnl::memory::dims{1, columns});
+  return {w.storage(), w.offset(), Shape{columns, rows}, w.dtype(),
+          std::make_shared<DnnlLayout>(desc)};
+}
+
+}  // namespace
+
+StepProduct::StepProduct(const Tensor& w, Direction direction, std::int64_t most)
+    : w_(direction == Direction::forward ? w : transposed(w)), most_(most) {}
 
 std::string StepProduct::text(std::int64_t rows) const {
   return fmt::format("a product of {} rows with weights of {}", rows, w_.shape().text());
@@ -19,31 +32,21 @@ std::int64_t StepProduct::padded(std::int64_t rows) const {
 
 StepProduct::Step StepProduct::make(std::int64_t rows, bool has_bias) const {
   const std::int64_t outputs = w_.shape()[0], inputs = w_.shape()[1];
-  const bool is_forward = direction_ == Direction::forward;
-  OperationKey key(is_forward ? OperationKey::recurrent : OperationKey::recurrent_data);
+  OperationKey key(OperationKey::recurrent);
   key.add(rows).add(outputs).add(inputs).add(has_bias);
   Step step;
   step.operation = cached_operation(key, [&] {
-    const dnnl::memory::desc x = plain_desc({rows, inputs}), y = plain_desc({rows, outputs});
     const dnnl::memory::desc b = has_bias ? plain_desc({outputs}) : dnnl::memory::desc();
-    const dnnl::inner_product_forward::desc desc(dnnl::prop_kind::forward_training, x,
-                                                 any_desc(w_.shape()), b, y);
-    const dnnl::inner_product_forward::primitive_desc forward(desc, scratchpad_attr(),
-                                                              dnnl_engine());
-    if (is_forward)
-      return DnnlOperation(dnnl::inner_product_forward(forward),
-                           {{DNNL_ARG_SRC, forward.src_desc()},
-                            {DNNL_ARG_WEIGHTS, forward.weights_desc()},
-                            {DNNL_ARG_BIAS, forward.bias_desc()},
-                            {DNNL_ARG_DST, forward.dst_desc()},
-                            {DNNL_ARG_SCRATCHPAD, forward.scratchpad_desc()}});
-    const dnnl::inner_product_backward_data::primitive_desc backward(
-        {x, any_desc(w_.shape()), y}, scratchpad_attr(), dnnl_engine(), forward);
-    return DnnlOperation(dnnl::inner_product_backward_data(backward),
-                         {{DNNL_ARG_DIFF_DST, backward.diff_dst_desc()},
-                          {DNNL_ARG_WEIGHTS, backward.weights_desc()},
-                          {DNNL_ARG_DIFF_SRC, backward.diff_src_desc()},
-                          {DNNL_ARG_SCRATCHPAD, backward.scratchpad_desc()}});
+    const dnnl::inner_product_forward::desc desc(dnnl::prop_kind::forward_training,
+                                                 plain_desc({rows, inputs}), any_desc(w_.shape()),
+                                                 b, plain_desc({rows, outputs}));
+    const dnnl::inner_product_forward::primitive_desc pd(desc, scratchpad_attr(), dnnl_engine());
+    return DnnlOperation(dnnl::inner_product_forward(pd),
+                         {{DNNL_ARG_SRC, pd.src_desc()},
+                          {DNNL_ARG_WEIGHTS, pd.weights_desc()},
+                          {DNNL_ARG_BIAS, pd.bias_desc()},
+                          {DNNL_ARG_DST, pd.dst_desc()},
+                          {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()}});
   });
   // Steps of different sizes as a rule read weights in one order.
   const dnnl::memory::desc& order = step.operation->desc(DNNL_ARG_WEIGHTS);
@@ -61,15 +64,10 @@ void StepProduct::run(std::int64_t count, const float* x, float* y, const float*
               if (found == steps_.end())
                 found = steps_.emplace(rows, make(rows, b != nullptr)).first;
               const Step& step = found->second;
-              if (direction_ == Direction::forward)
-                step.operation->run({{DNNL_ARG_SRC, x},
-                                     {DNNL_ARG_WEIGHTS, step.weights.raw()},
-                                     {DNNL_ARG_BIAS, b},
-                                     {DNNL_ARG_DST, y}});
-              else
-                step.operation->run({{DNNL_ARG_DIFF_DST, x},
-                                     {DNNL_ARG_WEIGHTS, step.weights.raw()},
-                                     {DNNL_ARG_DIFF_SRC, y}});
+              step.operation->run({{DNNL_ARG_SRC, x},
+                                   {DNNL_ARG_WEIGHTS, step.weights.raw()},
+                                   {DNNL_ARG_BIAS, b},
+                                   {DNNL_ARG_DST, y}});
             });
 }
 
