@@ -1,4 +1,4 @@
-// Says what trained models say: classes of images, with probabilities and accuracy.
+// Says what trained models say: classes of images, with probabilities and accuracy; translations.
 //
 //   build/apps/predict result                      # the run in result, on its own test data
 //   build/apps/predict result cat.jpg dog.png
@@ -44,8 +44,9 @@ void add_flags(Options& options, Settings& settings, std::optional<std::string>&
               "a snapshot, a model file (of Chainer's save_npz, too), or the output folder of a "
               "run, whose newest intact snapshot is taken; as the first argument it needs no flag");
   options.add("data", data, "auto", "PATH",
-              "a file or a folder of images, or a data set (docs/predict.md); `auto`: what the run "
-              "was tested on. Inputs may also follow the model without a flag");
+              "images (a file, a folder or a data set; docs/predict.md), or a text file with "
+              "sentences; `auto`: what the run was tested on. Inputs may also follow the model "
+              "without a flag");
   program::Option arch;
   arch.value_name = "NAME";
   arch.help = fmt::format("the network: {}; `auto`: that of the training program",
@@ -116,9 +117,10 @@ int predict(int argc, char** argv) {
   Settings settings;
   std::optional<std::string> data;
   const Tasks tasks = create_tasks();
-  Options options("predict",
-                  "says what a trained model says about images, and how often it is right",
-                  "predict result cat.jpg dog.png --top 3");
+  Options options(
+      "predict",
+      "says what a trained model says about images or sentences, and how often it is right",
+      "predict result cat.jpg dog.png --top 3");
   add_flags(options, settings, data, tasks);
 
   const auto communicator = create_communicator("naive");

@@ -394,5 +394,73 @@ TEST_F(PredictPictures, FoldersOfImagesHaveNamedClasses) {
                  ErrorKind::data}});
 }
 
+class PredictSentences : public ::testing::Test {
+ protected:
+  std::string result() const { return folder / "result"; }
+  // Trains a small model and returns the last entry of its log.
+  json train(const std::vector<std::string>& flags) {
+    const Finished job = run_program(with({TRAIN_SEQ2SEQ, "--layer", "1", "--bleu", "--threads",
+                                           "1", "--quiet", "--overwrite", "--out", result()},
+                                          flags));
+    EXPECT_EQ(job.exit_code, 0) << job.all();
+    return json::parse(read_file(result() + "/log")).back();
+  }
+
+  TemporaryFolder folder;
+};
+
+TEST_F(PredictSentences, DatesAreTranslatedAsInTheRun) {
+  const json log = train({"--unit", "64", "--epoch", "3", "-b", "16", "--examples", "2000",
+                          "--test-examples", "50", "--lr", "0.005"});
+  const auto rows = predicted(1, {result()}), parts = predicted(2, {result(), "--batchsize", "7"});
+  ASSERT_EQ(rows.size(), 51u);
+  const json summary = rows.back().at("summary");
+  EXPECT_EQ(summary.at("exact"), log.at("validation/main/exact"));
+  EXPECT_NEAR(summary.at("bleu").get<double>(), log.at("validation/main/bleu"), 1e-12);
+  EXPECT_GT(summary.at("bleu"), 0);
+  EXPECT_EQ(parts, rows);
+
+  write_file(folder / "dates", "4 july 1976\n\n12/5/2001\n");
+  const auto own = predicted(1, {result(), folder / "dates"});
+  ASSERT_EQ(own.size(), 3u);
+  EXPECT_EQ(own[0].at("source"), "4 july 1976");
+  EXPECT_FALSE(own[0].contains("target"));
+  const std::string said = own[0].at("translation");
+  EXPECT_EQ(said.find_first_not_of("-0123456789"), std::string::npos) << said;
+  write_file(folder / "iso", "1976-07-04\n");
+  expect_lines({{{result(), folder / "dates", "--target", folder / "iso"},
+                 "iso: expected 3 lines, as many as in",
+                 ErrorKind::data},
+                {{result(), "--target", folder / "iso"},
+                 "--target: expected --data with it",
+                 ErrorKind::usage},
+                {{result(), folder / "nothing"}, "nothing", ErrorKind::missing}});
+}
+
+TEST_F(PredictSentences, VocabulariesAreThoseOfTheTraining) {
+  std::string source, target;
+  for (int i = 0; i < 40; ++i) {
+    source += fmt::format("a{} b c\n", i % 5);
+    target += fmt::format("x{} y\n", i % 5);
+  }
+  const std::string from = folder / "from", to = folder / "to";
+  write_file(from, source);
+  write_file(to, target);
+  const json log = train({"--unit", "16", "--epoch", "30", "-b", "10", "--lr", "0.02", "--source",
+                          from, "--target", to, "--test-source", from, "--test-target", to});
+  const json summary = summary_of(1, {result()});
+  EXPECT_EQ(summary.at("examples"), 40);
+  EXPECT_EQ(summary.at("exact"), log.at("validation/main/exact"));
+  EXPECT_EQ(summary.at("exact"), 1);
+  write_file(folder / "new", "a3 b c\n");
+  EXPECT_EQ(predicted(1, {result(), folder / "new"}).at(0).at("translation"), "x3 y");
+
+  write_file(from, source + "another word\n");
+  write_file(to, target + "z\n");
+  expect_lines({{{result(), folder / "new"},
+                 "from: expected a vocabulary of 9 words, which the model has, found one of 11",
+                 ErrorKind::data}});
+}
+
 }  // namespace
 }  // namespace tasuki::testing

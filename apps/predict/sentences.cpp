@@ -1,0 +1,150 @@
+#include "predict/sentences.hpp"
+
+#include <fmt/ranges.h>
+
+#include <map>
+#include <sstream>
+#include <stdexcept>
+#include <utility>
+
+#include "seq2seq/dates.hpp"
+#include "tasuki/core/error.hpp"
+#include "tasuki/dataset/files/text_file.hpp"
+#include "tasuki/program/flags/option_value.hpp"
+
+namespace tasuki::predict {
+namespace {
+
+constexpr std::int64_t most_examples = std::int64_t{1} << 60;
+
+Sentence letters_of(std::string_view text) {
+  Sentence letters;
+  for (const char letter : text) letters.emplace_back(1, letter);
+  return letters;
+}
+
+Sentence words_of(std::string_view line) {
+  std::istringstream stream{std::string(line)};
+  Sentence words;
+  for (std::string word; stream >> word;) words.push_back(word);
+  return words;
+}
+
+// The lines that have words, by their numbers, and the number of all lines.
+struct Lines {
+  std::map<std::int64_t, Sentence> sentences;
+  std::int64_t count = 0;
+};
+
+Lines read_lines(const std::string& path, bool is_dates) {
+  Lines lines;
+  TextFile file(path);
+  for (std::string_view line; file.next(line);)
+    lines.sentences[file.number()] = is_dates ? letters_of(line) : words_of(line);
+  lines.count = file.number();
+  return lines;
+}
+
+std::int64_t number_flag(const TrainingRun& run, const std::string& name, std::int64_t other) {
+  try {
+    return program::parse_integer(run.flag(name).value_or(""), {0, most_examples});
+  } catch (const std::invalid_argument&) {  // "all", or not known
+    return other;
+  }
+}
+
+bool is_given(const TrainingRun& run, const std::string& flag) {
+  return run.flag(flag).value_or("none") != "none";
+}
+
+Language language_of_files(const TrainingRun& run) {
+  const seq2seq::TextPairs text =
+      seq2seq::read_pairs(run.flag("source").value_or(""), run.flag("target").value_or(""),
+                          number_flag(run, "max-length", 0));
+  const std::int64_t words = number_flag(run, "words", 0);
+  return {false, seq2seq::Vocabulary(text.source, words), seq2seq::Vocabulary(text.target, words)};
+}
+
+void check_size(const seq2seq::Vocabulary& vocabulary, const char* array,
+                const TrainedModel& trained, const std::string& place) {
+  const auto found = trained.shapes.find(array);
+  // load_weights() reports a file without it.
+  if (found == trained.shapes.end() || found->second[0] == vocabulary.size()) return;
+  fail(
+      ErrorKind::data,
+      "{}: expected a vocabulary of {} words, which the model has, found one of {}; it has changed "
+      "since the training",
+      place, found->second[0], vocabulary.size());
+}
+
+}  // namespace
+
+std::string Language::text(const Sentence& words) const {
+  return fmt::format("{}", fmt::join(words, is_dates ? "" : " "));
+}
+
+std::string Language::text(const Ids& words) const {
+  Sentence sentence;
+  for (const std::int32_t word : words) sentence.push_back(target.word(word));
+  return text(sentence);
+}
+
+Language language_of(const TrainedModel& trained) {
+  const TrainingRun& run = trained.run;
+  if (!run.flag("source"))
+    fail(ErrorKind::usage,
+         "{}: no about.json beside it says which vocabularies the model has; give the output "
+         "folder of its run",
+         trained.file.string());
+  const bool is_dates = !is_given(run, "source");
+  Language language = is_dates ? Language{true, seq2seq::date_letters(), seq2seq::iso_letters()}
+                               : language_of_files(run);
+  check_size(language.source, "embed_x/W", trained, is_dates ? "dates" : *run.flag("source"));
+  check_size(language.target, "embed_y/W", trained,
+             is_dates ? "dates" : run.flag("target").value_or(""));
+  return language;
+}
+
+Sentences read_sentences(const std::vector<std::string>& files,
+                         const std::optional<std::string>& target, bool is_dates) {
+  Sentences sentences;
+  if (!target) {
+    for (const std::string& file : files)
+      for (auto& [number, words] : read_lines(file, is_dates).sentences)
+        sentences.source.push_back(std::move(words));
+    return sentences;
+  }
+  if (files.size() > 1)
+    fail(ErrorKind::usage, "--target has the translations of one file, but {} were given",
+         files.size());
+  Lines from = read_lines(files.at(0), is_dates), to = read_lines(*target, is_dates);
+  if (from.count != to.count)
+    fail(ErrorKind::data, "{}: expected {} lines, as many as in {}, found {}", *target, from.count,
+         files[0], to.count);
+  for (auto& [number, words] : from.sentences) {
+    const auto translated = to.sentences.find(number);
+    if (translated == to.sentences.end()) continue;
+    sentences.source.push_back(std::move(words));
+    sentences.target.push_back(std::move(translated->second));
+  }
+  return sentences;
+}
+
+Sentences test_sentences(const TrainingRun& run) {
+  if (is_given(run, "test-source"))
+    return read_sentences({*run.flag("test-source")}, run.flag("test-target"), false);
+  if (is_given(run, "source"))
+    fail(ErrorKind::usage,
+         "no sentences were given, and the run held out some of {}; give --data FILE",
+         *run.flag("source"));
+  Sentences dates;
+  const auto seed = static_cast<std::uint64_t>(number_flag(run, "seed", 0));
+  for (std::int64_t i = 0; i < number_flag(run, "test-examples", 1000); ++i) {
+    const auto [written, iso] = seq2seq::date_example(seed, i, true);
+    dates.source.push_back(letters_of(written));
+    dates.target.push_back(letters_of(iso));
+  }
+  return dates;
+}
+
+}  // namespace tasuki::predict
