@@ -7,7 +7,8 @@ names folders with a subfolder of images for each class; --scale N makes one of 
 N x N pixels first (JPEG, quality 90), such as CIFAR's. Needs torchvision and Pillow.
 
     bench/compare_loader.py --data DIR/train --scale 256 --cores 1 2
-    bench/compare_loader.py --data /usr/share/backgrounds/mate    # Debian's mate-backgrounds: photographs
+    # Photographs of Debian's mate-backgrounds:
+    mkdir photos; ln -s /usr/share/backgrounds/mate/nature photos/; bench/compare_loader.py --data photos
 """
 import os
 import pathlib
