@@ -64,8 +64,10 @@ int main(int argc, char** argv) {
                     "initial weights of the generator (.npz); empty: drawn from --seed");
   program.flags.add("dis-model,d", discriminator, "FILE",
                     "initial weights of the discriminator (.npz); empty: drawn from --seed");
-  program.flags.add("snapshot-interval", samples.interval, {1, 1 << 30}, "N",
-                    "iterations between grids of generated images, OUT/preview/image*.png");
+  program.flags.add(
+      "snapshot-interval", samples.interval, {1, 1 << 30}, "N",
+      "iterations between grids of generated images, OUT/preview/image*.png, and "
+      "weights for --gen-model and --dis-model, OUT/gen_iter_N.npz and dis_iter_N.npz");
   program.flags.add("display-interval", program.settings.log_every, "epoch", {1, 1 << 30}, "N",
                     "the same as --log-every");
   program.flags.add("samples", samples.samples, {0, 1 << 20}, "N",

@@ -10,6 +10,7 @@
 #include "tasuki/core/philox.hpp"
 #include "tasuki/dataset/files/idx.hpp"
 #include "tasuki/dataset/images/png_file.hpp"
+#include "tasuki/training/snapshots/model_file.hpp"
 #include "tasuki/training/trainer.hpp"
 
 namespace tasuki::dcgan {
@@ -44,11 +45,14 @@ class WriteSamples final : public Extension {
 
   void run(Trainer& trainer) override {
     on_root(trainer, [&] {
+      const std::int64_t iteration = trainer.updater().iteration();
       const auto folder = trainer.out() / "preview";
       make_folder(folder);
       const Tensor images = generate(gan_, settings_.model, settings_.seed, grid_images);
-      write_file(folder / fmt::format("image{:08}.png", trainer.updater().iteration()),
+      write_file(folder / fmt::format("image{:08}.png", iteration),
                  encode_png(tile_images(images, grid_columns)));
+      save_npz(trainer.out() / fmt::format("gen_iter_{}.npz", iteration), gan_.gen);
+      save_npz(trainer.out() / fmt::format("dis_iter_{}.npz", iteration), gan_.dis);
     });
   }
 

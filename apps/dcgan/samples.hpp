@@ -21,7 +21,8 @@ struct SampleSettings {
 Tensor generate(Dcgan& gan, const DcganSettings& settings, std::uint64_t seed, std::int64_t count);
 
 // On rank 0: every `interval` iterations a grid of the first 100 images,
-// OUT/preview/image00001000.png. At the end `samples` images: OUT/samples-idx3-ubyte for grey ones
+// OUT/preview/image00001000.png, and the weights of both networks, OUT/gen_iter_1000.npz and
+// OUT/dis_iter_1000.npz. At the end `samples` images: OUT/samples-idx3-ubyte for grey ones
 // (MNIST's format), a PNG file each in OUT/samples for others. `gan` outlives the extension.
 std::unique_ptr<Extension> write_samples(Dcgan& gan, const SampleSettings& settings);
 

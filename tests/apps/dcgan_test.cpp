@@ -57,6 +57,13 @@ TEST_F(TrainDcgan, AResumedRunIsTheUninterruptedOne) {
     pictures[i] = read_file(out / "preview" / "image00000008.png");
     samples[i] = read_file(out / "samples-idx3-ubyte");
   }
+  // Weights that another run begins with.
+  const auto next =
+      log_of(1, "next",
+             {"--epoch", "1", "--max-iterations", "1", "--gen_model",
+              folder / "whole/gen_iter_8.npz", "--dis_model", folder / "whole/dis_iter_8.npz"});
+  const auto first = log_of(1, "first", {"--epoch", "1", "--max-iterations", "1"});
+  EXPECT_NE(values_of(next, "main/gen/loss"), values_of(first, "main/gen/loss"));
   EXPECT_EQ(pictures[0], pictures[1]);
   EXPECT_EQ(samples[0], samples[1]);
   EXPECT_EQ(open_idx_images(folder / "cut/samples-idx3-ubyte")->header().count, 12);

@@ -98,6 +98,21 @@ TEST(Fields, ThatCannotBeAreRefused) {
   refused({.name = "t", .classes = 10}, {"'t'", "labels are int32 or int64, not float32"});
   refused({.name = "x", .shape = {1, 8, 8}, .stored = DType::uint8, .is_image_file = true},
           {"'x'", "1x8x8"});
+  refused({.name = "t", .ignored_label = -1}, {"'t'", "int32 or int64, not float32"});
+  const Field labels{.name = "t",
+                     .shape = {0},
+                     .stored = DType::int32,
+                     .decoded = DType::int32,
+                     .ignored_label = -1,
+                     .is_ragged = true};
+  refused(labels, {"'t'", "padding with the ignored label -1, found 0"});
+  expect_error(ErrorKind::usage, {"expected one field with an ignored label"}, [&] {
+    Field first = labels;
+    first.padding = -1;
+    Field second = first;
+    second.name = "u";
+    InMemoryDataset({1, {first, second}});
+  });
   expect_error(ErrorKind::usage, {"two fields are named 'x'"}, [] {
     InMemoryDataset({1, {{.name = "x"}, {.name = "t"}, {.name = "x"}}});
   });
