@@ -49,7 +49,7 @@ struct NumberPair {
 };
 // Fields "x" (the source, reversed as in ChainerMN's example, so that its first words are nearest
 // to the target's), "y" (eos, then the target) and "t" (the target, then eos; padded with -1, which
-// does not count). `longest_*`: fields' upper limits.
+// does not count).
 std::shared_ptr<const Dataset> make_pairs_dataset(const std::vector<NumberPair>& pairs,
                                                   std::int64_t source_words,
                                                   std::int64_t target_words);

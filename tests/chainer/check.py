@@ -81,6 +81,33 @@ class Cifar:
         return splits
 
 
+class Sentences:
+    """Pairs of sentences in two files, one a line, as ids of our vocabularies: 0 ends a sentence, 1
+    is any word that training data do not have, then words by falling frequency and by letters."""
+
+    WORDS = 9  # and the two numbers before them
+
+    def write(self, folder, random):
+        splits, numbers = [], {}
+        for part, count in (("train", TRAIN), ("test", TEST)):
+            pairs = {}
+            for side in ("source", "target"):
+                sentences = [[f"{side[0]}{w}" for w in random.randint(0, self.WORDS,
+                                                                      random.randint(1, 8))]
+                             for _ in range(count)]
+                if part == "train":
+                    sentences[0] = [f"{side[0]}{w}" for w in range(self.WORDS)]
+                    words = sorted(w for sentence in sentences for w in sentence)
+                    ranked = sorted(set(words), key=lambda w: (-words.count(w), w))
+                    numbers.update({w: i + 2 for i, w in enumerate(ranked)})
+                (folder / f"{part}.{side}").write_text(
+                    "".join(" ".join(sentence) + "\n" for sentence in sentences))
+                pairs[side] = [np.array([numbers[w] for w in sentence], np.int32)
+                               for sentence in sentences]
+            splits.append((pairs["source"], pairs["target"]))
+        return splits
+
+
 # --- cases ---
 
 class ClassifierCase:
@@ -89,8 +116,14 @@ class ClassifierCase:
     def __init__(self, words, data, make, has_dropout=False):
         self.words, self.data, self.make, self.has_dropout = words, data, make, has_dropout
 
+    def model(self):
+        return L.Classifier(self.make())
+
+    def files(self, folder):
+        return ["--data", folder]
+
     def train(self, folder, out, flags):
-        run([self.words[0], *self.words[1:], "--data", folder, "--out", folder / out, "-e", "1",
+        run([self.words[0], *self.words[1:], *self.files(folder), "--out", folder / out, "-e", "1",
              "--threads", "2", "--quiet", "--overwrite", *flags])
         log = json.loads((folder / out / "log").read_text())
         return log, next((folder / out).glob("snapshot_iter_*"))
@@ -102,12 +135,12 @@ class ClassifierCase:
     def check(self, folder):
         train, test = self.data.write(folder, np.random.RandomState(0))
         log, snapshot = self.train(folder, "ours", ["-b", "8", "--seed", "3"])
-        model = L.Classifier(self.make())
+        model = self.model()
         chainer.serializers.load_npz(str(snapshot), model, path="updater/model:main/")
         to_chainer = agree("validation loss of our weights", log[-1]["validation/main/loss"],
                            self.loss(model, test, False))
 
-        model = L.Classifier(self.make())
+        model = self.model()
         weights = folder / "chainers.npz"
         chainer.serializers.save_npz(str(weights), model)
         log, snapshot = self.train(folder, "from_chainer",
@@ -121,6 +154,19 @@ class ClassifierCase:
         from_chainer = agree("validation loss of Chainer's weights",
                              log[-1]["validation/main/loss"], self.loss(model, test, False))
         return f"ours in Chainer {to_chainer:.1e}, Chainer's in ours {from_chainer:.1e}"
+
+
+class TranslationCase(ClassifierCase):
+    """train_seq2seq on files."""
+
+    def model(self):
+        return self.make()
+
+    def files(self, folder):
+        return [word for flag, name in (("source", "train.source"), ("target", "train.target"),
+                                        ("test-source", "test.source"),
+                                        ("test-target", "test.target"))
+                for word in (f"--{flag}", folder / name)]
 
 
 def cases(apps):
@@ -137,6 +183,9 @@ def cases(apps):
         "resnet20": cifar("resnet20", networks.resnet20),
         "resnet50": cifar("resnet50", networks.resnet50),
         "wrn_28_10": cifar("wrn_28_10", networks.wrn_28_10),
+        "seq2seq": TranslationCase([apps / "train_seq2seq", "--unit", "12", "--layer", "2",
+                                    "--dropout", "0"], Sentences(),
+                                   lambda: networks.Seq2seq(2, Sentences.WORDS + 2, 12)),
     }
 
 

@@ -3,6 +3,7 @@
 import chainer
 import chainer.functions as F
 import chainer.links as L
+import numpy as np
 
 
 class Chain(chainer.Chain):
@@ -268,3 +269,23 @@ def googlenetbn(classes, side):
     return GoogLeNetBN(conv1=convolution(3, 64, 7, 2), norm1=L.BatchNormalization(64),
                        conv2=convolution(64, 192), norm2=L.BatchNormalization(192),
                        out=L.Linear(1024, classes), **children)
+
+
+class Seq2seq(chainer.Chain):
+    """ChainerMN's seq2seq; calling it gives the mean loss over the words of the targets."""
+
+    def __init__(self, layers, words, units):
+        super().__init__()
+        with self.init_scope():
+            self.embed_x = L.EmbedID(words, units)
+            self.embed_y = L.EmbedID(words, units)
+            self.encoder = L.NStepLSTM(layers, units, units, 0)
+            self.decoder = L.NStepLSTM(layers, units, units, 0)
+            self.W = L.Linear(units, words)
+
+    def __call__(self, sources, targets):
+        end = np.zeros(1, np.int32)
+        h, c, _ = self.encoder(None, None, [self.embed_x(x[::-1].copy()) for x in sources])
+        _, _, ys = self.decoder(h, c, [self.embed_y(np.concatenate([end, t])) for t in targets])
+        answers = np.concatenate([np.concatenate([t, end]) for t in targets])
+        return F.softmax_cross_entropy(self.W(F.concat(ys, axis=0)), answers)
