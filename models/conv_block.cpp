@@ -16,9 +16,13 @@ std::unique_ptr<BatchNorm> batch_norm_relu(std::int64_t channels) {
   return std::make_unique<BatchNorm>(channels, settings);
 }
 
-std::unique_ptr<Layer> conv_block(std::int64_t channels_in, std::int64_t channels_out) {
+std::unique_ptr<Layer> conv_block(std::int64_t channels_in, std::int64_t channels_out,
+                                  const MakeConvolution& convolution) {
   auto block = std::make_unique<Sequential>();
-  block->append("conv", same_convolution(channels_in, channels_out, 3));
+  if (convolution)
+    block->append("conv", convolution(channels_in, channels_out));
+  else
+    block->append("conv", same_convolution(channels_in, channels_out, 3));
   block->append("bn", batch_norm_relu(channels_out));
   return block;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "tasuki/nn/batch_norm.hpp"
@@ -16,7 +17,12 @@ std::unique_ptr<Conv2d> same_convolution(std::int64_t channels_in, std::int64_t 
 // Batch normalisation with ReLU in the same pass.
 std::unique_ptr<BatchNorm> batch_norm_relu(std::int64_t channels);
 
-// conv (3 x 3), bn, ReLU: Chainer's Block, with its keys "conv/W", "bn/gamma", "bn/beta".
-std::unique_ptr<Layer> conv_block(std::int64_t channels_in, std::int64_t channels_out);
+// Makes a convolution with these channels, such as one whose channels are divided among ranks.
+using MakeConvolution =
+    std::function<std::unique_ptr<Layer>(std::int64_t channels_in, std::int64_t channels_out)>;
+// conv (3 x 3), bn, ReLU: Chainer's Block, with its keys "conv/W", "bn/gamma", "bn/beta". The
+// convolution is same_convolution(), unless another one is made.
+std::unique_ptr<Layer> conv_block(std::int64_t channels_in, std::int64_t channels_out,
+                                  const MakeConvolution& convolution = {});
 
 }  // namespace tasuki

@@ -64,11 +64,12 @@ std::unique_ptr<Layer> vgg_small(std::int64_t classes, const Shape& image) {
   return net;
 }
 
-std::unique_ptr<Layer> vgg16_bn(std::int64_t classes, std::int64_t channels) {
+std::unique_ptr<Layer> vgg16_bn(std::int64_t classes, std::int64_t channels,
+                                const MakeConvolution& convolution) {
   auto net = std::make_unique<Sequential>();
   channels = append_groups(*net, {{2, 64}, {2, 128}, {3, 256}, {3, 512}, {3, 512}}, channels,
                            [&](const std::string& number, std::int64_t from, std::int64_t to) {
-                             net->append("block" + number, conv_block(from, to));
+                             net->append("block" + number, conv_block(from, to, convolution));
                            });
   net->append(global_average_pooling_2d);
   net->append("fc", std::make_unique<Linear>(channels, classes));

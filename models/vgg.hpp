@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "tasuki/models/conv_block.hpp"
 #include "tasuki/nn/layer.hpp"
 #include "tasuki/tensor/shape.hpp"
 
@@ -18,7 +19,9 @@ std::unique_ptr<Layer> vgg_small(std::int64_t classes = 10, const Shape& image =
 // VGG-16's thirteen convolutions (block1_1 ... block5_3, as in ChainerMN's CIFAR example) with
 // batch normalisation, and one fully connected layer after the mean over the remaining pixels (one
 // for 32 x 32) as the head. No dropout, because batch normalisation regularises. 14,724,042
-// parameters for 3 channels and 10 classes.
-std::unique_ptr<Layer> vgg16_bn(std::int64_t classes = 10, std::int64_t channels = 3);
+// parameters for 3 channels and 10 classes. `convolution` makes them, 3 x 3 without bias; default:
+// same_convolution().
+std::unique_ptr<Layer> vgg16_bn(std::int64_t classes = 10, std::int64_t channels = 3,
+                                const MakeConvolution& convolution = {});
 
 }  // namespace tasuki

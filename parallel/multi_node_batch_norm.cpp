@@ -3,42 +3,11 @@
 #include <utility>
 
 #include "tasuki/nn/function.hpp"
+#include "tasuki/parallel/sum_over_ranks.hpp"
 #include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/late.hpp"
 
 namespace tasuki {
 namespace {
-
-// Sums over ranks of the arrays that a layer brings in every step. Ranks compare what they bring
-// the first time only, so that one message follows: it is waited for.
-class SumOverRanks {
- public:
-  explicit SumOverRanks(std::shared_ptr<Communicator> communicator)
-      : communicator_(std::move(communicator)) {}
-
-  const Communicator& communicator() const { return *communicator_; }
-  // The result is valid until the next call; `own` keeps its values. Collective.
-  Tensor of(const Tensor& own) {
-    if (!own.device().is_cpu() && !communicator_->queues_exchanges())
-      refuse_recording(fmt::format("batch normalisation by {} exchanges sums by way of the host",
-                                   communicator_->name()));
-    if (!own.device().is_cpu()) {
-      sums_ = own.clone();
-    } else {
-      if (!sums_.defined())
-        sums_ = {communicator_->allocate(own.bytes()), 0, own.shape(), own.dtype()};
-      sums_.copy_from(own);
-    }
-    communicator_->allreduce(sums_, ReduceOp::sum, is_agreed_);
-    is_agreed_ = true;
-    return sums_;
-  }
-
- private:
-  std::shared_ptr<Communicator> communicator_;
-  Tensor sums_;
-  bool is_agreed_ = false;
-};
 
 class MultiNodeBatchNormFunction final : public Function {
  public:
@@ -83,8 +52,8 @@ class MultiNodeBatchNormFunction final : public Function {
 class OverRanks final : public BatchNormMethod {
  public:
   explicit OverRanks(std::shared_ptr<Communicator> communicator)
-      : forward_(std::make_shared<SumOverRanks>(communicator)),
-        backward_(std::make_shared<SumOverRanks>(std::move(communicator))) {}
+      : forward_(std::make_shared<SumOverRanks>(communicator, "batch normalisation")),
+        backward_(std::make_shared<SumOverRanks>(std::move(communicator), "batch normalisation")) {}
 
   Variable normalise(const Variable& x, const Variable& gamma, const Variable& beta, float eps,
                      bool relu, const BatchNormAverages& averages) const override {

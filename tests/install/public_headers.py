@@ -49,7 +49,7 @@ INCLUDED = {
     "core": ["file", "range", "terminal"],
     "dataset/images": ["image_list", "image_view"],
     "nn": ["module_memory"],
-    "parallel": ["chain_plan"],
+    "parallel": ["chain_plan", "sum_over_ranks"],
     "program": ["training_flags", "training_settings"],
     "program/flags": ["option_value", "options"],
     "tensor": ["image_draw", "operations", "reduce_op", "step_clock", "storage"],

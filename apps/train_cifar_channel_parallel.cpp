@@ -1,0 +1,39 @@
+// Trains VGG-16 with batch normalisation on CIFAR-10 or CIFAR-100, the channels of its convolutions
+// divided among ranks: ChainerMN's parallel_convolution.
+//
+//   mpirun -np 2 build/apps/train_cifar_channel_parallel
+
+#include "tasuki/models/vgg.hpp"
+#include "tasuki/parallel/split_layers.hpp"
+#include "tasuki/program/training_program.hpp"
+
+int main(int argc, char** argv) {
+  tasuki::TrainingProgram program(
+      "train_cifar_channel_parallel",
+      "trains VGG-16 on CIFAR-10 or CIFAR-100, its channels divided among ranks",
+      "mpirun -np 2 train_cifar_channel_parallel --epoch 20");
+  program.settings.batchsize = 64;
+  program.settings.epoch = 20;
+  program.settings.optimizer = "momentum_sgd";
+  program.settings.lr = 0.05;
+  program.settings.weight_decay = 5e-4;
+  program.settings.model_ranks = 0;
+  program.dataset = "cifar10";
+  program.flags.add("dataset,d", program.dataset, {"cifar10", "cifar100"}, "NAME",
+                    "cifar10, or cifar100 (100 classes)");
+  program.flags.add("model-ranks", program.settings.model_ranks, {0, 64}, "N",
+                    "ranks among which the channels of one model are divided, which data and "
+                    "gradients are not; 0: all. --batchsize is that of one model");
+  std::shared_ptr<tasuki::Communicator> channels;  // of the ranks of a model
+  program.create_part = [&](const tasuki::DatasetHeader& data, tasuki::Communicator& model) {
+    channels = model.split(0, model.rank());
+    const auto convolution = [&](std::int64_t from, std::int64_t to) {
+      return std::make_unique<tasuki::ParallelConv2d>(from, to, 3, channels, /*stride=*/1,
+                                                      /*pad=*/1, /*bias=*/false,
+                                                      tasuki::initializers::he_normal());
+    };
+    return tasuki::create_classifier(
+        tasuki::vgg16_bn(data.field("t").classes, data.field("x").shape[0], convolution));
+  };
+  return program.run(argc, argv);
+}
