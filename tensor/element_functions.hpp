@@ -25,4 +25,29 @@ constexpr bool gradient_needs_result(Map f) {
   return f == Map::exp || f == Map::sqrt;
 }
 
+// Functions of two values; comparisons are 1 or 0.
+enum class Binary {
+  add,
+  subtract,
+  multiply,
+  divide,
+  maximum,  // NaN if either is
+  minimum,
+  power,  // as std::pow
+  equal,
+  greater,
+  greater_equal,
+};
+
+// Functions of three values a, b and c; most are gradients of others, c being that of the result.
+enum class Ternary {
+  select,            // b where a is not 0, else c
+  if_greater_equal,  // c where a >= b, else 0
+  if_less,           // c where a < b, else 0
+  if_equal,          // c where a = b, else 0
+  divisor_gradient,  // of a / b by b: -c a / b^2
+  base_gradient,     // of a^b by a: c b a^(b - 1)
+  exponent_gradient  // of a^b by b: c a^b log(a)
+};
+
 }  // namespace tasuki

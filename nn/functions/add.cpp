@@ -1,6 +1,7 @@
 #include "tasuki/nn/functions/add.hpp"
 
 #include "tasuki/nn/function.hpp"
+#include "tasuki/nn/functions/broadcast_pair.hpp"
 #include "tasuki/tensor/backend.hpp"
 
 namespace tasuki {
@@ -19,6 +20,7 @@ class Add final : public Function {
 }  // namespace
 
 Variable add(const Variable& a, const Variable& b) {
+  if (a.shape() != b.shape() || a.value().dtype() != b.value().dtype()) return add_broadcast(a, b);
   return Function::record(backend(a.value().device()).add(a.value(), b.value()), {a, b},
                           [] { return std::make_unique<Add>(); });
 }

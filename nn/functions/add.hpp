@@ -1,10 +1,11 @@
-// Sum of two values of the same shape (residual connections).
+// Sum of two values (residual connections).
 #pragma once
 
 #include "tasuki/nn/variable.hpp"
 
 namespace tasuki {
 
+// Shapes that differ are broadcast as in arithmetic.hpp.
 Variable add(const Variable& a, const Variable& b);
 inline Variable operator+(const Variable& a, const Variable& b) {
   return add(a, b);

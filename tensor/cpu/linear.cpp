@@ -2,36 +2,16 @@
 // its inner_product and matmul primitives are only 1 or 2 % faster in the forward pass
 // (bench/mlp_step.cpp has the shapes); on blocked weights they are faster, but by less than it
 // takes to reorder weights that change at every step.
-#include <oneapi/dnnl/dnnl.h>
-
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
 #include "tasuki/tensor/cpu/dnnl_support.hpp"
 #include "tasuki/tensor/cpu/eltwise_kernels.hpp"
 #include "tasuki/tensor/cpu/linear_bfloat16.hpp"
+#include "tasuki/tensor/cpu/matrix_product.hpp"
 #include "tasuki/tensor/cpu/measure.hpp"
 #include "tasuki/tensor/cpu/parallel.hpp"
 
 namespace tasuki {
 namespace {
-
-// Row-major C (m x n) = op(A) op(B) + beta C.
-struct Product {
-  char transpose_a, transpose_b;
-  std::int64_t m, n, k;
-  const float *a, *b;
-  float* c;
-  float beta;
-};
-
-void multiply(const Product& p) {
-  const auto what = [&] { return fmt::format("a matrix product {}x{}x{}", p.m, p.n, p.k); };
-  const std::int64_t lda = p.transpose_a == 'N' ? p.k : p.m;
-  const std::int64_t ldb = p.transpose_b == 'N' ? p.n : p.k;
-  protect_team();
-  check_dnnl(dnnl_sgemm(p.transpose_a, p.transpose_b, p.m, p.n, p.k, 1.0f, p.a, lda, p.b, ldb,
-                        p.beta, p.c, p.n),
-             what);
-}
 
 // Whether bfloat16 was asked for and is faster: both ways are timed once per shape and thread.
 // Results of the timed runs are dropped.

@@ -16,4 +16,11 @@ using MapGradientKernel = void (*)(const float* kept, const float* dy, float* dx
                                    std::int64_t count);
 MapGradientKernel map_gradient_kernel(Map f, float p);
 
+// y from two or three values each.
+using BinaryKernel = void (*)(const float* a, const float* b, float* y, std::int64_t count);
+BinaryKernel binary_kernel(Binary f);
+using TernaryKernel = void (*)(const float* a, const float* b, const float* c, float* y,
+                               std::int64_t count);
+TernaryKernel ternary_kernel(Ternary f);
+
 }  // namespace tasuki

@@ -21,13 +21,28 @@ std::uint32_t alignment_of(const void* address) {
   return number == 0 ? 256 : 1U << std::min(std::countr_zero(number), 8);
 }
 
+namespace {
+
+// Of all matrices of a batch.
+std::uint32_t batch_alignment(const void* address, std::int64_t step, DType type) {
+  const auto bytes = static_cast<std::uintptr_t>(step) * size_of(type);
+  return alignment_of(
+      reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(address) | bytes));
+}
+
+}  // namespace
+
 MatmulKey::MatmulKey(const MatrixProduct& product, bool allow_tf32, bool timed)
     : m(product.m),
       n(product.n),
       k(product.k),
-      alignment_a(alignment_of(product.a)),
-      alignment_b(alignment_of(product.b)),
-      alignment_c(alignment_of(product.c)),
+      batch(product.batch),
+      step_a(product.step_a),
+      step_b(product.step_b),
+      step_c(product.step_c),
+      alignment_a(batch_alignment(product.a, product.step_a, product.operands)),
+      alignment_b(batch_alignment(product.b, product.step_b, product.operands)),
+      alignment_c(batch_alignment(product.c, product.step_c, product.result)),
       alignment_vector(alignment_of(product.bias != nullptr ? product.bias : product.row_sums)),
       operands(product.operands),
       result(product.result),
@@ -46,7 +61,9 @@ std::size_t MatmulKeyHash::operator()(const MatmulKey& key) const noexcept {
     hash = (hash ^ value) * 0x9E3779B97F4A7C15U;
     hash ^= hash >> 32;
   };
-  for (const std::int64_t size : {key.m, key.n, key.k}) mix(static_cast<std::size_t>(size));
+  for (const std::int64_t size :
+       {key.m, key.n, key.k, key.batch, key.step_a, key.step_b, key.step_c})
+    mix(static_cast<std::size_t>(size));
   for (const std::uint32_t alignment :
        {key.alignment_a, key.alignment_b, key.alignment_c, key.alignment_vector})
     mix(alignment);
@@ -117,13 +134,15 @@ bool multiply(CudaContext& context, const MatrixProduct& product) {
   TASUKI_CHECK(
       product.row_sums == nullptr || (product.bias == nullptr && product.result == DType::float32),
       "row sums with a bias, or beside a result of {}", name_of(product.result));
+  TASUKI_CHECK(product.batch == 1 || (product.bias == nullptr && product.row_sums == nullptr),
+               "a batch of {} products with a bias or row sums", product.batch);
   const MatmulKey key(product, cuda_settings().allow_tf32, cuda_settings().autotune);
   MatmulAlgorithms::Known& known =
       context.matmul_algorithms().get(key, [&] { return choose_matmul(context, product, key); });
   AlgorithmTrials::Work work{"cublasLtMatmul"};
   if (product.beta != 0) {
     work.sum = product.c;
-    work.bytes = static_cast<std::size_t>(product.m * product.n) * size_of(product.result);
+    work.bytes = product.result_bytes();
   }
   bool is_fused = false;
   known.trials.run(context, work, known.choices.size(), [&](std::size_t number) {

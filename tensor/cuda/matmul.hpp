@@ -35,11 +35,19 @@ struct MatrixProduct {
   // m float32 values: the sums of op(a) over k, one of which is the gradient of a bias. With a
   // float32 result and without a bias.
   float* row_sums = nullptr;
+  // So many products, without bias and row sums, whose matrices are so many elements apart.
+  std::int64_t batch = 1, step_a = 0, step_b = 0, step_c = 0;
+
+  // Of all results.
+  std::size_t result_bytes() const {
+    return static_cast<std::size_t>((batch - 1) * step_c + m * n) * size_of(result);
+  }
 };
 
 // Everything that an algorithm depends on.
 struct MatmulKey {
   std::int64_t m = 0, n = 0, k = 0;
+  std::int64_t batch = 1, step_a = 0, step_b = 0, step_c = 0;
   // Alignments in bytes, at most 256; `vector`: of the bias or the row sums.
   std::uint32_t alignment_a = 1, alignment_b = 1, alignment_c = 1, alignment_vector = 1;
   DType operands = DType::float32, result = DType::float32;

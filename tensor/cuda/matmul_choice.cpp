@@ -79,8 +79,7 @@ float time_of(CudaContext& context, MatmulDescription& description, const Matrix
 // Sorts the fastest first.
 void sort_by_time(CudaContext& context, const MatrixProduct& product, const MatmulKey& key,
                   bool fuse, std::span<Found> found) {
-  const auto bytes = static_cast<std::size_t>(product.m * product.n) * size_of(product.result);
-  const std::shared_ptr<Storage> result = context.allocate(bytes);
+  const std::shared_ptr<Storage> result = context.allocate(product.result_bytes());
   const std::shared_ptr<Storage> row_sums =
       context.allocate(static_cast<std::size_t>(product.m) * sizeof(float));
   MatrixProduct tried = product;

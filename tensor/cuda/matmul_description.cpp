@@ -26,12 +26,21 @@ void set(cublasLtMatmulDescOpaque_t& operation, cublasLtMatmulDescAttributes_t a
                "cublasLtMatmulDescSetAttribute");
 }
 
-// A contiguous column-major matrix.
-void init(cublasLtMatrixLayoutOpaque_t& layout, DType type, std::int64_t rows,
-          std::int64_t columns) {
+// A contiguous column-major matrix, or `batch` of them.
+void init(cublasLtMatrixLayoutOpaque_t& layout, DType type, std::int64_t rows, std::int64_t columns,
+          std::int64_t batch, std::int64_t step) {
   check_cublas(cublasLtMatrixLayoutInit(&layout, type_of(type), static_cast<std::uint64_t>(rows),
                                         static_cast<std::uint64_t>(columns), rows),
                "cublasLtMatrixLayoutInit");
+  if (batch == 1) return;
+  const auto count = static_cast<std::int32_t>(batch);
+  TASUKI_CHECK(count == batch, "{} matrices in a batch", batch);
+  check_cublas(cublasLtMatrixLayoutSetAttribute(&layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
+                                                sizeof(count)),
+               "cublasLtMatrixLayoutSetAttribute");
+  check_cublas(cublasLtMatrixLayoutSetAttribute(
+                   &layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &step, sizeof(step)),
+               "cublasLtMatrixLayoutSetAttribute");
 }
 
 }  // namespace
@@ -51,9 +60,9 @@ MatmulDescription::MatmulDescription(const MatrixProduct& p, bool tf32, bool fus
   } else if (p.relu && p.bias == nullptr) {
     set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_RELU);
   }
-  init(first, p.operands, p.transpose_b ? p.k : p.n, p.transpose_b ? p.n : p.k);
-  init(second, p.operands, p.transpose_a ? p.m : p.k, p.transpose_a ? p.k : p.m);
-  init(result, p.result, p.n, p.m);
+  init(first, p.operands, p.transpose_b ? p.k : p.n, p.transpose_b ? p.n : p.k, p.batch, p.step_b);
+  init(second, p.operands, p.transpose_a ? p.m : p.k, p.transpose_a ? p.k : p.m, p.batch, p.step_a);
+  init(result, p.result, p.n, p.m, p.batch, p.step_c);
 }
 
 cublasStatus_t run_matmul(cublasLtHandle_t handle, MatmulDescription& description,

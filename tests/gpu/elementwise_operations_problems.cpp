@@ -2,6 +2,7 @@
 
 #include "problems.hpp"
 #include "tasuki/tensor/elementwise_operations.hpp"
+#include "tasuki/tensor/strided_loop.hpp"
 
 namespace tasuki::testing {
 namespace {
@@ -18,6 +19,25 @@ Results map(Side& side, const MapCase& test, const Shape& shape) {
   ElementwiseOperations& operations = side.backend().elementwise();
   return {{"y", operations.map(test.f, x, test.p, test.q)},
           {"dx", operations.map_gradient(test.f, x, dy, test.p, test.q)}};
+}
+
+// Both operands have kinds of values for which all functions are defined.
+Results combined(Side& side, const Shape& left, const Shape& right) {
+  const Tensor a = side.coarse_activations(left, 0.25f, 2);
+  const Tensor b = side.coarse_activations(right, 0.25f, 2);
+  const std::array shapes = {left, right};
+  const Tensor c = side.activations(broadcast_shape(shapes, "combined"));
+  ElementwiseOperations& each = side.backend().elementwise();
+  Results results;
+  for (const Binary f :
+       {Binary::add, Binary::subtract, Binary::multiply, Binary::divide, Binary::maximum,
+        Binary::minimum, Binary::power, Binary::equal, Binary::greater, Binary::greater_equal})
+    results.push_back({fmt::format("binary {}", static_cast<int>(f)), each.binary(f, a, b)});
+  for (const Ternary f :
+       {Ternary::select, Ternary::if_greater_equal, Ternary::if_less, Ternary::if_equal,
+        Ternary::divisor_gradient, Ternary::base_gradient, Ternary::exponent_gradient})
+    results.push_back({fmt::format("ternary {}", static_cast<int>(f)), each.ternary(f, a, b, c)});
+  return results;
 }
 
 }  // namespace
@@ -42,6 +62,17 @@ void add_elementwise_operations_problems(Problems& problems) {
     for (const Shape& shape : {Shape{7, 33}, Shape{0, 5}, Shape{}})
       problems.push_back({fmt::format("elementwise: {}/{}", test.name, shape.text()),
                           [=](Side& side) { return map(side, test, shape); }});
+  const std::array<std::array<Shape, 2>, 7> pairs = {
+      {{Shape{5, 33}, Shape{5, 33}},
+       {Shape{4, 1, 3}, Shape{2, 1}},
+       {Shape{}, Shape{2, 3}},
+       {Shape{3, 5, 4, 4}, Shape{5, 1, 1}},
+       {Shape{2, 1, 3, 1, 2, 1}, Shape{1, 2, 1, 3, 1, 2}},
+       {Shape{0, 3}, Shape{3}},
+       {Shape{70, 9}, Shape{70, 1}}}};
+  for (const auto& [left, right] : pairs)
+    problems.push_back({fmt::format("elementwise: {} with {}", left.text(), right.text()),
+                        [=](Side& side) { return combined(side, left, right); }});
 }
 
 }  // namespace tasuki::testing

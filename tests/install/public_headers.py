@@ -35,7 +35,7 @@ INTERNAL = {
     "program": ["batch_size", "data", "engine", "extensions", "initial_state", "intact_snapshot",
                 "learning_rate", "model_grid", "optimizer", "resume", "workers"],
     "tensor": ["clock_scope", "embed_check", "gather_check", "geometry", "half", "host_memory",
-               "recorder", "recurrent_check"],
+               "matmul_geometry", "recorder", "recurrent_check", "reduction_plan"],
     "training": ["device_clock", "gpu_sensors", "process_load", "watched_value"],
     "training/extensions": ["evaluation_pass", "table_layout"],
     "training/workers": ["replicas", "worker_threads"],

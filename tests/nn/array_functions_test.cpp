@@ -7,7 +7,11 @@
 
 #include "reference.hpp"
 #include "tasuki/nn/functions/activation.hpp"
+#include "tasuki/nn/functions/arithmetic.hpp"
 #include "tasuki/nn/functions/math.hpp"
+#include "tasuki/nn/functions/matmul.hpp"
+#include "tasuki/nn/functions/rearrange.hpp"
+#include "tasuki/nn/functions/reduction.hpp"
 #include "tasuki/tensor/backend.hpp"
 
 namespace tasuki {
@@ -85,6 +89,141 @@ TEST(ArrayFunctions, MapsTakeArraysWithoutElementsAndScalars) {
 TEST(ArrayFunctions, BadSettingsAreNamed) {
   EXPECT_THROW(clip(Variable(Tensor::zeros({2})), 1, 0), Error);
   EXPECT_THROW(softplus(Variable(Tensor::zeros({2})), 0), Error);
+}
+
+// Sums of all elements, in double, at their places of axis `axis` removed.
+void expect_sums(const Tensor& x, int axis, const Tensor& sums) {
+  std::int64_t inner = 1, outer = 1;
+  for (int i = 0; i < axis; ++i) outer *= x.shape()[i];
+  for (int i = axis + 1; i < x.shape().rank(); ++i) inner *= x.shape()[i];
+  const std::int64_t length = x.shape()[axis];
+  for (std::int64_t a = 0; a < outer; ++a)
+    for (std::int64_t b = 0; b < inner; ++b) {
+      double expected = 0;
+      for (std::int64_t i = 0; i < length; ++i)
+        expected += static_cast<double>(x.data<float>()[(a * length + i) * inner + b]);
+      EXPECT_NEAR(sums.data<float>()[a * inner + b], expected, 1e-6 * std::sqrt(length) * 10)
+          << x.shape().text() << " over axis " << axis;
+    }
+}
+
+TEST(ArrayFunctions, SumsOfManyElementsAreExactAndTheSameForAnyNumberOfThreads) {
+  const int threads = cpu_threads();
+  for (const Shape& shape :
+       {Shape{100003}, Shape{3, 20000}, Shape{20000, 3}, Shape{2, 700, 33}, Shape{300, 5000}}) {
+    const Tensor x = testing::random_tensor(shape, 3);
+    for (int axis = 0; axis < shape.rank(); ++axis) {
+      set_cpu_threads(1);
+      const Tensor one = sum(Variable(x), {axis}).value();
+      expect_sums(x, axis, one);
+      set_cpu_threads(3);
+      EXPECT_EQ(values_of(sum(Variable(x), {axis}).value()), values_of(one));
+    }
+  }
+  set_cpu_threads(threads);
+}
+
+TEST(ArrayFunctions, LargestElementsAreFoundInLongAxes) {
+  const Tensor x = testing::random_tensor({3, 20011, 2}, 5);
+  x.data<float>()[(1 * 20011 + 17000) * 2 + 1] = 7;
+  const Tensor y = max(Variable(x), {1}).value();
+  EXPECT_EQ(y.shape(), Shape({3, 2}));
+  EXPECT_EQ(y.data<float>()[1 * 2 + 1], 7);
+  EXPECT_LE(y.data<float>()[0], 1);
+  x.data<float>()[40] = std::nanf("");
+  EXPECT_TRUE(std::isnan(max(Variable(x)).value().item()));
+  EXPECT_TRUE(std::isnan(max(Variable(x), {1, 0}).value().data<float>()[0]));
+}
+
+TEST(ArrayFunctions, BroadcastLoopsCrossBlocks) {
+  const Tensor x = testing::random_tensor({3, 2100, 5}, 1), row = testing::random_tensor({5}, 2);
+  const Tensor column = testing::random_tensor({2100, 1}, 4);
+  const Tensor y = (Variable(x) * Variable(row) + Variable(column)).value();
+  for (std::int64_t i = 0; i < x.count(); ++i)
+    ASSERT_EQ(y.data<float>()[i],
+              x.data<float>()[i] * row.data<float>()[i % 5] + column.data<float>()[i / 5 % 2100])
+        << i;
+}
+
+TEST(ArrayFunctions, AxesOfNoElementsGiveNoElementsOrZeros) {
+  const Variable none(Tensor::empty({3, 0, 2}));
+  EXPECT_EQ(values_of(sum(none, {1}).value()), std::vector<float>(6, 0));
+  EXPECT_EQ(sum(none, {0}).shape(), Shape({0, 2}));
+  EXPECT_TRUE(std::isnan(mean(none).value().item()));
+  EXPECT_THROW(max(none, {1}), Error);
+  EXPECT_EQ(max(none, {0}).shape(), Shape({0, 2}));
+  EXPECT_EQ((none + Variable(Tensor::zeros({1, 2}))).shape(), Shape({3, 0, 2}));
+  EXPECT_EQ(transpose(none).shape(), Shape({2, 0, 3}));
+  EXPECT_EQ(slice(Variable(Tensor::zeros({4})), {{3, 2}}).shape(), Shape({0}));
+  EXPECT_EQ(values_of(pad(none, {{0, 0}, {1, 0}}, 3).value()), std::vector<float>(6, 3));
+  const Variable product =
+      matmul(Variable(Tensor::empty({2, 3, 0})), Variable(Tensor::empty({0, 4})));
+  EXPECT_EQ(values_of(product.value()), std::vector<float>(24, 0));
+}
+
+TEST(ArrayFunctions, PartsThatAreNotUsedGetNoGradient) {
+  const Variable x = vector_of({1, 2, 3, 4});
+  sum(split(x, 4)[2]).backward();
+  EXPECT_EQ(values_of(x.grad()), (std::vector<float>{0, 0, 1, 0}));
+}
+
+TEST(ArrayFunctions, AnArrayMeetsItself) {
+  const Variable x = vector_of({1, -2, 3});
+  sum(x * x - x / 2).backward();
+  EXPECT_EQ(values_of(x.grad()), (std::vector<float>{1.5f, -4.5f, 5.5f}));
+}
+
+TEST(ArrayFunctions, TiesGoToTheFirstOfTwoArraysAndToAllElementsOfOne) {
+  const Variable a = vector_of({1, 2}), b = vector_of({1, 3}), c = vector_of({4, 4, 1});
+  sum(maximum(a, b)).backward();
+  EXPECT_EQ(values_of(a.grad()), (std::vector<float>{1, 0}));
+  EXPECT_EQ(values_of(b.grad()), (std::vector<float>{0, 1}));
+  max(c).backward();
+  EXPECT_EQ(values_of(c.grad()), (std::vector<float>{1, 1, 0}));
+}
+
+TEST(ArrayFunctions, ComparisonsMakeConditions) {
+  const Variable x = vector_of({-1, 0, 2});
+  const Variable zero = vector_of({0});
+  EXPECT_EQ(values_of(equal(x, zero)), (std::vector<float>{0, 1, 0}));
+  EXPECT_EQ(values_of(greater_equal(x, zero)), (std::vector<float>{0, 1, 1}));
+  sum(where(greater(x, zero), x * x, -x)).backward();
+  EXPECT_EQ(values_of(x.grad()), (std::vector<float>{-1, -1, 4}));
+  const std::vector<std::uint8_t> bytes = {0, 3, 1};
+  const Tensor mask = Tensor::from(std::span<const std::uint8_t>(bytes), {3});
+  EXPECT_EQ(values_of(where(mask, x, zero).value()), (std::vector<float>{0, 0, 2}));
+}
+
+// The text of the error that `call` throws.
+template <class Call>
+std::string error_of(const Call& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(ArrayFunctions, ErrorsNameFunctionsAndShapes) {
+  const Variable x(Tensor::zeros({2, 3})), y(Tensor::zeros({4, 3}));
+  const auto expect = [](const std::string& error, const char* part) {
+    EXPECT_NE(error.find(part), std::string::npos) << error;
+  };
+  expect(error_of([&] { x* y; }), "shapes 2x3 and 4x3 cannot be broadcast");
+  expect(error_of([&] { sum(x, {2}); }), "sum: an array of 2x3 has no axis 2");
+  expect(error_of([&] { sum(x, {1, -1}); }), "sum: axis -1 of 2x3 is named twice");
+  expect(error_of([&] { broadcast_to(x, {2, 4}); }), "shapes 2x3 and 2x4 cannot be broadcast");
+  expect(error_of([&] { broadcast_to(x, {3}); }), "2x3 cannot be repeated to 3");
+  expect(error_of([&] { transpose(x, {0, 0}); }), "transpose: the axes 0, 0 are no order");
+  expect(error_of([&] { split(x, 2, 1); }), "split: axis 1 of 2x3 does not have 2 equal parts");
+  expect(error_of([&] { split_at(x, {2, 1}, 1); }), "split: the places 2, 1 do not ascend");
+  expect(error_of([&] { stack({x, y}); }), "stack: shapes 2x3 and 4x3 differ");
+  expect(error_of([&] { get_item(x, 2); }), "get_item: axis 0 of 2x3 has no place 2");
+  expect(error_of([&] { squeeze(x, 0); }), "squeeze: axis 0 of 2x3 does not have size 1");
+  expect(error_of([&] { pad(x, {{-1, 0}}); }), "pad: negative widths -1 and 0 of axis 0");
+  expect(error_of([&] { matmul(x, y); }), "matmul: arrays of 2x3 and 4x3 do not fit each other");
+  expect(error_of([&] { matmul(x, y, true, true); }), "2x3 (transposed) and 4x3 (transposed)");
 }
 
 }  // namespace

@@ -30,6 +30,8 @@ static_assert(sizeof(Operation) <= sizeof(cublasLtMatmulDescOpaque_t));
 struct Matrix {
   cudaDataType_t type;
   std::int64_t rows, columns, ld;
+  std::int32_t batch = 1;
+  std::int64_t step = 0;  // between matrices of a batch
 
   ValueType values() const { return value_type(type); }
 };
@@ -61,7 +63,11 @@ bool fits(const Operation& o, const Matrix& a, const Matrix& b, const Matrix& d,
       (tb ? b.columns : b.rows) != sizes.k)
     return false;
   for (const Matrix* matrix : {&a, &b, &d})
-    if (matrix->ld < matrix->rows || matrix->values() == ValueType::unknown) return false;
+    if (matrix->ld < matrix->rows || matrix->values() == ValueType::unknown ||
+        matrix->batch != d.batch)
+      return false;
+  // A result of one matrix for all, or a bias of many, has no meaning.
+  if (d.batch > 1 && (d.step < d.ld * d.columns || o.bias != nullptr)) return false;
   if (has(o, uses_aux) && (o.aux == nullptr || o.aux_ld < sizes.m || o.aux_ld % 128 != 0))
     return false;
   return true;
@@ -89,6 +95,17 @@ struct Product {
   void* d_values;
 
   void run() const {
+    for (std::int64_t i = 0; i < d.batch; ++i) {
+      Product one = *this;
+      one.a_values = moved(a_values, a, i);
+      one.b_values = moved(b_values, b, i);
+      one.c_values = moved(c_values, c, i);
+      one.d_values = const_cast<void*>(moved(d_values, d, i));
+      one.run_one();
+    }
+  }
+
+  void run_one() const {
     const auto& [m, n, k] = sizes;
     const std::vector<float> left = gather(a_values, a, o.op_a == CUBLAS_OP_T, m, k);
     const std::vector<float> right = gather(b_values, b, o.op_b != CUBLAS_OP_T, n, k);
@@ -124,6 +141,10 @@ struct Product {
   }
 
  private:
+  // The i-th matrix of a batch.
+  static const void* moved(const void* values, const Matrix& matrix, std::int64_t i) {
+    return static_cast<const std::byte*>(values) + i * matrix.step * size_of(matrix.values());
+  }
   // What is multiplied.
   std::vector<float> factors(std::vector<float> values) const {
     if (o.is_tf32) std::ranges::transform(values, values.begin(), to_tf32);
@@ -232,6 +253,19 @@ cublasStatus_t cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t layout, 
   new (layout)
       Matrix{type, static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns), ld};
   return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
+                                                cublasLtMatrixLayoutAttribute_t attribute,
+                                                const void* buffer, std::size_t bytes) {
+  auto& matrix = inside<Matrix>(layout);
+  switch (attribute) {
+    case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT:
+      return set(matrix.batch, buffer, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET:
+      return set(matrix.step, buffer, bytes);
+    default:
+      return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
 }
 cublasStatus_t cublasLtMatmulPreferenceInit_internal(cublasLtMatmulPreference_t, std::size_t) {
   return CUBLAS_STATUS_SUCCESS;

@@ -26,6 +26,10 @@ inline ValueType value_type(cudaDataType_t type) {
   }
 }
 
+inline std::int64_t size_of(ValueType type) {
+  return type == ValueType::float32 ? 4 : 2;
+}
+
 inline float load(ValueType type, const void* values, std::size_t i) {
   switch (type) {
     case ValueType::float16:
