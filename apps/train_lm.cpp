@@ -1,0 +1,164 @@
+// Trains a GPT-style transformer on the bytes of a text, data-parallel over MPI.
+//
+//   mpirun -np 2 build/apps/train_lm --data shakespeare.txt --sample 500
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+
+#include "lm/sample.hpp"
+#include "tasuki/dataset/files/text_windows.hpp"
+#include "tasuki/dataset/views.hpp"
+#include "tasuki/models/gpt.hpp"
+#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
+#include "tasuki/program/training_program.hpp"
+
+namespace {
+
+using namespace tasuki;
+
+// A dictionary of 40 MB, from the package dict-gcide.
+constexpr const char* default_text = "/usr/share/dictd/gcide.dict.dz";
+
+struct Flags {
+  GptSettings model;
+  std::optional<std::string> data;
+  std::int64_t bytes = 4'000'000;
+  std::int64_t sample = 0;
+  double temperature = 0.8;
+};
+
+std::shared_ptr<const Dataset> read_windows(const Flags& flags) {
+  const std::filesystem::path place = flags.data.value_or(default_text);
+  if (!flags.data && !std::filesystem::exists(place))
+    fail(ErrorKind::missing,
+         "{}: no such file; install it (apt-get install dict-gcide), or give another text with "
+         "--data",
+         place.string());
+  std::string text = read_text(place, std::int64_t{1} << 32);
+  if (flags.bytes > 0 && std::ssize(text) > flags.bytes)
+    text.resize(static_cast<std::size_t>(flags.bytes));
+  const auto windows = text_windows(std::move(text), flags.model.context);
+  if (windows->size() < 10)
+    fail(ErrorKind::data,
+         "{}: {} windows of {} bytes are too few to train and to test with; expected at least 10",
+         place.string(), windows->size(), flags.model.context);
+  return windows;
+}
+
+// Every tenth block of up to 256 windows is held out.
+std::shared_ptr<const Dataset> part_of(const std::shared_ptr<const Dataset>& windows,
+                                       bool is_held_out) {
+  const std::int64_t block = std::min<std::int64_t>(256, windows->size() / 10);
+  std::vector<std::int64_t> indices;
+  for (std::int64_t i = 0; i < windows->size(); ++i)
+    if ((i / block % 10 == 9) == is_held_out) indices.push_back(i);
+  return subset_of(windows, std::move(indices));
+}
+
+// The mean over all bytes of the batch, in nats; reported in bits, too.
+LossFunction loss_of(Gpt& model) {
+  return [&model](const Batch& batch, Observation& report) {
+    const Device device = model.device();
+    const Tensor t = batch["t"].to(device);
+    const Variable scores = model(Variable(batch["x"].to(device)));
+    Variable loss = softmax_cross_entropy(scores, t.reshape({t.count()}));
+    const Tensor bits = loss.value().clone();
+    backend(device).scale(bits, static_cast<float>(1 / std::log(2.0)));
+    report.add_mean("bits_per_byte", bits, t.shape()[0]);
+    return loss;
+  };
+}
+
+// Prints a sample on rank 0 when the training has ended.
+class Sampler final : public Extension {
+ public:
+  Sampler(Gpt& model, const Flags& flags, std::uint64_t seed)
+      : model_(model), flags_(flags), seed_(seed) {}
+  std::string default_name() const override { return "sampler"; }
+  bool may_observe(const std::string&, const std::string&, bool) const override { return false; }
+  bool reads_model() const override { return true; }
+  std::unique_ptr<Trigger> default_trigger() const override { return every(1, Unit::epoch); }
+  void run(Trainer&) override {}
+  void finalize(Trainer& trainer) override {
+    const Communicator* const communicator = trainer.communicator();
+    if (communicator != nullptr && communicator->rank() != 0) return;
+    const std::string text =
+        lm::sample_text(model_, "\n", flags_.sample, flags_.temperature, seed_);
+    std::printf("sample:%s\n", lm::printable(text).c_str());
+    std::fflush(stdout);
+  }
+
+ private:
+  Gpt& model_;
+  const Flags& flags_;
+  std::uint64_t seed_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  TrainingProgram program("train_lm",
+                          "trains a GPT-style transformer to predict the bytes of a text, over MPI",
+                          "mpirun -np 2 train_lm --data shakespeare.txt --epoch 3 --sample 500");
+  Flags flags;
+  program.settings.batchsize = 16;
+  program.settings.epoch = 1;
+  program.settings.optimizer = "adamw";
+  program.settings.lr = 1e-3;
+  program.settings.weight_decay = 0.1;
+  program.settings.no_decay_1d = true;
+  program.settings.lr_schedule = program::LrSchedule::cosine;
+  program.settings.warmup = 0.05;
+  program.settings.clip_norm = 1;
+  program.flags.add("layers", flags.model.layers, {1, 1024}, "N", "blocks of the transformer");
+  program.flags.add("heads", flags.model.heads, {1, 1024}, "N",
+                    "attention heads of each block; they divide the width");
+  program.flags.add("width", flags.model.width, {1, 1 << 16}, "N", "numbers for each byte");
+  program.flags.add("context", flags.model.context, {1, 1 << 16}, "N",
+                    "bytes that the model sees; an example is a window of as many");
+  program.flags.add("data", flags.data, "the package dict-gcide's dictionary", "PATH",
+                    "text to train on: a file, plain or gzip-compressed, or all files in a folder; "
+                    "every tenth part is held out for validation");
+  program.flags.add("bytes", flags.bytes, {0, std::int64_t{1} << 32}, "N",
+                    "use the first N bytes of the text; 0: all");
+  program.flags.add("sample", flags.sample, {0, 1 << 20}, "N",
+                    "print a text of N bytes that the trained model makes up");
+  program.flags.add("temperature", flags.temperature, {0, 100}, "X",
+                    "of the sample: below 1 likelier bytes, 0 the likeliest ones only");
+
+  program.check = [&](const Communicator&) {
+    if (flags.model.width % flags.model.heads != 0)
+      fail_everywhere(ErrorKind::usage, "--heads {}: expected a number that divides --width {}",
+                      flags.model.heads, flags.model.width);
+  };
+  std::shared_ptr<const Dataset> windows;
+  const auto part = [&](bool is_held_out) {
+    if (windows == nullptr) windows = read_windows(flags);
+    return part_of(windows, is_held_out);
+  };
+  program.train_data = [&] { return part(false); };
+  program.test_data = [&] { return part(true); };
+
+  Gpt* model = nullptr;
+  program.create_model = [&](const DatasetHeader&) {
+    auto made = std::make_unique<Gpt>(flags.model);
+    model = made.get();
+    LossFunction loss = loss_of(*made);
+    return TrainingModel{std::move(made), std::move(loss)};
+  };
+  program.extend = [&](Trainer& trainer) {
+    if (flags.sample > 0)
+      trainer.extend(std::make_unique<Sampler>(*model, flags,
+                                               static_cast<std::uint64_t>(program.settings.seed)));
+  };
+  program.columns = {"epoch", "iteration", "main/bits_per_byte", "validation/main/bits_per_byte",
+                     "elapsed_time"};
+  program.banner = [&] {
+    return program::BannerLines{
+        {"Transformer", fmt::format("{} layers, {} heads, width {}, context {}", flags.model.layers,
+                                    flags.model.heads, flags.model.width, flags.model.context)}};
+  };
+  return program.run(argc, argv);
+}

@@ -1,0 +1,98 @@
+#include "tasuki/dataset/files/text_windows.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "tasuki/core/activity.hpp"
+#include "tasuki/core/error.hpp"
+#include "tasuki/dataset/files/input_file.hpp"
+
+namespace tasuki {
+namespace {
+
+void append_file(std::string& text, const std::filesystem::path& path, std::int64_t most) {
+  InputFile file(path);
+  constexpr std::size_t block = std::size_t{1} << 20;
+  for (std::size_t found = block; found == block;) {
+    const std::size_t before = text.size();
+    text.resize(before + block);
+    found = file.read_some(reinterpret_cast<std::byte*>(text.data() + before), block);
+    text.resize(before + found);
+    report_progress();
+    if (std::ssize(text) > most)
+      fail(ErrorKind::data, "{}: the text has more than {} bytes; give a smaller one",
+           path.string(), most);
+  }
+  file.check_end();
+}
+
+std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> files;
+  for (auto entry = std::filesystem::recursive_directory_iterator(folder);
+       entry != std::filesystem::recursive_directory_iterator(); ++entry) {
+    if (entry->path().filename().string().starts_with('.')) {
+      if (entry->is_directory()) entry.disable_recursion_pending();
+    } else if (entry->is_regular_file()) {
+      files.push_back(entry->path());
+    }
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+class TextWindows final : public Dataset {
+ public:
+  TextWindows(std::string text, std::int64_t length) : text_(std::move(text)), length_(length) {
+    header_.count = (std::ssize(text_) - 1) / length;
+    header_.fields = {
+        {.name = "x", .shape = {length}, .stored = DType::uint8, .decoded = DType::int32},
+        {.name = "t",
+         .shape = {length},
+         .stored = DType::uint8,
+         .decoded = DType::int32,
+         .is_target = true,
+         .classes = 256}};
+  }
+  const DatasetHeader& header() const override { return header_; }
+  std::size_t stored_bytes() const override { return text_.size(); }
+  void read(std::int64_t i, std::size_t field, FieldWriter& into) const override {
+    const std::span<std::byte> to = into.bytes();
+    std::memcpy(to.data(), text_.data() + i * length_ + static_cast<std::int64_t>(field),
+                to.size());
+  }
+  FieldArray array(std::size_t field) const override {
+    return {.values = reinterpret_cast<const std::byte*>(text_.data()) + field};
+  }
+
+ private:
+  std::string text_;
+  std::int64_t length_;
+  DatasetHeader header_;
+};
+
+}  // namespace
+
+std::string read_text(const std::filesystem::path& place, std::int64_t most) {
+  std::string text;
+  std::error_code unknown;
+  if (std::filesystem::is_directory(place, unknown)) {
+    for (const std::filesystem::path& path : files_below(place)) append_file(text, path, most);
+  } else {
+    append_file(text, place, most);
+  }
+  if (text.empty()) fail(ErrorKind::data, "{}: no text, not even one byte", place.string());
+  return text;
+}
+
+std::shared_ptr<const Dataset> text_windows(std::string text, std::int64_t length) {
+  TASUKI_CHECK(length > 0, "windows of {} bytes", length);
+  if (std::ssize(text) <= length)
+    fail(ErrorKind::data,
+         "a text of {} bytes is too short for windows of {} bytes and the next one", text.size(),
+         length);
+  return std::make_shared<TextWindows>(std::move(text), length);
+}
+
+}  // namespace tasuki

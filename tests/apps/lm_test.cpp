@@ -1,0 +1,77 @@
+// train_lm as users start it.
+
+#include <fstream>
+
+#include "tasuki/core/error.hpp"
+#include "training_job.hpp"
+
+namespace tasuki::testing {
+namespace {
+
+class TrainLm : public TrainingJob {
+ protected:
+  TrainLm()
+      : TrainingJob({TRAIN_LM, "--layers", "1", "--heads", "2", "--width", "16", "--context", "8",
+                     "--global-batch", "12", "--lr", "0.02"}) {
+    write_text(4000);
+  }
+  void write_text(int bytes) {
+    std::ofstream file(data);
+    for (int i = 0; i < bytes; ++i) file << "abcdefgh ijk\n"[i * i % 13];
+  }
+  void expect_error(const std::vector<std::string>& flags, ErrorKind kind, const char* text) {
+    const Finished job = run(2, "bad", flags);
+    EXPECT_EQ(job.exit_code, static_cast<int>(kind)) << job.all();
+    EXPECT_EQ(count_of(job.all(), text), 1) << job.all();
+  }
+};
+
+TEST_F(TrainLm, LossesAreTheSameForAnyNumberOfRanks) {
+  const std::vector<std::string> flags = {"--shards", "2", "--log-every", "1", "--epoch", "1"};
+  const auto one = log_of(1, "np1", flags), two = log_of(2, "np2", flags);
+  const auto bits = values_of(one, "main/bits_per_byte");
+  ASSERT_GT(bits.size(), 20u);
+  EXPECT_LT(bits.back(), 0.9 * bits.front());
+  expect_near(values_of(two, "main/bits_per_byte"), bits, 1e-3);
+  const auto held_out = values_of(one, "validation/main/bits_per_byte");
+  ASSERT_EQ(held_out.size(), 1u);
+  expect_near(values_of(two, "validation/main/bits_per_byte"), held_out, 1e-3);
+}
+
+TEST_F(TrainLm, AResumedRunEqualsAnUninterruptedOne) {
+  const std::vector<std::string> flags = {"--epoch", "2", "--snapshot-every", "1"};
+  const auto whole = log_of(1, "whole", flags);
+  log_of(1, "parts", with(flags, {"--max-iterations", "38"}));
+  const auto parts = log_of(1, "parts", with(flags, {"--resume", folder / "parts"}));
+  EXPECT_EQ(values_of(parts, "validation/main/bits_per_byte").back(),
+            values_of(whole, "validation/main/bits_per_byte").back());
+}
+
+TEST_F(TrainLm, SamplesDependOnTheSeedAlone) {
+  const auto sample = [&](const char* seed) {
+    const Finished job =
+        run(2, "sample", {"--max-iterations", "20", "--sample", "40", "--seed", seed});
+    EXPECT_EQ(job.exit_code, 0) << job.all();
+    const std::size_t at = job.out.find("sample:");
+    EXPECT_NE(at, std::string::npos) << job.all();
+    return at == std::string::npos ? "" : job.out.substr(at, 48);
+  };
+  const std::string first = sample("1");
+  EXPECT_EQ(sample("1"), first);
+  EXPECT_NE(sample("2"), first);
+}
+
+TEST_F(TrainLm, BadInputIsNamed) {
+  expect_error({"--heads", "3"}, ErrorKind::usage, "--heads 3");
+  expect_error({"--data", folder / "nowhere"}, ErrorKind::missing,
+               "expected a data file, found no file");
+  write_text(60);
+  expect_error({}, ErrorKind::data, "at least 10");
+  write_text(5);
+  expect_error({}, ErrorKind::data, "too short for windows");
+  write_text(0);
+  expect_error({}, ErrorKind::data, "not even one byte");
+}
+
+}  // namespace
+}  // namespace tasuki::testing

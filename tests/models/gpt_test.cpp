@@ -1,0 +1,77 @@
+#include "tasuki/models/gpt.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
+
+namespace tasuki {
+namespace {
+
+constexpr GptSettings small = {.symbols = 11, .layers = 2, .heads = 2, .width = 8, .context = 6};
+
+Variable ids_of(const std::vector<std::int32_t>& ids, std::int64_t items) {
+  return Variable(
+      Tensor::from(std::span<const std::int32_t>(ids), {items, std::ssize(ids) / items}));
+}
+
+TEST(Gpt, HasGpt2sParameters) {
+  Gpt model(small);
+  // Embeddings of symbols and positions; in a block two norms and 12 w^2 + 9 w of linear layers;
+  // the last norm; scores.
+  EXPECT_EQ(model.parameter_count(), 17 * 8 + 2 * (4 * 8 + 12 * 64 + 9 * 8) + 2 * 8 + 11 * 8);
+  EXPECT_EQ(model.parameters().front().path, "embed/W");
+  EXPECT_THROW(Gpt({.heads = 3, .width = 8}), Error);
+}
+
+TEST(Gpt, ScoresDependOnEarlierSymbolsOnly) {
+  Gpt model(small);
+  model.initialize(3);
+  const Tensor a = model(ids_of({1, 2, 3, 4, 5}, 1)).value();
+  const Tensor b = model(ids_of({1, 2, 3, 9, 9}, 1)).value();
+  ASSERT_EQ(a.shape(), Shape({5, 11}));
+  for (int i = 0; i < 3 * 11; ++i) EXPECT_EQ(a.span<float>()[i], b.span<float>()[i]) << i;
+  EXPECT_NE(a.span<float>()[3 * 11], b.span<float>()[3 * 11]);
+  EXPECT_THROW(model(ids_of({1, 2, 3, 4, 5, 6, 7}, 1)), Error);
+}
+
+// Along the gradient, shorter than the context: positions behind the text have no gradient.
+TEST(Gpt, GradientsAreDifferences) {
+  Gpt model(small);
+  model.initialize(3);
+  const Variable x = ids_of({1, 2, 3, 4, 5, 6, 7, 8}, 2);
+  const Tensor t = ids_of({2, 3, 4, 5, 6, 7, 8, 9}, 1).value().reshape({8});
+  softmax_cross_entropy(model(x), t).backward();
+  double squares = 0;
+  std::vector<Tensor> gradients;
+  for (const auto& each : model.parameters()) {
+    gradients.push_back(each.parameter->grad().clone());
+    for (const float g : gradients.back().span<float>())
+      squares += static_cast<double>(g) * static_cast<double>(g);
+  }
+  const auto loss_at = [&](double step) {
+    const NoGrad no_grad;
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      const auto w = model.parameters()[i].parameter->value().span<float>();
+      for (std::size_t j = 0; j < w.size(); ++j)
+        w[j] += static_cast<float>(step) * gradients[i].span<float>()[j];
+    }
+    const double loss = softmax_cross_entropy(model(x), t).value().item();
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      const auto w = model.parameters()[i].parameter->value().span<float>();
+      for (std::size_t j = 0; j < w.size(); ++j)
+        w[j] -= static_cast<float>(step) * gradients[i].span<float>()[j];
+    }
+    return loss;
+  };
+  const double step = 0.002 / std::sqrt(squares);
+  EXPECT_NEAR((loss_at(step) - loss_at(-step)) / (2 * step), squares, 1e-2 * squares);
+  for (const auto& each : model.parameters()) {
+    if (each.path != "position/W") continue;
+    for (const float g : each.parameter->grad().slice(4, 6).span<float>()) EXPECT_EQ(g, 0);
+  }
+}
+
+}  // namespace
+}  // namespace tasuki
