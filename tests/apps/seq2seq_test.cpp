@@ -75,6 +75,17 @@ TEST_F(TrainSeq2seq, AResumedRunGoesOnAsIfItHadNotStopped) {
   EXPECT_EQ(values_of(resumed, "main/loss"), values_of(whole, "main/loss"));
 }
 
+// Where TASUKI_CUDA_LIBRARY names a simulated GPU.
+TEST_F(TrainSeq2seq, GpuTrainsLikeTheProcessor) {
+  const std::vector<std::string> flags = {
+      "--unit", "8",  "--layer", "2",       "--examples", "40",          "--test-examples",
+      "6",      "-b", "8",       "--epoch", "2",          "--log-every", "1"};
+  const auto cpu = log_of(1, "cpu", flags), gpu = log_of(1, "gpu", with(flags, {"--gpu"}));
+  ASSERT_EQ(values_of(cpu, "main/loss").size(), 10U);
+  for (const char* key : {"main/loss", "validation/main/loss"})
+    expect_near(values_of(gpu, key), values_of(cpu, key), 1e-4);
+}
+
 TEST_F(TrainSeq2seq, FilesOfSentencesAreLearned) {
   std::string source, target;
   for (int i = 0; i < 60; ++i) {
