@@ -122,6 +122,7 @@
 #include "tasuki/parallel/mlp_over_ranks.hpp"
 #include "tasuki/parallel/multi_node_batch_norm.hpp"
 #include "tasuki/parallel/multi_node_chain_list.hpp"
+#include "tasuki/parallel/multi_node_n_step_rnn.hpp"
 #include "tasuki/parallel/split_layers.hpp"
 #include "tasuki/program/training_program.hpp"
 #include "tasuki/tensor/array_operations.hpp"
