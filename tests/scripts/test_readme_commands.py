@@ -234,6 +234,10 @@ COMMANDS = {
     "docs/training.md": [
         ("mpirun -np 4 build/apps/train_cifar --dataset images --data DIR --image-size 64",
          trains_on_images),
+        ("mpirun -np 4 build/apps/train_imagenet --data DIR --arch resnet50",
+         "tests/apps/imagenet_test.cpp trains smaller networks"),
+        ("mpirun -np 4 build/apps/train_imagenet train.txt val.txt --root DIR -a alex",
+         "tests/apps/imagenet_test.cpp reads smaller lists"),
         ("mpirun -np 1 build/apps/train_mnist --shards 12 --global-batch 1200", trains),
         ("mpirun -np 4 build/apps/train_mnist --shards 12 --global-batch 1200", trains_alike),
     ],
