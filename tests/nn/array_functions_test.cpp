@@ -194,6 +194,18 @@ TEST(ArrayFunctions, ComparisonsMakeConditions) {
   EXPECT_EQ(values_of(where(mask, x, zero).value()), (std::vector<float>{0, 0, 2}));
 }
 
+TEST(ArrayFunctions, ExpressionsReadAsTheyAreWritten) {
+  const Variable x(testing::random_tensor({3, 50}, 6), true);
+  const Variable gamma = vector_of({2}), beta = vector_of({-1});
+  const Variable centred = x - mean(x, {1}, /*keepdims=*/true);
+  const Variable y = gamma * centred / sqrt(mean(centred * centred, {1}, true) + 1e-5f) + beta;
+  EXPECT_NEAR(mean(y).value().item(), -1, 1e-5);
+  EXPECT_NEAR(mean((y + 1) * (y + 1)).value().item(), 4, 1e-2);
+  const Variable z = 1 - where(greater(x, y), 2 * x, abs(y));
+  sum(z).backward();
+  for (const Variable& each : {x, gamma, beta}) EXPECT_TRUE(each.grad().defined());
+}
+
 // The text of the error that `call` throws.
 template <class Call>
 std::string error_of(const Call& call) {
