@@ -153,7 +153,7 @@ int main(int argc, char** argv) {
       trainer.extend(std::make_unique<Sampler>(*model, flags,
                                                static_cast<std::uint64_t>(program.settings.seed)));
   };
-  program.columns = {"epoch", "iteration", "main/bits_per_byte", "validation/main/bits_per_byte",
+  program.columns = {"epoch", "main/bits_per_byte", "validation/main/bits_per_byte",
                      "elapsed_time"};
   program.banner = [&] {
     return program::BannerLines{
