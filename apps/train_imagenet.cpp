@@ -4,10 +4,9 @@
 //   mpirun -np 4 build/apps/train_imagenet train.txt val.txt --arch resnet50 --root /data/imagenet
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 
-#include "tasuki/core/file.hpp"
+#include "imagenet/mean_image.hpp"
 #include "tasuki/models/catalog.hpp"
 #include "tasuki/models/googlenet_bn.hpp"
 #include "tasuki/nn/classifier.hpp"
@@ -16,7 +15,6 @@
 #include "tasuki/nn/functions/mapped.hpp"
 #include "tasuki/nn/functions/softmax_cross_entropy.hpp"
 #include "tasuki/program/training_program.hpp"
-#include "tasuki/training/snapshots/npy.hpp"
 
 namespace {
 
@@ -52,11 +50,8 @@ std::int64_t side_of(const Flags& flags) {
   return flags.side.value_or(find_model(flags.arch).insize);
 }
 
-// 256 for images of 224 or 227 pixels, as usual, and about the same ratio for others.
 std::int64_t shorter_side_of(const Flags& flags) {
-  const std::int64_t side = side_of(flags);
-  const bool is_usual = side >= 224 && side <= 256;
-  return flags.shorter.value_or(is_usual ? 256 : side * 8 / 7);
+  return flags.shorter.value_or(usual_shorter_side(side_of(flags)));
 }
 
 // `train_imagenet TRAIN VAL --flags`, as in Chainer: takes the words before the first flag.
@@ -95,24 +90,11 @@ ImageLists list_images(const Flags& flags, const program::TrainingSettings& sett
                    : read_image_lists(flags.train, flags.test, flags.root);
 }
 
-// The array of an NPY file.
-Tensor read_mean(const std::string& name) {
-  const std::string file = read_file(name);
-  const auto bytes = std::as_bytes(std::span(file));
-  const NpyHeader header = parse_npy_header(bytes, name);
-  if (header.dtype != DType::float32 || bytes.size() != header.header_bytes + header.data_bytes())
-    fail(ErrorKind::data, "{}: expected one whole array of float32 values, found something else",
-         name);
-  const Tensor mean = Tensor::empty(header.shape);
-  std::memcpy(mean.raw(), bytes.data() + header.header_bytes, header.data_bytes());
-  return mean;
-}
-
 StreamedImages open_images(const Flags& flags, const program::TrainingSettings& settings,
                            Communicator& communicator) {
   ImageLists lists = share_image_lists(communicator, [&] { return list_images(flags, settings); });
   ImageStreamSettings reading{.side = side_of(flags), .shorter = shorter_side_of(flags)};
-  if (flags.mean) reading.scale.mean_image = read_mean(*flags.mean);
+  if (flags.mean) reading.scale.mean_image = read_mean_image(*flags.mean);
   StreamedImages streams;
   streams.place = flags.train.empty() ? lists.train.root().string() : flags.train;
   streams.class_names = lists.class_names;

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "predict/class_summary.hpp"
+#include "predict/crops.hpp"
 #include "predict/inputs.hpp"
 #include "predict/labels.hpp"
 #include "predict/networks.hpp"
@@ -75,8 +76,15 @@ std::vector<std::int32_t> send_labels(const std::vector<std::int32_t>& labels,
 std::unique_ptr<Iterator> batches_of(Share share, bool is_standardized, const Flags& flags,
                                      const Job& job) {
   const Field& field = share.dataset->header().field("x");
+  const auto crops = middle_crops_of(job.trained.run, field.shape[field.shape.rank() - 1]);
+  if (crops && !field.is_image_file)
+    fail_everywhere(ErrorKind::usage,
+                    "the model was trained by train_imagenet; expected image files, found a data "
+                    "set of pixels");
   const bool takes_long = is_standardized || field.is_image_file;
-  if (is_standardized)
+  if (crops)
+    share.dataset = transformed(share.dataset, create_view_transform(*crops));
+  else if (is_standardized)
     share.dataset = transformed(share.dataset, create_transform(standardization, field));
   auto batches = create_serial_iterator(std::move(share), job.settings.batchsize);
   const int threads = static_cast<int>(flags.loader_threads);

@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "predict/crops.hpp"
 #include "predict/grey_images.hpp"
 #include "predict/labels.hpp"
 #include "tasuki/core/error.hpp"
@@ -207,18 +208,28 @@ Inputs open_several(const InputRequest& request) {
   return open_files(std::move(files), 0, request);
 }
 
+// What a run of train_imagenet evaluated with.
+Inputs open_streamed(const InputRequest& request) {
+  const ImageList list = evaluated_images(request.run);
+  return open_files(list.files({0, list.size()}), request.classes, request);
+}
+
 // What the run evaluated with.
 Inputs open_test_data(const InputRequest& request) {
   const TrainingRun& run = request.run;
   if (run.dataset.empty())
     fail(ErrorKind::usage,
          "no images were given, and nothing says what the model was tested on; give --data PATH");
-  if (!is_folder(run.data))
+  const bool is_streamed = run.program == "train_imagenet";
+  if (!is_streamed && !is_folder(run.data))
     fail(ErrorKind::missing,
          "the data that the model was tested on are not in {} (seen from this folder); give "
          "--data PATH",
          run.data);
-  Inputs inputs = run.dataset == "images"
+  if (is_streamed && request.split != DataSplit::test)
+    fail(ErrorKind::usage, "--split train: give the folder of these images with --data");
+  Inputs inputs = is_streamed ? open_streamed(request)
+                  : run.dataset == "images"
                       ? open_class_folders(split_folder(run.data, request.split), request)
                       : Inputs{open_dataset(run.dataset, run.data, request.split), {}, {}};
   if (request.split != DataSplit::test) return inputs;

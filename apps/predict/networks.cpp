@@ -27,7 +27,7 @@ std::vector<std::string> image_networks() {
 std::optional<std::string> image_network_of(const TrainingRun& run) {
   if (run.program == "train_mnist" || run.program == "train_mnist_data_parallel") return mlp;
   if (run.program == "train_lenet") return "lenet";
-  if (run.program == "train_cifar") return run.flag("arch");
+  if (run.program == "train_cifar" || run.program == "train_imagenet") return run.flag("arch");
   return std::nullopt;
 }
 

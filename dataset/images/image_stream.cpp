@@ -62,7 +62,9 @@ std::function<void(const std::vector<std::uint32_t>& pixels, float* planes)> sca
   };
 }
 
-Transform create_transform(const ImageStreamSettings& settings) {
+}  // namespace
+
+Transform create_view_transform(const ImageStreamSettings& settings) {
   Transform transform;
   transform.function_of_file = [settings, scale = scaling_of(settings.scale, settings.side)](
                                    std::span<const std::byte> record, const ExampleKey& key,
@@ -84,12 +86,10 @@ Transform create_transform(const ImageStreamSettings& settings) {
   return transform;
 }
 
-}  // namespace
-
 ImageStream::ImageStream(ImageList list, std::int64_t classes, const ImageStreamSettings& settings)
     : list_(std::move(list)),
       header_(classification_header(list_.size(), {3, settings.side, settings.side}, classes)),
-      transform_(create_transform(settings)) {
+      transform_(create_view_transform(settings)) {
   TASUKI_CHECK(settings.side > 0 && settings.shorter >= settings.side,
                "images of {} pixels from {}", settings.side, settings.shorter);
   header_.field("x").is_image_file = true;

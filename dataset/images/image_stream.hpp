@@ -35,6 +35,15 @@ struct ImageStreamSettings {
   std::int64_t shorter = 256;
 };
 
+// Of the whole image, for crops of this size: 256 for 224 to 256 pixels, as usual, and about the
+// same ratio for others.
+constexpr std::int64_t usual_shorter_side(std::int64_t side) {
+  return side >= 224 && side <= 256 ? 256 : side * 8 / 7;
+}
+
+// What makes an example of a record of an image file (image_record.hpp).
+Transform create_view_transform(const ImageStreamSettings& settings);
+
 // Fields "x", float32, and "t", the label. Examples are read and decoded in the threads that read
 // batches; a file that cannot be read or is no image is an error that names it. Can be dealt with
 // take_share() and cannot be scattered. Thread-safe.

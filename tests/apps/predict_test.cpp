@@ -394,6 +394,25 @@ TEST_F(PredictPictures, FoldersOfImagesHaveNamedClasses) {
                  ErrorKind::data}});
 }
 
+// Its images are cropped and scaled as for its evaluation.
+TEST_F(PredictPictures, RunsOfTrainImagenetSayWhatTheySaid) {
+  const std::string result = folder / "imagenet";
+  const Finished job =
+      run_program({TRAIN_IMAGENET, data + "/train", data + "/val", "--arch", "resnet18",
+                   "--image-size", "32", "-b", "6", "--epoch", "2", "--threads", "1", "--conv",
+                   "direct", "--quiet", "--out", result});
+  ASSERT_EQ(job.exit_code, 0) << job.all();
+  const json log = json::parse(read_file(result + "/log"));
+  const double loss = log.back().at("validation/main/loss");
+  for (const auto& inputs : {std::vector<std::string>{}, {data + "/val"}}) {
+    const json summary = summary_of(1, with({result}, with(inputs, {"--conv", "direct"})));
+    EXPECT_EQ(summary.at("examples"), 12);
+    EXPECT_EQ(summary.at("accuracy"), log.back().at("validation/main/accuracy"));
+    EXPECT_NEAR(summary.at("loss").get<double>(), loss, 1e-5 * loss);
+    EXPECT_EQ(summary.at("class_names"), (json{"bright", "dark"}));
+  }
+}
+
 class PredictSentences : public ::testing::Test {
  protected:
   std::string result() const { return folder / "result"; }
