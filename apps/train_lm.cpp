@@ -107,7 +107,7 @@ int main(int argc, char** argv) {
   program.settings.epoch = 1;
   program.settings.optimizer = "adamw";
   program.settings.lr = 1e-3;
-  program.settings.weight_decay = 0.1;
+  program.settings.weight_decay = 1e-4;  // of each step, whatever the rate: 0.1 of the rate above
   program.settings.no_decay_1d = true;
   program.settings.lr_schedule = program::LrSchedule::cosine;
   program.settings.warmup = 0.05;
