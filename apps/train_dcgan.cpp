@@ -94,14 +94,14 @@ int main(int argc, char** argv) {
   program.create_model = [&](const DatasetHeader& data) {
     model_settings.image = data.field("x").shape;
     auto model = std::make_unique<Dcgan>(model_settings);
-    gan = model.get();
+    if (gan == nullptr) gan = model.get();  // further devices' models are replicas
     const auto seed = static_cast<std::uint64_t>(program.settings.seed);
     model->initialize(seed);
     if (is_root) {
-      load_weights(generator, gan->gen);
-      load_weights(discriminator, gan->dis);
+      load_weights(generator, model->gen);
+      load_weights(discriminator, model->dis);
     }
-    LossFunction loss = loss_of(*gan, model_settings, seed);
+    LossFunction loss = loss_of(*model, model_settings, seed);
     return TrainingModel{std::move(model), std::move(loss)};
   };
   program.extend = [&](Trainer& trainer) {

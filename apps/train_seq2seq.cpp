@@ -57,24 +57,37 @@ class Files {
  public:
   explicit Files(const Flags& flags) {
     TextPairs text = read_pairs(*flags.source, *flags.target, flags.longest);
+    TextPairs held_out;
+    if (!flags.test_source) held_out = take_last(text);
     const Vocabulary from(text.source, flags.words), to(text.target, flags.words);
     source_words_ = from.size();
     target_words_ = to.size();
     train_ = numbers_of(text, from, to);
-    if (flags.test_source) {
-      // All of them, however long.
-      test_ = numbers_of(read_pairs(*flags.test_source, *flags.test_target, 0), from, to);
-      return;
-    }
-    // Without files to test with, the last twentieth, at most 1000 pairs, is held out.
-    const auto held_out = std::min<std::ptrdiff_t>(1000, std::ssize(train_) / 20);
-    test_.assign(train_.end() - held_out, train_.end());
-    train_.resize(train_.size() - static_cast<std::size_t>(held_out));
+    // All test pairs, however long.
+    if (flags.test_source) held_out = read_pairs(*flags.test_source, *flags.test_target, 0);
+    test_ = numbers_of(held_out, from, to);
   }
   std::shared_ptr<const Dataset> train() const { return dataset_of(train_); }
   std::shared_ptr<const Dataset> test() const { return dataset_of(test_); }
 
  private:
+  // The last twentieth, at least one pair and at most 1000, which `text` then lacks.
+  static TextPairs take_last(TextPairs& text) {
+    const std::ptrdiff_t all = std::ssize(text.source);
+    if (all < 2)
+      fail(ErrorKind::data,
+           "--source and --target have one pair of sentences, expected at least 2: one to train on "
+           "and one to test with");
+    const std::ptrdiff_t held_out = std::clamp<std::ptrdiff_t>(all / 20, 1, 1000);
+    TextPairs taken;
+    const auto move_last = [&](auto& from, auto& to) {
+      to.assign(from.end() - held_out, from.end());
+      from.erase(from.end() - held_out, from.end());
+    };
+    move_last(text.source, taken.source);
+    move_last(text.target, taken.target);
+    return taken;
+  }
   static std::vector<NumberPair> numbers_of(const TextPairs& text, const Vocabulary& from,
                                             const Vocabulary& to) {
     std::vector<NumberPair> pairs;
@@ -154,12 +167,11 @@ int main(int argc, char** argv) {
   program.recipe = [&] {
     find_input(flags);
     program::Recipe recipe = end_of(flags.stop);
-    if (!flags.source)
-      recipe.insert(recipe.begin(), {{"unit", "256"},
-                                     {"layer", "1"},
-                                     {"epoch", "6"},
-                                     {"lr", "0.002"},
-                                     {"lr-schedule", "cosine"}});
+    if (flags.source) return recipe;
+    recipe.insert(recipe.begin(),
+                  {{"unit", "256"}, {"layer", "1"}, {"epoch", "6"}, {"lr", "0.002"}});
+    // The schedule follows the number of epochs, which iterations do not tell.
+    if (!flags.stop.ends_with('i')) recipe.emplace_back("lr-schedule", "cosine");
     return recipe;
   };
   program.check = [&](const Communicator&) {
@@ -188,7 +200,7 @@ int main(int argc, char** argv) {
     auto made =
         std::make_unique<Seq2seq>(flags.layer, data.field("x").classes, data.field("y").classes,
                                   flags.unit, static_cast<float>(flags.dropout));
-    model = made.get();
+    if (model == nullptr) model = made.get();  // further devices' models are replicas
     LossFunction loss = translation_loss(*made);
     return TrainingModel{std::move(made), std::move(loss)};
   };

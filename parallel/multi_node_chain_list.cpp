@@ -123,6 +123,8 @@ MultiNodeChainList& MultiNodeChainList::add_link(const std::string& name,
 
 MultiNodeChainList& MultiNodeChainList::add_link(Component component, const LinkRanks& ranks) {
   TASUKI_CHECK(component != nullptr, "no function was given for a component");
+  // The comparison of plans is collective, so one rank alone cannot change its own.
+  TASUKI_CHECK(!is_checked_, "add_link() after the model's first pass; add all components before");
   for (const std::vector<int>* const peers : {&ranks.in, &ranks.out})
     for (const int peer : *peers)
       if (peer < 0 || peer >= communicator_.size())
@@ -135,7 +137,6 @@ MultiNodeChainList& MultiNodeChainList::add_link(Component component, const Link
          "results");
   components_.push_back(std::move(component));
   plan_.push_back(ranks);
-  is_checked_ = false;
   return *this;
 }
 

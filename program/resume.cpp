@@ -214,14 +214,18 @@ Continuation find_continuation(Options& options, const TrainingSettings& setting
 
 RunPosition check_resume(const std::filesystem::path& snapshot, const TrainingSettings& settings,
                          const Optimizer& optimizer, std::optional<std::int64_t> examples,
-                         Communicator& communicator, const ModelGrid& grid) {
+                         std::int64_t bucket_steps, Communicator& communicator,
+                         const ModelGrid& grid) {
   const int ranks = grid.models();
   RunOutline run;
   run.identity = {static_cast<std::uint64_t>(settings.seed), ranks, settings.accumulate};
   if (examples) {
     const ShardPlan plan(*examples, ranks, static_cast<int>(settings.shards.value_or(0)));
     const std::int64_t batch = global_batch(settings, ranks);
-    run.layout = {.examples = *examples, .shards = plan.shards(), .global_batch = batch};
+    run.layout = {.examples = *examples,
+                  .shards = plan.shards(),
+                  .global_batch = batch,
+                  .bucket_steps = bucket_steps};
     run.steps_per_epoch = plan.steps_per_epoch(batch);
   }
   return check_snapshot(snapshot, run, optimizer, &communicator, grid.replicas().get());

@@ -44,10 +44,12 @@ Continuation find_continuation(Options& options, const TrainingSettings& setting
 
 // Checks the snapshot before data are read, and returns its position. `examples`: to train on;
 // nothing if an iterator of the program's may deal them otherwise, so that only resume_training()
-// can tell whether a position within an epoch is possible. Collective.
+// can tell whether a position within an epoch is possible. `bucket_steps`: as in EpochLayout.
+// Collective.
 RunPosition check_resume(const std::filesystem::path& snapshot, const TrainingSettings& settings,
                          const Optimizer& optimizer, std::optional<std::int64_t> examples,
-                         Communicator& communicator, const ModelGrid& grid);
+                         std::int64_t bucket_steps, Communicator& communicator,
+                         const ModelGrid& grid);
 
 // Loads the snapshot into a trainer that has all its extensions, among them `schedule` of the
 // learning rate (or null). Afterwards the hyper-parameters that flags govern have their former

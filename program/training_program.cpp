@@ -88,6 +88,7 @@ std::optional<RunPosition> find_position(const TrainingProgram& program, const R
   if (!snapshot) return std::nullopt;
   return check_resume(*snapshot, program.settings, optimizer,
                       program.wrap_batches ? std::nullopt : std::optional(examples),
+                      program.length_buckets ? program.length_buckets->steps : 0,
                       *setup.communicator, *setup.grid);
 }
 

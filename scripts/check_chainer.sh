@@ -9,6 +9,8 @@
 # Python 3.8 to 3.11. Not part of ctest, which needs no network.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source scripts/usage.sh
+take_flags --build -- "$@"
 
 build=build
 if [[ "${1:-}" == --build ]]; then

@@ -39,7 +39,8 @@ std::vector<std::string> StandardUpdater::common_settings() const {
       fmt::format("seed {}", settings_.seed),
       layout.is_shuffled ? fmt::format("data shuffled with seed {}", layout.seed) : "data in order",
       fmt::format("data of {} examples", layout.examples),
-      fmt::format("data in {} shards", layout.shards)};
+      fmt::format("data in {} shards", layout.shards),
+      fmt::format("buckets of {} steps", layout.bucket_steps)};
 }
 
 void StandardUpdater::update(Observation& observation) {

@@ -61,6 +61,8 @@ class Updater {
   virtual Optimizer& optimizer() const = 0;
   // The ranks that train together; null: one process. Trainers and evaluators take it from here.
   virtual Communicator* communicator() const { return optimizer().communicator(); }
+  // Those of them with the same weights as this one: all, unless a model is on several ranks.
+  virtual Communicator* replicas() const { return communicator(); }
   // Evaluators bring batches to this model's device and record their steps as the updater does.
   // Null: loss functions get batches as iterators give them.
   virtual const Module* evaluated_model() const { return &optimizer().model(); }
@@ -116,6 +118,7 @@ class StandardUpdater : public Updater {
   bool has_seen_examples() const override { return has_seen_examples_; }
   std::vector<std::string> common_settings() const override;
   Optimizer& optimizer() const override { return optimizer_; }
+  Communicator* replicas() const override { return optimizer_.communicator(); }
   Communicator* communicator() const override {
     return settings_.all_ranks ? settings_.all_ranks : optimizer_.communicator();
   }

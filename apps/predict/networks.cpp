@@ -38,9 +38,13 @@ std::optional<Shape> example_shape(const std::string& network, const TrainedMode
 }
 
 std::optional<std::int64_t> classes_in(const TrainedModel& trained, const std::string& network) {
-  const Shape example = example_shape(network, trained).value_or(Shape{3, 32, 32});
+  std::optional<Shape> example = example_shape(network, trained);
+  if (!example) {
+    const std::int64_t side = find_model(network).insize;
+    example = Shape{3, side, side};
+  }
   const auto with = [&](std::int64_t classes) {
-    return create_image_network(network, trained, example, classes, {});
+    return create_image_network(network, trained, *example, classes, {});
   };
   const auto one = with(1), two = with(2);
   const auto of_one = one->parameters(), of_two = two->parameters();

@@ -77,7 +77,7 @@ unsigned reduction_for(const ImageView& view) {
 }
 
 // The same view of an axis that has `now` instead of `before` pixels.
-void rescale(AxisView& axis, std::int64_t before, std::int64_t now) {
+void rescale(ViewedAxis& axis, std::int64_t before, std::int64_t now) {
   if (now == before) return;
   const double factor = static_cast<double>(now) / static_cast<double>(before);
   axis.begin *= factor;

@@ -7,7 +7,7 @@ namespace tasuki {
 namespace {
 
 // Pixels [at, at + length) of an axis, scaled to `side` results.
-AxisView part_of_axis(std::int64_t at, std::int64_t length, std::int64_t side) {
+ViewedAxis part_of_axis(std::int64_t at, std::int64_t length, std::int64_t side) {
   return {static_cast<double>(at), static_cast<double>(length) / static_cast<double>(side), side,
           at, at + length};
 }
@@ -58,7 +58,7 @@ ImageView middle_crop(std::int64_t height, std::int64_t width, std::int64_t shor
     const std::int64_t scaled = length * shorter / shorter_now;
     const double step = static_cast<double>(length) / static_cast<double>(scaled);
     const std::int64_t first = rounded(static_cast<double>(scaled - side) / 2);
-    return AxisView{static_cast<double>(first) * step, step, side, 0, length};
+    return ViewedAxis{static_cast<double>(first) * step, step, side, 0, length};
   };
   return {axis(height), axis(width), false};
 }

@@ -10,14 +10,14 @@ namespace tasuki {
 
 // Where results lie in an image along one axis, in the image's pixels: result i stands for
 // [begin + i * step, begin + (i + 1) * step). Pixels outside of [low, high) do not exist for it.
-struct AxisView {
+struct ViewedAxis {
   double begin = 0, step = 1;
   std::int64_t count = 0;
   std::int64_t low = 0, high = 0;
 };
 
 struct ImageView {
-  AxisView rows, columns;
+  ViewedAxis rows, columns;
   bool is_mirrored = false;  // left and right
 };
 

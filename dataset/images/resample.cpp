@@ -27,7 +27,7 @@ struct Reach {
   double center, support;
   std::int64_t first, end;
 };
-Reach reach_of(const AxisView& axis, std::int64_t i) {
+Reach reach_of(const ViewedAxis& axis, std::int64_t i) {
   const double support = std::max(1.0, axis.step);
   const double center = axis.begin + (static_cast<double>(i) + 0.5) * axis.step;
   const auto first = static_cast<std::int64_t>(std::floor(center - support + 0.5));
@@ -37,7 +37,7 @@ Reach reach_of(const AxisView& axis, std::int64_t i) {
 }
 
 // Positions are counted from `origin`.
-Taps taps_of(const AxisView& axis, std::int64_t origin) {
+Taps taps_of(const ViewedAxis& axis, std::int64_t origin) {
   Taps taps;
   std::vector<double> exact;
   for (std::int64_t i = 0; i < axis.count; ++i) {
@@ -97,7 +97,7 @@ TASUKI_VECTORIZE void round_sums(const std::int32_t* sums, std::uint8_t* to, std
 
 }  // namespace
 
-Range pixels_for(const AxisView& axis) {
+Range pixels_for(const ViewedAxis& axis) {
   return {reach_of(axis, 0).first, reach_of(axis, axis.count - 1).end};
 }
 

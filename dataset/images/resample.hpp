@@ -12,7 +12,7 @@
 namespace tasuki {
 
 // The image's pixels that a view needs along an axis.
-Range pixels_for(const AxisView& axis);
+Range pixels_for(const ViewedAxis& axis);
 
 // A part of an image: rows and columns from (top, left) on.
 struct ImagePart {

@@ -23,7 +23,8 @@ struct EpochLayout {
   std::int64_t shards = 0;        // that they are dealt to, see shard_plan.hpp
   std::int64_t global_batch = 0;  // examples of a step on all ranks
   bool is_shuffled = false;
-  std::uint64_t seed = 0;  // of the order, if shuffled
+  std::uint64_t seed = 0;         // of the order, if shuffled
+  std::int64_t bucket_steps = 0;  // LengthBuckets::steps; 0: not sorted by length
   friend bool operator==(const EpochLayout&, const EpochLayout&) = default;
 };
 

@@ -126,16 +126,21 @@ class MultiNodeIterator final : public Iterator {
                                         layout.shards,
                                         layout.global_batch,
                                         layout.is_shuffled,
-                                        static_cast<std::int64_t>(layout.seed)};
+                                        static_cast<std::int64_t>(layout.seed),
+                                        layout.bucket_steps};
       numbers.insert(numbers.end(), result.begin(), result.end());
       return encode_numbers(numbers);
     });
     const std::vector<std::int64_t> numbers = decode_numbers(message);
     state_ = {numbers.at(0), numbers.at(1)};
     steps_per_epoch_ = numbers.at(2);
-    layout_ = {numbers.at(3), numbers.at(4), numbers.at(5), numbers.at(6) != 0,
-               static_cast<std::uint64_t>(numbers.at(7))};
-    return {numbers.begin() + 8, numbers.end()};
+    layout_ = {numbers.at(3),
+               numbers.at(4),
+               numbers.at(5),
+               numbers.at(6) != 0,
+               static_cast<std::uint64_t>(numbers.at(7)),
+               numbers.at(8)};
+    return {numbers.begin() + 9, numbers.end()};
   }
 
   std::unique_ptr<Iterator> iterator_;

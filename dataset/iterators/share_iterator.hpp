@@ -50,8 +50,9 @@ class ShareIterator final : public Iterator {
   Batch next() override;
   std::int64_t steps_per_epoch() const override { return steps_; }
   EpochLayout layout() const override {
-    return {share_.plan.examples(), share_.plan.shards(), global_batch_, options_.shuffle,
-            options_.seed};
+    return {share_.plan.examples(), share_.plan.shards(),
+            global_batch_,          options_.shuffle,
+            options_.seed,          options_.buckets ? options_.buckets->steps : 0};
   }
   IteratorState state() const override { return state_; }
   void restore(const IteratorState& state) override;

@@ -72,6 +72,7 @@ std::vector<std::string> flags_as_typed(const std::vector<Option>& options) {
 std::vector<std::string> with_dashes(std::vector<std::string> arguments,
                                      const std::vector<Option>& options) {
   for (std::string& argument : arguments) {
+    if (argument == "--") break;  // what follows are no flags
     if (!argument.starts_with("--")) continue;
     std::string name = argument.substr(2, argument.find('=') - 2);
     std::ranges::replace(name, '_', '-');

@@ -71,6 +71,11 @@ TEST_F(TrainSeq2seq, LossesAreTheSameForAnyNumberOfRanks) {
 TEST_F(TrainSeq2seq, AResumedRunGoesOnAsIfItHadNotStopped) {
   const auto whole = log_of(2, "whole", small);
   log_of(2, "cut", with(small, {"--max-iterations", "14"}));
+  // Other buckets would deal this epoch's examples in another order.
+  const Finished refused = run(2, "cut", with(small, {"--resume", "auto", "--bucket-steps", "5"}));
+  EXPECT_EQ(refused.exit_code, 78) << refused.all();
+  EXPECT_NE(refused.err.find("bucket_steps 4; this run has bucket_steps 5"), std::string::npos)
+      << refused.all();
   const auto resumed = log_of(2, "cut", with(small, {"--resume", "auto"}));
   EXPECT_EQ(values_of(resumed, "main/loss"), values_of(whole, "main/loss"));
 }

@@ -29,7 +29,7 @@ int channel_of(std::uint32_t pixel, int c) {
   return static_cast<int>(pixel >> (8 * c) & 255);
 }
 
-AxisView part_of_axis(std::int64_t at, std::int64_t length, std::int64_t side) {
+ViewedAxis part_of_axis(std::int64_t at, std::int64_t length, std::int64_t side) {
   return {static_cast<double>(at), static_cast<double>(length) / static_cast<double>(side), side,
           at, at + length};
 }
@@ -122,7 +122,7 @@ TEST(RandomCrop, LiesInTheImageWithinItsRange) {
   double smallest = 1, largest = 0, narrowest = 2, widest = 0;
   for (int i = 0; i < 4000; ++i) {
     const ImageView view = random_crop(200, 300, 64, range, true, RandomStream(1, i));
-    const auto length = [](const AxisView& axis) {
+    const auto length = [](const ViewedAxis& axis) {
       return static_cast<double>(axis.high - axis.low);
     };
     EXPECT_GE(view.rows.low, 0);

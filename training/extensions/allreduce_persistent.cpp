@@ -12,8 +12,7 @@ class AllreducePersistent final : public Extension {
   std::unique_ptr<Trigger> default_trigger() const override { return every(1, Unit::epoch); }
   bool may_observe(const std::string&, const std::string&, bool) const override { return false; }
   void run(Trainer& trainer) override {
-    // Of a model on several ranks, those with the same part.
-    Communicator* communicator = trainer.updater().optimizer().communicator();
+    Communicator* communicator = trainer.updater().replicas();
     if (communicator == nullptr || communicator->size() == 1) return;
     // Ranks without examples (if there are more ranks than examples) have no statistics.
     const bool counts = trainer.updater().has_seen_examples();

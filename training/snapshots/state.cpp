@@ -70,12 +70,15 @@ std::string serialize_layout(const Serializer& serializer, const RunIdentity& ru
     serializer(name, stored);
     note(name, stored, here);
   }
-  // Snapshots of older versions have no such entry: iterations were of one batch.
-  const char* const batches = "batches_per_iteration";
-  const bool has_batches = !serializer.is_loading() || serializer.contains(batches);
-  std::int64_t stored = has_batches ? run.batches : 1;
-  if (has_batches) serializer(batches, stored);
-  note(batches, stored, run.batches);
+  // Snapshots of older versions lack these entries; they all had the same value then.
+  const auto serialize_newer = [&](const char* name, std::int64_t here, std::int64_t then) {
+    const bool is_there = !serializer.is_loading() || serializer.contains(name);
+    std::int64_t stored = is_there ? here : then;
+    if (is_there) serializer(name, stored);
+    note(name, stored, here);
+  };
+  serialize_newer("batches_per_iteration", run.batches, 1);
+  serialize_newer("bucket_steps", layout.bucket_steps, 0);
   if (before.empty()) return "";
   if (step != 0)
     fail_everywhere(ErrorKind::config,

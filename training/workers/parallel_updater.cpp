@@ -197,7 +197,7 @@ Variable ParallelUpdater::evaluate(const Batch& batch, Observation& report) {
   run_parts(batch, parts, [&](std::size_t worker, const Batch& part) {
     Outcome& outcome = outcomes[worker];
     outcome.weight = part.weight();
-    if (outcome.weight == 0) return;
+    if (part.size() == 0) return;
     const NoGrad no_grad;
     const TrainingMode evaluation(false);
     outcome.loss = losses_[worker](part, outcome.reported).value();
