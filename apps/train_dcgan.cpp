@@ -15,7 +15,7 @@ namespace {
 
 using namespace tasuki;
 
-// Each batch of an evaluation has numbers of its own, the same in each evaluation.
+// Each batch of an evaluation gets other random numbers, the same ones in every evaluation.
 LossFunction loss_of(Dcgan& gan, const DcganSettings& settings, std::uint64_t seed) {
   const auto keys = std::make_shared<RandomKeys>(seed);
   return [&gan, settings, keys](const Batch& batch, Observation& report) {

@@ -52,7 +52,8 @@ class ImageOperations {
 
   // y = x + scale * noise. The noise of element j of example i is a function of (seed,
   // example_ids[i], j), as in Backend::dropout: uniform in [-1, 1), of word j % 4 of the Philox
-  // block j / 4; normal, of words 0 and 1, or 2 and 3, by Box and Muller.
+  // block j / 4; normal, of words 0 and 1, or 2 and 3, by Box and Muller. Normal noise may differ
+  // between devices by the rounding of their logarithms and cosines.
   virtual Tensor add_noise(const Tensor& x, Noise kind, float scale, const Tensor& seed,
                            const Tensor& example_ids) = 0;
 };

@@ -1,4 +1,4 @@
-// How functions of each element by itself are made differentiable.
+// Makes functions of single elements differentiable.
 #pragma once
 
 #include "tasuki/nn/variable.hpp"
