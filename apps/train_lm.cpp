@@ -4,12 +4,10 @@
 
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 #include <optional>
 
 #include "lm/sample.hpp"
-#include "tasuki/dataset/files/text_windows.hpp"
-#include "tasuki/dataset/views.hpp"
+#include "lm/text.hpp"
 #include "tasuki/models/gpt.hpp"
 #include "tasuki/nn/functions/softmax_cross_entropy.hpp"
 #include "tasuki/program/training_program.hpp"
@@ -18,9 +16,6 @@ namespace {
 
 using namespace tasuki;
 
-// A dictionary of 40 MB, from the package dict-gcide.
-constexpr const char* default_text = "/usr/share/dictd/gcide.dict.dz";
-
 struct Flags {
   GptSettings model;
   std::optional<std::string> data;
@@ -28,34 +23,6 @@ struct Flags {
   std::int64_t sample = 0;
   double temperature = 0.8;
 };
-
-std::shared_ptr<const Dataset> read_windows(const Flags& flags) {
-  const std::filesystem::path place = flags.data.value_or(default_text);
-  if (!flags.data && !std::filesystem::exists(place))
-    fail(ErrorKind::missing,
-         "{}: no such file; install it (apt-get install dict-gcide), or give another text with "
-         "--data",
-         place.string());
-  std::string text = read_text(place, std::int64_t{1} << 32);
-  if (flags.bytes > 0 && std::ssize(text) > flags.bytes)
-    text.resize(static_cast<std::size_t>(flags.bytes));
-  const auto windows = text_windows(std::move(text), flags.model.context);
-  if (windows->size() < 10)
-    fail(ErrorKind::data,
-         "{}: {} windows of {} bytes are too few to train and to test with; expected at least 10",
-         place.string(), windows->size(), flags.model.context);
-  return windows;
-}
-
-// Every tenth block of up to 256 windows is held out.
-std::shared_ptr<const Dataset> part_of(const std::shared_ptr<const Dataset>& windows,
-                                       bool is_held_out) {
-  const std::int64_t block = std::min<std::int64_t>(256, windows->size() / 10);
-  std::vector<std::int64_t> indices;
-  for (std::int64_t i = 0; i < windows->size(); ++i)
-    if ((i / block % 10 == 9) == is_held_out) indices.push_back(i);
-  return subset_of(windows, std::move(indices));
-}
 
 // The mean over all bytes of the batch, in nats; reported in bits, too.
 LossFunction loss_of(Gpt& model) {
@@ -135,8 +102,9 @@ int main(int argc, char** argv) {
   };
   std::shared_ptr<const Dataset> windows;
   const auto part = [&](bool is_held_out) {
-    if (windows == nullptr) windows = read_windows(flags);
-    return part_of(windows, is_held_out);
+    if (windows == nullptr)
+      windows = lm::training_windows(flags.data, flags.bytes, flags.model.context);
+    return lm::part_of(windows, is_held_out);
   };
   program.train_data = [&] { return part(false); };
   program.test_data = [&] { return part(true); };

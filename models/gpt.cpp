@@ -3,11 +3,12 @@
 #include <cmath>
 #include <string>
 
-#include "tasuki/nn/function.hpp"
 #include "tasuki/nn/functions/activation.hpp"
 #include "tasuki/nn/functions/add.hpp"
 #include "tasuki/nn/functions/attention.hpp"
+#include "tasuki/nn/functions/rearrange.hpp"
 #include "tasuki/nn/functions/reshape.hpp"
+#include "tasuki/tensor/attention_operations.hpp"
 #include "tasuki/tensor/backend.hpp"
 
 namespace tasuki {
@@ -15,40 +16,6 @@ namespace {
 
 constexpr double deviation = 0.02;
 constexpr float eps = 1e-5f;
-
-// x (N x T x W) + the first T rows of w.
-class AddPositions final : public Function {
- public:
-  AddPositions(const Shape& x, const Shape& w) : x_(x), w_(w) {}
-  const char* name() const override { return "add_positions"; }
-
-  void backward(const Tensor& dy, Gradients& gradients) override {
-    if (gradients.needed(1)) {
-      const auto [dw, accumulate] = gradients.into(1, w_);
-      const bool is_part = x_[1] < w_[0];
-      if (is_part && !accumulate) dw.fill(0);
-      const std::int64_t values = x_[1] * x_[2];
-      backend(dy.device())
-          .backward_bias(dy.reshape({x_[0], values}), dw.slice(0, x_[1]).reshape({values}),
-                         accumulate || is_part);
-      gradients.written(1);
-    }
-    if (gradients.needed(0)) gradients.add(0, dy);
-  }
-
- private:
-  Shape x_, w_;
-};
-
-Variable add_positions(const Variable& x, const Variable& w) {
-  const Tensor rows = w.value_as(x.value().dtype()).slice(0, x.shape()[1]);
-  const Tensor addend = rows.to(x.value().dtype());
-  const Tensor y = x.value().clone();
-  for (std::int64_t i = 0; i < x.shape()[0]; ++i)
-    backend(y.device()).accumulate(y.slice(i, i + 1).reshape(addend.shape()), addend, 1);
-  return Function::record(y, {x, w},
-                          [&] { return std::make_unique<AddPositions>(x.shape(), w.shape()); });
-}
 
 Initializer weights() {
   return initializers::normal(deviation);
@@ -108,19 +75,71 @@ Gpt::Gpt(const GptSettings& settings)
 }
 
 Variable Gpt::forward(const Variable& ids) {
-  TASUKI_CHECK(ids.shape().rank() == 2 && ids.shape()[1] <= settings_.context,
-               "a transformer with a context of {} symbols takes N x T of them, found {}",
-               settings_.context, ids.shape().text());
+  const AttentionSettings settings = {.heads = settings_.heads, .causal = true};
+  return scores_of(ids, 0,
+                   [&](std::size_t, const Variable& qkv) { return self_attention(qkv, settings); });
+}
+
+Variable Gpt::scores_of(const Variable& ids, std::int64_t position, const Attend& attend) {
+  TASUKI_CHECK(ids.shape().rank() == 2 && position + ids.shape()[1] <= settings_.context,
+               "a transformer with a context of {} symbols takes N x T of them, found {} after {}",
+               settings_.context, ids.shape().text(), position);
   const std::int64_t items = ids.shape()[0], length = ids.shape()[1], width = settings_.width;
   const Shape rows = {items * length, width};  // activations are N T x width between attentions
-  Variable x = reshape(add_positions(embed_(ids), position_.w), rows);
-  for (const auto& block : blocks_.all) {
-    const Variable qkv = reshape(block->qkv(block->norm1(x)), {items, length, 3 * width});
-    const Variable seen = self_attention(qkv, {.heads = settings_.heads, .causal = true});
-    x = x + block->attention(reshape(seen, rows));
-    x = x + block->output(gelu(block->hidden(block->norm2(x))));
+  Variable positions = position_.w;
+  if (length < settings_.context) positions = slice(positions, {{position, position + length}});
+  Variable x = reshape(embed_(ids) + positions, rows);
+  for (std::size_t i = 0; i < blocks_.all.size(); ++i) {
+    Block& block = *blocks_.all[i];
+    const Variable qkv = reshape(block.qkv(block.norm1(x)), {items, length, 3 * width});
+    x = x + block.attention(reshape(attend(i, qkv), rows));
+    x = x + block.output(gelu(block.hidden(block.norm2(x))));
   }
   return scores_(norm_(x));
+}
+
+Tensor GptText::read(const Tensor& ids) {
+  const NoGrad no_grad;
+  const TrainingMode evaluation(false);
+  TASUKI_CHECK(ids.shape().rank() == 1 && ids.count() > 0,
+               "a transformer reads a row of symbols, found {}", ids.shape().text());
+  // Symbols that follow others are read one by one: then each sees all rows that are kept.
+  if (length_ == 0) return read_part(ids);
+  Tensor scores;
+  for (std::int64_t i = 0; i < ids.count(); ++i) scores = read_part(ids.slice(i, i + 1));
+  return scores;
+}
+
+Tensor GptText::read_part(const Tensor& ids) {
+  const std::int64_t count = ids.count();
+  const Variable x(ids.to(model_.device()).reshape({1, count}));
+  const Tensor scores =
+      model_
+          .scores_of(x, length_,
+                     [this](std::size_t block, const Variable& qkv) { return attend(block, qkv); })
+          .value();
+  length_ += count;
+  return scores.slice(count - 1, count);
+}
+
+Variable GptText::attend(std::size_t block, const Variable& qkv) {
+  const GptSettings& settings = model_.settings();
+  const Tensor fresh = qkv.value().plain();
+  const std::int64_t count = fresh.shape()[1], width = settings.width;
+  if (block == rows_.size())
+    rows_.push_back(Tensor::zeros({settings.context, 3 * width}, fresh.dtype(), fresh.device()));
+  const Tensor& rows = rows_[block];
+  rows.slice(length_, length_ + count).copy_from(fresh.reshape({count, 3 * width}));
+  if (length_ == 0) return self_attention(qkv, {.heads = settings.heads, .causal = true});
+  const Tensor seen = rows.slice(0, length_ + 1).reshape({1, length_ + 1, 3 * width});
+  const std::int64_t head = width / settings.heads;
+  return Variable(backend(fresh.device())
+                      .attention()
+                      .attention({fresh, 0}, {seen, width}, {seen, 2 * width},
+                                 {.heads = settings.heads,
+                                  .head_width = head,
+                                  .scale = 1 / std::sqrt(static_cast<float>(head))})
+                      .y);
 }
 
 }  // namespace tasuki

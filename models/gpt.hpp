@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -35,6 +36,7 @@ class Gpt : public Layer {
   const GptSettings& settings() const { return settings_; }
 
  private:
+  friend class GptText;
   struct Positions : Module {
     Positions(std::int64_t context, std::int64_t width);
     Parameter& w;
@@ -51,12 +53,39 @@ class Gpt : public Layer {
     std::vector<std::unique_ptr<Block>> all;
   };
 
+  // What the attention of a block makes of queries, keys and values: N x T x 3 widths to N x T x
+  // width.
+  using Attend = std::function<Variable(std::size_t block, const Variable& qkv)>;
+  // The scores of symbols whose first one is at this position of the text.
+  Variable scores_of(const Variable& ids, std::int64_t position, const Attend& attend);
+
   GptSettings settings_;
   EmbedID embed_;
   Positions position_;
   Blocks blocks_;
   LayerNorm norm_;
   Linear scores_;
+};
+
+// What a transformer has read of one text. It keeps the keys and values of all attentions, so a
+// further symbol costs the computation of one position. Nothing that it computes has gradients.
+class GptText {
+ public:
+  // The model must outlive this and keep its weights.
+  explicit GptText(Gpt& model) : model_(model) {}
+  // Reads these symbols (T, int32 or int64, T >= 1) after what was read before; the scores (1 x
+  // symbols, on the model's device) of what follows. More than fits into the context is an error.
+  Tensor read(const Tensor& ids);
+  // How many symbols were read.
+  std::int64_t length() const { return length_; }
+
+ private:
+  Tensor read_part(const Tensor& ids);
+  Variable attend(std::size_t block, const Variable& qkv);
+
+  Gpt& model_;
+  std::int64_t length_ = 0;
+  std::vector<Tensor> rows_;  // of each block, context x 3 widths: queries, keys and values
 };
 
 }  // namespace tasuki

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <string_view>
 #include <vector>
 
 #include "tasuki/core/activity.hpp"
@@ -12,16 +13,35 @@
 namespace tasuki::lm {
 namespace {
 
-// The scores of the byte that follows the text.
-Tensor scores_after(Gpt& model, const std::string& text) {
-  const std::int64_t length = std::min<std::int64_t>(std::ssize(text), model.settings().context);
-  const Tensor ids = Tensor::empty({1, length}, DType::int32);
-  for (std::int64_t i = 0; i < length; ++i)
-    ids.data<std::int32_t>()[i] =
-        static_cast<unsigned char>(text[text.size() - static_cast<std::size_t>(length - i)]);
-  const Variable scores = model(Variable(ids.to(model.device())));
-  return scores.value().slice(length - 1, length).to(Device::cpu()).to(DType::float32);
+Tensor ids_of(std::string_view text) {
+  const Tensor ids = Tensor::empty({std::ssize(text)}, DType::int32);
+  std::ranges::transform(text, ids.data<std::int32_t>(),
+                         [](char each) { return static_cast<unsigned char>(each); });
+  return ids;
 }
+
+// Scores of the byte that follows a text which only grows. As long as the text fits into the
+// model's context, a byte costs one position. Then each byte moves all others to another position,
+// and the window is computed again.
+class NextByte {
+ public:
+  explicit NextByte(Gpt& model) : model_(model), read_(model) {}
+
+  Tensor scores_after(const std::string& text) {
+    const std::int64_t context = model_.settings().context;
+    const Tensor scores =
+        std::ssize(text) <= context
+            ? read_.read(
+                  ids_of(std::string_view(text).substr(static_cast<std::size_t>(read_.length()))))
+            : GptText(model_).read(ids_of(
+                  std::string_view(text).substr(text.size() - static_cast<std::size_t>(context))));
+    return scores.to(Device::cpu()).to(DType::float32);
+  }
+
+ private:
+  Gpt& model_;
+  GptText read_;
+};
 
 std::size_t draw(std::span<const float> scores, double temperature, double uniform) {
   const auto top = std::ranges::max_element(scores);
@@ -44,12 +64,17 @@ std::size_t draw(std::span<const float> scores, double temperature, double unifo
 
 std::string sample_text(Gpt& model, const std::string& prompt, std::int64_t bytes,
                         double temperature, std::uint64_t seed) {
-  const NoGrad no_grad;
-  const TrainingMode evaluation(false);
+  NextByte next(model);
+  return sample_text([&next](const std::string& text) { return next.scores_after(text); }, prompt,
+                     bytes, temperature, seed);
+}
+
+std::string sample_text(const ScoresAfter& scores_after, const std::string& prompt,
+                        std::int64_t bytes, double temperature, std::uint64_t seed) {
   std::mt19937_64 numbers(seed);
   std::string text = prompt;
   for (std::int64_t i = 0; i < bytes; ++i) {
-    const Tensor scores = scores_after(model, text);
+    const Tensor scores = scores_after(text);
     const double uniform = static_cast<double>(numbers() >> 11) * 0x1p-53;
     text.push_back(static_cast<char>(draw(scores.span<float>(), temperature, uniform)));
     report_progress();

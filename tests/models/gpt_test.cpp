@@ -36,6 +36,26 @@ TEST(Gpt, ScoresDependOnEarlierSymbolsOnly) {
   EXPECT_THROW(model(ids_of({1, 2, 3, 4, 5, 6, 7}, 1)), Error);
 }
 
+// The scores of a text's last symbol, all at once and read in parts.
+TEST(Gpt, ScoresAreTheSameForATextThatIsReadInParts) {
+  Gpt model(small);
+  model.initialize(3);
+  const std::vector<std::int32_t> symbols = {1, 2, 3, 10, 0, 5};
+  const Tensor ids = Tensor::from(std::span(symbols), {std::ssize(symbols)});
+  const Tensor expected = model(ids_of(symbols, 1)).value();
+  for (std::int64_t first = 1; first <= ids.count(); ++first) {
+    GptText text(model);
+    for (std::int64_t end = first; end <= ids.count(); ++end) {
+      const Tensor found = text.read(ids.slice(text.length(), end));
+      ASSERT_EQ(text.length(), end);
+      ASSERT_EQ(found.shape(), Shape({1, 11}));
+      for (std::int64_t i = 0; i < 11; ++i)
+        EXPECT_NEAR(found.data<float>()[i], expected.data<float>()[(end - 1) * 11 + i], 1e-6);
+    }
+    EXPECT_THROW(text.read(Tensor::zeros({1}, DType::int32)), Error);
+  }
+}
+
 // Along the gradient, shorter than the context: positions behind the text have no gradient.
 TEST(Gpt, GradientsAreDifferences) {
   Gpt model(small);

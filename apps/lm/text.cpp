@@ -1,0 +1,82 @@
+#include "lm/text.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "tasuki/core/activity.hpp"
+#include "tasuki/core/error.hpp"
+#include "tasuki/dataset/files/text_windows.hpp"
+#include "tasuki/dataset/views.hpp"
+#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
+
+namespace tasuki::lm {
+
+std::shared_ptr<const Dataset> training_windows(const std::optional<std::string>& named,
+                                                std::int64_t bytes, std::int64_t context) {
+  const std::filesystem::path place = named.value_or(default_text);
+  if (!named && !std::filesystem::exists(place))
+    fail(ErrorKind::missing,
+         "{}: no such file; install it (apt-get install dict-gcide), or give another text with "
+         "--data",
+         place.string());
+  std::string text = read_text(place, std::int64_t{1} << 32);
+  if (bytes > 0 && std::ssize(text) > bytes) text.resize(static_cast<std::size_t>(bytes));
+  auto windows = text_windows(std::move(text), context);
+  if (windows->size() < 10)
+    fail(ErrorKind::data,
+         "{}: {} windows of {} bytes are too few to train and to test with; expected at least 10",
+         place.string(), windows->size(), context);
+  return windows;
+}
+
+std::shared_ptr<const Dataset> part_of(const std::shared_ptr<const Dataset>& windows,
+                                       bool is_held_out) {
+  const std::int64_t block = std::min<std::int64_t>(256, windows->size() / 10);
+  std::vector<std::int64_t> indices;
+  for (std::int64_t i = 0; i < windows->size(); ++i)
+    if ((i / block % 10 == 9) == is_held_out) indices.push_back(i);
+  return subset_of(windows, std::move(indices));
+}
+
+GptSettings settings_of(const std::map<std::string, Shape>& weights, std::int64_t heads) {
+  const auto shape = [&](const char* path) {
+    const auto found = weights.find(path);
+    if (found == weights.end() || found->second.rank() != 2)
+      fail(ErrorKind::data, "expected the weights of train_lm's transformer, found no matrix {}",
+           path);
+    return found->second;
+  };
+  const Shape embed = shape("embed/W"), position = shape("position/W");
+  std::int64_t layers = 0;
+  while (weights.contains(fmt::format("blocks/{}/qkv/W", layers))) ++layers;
+  if (layers == 0 || embed[0] != 256)
+    fail(ErrorKind::data, "expected a transformer on bytes, found {} blocks and {} symbols", layers,
+         embed[0]);
+  if (heads < 1 || embed[1] % heads != 0)
+    fail(ErrorKind::usage, "expected a number of heads that divides the model's width {}, found {}",
+         embed[1], heads);
+  return {.layers = layers, .heads = heads, .width = embed[1], .context = position[0]};
+}
+
+CodeLength code_length(Gpt& model, Iterator& batches) {
+  const NoGrad no_grad;
+  const TrainingMode evaluation(false);
+  const Device device = model.device();
+  CodeLength length;
+  for (std::int64_t step = batches.steps_per_epoch(); step > 0; --step) {
+    report_progress();
+    const Batch batch = batches.next();
+    if (batch.size() == 0) continue;
+    const Tensor t = batch["t"].to(device);
+    const Variable scores = model(Variable(batch["x"].to(device)));
+    const double mean = softmax_cross_entropy(scores, t.reshape({t.count()})).value().item();
+    length.bits += mean / std::log(2.0) * static_cast<double>(t.count());
+    length.bytes += t.count();
+  }
+  return length;
+}
+
+}  // namespace tasuki::lm
