@@ -66,11 +66,11 @@ std::vector<ResidualBlock::Convolution> basic(std::int64_t width, std::int64_t s
 }
 
 std::vector<ResidualBlock::Convolution> bottleneck(std::int64_t width, std::int64_t stride) {
-  return {{width, 1, 1}, {width, 3, stride}, {4 * width, 1, 1}};
+  return {{width, 1, stride}, {width, 3, 1}, {4 * width, 1, 1}};
 }
 
-// res2, res3, ...: blocks "a", "b1", "b2", ..., the first of each but res2 with stride 2. Returns
-// the number of output channels.
+// res2, res3, ...: blocks "0", "1", ..., the first of each but res2 with stride 2. Returns the
+// number of output channels.
 template <class MakeConvolutions>
 std::int64_t append_stages(Sequential& net, const std::vector<int>& blocks, std::int64_t channels,
                            std::int64_t width, const MakeConvolutions& make) {
@@ -78,8 +78,7 @@ std::int64_t append_stages(Sequential& net, const std::vector<int>& blocks, std:
     auto residual = std::make_unique<Sequential>();
     for (int i = 0; i < blocks[stage]; ++i) {
       const auto convolutions = make(width, stage > 0 && i == 0 ? 2 : 1);
-      residual->append(i == 0 ? "a" : fmt::format("b{}", i),
-                       std::make_unique<ResidualBlock>(channels, convolutions));
+      residual->append(std::to_string(i), std::make_unique<ResidualBlock>(channels, convolutions));
       channels = convolutions.back().channels_out;
     }
     net.append(fmt::format("res{}", stage + 2), std::move(residual));
@@ -97,14 +96,16 @@ std::unique_ptr<Layer> imagenet_resnet(const std::vector<int>& blocks, const Mak
                                        std::int64_t classes, std::int64_t channels,
                                        ResNetStem stem) {
   constexpr std::int64_t width = 64;
-  const bool is_large = stem == ResNetStem::imagenet;
   auto net = std::make_unique<Sequential>();
-  net->append("conv1", same_convolution(channels, width, is_large ? 7 : 3, is_large ? 2 : 1));
-  net->append("bn1", batch_norm_relu(width));
-  if (is_large)
-    net->append([](const Variable& x) {
-      return max_pooling_2d(x, 3, /*stride=*/2, /*pad=*/1, /*cover_all=*/false);
-    });
+  if (stem == ResNetStem::imagenet) {
+    net->append("conv1", std::make_unique<Conv2d>(channels, width, 7, /*stride=*/2, /*pad=*/3,
+                                                  /*bias=*/true, initializers::he_normal()));
+    net->append("bn1", batch_norm_relu(width));
+    net->append([](const Variable& x) { return max_pooling_2d(x, 3, /*stride=*/2); });
+  } else {
+    net->append("conv1", same_convolution(channels, width, 3));
+    net->append("bn1", batch_norm_relu(width));
+  }
   channels = append_stages(*net, blocks, width, width, make);
   append_head(*net, channels, classes);
   return net;

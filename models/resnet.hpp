@@ -21,15 +21,15 @@ enum class ResNetStem {
   cifar,     // 3x3 convolution, no pooling: for about 32 pixels
 };
 
-// Table 1's 18 layers: blocks of two 3x3 convolutions. 11,689,512 parameters for 3 channels, 1000
+// Table 1's 18 layers: blocks of two 3x3 convolutions. 11,689,576 parameters for 3 channels, 1000
 // classes and ImageNet's stem.
 std::unique_ptr<Layer> resnet18(std::int64_t classes = 1000, std::int64_t channels = 3,
                                 ResNetStem stem = ResNetStem::imagenet);
 
-// Table 1's 50 layers, with the keys of Chainer's ImageNet example (conv1/W, bn1/gamma,
-// res2/a/conv1/W, res2/b1/conv1/W ... fc/W). Stride 2 is in a block's 3x3 convolution (Goyal et
-// al., arXiv 1706.02677, section 5.1), not in its first 1x1. 25,557,032 parameters for 3 channels,
-// 1000 classes and ImageNet's stem.
+// Table 1's 50 layers. With ImageNet's stem it is ResNet50 of ChainerMN's ImageNet example, with
+// its keys (conv1/W, conv1/b, bn1/gamma, res2/0/conv1/W ... res5/2/bn3/beta, fc/W): stride 2 is in
+// a block's first 1x1 convolution, and the pooling has no padding but may reach over the far edge.
+// 25,557,096 parameters for 3 channels, 1000 classes and ImageNet's stem.
 std::unique_ptr<Layer> resnet50(std::int64_t classes = 1000, std::int64_t channels = 3,
                                 ResNetStem stem = ResNetStem::imagenet);
 

@@ -134,16 +134,16 @@ class Residual(Chain):
 
 
 class ResNet(Chain):
-    """`make(width, stride)`: the convolutions of a block; `pool`: after the stem."""
+    """`conv1` and `pool`: how images enter; `make(width, stride)`: the convolutions of a block."""
 
-    def __init__(self, stem, pool, blocks, width, make, classes=10):
-        conv1, channels = stem
+    def __init__(self, conv1, pool, blocks, make, classes=10):
+        channels = width = conv1.out_channels
         children = {"conv1": conv1, "bn1": L.BatchNormalization(channels)}
         for stage, number in enumerate(blocks):
             names = {}
             for i in range(number):
                 convolutions = make(width, 2 if stage > 0 and i == 0 else 1)
-                names["a" if i == 0 else f"b{i}"] = Residual(channels, convolutions)
+                names[str(i)] = Residual(channels, convolutions)
                 channels = convolutions[-1][0]
             children[f"res{stage + 2}"] = Chain(**names)
             width *= 2
@@ -162,15 +162,28 @@ def basic(width, stride):
 
 
 def bottleneck(width, stride):
-    return [(width, 1, 1), (width, 3, stride), (4 * width, 1, 1)]
+    return [(width, 1, stride), (width, 3, 1), (4 * width, 1, 1)]
 
 
 def resnet20():
-    return ResNet((convolution(3, 16), 16), lambda x: x, [3, 3, 3], 16, basic)
+    return ResNet(convolution(3, 16), lambda x: x, [3, 3, 3], basic)
 
 
-def resnet50():
-    return ResNet((convolution(3, 64), 64), lambda x: x, [3, 4, 6, 3], 64, bottleneck)
+def imagenet_resnet(blocks, make, classes, side):
+    """With ImageNet's stem above 64 pixels."""
+    if side <= 64:
+        return ResNet(convolution(3, 64), lambda x: x, blocks, make, classes)
+    return ResNet(L.Convolution2D(3, 64, 7, 2, 3), lambda x: F.max_pooling_2d(x, 3, 2), blocks, make,
+                  classes)
+
+
+def resnet18(classes=10, side=32):
+    return imagenet_resnet([2, 2, 2, 2], basic, classes, side)
+
+
+def resnet50(classes=10, side=32):
+    """Above 64 pixels, ChainerMN's ResNet50."""
+    return imagenet_resnet([3, 4, 6, 3], bottleneck, classes, side)
 
 
 def wrn_28_10():
@@ -289,3 +302,84 @@ class Seq2seq(chainer.Chain):
         _, _, ys = self.decoder(h, c, [self.embed_y(np.concatenate([end, t])) for t in targets])
         answers = np.concatenate([np.concatenate([t, end]) for t in targets])
         return F.softmax_cross_entropy(self.W(F.concat(ys, axis=0)), answers)
+
+
+class Generator(Chain):
+    """ChainerMN's DCGAN, of 32 x 32 pixels."""
+
+    def __init__(self, hidden, width):
+        self.smallest = (width, 4, 4)
+        halves = [width // 2**i for i in range(4)]
+        children = {f"dc{i}": L.Deconvolution2D(halves[i - 1], halves[i], 4, 2, 1)
+                    for i in (1, 2, 3)}
+        norms = {f"bn{i}": L.BatchNormalization(halves[i]) for i in (1, 2, 3)}
+        super().__init__(l0=L.Linear(hidden, 16 * width), bn0=L.BatchNormalization(16 * width),
+                         **children, **norms, dc4=L.Deconvolution2D(halves[3], 3, 3, 1, 1))
+
+    def forward(self, z):
+        x = F.reshape(F.relu(self.bn0(self.l0(z))), (len(z), *self.smallest))
+        for i in (1, 2, 3):
+            x = F.relu(self[f"bn{i}"](self[f"dc{i}"](x)))
+        return F.sigmoid(self.dc4(x))
+
+
+class Discriminator(Chain):
+    """ChainerMN's DCGAN, without its noise: for evaluations."""
+
+    def __init__(self, width):
+        children, channels = {"c0_0": L.Convolution2D(3, width // 8, 3, 1, 1)}, width // 8
+        for name in ("0_1", "1_0", "1_1", "2_0", "2_1", "3_0"):
+            if name.endswith("1"):  # halves the images
+                conv = L.Convolution2D(channels, 2 * channels, 4, 2, 1)
+            else:
+                conv = L.Convolution2D(channels, channels, 3, 1, 1)
+            channels = conv.out_channels
+            children["c" + name] = conv
+            children["bn" + name] = L.BatchNormalization(channels, use_gamma=False)
+        super().__init__(**children, l4=L.Linear(16 * width, 1))
+
+    def forward(self, x):
+        x = F.leaky_relu(self.c0_0(x))
+        for name in self.order:
+            if name.startswith("c") and name != "c0_0":
+                x = F.leaky_relu(self["bn" + name[1:]](self[name](x)))
+        return self.l4(x)
+
+
+class GPT(Chain):
+    """train_lm's transformer: the mean loss of the N x T symbols `t` that follow those of `ids`."""
+
+    def __init__(self, layers, heads, width, context, symbols=256):
+        def norm():
+            return L.LayerNormalization(width, eps=1e-5)
+
+        blocks = {str(i): Chain(norm1=norm(), qkv=L.Linear(width, 3 * width),
+                                attention=L.Linear(width, width), norm2=norm(),
+                                hidden=L.Linear(width, 4 * width),
+                                output=L.Linear(4 * width, width)) for i in range(layers)}
+        super().__init__(embed=L.EmbedID(symbols, width), position=L.EmbedID(context, width),
+                         blocks=Chain(**blocks), norm=norm(),
+                         scores=L.Linear(width, symbols, nobias=True))
+        self.heads = heads
+
+    def attend(self, qkv):
+        items, length, width = qkv.shape
+        size = width // 3 // self.heads
+        q, k, v = F.split_axis(
+            F.transpose(F.reshape(qkv, (items, length, 3 * self.heads, size)), (0, 2, 1, 3)), 3, 1)
+        scores = F.matmul(q, k, transb=True) / float(np.sqrt(size))
+        later = np.triu(np.full((length, length), -np.inf, qkv.dtype), 1)
+        weights = F.softmax(scores + F.broadcast_to(later, scores.shape), axis=3)
+        return F.reshape(F.transpose(F.matmul(weights, v), (0, 2, 1, 3)), (-1, width // 3))
+
+    def forward(self, ids, t):
+        items, length = ids.shape
+        positions = np.broadcast_to(np.arange(length, dtype=np.int32), ids.shape)
+        x = F.reshape(self.embed(ids) + self.position(positions), (items * length, -1))
+        for name in self.blocks.order:
+            block = self.blocks[name]
+            qkv = F.reshape(block.qkv(block.norm1(x)), (items, length, -1))
+            x += block.attention(self.attend(qkv))
+            h = block.hidden(block.norm2(x))
+            x += block.output(h * (1 + F.erf(h / float(np.sqrt(2)))) / 2)
+        return F.softmax_cross_entropy(self.scores(self.norm(x)), t.ravel())

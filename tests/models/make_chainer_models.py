@@ -18,7 +18,8 @@ sys.path.insert(0, str(HERE.parent / "chainer"))
 import networks  # noqa: E402
 
 CLASSES, ITEMS = 10, 2
-MODELS = {"alex": (63, 227), "nin": (63, 227), "googlenetbn": (64, 224)}
+MODELS = {"alex": (63, 227), "nin": (63, 227), "googlenetbn": (64, 224),
+          "resnet50": (80, 224)}
 
 
 def scattered(shape, scale):
