@@ -3,7 +3,7 @@
 //
 // Attention of a head: softmax(scale * Q K^T) V, for each query over the keys that it may see.
 // Scores are computed block by block and, in the backward pass, again: no array of queries x keys
-// is kept, only the logarithm of each query's sum of exponentials (FlashAttention: Dao et al.,
+// is kept, only each query's largest score and sum of exponentials (FlashAttention: Dao et al.,
 // arXiv 2205.14135).
 #pragma once
 
@@ -35,8 +35,10 @@ struct AttentionOptions {
 };
 
 struct AttentionResult {
-  Tensor y;     // N x Tq x (heads d)
-  Tensor sums;  // float32, N x heads x Tq: logarithms of the sums of exponentials
+  Tensor y;  // N x Tq x (heads d)
+  // float32, N x heads x Tq x 2: each query's largest score m, and the sum of e^(score - m). Apart,
+  // because m + log(sum) has an error of 3e-5 if m is about 1000, and so would the weights.
+  Tensor statistics;
 };
 
 class AttentionOperations {

@@ -6,9 +6,9 @@
 namespace tasuki {
 
 TASUKI_VECTORIZE float attention_row(float* scores, std::int64_t count, std::int64_t columns,
-                                     float* largest, float* sum) {
+                                     QueryStatistics* query) {
   float lanes[16];
-  for (float& lane : lanes) lane = *largest;
+  for (float& lane : lanes) lane = query->largest;
   std::int64_t j = 0;
   for (; j + 16 <= count; j += 16)
     for (int lane = 0; lane < 16; ++lane)
@@ -27,20 +27,20 @@ TASUKI_VECTORIZE float attention_row(float* scores, std::int64_t count, std::int
   float added = 0;
   for (; j < count; ++j) added += scores[j];
   for (const float lane : sums) added += lane;
-  const float x = *largest - top;
+  const float x = query->largest - top;
   const float factor = fast_exp(x < -87.0f ? -87.0f : x);
-  *sum = *sum * factor + added;
-  *largest = top;
+  *query = {top, query->sum * factor + added};
   return factor;
 }
 
 TASUKI_VECTORIZE void attention_weights(float* scores, std::int64_t count, std::int64_t columns,
-                                        float sum) {
+                                        QueryStatistics query) {
+  const float factor = 1 / query.sum;
   std::int64_t j = 0;
   for (; j < count; ++j) {
-    const float x = scores[j] - sum;
+    const float x = scores[j] - query.largest;
     const float limited = x > 0.0f ? 0.0f : x;  // rounding
-    scores[j] = fast_exp(limited < -87.0f ? -87.0f : limited);
+    scores[j] = fast_exp(limited < -87.0f ? -87.0f : limited) * factor;
   }
   for (; j < columns; ++j) scores[j] = 0;
 }

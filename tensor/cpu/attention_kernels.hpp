@@ -5,13 +5,19 @@
 
 namespace tasuki {
 
+// What is known of all scores of a query: the largest one, and the sum of e^(score - largest).
+struct QueryStatistics {
+  float largest, sum;
+};
+
 // One row of scores: `count` keys are seen, the others of the block, up to `columns`, get 0.
-// In: scores, and the row's largest score and sum of exponentials so far. Out: e^(score - largest),
-// both of them updated. Returns the factor by which earlier results of the row shrink.
-float attention_row(float* scores, std::int64_t count, std::int64_t columns, float* largest,
-                    float* sum);
-// The softmax itself, from the logarithm of the sum of exponentials.
-void attention_weights(float* scores, std::int64_t count, std::int64_t columns, float sum);
+// In: scores, and the row's statistics so far. Out: e^(score - largest), and the statistics with
+// these scores. Returns the factor by which earlier results of the row shrink.
+float attention_row(float* scores, std::int64_t count, std::int64_t columns,
+                    QueryStatistics* query);
+// The softmax itself.
+void attention_weights(float* scores, std::int64_t count, std::int64_t columns,
+                       QueryStatistics query);
 // ds = weights * (dp - delta) * scale, written to dp.
 void attention_slopes(const float* weights, float* dp, std::int64_t columns, float delta,
                       float scale);

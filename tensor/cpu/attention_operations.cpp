@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <vector>
 
 #include "tasuki/tensor/cpu/attention_kernels.hpp"
@@ -17,8 +16,9 @@
 namespace tasuki {
 namespace {
 
-// Two blocks of scores are 256 KiB.
-constexpr std::int64_t query_block = 128, key_block = 256;
+// Two blocks of scores are 128 KiB. Of causal attention, what a block of queries does not see of
+// the keys is not computed.
+constexpr std::int64_t query_block = 64, key_block = 256;
 constexpr float no_score = -1e30f;
 
 // Rows of floats, `step` apart.
@@ -62,58 +62,51 @@ class Products {
   std::atomic<dnnl_status_t> failure_ = dnnl_success;
 };
 
-void forward_head(const Head& head, Products& multiply, float* block, Rows y, float* sums) {
-  float largest[query_block], totals[query_block];
+void forward_head(const Head& head, Products& multiply, float* block, Rows y,
+                  QueryStatistics* statistics) {
   for (std::int64_t i = 0; i < head.queries; i += query_block) {
     const std::int64_t m = std::min(query_block, head.queries - i);
     const Rows out = y.from(i);
-    std::fill_n(largest, m, no_score);
-    std::fill_n(totals, m, 0.0f);
+    std::fill_n(statistics + i, m, QueryStatistics{no_score, 0});
     const std::int64_t keys = head.visible(i + m);
     for (std::int64_t j = 0; j < keys; j += key_block) {
       const std::int64_t n = std::min(key_block, keys - j);
       const Rows scores = {block, n};
       multiply('N', 'T', m, n, head.width, head.scale, head.q.from(i), head.k.from(j), 0, scores);
       for (std::int64_t r = 0; r < m; ++r) {
-        const float factor = attention_row(scores.from(r).values, head.seen(i + r, j, n), n,
-                                           largest + r, totals + r);
+        const float factor =
+            attention_row(scores.from(r).values, head.seen(i + r, j, n), n, statistics + i + r);
         if (j > 0) scale_floats(out.from(r).values, head.width, factor);
       }
       multiply('N', 'N', m, head.width, n, 1, scores, head.v.from(j), j > 0 ? 1.0f : 0.0f, out);
     }
-    for (std::int64_t r = 0; r < m; ++r) {
-      scale_floats(out.from(r).values, head.width, 1 / totals[r]);
-      sums[i + r] = largest[r] + std::log(totals[r]);
-    }
+    for (std::int64_t r = 0; r < m; ++r)
+      scale_floats(out.from(r).values, head.width, 1 / statistics[i + r].sum);
   }
 }
 
+// Adds to dk and dv.
 void backward_head(const Head& head, Products& multiply, float* block, Rows y, Rows dy,
-                   const float* sums, Rows dq, Rows dk, Rows dv) {
+                   const QueryStatistics* statistics, Rows dq, Rows dk, Rows dv) {
   float deltas[query_block];
-  // The first block of queries that sees a block of keys overwrites its gradients.
   for (std::int64_t i = 0; i < head.queries; i += query_block) {
     const std::int64_t m = std::min(query_block, head.queries - i);
     for (std::int64_t r = 0; r < m; ++r)
       deltas[r] = dot_product(y.from(i + r).values, dy.from(i + r).values, head.width);
-    const std::int64_t keys = head.visible(i + m), before = i == 0 ? 0 : head.visible(i);
-    for (std::int64_t j = 0; j < keys;) {
-      // A block of keys that ends where the earlier blocks of queries did not see further.
-      const std::int64_t limit = j < before ? before : keys;
-      const std::int64_t n = std::min(key_block, limit - j);
-      const float beta = j < before ? 1.0f : 0.0f;
+    const std::int64_t keys = head.visible(i + m);
+    for (std::int64_t j = 0; j < keys; j += key_block) {
+      const std::int64_t n = std::min(key_block, keys - j);
       const Rows weights = {block, n}, slopes = {block + query_block * key_block, n};
       multiply('N', 'T', m, n, head.width, head.scale, head.q.from(i), head.k.from(j), 0, weights);
       multiply('N', 'T', m, n, head.width, 1, dy.from(i), head.v.from(j), 0, slopes);
       for (std::int64_t r = 0; r < m; ++r) {
-        attention_weights(weights.from(r).values, head.seen(i + r, j, n), n, sums[i + r]);
+        attention_weights(weights.from(r).values, head.seen(i + r, j, n), n, statistics[i + r]);
         attention_slopes(weights.from(r).values, slopes.from(r).values, n, deltas[r], head.scale);
       }
-      multiply('T', 'N', n, head.width, m, 1, weights, dy.from(i), beta, dv.from(j));
-      multiply('T', 'N', n, head.width, m, 1, slopes, head.q.from(i), beta, dk.from(j));
+      multiply('T', 'N', n, head.width, m, 1, weights, dy.from(i), 1, dv.from(j));
+      multiply('T', 'N', n, head.width, m, 1, slopes, head.q.from(i), 1, dk.from(j));
       multiply('N', 'N', m, head.width, n, 1, slopes, head.k.from(j), j > 0 ? 1.0f : 0.0f,
                dq.from(i));
-      j += n;
     }
   }
 }
@@ -123,6 +116,14 @@ Rows rows_of(const HeadColumns& columns, std::int64_t item, std::int64_t head,
   return {floats(columns.array) + item * columns.rows() * columns.width() + columns.begin +
               head * options.head_width,
           columns.width()};
+}
+
+// Those of the queries of this head.
+QueryStatistics* statistics_of(const AttentionResult& result, std::int64_t item,
+                               std::int64_t head) {
+  const Shape& shape = result.statistics.shape();
+  return reinterpret_cast<QueryStatistics*>(floats(result.statistics)) +
+         (item * shape[1] + head) * shape[2];
 }
 
 void clear(Rows rows, std::int64_t from, std::int64_t to, std::int64_t width) {
@@ -165,15 +166,15 @@ class CpuAttentionOperations final : public AttentionOperations {
     check_attention(q, k, v, options);
     const std::int64_t width = options.heads * options.head_width, rows = q.rows();
     AttentionResult result{Tensor::empty({q.items(), rows, width}),
-                           Tensor::empty({q.items(), options.heads, rows})};
+                           Tensor::empty({q.items(), options.heads, rows, 2})};
     const HeadColumns y = {result.y};
     Products multiply;
     for_each_head(q, k, v, options, [&](std::int64_t item, std::int64_t head, const Head& each) {
-      float* const sums = floats(result.sums) + (item * options.heads + head) * rows;
+      QueryStatistics* const statistics = statistics_of(result, item, head);
       const Rows out = rows_of(y, item, head, options);
-      forward_head(each, multiply, scratch(), out, sums);
+      forward_head(each, multiply, scratch(), out, statistics);
       clear(out, each.queries, rows, each.width);
-      std::fill(sums + each.queries, sums + rows, 0.0f);
+      std::fill(statistics + each.queries, statistics + rows, QueryStatistics{0, 0});
     });
     multiply.check();
     return result;
@@ -193,15 +194,12 @@ class CpuAttentionOperations final : public AttentionOperations {
     for_each_head(q, k, v, options, [&](std::int64_t item, std::int64_t head, const Head& each) {
       const Rows queries = rows_of(dq, item, head, options);
       const Rows keys = rows_of(dk, item, head, options), values = rows_of(dv, item, head, options);
+      clear(keys, 0, k.rows(), each.width);
+      clear(values, 0, k.rows(), each.width);
       backward_head(each, multiply, scratch(), rows_of(y, item, head, options),
-                    rows_of(dy, item, head, options),
-                    floats(forward.sums) + (item * options.heads + head) * q.rows(), queries, keys,
-                    values);
+                    rows_of(dy, item, head, options), statistics_of(forward, item, head), queries,
+                    keys, values);
       clear(queries, each.queries, q.rows(), each.width);
-      // Without queries no key was written.
-      const std::int64_t written = each.queries > 0 ? each.keys : 0;
-      clear(keys, written, k.rows(), each.width);
-      clear(values, written, k.rows(), each.width);
     });
     multiply.check();
   }

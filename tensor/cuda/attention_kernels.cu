@@ -70,6 +70,15 @@ __device__ void store_row(const AttentionArrays& a, const HeadArray& array, cons
     if (lane + 32 * c < a.head_width) to[lane + 32 * c] = convert<T>(sums[c] * factor);
 }
 
+__device__ float2* statistics_of(const AttentionArrays& a, const OneHead& one, std::int64_t query) {
+  return a.statistics + (one.item * a.heads + one.head) * a.q.rows + query;
+}
+
+// The softmax's value for a score.
+__device__ float weight_of(float score, float2 statistics) {
+  return expf(score - statistics.x) / statistics.y;
+}
+
 struct Larger {
   __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
 };
@@ -107,8 +116,7 @@ __global__ void __launch_bounds__(threads) attention_kernel(AttentionArrays a) {
   if (i >= a.q.rows) return;
   const bool is_there = i < one.queries;
   store_row<width, T>(a, a.y, one, i, sums, is_there ? 1 / total : 0.0f);
-  if (lane == 0)
-    a.sums[(one.item * a.heads + one.head) * a.q.rows + i] = is_there ? top + logf(total) : 0.0f;
+  if (lane == 0) *statistics_of(a, one, i) = is_there ? float2{top, total} : float2{};
 }
 
 // The sum over columns of y and dy of this row, in all lanes.
@@ -131,7 +139,7 @@ __global__ void __launch_bounds__(threads) query_gradient_kernel(AttentionArrays
   load_rows<width, T>(own_dy, a, a.dy, one, first, one.queries, warps);
   const bool is_there = i < one.queries;
   const float delta = is_there ? delta_of<T>(a, one, i) : 0.0f;
-  const float total = is_there ? a.sums[(one.item * a.heads + one.head) * a.q.rows + i] : 0.0f;
+  const float2 statistics = is_there ? *statistics_of(a, one, i) : float2{};
   const std::int64_t end =
       first >= one.queries ? 0 : (a.causal && first + warps < one.keys ? first + warps : one.keys);
   float sums[width / 32] = {};
@@ -146,7 +154,7 @@ __global__ void __launch_bounds__(threads) query_gradient_kernel(AttentionArrays
     const std::int64_t j = begin + lane;
     const bool is_seen = is_there && j < one.keys && (!a.causal || j <= i);
     const float weight =
-        is_seen ? expf(a.scale * product<width>(own[warp], rows[lane]) - total) : 0.0f;
+        is_seen ? weight_of(a.scale * product<width>(own[warp], rows[lane]), statistics) : 0.0f;
     add_rows<width>(sums, weight * slope * a.scale, rows);
   }
   if (i < a.q.rows) store_row<width, T>(a, dq, one, i, sums, 1);
@@ -170,9 +178,9 @@ __global__ void __launch_bounds__(threads)
     __syncthreads();
     const std::int64_t i = begin + lane;
     const bool is_seen = is_there && i < one.queries && (!a.causal || j <= i);
-    const std::int64_t at = (one.item * a.heads + one.head) * a.q.rows + i;
-    const float weight =
-        is_seen ? expf(a.scale * product<width>(own[warp], rows[lane]) - a.sums[at]) : 0.0f;
+    const float weight = is_seen ? weight_of(a.scale * product<width>(own[warp], rows[lane]),
+                                             *statistics_of(a, one, i))
+                                 : 0.0f;
     __syncthreads();
     load_rows<width, T>(rows, a, a.dy, one, begin, one.queries, tile);
     __syncthreads();

@@ -20,7 +20,7 @@ struct HeadArray {
 struct AttentionArrays {
   DType type = DType::float32;
   HeadArray q = {}, k = {}, v = {}, y = {}, dy = {};  // dy: for gradients only
-  float* sums = nullptr;                              // N x heads x queries
+  float2* statistics = nullptr;  // N x heads x queries: the largest score, and the sum
   std::int64_t items = 0, heads = 0, head_width = 0;
   const std::int64_t* lengths = nullptr;  // may be none
   float scale = 1;

@@ -46,10 +46,10 @@ class CudaAttentionOperations final : public AttentionOperations {
     const std::int64_t width = options.heads * options.head_width;
     AttentionResult result{
         Tensor::empty({q.items(), q.rows(), width}, arrays.type, device),
-        Tensor::empty({q.items(), options.heads, q.rows()}, DType::float32, device)};
+        Tensor::empty({q.items(), options.heads, q.rows(), 2}, DType::float32, device)};
     if (result.y.count() == 0) return result;
     arrays.y = array_of({result.y});
-    arrays.sums = result.sums.data<float>();
+    arrays.statistics = static_cast<float2*>(result.statistics.raw());
     kernels::attention(CudaContext::of(device).launch(), arrays);
     check_launch("attention");
     return result;
@@ -66,7 +66,7 @@ class CudaAttentionOperations final : public AttentionOperations {
     const Tensor dy = upstream.plain();
     arrays.y = array_of({forward.y});
     arrays.dy = array_of({dy});
-    arrays.sums = forward.sums.data<float>();
+    arrays.statistics = static_cast<float2*>(forward.statistics.raw());
     const Device device = q.array.device();
     kernels::attention_gradient(CudaContext::of(device).launch(), arrays, array_of(dq),
                                 array_of(dk), array_of(dv));

@@ -11,13 +11,17 @@ struct AttentionCase {
   std::int64_t items, queries, keys, heads, head_width;
   bool causal;
   std::vector<std::int64_t> lengths = {};
+  bool is_large = false;  // scores of about 1000 (of heads of width 1), which are exact
 };
 
 // All of them columns of wider arrays.
 Results attention(Side& side, const AttentionCase& test) {
   const std::int64_t width = test.heads * test.head_width;
-  const Tensor first = side.activations({test.items, test.queries, width + 3});
-  const Tensor second = side.activations({test.items, test.keys, 2 * width});
+  const auto draw = [&](const Shape& shape, float high) {
+    return test.is_large ? side.coarse_activations(shape, 31, high) : side.activations(shape);
+  };
+  const Tensor first = draw({test.items, test.queries, width + 3}, 32.0f);
+  const Tensor second = draw({test.items, test.keys, 2 * width}, 31.25f);
   const Tensor dy = side.activations({test.items, test.queries, width});
   AttentionOptions options{test.heads, test.head_width,
                            1 / std::sqrt(static_cast<float>(test.head_width)), test.causal};
@@ -31,7 +35,13 @@ Results attention(Side& side, const AttentionCase& test) {
                d_second = side.activations(second.shape());
   operations.attention_gradient(q, k, v, forward, dy, options, {d_first, 2}, {d_second, 0},
                                 {d_second, width});
-  return {{"y", forward.y}, {"sums", forward.sums}, {"dq", d_first}, {"dk, dv", d_second}};
+  // The sums of q's and k's gradients nearly cancel out if all scores are large.
+  if (test.is_large)
+    return {{"y", forward.y},
+            {"statistics", forward.statistics},
+            {"dv", side.backend().take(d_second, 2, width, 2 * width)}};
+  return {
+      {"y", forward.y}, {"statistics", forward.statistics}, {"dq", d_first}, {"dk, dv", d_second}};
 }
 
 }  // namespace
@@ -43,12 +53,13 @@ void add_attention_operations_problems(Problems& problems) {
                                             {1, 4, 3, 1, 100, false},
                                             {3, 8, 8, 1, 8, true, {8, 3, 0}},
                                             {3, 4, 35, 2, 8, false, {35, 33, 0}},
+                                            {1, 40, 40, 2, 1, true, {}, true},
                                             {0, 4, 4, 2, 8, false}};
   for (const AttentionCase& test : cases)
     problems.push_back(
-        {fmt::format("attention: {} of {} x {}, {} heads of {}{}{}", test.items, test.queries,
+        {fmt::format("attention: {} of {} x {}, {} heads of {}{}{}{}", test.items, test.queries,
                      test.keys, test.heads, test.head_width, test.causal ? ", causal" : "",
-                     test.lengths.empty() ? "" : ", padded"),
+                     test.lengths.empty() ? "" : ", padded", test.is_large ? ", large scores" : ""),
          [=](Side& side) { return attention(side, test); }});
 }
 

@@ -53,6 +53,22 @@ TEST(Attention, OverManyBlocksIsThatOfOneArray) {
   EXPECT_NEAR(static_cast<double>(y.span<float>()[650 * 4]), result / sum, 1e-6);
 }
 
+// Scores are exact, so weights are as accurate as those of scores near 0.
+TEST(Attention, IsAsAccurateWithScoresOfAbout1000) {
+  const std::int64_t n = 64;
+  const Tensor q = Tensor::full({1, 1, 1}, 32), k = Tensor::empty({1, n, 1});
+  for (std::int64_t j = 0; j < n; ++j) k.data<float>()[j] = 31 + static_cast<float>(j % 8) / 64;
+  const Variable v(testing::random_tensor({1, n, 1}, 4), true);
+  const Variable y = attention(Variable(q), Variable(k), v, {.heads = 1});
+  testing::weighted_sum(y, Tensor::full({1, 1, 1}, 1)).backward();
+  double sum = 0;
+  for (std::int64_t j = 0; j < n; ++j) sum += std::exp(static_cast<double>(j % 8) / 2);
+  for (std::int64_t j = 0; j < n; ++j) {
+    const double weight = std::exp(static_cast<double>(j % 8) / 2) / sum;
+    EXPECT_NEAR(static_cast<double>(v.grad().data<float>()[j]), weight, 1e-6 * weight) << j;
+  }
+}
+
 TEST(Attention, RefusesWhatDoesNotFit) {
   const Variable x(testing::random_tensor({2, 3, 12}, 1)), y(testing::random_tensor({2, 4, 12}, 1));
   EXPECT_THROW(self_attention(x, {.heads = 3}), Error);
