@@ -30,18 +30,12 @@ namespace {
     }                                                                            \
   }
 
-constexpr float root_half = 0.70710678f;     // sqrt(1/2)
-constexpr float density_at_0 = 0.39894228f;  // 1 / sqrt(2 pi)
-constexpr float tanh_factor = 1.5957691f;    // 2 sqrt(2 / pi)
+constexpr float tanh_factor = 1.5957691f;  // 2 sqrt(2 / pi)
 constexpr float tanh_cubic = 0.044715f;
 
-[[gnu::always_inline]] inline float normal_probability(float x) {
-  return 0.5f + 0.5f * fast_erf(x * root_half);
-}
-
-[[gnu::always_inline]] inline float normal_density(float x) {
-  const float exponent = -0.5f * x * x;
-  return density_at_0 * fast_exp(exponent < -87.0f ? -87.0f : exponent);
+[[gnu::always_inline]] inline float gelu_slope(float x) {
+  const NormalDistribution normal = normal_distribution(x);
+  return normal.probability + x * normal.density;
 }
 
 // (1 + tanh(u)) / 2 = sigmoid(2 u) of the approximation's u.
@@ -96,7 +90,7 @@ TASUKI_MAP(log_map, fast_log(x))
 TASUKI_MAP(sqrt_map, std::sqrt(x))
 TASUKI_MAP(abs_map, __builtin_fabsf(x))
 TASUKI_MAP(clip_map, limit(x, p, q))
-TASUKI_MAP(gelu_map, x* normal_probability(x))
+TASUKI_MAP(gelu_map, x* normal_distribution(x).probability)
 TASUKI_MAP(gelu_tanh_map, x* tanh_probability(x))
 TASUKI_MAP(silu_map, x* fast_sigmoid(x))
 TASUKI_MAP(elu_map, elu(x, p))
@@ -113,7 +107,7 @@ TASUKI_MAP_GRADIENT(log_gradient, d / v)
 TASUKI_MAP_GRADIENT(sqrt_gradient, 0.5f * d / v)
 TASUKI_MAP_GRADIENT(abs_gradient, v > 0.0f ? d : (v < 0.0f ? -d : 0.0f))
 TASUKI_MAP_GRADIENT(clip_gradient, v < p ? 0.0f : (v > q ? 0.0f : d))
-TASUKI_MAP_GRADIENT(gelu_gradient, d*(normal_probability(v) + v * normal_density(v)))
+TASUKI_MAP_GRADIENT(gelu_gradient, d* gelu_slope(v))
 TASUKI_MAP_GRADIENT(gelu_tanh_gradient, d* gelu_tanh_slope(v))
 TASUKI_MAP_GRADIENT(silu_gradient, d* silu_slope(v))
 TASUKI_MAP_GRADIENT(elu_gradient, d* elu_slope(v, p))

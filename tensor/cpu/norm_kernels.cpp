@@ -41,8 +41,9 @@ TASUKI_VECTORIZE void normalize_row(const float* x, const float* gamma, const fl
     y[j] = gamma[j] * ((x[j] - row.mean) * row.inverse) + beta[j];
 }
 
-TASUKI_VECTORIZE void normalize_row_gradient(const float* x, const float* dy, const float* gamma,
-                                             float* dx, float* dgamma, float* dbeta,
+TASUKI_VECTORIZE void normalize_row_gradient(const float* __restrict x, const float* __restrict dy,
+                                             const float* __restrict gamma, float* __restrict dx,
+                                             float* __restrict dgamma, float* __restrict dbeta,
                                              RowStatistics row, std::int64_t count) {
   float sums[lane_count] = {}, products[lane_count] = {};
   std::int64_t j = 0;
