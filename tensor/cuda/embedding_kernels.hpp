@@ -19,9 +19,25 @@ struct Ids {
 
 void embed(const Launch& launch, DType type, const void* w, const Ids& ids, void* y,
            std::int64_t rows, std::int64_t columns);
-// Adds the rows of dy to those of dw, without atomic additions, in the order of the ids: for each
-// id, the warps of its first place look for all others. Reads count^2 ids (from the cache).
+
+// Scratch memory of embed_backward(): that many int64 numbers and floats.
+struct EmbeddingScratch {
+  std::int64_t numbers = 0, sums = 0;
+};
+EmbeddingScratch embedding_scratch(std::int64_t count, std::int64_t columns);
+// Adds the rows of dy to those of dw. Takes time proportional to their number, however often an id
+// occurs: places are sorted by their ids, and sums of up to 64 neighbours are joined. The order of
+// additions is a function of the ids, so equal ids give equal bits. No atomic additions of floats.
 void embed_backward(const Launch& launch, DType type, const Ids& ids, const void* dy, float* dw,
-                    std::int64_t rows, std::int64_t columns);
+                    std::int64_t rows, std::int64_t columns, std::int64_t* numbers, float* sums);
+
+// visitor(ids) with a pointer of the ids' type.
+template <class Visitor>
+void with_ids(const Ids& ids, Visitor&& visitor) {
+  if (ids.type == DType::int32)
+    visitor(static_cast<const std::int32_t*>(ids.ids));
+  else
+    visitor(static_cast<const std::int64_t*>(ids.ids));
+}
 
 }  // namespace tasuki::kernels

@@ -2,6 +2,7 @@
 
 #include "tasuki/tensor/cuda/kernel_support.cuh"
 #include "tasuki/tensor/cuda/loss_kernels.hpp"
+#include "tasuki/tensor/cuda/loss_means.cuh"
 
 namespace tasuki::kernels {
 namespace {
@@ -80,26 +81,6 @@ __global__ void cross_entropy_kernel(const T* x, const Label* labels, std::int64
   }
 }
 
-// The mean over the positions that count, by one block.
-template <class Label>
-__global__ void mean_of_positions_kernel(const float* losses, const Label* labels,
-                                         std::int64_t count, std::int64_t ignored_label,
-                                         float* loss, std::int64_t* counted) {
-  double sum = 0;
-  long long number = 0;
-  for (std::int64_t i = threadIdx.x; i < count; i += blockDim.x) {
-    sum += static_cast<double>(losses[i]);
-    number += labels[i] != ignored_label ? 1 : 0;
-  }
-  __shared__ double shared_sums[32];
-  __shared__ long long shared_numbers[32];
-  sum = block_sum(sum, shared_sums);
-  number = block_sum(number, shared_numbers);
-  if (threadIdx.x != 0) return;
-  *loss = number > 0 ? static_cast<float>(sum / static_cast<double>(number)) : 0.0f;
-  *counted = number;
-}
-
 __device__ inline float mean_factor(const float* dy, const std::int64_t* counted) {
   return *dy / static_cast<float>(*counted > 0 ? *counted : 1);
 }
@@ -149,15 +130,6 @@ void with_scores(const GeneralScores& scores, Visitor&& visitor) {
 
 // --- losses of each element ---
 
-// `count` of a target: whether it counts.
-template <class Target>
-__device__ bool counts(Target target, std::int64_t ignored_label) {
-  if constexpr (std::is_same_v<Target, float>)
-    return true;
-  else
-    return target != ignored_label;
-}
-
 struct SigmoidLoss {
   __device__ float loss(float x, float t) const {
     return fmaxf(x, 0.0f) - t * x + log1pf(expf(-fabsf(x)));
@@ -173,33 +145,6 @@ struct HuberLoss {
   }
   __device__ float slope(float x, float t) const { return fminf(fmaxf(x - t, -delta), delta); }
 };
-
-// Sums of loss_blocks blocks, then the numbers of elements that count.
-template <class T, class Target, class Loss>
-__global__ void loss_sums_kernel(const T* x, const Target* t, std::int64_t count,
-                                 std::int64_t ignored_label, Loss f, double* sums) {
-  double sum = 0, number = 0;
-  for (std::int64_t i = thread_index(); i < count; i += thread_count()) {
-    if (!counts(t[i], ignored_label)) continue;
-    sum += static_cast<double>(f.loss(convert<float>(x[i]), static_cast<float>(t[i])));
-    number += 1;
-  }
-  __shared__ double shared[32];
-  sum = block_sum(sum, shared);
-  number = block_sum(number, shared);
-  if (threadIdx.x != 0) return;
-  sums[blockIdx.x] = sum;
-  sums[loss_blocks + blockIdx.x] = number;
-}
-
-__global__ void mean_of_sums_kernel(const double* sums, float* loss, std::int64_t* counted) {
-  __shared__ double shared[32];
-  const double sum = block_sum(sums[threadIdx.x], shared);
-  const double number = block_sum(sums[loss_blocks + threadIdx.x], shared);
-  if (threadIdx.x != 0) return;
-  *loss = number > 0 ? static_cast<float>(sum / number) : 0.0f;
-  *counted = static_cast<std::int64_t>(number);
-}
 
 // `counted`: null if all elements count.
 template <class T, class Target, class Loss>
@@ -232,10 +177,9 @@ void mean_loss(const Launch& launch, const TargetedScores& scores, Loss f, float
                std::int64_t* counted, double* sums) {
   with_targets(scores, [&](auto type, const auto* targets) {
     using T = typename decltype(type)::type;
-    loss_sums_kernel<<<loss_blocks, block_threads, 0, launch.stream>>>(
-        static_cast<const T*>(scores.values), targets, scores.count, scores.ignored_label, f, sums);
+    mean_of_losses(launch, static_cast<const T*>(scores.values), targets, scores.count,
+                   scores.ignored_label, f, loss, counted, sums);
   });
-  mean_of_sums_kernel<<<1, loss_blocks, 0, launch.stream>>>(sums, loss, counted);
 }
 
 template <class Loss>
@@ -253,7 +197,7 @@ void mean_loss_backward(const Launch& launch, const TargetedScores& scores, Loss
 }  // namespace
 
 void general_cross_entropy(const Launch& launch, const GeneralScores& scores, float* loss,
-                           std::int64_t* counted, float* log_sums, float* losses) {
+                           std::int64_t* counted, float* log_sums, float* losses, double* sums) {
   const std::int64_t count = scores.outer * scores.inner;
   with_scores(scores, [&](auto type, const auto* labels) {
     using T = typename decltype(type)::type;
@@ -265,8 +209,8 @@ void general_cross_entropy(const Launch& launch, const GeneralScores& scores, fl
     else if (count > 0)
       cross_entropy_kernel<false><<<grid_for(launch, count), block_threads, 0, launch.stream>>>(
           x, labels, count, positions_of(scores), log_sums, losses);
-    mean_of_positions_kernel<<<1, 1024, 0, launch.stream>>>(losses, labels, count,
-                                                            scores.ignored_label, loss, counted);
+    mean_of_losses(launch, losses, labels, count, scores.ignored_label, GivenLoss(), loss, counted,
+                   sums);
   });
 }
 

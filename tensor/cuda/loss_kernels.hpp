@@ -21,10 +21,13 @@ struct GeneralScores {
   const float* class_weights = nullptr;  // null: all 1
 };
 
+// Blocks that add up losses.
+inline constexpr int loss_blocks = 256;
+
 // The mean loss, the number of positions that count, and the logarithm of each position's sum of
-// exponentials. `losses`: scratch memory, one float per position.
+// exponentials. Scratch memory: `losses`, one float per position; `sums`, 2 * loss_blocks doubles.
 void general_cross_entropy(const Launch& launch, const GeneralScores& scores, float* loss,
-                           std::int64_t* counted, float* log_sums, float* losses);
+                           std::int64_t* counted, float* log_sums, float* losses, double* sums);
 // dx in the scores' type and order; dy: a float32 scalar.
 void general_cross_entropy_backward(const Launch& launch, const GeneralScores& scores,
                                     const float* log_sums, const std::int64_t* counted,
@@ -41,7 +44,6 @@ struct TargetedScores {
 };
 
 // `sums`: scratch memory of 2 * loss_blocks doubles.
-inline constexpr int loss_blocks = 256;
 void sigmoid_cross_entropy(const Launch& launch, const TargetedScores& scores, float* loss,
                            std::int64_t* counted, double* sums);
 void sigmoid_cross_entropy_backward(const Launch& launch, const TargetedScores& scores,

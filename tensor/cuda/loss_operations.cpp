@@ -64,7 +64,8 @@ class CudaLossOperations final : public LossOperations {
     const Tensor losses = Tensor::empty(positions, DType::float32, x.device());
     kernels::general_cross_entropy(launch_on(x), general(x, scores, settings),
                                    result.loss.data<float>(), result.counted.data<std::int64_t>(),
-                                   result.saved.data<float>(), losses.data<float>());
+                                   result.saved.data<float>(), losses.data<float>(),
+                                   scratch_on(x.device()).data<double>());
     check_launch("softmax cross entropy");
     return result;
   }

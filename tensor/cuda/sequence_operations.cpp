@@ -34,8 +34,12 @@ class CudaSequenceOperations final : public SequenceOperations {
     if (!accumulate) dw.fill(0);
     if (dy.count() == 0) return;
     const Tensor upstream = dy.plain();
+    const auto scratch = kernels::embedding_scratch(ids.count(), dw.shape()[1]);
+    const Tensor numbers = Tensor::empty({scratch.numbers}, DType::int64, dy.device());
+    const Tensor sums = Tensor::empty({scratch.sums}, DType::float32, dy.device());
     kernels::embed_backward(CudaContext::of(dy.device()).launch(), dy.dtype(), ids_of(ids, ignore),
-                            upstream.raw(), dw.data<float>(), dw.shape()[0], dw.shape()[1]);
+                            upstream.raw(), dw.data<float>(), dw.shape()[0], dw.shape()[1],
+                            numbers.data<std::int64_t>(), sums.data<float>());
     check_launch("gradient of embed_id");
   }
 

@@ -1,6 +1,7 @@
 // Softmax cross entropy and accuracy. All results stay on the device.
 #include "tasuki/tensor/cuda/context.hpp"
 #include "tasuki/tensor/cuda/cuda_backend.hpp"
+#include "tasuki/tensor/cuda/loss_kernels.hpp"
 #include "tasuki/tensor/cuda/operands.hpp"
 #include "tasuki/tensor/cuda/softmax_kernels.hpp"
 
@@ -30,9 +31,11 @@ CrossEntropyResult CudaBackend::softmax_cross_entropy(const Tensor& scores, cons
                             Tensor::empty(x.shape(), DType::float32, device),
                             Tensor::empty({}, DType::int64, device), x.dtype()};
   const Tensor row_losses = Tensor::empty({rows.items}, DType::float32, device);
+  const Tensor sums = Tensor::empty({2 * kernels::loss_blocks}, DType::float64, device);
   kernels::softmax_cross_entropy(CudaContext::of(device).launch(), rows,
                                  result.probabilities.data<float>(), result.loss.data<float>(),
-                                 result.counted.data<std::int64_t>(), row_losses.data<float>());
+                                 result.counted.data<std::int64_t>(), row_losses.data<float>(),
+                                 sums.data<double>());
   check_launch("softmax cross entropy");
   return result;
 }

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "tasuki/tensor/cuda/kernel_support.cuh"
+#include "tasuki/tensor/cuda/loss_means.cuh"
 #include "tasuki/tensor/cuda/softmax_kernels.hpp"
 
 namespace tasuki::kernels {
@@ -71,12 +72,6 @@ __device__ void mean_of_rows(const float* row_losses, const Label* labels, std::
   if (threadIdx.x != 0) return;
   *loss = count > 0 ? static_cast<float>(sum / static_cast<double>(count)) : 0.0f;
   *counted = count;
-}
-
-template <class Label>
-__global__ void mean_kernel(const float* row_losses, const Label* labels, std::int64_t items,
-                            float* loss, std::int64_t* counted) {
-  mean_of_rows(row_losses, labels, items, loss, counted);
 }
 
 template <class T, class Label>
@@ -167,7 +162,7 @@ unsigned grid_for_rows(const Launch& launch, std::int64_t rows) {
 }  // namespace
 
 void softmax_cross_entropy(const Launch& launch, const Scores& scores, float* probabilities,
-                           float* loss, std::int64_t* counted, float* row_losses) {
+                           float* loss, std::int64_t* counted, float* row_losses, double* sums) {
   with_scores(scores, [&](auto type, const auto* labels) {
     using T = typename decltype(type)::type;
     const auto* const x = static_cast<const T*>(scores.values);
@@ -178,7 +173,7 @@ void softmax_cross_entropy(const Launch& launch, const Scores& scores, float* pr
     }
     softmax_rows_kernel<<<grid_for_rows(launch, scores.items), block_threads, 0, launch.stream>>>(
         x, labels, scores.items, scores.classes, probabilities, row_losses);
-    mean_kernel<<<1, 1024, 0, launch.stream>>>(row_losses, labels, scores.items, loss, counted);
+    mean_of_losses(launch, row_losses, labels, scores.items, -1, GivenLoss(), loss, counted, sums);
   });
 }
 

@@ -66,7 +66,11 @@ void add_sequence_operations_problems(Problems& problems) {
   for (const DType type : {DType::int32, DType::int64})
     for (const bool accumulate : {false, true})
       for (const auto& [ids, rows, columns] :
-           {std::array<std::int64_t, 3>{70, 9, 40}, {5, 100, 3}, {0, 4, 4}})
+           {std::array<std::int64_t, 3>{70, 9, 40},
+            {5, 100, 3},
+            {0, 4, 4},
+            {1000, 3, 33},     // each id occurs in many pieces of 64
+            {600, 70000, 5}})  // ids of three bytes
         problems.push_back(
             {fmt::format("sequences: embed/{} of {}x{} {}{}", ids, rows, columns, name_of(type),
                          accumulate ? " added" : ""),
