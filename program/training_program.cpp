@@ -202,14 +202,18 @@ TrainingModel create_part_of_classifier(std::unique_ptr<Layer> predictor, bool h
     explicit Part(std::unique_ptr<Layer> predictor) : predictor_(std::move(predictor)) {
       add("predictor", *predictor_);
     }
-    Variable operator()() { return (*predictor_)(Variable()); }
+    Variable operator()(const Variable& x) { return (*predictor_)(x); }
 
    private:
     std::unique_ptr<Layer> predictor_;
   };
   auto model = std::make_unique<Part>(std::move(predictor));
   Part& part = *model;
-  return {std::move(model), [&part](const Batch&, Observation&) { return part(); }, false};
+  return {std::move(model),
+          [&part](const Batch& batch, Observation&) {
+            return part(Variable(batch["x"].to(part.device())));
+          },
+          false};
 }
 
 TrainingProgram::TrainingProgram(std::string name, std::string description, std::string example)

@@ -51,8 +51,9 @@ struct TrainingModel {
 };
 // A Classifier of `predictor` with its classification_loss().
 TrainingModel create_classifier(std::unique_ptr<Layer> predictor);
-// The same for a rank's part of a predictor, such as a MultiNodeChainList. Without the loss, it is
-// called without an input, and must return its delegate variable.
+// The same for a rank's part of a predictor, such as a MultiNodeChainList, on any ranks of which
+// the inputs and the loss may be. Every part is called with the batch's inputs (a chain list gives
+// them to components that receive none); without the loss, it must return its delegate variable.
 TrainingModel create_part_of_classifier(std::unique_ptr<Layer> predictor, bool has_loss);
 
 // What each rank reads by itself: the examples to train on, and those to evaluate on.

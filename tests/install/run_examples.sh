@@ -69,7 +69,32 @@ for np in 1 2; do
   [[ $(grep -c '^epoch ' said) == 5 ]]
   awk '/^epoch 1,/ { first = $4 } /^epoch 5,/ { last = $4 } END { exit !(last < first / 2) }' said ||
     { cat said; echo "plain_loop: expected half the loss"; exit 1; }
+
+  # A loss over the examples of all ranks is that of one process.
+  program $np contrastive
+  [[ $np != 1 ]] || cp said alone
+  paste alone said | awk '
+    /^step / { apart = $4 - $8; if (apart ^ 2 > 1e-6) exit; last = $8; ++equal }
+    END { exit !(equal == 3 && last < 0.2) }' ||
+    { cat alone said; echo "contrastive: expected equal losses, below 0.2 at the end"; exit 1; }
 done
+
+# Models whose parts are on two ranks. Two such models with half the batch each learn as well.
+for np in 2 4; do
+  program $np model_parallel --threads 1 -b $((100 / np))
+  grep -q "^Model: on 2 ranks, $((np / 2)) time" said
+  ends_with 5 5 at-least 0.9  # validation/main/accuracy
+  [[ -s result/snapshot_iter_400.0 && -s result/snapshot_iter_400.1 ]]
+done
+program 2 two_stages
+awk '/^step 500,/ { found = $4 < 0.5 } END { exit !found }' said ||
+  { cat said; echo "two_stages: expected a loss below 0.5"; exit 1; }
+if mpirun -np 1 "$build/two_stages" >said 2>&1; then
+  echo "two_stages ran on one rank"
+  exit 1
+fi
+grep -q 'expected 2 ranks, found 1' said || { cat said; exit 1; }
+
 "$build/own_layer" check-gradients
 program 1 own_rule --help
 tr -s ' \n' ' ' <said | grep -q -- '--optimizer NAME.*, lion'
