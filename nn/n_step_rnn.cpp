@@ -23,12 +23,20 @@ RecurrentCell::RecurrentCell(Recurrence kind, std::int64_t in_size, std::int64_t
   std::ranges::reverse(w_);
 }
 
-RecurrentResult RecurrentCell::forward(const Variable& x, const Tensor& lengths,
-                                       const Variable& states, bool is_reversed) {
+RecurrentWeights RecurrentCell::weights() const {
   RecurrentWeights weights;
   for (const Parameter* const w : w_) weights.w.push_back(*w);
   for (const Parameter* const b : b_) weights.b.push_back(*b);
-  return recurrent(kind_, x, lengths, states, weights, is_reversed);
+  return weights;
+}
+
+RecurrentResult RecurrentCell::forward(const Variable& x, const Tensor& lengths,
+                                       const Variable& states, bool is_reversed) {
+  return recurrent(kind_, x, lengths, states, weights(), is_reversed);
+}
+
+RecurrentLayer RecurrentCell::layer(DType type) const {
+  return stacked_layer(kind_, weights(), type);
 }
 
 NStepRNN::NStepRNN(Recurrence kind, Direction direction, std::int64_t n_layers,

@@ -16,8 +16,12 @@ class RecurrentCell : public Module {
   RecurrentCell(Recurrence kind, std::int64_t in_size, std::int64_t out_size);
   RecurrentResult forward(const Variable& x, const Tensor& lengths, const Variable& states,
                           bool is_reversed);
+  // The weights as they are now, in one direction, for activations of this type.
+  RecurrentLayer layer(DType type) const;
 
  private:
+  RecurrentWeights weights() const;
+
   Recurrence kind_;
   std::vector<Parameter*> w_, b_;
 };
@@ -48,6 +52,7 @@ class NStepRNN : public Module {
   }
 
  private:
+  friend class RecurrentSteps;
   Direction direction_;
   float dropout_;
   std::vector<std::unique_ptr<RecurrentCell>> cells_;

@@ -8,7 +8,8 @@ namespace tasuki {
 struct RecurrentSizes {
   std::int64_t items, steps, inputs, units;  // N, T, D, H
   std::int64_t gates, states;                // G, S
-  Shape result() const { return {items, steps + states, units}; }
+  Shape y() const { return {items, steps, units}; }
+  Shape last_states() const { return {items, states, units}; }
 };
 
 inline RecurrentSizes check_recurrent(const RecurrentLayer& layer, const Tensor& x,
@@ -30,10 +31,21 @@ inline RecurrentSizes check_recurrent(const RecurrentLayer& layer, const Tensor&
   TASUKI_CHECK(lengths.shape() == Shape{sizes.items} && lengths.dtype() == DType::int64,
                "recurrent layer: expected {} lengths of int64, found {} of {}", sizes.items,
                lengths.shape().text(), name_of(lengths.dtype()));
-  TASUKI_CHECK(!states || states.shape() == Shape({sizes.items, sizes.states, sizes.units}),
+  TASUKI_CHECK(!states || states.shape() == sizes.last_states(),
                "recurrent layer: expected states of {}x{}x{}, found {}", sizes.items, sizes.states,
                sizes.units, states.shape().text());
   return sizes;
+}
+
+inline void check_recurrent_gradients(const RecurrentSizes& sizes,
+                                      const SequenceOperations::Outputs& upstream) {
+  const auto check = [](const Tensor& gradient, const Shape& shape) {
+    TASUKI_CHECK(!gradient || gradient.shape() == shape,
+                 "recurrent layer: expected a gradient of {}, found {}", shape.text(),
+                 gradient.shape().text());
+  };
+  check(upstream.y, sizes.y());
+  check(upstream.states, sizes.last_states());
 }
 
 }  // namespace tasuki

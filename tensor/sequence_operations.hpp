@@ -30,15 +30,18 @@ struct RecurrentLayer {
   bool is_reversed = false;  // from an example's last element to its first
   Tensor wx, wh;             // G H x D, G H x H
   Tensor bx, bh;             // G H each
+  // What prepare_recurrent() made of these weights, for several calls; null: each call does that.
+  std::shared_ptr<Workspace> prepared;
 };
 
-// Where its backward pass writes.
+// What its backward pass computes.
 struct RecurrentGradients {
   struct Destination {
-    Tensor tensor;
+    Tensor tensor;  // undefined: not needed
     bool accumulate = false;
   };
   Destination wx, wh, bx, bh;
+  bool needs_dx = true, needs_dstates = true;
 };
 
 class SequenceOperations {
@@ -56,18 +59,27 @@ class SequenceOperations {
                               std::optional<std::int64_t> ignore, const Tensor& dw,
                               bool accumulate) = 0;
 
+  // The outputs of a layer, or their gradients, of which either may be undefined for zeros.
+  struct Outputs {
+    Tensor y;       // N x T x H: h after each element, zeros for padding
+    Tensor states;  // N x S x H: those after the last one (the first states for an empty sequence)
+  };
   // A layer over padded sequences x (N x T x D), of which the first lengths[i] <= T elements
   // (int64) of example i count. `states`: what it begins with, N x S x H (S = 2: h and c; 1: h);
-  // undefined for zeros. The result is N x (T + S) x H: h after each element, zeros for padding,
-  // then the states after the last one (the first states for an empty sequence). `workspace`, if
-  // not null, is set to what the backward pass needs.
-  virtual Tensor recurrent(const RecurrentLayer& layer, const Tensor& x, const Tensor& lengths,
-                           const Tensor& states, std::shared_ptr<Workspace>* workspace) = 0;
+  // undefined for zeros. Any of N, T and D may be 0. `workspace`, if not null, is set to what the
+  // backward pass needs.
+  virtual Outputs recurrent(const RecurrentLayer& layer, const Tensor& x, const Tensor& lengths,
+                            const Tensor& states, std::shared_ptr<Workspace>* workspace) = 0;
+  // For calls of recurrent() with at most `items` examples, as long as the weights do not change:
+  // the weights in the order in which products read them. Null if the backend has none.
+  virtual std::shared_ptr<Workspace> prepare_recurrent(const RecurrentLayer& /*layer*/,
+                                                       std::int64_t /*items*/) {
+    return nullptr;
+  }
   struct InputGradients {
-    Tensor dx, dstates;  // of x's type; zeros for padding
+    Tensor dx, dstates;  // of x's type; zeros for padding; undefined if not needed
   };
-  // From the gradient of the result.
-  virtual InputGradients recurrent_backward(const RecurrentLayer& layer, const Tensor& dy,
+  virtual InputGradients recurrent_backward(const RecurrentLayer& layer, const Outputs& upstream,
                                             const Workspace& workspace,
                                             const RecurrentGradients& gradients) = 0;
 };

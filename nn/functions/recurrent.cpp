@@ -4,7 +4,7 @@
 #include <span>
 #include <utility>
 
-#include "tasuki/nn/function.hpp"
+#include "tasuki/nn/several_results.hpp"
 #include "tasuki/tensor/backend.hpp"
 
 namespace tasuki {
@@ -31,7 +31,8 @@ Tensor stacked(std::span<const Variable> parts, DType type) {
   return view ? view : backend(tensors[0].device()).concat(tensors, 0);
 }
 
-// The gradients of inputs [first, first + count) of equal shapes as one destination.
+// The gradients of inputs [first, first + count) of equal shapes as one destination; undefined if
+// none of them is needed.
 class StackedGradient {
  public:
   StackedGradient(Gradients& gradients, std::size_t first, std::size_t count, const Shape& all,
@@ -42,13 +43,14 @@ class StackedGradient {
       parts_.push_back(gradients.needed(i) ? gradients.into(i, part) : Gradients::Destination{});
       tensors.push_back(parts_.back().tensor);
     }
+    const auto is_needed = [](const auto& each) { return each.tensor.defined(); };
     const auto same = [&](const auto& each) {
-      return each.tensor.defined() && each.accumulate == parts_[0].accumulate;
+      return is_needed(each) && each.accumulate == parts_[0].accumulate;
     };
     if (std::ranges::all_of(parts_, same)) whole_ = {joined_view(tensors), parts_[0].accumulate};
     if (whole_.tensor)
       parts_.clear();
-    else
+    else if (std::ranges::any_of(parts_, is_needed))
       whole_ = {Tensor::empty(all, DType::float32, device), false};
   }
 
@@ -73,23 +75,26 @@ class StackedGradient {
   RecurrentGradients::Destination whole_;
 };
 
-// Inputs: x, states, w0 .., b0 ..
+// Inputs: x, states, w0 .., b0 ..; results: y, states.
 class Recurrent final : public Function {
  public:
-  Recurrent(RecurrentLayer layer, std::shared_ptr<Workspace> workspace)
-      : layer_(std::move(layer)), workspace_(std::move(workspace)) {}
+  Recurrent(RecurrentLayer layer, std::shared_ptr<Workspace> workspace, ResultGradients upstream)
+      : layer_(std::move(layer)),
+        workspace_(std::move(workspace)),
+        upstream_(std::move(upstream)) {}
   const char* name() const override { return "recurrent"; }
 
-  void backward(const Tensor& dy, Gradients& gradients) override {
+  void backward(const Tensor&, Gradients& gradients) override {
     const auto gates = static_cast<std::size_t>(gates_of(layer_.kind));
-    const Device device = dy.device();
+    const Device device = layer_.wx.device();
     const auto destination = [&](std::size_t kind, const Tensor& value) {
       return StackedGradient(gradients, 2 + kind * gates, gates, value.shape(), device);
     };
     StackedGradient wx = destination(0, layer_.wx), wh = destination(1, layer_.wh);
     StackedGradient bx = destination(2, layer_.bx), bh = destination(3, layer_.bh);
     auto inputs = backend(device).sequences().recurrent_backward(
-        layer_, dy, *workspace_, {wx.whole(), wh.whole(), bx.whole(), bh.whole()});
+        layer_, {(*upstream_)[0], (*upstream_)[1]}, *workspace_,
+        {wx.whole(), wh.whole(), bx.whole(), bh.whole(), gradients.needed(0), gradients.needed(1)});
     for (StackedGradient* const each : {&wx, &wh, &bx, &bh}) each->finish();
     if (gradients.needed(0)) gradients.add(0, std::move(inputs.dx));
     if (gradients.needed(1)) gradients.add(1, std::move(inputs.dstates));
@@ -98,70 +103,46 @@ class Recurrent final : public Function {
  private:
   RecurrentLayer layer_;
   std::shared_ptr<Workspace> workspace_;
+  ResultGradients upstream_;
 };
-
-// Elements [begin, end) of axis 1.
-class Steps final : public Function {
- public:
-  Steps(Shape whole, std::int64_t begin, std::int64_t end)
-      : whole_(whole), begin_(begin), end_(end) {}
-  const char* name() const override { return "steps"; }
-
-  void backward(const Tensor& dy, Gradients& gradients) override {
-    std::vector<Tensor> parts;
-    const auto add_zeros = [&](std::int64_t count) {
-      Shape shape = whole_;
-      shape[1] = count;
-      if (count > 0) parts.push_back(Tensor::zeros(shape, dy.dtype(), dy.device()));
-    };
-    add_zeros(begin_);
-    parts.push_back(dy.plain());
-    add_zeros(whole_[1] - end_);
-    gradients.add(0, backend(dy.device()).concat(parts, 1));
-  }
-
- private:
-  Shape whole_;
-  std::int64_t begin_, end_;
-};
-
-Variable steps(const Variable& x, std::int64_t begin, std::int64_t end) {
-  Tensor y = backend(x.value().device()).take(x.value(), 1, begin, end);
-  return Function::record(std::move(y), {x},
-                          [&] { return std::make_unique<Steps>(x.shape(), begin, end); });
-}
 
 }  // namespace
 
-RecurrentResult recurrent(Recurrence kind, const Variable& x, const Tensor& lengths,
-                          const Variable& states, const RecurrentWeights& weights,
-                          bool is_reversed) {
+RecurrentLayer stacked_layer(Recurrence kind, const RecurrentWeights& weights, DType type,
+                             bool is_reversed) {
   const auto gates = static_cast<std::size_t>(gates_of(kind));
   TASUKI_CHECK(weights.w.size() == 2 * gates && weights.b.size() == 2 * gates,
                "recurrent layer: expected {} matrices and as many biases, found {} and {}",
                2 * gates, weights.w.size(), weights.b.size());
-  const DType type = x.value().dtype();
   const std::span w(weights.w), b(weights.b);
-  RecurrentLayer layer{kind,
-                       is_reversed,
-                       stacked(w.first(gates), type),
-                       stacked(w.last(gates), type),
-                       stacked(b.first(gates), DType::float32),
-                       stacked(b.last(gates), DType::float32)};
+  return {kind,
+          is_reversed,
+          stacked(w.first(gates), type),
+          stacked(w.last(gates), type),
+          stacked(b.first(gates), DType::float32),
+          stacked(b.last(gates), DType::float32),
+          nullptr};
+}
+
+RecurrentResult recurrent(Recurrence kind, const Variable& x, const Tensor& lengths,
+                          const Variable& states, const RecurrentWeights& weights,
+                          bool is_reversed) {
+  RecurrentLayer layer = stacked_layer(kind, weights, x.value().dtype(), is_reversed);
   std::vector<Variable> inputs = {x, states};
-  inputs.insert(inputs.end(), w.begin(), w.end());
-  inputs.insert(inputs.end(), b.begin(), b.end());
+  inputs.insert(inputs.end(), weights.w.begin(), weights.w.end());
+  inputs.insert(inputs.end(), weights.b.begin(), weights.b.end());
 
   std::shared_ptr<Workspace> workspace;
-  Tensor all = backend(x.value().device())
-                   .sequences()
-                   .recurrent(layer, x.value(), lengths,
-                              states.defined() ? states.value() : Tensor(), &workspace);
-  const Variable result = Function::record(std::move(all), inputs, [&] {
-    return std::make_unique<Recurrent>(std::move(layer), std::move(workspace));
-  });
-  const std::int64_t length = x.shape()[1];
-  return {steps(result, 0, length), steps(result, length, result.shape()[1])};
+  auto outputs = backend(x.value().device())
+                     .sequences()
+                     .recurrent(layer, x.value(), lengths,
+                                states.defined() ? states.value() : Tensor(), &workspace);
+  const auto results = record_results(
+      "recurrent", {std::move(outputs.y), std::move(outputs.states)}, inputs,
+      [&](const ResultGradients& upstream) {
+        return std::make_unique<Recurrent>(std::move(layer), std::move(workspace), upstream);
+      });
+  return {results[0], results[1]};
 }
 
 }  // namespace tasuki

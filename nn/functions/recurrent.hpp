@@ -16,6 +16,10 @@ struct RecurrentWeights {
   std::vector<Variable> w, b;
 };
 
+// The weights as a backend takes them. `type`: that of the inputs.
+RecurrentLayer stacked_layer(Recurrence kind, const RecurrentWeights& weights, DType type,
+                             bool is_reversed = false);
+
 struct RecurrentResult {
   Variable y;       // N x T x H: h after each element, zeros for padding
   Variable states;  // N x S x H: h, and c of an LSTM, after the last element

@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "tasuki/nn/function.hpp"
+#include "tasuki/nn/several_results.hpp"
 #include "tasuki/tensor/late.hpp"
 
 namespace tasuki::functions {
@@ -19,23 +19,24 @@ struct Kind {
       : shape(tensor.shape()), dtype(tensor.dtype()), device(tensor.device()) {}
 };
 
-// Where the gradients of results wait for each other.
+// Results that nothing was computed from have gradients of zeros.
 struct Results {
   std::vector<Kind> kinds;
-  std::vector<Tensor> gradients;
+  ResultGradients gradients;
 
-  std::vector<Tensor> take() {
+  std::vector<Tensor> take() const {
     for (std::size_t i = 0; i < kinds.size(); ++i)
-      if (!gradients[i])
-        gradients[i] = Tensor::zeros(kinds[i].shape, kinds[i].dtype, kinds[i].device);
-    return std::move(gradients);
+      if (Tensor& gradient = (*gradients)[i]; !gradient)
+        gradient = Tensor::zeros(kinds[i].shape, kinds[i].dtype, kinds[i].device);
+    return std::move(*gradients);
   }
 };
 
 class Exchange final : public Function {
  public:
-  // `results` is null if the gradient of this function's result is that of the exchange's only one.
-  Exchange(const char* name, std::shared_ptr<Results> results, std::vector<Variable> inputs,
+  // `results` is absent if the gradient of this function's result is that of the exchange's only
+  // one.
+  Exchange(const char* name, std::optional<Results> results, std::vector<Variable> inputs,
            ExchangeBack back)
       : name_(name), results_(std::move(results)), back_(std::move(back)) {
     for (const Variable& input : inputs)
@@ -67,27 +68,9 @@ class Exchange final : public Function {
 
  private:
   const char* name_;
-  std::shared_ptr<Results> results_;
+  std::optional<Results> results_;
   ExchangeBack back_;
   std::vector<std::optional<Kind>> kinds_;  // of inputs; nothing for undefined ones
-};
-
-// One of several results: leaves its gradient for the exchange.
-class Result final : public Function {
- public:
-  Result(const char* name, std::shared_ptr<Results> results, std::size_t i)
-      : name_(name), results_(std::move(results)), i_(i) {}
-  const char* name() const override { return name_; }
-
-  void backward(const Tensor& gradient, Gradients& gradients) override {
-    results_->gradients[i_] = gradient;
-    gradients.add(0, Tensor::zeros({}, DType::float32, gradient.device()));
-  }
-
- private:
-  const char* name_;
-  std::shared_ptr<Results> results_;
-  std::size_t i_;
 };
 
 // Other ranks wait for the backward pass of an exchange whether or not an input requires a gradient
@@ -103,26 +86,26 @@ Variable record_exchange(const char* name, const Communicator& communicator, Ten
                          const std::vector<Variable>& inputs, ExchangeBack back) {
   return Function::record(
       result.to(communicator.options().device), with_one_that_requires_grad(inputs),
-      [&] { return std::make_unique<Exchange>(name, nullptr, inputs, std::move(back)); });
+      [&] { return std::make_unique<Exchange>(name, std::nullopt, inputs, std::move(back)); });
 }
 
 std::vector<Variable> record_exchange(const char* name, const Communicator& communicator,
                                       std::vector<Tensor> results,
                                       const std::vector<Variable>& inputs, ExchangeBack back) {
-  const Device device = communicator.options().device;
-  const auto waiting = std::make_shared<Results>();
-  for (const Tensor& result : results) waiting->kinds.emplace_back(result);
-  waiting->gradients.resize(results.size());
-  const Variable exchange = Function::record(
-      Tensor::zeros({}, DType::float32, device), with_one_that_requires_grad(inputs),
-      [&] { return std::make_unique<Exchange>(name, waiting, inputs, std::move(back)); });
-  if (results.empty()) return {exchange};
-  std::vector<Variable> variables;
-  for (std::size_t i = 0; i < results.size(); ++i)
-    variables.push_back(Function::record(std::move(results[i]), {exchange}, [&] {
-      return std::make_unique<Result>(name, waiting, i);
-    }));
-  return variables;
+  const auto exchange_with = [&](std::optional<Results> waiting) {
+    return std::make_unique<Exchange>(name, std::move(waiting), inputs, std::move(back));
+  };
+  const std::vector<Variable> all = with_one_that_requires_grad(inputs);
+  if (results.empty())
+    return {Function::record(
+        Tensor::zeros({}, DType::float32, communicator.options().device), all, [&] {
+          return exchange_with(Results{{}, std::make_shared<std::vector<Tensor>>()});
+        })};
+  std::vector<Kind> kinds;
+  for (const Tensor& result : results) kinds.emplace_back(result);
+  return record_results(name, std::move(results), all, [&](const ResultGradients& gradients) {
+    return exchange_with(Results{std::move(kinds), gradients});
+  });
 }
 
 const Tensor& checked_value(const char* function, const Variable& x) {

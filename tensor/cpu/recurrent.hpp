@@ -7,11 +7,12 @@
 
 namespace tasuki {
 
-Tensor cpu_recurrent(const RecurrentLayer& layer, const Tensor& x, const Tensor& lengths,
-                     const Tensor& states, std::shared_ptr<Workspace>* workspace);
-SequenceOperations::InputGradients cpu_recurrent_backward(const RecurrentLayer& layer,
-                                                          const Tensor& dy,
-                                                          const Workspace& workspace,
-                                                          const RecurrentGradients& gradients);
+SequenceOperations::Outputs cpu_recurrent(const RecurrentLayer& layer, const Tensor& x,
+                                          const Tensor& lengths, const Tensor& states,
+                                          std::shared_ptr<Workspace>* workspace);
+std::shared_ptr<Workspace> cpu_prepare_recurrent(const RecurrentLayer& layer, std::int64_t items);
+SequenceOperations::InputGradients cpu_recurrent_backward(
+    const RecurrentLayer& layer, const SequenceOperations::Outputs& upstream,
+    const Workspace& workspace, const RecurrentGradients& gradients);
 
 }  // namespace tasuki

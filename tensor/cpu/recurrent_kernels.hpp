@@ -22,7 +22,7 @@ void gru_gates_backward(const float* gates, const float* h_before, const float* 
                         const float* dh, float* dgates, float* dproducts, float* carried,
                         std::int64_t units);
 
-// to = a + b.
+// to = a + b; `to` may be one of them.
 void add_rows(const float* a, const float* b, float* to, std::int64_t count);
 
 }  // namespace tasuki

@@ -16,14 +16,18 @@ class CpuSequenceOperations final : public SequenceOperations {
                       const Tensor& dw, bool accumulate) override {
     cpu_embed_backward(ids, dy, ignore, dw, accumulate);
   }
-  Tensor recurrent(const RecurrentLayer& layer, const Tensor& x, const Tensor& lengths,
-                   const Tensor& states, std::shared_ptr<Workspace>* workspace) override {
+  Outputs recurrent(const RecurrentLayer& layer, const Tensor& x, const Tensor& lengths,
+                    const Tensor& states, std::shared_ptr<Workspace>* workspace) override {
     return cpu_recurrent(layer, x, lengths, states, workspace);
   }
-  InputGradients recurrent_backward(const RecurrentLayer& layer, const Tensor& dy,
+  std::shared_ptr<Workspace> prepare_recurrent(const RecurrentLayer& layer,
+                                               std::int64_t items) override {
+    return cpu_prepare_recurrent(layer, items);
+  }
+  InputGradients recurrent_backward(const RecurrentLayer& layer, const Outputs& upstream,
                                     const Workspace& workspace,
                                     const RecurrentGradients& gradients) override {
-    return cpu_recurrent_backward(layer, dy, workspace, gradients);
+    return cpu_recurrent_backward(layer, upstream, workspace, gradients);
   }
 };
 

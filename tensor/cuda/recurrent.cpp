@@ -30,14 +30,16 @@ struct Forward final : Workspace {
             .h = h.raw(),
             .c = static_cast<float*>(c.raw()),
             .recurrent_n = static_cast<float*>(recurrent_n.raw()),
-            .y = nullptr};
+            .y = nullptr,
+            .states = nullptr};
   }
 };
 
 }  // namespace
 
-Tensor cuda_recurrent(const RecurrentLayer& layer, const Tensor& input, const Tensor& lengths,
-                      const Tensor& initial, std::shared_ptr<Workspace>* workspace) {
+SequenceOperations::Outputs cuda_recurrent(const RecurrentLayer& layer, const Tensor& input,
+                                           const Tensor& lengths, const Tensor& initial,
+                                           std::shared_ptr<Workspace>* workspace) {
   check_activation(input, "recurrent layer");
   const RecurrentSizes sizes = check_recurrent(layer, input, lengths, initial);
   const Device device = input.device();
@@ -61,7 +63,8 @@ Tensor cuda_recurrent(const RecurrentLayer& layer, const Tensor& input, const Te
     return Tensor::empty({count, columns}, of, device);
   };
 
-  Tensor y = Tensor::empty(sizes.result(), type, device);
+  SequenceOperations::Outputs outputs{Tensor::empty(sizes.y(), type, device),
+                                      Tensor::empty(sizes.last_states(), type, device)};
   kept.lengths = lengths.plain();
   kept.sequences = {type,
                     kept.lengths.data<std::int64_t>(),
@@ -78,14 +81,15 @@ Tensor cuda_recurrent(const RecurrentLayer& layer, const Tensor& input, const Te
   else
     kept.recurrent_n = empty(rows, units, DType::float32);
   if (workspace != nullptr) *workspace = made;
-  if (y.count() == 0) return y;
+  if (outputs.states.count() == 0) return outputs;
 
   const Tensor x = input.plain(), states = initial ? initial.plain() : initial;
   const Tensor products = empty(sizes.items, width, DType::float32);
   kernels::ForwardSteps arrays = kept.arrays();
   arrays.products = products.data<float>();
   arrays.bh = layer.bh.data<float>();
-  arrays.y = y.raw();
+  arrays.y = outputs.y.raw();
+  arrays.states = outputs.states.raw();
   kernels::begin_states(launch, kept.sequences, states.raw(), arrays);
   check_launch("first states of a recurrent layer");
   if (rows > 0) {
@@ -117,29 +121,30 @@ Tensor cuda_recurrent(const RecurrentLayer& layer, const Tensor& input, const Te
   }
   kernels::end_states(launch, kept.sequences, arrays);
   check_launch("last states of a recurrent layer");
-  return y;
+  return outputs;
 }
 
-SequenceOperations::InputGradients cuda_recurrent_backward(const RecurrentLayer& layer,
-                                                           const Tensor& upstream,
-                                                           const Workspace& workspace,
-                                                           const RecurrentGradients& gradients) {
+SequenceOperations::InputGradients cuda_recurrent_backward(
+    const RecurrentLayer& layer, const SequenceOperations::Outputs& upstream,
+    const Workspace& workspace, const RecurrentGradients& gradients) {
   const auto& kept = static_cast<const Forward&>(workspace);
   const RecurrentSizes& sizes = kept.sizes;
-  check_activation(upstream, "recurrent layer");
-  TASUKI_CHECK(upstream.shape() == sizes.result() && upstream.dtype() == kept.x.dtype(),
-               "recurrent layer: expected a gradient of {} in {}, found {} in {}",
-               sizes.result().text(), name_of(kept.x.dtype()), upstream.shape().text(),
-               name_of(upstream.dtype()));
-  const Device device = upstream.device();
-  const DType type = upstream.dtype();
+  check_recurrent_gradients(sizes, upstream);
+  const Device device = kept.x.device();
+  const DType type = kept.x.dtype();
+  for (const Tensor* const gradient : {&upstream.y, &upstream.states})
+    TASUKI_CHECK(!*gradient || (gradient->device() == device && gradient->dtype() == type),
+                 "recurrent layer: expected a gradient in {} on {}, found one in {} on {}",
+                 name_of(type), device.text(), name_of(gradient->dtype()),
+                 gradient->device().text());
   CudaContext& context = CudaContext::of(device);
   Backend& gpu = backend(device);
   const Launch launch = context.launch();
   const std::int64_t units = sizes.units, width = sizes.gates * units;
   const std::int64_t rows = sizes.steps * sizes.items;
   const bool is_lstm = layer.kind == Recurrence::lstm;
-  const Tensor dy = upstream.plain();
+  const Tensor dy = upstream.y ? upstream.y.plain() : Tensor();
+  const Tensor dlast = upstream.states ? upstream.states.plain() : Tensor();
 
   const auto state_sums = [&] {
     return Tensor::zeros({sizes.items, units}, DType::float32, device);
@@ -148,43 +153,50 @@ SequenceOperations::InputGradients cuda_recurrent_backward(const RecurrentLayer&
   const Tensor dgates = Tensor::empty({rows, width}, type, device);
   const Tensor dproducts = is_lstm ? dgates : Tensor::empty({rows, width}, type, device);
   const kernels::BackwardSteps arrays{.dy = dy.raw(),
+                                      .dlast = dlast.raw(),
                                       .returned = returned.data<float>(),
                                       .carried = carried.data<float>(),
                                       .dc = dc.data<float>(),
                                       .dgates = dgates.raw(),
                                       .dproducts = dproducts.raw()};
   SequenceOperations::InputGradients result;
-  result.dx = Tensor::empty({sizes.items, sizes.steps, sizes.inputs}, type, device);
-  result.dstates = Tensor::empty({sizes.items, sizes.states, units}, type, device);
-  if (result.dstates.count() > 0) {
+  if (sizes.items * units > 0) {
     kernels::begin_gradients(launch, kept.sequences, arrays);
     check_launch("last states' gradients of a recurrent layer");
     const Tensor wh = layer.wh.to(type);
     for (std::int64_t t = sizes.steps; t-- > 0;) {
       kernels::recurrent_step_backward(launch, kept.sequences, kept.arrays(), arrays, t);
       check_launch("backward step of a recurrent layer");
-      multiply(context, {.m = sizes.items,
-                         .n = units,
-                         .k = width,
-                         .operands = type,
-                         .a = dproducts.slice(t * sizes.items, (t + 1) * sizes.items).raw(),
-                         .b = wh.raw(),
-                         .c = returned.raw()});
+      if (t > 0 || gradients.needs_dstates)
+        multiply(context, {.m = sizes.items,
+                           .n = units,
+                           .k = width,
+                           .operands = type,
+                           .a = dproducts.slice(t * sizes.items, (t + 1) * sizes.items).raw(),
+                           .b = wh.raw(),
+                           .c = returned.raw()});
     }
-    kernels::end_gradients(launch, kept.sequences, arrays, result.dstates.raw());
+  }
+  if (gradients.needs_dstates) {
+    result.dstates = Tensor::empty(sizes.last_states(), type, device);
+    if (result.dstates.count() > 0)
+      kernels::end_gradients(launch, kept.sequences, arrays, result.dstates.raw());
     check_launch("first states' gradients of a recurrent layer");
   }
 
-  gpu.backward_bias(dgates, gradients.bx.tensor, gradients.bx.accumulate);
-  gpu.backward_bias(dproducts, gradients.bh.tensor, gradients.bh.accumulate);
-  gpu.linear_backward_weights(kept.h.slice(0, rows), dproducts, gradients.wh.tensor,
-                              gradients.wh.accumulate, {});
-  gpu.linear_backward_weights(kept.x, dgates, gradients.wx.tensor, gradients.wx.accumulate, {});
-  if (result.dx.count() > 0) {
-    const Tensor packed = gpu.linear_backward_data(dgates, layer.wx);
-    kernels::unpack_steps(launch, kept.sequences, packed.raw(), result.dx.raw(), sizes.inputs);
-    check_launch("input's gradient of a recurrent layer");
-  }
+  if (const auto& bx = gradients.bx; bx.tensor) gpu.backward_bias(dgates, bx.tensor, bx.accumulate);
+  if (const auto& bh = gradients.bh; bh.tensor)
+    gpu.backward_bias(dproducts, bh.tensor, bh.accumulate);
+  if (const auto& wh = gradients.wh; wh.tensor)
+    gpu.linear_backward_weights(kept.h.slice(0, rows), dproducts, wh.tensor, wh.accumulate, {});
+  if (const auto& wx = gradients.wx; wx.tensor)
+    gpu.linear_backward_weights(kept.x, dgates, wx.tensor, wx.accumulate, {});
+  if (!gradients.needs_dx) return result;
+  result.dx = Tensor::empty({sizes.items, sizes.steps, sizes.inputs}, type, device);
+  if (result.dx.count() == 0) return result;
+  const Tensor packed = gpu.linear_backward_data(dgates, layer.wx);
+  kernels::unpack_steps(launch, kept.sequences, packed.raw(), result.dx.raw(), sizes.inputs);
+  check_launch("input's gradient of a recurrent layer");
   return result;
 }
 

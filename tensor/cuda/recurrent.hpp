@@ -6,11 +6,11 @@
 
 namespace tasuki {
 
-Tensor cuda_recurrent(const RecurrentLayer& layer, const Tensor& x, const Tensor& lengths,
-                      const Tensor& states, std::shared_ptr<Workspace>* workspace);
-SequenceOperations::InputGradients cuda_recurrent_backward(const RecurrentLayer& layer,
-                                                           const Tensor& dy,
-                                                           const Workspace& workspace,
-                                                           const RecurrentGradients& gradients);
+SequenceOperations::Outputs cuda_recurrent(const RecurrentLayer& layer, const Tensor& x,
+                                           const Tensor& lengths, const Tensor& states,
+                                           std::shared_ptr<Workspace>* workspace);
+SequenceOperations::InputGradients cuda_recurrent_backward(
+    const RecurrentLayer& layer, const SequenceOperations::Outputs& upstream,
+    const Workspace& workspace, const RecurrentGradients& gradients);
 
 }  // namespace tasuki

@@ -23,7 +23,12 @@ __device__ inline std::int64_t element_of(const Sequences& s, std::int64_t lengt
 // Where y, or dy, has value k of an element.
 __device__ inline std::int64_t result_at(const Sequences& s, std::int64_t item,
                                          std::int64_t element, std::int64_t k) {
-  return (item * (s.steps + s.states) + element) * s.units + k;
+  return (item * s.steps + element) * s.units + k;
+}
+
+// Where an array of states has the first one's value i (of N x H); that of c is s.units further.
+__device__ inline std::int64_t state_at(const Sequences& s, std::int64_t i) {
+  return i / s.units * s.states * s.units + i % s.units;
 }
 
 template <class T, bool unpacks>
@@ -40,7 +45,7 @@ __global__ void pack_kernel(Sequences s, const T* from, T* to, std::int64_t colu
 template <class T>
 __global__ void begin_states_kernel(Sequences s, const T* states, ForwardSteps arrays) {
   for (std::int64_t i = thread_index(); i < s.items * s.units; i += thread_count()) {
-    const std::int64_t from = i / s.units * s.states * s.units + i % s.units;
+    const std::int64_t from = state_at(s, i);
     static_cast<T*>(arrays.h)[i] = states != nullptr ? states[from] : convert<T>(0.0f);
     if (s.states == 2)
       arrays.c[i] = states != nullptr ? convert<float>(states[from + s.units]) : 0.0f;
@@ -93,21 +98,22 @@ __global__ void step_kernel(Sequences s, ForwardSteps arrays, std::int64_t step)
 template <class T>
 __global__ void end_states_kernel(Sequences s, ForwardSteps arrays) {
   const std::int64_t values = s.items * s.units;
-  T* const y = static_cast<T*>(arrays.y);
+  T* const states = static_cast<T*>(arrays.states);
   for (std::int64_t i = thread_index(); i < values; i += thread_count()) {
-    const std::int64_t to = result_at(s, i / s.units, s.steps, i % s.units);
-    y[to] = static_cast<const T*>(arrays.h)[s.steps * values + i];
-    if (s.states == 2) y[to + s.units] = convert<T>(arrays.c[s.steps * values + i]);
+    const std::int64_t to = state_at(s, i);
+    states[to] = static_cast<const T*>(arrays.h)[s.steps * values + i];
+    if (s.states == 2) states[to + s.units] = convert<T>(arrays.c[s.steps * values + i]);
   }
 }
 
 template <class T>
 __global__ void begin_gradients_kernel(Sequences s, BackwardSteps arrays) {
-  const T* const dy = static_cast<const T*>(arrays.dy);
+  const T* const dlast = static_cast<const T*>(arrays.dlast);
   for (std::int64_t i = thread_index(); i < s.items * s.units; i += thread_count()) {
-    const std::int64_t from = result_at(s, i / s.units, s.steps, i % s.units);
-    arrays.carried[i] = convert<float>(dy[from]);
-    if (s.states == 2) arrays.dc[i] = convert<float>(dy[from + s.units]);
+    const std::int64_t from = state_at(s, i);
+    arrays.carried[i] = dlast != nullptr ? convert<float>(dlast[from]) : 0.0f;
+    if (s.states == 2)
+      arrays.dc[i] = dlast != nullptr ? convert<float>(dlast[from + s.units]) : 0.0f;
   }
 }
 
@@ -127,8 +133,9 @@ __global__ void step_backward_kernel(Sequences s, ForwardSteps forward, Backward
       arrays.carried[i] = dh;
       continue;
     }
-    dh += convert<float>(
-        static_cast<const T*>(arrays.dy)[result_at(s, item, element_of(s, length, step), k)]);
+    if (arrays.dy != nullptr)
+      dh += convert<float>(
+          static_cast<const T*>(arrays.dy)[result_at(s, item, element_of(s, length, step), k)]);
     const float* const g = forward.gates + row;
     if (s.states == 2) {
       const float in = g[0], f = g[s.units], a = g[2 * s.units], o = g[3 * s.units];
@@ -156,7 +163,7 @@ __global__ void step_backward_kernel(Sequences s, ForwardSteps forward, Backward
 template <class T>
 __global__ void end_gradients_kernel(Sequences s, BackwardSteps arrays, T* dstates) {
   for (std::int64_t i = thread_index(); i < s.items * s.units; i += thread_count()) {
-    const std::int64_t to = i / s.units * s.states * s.units + i % s.units;
+    const std::int64_t to = state_at(s, i);
     dstates[to] = convert<T>(arrays.returned[i] + arrays.carried[i]);
     if (s.states == 2) dstates[to + s.units] = convert<T>(arrays.dc[i]);
   }

@@ -32,25 +32,27 @@ struct ForwardSteps {
   void* h;                // [H] before step t, of `type`; T + 1 steps
   float* c;               // the same of c, of an LSTM
   float* recurrent_n;     // [H] of a GRU, as on CPUs (recurrent_kernels.hpp there)
-  void* y;                // N x (T + S) x H
+  void* y;                // N x T x H
+  void* states;           // N x S x H, after the last step
 };
 // Row 0 of h and c from `states` (N x S x H of `type`, null for zeros).
 void begin_states(const Launch& launch, const Sequences& s, const void* states,
                   const ForwardSteps& arrays);
 void recurrent_step(const Launch& launch, const Sequences& s, const ForwardSteps& arrays,
                     std::int64_t step);
-// The last S elements of y from the last rows of h and c.
+// `states` from the last rows of h and c.
 void end_states(const Launch& launch, const Sequences& s, const ForwardSteps& arrays);
 
 // The arrays of a backward pass; the gradient of h is returned + carried.
 struct BackwardSteps {
-  const void* dy;            // N x (T + S) x H
+  const void* dy;            // N x T x H; null for zeros
+  const void* dlast;         // of the last states, N x S x H; null for zeros
   const float* returned;     // N x H: what came back through the products of the step after
   float* carried;            // N x H: what did not pass through products
   float* dc;                 // N x H
   void *dgates, *dproducts;  // [G H] of `type`; the same array for an LSTM
 };
-// Sets carried and dc from the last elements of dy.
+// Sets carried and dc from dlast.
 void begin_gradients(const Launch& launch, const Sequences& s, const BackwardSteps& arrays);
 void recurrent_step_backward(const Launch& launch, const Sequences& s, const ForwardSteps& forward,
                              const BackwardSteps& arrays, std::int64_t step);

@@ -43,14 +43,14 @@ class CudaSequenceOperations final : public SequenceOperations {
     check_launch("gradient of embed_id");
   }
 
-  Tensor recurrent(const RecurrentLayer& layer, const Tensor& x, const Tensor& lengths,
-                   const Tensor& states, std::shared_ptr<Workspace>* workspace) override {
+  Outputs recurrent(const RecurrentLayer& layer, const Tensor& x, const Tensor& lengths,
+                    const Tensor& states, std::shared_ptr<Workspace>* workspace) override {
     return cuda_recurrent(layer, x, lengths, states, workspace);
   }
-  InputGradients recurrent_backward(const RecurrentLayer& layer, const Tensor& dy,
+  InputGradients recurrent_backward(const RecurrentLayer& layer, const Outputs& upstream,
                                     const Workspace& workspace,
                                     const RecurrentGradients& gradients) override {
-    return cuda_recurrent_backward(layer, dy, workspace, gradients);
+    return cuda_recurrent_backward(layer, upstream, workspace, gradients);
   }
 };
 

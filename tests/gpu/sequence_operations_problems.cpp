@@ -40,8 +40,11 @@ Results recurrent(Side& side, const RecurrentCase& test) {
                              side.weights({rows, test.inputs}),
                              side.weights({rows, test.units}),
                              side.parameters({rows}),
-                             side.parameters({rows})};
-  const Tensor dy = side.activations({items, test.steps + states, test.units});
+                             side.parameters({rows}),
+                             nullptr};
+  const SequenceOperations::Outputs upstream{
+      side.activations({items, test.steps, test.units}),
+      test.has_states ? side.activations({items, states, test.units}) : Tensor()};
   const auto destination = [&](const Shape& shape) {
     return RecurrentGradients::Destination{side.destination(shape, test.accumulate),
                                            test.accumulate};
@@ -49,9 +52,10 @@ Results recurrent(Side& side, const RecurrentCase& test) {
   const RecurrentGradients gradients{destination(layer.wx.shape()), destination(layer.wh.shape()),
                                      destination({rows}), destination({rows})};
   std::shared_ptr<Workspace> workspace;
-  const Tensor y = operations.recurrent(layer, x, lengths, first, &workspace);
-  const auto inputs = operations.recurrent_backward(layer, dy, *workspace, gradients);
+  const auto [y, last] = operations.recurrent(layer, x, lengths, first, &workspace);
+  const auto inputs = operations.recurrent_backward(layer, upstream, *workspace, gradients);
   return {{"y", y},
+          {"states", last},
           {"dx", inputs.dx},
           {"dstates", inputs.dstates},
           {"dwx", gradients.wx.tensor},
@@ -80,7 +84,8 @@ void add_sequence_operations_problems(Problems& problems) {
          {RecurrentCase{"one step", kind, {1}, 1, 1, 1},
           RecurrentCase{"ragged", kind, {2, 0, 5, 1, 3}, 6, 7, 9, true, false, true},
           RecurrentCase{"reversed", kind, {4, 2, 4}, 4, 8, 16, false, true, false},
-          RecurrentCase{"no examples", kind, {}, 3, 4, 4}})
+          RecurrentCase{"no examples", kind, {}, 3, 4, 4},
+          RecurrentCase{"no steps", kind, {0, 0}, 0, 4, 4, true}})
       problems.push_back(
           {fmt::format("sequences: {}/{}", kind == Recurrence::lstm ? "lstm" : "gru", test.name),
            [=](Side& side) { return recurrent(side, test); }});

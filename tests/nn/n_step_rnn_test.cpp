@@ -9,6 +9,7 @@
 
 #include "reference.hpp"
 #include "tasuki/nn/functions/concat.hpp"
+#include "tasuki/nn/recurrent_steps.hpp"
 #include "tasuki/tensor/backend.hpp"
 
 namespace tasuki {
@@ -141,6 +142,93 @@ TEST(NStepRnn, DropoutIsBetweenLayersAndOnlyInTraining) {
   EXPECT_GT(relative_error(two(x, t).y.value(), two(x, t).y.value()), 0.01);
   const TrainingMode evaluation(false);
   EXPECT_EQ(relative_error(two(x, t).y.value(), two(x, t).y.value()), 0);
+}
+
+TEST(NStepRnn, StepByStepItGivesTheElementsOfWholeSequences) {
+  const Tensor lengths_of_five = Tensor::full({4}, 5, DType::int64);
+  const std::vector<std::int64_t> kept = {3, 1};
+  const Tensor rows = Tensor::from(std::span<const std::int64_t>(kept), {2});
+  Backend& cpu = backend(Device::cpu());
+  for (const Recurrence kind : {Recurrence::lstm, Recurrence::gru}) {
+    NStepRNN layers(kind, NStepRNN::Direction::forward, 2, 3, 5);
+    layers.initialize(4);
+    const Tensor x = random_tensor({4, 5, 3}, 1);
+    const std::vector<Variable> states(2, Variable(random_tensor({4, states_of(kind), 5}, 2)));
+    const Tensor whole = layers(Variable(x), lengths_of_five, states).y.value();
+    const auto element = [&](const Tensor& of, std::int64_t t) {
+      return cpu.take(of, 1, t, t + 1).reshape({of.shape()[0], of.shape()[2]});
+    };
+    RecurrentSteps steps(layers, states);
+    for (std::int64_t t = 0; t < 2; ++t)
+      EXPECT_LT(relative_error(steps.next(element(x, t)), element(whole, t)), 1e-6) << t;
+    steps.keep(kept);
+    const Tensor rest = cpu.gather(x, rows, DType::float32),
+                 expected = cpu.gather(whole, rows, DType::float32);
+    for (std::int64_t t = 2; t < 5; ++t)
+      EXPECT_LT(relative_error(steps.next(element(rest, t)), element(expected, t)), 1e-6) << t;
+  }
+}
+
+// The sequences of a batch may all be empty, and so may the batch.
+TEST(NStepRnn, NoElementsAndNoExamplesAreSequencesToo) {
+  for (const std::int64_t items : {3, 0})
+    for (const std::int64_t steps : {0, 4}) {
+      SCOPED_TRACE(std::to_string(items) + " examples of " + std::to_string(steps) + " elements");
+      NStepLSTM layers(2, 3, 5);
+      layers.initialize(1);
+      layers.clear_grads();
+      const Variable x(Tensor::zeros({items, steps, 3}), true);
+      std::vector<Variable> first;
+      for (std::uint64_t i = 0; i < 2; ++i)
+        first.emplace_back(random_tensor({items, 2, 5}, i), true);
+      const auto result = layers(x, Tensor::zeros({items}, DType::int64), first);
+      EXPECT_EQ(result.y.shape(), (Shape{items, steps, 5}));
+      for (std::size_t i = 0; i < 2; ++i)
+        EXPECT_EQ(relative_error(result.states[i].value(), first[i].value()), 0);
+      const Tensor weights = random_tensor({items, 2, 5}, 7);
+      weighted_sum(result.states[1], weights).backward();
+      EXPECT_EQ(relative_error(first[1].grad(), weights), 0);
+      for (const auto& [path, parameter] : layers.parameters()) {
+        if (!path.starts_with("1/")) continue;
+        EXPECT_EQ(testing::inner_product(parameter->grad(), parameter->grad()), 0) << path;
+      }
+    }
+}
+
+TEST(NStepRnn, OnlyGradientsThatAreNeededAreComputed) {
+  SequenceOperations& operations = backend(Device::cpu()).sequences();
+  for (const Recurrence kind : {Recurrence::lstm, Recurrence::gru}) {
+    const std::int64_t rows = gates_of(kind) * 5;
+    const RecurrentLayer layer{kind,
+                               false,
+                               random_tensor({rows, 3}, 1),
+                               random_tensor({rows, 5}, 2),
+                               random_tensor({rows}, 3),
+                               random_tensor({rows}, 4),
+                               nullptr};
+    std::shared_ptr<Workspace> workspace;
+    operations.recurrent(layer, random_tensor({4, 5, 3}, 5), lengths_tensor(), Tensor(),
+                         &workspace);
+    const auto destinations = [&] {
+      return RecurrentGradients{{Tensor::zeros({rows, 3})},
+                                {Tensor::zeros({rows, 5})},
+                                {Tensor::zeros({rows})},
+                                {Tensor::zeros({rows})}};
+    };
+    const Tensor dy = random_tensor({4, 5, 5}, 6);
+    const RecurrentGradients all = destinations();
+    const auto complete = operations.recurrent_backward(layer, {dy, Tensor()}, *workspace, all);
+    EXPECT_EQ(complete.dx.shape(), (Shape{4, 5, 3}));
+    EXPECT_EQ(complete.dstates.shape(), (Shape{4, states_of(kind), 5}));
+
+    RecurrentGradients weights = destinations();
+    weights.needs_dx = weights.needs_dstates = false;
+    weights.wx.tensor = weights.bh.tensor = Tensor();
+    const auto none = operations.recurrent_backward(layer, {dy, Tensor()}, *workspace, weights);
+    EXPECT_FALSE(none.dx || none.dstates);
+    EXPECT_EQ(relative_error(weights.wh.tensor, all.wh.tensor), 0);
+    EXPECT_EQ(relative_error(weights.bx.tensor, all.bx.tensor), 0);
+  }
 }
 
 TEST(NStepRnn, BadLengthsAndStatesAreNamed) {
