@@ -3,14 +3,17 @@
 //
 //   mpirun -np 2 build/apps/train_seq2seq
 //   mpirun -np 4 build/apps/train_seq2seq --source train.en --target train.fr --bleu
+//   mpirun -np 2 build/apps/train_seq2seq --model-parallel
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <stdexcept>
 
 #include "seq2seq/dates.hpp"
 #include "seq2seq/evaluation.hpp"
-#include "seq2seq/pairs.hpp"
+#include "seq2seq/sentence_files.hpp"
+#include "seq2seq/translator.hpp"
 #include "tasuki/program/training_program.hpp"
 
 namespace {
@@ -52,56 +55,19 @@ program::Option stop_option(std::string& stop) {
   return option;
 }
 
-// The files of --source and --target as numbers; on the rank that reads them.
-class Files {
- public:
-  explicit Files(const Flags& flags) {
-    TextPairs text = read_pairs(*flags.source, *flags.target, flags.longest);
-    TextPairs held_out;
-    if (!flags.test_source) held_out = take_last(text);
-    const Vocabulary from(text.source, flags.words), to(text.target, flags.words);
-    source_words_ = from.size();
-    target_words_ = to.size();
-    train_ = numbers_of(text, from, to);
-    // All test pairs, however long.
-    if (flags.test_source) held_out = read_pairs(*flags.test_source, *flags.test_target, 0);
-    test_ = numbers_of(held_out, from, to);
-  }
-  std::shared_ptr<const Dataset> train() const { return dataset_of(train_); }
-  std::shared_ptr<const Dataset> test() const { return dataset_of(test_); }
-
- private:
-  // The last twentieth, at least one pair and at most 1000, which `text` then lacks.
-  static TextPairs take_last(TextPairs& text) {
-    const std::ptrdiff_t all = std::ssize(text.source);
-    if (all < 2)
-      fail(ErrorKind::data,
-           "--source and --target have one pair of sentences, expected at least 2: one to train on "
-           "and one to test with");
-    const std::ptrdiff_t held_out = std::clamp<std::ptrdiff_t>(all / 20, 1, 1000);
-    TextPairs taken;
-    const auto move_last = [&](auto& from, auto& to) {
-      to.assign(from.end() - held_out, from.end());
-      from.erase(from.end() - held_out, from.end());
-    };
-    move_last(text.source, taken.source);
-    move_last(text.target, taken.target);
-    return taken;
-  }
-  static std::vector<NumberPair> numbers_of(const TextPairs& text, const Vocabulary& from,
-                                            const Vocabulary& to) {
-    std::vector<NumberPair> pairs;
-    for (std::size_t i = 0; i < text.source.size(); ++i)
-      pairs.push_back({from.numbers(text.source[i]), to.numbers(text.target[i])});
-    return pairs;
-  }
-  std::shared_ptr<const Dataset> dataset_of(const std::vector<NumberPair>& pairs) const {
-    return make_pairs_dataset(pairs, source_words_, target_words_);
-  }
-
-  std::int64_t source_words_ = 0, target_words_ = 0;
-  std::vector<NumberPair> train_, test_;
-};
+// Divides each model among the ranks of a pair.
+program::Option model_parallel_option(program::TrainingSettings& settings) {
+  program::Option option;
+  option.help =
+      "ChainerMN's seq2seq_mp1: the encoder on one rank and the decoder on the next, over pairs of "
+      "ranks";
+  option.implicit = "true";
+  option.set = [&settings](const std::string& text) {
+    settings.model_ranks = program::parse_switch(text) ? 2 : 1;
+  };
+  option.get = [&settings] { return settings.model_ranks == 2 ? "true" : "false"; };
+  return option;
+}
 
 // --input names ChainerMN's folder, with these files.
 void find_input(Flags& flags) {
@@ -145,6 +111,7 @@ int main(int argc, char** argv) {
   program.flags.add("dropout", flags.dropout, {0, 0.99}, "RATIO", "between layers");
   program.flags.add("bleu", flags.bleu, "report BLEU of the translated test sentences");
   program.flags.add("stop,s", stop_option(flags.stop));
+  program.flags.add("model-parallel", model_parallel_option(program.settings));
   program.flags.add(
       "source", flags.source, "none", "FILE",
       "sentences to translate, one a line, words by white space; without files: dates");
@@ -179,9 +146,15 @@ int main(int argc, char** argv) {
     if (flags.buckets > 0) program.length_buckets = LengthBuckets{"x", flags.buckets};
   };
 
-  std::unique_ptr<const Files> files;
-  const auto read_files = [&]() -> const Files& {
-    if (files == nullptr) files = std::make_unique<Files>(flags);
+  std::unique_ptr<const SentenceFiles> files;  // on rank 0
+  const auto read_files = [&]() -> const SentenceFiles& {
+    if (files == nullptr)
+      files = std::make_unique<SentenceFiles>(SentenceFileSettings{.source = *flags.source,
+                                                                   .target = *flags.target,
+                                                                   .test_source = flags.test_source,
+                                                                   .test_target = flags.test_target,
+                                                                   .words = flags.words,
+                                                                   .longest = flags.longest});
     return *files;
   };
   const auto& settings = program.settings;
@@ -195,17 +168,26 @@ int main(int argc, char** argv) {
                         : make_dates_dataset(seed(), settings.test_examples.value_or(1000), true);
   };
 
-  Seq2seq* model = nullptr;
-  program.create_model = [&](const DatasetHeader& data) {
-    auto made =
-        std::make_unique<Seq2seq>(flags.layer, data.field("x").classes, data.field("y").classes,
-                                  flags.unit, static_cast<float>(flags.dropout));
-    if (model == nullptr) model = made.get();  // further devices' models are replicas
-    LossFunction loss = translation_loss(*made);
-    return TrainingModel{std::move(made), std::move(loss)};
+  const auto sizes = [&](const DatasetHeader& data) {
+    return Seq2seqSizes{.layers = flags.layer,
+                        .source_words = data.field("x").classes,
+                        .target_words = data.field("y").classes,
+                        .units = flags.unit,
+                        .dropout = static_cast<float>(flags.dropout)};
   };
-  program.create_evaluator = [&](std::unique_ptr<Iterator> batches, LossFunction loss) {
-    return create_translation_evaluator(std::move(batches), *model, std::move(loss), flags.bleu);
+  std::function<Quality(const Batch&)> evaluate;
+  const auto training_of = [&](Translator made) {
+    if (!evaluate) evaluate = std::move(made.evaluate);  // further devices' models are replicas
+    return std::move(made.training);
+  };
+  program.create_model = [&](const DatasetHeader& data) {
+    return training_of(create_translator(sizes(data)));
+  };
+  program.create_part = [&](const DatasetHeader& data, Communicator& model) {
+    return training_of(create_part_of_translator(sizes(data), model));
+  };
+  program.create_evaluator = [&](std::unique_ptr<Iterator> batches, const LossFunction&) {
+    return create_translation_evaluator(std::move(batches), evaluate, flags.bleu);
   };
   program.columns = {"epoch",
                      "main/loss",
@@ -215,8 +197,10 @@ int main(int argc, char** argv) {
                      "validation/main/bleu",
                      "elapsed_time"};
   program.banner = [&] {
-    return program::BannerLines{{"Num unit", std::to_string(flags.unit)},
-                                {"Num layer", std::to_string(flags.layer)}};
+    program::BannerLines lines = {{"Num unit", std::to_string(flags.unit)},
+                                  {"Num layer", std::to_string(flags.layer)}};
+    if (files != nullptr) std::ranges::move(files->summary(), std::back_inserter(lines));
+    return lines;
   };
   return program.run(argc, argv);
 }

@@ -1,8 +1,10 @@
 #include "tasuki/models/seq2seq.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "tasuki/nn/functions/reshape.hpp"
+#include "tasuki/nn/recurrent_steps.hpp"
 
 namespace tasuki {
 namespace {
@@ -26,50 +28,67 @@ std::vector<std::int32_t> largest_of_rows(const Tensor& scores) {
 
 }  // namespace
 
-Seq2seq::Seq2seq(std::int64_t layers, std::int64_t source_words, std::int64_t target_words,
-                 std::int64_t units, float dropout)
-    : embed_x_(source_words, units),
-      embed_y_(target_words, units),
-      encoder_(layers, units, units, dropout),
-      decoder_(layers, units, units, dropout),
-      w_(units, target_words) {
+Seq2seqEncoder::Seq2seqEncoder(const Seq2seqSizes& sizes)
+    : embed_x_(sizes.source_words, sizes.units),
+      encoder_(sizes.layers, sizes.units, sizes.units, sizes.dropout) {
   add("embed_x", embed_x_);
-  add("embed_y", embed_y_);
   add("encoder", encoder_);
+}
+
+std::vector<Variable> Seq2seqEncoder::encode(const Tensor& x, const Tensor& x_lengths) {
+  return encoder_(embed_x_(Variable(x)), x_lengths).states;
+}
+
+Seq2seqDecoder::Seq2seqDecoder(const Seq2seqSizes& sizes)
+    : embed_y_(sizes.target_words, sizes.units),
+      decoder_(sizes.layers, sizes.units, sizes.units, sizes.dropout),
+      w_(sizes.units, sizes.target_words) {
+  add("embed_y", embed_y_);
   add("decoder", decoder_);
   add("W", w_);
 }
 
-std::vector<Variable> Seq2seq::encode(const Tensor& x, const Tensor& x_lengths) {
-  return encoder_(embed_x_(Variable(x)), x_lengths).states;
-}
-
-Variable Seq2seq::forward(const Tensor& x, const Tensor& x_lengths, const Tensor& y,
-                          const Tensor& y_lengths) {
-  const std::vector<Variable> states = encode(x, x_lengths);
+Variable Seq2seqDecoder::score(const std::vector<Variable>& states, const Tensor& y,
+                               const Tensor& y_lengths) {
   return w_(rows(decoder_(embed_y_(Variable(y)), y_lengths, states).y));
 }
 
-std::vector<std::vector<std::int32_t>> Seq2seq::translate(const Tensor& x, const Tensor& x_lengths,
-                                                          std::int64_t longest) {
-  const std::int64_t items = x.shape()[0];
-  const Tensor ones = Tensor::full({items}, 1, DType::int64, x.device());
-  std::vector<Variable> states = encode(x, x_lengths);
-  std::vector<std::int32_t> words(static_cast<std::size_t>(items), eos);
-  std::vector<std::vector<std::int32_t>> translations(words.size());
-  std::vector<bool> has_ended(words.size(), false);
-  for (std::int64_t step = 0; step < longest && !std::ranges::all_of(has_ended, std::identity());
-       ++step) {
-    const Tensor y = Tensor::from(std::span<const std::int32_t>(words), {items, 1}).to(x.device());
-    auto decoded = decoder_(embed_y_(Variable(y)), ones, states);
-    states = std::move(decoded.states);
-    words = largest_of_rows(w_(rows(decoded.y)).value());
-    for (std::size_t i = 0; i < words.size(); ++i) {
-      has_ended[i] = has_ended[i] || words[i] == eos;
-      if (!has_ended[i]) translations[i].push_back(words[i]);
+std::vector<std::vector<std::int32_t>> Seq2seqDecoder::translate(
+    const std::vector<Variable>& states, std::int64_t longest) {
+  const std::int64_t items = states.at(0).shape()[0];
+  const Device device = states[0].value().device();
+  std::vector<std::vector<std::int32_t>> translations(static_cast<std::size_t>(items));
+  if (items == 0) return translations;
+  RecurrentSteps decoder(decoder_, states);
+  // Of the sequences that go on: their numbers, and their last words.
+  std::vector<std::int64_t> open(translations.size());
+  std::iota(open.begin(), open.end(), 0);
+  std::vector<std::int32_t> words(open.size(), eos);
+  for (std::int64_t step = 0; step < longest && !open.empty(); ++step) {
+    const Tensor y = Tensor::from(std::span<const std::int32_t>(words), {std::ssize(words)});
+    const Tensor h = decoder.next(embed_y_(Variable(y.to(device))).value());
+    const std::vector<std::int32_t> found = largest_of_rows(w_(Variable(h)).value());
+    std::vector<std::int64_t> rows, still_open;
+    words.clear();
+    for (std::size_t row = 0; row < found.size(); ++row) {
+      if (found[row] == eos) continue;
+      translations[static_cast<std::size_t>(open[row])].push_back(found[row]);
+      rows.push_back(static_cast<std::int64_t>(row));
+      still_open.push_back(open[row]);
+      words.push_back(found[row]);
     }
+    if (!rows.empty() && rows.size() < open.size()) decoder.keep(rows);
+    open = std::move(still_open);
   }
   return translations;
+}
+
+Seq2seq::Seq2seq(const Seq2seqSizes& sizes) : encoder_(sizes), decoder_(sizes) {
+  add("embed_x", encoder_.embed_x_);
+  add("embed_y", decoder_.embed_y_);
+  add("encoder", encoder_.encoder_);
+  add("decoder", decoder_.decoder_);
+  add("W", decoder_.w_);
 }
 
 }  // namespace tasuki

@@ -10,31 +10,62 @@
 
 namespace tasuki {
 
-// Children embed_x, embed_y, encoder, decoder (LSTMs with dropout between layers) and W, as in
-// ChainerMN.
-class Seq2seq : public Module {
+struct Seq2seqSizes {
+  std::int64_t layers, source_words, target_words, units;
+  float dropout = 0.1F;  // between layers
+};
+
+// Children embed_x and encoder.
+class Seq2seqEncoder : public Module {
+ public:
+  explicit Seq2seqEncoder(const Seq2seqSizes& sizes);
+
+  // What the decoder starts from: a value for each layer (NStepRNN::Result::states). x: N x T
+  // source ids, padded, with their lengths (N int64).
+  std::vector<Variable> encode(const Tensor& x, const Tensor& x_lengths);
+
+ private:
+  friend class Seq2seq;
+  EmbedID embed_x_;
+  NStepLSTM encoder_;
+};
+
+// Children embed_y, decoder and W.
+class Seq2seqDecoder : public Module {
  public:
   static constexpr std::int32_t eos = 0;  // ends a target sequence, and begins the decoder's input
 
-  Seq2seq(std::int64_t layers, std::int64_t source_words, std::int64_t target_words,
-          std::int64_t units, float dropout = 0.1F);
+  explicit Seq2seqDecoder(const Seq2seqSizes& sizes);
 
-  // Scores of the next word after each word of y: (N U) x target words. x: N x T source ids, y: N x
-  // U ids of the target that begin with eos; both padded, with their lengths (N int64).
-  Variable forward(const Tensor& x, const Tensor& x_lengths, const Tensor& y,
-                   const Tensor& y_lengths);
+  // Scores of the next word after each word of y: (N U) x target words. y: N x U ids of the target
+  // that begin with eos, padded, with their lengths (N int64).
+  Variable score(const std::vector<Variable>& states, const Tensor& y, const Tensor& y_lengths);
 
-  // The most probable word at each place, without eos; at most `longest` words. Waits for the
-  // device. To be called with NoGrad and TrainingMode(false).
-  std::vector<std::vector<std::int32_t>> translate(const Tensor& x, const Tensor& x_lengths,
+  // The most probable word at each place, without eos; at most `longest` words. Sequences that have
+  // ended are no longer computed. Waits for the device. To be called with NoGrad and
+  // TrainingMode(false).
+  std::vector<std::vector<std::int32_t>> translate(const std::vector<Variable>& states,
                                                    std::int64_t longest = 100);
 
  private:
-  std::vector<Variable> encode(const Tensor& x, const Tensor& x_lengths);
-
-  EmbedID embed_x_, embed_y_;
-  NStepLSTM encoder_, decoder_;
+  friend class Seq2seq;
+  EmbedID embed_y_;
+  NStepLSTM decoder_;
   Linear w_;
+};
+
+// Both, with the children of both, as in ChainerMN: embed_x, embed_y, encoder, decoder and W. As
+// the initial weights depend on paths, either part alone has those that it has here.
+class Seq2seq : public Module {
+ public:
+  explicit Seq2seq(const Seq2seqSizes& sizes);
+
+  Seq2seqEncoder& encoder() { return encoder_; }
+  Seq2seqDecoder& decoder() { return decoder_; }
+
+ private:
+  Seq2seqEncoder encoder_;
+  Seq2seqDecoder decoder_;
 };
 
 }  // namespace tasuki

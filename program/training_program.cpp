@@ -49,17 +49,18 @@ class EvaluatorOfPart final : public Evaluator {
 std::unique_ptr<Extension> create_evaluator(const TrainingProgram& program,
                                             std::unique_ptr<Iterator> batches, LossFunction loss,
                                             bool has_loss) {
-  if (!has_loss) return std::make_unique<EvaluatorOfPart>(std::move(batches), loss);
   if (program.create_evaluator)
     return program.create_evaluator(std::move(batches), std::move(loss));
+  if (!has_loss) return std::make_unique<EvaluatorOfPart>(std::move(batches), loss);
   return std::make_unique<Evaluator>(std::move(batches), std::move(loss));
 }
 
 // The model on the device; rank 0 has the weights that the run starts from.
 TrainingModel initial_model(const TrainingProgram& program, const DatasetHeader& data,
                             const RankSetup& setup) {
-  TrainingModel model = program.create_part ? program.create_part(data, setup.grid->model())
-                                            : program.create_model(data);
+  const bool is_part = setup.grid->is_divided() || !program.create_model;
+  TrainingModel model =
+      is_part ? program.create_part(data, setup.grid->model()) : program.create_model(data);
   const auto parameters = model.model->parameters();
   if (!std::ranges::all_of(parameters,
                            [](const auto& each) { return each.parameter->has_values(); }))
@@ -110,8 +111,8 @@ void run_training(const TrainingProgram& program, const RankSetup& setup) {
   Communicator& comm = *setup.communicator;
   const ModelGrid& grid = *setup.grid;
 
-  TASUKI_CHECK(program.create_part ? !program.create_evaluator : !grid.is_divided(),
-               "a model on several ranks needs create_part, and cannot have create_evaluator");
+  TASUKI_CHECK(program.create_part || !grid.is_divided(),
+               "a model on several ranks needs create_part");
   TASUKI_CHECK((program.create_model || program.create_part) &&
                    (program.train_data || program.stream_images || !program.dataset.empty()),
                "a TrainingProgram needs create_model, and train_data, stream_images or the name of "

@@ -111,7 +111,8 @@ struct TrainingProgram {
   std::function<TrainingModel(const DatasetHeader& data)> create_model;
   // In place of it, for a model on several ranks (settings.model_ranks): this rank's part, of which
   // `model` has the ranks in the order of their parts. All of them see the same batches. Flags that
-  // work only on whole models are refused, and each part has snapshots of its own.
+  // work only on whole models are refused, and each part has snapshots of its own. A program that
+  // has both functions creates a part if model_ranks is not 1.
   std::function<TrainingModel(const DatasetHeader& data, Communicator& model)> create_part;
   // Creates the optimizer, in place of the flag --optimizer, which the program then does not have.
   // The other flags (--lr, --weight-decay, ...) are applied to it. Return an optimizer without a
@@ -126,7 +127,8 @@ struct TrainingProgram {
   // Creates what evaluates the model on the test batches: usually an Evaluator that overrides
   // evaluate_batch for other metrics, or a GenericEvaluator for values that are no sums over
   // examples; default: Evaluator(batches, loss). `loss` is that of the trained model and stays
-  // valid as long as the extension is attached. Not with create_part.
+  // valid as long as the extension is attached. With a model on several ranks all of them have to
+  // create an evaluator that takes part in the passes of the others.
   std::function<std::unique_ptr<Extension>(std::unique_ptr<Iterator> batches, LossFunction loss)>
       create_evaluator;
 

@@ -33,8 +33,10 @@ std::unique_ptr<Seq2seq> create_network(const TrainedModel& trained) {
   };
   std::int64_t layers = 0;
   while (trained.shapes.contains(fmt::format("encoder/{}/w0", layers))) ++layers;
-  return std::make_unique<Seq2seq>(std::max<std::int64_t>(layers, 1), size("embed_x/W", 0, 3),
-                                   size("embed_y/W", 0, 3), size("embed_x/W", 1, 1));
+  return std::make_unique<Seq2seq>(Seq2seqSizes{.layers = std::max<std::int64_t>(layers, 1),
+                                                .source_words = size("embed_x/W", 0, 3),
+                                                .target_words = size("embed_y/W", 0, 3),
+                                                .units = size("embed_x/W", 1, 1)});
 }
 
 // Each translation, and before it its length.
@@ -48,8 +50,9 @@ std::vector<std::int32_t> translate(Seq2seq& model, Iterator& batches, std::int6
     report_progress();
     const Batch batch = batches.next();
     if (batch.size() == 0) continue;
-    for (const Ids& words :
-         model.translate(batch["x"].to(device), batch.lengths("x").to(device), longest)) {
+    const auto states =
+        model.encoder().encode(batch["x"].to(device), batch.lengths("x").to(device));
+    for (const Ids& words : model.decoder().translate(states, longest)) {
       found.push_back(static_cast<std::int32_t>(words.size()));
       found.insert(found.end(), words.begin(), words.end());
     }
@@ -92,7 +95,7 @@ Report report_of(const Sentences& sentences, const std::vector<Ids>& translation
     ordered_json row = {{"example", i}, {"source", cells[0]}, {"translation", cells[1]}};
     if (has_target) {
       cells.push_back(language.text(sentences.target[i]));
-      const Ids target = language.target.numbers(sentences.target[i]);
+      const Ids target = seq2seq::answer_of(language.target.numbers(sentences.target[i]));
       bleu.add(translations[i], target);
       exact += translations[i] == target;
       row["target"] = cells[2];

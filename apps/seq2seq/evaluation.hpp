@@ -1,23 +1,36 @@
 // What train_seq2seq reports of test data.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <vector>
 
-#include "tasuki/models/seq2seq.hpp"
+#include "tasuki/training/bleu.hpp"
 #include "tasuki/training/extensions/generic_evaluator.hpp"
-#include "tasuki/training/updater.hpp"
 
 namespace tasuki::seq2seq {
 
-// Mean loss over the words of the targets that `batch` has; observes the words that are right,
-// given those before ("accuracy").
-LossFunction translation_loss(Seq2seq& model);
+// What was found of one batch, or of several.
+struct Quality {
+  double loss = 0;  // summed over words
+  std::int64_t words = 0, sentences = 0, exact = 0;
+  BleuCounts bleu;
+
+  void add(const Quality& other);
+};
+
+// Adds the translations of a batch, without their ends. Words of targets that are not in the
+// vocabulary are never right.
+void compare(const std::vector<std::vector<std::int32_t>>& translations, const Batch& batch,
+             Quality& found);
 
 // Observes "main/loss", "main/exact" (the share of sentences that are translated exactly) and with
 // `with_bleu` "main/bleu" (training/bleu.hpp), all of translations without beams. Numbers of words
-// and sentences are added up over all ranks, so the values do not depend on how many there are.
-std::unique_ptr<Extension> create_translation_evaluator(std::unique_ptr<Iterator> batches,
-                                                        Seq2seq& model, LossFunction loss,
-                                                        bool with_bleu);
+// and sentences are added up over all ranks, so the values do not depend on how many there are;
+// ranks whose `evaluate` finds nothing do not count.
+std::unique_ptr<Extension> create_translation_evaluator(
+    std::unique_ptr<Iterator> batches, std::function<Quality(const Batch& batch)> evaluate,
+    bool with_bleu);
 
 }  // namespace tasuki::seq2seq

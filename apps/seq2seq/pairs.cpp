@@ -28,7 +28,14 @@ std::pair<std::map<std::int64_t, std::vector<std::string>>, std::int64_t> read_l
     const std::filesystem::path& path) {
   TextFile file(path);
   std::map<std::int64_t, std::vector<std::string>> lines;
-  for (std::string_view line; file.next(line);) lines[file.number()] = words_of(line);
+  for (std::string_view line; file.next(line);) {
+    if (line.find('\0') != std::string_view::npos)
+      fail(ErrorKind::data,
+           "{}: expected text in UTF-8, found a byte of value 0; convert UTF-16 with iconv",
+           file.place());
+    if (std::vector<std::string> words = words_of(line); !words.empty())
+      lines[file.number()] = std::move(words);
+  }
   return {std::move(lines), file.number()};
 }
 
@@ -83,6 +90,11 @@ std::vector<std::int32_t> Vocabulary::numbers(const std::vector<std::string>& se
   return made;
 }
 
+std::vector<std::int32_t> answer_of(std::vector<std::int32_t> target) {
+  std::ranges::replace(target, Vocabulary::unknown, -1);
+  return target;
+}
+
 TextPairs read_pairs(const std::filesystem::path& source, const std::filesystem::path& target,
                      std::int64_t longest) {
   auto [left, left_lines] = read_lines(source);
@@ -101,13 +113,19 @@ TextPairs read_pairs(const std::filesystem::path& source, const std::filesystem:
   };
   for (auto& [line, words] : left) {
     const auto other = right.find(line);
-    if (other == right.end() || !fits(words) || !fits(other->second)) continue;
+    if (other == right.end()) continue;
+    if (!fits(words) || !fits(other->second)) {
+      ++pairs.too_long;
+      continue;
+    }
     pairs.source.push_back(std::move(words));
     pairs.target.push_back(std::move(other->second));
   }
   if (pairs.source.empty())
-    fail(ErrorKind::data, "{} and {}: no pair of sentences has 1 to {} words each", source.string(),
-         target.string(), longest);
+    fail(ErrorKind::data, "{} and {}: expected pairs of sentences, found none with {}",
+         source.string(), target.string(),
+         longest == 0 ? "words on both sides"
+                      : fmt::format("1 to {} words each; raise --max-length", longest));
   return pairs;
 }
 

@@ -35,12 +35,18 @@ class Vocabulary {
   std::unordered_map<std::string, std::int32_t> numbers_;
 };
 
+// A target for comparison with translations: words that are not in the vocabulary become -1, so
+// that a translation's unknown word is never right.
+std::vector<std::int32_t> answer_of(std::vector<std::int32_t> target);
+
 struct TextPairs {
   std::vector<std::vector<std::string>> source, target;  // words; equally many sentences
+  std::int64_t too_long = 0;                             // pairs that were left out for that
 };
-// Two files with one sentence a line, words by white space, plain or gzip-compressed. Left out are
-// pairs of which one has no words, or more than `longest` (0: any number). Files without pairs, and
-// with different numbers of lines, are errors of kind data.
+// Two files with one sentence a line, words by ASCII's white space, plain or gzip-compressed, in
+// UTF-8 or any other encoding that extends ASCII. Left out are pairs of which one has no words, or
+// more than `longest` (0: any number). Files without pairs, with different numbers of lines, and
+// with bytes 0 (UTF-16) are errors of kind data.
 TextPairs read_pairs(const std::filesystem::path& source, const std::filesystem::path& target,
                      std::int64_t longest);
 

@@ -59,6 +59,8 @@ bool TextFile::next(std::string_view& line) {
     ++number_;
     line = std::string_view(buffer_).substr(begin_, end == std::string::npos ? end : end - begin_);
     begin_ = end == std::string::npos ? buffer_.size() : end + 1;
+    if (constexpr std::string_view mark = "\xEF\xBB\xBF"; number_ == 1 && line.starts_with(mark))
+      line.remove_prefix(mark.size());
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (!without_blanks(line).empty()) return true;
     searched = 0;

@@ -17,9 +17,9 @@ class TextFile {
   // An error of kind missing when there is no such file.
   explicit TextFile(const std::filesystem::path& path) : file_(path) {}
 
-  // The next line with more than blanks and tabs, without its end (LF or CR LF); valid until the
-  // next call. False when none is left. A line of more than 64 MiB is an error of kind data: it is
-  // no text.
+  // The next line with more than blanks and tabs, without its end (LF or CR LF) and without the
+  // byte order mark that UTF-8 of some editors begins with; valid until the next call. False when
+  // none is left. A line of more than 64 MiB is an error of kind data: it is no text.
   bool next(std::string_view& line);
   // Of the line read last, from 1 on.
   std::int64_t number() const { return number_; }

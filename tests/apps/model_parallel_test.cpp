@@ -2,8 +2,8 @@
 #include <filesystem>
 
 #include "digits.hpp"
+#include "part_weights.hpp"
 #include "tasuki/core/error.hpp"
-#include "tasuki/training/snapshots/npz.hpp"
 #include "training_job.hpp"
 
 namespace tasuki::testing {
@@ -36,24 +36,6 @@ class ModelParallel : public TrainingJob {
     EXPECT_EQ(count_of(job.err, "error:"), 1) << job.all();
     EXPECT_FALSE(std::filesystem::exists(folder / "refused"));
   }
-  // That the weights in the snapshots of both parts are those of the whole model.
-  void expect_same_weights(const std::string& parts, const std::string& whole) {
-    const NpzFile expected(folder / whole);
-    std::size_t compared = 0;
-    for (const char* const suffix : {".0", ".1"}) {
-      const NpzFile part(folder / (parts + suffix));
-      for (const std::string& name : part.names()) {
-        if (!name.starts_with("updater/model:main/")) continue;
-        const Tensor a = std::get<Tensor>(part.read(name)),
-                     b = std::get<Tensor>(expected.read(name));
-        ASSERT_EQ(a.shape(), b.shape()) << name;
-        for (std::int64_t i = 0; i < a.count(); ++i)
-          ASSERT_NEAR(a.data<float>()[i], b.data<float>()[i], 1e-4) << name;
-        ++compared;
-      }
-    }
-    EXPECT_EQ(compared, 6U);
-  }
 };
 
 const Flags hundred_steps = {"--optimizer", "momentum_sgd", "--lr",        "0.05",
@@ -68,7 +50,7 @@ TEST_F(ModelParallel, TwoRanksLearnWhatOneProcessDoes) {
   for (const char* const key :
        {"main/loss", "main/accuracy", "validation/main/loss", "validation/main/accuracy"})
     expect_near(values_of(two, key), values_of(one, key), 1e-4);
-  expect_same_weights("two/snapshot_iter_100", "one/snapshot_iter_100");
+  expect_same_weights(folder / "two/snapshot_iter_100", folder / "one/snapshot_iter_100");
 }
 
 TEST_F(ModelParallel, PairsOfRanksLearnWhatRanksWithWholeModelsDo) {
@@ -79,7 +61,7 @@ TEST_F(ModelParallel, PairsOfRanksLearnWhatRanksWithWholeModelsDo) {
   for (const char* const key :
        {"main/loss", "main/accuracy", "validation/main/loss", "validation/main/accuracy"})
     expect_near(values_of(pairs, key), values_of(whole, key), 1e-4);
-  expect_same_weights("pairs/snapshot_iter_100", "whole/snapshot_iter_100");
+  expect_same_weights(folder / "pairs/snapshot_iter_100", folder / "whole/snapshot_iter_100");
 }
 
 TEST_F(ModelParallel, AResumedRunEqualsAWholeOne) {

@@ -4,54 +4,13 @@
 
 #include "seq2seq/dates.hpp"
 #include "seq2seq/pairs.hpp"
+#include "seq2seq_job.hpp"
 #include "tasuki/core/error.hpp"
-#include "training_job.hpp"
 
 namespace tasuki::testing {
 namespace {
 
-// A job without --data, which this program does not have.
-class TrainSeq2seq : public ::testing::Test {
- protected:
-  Finished run(int np, const std::string& out, const std::vector<std::string>& flags) {
-    std::vector<std::string> words = {TRAIN_SEQ2SEQ, "--threads", "1", "--out", folder / out};
-    if (std::ranges::count(flags, "--resume") == 0) words.push_back("--overwrite");
-    return run_program(mpirun(np, with(words, flags)));
-  }
-  nlohmann::json log_of(int np, const std::string& out, const std::vector<std::string>& flags) {
-    const Finished job = run(np, out, flags);
-    EXPECT_EQ(job.exit_code, 0) << job.all();
-    std::ifstream file(folder / (out + "/log"));
-    return file ? nlohmann::json::parse(file) : nlohmann::json::array();
-  }
-  std::string write(const std::string& name, const std::string& text) {
-    std::ofstream(folder / name) << text;
-    return folder / name;
-  }
-
-  TemporaryFolder folder;
-  const std::vector<std::string> small = {"--unit",
-                                          "24",
-                                          "--layer",
-                                          "2",
-                                          "--shards",
-                                          "2",
-                                          "--examples",
-                                          "600",
-                                          "--epoch",
-                                          "2",
-                                          "--test-examples",
-                                          "50",
-                                          "--bleu",
-                                          "--lr",
-                                          "0.01",
-                                          "--log-every",
-                                          "1",
-                                          "--global-batch",
-                                          "64",
-                                          "--bucket-steps",
-                                          "4"};
-};
+using TrainSeq2seq = Seq2seqJob;
 
 TEST_F(TrainSeq2seq, LossesAreTheSameForAnyNumberOfRanks) {
   const auto one = log_of(1, "np1", small), two = log_of(2, "np2", small);
@@ -110,7 +69,9 @@ TEST_F(TrainSeq2seq, FilesOfSentencesAreLearned) {
 
 TEST_F(TrainSeq2seq, BadInputIsOneLine) {
   const std::string two = write("two", "a\nb\n"), three = write("three", "a\nb\nc\n"),
-                    empty = write("empty", "\n"), long_lines = write("long", "a b c d\ne f g h\n");
+                    empty = write("empty", "\n"), long_lines = write("long", "a b c d\ne f g h\n"),
+                    utf16 = write("utf16", std::string("a\0\n\0b\0\n\0", 8)),
+                    other = write("other", "\n\nc\n"), one = write("one", "a\n");
   struct Case {
     std::vector<std::string> flags;
     std::string line;
@@ -119,9 +80,17 @@ TEST_F(TrainSeq2seq, BadInputIsOneLine) {
   const Case cases[] = {
       {{"--source", two, "--target", three}, "two has 2 lines and ", ErrorKind::data},
       {{"--source", empty, "--target", empty}, "empty: expected sentences", ErrorKind::data},
+      {{"--source", empty, "--target", two}, "empty: expected sentences", ErrorKind::data},
+      {{"--source", utf16, "--target", two},
+       "utf16: line 1: expected text in UTF-8",
+       ErrorKind::data},
+      {{"--source", write("left", "a\nb\n\n"), "--target", other, "--max-length", "0"},
+       "found none with words on both sides",
+       ErrorKind::data},
+      {{"--source", one, "--target", one}, "have one pair of sentences", ErrorKind::data},
       {{"--source", two, "--target", folder / "none"}, folder / "none", ErrorKind::missing},
       {{"--source", long_lines, "--target", long_lines, "--max-length", "3"},
-       "no pair of sentences has 1 to 3 words each",
+       "found none with 1 to 3 words each; raise --max-length",
        ErrorKind::data},
       {{"--source", two}, "--source and --target belong together", ErrorKind::usage},
       {{"--test-source", two, "--test-target", two},
@@ -147,6 +116,42 @@ TEST(Dates, TestDatesAreNotInTheTrainingData) {
   EXPECT_GT(trained.size(), 4000U);
   for (std::int64_t i = 0; i < 1000; ++i)
     EXPECT_FALSE(trained.contains(seq2seq::date_example(3, i, true).second));
+}
+
+// White space of several kinds, letters of several bytes, a byte order mark, lines that end with CR
+// LF or with the file, lines of which one side has no words, and long ones.
+TEST(SentencePairs, AreReadAsUsersWriteThem) {
+  TemporaryFolder folder;
+  std::string many;
+  for (int i = 0; i < 30000; ++i) many += "wort ";
+  std::ofstream(folder / "en")
+      << "\xEF\xBB\xBFthe  cat\tsleeps\r\n \f\v\nyes\nlong\nempty\n東京 は 雨";
+  std::ofstream(folder / "de") << "die Katze schläft\nnichts\n\tja \n" << many << "\n\v\nÖl\n";
+  const auto short_ones = seq2seq::read_pairs(folder / "en", folder / "de", 49);
+  using Sentences = std::vector<std::vector<std::string>>;
+  EXPECT_EQ(short_ones.source,
+            (Sentences{{"the", "cat", "sleeps"}, {"yes"}, {"東京", "は", "雨"}}));
+  EXPECT_EQ(short_ones.target, (Sentences{{"die", "Katze", "schläft"}, {"ja"}, {"Öl"}}));
+  const auto all = seq2seq::read_pairs(folder / "en", folder / "de", 0);
+  ASSERT_EQ(all.source.size(), 4U);
+  EXPECT_EQ(all.target[2].size(), 30000U);
+}
+
+// A long test sentence, and none of whose words is in the vocabulary: nothing of it can be right.
+TEST_F(TrainSeq2seq, UnknownWordsAreNeverRight) {
+  std::string long_line;
+  for (int i = 0; i < 3000; ++i) long_line += "unseen" + std::to_string(i) + " ";
+  const std::vector<std::string> files = {"--source",      write("s", "a b\na b\n"),
+                                          "--target",      write("t", "c d\nc d\n"),
+                                          "--test-source", write("ts", "x y\n" + long_line + "\n"),
+                                          "--test-target", write("tt", "z w\n" + long_line + "\n")};
+  const auto log = log_of(2, "unknown",
+                          with(files, {"--unit", "4", "--layer", "1", "-b", "1", "--stop", "60e",
+                                       "--lr", "0.05", "--words", "3", "--bleu"}));
+  ASSERT_EQ(log.size(), 60U);
+  EXPECT_LT(log.back().at("main/loss").get<double>(), 0.5);
+  EXPECT_EQ(log.back().at("validation/main/exact"), 0);
+  EXPECT_EQ(log.back().at("validation/main/bleu"), 0);
 }
 
 TEST(Vocabulary, HasTheMostFrequentWords) {
