@@ -47,11 +47,11 @@ program::Option stop_option(std::string& stop) {
     const bool is_end = digits != 0 && digits != std::string::npos && digits < 8 &&
                         digits + 1 == text.size() && (text.back() == 'e' || text.back() == 'i') &&
                         text[0] != '0';
-    if (!text.empty() && !is_end)
+    if (text != "none" && !is_end)
       throw std::invalid_argument("a number of epochs such as 15e or of iterations such as 500i");
-    stop = text;
+    stop = is_end ? text : "";
   };
-  option.get = [&stop] { return stop; };
+  option.get = [&stop] { return stop.empty() ? "none" : stop; };
   return option;
 }
 
