@@ -7,6 +7,7 @@
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/nn/classifier.hpp"
 #include "tasuki/training/snapshots/model_file.hpp"
 #include "tasuki/training/snapshots/npz.hpp"
 
@@ -58,17 +59,24 @@ class KeptData : public Extension {
 
 }  // namespace
 
-void load_initial_weights(const TrainingSettings& settings, const Module& model,
-                          Communicator& communicator) {
+void load_initial_weights(const TrainingSettings& settings, Module& model,
+                          Communicator& communicator, const ModelGrid& grid) {
   if (!settings.init) return;
-  run_on_root(communicator, 0, [&] {
-    const NpzFile file(*settings.init);
-    const bool is_snapshot = std::ranges::any_of(
-        file.names(), [](const std::string& name) { return name.starts_with(model_in_snapshot); });
-    const std::string prefix = is_snapshot ? model_in_snapshot : "";
-    load_npz(file, model, prefix);
-    warn_of_unknown(entries_not_in(model, file, prefix), *settings.init);
-    return Bytes();
+  run_on_all(communicator, [&] {
+    if (grid.data().rank() != 0) return;
+    const NpzFile file(grid.is_divided() ? fmt::format("{}.{}", *settings.init, grid.model().rank())
+                                         : *settings.init);
+    const std::vector<std::string> names = file.names();
+    const auto has = [&](const std::string& start) {
+      return std::ranges::any_of(names,
+                                 [&](const std::string& name) { return name.starts_with(start); });
+    };
+    const std::string prefix = has(model_in_snapshot) ? model_in_snapshot : "";
+    auto* const classifier = dynamic_cast<Classifier*>(&model);
+    const bool is_predictor = classifier != nullptr && !has(prefix + "predictor/");
+    const Module& target = is_predictor ? classifier->predictor() : model;
+    load_npz(file, target, prefix);
+    warn_of_unknown(entries_not_in(target, file, prefix), file.path().string());
   });
 }
 

@@ -29,8 +29,6 @@ void check_divided_model(const TrainingSettings& settings, int ranks) {
   };
   refuse(settings.find_batchsize, "--find-batchsize",
          "no rank can try a step alone, so choose --batchsize by hand");
-  refuse(settings.init.has_value(), "--init",
-         "no file has the weights of one part; continue a run with --resume");
   refuse(settings.clip_norm.has_value(), "--clip-norm",
          "no rank knows the norm of all gradients, so leave it out");
   refuse(settings.lars, "--lars",

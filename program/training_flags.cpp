@@ -123,7 +123,8 @@ void add_run_flags(Options& options, TrainingSettings& settings) {
               "seed of the initial weights and of the order of examples");
   options.add("resume,r", resume_flag(settings.resume));
   options.add("init", settings.init, "none", "FILE",
-              "start from the weights in this model file or snapshot");
+              "start from the weights in this model file or snapshot; of a model on several ranks: "
+              "FILE.0, FILE.1, ...");
   options.add("dry-run", settings.dry_run, "set everything up and print the plan without training");
   options.add("find-batchsize", settings.find_batchsize,
               "print the largest --batchsize that all ranks have memory for, without training");

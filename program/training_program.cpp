@@ -66,7 +66,7 @@ TrainingModel initial_model(const TrainingProgram& program, const DatasetHeader&
                            [](const auto& each) { return each.parameter->has_values(); }))
     model.model->initialize(static_cast<std::uint64_t>(program.settings.seed));
   if (!setup.continuation.snapshot)
-    load_initial_weights(program.settings, *model.model, *setup.communicator);
+    load_initial_weights(program.settings, *model.model, *setup.communicator, *setup.grid);
   model.model->to(setup.device());
   return model;
 }

@@ -29,9 +29,9 @@ class ModelParallel : public TrainingJob {
     return read_log(out);
   }
   void expect_refusal(const std::string& program_file, int np, const Flags& flags,
-                      const std::string& text) {
+                      const std::string& text, ErrorKind kind = ErrorKind::usage) {
     const Finished job = run(program_file, np, "refused", flags);
-    EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::usage)) << job.all();
+    EXPECT_EQ(job.exit_code, static_cast<int>(kind)) << job.all();
     EXPECT_EQ(count_of(job.err, text), 1) << job.all();
     EXPECT_EQ(count_of(job.err, "error:"), 1) << job.all();
     EXPECT_FALSE(std::filesystem::exists(folder / "refused"));
@@ -81,6 +81,21 @@ TEST_F(ModelParallel, AResumedRunEqualsAWholeOne) {
     EXPECT_TRUE(std::filesystem::exists(folder / file)) << file;
 }
 
+TEST_F(ModelParallel, InitTakesTheWeightsOfEachPart) {
+  const auto first = log_of(MODEL_PARALLEL, 2, "first", {"-b", "48", "--epoch", "2"});
+  const std::string weights = folder / "first/snapshot_iter_20";
+  const Flags still = {"-b",  "48",   "--epoch", "1",      "--optimizer",
+                       "sgd", "--lr", "0",       "--init", weights};
+  for (const auto& [program, ranks] : {std::pair(MODEL_PARALLEL, 2), {DUAL_PARALLEL, 4}}) {
+    const auto again = log_of(program, ranks, "again", with(still, {"--overwrite"}));
+    EXPECT_NEAR(values_of(again, "validation/main/loss").back(),
+                values_of(first, "validation/main/loss").back(), 1e-6);
+  }
+  std::filesystem::remove(weights + ".1");
+  expect_refusal(MODEL_PARALLEL, 2, {"--init", weights},
+                 "snapshot_iter_20.1: ", ErrorKind::missing);
+}
+
 TEST_F(ModelParallel, DryRunsPrintThePlan) {
   const Finished job = run(DUAL_PARALLEL, 4, "plan", {"--dry-run", "-b", "24"});
   EXPECT_EQ(job.exit_code, 0) << job.all();
@@ -99,7 +114,6 @@ TEST_F(ModelParallel, WrongNumbersOfRanksAreRefused) {
 TEST_F(ModelParallel, FlagsForWholeModelsAreRefused) {
   expect_refusal(MODEL_PARALLEL, 2, {"--find-batchsize"}, "--find-batchsize: each rank has a part");
   expect_refusal(MODEL_PARALLEL, 2, {"--clip-norm", "1"}, "--clip-norm: each rank has a part");
-  expect_refusal(MODEL_PARALLEL, 2, {"--init", "weights.npz"}, "--init: each rank has a part");
 }
 
 }  // namespace

@@ -228,15 +228,16 @@ TEST_F(ResumedJob, OtherDataAreSaid) {
   expect_once(go_on({}), "this run has 480 of 784, with other labels\n");
 }
 
-// Of a snapshot, or of its model alone in a file.
+// Of a snapshot, or of its model or predictor alone in a file.
 TEST_F(ResumedJob, InitStartsFromWeights) {
   train({});
   const double before = values_of(read_log("first"), "validation/main/accuracy").back();
   const Flags still = {"-b", "48", "--epoch", "1", "--optimizer", "sgd", "--lr", "0"};
-  const Classifier model(std::make_unique<MLP>(784, 32, 10));
+  Classifier model(std::make_unique<MLP>(784, 32, 10));
   load_npz(snapshot, model, "updater/model:main/");
   save_npz(folder / "model", model);
-  for (const std::string& file : Flags{snapshot, folder / "model"}) {
+  save_npz(folder / "predictor", model.predictor());
+  for (const std::string& file : Flags{snapshot, folder / "model", folder / "predictor"}) {
     const Finished job = run(2, "init", with(still, {"--init", file}));
     expect_once(job, "Weights: " + file + '\n');
     EXPECT_EQ(values_of(read_log("init"), "validation/main/accuracy"), std::vector{before});
