@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "seq2seq/dates.hpp"
+#include "seq2seq/sentence_files.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/dataset/files/text_file.hpp"
 #include "tasuki/program/flags/option_value.hpp"
@@ -57,12 +58,24 @@ bool is_given(const TrainingRun& run, const std::string& flag) {
   return run.flag(flag).value_or("none") != "none";
 }
 
+// The training's files, read as it read them.
+seq2seq::SentenceFiles files_of(const TrainingRun& run) {
+  seq2seq::SentenceFileSettings settings{.source = run.flag("source").value_or(""),
+                                         .target = run.flag("target").value_or(""),
+                                         .test_source = {},
+                                         .test_target = {},
+                                         .words = number_flag(run, "words", 0),
+                                         .longest = number_flag(run, "max-length", 0)};
+  if (is_given(run, "test-source")) {
+    settings.test_source = run.flag("test-source");
+    settings.test_target = run.flag("test-target").value_or("");
+  }
+  return seq2seq::SentenceFiles(settings);
+}
+
 Language language_of_files(const TrainingRun& run) {
-  const seq2seq::TextPairs text =
-      seq2seq::read_pairs(run.flag("source").value_or(""), run.flag("target").value_or(""),
-                          number_flag(run, "max-length", 0));
-  const std::int64_t words = number_flag(run, "words", 0);
-  return {false, seq2seq::Vocabulary(text.source, words), seq2seq::Vocabulary(text.target, words)};
+  const seq2seq::SentenceFiles files = files_of(run);
+  return {false, files.from(), files.to()};
 }
 
 void check_size(const seq2seq::Vocabulary& vocabulary, const char* array,
@@ -131,12 +144,10 @@ Sentences read_sentences(const std::vector<std::string>& files,
 }
 
 Sentences test_sentences(const TrainingRun& run) {
-  if (is_given(run, "test-source"))
-    return read_sentences({*run.flag("test-source")}, run.flag("test-target"), false);
-  if (is_given(run, "source"))
-    fail(ErrorKind::usage,
-         "no sentences were given, and the run held out some of {}; give --data FILE",
-         *run.flag("source"));
+  if (is_given(run, "source")) {
+    const seq2seq::SentenceFiles files = files_of(run);
+    return {files.test_text().source, files.test_text().target};
+  }
   Sentences dates;
   const auto seed = static_cast<std::uint64_t>(number_flag(run, "seed", 0));
   for (std::int64_t i = 0; i < number_flag(run, "test-examples", 1000); ++i) {

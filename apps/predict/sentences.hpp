@@ -35,7 +35,7 @@ struct Sentences {
 // data.
 Sentences read_sentences(const std::vector<std::string>& files,
                          const std::optional<std::string>& target, bool is_dates);
-// What the run evaluated with. A usage error if it held out a part of its files.
+// What the run evaluated with: its test files, or what it held out.
 Sentences test_sentences(const TrainingRun& run);
 
 }  // namespace tasuki::predict

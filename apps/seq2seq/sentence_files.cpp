@@ -51,14 +51,14 @@ double unknown_part(const std::vector<NumberPair>& pairs,
 SentenceFiles::SentenceFiles(const SentenceFileSettings& settings) : longest_(settings.longest) {
   TextPairs text = read_pairs(settings.source, settings.target, settings.longest);
   left_out_ = text.too_long;
-  TextPairs held_out;
-  if (!settings.test_source) held_out = take_last(text);
+  if (!settings.test_source) test_text_ = take_last(text);
   from_ = Vocabulary(text.source, settings.words);
   to_ = Vocabulary(text.target, settings.words);
   train_ = numbers_of(text, from_, to_);
   // All test pairs, however long.
-  if (settings.test_source) held_out = read_pairs(*settings.test_source, *settings.test_target, 0);
-  test_ = numbers_of(held_out, from_, to_);
+  if (settings.test_source)
+    test_text_ = read_pairs(*settings.test_source, *settings.test_target, 0);
+  test_ = numbers_of(test_text_, from_, to_);
 }
 
 std::shared_ptr<const Dataset> SentenceFiles::dataset_of(

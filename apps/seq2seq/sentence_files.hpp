@@ -27,6 +27,9 @@ class SentenceFiles {
  public:
   explicit SentenceFiles(const SentenceFileSettings& settings);
 
+  const Vocabulary& from() const { return from_; }
+  const Vocabulary& to() const { return to_; }
+  const TextPairs& test_text() const { return test_text_; }
   std::shared_ptr<const Dataset> train() const { return dataset_of(train_); }
   std::shared_ptr<const Dataset> test() const { return dataset_of(test_); }
   // For a banner: how many words are known, and how many pairs are used.
@@ -36,6 +39,7 @@ class SentenceFiles {
   std::shared_ptr<const Dataset> dataset_of(const std::vector<NumberPair>& pairs) const;
 
   Vocabulary from_{std::vector<std::string>()}, to_{std::vector<std::string>()};
+  TextPairs test_text_;
   std::vector<NumberPair> train_, test_;
   std::int64_t left_out_ = 0, longest_ = 0;
 };

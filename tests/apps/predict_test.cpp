@@ -474,8 +474,19 @@ TEST_F(PredictSentences, VocabulariesAreThoseOfTheTraining) {
   write_file(folder / "new", "a3 b c\n");
   EXPECT_EQ(predicted(1, {result(), folder / "new"}).at(0).at("translation"), "x3 y");
 
-  write_file(from, source + "another word\n");
-  write_file(to, target + "z\n");
+  // Without test files the run holds out the last two pairs, whose new word is in no vocabulary.
+  write_file(from, source + "new b c\n");
+  write_file(to, target + "new y\n");
+  const json held_out_log = train({"--unit", "16", "--epoch", "30", "-b", "10", "--lr", "0.02",
+                                   "--source", from, "--target", to});
+  const json held_out = summary_of(1, {result()});
+  EXPECT_EQ(held_out.at("examples"), 2);
+  EXPECT_EQ(held_out.at("exact"), 0.5);
+  for (const char* const key : {"exact", "bleu"})
+    EXPECT_EQ(held_out.at(key), held_out_log.at(std::string("validation/main/") + key)) << key;
+
+  write_file(from, "another word\n" + source);
+  write_file(to, "z\n" + target);
   expect_lines({{{result(), folder / "new"},
                  "from: expected a vocabulary of 9 words, which the model has, found one of 11",
                  ErrorKind::data}});
