@@ -3,7 +3,7 @@
 // An NPZ file with Chainer's keys (state.hpp has which): updater/model:main/predictor/l1/W,
 // updater/optimizer:main/predictor/l1/W/m, updater/iterator:main/epoch, extensions/LogReport/_log,
 // extension_triggers/..., _snapshot_elapsed_time. Unlike Chainer's, it also has: the optimizer's
-// hyper-parameters, the seed and the number of ranks. Chainer loads the weights from it, not the
+// hyper-parameters, the seed and the number of ranks. Chainer loads weights and optimizers, not the
 // trainer: its triggers keep no state here. A run resumed with the same number of ranks gives the
 // same bits as an uninterrupted one, unless algorithms or types are chosen by their speed
 // (ConvAlgorithm::fastest, bfloat16 products, autotuned convolutions on GPUs).

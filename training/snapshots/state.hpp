@@ -2,8 +2,8 @@
 //
 // Keys are Chainer's if Chainer has the value; some of them are only for other readers (t of each
 // parameter, is_new_epoch). The iterator's order and current_position are missing, because the
-// order of examples is a function of (seed, epoch, shard). So Chainer loads the weights; the rest
-// of a trainer's state is Tasuki's own.
+// order of examples is a function of (seed, epoch, shard). So Chainer loads the weights and the
+// optimizer's state; the rest of a trainer's state is Tasuki's own.
 #pragma once
 
 #include <string>
