@@ -10,7 +10,7 @@ import numpy as np
 import networks
 from compare import Differences, run
 from data import Cifar, Digits
-from programs import MODEL, STANDING_STILL, loss_of, newest, precise
+from programs import MODEL, STANDING_STILL, loss_of, newest
 
 
 class Parts:
@@ -31,7 +31,7 @@ class Parts:
                 [snapshot.with_suffix(f".{part}") for part in range(2)])
 
     def load(self, files, path):
-        parts = self.split(precise(self.whole))
+        parts = self.split(self.whole())
         for file, part in zip(files, parts):
             chainer.serializers.load_npz(str(file), part, path=path)
         return self.join(parts)
@@ -72,7 +72,7 @@ class ModelParallel(Parts):
                 networks.Chain(predictor=networks.Chain(l2=mlp.l2, l3=mlp.l3))]
 
     def join(self, parts):
-        model = precise(self.whole)
+        model = self.whole()
         weights = dict(model.namedparams())
         for part in parts:
             for path, parameter in part.namedparams():

@@ -18,22 +18,9 @@ def newest(folder, pattern="snapshot_iter_*"):
     return max(folder.glob(pattern), key=lambda path: int(path.name.split("_")[2].split(".")[0]))
 
 
-def precise(make):
-    """Chainer's model in float64: its own rounding would be larger than ours."""
-    with chainer.using_config("dtype", np.float64):
-        return make()
-
-
-def precise_arrays(split):
-    """The same of a split's images."""
-    x, t = split
-    is_float = isinstance(x, np.ndarray) and x.dtype == np.float32
-    return (x.astype(np.float64) if is_float else x), t
-
-
 def loss_of(model, split, train=False):
     with chainer.using_config("train", train), chainer.no_backprop_mode():
-        return float(model(*precise_arrays(split)).array)
+        return float(model(*split).array)
 
 
 class Program:
@@ -70,18 +57,16 @@ class Program:
 
     def check_to_chainer(self, folder, test, differences):
         log, snapshot = self.train(folder, "ours", ["-e", "1", "-b", "8", "--seed", "3"])
-        model = precise(self.make)
+        model = self.make()
         chainer.serializers.load_npz(str(snapshot), model, path=MODEL)
         differences.compare("validation loss of our weights", log[-1]["validation/main/loss"],
                             loss_of(model, test))
 
     def check_from_chainer(self, folder, train, test, differences):
         model = self.make()
-        model(*test)  # gives weights their shapes
+        loss_of(model, test)  # gives weights their shapes
         weights = folder / "chainers.npz"
         chainer.serializers.save_npz(str(weights), self.saved(model), compression=False)
-        model = precise(self.make)
-        chainer.serializers.load_npz(str(weights), self.saved(model))
         log, _ = self.train(folder, "from_chainer", ["-e", "1", "--init", weights, "-b",
                                                      str(len(train[0])), *STANDING_STILL])
         # In training, so that running statistics move as ours have moved.
@@ -97,10 +82,10 @@ class Program:
         create, flags = self.optimizer
         self.train(folder, "steps", ["-e", "2", "-b", str(len(train[0])), "--lr-scaling", "none",
                                      "--lr-schedule", "constant", "--snapshot-every", "1", *flags])
-        model = precise(self.make)
+        model = self.make()
         optimizer = create().setup(model)
         load_training(folder / "steps" / "snapshot_iter_1", model, optimizer)
-        optimizer.update(model, *precise_arrays(train))
+        optimizer.update(model, *train)
         compare_training(folder / "steps" / "snapshot_iter_2", model, optimizer, differences)
 
 
