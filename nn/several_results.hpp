@@ -32,6 +32,18 @@ class OneOfResults final : public Function {
   std::size_t i_;
 };
 
+// The results of the function with this vertex, as variables.
+inline std::vector<Variable> results_of(const Variable& function, const char* name,
+                                        std::vector<Tensor> results,
+                                        const ResultGradients& gradients) {
+  std::vector<Variable> variables;
+  for (std::size_t i = 0; i < results.size(); ++i)
+    variables.push_back(Function::record(std::move(results[i]), {function}, [&] {
+      return std::make_unique<OneOfResults>(name, gradients, i);
+    }));
+  return variables;
+}
+
 // The results as variables, like Function::record. `make` builds the function from a
 // ResultGradients with a place for each result. Its backward pass runs once, when all of them are
 // complete; it takes them from there and ignores the gradient that it is called with.
@@ -42,12 +54,7 @@ std::vector<Variable> record_results(const char* name, std::vector<Tensor> resul
   const Device device = results.at(0).device();
   const Variable function = Function::record(Tensor::zeros({}, DType::float32, device), inputs,
                                              [&] { return std::forward<Make>(make)(gradients); });
-  std::vector<Variable> variables;
-  for (std::size_t i = 0; i < results.size(); ++i)
-    variables.push_back(Function::record(std::move(results[i]), {function}, [&] {
-      return std::make_unique<OneOfResults>(name, gradients, i);
-    }));
-  return variables;
+  return results_of(function, name, std::move(results), gradients);
 }
 
 }  // namespace tasuki

@@ -48,8 +48,7 @@ class Pass {
     if (ranks.empty()) return inputs_;
     Values values;
     for (const int rank : ranks) {
-      Values from =
-          rank == communicator_.rank() ? take_kept() : functions::recv_many(communicator_, rank);
+      const Values from = rank == communicator_.rank() ? take_kept() : receive(rank);
       values.insert(values.end(), from.begin(), from.end());
     }
     return values;
@@ -64,7 +63,8 @@ class Pass {
         delegates_.push_back(functions::send(values, communicator_, rank));
   }
 
-  // A backward pass through any result reaches everything that was sent.
+  // A backward pass through any result reaches everything that was sent, and what was received even
+  // if the component ignored it: the sender waits for its gradient.
   Values results() const {
     if (results_.empty()) {
       if (delegates_.empty()) return {};
@@ -80,6 +80,11 @@ class Pass {
   }
 
  private:
+  Values receive(int rank) {
+    functions::Received received = functions::receive(communicator_, rank);
+    delegates_.push_back(std::move(received.delegate));
+    return std::move(received.values);
+  }
   Values take_kept() {
     Values values = std::move(kept_.front());
     kept_.pop_front();
@@ -89,7 +94,8 @@ class Pass {
   Communicator& communicator_;
   const Values& inputs_;
   std::deque<Values> kept_;  // of this rank for itself
-  Values results_, delegates_;
+  Values results_;
+  Values delegates_;  // of messages, sent and received
 };
 
 }  // namespace

@@ -13,8 +13,9 @@
 namespace tasuki {
 
 // The components of this rank run in the order in which they were added. Each receives its inputs,
-// computes, and sends its results; gradients travel back in a backward pass. Every rank of the
-// communicator has such a list and calls it in every step, in training and in evaluation alike.
+// computes, and sends its results; gradients travel back in a backward pass, as zeros for what a
+// component ignored. Every rank of the communicator has such a list and calls it in every step, in
+// training and in evaluation alike. Components are added before the first pass.
 //
 //   MultiNodeChainList model(comm);
 //   if (comm.rank() == 0) {

@@ -68,11 +68,13 @@ Variable bcast(Communicator& communicator, const Variable& x, int root) {
 
 std::vector<Variable> gather(Communicator& communicator, const Variable& x, int root) {
   refuse_recording_of("gather", communicator);
-  return record_exchange("gather", communicator,
-                         communicator.gather(checked_value("gather", x), root), {x},
-                         [&communicator, root](const std::vector<Tensor>& gradients) {
-                           return std::vector<Tensor>{communicator.scatter(gradients, root)};
-                         });
+  Exchanged exchanged =
+      record_exchange("gather", communicator, communicator.gather(checked_value("gather", x), root),
+                      {x}, [&communicator, root](const std::vector<Tensor>& gradients) {
+                        return std::vector<Tensor>{communicator.scatter(gradients, root)};
+                      });
+  if (communicator.rank() != root) return {exchanged.delegate};
+  return std::move(exchanged.results);
 }
 
 Variable scatter(Communicator& communicator, const std::vector<Variable>& xs, int root) {
@@ -91,7 +93,8 @@ std::vector<Variable> allgather(Communicator& communicator, const Variable& x) {
                          communicator.allgather(checked_value("allgather", x)), {x},
                          [&communicator](const std::vector<Tensor>& gradients) {
                            return std::vector<Tensor>{sum_of(communicator.alltoall(gradients))};
-                         });
+                         })
+      .results;
 }
 
 std::vector<Variable> alltoall(Communicator& communicator, const std::vector<Variable>& xs) {
@@ -100,7 +103,8 @@ std::vector<Variable> alltoall(Communicator& communicator, const std::vector<Var
                          communicator.alltoall(checked_values("alltoall", xs)), xs,
                          [&communicator](const std::vector<Tensor>& gradients) {
                            return communicator.alltoall(gradients);
-                         });
+                         })
+      .results;
 }
 
 Variable allreduce(Communicator& communicator, const Variable& x) {

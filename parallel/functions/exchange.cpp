@@ -89,23 +89,18 @@ Variable record_exchange(const char* name, const Communicator& communicator, Ten
       [&] { return std::make_unique<Exchange>(name, std::nullopt, inputs, std::move(back)); });
 }
 
-std::vector<Variable> record_exchange(const char* name, const Communicator& communicator,
-                                      std::vector<Tensor> results,
-                                      const std::vector<Variable>& inputs, ExchangeBack back) {
-  const auto exchange_with = [&](std::optional<Results> waiting) {
-    return std::make_unique<Exchange>(name, std::move(waiting), inputs, std::move(back));
-  };
-  const std::vector<Variable> all = with_one_that_requires_grad(inputs);
-  if (results.empty())
-    return {Function::record(
-        Tensor::zeros({}, DType::float32, communicator.options().device), all, [&] {
-          return exchange_with(Results{{}, std::make_shared<std::vector<Tensor>>()});
-        })};
-  std::vector<Kind> kinds;
-  for (const Tensor& result : results) kinds.emplace_back(result);
-  return record_results(name, std::move(results), all, [&](const ResultGradients& gradients) {
-    return exchange_with(Results{std::move(kinds), gradients});
-  });
+Exchanged record_exchange(const char* name, const Communicator& communicator,
+                          std::vector<Tensor> results, const std::vector<Variable>& inputs,
+                          ExchangeBack back) {
+  Results waiting{{}, std::make_shared<std::vector<Tensor>>(results.size())};
+  for (const Tensor& result : results) waiting.kinds.emplace_back(result);
+  Exchanged exchanged;
+  exchanged.delegate = Function::record(
+      Tensor::zeros({}, DType::float32, communicator.options().device),
+      with_one_that_requires_grad(inputs),
+      [&] { return std::make_unique<Exchange>(name, waiting, inputs, std::move(back)); });
+  exchanged.results = results_of(exchanged.delegate, name, std::move(results), waiting.gradients);
+  return exchanged;
 }
 
 const Tensor& checked_value(const char* function, const Variable& x) {

@@ -14,13 +14,19 @@ namespace tasuki::functions {
 // whose element is undefined or missing get none.
 using ExchangeBack = std::function<std::vector<Tensor>(std::vector<Tensor> gradients)>;
 
+// An exchange as variables.
+struct Exchanged {
+  std::vector<Variable> results;
+  // A scalar 0 through which a backward pass reaches the exchange, whatever becomes of the results.
+  Variable delegate;
+};
+
 // The results of an exchange as variables, and `back` as its backward pass. It runs when the
 // gradients of all results are complete, also if no input requires a gradient, because other ranks
-// wait for it. Results that nothing was computed from have gradients of zeros. Without results,
-// returns one delegate variable, a scalar 0 through which a backward pass reaches the exchange.
-std::vector<Variable> record_exchange(const char* name, const Communicator& communicator,
-                                      std::vector<Tensor> results,
-                                      const std::vector<Variable>& inputs, ExchangeBack back);
+// wait for it. Results that nothing was computed from have gradients of zeros.
+Exchanged record_exchange(const char* name, const Communicator& communicator,
+                          std::vector<Tensor> results, const std::vector<Variable>& inputs,
+                          ExchangeBack back);
 // The same for an exchange that has one result here.
 Variable record_exchange(const char* name, const Communicator& communicator, Tensor result,
                          const std::vector<Variable>& inputs, ExchangeBack back);

@@ -38,7 +38,7 @@ Variable send(const std::vector<Variable>& xs, Communicator& communicator, int r
                          [&communicator, rank, tag](const std::vector<Tensor>&) {
                            return communicator.recv_many(rank, tag);
                          })
-      .front();
+      .delegate;
 }
 
 Variable recv(Communicator& communicator, int rank, const Variable& delegate, int tag) {
@@ -52,12 +52,18 @@ Variable recv(Communicator& communicator, int rank, const Variable& delegate, in
 
 std::vector<Variable> recv_many(Communicator& communicator, int rank, const Variable& delegate,
                                 int tag) {
+  return receive(communicator, rank, delegate, tag).values;
+}
+
+Received receive(Communicator& communicator, int rank, const Variable& delegate, int tag) {
   refuse_recording_of("recv", communicator);
-  return record_exchange("recv", communicator, communicator.recv_many(rank, tag), {delegate},
-                         [&communicator, rank, tag](const std::vector<Tensor>& gradients) {
-                           communicator.send(gradients, rank, tag);
-                           return std::vector<Tensor>();
-                         });
+  Exchanged exchanged =
+      record_exchange("recv", communicator, communicator.recv_many(rank, tag), {delegate},
+                      [&communicator, rank, tag](const std::vector<Tensor>& gradients) {
+                        communicator.send(gradients, rank, tag);
+                        return std::vector<Tensor>();
+                      });
+  return {std::move(exchanged.results), std::move(exchanged.delegate)};
 }
 
 Variable pseudo_connect(const Variable& delegate, const Variable& x) {

@@ -33,6 +33,15 @@ Variable recv(Communicator& communicator, int rank, const Variable& delegate = {
 std::vector<Variable> recv_many(Communicator& communicator, int rank, const Variable& delegate = {},
                                 int tag = 0);
 
+// Several values, for callers that may compute nothing from them: a backward pass through
+// `delegate` (pseudo_connect it to a result) sends their gradients, zeros for unused values, so
+// that the sender does not wait forever.
+struct Received {
+  std::vector<Variable> values;
+  Variable delegate;
+};
+Received receive(Communicator& communicator, int rank, const Variable& delegate = {}, int tag = 0);
+
 // Returns `x` unchanged; a backward pass through it goes on through `delegate`, too.
 Variable pseudo_connect(const Variable& delegate, const Variable& x);
 std::vector<Variable> pseudo_connect(const Variable& delegate, const std::vector<Variable>& xs);

@@ -266,6 +266,61 @@ TEST_F(ChainLists, SeveralValuesTravelTogether) {
   expect_gradients(model, {a.get(), b.get()}, {"a", "b"});
 }
 
+// The sender of a value that is not used gets zeros as its gradient.
+TEST_F(ChainLists, AComponentMayIgnoreWhatItReceives) {
+  TASUKI_NEEDS_RANKS(2);
+  for (const bool by_last : {false, true}) {
+    SCOPED_TRACE(by_last ? "the model's results ignore a value" : "a value on its way is ignored");
+    MultiNodeChainList model(*comm_);
+    const auto second = layer("second"), third = layer("third");
+    Variable y = (*second)(Variable(random_values(2)));
+    if (by_last) y = Variable(random_values(3));
+    loss_of((*third)(y)).backward();
+    if (rank_ == 0) {
+      model.add_link("first", layer("first"), {.out = {1}});
+      auto own = layer("third");
+      Linear& linear = *own;
+      model.add_link("third", std::move(own),
+                     [&](const Values& values) -> Values {
+                       return {linear(by_last ? Variable(random_values(3)) : values.at(0))};
+                     },
+                     {.in = {1}});
+      pass(model, {Variable(random_values(1))}, true);
+    } else if (rank_ == 1) {
+      auto own = layer("second");
+      Linear& linear = *own;
+      model.add_link("second", std::move(own),
+                     [&](const Values& values) -> Values {
+                       return {linear(by_last ? values.at(0) : Variable(random_values(2)))};
+                     },
+                     {.in = {0}, .out = {0}});
+      pass(model, {}, false);
+    } else {
+      EXPECT_TRUE(model.forward(Values()).empty());
+    }
+    for (const auto& [path, parameter] : model.parameters()) {
+      SCOPED_TRACE(path);
+      const bool is_used = path.starts_with("third") || (path.starts_with("second") && !by_last);
+      const std::size_t place = path.ends_with("/W") ? 0 : 1;
+      const Linear& whole = path.starts_with("third") ? *third : *second;
+      for (std::int64_t i = 0; i < parameter->grad().count(); ++i)
+        ASSERT_NEAR(parameter->grad().data<float>()[i],
+                    is_used ? whole.parameters()[place].parameter->grad().data<float>()[i] : 0,
+                    1e-5);
+    }
+  }
+}
+
+// Ranks compare their plans in the first pass, so one rank alone cannot change its own afterwards.
+TEST_F(ChainLists, AreCompleteBeforeTheirFirstPass) {
+  MultiNodeChainList model(*comm_);
+  model.add_link("a", layer("a"));
+  model.forward(Values{Variable(random_values(1))});
+  testing::expect_error(ErrorKind::internal,
+                        {"add_link() after the model's first pass", "add all components before"},
+                        [&] { model.add_link("b", layer("b"), {.out = {rank_}}); });
+}
+
 TEST_F(ChainLists, RefuseWhatCannotRun) {
   using testing::error_everywhere_of;
   using testing::expect_error;
