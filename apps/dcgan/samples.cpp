@@ -1,7 +1,6 @@
 #include "dcgan/samples.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 
 #include "tasuki/communicator/run_on_root.hpp"
@@ -21,8 +20,7 @@ constexpr std::int64_t generated_at_once = 100;
 
 std::vector<std::uint8_t> as_bytes(const Tensor& images) {
   std::vector<std::uint8_t> bytes;
-  for (const float value : images.span<float>())
-    bytes.push_back(static_cast<std::uint8_t>(std::lround(255 * std::clamp(value, 0.0f, 1.0f))));
+  for (const float value : images.span<float>()) bytes.push_back(byte_of(value));
   return bytes;
 }
 

@@ -28,6 +28,14 @@ std::string encode_png(const Image& image) {
   return file;
 }
 
+std::uint8_t byte_of(float value) {
+  if (std::isnan(value))
+    fail(ErrorKind::data,
+         "expected pixels of 0 to 1, found one that is not a number; the model that made the image "
+         "may have diverged (try a smaller learning rate)");
+  return static_cast<std::uint8_t>(std::lround(255 * std::clamp(value, 0.0f, 1.0f)));
+}
+
 Image tile_images(const Tensor& images, std::int64_t columns) {
   const Shape& shape = images.shape();
   TASUKI_CHECK(shape.rank() == 4 && (shape[1] == 1 || shape[1] == 3) && columns > 0,
@@ -46,7 +54,7 @@ Image tile_images(const Tensor& images, std::int64_t columns) {
           const std::int64_t row = i / columns * (height + 1) + 1 + y;
           const std::int64_t column = i % columns * (width + 1) + 1 + x;
           grid.pixels[static_cast<std::size_t>((row * grid.width + column) * 3 + colour)] =
-              static_cast<std::uint8_t>(std::lround(255 * std::clamp(value, 0.0f, 1.0f)));
+              byte_of(value);
         }
   return grid;
 }

@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
+#include "errors.hpp"
 #include "files.hpp"
 #include "image_files.hpp"
+#include "tasuki/dataset/images/png_file.hpp"
 
 namespace tasuki {
 namespace {
@@ -104,6 +107,42 @@ TEST(Image, OtherFilesAreNamed) {
                [] { decode_image({}, "x.jpg"); });
   expect_error(ErrorKind::data, {"x.jpg", "something else"},
                [] { decode_image(bytes_of("<html>not found</html>"), "x.jpg"); });
+}
+
+TEST(Pixels, AreRoundedToBytesInRange) {
+  EXPECT_EQ(byte_of(0), 0);
+  EXPECT_EQ(byte_of(1), 255);
+  EXPECT_EQ(byte_of(0.501f / 255), 1);
+  EXPECT_EQ(byte_of(254.499f / 255), 254);
+  constexpr float infinite = std::numeric_limits<float>::infinity();
+  for (const float below : {-0.001f, -300.0f, -infinite}) EXPECT_EQ(byte_of(below), 0);
+  for (const float above : {1.001f, 300.0f, infinite}) EXPECT_EQ(byte_of(above), 255);
+}
+
+TEST(Pixels, ThatAreNoNumbersAreRefused) {
+  const float values[] = {0.5f, std::numeric_limits<float>::quiet_NaN()};
+  expect_error(ErrorKind::data, {"expected pixels of 0 to 1", "not a number"}, [&] {
+    tile_images(Tensor::from(std::span<const float>(values), {1, 1, 1, 2}), 1);
+  });
+}
+
+TEST(Pixels, AreTiledWithABorderBetweenImages) {
+  const float values[] = {0, 0.2f, 0.4f, 0.6f, 0.8f, 1};
+  const Image grid = tile_images(Tensor::from(std::span<const float>(values), {3, 1, 1, 2}), 2);
+  EXPECT_EQ(grid.height, 5);
+  EXPECT_EQ(grid.width, 7);
+  // Rows 1 and 3 of 7 pixels have the images, from column 1 and column 4.
+  std::vector<std::uint8_t> expected(5 * 7 * 3, 0);
+  const auto set = [&](std::size_t row, std::size_t column, std::uint8_t value) {
+    std::fill_n(expected.begin() + static_cast<std::ptrdiff_t>((row * 7 + column) * 3), 3, value);
+  };
+  set(1, 2, 51);
+  set(1, 4, 102);
+  set(1, 5, 153);
+  set(3, 1, 204);
+  set(3, 2, 255);
+  EXPECT_EQ(grid.pixels, expected);
+  EXPECT_EQ(decoded(encode_png(grid)).pixels, expected);
 }
 
 TEST(Resize, TheSameSizeIsACopyInPlanes) {
