@@ -93,29 +93,40 @@ void resize_plane(const Resize& resize, const float* x, float* y, float* line) {
   }
 }
 
-void resize_plane_backward(const Resize& resize, const float* dy, float* dx, float* line) {
-  std::fill_n(dx, resize.height * resize.width, 0.0f);
+TASUKI_VECTORIZE void add_to_two_lines(const float* x, float part, float* first, float* second,
+                                       std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) first[i] += (1 - part) * x[i];
+  if (part == 0) return;
+  for (std::int64_t i = 0; i < count; ++i) second[i] += part * x[i];
+}
+
+// Rows first, in lines as wide as dy's: the columns, whose places are not next to each other, are
+// then left for as many rows as dx has.
+void resize_plane_backward(const Resize& resize, const float* dy, float* dx, float* lines) {
+  const auto wide = std::ssize(resize.columns);
+  std::fill_n(lines, resize.height * wide, 0.0f);
   for (const ResizeAxis::Source& row : resize.rows) {
-    std::fill_n(line, resize.width, 0.0f);
+    add_to_two_lines(dy, row.part, lines + row.first * wide, lines + row.second * wide, wide);
+    dy += wide;
+  }
+  std::fill_n(dx, resize.height * resize.width, 0.0f);
+  for (std::int64_t y = 0; y < resize.height; ++y) {
     for (const ResizeAxis::Source& from : resize.columns) {
-      line[from.first] += (1 - from.part) * *dy;
-      line[from.second] += from.part * *dy++;
+      dx[from.first] += (1 - from.part) * *lines;
+      dx[from.second] += from.part * *lines++;
     }
-    for (std::int64_t i = 0; i < resize.width; ++i) {
-      dx[row.first * resize.width + i] += (1 - row.part) * line[i];
-      dx[row.second * resize.width + i] += row.part * line[i];
-    }
+    dx += resize.width;
   }
 }
 
-// Runs plane(from, to, scratch line) for all planes.
+// Runs plane(from, to, scratch memory) for all planes.
 template <class Plane>
 void for_each_plane(const Resize& resize, const float* from, std::int64_t from_size, float* to,
-                    std::int64_t to_size, const Plane& plane) {
+                    std::int64_t to_size, std::int64_t scratch_size, const Plane& plane) {
   parallel_for(resize.planes, resize.grain(), [&](std::int64_t begin, std::int64_t end) {
-    std::vector<float> line(static_cast<std::size_t>(resize.width));
+    std::vector<float> scratch(static_cast<std::size_t>(scratch_size));
     for (std::int64_t i = begin; i < end; ++i)
-      plane(resize, from + i * from_size, to + i * to_size, line.data());
+      plane(resize, from + i * from_size, to + i * to_size, scratch.data());
   });
 }
 
@@ -245,7 +256,7 @@ class CpuImageOperations final : public ImageOperations {
     const Shape& shape = x.shape();
     Tensor y = Tensor::empty({shape[0], shape[1], height, width});
     for_each_plane(Resize(shape, height, width, options), x.data<float>(), shape[2] * shape[3],
-                   y.data<float>(), height * width, resize_plane);
+                   y.data<float>(), height * width, shape[3], resize_plane);
     return y;
   }
 
@@ -255,7 +266,7 @@ class CpuImageOperations final : public ImageOperations {
     const std::int64_t height = dy.shape()[2], width = dy.shape()[3];
     Tensor dx = Tensor::empty(shape);
     for_each_plane(Resize(shape, height, width, options), dy.data<float>(), height * width,
-                   dx.data<float>(), shape[2] * shape[3], resize_plane_backward);
+                   dx.data<float>(), shape[2] * shape[3], shape[2] * width, resize_plane_backward);
     return dx;
   }
 

@@ -1,9 +1,12 @@
 // Losses, as reference_check.hpp says.
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "errors.hpp"
 #include "reference_check.hpp"
 #include "tasuki/nn/functions/huber_loss.hpp"
+#include "tasuki/nn/functions/mean_squared_error.hpp"
 #include "tasuki/nn/functions/sigmoid_cross_entropy.hpp"
 #include "tasuki/nn/functions/softmax_cross_entropy.hpp"
 
@@ -53,6 +56,94 @@ TEST(LossReference, OptionsThatChangeNothing) {
                 softmax_cross_entropy(x, Tensor::from(std::span<const std::int32_t>(plain), {3}))
                     .value()
                     .item()));
+}
+
+// As on a rank that has no example of a step, and where all labels are ignored.
+TEST(LossReference, NothingThatCountsIsALossOfZero) {
+  using Loss = std::function<Variable(const Variable& x)>;
+  const auto labels_of = [](const Shape& shape) { return Tensor::full(shape, -1, DType::int64); };
+  const std::vector<std::pair<Shape, Loss>> losses = {
+      {{0, 3}, [&](const Variable& x) { return softmax_cross_entropy(x, labels_of({0})); }},
+      {{0, 3},
+       [&](const Variable& x) {
+         return softmax_cross_entropy(x, labels_of({0}), {.label_smoothing = 0.1f});
+       }},
+      {{0, 3, 5},
+       [&](const Variable& x) {
+         return softmax_cross_entropy(x, labels_of({0, 5}));
+       }},
+      {{2, 3, 0},
+       [&](const Variable& x) {
+         return softmax_cross_entropy(x, labels_of({2, 0}));
+       }},
+      {{2, 3, 5},
+       [&](const Variable& x) {
+         return softmax_cross_entropy(x, labels_of({2, 5}));
+       }},
+      {{0, 3},
+       [&](const Variable& x) {
+         return sigmoid_cross_entropy(x, labels_of({0, 3}));
+       }},
+      {{2, 3},
+       [&](const Variable& x) {
+         return sigmoid_cross_entropy(x, labels_of({2, 3}));
+       }},
+      {{0, 3},
+       [](const Variable& x) {
+         return sigmoid_cross_entropy(x, Tensor::empty({0, 3}));
+       }},
+      {{0, 3},
+       [](const Variable& x) {
+         return huber_loss(x, Tensor::empty({0, 3}));
+       }},
+      {{0, 3},
+       [](const Variable& x) {
+         return mean_squared_error(x, Tensor::empty({0, 3}));
+       }},
+  };
+  for (const auto& [shape, loss_of] : losses) {
+    SCOPED_TRACE(shape.text());
+    const Variable x(Tensor::full(shape, 0.5), true);
+    const Variable loss = loss_of(x);
+    EXPECT_EQ(loss.value().item(), 0);
+    loss.backward(3);
+    ASSERT_EQ(x.grad().shape(), shape);
+    for (const float each : x.grad().span<float>()) EXPECT_EQ(each, 0);
+  }
+}
+
+// Neighbouring positions share work, so that their number must not matter.
+TEST(LossReference, PositionsBehindTheClassesAreThoseOfRows) {
+  for (const std::int64_t inner : {2, 63, 64, 65, 200}) {
+    SCOPED_TRACE(inner);
+    constexpr std::int64_t items = 3, classes = 7;
+    const Variable x(testing::random_tensor({items, classes, inner}, 4), true);
+    Tensor t = Tensor::empty({items, inner}, DType::int32);
+    for (std::int64_t i = 0; i < t.count(); ++i)
+      t.data<std::int32_t>()[i] = static_cast<std::int32_t>(i % (classes + 1)) - 1;
+    const Tensor weights = testing::random_tensor({classes}, 5);
+    for (float& each : weights.span<float>()) each += 2;
+    const SoftmaxCrossEntropyOptions options{.label_smoothing = 0.2f, .class_weights = weights};
+    const Variable loss = softmax_cross_entropy(x, t, options);
+    loss.backward();
+
+    Tensor rows = Tensor::empty({items * inner, classes});
+    const auto at = [&](std::int64_t i, std::int64_t c) {
+      return (i / inner * classes + c) * inner + i % inner;
+    };
+    for (std::int64_t i = 0; i < items * inner; ++i)
+      for (std::int64_t c = 0; c < classes; ++c)
+        rows.data<float>()[i * classes + c] = x.value().data<float>()[at(i, c)];
+    const Variable row(rows, true);
+    const Variable expected = softmax_cross_entropy(row, t.reshape({items * inner}), options);
+    expected.backward();
+    EXPECT_NEAR(loss.value().item(), expected.value().item(), 1e-6);
+    for (std::int64_t i = 0; i < items * inner; ++i)
+      for (std::int64_t c = 0; c < classes; ++c)
+        ASSERT_NEAR(x.grad().data<float>()[at(i, c)], row.grad().data<float>()[i * classes + c],
+                    1e-7)
+            << i << " " << c;
+  }
 }
 
 TEST(LossReference, RefuseWhatDoesNotFit) {

@@ -1,0 +1,229 @@
+// Softmax cross entropy with ignored labels, smoothing and weights of classes. Scores of a position
+// lie in a row, or, with further axes behind that of the classes (pixels, steps), in a column.
+#include <cmath>
+
+#include "tasuki/tensor/cpu/fast_math.hpp"
+#include "tasuki/tensor/cpu/losses.hpp"
+#include "tasuki/tensor/cpu/softmax_rows.hpp"
+#include "tasuki/tensor/cpu/vectorize.hpp"
+
+namespace tasuki {
+namespace {
+
+// -sum_c w_c q_c log p_c = spread * log(sum) - peak * x[label] - sum_c even_c * x_c, where even_c =
+// smoothing / classes * w_c, peak = (1 - smoothing) * w[label], and spread is the sum of the two.
+struct Targets {
+  std::vector<float> even_parts;  // empty: all 0
+  double even_sum = 0;
+  float sharpness = 1;
+  const float* weights = nullptr;
+
+  Targets(const CrossEntropySettings& settings, std::int64_t classes)
+      : sharpness(1 - settings.smoothing) {
+    if (settings.class_weights) weights = settings.class_weights.data<float>();
+    if (settings.smoothing == 0) return;
+    even_parts.resize(static_cast<std::size_t>(classes));
+    for (std::size_t c = 0; c < even_parts.size(); ++c) {
+      even_parts[c] = settings.smoothing / static_cast<float>(classes) * (weights ? weights[c] : 1);
+      even_sum += static_cast<double>(even_parts[c]);
+    }
+  }
+  // Null: all 0.
+  const float* even() const { return even_parts.empty() ? nullptr : even_parts.data(); }
+  float peak(std::int64_t label) const { return sharpness * (weights ? weights[label] : 1); }
+  float spread(std::int64_t label) const { return peak(label) + static_cast<float>(even_sum); }
+  // Scores are relative to the largest one; `even_score` is the sum of even_c times them.
+  float loss(std::int64_t label, float log_sum, float label_score, float even_score) const {
+    return spread(label) * log_sum - peak(label) * label_score - even_score;
+  }
+};
+
+// --- rows ---
+
+// The sum of even[c] * (x[c] - top).
+TASUKI_VECTORIZE float even_part(const float* even, const float* x, float top,
+                                 std::int64_t classes) {
+  float lanes[16] = {};
+  std::int64_t c = 0;
+  for (; c + 16 <= classes; c += 16)
+    for (int lane = 0; lane < 16; ++lane) lanes[lane] += even[c + lane] * (x[c + lane] - top);
+  float sum = 0;
+  for (; c < classes; ++c) sum += even[c] * (x[c] - top);
+  for (const float lane : lanes) sum += lane;
+  return sum;
+}
+
+TASUKI_VECTORIZE void subtract_row(float* y, const float* x, float factor, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) y[i] -= factor * x[i];
+}
+
+// --- columns: up to `most_columns` neighbouring positions, whose classes are `stride` apart ---
+
+constexpr std::int64_t most_columns = 64;
+
+// `even_scores` stays as it is without `even`.
+TASUKI_VECTORIZE void sums_of_columns(const float* x, std::int64_t classes, std::int64_t stride,
+                                      std::int64_t columns, const float* even, float* tops,
+                                      float* log_sums, float* even_scores) {
+  for (std::int64_t j = 0; j < columns; ++j) tops[j] = x[j];
+  for (std::int64_t c = 1; c < classes; ++c)
+    for (std::int64_t j = 0; j < columns; ++j)
+      tops[j] = tops[j] > x[c * stride + j] ? tops[j] : x[c * stride + j];
+  for (std::int64_t j = 0; j < columns; ++j) log_sums[j] = 0;
+  for (std::int64_t c = 0; c < classes; ++c)
+    for (std::int64_t j = 0; j < columns; ++j) {
+      const float score = x[c * stride + j] - tops[j];
+      log_sums[j] += fast_exp(score < -87.0f ? -87.0f : score);
+    }
+  for (std::int64_t j = 0; j < columns; ++j) log_sums[j] = fast_log(log_sums[j]);
+  if (even == nullptr) return;
+  for (std::int64_t c = 0; c < classes; ++c)
+    for (std::int64_t j = 0; j < columns; ++j)
+      even_scores[j] += even[c] * (x[c * stride + j] - tops[j]);
+}
+
+// dx = spreads * softmax - factors * even
+TASUKI_VECTORIZE void gradient_of_columns(const float* x, float* dx, std::int64_t classes,
+                                          std::int64_t stride, std::int64_t columns,
+                                          const float* log_sums, const float* spreads,
+                                          const float* even, const float* factors) {
+  for (std::int64_t c = 0; c < classes; ++c) {
+    const float part = even == nullptr ? 0.0f : even[c];
+    for (std::int64_t j = 0; j < columns; ++j) {
+      const float score = x[c * stride + j] - log_sums[j];
+      const float least = score < -87.0f ? -87.0f : score;
+      const float p = fast_exp(least > 0.0f ? 0.0f : least);  // above 0 by rounding
+      dx[c * stride + j] = spreads[j] * p - factors[j] * part;
+    }
+  }
+}
+
+// Calls work(first position, where its scores begin, number of positions).
+template <class Work>
+void for_each_columns(const ClassScores& scores, const Work& work) {
+  const std::int64_t inner = scores.inner, parts = (inner + most_columns - 1) / most_columns;
+  parallel_for(scores.outer * parts, row_grain(scores.classes * std::min(inner, most_columns)),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t at = begin; at < end; ++at) {
+                   const std::int64_t item = at / parts, first = at % parts * most_columns;
+                   work(item * inner + first, item * scores.classes * inner + first,
+                        std::min(most_columns, inner - first));
+                 }
+               });
+}
+
+// --- both ---
+
+struct Losses {
+  float* log_sums;
+  float* losses;
+};
+
+template <class Label>
+void losses_of(const ClassScores& scores, const float* x, const Label* labels, std::int64_t ignored,
+               const Targets& targets, const Losses& to) {
+  const std::int64_t classes = scores.classes;
+  if (scores.inner == 1) {
+    parallel_for(scores.outer, row_grain(classes), [&](std::int64_t begin, std::int64_t end) {
+      std::vector<float> scratch(static_cast<std::size_t>(classes));
+      for (std::int64_t i = begin; i < end; ++i) {
+        const float* const row = x + i * classes;
+        const float top = largest_in_row(row, classes);
+        const float log_sum = std::log(exp_of_row(row, scratch.data(), top, classes));
+        to.log_sums[i] = top + log_sum;
+        to.losses[i] = 0;
+        if (labels[i] == ignored) continue;
+        const float even = targets.even() ? even_part(targets.even(), row, top, classes) : 0.0f;
+        to.losses[i] = targets.loss(labels[i], log_sum, row[labels[i]] - top, even);
+      }
+    });
+    return;
+  }
+  for_each_columns(scores, [&](std::int64_t first, std::int64_t begin, std::int64_t columns) {
+    float tops[most_columns], log_sums[most_columns], even_scores[most_columns] = {};
+    sums_of_columns(x + begin, classes, scores.inner, columns, targets.even(), tops, log_sums,
+                    even_scores);
+    for (std::int64_t j = 0; j < columns; ++j) {
+      const std::int64_t i = first + j, label = labels[i];
+      to.log_sums[i] = tops[j] + log_sums[j];
+      to.losses[i] = 0;
+      if (label == ignored) continue;
+      const float score = x[begin + label * scores.inner + j] - tops[j];
+      to.losses[i] = targets.loss(label, log_sums[j], score, even_scores[j]);
+    }
+  });
+}
+
+template <class Label>
+void gradient_of(const ClassScores& scores, const float* x, const Label* labels,
+                 std::int64_t ignored, const Targets& targets, const float* log_sums, float factor,
+                 float* dx) {
+  const std::int64_t classes = scores.classes;
+  if (scores.inner == 1) {
+    parallel_for(scores.outer, row_grain(classes), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        float* const to = dx + i * classes;
+        const std::int64_t label = labels[i];
+        if (label == ignored) {
+          std::fill_n(to, classes, 0.0f);
+          continue;
+        }
+        exp_of_row(x + i * classes, to, log_sums[i], classes);
+        scale_row(to, to, factor * targets.spread(label), classes);
+        if (targets.even()) subtract_row(to, targets.even(), factor, classes);
+        to[label] -= factor * targets.peak(label);
+      }
+    });
+    return;
+  }
+  for_each_columns(scores, [&](std::int64_t first, std::int64_t begin, std::int64_t columns) {
+    float spreads[most_columns], factors[most_columns];
+    for (std::int64_t j = 0; j < columns; ++j) {
+      const std::int64_t label = labels[first + j];
+      factors[j] = label == ignored ? 0.0f : factor;
+      spreads[j] = label == ignored ? 0.0f : factor * targets.spread(label);
+    }
+    gradient_of_columns(x + begin, dx + begin, classes, scores.inner, columns, log_sums + first,
+                        spreads, targets.even(), factors);
+    for (std::int64_t j = 0; j < columns; ++j)
+      if (const std::int64_t label = labels[first + j]; label != ignored)
+        dx[begin + label * scores.inner + j] -= factor * targets.peak(label);
+  });
+}
+
+}  // namespace
+
+CountedLoss cpu_cross_entropy(const ClassScores& scores, const CrossEntropySettings& settings) {
+  const std::int64_t positions = scores.labels.count();
+  const std::int64_t counted = count_labels(scores.labels, scores.classes, settings.ignored_label);
+  const Tensor x = scores.x.plain();
+  const Tensor log_sums = Tensor::empty({positions}), losses = Tensor::empty({positions});
+  const float* const loss = losses.data<float>();
+  with_labels(scores.labels, [&](const auto* labels) {
+    losses_of(scores, x.data<float>(), labels, settings.ignored_label,
+              Targets(settings, scores.classes), {log_sums.data<float>(), losses.data<float>()});
+  });
+  const double sum = sum_of_blocks(positions, [&](std::int64_t begin, std::int64_t end) {
+    double part = 0;
+    for (std::int64_t i = begin; i < end; ++i) part += static_cast<double>(loss[i]);
+    return part;
+  });
+  CountedLoss result = mean_of(sum, counted);
+  result.saved = log_sums;
+  return result;
+}
+
+Tensor cpu_cross_entropy_backward(const CountedLoss& forward, const ClassScores& scores,
+                                  const CrossEntropySettings& settings, const Tensor& dy) {
+  const Tensor x = scores.x.plain();
+  Tensor dx = Tensor::empty(x.shape());
+  const float factor = factor_of(dy, *forward.counted.data<std::int64_t>());
+  with_labels(scores.labels, [&](const auto* labels) {
+    gradient_of(scores, x.data<float>(), labels, settings.ignored_label,
+                Targets(settings, scores.classes), forward.saved.data<float>(), factor,
+                dx.data<float>());
+  });
+  return dx;
+}
+
+}  // namespace tasuki
