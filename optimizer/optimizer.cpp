@@ -107,8 +107,9 @@ void Optimizer::compute_in(DType type) {
     arena_->keep_rounded(type);
 }
 
-void Optimizer::scale_losses(const LossScaler::Settings& settings) {
+void Optimizer::scale_losses(const LossScaler::Settings& settings, Communicator* parts) {
   loss_scaler_.emplace(arena().values().device(), settings);
+  parts_ = parts;
   check_exchange_settings();
   revision_.advance();
 }
@@ -357,12 +358,7 @@ void Optimizer::apply(std::int64_t global_examples, const SpreadUpdate& spread) 
   if (global_examples == 0) return;
   revision_.use();
   arena_->begin_update();
-  if (loss_scaler_) {
-    const bool has_all_sums = needed_.empty();
-    const Range own = has_all_sums ? Range{0, arena_->update_count()} : owners_->own();
-    loss_scaler_->unscale(arena_->gradients().slice(own.begin, own.end));
-    if (!has_all_sums) owners_->take_largest(loss_scaler_->found());
-  }
+  if (loss_scaler_) unscale_gradients();
   // Sharers may have published changes in what this rank is about to update.
   if (shards_states_) arena_->wait_for_sharers();
   plan_->run(*arena_, *owners_, states_, loss_scaler_ ? loss_scaler_->skip() : nullptr,
@@ -376,6 +372,17 @@ void Optimizer::apply(std::int64_t global_examples, const SpreadUpdate& spread) 
   arena_->end_update();
   if (loss_scaler_) loss_scaler_->adjust();
   counted_.request();
+}
+
+void Optimizer::unscale_gradients() {
+  const bool has_all_sums = needed_.empty();
+  const Range own = has_all_sums ? Range{0, arena_->update_count()} : owners_->own();
+  loss_scaler_->unscale(arena_->gradients().slice(own.begin, own.end));
+  if (!has_all_sums) owners_->take_largest(loss_scaler_->found());
+  if (parts_ == nullptr) return;
+  if (!arena_->values().device().is_cpu() && !parts_->queues_exchanges())
+    refuse_recording("parts of a model agree by way of the host on whether they skip a step");
+  parts_->allreduce(loss_scaler_->found(), ReduceOp::max);
 }
 
 void Optimizer::flush() {

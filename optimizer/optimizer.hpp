@@ -226,8 +226,9 @@ class Optimizer {
   DType compute_type() const { return compute_type_; }
   // Dynamic loss scaling, for gradients that pass through float16; after setup(). A usage error
   // where the exchange leaves something for the next step: double-buffered or compressed gradients,
-  // error feedback.
-  void scale_losses(const LossScaler::Settings& settings);
+  // error feedback. Where a model is divided, `parts` are the ranks that hold one model together:
+  // they skip a step together, so that their scales stay the same. It must outlive the optimizer.
+  void scale_losses(const LossScaler::Settings& settings, Communicator* parts = nullptr);
   const LossScaler* loss_scaler() const { return loss_scaler_ ? &*loss_scaler_ : nullptr; }
 
   // --- after setup() ---
@@ -329,6 +330,8 @@ class Optimizer {
   // Reads the sums of these numbers; returns the number of examples.
   std::int64_t read_notices(std::optional<std::int64_t> global_examples);
   void apply(std::int64_t global_examples, const SpreadUpdate& spread);
+  // Divides the gradients by the scale of the loss, and notes whether this step is to be skipped.
+  void unscale_gradients();
   void check_exchange_settings() const;
 
   std::shared_ptr<const UpdateRule> rule_;
@@ -361,6 +364,7 @@ class Optimizer {
   // Of frozen parameters, by path; flat, in the rule's order.
   mutable std::map<std::string, std::vector<Tensor>> frozen_states_;
   std::optional<LossScaler> loss_scaler_;
+  Communicator* parts_ = nullptr;  // of scale_losses()
   bool graph_is_checked_ = false;  // since arenas were made
   DType compute_type_ = DType::float32;
   Revision revision_;

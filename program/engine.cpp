@@ -14,7 +14,9 @@ namespace {
 class RankEngine final : public Engine {
  public:
   explicit RankEngine(const EngineParts& parts) : parts_(parts) {
-    if (parts.precision.scales_losses) parts.optimizer.scale_losses({});
+    const ModelGrid& grid = *parts.setup.grid;
+    if (parts.precision.scales_losses)
+      parts.optimizer.scale_losses({}, grid.is_divided() ? &grid.model() : nullptr);
     parts.optimizer.compute_in(parts.precision.activations);
   }
 

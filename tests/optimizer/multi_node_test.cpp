@@ -74,6 +74,31 @@ TEST_F(MultiNode, SetupTakesRankZerosWeightsAndSpendsNoBatch) {
   EXPECT_EQ(values_of(buffer), std::vector<float>(3, 10));
 }
 
+// Each rank has a part of one model, with gradients of its own. An overflow in one part skips the
+// step in all, so that they go on with one scale.
+TEST_F(MultiNode, PartsOfAModelSkipAStepTogether) {
+  Vectors part({5 + rank_});
+  const auto optimizer = create_optimizer("sgd");
+  optimizer->setup(part);
+  optimizer->scale_losses({.initial = 8, .rule = {}}, communicator_.get());
+  const auto step = [&](float gradient) {
+    optimizer->update(
+        [&] {
+          return loss_with_gradients({{&part[0], Tensor::full({5 + rank_}, gradient)}});
+        },
+        1);
+  };
+  step(1);
+  EXPECT_EQ(optimizer->loss_scaler()->scale(), 8);
+  const std::vector<float> before = values_of(part[0].value());
+  step(is_odd_one() || size_ == 1 ? INFINITY : 1);
+  EXPECT_EQ(optimizer->loss_scaler()->scale(), 4);
+  EXPECT_EQ(values_of(part[0].value()), before);
+  step(1);
+  EXPECT_EQ(optimizer->loss_scaler()->scale(), 4);
+  EXPECT_NE(values_of(part[0].value()), before);
+}
+
 TEST_F(MultiNode, WrappingAfterSetupTakesRankZerosWeightsToo) {
   Vectors model({5});
   model[0].value().fill(1 + rank_);
