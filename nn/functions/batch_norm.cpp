@@ -1,6 +1,6 @@
 #include "tasuki/nn/functions/batch_norm.hpp"
 
-#include "tasuki/nn/function.hpp"
+#include "tasuki/nn/functions/gamma_beta.hpp"
 #include "tasuki/tensor/backend.hpp"
 
 namespace tasuki {
@@ -20,18 +20,9 @@ class BatchNormFunction final : public Function {
 
   void backward(const Tensor& dy, Gradients& gradients) override {
     Backend& device = backend(dy.device());
-    // The backend computes all three at once; those that are not needed go to temporary memory.
-    const auto destination = [&](std::size_t i) -> Gradients::Destination {
-      if (gradients.needed(i)) return gradients.into(i, gamma_.shape());
-      return {Tensor::empty(gamma_.shape(), DType::float32, dy.device()), false};
-    };
-    const Gradients::Destination dgamma = destination(1), dbeta = destination(2);
-    const bool accumulate = dgamma.accumulate || dbeta.accumulate;
-    // If only one of the two accumulates, the other starts from zero.
-    if (accumulate && !dgamma.accumulate) dgamma.tensor.fill(0);
-    if (accumulate && !dbeta.accumulate) dbeta.tensor.fill(0);
-    Tensor dx = device.batch_norm_backward(x_, forward_, dy, gamma_, beta_, eps_, relu_,
-                                           dgamma.tensor, dbeta.tensor, accumulate);
+    const GammaBetaGradients to = gamma_beta_gradients(gradients, gamma_);
+    Tensor dx = device.batch_norm_backward(x_, forward_, dy, gamma_, beta_, eps_, relu_, to.gamma,
+                                           to.beta, to.accumulate);
     if (gradients.needed(0)) gradients.add(0, std::move(dx));
   }
 

@@ -1,6 +1,6 @@
 #include "tasuki/nn/functions/normalization.hpp"
 
-#include "tasuki/nn/function.hpp"
+#include "tasuki/nn/functions/gamma_beta.hpp"
 #include "tasuki/tensor/backend.hpp"
 #include "tasuki/tensor/normalization_operations.hpp"
 
@@ -18,20 +18,11 @@ class Normalization final : public Function {
   const char* name() const override { return name_; }
 
   void backward(const Tensor& dy, Gradients& gradients) override {
-    // The backend computes all three at once; those that are not needed go to temporary memory.
-    const auto destination = [&](std::size_t i) -> Gradients::Destination {
-      if (gradients.needed(i)) return gradients.into(i, gamma_.shape());
-      return {Tensor::empty(gamma_.shape(), DType::float32, dy.device()), false};
-    };
-    const Gradients::Destination dgamma = destination(1), dbeta = destination(2);
-    const bool accumulate = dgamma.accumulate || dbeta.accumulate;
-    // If only one of the two accumulates, the other starts from zero.
-    if (accumulate && !dgamma.accumulate) dgamma.tensor.fill(0);
-    if (accumulate && !dbeta.accumulate) dbeta.tensor.fill(0);
+    const GammaBetaGradients to = gamma_beta_gradients(gradients, gamma_);
     Tensor dx = backend(dy.device())
                     .normalization()
-                    .normalize_gradient(x_, rows_, statistics_, dy, gamma_, dgamma.tensor,
-                                        dbeta.tensor, accumulate);
+                    .normalize_gradient(x_, rows_, statistics_, dy, gamma_, to.gamma, to.beta,
+                                        to.accumulate);
     if (gradients.needed(0)) gradients.add(0, std::move(dx));
   }
 

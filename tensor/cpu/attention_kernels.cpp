@@ -1,35 +1,23 @@
 #include "tasuki/tensor/cpu/attention_kernels.hpp"
 
 #include "tasuki/tensor/cpu/fast_math.hpp"
+#include "tasuki/tensor/cpu/lanes.hpp"
 #include "tasuki/tensor/cpu/vectorize.hpp"
 
 namespace tasuki {
 
 TASUKI_VECTORIZE float attention_row(float* scores, std::int64_t count, std::int64_t columns,
                                      QueryStatistics* query) {
-  float lanes[16];
-  for (float& lane : lanes) lane = query->largest;
+  const float top = largest_in_lanes(scores, count, query->largest);
   std::int64_t j = 0;
-  for (; j + 16 <= count; j += 16)
-    for (int lane = 0; lane < 16; ++lane)
-      lanes[lane] = lanes[lane] > scores[j + lane] ? lanes[lane] : scores[j + lane];
-  float top = lanes[0];
-  for (; j < count; ++j) top = top > scores[j] ? top : scores[j];
-  for (const float lane : lanes) top = top > lane ? top : lane;
-  for (j = 0; j < count; ++j) {
+  for (; j < count; ++j) {
     const float x = scores[j] - top;
     scores[j] = fast_exp(x < -87.0f ? -87.0f : x);
   }
   for (; j < columns; ++j) scores[j] = 0;
-  float sums[16] = {};
-  for (j = 0; j + 16 <= count; j += 16)
-    for (int lane = 0; lane < 16; ++lane) sums[lane] += scores[j + lane];
-  float added = 0;
-  for (; j < count; ++j) added += scores[j];
-  for (const float lane : sums) added += lane;
   const float x = query->largest - top;
   const float factor = fast_exp(x < -87.0f ? -87.0f : x);
-  *query = {top, query->sum * factor + added};
+  *query = {top, query->sum * factor + sum_in_lanes(scores, count)};
   return factor;
 }
 
@@ -55,14 +43,7 @@ TASUKI_VECTORIZE void scale_floats(float* x, std::int64_t count, float factor) {
 }
 
 TASUKI_VECTORIZE float dot_product(const float* a, const float* b, std::int64_t count) {
-  float lanes[16] = {};
-  std::int64_t j = 0;
-  for (; j + 16 <= count; j += 16)
-    for (int lane = 0; lane < 16; ++lane) lanes[lane] += a[j + lane] * b[j + lane];
-  float sum = 0;
-  for (; j < count; ++j) sum += a[j] * b[j];
-  for (const float lane : lanes) sum += lane;
-  return sum;
+  return product_in_lanes(a, b, count);
 }
 
 }  // namespace tasuki

@@ -1,5 +1,6 @@
 #include "tasuki/tensor/cpu/eltwise_kernels.hpp"
 
+#include "tasuki/tensor/cpu/lanes.hpp"
 #include "tasuki/tensor/cpu/vectorize.hpp"
 
 namespace tasuki {
@@ -69,18 +70,7 @@ TASUKI_VECTORIZE void column_sum_kernel(const float* x, float* __restrict sums, 
 
 TASUKI_VECTORIZE void row_sum_kernel(const float* x, float* sums, std::int64_t rows,
                                      std::int64_t columns) {
-  for (std::int64_t i = 0; i < rows; ++i) {
-    const float* const row = x + i * columns;
-    // Sixteen independent sums: a single one would be a chain of dependent additions.
-    float lanes[16] = {};
-    std::int64_t j = 0;
-    for (; j + 16 <= columns; j += 16)
-      for (int lane = 0; lane < 16; ++lane) lanes[lane] += row[j + lane];
-    float sum = 0;
-    for (; j < columns; ++j) sum += row[j];
-    for (const float lane : lanes) sum += lane;
-    sums[i] += sum;
-  }
+  for (std::int64_t i = 0; i < rows; ++i) sums[i] += sum_in_lanes(x + i * columns, columns);
 }
 
 TASUKI_VECTORIZE void repeat_row_kernel(const float* values, float* __restrict rows,

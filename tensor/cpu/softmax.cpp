@@ -3,22 +3,14 @@
 
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
 #include "tasuki/tensor/cpu/fast_math.hpp"
+#include "tasuki/tensor/cpu/lanes.hpp"
 #include "tasuki/tensor/cpu/parallel.hpp"
 #include "tasuki/tensor/cpu/softmax_rows.hpp"
 #include "tasuki/tensor/cpu/vectorize.hpp"
 
 namespace tasuki {
 TASUKI_VECTORIZE float largest_in_row(const float* x, std::int64_t count) {
-  float lanes[16];
-  for (float& lane : lanes) lane = x[0];
-  std::int64_t j = 0;
-  for (; j + 16 <= count; j += 16)
-    for (int lane = 0; lane < 16; ++lane)
-      lanes[lane] = lanes[lane] > x[j + lane] ? lanes[lane] : x[j + lane];
-  float top = lanes[0];
-  for (; j < count; ++j) top = top > x[j] ? top : x[j];
-  for (const float lane : lanes) top = top > lane ? top : lane;
-  return top;
+  return largest_in_lanes(x, count, x[0]);
 }
 
 TASUKI_VECTORIZE float exp_of_row(const float* x, float* y, float shift, std::int64_t count) {
@@ -27,14 +19,7 @@ TASUKI_VECTORIZE float exp_of_row(const float* x, float* y, float shift, std::in
     y[j] = argument < -87.0f ? -87.0f : argument;
   }
   for (std::int64_t j = 0; j < count; ++j) y[j] = fast_exp(y[j]);
-  float lanes[16] = {};
-  std::int64_t j = 0;
-  for (; j + 16 <= count; j += 16)
-    for (int lane = 0; lane < 16; ++lane) lanes[lane] += y[j + lane];
-  float sum = 0;
-  for (; j < count; ++j) sum += y[j];
-  for (const float lane : lanes) sum += lane;
-  return sum;
+  return sum_in_lanes(y, count);
 }
 
 TASUKI_VECTORIZE void scale_row(const float* x, float* y, float factor, std::int64_t count) {

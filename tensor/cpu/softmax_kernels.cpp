@@ -3,35 +3,12 @@
 #include <cmath>
 
 #include "tasuki/tensor/cpu/fast_math.hpp"
+#include "tasuki/tensor/cpu/lanes.hpp"
 #include "tasuki/tensor/cpu/softmax_rows.hpp"
 #include "tasuki/tensor/cpu/vectorize.hpp"
 
 namespace tasuki {
 namespace {
-
-// Sum of a[j] * b[j].
-[[gnu::always_inline]] inline float sum_of_products(const float* a, const float* b,
-                                                    std::int64_t count) {
-  float lanes[16] = {};
-  std::int64_t j = 0;
-  for (; j + 16 <= count; j += 16)
-    for (int lane = 0; lane < 16; ++lane) lanes[lane] += a[j + lane] * b[j + lane];
-  float sum = 0;
-  for (; j < count; ++j) sum += a[j] * b[j];
-  for (const float lane : lanes) sum += lane;
-  return sum;
-}
-
-[[gnu::always_inline]] inline float sum_of(const float* x, std::int64_t count) {
-  float lanes[16] = {};
-  std::int64_t j = 0;
-  for (; j + 16 <= count; j += 16)
-    for (int lane = 0; lane < 16; ++lane) lanes[lane] += x[j + lane];
-  float sum = 0;
-  for (; j < count; ++j) sum += x[j];
-  for (const float lane : lanes) sum += lane;
-  return sum;
-}
 
 // e^x of x <= 0, as fast_exp() can have it.
 [[gnu::always_inline]] inline float limited_exp(float x) {
@@ -44,13 +21,13 @@ TASUKI_VECTORIZE void subtract_row(const float* x, float* y, float value, std::i
 
 TASUKI_VECTORIZE void plain_gradient(const float* y, const float* dy, float* dx,
                                      std::int64_t count) {
-  const float sum = sum_of_products(y, dy, count);
+  const float sum = product_in_lanes(y, dy, count);
   for (std::int64_t j = 0; j < count; ++j) dx[j] = y[j] * (dy[j] - sum);
 }
 
 TASUKI_VECTORIZE void logarithm_gradient(const float* y, const float* dy, float* dx,
                                          std::int64_t count) {
-  const float sum = sum_of(dy, count);
+  const float sum = sum_in_lanes(dy, count);
   for (std::int64_t j = 0; j < count; ++j) dx[j] = dy[j] - limited_exp(y[j]) * sum;
 }
 
