@@ -42,6 +42,13 @@ void explain_choice(const std::filesystem::path& chosen,
                each->string(), chosen.filename().string());
 }
 
+// What a folder without snapshots of so many parts has in place of them, for an error.
+std::string describe_others(const std::filesystem::path& folder, int parts) {
+  if (snapshots_to_try(folder, parts == 1 ? 2 : 1).empty()) return "";
+  return parts == 1 ? ", only those of parts of a model, which several ranks hold"
+                    : ", only those of a whole model, which one rank holds";
+}
+
 }  // namespace
 
 std::vector<std::filesystem::path> snapshots_to_try(const std::filesystem::path& folder,
@@ -71,8 +78,8 @@ std::unique_ptr<NpzFile> open_intact_snapshot(const std::filesystem::path& path,
   if (!std::filesystem::is_directory(path, ignored)) return open(snapshot_of(path, parts));
   const std::vector<std::filesystem::path> snapshots = snapshots_to_try(path, parts);
   if (snapshots.empty())
-    fail(ErrorKind::missing, "{} {}: there is no snapshot_iter_<number> in this folder", flag,
-         path.string());
+    fail(ErrorKind::missing, "{} {}: there is no snapshot_iter_<number>{} in this folder{}", flag,
+         path.string(), file_of("", 0, parts).string(), describe_others(path, parts));
   for (std::size_t i = 0;; ++i) {
     try {
       auto file = open(snapshots[i]);
