@@ -57,6 +57,7 @@
 #include "tasuki/models/seq2seq.hpp"
 #include "tasuki/models/vgg.hpp"
 #include "tasuki/models/wide_resnet.hpp"
+#include "tasuki/nn/backward.hpp"
 #include "tasuki/nn/batch_norm.hpp"
 #include "tasuki/nn/classifier.hpp"
 #include "tasuki/nn/constant_parameters.hpp"

@@ -9,7 +9,6 @@
 #include "tasuki/nn/functions/add.hpp"
 #include "tasuki/nn/random.hpp"
 #include "tasuki/program/training_program.hpp"
-#include "tasuki/training/snapshots/model_file.hpp"
 
 namespace {
 
@@ -25,14 +24,21 @@ LossFunction loss_of(Dcgan& gan, const DcganSettings& settings, std::uint64_t se
       scope.emplace(*keys);
     }
     const DcganLosses losses = dcgan_losses(gan, settings, batch["x"].to(gan.device()));
-    report.add_mean("dis/loss", losses.dis.value(), batch.size());
     report.add_mean("gen/loss", losses.gen.value(), batch.size());
+    report.add_mean("dis/loss", losses.dis.value(), batch.size());
     return losses.dis + losses.gen;
   };
 }
 
-void load_weights(const std::string& file, const Module& model) {
-  if (!file.empty()) load_npz(file, model);
+// ChainerMN's DCGANUpdater: an optimizer for each network.
+std::unique_ptr<Updater> create_updater(UpdaterParts parts, Dcgan& gan,
+                                        const DcganSettings& settings) {
+  const auto losses = [&gan, settings](const Batch& batch, Observation&) {
+    const DcganLosses found = dcgan_losses(gan, settings, batch["x"].to(gan.device()));
+    return std::vector{found.gen, found.dis};
+  };
+  return std::make_unique<StandardUpdater>(std::move(parts.batches), std::move(parts.optimizers),
+                                           losses, std::move(parts.settings));
 }
 
 }  // namespace
@@ -83,26 +89,22 @@ int main(int argc, char** argv) {
   program.create_optimizer = [] {
     auto optimizer = create_optimizer("adam");
     optimizer->set("beta1", 0.5);
-    // Chainer's discriminator has no gamma.
-    optimizer->freeze("dis/bn*/gamma");
     return optimizer;
   };
-  // Rank 0's weights become those of all ranks.
-  bool is_root = true;
-  program.check = [&](const Communicator& ranks) { is_root = ranks.rank() == 0; };
   Dcgan* gan = nullptr;
   program.create_model = [&](const DatasetHeader& data) {
     model_settings.image = data.field("x").shape;
     auto model = std::make_unique<Dcgan>(model_settings);
-    if (gan == nullptr) gan = model.get();  // further devices' models are replicas
+    gan = model.get();
     const auto seed = static_cast<std::uint64_t>(program.settings.seed);
     model->initialize(seed);
-    if (is_root) {
-      load_weights(generator, model->gen);
-      load_weights(discriminator, model->dis);
-    }
-    LossFunction loss = loss_of(*model, model_settings, seed);
-    return TrainingModel{std::move(model), std::move(loss)};
+    LossFunction loss = loss_of(*gan, model_settings, seed);
+    return TrainingModel{.model = std::move(model),
+                         .loss = std::move(loss),
+                         .parts = {{"gen", gan->gen, generator}, {"dis", gan->dis, discriminator}}};
+  };
+  program.create_updater = [&](UpdaterParts parts) {
+    return create_updater(std::move(parts), *gan, model_settings);
   };
   program.extend = [&](Trainer& trainer) {
     samples.model = model_settings;

@@ -1,30 +1,38 @@
-// One training step of a DCGAN on synthetic images of 3 x 32 x 32: both networks' losses, the
-// exchange, and Adam.
+// One training step of a DCGAN on synthetic images of 3 x 32 x 32: both networks' losses, and
+// the exchange and Adam of each.
 //
 //   [mpirun -np 2] dcgan_step BATCH [STEPS = 5] [CHANNELS = 512]
 //
-// One thread per rank, BATCH images each. Rank 0 prints one line of JSON with every step's seconds
-// by the wall clock, after two steps that make primitives.
+// One thread per rank, BATCH images each. Rank 0 prints one line of JSON with every step's seconds,
+// after two steps that make primitives, and with those of its products alone (dcgan_floor.hpp), on
+// all ranks at once, between the steps. By the wall clock; with TASUKI_BENCH_CLOCK=processor of
+// processor time.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <chrono>
 #include <cstdlib>
+#include <ctime>
+#include <string_view>
 #include <vector>
 
+#include "dcgan_floor.hpp"
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/job/run_job.hpp"
 #include "tasuki/models/dcgan.hpp"
-#include "tasuki/nn/functions/add.hpp"
 #include "tasuki/nn/initializer.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
 #include "tasuki/tensor/backend.hpp"
+#include "tasuki/tensor/late.hpp"
 
 using namespace tasuki;
 
 namespace {
 
 double now() {
+  static const char* const clock = std::getenv("TASUKI_BENCH_CLOCK");
+  static const bool is_processors = clock != nullptr && std::string_view(clock) == "processor";
+  if (is_processors) return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
@@ -37,30 +45,49 @@ int run(int argc, char** argv) {
   const auto ranks = create_communicator("auto");
   Dcgan gan(settings);
   gan.initialize(1);
-  const auto optimizer = create_multi_node_optimizer(create_optimizer("adam"), *ranks);
-  optimizer->set("beta1", 0.5);
-  optimizer->set("alpha", 2e-4);
-  optimizer->add_hook(weight_decay(1e-4));
-  optimizer->setup(gan);
+  const auto optimizer_of = [&](Module& model) {
+    auto optimizer = create_multi_node_optimizer(create_optimizer("adam"), *ranks);
+    optimizer->set("beta1", 0.5);
+    optimizer->set("alpha", 2e-4);
+    optimizer->add_hook(weight_decay(1e-4));
+    optimizer->setup(model);
+    return optimizer;
+  };
+  const auto gen = optimizer_of(gan.gen), dis = optimizer_of(gan.dis);
   const Tensor images = Tensor::empty({batch, 3, 32, 32});
   initializers::uniform(1)(images, 1, 2);
 
-  std::vector<double> seconds;
+  const bench::DcganFloor products(settings, batch);
+  std::vector<double> seconds, floor;
   for (int step = -2; step < steps; ++step) {
     ranks->barrier();
     const double start = now();
-    optimizer->update(
+    StepScope scope;
+    DcganLosses losses;
+    gen->forward(
         [&] {
-          const DcganLosses losses = dcgan_losses(gan, settings, images);
-          return losses.dis + losses.gen;
+          losses = dcgan_losses(gan, settings, images);
+          return losses.gen;
         },
         batch);
+    dis->forward([&] { return losses.dis; }, batch);
+    const std::int64_t of_gen = gen->backward_and_exchange(losses.gen, batch);
+    const std::int64_t of_dis = dis->backward_and_exchange(losses.dis, batch);
+    gen->update(of_gen);
+    dis->update(of_dis);
+    scope.succeeded();
+    losses = {};
     ranks->barrier();
-    if (step >= 0) seconds.push_back(now() - start);
+    const double end = now();
+    products.run();
+    ranks->barrier();
+    if (step < 0) continue;
+    seconds.push_back(end - start);
+    floor.push_back(now() - end);
   }
   if (ranks->rank() == 0)
-    fmt::print("{{\"batch\": {}, \"ranks\": {}, \"seconds\": [{:.6f}]}}\n", batch, ranks->size(),
-               fmt::join(seconds, ", "));
+    fmt::print("{{\"batch\": {}, \"ranks\": {}, \"seconds\": [{:.6f}], \"floor\": [{:.6f}]}}\n",
+               batch, ranks->size(), fmt::join(seconds, ", "), fmt::join(floor, ", "));
   return 0;
 }
 

@@ -2,7 +2,8 @@
 """What dcgan_step is compared with: PyTorch doing the same training step of the same two networks.
 
 With --ranks 2 two processes of one thread each exchange gradients by DistributedDataParallel over gloo.
-Rank 0 prints one JSON object: every step's seconds by the wall clock, after two that warm up.
+Rank 0 prints one JSON object: every step's seconds by the wall clock, or with
+TASUKI_BENCH_CLOCK=processor those of its processor time, after two that warm up.
 """
 import argparse
 import json
@@ -63,43 +64,37 @@ def work(rank):
     if options.ranks > 1:
         torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{options.port}", rank=rank,
                                              world_size=options.ranks)
-        gen = nn.parallel.DistributedDataParallel(gen)
-        shared_dis = nn.parallel.DistributedDataParallel(dis)
-    else:
-        shared_dis = dis
+        # Statistics stay each rank's own; the discriminator has two forward passes in a step.
+        gen, dis = (nn.parallel.DistributedDataParallel(model, broadcast_buffers=False)
+                    for model in (gen, dis))
+    of_gen, of_dis = list(gen.parameters()), list(dis.parameters())
     adam = [torch.optim.Adam(model.parameters(), 2e-4, (0.5, 0.999), weight_decay=1e-4)
             for model in (gen, dis)]
     real = torch.rand(options.batch, 3, 32, 32).to(memory_format=order)
     ones, zeros = torch.ones(options.batch, 1), torch.zeros(options.batch, 1)
     entropy = F.binary_cross_entropy_with_logits
+    is_processors = os.environ.get("TASUKI_BENCH_CLOCK") == "processor"
+    now = time.process_time if is_processors else time.perf_counter
     seconds = []
     for step in range(-2, options.steps):
         if options.ranks > 1:
             torch.distributed.barrier()
-        start = time.perf_counter()
+        start = now()
         for optimizer in adam:
             optimizer.zero_grad()
-        fake = gen(2 * torch.rand(options.batch, 100) - 1)
-        # The discriminator sees the real and the generated images as two batches.
-        scores = shared_dis(real)
-        if options.ranks > 1:
-            with shared_dis.no_sync():
-                entropy(scores, ones).backward()
-            entropy(shared_dis(fake.detach()), zeros).backward()
-        else:
-            (entropy(scores, ones) + entropy(dis(fake.detach()), zeros)).backward()
-        # Its weights are constants for the generator: their gradients are not computed.
-        for parameter in dis.parameters():
-            parameter.requires_grad_(False)
-        entropy(dis(fake), ones).backward()
-        for parameter in dis.parameters():
-            parameter.requires_grad_(True)
+        # As ChainerMN's updater: real and generated images are two batches, each seen once.
+        real_scores = dis(real)
+        fake_scores = dis(gen(2 * torch.rand(options.batch, 100) - 1))
+        # Gradients of the other network's parameters are not computed.
+        (entropy(real_scores, ones) + entropy(fake_scores, zeros)).backward(
+            inputs=of_dis, retain_graph=True)
+        entropy(fake_scores, ones).backward(inputs=of_gen)
         for optimizer in adam:
             optimizer.step()
         if options.ranks > 1:
             torch.distributed.barrier()
         if step >= 0:
-            seconds.append(time.perf_counter() - start)
+            seconds.append(now() - start)
     if rank == 0:
         print(json.dumps({"batch": options.batch, "ranks": options.ranks,
                           "torch": torch.__version__, "seconds": seconds}), flush=True)

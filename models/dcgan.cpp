@@ -4,7 +4,6 @@
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/nn/batch_norm.hpp"
-#include "tasuki/nn/constant_parameters.hpp"
 #include "tasuki/nn/conv2d.hpp"
 #include "tasuki/nn/deconv2d.hpp"
 #include "tasuki/nn/functions/activation.hpp"
@@ -91,11 +90,12 @@ DcganDiscriminator::DcganDiscriminator(const DcganSettings& settings) {
   const int stages = stages_of(settings);
   const std::int64_t smallest = settings.image[1] >> stages;
   const Initializer weights = initializers::normal(settings.weight_deviation);
+  const BatchNorm::Settings without_gamma{.use_gamma = false};
   const auto convolve = [&](const std::string& name, std::int64_t from, std::int64_t to, bool halve,
                             bool normalise) {
     append("c" + name,
            std::make_unique<Conv2d>(from, to, halve ? 4 : 3, halve ? 2 : 1, 1, true, weights));
-    if (normalise) append("bn" + name, std::make_unique<BatchNorm>(to));
+    if (normalise) append("bn" + name, std::make_unique<BatchNorm>(to, without_gamma));
     append(activate);
   };
   append([](const Variable& x) { return gaussian_noise(x, noise_deviation); });
@@ -115,16 +115,12 @@ Dcgan::Dcgan(const DcganSettings& settings) : gen(settings), dis(settings) {
 }
 
 DcganLosses dcgan_losses(Dcgan& gan, const DcganSettings& settings, const Tensor& real) {
+  const Variable real_scores = gan.dis(Variable(real));
   const Tensor noise =
       uniform_noise({real.shape()[0], settings.hidden}, real.dtype(), real.device());
-  const Variable generated = gan.gen(Variable(noise));
-  // Of the value alone: no gradients reach the generator.
-  const Variable fake_scores = gan.dis(Variable(generated.value()));
-  DcganLosses losses;
-  losses.dis = mean_entropy(gan.dis(Variable(real)), 1) + mean_entropy(fake_scores, 0);
-  const ConstantParameters constants(gan.dis);
-  losses.gen = mean_entropy(gan.dis(generated), 1);
-  return losses;
+  const Variable fake_scores = gan.dis(gan.gen(Variable(noise)));
+  return {.dis = mean_entropy(real_scores, 1) + mean_entropy(fake_scores, 0),
+          .gen = mean_entropy(fake_scores, 1)};
 }
 
 }  // namespace tasuki

@@ -30,8 +30,7 @@ class DcganGenerator : public Sequential {
 
 // N x (image) to N x 1 scores, above 0 for images that look real. Each layer but the last adds
 // noise with a deviation of 0.2 in training. With 3 stages, Chainer's names: c0_0, c0_1, bn0_1,
-// c1_0, bn1_0, ..., c3_0, bn3_0, l4. Where Chainer's batch normalisation has no gamma, ours has
-// ones.
+// c1_0, bn1_0, ..., c3_0, bn3_0, l4.
 class DcganDiscriminator : public Sequential {
  public:
   explicit DcganDiscriminator(const DcganSettings& settings);
@@ -44,11 +43,12 @@ class Dcgan : public Module {
   DcganDiscriminator dis;
 };
 
-// The losses of one batch: of telling `real` images (1) from as many generated ones (0), and of
-// generated images that should be taken for real. The gradients of the sum are those of each
-// model's own loss: the discriminator's do not reach the generator, nor the generator's the
-// discriminator's parameters. So one update of both is that of two optimizers that see the same
-// weights. The images are generated from uniform_noise().
+// The losses of one batch, each a mean of softplus: of telling `real` images (1) from as many
+// generated ones (0), softplus(-y_real) + softplus(y_fake), and of generated images that should be
+// taken for real, softplus(-y_fake). The discriminator sees each image once. The images are
+// generated from uniform_noise().
+//   Each model learns from its own loss, with the other one's parameters as constants: two
+// optimizers, one for each, do that (StandardUpdater).
 struct DcganLosses {
   Variable dis, gen;
 };

@@ -1,11 +1,12 @@
 // The backward pass: functions run in the reverse of the order in which they were made.
+#include "tasuki/nn/backward.hpp"
+
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "tasuki/core/activity.hpp"
 #include "tasuki/nn/node.hpp"
-#include "tasuki/nn/parameter.hpp"
 #include "tasuki/tensor/backend.hpp"
 
 namespace tasuki {
@@ -17,7 +18,30 @@ using NodePointer = std::shared_ptr<Node>;
 struct Graph {
   std::vector<NodePointer> results;              // last made first
   std::unordered_map<const Node*, int> pending;  // functions still to run, per parameter
+  std::unordered_set<const Node*> left_out;      // get no gradients
+  bool is_partial = false;                       // parameters are left out
 };
+
+// Results from which only parameters that are left out can be reached are left out, too.
+void leave_out(Graph& graph, const std::function<bool(const Parameter&)>& is_left_out) {
+  for (const auto& [leaf, functions] : graph.pending)
+    if (leaf->parameter != nullptr && is_left_out(*leaf->parameter)) graph.left_out.insert(leaf);
+  graph.is_partial = !graph.left_out.empty();
+  if (!graph.is_partial) return;
+  // Inputs were made before their results.
+  for (auto node = graph.results.rbegin(); node != graph.results.rend(); ++node)
+    if (std::ranges::all_of((*node)->function->inputs(), [&](const NodePointer& input) {
+          return !input || graph.left_out.contains(input.get());
+        }))
+      graph.left_out.insert(node->get());
+  std::erase_if(graph.results,
+                [&](const NodePointer& node) { return graph.left_out.contains(node.get()); });
+  graph.pending.clear();
+  for (const NodePointer& node : graph.results)
+    for (const NodePointer& input : node->function->inputs())
+      if (input && input->is_leaf() && !graph.left_out.contains(input.get()))
+        ++graph.pending[input.get()];
+}
 
 Graph collect(const NodePointer& root) {
   Graph graph;
@@ -60,13 +84,17 @@ class Readiness {
 // Writes gradients to where the inputs of one function keep them.
 class InputGradients final : public Gradients {
  public:
-  InputGradients(const Function& function, Device device, Readiness& readiness)
+  InputGradients(const Function& function, const Graph& graph, Device device, Readiness& readiness)
       : function_(function),
+        graph_(graph),
         device_(device),
         readiness_(readiness),
         is_written_(function.inputs().size(), false) {}
 
-  bool needed(std::size_t i) const override { return function_.inputs()[i] != nullptr; }
+  bool needed(std::size_t i) const override {
+    const Node* const node = function_.inputs()[i].get();
+    return node != nullptr && !graph_.left_out.contains(node);
+  }
 
   void add(std::size_t i, Tensor gradient) override {
     Node& node = input(i);
@@ -99,8 +127,9 @@ class InputGradients final : public Gradients {
     for (auto& [i, gradient] : fresh_) add(i, std::move(gradient));
     // Parameters were registered in the order W, b; arenas have the reverse order.
     for (std::size_t i = is_written_.size(); i-- > 0;) {
-      Node* const leaf = function_.inputs()[i].get();
-      if (leaf != nullptr && leaf->is_leaf() && !is_written_[i]) readiness_.written(*leaf);
+      if (!needed(i)) continue;
+      Node& leaf = *function_.inputs()[i];
+      if (leaf.is_leaf() && !is_written_[i]) readiness_.written(leaf);
     }
   }
 
@@ -113,6 +142,7 @@ class InputGradients final : public Gradients {
   }
 
   const Function& function_;
+  const Graph& graph_;
   Device device_;
   Readiness& readiness_;
   std::vector<bool> is_written_;  // reported by the function, per input
@@ -138,25 +168,35 @@ void Variable::backward(float seed, const GradientReady& ready,
 
 void Variable::backward(const Tensor& seed, const GradientReady& ready,
                         const BetweenFunctions& between) const {
-  TASUKI_CHECK(node_ && !node_->is_leaf(),
+  run_backward(*this, {.seed = seed, .ready = ready, .between = between});
+}
+
+void run_backward(const Variable& result, const BackwardPass& pass) {
+  const NodePointer& root = result.node();
+  TASUKI_CHECK(root && !root->is_leaf(),
                "backward() of a value that no recorded function made; are gradients switched off?");
-  TASUKI_CHECK(value_.count() == 1, "backward() starts at a scalar, this is of shape {}",
-               value_.shape().text());
-  Graph graph = collect(node_);
-  TASUKI_CHECK(seed.shape() == value_.shape() && seed.dtype() == value_.dtype(),
-               "backward() of a {} scalar from a seed of {} {}", name_of(value_.dtype()),
+  const Tensor &value = result.value(), &seed = pass.seed;
+  TASUKI_CHECK(value.count() == 1, "backward() starts at a scalar, this is of shape {}",
+               value.shape().text());
+  Graph graph = collect(root);
+  if (pass.leaves_out) leave_out(graph, pass.leaves_out);
+  TASUKI_CHECK(seed.shape() == value.shape() && seed.dtype() == value.dtype(),
+               "backward() of a {} scalar from a seed of {} {}", name_of(value.dtype()),
                seed.shape().text(), name_of(seed.dtype()));
-  Readiness readiness(graph, ready);
-  node_->grad = seed;
+  if (graph.results.empty()) return;
+  Readiness readiness(graph, pass.ready);
+  root->grad = seed;
   for (const NodePointer& node : graph.results) {
     report_progress();
-    // Removed from the graph, so that what it saved is freed as soon as it has run.
-    const std::unique_ptr<Function> function = std::move(node->function);
+    // A whole pass removes it from the graph, so that what it saved is freed as soon as it has run.
+    std::unique_ptr<Function> released;
+    if (!graph.is_partial) released = std::move(node->function);
+    Function& function = released ? *released : *node->function;
     const Tensor gradient = std::exchange(node->grad, {});
-    InputGradients inputs(*function, seed.device(), readiness);
-    if (gradient) function->backward(gradient, inputs);
+    InputGradients inputs(function, graph, seed.device(), readiness);
+    if (gradient) function.backward(gradient, inputs);
     inputs.finish();
-    if (between) between();
+    if (pass.between) pass.between();
   }
 }
 

@@ -11,7 +11,8 @@ BatchNorm::BatchNorm(std::int64_t channels) : BatchNorm(channels, Settings()) {}
 
 BatchNorm::BatchNorm(std::int64_t channels, const Settings& settings)
     : settings_(settings),
-      gamma_(add_parameter("gamma", {channels}, initializers::one())),
+      gamma_(settings.use_gamma ? &add_parameter("gamma", {channels}, initializers::one())
+                                : nullptr),
       beta_(add_parameter("beta", {channels}, initializers::zero())),
       mean_(add_buffer("avg_mean", Tensor::zeros({channels}))),
       variance_(add_buffer("avg_var", Tensor::full({channels}, 1))) {
@@ -19,15 +20,23 @@ BatchNorm::BatchNorm(std::int64_t channels, const Settings& settings)
   add_buffer("N", Tensor::zeros({}, DType::int64));
 }
 
+const Variable& BatchNorm::gamma(Device device) {
+  if (gamma_ != nullptr) return *gamma_;
+  if (!ones_.defined() || ones_.value().device() != device)
+    ones_ = Variable(Tensor::full(beta_.shape(), 1, DType::float32, device));
+  return ones_;
+}
+
 Variable BatchNorm::forward(const Variable& x) {
-  const auto [decay, eps, relu] = settings_;
+  const auto [decay, eps, relu, unused] = settings_;
+  const Variable& scale = gamma(x.value().device());
   const bool is_training = TrainingMode::is_training();
   if (is_training && method_)
-    return method_->normalise(x, gamma_, beta_, eps, relu, {mean_, variance_, decay});
+    return method_->normalise(x, scale, beta_, eps, relu, {mean_, variance_, decay});
   if (x.value().count() == 0) return x;
-  if (!is_training) return fixed_batch_norm(x, gamma_, beta_, {mean_, variance_}, eps, relu);
+  if (!is_training) return fixed_batch_norm(x, scale, beta_, {mean_, variance_}, eps, relu);
   BatchStatistics batch;
-  Variable y = batch_norm(x, gamma_, beta_, eps, relu, &batch);
+  Variable y = batch_norm(x, scale, beta_, eps, relu, &batch);
   const std::int64_t values_per_channel = x.value().count() / x.shape()[1];
   const auto m = static_cast<float>(values_per_channel);
   const float unbiased = m / std::max(m - 1, 1.0f);

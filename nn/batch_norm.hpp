@@ -20,8 +20,9 @@ class BatchNormMethod {
   virtual bool communicates() const { return false; }
 };
 
-// Parameters gamma (ones) and beta (zeros); buffers avg_mean, avg_var and N (Chainer's names). In
-// training it normalises by the batch's statistics and updates the averages:
+// Parameters gamma (ones; not with use_gamma = false) and beta (zeros); buffers avg_mean, avg_var
+// and N (Chainer's names). In training it normalises by the batch's statistics and updates the
+// averages:
 //   avg = decay * avg + (1 - decay) * batch, the variance unbiased (times m / (m - 1), m = N H W);
 // otherwise it normalises by the averages.
 class BatchNorm : public Layer {
@@ -30,6 +31,7 @@ class BatchNorm : public Layer {
     float decay = 0.9f;
     float eps = 2e-5f;
     bool relu = false;  // max(y, 0) in the same pass
+    bool use_gamma = true;
   };
   explicit BatchNorm(std::int64_t channels);
   BatchNorm(std::int64_t channels, const Settings& settings);
@@ -42,11 +44,15 @@ class BatchNorm : public Layer {
 
  private:
   bool communicates_itself() const override { return method_ && method_->communicates(); }
+  // The parameter, or ones.
+  const Variable& gamma(Device device);
 
   std::shared_ptr<const BatchNormMethod> method_;
   Settings settings_;
-  Parameter &gamma_, &beta_;
+  Parameter* gamma_;  // null: use_gamma is false
+  Parameter& beta_;
   Tensor &mean_, &variance_;
+  Variable ones_;
 };
 
 }  // namespace tasuki

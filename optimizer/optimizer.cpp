@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <unordered_set>
 #include <utility>
 
 #include "tasuki/core/stop_request.hpp"
+#include "tasuki/nn/backward.hpp"
 #include "tasuki/nn/random.hpp"
 #include "tasuki/optimizer/update_plan.hpp"
 #include "tasuki/tensor/clock_scope.hpp"
@@ -259,11 +261,19 @@ void Optimizer::run_backward(const Variable& loss, std::int64_t examples,
   const auto between = [this] {
     if (exchange_) exchange_->advance();
   };
+  std::unordered_set<const Parameter*> own;
+  for (const ParameterArena::Entry& entry : arena_->entries()) own.insert(entry.parameter);
   // From the mean over the local batch to sums over examples, so that ranks add up.
-  if (loss_scaler_)
-    loss.backward(loss_scaler_->seed(static_cast<double>(examples)), ready, between);
-  else
-    loss.backward(static_cast<float>(examples), ready, between);
+  const Tensor& mean = loss.value();
+  const Tensor seed = loss_scaler_ ? loss_scaler_->seed(static_cast<double>(examples))
+                                   : Tensor::full(mean.shape(), static_cast<float>(examples),
+                                                  mean.dtype(), mean.device());
+  tasuki::run_backward(loss, {.seed = seed,
+                              .ready = ready,
+                              .between = between,
+                              .leaves_out = [&own](const Parameter& parameter) {
+                                return parameter.has_optimizer() && !own.contains(&parameter);
+                              }});
 }
 
 std::int64_t Optimizer::exchange(std::optional<std::int64_t> global_examples) {

@@ -15,9 +15,11 @@ class RankEngine final : public Engine {
  public:
   explicit RankEngine(const EngineParts& parts) : parts_(parts) {
     const ModelGrid& grid = *parts.setup.grid;
-    if (parts.precision.scales_losses)
-      parts.optimizer.scale_losses({}, grid.is_divided() ? &grid.model() : nullptr);
-    parts.optimizer.compute_in(parts.precision.activations);
+    for (const NamedOptimizer& each : parts.optimizers) {
+      if (parts.precision.scales_losses)
+        each.optimizer->scale_losses({}, grid.is_divided() ? &grid.model() : nullptr);
+      each.optimizer->compute_in(parts.precision.activations);
+    }
   }
 
   Device batch_device() const override { return parts_.setup.device(); }
@@ -30,8 +32,11 @@ class RankEngine final : public Engine {
     updating.accumulate = settings.accumulate;
     if (parts_.setup.grid->is_divided()) updating.all_ranks = parts_.setup.communicator.get();
     updating.has_loss = parts_.model.has_loss;
-    return std::make_unique<StandardUpdater>(std::move(batches), parts_.optimizer,
-                                             parts_.model.loss, updating);
+    updating.evaluated_model = parts_.model.model.get();
+    if (parts_.program.create_updater)
+      return parts_.program.create_updater({std::move(batches), parts_.optimizers, updating});
+    return std::make_unique<StandardUpdater>(
+        std::move(batches), *parts_.optimizers.front().optimizer, parts_.model.loss, updating);
   }
 
   LossFunction evaluation_loss() override { return parts_.model.loss; }
@@ -88,8 +93,8 @@ class WorkerEngine final : public Engine {
     updating.seed = static_cast<std::uint64_t>(settings.seed);
     updating.split = split_of(*settings.workers);
     updating.activations = parts_.precision.activations;
-    auto updater = std::make_unique<ParallelUpdater>(std::move(batches), parts_.optimizer,
-                                                     std::move(workers), updating);
+    auto updater = std::make_unique<ParallelUpdater>(
+        std::move(batches), *parts_.optimizers.front().optimizer, std::move(workers), updating);
     evaluation_loss_ = updater->evaluation_loss();
     return updater;
   }

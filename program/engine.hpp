@@ -31,7 +31,7 @@ struct EngineParts {
   const RankSetup& setup;
   const DatasetHeader& data;
   TrainingModel& model;
-  Optimizer& optimizer;  // set up for the model
+  NamedOptimizers optimizers;  // set up for the model; one, unless create_updater takes more
   Precision precision;
 };
 // Also makes the optimizer keep what the precision needs.

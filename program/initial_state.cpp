@@ -14,9 +14,17 @@
 namespace tasuki::program {
 namespace {
 
-const char* const model_in_snapshot = "updater/model:main/";
+// The prefix of a model's entries in a file: of the model of a snapshot, or of several, whose names
+// are then those of parts of the model.
+std::string prefix_in(const NpzFile& file) {
+  for (const std::string prefix : {"updater/model:main/", "updater/model:"})
+    if (std::ranges::any_of(file.names(),
+                            [&](const std::string& name) { return name.starts_with(prefix); }))
+      return prefix;
+  return "";
+}
 
-void warn_of_unknown(std::vector<std::string> names, const std::string& file) {
+void warn_of_unknown(std::vector<std::string> names, const std::filesystem::path& file) {
   constexpr std::size_t most_shown = 3;
   if (names.empty()) return;
   const std::size_t count = names.size();
@@ -24,8 +32,8 @@ void warn_of_unknown(std::vector<std::string> names, const std::string& file) {
     names.resize(most_shown);
     names.emplace_back("...");
   }
-  log_warning("--init: {} of the entries in {} are not in the model and are ignored: {}", count,
-              file, fmt::join(names, ", "));
+  log_warning("{} of the entries in {} are not in the model and are ignored: {}", count,
+              file.string(), fmt::join(names, ", "));
 }
 
 class KeptData : public Extension {
@@ -59,24 +67,22 @@ class KeptData : public Extension {
 
 }  // namespace
 
-void load_initial_weights(const TrainingSettings& settings, Module& model,
-                          Communicator& communicator, const ModelGrid& grid) {
-  if (!settings.init) return;
+void load_initial_weights(const std::string& path, Module& model, Communicator& communicator,
+                          const ModelGrid& grid) {
   run_on_all(communicator, [&] {
     if (grid.data().rank() != 0) return;
-    const NpzFile file(grid.is_divided() ? fmt::format("{}.{}", *settings.init, grid.model().rank())
-                                         : *settings.init);
+    const NpzFile file(grid.is_divided() ? fmt::format("{}.{}", path, grid.model().rank()) : path);
     const std::vector<std::string> names = file.names();
     const auto has = [&](const std::string& start) {
       return std::ranges::any_of(names,
                                  [&](const std::string& name) { return name.starts_with(start); });
     };
-    const std::string prefix = has(model_in_snapshot) ? model_in_snapshot : "";
+    const std::string prefix = prefix_in(file);
     auto* const classifier = dynamic_cast<Classifier*>(&model);
     const bool is_predictor = classifier != nullptr && !has(prefix + "predictor/");
     const Module& target = is_predictor ? classifier->predictor() : model;
     load_npz(file, target, prefix);
-    warn_of_unknown(entries_not_in(target, file, prefix), file.path().string());
+    warn_of_unknown(entries_not_in(target, file, prefix), file.path());
   });
 }
 

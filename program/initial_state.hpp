@@ -13,12 +13,12 @@
 
 namespace tasuki::program {
 
-// --init: loads the weights of a model file or of a snapshot on rank 0, from where an optimizer's
+// Loads the weights of a model file or of a snapshot on rank 0, from where an optimizer's
 // setup sends them to all ranks; of a divided model, FILE.0, FILE.1, ... on the ranks of the first
 // model. The file may have a classifier's predictor alone (without "predictor/"). A file that does
 // not fit is an error on all ranks; weights in it that the model lacks are a warning. Collective.
-void load_initial_weights(const TrainingSettings& settings, Module& model,
-                          Communicator& communicator, const ModelGrid& grid);
+void load_initial_weights(const std::string& path, Module& model, Communicator& communicator,
+                          const ModelGrid& grid);
 
 // Keeps in snapshots which data the run is on: number and shape of the examples, and a hash of
 // their labels in order. Resuming with other data is a warning.

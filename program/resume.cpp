@@ -133,8 +133,8 @@ bool is_governed(const Optimizer& optimizer, const std::string& hyperparameter) 
 
 // No flag governs this hyper-parameter of Adam: the run has the program's, 0 by default. In
 // snapshots of older programs it may be --weight-decay, which then meant AdamW's way.
-void keep_own_decay(const Trainer& trainer, double own, const TrainingSettings& settings) {
-  Optimizer& adam = trainer.updater().optimizer();
+void keep_own_decay(const Trainer& trainer, Optimizer& adam, double own,
+                    const TrainingSettings& settings) {
   const double loaded = adam.get("weight_decay_rate");
   adam.set("weight_decay_rate", own);
   if (loaded == own || !trainer.is_root()) return;
@@ -213,7 +213,7 @@ Continuation find_continuation(Options& options, const TrainingSettings& setting
 }
 
 RunPosition check_resume(const std::filesystem::path& snapshot, const TrainingSettings& settings,
-                         const Optimizer& optimizer, std::optional<std::int64_t> examples,
+                         const NamedOptimizers& optimizers, std::optional<std::int64_t> examples,
                          std::int64_t bucket_steps, Communicator& communicator,
                          const ModelGrid& grid) {
   const int ranks = grid.models();
@@ -228,29 +228,55 @@ RunPosition check_resume(const std::filesystem::path& snapshot, const TrainingSe
                   .bucket_steps = bucket_steps};
     run.steps_per_epoch = plan.steps_per_epoch(batch);
   }
-  return check_snapshot(snapshot, run, optimizer, &communicator, grid.replicas().get());
+  return check_snapshot(snapshot, run, optimizers, &communicator, grid.replicas().get());
 }
 
-void resume_training(const Continuation& continuation, Trainer& trainer,
-                     const TrainingSettings& settings, Shift* schedule, const ModelGrid& grid) {
-  Optimizer& optimizer = trainer.updater().optimizer();
-  std::map<std::string, double> asked;
+namespace {
+
+using Values = std::map<std::string, double>;
+
+Values governed_values(const Optimizer& optimizer) {
+  Values values;
   for (const std::string& name : optimizer.hyperparameters())
-    if (is_governed(optimizer, name)) asked[name] = optimizer.get(name);
-  resume(*continuation.snapshot, trainer, grid.replicas().get());
+    if (is_governed(optimizer, name)) values[name] = optimizer.get(name);
+  return values;
+}
+
+// After a resume: gives the optimizer back the values that this run's flags ask for. Returns the
+// differences.
+std::vector<std::string> set_governed(const Values& asked, Optimizer& optimizer,
+                                      const Trainer& trainer, const TrainingSettings& settings,
+                                      const Shift* schedule) {
   std::vector<std::string> changes;
   for (const auto& [name, value] : asked) {
     if (optimizer.name() == "Adam" && name == "weight_decay_rate") {
-      keep_own_decay(trainer, value, settings);
+      keep_own_decay(trainer, optimizer, value, settings);
       continue;
     }
-    const bool is_scheduled = schedule != nullptr && name == optimizer.rate_name();
     const double loaded = optimizer.get(name);
+    const bool is_scheduled = schedule != nullptr && name == optimizer.rate_name();
     const double before = is_scheduled ? schedule->initial().value_or(loaded) : loaded;
     if (value != before) changes.push_back(fmt::format("{} {} instead of {}", name, value, before));
     optimizer.set(name, value);
-    if (is_scheduled) schedule->set_initial(value);
   }
+  return changes;
+}
+
+}  // namespace
+
+void resume_training(const Continuation& continuation, Trainer& trainer,
+                     const TrainingSettings& settings, Shift* schedule, const ModelGrid& grid) {
+  const NamedOptimizers optimizers = trainer.updater().optimizers();
+  std::vector<Values> asked;
+  for (const NamedOptimizer& each : optimizers) asked.push_back(governed_values(*each.optimizer));
+  resume(*continuation.snapshot, trainer, grid.replicas().get());
+  std::vector<std::string> changes;
+  for (std::size_t i = 0; i < optimizers.size(); ++i)
+    for (std::string& change :
+         set_governed(asked[i], *optimizers[i].optimizer, trainer, settings, schedule))
+      if (!std::ranges::count(changes, change)) changes.push_back(std::move(change));
+  if (schedule != nullptr)
+    schedule->set_initial(asked.front().at(optimizers.front().optimizer->rate_name()));
   changes.insert(changes.end(), continuation.overruled.begin(), continuation.overruled.end());
   if (!changes.empty())
     log_info("continuing with settings that differ from the snapshot's: {}",

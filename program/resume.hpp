@@ -47,7 +47,7 @@ Continuation find_continuation(Options& options, const TrainingSettings& setting
 // can tell whether a position within an epoch is possible. `bucket_steps`: as in EpochLayout.
 // Collective.
 RunPosition check_resume(const std::filesystem::path& snapshot, const TrainingSettings& settings,
-                         const Optimizer& optimizer, std::optional<std::int64_t> examples,
+                         const NamedOptimizers& optimizers, std::optional<std::int64_t> examples,
                          std::int64_t bucket_steps, Communicator& communicator,
                          const ModelGrid& grid);
 

@@ -65,8 +65,13 @@ TrainingModel initial_model(const TrainingProgram& program, const DatasetHeader&
   if (!std::ranges::all_of(parameters,
                            [](const auto& each) { return each.parameter->has_values(); }))
     model.model->initialize(static_cast<std::uint64_t>(program.settings.seed));
-  if (!setup.continuation.snapshot)
-    load_initial_weights(program.settings, *model.model, *setup.communicator, *setup.grid);
+  if (!setup.continuation.snapshot) {
+    const std::optional<std::string>& init = program.settings.init;
+    if (init) load_initial_weights(*init, *model.model, *setup.communicator, *setup.grid);
+    for (const TrainingModel::Part& part : model.parts)
+      if (!part.init.empty())
+        load_initial_weights(part.init, part.module, *setup.communicator, *setup.grid);
+  }
   model.model->to(setup.device());
   return model;
 }
@@ -83,11 +88,41 @@ void normalise_locally(Module& model) {
     if (auto* const layer = dynamic_cast<BatchNorm*>(module)) layer->normalise_by(nullptr);
 }
 
+// One for each part of the model; `local` becomes the first.
+std::vector<std::unique_ptr<Optimizer>> multi_node_optimizers(const TrainingProgram& program,
+                                                              const RankSetup& setup,
+                                                              const TrainingModel& model,
+                                                              std::unique_ptr<Optimizer> local) {
+  const TrainingSettings& settings = program.settings;
+  const auto set_up = [&](Module& module) {
+    if (!local) local = optimizer_of(program, setup.grid->models());
+    auto optimizer = create_multi_node_optimizer(std::move(local), setup.grid->data());
+    optimizer->set_exchange(exchange_settings(settings));
+    optimizer->shard_states(settings.shard_optimizer);
+    optimizer->share_weights(settings.node_weights == NodeWeights::shared,
+                             socket_of(find_processors().cpus).value_or(-1));
+    optimizer->setup(module);
+    return optimizer;
+  };
+  std::vector<std::unique_ptr<Optimizer>> optimizers;
+  if (model.parts.empty()) optimizers.push_back(set_up(*model.model));
+  for (const TrainingModel::Part& part : model.parts) optimizers.push_back(set_up(part.module));
+  return optimizers;
+}
+
+NamedOptimizers names_of(const std::vector<std::unique_ptr<Optimizer>>& optimizers,
+                         const TrainingModel& model) {
+  NamedOptimizers named;
+  for (std::size_t i = 0; i < optimizers.size(); ++i)
+    named.push_back({model.parts.empty() ? "main" : model.parts[i].name, optimizers[i].get()});
+  return named;
+}
+
 std::optional<RunPosition> find_position(const TrainingProgram& program, const RankSetup& setup,
-                                         const Optimizer& optimizer, std::int64_t examples) {
+                                         const NamedOptimizers& optimizers, std::int64_t examples) {
   const auto& snapshot = setup.continuation.snapshot;
   if (!snapshot) return std::nullopt;
-  return check_resume(*snapshot, program.settings, optimizer,
+  return check_resume(*snapshot, program.settings, optimizers,
                       program.wrap_batches ? std::nullopt : std::optional(examples),
                       program.length_buckets ? program.length_buckets->steps : 0,
                       *setup.communicator, *setup.grid);
@@ -113,6 +148,8 @@ void run_training(const TrainingProgram& program, const RankSetup& setup) {
 
   TASUKI_CHECK(program.create_part || !grid.is_divided(),
                "a model on several ranks needs create_part");
+  TASUKI_CHECK(!program.create_updater || (!program.create_part && !settings.workers),
+               "create_updater is for whole models on one device");
   TASUKI_CHECK((program.create_model || program.create_part) &&
                    (program.train_data || program.stream_images || !program.dataset.empty()),
                "a TrainingProgram needs create_model, and train_data, stream_images or the name of "
@@ -127,19 +164,15 @@ void run_training(const TrainingProgram& program, const RankSetup& setup) {
   TrainingData data = find_data(program, comm);
   TrainingModel model = initial_model(program, data.train.header, setup);
   if (settings.sync_bn) synchronise_batch_norm(*model.model, grid.data());
-  const auto optimizer = create_multi_node_optimizer(std::move(local_optimizer), grid.data());
-  optimizer->set_exchange(exchange_settings(settings));
-  optimizer->shard_states(settings.shard_optimizer);
-  optimizer->share_weights(settings.node_weights == NodeWeights::shared,
-                           socket_of(find_processors().cpus).value_or(-1));
-  optimizer->setup(*model.model);
+  const auto owned = multi_node_optimizers(program, setup, model, std::move(local_optimizer));
+  const NamedOptimizers optimizers = names_of(owned, model);
   const auto engine =
-      create_engine({program, setup, data.train.header, model, *optimizer, precision});
+      create_engine({program, setup, data.train.header, model, optimizers, precision});
 
-  const auto position = find_position(program, setup, *optimizer, data.train.header.count);
+  const auto position = find_position(program, setup, optimizers, data.train.header.count);
   const bool is_over = !settings.find_batchsize && is_at_end(settings, setup, position);
   const auto say_banner = [&](const std::filesystem::path& out) {
-    print_banner(setup, banner_lines(program, setup, *optimizer, data, out, position));
+    print_banner(setup, banner_lines(program, setup, optimizers, data, out, position));
   };
   if (is_over && !settings.dry_run) return;
   // Files that cannot be read are found last, but before anything is written.
@@ -147,7 +180,7 @@ void run_training(const TrainingProgram& program, const RankSetup& setup) {
   if (settings.dry_run) {
     say_banner(find_output_folder(setup, settings)->path());
     normalise_locally(*model.model);
-    print_plan(setup, settings, *optimizer, precision, model.loss, data);
+    print_plan(setup, settings, optimizers, precision, model.loss, data);
     return;
   }
 

@@ -48,6 +48,21 @@ struct TrainingModel {
   // delegate variable at which the backward pass of the part starts (MultiNodeChainList), and
   // reports nothing.
   bool has_loss = true;
+  // A module of the model that has an optimizer of its own, by the name that both have in
+  // snapshots. Empty: one optimizer, main, for the whole model. Needs create_updater.
+  struct Part {
+    std::string name;
+    Module& module;
+    std::string init = {};  // file of its initial weights, as --init of the whole model's
+  };
+  std::vector<Part> parts = {};
+};
+
+// What TrainingProgram::create_updater gets.
+struct UpdaterParts {
+  std::unique_ptr<Iterator> batches;
+  NamedOptimizers optimizers;  // set up for TrainingModel::parts; they outlive the updater
+  StandardUpdater::Settings settings;
 };
 // A Classifier of `predictor` with its classification_loss().
 TrainingModel create_classifier(std::unique_ptr<Layer> predictor);
@@ -67,9 +82,10 @@ struct StreamedImages {
 //
 // Every rank calls these functions unless their comments say otherwise, in this order: recipe,
 // check, create_optimizer, stream_images, train_data, test_data, create_model, wrap_batches,
-// create_evaluator, extend, banner. Runs that do not train (--dry-run, --find-batchsize) call only
-// some of them. An exception from one of them ends the job (run_job.hpp); throw an error that
-// occurs on all ranks with fail_everywhere(), so that it is printed once.
+// create_updater, create_evaluator, extend, banner. Runs that do not train (--dry-run,
+// --find-batchsize) call only some of them. An exception from one of them ends the job
+// (run_job.hpp); throw an error that occurs on all ranks with fail_everywhere(), so that it is
+// printed once.
 struct TrainingProgram {
   // All three appear in --help. `example` is a command line; default: the program on 2 ranks.
   TrainingProgram(std::string name, std::string description, std::string example = "");
@@ -118,6 +134,13 @@ struct TrainingProgram {
   // The other flags (--lr, --weight-decay, ...) are applied to it. Return an optimizer without a
   // communicator and without a model: the program calls create_multi_node_optimizer() and setup().
   std::function<std::unique_ptr<Optimizer>()> create_optimizer;
+  // Creates what trains the model, as the flags say that set UpdaterParts::settings; default: a
+  // StandardUpdater with the model's loss. For other steps than its own, or for the networks of a
+  // GAN, each with its optimizer (TrainingModel::parts). The program's function or flags that make
+  // an optimizer make each of these, so that they differ in nothing but their models; flags apply
+  // to all. TrainingModel::loss is then for evaluations, and to measure memory. Not with
+  // create_part, nor with several devices in one process.
+  std::function<std::unique_ptr<Updater>(UpdaterParts parts)> create_updater;
   // Takes the iterator of the training batches and returns the one to train with, as a rule a
   // ForwardingIterator around it. Batches that it takes are read ahead (--loader-threads), and with
   // --gpu lie on the GPU if the rank's share fits there. What it returns is not read ahead: its

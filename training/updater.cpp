@@ -12,16 +12,39 @@ double Updater::epoch_detail() const {
          static_cast<double>(now.step) / static_cast<double>(steps_per_epoch());
 }
 
+namespace {
+
+std::vector<Optimizer*> pointers_of(const NamedOptimizers& optimizers) {
+  std::vector<Optimizer*> all;
+  for (const NamedOptimizer& each : optimizers) all.push_back(each.optimizer);
+  return all;
+}
+
+}  // namespace
+
+void Updater::flush() {
+  for (const NamedOptimizer& each : optimizers()) each.optimizer->flush();
+}
+
 StandardUpdater::StandardUpdater(std::unique_ptr<Iterator> iterator, Optimizer& optimizer,
                                  LossFunction loss, Settings settings)
+    : StandardUpdater(
+          std::move(iterator), {{"main", &optimizer}},
+          [loss = std::move(loss)](const Batch& batch, Observation& report) {
+            return std::vector{loss(batch, report)};
+          },
+          std::move(settings)) {}
+
+StandardUpdater::StandardUpdater(std::unique_ptr<Iterator> iterator, NamedOptimizers optimizers,
+                                 LossesFunction losses, Settings settings)
     : iterator_(std::move(iterator)),
-      optimizer_(optimizer),
-      loss_(std::move(loss)),
+      optimizers_(std::move(optimizers)),
+      losses_(std::move(losses)),
       settings_(std::move(settings)),
       random_(settings_.seed),
-      runner_({&optimizer}, {.graph = settings_.graph}),
+      runner_(pointers_of(optimizers_), {.graph = settings_.graph}),
       position_{0, iterator_->state()},
-      transfer_before_(optimizer.transfer_times()) {
+      transfer_before_(transfer_times()) {
   if (iterator_->steps_per_epoch() < 1)
     fail_everywhere(ErrorKind::data, "there are no examples to train on");
   TASUKI_CHECK(settings_.accumulate >= 1, "an iteration of {} batches", settings_.accumulate);
@@ -48,11 +71,7 @@ void StandardUpdater::update(Observation& observation) {
   while (!batches.is_last()) {
     const Batch next = batches.next();
     const auto step = [&](const Batch& batch, Observation& seen) {
-      const std::int64_t weight = batch.weight();
-      const Variable loss =
-          optimizer_.forward([&] { return loss_of(batch, batches.random(), seen); }, weight);
-      if (!batches.is_last()) return optimizer_.backward(loss, weight);
-      optimizer_.update(optimizer_.backward_and_exchange(loss, weight, batches.global_weight()));
+      train_on(batch, batches, seen);
     };
     runner_.run(next, observation, step, settings_.prefix, batches.is_last());
   }
@@ -61,30 +80,81 @@ void StandardUpdater::update(Observation& observation) {
   has_seen_examples_ = has_seen_examples_ || batches.have_examples();
 }
 
-Variable StandardUpdater::loss_of(const Batch& batch, RandomKeys& random, Observation& seen) {
+void StandardUpdater::train_on(const Batch& batch, AccumulatedBatches& batches, Observation& seen) {
+  const std::int64_t weight = batch.weight();
+  const std::vector<Variable> losses = forward(batch, batches.random(), seen);
+  if (!batches.is_last()) {
+    for (std::size_t i = 0; i < losses.size(); ++i)
+      optimizers_[i].optimizer->backward(losses[i], weight);
+    return;
+  }
+  std::vector<std::int64_t> examples;
+  for (std::size_t i = 0; i < losses.size(); ++i)
+    examples.push_back(optimizers_[i].optimizer->backward_and_exchange(losses[i], weight,
+                                                                       batches.global_weight()));
+  for (std::size_t i = 0; i < losses.size(); ++i) optimizers_[i].optimizer->update(examples[i]);
+}
+
+// One pass inside forward() of all optimizers.
+std::vector<Variable> StandardUpdater::forward(const Batch& batch, RandomKeys& random,
+                                               Observation& seen) {
+  std::vector<Variable> losses(optimizers_.size());
+  std::function<Variable(std::size_t)> pass = [&](std::size_t i) {
+    if (i == optimizers_.size()) {
+      losses = losses_of(batch, random, seen);
+      return Variable();
+    }
+    const auto inner = [&] {
+      pass(i + 1);
+      return losses[i];
+    };
+    return optimizers_[i].optimizer->forward(inner, batch.weight());
+  };
+  pass(0);
+  return losses;
+}
+
+std::vector<Variable> StandardUpdater::losses_of(const Batch& batch, RandomKeys& random,
+                                                 Observation& seen) {
   const RandomScope scope(random);
   seen.clear();  // from a pass that is now repeated
-  Variable loss = loss_(batch, seen);
-  if (batch.weight() > 0 && settings_.has_loss) seen.add_mean("loss", loss.value(), batch.weight());
-  return loss;
+  std::vector<Variable> losses = losses_(batch, seen);
+  TASUKI_CHECK(losses.size() == optimizers_.size(), "{} losses for {} optimizers", losses.size(),
+               optimizers_.size());
+  if (batch.weight() == 0 || !settings_.has_loss) return losses;
+  Tensor sum = losses.front().value();
+  for (std::size_t i = 0; i < losses.size() && losses.size() > 1; ++i) {
+    seen.add_mean(optimizers_[i].name + "/loss", losses[i].value(), batch.weight());
+    if (i > 0) sum = backend(sum.device()).add(sum, losses[i].value());
+  }
+  seen.add_mean("loss", sum, batch.weight());
+  return losses;
+}
+
+TransferTimes StandardUpdater::transfer_times() const {
+  TransferTimes times;
+  for (const NamedOptimizer& each : optimizers_) {
+    const TransferTimes own = each.optimizer->transfer_times();
+    times.transfer += own.transfer;
+    times.exposed += own.exposed;
+  }
+  return times;
 }
 
 RankTimes StandardUpdater::times() const {
   StepTimes times = runner_.times();
-  const Optimizer::TransferTimes& now = optimizer_.transfer_times();
+  const TransferTimes now = transfer_times();
   times.transfer = now.transfer - transfer_before_.transfer;
   times.exposed = now.exposed - transfer_before_.exposed;
   return {times};
 }
 
 void StandardUpdater::serialize(const Serializer& serializer) {
-  const Communicator* const dealt_to = optimizer_.communicator();
+  const Communicator* const dealt_to = optimizer().communicator();
   const std::int64_t ranks = dealt_to ? dealt_to->size() : 1;
   serialize_position(serializer, {settings_.seed, ranks, settings_.accumulate}, position_,
                      *iterator_);
-  load_shapes(serializer["model:main"], optimizer_);
-  serialize_model(serializer["model:main"], optimizer_.model());
-  serialize_optimizer(serializer["optimizer:main"], optimizer_);
+  serialize_optimizers(serializer, optimizers_, position_.data.epoch);
 }
 
 LossFunction classification_loss(Classifier& model) {

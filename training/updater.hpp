@@ -30,6 +30,10 @@ namespace tasuki {
 // size, its steps are not recorded.
 using LossFunction = std::function<Variable(const Batch& batch, Observation& report)>;
 
+// The same with a loss for each of several optimizers, in their order.
+using LossesFunction =
+    std::function<std::vector<Variable>(const Batch& batch, Observation& report)>;
+
 class Updater {
  public:
   virtual ~Updater() = default;
@@ -50,7 +54,7 @@ class Updater {
 
   // Brings the model up to date if an update is outstanding (Optimizer::flush). The trainer calls
   // it before extensions that read the model, before it saves, and at the end. Collective.
-  virtual void flush() { optimizer().flush(); }
+  virtual void flush();
   // Whether any batch of this rank had examples since the updater was made; if not, the model's
   // running statistics are still the initial ones.
   virtual bool has_seen_examples() const { return true; }
@@ -58,7 +62,10 @@ class Updater {
   // ("seed 0"): the trainer compares them before the first iteration.
   virtual std::vector<std::string> common_settings() const { return {}; }
 
+  // The first optimizer, or the only one.
   virtual Optimizer& optimizer() const = 0;
+  // All of them. Schedules set the hyper-parameters of each.
+  virtual NamedOptimizers optimizers() const { return {{"main", &optimizer()}}; }
   // The ranks that train together; null: one process. Trainers and evaluators take it from here.
   virtual Communicator* communicator() const { return optimizer().communicator(); }
   // Those of them with the same weights as this one: all, unless a model is on several ranks.
@@ -81,6 +88,12 @@ class Updater {
 // With Settings::accumulate k, an iteration takes k batches, or those that are left in the epoch.
 // Their gradients are added up, exchanged once and used in one update, which equals that of one
 // batch with all their examples, except that batch normalisation uses the statistics of each batch.
+//
+// Models with an optimizer each, such as the networks of a GAN (ChainerMN's DCGANUpdater), learn
+// from losses of one forward pass, each from its own: gradients of a loss reach the parameters of
+// its optimizer through those of others, which are constants there (Optimizer::backward leaves out
+// parameters that another optimizer updates, and keeps the graph). Each optimizer exchanges its
+// gradients after its own backward pass; then all update.
 class StandardUpdater : public Updater {
  public:
   struct Settings {
@@ -100,12 +113,18 @@ class StandardUpdater : public Updater {
     // False: the loss function returns a delegate variable (parallel/functions/messages.hpp), as
     // the loss is on another rank; it is not observed.
     bool has_loss = true;
+    // The model that evaluators call, if not the first optimizer's.
+    const Module* evaluated_model = nullptr;
   };
   // `optimizer` is set up already and outlives the updater.
   StandardUpdater(std::unique_ptr<Iterator> iterator, Optimizer& optimizer, LossFunction loss,
                   Settings settings);
   StandardUpdater(std::unique_ptr<Iterator> iterator, Optimizer& optimizer, LossFunction loss)
       : StandardUpdater(std::move(iterator), optimizer, std::move(loss), Settings()) {}
+  // Several optimizers, with the same communicator. The keys of observed losses have their names
+  // ("main/gen/loss"); "main/loss" is the sum.
+  StandardUpdater(std::unique_ptr<Iterator> iterator, NamedOptimizers optimizers,
+                  LossesFunction losses, Settings settings);
 
   void update(Observation& observation) override;
   std::int64_t iteration() const override { return position_.iteration; }
@@ -117,10 +136,14 @@ class StandardUpdater : public Updater {
   }
   bool has_seen_examples() const override { return has_seen_examples_; }
   std::vector<std::string> common_settings() const override;
-  Optimizer& optimizer() const override { return optimizer_; }
-  Communicator* replicas() const override { return optimizer_.communicator(); }
+  Optimizer& optimizer() const override { return *optimizers_.front().optimizer; }
+  NamedOptimizers optimizers() const override { return optimizers_; }
+  Communicator* replicas() const override { return optimizer().communicator(); }
   Communicator* communicator() const override {
-    return settings_.all_ranks ? settings_.all_ranks : optimizer_.communicator();
+    return settings_.all_ranks ? settings_.all_ranks : optimizer().communicator();
+  }
+  const Module* evaluated_model() const override {
+    return settings_.evaluated_model ? settings_.evaluated_model : &optimizer().model();
   }
   GraphMode graph() const override { return settings_.graph; }
   // A GPU's times are measured by its own clock; this call waits for the GPU.
@@ -130,14 +153,18 @@ class StandardUpdater : public Updater {
   void serialize(const Serializer& serializer) override;
 
  private:
-  Variable loss_of(const Batch& batch, RandomKeys& random, Observation& seen);
+  // Forward and backward pass of a batch; after the last one of an iteration, exchange and update.
+  void train_on(const Batch& batch, AccumulatedBatches& batches, Observation& seen);
+  std::vector<Variable> forward(const Batch& batch, RandomKeys& random, Observation& seen);
+  std::vector<Variable> losses_of(const Batch& batch, RandomKeys& random, Observation& seen);
+  TransferTimes transfer_times() const;
   std::int64_t iterations_of(std::int64_t batches) const {
     return (batches + settings_.accumulate - 1) / settings_.accumulate;
   }
 
   std::unique_ptr<Iterator> iterator_;
-  Optimizer& optimizer_;
-  LossFunction loss_;
+  NamedOptimizers optimizers_;
+  LossesFunction losses_;
   Settings settings_;
   RandomKeysOfBatches random_;
   StepRunner runner_;     // on a CPU: iterator.next(), and the step itself

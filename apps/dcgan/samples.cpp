@@ -15,7 +15,7 @@
 namespace tasuki::dcgan {
 namespace {
 
-constexpr std::int64_t grid_columns = 10, grid_images = 100;
+constexpr std::int64_t grid_images = 100;
 constexpr std::int64_t generated_at_once = 100;
 
 std::vector<std::uint8_t> as_bytes(const Tensor& images) {
@@ -24,7 +24,8 @@ std::vector<std::uint8_t> as_bytes(const Tensor& images) {
   return bytes;
 }
 
-void make_folder(const std::filesystem::path& folder) {
+void make_folder_of(const std::filesystem::path& file) {
+  const std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
   if (failed)
@@ -44,11 +45,9 @@ class WriteSamples final : public Extension {
   void run(Trainer& trainer) override {
     on_root(trainer, [&] {
       const std::int64_t iteration = trainer.updater().iteration();
-      const auto folder = trainer.out() / "preview";
-      make_folder(folder);
-      const Tensor images = generate(gan_, settings_.model, settings_.seed, grid_images);
-      write_file(folder / fmt::format("image{:08}.png", iteration),
-                 encode_png(tile_images(images, grid_columns)));
+      const auto name = fmt::format("image{:08}.png", iteration);
+      write_images(trainer.out() / "preview" / name,
+                   generate(gan_.gen, settings_.model, settings_.seed, grid_images));
       save_npz(trainer.out() / fmt::format("gen_iter_{}.npz", iteration), gan_.gen);
       save_npz(trainer.out() / fmt::format("dis_iter_{}.npz", iteration), gan_.dis);
     });
@@ -57,17 +56,9 @@ class WriteSamples final : public Extension {
   void finalize(Trainer& trainer) override {
     if (settings_.samples == 0) return;
     on_root(trainer, [&] {
-      const Tensor images = generate(gan_, settings_.model, settings_.seed, settings_.samples);
-      if (images.shape()[1] == 1) {
-        write_file(trainer.out() / "samples-idx3-ubyte",
-                   encode_idx_images(as_bytes(images), images.shape()[2], images.shape()[3]));
-        return;
-      }
-      const auto folder = trainer.out() / "samples";
-      make_folder(folder);
-      for (std::int64_t i = 0; i < settings_.samples; ++i)
-        write_file(folder / fmt::format("{:06}.png", i),
-                   encode_png(tile_images(images.slice(i, i + 1), 1)));
+      const Tensor images = generate(gan_.gen, settings_.model, settings_.seed, settings_.samples);
+      write_images(trainer.out() / (images.shape()[1] == 1 ? "samples-idx3-ubyte" : "samples"),
+                   images);
     });
   }
 
@@ -92,10 +83,11 @@ class WriteSamples final : public Extension {
 
 }  // namespace
 
-Tensor generate(Dcgan& gan, const DcganSettings& settings, std::uint64_t seed, std::int64_t count) {
+Tensor generate(DcganGenerator& generator, const DcganSettings& settings, std::uint64_t seed,
+                std::int64_t count) {
   const NoGrad no_grad;
   const TrainingMode evaluation(false);
-  const Device device = gan.device();
+  const Device device = generator.device();
   const Shape& image = settings.image;
   Tensor images = Tensor::empty({count, image[0], image[1], image[2]});
   constexpr std::uint64_t purpose = 0x73616D706C6573;  // "samples"
@@ -108,10 +100,29 @@ Tensor generate(Dcgan& gan, const DcganSettings& settings, std::uint64_t seed, s
       for (std::int64_t j = 0; j < settings.hidden; ++j)
         *next++ = 2 * unit_float(random.next()) - 1;
     }
-    const Variable made = gan.gen(Variable(noise.to(device)));
+    const Variable made = generator(Variable(noise.to(device)));
     images.slice(begin, end).copy_from(made.value().plain().to(Device::cpu()));
   }
   return images;
+}
+
+void write_images(const std::filesystem::path& path, const Tensor& images) {
+  const std::int64_t count = images.shape()[0];
+  if (path.extension() == ".png") {
+    make_folder_of(path);
+    const auto columns = std::llround(std::ceil(std::sqrt(static_cast<double>(count))));
+    return write_file(path, encode_png(tile_images(images, columns)));
+  }
+  if (path.string().ends_with("idx3-ubyte")) {
+    if (images.shape()[1] != 1)
+      fail(ErrorKind::usage, "{}: expected grey images for an IDX file, found {} channels",
+           path.string(), images.shape()[1]);
+    make_folder_of(path);
+    return write_file(path,
+                      encode_idx_images(as_bytes(images), images.shape()[2], images.shape()[3]));
+  }
+  for (std::int64_t i = 0; i < count; ++i)
+    write_images(path / fmt::format("{:06}.png", i), images.slice(i, i + 1));
 }
 
 std::unique_ptr<Extension> write_samples(Dcgan& gan, const SampleSettings& settings) {

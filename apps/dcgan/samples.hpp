@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 
 #include "tasuki/models/dcgan.hpp"
@@ -18,7 +19,13 @@ struct SampleSettings {
 
 // N x (image) from the run's fixed noise, on the CPU: numbers of image i are a function of (seed,
 // i) alone. In evaluation mode.
-Tensor generate(Dcgan& gan, const DcganSettings& settings, std::uint64_t seed, std::int64_t count);
+Tensor generate(DcganGenerator& generator, const DcganSettings& settings, std::uint64_t seed,
+                std::int64_t count);
+
+// One PNG file with a grid of all, if the path ends in .png; an IDX file of grey images (MNIST's
+// format), if it ends in idx3-ubyte; else a folder with a PNG file of each. An error names the
+// path.
+void write_images(const std::filesystem::path& path, const Tensor& images);
 
 // On rank 0: every `interval` iterations a grid of the first 100 images,
 // OUT/preview/image00001000.png, and the weights of both networks, OUT/gen_iter_1000.npz and

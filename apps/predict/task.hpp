@@ -40,6 +40,7 @@ std::vector<std::unique_ptr<Task>> create_tasks();
 
 // The kinds of tasks, each from its own file.
 std::unique_ptr<Task> create_classification();
+std::unique_ptr<Task> create_generation();
 std::unique_ptr<Task> create_translation();
 
 }  // namespace tasuki::predict

@@ -23,11 +23,12 @@ std::unique_ptr<NpzFile> open_weights(const std::string& path) {
   return std::make_unique<NpzFile>(path);
 }
 
-// The model's place in a snapshot, and the classifier's predictor in a model.
+// The model's place in a snapshot (of the generator, if it has two networks), and the classifier's
+// predictor in a model.
 std::string prefix_in(const NpzFile& file) {
   const std::vector<std::string> names = file.names();
   std::string prefix;
-  for (const char* const part : {"updater/model:main/", "predictor/"})
+  for (const char* const part : {"updater/model:main/", "updater/model:gen/", "predictor/"})
     if (std::ranges::any_of(
             names, [&](const std::string& name) { return name.starts_with(prefix + part); }))
       prefix += part;

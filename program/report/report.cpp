@@ -42,15 +42,22 @@ std::size_t share_bytes(const SplitData& split, Communicator& communicator, int 
   return static_cast<std::size_t>(each * static_cast<double>(shares.share_size(0)));
 }
 
-std::string parameter_table(const Optimizer& optimizer) {
+std::string parameter_table(const NamedOptimizers& optimizers) {
+  std::vector<Module::NamedParameter> all;
   std::size_t width = 0;
-  for (const auto& named : optimizer.model().parameters())
-    width = std::max(width, named.path.size());
+  std::int64_t count = 0;
+  for (const NamedOptimizer& each : optimizers)
+    for (Module::NamedParameter& named : each.optimizer->model().parameters()) {
+      if (optimizers.size() > 1) named.path = each.name + '/' + named.path;
+      width = std::max(width, named.path.size());
+      count += named.parameter->shape().count();
+      all.push_back(std::move(named));
+    }
   std::string text;
-  for (const auto& [path, parameter] : optimizer.model().parameters())
+  for (const auto& [path, parameter] : all)
     text += fmt::format("  {:<{}}  {:>16}  {:>12}\n", path, width, parameter->shape().text(),
                         parameter->shape().count());
-  return text;
+  return text + fmt::format("  {} in all\n", count);
 }
 
 // `whose`: what takes a part of the batch.
@@ -167,7 +174,7 @@ class EpochEnds final : public Extension {
 }  // namespace
 
 BannerLines banner_lines(const TrainingProgram& program, const RankSetup& setup,
-                         const Optimizer& optimizer, const TrainingData& data,
+                         const NamedOptimizers& optimizers, const TrainingData& data,
                          const std::filesystem::path& out,
                          const std::optional<RunPosition>& resumed) {
   const TrainingSettings& settings = program.settings;
@@ -180,6 +187,7 @@ BannerLines banner_lines(const TrainingProgram& program, const RankSetup& setup,
   const auto add = [&lines](const char* name, std::string value) {
     lines.emplace_back(name, std::move(value));
   };
+  const Optimizer& optimizer = *optimizers.front().optimizer;
   if (const std::string text = describe_exchange(optimizer, settings); !text.empty())
     add("Gradients", text);
   if (program.banner)
@@ -195,6 +203,11 @@ BannerLines banner_lines(const TrainingProgram& program, const RankSetup& setup,
   if (settings.sync_bn) add("Batch normalisation", "by the statistics of all ranks");
   add("Data", describe_data(data));
   add("Optimizer", describe_optimizer(settings, optimizer, grid.models()));
+  if (optimizers.size() > 1) {
+    std::vector<std::string> names;
+    for (const NamedOptimizer& each : optimizers) names.push_back(each.name);
+    add("Optimizers", fmt::format("one each for {}", fmt::join(names, " and ")));
+  }
   if (grid.models() > 1) add("Node weights", optimizer.describe_weights());
   add("Output", out == settings.out
                     ? settings.out
@@ -205,8 +218,8 @@ BannerLines banner_lines(const TrainingProgram& program, const RankSetup& setup,
 }
 
 void print_plan(const RankSetup& setup, const TrainingSettings& settings,
-                const Optimizer& optimizer, const Precision& precision, const LossFunction& loss,
-                const TrainingData& data) {
+                const NamedOptimizers& optimizers, const Precision& precision,
+                const LossFunction& loss, const TrainingData& data) {
   const DatasetHeader& train = data.train.header;
   const std::int64_t largest = std::min(largest_batch(settings, setup.grid->models()), train.count);
   const std::size_t activations =
@@ -224,17 +237,18 @@ void print_plan(const RankSetup& setup, const TrainingSettings& settings,
   std::int64_t last = 0;  // examples
   for (std::int64_t i = (steps - 1) * settings.accumulate; i >= 0 && i < batches; ++i)
     last += plan.global_size(i, batch);
-  const ParameterArena& arena = optimizer.arena();
-  const std::size_t gradients = arena.gradients().bytes();
-  // Including the rounded ones.
-  const std::size_t parameters =
-      arena.values().bytes() + (arena.rounded() ? arena.rounded().bytes() : 0);
-  const std::size_t states = optimizer.state_bytes();
+  std::size_t gradients = 0, parameters = 0, states = 0;
+  for (const NamedOptimizer& each : optimizers) {
+    const ParameterArena& arena = each.optimizer->arena();
+    gradients += arena.gradients().bytes();
+    // Including the rounded ones.
+    parameters += arena.values().bytes() + (arena.rounded() ? arena.rounded().bytes() : 0);
+    states += each.optimizer->state_bytes();
+  }
   std::size_t examples = share_bytes(data.train, *setup.communicator, setup.grid->models());
   if (data.test) examples += share_bytes(*data.test, *setup.communicator, setup.grid->models());
 
-  std::string text = "Parameters:\n" + parameter_table(optimizer);
-  text += fmt::format("  {} in all\n", optimizer.model().parameter_count());
+  std::string text = "Parameters:\n" + parameter_table(optimizers);
   text += fmt::format("Example: {}", train.shape_text());
   for (const Field& field : train.fields)
     if (field.classes > 0) text += fmt::format(", {} classes", field.classes);

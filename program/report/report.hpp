@@ -19,7 +19,7 @@ namespace tasuki::program {
 // ChainerMN's banner lines, those on data, optimizer, output folder and resumed snapshot, and
 // those of TrainingProgram::banner.
 BannerLines banner_lines(const TrainingProgram& program, const RankSetup& setup,
-                         const Optimizer& optimizer, const TrainingData& data,
+                         const NamedOptimizers& optimizers, const TrainingData& data,
                          const std::filesystem::path& out,
                          const std::optional<RunPosition>& resumed);
 
@@ -28,8 +28,8 @@ BannerLines banner_lines(const TrainingProgram& program, const RankSetup& setup,
 // the data); nothing is updated. Memory is that of the largest rank: the model's and the data's are
 // computed from their sizes, the rest is measured. Collective; rank 0 prints.
 void print_plan(const RankSetup& setup, const TrainingSettings& settings,
-                const Optimizer& optimizer, const Precision& precision, const LossFunction& loss,
-                const TrainingData& data);
+                const NamedOptimizers& optimizers, const Precision& precision,
+                const LossFunction& loss, const TrainingData& data);
 
 // Measures a run from its construction to print(). It must outlive the run.
 class RunSummary {

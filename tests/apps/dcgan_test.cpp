@@ -1,11 +1,14 @@
 // train_dcgan as users start it.
 
+#include <cstring>
 #include <filesystem>
+#include <map>
 
 #include "digits.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/dataset/files/idx.hpp"
+#include "tasuki/training/snapshots/npz.hpp"
 #include "training_job.hpp"
 
 namespace tasuki::testing {
@@ -41,6 +44,29 @@ TEST_F(TrainDcgan, LossesAndSamplesAreTheSameForAnyNumberOfRanks) {
   EXPECT_GT(std::abs(generated.back() - generated.front()), 0.01) << "too little happened";
 }
 
+using Entries = std::map<std::string, NpzValue>;
+
+// Models and optimizers.
+Entries state_in(const std::string& snapshot) {
+  const NpzFile file(snapshot);
+  Entries entries;
+  for (const std::string& name : file.names())
+    if (name.starts_with("updater/model:") || name.starts_with("updater/optimizer:"))
+      entries.emplace(name, file.read(name));
+  return entries;
+}
+
+double number_in(const Entries& entries, const std::string& name) {
+  return std::get<Tensor>(entries.at(name)).item();
+}
+
+bool are_equal(const NpzValue& a, const NpzValue& b) {
+  const auto* const x = std::get_if<Tensor>(&a);
+  if (x == nullptr) return std::get<std::string>(a) == std::get<std::string>(b);
+  const auto& y = std::get<Tensor>(b);
+  return x->shape() == y.shape() && std::memcmp(x->raw(), y.raw(), x->bytes()) == 0;
+}
+
 TEST_F(TrainDcgan, AResumedRunIsTheUninterruptedOne) {
   const std::vector<std::string> flags = {"--epoch", "2", "--samples", "12", "--snapshot_interval",
                                           "4"};
@@ -51,22 +77,75 @@ TEST_F(TrainDcgan, AResumedRunIsTheUninterruptedOne) {
   ASSERT_EQ(whole.size(), 8U);
   for (const char* key : {"main/dis/loss", "main/gen/loss"})
     EXPECT_EQ(values_of(resumed, key), values_of(whole, key)) << key;
-  std::string pictures[2], samples[2];
-  for (const int i : {0, 1}) {
-    const std::filesystem::path out = folder / (i == 0 ? "whole" : "cut");
-    pictures[i] = read_file(out / "preview" / "image00000008.png");
-    samples[i] = read_file(out / "samples-idx3-ubyte");
-  }
-  // Weights that another run begins with.
-  const auto next =
-      log_of(1, "next",
-             {"--epoch", "1", "--max-iterations", "1", "--gen_model",
-              folder / "whole/gen_iter_8.npz", "--dis_model", folder / "whole/dis_iter_8.npz"});
-  const auto first = log_of(1, "first", {"--epoch", "1", "--max-iterations", "1"});
-  EXPECT_NE(values_of(next, "main/gen/loss"), values_of(first, "main/gen/loss"));
-  EXPECT_EQ(pictures[0], pictures[1]);
-  EXPECT_EQ(samples[0], samples[1]);
+  const Entries expected = state_in(folder / "whole/snapshot_iter_8"),
+                found = state_in(folder / "cut/snapshot_iter_8");
+  ASSERT_EQ(found.size(), expected.size());
+  for (const auto& [name, value] : expected)
+    EXPECT_TRUE(found.contains(name) && are_equal(found.at(name), value)) << name;
+  for (const char* name : {"updater/optimizer:gen/l0/W/m", "updater/optimizer:dis/c0_0/W/v",
+                           "updater/model:gen/dc1/W", "updater/model:dis/l3/W"})
+    EXPECT_TRUE(expected.contains(name)) << name;
+  EXPECT_EQ(number_in(expected, "updater/optimizer:dis/hyperparameters/beta1"), 0.5);
+  for (const char* const file : {"preview/image00000008.png", "samples-idx3-ubyte"})
+    EXPECT_EQ(read_file(std::filesystem::path(folder / "whole") / file),
+              read_file(std::filesystem::path(folder / "cut") / file))
+        << file;
   EXPECT_EQ(open_idx_images(folder / "cut/samples-idx3-ubyte")->header().count, 12);
+
+  // More of them, without training; of a snapshot, and of the generator's weights alone.
+  for (const std::vector<std::string>& model :
+       {std::vector<std::string>{folder / "whole"},
+        {folder / "whole/gen_iter_8.npz", "--arch", "dcgan"}}) {
+    const Finished made = run_program(
+        with(with({PREDICT}, model), {"--samples", "12", "--out", folder / "12-idx3-ubyte"}));
+    EXPECT_EQ(made.exit_code, 0) << made.all();
+    EXPECT_EQ(read_file(folder / "12-idx3-ubyte"), read_file(folder / "whole/samples-idx3-ubyte"));
+  }
+  const Finished refused = run_program({PREDICT, folder / "whole"});
+  EXPECT_EQ(refused.exit_code, static_cast<int>(ErrorKind::usage)) << refused.all();
+  EXPECT_EQ(count_of(refused.all(), "give --out FILE.png"), 1) << refused.all();
+
+  // Weights that another run begins with: files of both networks, or a snapshot.
+  const std::vector<std::string> one_step = {"--epoch", "1", "--max-iterations", "1"};
+  const auto loss_with = [&](const std::vector<std::string>& more) {
+    return values_of(log_of(2, "next", with(one_step, more)), "main/gen/loss");
+  };
+  const std::vector<double> of_files = loss_with({"--gen_model", folder / "whole/gen_iter_8.npz",
+                                                  "--dis_model", folder / "whole/dis_iter_8.npz"});
+  EXPECT_EQ(of_files, loss_with({"--init", folder / "whole/snapshot_iter_8"}));
+  EXPECT_NE(of_files, loss_with({}));
+}
+
+// What one flag does is done to both optimizers.
+TEST_F(TrainDcgan, FlagsApplyToBothOptimizers) {
+  const std::vector<std::string> flags = {"--epoch",       "2",     "--lr",           "0.001",
+                                          "--lr-schedule", "steps", "--lr-drops",     "1",
+                                          "--clip-norm",   "0.5",   "--weight-decay", "0.01"};
+  log_of(2, "out", flags);
+  const Entries state = state_in(folder / "out/snapshot_iter_8");
+  for (const std::string optimizer : {"updater/optimizer:gen/", "updater/optimizer:dis/"}) {
+    EXPECT_DOUBLE_EQ(number_in(state, optimizer + "hyperparameters/alpha"), 1e-4);
+    EXPECT_EQ(number_in(state, optimizer + "t"), 8);
+    const auto hooks = std::get<std::string>(state.at(optimizer + "hooks"));
+    EXPECT_NE(hooks.find("0.5"), std::string::npos) << hooks;
+    EXPECT_NE(hooks.find("WeightDecay(0.01)"), std::string::npos) << hooks;
+  }
+}
+
+// The ways of an exchange give the same training.
+TEST_F(TrainDcgan, EveryExchangeTrains) {
+  const std::vector<std::string> flags = {"--epoch", "1"};
+  const auto whole = values_of(log_of(2, "out", flags), "main/gen/loss");
+  for (const std::vector<std::string>& way : {std::vector<std::string>{"--exchange", "slices"},
+                                              {"--exchange", "thread", "--communicator", "flat"},
+                                              {"--shard-optimizer"},
+                                              {"--node-weights", "private"}})
+    expect_near(values_of(log_of(2, "out", with(flags, way)), "main/gen/loss"), whole, 1e-4);
+  for (const std::vector<std::string>& way : {std::vector<std::string>{"--accumulate", "2"},
+                                              {"--exchange", "double-buffered"},
+                                              {"--compress", "powersgd:2"},
+                                              {"--monitor", "0.05", "--trace", folder / "trace"}})
+    EXPECT_FALSE(log_of(2, "out", with(flags, way)).empty());
 }
 
 TEST_F(TrainDcgan, BadInputIsOneLine) {
@@ -82,8 +161,9 @@ TEST_F(TrainDcgan, BadInputIsOneLine) {
               "expected a subfolder with images for each class");
   expect_line(1, {"--channels", "9"}, static_cast<int>(ErrorKind::usage),
               "need a number of channels that 2 divides, not 9");
-  expect_line(1, {"--gen_model", folder / "none.npz"}, static_cast<int>(ErrorKind::missing),
-              "none.npz: no such file");
+  for (const char* const flag : {"--gen_model", "--dis_model"})
+    expect_line(2, {flag, folder / "none.npz"}, static_cast<int>(ErrorKind::missing),
+                "none.npz: no such file");
   expect_line(1, {"--n_hidden", "0"}, static_cast<int>(ErrorKind::usage), "--n-hidden: expected");
 }
 

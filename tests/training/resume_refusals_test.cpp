@@ -75,13 +75,19 @@ TEST_F(Resume, ASnapshotIsCheckedWithoutATrainer) {
       create_shuffled_iterator(testing::share_of(testing::synthetic(97), comm.get()), 7, 3);
   RunOutline outline{{3, comm->size()}, data->layout(), data->steps_per_epoch()};
   const auto error = [&] {
-    return error_of([&] { check_snapshot(folder / "state", outline, *run.optimizer, comm.get()); });
+    return error_of([&] {
+      check_snapshot(folder / "state", outline, {{"main", run.optimizer.get()}}, comm.get());
+    });
   };
-  EXPECT_EQ(check_snapshot(folder / "state", outline, *run.optimizer, comm.get()).iteration, 3);
+  EXPECT_EQ(check_snapshot(folder / "state", outline, {{"main", run.optimizer.get()}}, comm.get())
+                .iteration,
+            3);
   outline.layout->global_batch += 1;
   EXPECT_THAT(error(), HasSubstr("from step 3 of an epoch with global_batch"));
   outline.layout.reset();
-  EXPECT_EQ(check_snapshot(folder / "state", outline, *run.optimizer, comm.get()).data.step, 3);
+  EXPECT_EQ(check_snapshot(folder / "state", outline, {{"main", run.optimizer.get()}}, comm.get())
+                .data.step,
+            3);
   outline.identity.seed = 4;
   EXPECT_THAT(error(), HasSubstr("seed 3"));
 }

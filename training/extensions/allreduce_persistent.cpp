@@ -19,12 +19,13 @@ class AllreducePersistent final : public Extension {
     const Tensor ranks = Tensor::full({}, counts ? 1 : 0, DType::int32);
     communicator->allreduce(ranks);
     if (ranks.item() == 0) return;
-    for (const auto& [path, buffer] : trainer.updater().optimizer().model().buffers()) {
-      if (buffer->dtype() != DType::float32) continue;
-      if (!counts) backend(buffer->device()).scale(*buffer, 0);
-      communicator->allreduce(*buffer);
-      backend(buffer->device()).scale(*buffer, 1 / static_cast<float>(ranks.item()));
-    }
+    for (const NamedOptimizer& each : trainer.updater().optimizers())
+      for (const auto& [path, buffer] : each.optimizer->model().buffers()) {
+        if (buffer->dtype() != DType::float32) continue;
+        if (!counts) backend(buffer->device()).scale(*buffer, 0);
+        communicator->allreduce(*buffer);
+        backend(buffer->device()).scale(*buffer, 1 / static_cast<float>(ranks.item()));
+      }
   }
 };
 

@@ -114,7 +114,8 @@ void FailOnNonNumber::check_all_ranks(Trainer& trainer) {
   if (found_)
     own = *found_;
   else
-    own.text = describe_parameters(trainer.updater().optimizer());
+    for (const NamedOptimizer& each : trainer.updater().optimizers())
+      if (own.text.empty()) own.text = describe_parameters(*each.optimizer);
 
   Finding first = own;
   int rank_of_first = 0;

@@ -44,7 +44,8 @@ Shift::Shift(std::string name, std::string attribute, Schedule value, Time time)
 
 void Shift::set_value(Trainer& trainer) {
   if (time_ == Time::position) t_ = trainer.updater().steps_to_here();
-  trainer.updater().optimizer().set(attribute_, value_(*initial_, t_));
+  for (const NamedOptimizer& each : trainer.updater().optimizers())
+    each.optimizer->set(attribute_, value_(*initial_, t_));
 }
 
 void Shift::initialize(Trainer& trainer) {

@@ -17,11 +17,12 @@
 
 namespace tasuki {
 
-// Sets the optimizer's hyper-parameter `attribute` ("lr", "alpha", "momentum", ...) to value(t)
-// when it is triggered, to value(0) before the first iteration.
+// Sets the hyper-parameter `attribute` ("lr", "alpha", "momentum", ...) of the updater's optimizers
+// to value(t) when it is triggered, to value(0) before the first iteration.
 class Shift : public Extension {
  public:
-  // `value` gets the initial value of the hyper-parameter, as found before the first iteration.
+  // `value` gets the initial value of the (first optimizer's) hyper-parameter, as found before the
+  // first iteration.
   using Schedule = std::function<double(double initial, std::int64_t t)>;
   enum class Time : std::uint8_t {
     triggers,  // t is how often it was triggered

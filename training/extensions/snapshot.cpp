@@ -93,10 +93,13 @@ fs::path with_suffix(fs::path path, const std::string& suffix) {
   return path;
 }
 
-std::unique_ptr<NpzFile> open_snapshot(const fs::path& path, const Module& model) {
+std::unique_ptr<NpzFile> open_snapshot(const fs::path& path, const NamedOptimizers& optimizers) {
   auto file = std::make_unique<NpzFile>(path, /*require_hash=*/true);
-  const std::string difference = describe_difference(*file, "updater/model:main/", model);
-  if (!difference.empty()) fail(ErrorKind::data, "{}", difference);
+  for (const auto& [name, optimizer] : optimizers) {
+    const std::string prefix = fmt::format("updater/model:{}/", name);
+    const std::string difference = describe_difference(*file, prefix, optimizer->model());
+    if (!difference.empty()) fail(ErrorKind::data, "{}", difference);
+  }
   return file;
 }
 
@@ -237,25 +240,26 @@ void resume(const fs::path& path, Trainer& trainer, const ReplicaSet* replicas) 
   const Group group(trainer.communicator(), replicas);
   std::unique_ptr<NpzFile> file;
   group.on_writers([&] {
-    file = open_snapshot(with_suffix(path, group.suffix), trainer.updater().optimizer().model());
+    file = open_snapshot(with_suffix(path, group.suffix), trainer.updater().optimizers());
   });
   trainer.serialize(Serializer::loader(file.get(), group.members));
   trainer.note_snapshot(path);
 }
 
-RunPosition check_snapshot(const fs::path& path, const RunOutline& run, const Optimizer& optimizer,
-                           Communicator* communicator, const ReplicaSet* replicas) {
+RunPosition check_snapshot(const fs::path& path, const RunOutline& run,
+                           const NamedOptimizers& optimizers, Communicator* communicator,
+                           const ReplicaSet* replicas) {
   const Group group(communicator, replicas);
   std::unique_ptr<NpzFile> file;
-  group.on_writers(
-      [&] { file = open_snapshot(with_suffix(path, group.suffix), optimizer.model()); });
+  group.on_writers([&] { file = open_snapshot(with_suffix(path, group.suffix), optimizers); });
   const Serializer updater = Serializer::loader(file.get(), group.members)["updater"];
   RunPosition position;
   if (run.layout)
     serialize_position(updater, run.identity, *run.layout, run.steps_per_epoch, position);
   else
     serialize_position(updater, run.identity, position);
-  serialize_kind(updater["optimizer:main"], optimizer);
+  for (const auto& [name, optimizer] : optimizers)
+    serialize_kind(updater["optimizer:" + name], *optimizer);
   return position;
 }
 

@@ -117,7 +117,7 @@ struct RunOutline {
 // Collective; the communicator may be null. With replica sets, `path` has no suffix, and each set
 // looks at its own file.
 RunPosition check_snapshot(const std::filesystem::path& path, const RunOutline& run,
-                           const Optimizer& optimizer, Communicator* communicator,
+                           const NamedOptimizers& optimizers, Communicator* communicator,
                            const ReplicaSet* replicas = nullptr);
 
 // The snapshots in `folder` whose names match `filename` (as in Settings), the highest iteration

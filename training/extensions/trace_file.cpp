@@ -228,8 +228,9 @@ class TraceFile final : public Extension {
                             {"first_iteration", first_ + 1},
                             {"steps", trainer.updater().iteration() - first_},
                             {"ranks", ranks}};
-    if (const GradientExchange* const exchange =
-            trainer.updater().optimizer().gradient_exchange()) {
+    for (const NamedOptimizer& each : trainer.updater().optimizers()) {
+      const GradientExchange* const exchange = each.optimizer->gradient_exchange();
+      if (exchange == nullptr) continue;
       about["exchange"] = name_of(exchange->mode());
       for (const Range& range : exchange->ranges())
         about["range_bytes"].push_back(range.size() * std::int64_t{sizeof(float)});

@@ -41,10 +41,8 @@ void save_for_readers(const Serializer& serializer, const RunPosition& position,
   std::int64_t is_new_epoch = step == 0 && epoch > 0 ? 1 : 0;
   const auto done = static_cast<double>(epoch * steps_per_epoch + step);
   double previous = done > 0 ? (done - 1) / static_cast<double>(steps_per_epoch) : -1;
-  std::int64_t epochs = epoch;
   serializer["iterator:main"]("is_new_epoch", is_new_epoch);
   serializer["iterator:main"]("previous_epoch_detail", previous);
-  serializer["optimizer:main"]("epoch", epochs);
 }
 
 // A step in the middle of an epoch means the same only if the epoch is dealt alike. An iteration of
@@ -307,6 +305,18 @@ void serialize_optimizer(const Serializer& serializer, Optimizer& optimizer) {
       for (const std::string& state : states)
         serializer[entry.path](state, optimizer.state(*entry.parameter, state));
     }
+}
+
+void serialize_optimizers(const Serializer& serializer, const NamedOptimizers& optimizers,
+                          std::int64_t epoch) {
+  for (const auto& [name, optimizer] : optimizers) {
+    const Serializer of_model = serializer["model:" + name];
+    const Serializer of_optimizer = serializer["optimizer:" + name];
+    load_shapes(of_model, *optimizer);
+    serialize_model(of_model, optimizer->model());
+    serialize_optimizer(of_optimizer, *optimizer);
+    if (!serializer.is_loading()) of_optimizer("epoch", epoch);
+  }
 }
 
 }  // namespace tasuki

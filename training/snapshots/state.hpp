@@ -7,6 +7,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "tasuki/dataset/iterators/iterator.hpp"
 #include "tasuki/nn/module.hpp"
@@ -56,5 +57,17 @@ void serialize_model(const Serializer& serializer, const Module& model);
 void serialize_optimizer(const Serializer& serializer, Optimizer& optimizer);
 // The first part of that: refuses another kind of optimizer.
 void serialize_kind(const Serializer& serializer, const Optimizer& optimizer);
+// An optimizer by the name that it has in snapshots, as Chainer's: updater/optimizer:main, and
+// updater/model:main for its model.
+struct NamedOptimizer {
+  std::string name;
+  Optimizer* optimizer;
+};
+using NamedOptimizers = std::vector<NamedOptimizer>;
+
+// Shapes, model and optimizer of each: model:main, optimizer:main. `epoch`: of the run, for other
+// readers.
+void serialize_optimizers(const Serializer& serializer, const NamedOptimizers& optimizers,
+                          std::int64_t epoch);
 
 }  // namespace tasuki

@@ -219,8 +219,7 @@ Variable ParallelUpdater::evaluate(const Batch& batch, Observation& report) {
 
 void ParallelUpdater::serialize(const Serializer& serializer) {
   serialize_position(serializer, {settings_.seed, 1}, position_, *iterator_);
-  serialize_model(serializer["model:main"], optimizer_.model());
-  serialize_optimizer(serializer["optimizer:main"], optimizer_);
+  serialize_optimizers(serializer, {{"main", &optimizer_}}, position_.data.epoch);
   serialize_split(serializer["workers"]);
   if (!serializer.is_loading()) return;
   replicas_->follow_arena();

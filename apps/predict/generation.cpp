@@ -1,0 +1,100 @@
+// Images that the generators of train_dcgan make.
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "dcgan/samples.hpp"
+#include "predict/output.hpp"
+#include "predict/task.hpp"
+#include "tasuki/communicator/run_on_root.hpp"
+#include "tasuki/core/error.hpp"
+
+namespace tasuki::predict {
+namespace {
+
+const char* const network_name = "dcgan";
+
+// What the shapes of its weights say about a generator.
+DcganSettings settings_of(const TrainedModel& trained) {
+  const auto shape = [&](const std::string& name) {
+    const auto found = trained.shapes.find(name);
+    if (found == trained.shapes.end())
+      fail_everywhere(ErrorKind::data,
+                      "{}: expected the weights of a generator of train_dcgan (a snapshot, or "
+                      "gen_iter_N.npz), found no {}",
+                      trained.file.string(), name);
+    return found->second;
+  };
+  const auto layer = [](int number) { return fmt::format("dc{}/W", number); };
+  int layers = 1;
+  while (trained.shapes.contains(layer(layers + 1))) ++layers;
+  DcganSettings settings;
+  settings.hidden = shape("l0/W")[1];
+  settings.channels = shape(layer(1))[0];
+  const std::int64_t pixels = shape("l0/W")[0] / settings.channels;
+  const std::int64_t side = std::llround(std::sqrt(static_cast<double>(pixels))) << (layers - 1);
+  settings.image = {shape(layer(layers))[1], side, side};
+  return settings;
+}
+
+class Generation final : public Task {
+ public:
+  std::vector<std::string> networks() const override { return {network_name}; }
+  std::optional<std::string> network_of(const TrainingRun& run) const override {
+    if (run.program == "train_dcgan") return network_name;
+    return std::nullopt;
+  }
+
+  void add_flags(program::Options& options) override {
+    options.group("Generated images (of train_dcgan)");
+    options.add("samples", samples_, {1, 1 << 20}, "N",
+                "images to generate, written to --out: FILE.png is a grid of them, "
+                "FILE-idx3-ubyte has grey ones in MNIST's format, a new folder a PNG file of each");
+    options.add(
+        "seed", seed_, "auto", {0, std::numeric_limits<std::int64_t>::max()}, "N",
+        "image i is a function of this and i; `auto`: the run's, whose grids have the first "
+        "images");
+  }
+
+  void run(const Job& job) override {
+    if (!job.settings.out)
+      fail_everywhere(ErrorKind::usage,
+                      "images need a place: give --out FILE.png, --out FILE-idx3-ubyte (grey "
+                      "images) or --out FOLDER");
+    if (!job.settings.inputs.empty())
+      fail_everywhere(ErrorKind::usage, "{}: a generator takes no input; leave it out",
+                      job.settings.inputs.front());
+    const DcganSettings settings = settings_of(job.trained);
+    DcganGenerator generator(settings);
+    load_weights(job.trained, generator, job.communicator);
+    generator.to(job.device);
+    run_on_root(job.communicator, 0, [&] {
+      const Tensor images =
+          dcgan::generate(generator, settings, seed_of(job.trained.run), samples_);
+      dcgan::write_images(*job.settings.out, images);
+      Settings only_summary = job.settings;
+      only_summary.out.reset();
+      only_summary.quiet = true;
+      deliver(only_summary, "",
+              fmt::format("{} images of {} in {}\n", samples_, settings.image.text(),
+                          *job.settings.out));
+      return Bytes{};
+    });
+  }
+
+ private:
+  std::uint64_t seed_of(const TrainingRun& run) const {
+    return seed_ ? static_cast<std::uint64_t>(*seed_) : std::stoull(run.flag("seed").value_or("0"));
+  }
+
+  std::int64_t samples_ = 100;
+  std::optional<std::int64_t> seed_;
+};
+
+}  // namespace
+
+std::unique_ptr<Task> create_generation() {
+  return std::make_unique<Generation>();
+}
+
+}  // namespace tasuki::predict

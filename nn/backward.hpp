@@ -1,0 +1,26 @@
+// A backward pass that reaches only some of the parameters; Variable::backward() reaches all.
+#pragma once
+
+#include <functional>
+
+#include "tasuki/nn/parameter.hpp"
+#include "tasuki/nn/variable.hpp"
+
+namespace tasuki {
+
+struct BackwardPass {
+  Tensor seed;                         // the gradient of the result, on its device
+  Variable::GradientReady ready = {};  // as of Variable::backward()
+  Variable::BetweenFunctions between = {};
+  // Whether a parameter is left out: neither its gradient is computed nor what only such gradients
+  // need. Empty: none is.
+  std::function<bool(const Parameter&)> leaves_out = {};
+};
+
+// Variable::backward(), but if parameters are left out, the graph is kept for passes that leave out
+// others (PyTorch's backward(inputs=..., retain_graph=True)). So two losses that share a part of
+// their graph each reach their own parameters. Functions between ranks (parallel/functions) may be
+// in only one of these passes.
+void run_backward(const Variable& result, const BackwardPass& pass);
+
+}  // namespace tasuki

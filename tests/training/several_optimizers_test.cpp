@@ -1,0 +1,184 @@
+// Two models with an optimizer each, which learn from losses of one forward pass: the way of GANs.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "same_run.hpp"
+#include "tasuki/communicator/registry.hpp"
+#include "tasuki/nn/constant_parameters.hpp"
+#include "tasuki/nn/functions/mean_squared_error.hpp"
+#include "tasuki/tensor/late.hpp"
+#include "temporary_folder.hpp"
+
+namespace tasuki {
+namespace {
+
+using testing::share_of;
+using testing::synthetic;
+using testing::TemporaryFolder;
+
+// The first model's result is the second one's input, and each has a loss of the second's results.
+struct Pair {
+  Linear first{12, 5}, second{5, 1};
+
+  Pair() {
+    first.initialize(1);
+    second.initialize(2);
+  }
+  std::vector<Variable> losses(const Batch& batch) {
+    const Tensor& x = batch["x"];
+    const Variable result = second(first(Variable(x)));
+    const auto distance = [&](double target) {
+      return mean_squared_error(result, Tensor::full(result.shape(), target));
+    };
+    return {distance(1), distance(-2)};
+  }
+};
+
+class SeveralOptimizers : public ::testing::Test {
+ protected:
+  using Weights = std::vector<float>;
+
+  std::unique_ptr<Iterator> batches() {
+    return create_shuffled_iterator(share_of(synthetic(41), ranks.get(), 6), 6, 3);
+  }
+  std::unique_ptr<Optimizer> optimizer_of(Module& model) {
+    auto optimizer = create_multi_node_optimizer(create_optimizer("adam"), *ranks);
+    optimizer->set_exchange(exchange);
+    optimizer->setup(model);
+    return optimizer;
+  }
+  static Weights weights_of(const Module& model) {
+    Weights all;
+    for (const Module::NamedParameter& named : model.parameters()) {
+      const auto values = named.parameter->value().span<float>();
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    return all;
+  }
+
+  struct Run {
+    Pair pair;
+    std::unique_ptr<Optimizer> gen, dis;
+    std::unique_ptr<Trainer> trainer;
+    Run(SeveralOptimizers& test, std::int64_t iterations, const std::string& out,
+        std::int64_t accumulate = 1) {
+      gen = test.optimizer_of(pair.first);
+      dis = test.optimizer_of(pair.second);
+      StandardUpdater::Settings settings;
+      settings.accumulate = accumulate;
+      auto updater = std::make_unique<StandardUpdater>(
+          test.batches(), NamedOptimizers{{"gen", gen.get()}, {"dis", dis.get()}},
+          [this](const Batch& batch, Observation&) { return pair.losses(batch); }, settings);
+      trainer = std::make_unique<Trainer>(std::move(updater), stop_after(100, iterations), out);
+    }
+  };
+
+  // What the updater should do, with a forward pass for each loss, in which the other model is
+  // constant.
+  std::unique_ptr<Pair> expected_after(int iterations) {
+    auto made = std::make_unique<Pair>();
+    Pair& pair = *made;
+    const auto first = optimizer_of(pair.first), second = optimizer_of(pair.second);
+    const auto data = batches();
+    for (int i = 0; i < iterations; ++i) {
+      const Batch batch = data->next();
+      StepScope step;
+      const auto pass = [&](Optimizer& optimizer, Module& other, std::size_t loss) {
+        return optimizer.backward_and_exchange(optimizer.forward(
+                                                   [&] {
+                                                     const ConstantParameters constants(other);
+                                                     return pair.losses(batch)[loss];
+                                                   },
+                                                   batch.size()),
+                                               batch.size());
+      };
+      const std::int64_t of_first = pass(*first, pair.second, 0);
+      const std::int64_t of_second = pass(*second, pair.first, 1);
+      first->update(of_first);
+      second->update(of_second);
+      step.succeeded();
+    }
+    return made;
+  }
+
+  std::unique_ptr<Communicator> ranks = create_communicator("naive");
+  ExchangeSettings exchange;
+  TemporaryFolder folder;
+};
+
+TEST_F(SeveralOptimizers, EachLearnsFromItsOwnLoss) {
+  for (const auto mode : {ExchangeMode::whole, ExchangeMode::slices, ExchangeMode::thread}) {
+    exchange.mode = mode;
+    Run run(*this, 9, folder / "out");
+    run.trainer->run();
+    const auto expected = expected_after(9);
+    EXPECT_EQ(weights_of(run.pair.first), weights_of(expected->first));
+    EXPECT_EQ(weights_of(run.pair.second), weights_of(expected->second));
+  }
+}
+
+TEST_F(SeveralOptimizers, RanksHaveEqualWeights) {
+  for (const auto mode : {ExchangeMode::whole, ExchangeMode::double_buffered}) {
+    exchange.mode = mode;
+    Run run(*this, 9, folder / "out", 2);
+    run.trainer->run();
+    for (const Module* model :
+         {static_cast<Module*>(&run.pair.first), static_cast<Module*>(&run.pair.second)}) {
+      const Weights own = weights_of(*model);
+      const auto all =
+          ranks->allgather(Tensor::from(std::span<const float>(own), {std::ssize(own)}));
+      for (const Tensor& other : all) EXPECT_TRUE(std::ranges::equal(other.span<float>(), own));
+    }
+  }
+}
+
+TEST_F(SeveralOptimizers, LossesHaveTheNamesOfTheOptimizers) {
+  Run run(*this, 1, folder / "out");
+  run.trainer->run();
+  const Observation& seen = run.trainer->observation();
+  const double gen = seen.mean("main/gen/loss").value(), dis = seen.mean("main/dis/loss").value();
+  EXPECT_NE(gen, dis);
+  EXPECT_FLOAT_EQ(static_cast<float>(seen.mean("main/loss").value()),
+                  static_cast<float>(gen + dis));
+}
+
+TEST_F(SeveralOptimizers, SnapshotsHaveBothAndRunsGoOnFromThem) {
+  Run whole(*this, 9, folder / "whole");
+  whole.trainer->run();
+  {
+    Run cut(*this, 4, folder / "cut");
+    cut.trainer->run();
+    save_snapshot(folder / "state", *cut.trainer);
+  }
+  Run resumed(*this, 9, folder / "cut");
+  resume(folder / "state", *resumed.trainer);
+  resumed.trainer->run();
+  EXPECT_EQ(weights_of(resumed.pair.first), weights_of(whole.pair.first));
+  EXPECT_EQ(weights_of(resumed.pair.second), weights_of(whole.pair.second));
+  for (const auto& [one, other] : {std::pair(resumed.gen.get(), whole.gen.get()),
+                                   std::pair(resumed.dis.get(), whole.dis.get())}) {
+    EXPECT_EQ(one->t(), 9);
+    for (const std::string& name : one->state_names()) {
+      const Tensor state = one->gather_state(name), expected = other->gather_state(name);
+      EXPECT_TRUE(std::ranges::equal(state.span<float>(), expected.span<float>())) << name;
+    }
+  }
+  if (ranks->rank() != 0) return;
+  const NpzFile file(folder / "state");
+  for (const char* name :
+       {"updater/model:gen/W", "updater/model:dis/b", "updater/optimizer:gen/W/m",
+        "updater/optimizer:dis/W/v", "updater/optimizer:dis/t", "updater/optimizer:gen/epoch"})
+    EXPECT_TRUE(file.find(name)) << name;
+}
+
+TEST_F(SeveralOptimizers, SchedulesSetTheRatesOfAll) {
+  Run run(*this, 5, folder / "out");
+  run.trainer->extend(exponential_shift("alpha", 0.5));
+  run.trainer->run();
+  EXPECT_FLOAT_EQ(static_cast<float>(run.gen->get("alpha")), 1e-3f / 32);
+  EXPECT_EQ(run.dis->get("alpha"), run.gen->get("alpha"));
+}
+
+}  // namespace
+}  // namespace tasuki
