@@ -80,6 +80,13 @@ std::unique_ptr<Communicator> Communicator::split(int color, int key) const {
       CommunicatorSetup{.name = name(), .options = options(), .ranks = &part});
 }
 
+WaitScope Communicator::wait_for(Waiting kind, int peer) const {
+  const bool is_any = peer == any_source;
+  return WaitScope(
+      kind, id_,
+      std::int64_t{is_any ? any_source : handles_->job_ranks[static_cast<std::size_t>(peer)]});
+}
+
 void Communicator::barrier() {
   const auto waiting = wait_in(Waiting::barrier);
   TASUKI_MPI(MPI_Barrier, comm().get());

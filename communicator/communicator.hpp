@@ -319,9 +319,7 @@ class Communicator {
     return {kind, id_, operations_, static_cast<std::int64_t>(bytes)};
   }
   // The same for an operation with one other rank (or any_source).
-  WaitScope wait_for(Waiting kind, int peer) const {
-    return WaitScope(kind, id_, std::int64_t{peer});
-  }
+  WaitScope wait_for(Waiting kind, int peer) const;
 
   std::size_t ranks() const { return static_cast<std::size_t>(size()); }
   std::int64_t call_bytes() const { return options().sizes.mpi_call; }

@@ -57,8 +57,8 @@ struct Activity {
   std::int64_t epoch = -1, iteration = -1;  // current, counted from 1; -1: no training runs
   Waiting waiting = Waiting::nothing;
   std::uint64_t communicator = 0;  // the Communicator's id; 0: none
-  // The number of operations that the communicator has begun; for send and recv the other rank
-  // instead (-1: any).
+  // The number of operations that the communicator has begun; for send and recv the other rank's
+  // number in the job instead (-1: any rank).
   std::int64_t number = 0;
   std::int64_t bytes = 0;
   // Changes with all progress: an operation begins or ends, a batch is read, a layer is computed.

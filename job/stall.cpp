@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -60,11 +61,35 @@ std::vector<int> ranks_behind(std::span<const RankView> ranks) {
   });
 }
 
+// The rank that a rank waits for in a message; none if it is in something else or takes any rank's.
+std::optional<int> peer_of(std::span<const RankView> ranks, int number) {
+  const Activity& activity = ranks[static_cast<std::size_t>(number)].activity;
+  if (!is_message(activity.waiting) || activity.number < 0 || activity.number >= std::ssize(ranks))
+    return std::nullopt;
+  return static_cast<int>(activity.number);
+}
+
+// Ranks that others wait for in a message, directly or through ranks that wait in messages
+// themselves, and that are in something else.
+std::vector<int> ranks_owing_messages(std::span<const RankView> ranks) {
+  std::set<int> found;
+  for (const int first :
+       ranks_where(ranks, [](const RankView& rank) { return is_message(rank.activity.waiting); })) {
+    int last = first;
+    // A chain that is longer than the number of ranks is a cycle.
+    for (std::size_t step = 0; step < ranks.size(); ++step)
+      last = peer_of(ranks, last).value_or(last);
+    if (!is_message(ranks[static_cast<std::size_t>(last)].activity.waiting)) found.insert(last);
+  }
+  return {found.begin(), found.end()};
+}
+
 std::vector<int> find_culprits(std::span<const RankView> ranks, double silent_seconds) {
   auto found = ranks_where(
       ranks, [&](const RankView& rank) { return rank.silent >= silent_seconds || !waits(rank); });
   if (found.empty()) found = ranks_where(ranks, has_returned);
   if (found.empty()) found = ranks_behind(ranks);
+  if (found.empty()) found = ranks_owing_messages(ranks);
   if (!found.empty()) return found;
   const std::vector<int> together = largest_meeting(ranks);
   if (together.empty()) return {};
@@ -97,6 +122,21 @@ std::vector<int> largest_meeting(std::span<const RankView> ranks, std::span<cons
       std::ranges::count(meetings, largest->second.size(), size_of_it) > 1)
     return {};
   return largest->second;
+}
+
+std::vector<int> waiting_for(std::span<const int> culprits, std::span<const RankView> ranks) {
+  std::vector<int> found;
+  for (int rank = 0; rank < std::ssize(ranks); ++rank)
+    if (const auto peer = peer_of(ranks, rank);
+        peer && std::ranges::find(culprits, *peer) != culprits.end())
+      found.push_back(rank);
+  std::erase_if(found, [&](int rank) {
+    const auto meeting = [&](int of) {
+      return meeting_of(ranks[static_cast<std::size_t>(of)].activity);
+    };
+    return meeting(rank) != meeting(found.front());
+  });
+  return found;
 }
 
 std::optional<Stall> find_stall(std::span<const RankView> ranks, double seconds,

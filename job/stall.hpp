@@ -50,7 +50,9 @@ struct Stall {
 //   ranks without a sign of life for `silent_seconds` (stopped, or their machine is lost);
 //   ranks that do not wait;
 //   if there are none: ranks whose program has returned, else ranks that are behind in the
-//   operations of a communicator, else ranks that are in another operation than most.
+//   operations of a communicator, else ranks that others wait for in a message (at the end of a
+//   chain of such waits) and that are in no message themselves, else ranks that are in another
+//   operation than most.
 // Waiting for the other ranks at the end of the program is no stall (run_job limits it).
 std::optional<Stall> find_stall(std::span<const RankView> ranks, double seconds,
                                 double silent_seconds);
@@ -64,5 +66,9 @@ std::optional<Stall> find_silence(std::span<const RankView> ranks, double second
 // several operations have equally many. Meaningful only if no rank has made progress for a while.
 std::vector<int> largest_meeting(std::span<const RankView> ranks,
                                  std::span<const int> without = {});
+
+// The lowest rank that waits in a message for one of `culprits`, and those in the same operation;
+// in ascending order.
+std::vector<int> waiting_for(std::span<const int> culprits, std::span<const RankView> ranks);
 
 }  // namespace tasuki

@@ -79,9 +79,11 @@ std::string text_of_silent_host(std::span<const int> culprits, std::span<const R
       text_of(first.activity));
 }
 
-// "3 ranks wait in ...", without those named already; empty if there is no such operation.
+// "3 ranks wait in ..." of those who wait in a message for the ranks that are named already, else
+// of the operation in which most others wait; empty if there is neither.
 std::string text_of_waiting(std::span<const RankView> ranks, std::span<const int> named) {
-  const std::vector<int> others = largest_meeting(ranks, named);
+  std::vector<int> others = waiting_for(named, ranks);
+  if (others.empty()) others = largest_meeting(ranks, named);
   if (others.empty()) return "";
   const std::string what = text_of_wait(ranks[static_cast<std::size_t>(others.front())].activity);
   if (others.size() == 1) return fmt::format("rank {} waits {}", others.front(), what);

@@ -1,5 +1,7 @@
 #include "tasuki/communicator/mpi/ranks.hpp"
 
+#include <numeric>
+
 #include "tasuki/core/host_name.hpp"
 
 namespace tasuki {
@@ -31,9 +33,28 @@ Topology discover_topology(MPI_Comm comm) {
   return topology;
 }
 
+namespace {
+
+std::vector<int> numbers_in_job(MPI_Comm comm) {
+  MPI_Group own = MPI_GROUP_NULL, job = MPI_GROUP_NULL;
+  TASUKI_MPI(MPI_Comm_group, comm, &own);
+  TASUKI_MPI(MPI_Comm_group, MPI_COMM_WORLD, &job);
+  int size = 0;
+  TASUKI_MPI(MPI_Group_size, own, &size);
+  std::vector<int> ranks(static_cast<std::size_t>(size)), numbers(ranks.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  TASUKI_MPI(MPI_Group_translate_ranks, own, size, ranks.data(), job, numbers.data());
+  TASUKI_MPI(MPI_Group_free, &own);
+  TASUKI_MPI(MPI_Group_free, &job);
+  return numbers;
+}
+
+}  // namespace
+
 Communicator::Handles::Handles(MPI_Comm ranks)
     : collectives(MpiComm::duplicate(ranks)),
       messages(MpiComm::duplicate(collectives.get())),
-      users(MpiComm::duplicate(collectives.get())) {}
+      users(MpiComm::duplicate(collectives.get())),
+      job_ranks(numbers_in_job(ranks)) {}
 
 }  // namespace tasuki

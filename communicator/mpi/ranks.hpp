@@ -18,8 +18,9 @@ struct Communicator::Handles {
   // Collective over `ranks`.
   explicit Handles(MPI_Comm ranks);
   MpiComm collectives;
-  MpiComm messages;  // of send and recv, which may take any source and any tag
-  MpiComm users;     // mpi_comm()
+  MpiComm messages;            // of send and recv, which may take any source and any tag
+  MpiComm users;               // mpi_comm()
+  std::vector<int> job_ranks;  // of each rank: its number in MPI_COMM_WORLD
 };
 
 }  // namespace tasuki

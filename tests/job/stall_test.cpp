@@ -93,10 +93,29 @@ TEST(Stall, IsTheFaultOfThoseBehindOrElsewhere) {
             Culprits{1});
 }
 
-TEST(Stall, IsNobodysFaultWhereRanksWaitForEachOther) {
+TEST(Stall, IsTheFaultOfThoseWhoOweAMessage) {
   const Ranks two = {in(Waiting::recv, 1), in(Waiting::barrier, 3)};
+  EXPECT_EQ(culprits_of(two), Culprits{1});
+  EXPECT_EQ(said(two),
+            "rank 1 on here is waiting in barrier number 3 while rank 0 waits in recv from rank 1");
+  // Each waits for the next one's gradient, and the last left out its backward pass.
+  EXPECT_EQ(culprits_of({in(Waiting::recv, 1), in(Waiting::recv, 2), in(Waiting::recv, 3),
+                         in(Waiting::barrier, 3)}),
+            Culprits{3});
+  // Most ranks are where the one is that owes a message.
+  const Ranks most = {in(Waiting::barrier), in(Waiting::barrier), in(Waiting::recv, 3, 2 << 8),
+                      in(Waiting::barrier)};
+  EXPECT_EQ(culprits_of(most), Culprits{3});
+  EXPECT_EQ(said(most),
+            "rank 3 on here is waiting in barrier number 5 while rank 2 waits in recv from rank 3");
+}
+
+TEST(Stall, IsNobodysFaultWhereRanksWaitForEachOther) {
+  const Ranks two = {in(Waiting::recv, 1), in(Waiting::send, 0)};
   EXPECT_EQ(culprits_of(two), Culprits{});
   EXPECT_EQ(said(two), "the ranks wait for each other");
+  // Of any rank: nobody in particular.
+  EXPECT_EQ(culprits_of({in(Waiting::recv, -1), in(Waiting::barrier)}), Culprits{});
   const Ranks all = {in(Waiting::allreduce), in(Waiting::allreduce)};
   EXPECT_EQ(culprits_of(all), Culprits{});
   EXPECT_EQ(said(all), "no rank is missing while 2 ranks wait in allreduce number 5");

@@ -1,38 +1,59 @@
-// Ranks 0 and 2 send a value to rank 1, and one of the three does not do what the others wait for.
+// Ranks exchange values, and one does not do what the others wait for.
 //
-//   faulty_chain KIND: backward (rank 1 computes no gradients), collective (rank 2 leaves out an
-//   allgather)
+//   faulty_chain KIND
+//
+//   backward    3 ranks: 0 and 2 send to rank 1, which computes no gradients
+//   chain       4 ranks: each sends to the next one, and the last computes no gradients
+//   split       4 ranks in two groups: rank 2 sends to rank 3, which computes no gradients
+//   collective  3 ranks: rank 2 leaves out an allgather
+//
+// All go to a barrier instead.
 #include <string>
 
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/core/activity.hpp"
 #include "tasuki/job/run_job.hpp"
 #include "tasuki/job/stall_limits.hpp"
+#include "tasuki/nn/functions/reduction.hpp"
 #include "tasuki/parallel/functions/collectives.hpp"
 #include "tasuki/parallel/functions/messages.hpp"
 
 namespace tasuki {
 namespace {
 
-int pass_on(const std::string& kind) {
+Variable value() {
+  return Variable(Tensor::zeros({100, 100}), true);
+}
+
+void send_to_rank_1(Communicator& comm) {
+  if (comm.rank() == 1)
+    functions::recv(comm, 0, functions::recv(comm, 2));
+  else
+    functions::send(value(), comm, 1).backward();
+}
+
+void pass_along(Communicator& comm) {
+  const Variable h = comm.rank() == 0 ? value() : functions::recv(comm, comm.rank() - 1);
+  if (comm.rank() + 1 < comm.size()) functions::send(h, comm, comm.rank() + 1).backward();
+}
+
+void pass_in_groups(Communicator& comm) {
+  const auto group = comm.split(comm.rank() / 2, comm.rank());
+  if (group->rank() == 0)
+    functions::send(value(), *group, 1).backward();
+  else if (const Variable h = functions::recv(*group, 0); comm.rank() == 1)
+    sum(h).backward();
+  comm.barrier();  // while the group is there
+}
+
+void run(const std::string& kind) {
   const auto comm = create_communicator("naive");
-  const int rank = comm->rank();
   const PhaseScope computing(Phase::computing);
-  const Variable x(Tensor::zeros({100, 100}), true);
-  if (kind == "collective") {
-    if (rank == 2)
-      comm->barrier();
-    else
-      functions::allgather(*comm, x);
-    return 0;
-  }
-  if (rank == 1) {
-    const Variable h = functions::recv(*comm, 0, functions::recv(*comm, 2));
-    comm->barrier();  // in place of the backward pass
-  } else {
-    functions::send(x, *comm, 1).backward();
-  }
-  return 0;
+  if (kind == "backward") send_to_rank_1(*comm);
+  if (kind == "chain") pass_along(*comm);
+  if (kind == "split") pass_in_groups(*comm);
+  if (kind == "collective" && comm->rank() != 2) functions::allgather(*comm, value());
+  comm->barrier();
 }
 
 }  // namespace
@@ -45,6 +66,7 @@ int main(int argc, char** argv) {
     limits.timeout = 1;
     limits.warning = 0.5;
     tasuki::set_stall_limits(limits);
-    return tasuki::pass_on(words[1]);
+    tasuki::run(words[1]);
+    return 0;
   });
 }
