@@ -1,11 +1,14 @@
 #include "tasuki/nn/functions/broadcast_pair.hpp"
 
+#include "tasuki/nn/functions/operand_type.hpp"
 #include "tasuki/tensor/array_operations.hpp"
 #include "tasuki/tensor/backend.hpp"
 
 namespace tasuki {
 
 DType common_type(const Variable& a, const Variable& b, const char* what) {
+  check_operand_type(what, a);
+  check_operand_type(what, b);
   const DType left = a.value().dtype(), right = b.value().dtype();
   TASUKI_CHECK(left == right || left == DType::float32 || right == DType::float32,
                "{}: {} of {} and {} of {} have no common type", what, name_of(left),

@@ -1,6 +1,7 @@
 #include "tasuki/nn/functions/concat.hpp"
 
 #include "tasuki/nn/function.hpp"
+#include "tasuki/nn/functions/axes.hpp"
 #include "tasuki/tensor/backend.hpp"
 
 namespace tasuki {
@@ -34,12 +35,13 @@ Variable concat(const std::vector<Variable>& parts, int axis) {
   std::vector<Tensor> tensors;
   tensors.reserve(parts.size());
   for (const Variable& part : parts) tensors.push_back(part.value());
-  Tensor joined = backend(tensors[0].device()).concat(tensors, axis);
+  const int along = checked_axis(axis, tensors[0].shape(), "concat");
+  Tensor joined = backend(tensors[0].device()).concat(tensors, along);
   return Function::record(std::move(joined), parts, [&] {
     std::vector<std::int64_t> sizes;
     sizes.reserve(tensors.size());
-    for (const Tensor& tensor : tensors) sizes.push_back(tensor.shape()[axis]);
-    return std::make_unique<Concat>(axis, std::move(sizes));
+    for (const Tensor& tensor : tensors) sizes.push_back(tensor.shape()[along]);
+    return std::make_unique<Concat>(along, std::move(sizes));
   });
 }
 

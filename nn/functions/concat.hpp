@@ -7,7 +7,8 @@
 
 namespace tasuki {
 
-// All shapes are equal except along `axis`, where sizes add up. Axis 1 joins channels.
+// All shapes are equal except along `axis`, where sizes add up. Axis 1 joins channels;
+// negative axes count from the last.
 Variable concat(const std::vector<Variable>& parts, int axis = 1);
 
 }  // namespace tasuki

@@ -1,6 +1,7 @@
 #include "tasuki/nn/functions/mapped.hpp"
 
 #include "tasuki/nn/function.hpp"
+#include "tasuki/nn/functions/operand_type.hpp"
 #include "tasuki/tensor/backend.hpp"
 
 namespace tasuki {
@@ -42,6 +43,7 @@ class Affine final : public Function {
 }  // namespace
 
 Variable mapped(const char* name, Map f, const Variable& x, float p, float q) {
+  check_operand_type(name, x);
   const Tensor y = backend(x.value().device()).elementwise().map(f, x.value(), p, q);
   return Function::record(y, {x}, [&]() -> std::unique_ptr<Function> {
     if (f == Map::affine) return std::make_unique<Affine>(name, p);

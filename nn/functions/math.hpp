@@ -7,7 +7,7 @@ namespace tasuki {
 
 Variable neg(const Variable& x);
 Variable exp(const Variable& x);
-// Natural logarithm; -infinity at 0, NaN below.
+// Natural logarithm; -infinity at 0 (on CPUs also at subnormal numbers), NaN below.
 Variable log(const Variable& x);
 // NaN below 0; the gradient is infinite at 0.
 Variable sqrt(const Variable& x);

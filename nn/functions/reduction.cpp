@@ -3,6 +3,7 @@
 #include "tasuki/nn/function.hpp"
 #include "tasuki/nn/functions/axes.hpp"
 #include "tasuki/nn/functions/math.hpp"
+#include "tasuki/nn/functions/operand_type.hpp"
 #include "tasuki/tensor/backend.hpp"
 #include "tasuki/tensor/elementwise_operations.hpp"
 
@@ -54,6 +55,7 @@ class Max final : public Function {
 };
 
 Variable summed(const char* name, const Variable& x, AxisSet axes, bool keepdims, float factor) {
+  check_operand_type(name, x);
   const Tensor& value = x.value();
   const Tensor y =
       backend(value.device()).arrays().reduce(Reduction::sum, value, axes, factor, value.dtype());
@@ -77,6 +79,7 @@ Variable mean(const Variable& x, const std::vector<int>& axes, bool keepdims) {
 }
 
 Variable max(const Variable& x, const std::vector<int>& axes, bool keepdims) {
+  check_operand_type("max", x);
   const AxisSet set = checked_axes(axes, x.shape(), "max");
   const Tensor& value = x.value();
   const Tensor y =

@@ -1,6 +1,7 @@
 #include "tasuki/nn/functions/softmax.hpp"
 
 #include "tasuki/nn/function.hpp"
+#include "tasuki/nn/functions/axes.hpp"
 #include "tasuki/tensor/backend.hpp"
 #include "tasuki/tensor/normalization_operations.hpp"
 
@@ -25,8 +26,7 @@ class Softmax final : public Function {
 };
 
 Variable apply(const Variable& x, int axis, bool logarithm) {
-  const int rank = x.shape().rank();
-  const int positive = axis < 0 ? axis + rank : axis;
+  const int positive = checked_axis(axis, x.shape(), logarithm ? "log_softmax" : "softmax");
   const Tensor y =
       backend(x.value().device()).normalization().softmax(x.value(), positive, logarithm);
   return Function::record(y, {x},

@@ -18,7 +18,10 @@ TASUKI_VECTORIZE float exp_of_row(const float* x, float* y, float shift, std::in
     const float argument = x[j] - shift;
     y[j] = argument < -87.0f ? -87.0f : argument;
   }
-  for (std::int64_t j = 0; j < count; ++j) y[j] = fast_exp(y[j]);
+  for (std::int64_t j = 0; j < count; ++j) {
+    const float e = fast_exp(y[j]);
+    y[j] = y[j] <= -87.0f ? 0.0f : e;
+  }
   return sum_in_lanes(y, count);
 }
 

@@ -10,9 +10,10 @@
 namespace tasuki {
 namespace {
 
-// e^x of x <= 0, as fast_exp() can have it.
+// e^x of x <= 0, and 0 below -87.
 [[gnu::always_inline]] inline float limited_exp(float x) {
-  return fast_exp(x < -87.0f ? -87.0f : x);
+  const float e = fast_exp(x < -87.0f ? -87.0f : x);
+  return x < -87.0f ? 0.0f : e;
 }
 
 TASUKI_VECTORIZE void subtract_row(const float* x, float* y, float value, std::int64_t count) {

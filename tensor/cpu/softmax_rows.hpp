@@ -7,7 +7,7 @@ namespace tasuki {
 
 // The largest of at least one value.
 float largest_in_row(const float* x, std::int64_t count);
-// y = exp(x - shift), x <= shift; returns the sum.
+// y = exp(x - shift), x <= shift, and 0 below exp(-87); returns the sum.
 float exp_of_row(const float* x, float* y, float shift, std::int64_t count);
 // y = x * factor.
 void scale_row(const float* x, float* y, float factor, std::int64_t count);

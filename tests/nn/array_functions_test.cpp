@@ -1,6 +1,7 @@
 // Functions of arrays where reference cases do not reach: limits, axes of no elements, bad shapes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -8,10 +9,12 @@
 #include "reference.hpp"
 #include "tasuki/nn/functions/activation.hpp"
 #include "tasuki/nn/functions/arithmetic.hpp"
+#include "tasuki/nn/functions/concat.hpp"
 #include "tasuki/nn/functions/math.hpp"
 #include "tasuki/nn/functions/matmul.hpp"
 #include "tasuki/nn/functions/rearrange.hpp"
 #include "tasuki/nn/functions/reduction.hpp"
+#include "tasuki/nn/functions/softmax.hpp"
 #include "tasuki/tensor/backend.hpp"
 
 namespace tasuki {
@@ -217,6 +220,26 @@ std::string error_of(const Call& call) {
   return "no error";
 }
 
+TEST(ArrayFunctions, CountNegativeAxesFromTheLast) {
+  const Variable x(Tensor::zeros({2, 3, 4}), true);
+  const Variable joined = concat({x, x}, -1);
+  EXPECT_EQ(joined.shape(), Shape({2, 3, 8}));
+  sum(joined).backward();
+  EXPECT_EQ(x.grad().shape(), x.shape());
+  EXPECT_EQ(stack({x, x}, -1).shape(), Shape({2, 3, 4, 2}));
+  EXPECT_EQ(softmax(x, -3).value().data<float>()[0], 0.5f);
+}
+
+TEST(ArrayFunctions, SoftmaxOfMinusInfinityIsZero) {
+  const float none = -std::numeric_limits<float>::infinity();
+  const std::vector<float> values{0, none, 0, none};
+  const Variable rows(Tensor::from(std::span<const float>(values), {2, 2}));
+  for (const int axis : {0, 1}) {
+    const Variable y = softmax(axis == 0 ? transpose(rows) : rows, axis);
+    EXPECT_EQ(std::ranges::min(values_of(y.value())), 0.0f) << axis;
+  }
+}
+
 TEST(ArrayFunctions, ErrorsNameFunctionsAndShapes) {
   const Variable x(Tensor::zeros({2, 3})), y(Tensor::zeros({4, 3}));
   const auto expect = [](const std::string& error, const char* part) {
@@ -224,6 +247,12 @@ TEST(ArrayFunctions, ErrorsNameFunctionsAndShapes) {
   };
   expect(error_of([&] { x* y; }), "shapes 2x3 and 4x3 cannot be broadcast");
   expect(error_of([&] { sum(x, {2}); }), "sum: an array of 2x3 has no axis 2");
+  expect(error_of([&] { concat({x, y}, -3); }), "concat: an array of 2x3 has no axis -3");
+  expect(error_of([&] { softmax(x, -3); }), "softmax: an array of 2x3 has no axis -3");
+  const Variable ids(Tensor::zeros({2, 3}, DType::int32));
+  expect(error_of([&] { x + ids; }), "add: int32 of 2x3 has no arithmetic");
+  expect(error_of([&] { exp(ids); }), "exp: int32 of 2x3 has no arithmetic");
+  expect(error_of([&] { sum(ids); }), "sum: int32 of 2x3 has no arithmetic");
   expect(error_of([&] { sum(x, {1, -1}); }), "sum: axis -1 of 2x3 is named twice");
   expect(error_of([&] { broadcast_to(x, {2, 4}); }), "shapes 2x3 and 2x4 cannot be broadcast");
   expect(error_of([&] { broadcast_to(x, {3}); }), "2x3 cannot be repeated to 3");
