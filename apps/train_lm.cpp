@@ -8,6 +8,7 @@
 
 #include "lm/sample.hpp"
 #include "lm/text.hpp"
+#include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/models/gpt.hpp"
 #include "tasuki/nn/functions/softmax_cross_entropy.hpp"
 #include "tasuki/program/training_program.hpp"
@@ -38,23 +39,32 @@ LossFunction loss_of(Gpt& model) {
   };
 }
 
-// Prints a sample on rank 0 when the training has ended.
+// Prints a sample on rank 0 when the training has ended, unless it was stopped.
 class Sampler final : public Extension {
  public:
   Sampler(Gpt& model, const Flags& flags, std::uint64_t seed)
       : model_(model), flags_(flags), seed_(seed) {}
   std::string default_name() const override { return "sampler"; }
+  // Samples may take long, so the last snapshot comes first.
+  int priority() const override { return priority_snapshot - 1; }
   bool may_observe(const std::string&, const std::string&, bool) const override { return false; }
   bool reads_model() const override { return true; }
   std::unique_ptr<Trigger> default_trigger() const override { return every(1, Unit::epoch); }
   void run(Trainer&) override {}
   void finalize(Trainer& trainer) override {
-    const Communicator* const communicator = trainer.communicator();
-    if (communicator != nullptr && communicator->rank() != 0) return;
-    const std::string text =
-        lm::sample_text(model_, "\n", flags_.sample, flags_.temperature, seed_);
-    std::printf("sample:%s\n", lm::printable(text).c_str());
-    std::fflush(stdout);
+    if (trainer.is_stopped()) return;
+    const auto print = [this] {
+      const std::string text =
+          lm::sample_text(model_, "\n", flags_.sample, flags_.temperature, seed_);
+      std::printf("sample:%s\n", lm::printable(text).c_str());
+      std::fflush(stdout);
+      return Bytes();
+    };
+    // The others wait for it here, as long as it takes.
+    if (trainer.communicator() != nullptr)
+      run_on_root(*trainer.communicator(), 0, print);
+    else
+      print();
   }
 
  private:

@@ -1,7 +1,7 @@
 // A request to stop this process.
 //
 // A running training takes the request at the end of a step, in which all ranks agree
-// (Optimizer::asked_to_stop), saves a snapshot and leaves Trainer::run() with Stopped. Signals make
+// (Trainer::run), saves a snapshot and leaves Trainer::run() with Stopped. Signals make
 // the request (job/stop_signals.hpp), or the program.
 #pragma once
 

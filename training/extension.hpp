@@ -57,7 +57,9 @@ class Extension {
   virtual void before_own_report(Trainer&) {}
   // A snapshot is about to be made. An exception prevents that. Collective.
   virtual void before_save(Trainer&) {}
-  // Called after the last iteration, highest priority first; not after an exception.
+  // Called after the last iteration, highest priority first; not after an exception. The last
+  // snapshot is saved with priority_snapshot: work that takes long and is not in it has a lower
+  // one.
   virtual void finalize(Trainer&) {}
   // An exception is about to leave Trainer::run: saves what would be lost, on this rank alone,
   // because others may not get here. Must not replace the exception.

@@ -212,10 +212,11 @@ bool Trainer::is_asked_to_stop() const {
   if (communicator_ == nullptr || communicator_->size() == 1) return stop_requested();
   const Optimizer& optimizer = updater_->optimizer();
   const Communicator* const exchanging = optimizer.communicator();
-  if (exchanging && exchanging->size() == communicator_->size() &&
-      exchanging->exchanges_gradients())
+  const bool exchanges = exchanging == nullptr || exchanging->exchanges_gradients();
+  if (exchanging && exchanges && exchanging->size() == communicator_->size())
     return optimizer.asked_to_stop();
-  if (!updater_->is_new_epoch()) return false;
+  // A step without messages gets none.
+  if (!exchanges && !updater_->is_new_epoch()) return false;
   const Tensor asked = Tensor::full({}, stop_requested() ? 1 : 0, DType::int32);
   communicator_->allreduce(asked);
   return asked.item() != 0;
@@ -238,8 +239,9 @@ void Trainer::run_until_stop() {
         (*begin)->has_run = true;
       }
   };
-  bool is_over = stop_->is_over(*this), is_stopped = false;
-  while (!is_over && !is_stopped) {
+  bool is_over = stop_->is_over(*this);
+  is_stopped_ = false;
+  while (!is_over && !is_stopped_) {
     observation_.clear();
     report_position(updater_->epoch() + 1, updater_->iteration() + 1);
     {
@@ -249,21 +251,26 @@ void Trainer::run_until_stop() {
     run_triggered(extensions.begin(), first_saving);
     is_over = stop_->fires(*this);
     run_triggered(first_saving, extensions.end());
-    is_stopped = failure_ || (!is_over && is_asked_to_stop());
+    is_stopped_ = failure_ || (!is_over && is_asked_to_stop());
   }
   updater_->flush();
   Snapshot own;
   Snapshot* const attached = numbered_snapshot(*this);
-  if (is_stopped) (attached ? attached : &own)->save_at_end();
-  for (Attached* each : extensions) each->extension->finalize(*this);
+  if (is_stopped_) (attached ? attached : &own)->save_at_end();
+  const auto first_after_saving = std::ranges::find_if(extensions, [&](const Attached* each) {
+    return each->priority < Extension::priority_snapshot;
+  });
+  const auto finalize = [this](Attached* each) { each->extension->finalize(*this); };
+  std::for_each(extensions.begin(), first_after_saving, finalize);
   own.finalize(*this);
+  std::for_each(first_after_saving, extensions.end(), finalize);
   elapsed_before_ = elapsed_time();
   started_at_.reset();
   if (failure_) {
     const Error error = *std::exchange(failure_, std::nullopt);
     throw Error(error.kind(), fmt::format("{}; {}", error.what(), how_to_go_on()), error.scope());
   }
-  if (is_stopped)
+  if (is_stopped_)
     throw Stopped(fmt::format("stopped and saved after iteration {}; {}", updater_->iteration(),
                               how_to_go_on()));
 }

@@ -63,8 +63,8 @@ class Trainer {
   // When a rank is asked to stop (core/stop_request.hpp), all ranks end after the same iteration,
   // as if the stop trigger had fired there, save a snapshot and throw Stopped. The first attached
   // Snapshot whose file names contain the iteration saves it; if there is none, the trainer does,
-  // as snapshot_iter_{iteration}. If ranks do not exchange gradients with all others in each
-  // update, they end at the end of an epoch.
+  // as snapshot_iter_{iteration}. Ranks whose communicator exchanges nothing ("dummy") end at the
+  // end of an epoch.
   //
   // Warns if the job has several ranks but the updater knows only one: each rank would train a
   // separate model, and all would write to one folder.
@@ -98,6 +98,9 @@ class Trainer {
   // Ends the run after this iteration as a request to stop does, with this error in place of
   // Stopped. All ranks call it.
   void fail_after_saving(Error error) { failure_ = std::move(error); }
+  // Whether the run ends early, because it was asked to stop or by fail_after_saving(). For
+  // Extension::finalize: the process may be killed soon, so work that takes long is left out.
+  bool is_stopped() const { return is_stopped_; }
 
   // Ask all extensions for objections before values are reported, of all ranks or of this rank
   // alone, and before a snapshot is made (Extension::before_report, before_own_report,
@@ -136,7 +139,8 @@ class Trainer {
   std::vector<std::unique_ptr<Attached>> extensions_;  // in order of attachment
   Observation observation_;
   std::optional<Error> failure_;  // to end with after this iteration
-  double elapsed_before_ = 0;     // seconds, of the runs that this one continues
+  bool is_stopped_ = false;
+  double elapsed_before_ = 0;  // seconds, of the runs that this one continues
   std::optional<double> started_at_;
 };
 

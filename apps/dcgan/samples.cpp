@@ -37,6 +37,8 @@ class WriteSamples final : public Extension {
  public:
   WriteSamples(Dcgan& gan, const SampleSettings& settings) : gan_(gan), settings_(settings) {}
   std::string default_name() const override { return "WriteSamples"; }
+  // Samples may take long, so snapshots come first.
+  int priority() const override { return priority_snapshot - 1; }
   std::unique_ptr<Trigger> default_trigger() const override {
     return every(static_cast<double>(settings_.interval), Unit::iteration);
   }
@@ -54,7 +56,7 @@ class WriteSamples final : public Extension {
   }
 
   void finalize(Trainer& trainer) override {
-    if (settings_.samples == 0) return;
+    if (settings_.samples == 0 || trainer.is_stopped()) return;
     on_root(trainer, [&] {
       const Tensor images = generate(gan_.gen, settings_.model, settings_.seed, settings_.samples);
       write_images(trainer.out() / (images.shape()[1] == 1 ? "samples-idx3-ubyte" : "samples"),

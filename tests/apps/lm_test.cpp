@@ -1,5 +1,7 @@
 // train_lm as users start it.
 
+#include <signal.h>
+
 #include <fstream>
 
 #include "tasuki/core/error.hpp"
@@ -59,6 +61,42 @@ TEST_F(TrainLm, SamplesDependOnTheSeedAlone) {
   const std::string first = sample("1");
   EXPECT_EQ(sample("1"), first);
   EXPECT_NE(sample("2"), first);
+}
+
+// A sample of this length takes minutes.
+TEST_F(TrainLm, AStoppedRunIsSavedAtOnceAndMakesNoSample) {
+  bool is_asked = false;
+  const auto ask = [&](pid_t program) {
+    if (is_asked || !std::filesystem::exists(folder / "stopped/log")) return;
+    is_asked = true;
+    kill(program, SIGUSR1);
+  };
+  const Finished job = run_program(mpirun(2, program("stopped", {"--epoch", "100000", "--log-every",
+                                                                 "1", "--sample", "1000000"})),
+                                   60, {}, ask);
+  EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::stopped)) << job.all();
+  EXPECT_EQ(count_of(job.err, "stopped and saved after iteration "), 1) << job.all();
+  EXPECT_EQ(count_of(job.out, "sample:"), 0) << job.all();
+}
+
+TEST_F(TrainLm, TheLastSnapshotIsSavedBeforeTheSample) {
+  const auto out = folder / "out";
+  const Finished job = run_program(program("out", {"--max-iterations", "3", "--sample", "1000000"}),
+                                   60, {}, [&](pid_t program) {
+                                     if (std::filesystem::exists(out / "snapshot_iter_3"))
+                                       kill(program, SIGKILL);
+                                   });
+  EXPECT_FALSE(job.timed_out) << job.all();
+  EXPECT_EQ(job.exit_code, 128 + SIGKILL) << job.all();
+}
+
+// Those that make no sample wait without a limit.
+TEST_F(TrainLm, OtherRanksWaitForALongSample) {
+  const Finished job =
+      run_program(mpirun(2, program("out", {"--max-iterations", "1", "--sample", "20000"})), 60,
+                  {{"TASUKI_END_SECONDS", "1"}});
+  EXPECT_EQ(job.exit_code, 0) << job.all();
+  EXPECT_GT(job.seconds, 2) << "too short to tell";
 }
 
 TEST_F(TrainLm, BadInputIsNamed) {

@@ -155,6 +155,32 @@ TEST(Stops, MakeARemovedFolderAgain) {
   }
 }
 
+// Work that takes long at the end of a run comes after the snapshot, and can be left out.
+TEST(Stops, SaveBeforeWhatExtensionsDoAtTheEnd) {
+  struct LongWork final : Extension {
+    std::string default_name() const override { return "long_work"; }
+    int priority() const override { return priority_snapshot - 1; }
+    void run(Trainer&) override {}
+    void finalize(Trainer& trainer) override {
+      comes_after_saving = std::filesystem::exists(trainer.last_snapshot());
+      is_stopped = trainer.is_stopped();
+    }
+    bool comes_after_saving = false, is_stopped = false;
+  };
+  const auto comm = create_communicator("auto");
+  const TemporaryFolder folder(comm.get());
+  for (const bool saves_itself : {true, false}) {
+    const SmallRun run(folder / "out", comm.get(), {});
+    const auto trainer = bare_trainer(run, *comm, folder / "bare");
+    if (saves_itself) trainer->extend(std::make_unique<Snapshot>());
+    auto& work = trainer->extend(std::make_unique<LongWork>());
+    ask_in(*trainer, 2);
+    EXPECT_NE(message_of(*trainer), "it was not stopped");
+    EXPECT_TRUE(work.comes_after_saving) << saves_itself;
+    EXPECT_TRUE(work.is_stopped);
+  }
+}
+
 // Those that come during an evaluation are taken after it.
 TEST(Stops, WaitForTheEndOfAnEvaluation) {
   const auto comm = create_communicator("auto");
