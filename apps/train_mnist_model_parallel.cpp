@@ -13,12 +13,12 @@ int main(int argc, char** argv) {
       "mpirun -np 2 train_mnist_model_parallel --epoch 20");
   std::int64_t unit = 1000;
   program.flags.add("unit,u", unit, {1, 1 << 20}, "N", "units in each of the two hidden layers");
-  program.settings.model_ranks = 2;
+  program.settings.model_ranks = 0;  // one model
   program.check = [](const tasuki::Communicator& communicator) {
     if (communicator.size() != 2)
       tasuki::fail_everywhere(tasuki::ErrorKind::usage,
-                              "train_mnist_model_parallel: expected 2 ranks, found {}; "
-                              "train_mnist_dual_parallel takes more",
+                              "train_mnist_model_parallel: expected 2 ranks, found {} (mpirun -np "
+                              "2); train_mnist_dual_parallel takes any even number",
                               communicator.size());
   };
   program.dataset = "mnist";

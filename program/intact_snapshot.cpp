@@ -1,10 +1,12 @@
 #include "tasuki/program/intact_snapshot.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <system_error>
 #include <utility>
 
+#include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/training/extensions/snapshot.hpp"
@@ -12,27 +14,50 @@
 namespace tasuki::program {
 namespace {
 
-std::filesystem::path file_of(std::filesystem::path snapshot, int part, int parts) {
+namespace fs = std::filesystem;
+
+constexpr const char* numbered = "snapshot_iter_{iteration}";
+
+fs::path file_of(fs::path snapshot, int part, int parts) {
   if (parts > 1) snapshot += fmt::format(".{}", part);
   return snapshot;
 }
 
-bool is_complete(const std::filesystem::path& snapshot, int parts) {
+bool is_there(const fs::path& path) {
   std::error_code ignored;
-  for (int part = 0; part < parts; ++part)
-    if (!std::filesystem::exists(file_of(snapshot, part, parts), ignored)) return false;
-  return true;
+  return fs::exists(path, ignored);
+}
+
+// What there is in place of a snapshot of `parts` files, if it is one of more or fewer.
+std::string found_instead(const fs::path& snapshot, int parts) {
+  if (parts > 1 && is_there(snapshot))
+    return fmt::format("; {} is of a whole model, and this run has a model on {} ranks",
+                       snapshot.string(), parts);
+  int found = 0;
+  while (is_there(file_of(snapshot, found, 2))) ++found;
+  // Other disks may have further parts.
+  if (found == 0 || found == parts || (found == 1 && parts > 1)) return "";
+  return fmt::format("; {}.0 is a part of a model on {} ranks, and this run has {}",
+                     snapshot.string(), found == 1 ? "several" : std::to_string(found),
+                     parts > 1 ? fmt::format("a model on {} ranks", parts) : "whole models");
+}
+
+std::unique_ptr<NpzFile> open_part(const fs::path& snapshot, int part, int parts) {
+  const fs::path file = file_of(snapshot, part, parts);
+  if (!is_there(file))
+    fail(ErrorKind::missing, "cannot read {}: no such file{}", file.string(),
+         found_instead(snapshot, parts));
+  return std::make_unique<NpzFile>(file, /*require_hash=*/true);
 }
 
 // Says why it is not simply the snapshot with the highest number.
-void explain_choice(const std::filesystem::path& chosen,
-                    const std::vector<std::filesystem::path>& candidates) {
+void explain_choice(const fs::path& chosen, const std::vector<fs::path>& candidates) {
   if (chosen.filename() == best_snapshot_name)
     log_warning("there is no snapshot_iter_<number> to go on from in {}; taking {}",
                 chosen.parent_path().string(), chosen.string());
   const auto later = std::ranges::find(candidates, chosen) + 1;
   // Names with higher numbers are longer, or later in the alphabet.
-  const auto number = [](const std::filesystem::path& path) {
+  const auto number = [](const fs::path& path) {
     const std::string name = path.filename().string();
     return std::pair(name.size(), name);
   };
@@ -42,54 +67,70 @@ void explain_choice(const std::filesystem::path& chosen,
                each->string(), chosen.filename().string());
 }
 
-// What a folder without snapshots of so many parts has in place of them, for an error.
-std::string describe_others(const std::filesystem::path& folder, int parts) {
-  if (snapshots_to_try(folder, parts == 1 ? 2 : 1).empty()) return "";
-  return parts == 1 ? ", only those of parts of a model, which several ranks hold"
-                    : ", only those of a whole model, which one rank holds";
+// The first that `open` does not fail on. `says`: whether this rank prints what it passes over.
+fs::path first_intact(const SnapshotList& snapshots, bool says,
+                      const std::function<void(const fs::path&)>& open) {
+  const auto& paths = snapshots.paths;
+  for (std::size_t i = 0;; ++i) {
+    try {
+      open(paths.at(i));
+      if (says && snapshots.is_of_folder) explain_choice(paths[i], paths);
+      return paths[i];
+    } catch (const Error& error) {
+      if (i + 1 == paths.size()) throw;
+      if (says) log_warning("{}; using the snapshot before it", error.what());
+    }
+  }
 }
 
 }  // namespace
 
-std::vector<std::filesystem::path> snapshots_to_try(const std::filesystem::path& folder,
-                                                    int parts) {
-  std::vector<std::filesystem::path> candidates =
-      snapshots_in(folder, "snapshot_iter_{iteration}", file_of("", 0, parts).string());
-  std::error_code ignored;
-  if (const auto best = folder / best_snapshot_name;
-      std::filesystem::exists(file_of(best, 0, parts), ignored))
-    candidates.push_back(best);
-  const auto lacks_parts = [parts](const auto& each) { return !is_complete(each, parts); };
-  if (!std::ranges::all_of(candidates, lacks_parts)) std::erase_if(candidates, lacks_parts);
-  return candidates;
+SnapshotList snapshots_of(const fs::path& folder, int parts) {
+  SnapshotList list{snapshots_in(folder, numbered, file_of("", 0, parts).string()), true};
+  if (const auto best = folder / best_snapshot_name; is_there(file_of(best, 0, parts)))
+    list.paths.push_back(best);
+  return list;
 }
 
-std::filesystem::path snapshot_of(const std::filesystem::path& file, int parts) {
-  const std::string suffix = file_of("", 0, parts).string(), path = file.string();
-  return path.ends_with(suffix) ? path.substr(0, path.size() - suffix.size()) : path;
+SnapshotList snapshots_at(const fs::path& path, std::string_view flag, int parts) {
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) return {{snapshot_of(path, parts)}};
+  SnapshotList list = snapshots_of(path, parts);
+  if (!list.paths.empty()) return list;
+  const auto others = snapshots_in(path, numbered, parts > 1 ? "" : ".0");
+  const std::string instead = others.empty() ? ""
+                                             : (parts > 1 ? ", only those of a whole model"
+                                                          : ", only those of parts of a model") +
+                                                   found_instead(others.front(), parts);
+  fail(ErrorKind::missing, "{} {}: there is no snapshot_iter_<number>{} in this folder{}", flag,
+       path.string(), file_of("", 0, parts).string(), instead);
 }
 
-std::unique_ptr<NpzFile> open_intact_snapshot(const std::filesystem::path& path,
-                                              std::string_view flag, int parts) {
-  const auto open = [parts](const std::filesystem::path& snapshot) {
-    return std::make_unique<NpzFile>(file_of(snapshot, 0, parts), /*require_hash=*/true);
-  };
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(path, ignored)) return open(snapshot_of(path, parts));
-  const std::vector<std::filesystem::path> snapshots = snapshots_to_try(path, parts);
-  if (snapshots.empty())
-    fail(ErrorKind::missing, "{} {}: there is no snapshot_iter_<number>{} in this folder{}", flag,
-         path.string(), file_of("", 0, parts).string(), describe_others(path, parts));
-  for (std::size_t i = 0;; ++i) {
-    try {
-      auto file = open(snapshots[i]);
-      explain_choice(snapshots[i], snapshots);
-      return file;
-    } catch (const Error& error) {
-      if (i + 1 == snapshots.size()) throw;
-      log_warning("{}; using the snapshot before it", error.what());
-    }
-  }
+fs::path snapshot_of(const fs::path& file, int parts) {
+  const std::string suffix = file_of("", 0, parts).string(), text = file.string();
+  return text.ends_with(suffix) ? text.substr(0, text.size() - suffix.size()) : text;
+}
+
+std::unique_ptr<NpzFile> open_intact_snapshot(const fs::path& path, std::string_view flag,
+                                              int parts) {
+  std::unique_ptr<NpzFile> first;
+  first_intact(snapshots_at(path, flag, parts), true, [&](const fs::path& snapshot) {
+    first = open_part(snapshot, 0, parts);
+    for (int part = 1; part < parts; ++part) open_part(snapshot, part, parts);
+  });
+  return first;
+}
+
+IntactSnapshot open_intact_parts(const SnapshotList& snapshots, int parts,
+                                 Communicator& communicator) {
+  IntactSnapshot found;
+  const int rank = communicator.rank();
+  found.path = first_intact(snapshots, rank == 0, [&](const fs::path& snapshot) {
+    run_on_all(communicator, [&] {
+      if (rank < parts) found.part = open_part(snapshot, rank, parts);
+    });
+  });
+  return found;
 }
 
 }  // namespace tasuki::program

@@ -104,13 +104,21 @@ FlagTexts flags_in(const NpzFile& file) {
   return flags.empty() ? flags_of_optimizer(file) : flags;
 }
 
-// Null if --resume auto finds no snapshot.
-std::unique_ptr<NpzFile> open_snapshot_to_resume(const TrainingSettings& settings, int parts) {
-  if (settings.resume.from == ResumeSettings::From::path)
-    return open_intact_snapshot(settings.resume.path, "--resume", parts);
-  return snapshots_to_try(settings.out, parts).empty()
-             ? nullptr
-             : open_intact_snapshot(settings.out, "--resume", parts);
+// Those that rank 0 sees; none if --resume auto finds no snapshot. Collective.
+SnapshotList snapshots_to_resume(const TrainingSettings& settings, int parts,
+                                 Communicator& communicator) {
+  const Bytes sent = run_on_root(communicator, 0, [&] {
+    const SnapshotList found = settings.resume.from == ResumeSettings::From::automatic
+                                   ? snapshots_of(settings.out, parts)
+                                   : snapshots_at(settings.resume.path, "--resume", parts);
+    std::vector<std::string> names;
+    for (const auto& each : found.paths) names.push_back(each.string());
+    return text_to_bytes(nlohmann::json{names, found.is_of_folder}.dump());
+  });
+  const nlohmann::json found = nlohmann::json::parse(bytes_to_text(sent));
+  SnapshotList snapshots{{}, found.at(1).get<bool>()};
+  for (const auto& name : found.at(0)) snapshots.paths.emplace_back(name.get<std::string>());
+  return snapshots;
 }
 
 std::filesystem::path folder_of(const std::filesystem::path& snapshot) {
@@ -191,20 +199,19 @@ Continuation find_continuation(Options& options, const TrainingSettings& setting
   Continuation continuation;
   if (settings.resume.from != ResumeSettings::From::nothing) {
     const int parts = model_ranks(settings, communicator.size());
-    const Bytes sent = run_on_root(communicator, 0, [&] {
-      const auto file = open_snapshot_to_resume(settings, parts);
-      if (!file) return text_to_bytes("null");
-      return text_to_bytes(nlohmann::json{snapshot_of(file->path(), parts).string(),
-                                          flags_in(*file), epochs_waited_in(*file, settings)}
-                               .dump());
-    });
-    const nlohmann::json found = nlohmann::json::parse(bytes_to_text(sent));
-    if (!found.is_null()) {
-      continuation.snapshot = found.at(0).get<std::string>();
+    const auto snapshots = snapshots_to_resume(settings, parts, communicator);
+    if (!snapshots.paths.empty()) {
+      const IntactSnapshot found = open_intact_parts(snapshots, parts, communicator);
+      const Bytes sent = run_on_root(communicator, 0, [&] {
+        return text_to_bytes(
+            nlohmann::json{flags_in(*found.part), epochs_waited_in(*found.part, settings)}.dump());
+      });
+      const nlohmann::json kept_in = nlohmann::json::parse(bytes_to_text(sent));
+      continuation.snapshot = found.path;
       if (settings.resume.from == ResumeSettings::From::path)
-        options.inherit("out", folder_of(*continuation.snapshot).string());
-      continuation.overruled = inherit_flags(options, settings, found.at(1).get<FlagTexts>());
-      continuation.epochs_waited = found.at(2);
+        options.inherit("out", folder_of(found.path).string());
+      continuation.overruled = inherit_flags(options, settings, kept_in.at(0).get<FlagTexts>());
+      continuation.epochs_waited = kept_in.at(1);
     }
   }
   for (const auto& [name, text] : options.values())

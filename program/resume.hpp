@@ -37,8 +37,8 @@ struct Continuation {
 };
 
 // Finds --resume's snapshot (in a folder: the newest intact one, else snapshot_best), and takes
-// from it the flags that were not given, and --out from its place. Rank 0 reads the file; its
-// errors are errors on all ranks. Collective.
+// from it the flags that were not given, and --out from its place. Rank 0 reads the file, with a
+// model on several ranks the others their parts; errors are errors on all ranks. Collective.
 Continuation find_continuation(Options& options, const TrainingSettings& settings,
                                Communicator& communicator);
 

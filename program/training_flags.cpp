@@ -25,7 +25,9 @@ constexpr std::int64_t unlimited = std::numeric_limits<std::int64_t>::max();
 Option batchsize_flag(TrainingSettings& settings) {
   Option option;
   option.value_name = "N";
-  option.help = "examples per rank and step";
+  option.help = settings.model_ranks == 1
+                    ? "examples per rank and step"
+                    : "examples per model and step, whatever the number of ranks that hold it";
   option.set = [&settings](const std::string& text) {
     settings.batchsize = parse_integer(text, batch_sizes);
     settings.global_batch.reset();

@@ -60,7 +60,7 @@ enum class NodeWeights { shared, separate };
 
 // Names and defaults are ChainerMN's if it has them.
 struct TrainingSettings {
-  std::int64_t batchsize = 100;              // examples per rank and step
+  std::int64_t batchsize = 100;              // examples per rank (or model) and step
   std::optional<std::int64_t> global_batch;  // examples of all ranks, instead of batchsize
   std::int64_t accumulate = 1;               // batches of an iteration
   std::int64_t epoch = 20;

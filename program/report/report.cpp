@@ -8,6 +8,7 @@
 
 #include "tasuki/communicator/number_bytes.hpp"
 #include "tasuki/communicator/run_on_root.hpp"
+#include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/optimizer/power_sgd.hpp"
 #include "tasuki/program/learning_rate.hpp"
 #include "tasuki/program/optimizer.hpp"
@@ -58,6 +59,17 @@ std::string parameter_table(const NamedOptimizers& optimizers) {
     text += fmt::format("  {:<{}}  {:>16}  {:>12}\n", path, width, parameter->shape().text(),
                         parameter->shape().count());
   return text + fmt::format("  {} in all\n", count);
+}
+
+// Of the whole model, or of the parts that the ranks of a model have. Collective.
+std::string parameters_text(const NamedOptimizers& optimizers, const ModelGrid& grid) {
+  std::string text = parameter_table(optimizers);
+  if (!grid.is_divided()) return "Parameters:\n" + text;
+  const auto of_ranks = grid.model().gather_bytes(text_to_bytes(text), 0);
+  text.clear();
+  for (std::size_t rank = 0; rank < of_ranks.size(); ++rank)
+    text += fmt::format("Parameters of rank {}:\n{}", rank, bytes_to_text(of_ranks[rank]));
+  return text;
 }
 
 // `whose`: what takes a part of the batch.
@@ -248,7 +260,7 @@ void print_plan(const RankSetup& setup, const TrainingSettings& settings,
   std::size_t examples = share_bytes(data.train, *setup.communicator, setup.grid->models());
   if (data.test) examples += share_bytes(*data.test, *setup.communicator, setup.grid->models());
 
-  std::string text = "Parameters:\n" + parameter_table(optimizers);
+  std::string text = parameters_text(optimizers, *setup.grid);
   text += fmt::format("Example: {}", train.shape_text());
   for (const Field& field : train.fields)
     if (field.classes > 0) text += fmt::format(", {} classes", field.classes);
@@ -257,9 +269,9 @@ void print_plan(const RankSetup& setup, const TrainingSettings& settings,
                       steps, all_steps, last);
   const std::size_t of_step = parameters + gradients + states + activations;
   text += fmt::format(
-      "Memory per rank: {} parameters, {} gradients, {} optimizer state, {} activations, {} data",
-      megabytes(parameters), megabytes(gradients), megabytes(states), megabytes(activations),
-      megabytes(examples));
+      "Memory {}: {} parameters, {} gradients, {} optimizer state, {} activations, {} data",
+      setup.grid->is_divided() ? "of rank 0" : "per rank", megabytes(parameters),
+      megabytes(gradients), megabytes(states), megabytes(activations), megabytes(examples));
   // All but the data are in memory, so everything else can be measured.
   const std::size_t host = measure_peak(*setup.communicator, {}).host;
   if (setup.device().is_cpu())

@@ -68,8 +68,8 @@ bool are_equal(const NpzValue& a, const NpzValue& b) {
 }
 
 TEST_F(TrainDcgan, AStoppedRunIsSavedAndMakesNoSamples) {
-  const Finished job = run_until_asked(
-      mpirun(2, program("out", {"--epoch", "100000", "--samples", "100"})), "out");
+  const Finished job =
+      run_until_asked(mpirun(2, program("out", {"--epoch", "100000", "--samples", "100"})), "out");
   EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::stopped)) << job.all();
   EXPECT_EQ(count_of(job.err, "stopped and saved after iteration "), 1) << job.all();
   EXPECT_FALSE(std::filesystem::exists(folder / "out/samples-idx3-ubyte"));

@@ -1,4 +1,7 @@
 // train_mnist_model_parallel and train_mnist_dual_parallel learn what train_mnist does.
+#include <signal.h>
+
+#include <cstring>
 #include <filesystem>
 
 #include "digits.hpp"
@@ -36,7 +39,26 @@ class ModelParallel : public TrainingJob {
     EXPECT_EQ(count_of(job.err, "error:"), 1) << job.all();
     EXPECT_FALSE(std::filesystem::exists(folder / "refused"));
   }
+  // That both parts of two snapshots have the same weights and optimizer's state, bit for bit.
+  void expect_same_parts(const std::string& found, const std::string& expected) {
+    for (const char* const suffix : {".0", ".1"}) {
+      const NpzFile a(folder / (found + suffix)), b(folder / (expected + suffix));
+      std::size_t compared = 0;
+      for (const std::string& name : b.names()) {
+        const NpzValue value = b.read(name);
+        const auto* const tensor = std::get_if<Tensor>(&value);
+        if (!name.starts_with("updater/") || tensor == nullptr) continue;
+        const Tensor other = std::get<Tensor>(a.read(name));
+        ASSERT_EQ(other.bytes(), tensor->bytes()) << name;
+        EXPECT_EQ(std::memcmp(other.raw(), tensor->raw(), tensor->bytes()), 0) << name;
+        ++compared;
+      }
+      EXPECT_GT(compared, 6U);
+    }
+  }
 };
+
+const std::pair<std::string, int> both[] = {{MODEL_PARALLEL, 2}, {DUAL_PARALLEL, 4}};
 
 const Flags hundred_steps = {"--optimizer", "momentum_sgd", "--lr",        "0.05",
                              "--epoch",     "10",           "--log-every", "1"};
@@ -96,17 +118,116 @@ TEST_F(ModelParallel, InitTakesTheWeightsOfEachPart) {
                  "snapshot_iter_20.1: ", ErrorKind::missing);
 }
 
+TEST_F(ModelParallel, AStoppedRunEndsWithinItsEpochAndGoesOnAsIfItHadNotBeen) {
+  for (const auto& [file, np] : both) {
+    // An epoch of 480 steps, each of which takes long enough to be met by the signal.
+    const Flags flags = {"-b", np == 2 ? "1" : "2", "--unit", "1000", "--log-every", "1"};
+    const std::string out = fmt::format("stopped{}", np);
+    bool is_asked = false;
+    Flags words = program(out, with(flags, {"--epoch", "1000"}));
+    words[0] = file;
+    const Finished job = run_program(mpirun(np, words), 120, {}, [&](pid_t launcher) {
+      if (is_asked || !std::filesystem::exists(folder / (out + "/log"))) return;
+      is_asked = true;
+      kill(launcher, SIGUSR1);
+    });
+    ASSERT_EQ(job.exit_code, static_cast<int>(ErrorKind::stopped)) << job.all();
+    const std::string line = "stopped and saved after iteration ";
+    const std::size_t at = job.err.find(line);
+    ASSERT_NE(at, std::string::npos) << job.all();
+    const int stopped_after = std::stoi(job.err.substr(at + line.size()));
+    EXPECT_LT(stopped_after, np == 2 ? 480 : 120) << "it waited for the end of the epoch";
+
+    const std::string end = std::to_string(stopped_after + 3);
+    log_of(file, np, out, with(flags, {"--resume", folder / out, "--max-iterations", end}));
+    log_of(file, np, "undisturbed", with(flags, {"--max-iterations", end}));
+    expect_same_parts(out + "/snapshot_iter_" + end, "undisturbed/snapshot_iter_" + end);
+  }
+}
+
+TEST_F(ModelParallel, ADamagedPartIsPassedOver) {
+  for (const auto& [file, np] : both)
+    for (const char* const damaged : {".0", ".1"}) {
+      const Flags flags = {"-b", "48", "--epoch", "2", "--snapshot-every", "1"};
+      log_of(file, np, "run", flags);
+      const std::string last = np == 2 ? "run/snapshot_iter_20" : "run/snapshot_iter_10",
+                        before = np == 2 ? "run/snapshot_iter_10" : "run/snapshot_iter_5";
+      for (const char* const part : {".0", ".1"})
+        std::filesystem::copy_file(folder / (last + part), folder / (std::string("whole") + part),
+                                   std::filesystem::copy_options::overwrite_existing);
+      const std::string part = folder / (last + damaged);
+      std::filesystem::resize_file(part, std::filesystem::file_size(part) - 1);
+      const Finished named = run(file, np, "run", with(flags, {"--resume", folder / last}));
+      EXPECT_EQ(named.exit_code, static_cast<int>(ErrorKind::data)) << named.all();
+      EXPECT_EQ(count_of(named.err, "error: cannot read " + part), 1) << named.all();
+      const Finished job = run(file, np, "run", with(flags, {"--resume", folder / "run"}));
+      EXPECT_EQ(job.exit_code, 0) << job.all();
+      EXPECT_EQ(count_of(job.err, "warning: cannot read " + part), 1) << job.all();
+      EXPECT_EQ(count_of(job.err, "; using the snapshot before it\n"), 1) << job.all();
+      EXPECT_EQ(count_of(job.out, "Resumed: " + (folder / before).string() + ", epoch 1"), 1)
+          << job.all();
+      expect_same_parts(last, "whole");
+    }
+}
+
+// Each rank looks for its part where it was started, as on machines with separate disks.
+TEST_F(ModelParallel, PartsMayBeOnDisksThatOtherRanksDoNotSee) {
+  const auto job = [&](const Flags& flags) {
+    Flags words = {"sh", "-c", "cd \"$0/$OMPI_COMM_WORLD_RANK\" && exec \"$@\"", folder.path()};
+    Flags command = program("", with({"--unit", "40", "-b", "48", "--out", "run"}, flags));
+    command[0] = MODEL_PARALLEL;
+    return run_program(mpirun(2, with(words, command)), 60);
+  };
+  for (const char* const disk : {"0", "1"}) std::filesystem::create_directory(folder / disk);
+  const Finished first = job({"--epoch", "2", "--snapshot-every", "1"});
+  ASSERT_EQ(first.exit_code, 0) << first.all();
+  EXPECT_FALSE(std::filesystem::exists(folder / "0/run/snapshot_iter_20.1"));
+  const std::string damaged = folder / "1/run/snapshot_iter_20.1";
+  std::filesystem::resize_file(damaged, 1000);
+  const Finished second = job({"--epoch", "3", "--resume", "run"});
+  EXPECT_EQ(second.exit_code, 0) << second.all();
+  EXPECT_EQ(count_of(second.out, "Resumed: run/snapshot_iter_10, epoch 1"), 1) << second.all();
+}
+
+TEST_F(ModelParallel, SnapshotsOfOtherNumbersOfPartsAreNamed) {
+  const Flags flags = {"-b", "48", "--epoch", "1"};
+  log_of(MODEL_PARALLEL, 2, "parts", flags);
+  log_of(TRAIN_MNIST, 1, "whole", flags);
+  const auto refused = [&](const std::string& file, int np, const std::string& from,
+                           const std::string& text) {
+    const Finished job = run(file, np, "refused", with(flags, {"--resume", folder / from}));
+    EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::missing)) << job.all();
+    EXPECT_EQ(count_of(job.err, text), 1) << job.all();
+  };
+  for (const char* const from : {"parts", "parts/snapshot_iter_10"})
+    refused(TRAIN_MNIST, 1, from,
+            "snapshot_iter_10.0 is a part of a model on 2 ranks, and this run has whole models");
+  for (const char* const from : {"whole", "whole/snapshot_iter_10"})
+    refused(DUAL_PARALLEL, 2, from,
+            "snapshot_iter_10 is of a whole model, and this run has a model on 2 ranks");
+}
+
 TEST_F(ModelParallel, DryRunsPrintThePlan) {
   const Finished job = run(DUAL_PARALLEL, 4, "plan", {"--dry-run", "-b", "24"});
   EXPECT_EQ(job.exit_code, 0) << job.all();
   EXPECT_EQ(count_of(job.out, "Model: on 2 ranks, 2 times"), 1) << job.all();
   EXPECT_EQ(count_of(job.out, "24 per model, 48 together"), 1) << job.all();
   EXPECT_EQ(count_of(job.out, "Steps: 10 per epoch"), 1) << job.all();
+  EXPECT_EQ(count_of(job.out, "Parameters of rank 0:\n"), 1) << job.all();
+  EXPECT_EQ(count_of(job.out, "Parameters of rank 1:\n"), 1) << job.all();
+  EXPECT_EQ(count_of(job.out, "Memory of rank 0: "), 1) << job.all();
+}
+
+TEST_F(ModelParallel, HelpSaysWhatABatchIsOf) {
+  for (const auto& [file, np] : both) {
+    const Finished job = run_program({file, "--help"});
+    EXPECT_EQ(count_of(job.out, "examples per model and step"), 1) << job.all();
+  }
 }
 
 TEST_F(ModelParallel, WrongNumbersOfRanksAreRefused) {
-  expect_refusal(MODEL_PARALLEL, 1, {}, "expected a multiple of 2 ranks, found 1");
-  expect_refusal(MODEL_PARALLEL, 4, {}, "expected 2 ranks, found 4");
+  for (const int np : {1, 3, 4})
+    expect_refusal(MODEL_PARALLEL, np, {}, fmt::format("expected 2 ranks, found {}", np));
   expect_refusal(DUAL_PARALLEL, 1, {}, "expected a multiple of 2 ranks, found 1");
   expect_refusal(DUAL_PARALLEL, 3, {}, "expected a multiple of 2 ranks, found 3");
 }
