@@ -269,11 +269,33 @@ TEST_F(ResumedJob, TheLengthOfTheRunIsTheSnapshots) {
   EXPECT_EQ(count_of(chosen.all(), "instead of"), 0) << chosen.all();
 }
 
+// At a rate of 0 the loss of a step says which examples it takes.
+TEST_F(ResumedJob, TheOrderOfExamplesGoesOnWithinAnEpochOnOtherRanks) {
+  const Flags flags = {"--global-batch", "48",  "--shards",    "2", "--epoch", "2",
+                       "--optimizer",    "sgd", "--log-every", "1", "--lr",    "0"};
+  const auto whole = values_of(log_of(1, "whole", flags), "main/loss");
+  ASSERT_EQ(whole.size(), 20U);
+  EXPECT_GT(std::abs(whole[14] - whole[15]), 1e-4 * whole[14]);
+  for (const auto& [before, after] : {std::pair(1, 2), std::pair(2, 1)}) {
+    std::filesystem::remove_all(folder / "parts");
+    log_of(before, "parts", with(flags, {"--max-iterations", "13"}));
+    const auto parts = log_of(after, "parts", with(flags, {"--resume", folder / "parts"}));
+    expect_near(values_of(parts, "main/loss"), whole, 1e-6);
+  }
+  // Another number of shards deals the examples otherwise.
+  log_of(1, "parts", with(flags, {"--max-iterations", "13"}));
+  const Finished refused =
+      run(2, "parts", with(flags, {"--resume", folder / "parts", "--shards", "4"}));
+  EXPECT_EQ(refused.exit_code, static_cast<int>(ErrorKind::config)) << refused.all();
+  EXPECT_EQ(count_of(refused.err, "an epoch with shards 2; this run has shards 4: "), 1)
+      << refused.all();
+}
+
 TEST_F(ResumedJob, ARateThatFollowsTheBatchFollowsItAfterAResume) {
   train({"--lr-scaling", "linear", "--lr-reference-batch", "48"});
   const Finished job = run(2, "second", {"-b", "48", "--epoch", "3", "--resume", snapshot});
   expect_once(job, "alpha 0.002 instead of 0.001");
-  expect_once(job, "ranks 1, shards 1, global_batch 48, steps_per_epoch 10; this run has ranks 2");
+  expect_once(job, "shards 1, global_batch 48, steps_per_epoch 10; this run has shards 2");
   EXPECT_EQ(count_of(job.all(), "other data"), 0) << job.all();
 }
 

@@ -100,8 +100,8 @@ void save_snapshot(const std::filesystem::path& path, Trainer& trainer,
 
 // Collective: rank 0 reads and sends to the others. Call it after all extensions are attached and
 // before run(). A damaged file, one of another model, optimizer or seed, or one from the middle of
-// an epoch with another number of ranks is refused with the same line on all ranks. With replica
-// sets: `path` without a suffix.
+// an epoch that was dealt otherwise (to other shards, in other global batches) is refused with the
+// same line on all ranks. With replica sets: `path` without a suffix.
 void resume(const std::filesystem::path& path, Trainer& trainer,
             const ReplicaSet* replicas = nullptr);
 

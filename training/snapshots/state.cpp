@@ -45,14 +45,14 @@ void save_for_readers(const Serializer& serializer, const RunPosition& position,
   serializer["iterator:main"]("previous_epoch_detail", previous);
 }
 
-// A step in the middle of an epoch means the same only if the epoch is dealt alike. An iteration of
+// A step in the middle of an epoch means the same only if the epoch is dealt alike, on whatever
+// number of ranks: the order of a shard's examples does not depend on them. An iteration of
 // more or fewer batches would deal them to other updates, as another size of batches does.
 std::string serialize_layout(const Serializer& serializer, const RunIdentity& run,
                              const EpochLayout& layout, std::int64_t steps_per_epoch,
                              std::int64_t step) {
   const std::pair<const char*, std::int64_t> numbers[] = {
       {"examples", layout.examples},
-      {"ranks", run.ranks},
       {"shards", layout.shards},
       {"global_batch", layout.global_batch},
       {"steps_per_epoch", steps_per_epoch},
@@ -68,6 +68,10 @@ std::string serialize_layout(const Serializer& serializer, const RunIdentity& ru
     serializer(name, stored);
     note(name, stored, here);
   }
+  // An iterator that deals to no shards may deal to the ranks.
+  std::int64_t ranks = run.ranks;
+  serializer("ranks", ranks);
+  if (layout.shards == 0) note("ranks", ranks, run.ranks);
   // Snapshots of older versions lack these entries; they all had the same value then.
   const auto serialize_newer = [&](const char* name, std::int64_t here, std::int64_t then) {
     const bool is_there = !serializer.is_loading() || serializer.contains(name);

@@ -19,7 +19,7 @@ namespace tasuki {
 // What must be the same in a continued run.
 struct RunIdentity {
   std::uint64_t seed = 0;
-  std::int64_t ranks = 1;    // to which an epoch is dealt
+  std::int64_t ranks = 1;    // that have examples; may change where an epoch's layout has shards
   std::int64_t batches = 1;  // of an iteration
 };
 // The position of a run.
@@ -29,8 +29,8 @@ struct RunPosition {
 };
 // Loading refuses another seed, and a step in the middle of an epoch that was dealt differently,
 // because examples would be repeated or left out, or whose iterations took another number of
-// batches. At the end of an epoch all of that may change; the difference is then returned as one
-// line, else nothing.
+// batches; the number of ranks alone does not matter where examples are dealt to shards. At the end
+// of an epoch all of that may change; the difference is then returned as one line, else nothing.
 std::string serialize_position(const Serializer& serializer, const RunIdentity& run,
                                const EpochLayout& layout, std::int64_t steps_per_epoch,
                                RunPosition& position);
