@@ -31,7 +31,7 @@ std::optional<ImageStreamSettings> middle_crops_of(const TrainingRun& run, std::
                     expected.what(), given(run, "resize"));
   }
   if (const std::string mean = given(run, "mean"); !mean.empty())
-    settings.scale.mean_image = read_mean_image(mean);
+    settings.scale.mean_image = read_as_told([&] { return read_mean_image(mean); });
   return settings;
 }
 

@@ -210,7 +210,7 @@ Inputs open_several(const InputRequest& request) {
 
 // What a run of train_imagenet evaluated with.
 Inputs open_streamed(const InputRequest& request) {
-  const ImageList list = evaluated_images(request.run);
+  const ImageList list = read_as_told([&] { return evaluated_images(request.run); });
   return open_files(list.files({0, list.size()}), request.classes, request);
 }
 
@@ -223,8 +223,8 @@ Inputs open_test_data(const InputRequest& request) {
   const bool is_streamed = run.program == "train_imagenet";
   if (!is_streamed && !is_folder(run.data))
     fail(ErrorKind::missing,
-         "the data that the model was tested on are not in {} (seen from this folder); give "
-         "--data PATH",
+         "the data that the model was tested on are not in {}, which about.json beside the model "
+         "names; give --data PATH",
          run.data);
   if (is_streamed && request.split != DataSplit::test)
     fail(ErrorKind::usage, "--split train: give the folder of these images with --data");

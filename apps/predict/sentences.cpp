@@ -70,7 +70,7 @@ seq2seq::SentenceFiles files_of(const TrainingRun& run) {
     settings.test_source = run.flag("test-source");
     settings.test_target = run.flag("test-target").value_or("");
   }
-  return seq2seq::SentenceFiles(settings);
+  return read_as_told([&] { return seq2seq::SentenceFiles(settings); });
 }
 
 Language language_of_files(const TrainingRun& run) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tasuki/communicator/communicator.hpp"
+#include "tasuki/core/error.hpp"
 #include "tasuki/nn/module.hpp"
 #include "tasuki/tensor/shape.hpp"
 
@@ -26,6 +27,18 @@ struct TrainingRun {
   // The text of a flag; nothing if it is not known.
   std::optional<std::string> flag(const std::string& name) const;
 };
+
+// Calls `read`, which reads files that about.json names; its errors say so.
+template <class Read>
+auto read_as_told(const Read& read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    throw Error(error.kind(),
+                fmt::format("{} (about.json beside the model names this file)", error.what()),
+                error.scope());
+  }
+}
 
 struct TrainedModel {
   std::filesystem::path file;

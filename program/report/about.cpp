@@ -1,5 +1,6 @@
 #include "tasuki/program/report/about.hpp"
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "tasuki/communicator/run_on_root.hpp"
@@ -10,9 +11,28 @@
 namespace tasuki::program {
 namespace {
 
+// The absolute path of what is there, so that the model can be used from other folders.
+std::string absolute_text(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return path;
+  const auto absolute = std::filesystem::absolute(path, ignored);
+  return ignored ? path : absolute.lexically_normal().string();
+}
+
+bool names_path(const Option& option) {
+  const std::string& value = option.value_name;
+  return value == "PATH" || value == "FILE" || value == "DIR" || value == "FOLDER";
+}
+
 nlohmann::json flags_of(const TrainingProgram& program) {
   nlohmann::json flags = nlohmann::json::object();
   for (const auto& [name, text] : program.flags.values()) flags[name] = text;
+  for (const Option& option : program.flags.all()) {
+    const auto flag = flags.find(option.name);
+    if (flag == flags.end() || !names_path(option)) continue;
+    const std::string text = *flag;
+    if (text != "auto" && text != "none") *flag = absolute_text(text);
+  }
   return flags;
 }
 
@@ -44,7 +64,7 @@ void write_about(const TrainingProgram& program, const RankSetup& setup, const T
         {"host", communicator.topology().host_of.at(0)},
         {"machine", describe_machine()},
         {"device", setup.device_text},
-        {"data", data.place},
+        {"data", program.train_data ? data.place : absolute_text(data.place)},
         {"ranks", communicator.size()},
         {"global_batch", examples_of_update(program.settings, setup.grid->models())},
         {"program", program.flags.program()},

@@ -10,8 +10,9 @@ inline constexpr const char* about_file = "about.json";
 
 // Writes about.json into `output`, an object: "version" (of Tasuki and its libraries), rank 0's
 // "host", "machine" and "device", "data" (the folder), "ranks" and "global_batch"; and for those
-// who use the model (apps/predict): "program", "flags" (the text of each), "dataset" (its name,
-// empty if the program makes its data), "example" (the shape of field "x" and the number of
+// who use the model (apps/predict): "program", "flags" (the text of each; files and folders that
+// are there by their absolute paths, like "data"), "dataset" (its name, empty if the program makes
+// its data), "example" (the shape of field "x" and the number of
 // "classes", where there are such fields) and "class_names" (empty if they are not known). An error
 // is one on all ranks. Collective.
 void write_about(const TrainingProgram& program, const RankSetup& setup, const TrainingData& data,

@@ -485,6 +485,24 @@ TEST_F(PredictSentences, VocabulariesAreThoseOfTheTraining) {
   for (const char* const key : {"exact", "bleu"})
     EXPECT_EQ(held_out.at(key), held_out_log.at(std::string("validation/main/") + key)) << key;
 
+  // A run that was given relative paths can be used from other folders.
+  const Finished job = run_program(
+      with({"sh", "-c", "cd \"$0\" && exec \"$@\"", folder.path(), TRAIN_SEQ2SEQ, "--unit", "16",
+            "--layer", "1", "--max-iterations", "1", "--threads", "1", "--quiet"},
+           {"--out", "elsewhere", "--source", "from", "--target", "to"}));
+  ASSERT_EQ(job.exit_code, 0) << job.all();
+  EXPECT_EQ(predicted(1, {folder / "elsewhere", folder / "new"}).size(), 2u);
+  const json about = json::parse(read_file(folder / "elsewhere/about.json"));
+  EXPECT_EQ(about.at("flags").at("source"), fs::canonical(from).string());
+  EXPECT_EQ(about.at("flags").at("test-source"), "none");
+  fs::rename(folder / "elsewhere", folder / "moved");
+  fs::rename(to, folder / "hidden");
+  expect_lines(
+      {{{folder / "moved", folder / "new"},
+        "to: expected a data file, found no file (about.json beside the model names this file)",
+        ErrorKind::missing}});
+  fs::rename(folder / "hidden", to);
+
   write_file(from, "another word\n" + source);
   write_file(to, "z\n" + target);
   expect_lines({{{result(), folder / "new"},
