@@ -65,15 +65,10 @@ TEST_F(TrainLm, SamplesDependOnTheSeedAlone) {
 
 // A sample of this length takes minutes.
 TEST_F(TrainLm, AStoppedRunIsSavedAtOnceAndMakesNoSample) {
-  bool is_asked = false;
-  const auto ask = [&](pid_t program) {
-    if (is_asked || !std::filesystem::exists(folder / "stopped/log")) return;
-    is_asked = true;
-    kill(program, SIGUSR1);
-  };
-  const Finished job = run_program(mpirun(2, program("stopped", {"--epoch", "100000", "--log-every",
-                                                                 "1", "--sample", "1000000"})),
-                                   60, {}, ask);
+  const Finished job = run_until_asked(
+      mpirun(2,
+             program("stopped", {"--epoch", "100000", "--log-every", "1", "--sample", "1000000"})),
+      "stopped");
   EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::stopped)) << job.all();
   EXPECT_EQ(count_of(job.err, "stopped and saved after iteration "), 1) << job.all();
   EXPECT_EQ(count_of(job.out, "sample:"), 0) << job.all();

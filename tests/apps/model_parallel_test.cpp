@@ -1,6 +1,4 @@
 // train_mnist_model_parallel and train_mnist_dual_parallel learn what train_mnist does.
-#include <signal.h>
-
 #include <cstring>
 #include <filesystem>
 
@@ -123,14 +121,9 @@ TEST_F(ModelParallel, AStoppedRunEndsWithinItsEpochAndGoesOnAsIfItHadNotBeen) {
     // An epoch of 480 steps, each of which takes long enough to be met by the signal.
     const Flags flags = {"-b", np == 2 ? "1" : "2", "--unit", "1000", "--log-every", "1"};
     const std::string out = fmt::format("stopped{}", np);
-    bool is_asked = false;
     Flags words = program(out, with(flags, {"--epoch", "1000"}));
     words[0] = file;
-    const Finished job = run_program(mpirun(np, words), 120, {}, [&](pid_t launcher) {
-      if (is_asked || !std::filesystem::exists(folder / (out + "/log"))) return;
-      is_asked = true;
-      kill(launcher, SIGUSR1);
-    });
+    const Finished job = run_until_asked(mpirun(np, words), out);
     ASSERT_EQ(job.exit_code, static_cast<int>(ErrorKind::stopped)) << job.all();
     const std::string line = "stopped and saved after iteration ";
     const std::size_t at = job.err.find(line);

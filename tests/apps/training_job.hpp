@@ -2,9 +2,11 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -36,7 +38,16 @@ class TrainingJob : public ::testing::Test {
   Finished run(int np, const std::string& out, const std::vector<std::string>& flags) {
     return run_program(mpirun(np, program(out, flags)));
   }
-  // The same, of a job that must succeed; returns its log.
+  // A job of these words that is asked to stop once `out` has a log, which must be new.
+  Finished run_until_asked(const std::vector<std::string>& words, const std::string& out) {
+    bool is_asked = false;
+    return run_program(words, 120, {}, [&](pid_t launcher) {
+      if (is_asked || !std::filesystem::exists(folder / (out + "/log"))) return;
+      is_asked = true;
+      kill(launcher, SIGUSR1);
+    });
+  }
+  // A run that must succeed; returns its log.
   nlohmann::json log_of(int np, const std::string& out, const std::vector<std::string>& flags) {
     const Finished job = run(np, out, flags);
     EXPECT_EQ(job.exit_code, 0) << job.all();
