@@ -44,7 +44,8 @@ class LossOperations {
                                                 const Tensor& dy) = 0;
 
   // Mean of -t log s - (1 - t) log(1 - s), s = 1 / (1 + exp(-x)). t has x's shape: float32 targets,
-  // which all count, or int32 or int64 labels, of which `ignored_label` does not.
+  // which all count, or int32 or int64 labels 0 and 1, of which `ignored_label` does not count. On
+  // CPUs another label is an error of kind data; on GPUs the loss is NaN.
   virtual CountedLoss sigmoid_cross_entropy(const Tensor& x, const Tensor& t,
                                             std::int64_t ignored_label) = 0;
   virtual Tensor sigmoid_cross_entropy_backward(const CountedLoss& forward, const Tensor& x,

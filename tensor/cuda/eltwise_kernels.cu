@@ -13,7 +13,7 @@ struct LeakyRelu {
   __device__ float operator()(float x) const { return x * (x > 0 ? 1.0f : slope); }
 };
 struct Sigmoid {
-  __device__ float operator()(float x) const { return 1 / (1 + expf(-x)); }
+  __device__ float operator()(float x) const { return sigmoid(x); }
 };
 struct Tanh {
   __device__ float operator()(float x) const { return tanhf(x); }

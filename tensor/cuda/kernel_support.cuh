@@ -48,6 +48,10 @@ __device__ inline To convert(From value) {
     return static_cast<To>(value);
 }
 
+__device__ inline float sigmoid(float x) {
+  return 1 / (1 + expf(-x));
+}
+
 // 16 bytes that are loaded and stored at once.
 template <class T>
 struct alignas(16) Pack {

@@ -131,10 +131,12 @@ void with_scores(const GeneralScores& scores, Visitor&& visitor) {
 // --- losses of each element ---
 
 struct SigmoidLoss {
+  bool has_labels;  // else targets are probabilities
+  __device__ float probability(float t) const { return has_labels && t != 0 && t != 1 ? NAN : t; }
   __device__ float loss(float x, float t) const {
-    return fmaxf(x, 0.0f) - t * x + log1pf(expf(-fabsf(x)));
+    return fmaxf(x, 0.0f) - probability(t) * x + log1pf(expf(-fabsf(x)));
   }
-  __device__ float slope(float x, float t) const { return 1 / (1 + expf(-x)) - t; }
+  __device__ float slope(float x, float t) const { return sigmoid(x) - probability(t); }
 };
 
 struct HuberLoss {
@@ -229,12 +231,13 @@ void general_cross_entropy_backward(const Launch& launch, const GeneralScores& s
 
 void sigmoid_cross_entropy(const Launch& launch, const TargetedScores& scores, float* loss,
                            std::int64_t* counted, double* sums) {
-  mean_loss(launch, scores, SigmoidLoss{}, loss, counted, sums);
+  mean_loss(launch, scores, SigmoidLoss{scores.target_type != DType::float32}, loss, counted, sums);
 }
 
 void sigmoid_cross_entropy_backward(const Launch& launch, const TargetedScores& scores,
                                     const std::int64_t* counted, const float* dy, void* dx) {
-  mean_loss_backward(launch, scores, SigmoidLoss{}, counted, dy, dx);
+  mean_loss_backward(launch, scores, SigmoidLoss{scores.target_type != DType::float32}, counted, dy,
+                     dx);
 }
 
 void huber(const Launch& launch, const TargetedScores& scores, float delta, float* loss,

@@ -10,9 +10,6 @@ constexpr float density_at_0 = 0.39894228f;  // 1 / sqrt(2 pi)
 constexpr float tanh_factor = 1.5957691f;    // 2 sqrt(2 / pi)
 constexpr float tanh_cubic = 0.044715f;
 
-__device__ inline float sigmoid(float x) {
-  return 1 / (1 + expf(-x));
-}
 __device__ inline float normal_probability(float x) {
   return 0.5f + 0.5f * erff(x * root_half);
 }

@@ -5,10 +5,6 @@
 namespace tasuki::kernels {
 namespace {
 
-__device__ inline float sigmoid(float x) {
-  return 1.0f / (1.0f + expf(-x));
-}
-
 __device__ inline std::int64_t length_of(const Sequences& s, std::int64_t item) {
   const std::int64_t length = s.lengths[item];
   return length < 0 ? 0 : length > s.steps ? s.steps : length;

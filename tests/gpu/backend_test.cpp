@@ -2,12 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 #include <iostream>
 
 #include "compare.hpp"
 #include "device.hpp"
 #include "problems.hpp"
 #include "tasuki/tensor/cuda_settings.hpp"
+#include "tasuki/tensor/loss_operations.hpp"
 
 namespace tasuki::testing {
 namespace {
@@ -128,6 +130,29 @@ TEST_P(Gpu, ImageOperations) {
 }
 TEST_P(Gpu, LossOperations) {
   check("losses: ");
+}
+
+// An error on CPUs; a kernel cannot report one, so the loss says it.
+TEST_P(Gpu, LabelsThatAreNoClassMakeTheLossNaN) {
+  Side side(Device::cuda(0), GetParam().dtype, GetParam().dtype, seed());
+  LossOperations& losses = side.backend().losses();
+  const Tensor x = side.activations({4, 1});
+  const auto loss_of = [&](std::int32_t last, DType type) {
+    const std::int32_t labels[] = {0, 1, -1, last};
+    const Tensor t =
+        Tensor::from(std::span<const std::int32_t>(labels), {4, 1}).to(type).to(Device::cuda(0));
+    return losses.sigmoid_cross_entropy(x, t, -1).loss.to(Device::cpu()).item();
+  };
+  for (const DType type : {DType::int32, DType::int64}) {
+    EXPECT_TRUE(std::isfinite(loss_of(1, type)));
+    for (const std::int32_t label : {2, -2, 255}) EXPECT_TRUE(std::isnan(loss_of(label, type)));
+  }
+  const std::int32_t labels[] = {0, 7, -1, 0};
+  const CountedLoss softmax = losses.softmax_cross_entropy(
+      {side.activations({4, 3}),
+       Tensor::from(std::span<const std::int32_t>(labels), {4}).to(Device::cuda(0)), 4, 3},
+      {});
+  EXPECT_TRUE(std::isnan(softmax.loss.to(Device::cpu()).item()));
 }
 
 // A processor that simulates a GPU would take a minute to time them.
