@@ -4,8 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
@@ -19,11 +22,34 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* lock_file = ".lock";
-constexpr std::array results = {"log", "about.json", best_snapshot_name, last_snapshot_name};
+constexpr std::array<std::string_view, 4> results = {"log", "about.json", best_snapshot_name,
+                                                     last_snapshot_name};
 
 std::optional<FileLock> try_lock_folder(const fs::path& folder) {
   return FileLock::try_lock(folder / lock_file,
                             fmt::format("pid {} on {}\n", getpid(), host_name()));
+}
+
+bool are_digits(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, [](char c) { return '0' <= c && c <= '9'; });
+}
+
+// Whether a run has written a file of this name; snapshots of a divided model are files for each
+// part, with the suffix .0, .1, ...
+bool is_result(std::string_view name) {
+  if (const auto dot = name.rfind('.'); dot != name.npos && are_digits(name.substr(dot + 1)))
+    name = name.substr(0, dot);
+  constexpr std::string_view numbered = "snapshot_iter_";
+  return std::ranges::find(results, name) != results.end() ||
+         (name.starts_with(numbered) && are_digits(name.substr(numbered.size())));
+}
+
+std::vector<fs::path> results_in(const fs::path& folder) {
+  std::vector<fs::path> found;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored))
+    if (is_result(entry.path().filename().string())) found.push_back(entry.path());
+  return found;
 }
 
 // For a folder with results, if no job is at work there. Without leftovers nothing is locked,
@@ -56,18 +82,15 @@ fs::path numbered_folder(const fs::path& folder, int number) {
 }
 
 bool has_results(const fs::path& folder) {
-  std::error_code ignored;
-  for (const char* const name : results)
-    if (fs::exists(folder / name, ignored)) return true;
-  return newest_snapshot(folder).has_value();
+  return !results_in(folder).empty();
 }
 
 void remove_results(const fs::path& folder) {
-  std::error_code ignored;
-  for (const char* const name : results) fs::remove(folder / name, ignored);
-  while (const auto snapshot = newest_snapshot(folder))
-    if (!fs::remove(*snapshot, ignored))
-      fail(ErrorKind::cannot_write, "cannot remove {}: {}", snapshot->string(), ignored.message());
+  for (const fs::path& result : results_in(folder)) {
+    std::error_code error;
+    if (!fs::remove(result, error) && error)
+      fail(ErrorKind::cannot_write, "cannot remove {}: {}", result.string(), error.message());
+  }
 }
 
 // The lock, and the folder's identity: while the lock file is open, no other folder has its inode

@@ -73,7 +73,7 @@ TEST_F(Output, ARunPassesOverResultsOnly) {
   EXPECT_EQ(taken(out), out) << "there was no folder";
   write_file(out / "notes.txt", "not a result");
   EXPECT_EQ(taken(out), out);
-  for (const char* const result : {"log", "about.json", "snapshot_iter_20"}) {
+  for (const char* const result : {"log", "about.json", "snapshot_iter_20", "snapshot_iter_20.1"}) {
     write_file(out / result, "of another run");
     EXPECT_EQ(OutputFolder::find(out, OldResults::leave), folder / "out-2") << result;
     EXPECT_FALSE(fs::exists(folder / "out-2"));
@@ -84,11 +84,15 @@ TEST_F(Output, ARunPassesOverResultsOnly) {
     fs::remove_all(folder / "out-2");
   }
   write_file(out / "log", "of another run");
-  write_file(out / "snapshot_iter_3", "of another run");
+  for (const char* const snapshot : {"snapshot_iter_3", "snapshot_iter_3.0", "snapshot_best.1"})
+    write_file(out / snapshot, "of another run");
+  write_file(out / "snapshot_iter_x", "not a result");
   write_file(out / "about.json", "of another run");
   remove_results(out);
   EXPECT_EQ(taken(out), out);
+  EXPECT_FALSE(fs::exists(out / "snapshot_best.1"));
   EXPECT_TRUE(fs::exists(out / "notes.txt"));
+  EXPECT_TRUE(fs::exists(out / "snapshot_iter_x"));
 }
 
 TEST_F(Output, OneJobAtATimeHasIt) {
