@@ -136,9 +136,9 @@ void add_run_flags(Options& options, TrainingSettings& settings) {
   add_stall_flags(options, settings.stalls);
 }
 
-void add_data_flags(Options& options, TrainingSettings& settings, bool has_folder) {
+void add_data_flags(Options& options, TrainingSettings& settings, FlagsLeftOut left_out) {
   options.group("Data");
-  if (has_folder)
+  if (!left_out.data)
     options.add("data", settings.data, "auto", "DIR",
                 "folder with the data set's files; `auto`: the first that exists of "
                 "$TASUKI_DATA/<data set>, ~/.cache/tasuki/<data set> and the folder of Debian's "
@@ -151,12 +151,13 @@ void add_data_flags(Options& options, TrainingSettings& settings, bool has_folde
       "shards", settings.shards, "none", {1, 1 << 20}, "V",
       "deal the data to V virtual shards, a multiple of the number of ranks: global batches "
       "are then the same for every number of ranks that divides V");
-  options.add("augment", settings.augment,
-              "train on random crops and mirror images with random brightness and contrast; "
-              "standardise all images, those for evaluation included");
+  if (!left_out.augment)
+    options.add("augment", settings.augment,
+                "train on random crops and mirror images with random brightness and contrast; "
+                "standardise all images, those for evaluation included");
   options.add("loader-threads", settings.loader_threads, "auto", {0, 256}, "N",
-              "threads per rank that read batches ahead; `auto`: 1 if images are augmented or "
-              "decoded, else 0");
+              fmt::format("threads per rank that read batches ahead; `auto`: {}",
+                          left_out.augment ? "1" : "1 if images are augmented or decoded, else 0"));
 }
 
 void add_optimizer_flags(Options& options, TrainingSettings& settings, bool has_name) {
@@ -331,7 +332,7 @@ void add_processor_flags(Options& options, std::optional<std::int64_t>& threads,
 
 void add_training_flags(Options& options, TrainingSettings& settings, FlagsLeftOut left_out) {
   add_run_flags(options, settings);
-  add_data_flags(options, settings, !left_out.data);
+  add_data_flags(options, settings, left_out);
   add_optimizer_flags(options, settings, !left_out.optimizer);
   add_device_flags(options, settings);
   add_output_flags(options, settings);

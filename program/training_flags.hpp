@@ -19,6 +19,7 @@ inline constexpr IntegerRange batch_sizes = {1, 1 << 24};
 struct FlagsLeftOut {
   bool data = false;       // --data
   bool optimizer = false;  // --optimizer
+  bool augment = false;    // --augment, which images that are streamed cannot have
 };
 // Adds flags for `settings`, whose values are the defaults; --devices and --split if
 // settings.workers is set.

@@ -258,8 +258,10 @@ TrainingProgram::TrainingProgram(std::string name, std::string description, std:
 
 int TrainingProgram::run(int argc, char** argv) {
   return run_job(argc, argv, [this](int count, char** words) {
-    program::add_training_flags(
-        flags, settings, {.data = dataset.empty(), .optimizer = create_optimizer != nullptr});
+    program::add_training_flags(flags, settings,
+                                {.data = dataset.empty(),
+                                 .optimizer = create_optimizer != nullptr,
+                                 .augment = stream_images != nullptr});
     if (recipe) flags.choose_defaults([this] { program::apply_recipe(recipe(), flags, settings); });
     if (const auto setup = program::set_up_rank(flags, settings, count, words))
       program::run_training(*this, *setup);

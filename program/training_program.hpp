@@ -115,7 +115,7 @@ struct TrainingProgram {
 
   // ... or images that every rank reads from its disk while it trains, for data larger than memory
   // (dataset/images/image_stream.hpp). `dataset` is then the name under which --data and
-  // TASUKI_DATA are looked up. Collective.
+  // TASUKI_DATA are looked up. The flag --augment is left out. Collective.
   std::function<StreamedImages(Communicator& communicator)> stream_images;
 
   // Training batches of examples of similar length. Set it at the latest in check().

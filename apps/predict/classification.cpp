@@ -33,10 +33,11 @@ struct Flags {
   std::int64_t loader_threads = 1;
 };
 
-// Whether test images were standardised in training, which --augment does.
+// Whether test images were standardised in training, which --augment does. Runs of train_imagenet
+// do not have that flag.
 bool standardizes(const Flags& flags, const Job& job) {
   if (flags.standardize != Standardize::automatic) return flags.standardize == Standardize::on;
-  if (job.network == "mlp") return false;
+  if (job.network == "mlp" || job.trained.run.program == "train_imagenet") return false;
   const auto augmented = job.trained.run.flag("augment");
   if (!augmented)
     fail_everywhere(ErrorKind::usage,

@@ -101,6 +101,7 @@ TEST_F(TrainImageNet, BadFlagsAndImagesAreOneLine) {
     EXPECT_EQ(count_of(job.all(), line), 1) << line << "\n--- in ---\n" << job.all();
   };
   expect_line({"--arch", "resnet51"}, "did you mean resnet50?", ErrorKind::usage);
+  expect_line({"--augment"}, "unknown flag --augment", ErrorKind::usage);
   expect_line({"--image-size", "40"}, "nin: expected images of at least 63 x 63 pixels",
               ErrorKind::config);
   expect_line({"--resize", "60"}, "--resize: expected at least --image-size 63, found 60",
