@@ -20,8 +20,8 @@ using namespace tasuki;
 struct Flags {
   GptSettings model;
   std::optional<std::string> data;
-  std::int64_t bytes = 4'000'000;
-  std::int64_t sample = 0;
+  std::optional<std::int64_t> bytes;
+  std::int64_t sample = 200;
   double temperature = 0.8;
 };
 
@@ -98,10 +98,14 @@ int main(int argc, char** argv) {
   program.flags.add("data", flags.data, "the package dict-gcide's dictionary", "PATH",
                     "text to train on: a file, plain or gzip-compressed, or all files in a folder; "
                     "every tenth part is held out for validation");
-  program.flags.add("bytes", flags.bytes, {0, std::int64_t{1} << 32}, "N",
-                    "use the first N bytes of the text; 0: all");
+  program.flags.add(
+      "bytes", flags.bytes, "auto", {0, lm::most_text_bytes}, "N",
+      fmt::format("use the first N bytes of the text; 0: all; `auto`: all of --data, {} of the "
+                  "dictionary. {} at most",
+                  lm::default_text_bytes, lm::most_text_bytes));
   program.flags.add("sample", flags.sample, {0, 1 << 20}, "N",
-                    "print a text of N bytes that the trained model makes up");
+                    "at the end, print a text of N bytes that the trained model makes up (not with "
+                    "--quiet); 0: none");
   program.flags.add("temperature", flags.temperature, {0, 100}, "X",
                     "of the sample: below 1 likelier bytes, 0 the likeliest ones only");
 
@@ -110,11 +114,11 @@ int main(int argc, char** argv) {
       fail_everywhere(ErrorKind::usage, "--heads {}: expected a number that divides --width {}",
                       flags.model.heads, flags.model.width);
   };
-  std::shared_ptr<const Dataset> windows;
+  lm::TrainingText text;  // on rank 0
   const auto part = [&](bool is_held_out) {
-    if (windows == nullptr)
-      windows = lm::training_windows(flags.data, flags.bytes, flags.model.context);
-    return lm::part_of(windows, is_held_out);
+    if (text.windows == nullptr)
+      text = lm::read_training_text(flags.data, flags.bytes, flags.model.context);
+    return lm::part_of(text.windows, is_held_out);
   };
   program.train_data = [&] { return part(false); };
   program.test_data = [&] { return part(true); };
@@ -127,7 +131,7 @@ int main(int argc, char** argv) {
     return TrainingModel{std::move(made), std::move(loss)};
   };
   program.extend = [&](Trainer& trainer) {
-    if (flags.sample > 0)
+    if (flags.sample > 0 && !program.settings.quiet)
       trainer.extend(std::make_unique<Sampler>(*model, flags,
                                                static_cast<std::uint64_t>(program.settings.seed)));
   };
@@ -135,6 +139,7 @@ int main(int argc, char** argv) {
                      "elapsed_time"};
   program.banner = [&] {
     return program::BannerLines{
+        {"Text", text.origin},
         {"Transformer", fmt::format("{} layers, {} heads, width {}, context {}", flags.model.layers,
                                     flags.model.heads, flags.model.width, flags.model.context)}};
   };

@@ -19,6 +19,7 @@ import time
 from comparison import HERE, MPI_ENVIRONMENT, heading, parser_for, publish, torches
 
 WIDTH, LAYERS, CONTEXT = 256, 4, 128
+BYTES = 4_000_000
 TEXT = "/usr/share/dictd/gcide.dict.dz"
 
 
@@ -74,8 +75,8 @@ def measure_floor(options):
 
 
 def measure_torch(python, options):
-    command = [python, HERE / "peer_lm.py", "--data", options.data, "--batch", options.batch,
-               "--steps", options.steps]
+    command = [python, HERE / "peer_lm.py", "--data", options.data, "--bytes", BYTES,
+               "--batch", options.batch, "--steps", options.steps]
     found = json.loads(at_once([command] * options.ranks, WORLD_SIZE=str(options.ranks),
                                MASTER_ADDR="127.0.0.1", MASTER_PORT="29613")[0].splitlines()[-1])
     return statistics.median(found["seconds"]), found["bits_per_byte"]
@@ -84,9 +85,9 @@ def measure_torch(python, options):
 def measure_tasuki(options):
     with tempfile.TemporaryDirectory() as out:
         subprocess.run(["mpirun", "-np", str(options.ranks), options.build / "apps/train_lm",
-                        "--data", options.data, "--batchsize", str(options.batch), "--threads", "1",
-                        "--max-iterations", str(options.steps), "--log-every", "1", "--quiet",
-                        "--out", out], check=True, env={**os.environ, **MPI_ENVIRONMENT})
+                        "--data", options.data, "--bytes", str(BYTES),
+                        "--batchsize", str(options.batch), "--threads", "1", "--max-iterations",
+                        str(options.steps), "--log-every", "1", "--quiet", "--out", out], check=True, env={**os.environ, **MPI_ENVIRONMENT})
         log = json.loads((pathlib.Path(out) / "log").read_text())
     ends = [entry["elapsed_time"] for entry in log]
     seconds = [after - before for before, after in zip(ends[1:], ends[2:])]

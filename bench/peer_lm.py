@@ -18,7 +18,7 @@ import torch.nn.functional as F
 
 parser = argparse.ArgumentParser()
 for name, value in [("layers", 4), ("heads", 4), ("width", 256), ("context", 128), ("batch", 16),
-                    ("steps", 20), ("bytes", 4000000)]:
+                    ("steps", 20), ("bytes", 4_000_000)]:
     parser.add_argument(f"--{name}", type=int, default=value)
 parser.add_argument("--data", required=True)
 o = parser.parse_args()

@@ -14,22 +14,31 @@
 
 namespace tasuki::lm {
 
-std::shared_ptr<const Dataset> training_windows(const std::optional<std::string>& named,
-                                                std::int64_t bytes, std::int64_t context) {
+TrainingText read_training_text(const std::optional<std::string>& named,
+                                std::optional<std::int64_t> bytes, std::int64_t context) {
   const std::filesystem::path place = named.value_or(default_text);
   if (!named && !std::filesystem::exists(place))
     fail(ErrorKind::missing,
          "{}: no such file; install it (apt-get install dict-gcide), or give another text with "
          "--data",
          place.string());
-  std::string text = read_text(place, std::int64_t{1} << 32);
-  if (bytes > 0 && std::ssize(text) > bytes) text.resize(static_cast<std::size_t>(bytes));
+  const std::int64_t asked = bytes.value_or(named ? 0 : default_text_bytes);
+  const std::int64_t most = asked > 0 ? asked : most_text_bytes;
+  // One byte more tells whether this is all.
+  std::string text = read_text(place, most + 1);
+  const bool has_more = std::ssize(text) > most;
+  if (has_more && asked == 0)
+    fail(ErrorKind::data, "{}: expected at most {} bytes of text, found more; give --bytes N",
+         place.string(), most);
+  if (has_more) text.pop_back();
+  const std::string origin =
+      fmt::format("{} {} bytes of {}", has_more ? "the first" : "all", text.size(), place.string());
   auto windows = text_windows(std::move(text), context);
   if (windows->size() < 10)
     fail(ErrorKind::data,
          "{}: {} windows of {} bytes are too few to train and to test with; expected at least 10",
          place.string(), windows->size(), context);
-  return windows;
+  return {std::move(windows), origin};
 }
 
 std::shared_ptr<const Dataset> part_of(const std::shared_ptr<const Dataset>& windows,

@@ -13,13 +13,20 @@
 
 namespace tasuki::lm {
 
-// A dictionary of 40 MB, from the package dict-gcide.
+// A dictionary of 40 MB, from the package dict-gcide, and how much of it makes a run of minutes.
 inline constexpr const char* default_text = "/usr/share/dictd/gcide.dict.dz";
+inline constexpr std::int64_t default_text_bytes = 4'000'000;
+inline constexpr std::int64_t most_text_bytes = std::int64_t{1} << 32;
 
-// Windows of `context` bytes (text_windows()) of the first `bytes` bytes (0: of all) of a file or
-// folder, or of the default text. A text with fewer than 10 windows is an error of kind data.
-std::shared_ptr<const Dataset> training_windows(const std::optional<std::string>& place,
-                                                std::int64_t bytes, std::int64_t context);
+struct TrainingText {
+  std::shared_ptr<const Dataset> windows;  // text_windows() of `context` bytes
+  std::string origin;                      // "the first 2000 bytes of shakespeare.txt"
+};
+// The first `bytes` bytes (0: all) of a file or folder, or of the default text; by default all of
+// the former, and default_text_bytes of the latter. More than most_text_bytes, or fewer than 10
+// windows, are errors of kind data.
+TrainingText read_training_text(const std::optional<std::string>& place,
+                                std::optional<std::int64_t> bytes, std::int64_t context);
 // What training holds out of them, every tenth block of up to 256 windows, or the rest.
 std::shared_ptr<const Dataset> part_of(const std::shared_ptr<const Dataset>& windows,
                                        bool is_held_out);

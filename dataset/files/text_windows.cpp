@@ -12,20 +12,19 @@
 namespace tasuki {
 namespace {
 
-void append_file(std::string& text, const std::filesystem::path& path, std::int64_t most) {
+// Until the text has `most` bytes.
+void append_file(std::string& text, const std::filesystem::path& path, std::size_t most) {
   InputFile file(path);
-  constexpr std::size_t block = std::size_t{1} << 20;
-  for (std::size_t found = block; found == block;) {
-    const std::size_t before = text.size();
+  constexpr std::size_t largest_block = std::size_t{1} << 20;
+  while (text.size() < most) {
+    const std::size_t before = text.size(), block = std::min(largest_block, most - before);
     text.resize(before + block);
-    found = file.read_some(reinterpret_cast<std::byte*>(text.data() + before), block);
+    const std::size_t found =
+        file.read_some(reinterpret_cast<std::byte*>(text.data() + before), block);
     text.resize(before + found);
     report_progress();
-    if (std::ssize(text) > most)
-      fail(ErrorKind::data, "{}: the text has more than {} bytes; give a smaller one",
-           path.string(), most);
+    if (found < block) return file.check_end();
   }
-  file.check_end();
 }
 
 std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder) {
@@ -75,12 +74,17 @@ class TextWindows final : public Dataset {
 }  // namespace
 
 std::string read_text(const std::filesystem::path& place, std::int64_t most) {
+  TASUKI_CHECK(most > 0, "a text of at most {} bytes", most);
   std::string text;
+  const auto enough = static_cast<std::size_t>(most);
   std::error_code unknown;
   if (std::filesystem::is_directory(place, unknown)) {
-    for (const std::filesystem::path& path : files_below(place)) append_file(text, path, most);
+    for (const std::filesystem::path& path : files_below(place)) {
+      if (text.size() == enough) break;
+      append_file(text, path, enough);
+    }
   } else {
-    append_file(text, place, most);
+    append_file(text, place, enough);
   }
   if (text.empty()) fail(ErrorKind::data, "{}: no text, not even one byte", place.string());
   return text;

@@ -10,9 +10,9 @@
 
 namespace tasuki {
 
-// The contents of a file (plain or gzip), or of all files below a folder in the order of their
-// paths, hidden ones left out. A place that does not exist is an error of kind missing; one without
-// any byte, or with more than `most` bytes, of kind data.
+// The first `most` bytes (all, if they are fewer) of a file (plain or gzip), or of all files below
+// a folder in the order of their paths, hidden ones left out. Nothing behind them is read. A place
+// that does not exist is an error of kind missing, one without any byte of kind data.
 std::string read_text(const std::filesystem::path& place, std::int64_t most);
 
 // Consecutive windows: example i has the bytes i * length .. of the text in field "x" (length

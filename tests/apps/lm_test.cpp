@@ -88,10 +88,43 @@ TEST_F(TrainLm, TheLastSnapshotIsSavedBeforeTheSample) {
 // Those that make no sample wait without a limit.
 TEST_F(TrainLm, OtherRanksWaitForALongSample) {
   const Finished job =
-      run_program(mpirun(2, program("out", {"--max-iterations", "1", "--sample", "20000"})), 60,
+      run_program(mpirun(2, program("out", {"--max-iterations", "1", "--sample", "100000"})), 60,
                   {{"TASUKI_END_SECONDS", "1"}});
   EXPECT_EQ(job.exit_code, 0) << job.all();
   EXPECT_GT(job.seconds, 2) << "too short to tell";
+}
+
+TEST_F(TrainLm, MakesASampleUnlessItIsTurnedOff) {
+  const auto samples = [&](const std::vector<std::string>& flags) {
+    const Finished job = run(2, "sample", with(flags, {"--max-iterations", "1"}));
+    EXPECT_EQ(job.exit_code, 0) << job.all();
+    return count_of(job.out, "sample:");
+  };
+  EXPECT_EQ(samples({}), 1);
+  EXPECT_EQ(samples({"--sample", "0"}), 0);
+  EXPECT_EQ(samples({"--quiet"}), 0);
+}
+
+// The file is larger than a text may be. It takes no space on the disk.
+TEST_F(TrainLm, ReadsNoMoreThanTheBytesAskedFor) {
+  std::filesystem::remove(data);
+  std::filesystem::create_directories(data);
+  std::ofstream(data + "/large").close();
+  std::filesystem::resize_file(data + "/large", std::uintmax_t{5} << 30);
+  const Finished job = run(2, "part", {"--bytes", "2000", "--max-iterations", "1"});
+  EXPECT_EQ(job.exit_code, 0) << job.all();
+  EXPECT_EQ(count_of(job.out, "Text: the first 2000 bytes of " + data), 1) << job.all();
+}
+
+TEST_F(TrainLm, UsesAllOfATextOfItsUser) {
+  write_text(4'500'000);
+  const std::vector<std::string> flags = {"--max-iterations", "1", "--test-examples", "2"};
+  const Finished all = run(1, "all", flags);
+  EXPECT_EQ(count_of(all.out, "Text: all 4500000 bytes of " + data), 1) << all.all();
+  EXPECT_EQ(count_of(all.out, "(506435 examples"), 1) << all.all();
+  const Finished part = run(1, "part", with(flags, {"--bytes", "4000000"}));
+  EXPECT_EQ(count_of(part.out, "Text: the first 4000000 bytes of " + data), 1) << part.all();
+  EXPECT_EQ(count_of(part.out, "(450079 examples"), 1) << part.all();
 }
 
 TEST_F(TrainLm, BadInputIsNamed) {
