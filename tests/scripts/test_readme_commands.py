@@ -238,6 +238,10 @@ COMMANDS = {
          "tests/apps/imagenet_test.cpp trains smaller networks"),
         ("mpirun -np 4 build/apps/train_imagenet train.txt val.txt --root DIR -a alex",
          "tests/apps/imagenet_test.cpp reads smaller lists"),
+        *((f"chainer.serializers.{line}", "scripts/check_chainer.sh does it with Chainer") for line in (
+            'load_npz("result/snapshot_iter_600", model, path="updater/model:main/")',
+            'load_npz("result/snapshot_iter_600", optimizer, path="updater/optimizer:main/")',
+            'save_npz("weights.npz", model)')),
         ("mpirun -np 1 build/apps/train_mnist --shards 12 --global-batch 1200", trains),
         ("mpirun -np 4 build/apps/train_mnist --shards 12 --global-batch 1200", trains_alike),
     ],
