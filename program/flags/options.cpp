@@ -147,17 +147,24 @@ Options::Request Options::parse(const std::vector<std::string>& arguments, const
   if (take(builtin::print_config)) request_ = Request::print_config;
   if (take(builtin::version)) request_ = Request::version;
   if (take(builtin::help)) request_ = Request::help;
-  if (request_ == Request::help || request_ == Request::version) {
-    choose_defaults_();
-    return request_;
-  }
-
+  if (request_ == Request::version) return request_;
+  const bool is_help = request_ == Request::help;
+  const auto attempt = [is_help](const auto& set) {
+    try {
+      set();
+    } catch (const Error&) {
+      // Those who ask for help may have written something wrong: they get the other flags'
+      // defaults.
+      if (!is_help) throw;
+    }
+  };
   if (const auto file = take(builtin::config)) {
     config_ = *file;
-    assign(from_file(read(config_), config_), Source::file, ErrorKind::config);
+    attempt([&] { assign(from_file(read(config_), config_), Source::file, ErrorKind::config); });
   }
-  assign(given, Source::command_line, ErrorKind::usage);
-  if (is_listing_wanted()) return request_ = Request::listing;
+  for (const Given& one : given)
+    attempt([&] { assign({one}, Source::command_line, ErrorKind::usage); });
+  if (!is_help && is_listing_wanted()) return request_ = Request::listing;
   choose_defaults_();
   return request_;
 }

@@ -133,6 +133,17 @@ TEST(Recipes, AreInHelpAndPrintedConfiguration) {
   }
 }
 
+// Also of those that follow from flags of the same line, on which a wrong flag is no obstacle.
+TEST(Recipes, OfTheLineAreInHelp) {
+  Program program;
+  program.options.choose_defaults([&] {
+    if (program.settings.augment) apply_recipe(recipe, program.options, program.settings);
+  });
+  const std::vector<std::string> line = {"--epoch", "many", "--augment", "--help"};
+  program.parse(line);
+  EXPECT_NE(program.options.text(Options::Request::help).find("(default: 300)"), std::string::npos);
+}
+
 TEST(LearningRate, EachScheduleDoesWhatItsHelpSays) {
   // The schedule for 20 epochs of 10 steps.
   const auto schedule_of = [](const std::vector<std::string>& flags) {
