@@ -17,7 +17,7 @@ std::size_t width_of(const std::string& text) {
 void TextTable::add(std::vector<std::string> cells) {
   widths_.resize(std::max(widths_.size(), cells.size()));
   for (std::size_t i = 0; i < cells.size(); ++i)
-    widths_[i] = std::max(widths_[i], width_of(cells[i]));
+    widths_[i] = std::max(widths_[i], std::min(width_of(cells[i]), most_));
   rows_.push_back(std::move(cells));
 }
 
@@ -26,7 +26,8 @@ std::string TextTable::text() const {
   for (const auto& cells : rows_) {
     for (std::size_t i = 0; i < cells.size(); ++i) {
       text += cells[i];
-      if (i + 1 < cells.size()) text.append(widths_[i] - width_of(cells[i]) + 2, ' ');
+      if (i + 1 == cells.size()) continue;
+      text.append(std::max(widths_[i], width_of(cells[i])) - width_of(cells[i]) + 2, ' ');
     }
     text += '\n';
   }

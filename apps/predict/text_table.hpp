@@ -1,19 +1,25 @@
 // A table of text in columns.
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tasuki::predict {
 
-// Columns are as wide as their widest cell, in characters (UTF-8); the last one is not padded.
+// Columns are as wide as their widest cell, in characters (UTF-8), but not wider than `most`: cells
+// that are longer push the next one to the right in their row alone. The last one is not padded.
 class TextTable {
  public:
-  explicit TextTable(std::vector<std::string> header) { add(std::move(header)); }
+  explicit TextTable(std::vector<std::string> header, std::size_t most = 1000) : most_(most) {
+    add(std::move(header));
+  }
   void add(std::vector<std::string> cells);
   std::string text() const;
 
  private:
+  std::size_t most_;
   std::vector<std::vector<std::string>> rows_;
   std::vector<std::size_t> widths_;
 };

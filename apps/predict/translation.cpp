@@ -85,7 +85,8 @@ Report report_of(const Sentences& sentences, const std::vector<Ids>& translation
   const bool has_target = !sentences.target.empty();
   std::vector<std::string> header = {"source", "translation"};
   if (has_target) header.emplace_back("target");
-  TextTable table(header);
+  constexpr std::size_t widest_padding = 48;
+  TextTable table(header, widest_padding);
   std::string json, csv = fmt::format("{}\n", fmt::join(header, ","));
   std::int64_t exact = 0;
   BleuCounts bleu;

@@ -510,5 +510,22 @@ TEST_F(PredictSentences, VocabulariesAreThoseOfTheTraining) {
                  ErrorKind::data}});
 }
 
+// One long sentence leaves the columns of the others narrow.
+TEST_F(PredictSentences, LongSentencesDoNotPadTheTable) {
+  train({"--unit", "4", "--max-iterations", "1", "--examples", "8", "--test-examples", "2"});
+  write_file(folder / "dates", std::string(300, '1') + "\n4 july 1976\n");
+  const Finished job = run_program(
+      predict_words({result(), folder / "dates", "--longest", "5", "--format", "table"}));
+  ASSERT_EQ(job.exit_code, 0) << job.all();
+  std::istringstream lines(job.out);
+  std::string header, longest, brief;
+  std::getline(lines, header);
+  std::getline(lines, longest);
+  std::getline(lines, brief);
+  EXPECT_EQ(header, "source" + std::string(44, ' ') + "translation");
+  EXPECT_EQ(longest.substr(0, 302), std::string(300, '1') + "  ");
+  EXPECT_EQ(brief.substr(0, 50), "4 july 1976" + std::string(39, ' '));
+}
+
 }  // namespace
 }  // namespace tasuki::testing
