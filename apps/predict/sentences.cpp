@@ -65,7 +65,9 @@ seq2seq::SentenceFiles files_of(const TrainingRun& run) {
                                          .test_source = {},
                                          .test_target = {},
                                          .words = number_flag(run, "words", 0),
-                                         .longest = number_flag(run, "max-length", 0)};
+                                         .longest = number_flag(run, "max-length", 0),
+                                         .examples = {},
+                                         .test_examples = {}};
   if (is_given(run, "test-source")) {
     settings.test_source = run.flag("test-source");
     settings.test_target = run.flag("test-target").value_or("");
@@ -145,8 +147,8 @@ Sentences read_sentences(const std::vector<std::string>& files,
 
 Sentences test_sentences(const TrainingRun& run) {
   if (is_given(run, "source")) {
-    const seq2seq::SentenceFiles files = files_of(run);
-    return {files.test_text().source, files.test_text().target};
+    auto [source, target] = files_of(run).test_text();
+    return {std::move(source), std::move(target)};
   }
   Sentences dates;
   const auto seed = static_cast<std::uint64_t>(number_flag(run, "seed", 0));

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "predict/trained_model.hpp"
-#include "seq2seq/pairs.hpp"
+#include "seq2seq/vocabulary.hpp"
 
 namespace tasuki::predict {
 

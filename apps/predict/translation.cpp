@@ -22,7 +22,7 @@ namespace tasuki::predict {
 namespace {
 
 using nlohmann::ordered_json;
-using seq2seq::NumberPair;
+using seq2seq::NumberPairs;
 
 const char* const network_name = "seq2seq";
 
@@ -184,10 +184,11 @@ class Translation final : public Task {
 
   static std::shared_ptr<const Dataset> dataset_of(const Sentences& sentences,
                                                    const Language& language) {
-    std::vector<NumberPair> pairs;
+    NumberPairs pairs;
     for (const Sentence& sentence : sentences.source)
-      pairs.push_back({language.source.numbers(sentence), {}});
-    return seq2seq::make_pairs_dataset(pairs, language.source.size(), language.target.size());
+      pairs.add(language.source.numbers(sentence), {});
+    return seq2seq::make_pairs_dataset(std::move(pairs), language.source.size(),
+                                       language.target.size());
   }
 
   std::optional<std::string> target_;

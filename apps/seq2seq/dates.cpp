@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 
+#include "seq2seq/pairs.hpp"
 #include "tasuki/core/philox.hpp"
 
 namespace tasuki::seq2seq {
@@ -93,13 +94,12 @@ const Vocabulary& iso_letters() {
 
 std::shared_ptr<const Dataset> make_dates_dataset(std::uint64_t seed, std::int64_t count,
                                                   bool is_test) {
-  std::vector<NumberPair> pairs;
+  NumberPairs pairs;
   for (std::int64_t number = 0; number < count; ++number) {
     const auto [source, target] = date_example(seed, number, is_test);
-    pairs.push_back(
-        {date_letters().numbers(letters(source)), iso_letters().numbers(letters(target))});
+    pairs.add(date_letters().numbers(letters(source)), iso_letters().numbers(letters(target)));
   }
-  return make_pairs_dataset(pairs, date_letters().size(), iso_letters().size());
+  return make_pairs_dataset(std::move(pairs), date_letters().size(), iso_letters().size());
 }
 
 }  // namespace tasuki::seq2seq

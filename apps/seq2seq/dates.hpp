@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "seq2seq/pairs.hpp"
+#include "seq2seq/vocabulary.hpp"
+#include "tasuki/dataset/dataset.hpp"
 
 namespace tasuki::seq2seq {
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <utility>
 
-#include "seq2seq/pairs.hpp"
+#include "seq2seq/vocabulary.hpp"
 
 namespace tasuki::seq2seq {
 namespace {

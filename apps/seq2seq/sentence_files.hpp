@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "seq2seq/pairs.hpp"
+#include "seq2seq/text_pairs.hpp"
+#include "seq2seq/vocabulary.hpp"
 
 namespace tasuki::seq2seq {
 
@@ -20,28 +22,42 @@ struct SentenceFileSettings {
   std::optional<std::filesystem::path> test_source, test_target;
   std::int64_t words = 0;    // of each vocabulary at most, <eos> and <unk> included
   std::int64_t longest = 0;  // words of a training sentence at most; 0: any number
+  // First pairs to use of each kind; vocabularies are always those of all training pairs.
+  std::optional<std::int64_t> examples, test_examples;
 };
 
-// On the rank that reads them.
+// On the rank that reads them. The text is not kept but for the pairs that are held out:
+// the constructor reads the training files once for the vocabularies, and train() once more.
 class SentenceFiles {
  public:
-  explicit SentenceFiles(const SentenceFileSettings& settings);
+  explicit SentenceFiles(SentenceFileSettings settings);
 
   const Vocabulary& from() const { return from_; }
   const Vocabulary& to() const { return to_; }
-  const TextPairs& test_text() const { return test_text_; }
-  std::shared_ptr<const Dataset> train() const { return dataset_of(train_); }
-  std::shared_ptr<const Dataset> test() const { return dataset_of(test_); }
-  // For a banner: how many words are known, and how many pairs are used.
+  // All of them.
+  TextPairs test_text() const;
+  // Files that have changed since the constructor read them are an error of kind data.
+  std::shared_ptr<const Dataset> train() const;
+  std::shared_ptr<const Dataset> test();
+  // For a banner, after test(): how many words are known, and how many pairs are used.
   std::vector<std::pair<std::string, std::string>> summary() const;
 
  private:
-  std::shared_ptr<const Dataset> dataset_of(const std::vector<NumberPair>& pairs) const;
+  // Words of test sentences, and how many of them are not in the vocabulary.
+  struct Coverage {
+    std::int64_t words = 0, unknown = 0;
 
+    void add(std::span<const std::int32_t> sentence);
+    double percent_unknown() const;
+  };
+
+  SentenceFileSettings settings_;
   Vocabulary from_{std::vector<std::string>()}, to_{std::vector<std::string>()};
-  TextPairs test_text_;
-  std::vector<NumberPair> train_, test_;
-  std::int64_t left_out_ = 0, longest_ = 0;
+  TextPairs held_out_;
+  // Training pairs to use and their words, and pairs that are too long.
+  std::int64_t used_ = 0, used_words_ = 0, left_out_ = 0;
+  std::int64_t tested_ = 0;
+  Coverage source_coverage_, target_coverage_;
 };
 
 }  // namespace tasuki::seq2seq

@@ -4,6 +4,7 @@
 
 #include "seq2seq/dates.hpp"
 #include "seq2seq/pairs.hpp"
+#include "seq2seq/sentence_files.hpp"
 #include "seq2seq_job.hpp"
 #include "tasuki/core/error.hpp"
 
@@ -159,10 +160,87 @@ TEST_F(TrainSeq2seq, UnknownWordsAreNeverRight) {
 }
 
 TEST(Vocabulary, HasTheMostFrequentWords) {
-  const seq2seq::Vocabulary words({{"b", "a", "b"}, {"c", "a", "d", "b"}}, 4);
+  seq2seq::WordCounts counts;
+  for (const char* const word : {"b", "a", "b", "<unk>", "c", "a", "d", "b", "<unk>"})
+    counts.add(word);
+  const seq2seq::Vocabulary words(counts, 4);
   EXPECT_EQ(words.size(), 4);
-  EXPECT_EQ(words.numbers({"b", "a", "c", "<eos>"}), (std::vector<std::int32_t>{2, 3, 1, 1}));
+  EXPECT_EQ(words.numbers(std::vector<std::string>{"b", "a", "c", "<eos>"}),
+            (std::vector<std::int32_t>{2, 3, 1, 1}));
   EXPECT_EQ(words.word(2), "b");
+  EXPECT_EQ(words.hash(), seq2seq::Vocabulary({"b", "a"}).hash());
+  EXPECT_NE(words.hash(), seq2seq::Vocabulary({"a", "b"}).hash());
+}
+
+TEST(PairsDataset, HasReversedSourcesAndTargetsWithTheirEnds) {
+  seq2seq::NumberPairs pairs;
+  pairs.add(std::vector<std::int32_t>{5, 6, 7}, std::vector<std::int32_t>{8, 9});
+  pairs.add(std::vector<std::int32_t>{4}, {});
+  const auto data = seq2seq::make_pairs_dataset(std::move(pairs), 10, 12);
+  ASSERT_EQ(data->size(), 2);
+  const auto read = [&](std::int64_t i, const char* name) {
+    StoredField field(*data, data->header().index_of(name));
+    const auto bytes = field[i];
+    const auto* const numbers = reinterpret_cast<const std::int32_t*>(bytes.data());
+    return std::vector<std::int32_t>(numbers, numbers + bytes.size() / sizeof(std::int32_t));
+  };
+  using Numbers = std::vector<std::int32_t>;
+  EXPECT_EQ(read(0, "x"), (Numbers{7, 6, 5}));
+  EXPECT_EQ(read(0, "y"), (Numbers{0, 8, 9}));
+  EXPECT_EQ(read(0, "t"), (Numbers{8, 9, 0}));
+  EXPECT_EQ(read(1, "x"), Numbers{4});
+  EXPECT_EQ(read(1, "y"), Numbers{0});
+  EXPECT_EQ(read(1, "t"), Numbers{0});
+}
+
+// --examples limits what is kept, not what has a number; the last twentieth is held out.
+TEST(SentenceFiles, KeepTheExamplesThatAreUsed) {
+  TemporaryFolder folder;
+  std::ofstream source(folder / "s"), target(folder / "t");
+  for (int i = 0; i < 40; ++i) {
+    source << "a" << i << " b\n";
+    target << "c" << i << " d e\n";
+  }
+  source.close();
+  target.close();
+  seq2seq::SentenceFileSettings settings{.source = folder / "s",
+                                         .target = folder / "t",
+                                         .test_source = {},
+                                         .test_target = {},
+                                         .words = 100,
+                                         .longest = 3,
+                                         .examples = 5,
+                                         .test_examples = 1};
+  seq2seq::SentenceFiles some(settings);
+  EXPECT_EQ(some.train()->size(), 5);
+  EXPECT_EQ(some.test()->size(), 1);
+  EXPECT_EQ(some.from().size(), 2 + 38 + 1);
+  EXPECT_EQ(some.test_text().source,
+            (std::vector<std::vector<std::string>>{{"a38", "b"}, {"a39", "b"}}));
+  settings.examples = settings.test_examples = std::nullopt;
+  seq2seq::SentenceFiles all(settings);
+  EXPECT_EQ(all.train()->size(), 38);
+  EXPECT_EQ(all.test()->size(), 2);
+  EXPECT_EQ(all.from().hash(), some.from().hash());
+  std::ofstream(folder / "s", std::ios::app) << "f g\n";
+  std::ofstream(folder / "t", std::ios::app) << "f g\n";
+  EXPECT_EQ(all.train()->size(), 38) << "what follows the training pairs does not count";
+  std::ofstream(folder / "s") << "a b\n";
+  std::ofstream(folder / "t") << "a b\n";
+  EXPECT_THROW(all.train(), Error);
+}
+
+TEST_F(TrainSeq2seq, HelpHasTheDefaultsOfTheLine) {
+  const auto help_of = [&](const std::vector<std::string>& flags) {
+    return run_program(with({TRAIN_SEQ2SEQ}, with(flags, {"--help"}))).out;
+  };
+  const std::string dates = help_of({}), files = help_of({"--source", "s", "--target", "t"});
+  for (const char* const text : {"(default: 256)", "(default: 0.002)"}) {
+    EXPECT_EQ(count_of(dates, text), 1) << dates;
+    EXPECT_EQ(count_of(files, text), 0) << files;
+  }
+  EXPECT_EQ(count_of(files, "(default: 1024)"), 1) << files;
+  EXPECT_EQ(count_of(help_of({"-s", "7e"}), "(default: 7)"), 1);
 }
 
 }  // namespace

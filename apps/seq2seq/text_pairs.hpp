@@ -1,0 +1,56 @@
+// Pairs of sentences in two text files.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tasuki/dataset/files/text_file.hpp"
+
+namespace tasuki::seq2seq {
+
+// Reads two files with one sentence a line in step, so that neither is ever in memory: words by
+// ASCII's white space, plain or gzip-compressed, in UTF-8 or any other encoding that extends ASCII.
+// Left out are pairs of which one has no words, or more than `longest` (0: any number).
+class PairReader {
+ public:
+  PairReader(const std::filesystem::path& source, const std::filesystem::path& target,
+             std::int64_t longest);
+
+  // The next pair; false when none is left. Files that turn out to have no pairs or different
+  // numbers of lines, and those with bytes 0 (UTF-16), are errors of kind data.
+  bool next();
+  // The words of the pair; valid until the next call.
+  const std::vector<std::string_view>& source() const { return source_.words; }
+  const std::vector<std::string_view>& target() const { return target_.words; }
+  // Pairs that were left out so far because of their lengths.
+  std::int64_t too_long() const { return too_long_; }
+
+ private:
+  // A file's next line that has words.
+  struct Side {
+    std::filesystem::path path;
+    TextFile file;
+    std::vector<std::string_view> words = {};
+    bool has_sentences = false;
+
+    bool next();
+  };
+  bool fits(const Side& side) const;
+  // Reads what is left, and throws if the files do not fit each other.
+  void finish();
+
+  Side source_, target_;
+  std::int64_t longest_, pairs_ = 0, too_long_ = 0;
+};
+
+struct TextPairs {
+  std::vector<std::vector<std::string>> source, target;  // words; equally many sentences
+};
+// All pairs of such files.
+TextPairs read_pairs(const std::filesystem::path& source, const std::filesystem::path& target,
+                     std::int64_t longest);
+
+}  // namespace tasuki::seq2seq
