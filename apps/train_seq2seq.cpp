@@ -174,6 +174,14 @@ int main(int argc, char** argv) {
                         : make_dates_dataset(seed(), settings.test_examples.value_or(1000), true);
   };
 
+  program.vocabularies = [&]() -> std::vector<program::DataVocabulary> {
+    if (!flags.source)
+      return {{"source", "dates", date_letters().hash()},
+              {"target", "dates", iso_letters().hash()}};
+    return {{"source", *flags.source, files->from().hash()},
+            {"target", *flags.target, files->to().hash()}};
+  };
+
   const auto sizes = [&](const DatasetHeader& data) {
     return Seq2seqSizes{.layers = flags.layer,
                         .source_words = data.field("x").classes,

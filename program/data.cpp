@@ -1,6 +1,7 @@
 #include "tasuki/program/data.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
 
@@ -109,6 +110,22 @@ void scatter_split(SplitData& split, Communicator& communicator, const ScatterOp
   split.stream.reset();
 }
 
+// Rank 0's, on all ranks.
+std::vector<DataVocabulary> find_vocabularies(const TrainingProgram& program,
+                                              Communicator& communicator) {
+  if (!program.vocabularies) return {};
+  const Bytes sent = run_on_root(communicator, 0, [&] {
+    nlohmann::json texts = nlohmann::json::array();
+    for (const DataVocabulary& each : program.vocabularies())
+      texts.push_back({each.flag, each.place, each.hash});
+    return text_to_bytes(texts.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  });
+  std::vector<DataVocabulary> found;
+  for (const nlohmann::json& each : nlohmann::json::parse(bytes_to_text(sent)))
+    found.push_back({each.at(0), each.at(1), each.at(2)});
+  return found;
+}
+
 DatasetHeader longest_of_ranks(const Share& share, Communicator& communicator) {
   DatasetHeader header = with_longest_examples(*share.dataset);
   for (Field& field : header.fields) {
@@ -178,6 +195,7 @@ TrainingData find_data(const TrainingProgram& program, Communicator& communicato
     data.train = find_own_split(program, program.train_data, settings.examples, communicator);
     if (program.test_data)
       data.test = find_own_split(program, program.test_data, settings.test_examples, communicator);
+    data.vocabularies = find_vocabularies(program, communicator);
   } else {
     const auto folder = find_folder(program, communicator);
     data.place = folder.string();

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tasuki/dataset/catalog.hpp"
 #include "tasuki/dataset/scatter.hpp"
@@ -33,6 +34,7 @@ struct TrainingData {
   SplitData train;
   std::optional<SplitData> test;
   std::optional<LengthBuckets> buckets;  // of training batches
+  std::vector<DataVocabulary> vocabularies;
   // After scatter(): the header of the training examples, with ragged fields of any length as long
   // as the longest example of all ranks. Data that every rank has are read for it only with
   // --find-batchsize.

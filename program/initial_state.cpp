@@ -36,13 +36,25 @@ void warn_of_unknown(std::vector<std::string> names, const std::filesystem::path
               file.string(), fmt::join(names, ", "));
 }
 
+// The file of a model, or of this rank's part of it.
+std::string file_of_rank(const std::string& path, const ModelGrid& grid) {
+  return grid.is_divided() ? fmt::format("{}.{}", path, grid.model().rank()) : path;
+}
+
+const char* const kept_data_name = "Data";
+
+std::string key_of(const DataVocabulary& vocabulary) {
+  return "vocabulary:" + vocabulary.flag;
+}
+
 class KeptData : public Extension {
  public:
-  KeptData(const DatasetHeader& header, std::uint64_t labels)
-      : examples_(header.count),
-        shape_(header.shape_text()),
-        labels_(static_cast<std::int64_t>(labels)) {}
-  std::string default_name() const override { return "Data"; }
+  explicit KeptData(const TrainingData& data)
+      : examples_(data.train.header.count),
+        shape_(data.train.header.shape_text()),
+        labels_(static_cast<std::int64_t>(data.train.share->labels_hash)),
+        vocabularies_(data.vocabularies) {}
+  std::string default_name() const override { return kept_data_name; }
   void run(Trainer&) override {}
   void serialize(const Serializer& serializer) override {
     std::int64_t examples = examples_, labels = labels_;
@@ -50,6 +62,7 @@ class KeptData : public Extension {
     serializer("examples", examples);
     serializer("example_shape", shape);
     serializer("labels", labels);
+    if (!serializer.is_loading()) save_vocabularies(serializer);
     const bool is_alike = examples == examples_ && shape == shape_;
     const bool are_known = labels != 0 && labels_ != 0;
     if (is_alike && (labels == labels_ || !are_known)) return;
@@ -60,9 +73,17 @@ class KeptData : public Extension {
   }
 
  private:
+  void save_vocabularies(const Serializer& serializer) const {
+    for (const DataVocabulary& each : vocabularies_) {
+      auto hash = static_cast<std::int64_t>(each.hash);
+      serializer(key_of(each), hash);
+    }
+  }
+
   std::int64_t examples_;
   std::string shape_;
   std::int64_t labels_;  // their hash; 0: unknown
+  std::vector<DataVocabulary> vocabularies_;
 };
 
 }  // namespace
@@ -71,7 +92,7 @@ void load_initial_weights(const std::string& path, Module& model, Communicator& 
                           const ModelGrid& grid) {
   run_on_all(communicator, [&] {
     if (grid.data().rank() != 0) return;
-    const NpzFile file(grid.is_divided() ? fmt::format("{}.{}", path, grid.model().rank()) : path);
+    const NpzFile file(file_of_rank(path, grid));
     const std::vector<std::string> names = file.names();
     const auto has = [&](const std::string& start) {
       return std::ranges::any_of(names,
@@ -86,8 +107,31 @@ void load_initial_weights(const std::string& path, Module& model, Communicator& 
   });
 }
 
-std::unique_ptr<Extension> keep_data(const DatasetHeader& header, const Share& share) {
-  return std::make_unique<KeptData>(header, share.labels_hash);
+std::unique_ptr<Extension> keep_data(const TrainingData& data) {
+  return std::make_unique<KeptData>(data);
+}
+
+void check_vocabularies(const std::string& snapshot,
+                        const std::vector<DataVocabulary>& vocabularies, Communicator& communicator,
+                        const ModelGrid& grid) {
+  if (vocabularies.empty()) return;
+  run_on_root(communicator, 0, [&] {
+    const NpzFile file(file_of_rank(snapshot, grid));
+    for (const DataVocabulary& each : vocabularies) {
+      const std::string entry = fmt::format("extensions/{}/{}", kept_data_name, key_of(each));
+      if (!file.find(entry)) continue;
+      const NpzValue value = file.read(entry);
+      const auto* const kept = std::get_if<Tensor>(&value);
+      if (kept != nullptr && kept->dtype() == DType::int64 && kept->count() == 1 &&
+          static_cast<std::uint64_t>(*kept->data<std::int64_t>()) == each.hash)
+        continue;
+      fail(ErrorKind::config,
+           "{}: expected the vocabulary that it was trained with, found another one in {}; give "
+           "--{} and the flags that shape its vocabulary as in that run",
+           file.path().string(), each.place, each.flag);
+    }
+    return Bytes{};
+  });
 }
 
 }  // namespace tasuki::program

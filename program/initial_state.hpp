@@ -3,10 +3,12 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "tasuki/communicator/communicator.hpp"
-#include "tasuki/dataset/scatter.hpp"
 #include "tasuki/nn/module.hpp"
+#include "tasuki/program/data.hpp"
 #include "tasuki/program/model_grid.hpp"
 #include "tasuki/program/training_settings.hpp"
 #include "tasuki/training/extension.hpp"
@@ -20,8 +22,16 @@ namespace tasuki::program {
 void load_initial_weights(const std::string& path, Module& model, Communicator& communicator,
                           const ModelGrid& grid);
 
-// Keeps in snapshots which data the run is on: number and shape of the examples, and a hash of
-// their labels in order. Resuming with other data is a warning.
-std::unique_ptr<Extension> keep_data(const DatasetHeader& header, const Share& share);
+// Keeps in snapshots which data the run is on: number and shape of the examples, a hash of their
+// labels in order, and hashes of vocabularies. Resuming with other examples is a warning; for
+// vocabularies there is check_vocabularies().
+std::unique_ptr<Extension> keep_data(const TrainingData& data);
+
+// Throws an error of kind config on all ranks if `snapshot` (of a divided model, without its
+// suffix) keeps another hash of one of the vocabularies: its weights would stand for other words. A
+// file that keeps none is no error. Collective.
+void check_vocabularies(const std::string& snapshot,
+                        const std::vector<DataVocabulary>& vocabularies, Communicator& communicator,
+                        const ModelGrid& grid);
 
 }  // namespace tasuki::program

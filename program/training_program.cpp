@@ -162,6 +162,10 @@ void run_training(const TrainingProgram& program, const RankSetup& setup) {
   const Precision precision = choose_computing(settings, setup.devices);
 
   TrainingData data = find_data(program, comm);
+  if (const auto& from = setup.continuation.snapshot)
+    check_vocabularies(from->string(), data.vocabularies, comm, grid);
+  else if (settings.init)
+    check_vocabularies(*settings.init, data.vocabularies, comm, grid);
   TrainingModel model = initial_model(program, data.train.header, setup);
   if (settings.sync_bn) synchronise_batch_norm(*model.model, grid.data());
   const auto owned = multi_node_optimizers(program, setup, model, std::move(local_optimizer));

@@ -38,6 +38,13 @@ namespace tasuki {
 namespace program {
 // "Num unit", "1000": lines of the banner, as "name: value".
 using BannerLines = std::vector<std::pair<std::string, std::string>>;
+
+// What numbers in the data stand for, such as the words of a vocabulary.
+struct DataVocabulary {
+  std::string flag;   // that names the data, without its dashes: "source"
+  std::string place;  // the file, for messages
+  std::uint64_t hash = 0;
+};
 }  // namespace program
 
 // A model, and its loss on a batch. The loss refers to the model.
@@ -109,6 +116,9 @@ struct TrainingProgram {
   // ... or the program's data sets, made on rank 0, which gives each rank its share. Without test
   // data nothing is evaluated.
   std::function<std::shared_ptr<const Dataset>()> train_data, test_data;
+  // What the numbers in these data sets stand for, asked on rank 0 once they are made. Snapshots
+  // and about.json keep the hashes; --resume and --init refuse a snapshot that has others.
+  std::function<std::vector<program::DataVocabulary>()> vocabularies;
   // If true, every rank calls train_data and test_data and takes its share without communication.
   // For data that all ranks can read or generate.
   bool every_rank_has_data = false;

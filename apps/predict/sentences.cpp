@@ -80,16 +80,22 @@ Language language_of_files(const TrainingRun& run) {
   return {false, files.from(), files.to()};
 }
 
-void check_size(const seq2seq::Vocabulary& vocabulary, const char* array,
-                const TrainedModel& trained, const std::string& place) {
-  const auto found = trained.shapes.find(array);
-  // load_weights() reports a file without it.
-  if (found == trained.shapes.end() || found->second[0] == vocabulary.size()) return;
-  fail(
-      ErrorKind::data,
-      "{}: expected a vocabulary of {} words, which the model has, found one of {}; it has changed "
-      "since the training",
-      place, found->second[0], vocabulary.size());
+void check_vocabulary(const seq2seq::Vocabulary& vocabulary, const std::string& flag,
+                      const char* array, const TrainedModel& trained, const std::string& place) {
+  // load_weights() reports a file without the array.
+  if (const auto found = trained.shapes.find(array);
+      found != trained.shapes.end() && found->second[0] != vocabulary.size())
+    fail(ErrorKind::data,
+         "{}: expected a vocabulary of {} words, which the model has, found one of {}; it has "
+         "changed since the training",
+         place, found->second[0], vocabulary.size());
+  const auto& hashes = trained.run.vocabularies;
+  if (const auto hash = hashes.find(flag);
+      hash != hashes.end() && hash->second != fmt::format("{:016x}", vocabulary.hash()))
+    fail(ErrorKind::data,
+         "{}: expected the vocabulary that the model was trained with, found other words; it has "
+         "changed since the training",
+         place);
 }
 
 }  // namespace
@@ -114,9 +120,10 @@ Language language_of(const TrainedModel& trained) {
   const bool is_dates = !is_given(run, "source");
   Language language = is_dates ? Language{true, seq2seq::date_letters(), seq2seq::iso_letters()}
                                : language_of_files(run);
-  check_size(language.source, "embed_x/W", trained, is_dates ? "dates" : *run.flag("source"));
-  check_size(language.target, "embed_y/W", trained,
-             is_dates ? "dates" : run.flag("target").value_or(""));
+  check_vocabulary(language.source, "source", "embed_x/W", trained,
+                   is_dates ? "dates" : *run.flag("source"));
+  check_vocabulary(language.target, "target", "embed_y/W", trained,
+                   is_dates ? "dates" : run.flag("target").value_or(""));
   return language;
 }
 
@@ -147,7 +154,8 @@ Sentences read_sentences(const std::vector<std::string>& files,
 
 Sentences test_sentences(const TrainingRun& run) {
   if (is_given(run, "source")) {
-    auto [source, target] = files_of(run).test_text();
+    const seq2seq::SentenceFiles files = files_of(run);
+    auto [source, target] = read_as_told([&] { return files.test_text(); });
     return {std::move(source), std::move(target)};
   }
   Sentences dates;

@@ -70,6 +70,7 @@ TrainingRun run_of(const json& about, const fs::path& folder) {
     run.dataset = about.value("dataset", "");
     run.data = about.value("data", "");
     run.class_names = about.value("class_names", run.class_names);
+    run.vocabularies = about.value("vocabularies", run.vocabularies);
     const json example = about.value("example", json::object());
     if (example.contains("shape"))
       run.example = Shape(example.at("shape").get<std::vector<std::int64_t>>());

@@ -23,6 +23,7 @@ struct TrainingRun {
   std::string dataset, data;  // its name and its folder
   std::optional<Shape> example;
   std::vector<std::string> class_names;
+  std::map<std::string, std::string> vocabularies;  // hashes by flag
 
   // The text of a flag; nothing if it is not known.
   std::optional<std::string> flag(const std::string& name) const;

@@ -46,6 +46,13 @@ nlohmann::json describe_example(const DatasetHeader& header) {
   return example;
 }
 
+nlohmann::json hashes_of(const std::vector<DataVocabulary>& vocabularies) {
+  nlohmann::json hashes = nlohmann::json::object();
+  for (const DataVocabulary& each : vocabularies)
+    hashes[each.flag] = fmt::format("{:016x}", each.hash);
+  return hashes;
+}
+
 std::vector<std::string> names_of_classes(const TrainingProgram& program,
                                           const TrainingData& data) {
   if (program.stream_images) return data.class_names;
@@ -72,6 +79,7 @@ void write_about(const TrainingProgram& program, const RankSetup& setup, const T
         {"dataset", program.train_data ? "" : program.dataset},
         {"example", describe_example(data.train.header)},
         {"class_names", names_of_classes(program, data)},
+        {"vocabularies", hashes_of(data.vocabularies)},
     };
     // Names of folders may be no UTF-8.
     output.write(about_file,

@@ -503,6 +503,17 @@ TEST_F(PredictSentences, VocabulariesAreThoseOfTheTraining) {
         ErrorKind::missing}});
   fs::rename(folder / "hidden", to);
 
+  // As many words, of which one is another.
+  write_file(to, target + "other y\n");
+  EXPECT_EQ(run_program(predict_words({result()})).exit_code, 0) << "held out: in no vocabulary";
+  std::string changed = target;
+  for (std::size_t at = 0; (at = changed.find("x3", at)) != std::string::npos;)
+    changed.replace(at, 2, "z3");
+  write_file(to, changed + "new y\n");
+  expect_lines({{{result()},
+                 "to: expected the vocabulary that the model was trained with, found other words",
+                 ErrorKind::data}});
+
   write_file(from, "another word\n" + source);
   write_file(to, "z\n" + target);
   expect_lines({{{result(), folder / "new"},

@@ -230,6 +230,50 @@ TEST(SentenceFiles, KeepTheExamplesThatAreUsed) {
   EXPECT_THROW(all.train(), Error);
 }
 
+// The numbers of the snapshot would be other words.
+TEST_F(TrainSeq2seq, SnapshotsOfAnotherVocabularyAreRefused) {
+  const auto text_with = [](const std::string& word) {
+    std::string text;
+    for (int i = 0; i < 30; ++i) text += i % 2 == 0 ? "the cat sleeps\n" : "a " + word + " barks\n";
+    return text;
+  };
+  const std::string source = write("s", text_with("dog")), other = write("s2", text_with("wolf")),
+                    target = write("t", text_with("hund"));
+  const auto flags_of = [&](const std::string& from, const std::string& to) {
+    return std::vector<std::string>{"--source", from, "--target", to,  "--unit",           "4",
+                                    "--layer",  "1",  "-b",       "4", "--max-iterations", "3"};
+  };
+  for (const bool is_divided : {false, true}) {
+    SCOPED_TRACE(is_divided ? "model-parallel" : "whole");
+    const std::string out = is_divided ? "parts" : "whole";
+    const std::vector<std::string> kind =
+        is_divided ? std::vector<std::string>{"--model-parallel"} : std::vector<std::string>{};
+    log_of(2, out, with(flags_of(source, target), kind));
+    const std::string snapshot = folder / (out + "/snapshot_iter_3");
+    const std::vector<std::vector<std::string>> ways = {
+        {"--resume", folder / out, "--max-iterations", "4"}, {"--init", snapshot}};
+    for (const auto& way : ways) {
+      SCOPED_TRACE(way[0]);
+      const Finished source_differs =
+          run(2, out + "-more", with(with(flags_of(other, target), kind), way));
+      EXPECT_EQ(source_differs.exit_code, static_cast<int>(ErrorKind::config))
+          << source_differs.all();
+      EXPECT_EQ(count_of(source_differs.all(), "found another one in " + other + "; give --source"),
+                1)
+          << source_differs.all();
+      EXPECT_EQ(count_of(source_differs.all(), snapshot + (is_divided ? ".0: " : ": ")), 1)
+          << source_differs.all();
+      const Finished target_differs =
+          run(2, out + "-more", with(with(flags_of(source, other), kind), way));
+      EXPECT_EQ(target_differs.exit_code, static_cast<int>(ErrorKind::config))
+          << target_differs.all();
+      EXPECT_EQ(count_of(target_differs.all(), "; give --target"), 1) << target_differs.all();
+      const Finished same = run(2, out + "-more", with(with(flags_of(source, target), kind), way));
+      EXPECT_EQ(same.exit_code, 0) << same.all();
+    }
+  }
+}
+
 TEST_F(TrainSeq2seq, HelpHasTheDefaultsOfTheLine) {
   const auto help_of = [&](const std::vector<std::string>& flags) {
     return run_program(with({TRAIN_SEQ2SEQ}, with(flags, {"--help"}))).out;
