@@ -250,7 +250,7 @@ TEST_F(ResumedJob, InitStartsFromWeights) {
     more.push_back({path, parameter->value()});
   write_npz(folder / "more", more);
   expect_once(run(2, "init", with(still, {"--init", folder / "more"})),
-              "warning: --init: 2 of the entries in " + (folder / "more").string() +
+              "warning: 2 of the entries in " + (folder / "more").string() +
                   " are not in the model and are ignored: predictor/l4/W, x\n");
   EXPECT_EQ(count_of(run(1, "init", with(still, {"--init", snapshot})).all(), "not in the model"),
             0);
