@@ -29,6 +29,7 @@ INTERNAL = {
             "lost_connection", "node_heartbeats", "process_state", "stall", "stall_text",
             "start_watch", "stop_signals", "watchdog"],
     "nn": ["node"],
+    "nn/functions": ["gamma_beta", "operand_type"],
     "optimizer": ["built_in_rules", "double_buffer", "exchange_trials", "gpu_double_buffer",
                   "kernel_hook", "low_rank", "power_sgd", "range_exchange", "update_plan"],
     "parallel/functions": ["exchange"],
