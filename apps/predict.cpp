@@ -1,4 +1,5 @@
-// Says what trained models say: classes of images, with probabilities and accuracy; translations.
+// Says what trained models say: classes of images, with probabilities and accuracy;
+// translations; how a text goes on.
 //
 //   build/apps/predict result                      # the run in result, on its own test data
 //   build/apps/predict result cat.jpg dog.png
@@ -6,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 
 #include "predict/output.hpp"
 #include "predict/task.hpp"
@@ -43,10 +45,11 @@ void add_flags(Options& options, Settings& settings, std::optional<std::string>&
   options.add("model,m", settings.model, "PATH",
               "a snapshot, a model file (of Chainer's save_npz, too), or the output folder of a "
               "run, whose newest intact snapshot is taken; as the first argument it needs no flag");
-  options.add("data", data, "auto", "PATH",
-              "images (a file, a folder or a data set; docs/predict.md), or a text file with "
-              "sentences; `auto`: what the run was tested on. Inputs may also follow the model "
-              "without a flag");
+  options.add(
+      "data", data, "auto", "PATH",
+      "images (a file, a folder or a data set; docs/predict.md), or text files (translation: "
+      "with sentences); `auto`: what the run was tested on. Inputs may also follow the model "
+      "without a flag");
   program::Option arch;
   arch.value_name = "NAME";
   arch.help = fmt::format("the network: {}; `auto`: that of the training program",
@@ -63,6 +66,8 @@ void add_flags(Options& options, Settings& settings, std::optional<std::string>&
               "examples per rank that are computed together");
   options.add("examples", settings.examples, "all", {1, most_examples}, "N",
               "the first N examples only");
+  options.add("seed", settings.seed, "auto", {0, std::numeric_limits<std::int64_t>::max()}, "N",
+              "of images and text that a model makes up; `auto`: the run's");
   for (const auto& task : tasks) task->add_flags(options);
   options.group("Output");
   options.add("format", settings.format,
@@ -117,10 +122,9 @@ int predict(int argc, char** argv) {
   Settings settings;
   std::optional<std::string> data;
   const Tasks tasks = create_tasks();
-  Options options(
-      "predict",
-      "says what a trained model says about images or sentences, and how often it is right",
-      "predict result cat.jpg dog.png --top 3");
+  Options options("predict",
+                  "says what a trained model says about images or text, and how often it is right",
+                  "predict result cat.jpg dog.png --top 3");
   add_flags(options, settings, data, tasks);
 
   const auto communicator = create_communicator("naive");

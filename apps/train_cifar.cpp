@@ -84,6 +84,7 @@ int main(int argc, char** argv) {
                     "--data, as train/<class>/* and test/<class>/*");
   program.flags.add("image-size", program.image_side, {8, 1024}, "N",
                     "height and width in pixels that images of a folder are scaled to");
+  program.flags.alias("lr", {"learnrate"});  // ChainerMN's name
   program.recipe = [&] {
     const auto found = recipes.find(arch);
     return found != recipes.end() ? found->second : of_small_convnets;

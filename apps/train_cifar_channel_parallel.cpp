@@ -24,6 +24,9 @@ int main(int argc, char** argv) {
   program.flags.add("model-ranks", program.settings.model_ranks, {0, 64}, "N",
                     "ranks among which the channels of one model are divided, which data and "
                     "gradients are not; 0: all. --batchsize is that of one model");
+  // ChainerMN's names of flags that all programs have.
+  program.flags.alias("lr", {"learnrate"});
+  program.flags.alias("snapshot-every", {"frequency", "f"}, {{"-1", "end"}});
   std::shared_ptr<tasuki::Communicator> channels;  // of the ranks of a model
   program.create_part = [&](const tasuki::DatasetHeader& data, tasuki::Communicator& model) {
     channels = model.split(0, model.rank());

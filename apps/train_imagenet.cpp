@@ -155,12 +155,14 @@ void add_flags(TrainingProgram& program, Flags& flags) {
   options.add("mean,m", flags.mean, "none", "FILE",
               "mean image (3 x H x W, .npy) of Chainer's compute_mean.py to subtract; none: "
               "the mean colour of ImageNet is subtracted, and divided by its deviation");
-  options.add("val_batchsize", settings.test_batchsize, "auto", program::batch_sizes, "N",
+  options.add("val-batchsize", settings.test_batchsize, "auto", program::batch_sizes, "N",
               "examples per rank in evaluations; auto: as in training");
-  options.add("loaderjob,j", settings.loader_threads, "auto", {0, 256}, "N",
-              "ChainerMN's name of --loader-threads");
-  options.add("initmodel", settings.init, "none", "FILE", "ChainerMN's name of --init");
   options.add("test", flags.is_short, "a trial: reports every 10 iterations, and ends after 20");
+  // ChainerMN's names of flags that all programs have.
+  options.alias("batchsize", {"B"});
+  options.alias("epoch", {"E"});
+  options.alias("init", {"initmodel"});
+  options.alias("loader-threads", {"loaderjob", "j"});
 }
 
 }  // namespace

@@ -95,7 +95,7 @@ int main(int argc, char** argv) {
   program.flags.add("width", flags.model.width, {1, 1 << 16}, "N", "numbers for each byte");
   program.flags.add("context", flags.model.context, {1, 1 << 16}, "N",
                     "bytes that the model sees; an example is a window of as many");
-  program.flags.add("data", flags.data, "the package dict-gcide's dictionary", "PATH",
+  program.flags.add("data", flags.data, lm::default_text_name, "PATH",
                     "text to train on: a file, plain or gzip-compressed, or all files in a folder; "
                     "every tenth part is held out for validation");
   program.flags.add(

@@ -13,8 +13,11 @@
 
 namespace tasuki::lm {
 
-// A dictionary of 40 MB, from the package dict-gcide, and how much of it makes a run of minutes.
+// A dictionary of 40 MB, from the package dict-gcide.
 inline constexpr const char* default_text = "/usr/share/dictd/gcide.dict.dz";
+// The value of --data that stands for it.
+inline constexpr const char* default_text_name = "the package dict-gcide's dictionary";
+// How much of it makes a run of minutes.
 inline constexpr std::int64_t default_text_bytes = 4'000'000;
 inline constexpr std::int64_t most_text_bytes = std::int64_t{1} << 32;
 

@@ -8,6 +8,7 @@
 
 #include "predict/output.hpp"
 #include "predict/text_table.hpp"
+#include "tasuki/models/googlenet_bn.hpp"
 
 namespace tasuki::predict {
 namespace {
@@ -19,6 +20,14 @@ constexpr std::int64_t most_classes_of_matrix = 20;
 
 double mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+// As training programs report it: with the losses of auxiliary classifiers.
+double loss_of_run(const Predictions& predictions) {
+  const double main = mean(predictions.losses);
+  if (predictions.first_losses.empty()) return main;
+  return main + GoogLeNetBn::auxiliary_weight *
+                    (mean(predictions.first_losses) + mean(predictions.second_losses));
 }
 
 std::int64_t correct_in_top(const Predictions& predictions) {
@@ -86,8 +95,12 @@ std::string labelled_summary(const Predictions& predictions, const Names& names,
   if (predictions.top > 1)
     text += fmt::format(" ({:.4f} among the first {})", ratio(correct_in_top(predictions), n),
                         predictions.top);
-  text += fmt::format("\nMean loss: {:.4f}\n\n{}", mean(predictions.losses),
-                      class_table(confusion, names));
+  text += fmt::format("\nMean loss: {:.4f}", loss_of_run(predictions));
+  if (!predictions.first_losses.empty())
+    text +=
+        fmt::format(" (classifiers: {:.4f}, {:.4f}, main {:.4f})", mean(predictions.first_losses),
+                    mean(predictions.second_losses), mean(predictions.losses));
+  text += "\n\n" + class_table(confusion, names);
   if (classes <= most_classes_of_matrix)
     text +=
         fmt::format("\nPredictions (columns) for each label (rows):\n{}", matrix(confusion, names));
@@ -120,7 +133,12 @@ std::string json_summary(const Predictions& predictions, const Names& names, std
     summary["accuracy"] = ratio(confusion.correct(), predictions.examples());
     summary["top"] = predictions.top;
     summary["top_accuracy"] = ratio(correct_in_top(predictions), predictions.examples());
-    summary["loss"] = mean(predictions.losses);
+    summary["loss"] = loss_of_run(predictions);
+    if (!predictions.first_losses.empty()) {
+      summary["loss1"] = mean(predictions.first_losses);
+      summary["loss2"] = mean(predictions.second_losses);
+      summary["loss3"] = mean(predictions.losses);
+    }
     for (std::int64_t label = 0; label < classes; ++label) {
       std::vector<std::int64_t> row;
       for (std::int64_t i = 0; i < classes; ++i) row.push_back(confusion.count(label, i));

@@ -30,9 +30,9 @@ class Confusion {
   std::vector<std::int64_t> counts_;
 };
 
-// Number of examples; if they have labels, accuracy (as the training programs count it), mean loss
-// and the confusion of classes, else how often each class was predicted. JSON: one object
-// "summary".
+// Number of examples; if they have labels, accuracy and mean loss (as the training programs count
+// them: of GoogLeNetBn with the auxiliary classifiers' losses, which also stand beside it) and the
+// confusion of classes, else how often each class was predicted. JSON: one object "summary".
 std::string summary_text(const Predictions& predictions, const Names& names, std::int64_t classes,
                          Format format);
 

@@ -50,10 +50,6 @@ class Generation final : public Task {
     options.add("samples", samples_, {1, 1 << 20}, "N",
                 "images to generate, written to --out: FILE.png is a grid of them, "
                 "FILE-idx3-ubyte has grey ones in MNIST's format, a new folder a PNG file of each");
-    options.add(
-        "seed", seed_, "auto", {0, std::numeric_limits<std::int64_t>::max()}, "N",
-        "image i is a function of this and i; `auto`: the run's, whose grids have the first "
-        "images");
   }
 
   void run(const Job& job) override {
@@ -69,8 +65,7 @@ class Generation final : public Task {
     load_weights(job.trained, generator, job.communicator);
     generator.to(job.device);
     run_on_root(job.communicator, 0, [&] {
-      const Tensor images =
-          dcgan::generate(generator, settings, seed_of(job.trained.run), samples_);
+      const Tensor images = dcgan::generate(generator, settings, seed_of(job), samples_);
       dcgan::write_images(*job.settings.out, images);
       Settings only_summary = job.settings;
       only_summary.out.reset();
@@ -83,12 +78,12 @@ class Generation final : public Task {
   }
 
  private:
-  std::uint64_t seed_of(const TrainingRun& run) const {
-    return seed_ ? static_cast<std::uint64_t>(*seed_) : std::stoull(run.flag("seed").value_or("0"));
+  static std::uint64_t seed_of(const Job& job) {
+    return static_cast<std::uint64_t>(
+        job.settings.seed.value_or(job.trained.run.number("seed", 0)));
   }
 
   std::int64_t samples_ = 100;
-  std::optional<std::int64_t> seed_;
 };
 
 }  // namespace

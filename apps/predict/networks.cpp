@@ -25,7 +25,8 @@ std::vector<std::string> image_networks() {
 }
 
 std::optional<std::string> image_network_of(const TrainingRun& run) {
-  if (run.program == "train_mnist" || run.program == "train_mnist_data_parallel") return mlp;
+  if (run.program.starts_with("train_mnist")) return mlp;
+  if (run.program == "train_cifar_channel_parallel") return "vgg16_bn";
   if (run.program == "train_lenet") return "lenet";
   if (run.program == "train_cifar" || run.program == "train_imagenet") return run.flag("arch");
   return std::nullopt;

@@ -47,4 +47,17 @@ void deliver(const Settings& settings, const std::string& rows, const std::strin
   print(summary, prints_rows && settings.format == Format::csv ? stderr : stdout);
 }
 
+void deliver(const Settings& settings, const Report& report) {
+  switch (settings.format) {
+    case Format::json:
+      deliver(settings, report.json, report.json_summary);
+      return;
+    case Format::csv:
+      deliver(settings, report.csv, report.summary);
+      return;
+    case Format::table:
+      deliver(settings, report.table + '\n', report.summary);
+  }
+}
+
 }  // namespace tasuki::predict

@@ -21,4 +21,12 @@ void check_output(const Settings& settings);
 // be called on one rank.
 void deliver(const Settings& settings, const std::string& rows, const std::string& summary);
 
+// The same in all formats.
+struct Report {
+  std::string table, csv, json;       // rows
+  std::string summary, json_summary;  // text; a line of JSON
+};
+// Delivers it in that of the settings.
+void deliver(const Settings& settings, const Report& report);
+
 }  // namespace tasuki::predict

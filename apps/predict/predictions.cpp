@@ -6,6 +6,7 @@
 
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/models/googlenet_bn.hpp"
 
 namespace tasuki::predict {
 namespace {
@@ -21,9 +22,41 @@ std::vector<T> gather_values(const std::vector<T>& own, Communicator& communicat
   return all;
 }
 
+// log(sum of exp(score)): the log of a probability is its score minus this.
+double log_sum_of(std::span<const float> scores) {
+  const double highest = std::ranges::max(scores);
+  double sum = 0;
+  for (const float each : scores) sum += std::exp(each - highest);
+  return std::log(sum) + highest;
+}
+
 std::int32_t label_in(const Batch& batch, std::span<const std::int32_t> labels, std::size_t i) {
   if (!labels.empty()) return labels[static_cast<std::size_t>(batch.ids()[i])];
   return -1;
+}
+
+double loss_of(std::span<const float> scores, std::int32_t label) {
+  return log_sum_of(scores) - scores[static_cast<std::size_t>(label)];
+}
+
+// On the CPU, examples x classes.
+struct Scores {
+  Tensor main, first, second;  // the latter two: of GoogLeNetBn's auxiliary classifiers
+};
+
+Scores scores_of(Layer& network, const Variable& x) {
+  const auto on_cpu = [](const Variable& scores) {
+    return scores.value().plain().to(Device::cpu());
+  };
+  auto* const googlenet = dynamic_cast<GoogLeNetBn*>(&network);
+  if (googlenet == nullptr) return {.main = on_cpu(network.forward(x)), .first = {}, .second = {}};
+  const auto [main, first, second] = googlenet->all_scores(x);
+  return {on_cpu(main), on_cpu(first), on_cpu(second)};
+}
+
+std::span<const float> row(const Tensor& scores, std::size_t i) {
+  const auto classes = static_cast<std::size_t>(scores.shape()[1]);
+  return scores.span<float>().subspan(i * classes, classes);
 }
 
 }  // namespace
@@ -41,16 +74,14 @@ void Predictions::add(std::span<const float> scores, std::int32_t label) {
                     [&](std::int32_t a, std::int32_t b) {
                       return score(a) != score(b) ? score(a) > score(b) : a < b;
                     });
-  const double highest = score(order[0]);
-  double sum = 0;
-  for (const float each : scores) sum += std::exp(each - highest);
+  const double log_sum = log_sum_of(scores);
   for (std::size_t i = 0; i < number; ++i) {
     classes.push_back(order[i]);
-    probabilities.push_back(std::exp(score(order[i]) - highest) / sum);
+    probabilities.push_back(std::exp(score(order[i]) - log_sum));
   }
   if (label < 0) return;
   labels.push_back(label);
-  losses.push_back(std::log(sum) + highest - score(label));
+  losses.push_back(log_sum - score(label));
 }
 
 Predictions predict_batches(Layer& network, Iterator& batches, std::span<const std::int32_t> labels,
@@ -66,21 +97,29 @@ Predictions predict_batches(Layer& network, Iterator& batches, std::span<const s
     const Batch batch = batches.next();
     if (batch.size() == 0) continue;
     const Batch there = batch.to(device);
-    const Tensor scores = network.forward(Variable(there["x"])).value().plain().to(Device::cpu());
-    const auto classes = static_cast<std::size_t>(scores.shape()[1]);
+    const Scores scores = scores_of(network, Variable(there["x"]));
     const Tensor targets =
         labels.empty() && batch.has("t") ? there["t"].to(Device::cpu()) : Tensor();
-    for (std::size_t i = 0; i < static_cast<std::size_t>(batch.size()); ++i)
-      found.add(scores.span<float>().subspan(i * classes, classes),
-                targets ? targets.span<std::int32_t>()[i] : label_in(batch, labels, i));
+    for (std::size_t i = 0; i < static_cast<std::size_t>(batch.size()); ++i) {
+      const std::int32_t label =
+          targets ? targets.span<std::int32_t>()[i] : label_in(batch, labels, i);
+      found.add(row(scores.main, i), label);
+      if (label < 0 || !scores.first) continue;
+      found.first_losses.push_back(loss_of(row(scores.first, i), label));
+      found.second_losses.push_back(loss_of(row(scores.second, i), label));
+    }
   }
   return found;
 }
 
 Predictions gather(const Predictions& own, Communicator& communicator) {
-  return {own.top, gather_values(own.classes, communicator),
-          gather_values(own.probabilities, communicator), gather_values(own.labels, communicator),
-          gather_values(own.losses, communicator)};
+  return {own.top,
+          gather_values(own.classes, communicator),
+          gather_values(own.probabilities, communicator),
+          gather_values(own.labels, communicator),
+          gather_values(own.losses, communicator),
+          gather_values(own.first_losses, communicator),
+          gather_values(own.second_losses, communicator)};
 }
 
 }  // namespace tasuki::predict

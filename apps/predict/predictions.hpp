@@ -22,6 +22,9 @@ struct Predictions {
   // Of labelled examples; otherwise empty:
   std::vector<std::int32_t> labels;
   std::vector<double> losses;  // -log of the probability of the label
+  // The same of GoogLeNetBn's auxiliary classifiers, which have a part in its loss; empty for other
+  // networks.
+  std::vector<double> first_losses, second_losses;
 
   std::int64_t examples() const { return std::ssize(classes) / top; }
   std::int32_t first(std::int64_t i) const { return classes[static_cast<std::size_t>(i * top)]; }

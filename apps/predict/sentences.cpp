@@ -4,19 +4,15 @@
 
 #include <map>
 #include <sstream>
-#include <stdexcept>
 #include <utility>
 
 #include "seq2seq/dates.hpp"
 #include "seq2seq/sentence_files.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/dataset/files/text_file.hpp"
-#include "tasuki/program/flags/option_value.hpp"
 
 namespace tasuki::predict {
 namespace {
-
-constexpr std::int64_t most_examples = std::int64_t{1} << 60;
 
 Sentence letters_of(std::string_view text) {
   Sentence letters;
@@ -46,14 +42,6 @@ Lines read_lines(const std::string& path, bool is_dates) {
   return lines;
 }
 
-std::int64_t number_flag(const TrainingRun& run, const std::string& name, std::int64_t other) {
-  try {
-    return program::parse_integer(run.flag(name).value_or(""), {0, most_examples});
-  } catch (const std::invalid_argument&) {  // "all", or not known
-    return other;
-  }
-}
-
 bool is_given(const TrainingRun& run, const std::string& flag) {
   return run.flag(flag).value_or("none") != "none";
 }
@@ -64,8 +52,8 @@ seq2seq::SentenceFiles files_of(const TrainingRun& run) {
                                          .target = run.flag("target").value_or(""),
                                          .test_source = {},
                                          .test_target = {},
-                                         .words = number_flag(run, "words", 0),
-                                         .longest = number_flag(run, "max-length", 0),
+                                         .words = run.number("words", 0),
+                                         .longest = run.number("max-length", 0),
                                          .examples = {},
                                          .test_examples = {}};
   if (is_given(run, "test-source")) {
@@ -159,8 +147,8 @@ Sentences test_sentences(const TrainingRun& run) {
     return {std::move(source), std::move(target)};
   }
   Sentences dates;
-  const auto seed = static_cast<std::uint64_t>(number_flag(run, "seed", 0));
-  for (std::int64_t i = 0; i < number_flag(run, "test-examples", 1000); ++i) {
+  const auto seed = static_cast<std::uint64_t>(run.number("seed", 0));
+  for (std::int64_t i = 0; i < run.number("test-examples", 1000); ++i) {
     const auto [written, iso] = seq2seq::date_example(seed, i, true);
     dates.source.push_back(letters_of(written));
     dates.target.push_back(letters_of(iso));

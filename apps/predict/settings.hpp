@@ -18,6 +18,7 @@ struct Settings {
   std::optional<std::string> arch;
   std::int64_t batchsize = 100;          // per rank
   std::optional<std::int64_t> examples;  // only the first ones
+  std::optional<std::int64_t> seed;      // of what is made up; default: the run's
   Format format = Format::table;
   bool quiet = false;              // only the summary
   std::optional<std::string> out;  // file; default: standard output

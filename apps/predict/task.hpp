@@ -42,5 +42,6 @@ std::vector<std::unique_ptr<Task>> create_tasks();
 std::unique_ptr<Task> create_classification();
 std::unique_ptr<Task> create_generation();
 std::unique_ptr<Task> create_translation();
+std::unique_ptr<Task> create_text();
 
 }  // namespace tasuki::predict

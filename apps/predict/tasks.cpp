@@ -7,6 +7,7 @@ std::vector<std::unique_ptr<Task>> create_tasks() {
   tasks.push_back(create_classification());
   tasks.push_back(create_generation());
   tasks.push_back(create_translation());
+  tasks.push_back(create_text());
   return tasks;
 }
 

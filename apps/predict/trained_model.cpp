@@ -1,15 +1,17 @@
 #include "predict/trained_model.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
+#include "predict/model_parts.hpp"
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
-#include "tasuki/program/intact_snapshot.hpp"
+#include "tasuki/program/flags/option_value.hpp"
 #include "tasuki/program/report/about.hpp"
-#include "tasuki/training/snapshots/model_file.hpp"
 
 namespace tasuki::predict {
 namespace {
@@ -17,16 +19,18 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-std::unique_ptr<NpzFile> open_weights(const std::string& path) {
-  std::error_code ignored;
-  if (fs::is_directory(path, ignored)) return program::open_intact_snapshot(path, "--model");
-  return std::make_unique<NpzFile>(path);
+// The names of the arrays of all parts.
+std::vector<std::string> names_in(const ModelFiles& files) {
+  std::vector<std::string> names;
+  for (const auto& part : files.parts)
+    for (std::string& name : part->names()) names.push_back(std::move(name));
+  return names;
 }
 
 // The model's place in a snapshot (of the generator, if it has two networks), and the classifier's
 // predictor in a model.
-std::string prefix_in(const NpzFile& file) {
-  const std::vector<std::string> names = file.names();
+std::string prefix_in(const ModelFiles& files) {
+  const std::vector<std::string> names = names_in(files);
   std::string prefix;
   for (const char* const part : {"updater/model:main/", "updater/model:gen/", "predictor/"})
     if (std::ranges::any_of(
@@ -35,15 +39,16 @@ std::string prefix_in(const NpzFile& file) {
   return prefix;
 }
 
-json shapes_in(const NpzFile& file, const std::string& prefix) {
+json shapes_in(const ModelFiles& files, const std::string& prefix) {
   json shapes = json::object();
-  for (const std::string& name : file.names()) {
-    if (!name.starts_with(prefix)) continue;
-    const auto header = file.find(name);
-    if (!header || !header->dtype) continue;
-    shapes[name.substr(prefix.size())] =
-        std::vector<std::int64_t>(header->shape.begin(), header->shape.end());
-  }
+  for (const auto& part : files.parts)
+    for (const std::string& name : part->names()) {
+      if (!name.starts_with(prefix) || shapes.contains(name.substr(prefix.size()))) continue;
+      const auto header = part->find(name);
+      if (!header || !header->dtype) continue;
+      shapes[name.substr(prefix.size())] =
+          std::vector<std::int64_t>(header->shape.begin(), header->shape.end());
+    }
   return shapes;
 }
 
@@ -89,14 +94,22 @@ std::optional<std::string> TrainingRun::flag(const std::string& name) const {
   return found->second;
 }
 
+std::int64_t TrainingRun::number(const std::string& name, std::int64_t other) const {
+  try {
+    return program::parse_integer(flag(name).value_or(""), {0, INT64_MAX});
+  } catch (const std::invalid_argument&) {  // "all", or not known
+    return other;
+  }
+}
+
 TrainedModel find_trained_model(const std::string& path, Communicator& communicator) {
   const Bytes sent = run_on_root(communicator, 0, [&] {
-    const auto file = open_weights(path);
-    const std::string prefix = prefix_in(*file);
-    return text_to_bytes(json{{"file", file->path().string()},
+    const ModelFiles files = open_model(path);
+    const std::string prefix = prefix_in(files);
+    return text_to_bytes(json{{"file", files.place.string()},
                               {"prefix", prefix},
-                              {"shapes", shapes_in(*file, prefix)},
-                              {"about", read_about(file->path().parent_path())}}
+                              {"shapes", shapes_in(files, prefix)},
+                              {"about", read_about(files.place.parent_path())}}
                              .dump(-1, ' ', false, json::error_handler_t::replace));
   });
   const json found = json::parse(bytes_to_text(sent));
@@ -111,7 +124,7 @@ TrainedModel find_trained_model(const std::string& path, Communicator& communica
 
 void load_weights(const TrainedModel& trained, const Module& model, Communicator& communicator) {
   run_on_root(communicator, 0, [&] {
-    load_npz(trained.file, model, trained.prefix);
+    load_parts(open_model(trained.file), trained.prefix, model);
     return Bytes{};
   });
   for (const auto& [path, buffer] : model.buffers()) communicator.bcast_data(*buffer);

@@ -27,6 +27,8 @@ struct TrainingRun {
 
   // The text of a flag; nothing if it is not known.
   std::optional<std::string> flag(const std::string& name) const;
+  // Its value if it is a number, else `other`.
+  std::int64_t number(const std::string& name, std::int64_t other) const;
 };
 
 // Calls `read`, which reads files that about.json names; its errors say so.
@@ -42,9 +44,9 @@ auto read_as_told(const Read& read) {
 }
 
 struct TrainedModel {
-  std::filesystem::path file;
+  std::filesystem::path file;           // of parts without their suffix (model_parts.hpp)
   std::string prefix;                   // of the model's entries in the file
-  std::map<std::string, Shape> shapes;  // of these, without the prefix
+  std::map<std::string, Shape> shapes;  // of these, without the prefix; divided: of the first part
   TrainingRun run;
 };
 

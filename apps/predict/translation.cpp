@@ -76,12 +76,8 @@ std::vector<Ids> gather_translations(const std::vector<std::int32_t>& own,
   return all;
 }
 
-struct Report {
-  std::string rows, summary;
-};
-
 Report report_of(const Sentences& sentences, const std::vector<Ids>& translations,
-                 const Language& language, Format format) {
+                 const Language& language) {
   const bool has_target = !sentences.target.empty();
   std::vector<std::string> header = {"source", "translation"};
   if (has_target) header.emplace_back("target");
@@ -116,15 +112,11 @@ Report report_of(const Sentences& sentences, const std::vector<Ids>& translation
     text +=
         fmt::format("Exact: {:.4f}\nBLEU: {:.4f}\n", summary["exact"].get<double>(), bleu.value());
   }
-  switch (format) {
-    case Format::json:
-      return {json, json_line({{"summary", summary}})};
-    case Format::csv:
-      return {csv, text};
-    case Format::table:
-      break;
-  }
-  return {table.text() + '\n', text};
+  return {.table = table.text(),
+          .csv = csv,
+          .json = json,
+          .summary = text,
+          .json_summary = json_line({{"summary", summary}})};
 }
 
 class Translation final : public Task {
@@ -160,8 +152,7 @@ class Translation final : public Task {
     const auto batches = create_serial_iterator(std::move(share), job.settings.batchsize);
     const std::vector<Ids> all = gather_translations(translate(*network, *batches, longest_), comm);
     run_on_root(comm, 0, [&] {
-      const Report report = report_of(sentences, all, *language, job.settings.format);
-      deliver(job.settings, report.rows, report.summary);
+      deliver(job.settings, report_of(sentences, all, *language));
       return Bytes{};
     });
   }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <limits>
 
 #include "tasuki/communicator/number_bytes.hpp"
 #include "tasuki/communicator/run_on_root.hpp"
@@ -26,7 +25,7 @@ ImageList list_folder(const fs::path& folder, const std::vector<std::string>& cl
 
 // Labels are below `classes`, if that is given.
 ImageList read_list(const fs::path& file, const fs::path& root, std::int64_t classes) {
-  constexpr std::int64_t most_classes = std::numeric_limits<std::int32_t>::max();
+  constexpr std::int64_t most_classes = 1 << 20;  // far more than any data set has
   ImageList list(root);
   TextFile lines(file);
   for (std::string_view line; lines.next(line);) {

@@ -50,8 +50,8 @@ ImageLists list_class_folders(const std::filesystem::path& train,
 
 // Chainer's lists of images (LabeledImageDataset): lines "name label", with names relative to
 // `root`. Labels are 0 .. classes - 1, and the largest one to train on says how many classes there
-// are. A line without a label or with one beyond these is an error of kind data that names file and
-// line; an empty file is one, too.
+// are, at most 2^20. A line without a label or with one beyond these is an error of kind data that
+// names file and line; an empty file is one, too.
 ImageLists read_image_lists(const std::filesystem::path& train, const std::filesystem::path& test,
                             const std::filesystem::path& root);
 

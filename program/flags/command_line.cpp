@@ -18,6 +18,14 @@ std::string boost_names(std::string_view name, char letter) {
   return letter ? fmt::format("{},{}", name, letter) : std::string(name);
 }
 
+// What Boost has to know of a flag that is called by `names`.
+void describe_to_boost(const Option& option, const std::string& names,
+                       po::options_description& described) {
+  auto* value = po::value<std::string>();
+  if (!option.implicit.empty()) value->implicit_value(option.implicit);
+  described.add_options()(names.c_str(), value, "");
+}
+
 po::options_description describe_to_boost(const std::vector<Option>& options) {
   po::options_description described;
   for (const builtin::Flag& flag : builtin::flags) {
@@ -27,11 +35,8 @@ po::options_description describe_to_boost(const std::vector<Option>& options) {
       described.add_options()(boost_names(flag.name, flag.letter).c_str(), po::value<std::string>(),
                               "");
   }
-  for (const Option& option : options) {
-    auto* value = po::value<std::string>();
-    if (!option.implicit.empty()) value->implicit_value(option.implicit);
-    described.add_options()(boost_names(option.name, option.letter).c_str(), value, "");
-  }
+  for (const Option& option : options)
+    describe_to_boost(option, boost_names(option.name, option.letter), described);
   return described;
 }
 
@@ -52,34 +57,13 @@ std::vector<po::option> take_separate_value(const std::vector<Option>& options,
   return {};
 }
 
-std::vector<std::string> flags_as_typed(const std::vector<Option>& options) {
-  std::vector<std::string> names;
-  names.reserve(options.size() + builtin::flags.size());
-  for (const Option& option : options) names.push_back(option.name);
+[[noreturn]] void fail_unknown(const std::string& token, std::vector<std::string> names) {
   for (const builtin::Flag& flag : builtin::flags) names.emplace_back(flag.name);
-  return names;
-}
-
-[[noreturn]] void fail_unknown(const std::string& token, const std::vector<Option>& options) {
   const std::string typed = token.substr(0, token.find('='));
   const auto name_begin = std::min(typed.find_first_not_of('-'), typed.size());
-  const std::string meant = nearest(typed.substr(name_begin), flags_as_typed(options));
+  const std::string meant = nearest(typed.substr(name_begin), names);
   fail_everywhere(ErrorKind::usage, "unknown flag {}{} (--help lists all flags)", typed,
                   meant.empty() ? "" : "; did you mean --" + meant + "?");
-}
-
-// Chainer's programs have flags such as --gen_model, which mean the same here as --gen-model.
-std::vector<std::string> with_dashes(std::vector<std::string> arguments,
-                                     const std::vector<Option>& options) {
-  for (std::string& argument : arguments) {
-    if (argument == "--") break;  // what follows are no flags
-    if (!argument.starts_with("--")) continue;
-    std::string name = argument.substr(2, argument.find('=') - 2);
-    std::ranges::replace(name, '_', '-');
-    if (std::ranges::find(options, name, &Option::name) != options.end())
-      argument.replace(2, name.size(), name);
-  }
-  return arguments;
 }
 
 }  // namespace
@@ -87,10 +71,27 @@ std::vector<std::string> with_dashes(std::vector<std::string> arguments,
 std::vector<Options::Given> Options::from_command_line(
     const std::vector<std::string>& arguments) const {
   namespace style = po::command_line_style;
-  const po::options_description described = describe_to_boost(options_);
+  po::options_description described = describe_to_boost(options_);
+  for (const Alias& alias : aliases_) {
+    const Option* const option = find(alias.flag);
+    const bool is_letter = alias.name.size() == 1;
+    TASUKI_CHECK(option && (is_letter ? std::ranges::find(options_, alias.name[0],
+                                                          &Option::letter) == options_.end()
+                                      : !find(alias.name)),
+                 "{} as another name of --{}: expected an unused name of a flag that exists",
+                 alias.name, alias.flag);
+    describe_to_boost(*option, is_letter ? "," + alias.name : alias.name, described);
+  }
+  std::vector<std::string> dashed = arguments;
+  for (std::string& argument : dashed) {
+    if (argument == "--") break;  // what follows are no flags
+    if (!argument.starts_with("--")) continue;
+    const std::string name = argument.substr(2, argument.find('=') - 2);
+    argument.replace(2, name.size(), with_dashes(name));
+  }
   std::vector<po::option> parsed;
   try {
-    parsed = po::command_line_parser(with_dashes(arguments, options_))
+    parsed = po::command_line_parser(dashed)
                  .options(described)
                  .style(style::unix_style & ~style::allow_guessing)
                  .extra_style_parser([this](std::vector<std::string>& rest) {
@@ -110,15 +111,18 @@ std::vector<Options::Given> Options::from_command_line(
 
   std::vector<Given> given;
   for (const po::option& one : parsed) {
-    if (one.unregistered) fail_unknown(one.original_tokens.at(0), options_);
+    if (one.unregistered) fail_unknown(one.original_tokens.at(0), names());
     if (one.string_key.empty())
       fail_everywhere(ErrorKind::usage, "unexpected argument '{}': {} takes flags only",
                       one.value.empty() ? "" : one.value[0], program_);
-    std::string value = one.value.empty() ? "" : one.value[0];
+    // Boost's key of a flag without a long name is "-j".
+    const bool is_letter = one.string_key.starts_with('-');
+    Given found = without_alias({one.string_key.substr(is_letter ? 1 : 0),
+                                 one.value.empty() ? "" : one.value[0],
+                                 (is_letter ? "" : "--") + one.string_key});
     if (one.value.empty())
-      for (const Option& option : options_)
-        if (option.name == one.string_key) value = option.implicit;
-    given.push_back({one.string_key, value, "--" + one.string_key});
+      if (const Option* const option = find(found.name)) found.value = option->implicit;
+    given.push_back(std::move(found));
   }
   return given;
 }

@@ -134,6 +134,31 @@ void Options::add(const std::string& names, std::optional<std::string>& value,
   add(names, described(optional_option<std::string>(value, absent, same, same), value_name, help));
 }
 
+void Options::alias(const std::string& flag, const std::vector<std::string>& names,
+                    const std::map<std::string, std::string>& values) {
+  for (const std::string& name : names) aliases_.push_back({name, flag, values});
+}
+
+const Options::Alias* Options::find_alias(const std::string& name) const {
+  const auto found = std::ranges::find(aliases_, name, &Alias::name);
+  return found == aliases_.end() ? nullptr : &*found;
+}
+
+std::string Options::with_dashes(const std::string& name) const {
+  std::string dashed = name;
+  std::ranges::replace(dashed, '_', '-');
+  return find(dashed) != nullptr || find_alias(dashed) != nullptr ? dashed : name;
+}
+
+Options::Given Options::without_alias(Given given) const {
+  if (const Alias* const alias = find_alias(given.name)) {
+    given.name = alias->flag;
+    if (const auto found = alias->values.find(given.value); found != alias->values.end())
+      given.value = found->second;
+  }
+  return given;
+}
+
 Options::Request Options::parse(const std::vector<std::string>& arguments, const FileReader& read) {
   std::vector<Given> given = from_command_line(arguments);
   const auto take = [&given](std::string_view name) {
@@ -197,16 +222,17 @@ std::vector<Options::Given> Options::from_file(const std::string& text,
   const std::vector<std::string> known = names();
   for (ConfigLine& line : parse_config(text, file)) {
     const std::string place = fmt::format("{}:{}: {}", file, line.number, line.name);
-    if (std::find(known.begin(), known.end(), line.name) == known.end()) {
+    const Given one = without_alias({with_dashes(line.name), std::move(line.value), place});
+    if (!find(one.name)) {
       const std::string meant = nearest(line.name, known);
       fail_everywhere(ErrorKind::config, "{}:{}: no setting is called '{}'{}", file, line.number,
                       line.name, meant.empty() ? "" : "; did you mean '" + meant + "'?");
     }
-    const auto [first, is_new] = line_of.emplace(line.name, line.number);
+    const auto [first, is_new] = line_of.emplace(one.name, line.number);
     if (!is_new)
       fail_everywhere(ErrorKind::config, "{} is set twice, first in line {}; keep one", place,
                       first->second);
-    given.push_back({line.name, std::move(line.value), place});
+    given.push_back(one);
   }
   return given;
 }
@@ -265,6 +291,7 @@ Option* Options::find(const std::string& name) {
 std::vector<std::string> Options::names() const {
   std::vector<std::string> all;
   for (const Option& option : options_) all.push_back(option.name);
+  for (const Alias& alias : aliases_) all.push_back(alias.name);
   return all;
 }
 

@@ -10,6 +10,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -96,6 +97,12 @@ class Options {
   // Any other option: set, get, help and names are filled in by the caller.
   void add(const std::string& names, Option option);
 
+  // Further names of a flag, which may be added later: {"loaderjob", "j"}; one character is a
+  // letter. Config files may use them, too. `values`: texts that have another name there, such as
+  // {"-1", "end"}.
+  void alias(const std::string& flag, const std::vector<std::string>& names,
+             const std::map<std::string, std::string>& values = {});
+
   // Another default for a flag; a flag that was given keeps its value. For defaults that depend on
   // other flags: `choose` is called when the given ones are known, before anything is printed.
   void set_default(const std::string& name, const std::string& text);
@@ -127,6 +134,15 @@ class Options {
   struct Given {
     std::string name, value, place;  // place: "--epoch" or "run.ini:3: epoch"
   };
+  struct Alias {
+    std::string name, flag;
+    std::map<std::string, std::string> values;
+  };
+  const Alias* find_alias(const std::string& name) const;
+  // Chainer's programs have names such as --gen_model, which mean the same here as --gen-model.
+  std::string with_dashes(const std::string& name) const;
+  // The same value under the flag's own name.
+  Given without_alias(Given given) const;
   std::vector<Given> from_command_line(const std::vector<std::string>& arguments) const;
   std::vector<Given> from_file(const std::string& text, const std::string& file) const;
   // `absent`: the text for no choice; empty: there is always one.
@@ -168,6 +184,7 @@ class Options {
   Request request_ = Request::run;
   std::function<void()> choose_defaults_ = [] {};
   std::vector<Option> options_;
+  std::vector<Alias> aliases_;
 };
 
 }  // namespace tasuki::program

@@ -67,9 +67,16 @@ std::string Options::help_text() const {
   for (const Option& option : options_) {
     if (option.group != group) text += fmt::format("\n{}:\n", group = option.group);
     const bool is_switch = option.value_name.empty();
+    std::string help = option.help;
+    const char* separator = "; also ";
+    for (const Alias& alias : aliases_) {
+      if (alias.flag != option.name) continue;
+      help += fmt::format("{}{}{}", separator, alias.name.size() == 1 ? "-" : "--", alias.name);
+      separator = ", ";
+    }
+    if (!is_switch) help += fmt::format(" (default: {})", option.standard);
     text += in_column(
-        flag_text(option.letter, option.name, option.value_name, !option.implicit.empty()),
-        is_switch ? option.help : fmt::format("{} (default: {})", option.help, option.standard));
+        flag_text(option.letter, option.name, option.value_name, !option.implicit.empty()), help);
   }
   text += "\nSettings and help:\n";
   for (const builtin::Flag& flag : builtin::flags)

@@ -25,6 +25,17 @@ TEST_F(ChannelParallel, DefaultsAreChainerMNs) {
     EXPECT_EQ(count_of(job.out, line), 1) << line << job.out;
 }
 
+TEST_F(ChannelParallel, TakesChainerMNsFlags) {
+  for (const auto& [every, text] : {std::pair("2", "2"), {"-1", "end"}}) {
+    const Finished job =
+        run(1, "result", {"--learnrate", "0.1", "-f", every, "-d", "cifar100", "--print-config"});
+    for (const std::string& line :
+         {std::string("lr = 0.1 "), fmt::format("snapshot-every = {} ", text),
+          std::string("dataset = cifar100 ")})
+      EXPECT_EQ(count_of(job.out, "\n" + line), 1) << line << job.out;
+  }
+}
+
 // At larger rates, differences in rounding grow from step to step: those between two algorithms for
 // convolutions by more than those between one process and two.
 TEST_F(ChannelParallel, RanksLearnWhatOneProcessDoes) {

@@ -2,6 +2,9 @@
 #include "tasuki/dataset/images/image_stream.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
 
 #include "examples.hpp"
 #include "files.hpp"
@@ -130,6 +133,39 @@ TEST_F(ImageStreamTest, FilesThatAreNoImagesAreNamed) {
                [&] { read_batch(*stream, text); });
 }
 
+std::int64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::int64_t all = 0, resident = 0;
+  file >> all >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+// Files are read when their batch is due, and not kept.
+TEST(ImageStreamMemory, DoesNotGrowWithTheFolder) {
+  const TemporaryFolder folder;
+  const std::string file = jpeg_file(
+      make_image(200, 200, [](int c, int y, int x) { return y * x * (7 + c) % 251; }), 100);
+  constexpr std::int64_t files = 600;
+  ImageList list(folder.path());
+  write_plain(folder / "0.jpg", file);
+  for (std::int64_t i = 1; i < files; ++i)
+    std::filesystem::create_hard_link(folder / "0.jpg", folder / fmt::format("{}.jpg", i));
+  for (std::int64_t i = 0; i < files; ++i) list.append(fmt::format("{}.jpg", i), 0);
+  const auto stream = std::make_shared<ImageStream>(
+      std::move(list), 1, ImageStreamSettings{.side = side, .shorter = side});
+  const std::int64_t all = files * std::ssize(file), some = all / 5;
+  ASSERT_GT(some, 4 << 20);
+  PrefetchIterator batches(create_serial_iterator(take_share(stream, 1, 0), 20), 2, 4);
+  batches.next();
+  const std::int64_t before = resident_bytes();
+  std::int64_t most = before;
+  for (std::int64_t step = 1; step < batches.steps_per_epoch(); ++step) {
+    batches.next();
+    most = std::max(most, resident_bytes());
+  }
+  EXPECT_LT(most - before, some) << "of " << all << " bytes in files";
+}
+
 TEST(ImageListFiles, HoldNamesAndLabels) {
   const TemporaryFolder folder;
   const auto file = [&](const std::string& name, const std::string& text) {
@@ -147,6 +183,8 @@ TEST(ImageListFiles, HoldNamesAndLabels) {
 
   expect_error(ErrorKind::data, {"few.txt: line 1, label", "3"},
                [&] { read_image_lists(train, file("few.txt", "c.jpg 3\n"), ""); });
+  expect_error(ErrorKind::data, {"many.txt: line 1, label", "1048575", "'1048576'"},
+               [&] { read_image_lists(file("many.txt", "c.jpg 1048576\n"), test, ""); });
   expect_error(ErrorKind::data, {"word.txt: line 2, label", "'dog'"},
                [&] { read_image_lists(file("word.txt", "a 1\nb dog\n"), test, ""); });
   expect_error(ErrorKind::data, {"bare.txt: line 1", "its label, found 'b.jpg'"},
