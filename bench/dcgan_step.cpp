@@ -54,6 +54,7 @@ int run(int argc, char** argv) {
     return optimizer;
   };
   const auto gen = optimizer_of(gan.gen), dis = optimizer_of(gan.dis);
+  gen->keep_graphs(true);  // its loss was computed by the discriminator
   const Tensor images = Tensor::empty({batch, 3, 32, 32});
   initializers::uniform(1)(images, 1, 2);
 

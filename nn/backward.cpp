@@ -19,15 +19,13 @@ struct Graph {
   std::vector<NodePointer> results;              // last made first
   std::unordered_map<const Node*, int> pending;  // functions still to run, per parameter
   std::unordered_set<const Node*> left_out;      // get no gradients
-  bool is_partial = false;                       // parameters are left out
 };
 
 // Results from which only parameters that are left out can be reached are left out, too.
 void leave_out(Graph& graph, const std::function<bool(const Parameter&)>& is_left_out) {
   for (const auto& [leaf, functions] : graph.pending)
     if (leaf->parameter != nullptr && is_left_out(*leaf->parameter)) graph.left_out.insert(leaf);
-  graph.is_partial = !graph.left_out.empty();
-  if (!graph.is_partial) return;
+  if (graph.left_out.empty()) return;
   // Inputs were made before their results.
   for (auto node = graph.results.rbegin(); node != graph.results.rend(); ++node)
     if (std::ranges::all_of((*node)->function->inputs(), [&](const NodePointer& input) {
@@ -188,9 +186,9 @@ void run_backward(const Variable& result, const BackwardPass& pass) {
   root->grad = seed;
   for (const NodePointer& node : graph.results) {
     report_progress();
-    // A whole pass removes it from the graph, so that what it saved is freed as soon as it has run.
+    // Removed from the graph, so that what it saved is freed as soon as it has run.
     std::unique_ptr<Function> released;
-    if (!graph.is_partial) released = std::move(node->function);
+    if (!pass.keeps_graph) released = std::move(node->function);
     Function& function = released ? *released : *node->function;
     const Tensor gradient = std::exchange(node->grad, {});
     InputGradients inputs(function, graph, seed.device(), readiness);

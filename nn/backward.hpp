@@ -15,11 +15,12 @@ struct BackwardPass {
   // Whether a parameter is left out: neither its gradient is computed nor what only such gradients
   // need. Empty: none is.
   std::function<bool(const Parameter&)> leaves_out = {};
+  bool keeps_graph = false;  // for another pass; else the graph is freed on the way
 };
 
-// Variable::backward(), but if parameters are left out, the graph is kept for passes that leave out
-// others (PyTorch's backward(inputs=..., retain_graph=True)). So two losses that share a part of
-// their graph each reach their own parameters. Functions between ranks (parallel/functions) may be
+// Variable::backward() with parameters left out and the graph kept for other passes (PyTorch's
+// backward(inputs=..., retain_graph=True)). So two losses that share a part of their graph each
+// reach their own parameters. Functions between ranks (parallel/functions) may be
 // in only one of these passes.
 void run_backward(const Variable& result, const BackwardPass& pass);
 

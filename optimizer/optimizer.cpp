@@ -178,12 +178,13 @@ Optimizer::Agreement Optimizer::send_ahead(std::int64_t own_examples, int own_le
   return agreement;
 }
 
-Variable Optimizer::forward(const std::function<Variable()>& loss, std::int64_t examples) {
+Variable Optimizer::forward(const std::function<Variable()>& loss, std::int64_t examples,
+                            bool always) {
   TASUKI_CHECK(examples >= 0, "a step of {} examples", examples);
   if (!has_met()) meet(examples);
   if (exchange_) exchange_->prepare();
   try {
-    return run_forward(loss, examples);
+    return run_forward(loss, always || examples > 0 || model_->communicates());
   } catch (...) {
     if (exchange_) exchange_->give_up();
     throw;
@@ -192,7 +193,7 @@ Variable Optimizer::forward(const std::function<Variable()>& loss, std::int64_t 
 
 // A pass in which parameters got their shape is repeated: they are in the arena now, and have rank
 // 0's values.
-Variable Optimizer::run_forward(const std::function<Variable()>& loss, std::int64_t examples) {
+Variable Optimizer::run_forward(const std::function<Variable()>& loss, bool calls_it) {
   while (true) {
     const bool may_change = !arena_->unshaped().empty();
     // A forward pass also changes these; they are restored if it is repeated.
@@ -203,7 +204,7 @@ Variable Optimizer::run_forward(const std::function<Variable()>& loss, std::int6
         statistics.push_back(buffer.tensor->clone());
 
     Variable found;
-    if (examples > 0 || model_->communicates()) found = loss();
+    if (calls_it) found = loss();
     if (!may_change || !share_shapes(arena_->unshaped())) return found;
     set_random_calls(random_calls_before);
     const std::vector<Module::NamedBuffer> buffers = model_->buffers();
@@ -249,7 +250,8 @@ void Optimizer::run_backward(const Variable& loss, std::int64_t examples,
     gradients_of_ = StepScope::number();
   }
   ++batches_;
-  if (examples == 0 && !model_->communicates()) return;
+  // Without examples, a loss is defined where its pass is one of several ranks.
+  if (examples == 0 && !model_->communicates() && !loss.defined()) return;
   TASUKI_CHECK(loss.defined(),
                "the loss of {} examples is undefined; return it from the loss "
                "function",
@@ -271,9 +273,11 @@ void Optimizer::run_backward(const Variable& loss, std::int64_t examples,
   tasuki::run_backward(loss, {.seed = seed,
                               .ready = ready,
                               .between = between,
-                              .leaves_out = [&own](const Parameter& parameter) {
-                                return parameter.has_optimizer() && !own.contains(&parameter);
-                              }});
+                              .leaves_out =
+                                  [&own](const Parameter& parameter) {
+                                    return parameter.has_optimizer() && !own.contains(&parameter);
+                                  },
+                              .keeps_graph = keeps_graphs_});
 }
 
 std::int64_t Optimizer::exchange(std::optional<std::int64_t> global_examples) {

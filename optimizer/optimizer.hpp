@@ -75,12 +75,17 @@ class Optimizer {
   //   const Variable loss = optimizer.forward([&] { return ...; }, examples);
   //   optimizer.update(optimizer.backward_and_exchange(loss, examples));
   //
-  // Calls `loss` as above. The first call in a step is collective; while some parameters have no
-  // shape, every call is.
-  Variable forward(const std::function<Variable()>& loss, std::int64_t examples);
+  // Calls `loss` as above, with `always` also without examples: for a function in which another
+  // optimizer's forward() is called. The first call in a step is collective; while some parameters
+  // have no shape, every call is.
+  Variable forward(const std::function<Variable()>& loss, std::int64_t examples,
+                   bool always = false);
   // Adds the gradients of the sum over `examples` to those of earlier calls in this step. `loss`
   // may be undefined only where forward() does not call its function.
   void backward(const Variable& loss, std::int64_t examples);
+  // Whether the graph of a loss outlives its backward pass, for that of another optimizer whose
+  // loss was computed from a part of it. Default: no, which frees memory sooner.
+  void keep_graphs(bool keeps) { keeps_graphs_ = keeps; }
   // The last call of backward() in a step, and what exchange() does: gradients travel while others
   // are computed (gradient_exchange.hpp). The communicator is busy meanwhile: functions that
   // communicate in their backward pass need one of their own (Communicator::split). If a rank
@@ -314,7 +319,7 @@ class Optimizer {
   // One without values is an error: its layer was not registered and would not be trained. One with
   // values but without an optimizer is a warning.
   void check_graph(const Variable& loss);
-  Variable run_forward(const std::function<Variable()>& loss, std::int64_t examples);
+  Variable run_forward(const std::function<Variable()>& loss, bool calls_it);
   void run_backward(const Variable& loss, std::int64_t examples,
                     const Variable::GradientReady& ready);
   void check_examples(std::optional<std::int64_t> global_examples) const;
@@ -366,6 +371,7 @@ class Optimizer {
   std::optional<LossScaler> loss_scaler_;
   Communicator* parts_ = nullptr;  // of scale_losses()
   bool graph_is_checked_ = false;  // since arenas were made
+  bool keeps_graphs_ = false;
   DType compute_type_ = DType::float32;
   Revision revision_;
 

@@ -88,8 +88,9 @@ struct StreamedImages {
 // Fill in data and model, and what else differs from the defaults, then call run().
 //
 // Every rank calls these functions unless their comments say otherwise, in this order: recipe,
-// check, create_optimizer, stream_images, train_data, test_data, create_model, wrap_batches,
-// create_updater, create_evaluator, extend, banner. Runs that do not train (--dry-run,
+// check, create_optimizer, stream_images, train_data, test_data, vocabularies, create_model or
+// create_part, create_optimizer for each further part of the model, wrap_batches, create_updater,
+// create_evaluator, extend, banner. Runs that do not train (--dry-run,
 // --find-batchsize) call only some of them. An exception from one of them ends the job
 // (run_job.hpp); throw an error that occurs on all ranks with fail_everywhere(), so that it is
 // printed once.
@@ -116,8 +117,9 @@ struct TrainingProgram {
   // ... or the program's data sets, made on rank 0, which gives each rank its share. Without test
   // data nothing is evaluated.
   std::function<std::shared_ptr<const Dataset>()> train_data, test_data;
-  // What the numbers in these data sets stand for, asked on rank 0 once they are made. Snapshots
-  // and about.json keep the hashes; --resume and --init refuse a snapshot that has others.
+  // What the numbers in train_data and test_data stand for, asked on rank 0 once these are made.
+  // Snapshots and about.json keep the hashes; --resume and --init refuse a snapshot that has
+  // others.
   std::function<std::vector<program::DataVocabulary>()> vocabularies;
   // If true, every rank calls train_data and test_data and takes its share without communication.
   // For data that all ranks can read or generate.

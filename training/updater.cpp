@@ -1,5 +1,6 @@
 #include "tasuki/training/updater.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "tasuki/core/error.hpp"
@@ -48,6 +49,9 @@ StandardUpdater::StandardUpdater(std::unique_ptr<Iterator> iterator, NamedOptimi
   if (iterator_->steps_per_epoch() < 1)
     fail_everywhere(ErrorKind::data, "there are no examples to train on");
   TASUKI_CHECK(settings_.accumulate >= 1, "an iteration of {} batches", settings_.accumulate);
+  // The last one's backward pass frees what the losses share.
+  for (const NamedOptimizer& each : optimizers_)
+    each.optimizer->keep_graphs(each.optimizer != optimizers_.back().optimizer);
   if (settings_.accumulate > 1 && settings_.graph == GraphMode::on && !runner_.device().is_cpu())
     fail_everywhere(ErrorKind::usage,
                     "--accumulate and --graph on: iterations of several batches are not recorded "
@@ -95,20 +99,25 @@ void StandardUpdater::train_on(const Batch& batch, AccumulatedBatches& batches, 
   for (std::size_t i = 0; i < losses.size(); ++i) optimizers_[i].optimizer->update(examples[i]);
 }
 
-// One pass inside forward() of all optimizers.
+// One pass inside forward() of all optimizers, which every rank calls. Ranks without examples take
+// part in the pass if any of the models communicates.
 std::vector<Variable> StandardUpdater::forward(const Batch& batch, RandomKeys& random,
                                                Observation& seen) {
   std::vector<Variable> losses(optimizers_.size());
+  const bool takes_part =
+      batch.weight() > 0 || std::ranges::any_of(optimizers_, [](const NamedOptimizer& each) {
+        return each.optimizer->model().communicates();
+      });
   std::function<Variable(std::size_t)> pass = [&](std::size_t i) {
     if (i == optimizers_.size()) {
-      losses = losses_of(batch, random, seen);
+      if (takes_part) losses = losses_of(batch, random, seen);
       return Variable();
     }
     const auto inner = [&] {
       pass(i + 1);
       return losses[i];
     };
-    return optimizers_[i].optimizer->forward(inner, batch.weight());
+    return optimizers_[i].optimizer->forward(inner, batch.weight(), /*always=*/true);
   };
   pass(0);
   return losses;

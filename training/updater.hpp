@@ -92,7 +92,8 @@ class Updater {
 // Models with an optimizer each, such as the networks of a GAN (ChainerMN's DCGANUpdater), learn
 // from losses of one forward pass, each from its own: gradients of a loss reach the parameters of
 // its optimizer through those of others, which are constants there (Optimizer::backward leaves out
-// parameters that another optimizer updates, and keeps the graph). Each optimizer exchanges its
+// parameters that another optimizer updates); the losses may share any part of the graph, which the
+// last one's backward pass frees. Each optimizer exchanges its
 // gradients after its own backward pass; then all update.
 class StandardUpdater : public Updater {
  public:

@@ -93,7 +93,8 @@ class Recurrent final : public Function {
     StackedGradient wx = destination(0, layer_.wx), wh = destination(1, layer_.wh);
     StackedGradient bx = destination(2, layer_.bx), bh = destination(3, layer_.bh);
     auto inputs = backend(device).sequences().recurrent_backward(
-        layer_, {(*upstream_)[0], (*upstream_)[1]}, *workspace_,
+        layer_, {std::exchange((*upstream_)[0], {}), std::exchange((*upstream_)[1], {})},
+        *workspace_,
         {wx.whole(), wh.whole(), bx.whole(), bh.whole(), gradients.needed(0), gradients.needed(1)});
     for (StackedGradient* const each : {&wx, &wh, &bx, &bh}) each->finish();
     if (gradients.needed(0)) gradients.add(0, std::move(inputs.dx));

@@ -24,11 +24,13 @@ struct Results {
   std::vector<Kind> kinds;
   ResultGradients gradients;
 
+  // Leaves places for those of another pass.
   std::vector<Tensor> take() const {
+    std::vector<Tensor> taken(kinds.size());
+    taken.swap(*gradients);
     for (std::size_t i = 0; i < kinds.size(); ++i)
-      if (Tensor& gradient = (*gradients)[i]; !gradient)
-        gradient = Tensor::zeros(kinds[i].shape, kinds[i].dtype, kinds[i].device);
-    return std::move(*gradients);
+      if (!taken[i]) taken[i] = Tensor::zeros(kinds[i].shape, kinds[i].dtype, kinds[i].device);
+    return taken;
   }
 };
 

@@ -5,8 +5,10 @@
 
 #include "same_run.hpp"
 #include "tasuki/communicator/registry.hpp"
+#include "tasuki/nn/batch_norm.hpp"
 #include "tasuki/nn/constant_parameters.hpp"
 #include "tasuki/nn/functions/mean_squared_error.hpp"
+#include "tasuki/parallel/multi_node_batch_norm.hpp"
 #include "tasuki/tensor/late.hpp"
 #include "temporary_folder.hpp"
 
@@ -129,6 +131,82 @@ TEST_F(SeveralOptimizers, RanksHaveEqualWeights) {
       const auto all =
           ranks->allgather(Tensor::from(std::span<const float>(own), {std::ssize(own)}));
       for (const Tensor& other : all) EXPECT_TRUE(std::ranges::equal(other.span<float>(), own));
+    }
+  }
+}
+
+// Whichever pass comes first leaves the other what they share.
+TEST_F(SeveralOptimizers, ALossMayReachOneModelAlone) {
+  std::vector<Weights> found;
+  for (const bool is_reversed : {false, true}) {
+    Pair pair;
+    const auto first = optimizer_of(pair.first), second = optimizer_of(pair.second);
+    NamedOptimizers both{{"first", first.get()}, {"second", second.get()}};
+    if (is_reversed) std::swap(both[0], both[1]);
+    StandardUpdater updater(
+        batches(), both,
+        [&](const Batch& batch, Observation&) {
+          const Variable code = pair.first(Variable(batch["x"])), result = pair.second(code);
+          std::vector losses{mean_squared_error(code, Tensor::full(code.shape(), 1)),
+                             mean_squared_error(result, Tensor::full(result.shape(), -2))};
+          if (is_reversed) std::swap(losses[0], losses[1]);
+          return losses;
+        },
+        {});
+    Observation seen;
+    for (int i = 0; i < 3; ++i) updater.update(seen);
+    found.push_back(weights_of(pair.first));
+    const Weights of_second = weights_of(pair.second);
+    found.back().insert(found.back().end(), of_second.begin(), of_second.end());
+  }
+  EXPECT_EQ(found[0], found[1]);
+}
+
+// A model whose passes exchange messages, and layers that get their shapes in the first pass.
+class NormalisedModel : public Module {
+ public:
+  NormalisedModel() {
+    add("linear", linear_);
+    add("norm", norm_);
+    add("last", last_);
+    initialize(7);
+  }
+  Variable operator()(const Variable& x) { return last_(norm_(linear_(x))); }
+
+ private:
+  Linear linear_{std::nullopt, 4}, last_{4, 1};
+  BatchNorm norm_{4};
+};
+
+// The last batch of 6 has one example; of batches of 1, one rank has the example.
+TEST_F(SeveralOptimizers, RanksWithoutExamplesTakePart) {
+  for (const std::int64_t batch : {6, 1}) {
+    for (const bool is_reversed : {false, true}) {
+      Linear first{std::nullopt, 5};
+      first.initialize(1);
+      NormalisedModel second;
+      convert_to_multi_node_batch_norm(second, *ranks);
+      const auto one = optimizer_of(first), other = optimizer_of(second);
+      NamedOptimizers both{{"first", one.get()}, {"second", other.get()}};
+      if (is_reversed) std::swap(both[0], both[1]);
+      StandardUpdater updater(
+          create_shuffled_iterator(share_of(synthetic(37), ranks.get(), 6), batch, 3), both,
+          [&](const Batch& examples, Observation&) {
+            const Variable result = second(first(Variable(examples["x"])));
+            std::vector<Variable> losses;
+            for (const double target : {1.0, -2.0})
+              losses.push_back(mean_squared_error(result, Tensor::full(result.shape(), target)));
+            return losses;
+          },
+          {});
+      Observation seen;
+      for (int i = 0; i < 8; ++i) updater.update(seen);
+      for (const Module* model : {static_cast<Module*>(&first), static_cast<Module*>(&second)}) {
+        const Weights own = weights_of(*model);
+        const auto all =
+            ranks->allgather(Tensor::from(std::span<const float>(own), {std::ssize(own)}));
+        for (const Tensor& each : all) EXPECT_TRUE(std::ranges::equal(each.span<float>(), own));
+      }
     }
   }
 }
