@@ -1,6 +1,7 @@
 // Images that the generators of train_dcgan make.
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "dcgan/samples.hpp"
@@ -11,6 +12,8 @@
 
 namespace tasuki::predict {
 namespace {
+
+using nlohmann::ordered_json;
 
 const char* const network_name = "dcgan";
 
@@ -60,6 +63,8 @@ class Generation final : public Task {
     if (!job.settings.inputs.empty())
       fail_everywhere(ErrorKind::usage, "{}: a generator takes no input; leave it out",
                       job.settings.inputs.front());
+    if (job.settings.examples)
+      fail_everywhere(ErrorKind::usage, "--examples: a generator has none; give --samples");
     const DcganSettings settings = settings_of(job.trained);
     DcganGenerator generator(settings);
     load_weights(job.trained, generator, job.communicator);
@@ -70,9 +75,13 @@ class Generation final : public Task {
       Settings only_summary = job.settings;
       only_summary.out.reset();
       only_summary.quiet = true;
-      deliver(only_summary, "",
-              fmt::format("{} images of {} in {}\n", samples_, settings.image.text(),
-                          *job.settings.out));
+      const ordered_json summary = {{"images", samples_}, {"file", *job.settings.out}};
+      deliver(only_summary, Report{.table = "",
+                                   .csv = "",
+                                   .json = "",
+                                   .summary = fmt::format("{} images of {} in {}\n", samples_,
+                                                          settings.image.text(), *job.settings.out),
+                                   .json_summary = json_line({{"summary", summary}})});
       return Bytes{};
     });
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
 #include <sstream>
 #include <utility>
@@ -144,6 +145,10 @@ Sentences test_sentences(const TrainingRun& run) {
   if (is_given(run, "source")) {
     const seq2seq::SentenceFiles files = files_of(run);
     auto [source, target] = read_as_told([&] { return files.test_text(); });
+    const std::int64_t all = std::ssize(source);
+    const std::int64_t tested = std::min(run.number("test-examples", all), all);
+    source.resize(static_cast<std::size_t>(tested));
+    target.resize(static_cast<std::size_t>(tested));
     return {std::move(source), std::move(target)};
   }
   Sentences dates;

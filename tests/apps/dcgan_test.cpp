@@ -104,9 +104,11 @@ TEST_F(TrainDcgan, AResumedRunIsTheUninterruptedOne) {
   for (const std::vector<std::string>& model :
        {std::vector<std::string>{folder / "whole"},
         {folder / "whole/gen_iter_8.npz", "--arch", "dcgan"}}) {
-    const Finished made = run_program(
-        with(with({PREDICT}, model), {"--samples", "12", "--out", folder / "12-idx3-ubyte"}));
+    const Finished made =
+        run_program(with(with({PREDICT}, model), {"--samples", "12", "--out",
+                                                  folder / "12-idx3-ubyte", "--format", "json"}));
     EXPECT_EQ(made.exit_code, 0) << made.all();
+    EXPECT_EQ(count_of(made.out, R"({"summary":{"images":12,"file":)"), 1) << made.all();
     EXPECT_EQ(read_file(folder / "12-idx3-ubyte"), read_file(folder / "whole/samples-idx3-ubyte"));
   }
   const Finished refused = run_program({PREDICT, folder / "whole"});

@@ -76,6 +76,10 @@ TEST_F(PredictSentences, VocabulariesAreThoseOfTheTraining) {
   write_file(folder / "new", "a3 b c\n");
   EXPECT_EQ(predicted(1, {result(), folder / "new"}).at(0).at("translation"), "x3 y");
 
+  train({"--unit", "16", "--max-iterations", "1", "--source", from, "--target", to, "--test-source",
+         from, "--test-target", to, "--test-examples", "3"});
+  EXPECT_EQ(summary_of(1, {result()}).at("examples"), 3);
+
   // Without test files the run holds out the last two pairs, whose new word is in no vocabulary.
   write_file(from, source + "new b c\n");
   write_file(to, target + "new y\n");
