@@ -185,9 +185,15 @@ void gradient_of(const ClassScores& scores, const float* x, const Label* labels,
     }
     gradient_of_columns(x + begin, dx + begin, classes, scores.inner, columns, log_sums + first,
                         spreads, targets.even(), factors);
-    for (std::int64_t j = 0; j < columns; ++j)
-      if (const std::int64_t label = labels[first + j]; label != ignored)
+    for (std::int64_t j = 0; j < columns; ++j) {
+      const std::int64_t label = labels[first + j];
+      if (label != ignored) {
         dx[begin + label * scores.inner + j] -= factor * targets.peak(label);
+        continue;
+      }
+      // Also where scores are infinite, of which 0 times the softmax is no number.
+      for (std::int64_t c = 0; c < classes; ++c) dx[begin + c * scores.inner + j] = 0;
+    }
   });
 }
 

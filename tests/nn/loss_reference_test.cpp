@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
 
 #include "errors.hpp"
 #include "reference_check.hpp"
@@ -117,7 +118,9 @@ TEST(LossReference, PositionsBehindTheClassesAreThoseOfRows) {
   for (const std::int64_t inner : {2, 63, 64, 65, 200}) {
     SCOPED_TRACE(inner);
     constexpr std::int64_t items = 3, classes = 7;
-    const Variable x(testing::random_tensor({items, classes, inner}, 4), true);
+    Tensor scores = testing::random_tensor({items, classes, inner}, 4);
+    scores.data<float>()[0] = std::numeric_limits<float>::infinity();  // at an ignored position
+    const Variable x(scores, true);
     Tensor t = Tensor::empty({items, inner}, DType::int32);
     for (std::int64_t i = 0; i < t.count(); ++i)
       t.data<std::int32_t>()[i] = static_cast<std::int32_t>(i % (classes + 1)) - 1;
