@@ -36,7 +36,7 @@ std::string found_instead(const fs::path& snapshot, int parts) {
   int found = 0;
   while (is_there(file_of(snapshot, found, 2))) ++found;
   // Other disks may have further parts.
-  if (found == 0 || found == parts || (found == 1 && parts > 1)) return "";
+  if (found == 0 || (parts > 1 && (found == 1 || found == parts))) return "";
   return fmt::format("; {}.0 is a part of a model on {} ranks, and this run has {}",
                      snapshot.string(), found == 1 ? "several" : std::to_string(found),
                      parts > 1 ? fmt::format("a model on {} ranks", parts) : "whole models");

@@ -37,10 +37,11 @@ bool are_digits(std::string_view text) {
 // Whether a run has written a file of this name; snapshots of a divided model are files for each
 // part, with the suffix .0, .1, ...
 bool is_result(std::string_view name) {
+  if (std::ranges::find(results, name) != results.end()) return true;
   if (const auto dot = name.rfind('.'); dot != name.npos && are_digits(name.substr(dot + 1)))
     name = name.substr(0, dot);
   constexpr std::string_view numbered = "snapshot_iter_";
-  return std::ranges::find(results, name) != results.end() ||
+  return name == best_snapshot_name ||
          (name.starts_with(numbered) && are_digits(name.substr(numbered.size())));
 }
 

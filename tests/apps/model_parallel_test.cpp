@@ -198,6 +198,10 @@ TEST_F(ModelParallel, SnapshotsOfOtherNumbersOfPartsAreNamed) {
   for (const char* const from : {"whole", "whole/snapshot_iter_10"})
     refused(DUAL_PARALLEL, 2, from,
             "snapshot_iter_10 is of a whole model, and this run has a model on 2 ranks");
+  // As where the other parts are on other disks.
+  std::filesystem::remove(folder / "parts/snapshot_iter_10.1");
+  refused(TRAIN_MNIST, 1, "parts/snapshot_iter_10",
+          "snapshot_iter_10.0 is a part of a model on several ranks");
 }
 
 TEST_F(ModelParallel, DryRunsPrintThePlan) {

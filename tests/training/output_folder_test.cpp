@@ -86,13 +86,15 @@ TEST_F(Output, ARunPassesOverResultsOnly) {
   write_file(out / "log", "of another run");
   for (const char* const snapshot : {"snapshot_iter_3", "snapshot_iter_3.0", "snapshot_best.1"})
     write_file(out / snapshot, "of another run");
-  write_file(out / "snapshot_iter_x", "not a result");
+  for (const char* const other : {"snapshot_iter_x", "log.1"})
+    write_file(out / other, "not a result");
   write_file(out / "about.json", "of another run");
   remove_results(out);
   EXPECT_EQ(taken(out), out);
   EXPECT_FALSE(fs::exists(out / "snapshot_best.1"));
   EXPECT_TRUE(fs::exists(out / "notes.txt"));
   EXPECT_TRUE(fs::exists(out / "snapshot_iter_x"));
+  EXPECT_TRUE(fs::exists(out / "log.1"));
 }
 
 TEST_F(Output, OneJobAtATimeHasIt) {
