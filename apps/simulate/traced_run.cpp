@@ -96,6 +96,9 @@ TracedRun parse_trace(std::string_view text, const std::string& file) {
   try {
     const json trace = json::parse(text);
     const json& about = trace.at("otherData");
+    // Ranges and updates of several optimizers would be taken for those of one.
+    if (const int optimizers = about.value("optimizers", 1); optimizers > 1)
+      fail(ErrorKind::data, "{}: expected a run with one optimizer, found {}", file, optimizers);
     run.exchange = about.value("exchange", "");
     std::set<std::string> hosts;
     for (const json& rank : about.at("ranks")) hosts.insert(rank.at("host"));

@@ -94,6 +94,9 @@ TEST_F(Simulate, SaysWhatItCannotUse) {
   expect_error({"--trace", write("empty.json", R"({"otherData":{"ranks":[{"host":"a"}]},)"
                                                R"("traceEvents":[]})")},
                65, "expected at least 4 steps");
+  expect_error({"--trace", write("gan.json", R"({"otherData":{"optimizers":2,"ranks":[]},)"
+                                             R"("traceEvents":[]})")},
+               65, "expected a run with one optimizer, found 2");
   expect_error({"--forward-ms", "1", "--gradient-mb", "1", "--link", write("link.json", "{}")}, 65,
                "expected a link.json");
   expect_error({"--forward-ms", "1", "--gradient-mb", "1", "--ranks", "1.5"}, 64, "--ranks");

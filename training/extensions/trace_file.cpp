@@ -227,6 +227,7 @@ class TraceFile final : public Extension {
     nlohmann::json about = {{"version", version()},
                             {"first_iteration", first_ + 1},
                             {"steps", trainer.updater().iteration() - first_},
+                            {"optimizers", trainer.updater().optimizers().size()},
                             {"ranks", ranks}};
     for (const NamedOptimizer& each : trainer.updater().optimizers()) {
       const GradientExchange* const exchange = each.optimizer->gradient_exchange();
