@@ -3,7 +3,8 @@
 
 Reads catalogs of gettext (.mo files) and Debian packages that contain some, and writes a message on
 each line of messages.en, and its translation on the same line of messages.LANGUAGE: in lower case,
-with blanks around punctuation, each message once, in an order that does not depend on the files'.
+with blanks around punctuation, each message once (with the translation of the first file that has
+it), in an order that does not depend on the files'.
 
   apt-get download coreutils bash dpkg tar gnupg-l10n
   scripts/message_pairs.py --language de --out messages *.deb
@@ -15,6 +16,7 @@ import hashlib
 import io
 import pathlib
 import re
+import struct
 import subprocess
 import sys
 import tarfile
@@ -36,7 +38,11 @@ def catalogs(path, language):
 
 def messages(stream):
     """The messages of a catalog with their translations; of plural forms the first ones."""
-    for message, translation in gettext.GNUTranslations(stream)._catalog.items():
+    try:
+        catalog = gettext.GNUTranslations(stream)._catalog
+    except struct.error as error:  # shorter than its header
+        raise OSError(f"no catalog: {error}") from error
+    for message, translation in catalog.items():
         if isinstance(message, tuple):
             message, form = message
             if form != 0:
@@ -66,7 +72,7 @@ def main():
             for stream in catalogs(path, options.language):
                 for message, translation in messages(stream):
                     pairs.setdefault(sentence(message), sentence(translation))
-        except (OSError, ValueError, subprocess.CalledProcessError) as error:
+        except (OSError, ValueError, tarfile.TarError, subprocess.CalledProcessError) as error:
             sys.exit(f"message_pairs.py: {path}: expected a .mo file or a Debian package: {error}")
     pairs = {source: target for source, target in pairs.items() if source and target}
     if not pairs:
