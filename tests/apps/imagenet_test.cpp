@@ -81,9 +81,9 @@ TEST_F(TrainImageNet, TakesChainerMNsFlags) {
 TEST_F(TrainImageNet, TakesListsAsChainerDoes) {
   // Names may have blanks, lines end as in other systems.
   std::filesystem::rename(data + "/train/down/0.jpg", data + "/train/down/with blanks.jpg");
-  write_plain(folder / "train.txt",
-              "down/with blanks.jpg 0\r\n" + lists["train"].substr(sizeof("down/0.jpg 0")));
-  write_plain(folder / "val.txt", lists["val"]);
+  for (const char* const split : {"train", "val"})
+    write_plain(folder / fmt::format("{}.txt", split),
+                "down/with blanks.jpg 0\r\n" + lists[split].substr(sizeof("down/0.jpg 0")));
   const std::vector<std::string> words = {TRAIN_IMAGENET, folder / "train.txt", folder / "val.txt",
                                           "--root"};
   const auto plan = [&](const std::string& root) {

@@ -88,7 +88,7 @@ TEST_F(TrainLm, TheLastSnapshotIsSavedBeforeTheSample) {
 // Those that make no sample wait without a limit.
 TEST_F(TrainLm, OtherRanksWaitForALongSample) {
   const Finished job =
-      run_program(mpirun(2, program("out", {"--max-iterations", "1", "--sample", "100000"})), 60,
+      run_program(mpirun(2, program("out", {"--max-iterations", "1", "--sample", "400000"})), 60,
                   {{"TASUKI_END_SECONDS", "1"}});
   EXPECT_EQ(job.exit_code, 0) << job.all();
   EXPECT_GT(job.seconds, 2) << "too short to tell";
