@@ -197,6 +197,7 @@ int main(int argc, char** argv) {
   };
   std::vector<std::string> words = with_named_words(argc, argv);
   std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   return program.run(argc, pointers.data());

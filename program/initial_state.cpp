@@ -17,7 +17,7 @@ namespace {
 // The prefix of a model's entries in a file: of the model of a snapshot, or of several, whose names
 // are then those of parts of the model.
 std::string prefix_in(const NpzFile& file) {
-  for (const std::string prefix : {"updater/model:main/", "updater/model:"})
+  for (const char* const prefix : {"updater/model:main/", "updater/model:"})
     if (std::ranges::any_of(file.names(),
                             [&](const std::string& name) { return name.starts_with(prefix); }))
       return prefix;

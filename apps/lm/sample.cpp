@@ -14,7 +14,7 @@ namespace tasuki::lm {
 namespace {
 
 Tensor ids_of(std::string_view text) {
-  const Tensor ids = Tensor::empty({std::ssize(text)}, DType::int32);
+  Tensor ids = Tensor::empty({std::ssize(text)}, DType::int32);
   std::ranges::transform(text, ids.data<std::int32_t>(),
                          [](char each) { return static_cast<unsigned char>(each); });
   return ids;

@@ -69,7 +69,7 @@ std::optional<int> divided_axis(const std::vector<Tensor>& arrays, const Shape& 
 
 // The arrays one after the other along the axis.
 Tensor join(const std::vector<Tensor>& arrays, int axis, const Shape& whole) {
-  const Tensor joined = Tensor::empty(whole, arrays[0].dtype());
+  Tensor joined = Tensor::empty(whole, arrays[0].dtype());
   std::int64_t runs = 1;  // of memory in which the arrays alternate
   for (int before = 0; before < axis; ++before) runs *= whole[before];
   auto* to = static_cast<std::byte*>(joined.raw());
@@ -86,6 +86,7 @@ Tensor join(const std::vector<Tensor>& arrays, int axis, const Shape& whole) {
 
 std::string shapes_text(const std::vector<Tensor>& arrays) {
   std::vector<std::string> texts;
+  texts.reserve(arrays.size());
   for (const Tensor& array : arrays) texts.push_back(array.shape().text());
   return texts.empty() ? "in none of them" : fmt::format("{}", fmt::join(texts, ", "));
 }

@@ -161,6 +161,7 @@ class Text final : public Task {
     const bool is_runs = files.empty();
     if (is_runs) files.emplace_back("held-out text");
     std::vector<Measured> texts;
+    texts.reserve(files.size());
     for (const std::string& file : files)
       texts.push_back({file, length_of(job, model, [&] {
                          const std::int64_t context = model.settings().context;

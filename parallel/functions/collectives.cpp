@@ -25,8 +25,9 @@ Tensor sum_of(const std::vector<Tensor>& tensors) {
       sum = backend(sum.device()).add(sum, tensor);
     return sum;
   }
-  const Tensor sum = Tensor::empty(first.shape(), first.dtype());
+  Tensor sum = Tensor::empty(first.shape(), first.dtype());
   std::vector<const void*> sources;
+  sources.reserve(tensors.size());
   for (const Tensor& tensor : tensors) sources.push_back(tensor.raw());
   void* const destination = sum.raw();
   reduce_arrays(sum.dtype(), ReduceOp::sum, sources, {&destination, 1}, sum.count());
@@ -35,7 +36,7 @@ Tensor sum_of(const std::vector<Tensor>& tensors) {
 
 // Of values that lie behind each other along axis 0.
 Tensor joined(const std::vector<Tensor>& parts, const Shape& shape) {
-  const Tensor whole = Tensor::empty(shape, parts.front().dtype(), parts.front().device());
+  Tensor whole = Tensor::empty(shape, parts.front().dtype(), parts.front().device());
   std::int64_t begin = 0;
   for (const Tensor& part : parts) {
     const std::int64_t end = begin + part.shape()[0];

@@ -38,7 +38,7 @@ class Exchange final : public Function {
  public:
   // `results` is absent if the gradient of this function's result is that of the exchange's only
   // one.
-  Exchange(const char* name, std::optional<Results> results, std::vector<Variable> inputs,
+  Exchange(const char* name, std::optional<Results> results, const std::vector<Variable>& inputs,
            ExchangeBack back)
       : name_(name), results_(std::move(results)), back_(std::move(back)) {
     for (const Variable& input : inputs)
@@ -84,7 +84,7 @@ std::vector<Variable> with_one_that_requires_grad(std::vector<Variable> inputs) 
 
 }  // namespace
 
-Variable record_exchange(const char* name, const Communicator& communicator, Tensor result,
+Variable record_exchange(const char* name, const Communicator& communicator, const Tensor& result,
                          const std::vector<Variable>& inputs, ExchangeBack back) {
   return Function::record(
       result.to(communicator.options().device), with_one_that_requires_grad(inputs),
@@ -119,6 +119,7 @@ const Tensor& checked_value(const char* function, const Variable& x) {
 
 std::vector<Tensor> checked_values(const char* function, const std::vector<Variable>& xs) {
   std::vector<Tensor> values;
+  values.reserve(xs.size());
   for (const Variable& x : xs) values.push_back(checked_value(function, x));
   return values;
 }

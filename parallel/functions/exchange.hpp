@@ -28,7 +28,7 @@ Exchanged record_exchange(const char* name, const Communicator& communicator,
                           std::vector<Tensor> results, const std::vector<Variable>& inputs,
                           ExchangeBack back);
 // The same for an exchange that has one result here.
-Variable record_exchange(const char* name, const Communicator& communicator, Tensor result,
+Variable record_exchange(const char* name, const Communicator& communicator, const Tensor& result,
                          const std::vector<Variable>& inputs, ExchangeBack back);
 
 // The value to send, of which functions compute gradients; otherwise a usage error.

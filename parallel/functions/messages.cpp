@@ -73,6 +73,7 @@ Variable pseudo_connect(const Variable& delegate, const Variable& x) {
 
 std::vector<Variable> pseudo_connect(const Variable& delegate, const std::vector<Variable>& xs) {
   std::vector<Variable> connected;
+  connected.reserve(xs.size());
   for (const Variable& x : xs) connected.push_back(pseudo_connect(delegate, x));
   return connected;
 }

@@ -110,7 +110,7 @@ Tensor input_gates(const RecurrentLayer& layer, const Forward& kept, Products& p
   const std::int64_t padded = products.of_x.padded(rows);
   const Tensor x = Tensor::zeros({padded, kept.sizes.inputs});
   x.slice(0, rows).copy_from(kept.x);
-  const Tensor gates = Tensor::empty({padded, layer.wx.shape()[0]});
+  Tensor gates = Tensor::empty({padded, layer.wx.shape()[0]});
   products.of_x.run(rows, x.data<float>(), gates.data<float>(), bias.data<float>());
   return gates;
 }
