@@ -71,6 +71,7 @@ TEST(Dcgan, OneForwardPassGivesEachModelTheGradientsOfItsOwnLoss) {
   const auto gen = create_optimizer("sgd"), dis = create_optimizer("sgd");
   gen->setup(gan.model.gen);
   dis->setup(gan.model.dis);
+  dis->keep_graphs(true);  // the first pass
   const StepScope step;
   DcganLosses losses;
   gen->forward(
