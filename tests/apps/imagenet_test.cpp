@@ -113,6 +113,7 @@ TEST_F(TrainImageNet, BadFlagsAndImagesAreOneLine) {
   };
   const auto expect_lines = [&](const std::vector<Case>& cases) {
     std::vector<std::future<Finished>> jobs;
+    jobs.reserve(cases.size());
     for (const Case& one : cases)
       jobs.push_back(std::async(std::launch::async,
                                 [this, &one] { return run(2, "result", few_steps(one.flags)); }));
