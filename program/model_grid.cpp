@@ -38,7 +38,7 @@ void check_divided_model(const TrainingSettings& settings, int ranks) {
   refuse(settings.workers.has_value(), "--devices",
          "one process with several devices has whole models");
   refuse(settings.dtype == ComputeType::fp16, "--dtype fp16",
-         "ranks would scale their losses differently; take bf16");
+         "no divided model has been trained with it yet; take bf16");
 }
 
 ModelGrid::ModelGrid(Communicator& whole, const TrainingSettings& settings,
