@@ -81,7 +81,7 @@ void add_sequence_operations_problems(Problems& problems) {
              [=](Side& side) { return embed(side, ids, rows, columns, type, accumulate); }});
   for (const Recurrence kind : {Recurrence::lstm, Recurrence::gru})
     for (const RecurrentCase& test :
-         {RecurrentCase{"one step", kind, {1}, 1, 1, 1},
+         {RecurrentCase{"one step", kind, {1, 1, 1}, 1, 5, 8},
           RecurrentCase{"ragged", kind, {2, 0, 5, 1, 3}, 6, 7, 9, true, false, true},
           RecurrentCase{"reversed", kind, {4, 2, 4}, 4, 8, 16, false, true, false},
           RecurrentCase{"no examples", kind, {}, 3, 4, 4},
