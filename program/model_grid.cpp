@@ -37,8 +37,6 @@ void check_divided_model(const TrainingSettings& settings, int ranks) {
          "no rank knows the norms of parameters that are divided; take adamw");
   refuse(settings.workers.has_value(), "--devices",
          "one process with several devices has whole models");
-  refuse(settings.dtype == ComputeType::fp16, "--dtype fp16",
-         "no divided model has been trained with it yet; take bf16");
 }
 
 ModelGrid::ModelGrid(Communicator& whole, const TrainingSettings& settings,

@@ -84,6 +84,26 @@ TEST_F(ModelParallel, PairsOfRanksLearnWhatRanksWithWholeModelsDo) {
   expect_same_weights(folder / "pairs/snapshot_iter_100", folder / "whole/snapshot_iter_100");
 }
 
+TEST_F(ModelParallel, GpusLearnInFloat16WhatOneGpuDoes) {
+  const Flags flags = with({"--gpu", "--dtype", "fp16", "-b", "48", "--epoch", "2", "--lr", "0.01"},
+                           {"--optimizer", "momentum_sgd", "--log-every", "1"});
+  const auto one = log_of(TRAIN_MNIST, 1, "one", flags);
+  const auto two = log_of(MODEL_PARALLEL, 2, "two", flags);
+  ASSERT_EQ(values_of(one, "main/loss").size(), 20U);
+  expect_near(values_of(two, "main/loss"), values_of(one, "main/loss"), 1e-3);
+  const auto states = [&](const char* file) {
+    std::vector<double> values;
+    for (const char* const state : {"loss_scale", "loss_scale_good_steps"}) {
+      const NpzValue value =
+          NpzFile(folder / file).read(fmt::format("updater/optimizer:main/{}", state));
+      values.push_back(*std::get<Tensor>(value).to(DType::float64).data<double>());
+    }
+    return values;
+  };
+  EXPECT_EQ(states("two/snapshot_iter_20.0"), states("one/snapshot_iter_20"));
+  EXPECT_EQ(states("two/snapshot_iter_20.1"), states("one/snapshot_iter_20"));
+}
+
 TEST_F(ModelParallel, AResumedRunEqualsAWholeOne) {
   const Flags flags = {"-b", "48", "--epoch", "3", "--keep-best", "validation/main/loss"};
   const auto whole = log_of(MODEL_PARALLEL, 2, "whole", flags);
