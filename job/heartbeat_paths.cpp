@@ -34,9 +34,13 @@ bool has(const HostAddresses& host, const HostAddress& one) {
 std::optional<HeartbeatPath> within_machine(const HostAddresses& from, const HostAddresses& to) {
   const auto in_both = [&](const HostAddress& one) { return has(from, one) && has(to, one); };
   if (!std::ranges::all_of(from, in_both) || !std::ranges::all_of(to, in_both)) return std::nullopt;
-  const auto found = std::ranges::find_if(from, is_loopback);
-  if (found == from.end()) return std::nullopt;
-  return HeartbeatPath{found->address, found->address};
+  // The lowest, so that both directions use the same one.
+  std::optional<std::uint32_t> lowest;
+  for (const HostAddress& each : from)
+    if (is_loopback(each) && (!lowest || ntohl(each.address) < ntohl(*lowest)))
+      lowest = each.address;
+  if (!lowest) return std::nullopt;
+  return HeartbeatPath{*lowest, *lowest};
 }
 
 }  // namespace

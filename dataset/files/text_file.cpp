@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/printable.hpp"
 
 namespace tasuki {
 namespace {
@@ -17,13 +18,10 @@ std::string_view without_blanks(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
 }
 
-// Text from a file for messages: truncated, and without characters that control a terminal.
+// For messages.
 std::string shown(std::string_view text) {
   constexpr std::size_t most = 40;
-  std::string result(text.substr(0, most));
-  for (char& letter : result)
-    if (static_cast<unsigned char>(letter) < ' ') letter = '?';
-  return text.size() > most ? result + "..." : result;
+  return printable(text, most);
 }
 
 template <class Number>

@@ -5,6 +5,7 @@
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/parsers.hpp>
 
+#include "tasuki/core/printable.hpp"
 #include "tasuki/program/flags/nearest.hpp"
 #include "tasuki/program/flags/options.hpp"
 #include "tasuki/program/flags/options_builtin.hpp"
@@ -62,7 +63,7 @@ std::vector<po::option> take_separate_value(const std::vector<Option>& options,
   const std::string typed = token.substr(0, token.find('='));
   const auto name_begin = std::min(typed.find_first_not_of('-'), typed.size());
   const std::string meant = nearest(typed.substr(name_begin), names);
-  fail_everywhere(ErrorKind::usage, "unknown flag {}{} (--help lists all flags)", typed,
+  fail_everywhere(ErrorKind::usage, "unknown flag {}{} (--help lists all flags)", printable(typed),
                   meant.empty() ? "" : "; did you mean --" + meant + "?");
 }
 
@@ -103,10 +104,10 @@ std::vector<Options::Given> Options::from_command_line(
   } catch (const po::invalid_command_line_syntax& error) {
     const std::string name = error.get_option_name();
     if (error.kind() == po::invalid_syntax::extra_parameter)
-      fail_everywhere(ErrorKind::usage, "{} does not take a value", name);
-    fail_everywhere(ErrorKind::usage, "{} needs a value (--help describes it)", name);
+      fail_everywhere(ErrorKind::usage, "{} does not take a value", printable(name));
+    fail_everywhere(ErrorKind::usage, "{} needs a value (--help describes it)", printable(name));
   } catch (const po::error& error) {
-    fail_everywhere(ErrorKind::usage, "{} (--help lists all flags)", error.what());
+    fail_everywhere(ErrorKind::usage, "{} (--help lists all flags)", printable(error.what()));
   }
 
   std::vector<Given> given;
@@ -114,7 +115,7 @@ std::vector<Options::Given> Options::from_command_line(
     if (one.unregistered) fail_unknown(one.original_tokens.at(0), names());
     if (one.string_key.empty())
       fail_everywhere(ErrorKind::usage, "unexpected argument '{}': {} takes flags only",
-                      one.value.empty() ? "" : one.value[0], program_);
+                      one.value.empty() ? "" : printable(one.value[0]), program_);
     // Boost's key of a flag without a long name is "-j".
     const bool is_letter = one.string_key.starts_with('-');
     Given found = without_alias({one.string_key.substr(is_letter ? 1 : 0),

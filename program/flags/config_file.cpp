@@ -62,7 +62,7 @@ std::vector<ConfigLine> parse_config(std::string_view text, std::string_view fil
 }
 
 std::string quote_config_value(const std::string& value) {
-  if (!value.empty() && value.find_first_of("\"#;\\ \t") == std::string::npos) return value;
+  if (!value.empty() && value.find_first_of("\"#;\\ \t\r") == std::string::npos) return value;
   std::string quoted = "\"";
   for (const char c : value) {
     if (c == '"' || c == '\\') quoted += '\\';

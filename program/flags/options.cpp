@@ -6,6 +6,7 @@
 #include <map>
 #include <stdexcept>
 
+#include "tasuki/core/printable.hpp"
 #include "tasuki/program/flags/config_file.hpp"
 #include "tasuki/program/flags/nearest.hpp"
 #include "tasuki/program/flags/options_builtin.hpp"
@@ -185,7 +186,9 @@ Options::Request Options::parse(const std::vector<std::string>& arguments, const
   };
   if (const auto file = take(builtin::config)) {
     config_ = *file;
-    attempt([&] { assign(from_file(read(config_), config_), Source::file, ErrorKind::config); });
+    attempt([&] {
+      assign(from_file(read(config_), printable(config_)), Source::file, ErrorKind::config);
+    });
   }
   for (const Given& one : given)
     attempt([&] { assign({one}, Source::command_line, ErrorKind::usage); });

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "tasuki/core/printable.hpp"
 #include "tasuki/core/version.hpp"
 #include "tasuki/program/flags/config_file.hpp"
 #include "tasuki/program/flags/options.hpp"
@@ -98,7 +99,7 @@ std::string Options::config_text() const {
   for (std::size_t i = 0; i < options_.size(); ++i) {
     if (options_[i].group != group) text += fmt::format("\n# {}\n", group = options_[i].group);
     text += fmt::format("{:<{}}  # {}", lines[i], width, describe(options_[i].source));
-    if (options_[i].source == Source::file) text += " " + config_;
+    if (options_[i].source == Source::file) text += " " + printable(config_);
     text += '\n';
   }
   return text;

@@ -1,6 +1,7 @@
 // Flags and INI files: values, sources, errors; --help and --print-config say what the parser does.
 
 #include "tasuki/program/flags/options.hpp"
+#include "tasuki/program/flags/config_file.hpp"
 
 #include <gtest/gtest.h>
 
@@ -195,6 +196,8 @@ TEST(Options, UnknownFlagsNameTheNearest) {
             "unknown flag --print-conf; did you mean --print-config? (--help lists all flags)");
   EXPECT_EQ(error_of({"-z"}), "unknown flag -z (--help lists all flags)");
   EXPECT_EQ(error_of({"--xyzzyplugh"}), "unknown flag --xyzzyplugh (--help lists all flags)");
+  // In one line, whatever was given.
+  EXPECT_EQ(error_of({"--xyzzy\nplugh"}), "unknown flag --xyzzy?plugh (--help lists all flags)");
 }
 
 TEST(Options, CommandLineWinsOverFileOverDefault) {
@@ -209,6 +212,14 @@ TEST(Options, CommandLineWinsOverFileOverDefault) {
                             : option.name == "unit" || option.name == "out" ? Source::file
                                                                             : Source::standard;
     EXPECT_EQ(option.source, expected) << option.name;
+  }
+}
+
+TEST(Options, QuotedValuesAreReadBack) {
+  for (const std::string value : {"a", "a b", "\"", "\\", "#", "a\r", "\t"}) {
+    const auto lines = parse_config("x = " + quote_config_value(value), "f");
+    ASSERT_EQ(lines.size(), 1u) << value;
+    EXPECT_EQ(lines[0].value, value);
   }
 }
 

@@ -20,7 +20,7 @@ INTERNAL_FOLDERS = {
 INTERNAL = {
     "communicator": ["exchange_chain", "exchange_timer", "host_values", "number_bytes", "slice_queue"],
     "core": ["alternate_stack", "background_thread", "cast", "file_lock", "hash", "host_name",
-             "long_call", "polite_wait", "siphash", "stopwatch",
+             "long_call", "polite_wait", "printable", "siphash", "stopwatch",
              "type_name"],
     "dataset": ["decode"],
     "dataset/files": ["cifar", "idx", "input_file", "text_file"],

@@ -54,6 +54,12 @@ TEST(HeartbeatPath, IsThereForEverySubnetOfBoth) {
             "10.1.0.1 10.1.0.2; 192.168.7.1 192.168.7.2");
 }
 
+TEST(HeartbeatPath, WithinAMachineIsTheSameInBothDirections) {
+  EXPECT_EQ(
+      paths(host({at("127.0.0.5", 8)}), HostAddresses{at("127.0.0.1", 8), at("127.0.0.5", 8)}),
+      "127.0.0.1 127.0.0.1");
+}
+
 TEST(HeartbeatPath, LeavesOutWhatBothHave) {
   EXPECT_EQ(paths(host({docker, at("10.1.0.1", 24)}), host({docker, at("10.1.0.2", 24)})),
             "10.1.0.1 10.1.0.2");

@@ -150,6 +150,8 @@ TEST_F(ForeignNpz, WhatCannotBeReadIsNamed) {
   const std::string eight(8, '\0');
   EXPECT_THAT(refusal("{'descr': '>f4', 'fortran_order': False, 'shape': (2,), }\n", eight),
               HasSubstr("NumPy's type \">f4\""));
+  EXPECT_THAT(refusal("{'descr': '<f4\n\n', 'fortran_order': False, 'shape': (2,), }\n", eight),
+              HasSubstr("NumPy's type \"<f4??\""));
   EXPECT_THAT(refusal("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 1), }\n", eight),
               HasSubstr("Fortran order"));
   EXPECT_THAT(refusal("{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }\n", eight),

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/printable.hpp"
 
 namespace tasuki {
 namespace {
@@ -155,7 +156,7 @@ NpyHeader parse_npy_header(std::span<const std::byte> start, std::string_view na
     fail(ErrorKind::data,
          "{} has elements of NumPy's type \"{}\"; f2, f4, f8, i4, i8, u1 and b1 "
          "(little-endian) can be read",
-         name, type);
+         name, printable(type, 40));
   return header;
 }
 
