@@ -1,7 +1,13 @@
 #!/bin/bash
-# Builds everything with warnings as errors and runs all checks and tests.
+# Builds everything with warnings as errors and runs all checks and tests, or one of the long ones.
 #
 #   ./test.sh [--tidy] [ctest arguments]
+#   ./test.sh --asan [ctest arguments]        all tests, with sanitizers for addresses and undefined
+#                                             behaviour, in build-asan/
+#   ./test.sh --fuzz [SECONDS [NAME...]]      arbitrary input to each parser for so long (600)
+#   ./test.sh --faults [flags and cases]      jobs that are killed, cut off, stopped, ...: about an
+#                                             hour; --faults --list shows the cases
+#   ./test.sh --scaling [flags]               step times on nodes of this machine (bench/scaling.py)
 #
 # clang-format checks all sources and clang-tidy those that changed (with --tidy: all, which takes
 # some 40 minutes of processor time the first time; files that passed are remembered). Further
@@ -12,24 +18,51 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
 source scripts/usage.sh
-if [[ ${1:-} == -h || ${1:-} == --help ]]; then
-  print_help
-  exit
+what=tests
+case ${1:-} in
+  -h | --help)
+    print_help
+    exit
+    ;;
+  --tidy | --asan | --fuzz | --faults | --scaling)
+    what=${1#--}
+    shift
+    ;;
+esac
+if [[ $what == fuzz && -n ${1:-} && ! $1 =~ ^[1-9][0-9]*$ ]]; then
+  refuse "--fuzz: expected seconds, found '$1'"
 fi
-tidy=()
-if [[ ${1:-} == --tidy ]]; then
-  tidy=(--all)
-  shift
+if [[ $what == faults ]]; then
+  # Wrong names are refused, and the list is printed, before anything is built.
+  list=$(tests/fault/suite/run.py --list "$@") || exit
+  if [[ " $* " == *" --list "* || " $* " == *" --help "* ]]; then
+    echo "$list"
+    exit
+  fi
 fi
 
 scripts/dependencies.sh test
+if [[ $what == asan ]]; then
+  cmake --preset asan
+  cmake --build --preset asan
+  exec scripts/run_ctest.py --test-dir build-asan --output-on-failure --parallel "$(nproc)" "$@"
+fi
 style=0
-scripts/check_format.sh || style=1
+if [[ $what == tests || $what == tidy ]]; then
+  scripts/check_format.sh || style=1
+fi
 cmake --preset release -DTASUKI_WERROR=ON -DTASUKI_CUDA_WERROR=ON -DTASUKI_BUILD_TESTS=ON \
       -DTASUKI_BUILD_BENCH=ON
 cmake --build --preset release
-scripts/check_tidy.py "${tidy[@]}" || style=1
+case $what in
+  fuzz) exec tests/fuzz/run.py --seconds "${1:-600}" "${@:2}" ;;
+  faults) exec tests/fault/suite/run.py "$@" ;;
+  scaling) exec bench/scaling.py "${@:---quick}" ;;
+esac
 
+tidy=()
+[[ $what == tests ]] || tidy=(--all)
+scripts/check_tidy.py "${tidy[@]}" || style=1
 tests=0
 scripts/run_ctest.py --test-dir build --output-on-failure --parallel "$(nproc)" "$@" || tests=$?
 if ((tests == 0 && style != 0)); then

@@ -6,7 +6,8 @@ errors=$(mktemp)
 trap 'rm -f "$errors"' EXIT
 fail() { echo "flags_test: $*"; exit 1; }
 
-scripts=(./quickstart.sh ./test.sh tests/cluster/run.sh tests/gpu/sanitize.sh)
+scripts=(./quickstart.sh ./test.sh tests/cluster/run.sh tests/gpu/sanitize.sh tests/fuzz/run.py
+         tests/fault/suite/run.py)
 for file in scripts/*; do [[ ! -x $file ]] || scripts+=("$file"); done
 ((${#scripts[@]} >= 12)) || fail "found ${scripts[*]} alone"
 for script in "${scripts[@]}"; do
@@ -23,6 +24,20 @@ for script in "${scripts[@]}"; do
   [[ -z $said && $(wc -l <"$errors") == 1 ]] || fail "not one line: $said$(<"$errors")"
   grep -q -e --no-such-flag "$errors" || fail "$script does not name the flag: $(<"$errors")"
 done
+
+# test.sh names its switches, and refuses what they cannot take before it builds anything.
+for switch in tidy asan fuzz faults scaling; do
+  ./test.sh --help | grep -q -e "--$switch" || fail "test.sh --help does not name --$switch"
+done
+for wrong in "--fuzz soon" "--faults no-such-case"; do
+  code=0
+  # shellcheck disable=SC2086  # two words
+  said=$(timeout 20 ./test.sh $wrong 2>"$errors") || code=$?
+  ((code == 64)) || fail "test.sh $wrong ends with $code"
+  [[ -z $said && $(wc -l <"$errors") == 1 ]] || fail "not one line: $said$(<"$errors")"
+done
+timeout 20 ./test.sh --faults --list >"$errors" || fail "test.sh --faults --list ends with $?"
+grep -q cut-host "$errors" || fail "test.sh --faults --list prints $(<"$errors")"
 
 # Called by a link, as from a folder on PATH.
 links=$(mktemp -d)

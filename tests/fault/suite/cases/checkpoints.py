@@ -1,0 +1,173 @@
+"""Checkpoints that are cut short, damaged, incomplete or foreign, and disks that are full."""
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+
+from jobs import check, wait_for
+from registry import case
+from training import (Settings, expect_equal, expect_loadable, generations, job_of, new_folder,
+                      resumed, small_disk, train_mnist, training, undisturbed)
+
+SHARDED = ("--shard-optimizer", "--shards", 12)
+
+
+def two_generations(place, *flags):
+    """An output folder with checkpoints of iterations 20 and 40."""
+    out = new_folder() / "result"
+    with job_of(place.mpirun(train_mnist(out, "--max-iterations", 40, *flags))) as job:
+        job.expect_code(0)
+    for snapshot in out.glob("snapshot_iter_*"):  # of the end; these cases are about checkpoints
+        snapshot.unlink()
+    check([path.name for path in generations(out)] == ["iter_20", "iter_40"],
+          f"generations {[path.name for path in generations(out)]}, expected iter_20 and iter_40")
+    return out
+
+
+def expect_previous(out, damage, *flags):
+    """The newest generation is passed over with a reason, and the one before it is used."""
+    code, text = resumed(out, *flags)
+    check(code == 0 and "iter_20" in text and "iter_40" in text,
+          f"after {damage}: exit code {code}, expected iter_20 and why not iter_40: {text[-300:]}")
+
+
+@case(14, "the disk is full while a checkpoint is saved",
+      "a warning with the path, training goes on, the older checkpoint loads, no partial files; at "
+      "the end an error, exit code 73")
+def full_disk(place, run):
+    with small_disk(6) as disk:
+        out = disk / "result"
+        words = train_mnist(out, "--max-iterations", 200, "--keep", 3)
+        with job_of(place.mpirun(words)) as job:
+            job.expect_code(73)
+            job.expect_said("No space left on device", str(out))
+        partial = [path.name for path in out.rglob("*.tmp*")]
+        check(not partial, f"partial files: {', '.join(partial)}")
+        check(generations(out), "no generation is left")
+        expect_loadable(out)
+    return "older one loads"
+
+
+@case(15, "all processes are killed at a random moment while a checkpoint is written",
+      "the newest complete one loads", runs=50, nodes=(1,))
+def killed_while_saving(place, run):
+    out = new_folder() / "result"
+    words = train_mnist(out, "--epoch", 100_000, "--checkpoint-every", "1it")
+    with job_of(place.mpirun(words)) as job:
+        wait_for(lambda: len(generations(out)) > 1, 40, "two generations")
+        wait_for(lambda: list(out.glob("checkpoints/*.tmp")), 40, "a checkpoint being written")
+        time.sleep(random.uniform(0, 0.02))
+        for process in job.processes():
+            process.send(signal.SIGKILL)
+        job.expect_failure()
+    newest = generations(out)[-1].name
+    code, text = resumed(out)
+    check(code == 0 and newest in text,
+          f"{newest} is complete, but: exit code {code}: {text[-300:]}")
+    shutil.rmtree(out)
+    return "loads"
+
+
+def damaged(path, contents, change):
+    path.write_bytes(change(bytearray(contents)))
+
+
+def flip_a_bit(contents):
+    at = random.randrange(8 * len(contents))
+    contents[at // 8] ^= 1 << at % 8
+    return contents
+
+
+@case(16, "50 flipped bits and 14 truncations in the files of the newest checkpoint, one at a time",
+      "each is refused with a reason, the previous one is used", nodes=(1,))
+def damaged_files(place, run):
+    out = two_generations(place)
+    files = sorted(path for path in generations(out)[-1].iterdir())
+    count = 0
+    for path in files:
+        contents = path.read_bytes()
+        for number in range(-(-50 // len(files))):
+            damaged(path, contents, flip_a_bit)
+            expect_previous(out, f"a flipped bit in {path.name}")
+            count += 1
+        for length in (0, 1, len(contents) // 3, len(contents) // 2, len(contents) - 64,
+                       len(contents) - 2, len(contents) - 1):
+            damaged(path, contents, lambda all_bytes, length=length: all_bytes[:length])
+            expect_previous(out, f"{path.name} cut to {length} bytes")
+            count += 1
+        path.write_bytes(contents)
+    code, text = resumed(out)
+    check(code == 0 and "iter_40" in text, f"the whole one is refused: {text[-300:]}")
+    return f"{count}/{count}"
+
+
+@case("16b", "1,000 flipped bits and 200 truncations over all files of a generation, by the reader",
+      "all are detected, the previous generation is used", nodes=(1,))
+def damaged_generations(place, run):
+    tests = sorted(Settings.build.rglob("test_*checkpoint*")) + \
+        sorted(Settings.build.rglob("test_generation*"))
+    programs = [path for path in tests if path.is_file() and os.access(path, os.X_OK)]
+    check(programs, "no unit test of checkpoints is built")
+    ran = subprocess.run([programs[0], "--gtest_filter=*Damage*"], capture_output=True, text=True,
+                         timeout=900, env={**os.environ, "TASUKI_TEST_DAMAGE": "full"})
+    check(ran.returncode == 0 and "[  PASSED  ]" in ran.stdout, ran.stdout[-400:])
+    return "1,200/1,200"
+
+
+@case(17, "a shard is missing; shards of two generations are mixed; another model's checkpoint",
+      "refused, with what differs; the previous one is used where there is one")
+def mixed_shards(place, run):
+    out = two_generations(place, *SHARDED)
+    older, newer = generations(out)
+    shard = newer / "optimizer.2.npz"
+    check(shard.exists(), f"no {shard.name} among {sorted(path.name for path in newer.iterdir())}")
+    contents = shard.read_bytes()
+    shard.unlink()
+    expect_previous(out, "a shard was removed", *SHARDED)
+    shard.write_bytes((older / shard.name).read_bytes())
+    expect_previous(out, "a shard of the older generation was put there", *SHARDED)
+    shard.write_bytes(contents)
+    with job_of(train_mnist(out, "--resume", newer, "--dry-run", unit=100)) as job:
+        job.expect_failure()
+        job.expect_said("l1")
+    return "refused"
+
+
+@case(18, "saved with 4 ranks, resumed with 1, 2 and 3 (--shards 12 --global-batch 1200, sharded "
+      "states)", "same order of examples, losses within 1e-5", runs=3)
+def other_ranks(place, run):
+    np = run + 1
+    flags = ("--shards", 12, "--global-batch", 1200, "--log-every", 1, "--max-iterations", 60)
+
+    def losses(out):
+        log = json.loads((out / "log").read_text())
+        return {line["iteration"]: line["main/loss"] for line in log}
+
+    whole, part = new_folder() / "whole", new_folder() / "part"
+    for out, extra in ((whole, ()), (part, ("--max-iterations", 40, "--shard-optimizer"))):
+        with job_of(place.mpirun(train_mnist(out, *flags, *extra))) as job:
+            job.expect_code(0)
+    with job_of(place.mpirun(train_mnist(part, *flags, "--resume", "auto"), np=np)) as job:
+        job.expect_code(0)
+    one, other = losses(whole), losses(part)
+    check(sorted(one) == sorted(other) and len(one) == 60, f"iterations {sorted(other)}")
+    largest = max(abs(one[i] - other[i]) / max(1, abs(one[i])) for i in one)
+    check(largest <= 1e-5, f"losses differ by {largest:.1e}")
+    return f"{largest:.0e}"
+
+
+@case(19, "kill and resume against a run without a kill",
+      "weights and optimizer states have the same bits", runs=3)
+def resumed_after_kill(place, run):
+    with training(place) as job:
+        time.sleep(random.uniform(0, 0.5))
+        job.rank(random.randrange(4)).send(signal.SIGKILL)
+        job.expect_failure()
+    work = ("--epoch", "100000", "--max-iterations", 3000)
+    with job_of(place.mpirun(train_mnist(job.folder, "--resume", "auto", *work)), 120) as job_again:
+        job_again.expect_code(0)
+    expect_equal(job.folder, undisturbed(place, *work)[0])
+    return "same bits"

@@ -1,0 +1,67 @@
+"""A rank is alive and stuck: the watchdog ends the job and names it. Slow ranks are left alone."""
+import random
+import signal
+import time
+
+from cases.endings import faulty, gone_after_fault
+from jobs import check
+from registry import case
+from training import expect_loadable, training, within
+
+STALL = 3  # seconds
+
+
+@case(5, "SIGSTOP of a rank; an endless loop in its loader",
+      "exit code 75, that rank is named with what it was doing, all gone 2 s after the limit (3 s "
+      "here)", runs=20)
+def stuck(place, run):
+    rank = run % 4
+    kind, said = (("stop", "gives no sign of life"), ("loop", "is loading a batch"))[run // 4 % 2]
+    with faulty(place, "loader", kind, rank, [STALL]) as job:
+        job.expect_code(75)
+        job.expect_said(f"rank {rank} on {place.host(rank)} {said}")
+        return gone_after_fault(job, STALL + 2)
+
+
+@case("5b", "SIGSTOP of a rank of train_mnist, default settings",
+      "exit code 75, that rank is named, all gone in 20 s, the newest checkpoint loads", runs=2)
+def stopped(place, run):
+    rank = random.randrange(4)
+    with training(place) as job:
+        moment = time.monotonic()
+        job.rank(rank).send(signal.SIGSTOP)
+        job.expect_code(75)
+        job.expect_said(f"rank {rank} on {place.host(rank)} gives no sign of life")
+        figure = within(job.gone(moment, 60), 20)
+    expect_loadable(job.folder)
+    return figure
+
+
+@case(6, "a rank that takes half the limit for each of 12 iterations", "no alarm", runs=3)
+def slow(place, run):
+    with faulty(place, "loader", "slow", seconds=[1]) as job:
+        job.expect_code(0)
+        check("error: " not in job.errors(), f"an alarm: {job.last_words()}")
+        return "0 alarms"
+
+
+@case(7, "a rank leaves out a collective",
+      "exit code 75, the operation is named, all gone 2 s after the limit (3 s here)", runs=4)
+def leaves_out(place, run):
+    with faulty(place, "extension", "skip", rank=3, seconds=[STALL]) as job:
+        job.expect_code(75)
+        job.expect_said("sum_gradients")
+        return gone_after_fault(job, STALL + 2)
+
+
+@case("5c", "2,000 SIGCONT at each rank while it trains", "0 of 50 runs die", runs=50)
+def continued(place, run):
+    with training(place) as job:
+        ranks = [job.rank(rank) for rank in range(4)]
+        for _ in range(2000):
+            for rank in ranks:
+                rank.send(signal.SIGCONT)
+        check(not job.has_ended(), f"it died: {job.last_words()}")
+        job.launcher().send(signal.SIGUSR1)
+        job.expect_code(79)
+    return "alive"

@@ -1,0 +1,65 @@
+"""Wrong data, outputs that cannot be written, memory and devices that are not there."""
+import shutil
+
+from jobs import check
+from registry import case
+from training import digits, final_snapshot, job_of, new_folder, train_mnist, within
+
+
+def copy_of_digits():
+    return shutil.copytree(digits(), new_folder() / "data")
+
+
+@case(20, "a data file is truncated, has a wrong magic number, is missing",
+      "exit code 65 or 66 with path, expected and found, before the first step, within 5 s", runs=3)
+def wrong_data(place, run):
+    data = copy_of_digits()
+    file = data / "train-images-idx3-ubyte"
+    contents = file.read_bytes()
+    if run == 0:
+        file.write_bytes(contents[:-1])
+    elif run == 1:
+        file.write_bytes(b"\0\0\0\0" + contents[4:])
+    else:
+        file.unlink()
+    with job_of(place.mpirun(train_mnist(new_folder() / "result", data=data))) as job:
+        job.expect_code(66 if run == 2 else 65)
+        job.expect_said(str(data))
+        return within(job.gone(job.start, 60), 5)
+
+
+@case(25, "a rank has no memory left (a limit on its address space)",
+      "an error that names rank and host, all gone in 5 s")
+def out_of_memory(place, run):
+    out = new_folder() / "result"
+    # Enough to start, too little for the weights of two layers of 20,000 units.
+    limited = ["sh", "-c", '[ "$OMPI_COMM_WORLD_RANK" != 2 ] || ulimit -v 3000000; exec "$@"', "sh"]
+    words = [str(word) for word in train_mnist(out, unit=20_000)]
+    with job_of(place.mpirun([*limited, *words])) as job:
+        job.expect_failure()
+        check("memory" in job.errors() and f"rank 2 on {place.host(2)}" in job.errors(),
+              f"no line about memory on rank 2: {job.last_words()}")
+        return within(job.gone(job.start, 60), 20)
+
+
+@case(26, "--gpu on a machine without one", "exit code 69 with what to do, within 5 s")
+def no_gpu(place, run):
+    with job_of(place.mpirun(train_mnist(new_folder() / "result", "--gpu"))) as job:
+        job.expect_code(69)
+        return within(job.gone(job.start, 60), 5)
+
+
+@case(28, "the output folder cannot be written; nobody reads the output (| head -1)",
+      "exit code 73 with the path; the run goes on to its end", runs=2)
+def no_output(place, run):
+    if run == 0:
+        with job_of(place.mpirun(train_mnist("/proc/nowhere"))) as job:
+            job.expect_code(73)
+            job.expect_said("/proc/nowhere")
+        return "73"
+    out = new_folder() / "result"
+    words = place.mpirun(train_mnist(out, "--max-iterations", 200, "--log-every", 1))
+    with job_of(["bash", "-c", '"$@" | head -1; exit "${PIPESTATUS[0]}"', "bash", *words]) as job:
+        job.wait()
+    check(final_snapshot(out).name == "snapshot_iter_200", "it did not run to its end")
+    return "trained to the end"

@@ -1,0 +1,73 @@
+"""Numbers that go wrong, and ranks that are not alike."""
+import json
+import subprocess
+import time
+
+from cases.endings import faulty, gone_after_fault
+from jobs import check
+from registry import case
+from training import Settings, job_of, new_folder, train_mnist, within
+
+
+@case(21, "1,001 examples in batches of 16 on 4 ranks, and 3 examples",
+      "no hang; an evaluation counts each example once: the accuracy is that of one process")
+def uneven(place, run):
+    def accuracy(np):
+        out = new_folder() / "result"
+        # Weights stay what they are.
+        words = train_mnist(out, "--examples", 1001, "--test-examples", 1001, "--global-batch", 16,
+                            "--epoch", 1, "--optimizer", "sgd", "--lr", "1e-30")
+        with job_of(place.mpirun(words, np=np)) as job:
+            job.expect_code(0)
+        return json.loads((out / "log").read_text())[-1]["validation/main/accuracy"]
+    one, four = accuracy(1), accuracy(4)
+    check(one == four, f"accuracy {four} with 4 ranks, {one} with one")
+    few = train_mnist(new_folder() / "result", "--examples", 3, "--epoch", 2)
+    with job_of(place.mpirun(few)) as job:
+        check(job.wait() in (0, 65, 78), f"3 examples: {job.last_words()}")
+    return "exact"
+
+
+@case(22, "an input of rank 2 becomes NaN in iteration 3",
+      "all stop in that iteration, rank and iteration are named, the snapshot of the one before is "
+      "there and none of this one", runs=4)
+def not_a_number(place, run):
+    with faulty(place, "forward", "nan", rank=2) as job:
+        job.expect_failure()
+        job.expect_said("in iteration 3 on rank 2")
+        result = job.folder / "result"
+        check((result / "snapshot_iter_2").exists() and not (result / "snapshot_iter_3").exists(),
+              f"snapshots {sorted(path.name for path in result.glob('snapshot*'))}")
+        return gone_after_fault(job, 4)
+
+
+@case(23, "rank 2 has another learning rate, another seed, another model", "exit code 76 with what "
+      "differs, within 5 s", runs=3)
+def unlike_ranks(place, run):
+    flag = (("--lr", "0.5"), ("--seed", "7"), ("--unit", "100"))[run]
+    words = [str(word) for word in train_mnist(new_folder() / "result")]
+    script = f'[ "$OMPI_COMM_WORLD_RANK" != 2 ] || set -- "$@" {" ".join(flag)}; exec "$@"'
+    with job_of(place.mpirun(["sh", "-c", script, "sh", *words])) as job:
+        job.expect_code(76, 78)
+        job.expect_said(flag[0].lstrip("-"))
+        return within(job.gone(job.start, 60), 5)
+
+
+@case(24, "one bit of a weight flips on rank 3, with --check-replicas", "exit code 76 within the "
+      "interval; the rank is named", runs=4)
+def flipped_weight(place, run):
+    with faulty(place, "forward", "flip", rank=3) as job:
+        job.expect_code(76)
+        job.expect_named(3, place.host(3))
+        return gone_after_fault(job, 4)
+
+
+@case(29, "a peer of NCCL is killed (simulated NCCL; on GPUs: scripts/gpu_check.sh)",
+      "the exchange is given up on every rank, none hangs", nodes=(1,))
+def lost_peer(place, run):
+    test = Settings.build / "tests/fault/test_exchange_end"
+    check(test.exists(), f"{test} is not built")
+    start = time.monotonic()
+    ran = subprocess.run([test], capture_output=True, text=True, timeout=120)
+    check(ran.returncode == 0, ran.stdout[-300:])
+    return time.monotonic() - start

@@ -1,0 +1,60 @@
+"""A job that is asked to stop saves first, and continues where it was."""
+import random
+import signal
+import time
+
+from jobs import check
+from registry import case
+from training import (expect_equal, expect_loadable, generations, job_of, new_folder, program,
+                      train_mnist, training, undisturbed, within)
+
+WORK = ("--epoch", "100000", "--max-iterations")
+
+
+def continued(place, out, iterations):
+    """Trains on from `out` and compares with a run that nothing happened to."""
+    with job_of(place.mpirun(train_mnist(out, "--resume", "auto", *WORK, iterations)), 120) as job:
+        job.expect_code(0)
+    expect_equal(out, undisturbed(place, *WORK, iterations)[0])
+
+
+@case(12, "SIGUSR1 to mpirun at a random moment",
+      "all ranks save after the same step, exit code 79; the resumed run has the bits of one "
+      "without a stop", runs=5)
+def asked_to_stop(place, run):
+    with training(place) as job:
+        time.sleep(random.uniform(0, 0.5))
+        moment = time.monotonic()
+        job.launcher().send(signal.SIGUSR1)
+        job.expect_code(79)
+        figure = within(job.gone(moment, 60), 5)
+    continued(place, job.folder, 3000)
+    return figure
+
+
+@case(13, "Ctrl-C and SIGTERM to mpirun", "all gone in 2 s, no half checkpoint", runs=6)
+def interrupted(place, run):
+    with training(place) as job:
+        time.sleep(random.uniform(0, 0.5))
+        moment = time.monotonic()
+        job.launcher().send(signal.SIGINT if run % 2 == 0 else signal.SIGTERM)
+        job.expect_failure()
+        figure = within(job.gone(moment, 60), 2)
+    expect_loadable(job.folder)
+    return figure
+
+
+@case("13b", "Ctrl-C and SIGTERM to tasuki-run", "saved, exit code 79", runs=4)
+def supervisor_interrupted(place, run):
+    out = new_folder() / "result"
+    words = train_mnist(out, "--epoch", 100_000, "--log-every", 5)
+    with job_of(place.supervised(program("tasuki-run"), [], words)) as job:
+        job.says(r"(?s)epoch")
+        time.sleep(random.uniform(0.5, 1))
+        moment = time.monotonic()
+        job.launcher("tasuki-run").send(signal.SIGINT if run % 2 == 0 else signal.SIGTERM)
+        job.expect_code(79)
+        figure = within(job.gone(moment, 60), 5)
+    check(generations(out), "nothing was saved")
+    expect_loadable(out)
+    return figure

@@ -1,0 +1,137 @@
+"""Jobs under tasuki-run, which restarts them from their checkpoints."""
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+from jobs import check, wait_for
+from places import cut, mend
+from registry import case
+from training import (expect_equal, generations, job_of, new_folder, program, small_disk,
+                      train_mnist, undisturbed)
+
+
+def supervised(place, words, limit, *flags):
+    return job_of(place.supervised(program("tasuki-run"), flags, words), limit)
+
+
+def incidents(out):
+    """The restarts that tasuki-run has written down."""
+    file = out / "incidents.jsonl"
+    check(file.exists(), f"no {file}")
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+@case(27, "the program fails at every start, --max-restarts 3",
+      "three restarts with growing pauses that are shown, then the program's exit code")
+def fails_always(place, run):
+    folder = new_folder()
+    script = folder / "fails"
+    script.write_text(f"#!/bin/sh\necho start >>'{folder}/starts'\nsleep 0.2\nkill -KILL $$\n")
+    script.chmod(0o755)
+    with supervised(place, [script], 60, "--max-restarts", 3) as job:
+        job.expect_code(137)
+    starts = len((folder / "starts").read_text().splitlines())
+    check(starts == 4 * 4, f"{starts} processes were started, expected 4 times 4 ranks")
+    return "3 restarts"
+
+
+WORK = ("--epoch", "100000", "--max-iterations", "2500", "--print-every", 1)
+
+
+def steps_printed(text):
+    """Iterations in the order in which the program printed them."""
+    return [int(number) for number in re.findall(r"(?m)^.*?\biteration (\d+)", text)]
+
+
+@case("30a", "SIGKILL of a random rank at a random moment, under tasuki-run with "
+      "--checkpoint-every 20it",
+      "the job ends by itself with the bits of an undisturbed run, 20 steps at most are done twice",
+      runs=50, nodes=(1,))
+def kill_and_restart(place, run):
+    expected, calm = undisturbed(place, *WORK)
+    out = new_folder() / "result"
+    with supervised(place, train_mnist(out, *WORK), 180) as job:
+        wait_for(lambda: (out / "checkpoints").exists(), 40, "start of the training")
+        time.sleep(random.uniform(0, 0.8 * calm))
+        check(not job.has_ended(), "it ended before the kill")
+        job.rank(random.randrange(4)).send(signal.SIGKILL)
+        job.expect_code(0)
+        steps = steps_printed(job.text())
+    expect_equal(out, expected)
+    check(len(incidents(out)) > 0, "incidents.jsonl is empty")
+    twice = len(steps) - len(set(steps))
+    check(steps and twice <= 20, f"{twice} steps of {len(steps)} were done twice")
+    shutil.rmtree(out)
+    return f"{twice} steps twice"
+
+
+class Chaos:
+    """What happens to a job at random moments; each waits until the job trains again."""
+
+    def __init__(self, job, disk, out):
+        self.job, self.disk, self.out = job, disk, out
+
+    def kill(self):
+        self.job.rank(random.randrange(4)).send(signal.SIGKILL)
+
+    def stop(self):
+        self.job.rank(random.randrange(4)).send(signal.SIGSTOP)
+
+    def cut(self):
+        cut(self.job)
+        time.sleep(5)
+        mend(self.job)
+
+    def fill(self):
+        filler = self.disk / "filler"
+        subprocess.run(["dd", "if=/dev/zero", f"of={filler}"], check=False, capture_output=True)
+        time.sleep(5)
+        filler.unlink()
+
+    def remove(self):
+        shutil.rmtree(generations(self.out)[-1], ignore_errors=True)
+
+
+def chaos_plan(seconds, nodes):
+    """Ten kills, three stops, two cut links, one full disk, one removed folder, in some order."""
+    kinds = ["kill"] * 10 + ["stop"] * 3 + ["cut"] * (2 if nodes == 2 else 0) + ["fill", "remove"]
+    random.shuffle(kinds)
+    moments = sorted(random.uniform(0.03, 0.9) * seconds for _ in kinds)
+    return list(zip(moments, kinds))
+
+
+@case(30, "ten minutes with ten kills, three SIGSTOPs, two cut links, a full disk and a removed "
+      "checkpoint at random moments, under tasuki-run",
+      "ends by itself with the bits of an undisturbed run, goodput (its time / the time taken) at "
+      "least 70 %", nodes=(2,))
+def chaos(place, run):
+    minutes = float(os.environ.get("TASUKI_CHAOS_MINUTES", 10))
+    trial = 1000
+    _, trial_seconds = undisturbed(place, "--epoch", "100000", "--max-iterations", trial)
+    iterations = int(0.72 * minutes * 60 / trial_seconds * trial)
+    work = ("--epoch", "100000", "--max-iterations", iterations)
+    expected, calm = undisturbed(place, *work)
+    with small_disk(64) as disk:
+        out = disk / "result"
+        words = train_mnist(out, "--checkpoint-every", "2s", *work)
+        # Never with fewer ranks: sums over other ranks have other bits.
+        with supervised(place, words, 60 * minutes * 4, "--max-restarts", 10) as job:
+            chaos_of_job = Chaos(job, disk, out)
+            wait_for(lambda: (out / "checkpoints").exists(), 60, "start of the training")
+            for moment, kind in chaos_plan(minutes * 60, place.nodes):
+                time.sleep(max(0, job.start + moment - time.monotonic()))
+                if job.has_ended():
+                    break
+                getattr(chaos_of_job, kind)()
+            job.expect_code(0)
+            taken = time.monotonic() - job.start
+        expect_equal(out, expected)
+        count = len(incidents(out))
+    goodput = calm / taken
+    check(goodput >= 0.7, f"goodput {goodput:.0%} ({calm:.0f} s undisturbed, {taken:.0f} s taken)")
+    return f"goodput {goodput:.0%}, {count} incidents"

@@ -1,0 +1,146 @@
+"""A real program to disturb, train_mnist on a small data set, and what it leaves behind."""
+import contextlib
+import functools
+import hashlib
+import pathlib
+import random
+import re
+import struct
+import subprocess
+import tempfile
+import time
+import zipfile
+
+from jobs import Job, check, wait_for
+from places import ROOT
+
+
+class Settings:
+    """Set once by run.py."""
+    build = ROOT / "build"
+    work = pathlib.Path(tempfile.gettempdir())  # a folder of this run
+    patience = 1.0  # limits in seconds grow by this factor
+
+
+def program(name):
+    path = Settings.build / ("tests/fault" if name == "faulty_training" else "apps") / name
+    check(path.exists(), f"{path} is not built")
+    return path
+
+
+def within(figure, seconds):
+    """The figure, if it keeps the limit."""
+    check(figure <= seconds * Settings.patience, f"took {figure:.2f} s, expected {seconds:g} s")
+    return figure
+
+
+def new_folder():
+    return pathlib.Path(tempfile.mkdtemp(dir=Settings.work))
+
+
+def idx(sizes, values):
+    return struct.pack(f">{1 + len(sizes)}I", 0x800 + len(sizes), *sizes) + values
+
+
+@functools.cache
+def digits(train=4800, test=1200):
+    """A folder with data in MNIST's format: each class has its own bright columns under noise."""
+    folder = new_folder()
+    noise = random.Random(7)
+    for name, count in (("train", train), ("t10k", test)):
+        labels = bytes(noise.randrange(10) for _ in range(count))
+        rows = [bytes(230 if x // 3 == label % 9 else 20 * (label == 9) for x in range(28))
+                for label in range(10)]
+        pixels = bytearray().join(rows[label] * 28 for label in labels)
+        for _ in range(len(pixels) // 8):
+            pixels[noise.randrange(len(pixels))] = noise.randrange(256)
+        (folder / f"{name}-images-idx3-ubyte").write_bytes(idx([count, 28, 28], bytes(pixels)))
+        (folder / f"{name}-labels-idx1-ubyte").write_bytes(idx([count], labels))
+    return folder
+
+
+def train_mnist(out, *flags, data=None, unit=200):
+    """The words of the program: 24 iterations an epoch, and a checkpoint every 20 iterations."""
+    return [program("train_mnist"), "--data", data or digits(), "--unit", unit, "--global-batch",
+            200, "--checkpoint-every", "20it", "--out", out, *flags]
+
+
+def job_of(words, limit=60, environment=None):
+    programs = ["train_mnist", "faulty_training"]
+    return Job(words, Settings.work / "output", programs, environment, limit)
+
+
+@contextlib.contextmanager
+def training(place, *flags, limit=90, out=None, **options):
+    """A training that goes on for long, after its first iterations."""
+    out = out or new_folder() / "result"
+    words = train_mnist(out, "--epoch", 100_000, "--log-every", 5, *flags)
+    with job_of(place.mpirun(words, **options), limit) as job:
+        job.folder = out
+        wait_for(lambda: (out / "log").exists() or job.has_ended(), 40, "start of the training")
+        check(not job.has_ended(), f"it ended: {job.last_words()}")
+        yield job
+
+
+def digests(file, prefixes=("updater/model:main/", "updater/optimizer:main/")):
+    """A hash of each array of a snapshot or of a generation's state.npz that begins so."""
+    with zipfile.ZipFile(file) as archive:
+        return {name: hashlib.sha256(archive.read(name)).hexdigest() for name in archive.namelist()
+                if name.startswith(tuple(prefixes))}
+
+
+def final_snapshot(out):
+    found = sorted(out.glob("snapshot_iter_*"), key=lambda path: int(path.name.split("_")[-1]))
+    check(found, f"no snapshot in {out}")
+    return found[-1]
+
+
+@functools.cache
+def undisturbed(place, *flags, np=4):
+    """(arrays at the end, seconds) of a training that nothing happens to."""
+    out = new_folder() / "calm"
+    with job_of(place.mpirun(train_mnist(out, *flags), np=np), 900) as job:
+        job.expect_code(0)
+        return digests(final_snapshot(out)), time.monotonic() - job.start
+
+
+def expect_equal(out, expected):
+    found = digests(final_snapshot(out))
+    differing = [name for name in expected if found.get(name) != expected[name]]
+    check(found.keys() == expected.keys() and not differing,
+          f"arrays differ from an undisturbed run: {', '.join(differing[:3]) or 'other names'}")
+
+
+def generations(out):
+    """Complete checkpoint generations, the newest last."""
+    def order(path):
+        return [int(part) for part in re.findall(r"\d+", path.name)]
+    return sorted((path for path in (out / "checkpoints").glob("iter_*")
+                   if path.suffix != ".tmp"), key=order)
+
+
+def resumed(out, *flags):
+    """What one process says that continues from `out` without training."""
+    with job_of(train_mnist(out, "--resume", "auto", "--dry-run", *flags)) as job:
+        code = job.wait()
+        return code, job.text()
+
+
+def expect_loadable(out):
+    """The newest checkpoint, if there is one yet, can be continued from."""
+    if not generations(out):
+        return
+    code, text = resumed(out)
+    check(code == 0, f"the newest checkpoint does not load: {text[-300:]}")
+
+
+@contextlib.contextmanager
+def small_disk(megabytes):
+    """A file system of its own of this size."""
+    folder = new_folder()
+    options = ["-t", "tmpfs", "-o", f"size={megabytes}m"]
+    subprocess.run(["mount", *options, "tmpfs", folder], check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
