@@ -14,8 +14,9 @@
 #include "experiment/check.hpp"
 #include "experiment/failure.hpp"
 #include "experiment/plot.hpp"
-#include "experiment/process.hpp"
 #include "experiment/table.hpp"
+#include "processes/error_line.hpp"
+#include "processes/run_to_end.hpp"
 #include "run_tool.hpp"
 #include "tasuki/core/file_lock.hpp"
 #include "tasuki/program/flags/options.hpp"
@@ -25,6 +26,12 @@ namespace tasuki::experiment {
 namespace {
 
 namespace fs = std::filesystem;
+using processes::EndedProcess;
+using processes::HowEnded;
+using processes::last_words;
+using processes::run_to_end;
+using processes::take_over_signals;
+using processes::was_interrupted;
 using program::describe_machine;
 using program::Options;
 using program::parse_integer;

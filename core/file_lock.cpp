@@ -30,6 +30,14 @@ std::optional<FileLock> FileLock::try_lock(const std::filesystem::path& file,
   return lock;
 }
 
+bool FileLock::is_held(const std::filesystem::path& file) {
+  const int descriptor = ::open(file.c_str(), O_RDWR | O_CLOEXEC);
+  if (descriptor < 0) return false;
+  const bool is_held = ::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  ::close(descriptor);  // which gives the lock back
+  return is_held;
+}
+
 FileLock::FileLock(int descriptor, std::string what_is_missing)
     : descriptor_(descriptor), what_is_missing_(std::move(what_is_missing)) {}
 

@@ -17,6 +17,9 @@ class FileLock {
   // describes the holder.
   static std::optional<FileLock> try_lock(const std::filesystem::path& file,
                                           std::string_view holder);
+  // Whether another process holds the lock. Makes and writes nothing; false if there is no such
+  // file, or no locks.
+  static bool is_held(const std::filesystem::path& file);
   FileLock(FileLock&& other) noexcept;
   FileLock& operator=(FileLock&& other) noexcept;
   ~FileLock();

@@ -130,6 +130,10 @@ fs::path OutputFolder::find(const fs::path& wanted, OldResults old) {
   return numbered_folder(wanted, number);
 }
 
+bool OutputFolder::is_in_use(const fs::path& folder) {
+  return FileLock::is_held(folder / lock_file);
+}
+
 void OutputFolder::take(OldResults old) {
   const fs::path wanted = path_;
   for (int number = 1;; ++number) {

@@ -42,6 +42,9 @@ class OutputFolder {
   // The folder that would be taken now; makes and locks nothing.
   static std::filesystem::path find(const std::filesystem::path& wanted, OldResults old);
 
+  // Whether a job writes to the folder.
+  static bool is_in_use(const std::filesystem::path& folder);
+
   // Makes the folder, locks it and removes temporary files that killed runs have left, there and in
   // passed-over folders in which no job is at work. Errors of kind cannot_write: it cannot be made,
   // or another job has it (with `join`; the error names the job). A file system without locks is a

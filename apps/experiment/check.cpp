@@ -6,10 +6,10 @@
 #include <set>
 #include <sstream>
 
-#include "experiment/failure.hpp"
-#include "experiment/process.hpp"
+#include "processes/error_line.hpp"
+#include "processes/print_config.hpp"
+#include "processes/run_to_end.hpp"
 #include "tasuki/core/error.hpp"
-#include "tasuki/core/file.hpp"
 #include "tasuki/program/flags/nearest.hpp"
 #include "tasuki/program/flags/options_builtin.hpp"
 
@@ -18,9 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 namespace builtin = program::builtin;
+using processes::ConfigAnswer;
 using program::nearest;
-
-constexpr double longest_answer = 60;  // seconds
 
 template <class... Args>
 [[noreturn]] void refuse(const std::string& place, fmt::format_string<Args...> format,
@@ -31,21 +30,6 @@ template <class... Args>
 std::string did_you_mean(const std::string& name, const std::vector<std::string>& candidates) {
   const std::string meant = nearest(name, candidates);
   return meant.empty() ? "" : fmt::format("; did you mean '{}'?", meant);
-}
-
-struct Answer {
-  int exit_code = 0;
-  std::string text;
-};
-
-Answer ask(std::vector<std::string> words) {
-  const fs::path file =
-      fs::temp_directory_path() / fmt::format("tasuki-experiment-{}.txt", getpid());
-  words.push_back(fmt::format("--{}", builtin::print_config));
-  const EndedProcess ended = run_to_end(words, file, longest_answer);
-  Answer answer{ended.exit_code, read_file(file)};
-  fs::remove(file);
-  return answer;
 }
 
 // Names of the flags, "name = value" a line.
@@ -81,16 +65,6 @@ void check_names(const ExperimentPlan& plan, const std::vector<std::string>& fla
              axis.name, fs::path(plan.program).filename().string(), did_you_mean(axis.name, known));
 }
 
-// Training programs have --print-config from a library that they name. Other programs may take the
-// flag for something else.
-bool may_have_print_config(const fs::path& program) {
-  std::error_code not_there;
-  if (!fs::is_regular_file(program, not_there)) return false;
-  const std::string contents = read_file(program);
-  return contents.find("libtasuki_program") != std::string::npos ||
-         contents.find(builtin::print_config) != std::string::npos;
-}
-
 // The line of the program's error, if it begins with a flag.
 std::string place_of_error(const ExperimentPlan& plan, const std::string& error) {
   for (const GridAxis& axis : plan.axes)
@@ -104,21 +78,21 @@ void check_flags(const ExperimentPlan& plan, const std::vector<RunRecord>& runs)
   const auto is_missing = [](const RunRecord& run) { return !run.result.has_value(); };
   if (std::ranges::none_of(runs, is_missing)) return;
   check_program(plan);
-  if (!may_have_print_config(plan.program)) return;
-  const Answer standard = ask({plan.program});
-  if (standard.exit_code == 0) check_names(plan, flags_in(standard.text));
+  if (!processes::may_have_print_config(plan.program)) return;
+  const ConfigAnswer standard = processes::ask_for_config({plan.program});
+  if (standard.exit_code == 0) check_names(plan, flags_in(standard.out));
   std::set<std::vector<std::string>> asked;
   int row = 0;
   for (const RunRecord& run : runs) {
     if (run.settings.repeat == 1) ++row;
     std::vector<std::string> words = plan.program_with_flags(run.settings);
-    if (was_interrupted() || !is_missing(run) || !asked.insert(words).second) continue;
-    const Answer answer = ask(std::move(words));
+    if (processes::was_interrupted() || !is_missing(run) || !asked.insert(words).second) continue;
+    const ConfigAnswer answer = processes::ask_for_config(std::move(words));
     // Any other failure depends on this moment or this machine.
     if (answer.exit_code != static_cast<int>(ErrorKind::usage) &&
         answer.exit_code != static_cast<int>(ErrorKind::config))
       continue;
-    std::string error = last_words(answer.text);
+    std::string error = processes::last_words(answer.out + answer.err);
     if (error.starts_with("error: ")) error.erase(0, std::string("error: ").size());
     refuse(place_of_error(plan, error), "row {} ({}): {}", row, run.settings.text(plan.varying()),
            error);

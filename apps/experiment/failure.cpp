@@ -3,20 +3,16 @@
 #include <fmt/format.h>
 #include <signal.h>
 
-#include <algorithm>
-#include <array>
-#include <cctype>
-#include <sstream>
+#include "processes/error_line.hpp"
 
 namespace tasuki::experiment {
 namespace {
 
+using processes::is_error_line;
+using processes::last_words;
+
 constexpr const char* out_of_memory = "out of memory";
 constexpr const char* killed = "killed (out of memory?)";
-
-bool is_error(const std::string& line) {
-  return line.starts_with("error: ") || line.starts_with("rank ");
-}
 
 bool says(std::string_view text, std::string_view words) {
   return text.find(words) != std::string_view::npos;
@@ -29,24 +25,16 @@ bool was_killed(const EndedProcess& ended, std::string_view output) {
 
 }  // namespace
 
-std::string last_words(std::string_view output) {
-  std::istringstream text{std::string(output)};
-  std::string last, error;
-  for (std::string line; std::getline(text, line);) {
-    if (std::ranges::any_of(line, [](unsigned char c) { return std::isalpha(c); })) last = line;
-    if (is_error(line)) error = line;
-  }
-  return error.empty() ? last : error;
-}
-
 std::string describe_failure(const EndedProcess& ended, double timeout, std::string_view output) {
-  if (ended.how == HowEnded::timed_out) return fmt::format("not finished after {} s", timeout);
+  if (ended.how == processes::HowEnded::timed_out)
+    return fmt::format("not finished after {} s", timeout);
   if (ended.exit_code == 0) return "";
   const std::string words = last_words(output);
   std::string text = fmt::format("exit code {}: {}", ended.exit_code, words);
-  if (is_error(words) && (says(words, out_of_memory) || says(words, "std::bad_alloc")))
+  if (is_error_line(words) && (says(words, out_of_memory) || says(words, "std::bad_alloc")))
     return fmt::format("{}, {}", out_of_memory, text);
-  if (!is_error(words) && was_killed(ended, output)) return fmt::format("{}, {}", killed, text);
+  if (!is_error_line(words) && was_killed(ended, output))
+    return fmt::format("{}, {}", killed, text);
   return text;
 }
 

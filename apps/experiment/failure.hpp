@@ -4,12 +4,11 @@
 #include <string>
 #include <string_view>
 
-#include "experiment/process.hpp"
+#include "processes/run_to_end.hpp"
 
 namespace tasuki::experiment {
 
-// The error that a program ended with, or else the last line with words of its output.
-std::string last_words(std::string_view output);
+using processes::EndedProcess;
 
 // The cause in one line, from how the program ended and what it printed; empty for exit code 0. A
 // run that ran out of memory, or that was killed without a message (as the kernel does when memory

@@ -52,6 +52,8 @@ class Options {
   Options(std::string program, std::string purpose, std::string example);
 
   const std::string& program() const { return program_; }
+  // What follows the flags on the command line, for --help.
+  void operands(const std::string& text) { operands_ = ' ' + text; }
   // Title, in --help, of the flags that are added after this call.
   void group(const std::string& title) { group_ = title; }
 
@@ -179,7 +181,7 @@ class Options {
   std::string listing_text() const;
   std::string config_text() const;
 
-  std::string program_, purpose_, example_, group_;
+  std::string program_, purpose_, example_, operands_, group_;
   std::string config_;  // the file of --config
   Request request_ = Request::run;
   std::function<void()> choose_defaults_ = [] {};

@@ -62,8 +62,8 @@ const char* describe(Source source) {
 }  // namespace
 
 std::string Options::help_text() const {
-  std::string text = fmt::format("{}: {}\n\nusage: {} [flags]\n       {}\n", program_, purpose_,
-                                 program_, example_);
+  std::string text = fmt::format("{}: {}\n\nusage: {} [flags]{}\n       {}\n", program_, purpose_,
+                                 program_, operands_, example_);
   std::string group;
   for (const Option& option : options_) {
     if (option.group != group) text += fmt::format("\n{}:\n", group = option.group);

@@ -1,5 +1,6 @@
 #include "tasuki/program/report/about.hpp"
 
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -60,6 +61,11 @@ std::vector<std::string> names_of_classes(const TrainingProgram& program,
   return class_names(program.dataset, data.place);
 }
 
+std::string mark_of_supervisor() {
+  const char* const mark = std::getenv(supervisor_variable);
+  return mark == nullptr ? "" : mark;
+}
+
 }  // namespace
 
 void write_about(const TrainingProgram& program, const RankSetup& setup, const TrainingData& data,
@@ -80,6 +86,7 @@ void write_about(const TrainingProgram& program, const RankSetup& setup, const T
         {"example", describe_example(data.train.header)},
         {"class_names", names_of_classes(program, data)},
         {"vocabularies", hashes_of(data.vocabularies)},
+        {"supervisor", mark_of_supervisor()},
     };
     // Names of folders may be no UTF-8.
     output.write(about_file,

@@ -138,10 +138,11 @@ TEST(ExperimentFile, EveryKeyIsInItsHelp) {
 
 TEST(ExperimentFailure, SaysWhatRanOutOfMemory) {
   const auto text = [](int exit_code, const std::string& output) {
-    return describe_failure({HowEnded::by_itself, exit_code, 1}, 60, output);
+    return describe_failure({processes::HowEnded::by_itself, exit_code, 1}, 60, output);
   };
   EXPECT_EQ(text(0, "done\n"), "");
-  EXPECT_EQ(describe_failure({HowEnded::timed_out, 143, 61}, 60, ""), "not finished after 60 s");
+  EXPECT_EQ(describe_failure({processes::HowEnded::timed_out, 143, 61}, 60, ""),
+            "not finished after 60 s");
   EXPECT_EQ(text(64, "error: unknown flag\n---\n"), "exit code 64: error: unknown flag");
   EXPECT_EQ(failure_mark(text(64, "error: unknown flag\n")), "failed");
   // Its snapshot is not a result.

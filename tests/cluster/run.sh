@@ -6,7 +6,7 @@
 #   run.sh [--nodes N] [--slots S | --slots S1,S2,...] [--np N] [--rate 1gbit] [--map-by node]
 #          [--networks N] [--block-udp N] [--tune FILE] [--launch-agent PROGRAM]
 #          [--settle SECONDS] [--ssh] [--cut SECONDS|FILE [--silently]] -- PROGRAM ARGUMENTS...
-#   run.sh [the same without --np, --map-by, --tune, --ssh] --shell -- LINES
+#   run.sh [the same without --np, --map-by, --tune] --shell -- LINES
 #
 #   --nodes, --slots  N nodes of S ranks each (default 2 x 2), or one number per node: --slots 3,1
 #   --rate            shapes what each node sends, as tc writes it (1gbit, 200mbit)
@@ -25,7 +25,8 @@
 #   --silently        with --cut: the link stays up and the network drops every packet, as a router
 #                     behind which a host has gone away does: only time-outs tell
 #   --shell           has bash run LINES on the first node, from where mpirun and `ssh NODE` reach the
-#                     others by name; neither is told anything else about the nodes
+#                     others by name (with --ssh really by ssh); neither is told anything else about
+#                     the nodes; /run/hostfile names them
 #
 # Ends with the program's exit code; 77 means that this machine does not allow it, and says why.
 # Everything lives in namespaces of its own, so nothing stays behind however it ends.
@@ -213,8 +214,10 @@ launch=(mpirun "${tuning[@]}" "${agent[@]}" --hostfile /run/hostfile -np "${np:-
 [ -n "$ssh" ] || [ -n "${agent-}" ] || launch+=(--mca plm_rsh_no_tree_spawn 1)
 [ -n "$ssh$settle$cut" ] || launch+=(--mca orte_leave_session_attached 1)
 if [ -n "$shell" ]; then
-  mkdir /run/bin && ln -s ../on_node /run/bin/ssh && mount --bind /run/hosts /etc/hosts ||
-    skip "names of nodes cannot be given here"
+  if [ -z "$ssh" ]; then
+    mkdir /run/bin && ln -s ../on_node /run/bin/ssh && mount --bind /run/hosts /etc/hosts ||
+      skip "names of nodes cannot be given here"
+  fi
   PATH=/run/bin:$PATH /run/on_node node1 "$*" &
 else
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1

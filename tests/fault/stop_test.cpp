@@ -10,8 +10,7 @@
 
 #include "digits.hpp"
 #include "launch.hpp"
-#include "tasuki/core/hash.hpp"
-#include "tasuki/training/snapshots/npz.hpp"
+#include "snapshot_hash.hpp"
 #include "temporary_folder.hpp"
 
 namespace tasuki::testing {
@@ -42,19 +41,6 @@ class Stops : public ::testing::Test {
       // Ctrl-C reaches the whole process group of a terminal's foreground.
       kill(signal == SIGINT ? -program : program, signal);
     });
-  }
-  // Of a snapshot.
-  static std::uint64_t hash_of_weights(const fs::path& path) {
-    const NpzFile file(path);
-    std::uint64_t hash = 0;
-    for (const std::string& name : file.names())
-      if (name.starts_with("updater/")) {
-        const NpzValue value = file.read(name);
-        if (const auto* const tensor = std::get_if<Tensor>(&value))
-          hash = hash * 31 +
-                 hash_bytes({static_cast<const std::byte*>(tensor->raw()), tensor->bytes()});
-      }
-    return hash;
   }
   // The job was stopped, printed a line about it, and a continued run gets the weights of an
   // uninterrupted one.

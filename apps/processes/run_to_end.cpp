@@ -1,4 +1,4 @@
-#include "experiment/process.hpp"
+#include "processes/run_to_end.hpp"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -10,17 +10,16 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 #include <thread>
 
+#include "processes/orphans.hpp"
 #include "tasuki/core/error.hpp"
 
-namespace tasuki::experiment {
+namespace tasuki::processes {
 namespace {
 
 constexpr double grace = 10;  // seconds between SIGTERM and SIGKILL
 constexpr std::chrono::milliseconds poll_interval{20};
-constexpr int rounds_for_orphans = 50;  // a second, in which killed processes end
 
 std::atomic<int> signal_met = 0;
 
@@ -33,8 +32,15 @@ void check(bool is_fine, const char* what) {
   if (!is_fine) fail(ErrorKind::io, "{}: {}", what, std::strerror(errno));
 }
 
+int open_file(const std::filesystem::path& path) {
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (file < 0)
+    fail(ErrorKind::cannot_write, "{} cannot be written: {}", path.string(), std::strerror(errno));
+  return file;
+}
+
 // In the new process; only calls that are safe after fork.
-[[noreturn]] void become(char* const* arguments, int log, pid_t parent) {
+[[noreturn]] void become(char* const* arguments, int out, int err, pid_t parent) {
   setpgid(0, 0);
   // If this process is killed, mpirun gets a signal and ends its ranks.
   prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -43,8 +49,8 @@ void check(bool is_fine, const char* what) {
   signal(SIGTERM, SIG_DFL);
   const int nothing = open("/dev/null", O_RDONLY);
   dup2(nothing, STDIN_FILENO);
-  dup2(log, STDOUT_FILENO);
-  dup2(log, STDERR_FILENO);
+  dup2(out, STDOUT_FILENO);
+  dup2(err, STDERR_FILENO);
   execvp(arguments[0], arguments);
   dprintf(STDERR_FILENO, "%s cannot be started: %s\n", arguments[0], std::strerror(errno));
   _exit(127);
@@ -64,20 +70,6 @@ bool has_ended(pid_t child, int& status) {
   }
 }
 
-// Processes that the program left behind have become children of this one.
-void end_orphans() {
-  const std::string list = fmt::format("/proc/self/task/{}/children", getpid());
-  for (int round = 0; round < rounds_for_orphans; ++round) {
-    std::ifstream file(list);
-    bool is_any = false;
-    for (pid_t orphan = 0; file >> orphan; is_any = true) kill(orphan, SIGKILL);
-    while (waitpid(-1, nullptr, WNOHANG) > 0) {
-    }
-    if (!is_any) return;
-    std::this_thread::sleep_for(poll_interval);
-  }
-}
-
 }  // namespace
 
 void take_over_signals() {
@@ -85,20 +77,22 @@ void take_over_signals() {
   action.sa_handler = [](int number) { signal_met = number; };
   check(sigaction(SIGINT, &action, nullptr) == 0, "sigaction");
   check(sigaction(SIGTERM, &action, nullptr) == 0, "sigaction");
-  check(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "prctl");
+  adopt_orphans();
 }
 
 bool was_interrupted() {
   return signal_met != 0;
 }
 
-EndedProcess run_to_end(const std::vector<std::string>& words, const std::filesystem::path& log,
+int interrupting_signal() {
+  return signal_met;
+}
+
+EndedProcess run_to_end(const std::vector<std::string>& words, const OutputFiles& files,
                         double timeout) {
   EndedProcess ended;
   if (was_interrupted()) return {HowEnded::interrupted, 128 + signal_met, 0};
-  const int output = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (output < 0)
-    fail(ErrorKind::cannot_write, "{} cannot be written: {}", log.string(), std::strerror(errno));
+  const int out = open_file(files.out), err = files.err.empty() ? out : open_file(files.err);
   std::vector<char*> arguments;
   arguments.reserve(words.size() + 1);
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
@@ -107,9 +101,10 @@ EndedProcess run_to_end(const std::vector<std::string>& words, const std::filesy
   const double start = seconds_now();
   const pid_t parent = getpid(), child = fork();
   check(child >= 0, "fork");
-  if (child == 0) become(arguments.data(), output, parent);
+  if (child == 0) become(arguments.data(), out, err, parent);
   setpgid(child, child);  // in both, as either may come first
-  close(output);
+  close(out);
+  if (err != out) close(err);
 
   int status = 0;
   double asked_to_end = 0;
@@ -130,4 +125,4 @@ EndedProcess run_to_end(const std::vector<std::string>& words, const std::filesy
   return ended;
 }
 
-}  // namespace tasuki::experiment
+}  // namespace tasuki::processes

@@ -1,0 +1,16 @@
+// The line of a program's output that says why it failed.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace tasuki::processes {
+
+// Whether a line is an error as job/run_job.hpp prints them: "rank 1 on node2: ..." of one rank,
+// "error: ..." of all ranks or of a program without ranks.
+bool is_error_line(std::string_view line);
+
+// The last such line, or else the last line with words.
+std::string last_words(std::string_view output);
+
+}  // namespace tasuki::processes

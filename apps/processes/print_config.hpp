@@ -1,0 +1,24 @@
+// Asking a training program about its flags before it is started with many ranks.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace tasuki::processes {
+
+// Whether a program may know --print-config; others may take the flag for something else. Programs
+// of Tasuki name the library that has it; a script says that it hands its flags on to one by naming
+// the flag.
+bool may_have_print_config(const std::filesystem::path& program);
+
+struct ConfigAnswer {
+  int exit_code = 0;
+  bool timed_out = false;  // after a minute
+  std::string out, err;
+};
+// What a program, started as a single process, says to --print-config after its other flags.
+// take_over_signals() must have been called.
+ConfigAnswer ask_for_config(std::vector<std::string> words);
+
+}  // namespace tasuki::processes

@@ -1,0 +1,41 @@
+// Programs that run in the background, each with all the processes that it makes.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tasuki::processes {
+
+enum class HowEnded { by_itself, timed_out, interrupted };
+
+struct EndedProcess {
+  HowEnded how = HowEnded::by_itself;
+  int exit_code = 0;  // 128 + signal when a signal ended it
+  double seconds = 0;
+};
+
+// From now on SIGINT and SIGTERM end the running program and keep later calls of run_to_end() from
+// starting one; processes that lose their parent become children of this one.
+void take_over_signals();
+bool was_interrupted();
+// Which of them came last; 0: none.
+int interrupting_signal();
+
+// Where a program's output goes: two files that are replaced, or one for both.
+struct OutputFiles {
+  OutputFiles(std::filesystem::path both) : out(std::move(both)) {}  // NOLINT: a path is one
+  OutputFiles(std::filesystem::path output, std::filesystem::path errors)
+      : out(std::move(output)), err(std::move(errors)) {}
+  std::filesystem::path out, err;  // err empty: out
+};
+
+// Runs `words` (the first is looked up in PATH) in a new process group, with empty standard input.
+// After `timeout` seconds, or when this process is asked to end, the group gets SIGTERM, so that
+// mpirun ends its ranks, and 10 seconds later SIGKILL. When the call returns, none of the processes
+// that it started is left.
+EndedProcess run_to_end(const std::vector<std::string>& words, const OutputFiles& files,
+                        double timeout);
+
+}  // namespace tasuki::processes

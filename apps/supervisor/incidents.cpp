@@ -1,0 +1,66 @@
+#include "supervisor/incidents.hpp"
+
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+
+#include "tasuki/core/terminal.hpp"
+
+namespace tasuki::supervisor {
+namespace {
+
+// In one write, so that several jobs in one folder do not mix their lines.
+bool append(const std::filesystem::path& path, const std::string& text) {
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (file < 0) return false;
+  const bool is_written =
+      write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  const int error = errno;
+  const bool is_closed = close(file) == 0;
+  if (!is_written) errno = error;
+  return is_written && is_closed;
+}
+
+}  // namespace
+
+void say(const std::string& line) {
+  const std::string text =
+      fmt::format("{}tasuki-run: {}\n",
+                  isatty(STDERR_FILENO) != 0 ? fmt::format("\r{}", erase_below) : "", line);
+  if (write(STDERR_FILENO, text.data(), text.size()) < 0) return;  // the reader has gone away
+}
+
+void Incidents::add(const std::string& event, const nlohmann::ordered_json& entries) {
+  nlohmann::ordered_json line = {
+      {"time", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
+      {"event", event}};
+  line.update(entries);
+  // Names of folders may be no UTF-8.
+  kept_.push_back(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
+  flush();
+}
+
+void Incidents::write_to(const std::filesystem::path& folder) {
+  folder_ = folder;
+  flush();
+}
+
+void Incidents::flush() {
+  if (folder_.empty() || kept_.empty()) return;
+  std::string text;
+  for (const std::string& line : kept_) text += line;
+  if (append(folder_ / incidents_file, text)) {
+    kept_.clear();
+  } else if (!has_failed_) {
+    has_failed_ = true;
+    say(fmt::format("warning: {} cannot be written: {}", (folder_ / incidents_file).string(),
+                    std::strerror(errno)));
+  }
+}
+
+}  // namespace tasuki::supervisor

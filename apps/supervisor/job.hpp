@@ -1,0 +1,36 @@
+// One start of the ranks, from the launcher's first moment to the end of its last process here.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "supervisor/launch.hpp"
+#include "supervisor/launcher_text.hpp"
+#include "supervisor/signals.hpp"
+#include "supervisor/stop_request.hpp"
+
+namespace tasuki::supervisor {
+
+struct JobEnd {
+  int exit_code = 0;           // 128 + signal when a signal ended the launcher
+  std::optional<Cause> cause;  // of a failure, as far as standard error told
+  bool is_cause_last = false;  // that line was the last one shown
+};
+
+struct JobWatch {
+  // Called about once a second.
+  std::function<void()> meanwhile;
+  // Called when a signal asks the job to stop (first: what is done about it).
+  std::function<void(StopAction action, int signal)> on_stop;
+};
+
+// Runs the launcher in a process group of its own, so that the terminal's Ctrl-C reaches this
+// process alone, and passes its standard error on (launcher_text.hpp). Signals become requests as
+// StopRequest says; a job that does not answer one within `stop_timeout` seconds is ended. When the
+// call returns, no process of the job is left on this machine. If this process is killed, the
+// launcher gets SIGTERM.
+JobEnd run_job_once(const Launch& launch, bool leave_out_launchers_text, double stop_timeout,
+                    const Signals& signals, StopRequest& stop, const JobWatch& watch);
+
+}  // namespace tasuki::supervisor

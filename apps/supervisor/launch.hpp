@@ -1,0 +1,66 @@
+// The command that starts the ranks.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "supervisor/hostfile.hpp"
+#include "supervisor/settings.hpp"
+
+namespace tasuki::supervisor {
+
+// The part of Slurm's environment variables that matters inside a job.
+struct SlurmJob {
+  int nodes = 1;
+  std::optional<int> tasks, tasks_per_node, cpus_per_task;
+};
+
+// What tasuki-run finds around itself.
+struct Surroundings {
+  std::string mpirun = "mpirun";  // a path if PATH does not have it
+  int cores = 1;                  // of this machine
+  bool is_root = false;
+  std::vector<std::string> exported;  // environment variables that ranks on other hosts need, too
+  std::string tune;                   // the file mca-params.conf; empty: not found
+  std::string start_orted;            // the script; empty: not found, or another agent is chosen
+  std::optional<SlurmJob> slurm;
+};
+// An error of kind unavailable if there is no mpirun (or srun).
+Surroundings look_around(LauncherKind launcher);
+
+// Where ranks run in one start.
+struct Placement {
+  std::optional<int> np;     // nothing: as the launcher decides
+  std::string hostfile;      // to be given to mpirun; empty: this machine, or Slurm's
+  std::optional<int> slots;  // of all hosts, if known
+};
+
+// The number of ranks if none is asked for, on these hosts, or without hosts in a Slurm job or
+// here; nothing if only the launcher knows.
+std::optional<int> default_np(const Surroundings& around, const std::vector<Host>& hosts);
+
+// Of `np` ranks; `hostfile` has these hosts.
+Placement place(const Surroundings& around, std::optional<int> np, const std::vector<Host>& hosts,
+                const std::string& hostfile);
+
+// A command, and the variables that it needs besides this process's.
+struct Launch {
+  std::vector<std::pair<std::string, std::string>> environment;
+  std::vector<std::string> words;
+
+  std::string text() const;  // as one would type it
+};
+
+// What a person would have to know:
+// - root needs two variables; ranks elsewhere need some variables of this process;
+// - more ranks than slots need --oversubscribe;
+// - a rank that has more than one core computes with several threads, so it must not be bound to
+//   one core (program/start/processors.hpp); in a Slurm job it is bound to its task's cores;
+// - mca-params.conf and start_orted notice lost hosts (hostfiles/README.md).
+// Words in settings.mpirun_args replace those for the same purpose.
+Launch make_launch(const Settings& settings, const Surroundings& around, const Placement& placement,
+                   const std::vector<std::string>& program);
+
+}  // namespace tasuki::supervisor

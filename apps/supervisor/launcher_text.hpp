@@ -1,0 +1,55 @@
+// mpirun's own text on standard error: which parts of it hide the error of a rank, and what they
+// say.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tasuki::supervisor {
+
+// Why a job ended.
+struct Cause {
+  std::string line;  // "rank 1 on node2: ..."
+  std::optional<int> rank;
+  std::string host;
+};
+
+// "rank 1 on node2: the cause", or "error: the cause".
+Cause parse_error_line(std::string_view line);
+
+// Passes a stream through and learns from it why the job ended. mpirun frames its paragraphs with
+// lines of dashes. Those that only repeat that a rank failed are left out, and so are its remarks
+// about them; every other byte is passed unchanged, and at once unless it may belong to such a
+// paragraph.
+// Without `leave_out` nothing is held back.
+class LauncherText {
+ public:
+  explicit LauncherText(bool leave_out) : leave_out_(leave_out) {}
+
+  // What of the stream is to be shown now.
+  std::string pass(std::string_view bytes);
+  // What is held back because it may be left out, to be shown after all: when mpirun has paused, or
+  // at the end of the stream.
+  std::string release();
+  bool is_holding() const { return leave_out_ && (is_in_paragraph_ || shown_ < line_.size()); }
+
+  // An error line of a rank, the last one; else what mpirun said about the first failure.
+  std::optional<Cause> cause() const { return error_ ? error_ : learned_; }
+  // Whether that line was the last one shown.
+  bool is_cause_last() const { return error_ && is_error_last_; }
+
+ private:
+  void finish_line(std::string& shown);
+  void finish_paragraph(std::string& shown);
+
+  bool leave_out_;
+  std::string line_;       // the present one, without its end
+  std::size_t shown_ = 0;  // bytes of it that were shown
+  bool is_in_paragraph_ = false;
+  std::string paragraph_;  // with the line that began it
+  std::optional<Cause> error_, learned_;
+  bool is_error_last_ = false;
+};
+
+}  // namespace tasuki::supervisor

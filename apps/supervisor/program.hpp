@@ -1,0 +1,50 @@
+// The program that tasuki-run starts, and what it says about its flags.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tasuki::supervisor {
+
+struct Program {
+  std::vector<std::string> words;  // name and flags, as mpirun gets them
+  // What --print-config says; empty for a program that does not know it.
+  std::map<std::string, std::string> config;
+
+  // Whether it can continue from what it has saved (--out, --resume).
+  bool can_resume() const;
+  std::filesystem::path out() const { return config.at("out"); }
+  // The file or folder that --resume names; nothing: none, or auto.
+  std::optional<std::filesystem::path> resumed_from() const;
+  std::optional<std::int64_t> shards() const;  // of --shards
+  bool keeps_global_batch() const;             // --global-batch was given
+
+  // The words of a later start, which takes the same folder.
+  std::vector<std::string> words_to_continue(const std::filesystem::path& folder,
+                                             bool has_saved) const;
+};
+
+// What `name` means: a path, or a program in PATH, or else one beside tasuki-run. An error of kind
+// missing if it cannot be started.
+std::string find_program(const std::string& name);
+// Empty if it is not there.
+std::string find_in_path(const std::string& name);
+
+// A program that has answered in place of starting: to --help, or with an error in its flags.
+struct Answered {
+  int exit_code = 0;
+  std::string out, err;
+};
+
+struct CheckedProgram {
+  Program program;
+  std::optional<Answered> answered;
+};
+// Asks a program of Tasuki for its settings, as a single process. Others are taken as they are.
+CheckedProgram check_program(const std::vector<std::string>& words);
+
+}  // namespace tasuki::supervisor

@@ -1,0 +1,29 @@
+#include "supervisor/restart.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "tasuki/core/error.hpp"
+
+namespace tasuki::supervisor {
+namespace {
+
+constexpr std::int64_t longest_wait = 60;  // seconds
+
+}  // namespace
+
+bool is_final(int exit_code) {
+  constexpr std::array<ErrorKind, 5> kinds = {ErrorKind::usage, ErrorKind::data, ErrorKind::missing,
+                                              ErrorKind::config, ErrorKind::stopped};
+  return exit_code == 0 ||
+         std::ranges::find(kinds, static_cast<ErrorKind>(exit_code)) != kinds.end();
+}
+
+std::optional<std::chrono::seconds> Restarts::next(bool has_progressed) {
+  if (has_progressed) count_ = 0;
+  if (count_ >= most_) return std::nullopt;
+  const std::int64_t doublings = std::min<std::int64_t>(count_++, 6);
+  return std::chrono::seconds(std::min(longest_wait, std::int64_t{1} << doublings));
+}
+
+}  // namespace tasuki::supervisor

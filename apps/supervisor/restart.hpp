@@ -1,0 +1,29 @@
+// Whether a job that ended is started again, and when.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+namespace tasuki::supervisor {
+
+// Whether another start would end alike: after success (0), a stop on request (79), and errors in
+// flags, data, files or settings (64, 65, 66, 78).
+bool is_final(int exit_code);
+
+// Counts the starts since a job last made progress.
+class Restarts {
+ public:
+  explicit Restarts(std::int64_t most) : most_(most) {}
+
+  // How long to wait before the next start: 1, 2, 4, ... at most 60 s; nothing: give up. Where the
+  // start that failed had made progress, counting begins anew.
+  std::optional<std::chrono::seconds> next(bool has_progressed);
+  std::int64_t count() const { return count_; }
+  std::int64_t most() const { return most_; }
+
+ private:
+  std::int64_t most_, count_ = 0;
+};
+
+}  // namespace tasuki::supervisor

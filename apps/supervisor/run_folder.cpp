@@ -1,0 +1,76 @@
+#include "supervisor/run_folder.hpp"
+
+#include <charconv>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tasuki/program/intact_snapshot.hpp"
+#include "tasuki/program/report/about.hpp"
+#include "tasuki/training/output_folder.hpp"
+
+namespace tasuki::supervisor {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::int64_t iteration_in(const std::string& name) {
+  constexpr std::string_view before = "iter_";
+  const auto found = name.rfind(before);
+  if (found == std::string::npos) return -1;
+  std::int64_t number = -1;
+  std::from_chars(name.data() + found + before.size(), name.data() + name.size(), number);
+  return number;
+}
+
+bool has_mark(const fs::path& folder, const std::string& mark) {
+  std::ifstream file(folder / program::about_file);
+  if (!file) return false;
+  const auto about = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (!about.is_object()) return false;
+  const auto found = about.find("supervisor");
+  return found != about.end() && *found == mark;
+}
+
+}  // namespace
+
+std::optional<SavedState> last_saved(const fs::path& folder) {
+  for (const int parts : {1, 2}) {  // of a whole model, or of one on several ranks
+    const auto snapshots = program::snapshots_of(folder, parts);
+    if (snapshots.paths.empty()) continue;
+    const std::string name = snapshots.paths.front().lexically_relative(folder).string();
+    return SavedState{name, iteration_in(name)};
+  }
+  return std::nullopt;
+}
+
+RunFolder::RunFolder(fs::path out, std::optional<fs::path> resumed_from, std::string mark)
+    : out_(std::move(out)), resumed_from_(std::move(resumed_from)), mark_(std::move(mark)) {}
+
+std::vector<fs::path> RunFolder::candidates() const {
+  std::vector<fs::path> folders;
+  if (resumed_from_) folders = {*resumed_from_, resumed_from_->parent_path()};
+  // One that was removed leaves a gap.
+  constexpr int most_gaps = 3;
+  int gaps = 0;
+  for (int number = 1; gaps <= most_gaps; ++number) {
+    folders.push_back(numbered_folder(out_, number));
+    std::error_code not_there;
+    if (!fs::exists(folders.back(), not_there)) ++gaps;
+  }
+  return folders;
+}
+
+const std::optional<fs::path>& RunFolder::find() {
+  std::optional<fs::file_time_type> latest;
+  for (const fs::path& folder : candidates()) {
+    if (!has_mark(folder, mark_)) continue;
+    std::error_code gone;
+    const auto time = fs::last_write_time(folder / program::about_file, gone);
+    if (gone || (latest && *latest >= time)) continue;
+    latest = time;
+    found_ = folder;
+  }
+  return found_;
+}
+
+}  // namespace tasuki::supervisor

@@ -1,0 +1,111 @@
+#include "supervisor/settings.hpp"
+
+#include <algorithm>
+
+#include "tasuki/core/error.hpp"
+#include "tasuki/program/flags/options_builtin.hpp"
+
+namespace tasuki::supervisor {
+namespace {
+
+using program::Choice;
+using program::Option;
+using program::Options;
+namespace builtin = program::builtin;
+
+constexpr std::int64_t most_ranks = 1 << 20;
+constexpr double longest = 1e7;  // seconds
+
+void add_flags(Options& options, Settings& settings) {
+  options.group("Ranks");
+  options.add(
+      "np,n", settings.np, "auto", {1, most_ranks}, "N",
+      "number of ranks, also as -np N; `auto`: the slots in --hostfile, or Slurm's tasks, or "
+      "one for each core of this machine");
+  options.add("hostfile", settings.hostfile, "none", "FILE",
+              "the hosts to run on, a line each: `node1 slots=4`");
+  options.add("launcher", settings.launcher,
+              {{"mpirun", LauncherKind::mpirun}, {"srun", LauncherKind::srun}}, "NAME",
+              "what starts the ranks: mpirun, also in a Slurm job, or Slurm's srun");
+  options.add("mpirun-args", settings.mpirun_args, "none", "WORDS",
+              "more flags for mpirun or srun, in one word; --bind-to, --map-by, --tune, "
+              "--launch-agent, --oversubscribe and --prefix there replace what tasuki-run chooses");
+  options.add("print-command", settings.print_command,
+              "print the command that starts the ranks, and end");
+  options.add("verbose", settings.verbose,
+              "print the command before each start, and all that mpirun says");
+
+  options.group("Failures");
+  options.add(
+      "max-restarts", settings.max_restarts, {0, 1'000'000}, "R",
+      "how often a failed job is started again, after 1, 2, 4, ... 60 s, before it has made "
+      "progress: a newer saved state in --out; other programs than Tasuki's only if this "
+      "flag is given");
+  options.add("min-np", settings.min_np, "np", {1, most_ranks}, "M",
+              "go on with M ranks or more on the remaining hosts if one of --hostfile does not "
+              "answer; `np`: wait for it");
+  options.add("host-timeout", settings.host_timeout, {0, longest}, "SECONDS",
+              "how long to wait for a host that does not answer before giving up");
+
+  options.group("Stopping");
+  options.add("stop-timeout", settings.stop_timeout, {0, longest}, "SECONDS",
+              "how long a job that is asked to stop (Ctrl-C, SIGTERM, SIGUSR1) may take to save "
+              "before it is ended; a second Ctrl-C ends it at once");
+}
+
+// Whether this word of the command line takes the next one as its value.
+bool takes_next_word(const Options& options, const std::string& word) {
+  if (word.find('=') != std::string::npos) return false;
+  const bool is_long = word.starts_with("--");
+  if (!is_long && word.size() > 2) return false;  // -n4
+  std::string name = word.substr(is_long ? 2 : 1);
+  std::ranges::replace(name, '_', '-');
+  const auto is_meant = [&](const auto& flag) {
+    return is_long ? flag.name == name : flag.letter != 0 && flag.letter == name.front();
+  };
+  if (const auto own = std::ranges::find_if(builtin::flags, is_meant); own != builtin::flags.end())
+    return !own->value_name.empty();
+  const auto found = std::ranges::find_if(options.all(), is_meant);
+  return found != options.all().end() && found->implicit.empty();
+}
+
+}  // namespace
+
+CommandLine parse_command_line(const std::vector<std::string>& arguments) {
+  CommandLine line;
+  Settings& settings = line.settings;
+  Options options("tasuki-run",
+                  "starts a training program with mpirun, and again from its last saved state when "
+                  "it fails; Ctrl-C saves and stops",
+                  "tasuki-run -np 4 train_mnist --epoch 20");
+  options.operands("PROGRAM [its flags]");
+  add_flags(options, settings);
+
+  std::vector<std::string> own;
+  auto word = arguments.begin();
+  for (; word != arguments.end() && word->size() > 1 && word->front() == '-'; ++word) {
+    if (*word == "--") {
+      ++word;
+      break;
+    }
+    own.push_back(*word == "-np" ? "--np" : *word);  // as with mpirun
+    if (takes_next_word(options, own.back()) && word + 1 != arguments.end()) own.push_back(*++word);
+  }
+  settings.program.assign(word, arguments.end());
+
+  line.request = options.parse(own);
+  line.text = options.text(line.request);
+  settings.is_max_restarts_given = options.is_given("max-restarts");
+  if (line.request != Options::Request::run) return line;
+  if (settings.program.empty())
+    fail(ErrorKind::usage,
+         "no program was given; expected: tasuki-run [flags] PROGRAM [its flags] (see --help)");
+  if (settings.min_np && settings.np && *settings.min_np > *settings.np)
+    fail(ErrorKind::usage, "--min-np: expected at most -np {}, found {}", *settings.np,
+         *settings.min_np);
+  if (settings.launcher == LauncherKind::srun && settings.hostfile)
+    fail(ErrorKind::usage, "--hostfile: srun takes the hosts from Slurm; leave it out");
+  return line;
+}
+
+}  // namespace tasuki::supervisor

@@ -1,0 +1,26 @@
+#include "supervisor/stop_request.hpp"
+
+#include <signal.h>
+
+#include "tasuki/core/error.hpp"
+
+namespace tasuki::supervisor {
+
+StopAction StopRequest::on_signal(int signal) {
+  if (signal == SIGUSR2) return StopAction::pass_on;
+  const bool is_first = !is_made(), is_first_of_kind = met_.insert(signal).second;
+  if (is_training_ || signal != SIGUSR1)
+    if (is_first) signal_ = signal;
+  if (!is_training_) return StopAction::pass_on;
+  if (is_first) return StopAction::save_and_stop;
+  const bool is_urgent = signal == SIGINT || signal == SIGTERM;
+  return is_urgent && !is_first_of_kind ? StopAction::end_at_once : StopAction::none;
+}
+
+int exit_code_when_stopped(int signal, int exit_code) {
+  const bool is_ours = exit_code >= static_cast<int>(ErrorKind::usage) &&
+                       exit_code <= static_cast<int>(ErrorKind::stopped);
+  return exit_code == 0 || is_ours ? exit_code : 128 + signal;
+}
+
+}  // namespace tasuki::supervisor

@@ -1,0 +1,66 @@
+// Supervisor: starts a job until it has ended well, or cannot.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "supervisor/host_check.hpp"
+#include "supervisor/incidents.hpp"
+#include "supervisor/job.hpp"
+#include "supervisor/program.hpp"
+#include "supervisor/restart.hpp"
+#include "supervisor/run_folder.hpp"
+
+namespace tasuki::supervisor {
+
+// `mark`: what the program will write into its folder (run_folder.hpp).
+class Supervisor {
+ public:
+  Supervisor(Settings settings, Program program, Surroundings around, const std::string& mark);
+  ~Supervisor();
+  Supervisor(const Supervisor&) = delete;
+  Supervisor& operator=(const Supervisor&) = delete;
+
+  // The command of the first start, as one would type it.
+  std::string first_command() const;
+  // The exit code: the job's, or 128 + a signal that was not answered by saving.
+  int run();
+
+ private:
+  Launch next_launch() const;
+  JobEnd start_once();
+  void note_folder();
+  // Says what is done about a signal, which is in the log, too.
+  void say_stop(StopAction action, int signal);
+  // Whether there is to be another start, which is prepared then.
+  bool prepare_restart(const JobEnd& end);
+  // Takes the hosts that answer; waits for others if they are too few. False: gave up or stopped.
+  bool choose_hosts();
+  void note_hosts(const std::vector<Host>& good);
+  void take_hosts(const std::vector<Host>& good, int np);
+  void forget_own_hostfile();
+  bool wait_until_folder_is_free();
+  // False if a signal asked for the end meanwhile.
+  bool wait(std::chrono::milliseconds time);
+  void say_end(const JobEnd& end, int exit_code);
+  nlohmann::ordered_json placement_entries() const;
+
+  Settings settings_;
+  Program program_;
+  Surroundings around_;
+  Signals signals_;
+  StopRequest stop_;
+  Restarts restarts_;
+  Incidents incidents_;
+  RunFolder run_folder_;
+  std::optional<std::filesystem::path> folder_;  // the job's, once it is known
+  std::optional<SavedState> saved_;              // there, at the last start; then at its end
+  std::vector<Host> all_hosts_, hosts_;          // of --hostfile; those in use
+  std::optional<int> np_, present_np_;           // at the first start; at the next one
+  std::string own_hostfile_;                     // a temporary file of hosts_, if some are left out
+  int starts_ = 0;
+  bool has_spoken_ = false;  // since the job's last line
+};
+
+}  // namespace tasuki::supervisor

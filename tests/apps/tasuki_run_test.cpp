@@ -1,0 +1,366 @@
+// tasuki-run with an mpirun that is a script, which does what a test says, and with the real one.
+#include <gmock/gmock.h>
+#include <pty.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "snapshot_hash.hpp"
+#include "tasuki/core/file.hpp"
+#include "tasuki/job/process_state.hpp"
+#include "train_mnist_job.hpp"
+
+namespace tasuki::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Words = std::vector<std::string>;
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+class Events {
+ public:
+  explicit Events(const fs::path& folder) {
+    for (const std::string& line : lines_of(read_file(folder / "incidents.jsonl")))
+      all_.push_back(nlohmann::json::parse(line));
+  }
+  Words names() const {
+    Words names;
+    for (const auto& one : all_) names.push_back(one.at("event"));
+    return names;
+  }
+  const nlohmann::json& operator[](std::size_t i) const { return all_.at(i); }
+
+ private:
+  std::vector<nlohmann::json> all_;
+};
+
+// In a folder with bin/mpirun and bin/srun, which note their words in `calls` and run `plan`, a
+// bash script that finds the number of the call in $n; and with a program that knows
+// --print-config.
+class FakeLauncher : public ::testing::Test {
+ protected:
+  FakeLauncher() {
+    const std::string launcher = "#!/bin/bash\ncd '" + folder.path().string() +
+                                 "'\n"
+                                 "echo \"${0##*/} $*\" >> calls\nn=$(wc -l < calls)\n"
+                                 "take() { mkdir -p $1; echo \"{\\\"supervisor\\\": "
+                                 "\\\"$TASUKI_SUPERVISOR\\\"}\" > $1/about.json; }\n"
+                                 "source ./plan\n";
+    for (const char* name : {"bin/mpirun", "bin/srun"}) script(name, launcher);
+    script("train",
+           "#!/bin/bash\nfor word; do case $word in\n"
+           "  --print-config) asked=1 ;;\n"
+           "  --wrong) echo 'error: unknown flag --wrong' >&2; exit 64 ;;\n"
+           "  --help) echo 'how to train'; exit ;;\n"
+           "esac; done\n"
+           "[ $asked ] || exit 1\n"
+           "printf '%s\\n' '# train 1; read back with --config FILE' 'out = " +
+               out.string() + "  # default' 'resume = none'\n");
+    script("other", "#!/bin/bash\n");
+  }
+  void script(const std::string& name, const std::string& text) {
+    fs::create_directories((folder / name).parent_path());
+    std::ofstream(folder / name) << text;
+    fs::permissions(folder / name, fs::perms::owner_all);
+  }
+  Words words(const Words& flags, const std::string& program = "train") {
+    return with(with({TASUKI_RUN, "-np", "2"}, flags), {folder / program});
+  }
+  Finished run(const std::string& plan, const Words& all,
+               const std::function<void(pid_t)>& meanwhile = {}) {
+    fs::remove(folder / "calls");
+    std::ofstream(folder / "plan") << plan;
+    return run_program(all, 30, {{"PATH", path()}}, meanwhile);
+  }
+  // Sends these signals, one after the other, once there is a file `ready`.
+  std::function<void(pid_t)> when_ready(std::vector<int> signals) {
+    return [this, signals, next = 0u](pid_t program) mutable {
+      if (next >= signals.size() || !fs::exists(folder / "ready")) return;
+      kill(program, signals[next++]);
+    };
+  }
+  std::string path() { return (folder / "bin").string() + ":" + std::getenv("PATH"); }
+  std::vector<std::string> calls() { return lines_of(read("calls")); }
+  std::string read(const std::string& name) {
+    return fs::exists(folder / name) ? read_file(folder / name) : "";
+  }
+
+  TemporaryFolder folder;
+  fs::path out = folder / "result";
+  const std::string rule = std::string(76, '-');
+};
+
+TEST_F(FakeLauncher, ExitCodesArePassedOn) {
+  for (const int code : {0, 3, 64, 70, 79, 137, 205}) {
+    const Finished job = run("exit " + std::to_string(code), words({"--max-restarts", "0"}));
+    EXPECT_EQ(job.exit_code, code) << job.all();
+    EXPECT_EQ(calls().size(), 1u);
+    EXPECT_EQ(job.err, code == 0 || code == 79
+                           ? ""
+                           : "error: " + (folder / "train").string() + " ended with exit code " +
+                                 std::to_string(code) + "\n");
+  }
+  EXPECT_EQ(run("kill -9 $$", words({"--max-restarts", "0"})).exit_code, 137);
+}
+
+TEST_F(FakeLauncher, OutputIsPassedOn) {
+  const Finished job = run("echo out; echo err >&2", words({}));
+  EXPECT_EQ(job.out, "out\n");
+  EXPECT_EQ(job.err, "err\n");
+}
+
+TEST_F(FakeLauncher, FlagsAreCheckedFirst) {
+  const Finished wrong = run("exit 0", with(words({}), {"--wrong"}));
+  EXPECT_EQ(wrong.exit_code, 64);
+  EXPECT_EQ(wrong.err, "error: unknown flag --wrong\n");
+  const Finished help = run("exit 0", with(words({}), {"--help"}));
+  EXPECT_EQ(help.exit_code, 0);
+  EXPECT_EQ(help.out, "how to train\n");
+  const Finished missing = run("exit 0", {TASUKI_RUN, folder / "none"});
+  EXPECT_EQ(missing.exit_code, 66);
+  EXPECT_THAT(missing.err, HasSubstr("there is no program " + (folder / "none").string()));
+  const Finished printed = run("exit 0", words({"--print-command"}));
+  EXPECT_THAT(printed.out, HasSubstr("mpirun -np 2 --tune "));
+  EXPECT_FALSE(fs::exists(folder / "calls"));
+}
+
+// In the folder that the program took; with the error as the last line.
+TEST_F(FakeLauncher, FailuresAreFollowedByAnotherStart) {
+  const std::string taken = (folder / "result-2").string();
+  const Finished job = run("if [ $n = 1 ]; then take " + taken + "; touch " + taken +
+                               "/snapshot_iter_40\n"
+                               "  printf '%s\\n' " +
+                               rule +
+                               " 'mpirun noticed that process rank 1 with PID 0 on node h exited "
+                               "on signal 9 (Killed).' " +
+                               rule + " >&2; exit 137; fi",
+                           words({}));
+  EXPECT_EQ(job.exit_code, 0) << job.all();
+  ASSERT_EQ(calls().size(), 2u);
+  EXPECT_THAT(calls()[1], ::testing::EndsWith("/train --out " + taken + " --resume auto"));
+  EXPECT_EQ(job.err,
+            "tasuki-run: the job failed with exit code 137 (rank 1 on h: ended by signal 9 "
+            "(Killed)); restart 1 of 3 in 1 s from snapshot_iter_40, iteration 40\n"
+            "tasuki-run: finished after 2 starts\n");
+  const Events events(taken);
+  EXPECT_THAT(events.names(), ElementsAre("start", "failure", "restart", "start", "end"));
+  EXPECT_THAT(events[0].at("command").get<std::string>(), HasSubstr("mpirun -np 2"));
+  EXPECT_EQ(events[1].at("exit_code"), 137);
+  EXPECT_EQ(events[1].at("rank"), 1);
+  EXPECT_EQ(events[1].at("host"), "h");
+  EXPECT_EQ(events[1].at("np"), 2);
+  EXPECT_EQ(events[2].at("number"), 1);
+  EXPECT_EQ(events[2].at("iteration"), 40);
+  EXPECT_EQ(events[4].at("exit_code"), 0);
+}
+
+TEST_F(FakeLauncher, FailuresWithoutProgressEndAfterSoMany) {
+  const std::string error = "rank 1 on h: broken\n";
+  const Finished job =
+      run("take " + out.string() + "; touch " + out.string() +
+              "/snapshot_iter_40\n"
+              "printf 'rank 1 on h: broken\\n" +
+              rule + "\\nMPI_ABORT was invoked on rank 1\\n" + rule + "\\n' >&2; exit 70",
+          words({"--max-restarts", "2"}));
+  EXPECT_EQ(job.exit_code, 70) << job.all();
+  EXPECT_EQ(calls().size(), 3u);
+  EXPECT_GE(job.seconds, 3);
+  EXPECT_EQ(count_of(job.err, "MPI_ABORT"), 0) << job.err;
+  EXPECT_THAT(job.err, HasSubstr("restart 2 of 2 in 2 s"));
+  EXPECT_THAT(job.err, ::testing::EndsWith("giving up after 2 restarts without progress "
+                                           "(--max-restarts)\n" +
+                                           error));
+}
+
+TEST_F(FakeLauncher, ProgressBeginsTheCountAnew) {
+  const Finished job = run("take " + out.string() + "; touch " + out.string() +
+                               "/snapshot_iter_$n; [ $n -gt 3 ] || exit 74",
+                           words({"--max-restarts", "1"}));
+  EXPECT_EQ(job.exit_code, 0) << job.all();
+  EXPECT_EQ(count_of(job.err, "restart 1 of 1 in 1 s"), 3) << job.err;
+}
+
+TEST_F(FakeLauncher, OtherProgramsAreStartedAsTheyAre) {
+  EXPECT_EQ(run("exit 5", words({}, "other")).exit_code, 5);
+  EXPECT_EQ(calls().size(), 1u);
+  EXPECT_EQ(run("exit 5", words({"--max-restarts", "1"}, "other")).exit_code, 5);
+  ASSERT_EQ(calls().size(), 2u);
+  EXPECT_EQ(calls()[0], calls()[1]);
+}
+
+TEST_F(FakeLauncher, SignalsAskTheJobToSaveAndStop) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
+    const Finished job =
+        run("trap 'echo saved; exit 79' USR1; trap 'exit 1' TERM INT HUP; touch ready\n"
+            "while :; do sleep 0.05; done",
+            words({}), when_ready({signal}));
+    EXPECT_EQ(job.exit_code, 79) << job.all();
+    EXPECT_EQ(job.out, "saved\n");
+    EXPECT_THAT(job.err, HasSubstr("the job saves and stops"));
+    EXPECT_EQ(calls().size(), 1u);
+    fs::remove(folder / "ready");
+  }
+}
+
+TEST_F(FakeLauncher, ASecondControlCEndsTheJobAtOnce) {
+  const std::string plan =
+      "trap : USR1; trap 'echo ended; exit 1' TERM; touch ready\n"
+      "while :; do sleep 0.05; done";
+  const Finished job = run(plan, words({}), when_ready({SIGINT, SIGINT}));
+  EXPECT_EQ(job.exit_code, 130) << job.all();
+  EXPECT_EQ(job.out, "ended\n");
+  EXPECT_EQ(calls().size(), 1u);
+  fs::remove(folder / "ready");
+  const Finished slow = run(plan, words({"--stop-timeout", "0.3"}), when_ready({SIGTERM}));
+  EXPECT_EQ(slow.exit_code, 143) << slow.all();
+  EXPECT_THAT(slow.err, HasSubstr("has not stopped within 0.3 s (--stop-timeout)"));
+}
+
+TEST_F(FakeLauncher, OtherSignalsArePassedOn) {
+  const Finished job =
+      run("trap 'echo asked; touch answered' USR2; touch ready\n"
+          "until [ -e answered ]; do sleep 0.05; done",
+          words({}), when_ready({SIGUSR2}));
+  EXPECT_EQ(job.exit_code, 0) << job.all();
+  EXPECT_EQ(job.out, "asked\n");
+}
+
+TEST_F(FakeLauncher, WaitingForARestartCanBeEnded) {
+  const Finished job = run("touch ready; exit 74", words({}), when_ready({SIGTERM}));
+  EXPECT_EQ(job.exit_code, 143) << job.all();
+  EXPECT_LT(job.seconds, 10);
+}
+
+TEST_F(FakeLauncher, NothingIsLeftBehind) {
+  const auto is_alive = [&](const std::string& name) {
+    return kill(std::stoi(read(name)), 0) == 0;
+  };
+  const Finished job =
+      run("setsid sleep 100 & echo $! > left; exit 3", words({"--max-restarts", "0"}));
+  EXPECT_EQ(job.exit_code, 3);
+  EXPECT_FALSE(is_alive("left"));
+
+  // Also where tasuki-run itself is killed: the launcher is told to end.
+  run("trap 'touch told; exit 1' TERM; touch ready; while :; do sleep 0.05; done", words({}),
+      when_ready({SIGKILL}));
+  for (int i = 0; i < 100 && !fs::exists(folder / "told"); ++i) usleep(50'000);
+  EXPECT_TRUE(fs::exists(folder / "told"));
+}
+
+TEST_F(FakeLauncher, MayBeSrun) {
+  const Finished job = run("exit 0", words({"--launcher", "srun"}));
+  EXPECT_EQ(job.exit_code, 0) << job.all();
+  ASSERT_EQ(calls().size(), 1u);
+  EXPECT_EQ(calls()[0],
+            "srun --kill-on-bad-exit=1 --ntasks=2 --mpi=pmix " + (folder / "train").string());
+}
+
+// What the launcher finds: the terminal itself, and for errors one of the same size.
+TEST_F(FakeLauncher, TerminalsStayTerminals) {
+  std::ofstream(folder / "plan") << "[ -t 1 ] && [ -t 2 ] && stty size <&1 && stty size <&2\n"
+                                    "printf 'a\\nb' >&2\n";
+  winsize size{33, 77, 0, 0};
+  int terminal = -1;
+  const pid_t child = forkpty(&terminal, nullptr, nullptr, &size);
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    setenv("PATH", path().c_str(), 1);
+    Words all = words({});
+    std::vector<char*> arguments;
+    for (std::string& word : all) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    execv(arguments[0], arguments.data());
+    _exit(127);
+  }
+  std::string said;
+  std::array<char, 256> buffer;
+  for (ssize_t n = 0; (n = ::read(terminal, buffer.data(), buffer.size())) > 0;)
+    said.append(buffer.data(), static_cast<std::size_t>(n));
+  close(terminal);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(said, "33 77\r\n33 77\r\na\r\nb");
+  EXPECT_EQ(status, 0);
+}
+
+class RealLauncher : public TrainMnist {
+ protected:
+  Words supervised(const std::string& out, const Words& flags) {
+    return with({TASUKI_RUN, "-np", "2"},
+                with({TRAIN_MNIST, "--data", data, "--unit", "32", "--threads", "1", "--out",
+                      folder / out, "--quiet", "-b", "4"},
+                     flags));
+  }
+  // The processes of ranks.
+  static std::vector<pid_t> ranks(pid_t supervisor) {
+    std::vector<pid_t> found;
+    for (const pid_t each : descendants(supervisor))
+      if (const auto state = process_state(each);
+          state && std::string_view(state->name.data()) == "train_mnist")
+        found.push_back(each);
+    return found;
+  }
+  std::uint64_t final_weights(const std::string& out) {
+    return hash_of_weights(folder / out / ("snapshot_iter_" + std::to_string(iterations)));
+  }
+
+  static constexpr int iterations = 360;
+  const Words training = {"--epoch",          "100", "--max-iterations", std::to_string(iterations),
+                          "--snapshot-every", "1"};
+};
+
+TEST_F(RealLauncher, KilledRanksChangeNothing) {
+  const Finished calm = run_program(supervised("calm", training));
+  ASSERT_EQ(calm.exit_code, 0) << calm.all();
+
+  bool is_killed = false;
+  const Finished job = run_program(supervised("killed", training), 60, {}, [&](pid_t supervisor) {
+    if (is_killed || !fs::exists(folder / "killed/snapshot_iter_60")) return;
+    const auto processes = ranks(supervisor);
+    if (processes.size() == 2) is_killed = kill(processes[1], SIGKILL) == 0;
+  });
+  EXPECT_EQ(job.exit_code, 0) << job.all();
+  EXPECT_TRUE(is_killed);
+  EXPECT_EQ(count_of(job.err, "ended by signal 9 (Killed)); restart 1 of 3 in 1 s from snapshot_"),
+            1)
+      << job.err;
+  EXPECT_EQ(final_weights("killed"), final_weights("calm"));
+  EXPECT_THAT(Events(folder / "killed").names(),
+              ElementsAre("start", "failure", "restart", "start", "end"));
+}
+
+TEST_F(RealLauncher, ControlCSavesAndStops) {
+  bool is_sent = false;
+  const Finished job =
+      run_program(supervised("result", {"--epoch", "100000"}), 60, {}, [&](pid_t supervisor) {
+        if (is_sent || !fs::exists(folder / "result/log")) return;
+        is_sent = kill(-supervisor, SIGINT) == 0;  // as a terminal does
+      });
+  EXPECT_EQ(job.exit_code, 79) << job.all();
+  EXPECT_THAT(job.err, HasSubstr("stopped and saved after iteration "));
+  EXPECT_EQ(count_of(job.err, "mpirun"), 0) << job.err;
+}
+
+TEST_F(RealLauncher, ErrorsAreTheLastLine) {
+  const Finished job = run_program(supervised("result", {"--shards", "3"}));
+  EXPECT_EQ(job.exit_code, 78) << job.all();
+  EXPECT_EQ(count_of(job.err, "\n"), 1) << job.err;
+  EXPECT_THAT(job.err, HasSubstr("3 shards cannot be shared"));
+}
+
+}  // namespace
+}  // namespace tasuki::testing
