@@ -21,7 +21,7 @@ test_packages=(
   clang-format-14 clang-tidy-14 libomp-14-dev  # omp.h for clang-tidy
   clang-14 libclang-rt-14-dev  # libFuzzer
   git python3 python3-numpy curl wget valgrind
-  iproute2  # nodes made of network namespaces
+  iproute2 iptables  # nodes made of network namespaces, and networks that lose packets
   gnuplot-nox  # plots of experiments
 )
 

@@ -70,11 +70,21 @@ Obstacle system_obstacle(const std::string& what) {
   return fmt::format("{}: {}", what, std::generic_category().message(errno));
 }
 
-// Whether every rank of the node got this far. Also a barrier.
-bool all_succeeded(const Obstacle& obstacle, MPI_Comm node) {
-  int success = obstacle.empty() ? 1 : 0;
-  TASUKI_MPI(MPI_Allreduce, MPI_IN_PLACE, &success, 1, MPI_INT, MPI_MIN, node);
-  return success != 0;
+// On every rank of the node, the obstacle of the first one that has one, with its rank in the job.
+// Empty if all got this far. Also a barrier.
+Obstacle first_obstacle(const Obstacle& own, MPI_Comm node) {
+  int rank = 0, size = 0, world_rank = 0;
+  TASUKI_MPI(MPI_Comm_rank, node, &rank);
+  TASUKI_MPI(MPI_Comm_size, node, &size);
+  TASUKI_MPI(MPI_Comm_rank, MPI_COMM_WORLD, &world_rank);
+  int first = own.empty() ? size : rank;
+  TASUKI_MPI(MPI_Allreduce, MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, node);
+  if (first == size) return {};
+  std::array<char, 256> text{};
+  if (first == rank)
+    fmt::format_to_n(text.begin(), text.size() - 1, "rank {}: {}", world_rank, own);
+  TASUKI_MPI(MPI_Bcast, text.data(), static_cast<int>(text.size()), MPI_CHAR, first, node);
+  return text.data();
 }
 
 // A way to make a file that others can open: how it is made, how it is opened by the path that its
@@ -121,7 +131,8 @@ std::optional<std::vector<SharedMapping>> try_share(const Way& way, std::size_t 
   std::string path;
   const File own = way.create(path);
   obstacle = own ? reserve(own, bytes) : system_obstacle("making shared memory");
-  const Ticket ticket = make_ticket(own, path, bytes);
+  // What could not be made is nothing that others could map.
+  const Ticket ticket = make_ticket(own, path, obstacle.empty() ? bytes : 0);
 
   int rank = 0, size = 0;
   TASUKI_MPI(MPI_Comm_rank, node, &rank);
@@ -149,9 +160,9 @@ std::optional<std::vector<SharedMapping>> try_share(const Way& way, std::size_t 
         obstacle = system_obstacle("mapping shared memory");
     }
   }
-  const bool success = all_succeeded(obstacle, node);
+  obstacle = first_obstacle(obstacle, node);
   if (own) way.forget(path);
-  if (!success) return std::nullopt;
+  if (!obstacle.empty()) return std::nullopt;
   return mappings;
 }
 
@@ -193,10 +204,9 @@ std::vector<SharedMapping> share(std::size_t bytes, MPI_Comm node, bool allow_an
   if (auto mappings = try_share(named, bytes, node, second, copied_on_write))
     return std::move(*mappings);
   throw Error(ErrorKind::unavailable,
-              fmt::format("the ranks on {} cannot share memory ({}; {}); give the container more "
+              fmt::format("the ranks on {} cannot share memory ({}{}); give the container more "
                           "--shm-size, or use --communicator flat",
-                          host_name(), first.empty() ? "another rank failed" : first,
-                          second.empty() ? "another rank failed" : second),
+                          host_name(), first.empty() ? "" : first + "; ", second),
               scope_of_shared_error(node));
 }
 

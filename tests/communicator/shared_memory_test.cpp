@@ -117,6 +117,23 @@ TEST(SharedMemoryErrors, TooMuchIsAnErrorThatSaysWhy) {
   }
 }
 
+// Every rank learns which one failed, and why.
+TEST(SharedMemoryErrors, OfOneRankAreNamedOnAll) {
+  const MpiComm node = MpiComm::split_by_memory(MPI_COMM_WORLD);
+  const bool is_last = node.rank() == node.size() - 1;
+  int last = 0;  // in the job
+  MPI_Comm_rank(MPI_COMM_WORLD, &last);
+  MPI_Bcast(&last, 1, MPI_INT, node.size() - 1, node.get());
+  try {
+    // By name: /dev/shm has a limit, memory without a name takes all there is.
+    share_memory(is_last ? std::size_t{1} << 50 : 100, node.get(), false);
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    const std::string reason = "rank " + std::to_string(last) + ": reserving ";
+    EXPECT_NE(std::string(error.what()).find(reason), std::string::npos) << error.what();
+  }
+}
+
 TEST(SharedArenas, PlacesAreFoundUntilTheStorageIsFreed) {
   const MpiComm node = MpiComm::split_by_memory(MPI_COMM_WORLD);
   SharedArenas arenas;

@@ -14,6 +14,8 @@ import uuid
 MARK = "TASUKI_FAULT_SUITE"
 # Beside these a cluster's nodes have processes of tests/cluster/run.sh.
 LAUNCHERS = ("mpirun", "orted", "tasuki-run")
+# For the last process of a job, after the first one.
+SECONDS_TO_GO = 3
 
 
 class Failure(Exception):
@@ -100,23 +102,21 @@ class Job:
 
     def __exit__(self, kind, error, trace):
         try:
-            left = self.kill_all()
+            if kind is None:
+                self.gone(time.monotonic(), SECONDS_TO_GO)
         finally:
+            self.kill_all()
             self.child.wait()
-        check(kind is not None or not left, f"left running: {', '.join(left)}")
 
     def kill_all(self):
-        """Ends what still runs, with the nodes; returns the names of the job's processes."""
-        names = []
+        """Ends what still runs, with the nodes."""
         for _ in range(100):
             processes = self.all_processes()
             if not processes:
                 break
-            names += [p.name for p in processes if p.name in self.programs and p.name not in names]
             for process in processes:
                 process.send(signal.SIGKILL)
             time.sleep(0.05)
-        return names
 
     def all_processes(self):
         """With what belongs to the nodes."""

@@ -29,15 +29,16 @@ def wrong_data(place, run):
 
 
 @case(25, "a rank has no memory left (a limit on its address space)",
-      "an error that names rank and host, all gone in 5 s")
+      "an error that names the rank, within 20 s")
 def out_of_memory(place, run):
     out = new_folder() / "result"
-    # Enough to start, too little for the weights of two layers of 20,000 units.
-    limited = ["sh", "-c", '[ "$OMPI_COMM_WORLD_RANK" != 2 ] || ulimit -v 3000000; exec "$@"', "sh"]
-    words = [str(word) for word in train_mnist(out, unit=20_000)]
+    # A rank takes 0.4 GB to start, and 1.1 GB with two layers of 4,000 units.
+    limited = ["sh", "-c", '[ "$OMPI_COMM_WORLD_RANK" != 2 ] || ulimit -v 700000; exec "$@"', "sh"]
+    words = [str(word) for word in train_mnist(out, unit=4000)]
     with job_of(place.mpirun([*limited, *words])) as job:
         job.expect_failure()
-        check("memory" in job.errors() and f"rank 2 on {place.host(2)}" in job.errors(),
+        lines = [line for line in job.errors().splitlines() if "memory" in line]
+        check(any("rank 2" in line and place.host(2) in line for line in lines),
               f"no line about memory on rank 2: {job.last_words()}")
         return within(job.gone(job.start, 60), 20)
 
