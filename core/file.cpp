@@ -53,14 +53,14 @@ void replace_file(const fs::path& path,
   const LongCall writing;  // the system may write most of the data only now
   try {
     write(temporary);
-    sync_to_disk(temporary, O_RDONLY);
+    sync_file(temporary);
     std::error_code error;
     fs::rename(temporary, path, error);
     if (error)
       fail(ErrorKind::cannot_write, "cannot rename {} to {}: {}", temporary.string(), path.string(),
            error.message());
     const fs::path folder = path.parent_path();
-    sync_to_disk(folder.empty() ? fs::path(".") : folder, O_RDONLY | O_DIRECTORY);
+    sync_folder(folder.empty() ? fs::path(".") : folder);
   } catch (...) {
     std::error_code ignored;
     fs::remove(temporary, ignored);
@@ -77,6 +77,14 @@ void write_file(const fs::path& path, std::string_view contents) {
       fail(ErrorKind::cannot_write, "cannot write {} bytes to {}: {}", contents.size(),
            path.string(), std::strerror(errno));
   });
+}
+
+void sync_file(const fs::path& file) {
+  sync_to_disk(file, O_RDONLY);
+}
+
+void sync_folder(const fs::path& folder) {
+  sync_to_disk(folder, O_RDONLY | O_DIRECTORY);
 }
 
 std::vector<fs::path> leftovers_in(const fs::path& folder) {

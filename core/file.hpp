@@ -21,6 +21,11 @@ void replace_file(const std::filesystem::path& path,
 // replace_file with these contents.
 void write_file(const std::filesystem::path& path, std::string_view contents);
 
+// Waits until a file, or a folder's entries, are on disk; an error of kind cannot_write names the
+// cause.
+void sync_file(const std::filesystem::path& file);
+void sync_folder(const std::filesystem::path& folder);
+
 // Temporary files that processes killed in replace_file have left in `folder`; files that other
 // processes are writing there look the same.
 std::vector<std::filesystem::path> leftovers_in(const std::filesystem::path& folder);

@@ -3,12 +3,38 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+
+struct XXH3_state_s;  // xxHash's
 
 namespace tasuki {
 
 std::uint64_t hash_bytes(std::span<const std::byte> bytes, std::uint64_t seed = 0);
 std::uint64_t hash_text(std::string_view text);
+
+// hash_bytes() of bytes that come in pieces.
+class RunningHash {
+ public:
+  explicit RunningHash(std::uint64_t seed = 0);
+
+  void add(std::span<const std::byte> bytes);
+  // Of all bytes since the begin.
+  std::uint64_t value() const;
+  void begin(std::uint64_t seed);
+
+ private:
+  struct Free {
+    void operator()(XXH3_state_s* state) const;
+  };
+  std::unique_ptr<XXH3_state_s, Free> state_;
+};
+
+// 16 hexadecimal digits, and back: nothing for any other text.
+std::string hash_digits(std::uint64_t hash);
+std::optional<std::uint64_t> parse_hash(std::string_view digits);
 
 }  // namespace tasuki

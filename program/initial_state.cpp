@@ -16,9 +16,9 @@ namespace {
 
 // The prefix of a model's entries in a file: of the model of a snapshot, or of several, whose names
 // are then those of parts of the model.
-std::string prefix_in(const NpzFile& file) {
+std::string prefix_in(const ArraySource& source) {
   for (const char* const prefix : {"updater/model:main/", "updater/model:"})
-    if (std::ranges::any_of(file.names(),
+    if (std::ranges::any_of(source.names(),
                             [&](const std::string& name) { return name.starts_with(prefix); }))
       return prefix;
   return "";

@@ -10,6 +10,7 @@
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/training/extensions/snapshot.hpp"
+#include "tasuki/training/snapshots/npz.hpp"
 
 namespace tasuki::program {
 namespace {
@@ -42,7 +43,7 @@ std::string found_instead(const fs::path& snapshot, int parts) {
                      parts > 1 ? fmt::format("a model on {} ranks", parts) : "whole models");
 }
 
-std::unique_ptr<NpzFile> open_part(const fs::path& snapshot, int part, int parts) {
+std::unique_ptr<ArraySource> open_part(const fs::path& snapshot, int part, int parts) {
   const fs::path file = file_of(snapshot, part, parts);
   if (!is_there(file))
     fail(ErrorKind::missing, "cannot read {}: no such file{}", file.string(),
@@ -111,9 +112,9 @@ fs::path snapshot_of(const fs::path& file, int parts) {
   return text.ends_with(suffix) ? text.substr(0, text.size() - suffix.size()) : text;
 }
 
-std::unique_ptr<NpzFile> open_intact_snapshot(const fs::path& path, std::string_view flag,
-                                              int parts) {
-  std::unique_ptr<NpzFile> first;
+std::unique_ptr<ArraySource> open_intact_snapshot(const fs::path& path, std::string_view flag,
+                                                  int parts) {
+  std::unique_ptr<ArraySource> first;
   first_intact(snapshots_at(path, flag, parts), true, [&](const fs::path& snapshot) {
     first = open_part(snapshot, 0, parts);
     for (int part = 1; part < parts; ++part) open_part(snapshot, part, parts);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tasuki/communicator/communicator.hpp"
-#include "tasuki/training/snapshots/npz.hpp"
+#include "tasuki/training/snapshots/array_source.hpp"
 
 namespace tasuki::program {
 
@@ -29,12 +29,12 @@ std::filesystem::path snapshot_of(const std::filesystem::path& file, int parts);
 
 // A snapshot, or the first of a folder that is intact in all parts; says so if that is not simply
 // the one with the highest number. Of several parts, returns the first one's file.
-std::unique_ptr<NpzFile> open_intact_snapshot(const std::filesystem::path& path,
-                                              std::string_view flag, int parts = 1);
+std::unique_ptr<ArraySource> open_intact_snapshot(const std::filesystem::path& path,
+                                                  std::string_view flag, int parts = 1);
 
 struct IntactSnapshot {
-  std::filesystem::path path;     // without suffix; the same on all ranks
-  std::unique_ptr<NpzFile> part;  // this rank's; null on ranks that open none
+  std::filesystem::path path;         // without suffix; the same on all ranks
+  std::unique_ptr<ArraySource> part;  // this rank's; null on ranks that open none
 };
 // The first of `snapshots`, at least one and the same on all ranks, of which all parts are intact.
 // Each of the first `parts` ranks opens its own, which may be on a disk that others do not see.

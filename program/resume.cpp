@@ -13,7 +13,7 @@
 #include "tasuki/program/intact_snapshot.hpp"
 #include "tasuki/program/learning_rate.hpp"
 #include "tasuki/program/training_flags.hpp"
-#include "tasuki/training/snapshots/npz.hpp"
+#include "tasuki/training/snapshots/array_source.hpp"
 #include "tasuki/training/trainer.hpp"
 
 namespace tasuki::program {
@@ -54,15 +54,15 @@ class KeptFlags : public Extension {
 
 // Nothing if there is no such entry, or one of another type.
 template <class T>
-std::optional<T> read(const NpzFile& file, const std::string& name) {
-  if (!file.find(name)) return std::nullopt;
-  const NpzValue value = file.read(name);
+std::optional<T> read(const ArraySource& source, const std::string& name) {
+  if (!source.find(name)) return std::nullopt;
+  const NpzValue value = source.read(name);
   if (const auto* found = std::get_if<T>(&value)) return *found;
   return std::nullopt;
 }
 
-std::optional<std::string> read_number(const NpzFile& file, const std::string& name) {
-  const auto number = read<Tensor>(file, name);
+std::optional<std::string> read_number(const ArraySource& source, const std::string& name) {
+  const auto number = read<Tensor>(source, name);
   if (!number || number->dtype() != DType::float64 || number->shape().count() != 1)
     return std::nullopt;
   const double value = *number->data<double>();
@@ -70,10 +70,10 @@ std::optional<std::string> read_number(const NpzFile& file, const std::string& n
 }
 
 // The flags that make the optimizer of a snapshot that keeps none, because another program made it.
-FlagTexts flags_of_optimizer(const NpzFile& file) {
+FlagTexts flags_of_optimizer(const ArraySource& source) {
   const std::string optimizer = "updater/optimizer:main/";
   const std::string numbers = optimizer + "hyperparameters/";
-  const auto title = read<std::string>(file, optimizer + "name");
+  const auto title = read<std::string>(source, optimizer + "name");
   const auto& rules = update_rules();
   const auto known = std::ranges::find_if(
       rules, [&](const NamedRule& each) { return title && each.rule->name() == *title; });
@@ -86,22 +86,22 @@ FlagTexts flags_of_optimizer(const NpzFile& file) {
   // The snapshot has the rate as it was in use, already scaled. The flags that would scale it once
   // more come first.
   add("lr-scaling", "none");
-  const auto initial = read_number(file, "extensions/RateSchedule/initial");
+  const auto initial = read_number(source, "extensions/RateSchedule/initial");
   if (const std::string rate = rule.rate_name(); !rate.empty())
-    add("lr", initial ? initial : read_number(file, numbers + rate));
-  add("momentum", read_number(file, numbers + "momentum"));
+    add("lr", initial ? initial : read_number(source, numbers + rate));
+  add("momentum", read_number(source, numbers + "momentum"));
   if (const std::string decay = rule.decay_name(); !decay.empty())
-    add("weight-decay", read_number(file, numbers + decay));
+    add("weight-decay", read_number(source, numbers + decay));
   return flags;
 }
 
-FlagTexts flags_in(const NpzFile& file) {
+FlagTexts flags_in(const ArraySource& source) {
   FlagTexts flags;
   for (const std::string& name : kept)
     if (const auto text =
-            read<std::string>(file, fmt::format("extensions/{}/{}", extension_name, name)))
+            read<std::string>(source, fmt::format("extensions/{}/{}", extension_name, name)))
       flags.emplace_back(name, *text);
-  return flags.empty() ? flags_of_optimizer(file) : flags;
+  return flags.empty() ? flags_of_optimizer(source) : flags;
 }
 
 // Those that rank 0 sees; none if --resume auto finds no snapshot. Collective.
@@ -126,9 +126,9 @@ std::filesystem::path folder_of(const std::filesystem::path& snapshot) {
 }
 
 // The state of trigger early_stopping(), if it watched the same value.
-std::int64_t epochs_waited_in(const NpzFile& file, const TrainingSettings& settings) {
-  const auto key = read<std::string>(file, "stop_trigger/monitor/key");
-  const auto waited = read<Tensor>(file, "stop_trigger/waited");
+std::int64_t epochs_waited_in(const ArraySource& source, const TrainingSettings& settings) {
+  const auto key = read<std::string>(source, "stop_trigger/monitor/key");
+  const auto waited = read<Tensor>(source, "stop_trigger/waited");
   if (!settings.early_stopping || key != settings.early_stopping || !waited) return 0;
   return waited->dtype() == DType::int64 && waited->count() == 1 ? *waited->data<std::int64_t>()
                                                                  : 0;

@@ -15,6 +15,7 @@
 #include "tasuki/core/file_lock.hpp"
 #include "tasuki/core/host_name.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/training/checkpoints/generations.hpp"
 #include "tasuki/training/extensions/snapshot.hpp"
 
 namespace tasuki {
@@ -22,8 +23,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* lock_file = ".lock";
-constexpr std::array<std::string_view, 4> results = {"log", "about.json", best_snapshot_name,
-                                                     last_snapshot_name};
+constexpr std::array<std::string_view, 6> results = {
+    "log", "about.json", best_snapshot_name, "last_snapshot", latest_name, best_generation_name};
 
 std::optional<FileLock> try_lock_folder(const fs::path& folder) {
   return FileLock::try_lock(folder / lock_file,
@@ -50,16 +51,23 @@ std::vector<fs::path> results_in(const fs::path& folder) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored))
     if (is_result(entry.path().filename().string())) found.push_back(entry.path());
+  for (const GenerationName& name : generations_in(folder))
+    found.push_back(generation_folder(folder, name));
   return found;
+}
+
+void remove_unfinished(const fs::path& folder) {
+  remove_leftovers(folder);
+  remove_unfinished_generations(folder);
 }
 
 // For a folder with results, if no job is at work there. Without leftovers nothing is locked,
 // because a job that is about to take the folder would be refused.
 void clean_up(const fs::path& folder) {
-  if (leftovers_in(folder).empty()) return;
+  if (leftovers_in(folder).empty() && unfinished_generations_in(folder).empty()) return;
   try {
     const auto lock = try_lock_folder(folder);
-    if (lock && lock->what_is_missing().empty()) remove_leftovers(folder);
+    if (lock && lock->what_is_missing().empty()) remove_unfinished(folder);
   } catch (const Error& error) {
     log_verbose("{} was not removed: {}", folder.string(), error.what());
   }
@@ -89,9 +97,14 @@ bool has_results(const fs::path& folder) {
 void remove_results(const fs::path& folder) {
   for (const fs::path& result : results_in(folder)) {
     std::error_code error;
-    if (!fs::remove(result, error) && error)
+    if (GenerationName::parse(result.filename().string())) remove_generation(result);
+    fs::remove(result, error);
+    if (error)
       fail(ErrorKind::cannot_write, "cannot remove {}: {}", result.string(), error.message());
   }
+  remove_unfinished_generations(folder);
+  std::error_code not_empty;
+  fs::remove(folder / checkpoints_name, not_empty);
 }
 
 // The lock, and the folder's identity: while the lock file is open, no other folder has its inode
@@ -161,7 +174,7 @@ void OutputFolder::take(OldResults old) {
       log_warning("{} cannot be locked ({}); make sure that no other job writes there",
                   folder.string(), lock->what_is_missing());
     else
-      remove_leftovers(folder);
+      remove_unfinished(folder);
     hold_ = std::make_unique<Hold>(std::move(*lock), folder);
     path_ = folder;
     return;

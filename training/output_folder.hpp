@@ -24,7 +24,7 @@ FolderChoice choose_folder(OldResults old, bool in_use, bool has_results);
 // `folder` for number 1, else with "-<number>" appended to its name.
 std::filesystem::path numbered_folder(const std::filesystem::path& folder, int number);
 
-// Whether it has a log, a snapshot or an about.json of a run.
+// Whether it has a log, a snapshot, a checkpoint or an about.json of a run.
 bool has_results(const std::filesystem::path& folder);
 
 // Removes only these.
@@ -45,7 +45,7 @@ class OutputFolder {
   // Whether a job writes to the folder.
   static bool is_in_use(const std::filesystem::path& folder);
 
-  // Makes the folder, locks it and removes temporary files that killed runs have left, there and in
+  // Makes the folder, locks it and removes what killed runs have left unfinished, there and in
   // passed-over folders in which no job is at work. Errors of kind cannot_write: it cannot be made,
   // or another job has it (with `join`; the error names the job). A file system without locks is a
   // warning.

@@ -11,6 +11,7 @@
 #include "tasuki/core/error.hpp"
 #include "tasuki/program/intact_snapshot.hpp"
 #include "tasuki/training/snapshots/model_file.hpp"
+#include "tasuki/training/snapshots/npz.hpp"
 
 namespace tasuki::predict {
 namespace {

@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "tasuki/nn/module.hpp"
-#include "tasuki/training/snapshots/npz.hpp"
+#include "tasuki/training/snapshots/array_source.hpp"
 
 namespace tasuki::predict {
 
 // The files of a model: usually one, else that of each part in the order of ranks.
 struct ModelFiles {
   std::filesystem::path place;  // as a user calls it: of parts without their suffix
-  std::vector<std::unique_ptr<NpzFile>> parts;
+  std::vector<std::unique_ptr<ArraySource>> parts;
 };
 
 // `path` is a file with or without the suffix of a part, or a folder, of which the newest intact

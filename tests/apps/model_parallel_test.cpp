@@ -5,6 +5,7 @@
 #include "digits.hpp"
 #include "part_weights.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/training/snapshots/npz.hpp"
 #include "training_job.hpp"
 
 namespace tasuki::testing {
@@ -111,7 +112,7 @@ TEST_F(ModelParallel, AResumedRunEqualsAWholeOne) {
   ASSERT_EQ(half.exit_code, 0) << half.all();
   // A later snapshot of which a part is missing was cut off.
   std::filesystem::copy(folder / "half/snapshot_iter_14.0", folder / "half/snapshot_iter_15.0");
-  std::filesystem::remove(folder / "half/last_snapshot");
+  std::filesystem::remove(folder / "half/latest");
   const auto resumed = log_of(MODEL_PARALLEL, 2, "half",
                               with(flags, {"--resume", folder / "half", "--max-iterations", "30"}));
   expect_near(values_of(resumed, "main/loss"), values_of(whole, "main/loss"), 1e-12);

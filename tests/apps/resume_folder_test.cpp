@@ -7,6 +7,7 @@
 #include "tasuki/models/mlp.hpp"
 #include "tasuki/nn/classifier.hpp"
 #include "tasuki/training/snapshots/model_file.hpp"
+#include "tasuki/training/snapshots/npz.hpp"
 
 namespace tasuki::testing {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "resumed_job.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/training/snapshots/npz.hpp"
 
 namespace tasuki::testing {
 namespace {

@@ -5,6 +5,7 @@
 #include "part_weights.hpp"
 #include "seq2seq_job.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/training/snapshots/npz.hpp"
 
 namespace tasuki::testing {
 namespace {

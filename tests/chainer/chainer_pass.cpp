@@ -21,6 +21,7 @@
 #include "tasuki/nn/n_step_rnn.hpp"
 #include "tasuki/nn/normalization.hpp"
 #include "tasuki/training/snapshots/model_file.hpp"
+#include "tasuki/training/snapshots/npz.hpp"
 #include "weighted_sum.hpp"
 
 namespace {

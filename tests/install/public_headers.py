@@ -38,7 +38,9 @@ INTERNAL = {
     "tensor": ["clock_scope", "embed_check", "gather_check", "geometry", "half", "host_memory",
                "matmul_geometry", "recorder", "recurrent_check", "reduction_plan"],
     "training": ["device_clock", "gpu_sensors", "process_load", "watched_value"],
+    "training/checkpoints": ["generation_writer", "writers"],
     "training/extensions": ["evaluation_pass", "table_layout"],
+    "training/snapshots": ["file_hash", "zip_writer"],
     "training/workers": ["replicas", "worker_threads"],
 }
 # Headers that public ones include for a type or a member: installed, but tasuki.hpp does not list
@@ -56,6 +58,7 @@ INCLUDED = {
     "tensor": ["image_draw", "operations", "reduce_op", "step_clock", "storage"],
     "tensor/cpu": ["convolution"],
     "training": ["accumulated_batches", "output_folder", "step_times"],
+    "training/checkpoints": ["manifest"],
     "training/recording": ["journal"],
     "training/snapshots": ["npy", "state"],
 }

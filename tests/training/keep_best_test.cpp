@@ -8,6 +8,7 @@
 #include "scripted_updater.hpp"
 #include "tasuki/models/mlp.hpp"
 #include "tasuki/training/extensions/snapshot.hpp"
+#include "tasuki/training/snapshots/npz.hpp"
 #include "temporary_folder.hpp"
 
 namespace tasuki {

@@ -10,6 +10,7 @@
 #include "same_run.hpp"
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/communicator/text_bytes.hpp"
+#include "tasuki/training/checkpoints/generations.hpp"
 #include "temporary_folder.hpp"
 
 namespace tasuki {
@@ -52,7 +53,7 @@ class ReplicaSnapshot : public ::testing::Test {
     comm->barrier();
     for (const auto& file : std::filesystem::directory_iterator(folder / "out"))
       if (const std::string name = file.path().filename().string();
-          name != "log" && name != "best" && name != ".lock" && name != last_snapshot_name)
+          name != "log" && name != "best" && name != ".lock" && name != latest_name)
         names.push_back(name);
     comm->barrier();
     return names;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "tasuki/training/snapshots/npz.hpp"
 #include "tasuki/training/trainer.hpp"
 
 namespace tasuki::testing {

@@ -10,6 +10,7 @@
 #include "tasuki/nn/functions/mean_squared_error.hpp"
 #include "tasuki/parallel/multi_node_batch_norm.hpp"
 #include "tasuki/tensor/late.hpp"
+#include "tasuki/training/snapshots/npz.hpp"
 #include "temporary_folder.hpp"
 
 namespace tasuki {

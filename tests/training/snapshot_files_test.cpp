@@ -9,6 +9,7 @@
 
 #include "resumed_run.hpp"
 #include "tasuki/core/file.hpp"
+#include "tasuki/training/snapshots/npz.hpp"
 
 namespace tasuki {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <map>
 #include <utility>
 #include <vector>
@@ -12,7 +11,9 @@
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/training/checkpoints/generations.hpp"
 #include "tasuki/training/snapshots/model_file.hpp"
+#include "tasuki/training/snapshots/npz.hpp"
 #include "tasuki/training/trainer.hpp"
 
 namespace tasuki {
@@ -47,11 +48,12 @@ std::optional<std::int64_t> iteration_in(const std::string& name, const std::str
   return parsed.ec == std::errc() && parsed.ptr == end ? std::optional(iteration) : std::nullopt;
 }
 
-// What last_snapshot_name says; nothing where it is not there, or of other snapshots.
+// Of what was saved or resumed from last; nothing where that is not known.
 std::optional<std::int64_t> last_iteration(const fs::path& folder, const std::string& filename) {
-  std::ifstream file(folder / last_snapshot_name);
-  std::string name;
-  return std::getline(file, name) ? iteration_in(name, filename) : std::nullopt;
+  const auto latest = read_latest(folder);
+  if (!latest) return std::nullopt;
+  const auto iteration = iteration_in(latest->filename().string(), filename);
+  return iteration ? iteration : iteration_of(*latest);
 }
 
 // Files in `folder` that are named like `filename` with any iteration, newest first.
@@ -93,7 +95,8 @@ fs::path with_suffix(fs::path path, const std::string& suffix) {
   return path;
 }
 
-std::unique_ptr<NpzFile> open_snapshot(const fs::path& path, const NamedOptimizers& optimizers) {
+std::unique_ptr<ArraySource> open_snapshot(const fs::path& path,
+                                           const NamedOptimizers& optimizers) {
   auto file = std::make_unique<NpzFile>(path, /*require_hash=*/true);
   for (const auto& [name, optimizer] : optimizers) {
     const std::string prefix = fmt::format("updater/model:{}/", name);
@@ -144,7 +147,7 @@ bool Snapshot::is_numbered() const {
 }
 
 void Snapshot::initialize(Trainer& trainer) {
-  write_last_snapshot(trainer);
+  name_latest(trainer);
   if (!settings_.autoload) return;
   const Group group(trainer.communicator(), replicas_.get());
   const auto iteration = newest_iteration(trainer.out(), settings_.filename, group);
@@ -155,14 +158,14 @@ void Snapshot::initialize(Trainer& trainer) {
   if (trainer.is_root()) log_info("resuming from {}", (trainer.out() / name).string());
 }
 
-void Snapshot::write_last_snapshot(const Trainer& trainer) const {
+void Snapshot::name_latest(const Trainer& trainer) const {
   const fs::path& from = trainer.last_snapshot();
   std::error_code ignored;
   if (!trainer.is_root() || !iteration_in(from.filename().string(), settings_.filename) ||
       !fs::equivalent(from.has_parent_path() ? from.parent_path() : ".", trainer.out(), ignored))
     return;
   try {
-    write_file(trainer.out() / last_snapshot_name, from.filename().string() + "\n");
+    write_latest(trainer.out(), from);
   } catch (const Error& error) {
     log_warning("{}; training continues", error.what());
   }
@@ -194,8 +197,7 @@ void Snapshot::save(Trainer& trainer) {
     // Other ranks that write may be on hosts with other file systems.
     if (replicas_) make_output_folder(trainer.out());
     // Before the snapshot: a name without a file stands for what was saved before.
-    if (is_numbered() && trainer.is_root())
-      write_file(trainer.out() / last_snapshot_name, name + "\n");
+    if (is_numbered() && trainer.is_root()) write_latest(trainer.out(), name);
   });
   save_snapshot(trainer.out() / name, trainer, replicas_.get());
   saved_iteration_ = updater.iteration();
@@ -238,7 +240,7 @@ void save_snapshot(const fs::path& path, Trainer& trainer, const ReplicaSet* rep
 void resume(const fs::path& path, Trainer& trainer, const ReplicaSet* replicas) {
   const PhaseScope restoring(Phase::restoring);
   const Group group(trainer.communicator(), replicas);
-  std::unique_ptr<NpzFile> file;
+  std::unique_ptr<ArraySource> file;
   group.on_writers([&] {
     file = open_snapshot(with_suffix(path, group.suffix), trainer.updater().optimizers());
   });
@@ -250,7 +252,7 @@ RunPosition check_snapshot(const fs::path& path, const RunOutline& run,
                            const NamedOptimizers& optimizers, Communicator* communicator,
                            const ReplicaSet* replicas) {
   const Group group(communicator, replicas);
-  std::unique_ptr<NpzFile> file;
+  std::unique_ptr<ArraySource> file;
   group.on_writers([&] { file = open_snapshot(with_suffix(path, group.suffix), optimizers); });
   const Serializer updater = Serializer::loader(file.get(), group.members)["updater"];
   RunPosition position;

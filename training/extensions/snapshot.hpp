@@ -25,11 +25,6 @@ namespace tasuki {
 // that it is never taken for the newest).
 inline constexpr const char* best_snapshot_name = "snapshot_best";
 
-// The file in the output folder that names the numbered snapshot that was saved or resumed from
-// last. A run that goes back to an earlier snapshot leaves later ones behind, which belong to the
-// earlier run.
-inline constexpr const char* last_snapshot_name = "last_snapshot";
-
 // If a snapshot cannot be written (full disk), that is a warning: older ones are intact, and
 // training continues. It is tried again when the next one is due and (Settings::retry_at_end) at
 // the end of the run, where it is an error.
@@ -71,7 +66,7 @@ class Snapshot : public Extension {
 
   void save(Trainer& trainer);
   // Of a run that was resumed from a snapshot in its own folder.
-  void write_last_snapshot(const Trainer& trainer) const;
+  void name_latest(const Trainer& trainer) const;
   void remove_old(const std::filesystem::path& folder) const;
 
   Settings settings_;
@@ -121,8 +116,8 @@ RunPosition check_snapshot(const std::filesystem::path& path, const RunOutline& 
                            const ReplicaSet* replicas = nullptr);
 
 // The snapshots in `folder` whose names match `filename` (as in Settings), the highest iteration
-// first; those with higher iterations than the one saved last come after the others. `suffix`: of a
-// replica set's files; the paths are without it.
+// first; those with higher iterations than `latest` names (checkpoints/generations.hpp) come after
+// the others. `suffix`: of a replica set's files; the paths are without it.
 std::vector<std::filesystem::path> snapshots_in(
     const std::filesystem::path& folder, const std::string& filename = "snapshot_iter_{iteration}",
     const std::string& suffix = "");

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tasuki/core/error.hpp"
+#include "tasuki/training/snapshots/npz.hpp"
 
 namespace tasuki {
 namespace {
@@ -32,7 +33,7 @@ void save_npz(const std::filesystem::path& path, const Module& model) {
   write_npz(path, entries_of(model));
 }
 
-std::string describe_difference(const NpzFile& file, const std::string& prefix,
+std::string describe_difference(const ArraySource& source, const std::string& prefix,
                                 const Module& model) {
   const std::vector<NpzEntry> entries = entries_of(model);
   int differing = 0;
@@ -42,14 +43,14 @@ std::string describe_difference(const NpzFile& file, const std::string& prefix,
   };
   const std::vector<Module::NamedParameter> unshaped = model.unshaped_parameters();
   for (const auto& [path, parameter] : unshaped) {
-    const auto found = file.find(prefix + path);
+    const auto found = source.find(prefix + path);
     if (found && !(found->dtype && parameter->accepts(found->shape)))
       differs(fmt::format("{} is {} in the file and {} in the model", path, found->shape.text(),
                           parameter->shape_text()));
   }
   for (const auto& [path, value] : entries) {
     const Tensor& tensor = std::get<Tensor>(value);
-    const auto found = file.find(prefix + path);
+    const auto found = source.find(prefix + path);
     if (found && found->dtype && found->shape == tensor.shape()) continue;
     differs(found ? fmt::format("{} is {} in the file and {} in the model", path,
                                 found->shape.text(), tensor.shape().text())
@@ -57,14 +58,14 @@ std::string describe_difference(const NpzFile& file, const std::string& prefix,
   }
   if (differing == 0) return "";
   return fmt::format("{} is of another model: {} ({} of the model's {} arrays differ)",
-                     file.path().string(), first, differing, entries.size() + unshaped.size());
+                     source.path().string(), first, differing, entries.size() + unshaped.size());
 }
 
-std::vector<std::string> entries_not_in(const Module& model, const NpzFile& file,
+std::vector<std::string> entries_not_in(const Module& model, const ArraySource& source,
                                         const std::string& prefix) {
   const std::set<std::string> known = names_of(model);
   std::vector<std::string> unknown;
-  for (const std::string& name : file.names())
+  for (const std::string& name : source.names())
     if (name.starts_with(prefix) && !known.contains(name.substr(prefix.size())))
       unknown.push_back(name.substr(prefix.size()));
   return unknown;
@@ -74,15 +75,17 @@ void load_npz(const std::filesystem::path& path, const Module& model, const std:
   load_npz(NpzFile(path), model, prefix);
 }
 
-void load_npz(const NpzFile& file, const Module& model, const std::string& prefix) {
-  if (const std::string difference = describe_difference(file, prefix, model); !difference.empty())
+void load_npz(const ArraySource& source, const Module& model, const std::string& prefix) {
+  if (const std::string difference = describe_difference(source, prefix, model);
+      !difference.empty())
     fail(ErrorKind::data, "{}", difference);
   // Damaged entries are found before anything changes.
   std::map<std::string, Tensor> values;
   for (const std::string& name : names_of(model))
-    if (file.find(prefix + name)) values.emplace(name, std::get<Tensor>(file.read(prefix + name)));
+    if (source.find(prefix + name))
+      values.emplace(name, std::get<Tensor>(source.read(prefix + name)));
   for (const auto& [path_in_file, parameter] : model.unshaped_parameters())
-    if (const auto found = file.find(prefix + path_in_file)) parameter->set_shape(found->shape);
+    if (const auto found = source.find(prefix + path_in_file)) parameter->set_shape(found->shape);
   for (const auto& [name, value] : entries_of(model))
     std::get<Tensor>(value).copy_from(values.at(name));
   for (const auto& [name, parameter] : model.parameters()) parameter->value_changed();

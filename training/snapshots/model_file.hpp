@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tasuki/nn/module.hpp"
-#include "tasuki/training/snapshots/npz.hpp"
+#include "tasuki/training/snapshots/array_source.hpp"
 
 namespace tasuki {
 
@@ -21,16 +21,16 @@ void save_npz(const std::filesystem::path& path, const Module& model);
 // read it on rank 0 before the multi-node optimizer's setup, which broadcasts.
 void load_npz(const std::filesystem::path& path, const Module& model,
               const std::string& prefix = "");
-// The same from an open file. Only the model's entries are read.
-void load_npz(const NpzFile& file, const Module& model, const std::string& prefix = "");
+// The same from an open file or generation. Only the model's entries are read.
+void load_npz(const ArraySource& source, const Module& model, const std::string& prefix = "");
 
-// Names of `file`'s entries below `prefix` that the model lacks, without the prefix.
-std::vector<std::string> entries_not_in(const Module& model, const NpzFile& file,
+// Names of `source`'s entries below `prefix` that the model lacks, without the prefix.
+std::vector<std::string> entries_not_in(const Module& model, const ArraySource& source,
                                         const std::string& prefix = "");
 
-// The differences between `file`'s entries below `prefix` and `model`, as one line; empty if the
-// file fits.
-std::string describe_difference(const NpzFile& file, const std::string& prefix,
+// The differences between `source`'s entries below `prefix` and `model`, as one line; empty if the
+// source fits.
+std::string describe_difference(const ArraySource& source, const std::string& prefix,
                                 const Module& model);
 
 }  // namespace tasuki

@@ -16,10 +16,13 @@ namespace tasuki {
 // An array, or a text of ASCII characters (NumPy's 0-d unicode array).
 using NpzValue = std::variant<Tensor, std::string>;
 
-// The contents of a header.
-struct NpyHeader {
+struct ArrayType {
   Shape shape;
   std::optional<DType> dtype;  // nothing: text
+};
+
+// The contents of a header.
+struct NpyHeader : ArrayType {
   std::int64_t characters = 0;
   std::size_t header_bytes = 0;  // with magic and padding
   std::size_t data_bytes() const;

@@ -1,19 +1,20 @@
 #include "tasuki/training/snapshots/npz.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
 #include <zip.h>
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <set>
+#include <string_view>
 
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/core/hash.hpp"
+#include "tasuki/training/snapshots/file_hash.hpp"
+#include "tasuki/training/snapshots/zip_writer.hpp"
 
 namespace tasuki {
 namespace fs = std::filesystem;
@@ -21,7 +22,7 @@ namespace {
 
 // The zip comment, at the end of the file: this and 16 hexadecimal digits.
 constexpr std::string_view hash_label = "tasuki xxh3 ";
-constexpr std::size_t hash_digits = 16;
+constexpr std::size_t hash_bytes_in_file = 16;
 
 struct Discard {
   void operator()(zip_t* archive) const { zip_discard(archive); }
@@ -33,15 +34,15 @@ struct CloseEntry {
 };
 using ZipEntry = std::unique_ptr<zip_file_t, CloseEntry>;
 
-Zip open_zip(const fs::path& path, int flags, ErrorKind kind, const char* what) {
+Zip open_zip(const fs::path& path) {
   int code = 0;
-  Zip archive(zip_open(path.c_str(), flags, &code));
+  Zip archive(zip_open(path.c_str(), ZIP_RDONLY | ZIP_CHECKCONS, &code));
   if (!archive) {
     zip_error_t error;
     zip_error_init_with_code(&error, code);
     const std::string reason = zip_error_strerror(&error);
     zip_error_fini(&error);
-    fail(kind, "{} {}: {}", what, path.string(), reason);
+    fail(ErrorKind::data, "cannot read {}: {}", path.string(), reason);
   }
   return archive;
 }
@@ -53,81 +54,48 @@ std::uintmax_t size_of_file(const fs::path& path) {
   return size;
 }
 
-// XXH3 of all but the last `excluded` bytes, a mebibyte at a time, each seeded by the hash of those
-// before.
-std::string hash_of_file(const fs::path& path, std::size_t excluded) {
+// FileHash of all but the last `excluded` bytes.
+std::uint64_t hash_of_file(const fs::path& path, std::size_t excluded) {
   std::ifstream in(path, std::ios::binary);
   const std::uintmax_t size = size_of_file(path);
   std::uintmax_t left = size > excluded ? size - excluded : 0;
   std::vector<char> piece(std::min<std::uintmax_t>(left, std::uintmax_t{1} << 20));
-  std::uint64_t hash = 0;
+  FileHash hash;
   while (left > 0) {
     const std::size_t bytes = std::min<std::uintmax_t>(left, piece.size());
     if (!in.read(piece.data(), static_cast<std::streamsize>(bytes)))
       fail(ErrorKind::io, "reading {} failed: {}", path.string(), std::strerror(errno));
-    hash = hash_bytes(std::as_bytes(std::span(piece.data(), bytes)), hash);
+    hash.add(std::as_bytes(std::span(piece.data(), bytes)));
     left -= bytes;
     report_progress();
   }
-  return fmt::format("{:016x}", hash);
-}
-
-void write_hash(const fs::path& path) {
-  const std::string digits = hash_of_file(path, hash_digits);
-  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
-  file.seekp(-static_cast<std::streamoff>(hash_digits), std::ios::end);
-  file.write(digits.data(), static_cast<std::streamsize>(digits.size()));
-  file.close();
-  if (!file)
-    fail(ErrorKind::cannot_write, "cannot write {}: {}", path.string(), std::strerror(errno));
+  return hash.value();
 }
 
 }  // namespace
 
-void write_npz(const fs::path& path, const std::vector<NpzEntry>& entries) {
+WrittenNpz write_npz_directly(const fs::path& path, const std::vector<NpzEntry>& entries) {
   TASUKI_CHECK(!entries.empty(), "no array to write to {}", path.string());
-  replace_file(path, [&](const fs::path& temporary) {
-    Zip archive =
-        open_zip(temporary, ZIP_CREATE | ZIP_TRUNCATE, ErrorKind::cannot_write, "cannot write");
-    const auto check = [&](bool done, const std::string& what) {
-      if (!done)
-        fail(ErrorKind::cannot_write, "cannot write {} to {}: {}", what, path.string(),
-             zip_strerror(archive.get()));
-    };
-    // libzip reads all of these when the archive is closed.
-    std::vector<std::string> headers(entries.size());
-    std::vector<Tensor> elements(entries.size());
-    for (std::size_t i = 0; i < entries.size(); ++i) {
-      const std::string& name = entries[i].name;
-      headers[i] = npy_header(entries[i].value);
-      elements[i] = npy_elements(entries[i].value);
-      const std::array<zip_buffer_fragment_t, 2> parts{
-          {{reinterpret_cast<zip_uint8_t*>(headers[i].data()), headers[i].size()},
-           {static_cast<zip_uint8_t*>(elements[i].raw()), elements[i].bytes()}}};
-      zip_source_t* source = zip_source_buffer_fragment(archive.get(), parts.data(),
-                                                        elements[i].bytes() > 0 ? 2 : 1, 0);
-      check(source != nullptr, name);
-      const zip_int64_t index =
-          zip_file_add(archive.get(), (name + ".npy").c_str(), source, ZIP_FL_ENC_UTF_8);
-      if (index < 0) zip_source_free(source);
-      check(index >= 0, name);
-      const auto entry = static_cast<zip_uint64_t>(index);
-      check(zip_set_file_compression(archive.get(), entry, ZIP_CM_STORE, 0) == 0, name);
-      constexpr time_t earliest_in_zip = 315532800;  // 1980-01-01
-      check(zip_file_set_mtime(archive.get(), entry, earliest_in_zip, 0) == 0, name);
-    }
-    const std::string comment = std::string(hash_label) + std::string(hash_digits, '0');
-    check(zip_set_archive_comment(archive.get(), comment.data(),
-                                  static_cast<zip_uint16_t>(comment.size())) == 0,
-          "the hash");
-    constexpr double part_between_reports = 1e-3;
-    zip_register_progress_callback_with_state(
-        archive.get(), part_between_reports, [](zip_t*, double, void*) { report_progress(); },
-        nullptr, nullptr);
-    check(zip_close(archive.get()) == 0, fmt::format("{} arrays", entries.size()));
-    static_cast<void>(archive.release());
-    write_hash(temporary);
-  });
+  WrittenNpz written;
+  std::set<std::string_view> names;
+  ZipWriter file(path);
+  for (const NpzEntry& entry : entries) {
+    TASUKI_CHECK(names.insert(entry.name).second, "{} is twice among the arrays to write to {}",
+                 entry.name, path.string());
+    const std::string header = npy_header(entry.value);
+    const Tensor elements = npy_elements(entry.value);
+    const auto* const data = static_cast<const std::byte*>(elements.raw());
+    written.entries.push_back(
+        file.add(entry.name + ".npy", std::as_bytes(std::span(header)), {data, elements.bytes()}));
+  }
+  const ZipWriter::Result result = file.finish(hash_label);
+  written.bytes = result.bytes;
+  written.hash = result.hash;
+  return written;
+}
+
+void write_npz(const fs::path& path, const std::vector<NpzEntry>& entries) {
+  replace_file(path, [&](const fs::path& temporary) { write_npz_directly(temporary, entries); });
 }
 
 struct NpzFile::Archive {
@@ -138,10 +106,13 @@ struct NpzFile::Archive {
   Zip zip;
   std::vector<std::string> names;
   std::map<std::string, Entry> entries;
+  std::optional<std::uint64_t> hash;
 
   void add(const fs::path& path, zip_uint64_t index);
   void check_hash(const fs::path& path, bool required);
-  NpzValue read(const fs::path& path, const std::string& name, const Entry& entry) const;
+  const Entry& find(const fs::path& path, const std::string& name) const;
+  NpzValue read(const fs::path& path, const std::string& name,
+                std::optional<std::uint64_t> hash) const;
 };
 
 namespace {
@@ -204,8 +175,9 @@ void NpzFile::Archive::check_hash(const fs::path& path, bool required) {
   const char* comment = zip_get_archive_comment(zip.get(), &length, 0);
   const std::string_view text(comment ? comment : "",
                               comment ? static_cast<std::size_t>(length) : 0);
-  if (text.starts_with(hash_label) && text.size() == hash_label.size() + hash_digits) {
-    if (text.substr(hash_label.size()) != hash_of_file(path, hash_digits))
+  if (text.starts_with(hash_label) && text.size() == hash_label.size() + hash_bytes_in_file) {
+    hash = hash_of_file(path, hash_bytes_in_file);
+    if (text.substr(hash_label.size()) != hash_digits(*hash))
       fail(ErrorKind::data, "{} is damaged: its hash does not match its contents", path.string());
     return;
   }
@@ -214,20 +186,37 @@ void NpzFile::Archive::check_hash(const fs::path& path, bool required) {
          path.string());
 }
 
+const NpzFile::Archive::Entry& NpzFile::Archive::find(const fs::path& path,
+                                                      const std::string& name) const {
+  const auto found = entries.find(name);
+  if (found == entries.end()) fail(ErrorKind::data, "{} has no entry {}", path.string(), name);
+  return found->second;
+}
+
 NpzValue NpzFile::Archive::read(const fs::path& path, const std::string& name,
-                                const Entry& entry) const {
+                                std::optional<std::uint64_t> hash) const {
   report_progress();
+  const Entry& entry = find(path, name);
   const std::string where = place(path, name);
   ZipEntry file(zip_fopen_index(zip.get(), entry.index, 0));
   if (!file) fail(ErrorKind::data, "{} cannot be read: {}", where, zip_strerror(zip.get()));
   std::vector<std::byte> header(entry.header.header_bytes);
   const std::size_t bytes = entry.header.data_bytes();
   const Tensor elements = Tensor::empty(Shape{static_cast<std::int64_t>(bytes)}, DType::uint8);
+  auto* const data = static_cast<std::byte*>(elements.raw());
   std::byte beyond{};
   if (read_some(file.get(), header.data(), header.size(), where) != header.size() ||
-      read_some(file.get(), static_cast<std::byte*>(elements.raw()), bytes, where) != bytes ||
+      read_some(file.get(), data, bytes, where) != bytes ||
       read_some(file.get(), &beyond, 1, where) != 0)
     fail(ErrorKind::data, "{} is damaged: its length is wrong", where);
+  if (hash) {
+    RunningHash found;
+    found.add(header);
+    found.add({data, bytes});
+    if (found.value() != *hash)
+      fail(ErrorKind::data, "{} is damaged: its hash is {} in place of {}", where,
+           hash_digits(found.value()), hash_digits(*hash));
+  }
   return npy_value(entry.header, elements, where);
 }
 
@@ -238,7 +227,7 @@ NpzFile::NpzFile(const fs::path& path, bool require_hash)
     fail(ErrorKind::missing, "cannot read {}: no such file", path.string());
   if (!fs::is_regular_file(path, error))
     fail(ErrorKind::missing, "cannot read {}: not a file", path.string());
-  archive_->zip = open_zip(path, ZIP_RDONLY | ZIP_CHECKCONS, ErrorKind::data, "cannot read");
+  archive_->zip = open_zip(path);
   archive_->check_hash(path, require_hash);
   const zip_int64_t count = zip_get_num_entries(archive_->zip.get(), 0);
   for (zip_int64_t i = 0; i < count; ++i) archive_->add(path, static_cast<zip_uint64_t>(i));
@@ -250,17 +239,22 @@ std::vector<std::string> NpzFile::names() const {
   return archive_->names;
 }
 
-std::optional<NpyHeader> NpzFile::find(const std::string& name) const {
+std::optional<ArrayType> NpzFile::find(const std::string& name) const {
   const auto found = archive_->entries.find(name);
   if (found == archive_->entries.end()) return std::nullopt;
-  return found->second.header;
+  return ArrayType(found->second.header);
 }
 
 NpzValue NpzFile::read(const std::string& name) const {
-  const auto found = archive_->entries.find(name);
-  if (found == archive_->entries.end())
-    fail(ErrorKind::data, "{} has no entry {}", path_.string(), name);
-  return archive_->read(path_, name, found->second);
+  return archive_->read(path_, name, std::nullopt);
+}
+
+NpzValue NpzFile::read(const std::string& name, std::uint64_t hash) const {
+  return archive_->read(path_, name, hash);
+}
+
+std::optional<std::uint64_t> NpzFile::hash() const {
+  return archive_->hash;
 }
 
 }  // namespace tasuki

@@ -40,28 +40,28 @@ Tensor scalar(T value) {
 
 }  // namespace
 
-Serializer::Serializer(std::vector<NpzEntry>* entries, const NpzFile* file,
+Serializer::Serializer(std::vector<NpzEntry>* entries, const ArraySource* source,
                        Communicator* communicator, std::string prefix)
-    : entries_(entries), file_(file), communicator_(communicator), prefix_(std::move(prefix)) {}
+    : entries_(entries), source_(source), communicator_(communicator), prefix_(std::move(prefix)) {}
 
 Serializer Serializer::saver(std::vector<NpzEntry>& entries, Communicator* communicator) {
   return {&entries, nullptr, communicator, ""};
 }
 
-Serializer Serializer::loader(const NpzFile* file, Communicator* communicator) {
-  return {nullptr, file, communicator, ""};
+Serializer Serializer::loader(const ArraySource* source, Communicator* communicator) {
+  return {nullptr, source, communicator, ""};
 }
 
 Serializer Serializer::operator[](const std::string& name) const {
-  return {entries_, file_, communicator_, prefix_ + name + "/"};
+  return {entries_, source_, communicator_, prefix_ + name + "/"};
 }
 
 bool Serializer::contains(const std::string& name) const {
   TASUKI_CHECK(is_loading(), "contains() was called while saving: {}{}", prefix_, name);
   const std::string path = prefix_ + name;
   const Bytes found = from_root(communicator_, [&] {
-    bool is_there = file_->find(path).has_value();
-    for (const std::string& other : file_->names()) is_there |= other.starts_with(path + "/");
+    bool is_there = source_->find(path).has_value();
+    for (const std::string& other : source_->names()) is_there |= other.starts_with(path + "/");
     return Bytes{std::byte{is_there}};
   });
   return found.front() == std::byte{1};
@@ -70,7 +70,7 @@ bool Serializer::contains(const std::string& name) const {
 std::optional<Shape> Serializer::find_shape(const std::string& name) const {
   TASUKI_CHECK(is_loading(), "find_shape() was called while saving: {}{}", prefix_, name);
   const Bytes found = from_root(communicator_, [&] {
-    const auto header = file_->find(prefix_ + name);
+    const auto header = source_->find(prefix_ + name);
     if (!header || !header->dtype) return Bytes();
     const auto sizes = std::as_bytes(std::span(header->shape.begin(), header->shape.end()));
     Bytes bytes{std::byte{1}};
@@ -88,8 +88,8 @@ void Serializer::save(const std::string& name, NpzValue value) const {
 }
 
 NpzValue Serializer::load(const std::string& name) const {
-  if (communicator_ == nullptr) return file_->read(prefix_ + name);
-  return decode(from_root(communicator_, [&] { return encode(file_->read(prefix_ + name)); }),
+  if (communicator_ == nullptr) return source_->read(prefix_ + name);
+  return decode(from_root(communicator_, [&] { return encode(source_->read(prefix_ + name)); }),
                 prefix_ + name);
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tasuki/communicator/communicator.hpp"
+#include "tasuki/training/snapshots/array_source.hpp"
 #include "tasuki/training/snapshots/npz.hpp"
 
 namespace tasuki {
@@ -21,8 +22,8 @@ class Serializer {
  public:
   // Saves into `entries` (filled on rank 0 only; tensors are shared, not copied).
   static Serializer saver(std::vector<NpzEntry>& entries, Communicator* communicator);
-  // Loads from `file`, which is null on all ranks but 0.
-  static Serializer loader(const NpzFile* file, Communicator* communicator);
+  // Loads from `source`, which is null on all ranks but 0.
+  static Serializer loader(const ArraySource* source, Communicator* communicator);
 
   bool is_loading() const { return entries_ == nullptr; }
   Communicator* communicator() const { return communicator_; }
@@ -46,7 +47,7 @@ class Serializer {
   Bytes of_own_rank(const std::string& name) const;
 
  private:
-  Serializer(std::vector<NpzEntry>* entries, const NpzFile* file, Communicator* communicator,
+  Serializer(std::vector<NpzEntry>* entries, const ArraySource* source, Communicator* communicator,
              std::string prefix);
   bool is_root() const { return communicator_ == nullptr || communicator_->rank() == 0; }
   void save(const std::string& name, NpzValue value) const;
@@ -55,7 +56,7 @@ class Serializer {
   Tensor load_array(const std::string& name, const Shape& shape, DType dtype) const;
 
   std::vector<NpzEntry>* entries_;
-  const NpzFile* file_;
+  const ArraySource* source_;
   Communicator* communicator_;
   std::string prefix_;
 };

@@ -1,0 +1,109 @@
+#include "tasuki/training/checkpoints/writers.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <exception>
+#include <fstream>
+#include <optional>
+#include <random>
+#include <system_error>
+#include <utility>
+
+#include "tasuki/communicator/text_bytes.hpp"
+#include "tasuki/core/error.hpp"
+#include "tasuki/core/host_name.hpp"
+
+namespace tasuki {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The first character of an exchanged text.
+constexpr char succeeded = '+', failed = '-';
+
+// A file that goes away with the object.
+class Token {
+ public:
+  explicit Token(const fs::path& folder)
+      // core/file.hpp knows such names as leftovers of processes that were killed.
+      : path_(folder / fmt::format("writer-{}.{}.tmp", random_id(), ::getpid())) {
+    std::ofstream file(path_);
+    file << '\n';
+    file.close();
+    if (!file)
+      fail(ErrorKind::cannot_write, "cannot write {}: {}", path_.string(),
+           std::generic_category().message(errno));
+  }
+  ~Token() {
+    std::error_code ignored;
+    fs::remove(path_, ignored);
+  }
+  Token(const Token&) = delete;
+  Token& operator=(const Token&) = delete;
+
+  std::string name() const { return path_.filename().string(); }
+
+ private:
+  fs::path path_;
+};
+
+}  // namespace
+
+std::string random_id() {
+  std::random_device source;  // the kernel's
+  std::string id;
+  for (int i = 0; i < 4; ++i) id += fmt::format("{:08x}", source());
+  return id;
+}
+
+Writers::Writers(int index, int count, Exchange exchange)
+    : index_(index), count_(count), exchange_(std::move(exchange)) {
+  TASUKI_CHECK(0 <= index && index < count, "writer {} of {}", index, count);
+}
+
+Writers::Writers(Communicator& communicator)
+    : Writers(communicator.rank(), communicator.size(), [&communicator](const std::string& own) {
+        std::vector<std::string> texts;
+        for (const Bytes& bytes : communicator.allgather_bytes(text_to_bytes(own)))
+          texts.emplace_back(bytes_to_text(bytes));
+        return texts;
+      }) {}
+
+std::vector<std::string> Writers::on_all(const std::function<std::string()>& work) const {
+  std::string own;
+  try {
+    own = succeeded + work();
+  } catch (const std::exception& error) {
+    own = failed + std::string(error.what());
+    if (count_ > 1) own += fmt::format(" (on {})", host_name());
+  }
+  std::vector<std::string> texts = count_ > 1 ? exchange_(own) : std::vector{own};
+  for (std::string& text : texts) {
+    const bool has_failed = text.empty() || text.front() == failed;
+    if (!text.empty()) text.erase(0, 1);
+    if (has_failed)
+      throw Error(ErrorKind::cannot_write, text,
+                  count_ > 1 ? ErrorScope::every_rank : ErrorScope::this_rank);
+  }
+  return texts;
+}
+
+std::vector<int> Writers::first_on_disk(const fs::path& folder) const {
+  if (count_ == 1) return {0};
+  std::optional<Token> own;
+  const std::vector<std::string> tokens = on_all([&] { return own.emplace(folder).name(); });
+  const std::vector<std::string> found = on_all([&] {
+    for (int other = 0; other < index_; ++other)
+      if (fs::exists(folder / tokens[static_cast<std::size_t>(other)]))
+        return std::to_string(other);
+    return std::to_string(index_);
+  });
+  std::vector<int> firsts;
+  firsts.reserve(found.size());
+  for (const std::string& text : found) firsts.push_back(std::stoi(text));
+  return firsts;
+}
+
+}  // namespace tasuki
