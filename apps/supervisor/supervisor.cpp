@@ -228,7 +228,8 @@ void Supervisor::take_hosts(const std::vector<Host>& good, int np) {
     std::string batch;
     if (program_.can_resume() && !program_.keeps_global_batch())
       batch = ", and so another global batch (--global-batch would keep it)";
-    say(fmt::format("{} ranks instead of {} on {}{}", np, *present_np_, names_of(hosts_), batch));
+    say(fmt::format("{} rank{} instead of {} on {}{}", np, np == 1 ? "" : "s", *present_np_,
+                    names_of(hosts_), batch));
     present_np_ = np;
   }
   if (hosts_.size() == all_hosts_.size()) return forget_own_hostfile();

@@ -188,10 +188,10 @@ TEST_F(FakeLauncher, FailuresWithoutProgressEndAfterSoMany) {
 
 TEST_F(FakeLauncher, ProgressBeginsTheCountAnew) {
   const Finished job = run("take " + out.string() + "; touch " + out.string() +
-                               "/snapshot_iter_$n; [ $n -gt 3 ] || exit 74",
+                               "/snapshot_iter_$n; [ $n -gt 2 ] || exit 74",
                            words({"--max-restarts", "1"}));
   EXPECT_EQ(job.exit_code, 0) << job.all();
-  EXPECT_EQ(count_of(job.err, "restart 1 of 1 in 1 s"), 3) << job.err;
+  EXPECT_EQ(count_of(job.err, "restart 1 of 1 in 1 s"), 2) << job.err;
 }
 
 TEST_F(FakeLauncher, OtherProgramsAreStartedAsTheyAre) {
@@ -267,6 +267,49 @@ TEST_F(FakeLauncher, MayBeSrun) {
   ASSERT_EQ(calls().size(), 1u);
   EXPECT_EQ(calls()[0],
             "srun --kill-on-bad-exit=1 --ntasks=2 --mpi=pmix " + (folder / "train").string());
+}
+
+// A host answers where there is a file of its name.
+class FakeHosts : public FakeLauncher {
+ protected:
+  FakeHosts() {
+    std::ofstream(folder / "hosts") << "a slots=1\nb slots=1\n";
+    script("agent", "#!/bin/bash\n[ -e '" + folder.path().string() + "'/$1 ]\n");
+    std::ofstream(folder / "a");
+  }
+  Words words_on_hosts(const Words& flags) {
+    return words(with({"--hostfile", folder / "hosts", "--mpirun-args",
+                       "--mca plm_rsh_agent " + (folder / "agent").string()},
+                      flags));
+  }
+};
+
+TEST_F(FakeHosts, ComeAndGo) {
+  const Finished job = run("take " + out.string() +
+                               "; while [ \"$1\" != --hostfile ]; do shift; done; cat $2 > hosts$n\n"
+                               "[ $n != 2 ] || touch b; [ $n = 3 ] || exit 205",
+                           words_on_hosts({"--min-np", "1"}));
+  EXPECT_EQ(job.exit_code, 0) << job.all();
+  ASSERT_EQ(calls().size(), 3u);
+  EXPECT_THAT(calls()[1], HasSubstr("mpirun -np 1 "));
+  EXPECT_THAT(calls()[2], HasSubstr("mpirun -np 2 "));
+  EXPECT_EQ(read("hosts1"), "a slots=1\nb slots=1\n");
+  EXPECT_EQ(read("hosts2"), "a slots=1\n");
+  EXPECT_EQ(read("hosts3"), read("hosts1"));
+  EXPECT_THAT(job.err, HasSubstr("b does not answer and is left out\n"));
+  EXPECT_THAT(job.err, HasSubstr("1 rank instead of 2 on a, and so another global batch"));
+  EXPECT_THAT(job.err, HasSubstr("b answers again\n"));
+  EXPECT_THAT(Events(out).names(),
+              ElementsAre("start", "failure", "host_lost", "restart", "start", "failure",
+                          "host_back", "restart", "start", "end"));
+}
+
+TEST_F(FakeHosts, ThatStayAwayEndTheJob) {
+  const Finished job = run("exit 205", words_on_hosts({"--host-timeout", "0"}));
+  EXPECT_EQ(job.exit_code, 205) << job.all();
+  EXPECT_EQ(calls().size(), 1u);
+  EXPECT_THAT(job.err, HasSubstr("waiting for b at most 0 s (--host-timeout)\n"));
+  EXPECT_THAT(job.err, HasSubstr("giving up: b did not answer within 0 s\n"));
 }
 
 // What the launcher finds: the terminal itself, and for errors one of the same size.
@@ -360,6 +403,37 @@ TEST_F(RealLauncher, ErrorsAreTheLastLine) {
   EXPECT_EQ(job.exit_code, 78) << job.all();
   EXPECT_EQ(count_of(job.err, "\n"), 1) << job.err;
   EXPECT_THAT(job.err, HasSubstr("3 shards cannot be shared"));
+}
+
+class LostHosts : public TrainMnist {
+ protected:
+  // On two nodes with two ranks each, the second of which is cut off once there is `sign`.
+  Finished run_and_cut(const Words& flags, const Words& program, const fs::path& sign) {
+    std::string line = "exec";
+    for (const std::string& word :
+         with(with({TASUKI_RUN, "-np", "4", "--hostfile", "/run/hostfile"}, flags), program))
+      line += " '" + word + "'";
+    return run_program({CLUSTER_RUN, "--slots", "2,2", "--cut", sign, "--shell", "--", line}, 100);
+  }
+};
+
+TEST_F(LostHosts, AreLeftOutIfFewerRanksAreAllowed) {
+  const Finished job = run_and_cut(
+      {"--min-np", "2"},
+      program("result", {"--shards", "4", "--global-batch", "48", "--epoch", "100",
+                         "--snapshot-every", "1", "--resume", "auto", "--max-iterations", "800"}),
+      folder / "result/snapshot_iter_50");
+  if (job.exit_code == 77) GTEST_SKIP() << job.all();
+  EXPECT_EQ(job.exit_code, 0) << job.all();
+  EXPECT_TRUE(fs::exists(folder / "result/snapshot_iter_800"));
+  EXPECT_EQ(count_of(job.err, "node2 does not answer and is left out"), 1) << job.err;
+  EXPECT_EQ(count_of(job.err, "2 ranks instead of 4 on node1\n"), 1) << job.err;
+  const Events events(folder / "result");
+  EXPECT_THAT(events.names(),
+              ElementsAre("start", "failure", "host_lost", "restart", "start", "end"));
+  EXPECT_EQ(events[2].at("host"), "node2");
+  EXPECT_EQ(events[4].at("np"), 2);
+  EXPECT_EQ(events[4].at("hosts"), Words{"node1"});
 }
 
 }  // namespace

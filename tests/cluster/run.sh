@@ -148,13 +148,18 @@ if [ -n "$silently" ]; then
 fi
 
 # Starts a command on a node, as ssh would: mpirun calls it with ssh's options, the host and the
-# command. By the name of ssh it brings no variables along either.
+# command. By the name of ssh it brings no variables along either, and a node that is cut off does not
+# answer.
 cat >/run/on_node <<'AGENT'
 #!/bin/bash
 while [[ $1 = -* ]]; do [ "$1" != -o ] || shift; shift; done
 node=$1
 shift
 if [ "${0##*/}" = ssh ]; then
+  if [ "$(ip netns exec "$node" cat /sys/class/net/eth0/carrier)" != 1 ]; then
+    echo "ssh: connect to host $node: No route to host" >&2
+    exit 255
+  fi
   cd 2>/dev/null || cd /
   exec env -i HOME="$HOME" PATH="$PATH" /run/on_node "$node" "$@"
 fi
