@@ -8,7 +8,7 @@
 # they need (except the C library, the driver, CUDA, cuDNN and NCCL), and Open MPI with mpirun. It
 # can be unpacked anywhere; bin/ has a script for each program:
 #
-#   tasuki/bin/mpirun -np 2 tasuki/bin/train_mnist
+#   tasuki/bin/tasuki-run -np 2 tasuki/bin/train_mnist
 #
 # CUDA, cuDNN and NCCL are then taken from the loader's path, CUDA_HOME, or the folders of NVIDIA's
 # Python wheels (libtasuki looks for them if --gpu is given). XZ_OPT is passed to xz.
@@ -29,7 +29,7 @@ command -v xz strip ldd >/dev/null || fail "xz, strip and ldd are needed (packag
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 root=$work/tasuki
-mkdir -p "$root"/{bin,libexec,lib,scripts,bench,docs,openmpi/bin,openmpi/etc,openmpi/share,pmix/share}
+mkdir -p "$root"/{bin,libexec,lib,scripts,share/tasuki,bench,docs,openmpi/bin,openmpi/etc,openmpi/share,pmix/share}
 
 # What every machine has, or has in a version for its GPU.
 is_base() {
@@ -125,7 +125,8 @@ for program in "$root"/libexec/* "$root"/openmpi/bin/*; do
   name=$(basename "$program")
   cat > "$root/bin/$name" <<'WRAPPER'
 #!/bin/sh
-# Runs the program of this name from the bundle that this file is in.
+# Runs the program of this name from the bundle that this file is in, with all flags (--print-config
+# among them, by which tasuki-run knows that it may ask for settings).
 self=$0
 [ -L "$self" ] && self=$(readlink -f "$self")
 root=$(cd "${self%/*}/.." && pwd) || exit 1
@@ -156,6 +157,7 @@ cp "$source/README.md" "$root/"
 cp "$source"/docs/*.md "$root/docs/"
 cp "$source"/scripts/{gpu_check.sh,get_data.sh,compare_logs.py,usage.sh} "$source/tests/gpu/sanitize.sh" \
   "$root/scripts/"
+cp "$source"/hostfiles/{mca-params.conf,start_orted} "$root/share/tasuki/"
 find "$source/bench" -name '*.py' -exec cp {} "$root/bench/" \;
 
 # Compiled against this machine's C library, so it does not start with an older one.

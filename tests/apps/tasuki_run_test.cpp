@@ -285,10 +285,11 @@ class FakeHosts : public FakeLauncher {
 };
 
 TEST_F(FakeHosts, ComeAndGo) {
-  const Finished job = run("take " + out.string() +
-                               "; while [ \"$1\" != --hostfile ]; do shift; done; cat $2 > hosts$n\n"
-                               "[ $n != 2 ] || touch b; [ $n = 3 ] || exit 205",
-                           words_on_hosts({"--min-np", "1"}));
+  const Finished job =
+      run("take " + out.string() +
+              "; while [ \"$1\" != --hostfile ]; do shift; done; cat $2 > hosts$n\n"
+              "[ $n != 2 ] || touch b; [ $n = 3 ] || exit 205",
+          words_on_hosts({"--min-np", "1"}));
   EXPECT_EQ(job.exit_code, 0) << job.all();
   ASSERT_EQ(calls().size(), 3u);
   EXPECT_THAT(calls()[1], HasSubstr("mpirun -np 1 "));
@@ -299,9 +300,8 @@ TEST_F(FakeHosts, ComeAndGo) {
   EXPECT_THAT(job.err, HasSubstr("b does not answer and is left out\n"));
   EXPECT_THAT(job.err, HasSubstr("1 rank instead of 2 on a, and so another global batch"));
   EXPECT_THAT(job.err, HasSubstr("b answers again\n"));
-  EXPECT_THAT(Events(out).names(),
-              ElementsAre("start", "failure", "host_lost", "restart", "start", "failure",
-                          "host_back", "restart", "start", "end"));
+  EXPECT_THAT(Events(out).names(), ElementsAre("start", "failure", "host_lost", "restart", "start",
+                                               "failure", "host_back", "restart", "start", "end"));
 }
 
 TEST_F(FakeHosts, ThatStayAwayEndTheJob) {

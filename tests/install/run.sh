@@ -35,6 +35,10 @@ cd "$work"
 "$source/tests/install/run_examples.sh" "$work/examples" "${@:3}"
 
 "$prefix/bin/train_mnist" --version
+command=$("$prefix/bin/tasuki-run" -np 2 --print-command "$prefix/bin/train_mnist")
+[[ $command = *"--tune '$prefix/share/tasuki/mca-params.conf'"* ]] ||
+  { echo "tasuki-run does not find its settings: $command"; exit 1; }
+"$prefix/bin/tasuki-run" -np 2 "$prefix/bin/train_mnist" --version
 # Nothing in the installed tree points back at where it was built or first installed.
 if grep -rIl -e "$build" -e "$work/installed" "$prefix"; then
   echo "these files name the build folder or the first prefix"

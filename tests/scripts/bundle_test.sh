@@ -53,6 +53,14 @@ run tasuki/bin/mpirun -np 2 --bind-to none --oversubscribe tasuki/bin/train_mnis
 grep -q 'COMM_WORLD): 2' "$work/said" || { cat "$work/said"; fail "there were no two ranks"; }
 [ -s "$work/result/log" ] || fail "no log was written"
 
+# The same with tasuki-run, which finds the bundle's mpirun and its settings.
+run tasuki/bin/tasuki-run -np 2 --verbose tasuki/bin/train_mnist --data "$work/data" --unit 32 \
+  --epoch 1 --out "$work/supervised" > "$work/said" 2>&1 ||
+  { cat "$work/said"; fail "two ranks did not train under tasuki-run"; }
+grep -q 'mpirun -np 2 --tune .*/share/tasuki/mca-params.conf' "$work/said" ||
+  { cat "$work/said"; fail "tasuki-run did not find its settings"; }
+[ -s "$work/supervised/incidents.jsonl" ] || fail "tasuki-run did not know the folder"
+
 # Nothing but the C library comes from outside the bundle.
 outside=$(run LD_DEBUG=libs LD_DEBUG_OUTPUT="$work/loads" tasuki/bin/train_mnist --version \
   > /dev/null && cat "$work"/loads.* | sed -n 's/.*calling init: //p' | grep -v "^$work" |
