@@ -48,6 +48,15 @@ bool may_be_launchers(std::string_view line) {
          (has_number || set.starts_with(rest.substr(0, set.size())));
 }
 
+// Of a rank that Slurm's launcher has lost: "srun: error: node1: task 3: Killed".
+std::optional<Cause> learn_from_srun(const std::string& line) {
+  static const std::regex of_task(R"(srun: error: (\S+): tasks? (\d+)[-,\d]*: (.*))");
+  std::smatch found;
+  if (!line.starts_with("srun: ") || !std::regex_match(line, found, of_task)) return std::nullopt;
+  return Cause{fmt::format("rank {} on {}: {}", found[2].str(), found[1].str(), found[3].str()),
+               std::stoi(found[2]), found[1]};
+}
+
 // The line as a terminal shows it after a progress bar that was erased.
 std::string without_bar(std::string line) {
   while (line.ends_with('\r')) line.pop_back();
@@ -143,6 +152,7 @@ void LauncherText::finish_line(std::string& shown) {
     const std::string text = without_bar(line_);
     is_error_last_ = processes::is_error_line(text);
     if (is_error_last_) error_ = parse_error_line(text);
+    if (!learned_) learned_ = learn_from_srun(text);
   }
   line_.clear();
   shown_ = 0;

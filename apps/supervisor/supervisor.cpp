@@ -138,9 +138,10 @@ void Supervisor::say_stop(StopAction action, int signal) {
     case StopAction::pass_on:
       return;
     case StopAction::save_and_stop:
-      say(fmt::format(
-          "{}: the job saves and stops; {}", name,
-          signal == SIGINT ? "Ctrl-C again ends it at once" : "a second SIGTERM ends it at once"));
+      say(fmt::format("{}: the job saves and stops{}", name,
+                      signal == SIGINT    ? "; Ctrl-C again ends it at once"
+                      : signal == SIGTERM ? "; a second SIGTERM ends it at once"
+                                          : ""));
       break;
     case StopAction::end_at_once:
       say(signal == 0

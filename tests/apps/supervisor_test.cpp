@@ -267,6 +267,13 @@ TEST(LauncherTexts, SayWhyARankHasNoError) {
   EXPECT_EQ(code.rank, 3);
 }
 
+TEST(LauncherTexts, OfSrunSayIt) {
+  LauncherText text(/*leave_out=*/true);
+  text.pass("srun: error: node1: task 3: Killed\nsrun: error: node1: task 0: Terminated\n");
+  EXPECT_EQ(text.cause()->line, "rank 3 on node1: Killed");
+  EXPECT_EQ(text.cause()->host, "node1");
+}
+
 TEST(LauncherTexts, EverythingElseIsPassedAtOnceAndUnchanged) {
   const std::string other = rule + "\nThere are not enough slots available ...\n" + rule + "\n";
   for (const std::string& said :

@@ -436,5 +436,24 @@ TEST_F(LostHosts, AreLeftOutIfFewerRanksAreAllowed) {
   EXPECT_EQ(events[4].at("hosts"), Words{"node1"});
 }
 
+// Started in the allocation by mpirun or by srun; Slurm's warning saves.
+TEST_F(TrainMnist, SlurmJobsAreSupervised) {
+  for (const std::string launcher : {"mpirun", "srun"}) {
+    SCOPED_TRACE(launcher);
+    std::string line = "exec";
+    for (const std::string& word :
+         with({TASUKI_RUN, "--launcher", launcher},
+              program(launcher, {"--epoch", "100000", "--log-every", "1"})))
+      line += " '" + word + "'";
+    const Finished job =
+        run_program({SLURM_RUN, "2", "--signal", folder / (launcher + "/log"), "--", line});
+    if (job.exit_code == 77) GTEST_SKIP() << job.all();
+    EXPECT_EQ(job.exit_code, 79) << job.all();
+    EXPECT_EQ(count_of(job.out, "Num process (COMM_WORLD): 2\n"), 1) << job.all();
+    EXPECT_EQ(count_of(job.out, "SIGUSR1: the job saves and stops\n"), 1) << job.all();
+    EXPECT_EQ(count_of(job.out, "stopped and saved after iteration "), 1) << job.all();
+  }
+}
+
 }  // namespace
 }  // namespace tasuki::testing

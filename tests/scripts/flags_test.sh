@@ -6,7 +6,7 @@ errors=$(mktemp)
 trap 'rm -f "$errors"' EXIT
 fail() { echo "flags_test: $*"; exit 1; }
 
-scripts=(./quickstart.sh ./test.sh tests/cluster/run.sh tests/gpu/sanitize.sh tests/fuzz/run.py
+scripts=(./quickstart.sh ./test.sh tests/cluster/run.sh tests/cluster/slurm.sh tests/gpu/sanitize.sh tests/fuzz/run.py
          tests/fault/suite/run.py)
 for file in scripts/*; do [[ ! -x $file ]] || scripts+=("$file"); done
 ((${#scripts[@]} >= 12)) || fail "found ${scripts[*]} alone"

@@ -1,0 +1,97 @@
+#!/bin/bash
+# Runs a batch job on a Slurm cluster of this machine alone, which ends with the script.
+#
+#   slurm.sh TASKS [--signal FILE] -- LINES
+#
+#   TASKS     of the job, on as many (pretended) cores
+#   --signal  sends the batch script SIGUSR1, as before a time limit, once there is a file of this
+#             name (* as in the shell)
+#
+# LINES are the batch script. Prints what the job prints, and ends with its exit code; 77 means that this
+# machine does not allow it, and says why. Needs root and Debian's slurmctld, slurmd, slurm-client,
+# munge.
+set -u
+
+source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/usage.sh"
+skip() { echo "skipped: $*"; exit 77; }
+case ${1-} in -h | --help) print_help; exit ;; -*) refuse "unknown flag '$1'" ;; esac
+tasks=${1-} sign=
+[[ $tasks =~ ^[0-9]+$ ]] || refuse "expected a number of tasks, found '$tasks'"
+shift
+if [ "${1-}" = --signal ]; then sign=${2-}; shift 2 || refuse "--signal needs a value"; fi
+[ "${1-}" = -- ] && [ $# -eq 2 ] || refuse "expected the lines of the job after --"
+
+[ "$(id -u)" = 0 ] || skip "only root may start Slurm's daemons here"
+PATH=$PATH:/usr/sbin
+for tool in slurmctld slurmd sbatch scontrol munged; do
+  command -v $tool >/dev/null || skip "$tool is not installed"
+done
+
+work=$(mktemp -d)
+chmod 755 "$work"
+daemons=()
+# shellcheck disable=SC2317  # called by the trap
+finish() {
+  ((${#daemons[@]} == 0)) || kill "${daemons[@]}" 2>/dev/null
+  wait
+  rm -rf "$work"
+}
+trap finish EXIT
+trap 'exit 143' TERM
+trap 'exit 130' INT
+
+# Ports of its own, so that clusters do not meet.
+port=$((20000 + $$ % 20000))
+host=$(hostname -s)
+mkdir "$work"/{state,spool,munge}
+chown munge: "$work/munge" 2>/dev/null || skip "there is no user munge"
+dd if=/dev/urandom of="$work/munge/key" bs=128 count=1 2>/dev/null
+chown munge: "$work/munge/key" && chmod 600 "$work/munge/key"
+cat >"$work/slurm.conf" <<END
+ClusterName=test
+SlurmctldHost=$host(127.0.0.1)
+SlurmctldPort=$port
+SlurmdPort=$((port + 1))
+SlurmUser=root
+AuthType=auth/munge
+AuthInfo=socket=$work/munge/socket
+StateSaveLocation=$work/state
+SlurmdSpoolDir=$work/spool
+SlurmctldPidFile=$work/slurmctld.pid
+SlurmdPidFile=$work/slurmd.pid
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SlurmdParameters=config_overrides
+NodeName=$host NodeAddr=127.0.0.1 CPUs=$tasks State=UNKNOWN
+PartitionName=main Nodes=$host Default=YES MaxTime=INFINITE State=UP
+END
+export SLURM_CONF=$work/slurm.conf
+setpriv --reuid=munge --regid=munge --clear-groups munged --foreground --key-file="$work/munge/key" \
+  --socket="$work/munge/socket" --pid-file="$work/munge/pid" --seed-file="$work/munge/seed" \
+  --log-file="$work/munge/log" >"$work/munged.out" 2>&1 &
+daemons+=($!)
+slurmctld -D >"$work/slurmctld.out" 2>&1 &
+daemons+=($!)
+slurmd -D >"$work/slurmd.out" 2>&1 &
+daemons+=($!)
+for ((tenths = 0; tenths < 150; ++tenths)); do
+  [[ $(sinfo -h -o %t 2>/dev/null) = idle ]] && break
+  sleep 0.1
+done
+((tenths < 150)) || skip "Slurm does not start here: $(tail -n 3 "$work"/*.out)"
+
+job=$(printf '#!/bin/bash\n%s\n' "$2" |
+  sbatch --parsable --ntasks="$tasks" --output="$work/said" --open-mode=append)
+state() { scontrol show job "$job" 2>/dev/null | grep -oP "\b$1=\K\S+"; }
+until [[ $(state JobState) =~ COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL ]]; do
+  if [ -n "$sign" ] && compgen -G "$sign" >/dev/null; then
+    scancel --signal=USR1 --batch "$job"
+    sign=
+  fi
+  sleep 0.1
+done
+cat "$work/said"
+code=$(state ExitCode)
+exit "${code%:*}"
