@@ -5,7 +5,6 @@ as well, whichever launcher started it. So a process that outlives its job is fo
 """
 import os
 import pathlib
-import re
 import signal
 import subprocess
 import time
@@ -148,17 +147,6 @@ class Job:
 
     def errors(self):
         return self.err.read_text(errors="replace")
-
-    def says(self, pattern, seconds=40):
-        """Waits until the output has the pattern; its last match."""
-        def found():
-            matches = list(re.finditer(pattern, self.text()))
-            return matches[-1] if matches else None
-        return wait_for(lambda: found() or self.has_ended() and self.fail_early(pattern), seconds,
-                        f"'{pattern}' in the output")
-
-    def fail_early(self, pattern):
-        raise Failure(f"ended with {self.child.returncode} before '{pattern}': {self.last_words()}")
 
     def has_ended(self):
         return self.child.poll() is not None

@@ -70,12 +70,20 @@ def job_of(words, limit=60, environment=None):
     return Job(words, Settings.work / "output", programs, environment, limit)
 
 
+def supervised(place, words, limit, *flags):
+    """A program under tasuki-run."""
+    return job_of(place.supervised(program("tasuki-run"), flags, words), limit)
+
+
 @contextlib.contextmanager
-def training(place, *flags, limit=90, out=None, **options):
-    """A training that goes on for long, after its first iterations."""
-    out = out or new_folder() / "result"
-    words = train_mnist(out, "--epoch", 100_000, "--log-every", 5, *flags)
-    with job_of(place.mpirun(words, **options), limit) as job:
+def training(place, supervisor=None, limit=90):
+    """A training that goes on for long, after its first iterations; `supervisor`: tasuki-run's flags,
+    if it is to start it."""
+    out = new_folder() / "result"
+    words = train_mnist(out, "--epoch", 100_000, "--log-every", 5)
+    started = (job_of(place.mpirun(words), limit) if supervisor is None
+               else supervised(place, words, limit, *supervisor))
+    with started as job:
         job.folder = out
         wait_for(lambda: (out / "log").exists() or job.has_ended(), 40, "start of the training")
         check(not job.has_ended(), f"it ended: {job.last_words()}")

@@ -5,8 +5,8 @@ import time
 
 from jobs import check
 from registry import case
-from training import (expect_equal, expect_loadable, generations, job_of, new_folder, program,
-                      train_mnist, training, undisturbed, within)
+from training import (expect_equal, expect_loadable, generations, job_of, train_mnist, training,
+                      undisturbed, within)
 
 WORK = ("--epoch", "100000", "--max-iterations")
 
@@ -46,15 +46,12 @@ def interrupted(place, run):
 
 @case("13b", "Ctrl-C and SIGTERM to tasuki-run", "saved, exit code 79", runs=4)
 def supervisor_interrupted(place, run):
-    out = new_folder() / "result"
-    words = train_mnist(out, "--epoch", 100_000, "--log-every", 5)
-    with job_of(place.supervised(program("tasuki-run"), [], words)) as job:
-        job.says(r"(?s)epoch")
-        time.sleep(random.uniform(0.5, 1))
+    with training(place, supervisor=[]) as job:
+        time.sleep(random.uniform(0, 0.5))
         moment = time.monotonic()
         job.launcher("tasuki-run").send(signal.SIGINT if run % 2 == 0 else signal.SIGTERM)
         job.expect_code(79)
         figure = within(job.gone(moment, 60), 5)
-    check(generations(out), "nothing was saved")
-    expect_loadable(out)
+    check(generations(job.folder), "nothing was saved")
+    expect_loadable(job.folder)
     return figure

@@ -11,12 +11,8 @@ import time
 from jobs import check, wait_for
 from places import cut, mend
 from registry import case
-from training import (expect_equal, generations, job_of, new_folder, program, small_disk,
-                      train_mnist, undisturbed)
-
-
-def supervised(place, words, limit, *flags):
-    return job_of(place.supervised(program("tasuki-run"), flags, words), limit)
+from training import (expect_equal, generations, new_folder, small_disk, supervised, train_mnist,
+                      undisturbed)
 
 
 def incidents(out):
@@ -40,12 +36,8 @@ def fails_always(place, run):
     return "3 restarts"
 
 
-WORK = ("--epoch", "100000", "--max-iterations", "2500", "--print-every", 1)
-
-
-def steps_printed(text):
-    """Iterations in the order in which the program printed them."""
-    return [int(number) for number in re.findall(r"(?m)^.*?\biteration (\d+)", text)]
+STEPS = 1500
+WORK = ("--epoch", 100_000, "--max-iterations", STEPS, "--print-every", 1)
 
 
 @case("30a", "SIGKILL of a random rank at a random moment, under tasuki-run with "
@@ -53,19 +45,19 @@ def steps_printed(text):
       "the job ends by itself with the bits of an undisturbed run, 20 steps at most are done twice",
       runs=50, nodes=(1,))
 def kill_and_restart(place, run):
-    expected, calm = undisturbed(place, *WORK)
+    expected, _ = undisturbed(place, *WORK)
     out = new_folder() / "result"
     with supervised(place, train_mnist(out, *WORK), 180) as job:
-        wait_for(lambda: (out / "checkpoints").exists(), 40, "start of the training")
-        time.sleep(random.uniform(0, 0.8 * calm))
-        check(not job.has_ended(), "it ended before the kill")
+        moment = random.randrange(1, STEPS - 100)
+        wait_for(lambda: f"\nstep {moment}," in job.text(), 90, f"step {moment}")
         job.rank(random.randrange(4)).send(signal.SIGKILL)
         job.expect_code(0)
-        steps = steps_printed(job.text())
+        steps = re.findall(r"(?m)^step (\d+),", job.text())
     expect_equal(out, expected)
     check(len(incidents(out)) > 0, "incidents.jsonl is empty")
     twice = len(steps) - len(set(steps))
-    check(steps and twice <= 20, f"{twice} steps of {len(steps)} were done twice")
+    check(len(set(steps)) == STEPS and twice <= 20,
+          f"of {STEPS} steps {len(set(steps))} were printed and {twice} were done twice")
     shutil.rmtree(out)
     return f"{twice} steps twice"
 
