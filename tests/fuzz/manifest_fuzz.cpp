@@ -22,7 +22,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (mode % 4 == 0) {
     Manifest::File file;
     if (fuzz::accepts([&] { file = file_of_line(rest); }))
-      fuzz::require(file_of_line(to_line(file)) == file, "a description changes when it is written");
+      fuzz::require(file_of_line(to_line(file)) == file,
+                    "a description changes when it is written");
     return 0;
   }
   const std::string text = mode % 4 == 1 ? std::string(rest) : sealed(rest);

@@ -78,6 +78,7 @@ TEST(AManifest, ThatSaysWhatCannotBeIsRefused) {
       {with("600", "600.5"), "its \"iteration\" is not a number from 0"},
       {with("600", "9223372036854775808"), "its \"iteration\" is not a number from 0"},
       {with("600", "0600"), "it is no JSON at byte"},
+      {with("600", "1e999"), "a number in it is too large"},
       {with("600", "\"600\""), "its \"iteration\" is not a number"},
       {with("\"parts\": 1", "\"parts\": 0"), "no files or no parts"},
       {with("0123456789abcdef0123", "0123456789ABCDEF0123"), "\"id\" is not 32 hexadecimal digits"},

@@ -10,6 +10,7 @@
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/core/hash.hpp"
+#include "tasuki/core/printable.hpp"
 
 namespace tasuki {
 namespace {
@@ -60,7 +61,7 @@ class Reader {
   }
 
   [[noreturn]] void refuse(const std::string& reason) const {
-    fail(ErrorKind::data, "{}: {}", where_, reason);
+    fail(ErrorKind::data, "{}: {}", where_, printable(reason));
   }
   const json& at(const char* key) const {
     const auto found = object_.find(key);
@@ -138,12 +139,12 @@ Manifest::File read_file_entry(const json& object, const std::string& place) {
                       reader.hash("hash"),
                       {}};
   if (!is_plain(file.name)) reader.refuse(json_text(file.name) + " is no file's name");
-  const std::string where = fmt::format("{}, arrays of {}", place, file.name);
+  const std::string where = fmt::format("{}, arrays of {}", place, printable(file.name));
   std::set<std::string> names;
   for (const json& each : reader.list("arrays")) {
     file.arrays.push_back(read_array(each, where));
     if (!names.insert(file.arrays.back().name).second)
-      fail(ErrorKind::data, "{}: {} is there twice", where, file.arrays.back().name);
+      fail(ErrorKind::data, "{}: {} is there twice", where, printable(file.arrays.back().name));
   }
   return file;
 }
@@ -153,6 +154,8 @@ json parse_json(std::string_view text, std::string_view place) {
     return json::parse(text);
   } catch (const json::parse_error& error) {
     fail(ErrorKind::data, "{} is damaged: it is no JSON at byte {}", place, error.byte);
+  } catch (const json::out_of_range&) {
+    fail(ErrorKind::data, "{} is damaged: a number in it is too large", place);
   }
 }
 
