@@ -102,7 +102,7 @@ TEST_F(Generations, TheNewestAndTheBestRemain) {
   remove_old_generations(out, generation_folder(out, {4, 2}), 1);
   EXPECT_THAT(generations(), ElementsAre("iter_90", "iter_4-2", "iter_2"));
   make({"iter_5"});
-  remove_old_generations(out, generation_folder(out, {5, 1}), 1);
+  remove_old_generations(out, generation_folder(out, {5, 1}), 0);
   EXPECT_THAT(generations(), ElementsAre("iter_90", "iter_5", "iter_2"));
   fs::remove(generation_folder(out, {2, 1}));
   EXPECT_EQ(best_generation(out), std::nullopt);

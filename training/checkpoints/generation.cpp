@@ -11,6 +11,7 @@
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/hash.hpp"
+#include "tasuki/core/printable.hpp"
 
 namespace tasuki {
 namespace {
@@ -96,7 +97,7 @@ void Generation::add_pieces() {
     });
     const Place& first = places.front();
     const auto refuse = [&, &name = name](const std::string& reason) {
-      fail(ErrorKind::data, "{} in {}: {}", name, folder_.string(), reason);
+      fail(ErrorKind::data, "{} in {}: {}", printable(name), folder_.string(), reason);
     };
     const ArrayType type = first.file->find(name).value();
     if (!first.array->piece) {

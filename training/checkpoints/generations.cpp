@@ -151,7 +151,7 @@ void remove_old_generations(const fs::path& out, const fs::path& saved, int keep
   const auto best = best_generation(out);
   int kept = 0;
   for (const GenerationName& name : generations_in(out)) {
-    if (name.iteration > newest->iteration || kept++ < keep) continue;
+    if (name.iteration > newest->iteration || kept++ < std::max(keep, 1)) continue;
     const fs::path folder = generation_folder(out, name);
     if (folder != best) remove_generation(folder);
   }

@@ -135,7 +135,7 @@ std::uint64_t ZipWriter::add(const std::string& name, std::span<const std::byte>
   std::string local = "PK\3\4";
   append_fields(local, name, entry.crc, entry.bytes, !fits(entry.bytes) || !fits(entry.offset),
                 extra.size());
-  put(local + name + extra);
+  for (const std::string& part : {local, name, extra}) put(part);
   for (const auto& part : {header, data})
     in_pieces(part, [&](std::span<const std::byte> piece) { put(piece); });
   return hash.value();
@@ -158,7 +158,7 @@ ZipWriter::Result ZipWriter::finish(std::string_view label) {
     append(central, text_or_not);
     append(central, plain_file);
     append(central, in_32_bits(entry.offset));
-    put(central + entry.name + extra);
+    for (const std::string& part : {central, entry.name, extra}) put(part);
   }
   const std::uint64_t end = offset_;
   std::string last;
