@@ -38,8 +38,8 @@ pid_t start_quietly(const std::vector<std::string>& words) {
   arguments.push_back(nullptr);
   const pid_t parent = getpid(), child = fork();
   if (child < 0) fail(ErrorKind::io, "fork: {}", std::strerror(errno));
+  setpgid(child, 0);  // in both, as either may come first
   if (child > 0) return child;
-  setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);
   forget_signals();

@@ -15,7 +15,8 @@ constexpr std::size_t longest_paragraph = 8192, longest_line = 8192, longest_rem
                       shortest_rule = 60;
 
 bool is_rule(std::string_view line) {
-  return line.size() >= shortest_rule && line.find_first_not_of('-') == std::string_view::npos;
+  return line.size() >= shortest_rule && line.size() <= longest_remark &&
+         line.find_first_not_of('-') == std::string_view::npos;
 }
 
 constexpr std::string_view forwarding = "mpirun: Forwarding signal ";
@@ -31,10 +32,10 @@ bool is_remark(const std::string& line) {
 
 // Whether a line that begins like this may turn out to be a rule or a remark.
 bool may_be_launchers(std::string_view line) {
+  if (line.size() > longest_remark) return false;
   if (line.find_first_not_of('-') == std::string_view::npos) return true;
-  if (forwarding.starts_with(line.substr(0, forwarding.size())))
-    return line.size() <= longest_remark;
-  if (line.front() != '[' || line.size() > longest_remark) return false;
+  if (forwarding.starts_with(line.substr(0, forwarding.size()))) return true;
+  if (line.front() != '[') return false;
   const auto end = line.find(']');
   const std::string_view name = line.substr(1, end == line.npos ? line.npos : end - 1);
   const bool is_name = std::ranges::all_of(name, [](unsigned char c) {

@@ -1,10 +1,8 @@
 #include "supervisor/run_folder.hpp"
 
-#include <charconv>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "tasuki/program/intact_snapshot.hpp"
 #include "tasuki/program/report/about.hpp"
 #include "tasuki/training/output_folder.hpp"
 
@@ -12,15 +10,6 @@ namespace tasuki::supervisor {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::int64_t iteration_in(const std::string& name) {
-  constexpr std::string_view before = "iter_";
-  const auto found = name.rfind(before);
-  if (found == std::string::npos) return -1;
-  std::int64_t number = -1;
-  std::from_chars(name.data() + found + before.size(), name.data() + name.size(), number);
-  return number;
-}
 
 bool has_mark(const fs::path& folder, const std::string& mark) {
   std::ifstream file(folder / program::about_file);
@@ -34,11 +23,9 @@ bool has_mark(const fs::path& folder, const std::string& mark) {
 }  // namespace
 
 std::optional<SavedState> last_saved(const fs::path& folder) {
-  for (const int parts : {1, 2}) {  // of a whole model, or of one on several ranks
-    const auto snapshots = program::snapshots_of(folder, parts);
-    if (snapshots.paths.empty()) continue;
-    const std::string name = snapshots.paths.front().lexically_relative(folder).string();
-    return SavedState{name, iteration_in(name)};
+  for (const char* suffix : {"", ".0"}) {  // of a whole model, or of one on several ranks
+    const auto states = saved_states_in(folder, suffix);
+    if (!states.empty()) return states.front();
   }
   return std::nullopt;
 }

@@ -4,23 +4,17 @@
 // in its environment and writes it into about.json, by which its folder is recognised.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "tasuki/training/checkpoints/generations.hpp"
+
 namespace tasuki::supervisor {
 
-// What a run would continue from.
-struct SavedState {
-  std::string name;            // in the folder: "snapshot_iter_600", "checkpoints/iter_600"
-  std::int64_t iteration = 0;  // -1 if the name has none
-
-  bool operator==(const SavedState&) const = default;
-};
-
-// The state that was saved last in a folder; nothing if there is none.
+// What a run in the folder would continue from, if it is intact: the state that was saved last.
+// Nothing if there is none.
 std::optional<SavedState> last_saved(const std::filesystem::path& folder);
 
 class RunFolder {

@@ -44,8 +44,7 @@ std::optional<int> as_int(std::optional<std::int64_t> value) {
 
 std::string describe(const std::optional<SavedState>& saved) {
   if (!saved) return "from the beginning, as nothing was saved";
-  if (saved->iteration < 0) return fmt::format("from {}", saved->name);
-  return fmt::format("from {}, iteration {}", saved->name, saved->iteration);
+  return fmt::format("from {}, iteration {}", saved->path.string(), saved->iteration);
 }
 
 RunFolder folder_of(const Program& program, const std::string& mark) {
@@ -156,7 +155,7 @@ void Supervisor::say_stop(StopAction action, int signal) {
 
 bool Supervisor::prepare_restart(const JobEnd& end) {
   if (end.exit_code == 0) return false;
-  const std::optional<SavedState> before = saved_;
+  const fs::path before = saved_ ? saved_->path : fs::path();
   saved_ = folder_ ? last_saved(*folder_) : std::nullopt;
 
   ordered_json entries = {{"exit_code", end.exit_code}};
@@ -167,7 +166,7 @@ bool Supervisor::prepare_restart(const JobEnd& end) {
   incidents_.add("failure", entries);
   if (is_final(end.exit_code)) return false;
 
-  const auto delay = restarts_.next(saved_ && saved_ != before);
+  const auto delay = restarts_.next(saved_ && saved_->path != before);
   if (!delay) {
     if (restarts_.most() > 0) {
       say(fmt::format("giving up after {} restarts without progress (--max-restarts)",
@@ -186,7 +185,7 @@ bool Supervisor::prepare_restart(const JobEnd& end) {
                        {"most", restarts_.most()},
                        {"waited_seconds", delay->count()}};
   if (saved_) {
-    next["from"] = saved_->name;
+    next["from"] = saved_->path.string();
     next["iteration"] = saved_->iteration;
   }
   next.update(placement_entries());

@@ -351,14 +351,20 @@ TEST(RunFolders, AreRecognisedByTheirMark) {
 
 TEST(RunFolders, HaveALastState) {
   const testing::TemporaryFolder folder;
-  EXPECT_EQ(last_saved(folder.path()), std::nullopt);
+  const auto last = [](const std::filesystem::path& path) {
+    const auto saved = last_saved(path);
+    return saved ? fmt::format("{} {}", saved->path.filename().string(), saved->iteration) : "none";
+  };
+  EXPECT_EQ(last(folder.path()), "none");
   std::ofstream(folder / "snapshot_iter_20") << "x";
-  EXPECT_EQ(last_saved(folder.path()), (SavedState{"snapshot_iter_20", 20}));
+  EXPECT_EQ(last(folder.path()), "snapshot_iter_20 20");
   std::ofstream(folder / "snapshot_iter_100") << "x";
-  EXPECT_EQ(last_saved(folder.path()), (SavedState{"snapshot_iter_100", 100}));
+  EXPECT_EQ(last(folder.path()), "snapshot_iter_100 100");
+  std::filesystem::create_directories(folder / "checkpoints/iter_120");
+  EXPECT_EQ(last(folder.path()), "iter_120 120");
   const testing::TemporaryFolder parts;
   std::ofstream(parts / "snapshot_iter_7.0") << "x";
-  EXPECT_EQ(last_saved(parts.path()), (SavedState{"snapshot_iter_7", 7}));
+  EXPECT_EQ(last(parts.path()), "snapshot_iter_7 7");
 }
 
 TEST(HostChecks, UseMpirunsRemoteShell) {
