@@ -105,7 +105,8 @@ TEST(AManifest, ThatSaysWhatCannotBeIsRefused) {
       {"", "the hash of its text"},
       {std::string(100, '\0'), "the hash of its text"}};
   for (const auto& [text, reason] : cases)
-    expect_error(ErrorKind::data, {"here", reason}, [&] { Manifest::parse(text, "here"); });
+    expect_error(ErrorKind::data, {"here", reason},
+                 [&text = text] { Manifest::parse(text, "here"); });
 }
 
 }  // namespace
