@@ -3,7 +3,7 @@
 //
 //   build/apps/predict result                      # the run in result, on its own test data
 //   build/apps/predict result cat.jpg dog.png
-//   build/apps/predict result/snapshot_best --data FOLDER --format json
+//   build/apps/predict result/best --data FOLDER --format json
 
 #include <algorithm>
 #include <cstdlib>
@@ -42,9 +42,11 @@ std::vector<std::string> networks_of(const Tasks& tasks) {
 void add_flags(Options& options, Settings& settings, std::optional<std::string>& data,
                const Tasks& tasks) {
   options.group("Model and input");
-  options.add("model,m", settings.model, "PATH",
-              "a snapshot, a model file (of Chainer's save_npz, too), or the output folder of a "
-              "run, whose newest intact snapshot is taken; as the first argument it needs no flag");
+  options.add(
+      "model,m", settings.model, "PATH",
+      "a checkpoint, a snapshot, a model file (of Chainer's save_npz, too), or the output "
+      "folder of a run, whose newest intact one is taken; as the first argument it needs no "
+      "flag");
   options.add(
       "data", data, "auto", "PATH",
       "images (a file, a folder or a data set; docs/predict.md), or text files (translation: "

@@ -213,6 +213,13 @@ class Optimizer {
   // All of a state, flat, with the arena's offsets. Where ranks divide the states a copy, on all
   // ranks, or on `root` alone and undefined elsewhere. Collective.
   Tensor gather_state(const std::string& name, std::optional<int> root = {}) const;
+  // The part of a state that this rank keeps, flat, and which of the arena's elements it belongs
+  // to: all of them unless ranks divide the states. The values are shared, not copied.
+  struct OwnState {
+    Range elements;
+    Tensor values;
+  };
+  OwnState own_state(const std::string& name) const;
   // Gives a parameter's state these values, in its shape; where ranks divide the states, each takes
   // its own part.
   void set_state(const Parameter& parameter, const std::string& name, const Tensor& values) const;

@@ -139,6 +139,10 @@ Tensor Optimizer::gather_state(const std::string& name, std::optional<int> root)
   return owners_->gather(states_[number], static_cast<int>(rank_among_sharers));
 }
 
+Optimizer::OwnState Optimizer::own_state(const std::string& name) const {
+  return {owners_->own(), states_[number_of_state(name)]};
+}
+
 void Optimizer::set_state(const Parameter& parameter, const std::string& name,
                           const Tensor& values) const {
   const auto* entry = find_parameter(arena().entries(), parameter);

@@ -1,19 +1,18 @@
 #include "tasuki/program/extensions.hpp"
 
+#include "tasuki/program/checkpoints.hpp"
 #include "tasuki/program/initial_state.hpp"
 #include "tasuki/program/learning_rate.hpp"
 #include "tasuki/program/resume.hpp"
 #include "tasuki/training/extensions/allreduce_persistent.hpp"
 #include "tasuki/training/extensions/device_monitor.hpp"
 #include "tasuki/training/extensions/fail_on_non_number.hpp"
-#include "tasuki/training/extensions/keep_best.hpp"
 #include "tasuki/training/extensions/log_report.hpp"
 #include "tasuki/training/extensions/print_progress.hpp"
 #include "tasuki/training/extensions/print_report.hpp"
 #include "tasuki/training/extensions/print_steps.hpp"
 #include "tasuki/training/extensions/progress_bar.hpp"
 #include "tasuki/training/extensions/report_step_times.hpp"
-#include "tasuki/training/extensions/snapshot.hpp"
 #include "tasuki/training/extensions/trace_file.hpp"
 
 namespace tasuki::program {
@@ -32,23 +31,6 @@ void extend_with_log(Trainer& trainer, const TrainingProgram& program, const Tra
   trainer.extend(std::make_unique<PrintReport>(std::move(columns)));
   if (settings.print_every) trainer.extend(std::make_unique<PrintSteps>(*settings.print_every));
   trainer.extend(std::make_unique<ProgressBar>());
-}
-
-// The best one first, so that the state saved by the other one includes this iteration's value.
-void extend_with_snapshots(Trainer& trainer, const TrainingSettings& settings,
-                           const RankSetup& setup) {
-  const auto& replicas = setup.grid->replicas();
-  if (settings.keep_best)
-    trainer.extend(keep_best(*settings.keep_best, every(1, Unit::epoch), replicas));
-  Snapshot::Settings saving;
-  saving.at_end = true;
-  saving.n_retains = static_cast<int>(settings.keep.value_or(0));
-  auto snapshot = std::make_unique<Snapshot>(saving);
-  if (replicas) snapshot = create_multi_node_snapshot(std::move(snapshot), replicas);
-  trainer.extend(std::move(snapshot),
-                 {.trigger = settings.snapshot_every
-                                 ? every(static_cast<double>(*settings.snapshot_every), Unit::epoch)
-                                 : at({}, Unit::epoch)});
 }
 
 }  // namespace
@@ -77,7 +59,7 @@ void extend(Trainer& trainer, const TrainingProgram& program, const RankSetup& s
       FailOnNonNumber::Settings{.max_loss = settings.max_loss}, every(1, Unit::epoch)));
   if (program.extend) program.extend(trainer);
   extend_with_log(trainer, program, data);
-  extend_with_snapshots(trainer, settings, setup);
+  extend_with_checkpoints(trainer, settings, *setup.grid);
   trainer.extend(keep_flags(setup.continuation));
   if (setup.continuation.snapshot)
     resume_training(setup.continuation, trainer, settings, schedule, *setup.grid);

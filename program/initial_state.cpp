@@ -8,8 +8,8 @@
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/nn/classifier.hpp"
+#include "tasuki/program/intact_snapshot.hpp"
 #include "tasuki/training/snapshots/model_file.hpp"
-#include "tasuki/training/snapshots/npz.hpp"
 
 namespace tasuki::program {
 namespace {
@@ -36,9 +36,10 @@ void warn_of_unknown(std::vector<std::string> names, const std::filesystem::path
               file.string(), fmt::join(names, ", "));
 }
 
-// The file of a model, or of this rank's part of it.
-std::string file_of_rank(const std::string& path, const ModelGrid& grid) {
-  return grid.is_divided() ? fmt::format("{}.{}", path, grid.model().rank()) : path;
+// A model, or this rank's part of it.
+std::unique_ptr<ArraySource> open_for_rank(const std::string& path, const ModelGrid& grid) {
+  return open_weights(path,
+                      grid.is_divided() ? fmt::format(".{}", grid.model().rank()) : std::string());
 }
 
 const char* const kept_data_name = "Data";
@@ -92,7 +93,8 @@ void load_initial_weights(const std::string& path, Module& model, Communicator& 
                           const ModelGrid& grid) {
   run_on_all(communicator, [&] {
     if (grid.data().rank() != 0) return;
-    const NpzFile file(file_of_rank(path, grid));
+    const auto opened = open_for_rank(path, grid);
+    const ArraySource& file = *opened;
     const std::vector<std::string> names = file.names();
     const auto has = [&](const std::string& start) {
       return std::ranges::any_of(names,
@@ -116,7 +118,8 @@ void check_vocabularies(const std::string& snapshot,
                         const ModelGrid& grid) {
   if (vocabularies.empty()) return;
   run_on_root(communicator, 0, [&] {
-    const NpzFile file(file_of_rank(snapshot, grid));
+    const auto opened = open_for_rank(snapshot, grid);
+    const ArraySource& file = *opened;
     for (const DataVocabulary& each : vocabularies) {
       const std::string entry = fmt::format("extensions/{}/{}", kept_data_name, key_of(each));
       if (!file.find(entry)) continue;

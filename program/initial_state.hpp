@@ -15,11 +15,12 @@
 
 namespace tasuki::program {
 
-// Loads the weights of a model file or of a snapshot on rank 0, from where an optimizer's
-// setup sends them to all ranks; of a divided model, FILE.0, FILE.1, ... on the ranks of the first
-// model. The file may have a classifier's predictor alone (without "predictor/"; not where the
-// model is divided and a part has no loss). A file that does not fit is an error on all ranks;
-// weights in it that the model lacks are a warning. Collective.
+// Loads the weights of a model file, a snapshot or a checkpoint on rank 0, from where an
+// optimizer's setup sends them to all ranks; of a divided model, FILE.0, FILE.1, ... or the
+// checkpoint's parts on the ranks of the first model. The file may have a classifier's predictor
+// alone (without "predictor/"; not where the model is divided and a part has no loss). A file that
+// does not fit is an error on all ranks; weights in it that the model lacks are a warning.
+// Collective.
 void load_initial_weights(const std::string& path, Module& model, Communicator& communicator,
                           const ModelGrid& grid);
 

@@ -1,7 +1,9 @@
 #include "tasuki/program/intact_snapshot.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <functional>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -9,6 +11,8 @@
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/training/checkpoints/generation.hpp"
+#include "tasuki/training/checkpoints/generations.hpp"
 #include "tasuki/training/extensions/snapshot.hpp"
 #include "tasuki/training/snapshots/npz.hpp"
 
@@ -17,11 +21,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* numbered = "snapshot_iter_{iteration}";
+std::string suffix_of(int part, int parts) {
+  return parts > 1 ? fmt::format(".{}", part) : "";
+}
 
 fs::path file_of(fs::path snapshot, int part, int parts) {
-  if (parts > 1) snapshot += fmt::format(".{}", part);
-  return snapshot;
+  return snapshot += suffix_of(part, parts);
 }
 
 bool is_there(const fs::path& path) {
@@ -43,7 +48,19 @@ std::string found_instead(const fs::path& snapshot, int parts) {
                      parts > 1 ? fmt::format("a model on {} ranks", parts) : "whole models");
 }
 
+// "a whole model", "a model on 2 ranks"
+std::string model_text(std::int64_t parts) {
+  return parts == 1 ? "a whole model" : fmt::format("a model on {} ranks", parts);
+}
+
 std::unique_ptr<ArraySource> open_part(const fs::path& snapshot, int part, int parts) {
+  if (is_checkpoint(snapshot)) {
+    const std::int64_t found = Manifest::read(snapshot).parts;
+    if (found != parts)
+      fail(ErrorKind::missing, "{} is of {}, and this run has {}", snapshot.string(),
+           model_text(found), model_text(parts));
+    return std::make_unique<Generation>(snapshot, suffix_of(part, parts));
+  }
   const fs::path file = file_of(snapshot, part, parts);
   if (!is_there(file))
     fail(ErrorKind::missing, "cannot read {}: no such file{}", file.string(),
@@ -51,19 +68,14 @@ std::unique_ptr<ArraySource> open_part(const fs::path& snapshot, int part, int p
   return std::make_unique<NpzFile>(file, /*require_hash=*/true);
 }
 
-// Says why it is not simply the snapshot with the highest number.
+// Says why it is not simply the newest.
 void explain_choice(const fs::path& chosen, const std::vector<fs::path>& candidates) {
   if (chosen.filename() == best_snapshot_name)
-    log_warning("there is no snapshot_iter_<number> to go on from in {}; taking {}",
+    log_warning("there is no checkpoint or snapshot_iter_<number> to go on from in {}; taking {}",
                 chosen.parent_path().string(), chosen.string());
-  const auto later = std::ranges::find(candidates, chosen) + 1;
-  // Names with higher numbers are longer, or later in the alphabet.
-  const auto number = [](const fs::path& path) {
-    const std::string name = path.filename().string();
-    return std::pair(name.size(), name);
-  };
-  for (auto each = later; each != candidates.end(); ++each)
-    if (each->filename() != best_snapshot_name && number(*each) > number(chosen))
+  const auto iteration = iteration_of(chosen);
+  for (auto each = std::ranges::find(candidates, chosen); each != candidates.end(); ++each)
+    if (iteration && iteration_of(*each) > iteration)
       log_info("ignoring {}: it belongs to an abandoned run; the last run was at {}",
                each->string(), chosen.filename().string());
 }
@@ -79,15 +91,47 @@ fs::path first_intact(const SnapshotList& snapshots, bool says,
       return paths[i];
     } catch (const Error& error) {
       if (i + 1 == paths.size()) throw;
-      if (says) log_warning("{}; using the snapshot before it", error.what());
+      if (says) log_warning("{}; using the one before it", error.what());
     }
   }
 }
 
+fs::path without_slash(const fs::path& path) {
+  return path.has_filename() || !path.has_parent_path() ? path : path.parent_path();
+}
+
 }  // namespace
 
+bool is_checkpoint(const fs::path& path) {
+  std::error_code ignored;
+  const fs::path folder = without_slash(path);
+  if (!fs::is_directory(folder, ignored)) return false;
+  return is_there(folder / manifest_name) || (folder.parent_path().filename() == checkpoints_name &&
+                                              GenerationName::parse(folder.filename().string()));
+}
+
+fs::path followed(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return path;
+  const fs::path folder = path.parent_path();
+  std::optional<fs::path> named;
+  if (path.filename() == best_generation_name) named = best_generation(folder);
+  if (path.filename() == latest_name)
+    if (const auto latest = read_latest(folder)) named = folder / *latest;
+  return named.value_or(path);
+}
+
+fs::path output_folder_of(const fs::path& snapshot) {
+  const fs::path path = without_slash(snapshot);
+  fs::path folder = path.parent_path();
+  if (is_checkpoint(path) && folder.filename() == checkpoints_name) folder = folder.parent_path();
+  return folder.empty() ? "." : folder;
+}
+
 SnapshotList snapshots_of(const fs::path& folder, int parts) {
-  SnapshotList list{snapshots_in(folder, numbered, file_of("", 0, parts).string()), true};
+  SnapshotList list{{}, true};
+  for (const SavedState& each : saved_states_in(folder, suffix_of(0, parts)))
+    list.paths.push_back(each.path);
   if (const auto best = folder / best_snapshot_name; is_there(file_of(best, 0, parts)))
     list.paths.push_back(best);
   return list;
@@ -95,31 +139,66 @@ SnapshotList snapshots_of(const fs::path& folder, int parts) {
 
 SnapshotList snapshots_at(const fs::path& path, std::string_view flag, int parts) {
   std::error_code ignored;
-  if (!fs::is_directory(path, ignored)) return {{snapshot_of(path, parts)}};
-  SnapshotList list = snapshots_of(path, parts);
+  const fs::path named = followed(without_slash(path));
+  if (is_checkpoint(named)) return {{named}};
+  if (!fs::is_directory(named, ignored)) return {{snapshot_of(named, parts)}};
+  const fs::path folder = named.filename() == checkpoints_name ? output_folder_of(named) : named;
+  SnapshotList list = snapshots_of(folder, parts);
   if (!list.paths.empty()) return list;
-  const auto others = snapshots_in(path, numbered, parts > 1 ? "" : ".0");
+  const auto others = saved_states_in(folder, parts > 1 ? "" : ".0");
   const std::string instead = others.empty() ? ""
                                              : (parts > 1 ? ", only those of a whole model"
                                                           : ", only those of parts of a model") +
-                                                   found_instead(others.front(), parts);
-  fail(ErrorKind::missing, "{} {}: there is no snapshot_iter_<number>{} in this folder{}", flag,
-       path.string(), file_of("", 0, parts).string(), instead);
+                                                   found_instead(others.front().path, parts);
+  fail(ErrorKind::missing,
+       "{} {}: there is no checkpoint or snapshot_iter_<number>{} in this folder{}", flag,
+       path.string(), suffix_of(0, parts), instead);
 }
 
 fs::path snapshot_of(const fs::path& file, int parts) {
-  const std::string suffix = file_of("", 0, parts).string(), text = file.string();
+  const std::string suffix = suffix_of(0, parts), text = file.string();
   return text.ends_with(suffix) ? text.substr(0, text.size() - suffix.size()) : text;
 }
 
-std::unique_ptr<ArraySource> open_intact_snapshot(const fs::path& path, std::string_view flag,
-                                                  int parts) {
-  std::unique_ptr<ArraySource> first;
+std::optional<int> part_number(const fs::path& file) {
+  const std::string name = file.filename().string(), suffix = file.extension().string();
+  int number = 0;
+  if (!name.starts_with("snapshot_") || suffix.size() < 2) return std::nullopt;
+  const char* const end = suffix.data() + suffix.size();
+  const auto [rest, error] = std::from_chars(suffix.data() + 1, end, number);
+  if (error != std::errc() || rest != end || number < 0) return std::nullopt;
+  return number;
+}
+
+int parts_in(const fs::path& folder) {
+  if (is_checkpoint(folder)) return static_cast<int>(Manifest::read(folder).parts);
+  int parts = 1;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored))
+    if (const auto number = part_number(entry.path())) parts = std::max(parts, *number + 1);
+  for (const GenerationName& name : generations_in(folder)) {
+    try {
+      parts = std::max(parts, parts_in(generation_folder(folder, name)));
+    } catch (const Error&) {  // damaged: reported by those that open it
+    }
+  }
+  return parts;
+}
+
+std::unique_ptr<ArraySource> open_weights(const fs::path& path, const std::string& part) {
+  const fs::path named = followed(without_slash(path));
+  if (is_checkpoint(named)) return std::make_unique<Generation>(named, part);
+  return std::make_unique<NpzFile>(named.string() + part);
+}
+
+std::vector<std::unique_ptr<ArraySource>> open_intact_snapshot(const fs::path& path,
+                                                               std::string_view flag, int parts) {
+  std::vector<std::unique_ptr<ArraySource>> opened;
   first_intact(snapshots_at(path, flag, parts), true, [&](const fs::path& snapshot) {
-    first = open_part(snapshot, 0, parts);
-    for (int part = 1; part < parts; ++part) open_part(snapshot, part, parts);
+    opened.clear();
+    for (int part = 0; part < parts; ++part) opened.push_back(open_part(snapshot, part, parts));
   });
-  return first;
+  return opened;
 }
 
 IntactSnapshot open_intact_parts(const SnapshotList& snapshots, int parts,

@@ -104,7 +104,7 @@ FlagTexts flags_in(const ArraySource& source) {
   return flags.empty() ? flags_of_optimizer(source) : flags;
 }
 
-// Those that rank 0 sees; none if --resume auto finds no snapshot. Collective.
+// Those that rank 0 sees; none if --resume auto finds nothing. Collective.
 SnapshotList snapshots_to_resume(const TrainingSettings& settings, int parts,
                                  Communicator& communicator) {
   const Bytes sent = run_on_root(communicator, 0, [&] {
@@ -119,10 +119,6 @@ SnapshotList snapshots_to_resume(const TrainingSettings& settings, int parts,
   SnapshotList snapshots{{}, found.at(1).get<bool>()};
   for (const auto& name : found.at(0)) snapshots.paths.emplace_back(name.get<std::string>());
   return snapshots;
-}
-
-std::filesystem::path folder_of(const std::filesystem::path& snapshot) {
-  return snapshot.has_parent_path() ? snapshot.parent_path() : ".";
 }
 
 // The state of trigger early_stopping(), if it watched the same value.
@@ -164,7 +160,8 @@ void keep_own_decay(const Trainer& trainer, Optimizer& adam, double own,
 bool Continuation::goes_on_in(const TrainingSettings& settings) const {
   std::error_code ignored;
   return settings.resume.from == ResumeSettings::From::automatic ||
-         (snapshot && std::filesystem::equivalent(settings.out, folder_of(*snapshot), ignored));
+         (snapshot &&
+          std::filesystem::equivalent(settings.out, output_folder_of(*snapshot), ignored));
 }
 
 namespace {
@@ -209,7 +206,7 @@ Continuation find_continuation(Options& options, const TrainingSettings& setting
       const nlohmann::json kept_in = nlohmann::json::parse(bytes_to_text(sent));
       continuation.snapshot = found.path;
       if (settings.resume.from == ResumeSettings::From::path)
-        options.inherit("out", folder_of(found.path).string());
+        options.inherit("out", output_folder_of(found.path).string());
       continuation.overruled = inherit_flags(options, settings, kept_in.at(0).get<FlagTexts>());
       continuation.epochs_waited = kept_in.at(1);
     }

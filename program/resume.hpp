@@ -1,4 +1,5 @@
-// Resuming a run from a snapshot (--resume): which snapshot, and whose settings count.
+// Resuming a run from a checkpoint or a snapshot (--resume): which one, and whose settings count.
+// Both are called snapshots here; their contents are the same.
 //
 // Programs keep the flags of the optimizer, and --epoch, in their snapshots. A resumed run takes
 // from there the flags that it is not given. A flag that is given, on the command line or in a
@@ -36,7 +37,7 @@ struct Continuation {
   bool goes_on_in(const TrainingSettings& settings) const;
 };
 
-// Finds --resume's snapshot (in a folder: the newest intact one, else snapshot_best), and takes
+// Finds --resume's snapshot (in a folder: the newest intact one), and takes
 // from it the flags that were not given, and --out from its place. Rank 0 reads the file, with a
 // model on several ranks the others their parts; errors are errors on all ranks. Collective.
 Continuation find_continuation(Options& options, const TrainingSettings& settings,

@@ -7,6 +7,7 @@
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/dataset/shard_plan.hpp"
 #include "tasuki/optimizer/optimizer.hpp"
+#include "tasuki/program/checkpoints.hpp"
 #include "tasuki/program/learning_rate.hpp"
 #include "tasuki/program/optimizer.hpp"
 #include "tasuki/program/start/computing.hpp"
@@ -62,11 +63,11 @@ Option global_batch_flag(TrainingSettings& settings) {
 Option resume_flag(ResumeSettings& resume) {
   using From = ResumeSettings::From;
   Option option;
-  option.value_name = "FILE";
+  option.value_name = "PATH";
   option.help =
-      "continue from this snapshot, or from the newest intact one in this folder; --epoch and the "
-      "optimizer's flags default to the snapshot's. `auto`: continue from the newest snapshot in "
-      "--out, or start there if it has none";
+      "continue from this checkpoint or snapshot, or from the newest intact one in this output "
+      "folder; --epoch and the optimizer's flags default to those saved there. `auto`: continue "
+      "from the newest one in --out, or start there if it has none";
   option.set = [&resume](const std::string& text) {
     resume.from = text == "none" ? From::nothing : text == "auto" ? From::automatic : From::path;
     resume.path = resume.from == From::path ? text : "";
@@ -125,8 +126,8 @@ void add_run_flags(Options& options, TrainingSettings& settings) {
               "seed of the initial weights and of the order of examples");
   options.add("resume,r", resume_flag(settings.resume));
   options.add("init", settings.init, "none", "FILE",
-              "start from the weights in this model file or snapshot; of a model on several ranks: "
-              "FILE.0, FILE.1, ...");
+              "start from the weights in this model file, snapshot or checkpoint; of a model on "
+              "several ranks: FILE.0, FILE.1, ..., or a checkpoint");
   options.add("dry-run", settings.dry_run, "set everything up and print the plan without training");
   options.add("find-batchsize", settings.find_batchsize,
               "print the largest --batchsize that all ranks have memory for, without training");
@@ -277,12 +278,13 @@ void add_device_flags(Options& options, TrainingSettings& settings) {
 void add_output_flags(Options& options, TrainingSettings& settings) {
   options.group("Output");
   options.add("out,o", settings.out, "DIR",
-              "folder for log and snapshots; if it has another run's results or another job is "
-              "writing to it, the next free one of DIR-2, DIR-3, ... is used. With --resume FILE "
-              "the default is the snapshot's folder");
+              "folder for log, checkpoints and snapshots; if it has another run's results or "
+              "another job is "
+              "writing to it, the next free one of DIR-2, DIR-3, ... is used. With --resume PATH "
+              "the default is the folder of that run");
   options.add("overwrite", settings.overwrite,
-              "write to --out even if it has another run's results; its log and snapshots are "
-              "removed");
+              "write to --out even if it has another run's results; its log, checkpoints and "
+              "snapshots are removed");
   options.add("log-every", settings.log_every, "epoch", {1, unlimited}, "N",
               "iterations between lines of the log");
   options.add("print-every", settings.print_every, "never", {1, unlimited}, "N",
@@ -290,14 +292,7 @@ void add_output_flags(Options& options, TrainingSettings& settings) {
   options.add("progress-every", settings.progress_every, {0, 1e6}, "SECONDS",
               "if the output is not a terminal: print a line with position, loss and speed when "
               "nothing else was printed for this long; 0: never");
-  options.add("snapshot-every", settings.snapshot_every, "end", {1, billion}, "N",
-              "epochs between snapshots; there is always one at the end");
-  options.add("keep", settings.keep, "all", {1, billion}, "K",
-              "keep the newest K snapshots and remove older ones");
-  options.add(
-      "keep-best", settings.keep_best, "none", "KEY",
-      "also keep the snapshot of the epoch with the best value of KEY in the log (for example "
-      "validation/main/accuracy) as snapshot_best; larger is better if KEY contains `accuracy`");
+  add_checkpoint_flags(options, settings);
   options.add("monitor", settings.monitor, "never", {0.01, 1e6}, "SECONDS",
               "seconds between lines about each rank's device (load, memory, ...), which are "
               "written to monitor.<rank>.csv");
@@ -374,6 +369,7 @@ void check_training_flags(const Options& options, const TrainingSettings& settin
                                             .layers_communicate = settings.sync_bn});
   if (!conflict.empty()) fail_everywhere(ErrorKind::usage, "{}", conflict);
   check_learning_rate_flags(options, settings);
+  check_checkpoint_flags(options, settings);
 }
 
 void apply_recipe(const Recipe& recipe, Options& options, const TrainingSettings& settings) {

@@ -33,10 +33,17 @@ struct GpuSettings {
 
 // What a run continues from.
 struct ResumeSettings {
-  // automatic: the newest snapshot in the output folder, or a new run if there is none. path: a
-  // snapshot, or the newest one in a folder.
+  // automatic: the newest checkpoint or snapshot in the output folder, or a new run if there is
+  // none. path: a checkpoint, a snapshot, or the newest of them in an output folder.
   enum class From : std::uint8_t { nothing, automatic, path } from = From::nothing;
   std::filesystem::path path = {};
+};
+
+// How often a checkpoint is saved.
+struct CheckpointPeriod {
+  enum class Unit : std::uint8_t { iteration, epoch, minute, second };
+  double count = 10;
+  Unit unit = Unit::minute;
 };
 
 // When a stalled job is warned about and ended: seconds, 0 for never.
@@ -121,13 +128,15 @@ struct TrainingSettings {
   bool deterministic = false;  // cuda_settings.hpp
 
   std::string out = "result";
-  bool overwrite = false;                      // results of another run
-  std::optional<std::int64_t> log_every;       // iterations; default: an epoch
-  std::optional<std::int64_t> print_every;     // iterations
-  double progress_every = 30;                  // seconds
-  std::optional<std::int64_t> snapshot_every;  // epochs; default: at the end only
-  std::optional<std::int64_t> keep;            // snapshots
+  bool overwrite = false;                   // results of another run
+  std::optional<std::int64_t> log_every;    // iterations; default: an epoch
+  std::optional<std::int64_t> print_every;  // iterations
+  double progress_every = 30;               // seconds
+  // Empty: never.
+  std::optional<CheckpointPeriod> checkpoint_every = CheckpointPeriod();
+  std::int64_t keep = 3;                       // checkpoints
   std::optional<std::string> keep_best;        // the observed value
+  std::optional<std::int64_t> snapshot_every;  // epochs; default: at the end only
   std::optional<double> monitor;               // seconds
   std::optional<std::string> trace;            // file
   std::int64_t trace_steps = 50;

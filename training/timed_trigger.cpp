@@ -44,6 +44,8 @@ class Timed final : public Trigger {
   // Meets again after half the iterations that seem to be left, so that the number of meetings in a
   // period grows with the logarithm of its iterations.
   Decision decide(double now, std::int64_t iteration) {
+    // A resumed run may have another period than the one before.
+    due_ = std::min(due_, now + seconds_);
     const bool fires = now >= due_;
     const double due = fires ? now + seconds_ - std::fmod(now - due_, seconds_) : due_;
     constexpr double most_iterations = 1e9;  // fits every type that counts iterations

@@ -12,6 +12,8 @@
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/core/stop_request.hpp"
+#include "tasuki/training/checkpoints/generations.hpp"
+#include "tasuki/training/extensions/checkpoint.hpp"
 #include "tasuki/training/extensions/snapshot.hpp"
 
 namespace tasuki {
@@ -29,6 +31,11 @@ Snapshot* numbered_snapshot(const Trainer& trainer) {
     if (found != nullptr && found->is_numbered()) return found;
   }
   return nullptr;
+}
+
+// "checkpoint" or "snapshot".
+const char* kind_of(const std::filesystem::path& saved) {
+  return GenerationName::parse(saved.filename().string()) ? "checkpoint" : "snapshot";
 }
 
 // The rank of this process in mpirun's job.
@@ -187,7 +194,7 @@ void Trainer::save_after_error() noexcept {
 
 std::string Trainer::how_to_go_on() const {
   const std::string file = last_snapshot_.string();
-  return resume_flag_.empty() ? "the snapshot is " + file
+  return resume_flag_.empty() ? fmt::format("the {} is {}", kind_of(last_snapshot_), file)
                               : fmt::format("continue with {} {}", resume_flag_, file);
 }
 
@@ -197,14 +204,21 @@ void Trainer::say_last_snapshot() const {
   if (file.empty())
     set_last_words("; there is no snapshot yet");
   else if (resume_flag_.empty())
-    set_last_words("; the last snapshot is " + file);
+    set_last_words(fmt::format("; the last {} is {}", kind_of(last_snapshot_), file));
   else
-    set_last_words(fmt::format("; continue from the last snapshot with {} {}", resume_flag_, file));
+    set_last_words(fmt::format("; continue from the last {} with {} {}", kind_of(last_snapshot_),
+                               resume_flag_, file));
 }
 
 void Trainer::note_snapshot(const std::filesystem::path& path) {
   last_snapshot_ = path;
   say_last_snapshot();
+}
+
+bool Trainer::has_checkpoints() const {
+  return std::ranges::any_of(extensions_, [](const auto& each) {
+    return dynamic_cast<const Checkpoint*>(each->extension.get()) != nullptr;
+  });
 }
 
 // The same on all ranks.
@@ -256,7 +270,7 @@ void Trainer::run_until_stop() {
   updater_->flush();
   Snapshot own;
   Snapshot* const attached = numbered_snapshot(*this);
-  if (is_stopped_) (attached ? attached : &own)->save_at_end();
+  if (is_stopped_ && !has_checkpoints()) (attached ? attached : &own)->save_at_end();
   const auto first_after_saving = std::ranges::find_if(extensions, [&](const Attached* each) {
     return each->priority < Extension::priority_snapshot;
   });

@@ -61,10 +61,10 @@ class Trainer {
   // size, seed, length of training or extensions.
   //
   // When a rank is asked to stop (core/stop_request.hpp), all ranks end after the same iteration,
-  // as if the stop trigger had fired there, save a snapshot and throw Stopped. The first attached
-  // Snapshot whose file names contain the iteration saves it; if there is none, the trainer does,
-  // as snapshot_iter_{iteration}. Ranks whose communicator exchanges nothing ("dummy") end at the
-  // end of an epoch.
+  // as if the stop trigger had fired there, save their state and throw Stopped. An attached
+  // Checkpoint saves it; if there is none, the first attached Snapshot whose file names contain the
+  // iteration does, else the trainer, as snapshot_iter_{iteration}. Ranks whose communicator
+  // exchanges nothing ("dummy") end at the end of an epoch.
   //
   // Warns if the job has several ranks but the updater knows only one: each rank would train a
   // separate model, and all would write to one folder.
@@ -82,7 +82,8 @@ class Trainer {
   void restore_output_everywhere();
   // The program's flag for resuming from a snapshot, for messages: "--resume".
   void set_resume_flag(std::string flag) { resume_flag_ = std::move(flag); }
-  // Call it when a snapshot of this run was saved or loaded; messages then name it as the last one.
+  // Call it when a snapshot or checkpoint of this run was saved or loaded; messages then name it as
+  // the last one.
   void note_snapshot(const std::filesystem::path& path);
   // Empty: none.
   const std::filesystem::path& last_snapshot() const { return last_snapshot_; }
@@ -101,6 +102,9 @@ class Trainer {
   // Whether the run ends early, because it was asked to stop or by fail_after_saving(). For
   // Extension::finalize: the process may be killed soon, so work that takes long is left out.
   bool is_stopped() const { return is_stopped_; }
+  // Whether a Checkpoint is attached, which saves the state of a run that ends early; a Snapshot
+  // then does not.
+  bool has_checkpoints() const;
 
   // Ask all extensions for objections before values are reported, of all ranks or of this rank
   // alone, and before a snapshot is made (Extension::before_report, before_own_report,

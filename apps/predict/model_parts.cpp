@@ -18,26 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// 1 of "snapshot_iter_600.1"; nothing for files without such a suffix.
-std::optional<int> part_number(const fs::path& file) {
-  const std::string name = file.filename().string(), suffix = file.extension().string();
-  int number = 0;
-  if (!name.starts_with("snapshot_") || suffix.size() < 2) return std::nullopt;
-  const char* const end = suffix.data() + suffix.size();
-  const auto [rest, error] = std::from_chars(suffix.data() + 1, end, number);
-  if (error != std::errc() || rest != end || number < 0) return std::nullopt;
-  return number;
-}
-
-// The number of parts of the snapshots in a folder, by the highest suffix.
-int parts_in(const fs::path& folder) {
-  int parts = 1;
-  std::error_code ignored;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored))
-    if (const auto number = part_number(entry.path())) parts = std::max(parts, *number + 1);
-  return parts;
-}
-
 fs::path file_of(fs::path place, std::size_t part) {
   return place += fmt::format(".{}", part);
 }
@@ -106,21 +86,23 @@ Tensor whole_array(const ModelFiles& files, const std::string& prefix, const std
 }  // namespace
 
 ModelFiles open_model(const fs::path& path) {
-  ModelFiles files{.place = path, .parts = {}};
+  const fs::path named = program::followed(path);
   std::error_code ignored;
-  const bool is_folder = fs::is_directory(path, ignored);
-  const int parts = parts_in(is_folder ? path : fs::absolute(path).parent_path());
+  const bool is_folder = fs::is_directory(named, ignored);
+  const int parts = program::parts_in(is_folder ? named : fs::absolute(named).parent_path());
+  ModelFiles files{.place = named, .parts = {}};
   if (is_folder) {
-    auto first = program::open_intact_snapshot(path, "--model", parts);
-    files.place = program::snapshot_of(first->path(), parts);
-    files.parts.push_back(std::move(first));
-  } else if (part_number(path)) {
-    files.place.replace_extension();
-  } else if (fs::exists(path, ignored) || parts == 1) {
-    files.parts.push_back(std::make_unique<NpzFile>(path));
+    files.parts = program::open_intact_snapshot(named, "--model", parts);
+    files.place = program::snapshot_of(files.parts.front()->path(), parts);
     return files;
   }
-  for (std::size_t part = files.parts.size(); part < static_cast<std::size_t>(parts); ++part)
+  if (program::part_number(named)) {
+    files.place.replace_extension();
+  } else if (fs::exists(named, ignored) || parts == 1) {
+    files.parts.push_back(std::make_unique<NpzFile>(named));
+    return files;
+  }
+  for (std::size_t part = 0; part < static_cast<std::size_t>(parts); ++part)
     files.parts.push_back(
         std::make_unique<NpzFile>(file_of(files.place, part), /*require_hash=*/true));
   return files;

@@ -19,8 +19,8 @@ struct ModelFiles {
   std::vector<std::unique_ptr<ArraySource>> parts;
 };
 
-// `path` is a file with or without the suffix of a part, or a folder, of which the newest intact
-// snapshot is taken. A part that is missing is an error.
+// `path` is a file with or without the suffix of a part, a checkpoint, or an output folder, of
+// which the newest intact one is taken. A part that is missing is an error.
 ModelFiles open_model(const std::filesystem::path& path);
 
 // Loads a whole model. An array that has its full shape in the parts is that of the first part that

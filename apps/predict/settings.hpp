@@ -13,7 +13,7 @@ namespace tasuki::predict {
 enum class Format { table, json, csv };
 
 struct Settings {
-  std::string model = "result";     // a snapshot, a model file, or a run's output folder
+  std::string model = "result";     // a checkpoint, snapshot or model file, or an output folder
   std::vector<std::string> inputs;  // files and folders; empty: the run's test data
   std::optional<std::string> arch;
   std::int64_t batchsize = 100;          // per rank

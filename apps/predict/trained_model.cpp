@@ -11,6 +11,7 @@
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/program/flags/option_value.hpp"
+#include "tasuki/program/intact_snapshot.hpp"
 #include "tasuki/program/report/about.hpp"
 
 namespace tasuki::predict {
@@ -109,7 +110,7 @@ TrainedModel find_trained_model(const std::string& path, Communicator& communica
     return text_to_bytes(json{{"file", files.place.string()},
                               {"prefix", prefix},
                               {"shapes", shapes_in(files, prefix)},
-                              {"about", read_about(files.place.parent_path())}}
+                              {"about", read_about(program::output_folder_of(files.place))}}
                              .dump(-1, ' ', false, json::error_handler_t::replace));
   });
   const json found = json::parse(bytes_to_text(sent));
@@ -118,7 +119,7 @@ TrainedModel find_trained_model(const std::string& path, Communicator& communica
   trained.prefix = found.at("prefix");
   for (const auto& [name, sizes] : found.at("shapes").items())
     trained.shapes.emplace(name, Shape(sizes.get<std::vector<std::int64_t>>()));
-  trained.run = run_of(found.at("about"), trained.file.parent_path());
+  trained.run = run_of(found.at("about"), program::output_folder_of(trained.file));
   return trained;
 }
 

@@ -50,8 +50,8 @@ struct TrainedModel {
   TrainingRun run;
 };
 
-// A snapshot or a model file (Chainer's save_npz), or the newest intact snapshot in a folder. Rank
-// 0 reads it for all; its errors are errors on all ranks. Collective.
+// A checkpoint, a snapshot or a model file (Chainer's save_npz), or the newest intact one of these
+// in a run's folder. Rank 0 reads it for all; its errors are errors on all ranks. Collective.
 TrainedModel find_trained_model(const std::string& path, Communicator& communicator);
 
 // Gives all ranks' models, which are on CPUs, the file's weights. One that does not fit the file is

@@ -118,8 +118,10 @@ TEST_F(ModelParallel, AResumedRunEqualsAWholeOne) {
   expect_near(values_of(resumed, "main/loss"), values_of(whole, "main/loss"), 1e-12);
   expect_near(values_of(resumed, "validation/main/loss"), values_of(whole, "validation/main/loss"),
               1e-12);
-  for (const char* const file : {"half/snapshot_best.0", "half/snapshot_best.1"})
-    EXPECT_TRUE(std::filesystem::exists(folder / file)) << file;
+  std::string best;
+  std::ifstream(folder / "half/best") >> best;
+  for (const char* const file : {"state.0.npz", "state.1.npz"})
+    EXPECT_TRUE(std::filesystem::exists(folder / "half" / best / file)) << best << ' ' << file;
 }
 
 TEST_F(ModelParallel, InitTakesTheWeightsOfEachPart) {
@@ -163,7 +165,8 @@ TEST_F(ModelParallel, AStoppedRunEndsWithinItsEpochAndGoesOnAsIfItHadNotBeen) {
 TEST_F(ModelParallel, ADamagedPartIsPassedOver) {
   for (const auto& [file, np] : both)
     for (const char* const damaged : {".0", ".1"}) {
-      const Flags flags = {"-b", "48", "--epoch", "2", "--snapshot-every", "1"};
+      const Flags flags = {
+          "-b", "48", "--epoch", "2", "--snapshot-every", "1", "--checkpoint-every", "none"};
       log_of(file, np, "run", flags);
       const std::string last = np == 2 ? "run/snapshot_iter_20" : "run/snapshot_iter_10",
                         before = np == 2 ? "run/snapshot_iter_10" : "run/snapshot_iter_5";
@@ -178,7 +181,7 @@ TEST_F(ModelParallel, ADamagedPartIsPassedOver) {
       const Finished job = run(file, np, "run", with(flags, {"--resume", folder / "run"}));
       EXPECT_EQ(job.exit_code, 0) << job.all();
       EXPECT_EQ(count_of(job.err, "warning: cannot read " + part), 1) << job.all();
-      EXPECT_EQ(count_of(job.err, "; using the snapshot before it\n"), 1) << job.all();
+      EXPECT_EQ(count_of(job.err, "; using the one before it\n"), 1) << job.all();
       EXPECT_EQ(count_of(job.out, "Resumed: " + (folder / before).string() + ", epoch 1"), 1)
           << job.all();
       expect_same_parts(last, "whole");
@@ -194,14 +197,21 @@ TEST_F(ModelParallel, PartsMayBeOnDisksThatOtherRanksDoNotSee) {
     return run_program(mpirun(2, with(words, command)), 60);
   };
   for (const char* const disk : {"0", "1"}) std::filesystem::create_directory(folder / disk);
-  const Finished first = job({"--epoch", "2", "--snapshot-every", "1"});
+  const Finished first =
+      job({"--epoch", "2", "--snapshot-every", "1", "--checkpoint-every", "15it"});
   ASSERT_EQ(first.exit_code, 0) << first.all();
   EXPECT_FALSE(std::filesystem::exists(folder / "0/run/snapshot_iter_20.1"));
-  const std::string damaged = folder / "1/run/snapshot_iter_20.1";
-  std::filesystem::resize_file(damaged, 1000);
-  const Finished second = job({"--epoch", "3", "--resume", "run"});
+  EXPECT_FALSE(std::filesystem::exists(folder / "0/run/checkpoints/iter_20/state.1.npz"));
+  for (const char* const damaged : {"snapshot_iter_20.1", "checkpoints/iter_20/state.1.npz"})
+    std::filesystem::resize_file(folder / "1/run" / damaged, 1000);
+  const Finished second = job({"--epoch", "3", "--resume", "run", "--dry-run"});
   EXPECT_EQ(second.exit_code, 0) << second.all();
-  EXPECT_EQ(count_of(second.out, "Resumed: run/snapshot_iter_10, epoch 1"), 1) << second.all();
+  EXPECT_EQ(count_of(second.out, "Resumed: run/checkpoints/iter_15, epoch 1"), 1) << second.all();
+  for (const char* const disk : {"0", "1"})
+    std::filesystem::remove_all(folder / disk / "run/checkpoints");
+  const Finished third = job({"--epoch", "3", "--resume", "run"});
+  EXPECT_EQ(third.exit_code, 0) << third.all();
+  EXPECT_EQ(count_of(third.out, "Resumed: run/snapshot_iter_10, epoch 1"), 1) << third.all();
 }
 
 TEST_F(ModelParallel, SnapshotsOfOtherNumbersOfPartsAreNamed) {
@@ -214,6 +224,14 @@ TEST_F(ModelParallel, SnapshotsOfOtherNumbersOfPartsAreNamed) {
     EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::missing)) << job.all();
     EXPECT_EQ(count_of(job.err, text), 1) << job.all();
   };
+  for (const char* const from : {"parts", "parts/checkpoints/iter_10"})
+    refused(TRAIN_MNIST, 1, from,
+            "iter_10 is of a model on 2 ranks, and this run has a whole model");
+  for (const char* const from : {"whole", "whole/checkpoints/iter_10"})
+    refused(DUAL_PARALLEL, 2, from,
+            "iter_10 is of a whole model, and this run has a model on 2 ranks");
+  for (const char* const out : {"parts", "whole"})
+    std::filesystem::remove_all(folder / out / "checkpoints");
   for (const char* const from : {"parts", "parts/snapshot_iter_10"})
     refused(TRAIN_MNIST, 1, from,
             "snapshot_iter_10.0 is a part of a model on 2 ranks, and this run has whole models");

@@ -110,6 +110,7 @@ TEST_F(Output, OverwriteReplacesTheResults) {
   train("out", {"--overwrite", "--max-iterations", "2"});
   EXPECT_TRUE(has("out/snapshot_iter_2"));
   EXPECT_FALSE(has("out/snapshot_iter_3"));
+  EXPECT_FALSE(has("out/checkpoints/iter_3"));
   EXPECT_FALSE(has("out-2"));
   // A run that ends before it trains leaves old results alone.
   fs::resize_file(data + "/train-images-idx3-ubyte", 1000);
@@ -184,7 +185,8 @@ TEST_F(Output, AFolderInUseIsRefusedWithItsHolder) {
 
 TEST_F(Output, TheModelSurvivesTheLossOfItsFolder) {
   auto job = std::async(std::launch::async, [this] {
-    return run_program(mpirun(2, words("out", {"--epoch", "600", "--monitor", "0.05"})));
+    return run_program(mpirun(
+        2, words("out", {"--epoch", "600", "--monitor", "0.05", "--checkpoint-every", "50it"})));
   });
   while (!has("out/log")) usleep(1'000);
   fs::remove_all(folder / "out");
@@ -193,6 +195,7 @@ TEST_F(Output, TheModelSurvivesTheLossOfItsFolder) {
   expect_line(finished, "was removed while the run writes to it");
   EXPECT_EQ(read_log("out").size(), 600u);
   EXPECT_TRUE(has("out/snapshot_iter_1800"));
+  EXPECT_TRUE(has("out/checkpoints/iter_1800/manifest.json"));
   EXPECT_TRUE(has("out/about.json"));
   for (const int rank : {0, 1})
     EXPECT_TRUE(has("out/monitor." + std::to_string(rank) + ".csv")) << rank;

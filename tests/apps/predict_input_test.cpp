@@ -75,7 +75,7 @@ TEST_F(PredictDigits, BadInputIsOneLine) {
   expect_lines(
       {{{folder / "nothing", data}, "nothing: no such file", ErrorKind::missing},
        {{folder / "empty", data},
-        "there is no snapshot_iter_<number> in this folder",
+        "there is no checkpoint or snapshot_iter_<number> in this folder",
         ErrorKind::missing},
        {{write("text.npz", "no model"), data}, "text.npz", ErrorKind::data},
        {{write("damaged", damaged), data, "--arch", "mlp"},

@@ -27,7 +27,9 @@ class PredictParts : public TrainMnist {
 TEST_F(PredictParts, LayersOnSeveralRanksAreAWholeModelOnAnyNumber) {
   const json entry = train(MODEL_PARALLEL, 2, {"--epoch", "2", "-b", "48"});
   const std::string snapshot = result() + "/snapshot_iter_20";
-  for (const std::string& model : {result(), snapshot, snapshot + ".0", snapshot + ".1"})
+  const std::string checkpoint = result() + "/checkpoints/iter_20";
+  for (const std::string& model :
+       {result(), snapshot, snapshot + ".0", snapshot + ".1", checkpoint, checkpoint + "/"})
     expect_same(summary_of(1, {model}), entry);
   expect_same(summary_of(3, {result()}), entry);
 
@@ -38,6 +40,7 @@ TEST_F(PredictParts, LayersOnSeveralRanksAreAWholeModelOnAnyNumber) {
                 {{result(), data, "--arch", "lenet", "--standardize", "off"},
                  "conv1/W is in none of them; the model has 20x1x3x3",
                  ErrorKind::data}});
+  fs::remove_all(result() + "/checkpoints");
   std::string damaged = read_file(snapshot + ".1");
   damaged[damaged.size() / 2] ^= 1;
   write_file(snapshot + ".1", damaged);

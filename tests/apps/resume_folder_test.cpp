@@ -30,24 +30,25 @@ TEST_F(ResumedJob, AutoStartsInItsFolderAndGoesOnThere) {
   expect_once(run(2, "auto", with(flags, {"--epoch", "4"})), "nothing to do: ");
 
   // A snapshot that cannot be read is an error, not a missing one.
-  for (const auto& file : {"auto/snapshot_iter_20", "auto/snapshot_iter_40"})
+  for (const auto& file :
+       {"auto/snapshot_iter_20", "auto/snapshot_iter_40", "auto/checkpoints/iter_20/state.npz",
+        "auto/checkpoints/iter_40/state.npz"})
     std::filesystem::resize_file(folder / file, 1000);
   const Finished damaged = run(2, "auto", flags);
   EXPECT_EQ(damaged.exit_code, static_cast<int>(ErrorKind::data)) << damaged.all();
   EXPECT_EQ(read_log("auto").size(), 4u);
 }
 
+// Of an older version.
 TEST_F(ResumedJob, TheBestSnapshotStandsForARunThatHasNoOther) {
-  const Flags flags = {"-b", "48", "--keep-best", "lr", "--warmup", "30", "--epoch"};
-  run(1, "auto", with(flags, {"2"}));  // the first epoch has the least rate
-  std::filesystem::remove(folder / "auto/snapshot_iter_20");
+  const Flags flags = {"-b", "48", "--checkpoint-every", "none", "--epoch"};
   const std::string best = folder / "auto/snapshot_best";
-  const auto time = std::filesystem::last_write_time(best);
+  run(1, "auto", with(flags, {"1"}));
+  std::filesystem::rename(folder / "auto/snapshot_iter_10", best);
   for (const std::string& from : Flags{"auto", folder / "auto"}) {
     const Finished job = run(1, "auto", with({"--resume", from}, with(flags, {"3"})));
-    expect_once(job, "there is no snapshot_iter_<number> to go on from in ");
+    expect_once(job, "there is no checkpoint or snapshot_iter_<number> to go on from in ");
     expect_once(job, "Resumed: " + best + ", epoch 1, iteration 10\n");
-    EXPECT_EQ(std::filesystem::last_write_time(best), time);
     std::filesystem::remove(folder / "auto/snapshot_iter_30");
   }
 }
@@ -78,10 +79,10 @@ TEST_F(ResumedJob, AMisspeltValueIsNamedAfterTheFirstEvaluationAtTheLatest) {
     const auto later = run(2, "later", {"-b", "24", flag, "validation/main/lost"});
     EXPECT_EQ(later.exit_code, static_cast<int>(ErrorKind::usage)) << later.all();
     EXPECT_EQ(count_of(later.err,
-                       "continue with --resume " + (folder / "later/snapshot_iter_10").string()),
+                       "continue with --resume " + (folder / "later/checkpoints/iter_10").string()),
               1)
         << later.all();
-    EXPECT_TRUE(std::filesystem::exists(folder / "later/snapshot_iter_10"));
+    EXPECT_TRUE(std::filesystem::exists(folder / "later/checkpoints/iter_10"));
   }
 }
 
@@ -115,30 +116,35 @@ TEST_F(ResumedJob, EarlyStoppingCountsOn) {
   EXPECT_EQ(count_of(unknown.err, "watches \"main/lost\", which was not observed up to"), 1);
 }
 
-TEST_F(ResumedJob, KeepRemovesOldSnapshotsAndKeepBestTheOthers) {
-  const auto there = [this] {
+TEST_F(ResumedJob, KeepRemovesOldCheckpointsAndKeepBestTheOthers) {
+  const auto there = [this](const std::string& in, const std::string& start) {
     std::vector<std::string> names;
-    for (const auto& file : std::filesystem::directory_iterator(folder / "first"))
-      if (file.path().filename().string().starts_with("snapshot"))
+    for (const auto& file : std::filesystem::directory_iterator(folder / in))
+      if (file.path().filename().string().starts_with(start))
         names.push_back(file.path().filename());
     std::ranges::sort(names);
     return names;
   };
-  const Flags flags = {"-b",          "48", "--snapshot-every", "1",  "--keep", "2",
-                       "--keep-best", "lr", "--warmup",         "30", "--epoch"};
-  run(2, "first", with(flags, {"3"}));  // the first epoch has the least rate
-  EXPECT_EQ(there(), (Flags{"snapshot_best", "snapshot_iter_10", "snapshot_iter_15"}));
-  const std::string best = folder / "first/snapshot_best";
-  const auto time = std::filesystem::last_write_time(best);
-  run(2, "first", with({"--resume", folder / "first"}, with(flags, {"5"})));
-  EXPECT_EQ(there(), (Flags{"snapshot_best", "snapshot_iter_20", "snapshot_iter_25"}));
-  EXPECT_EQ(std::filesystem::last_write_time(best), time) << "a resumed run knows the best value";
-  expect_once(run(2, "second", {"-b", "48", "--resume", best, "--dry-run"}),
-              "Resumed: " + best + ", epoch 1, iteration 5\n");
+  const auto checkpoints = [&] { return there("first/checkpoints", ""); };
+  const Flags flags = {"-b",     "48", "--snapshot-every", "1",  "--checkpoint-every", "1epoch",
+                       "--keep", "2",  "--keep-best",      "lr", "--warmup",           "30"};
+  run(2, "first", with(flags, {"--epoch", "3"}));  // the first epoch has the least rate
+  EXPECT_EQ(checkpoints(), (Flags{"iter_10", "iter_15", "iter_5"}));
+  EXPECT_EQ(there("first", "snapshot"),
+            (Flags{"snapshot_iter_10", "snapshot_iter_15", "snapshot_iter_5"}));
+  const std::string best = folder / "first/checkpoints/iter_5";
+  run(2, "first", with({"--resume", folder / "first"}, with(flags, {"--epoch", "5"})));
+  EXPECT_EQ(checkpoints(), (Flags{"iter_20", "iter_25", "iter_5"}))
+      << "a resumed run knows the best value";
+  for (const std::string& from : Flags{best, folder / "first/best"})
+    expect_once(run(2, "second", {"-b", "48", "--resume", from, "--dry-run"}),
+                "Resumed: " + best + ", epoch 1, iteration 5\n");
 
-  // It is a result like the others.
+  // They are results like the others.
   run(1, "first", {"-b", "48", "--epoch", "1", "--overwrite"});
-  EXPECT_EQ(there(), (Flags{"snapshot_iter_10"}));
+  EXPECT_EQ(checkpoints(), (Flags{"iter_10"}));
+  EXPECT_EQ(there("first", "snapshot"), (Flags{"snapshot_iter_10"}));
+  EXPECT_FALSE(std::filesystem::exists(folder / "first/best"));
   const Finished unknown = run(1, "other", {"-b", "48", "--keep-best", "main/lost"});
   EXPECT_EQ(unknown.exit_code, static_cast<int>(ErrorKind::usage)) << unknown.all();
 }
@@ -178,7 +184,7 @@ TEST_F(ResumedJob, DryRunChecksTheSnapshotAndTheFolder) {
 }
 
 TEST_F(ResumedJob, AFolderStandsForItsNewestWholeSnapshot) {
-  train({"--snapshot-every", "1"});
+  train({"--snapshot-every", "1", "--checkpoint-every", "none"});
   const std::string newest = snapshot, before = folder / "first/snapshot_iter_10";
   std::ofstream(folder / "first/snapshot_iter_99.tmp") << "of a run that was killed";
   snapshot = folder / "first";
@@ -190,7 +196,7 @@ TEST_F(ResumedJob, AFolderStandsForItsNewestWholeSnapshot) {
     const Finished job =
         run(np, "second", {"-b", np == 1 ? "48" : "24", "--epoch", "2", "--resume", snapshot});
     expect_once(job, "Resumed: " + before + ", epoch 1, iteration 10\n");
-    expect_once(job, "; using the snapshot before it\n");
+    expect_once(job, "; using the one before it\n");
     EXPECT_EQ(count_of(job.err, "warning: cannot read " + newest + ": "), 1) << job.all();
   }
   const auto refused = [&](ErrorKind kind, const std::string& line) {
@@ -201,7 +207,8 @@ TEST_F(ResumedJob, AFolderStandsForItsNewestWholeSnapshot) {
   std::ofstream(before) << "no snapshot";
   refused(ErrorKind::data, before);
   snapshot = data;
-  refused(ErrorKind::missing, "--resume " + data + ": there is no snapshot_iter_<number> in this");
+  refused(ErrorKind::missing,
+          "--resume " + data + ": there is no checkpoint or snapshot_iter_<number> in this");
 }
 
 // Whatever --quiet says; nothing is written.

@@ -54,21 +54,25 @@ TEST_F(Seq2seqOverRanks, AResumedRunGoesOnAsIfItHadNotStopped) {
 }
 
 TEST_F(Seq2seqOverRanks, SnapshotsOfTheOtherKindAreNamed) {
-  const auto flags = with(small, {"--max-iterations", "2"});
+  const auto flags = with(small, {"--max-iterations", "2", "--checkpoint-every", "none"});
   log_of(1, "whole", flags);
   log_of(2, "parts", with(flags, {"--model-parallel"}));
   const Finished parts =
       run(2, "more", with(small, {"--model-parallel", "--resume", folder / "whole"}));
   EXPECT_EQ(parts.exit_code, static_cast<int>(ErrorKind::missing)) << parts.all();
-  EXPECT_EQ(count_of(parts.all(),
-                     "no snapshot_iter_<number>.0 in this folder, only those of a whole model"),
-            1)
+  EXPECT_EQ(
+      count_of(
+          parts.all(),
+          "no checkpoint or snapshot_iter_<number>.0 in this folder, only those of a whole model"),
+      1)
       << parts.all();
   const Finished whole = run(1, "more", with(small, {"--resume", folder / "parts"}));
   EXPECT_EQ(whole.exit_code, static_cast<int>(ErrorKind::missing)) << whole.all();
-  EXPECT_EQ(count_of(whole.all(),
-                     "no snapshot_iter_<number> in this folder, only those of parts of a model"),
-            1)
+  EXPECT_EQ(
+      count_of(
+          whole.all(),
+          "no checkpoint or snapshot_iter_<number> in this folder, only those of parts of a model"),
+      1)
       << whole.all();
 }
 

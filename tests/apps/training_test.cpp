@@ -194,6 +194,7 @@ TEST_F(TrainMnist, ARateThatIsFarTooLargeIsAnErrorAndSavesNothing) {
   EXPECT_EQ(count_of(job.err, ", over 1e+06 times the first, "), 1) << job.all();
   for (const auto& file : std::filesystem::directory_iterator(folder / "diverged"))
     EXPECT_FALSE(file.path().filename().string().starts_with("snapshot")) << file.path();
+  EXPECT_FALSE(std::filesystem::exists(folder / "diverged/checkpoints"));
   const auto log = log_of(2, "allowed", with(flags, {"--max-loss", "0"}));
   EXPECT_GT(values_of(log, "main/loss").at(0), 1e7);
 }

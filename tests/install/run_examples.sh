@@ -39,7 +39,7 @@ for np in 1 2; do
 
   program $np own_extension --threads 1 --keep-best validation/main/top_3
   ends_with 5 4 at-least 0.95  # validation/main/top_3
-  [[ -s result/snapshot_best ]]
+  [[ -s "result/$(<result/best)/state.npz" ]]
   grep -q '"weights/growth"' result/log
 
   program $np autoencoder --threads 1

@@ -53,7 +53,7 @@ class ReplicaSnapshot : public ::testing::Test {
     comm->barrier();
     for (const auto& file : std::filesystem::directory_iterator(folder / "out"))
       if (const std::string name = file.path().filename().string();
-          name != "log" && name != "best" && name != ".lock" && name != latest_name)
+          name != "log" && name != "most_accurate" && name != ".lock" && name != latest_name)
         names.push_back(name);
     comm->barrier();
     return names;

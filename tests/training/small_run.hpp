@@ -117,8 +117,8 @@ struct SmallRun {
     trainer->extend(observe_lr());
     trainer->extend(exponential_shift(optimizer->rate_name(), 0.9));
     log = &trainer->extend(std::make_unique<LogReport>());
-    trainer->extend(std::make_unique<Snapshot>(
-                        Snapshot::Settings{.filename = "best", .n_retains = 0, .at_end = false}),
+    trainer->extend(std::make_unique<Snapshot>(Snapshot::Settings{
+                        .filename = "most_accurate", .n_retains = 0, .at_end = false}),
                     {.trigger = on_max_value("validation/main/accuracy")});
   }
 

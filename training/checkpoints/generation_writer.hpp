@@ -28,13 +28,6 @@ struct GenerationOutline {
   std::int64_t parts = 1;  // of the model
 };
 
-// Elements [begin, begin + entry's length) of an array of another shape.
-struct NpzPiece {
-  NpzEntry entry;  // one axis
-  std::int64_t begin = 0;
-  Shape whole;
-};
-
 // What one writer has of it. Arrays are only read, and must not change meanwhile.
 struct GenerationShare {
   std::string part;              // of the model, as in Manifest::File

@@ -11,6 +11,7 @@
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/training/checkpoints/generation.hpp"
 #include "tasuki/training/checkpoints/generations.hpp"
 #include "tasuki/training/snapshots/model_file.hpp"
 #include "tasuki/training/snapshots/npz.hpp"
@@ -95,9 +96,9 @@ fs::path with_suffix(fs::path path, const std::string& suffix) {
   return path;
 }
 
-std::unique_ptr<ArraySource> open_snapshot(const fs::path& path,
+std::unique_ptr<ArraySource> open_snapshot(const fs::path& path, const std::string& suffix,
                                            const NamedOptimizers& optimizers) {
-  auto file = std::make_unique<NpzFile>(path, /*require_hash=*/true);
+  auto file = open_saved_state(path, suffix);
   for (const auto& [name, optimizer] : optimizers) {
     const std::string prefix = fmt::format("updater/model:{}/", name);
     const std::string difference = describe_difference(*file, prefix, optimizer->model());
@@ -183,6 +184,7 @@ void Snapshot::run(Trainer& trainer) {
 }
 
 void Snapshot::finalize(Trainer& trainer) {
+  if (trainer.is_stopped() && trainer.has_checkpoints()) return;
   const bool is_wanted = settings_.at_end || (has_failed_ && settings_.retry_at_end);
   if (is_wanted && saved_iteration_ != trainer.updater().iteration()) save(trainer);
 }
@@ -241,9 +243,8 @@ void resume(const fs::path& path, Trainer& trainer, const ReplicaSet* replicas) 
   const PhaseScope restoring(Phase::restoring);
   const Group group(trainer.communicator(), replicas);
   std::unique_ptr<ArraySource> file;
-  group.on_writers([&] {
-    file = open_snapshot(with_suffix(path, group.suffix), trainer.updater().optimizers());
-  });
+  group.on_writers(
+      [&] { file = open_snapshot(path, group.suffix, trainer.updater().optimizers()); });
   trainer.serialize(Serializer::loader(file.get(), group.members));
   trainer.note_snapshot(path);
 }
@@ -253,7 +254,7 @@ RunPosition check_snapshot(const fs::path& path, const RunOutline& run,
                            const ReplicaSet* replicas) {
   const Group group(communicator, replicas);
   std::unique_ptr<ArraySource> file;
-  group.on_writers([&] { file = open_snapshot(with_suffix(path, group.suffix), optimizers); });
+  group.on_writers([&] { file = open_snapshot(path, group.suffix, optimizers); });
   const Serializer updater = Serializer::loader(file.get(), group.members)["updater"];
   RunPosition position;
   if (run.layout)

@@ -1,4 +1,5 @@
-// Snapshot: saves the whole state of a run in one file, and resumes from it.
+// Snapshot: saves the whole state of a run in one file, and resumes from it. For saves that are
+// made often, to survive failures, see Checkpoint (extensions/checkpoint.hpp).
 //
 // An NPZ file with Chainer's keys (state.hpp has which): updater/model:main/predictor/l1/W,
 // updater/optimizer:main/predictor/l1/W/m, updater/iterator:main/epoch, extensions/LogReport/_log,
@@ -21,8 +22,7 @@
 
 namespace tasuki {
 
-// The name of the snapshot with the best value, if a program keeps one (without {iteration}, so
-// that it is never taken for the newest).
+// The name that programs of older versions gave to the snapshot with the best value.
 inline constexpr const char* best_snapshot_name = "snapshot_best";
 
 // If a snapshot cannot be written (full disk), that is a warning: older ones are intact, and
@@ -36,7 +36,7 @@ class Snapshot : public Extension {
     // Keep the newest snapshots of this name, up to this number. Those of later iterations, which a
     // run resumed from an earlier one may find, do not count; 0 keeps all.
     int n_retains = 0;
-    // Also save after the last iteration of a run.
+    // Also save after the last iteration of a run, unless it was stopped and a Checkpoint saves it.
     bool at_end = false;
     // Save at the end of the run if the last attempt failed. Not for snapshots of the iteration in
     // which they were due, like that of the best value.
@@ -93,10 +93,11 @@ std::unique_ptr<Snapshot> create_multi_node_snapshot(std::unique_ptr<Snapshot> s
 void save_snapshot(const std::filesystem::path& path, Trainer& trainer,
                    const ReplicaSet* replicas = nullptr);
 
-// Collective: rank 0 reads and sends to the others. Call it after all extensions are attached and
-// before run(). A damaged file, one of another model, optimizer or seed, or one from the middle of
-// an epoch that was dealt otherwise (to other shards, in other global batches) is refused with the
-// same line on all ranks. With replica sets: `path` without a suffix.
+// From a snapshot, or from a checkpoint's folder. Collective: rank 0 reads and sends to the others.
+// Call it after all extensions are attached and before run(). A damaged file, one of another model,
+// optimizer or seed, or one from the middle of an epoch that was dealt otherwise (to other shards,
+// in other global batches) is refused with the same line on all ranks. With replica sets: `path`
+// without a suffix.
 void resume(const std::filesystem::path& path, Trainer& trainer,
             const ReplicaSet* replicas = nullptr);
 

@@ -23,6 +23,13 @@ struct NpzEntry {
   NpzValue value;
 };
 
+// Elements [begin, begin + entry's length) of an array of another shape.
+struct NpzPiece {
+  NpzEntry entry;  // one axis
+  std::int64_t begin = 0;
+  Shape whole;
+};
+
 // Replaces `path` atomically (core/file.hpp) by a file with these entries, at least one. Tensors
 // may be on any device; bfloat16, which NumPy lacks, is stored as float32.
 void write_npz(const std::filesystem::path& path, const std::vector<NpzEntry>& entries);

@@ -44,8 +44,11 @@ Serializer::Serializer(std::vector<NpzEntry>* entries, const ArraySource* source
                        Communicator* communicator, std::string prefix)
     : entries_(entries), source_(source), communicator_(communicator), prefix_(std::move(prefix)) {}
 
-Serializer Serializer::saver(std::vector<NpzEntry>& entries, Communicator* communicator) {
-  return {&entries, nullptr, communicator, ""};
+Serializer Serializer::saver(std::vector<NpzEntry>& entries, Communicator* communicator,
+                             std::vector<NpzPiece>* pieces) {
+  Serializer saver(&entries, nullptr, communicator, "");
+  saver.pieces_ = pieces;
+  return saver;
 }
 
 Serializer Serializer::loader(const ArraySource* source, Communicator* communicator) {
@@ -53,7 +56,9 @@ Serializer Serializer::loader(const ArraySource* source, Communicator* communica
 }
 
 Serializer Serializer::operator[](const std::string& name) const {
-  return {entries_, source_, communicator_, prefix_ + name + "/"};
+  Serializer below = *this;
+  below.prefix_ += name + "/";
+  return below;
 }
 
 bool Serializer::contains(const std::string& name) const {
@@ -132,6 +137,12 @@ void Serializer::operator()(const std::string& name, const Tensor& value) const 
     value.copy_from(load_array(name, value.shape(), value.dtype()));
   else
     save(name, value);
+}
+
+void Serializer::save_piece(const std::string& name, const Shape& whole, std::int64_t begin,
+                            const Tensor& values) const {
+  TASUKI_CHECK(takes_pieces(), "a piece of {}{} is saved where whole arrays are", prefix_, name);
+  pieces_->push_back({{prefix_ + name, values}, begin, whole});
 }
 
 std::vector<Bytes> Serializer::of_every_rank(const std::string& name,

@@ -20,8 +20,11 @@ namespace tasuki {
 // the same error on all ranks and names the entry.
 class Serializer {
  public:
-  // Saves into `entries` (filled on rank 0 only; tensors are shared, not copied).
-  static Serializer saver(std::vector<NpzEntry>& entries, Communicator* communicator);
+  // Saves into `entries` (filled on rank 0 only; tensors are shared, not copied). With `pieces`,
+  // which all ranks give or none, arrays that ranks hold in parts stay in parts: each rank gets its
+  // own ones there, and `entries` lacks these arrays.
+  static Serializer saver(std::vector<NpzEntry>& entries, Communicator* communicator,
+                          std::vector<NpzPiece>* pieces = nullptr);
   // Loads from `source`, which is null on all ranks but 0.
   static Serializer loader(const ArraySource* source, Communicator* communicator);
 
@@ -39,6 +42,14 @@ class Serializer {
   void operator()(const std::string& name, std::string& value) const;
   // Elements of a tensor, loaded in place.
   void operator()(const std::string& name, const Tensor& value) const;
+
+  // Saving: whether arrays that ranks hold in parts are saved by save_piece(), else rank 0 has to
+  // gather them.
+  bool takes_pieces() const { return pieces_ != nullptr; }
+  // A piece of the array `name`, which is this rank's. Not collective; each element of the array
+  // must be in the piece of one rank.
+  void save_piece(const std::string& name, const Shape& whole, std::int64_t begin,
+                  const Tensor& values) const;
 
   // A value that differs between ranks: saving stores those of all ranks, loading returns them all
   // (as many as there were ranks), on every rank.
@@ -59,6 +70,7 @@ class Serializer {
   const ArraySource* source_;
   Communicator* communicator_;
   std::string prefix_;
+  std::vector<NpzPiece>* pieces_ = nullptr;
 };
 
 }  // namespace tasuki

@@ -34,96 +34,7 @@ void unpack(const Bytes& bytes, const std::vector<Module::NamedBuffer>& buffers)
   }
 }
 
-// Values that Chainer's readers expect and that follow from the position.
-void save_for_readers(const Serializer& serializer, const RunPosition& position,
-                      std::int64_t steps_per_epoch) {
-  const auto [epoch, step] = position.data;
-  std::int64_t is_new_epoch = step == 0 && epoch > 0 ? 1 : 0;
-  const auto done = static_cast<double>(epoch * steps_per_epoch + step);
-  double previous = done > 0 ? (done - 1) / static_cast<double>(steps_per_epoch) : -1;
-  serializer["iterator:main"]("is_new_epoch", is_new_epoch);
-  serializer["iterator:main"]("previous_epoch_detail", previous);
-}
-
-// A step in the middle of an epoch means the same only if the epoch is dealt alike, on whatever
-// number of ranks: the order of a shard's examples does not depend on them. An iteration of
-// more or fewer batches would deal them to other updates, as another size of batches does.
-std::string serialize_layout(const Serializer& serializer, const RunIdentity& run,
-                             const EpochLayout& layout, std::int64_t steps_per_epoch,
-                             std::int64_t step) {
-  const std::pair<const char*, std::int64_t> numbers[] = {
-      {"examples", layout.examples},
-      {"shards", layout.shards},
-      {"global_batch", layout.global_batch},
-      {"steps_per_epoch", steps_per_epoch},
-  };
-  std::string before, now;
-  const auto note = [&](const char* name, std::int64_t stored, std::int64_t here) {
-    if (stored == here) return;
-    before += fmt::format("{}{} {}", before.empty() ? "" : ", ", name, stored);
-    now += fmt::format("{}{} {}", now.empty() ? "" : ", ", name, here);
-  };
-  for (const auto& [name, here] : numbers) {
-    std::int64_t stored = here;
-    serializer(name, stored);
-    note(name, stored, here);
-  }
-  // An iterator that deals to no shards may deal to the ranks.
-  std::int64_t ranks = run.ranks;
-  serializer("ranks", ranks);
-  if (layout.shards == 0) note("ranks", ranks, run.ranks);
-  // Snapshots of older versions lack these entries; they all had the same value then.
-  const auto serialize_newer = [&](const char* name, std::int64_t here, std::int64_t then) {
-    const bool is_there = !serializer.is_loading() || serializer.contains(name);
-    std::int64_t stored = is_there ? here : then;
-    if (is_there) serializer(name, stored);
-    note(name, stored, here);
-  };
-  serialize_newer("batches_per_iteration", run.batches, 1);
-  serialize_newer("bucket_steps", layout.bucket_steps, 0);
-  if (before.empty()) return "";
-  if (step != 0)
-    fail_everywhere(ErrorKind::config,
-                    "the snapshot is from step {} of an epoch with {}; this run has {}: resume "
-                    "with the snapshot's settings, or from the end of an epoch",
-                    step, before, now);
-  return fmt::format("the snapshot's run had {}; this run has {}", before, now);
-}
-
 }  // namespace
-
-void serialize_position(const Serializer& serializer, const RunIdentity& run,
-                        RunPosition& position) {
-  auto seed = static_cast<std::int64_t>(run.seed);
-  serializer("seed", seed);
-  if (static_cast<std::uint64_t>(seed) != run.seed)
-    fail_everywhere(
-        ErrorKind::config,
-        "the snapshot's run had seed {}, this run has seed {}: resume with the same seed",
-        static_cast<std::uint64_t>(seed), run.seed);
-  serializer("iteration", position.iteration);
-  const Serializer data = serializer["iterator:main"];
-  data("epoch", position.data.epoch);
-  data("step", position.data.step);
-}
-
-std::string serialize_position(const Serializer& serializer, const RunIdentity& run,
-                               const EpochLayout& layout, std::int64_t steps_per_epoch,
-                               RunPosition& position) {
-  serialize_position(serializer, run, position);
-  if (!serializer.is_loading()) save_for_readers(serializer, position, steps_per_epoch);
-  return serialize_layout(serializer["iterator:main"], run, layout, steps_per_epoch,
-                          position.data.step);
-}
-
-void serialize_position(const Serializer& serializer, const RunIdentity& run, RunPosition& position,
-                        Iterator& iterator) {
-  const std::string difference =
-      serialize_position(serializer, run, iterator.layout(), iterator.steps_per_epoch(), position);
-  if (!serializer.is_loading()) return;
-  if (!difference.empty()) log_info("{}", difference);
-  iterator.restore(position.data);
-}
 
 void load_shapes(const Serializer& serializer, Optimizer& optimizer) {
   if (!serializer.is_loading()) return;
@@ -261,6 +172,52 @@ void serialize_kind(const Serializer& serializer, const Optimizer& optimizer) {
                     name, optimizer.name());
 }
 
+namespace {
+
+// Saves this rank's piece of each state of a parameter, if it has one.
+void save_pieces(const Serializer& of_parameter, const Optimizer& optimizer,
+                 const ParameterArena::Entry& entry) {
+  for (const std::string& state : optimizer.state_names()) {
+    const auto [own, values] = optimizer.own_state(state);
+    const std::int64_t begin = std::max(own.begin, entry.offset);
+    const std::int64_t end = std::min(own.end, entry.offset + entry.count);
+    if (begin < end)
+      of_parameter.save_piece(state, entry.parameter->shape(), begin - entry.offset,
+                              values.slice(begin - own.begin, end - own.begin));
+  }
+}
+
+// States of the parameters that updates change.
+void serialize_states(const Serializer& serializer, Optimizer& optimizer,
+                      const std::function<void(const Serializer& of_parameter)>& serialize_t) {
+  const std::vector<std::string> states = optimizer.state_names();
+  const bool in_pieces = serializer.takes_pieces() && optimizer.shards_states();
+  // All of each state while it is saved: on the rank that saves, or on all that may.
+  std::vector<Tensor> whole;
+  const std::optional<int> saver =
+      serializer.communicator() == optimizer.communicator() ? std::optional(0) : std::nullopt;
+  for (const std::string& state : states)
+    whole.push_back(serializer.is_loading() || in_pieces ? Tensor()
+                                                         : optimizer.gather_state(state, saver));
+  for (const ParameterArena::Entry& entry : optimizer.arena().entries()) {
+    const Serializer of_parameter = serializer[entry.path];
+    const Shape& shape = entry.parameter->shape();
+    serialize_t(of_parameter);
+    if (in_pieces) {
+      save_pieces(of_parameter, optimizer, entry);
+      continue;
+    }
+    for (std::size_t i = 0; i < states.size(); ++i) {
+      const Tensor values =
+          whole[i] ? ParameterArena::part(whole[i], entry).reshape(shape) : Tensor::empty(shape);
+      of_parameter(states[i], values);
+      if (serializer.is_loading()) optimizer.set_state(*entry.parameter, states[i], values);
+    }
+  }
+}
+
+}  // namespace
+
 void serialize_optimizer(const Serializer& serializer, Optimizer& optimizer) {
   serialize_kind(serializer, optimizer);
   serialize_hooks_and_groups(serializer, optimizer);
@@ -280,24 +237,7 @@ void serialize_optimizer(const Serializer& serializer, Optimizer& optimizer) {
   const auto serialize_t = [&](const Serializer& of_parameter) {
     if (!serializer.is_loading()) of_parameter("t", t);
   };
-  // All of each state while it is saved: on the rank that saves, or on all that may.
-  const std::vector<std::string> states = optimizer.state_names();
-  std::vector<Tensor> whole;
-  const std::optional<int> saver =
-      serializer.communicator() == optimizer.communicator() ? std::optional(0) : std::nullopt;
-  for (const std::string& state : states)
-    whole.push_back(serializer.is_loading() ? Tensor() : optimizer.gather_state(state, saver));
-  for (const ParameterArena::Entry& entry : optimizer.arena().entries()) {
-    const Serializer of_parameter = serializer[entry.path];
-    const Shape& shape = entry.parameter->shape();
-    serialize_t(of_parameter);
-    for (std::size_t i = 0; i < states.size(); ++i) {
-      const Tensor values =
-          whole[i] ? ParameterArena::part(whole[i], entry).reshape(shape) : Tensor::empty(shape);
-      of_parameter(states[i], values);
-      if (serializer.is_loading()) optimizer.set_state(*entry.parameter, states[i], values);
-    }
-  }
+  serialize_states(serializer, optimizer, serialize_t);
   // What was unfrozen since the last update still lies with the frozen ones; the run that loads it
   // wants its states.
   const auto saves_states = [&](const ParameterArena::Entry& entry) {
@@ -306,7 +246,7 @@ void serialize_optimizer(const Serializer& serializer, Optimizer& optimizer) {
   for (const ParameterArena::Entry& entry : optimizer.arena().frozen())
     if (serializer.is_loading() ? serializer[entry.path].contains("t") : saves_states(entry)) {
       serialize_t(serializer[entry.path]);
-      for (const std::string& state : states)
+      for (const std::string& state : optimizer.state_names())
         serializer[entry.path](state, optimizer.state(*entry.parameter, state));
     }
 }

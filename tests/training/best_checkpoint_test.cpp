@@ -1,14 +1,16 @@
-// The snapshot of the best value: which it is, and what a run knows of it that goes on.
-#include "tasuki/training/extensions/keep_best.hpp"
+// The checkpoint of the best value: which it is, and what a run knows of it that goes on.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "errors.hpp"
 #include "scripted_updater.hpp"
 #include "tasuki/models/mlp.hpp"
-#include "tasuki/training/extensions/snapshot.hpp"
-#include "tasuki/training/snapshots/npz.hpp"
+#include "tasuki/training/checkpoints/generation.hpp"
+#include "tasuki/training/checkpoints/generations.hpp"
+#include "tasuki/training/extensions/checkpoint.hpp"
 #include "temporary_folder.hpp"
 
 namespace tasuki {
@@ -20,9 +22,9 @@ using testing::ScriptedUpdater;
 using testing::TemporaryFolder;
 using testing::transfer;
 
-class KeepBest : public ::testing::Test {
+class BestCheckpoint : public ::testing::Test {
  protected:
-  KeepBest() {
+  BestCheckpoint() {
     model_.initialize(0);
     optimizer_->setup(model_);
   }
@@ -35,13 +37,18 @@ class KeepBest : public ::testing::Test {
     auto made =
         std::make_unique<Trainer>(std::make_unique<ScriptedUpdater>(1, script, optimizer_.get()),
                                   stop_after(static_cast<double>(values.size())), folder / out);
-    made->extend(keep_best(key));
+    made->extend(checkpoint_of(key));
     return made;
   }
-  // The iteration that snapshot_best is from.
+  // The newest one is of the last iteration.
+  static std::unique_ptr<Checkpoint> checkpoint_of(const std::string& key) {
+    return std::make_unique<Checkpoint>(Checkpoint::Settings{.n_retains = 1, .keep_best = key},
+                                        at({}, Unit::iteration));
+  }
+  // The iteration that the best checkpoint is from.
   std::int64_t best_in(const std::string& out) const {
-    const NpzFile file(folder / out / best_snapshot_name);
-    return std::get<Tensor>(file.read("updater/iteration")).data<std::int64_t>()[0];
+    const Generation saved(best_generation(folder / out).value());
+    return std::get<Tensor>(saved.read("updater/iteration")).data<std::int64_t>()[0];
   }
 
   TemporaryFolder folder;
@@ -51,7 +58,7 @@ class KeepBest : public ::testing::Test {
   std::unique_ptr<Optimizer> optimizer_ = create_optimizer("sgd");
 };
 
-TEST_F(KeepBest, WhichValueIsTheBestIsToldByTheKey) {
+TEST_F(BestCheckpoint, WhichValueIsTheBestIsToldByTheKey) {
   for (const auto& [key, best] : std::map<std::string, std::int64_t>{
            {"validation/main/loss", 4}, {"validation/main/accuracy", 3}}) {
     trainer({3, 2, 4, 1, 3}, "out", key)->run();
@@ -59,7 +66,7 @@ TEST_F(KeepBest, WhichValueIsTheBestIsToldByTheKey) {
   }
 }
 
-TEST_F(KeepBest, ARunThatGoesOnKnowsTheBestValueOfTheFileThatIsThere) {
+TEST_F(BestCheckpoint, ARunThatGoesOnKnowsTheBestValueOfTheFileThatIsThere) {
   const std::vector<double> values{3, 1, 2, 2.5};
   const auto first = trainer({3, 1}, "out");
   first->run();
@@ -72,24 +79,24 @@ TEST_F(KeepBest, ARunThatGoesOnKnowsTheBestValueOfTheFileThatIsThere) {
   EXPECT_EQ(best_in("other"), 3) << "without the file its value counts for nothing";
 }
 
-TEST_F(KeepBest, AValueWhoseSnapshotCannotBeWrittenIsNotTheBest) {
-  const auto run = trainer({1, 2, 3}, "out");
-  const auto in_the_way = folder / "out" / best_snapshot_name;
-  // A folder of that name with something in it cannot be replaced.
-  std::filesystem::create_directories(in_the_way / "full");
+TEST_F(BestCheckpoint, AValueThatCouldNotBeSavedIsNotTheBest) {
+  const auto run = trainer({1, 2, 1.5, 1.7}, "out");
+  const auto in_the_way = folder / "out/checkpoints";
+  std::filesystem::create_directories(folder / "out");
+  std::ofstream(in_the_way) << "a file where the folder should be";
   run->extend(make_extension(
-                  "clear", [&](Trainer&) { std::filesystem::remove_all(in_the_way); },
+                  "clear", [&](Trainer&) { std::filesystem::remove(in_the_way); },
                   Extension::priority_snapshot - 1),
-              {.trigger = at({1}, Unit::iteration)});
+              {.trigger = at({2}, Unit::iteration)});
   run->run();
-  EXPECT_EQ(best_in("out"), 2);
+  EXPECT_EQ(best_in("out"), 3);
 }
 
-TEST_F(KeepBest, AKeyThatNothingObservesIsNamed) {
+TEST_F(BestCheckpoint, AKeyThatNothingObservesIsNamed) {
   const auto run = trainer({1, 2}, "out", "loss");
-  run->extend(keep_best("lost"));
+  run->extend(checkpoint_of("lost"));
   EXPECT_THAT(error_of([&] { run->run(); }),
-              HasSubstr("the best snapshot watches \"lost\", which was not observed up to "
+              HasSubstr("the best checkpoint watches \"lost\", which was not observed up to "
                         "iteration 1 (there are: loss)"));
 }
 

@@ -1,0 +1,117 @@
+#include "tasuki/program/checkpoints.hpp"
+
+#include <array>
+#include <limits>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
+
+#include "tasuki/training/extensions/checkpoint.hpp"
+#include "tasuki/training/extensions/snapshot.hpp"
+
+namespace tasuki::program {
+namespace {
+
+using Unit = CheckpointPeriod::Unit;
+
+constexpr std::int64_t billion = 1'000'000'000;
+
+constexpr std::array<std::pair<const char*, Unit>, 4> units = {
+    {{"it", Unit::iteration}, {"epoch", Unit::epoch}, {"min", Unit::minute}, {"s", Unit::second}}};
+
+Option checkpoint_every_flag(TrainingSettings& settings) {
+  Option option;
+  option.value_name = "PERIOD";
+  option.help =
+      "how often to save a checkpoint to continue from (20it, 0.5epoch, 10min or 90s), besides the "
+      "end of the run and a stop; it is written while training goes on. `none`: never";
+  option.set = [&settings](const std::string& text) {
+    settings.checkpoint_every =
+        text == "none" ? std::nullopt : std::optional(parse_checkpoint_period(text));
+  };
+  option.get = [&settings]() -> std::string {
+    return settings.checkpoint_every ? to_text(*settings.checkpoint_every) : "none";
+  };
+  return option;
+}
+
+std::unique_ptr<Trigger> trigger_of(const CheckpointPeriod& period) {
+  switch (period.unit) {
+    case Unit::iteration:
+      return every(period.count, tasuki::Unit::iteration);
+    case Unit::epoch:
+      return every(period.count, tasuki::Unit::epoch);
+    case Unit::minute:
+      return every_seconds(60 * period.count);
+    case Unit::second:
+      break;
+  }
+  return every_seconds(period.count);
+}
+
+}  // namespace
+
+CheckpointPeriod parse_checkpoint_period(const std::string& text) {
+  for (const auto& [known, unit] : units) {
+    const std::string_view name = known;
+    if (!text.ends_with(name) || text.size() == name.size()) continue;
+    const std::string number = text.substr(0, text.size() - name.size());
+    if (unit == Unit::iteration)
+      return {static_cast<double>(parse_integer(number, {1, billion})), unit};
+    return {parse_number(number, {1e-3, 1e9}), unit};
+  }
+  throw std::invalid_argument(
+      "a number with its unit, such as 20it, 0.5epoch, 10min or 90s, or 'none'");
+}
+
+std::string to_text(const CheckpointPeriod& period) {
+  for (const auto& [name, unit] : units)
+    if (unit == period.unit) return to_text(period.count) + name;
+  return {};
+}
+
+void add_checkpoint_flags(Options& options, TrainingSettings& settings) {
+  options.add("checkpoint-every", checkpoint_every_flag(settings));
+  options.add("keep", settings.keep, {1, billion}, "K",
+              "keep the newest K checkpoints and remove older ones");
+  options.add(
+      "keep-best", settings.keep_best, "none", "KEY",
+      "also save and keep the checkpoint of the epoch with the best value of KEY in the log (for "
+      "example validation/main/accuracy), which the file `best` in --out names; larger is better "
+      "if KEY contains `accuracy`");
+  options.add(
+      "snapshot-every", settings.snapshot_every, "end", {1, billion}, "N",
+      "epochs between snapshots, files that Chainer reads and that are never removed; there "
+      "is always one at the end");
+}
+
+void check_checkpoint_flags(const Options& options, const TrainingSettings& settings) {
+  if (settings.checkpoint_every) return;
+  if (settings.keep_best)
+    fail_everywhere(ErrorKind::usage,
+                    "--keep-best keeps a checkpoint, and --checkpoint-every none saves none; leave "
+                    "one out");
+  if (options.is_changed("keep"))
+    fail_everywhere(ErrorKind::usage,
+                    "--keep has no effect with --checkpoint-every none; leave one out");
+}
+
+void extend_with_checkpoints(Trainer& trainer, const TrainingSettings& settings,
+                             const ModelGrid& grid) {
+  const auto& replicas = grid.replicas();
+  if (settings.checkpoint_every)
+    trainer.extend(std::make_unique<Checkpoint>(
+        Checkpoint::Settings{.n_retains = static_cast<int>(settings.keep),
+                             .keep_best = settings.keep_best.value_or(""),
+                             .replicas = replicas},
+        trigger_of(*settings.checkpoint_every)));
+  auto snapshot = std::make_unique<Snapshot>(Snapshot::Settings{.at_end = true});
+  if (replicas) snapshot = create_multi_node_snapshot(std::move(snapshot), replicas);
+  trainer.extend(
+      std::move(snapshot),
+      {.trigger = settings.snapshot_every
+                      ? every(static_cast<double>(*settings.snapshot_every), tasuki::Unit::epoch)
+                      : at({}, tasuki::Unit::epoch)});
+}
+
+}  // namespace tasuki::program

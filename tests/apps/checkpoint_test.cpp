@@ -1,0 +1,180 @@
+// Jobs that are killed, stopped, damaged or without room on the disk, and what goes on from their
+// checkpoints.
+#include <signal.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "resumed_job.hpp"
+#include "tasuki/core/error.hpp"
+#include "tasuki/core/file.hpp"
+
+namespace tasuki::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The processes of a program that `launcher` has started.
+std::vector<pid_t> children_of(pid_t launcher, const std::string& name) {
+  std::vector<pid_t> found;
+  for (const auto& each : fs::directory_iterator("/proc")) {
+    std::ifstream stat(each.path() / "stat");
+    std::string pid, command, state;
+    pid_t parent = 0;
+    if (stat >> pid >> command >> state >> parent && parent == launcher &&
+        command == '(' + name + ')')
+      found.push_back(std::stoi(pid));
+  }
+  return found;
+}
+
+class Checkpoints : public ResumedJob {
+ protected:
+  fs::path generation(const std::string& out, int iteration) const {
+    return folder / fmt::format("{}/checkpoints/iter_{}", out, iteration);
+  }
+  // Weights, optimizer and position in a run's last snapshot, bit for bit.
+  std::map<std::string, std::string> state_of(const std::string& out, int iteration) const {
+    const NpzFile file(folder / fmt::format("{}/snapshot_iter_{}", out, iteration));
+    std::map<std::string, std::string> state;
+    for (const std::string& name : file.names())
+      if (name.starts_with("updater/")) {
+        const NpzValue value = file.read(name);
+        const auto* const array = std::get_if<Tensor>(&value);
+        state[name] = array ? std::string(static_cast<const char*>(array->raw()), array->bytes())
+                            : std::get<std::string>(value);
+      }
+    return state;
+  }
+  static void flip_byte(const fs::path& path) {
+    std::string text = read_file(path);
+    text[text.size() / 2] ^= 1;
+    std::ofstream(path, std::ios::binary) << text;
+  }
+};
+
+TEST_F(Checkpoints, ARankThatWasKilledCostsTheStepsSinceTheLastOne) {
+  const Flags flags = {"-b", "24", "--epoch", "100", "--quiet"};  // 1000 iterations
+  run(2, "undisturbed", flags);
+  const Flags saving = with(flags, {"--checkpoint-every", "50it", "--resume", "auto"});
+  bool is_killed = false;
+  const Finished killed =
+      run_program(mpirun(2, program("killed", saving)), 60, {}, [&](pid_t launcher) {
+        if (is_killed || !fs::exists(folder / "killed/latest")) return;
+        is_killed = true;
+        for (const pid_t rank : children_of(launcher, "train_mnist"))
+          if (kill(rank, SIGKILL) == 0) break;
+      });
+  EXPECT_NE(killed.exit_code, 0) << killed.all();
+  const Finished resumed = run(2, "killed", saving);
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.all();
+  EXPECT_EQ(state_of("killed", 1000), state_of("undisturbed", 1000));
+  for (const auto& each : fs::directory_iterator(folder / "killed/checkpoints"))
+    EXPECT_NE(each.path().extension(), ".tmp") << each.path();
+}
+
+TEST_F(Checkpoints, OfShardedStatesGoOnOnAnyNumberOfRanks) {
+  const Flags flags = {"--shards", "12", "--global-batch", "120", "--log-every", "1", "--quiet"};
+  const Flags sharded = with(flags, {"--shard-optimizer", "--epoch", "3"});
+  const auto whole = values_of(log_of(4, "whole", sharded), "main/loss");
+  log_of(4, "first", with(sharded, {"--max-iterations", "6"}));
+  for (int rank = 0; rank < 4; ++rank)
+    EXPECT_TRUE(fs::exists(generation("first", 6) / fmt::format("optimizer.{}.npz", rank)));
+  for (const int np : {1, 2, 3}) {
+    SCOPED_TRACE(np);
+    const auto log =
+        log_of(np, "second", with(flags, {"--epoch", "3", "--resume", generation("first", 6)}));
+    expect_near(values_of(log, "main/loss"), whole, 1e-5);
+    fs::remove_all(folder / "second");
+  }
+}
+
+TEST_F(Checkpoints, ThatAreDamagedArePassedOver) {
+  const Flags flags = {"-b", "48", "--checkpoint-every", "5it", "--max-iterations", "17"};
+  run(1, "first", flags);
+  fs::remove(folder / "first/snapshot_iter_17");
+  flip_byte(generation("first", 17) / "state.npz");
+  fs::resize_file(generation("first", 15) / "manifest.json", 100);
+  for (const std::string& from : Flags{"auto", folder / "first"}) {
+    const Finished job =
+        run(1, "first", {"-b", "48", "--resume", from, "--dry-run", "--max-iterations", "30"});
+    expect_once(job, "Resumed: " + generation("first", 10).string() + ", epoch 1, iteration 10\n");
+    for (const int damaged : {17, 15})
+      EXPECT_EQ(count_of(job.err, "warning: " + generation("first", damaged).string()), 1)
+          << job.all();
+    EXPECT_EQ(count_of(job.err, "; using the one before it\n"), 2) << job.all();
+  }
+  // One that is asked for by its name is not replaced by another.
+  const Finished job = run(1, "second", {"-b", "48", "--resume", generation("first", 17)});
+  EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::data)) << job.all();
+}
+
+TEST_F(Checkpoints, AFullDiskIsAWarning) {
+  const fs::path disk = folder / "disk";
+  fs::create_directories(disk);
+  if (mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=4m") != 0)
+    GTEST_SKIP() << "needs the right to mount: " << std::strerror(errno);
+  bool is_full = false, is_over = false;
+  double since = 0;
+  const Flags flags = {"-b", "24", "--epoch", "200", "--checkpoint-every", "20it", "--quiet"};
+  const Finished job = run_program(mpirun(2, program("disk/out", flags)), 60, {}, [&](pid_t) {
+    if (!is_full && fs::exists(disk / "out/checkpoints/iter_20")) {
+      std::ofstream(disk / "ballast") << std::string(std::size_t{4} << 20, 'x');
+      is_full = true;
+      since = shared_clock();
+    }
+    if (is_full && !is_over && shared_clock() - since > 0.5) {
+      fs::remove(disk / "ballast");
+      is_over = true;
+    }
+  });
+  EXPECT_EQ(job.exit_code, 0) << job.all();
+  EXPECT_TRUE(is_over);
+  EXPECT_GE(count_of(job.err, "No space left on device"), 1) << job.all();
+  EXPECT_GE(count_of(job.err, "; training continues\n"), 1) << job.all();
+  expect_once(run(1, "disk/out", {"-b", "48", "--epoch", "300", "--resume", "auto", "--dry-run"}),
+              "Resumed: " + (disk / "out/snapshot_iter_2000").string());
+  EXPECT_EQ(umount2(disk.c_str(), MNT_DETACH), 0);
+}
+
+TEST_F(Checkpoints, StandForTheModelLikeSnapshots) {
+  run(2, "first", {"-b", "24", "--epoch", "2", "--keep-best", "validation/main/accuracy"});
+  const double accuracy = values_of(read_log("first"), "validation/main/accuracy").back();
+  const Flags still = {"-b", "48", "--epoch", "1", "--optimizer", "sgd", "--lr", "0", "--init"};
+  run(1, "second", with(still, {generation("first", 20)}));
+  EXPECT_EQ(values_of(read_log("second"), "validation/main/accuracy"), std::vector{accuracy});
+  for (const std::string& model :
+       Flags{generation("first", 20), folder / "first/best", folder / "first"})
+    EXPECT_EQ(run_program({PREDICT, model, "--quiet"}).exit_code, 0) << model;
+}
+
+TEST_F(Checkpoints, AreAsFrequentAsTheFlagSays) {
+  const auto names = [&](const std::string& period) {
+    std::vector<std::string> found;
+    run(1, "first", {"-b", "48", "--epoch", "2", "--keep", "99", "--checkpoint-every", period});
+    if (fs::exists(folder / "first/checkpoints"))
+      for (const auto& each : fs::directory_iterator(folder / "first/checkpoints"))
+        found.push_back(each.path().filename());
+    std::ranges::sort(found);
+    return found;
+  };
+  EXPECT_EQ(names("none"), Flags{});
+  EXPECT_EQ(names("10min"), Flags{"iter_20"});
+  EXPECT_EQ(names("8it"), (Flags{"iter_16", "iter_20", "iter_8"}));
+  EXPECT_EQ(names("0.5epoch"), (Flags{"iter_10", "iter_15", "iter_20", "iter_5"}));
+  EXPECT_GE(names("0.01s").size(), 2U);
+
+  const auto refused = [&](const Flags& flags, const std::string& text) {
+    const Finished job = run(1, "first", flags);
+    EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::usage)) << job.all();
+    EXPECT_EQ(count_of(job.err, text), 1) << job.all();
+  };
+  for (const char* const wrong : {"10", "min", "0it", "1.5it", "-1s", "3weeks"})
+    refused({"--checkpoint-every", wrong}, "--checkpoint-every: expected ");
+  refused({"--checkpoint-every", "none", "--keep", "2"}, "--keep has no effect");
+  refused({"--checkpoint-every", "none", "--keep-best", "lr"}, "--keep-best keeps a checkpoint");
+}
+
+}  // namespace
+}  // namespace tasuki::testing

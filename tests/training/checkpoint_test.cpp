@@ -1,0 +1,248 @@
+// Runs that save checkpoints: what they leave, what goes on from it, and what happens where nothing
+// can be written.
+#include "tasuki/training/extensions/checkpoint.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <fstream>
+#include <mutex>
+#include <thread>
+
+#include "resumed_run.hpp"
+#include "same_run.hpp"
+#include "tasuki/core/file.hpp"
+#include "tasuki/core/stop_request.hpp"
+#include "tasuki/training/checkpoints/generation.hpp"
+#include "tasuki/training/checkpoints/generations.hpp"
+
+// A disk that is ready only when training has reached an iteration, for fsync calls of the
+// library's other threads.
+namespace slow_disk {
+namespace {
+
+std::mutex mutex;
+std::condition_variable changed;
+std::int64_t iteration = 0, opens_at = 0;
+bool is_waited_for = false, was_in_vain = false;  // because training did not go on
+const std::thread::id training = std::this_thread::get_id();
+
+void reached(std::int64_t done) {
+  const std::lock_guard lock(mutex);
+  iteration = done;
+  changed.notify_all();
+}
+
+void open_at(std::int64_t later) {
+  const std::lock_guard lock(mutex);
+  opens_at = later;
+}
+
+void wait_for_writer() {
+  std::unique_lock lock(mutex);
+  changed.wait_for(lock, std::chrono::seconds(10), [] { return is_waited_for; });
+}
+
+void wait() {
+  if (std::this_thread::get_id() == training) return;
+  std::unique_lock lock(mutex);
+  is_waited_for = is_waited_for || iteration < opens_at;
+  changed.notify_all();
+  if (!changed.wait_for(lock, std::chrono::seconds(10), [] { return iteration >= opens_at; }))
+    was_in_vain = true;
+}
+
+}  // namespace
+}  // namespace slow_disk
+
+// In place of the C library's.
+extern "C" int fsync(int file) {
+  slow_disk::wait();
+  return static_cast<int>(syscall(SYS_fsync, file));
+}
+
+namespace tasuki {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::error_of;
+using testing::expect_same_bits;
+using testing::expect_same_run;
+using ::testing::HasSubstr;
+using testing::Resume;
+using testing::SmallRun;
+
+class Checkpoints : public Resume {
+ protected:
+  std::unique_ptr<SmallRun> run_of(const std::string& out, const SmallRun::Options& options,
+                                   Checkpoint::Settings settings = {}, double period = 3) {
+    auto run = std::make_unique<SmallRun>(folder / out, comm.get(), options);
+    run->trainer->extend(
+        std::make_unique<Checkpoint>(std::move(settings), every(period, Unit::iteration)));
+    return run;
+  }
+  std::filesystem::path generation(const std::string& out, std::int64_t iteration) const {
+    return folder / fmt::format("{}/checkpoints/iter_{}", out, iteration);
+  }
+  // The names in a run's folder of checkpoints, sorted; when all ranks are done with it.
+  std::vector<std::string> names(const std::string& out) {
+    comm->barrier();
+    std::vector<std::string> found;
+    std::error_code ignored;
+    for (const auto& each :
+         std::filesystem::directory_iterator(folder / (out + "/checkpoints"), ignored))
+      found.push_back(each.path().filename());
+    std::ranges::sort(found);
+    comm->barrier();
+    return found;
+  }
+  std::string text_of(const std::string& file) {
+    comm->barrier();
+    std::string text = read_file(folder / file);
+    return text.substr(0, text.find('\n'));
+  }
+};
+
+TEST_F(Checkpoints, GoOnAsTheUninterruptedRun) {
+  const auto options = [](bool sharded, std::int64_t iterations) {
+    return SmallRun::Options{.iterations = iterations, .units = 300, .sharded = sharded};
+  };
+  SmallRun whole(folder / "whole", comm.get(), options(false, 9));
+  whole.trainer->run();
+  for (const bool sharded : {false, true}) {
+    SCOPED_TRACE(sharded ? "sharded" : "whole states");
+    const std::string out = sharded ? "sharded" : "out";
+    const auto first = run_of(out, options(sharded, 7), {.in_background = !sharded});
+    first->trainer->run();
+    EXPECT_THAT(names(out), ElementsAre("iter_3", "iter_6", "iter_7"));
+    EXPECT_EQ(first->trainer->last_snapshot(), generation(out, 7));
+    EXPECT_EQ(text_of(out + "/latest"), "checkpoints/iter_7");
+    for (const std::int64_t from : {6, 7}) {
+      SmallRun second(folder / "second", comm.get(), options(sharded, 9));
+      resume(generation(out, from), *second.trainer);
+      EXPECT_EQ(second.trainer->updater().iteration(), from);
+      second.trainer->run();
+      expect_same_run(second, whole);
+    }
+  }
+}
+
+// Each rank has written the states of its part; a process of its own puts them together.
+TEST_F(Checkpoints, OfShardedStatesAreLoadedByOneProcess) {
+  const SmallRun::Options options{.iterations = 4, .units = 700, .sharded = true};
+  const auto many = run_of("first", options);
+  many->trainer->run();
+  comm->barrier();
+  for (int rank = 0; rank < comm->size(); ++rank)
+    EXPECT_EQ(exists(generation("first", 4) / fmt::format("optimizer.{}.npz", rank)),
+              comm->size() > 1);
+  SmallRun one(folder / fmt::format("alone-{}", comm->rank()), nullptr, options);
+  const Generation saved(generation("first", 4));
+  serialize_optimizer(Serializer::loader(&saved, nullptr)["updater"]["optimizer:main"],
+                      *one.optimizer);
+  for (const std::string& name : one.optimizer->state_names())
+    expect_same_bits(many->optimizer->gather_state(name), one.optimizer->gather_state(name), name);
+}
+
+TEST_F(Checkpoints, TheNewestFewAndTheBestRemain) {
+  const auto run = run_of("first", {.epochs = 5, .iterations = 20},
+                          {.n_retains = 2, .keep_best = "lr"}, 5);  // the rate falls
+  run->trainer->run();
+  const std::int64_t steps = run->trainer->updater().steps_per_epoch();
+  const std::int64_t last = run->trainer->updater().iteration();
+  const std::vector<std::string> found = names("first");
+  EXPECT_LE(found.size(), 3U);
+  EXPECT_THAT(found, ::testing::Contains(fmt::format("iter_{}", last)));
+  const std::int64_t best = last / steps * steps;
+  EXPECT_EQ(text_of("first/best"), fmt::format("checkpoints/iter_{}", best));
+  EXPECT_THAT(found, ::testing::Contains(fmt::format("iter_{}", best)));
+}
+
+// What is there in place of the folder keeps all checkpoints from being written.
+TEST_F(Checkpoints, ThatCannotBeWrittenAreAWarningUntilTheEnd) {
+  const std::filesystem::path obstacle = folder / "first/checkpoints";
+  const auto run = [&](std::int64_t removed_in) {
+    if (comm->rank() == 0) {
+      std::filesystem::remove_all(folder / "first");
+      std::filesystem::create_directories(folder / "first");
+      std::ofstream(obstacle) << "in the way";
+    }
+    comm->barrier();
+    const auto made = run_of("first", {.iterations = 8}, {.in_background = false});
+    made->trainer->extend(make_extension("clear", [&](Trainer& trainer) {
+      if (trainer.updater().iteration() == removed_in && comm->rank() == 0)
+        std::filesystem::remove(obstacle);
+    }));
+    made->trainer->run();
+  };
+  run(5);
+  EXPECT_THAT(names("first"), ElementsAre("iter_6", "iter_8"));
+  EXPECT_THAT(error_of([&] { run(100); }), HasSubstr("first/checkpoints"));
+}
+
+TEST_F(Checkpoints, OfARunThatWentBackStandBesideThoseItLeft) {
+  run_of("first", {.iterations = 9}, {.n_retains = 9})->trainer->run();
+  const auto back = run_of("first", {.iterations = 6}, {.n_retains = 1});
+  resume(generation("first", 3), *back->trainer);
+  back->trainer->run();
+  // Those of the run that was left are not this run's to remove, if they are later.
+  EXPECT_EQ(text_of("first/latest"), "checkpoints/iter_6-2");
+  EXPECT_THAT(names("first"), ::testing::IsSupersetOf({"iter_6-2", "iter_9"}));
+}
+
+TEST_F(Checkpoints, OfStoppedRunsGoOnAsIfTheyHadNotBeen) {
+  SmallRun whole(folder / "whole", comm.get(), {.iterations = 9});
+  whole.trainer->run();
+  const auto stopped = run_of("first", {}, {}, 1000);
+  stopped->trainer->extend(std::make_unique<Snapshot>(Snapshot::Settings{.at_end = true}),
+                           {.trigger = at({}, Unit::epoch)});
+  stopped->trainer->extend(make_extension("ask", [&](Trainer& trainer) {
+    if (trainer.updater().iteration() == 5 && comm->rank() == comm->size() - 1) request_stop();
+  }));
+  const std::int64_t stops_after = comm->size() == 1 ? 5 : 6;
+  EXPECT_EQ(error_of([&] { stopped->trainer->run(); }),
+            fmt::format("stopped and saved after iteration {}; the checkpoint is {}", stops_after,
+                        generation("first", stops_after).string()));
+  comm->barrier();
+  EXPECT_FALSE(exists(folder / fmt::format("first/snapshot_iter_{}", stops_after)));
+  const auto second = run_of("first", {.iterations = 9});
+  resume(generation("first", stops_after), *second->trainer);
+  second->trainer->run();
+  expect_same_run(*second, whole);
+}
+
+TEST_F(Checkpoints, OfReplicaSetsHaveAPartForEach) {
+  const auto sets = std::make_shared<const ReplicaSet>(*comm, ReplicaSets{{0}});
+  SmallRun whole(folder / "whole", comm.get(), {.iterations = 9});
+  whole.trainer->run();
+  run_of("first", {.iterations = 4}, {.replicas = sets})->trainer->run();
+  comm->barrier();
+  EXPECT_TRUE(exists(generation("first", 4) / "state.0.npz"));
+  EXPECT_EQ(exists(generation("first", 4) / "state.1.npz"), comm->size() > 1);
+  const auto second = run_of("first", {.iterations = 9}, {.replicas = sets});
+  resume(generation("first", 4), *second->trainer, sets.get());
+  second->trainer->run();
+  expect_same_run(*second, whole);
+}
+
+// The disk takes the files only after two more iterations.
+TEST_F(Checkpoints, AreWrittenWhileTrainingGoesOn) {
+  const auto run = run_of("first", {.iterations = 12}, {}, 4);
+  run->trainer->extend(make_extension("count", [&](Trainer& trainer) {
+    if (trainer.updater().iteration() == 4) slow_disk::open_at(6);
+    if (trainer.updater().iteration() == 5 && trainer.is_root()) slow_disk::wait_for_writer();
+    slow_disk::reached(trainer.updater().iteration());
+  }));
+  run->trainer->run();
+  EXPECT_EQ(slow_disk::is_waited_for, comm->rank() == 0);
+  EXPECT_FALSE(slow_disk::was_in_vain) << "training waited for the disk";
+  EXPECT_THAT(names("first"), ElementsAre("iter_12", "iter_4", "iter_8"));
+}
+
+}  // namespace
+}  // namespace tasuki

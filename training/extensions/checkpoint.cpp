@@ -1,0 +1,302 @@
+#include "tasuki/training/extensions/checkpoint.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <map>
+#include <set>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "tasuki/communicator/run_on_root.hpp"
+#include "tasuki/communicator/text_bytes.hpp"
+#include "tasuki/core/activity.hpp"
+#include "tasuki/core/background_thread.hpp"
+#include "tasuki/core/error.hpp"
+#include "tasuki/core/file.hpp"
+#include "tasuki/core/log.hpp"
+#include "tasuki/core/long_call.hpp"
+#include "tasuki/tensor/out_of_memory.hpp"
+#include "tasuki/training/checkpoints/generation_writer.hpp"
+#include "tasuki/training/checkpoints/generations.hpp"
+#include "tasuki/training/trainer.hpp"
+#include "tasuki/training/watched_value.hpp"
+
+namespace tasuki {
+namespace fs = std::filesystem;
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::vector<Tensor*> arrays_of(GenerationShare& share) {
+  std::vector<Tensor*> arrays;
+  const auto add = [&](NpzEntry& entry) {
+    if (auto* const array = std::get_if<Tensor>(&entry.value)) arrays.push_back(array);
+  };
+  for (NpzEntry& entry : share.state) add(entry);
+  for (NpzPiece& piece : share.pieces) add(piece.entry);
+  return arrays;
+}
+
+// Gives arrays memory of their own on the host, except those that nobody else refers to, because
+// they were gathered from other ranks or packed. Host memory is pooled, so each save takes the
+// blocks of the one before.
+void detach(GenerationShare& share) {
+  const std::vector<Tensor*> arrays = arrays_of(share);
+  std::map<const Storage*, long> references;
+  for (const Tensor* array : arrays) ++references[array->storage().get()];
+  std::set<const Storage*> own;
+  for (const Tensor* array : arrays)
+    if (array->storage().use_count() == references.at(array->storage().get()))
+      own.insert(array->storage().get());
+  for (Tensor* array : arrays)
+    if (!array->device().is_cpu())
+      *array = array->to(Device::cpu());
+    else if (array->defined() && !own.contains(array->storage().get()))
+      *array = array->clone();
+}
+
+// Where the run goes on from, if that is a checkpoint in its own folder: messages and later runs
+// take it for the last one.
+void name_origin(const Trainer& trainer) {
+  const fs::path& from = trainer.last_snapshot();
+  const auto name = GenerationName::parse(from.filename().string());
+  std::error_code ignored;
+  if (!name || !fs::equivalent(from, generation_folder(trainer.out(), *name), ignored)) return;
+  try {
+    write_latest(trainer.out(), from);
+  } catch (const Error& error) {
+    log_warning("{}; training continues", error.what());
+  }
+}
+
+bool shards_states(const Trainer& trainer) {
+  return std::ranges::any_of(trainer.updater().optimizers(), [](const NamedOptimizer& each) {
+    return each.optimizer->shards_states();
+  });
+}
+
+}  // namespace
+
+// A save that is under way. `path` is set before `done` is.
+struct Checkpoint::Save {
+  std::int64_t iteration = 0;
+  bool is_best = false;
+  WatchedValue::Best best_before{};  // than this one
+  std::future<void> done{};          // of what this rank writes; invalid if it writes nothing
+  fs::path path{};                   // empty: not complete
+  bool is_noted = false;
+  double seconds_of_pause = 0, seconds_of_writing = 0;
+};
+
+Checkpoint::Checkpoint(Settings settings, std::unique_ptr<Trigger> due)
+    : settings_(std::move(settings)), due_(std::move(due)) {
+  if (settings_.n_retains < 1)
+    fail_everywhere(ErrorKind::usage, "at least one checkpoint has to remain, not {}",
+                    settings_.n_retains);
+  if (settings_.keep_best.empty()) return;
+  best_ = std::make_unique<WatchedValue>(settings_.keep_best, better_of(settings_.keep_best),
+                                         every(1, Unit::epoch));
+  best_->demand("the best checkpoint");
+}
+
+Checkpoint::~Checkpoint() = default;
+
+Communicator* Checkpoint::everybody(const Trainer& trainer) const {
+  return settings_.replicas ? &settings_.replicas->whole() : trainer.communicator();
+}
+
+Communicator* Checkpoint::members(const Trainer& trainer) const {
+  return settings_.replicas ? &settings_.replicas->members() : trainer.communicator();
+}
+
+bool Checkpoint::writes(const Trainer& trainer) const {
+  const Communicator* const sharing = members(trainer);
+  return sharing == nullptr || sharing->rank() == 0 ||
+         (!settings_.replicas && shards_states(trainer));
+}
+
+void Checkpoint::initialize(Trainer& trainer) {
+  Communicator* const all = everybody(trainer);
+  if (all != nullptr && (settings_.replicas || shards_states(trainer)))
+    writers_ = all->split(writes(trainer) ? 0 : 1, all->rank());
+  const auto look = [&] {
+    name_origin(trainer);
+    return Bytes(best_generation(trainer.out()) ? 1 : 0);
+  };
+  Communicator* const training = trainer.communicator();
+  const Bytes has_best = training ? run_on_root(*training, 0, look) : look();
+  if (best_ && has_best.empty()) best_->set_best({});
+}
+
+void Checkpoint::run(Trainer& trainer) {
+  note_if_written(trainer);
+  // Should the best one not have been written, the value is compared with those before it.
+  if (save_ && save_->is_best && trainer.updater().is_new_epoch()) finish_or_warn(trainer);
+  const WatchedValue::Best before = best_ ? best_->best() : WatchedValue::Best();
+  const bool is_better = best_ && best_->look(trainer) == WatchedValue::Finding::better;
+  const bool is_due = due_->fires(trainer);
+  if (!is_due && !is_better) return;
+  finish_or_warn(trainer);
+  warn_of_failure(trainer, [&] {
+    begin(trainer);
+    save_->is_best = is_better;
+    save_->best_before = before;
+    save(trainer, settings_.in_background);
+  });
+}
+
+void Checkpoint::finalize(Trainer& trainer) {
+  const std::int64_t iteration = trainer.updater().iteration();
+  if (save_ && save_->iteration != iteration) finish_or_warn(trainer);
+  if (saved_iteration_ != iteration) {
+    begin(trainer);
+    save(trainer, false);
+  }
+  finish(trainer);
+}
+
+// What is being written by this rank alone is complete soon.
+void Checkpoint::on_error(Trainer& trainer) {
+  if (!save_ || !save_->done.valid() || writers_) return;
+  const LongCall waiting;
+  save_->done.wait();
+  note_if_written(trainer);
+}
+
+void Checkpoint::serialize(const Serializer& serializer) {
+  const auto has = [&](const char* name) {
+    return !serializer.is_loading() || serializer.contains(name);
+  };
+  if (has("due")) due_->serialize(serializer["due"]);
+  if (best_ && has("best")) best_->serialize(serializer["best"]);
+}
+
+void Checkpoint::begin(const Trainer& trainer) {
+  save_ = std::make_unique<Save>();
+  save_->iteration = saved_iteration_ = trainer.updater().iteration();
+}
+
+bool Checkpoint::all_see_one_folder(const Trainer& trainer) const {
+  const Writers writers(*writers_);
+  writers.on_all([&] {
+    make_output_folder(trainer.out());
+    return "";
+  });
+  return std::ranges::all_of(writers.first_on_disk(trainer.out()),
+                             [](int first) { return first == 0; });
+}
+
+void Checkpoint::save(Trainer& trainer, bool in_background) {
+  const PhaseScope saving(Phase::saving);
+  const auto began = Clock::now();
+  trainer.restore_output_everywhere();
+  trainer.announce_save();
+  const bool is_divided = settings_.replicas != nullptr;
+  const bool in_pieces = !is_divided && writers_ && all_see_one_folder(trainer);
+  auto share = std::make_shared<GenerationShare>();
+  if (is_divided) share->part = settings_.replicas->suffix();
+  trainer.serialize(
+      Serializer::saver(share->state, members(trainer), in_pieces ? &share->pieces : nullptr));
+  if (!writes(trainer)) return;
+  in_background = in_background && (!writers_ || writers_->supports(Background::thread));
+  try {
+    if (in_background) detach(*share);
+  } catch (const OutOfMemory&) {
+    in_background = false;
+  }
+  save_->seconds_of_pause = seconds_since(began);
+  save_->done = start(
+      [share, save = save_.get(), keep = settings_.n_retains,
+       writers = writers_ ? Writers(*writers_) : Writers(),
+       outline = GenerationOutline{.out = trainer.out(),
+                                   .iteration = trainer.updater().iteration(),
+                                   .epoch = trainer.updater().epoch(),
+                                   .parts = is_divided ? writers_->size() : 1}] {
+        const auto start = Clock::now();
+        GenerationWriter writer(outline, writers);
+        const fs::path folder = writer.write(*share);
+        *share = {};
+        if (writer.is_first_on_disk()) {
+          if (save->is_best) write_best(outline.out, folder);
+          remove_old_generations(outline.out, folder, keep);
+        }
+        save->seconds_of_writing = seconds_since(start);
+        save->path = folder;
+      },
+      in_background);
+}
+
+std::future<void> Checkpoint::start(std::function<void()> work, bool in_background) {
+  try {
+    if (in_background && !background_) background_ = std::make_unique<BackgroundThread>();
+  } catch (const std::system_error&) {  // no more threads
+    in_background = false;
+  }
+  if (in_background) return background_->start(std::move(work));
+  std::packaged_task<void()> here(std::move(work));
+  here();
+  return here.get_future();
+}
+
+void Checkpoint::finish(Trainer& trainer) {
+  if (!save_) return;
+  const PhaseScope saving(Phase::saving);
+  const auto wait = [this] {
+    if (!save_->done.valid()) return;
+    const LongCall waiting;
+    save_->done.get();
+  };
+  Communicator* const all = everybody(trainer);
+  try {
+    if (all)
+      run_on_all(*all, wait);
+    else
+      wait();
+  } catch (const Error&) {
+    give_up();
+    throw;
+  }
+  if (all) save_->path = bytes_to_text(all->bcast_bytes(text_to_bytes(save_->path.string())));
+  trainer.note_snapshot(save_->path);
+  if (trainer.is_root())
+    log_verbose("saved {}: training paused for {:.3f} s, writing took {:.3f} s",
+                save_->path.string(), save_->seconds_of_pause, save_->seconds_of_writing);
+  save_.reset();
+}
+
+void Checkpoint::finish_or_warn(Trainer& trainer) {
+  warn_of_failure(trainer, [&] { finish(trainer); });
+}
+
+void Checkpoint::warn_of_failure(const Trainer& trainer, const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::cannot_write) throw;
+    give_up();
+    if (trainer.is_root()) log_warning("{}; training continues", error.what());
+  }
+}
+
+void Checkpoint::give_up() {
+  if (!save_) return;
+  if (save_->is_best) best_->set_best(save_->best_before);
+  saved_iteration_ = -1;
+  save_.reset();
+}
+
+void Checkpoint::note_if_written(Trainer& trainer) const {
+  if (!save_ || save_->is_noted || !trainer.is_root() || !save_->done.valid() ||
+      save_->done.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
+    return;
+  save_->is_noted = true;
+  if (!save_->path.empty()) trainer.note_snapshot(save_->path);
+}
+
+}  // namespace tasuki

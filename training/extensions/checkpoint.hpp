@@ -1,0 +1,106 @@
+// Checkpoint: saves the whole state of a run while training goes on, to continue from it after a
+// failure or a stop.
+//
+// Each save is a folder, OUT/checkpoints/iter_<iteration> (training/checkpoints/generation.hpp):
+// the entries of a snapshot, checked by hashes, in one file or several. The training waits only
+// while its arrays are copied in memory; a thread writes the copy. The newest few checkpoints
+// remain, and the best one.
+//
+// Which one to attach: Checkpoint for runs that are to survive failures, because it can be saved
+// often, is complete or not there at all, and makes room for itself; Snapshot for files that are to
+// stay and that other programs read (one file with Chainer's names, one for each iteration that was
+// asked for). A run may have both.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+
+#include "tasuki/training/extension.hpp"
+#include "tasuki/training/snapshots/replica_set.hpp"
+
+namespace tasuki {
+
+class BackgroundThread;
+class WatchedValue;
+
+// Saves when `due` fires, at the end of the run, when the run is stopped, and, with keep_best, when
+// the value is better than all before. Attach it before a Snapshot, which then knows of the best
+// value, with its default trigger (every iteration).
+//
+// A save that cannot be written (full disk, removed folder) is a warning when the next save or the
+// end of the run waits for it: older ones are intact, and training continues. At the end of the run
+// it is an error. While one save is written the next one waits for it, so a slow disk lets a run
+// save later, but no two at a time.
+//
+// The first rank writes everything, except:
+// - With replica sets, the first rank of each writes the part of its set.
+// - If the optimizer's states are sharded (Optimizer::shard_states) and all ranks see one folder,
+//   each rank writes the states that it has, so nobody needs memory for all of them.
+// Such writers agree that all have succeeded before the checkpoint counts. They do so in the
+// background if MPI allows calls of several threads; if not, they write in the foreground.
+class Checkpoint : public Extension {
+ public:
+  struct Settings {
+    // The newest checkpoints up to this number remain, at least 1. Those of later iterations, which
+    // a run that went back may find, do not count and stay.
+    int n_retains = 3;
+    // Of an observed value, looked at every epoch; empty: none. The checkpoint with the best mean
+    // over all ranks since the last look remains, and OUT/best names it. Larger is better if the
+    // key has "accuracy" in it, else smaller. A key that nothing observes is a usage error
+    // (watched_value.hpp). The best value is forgotten if a run is continued in a folder without
+    // that checkpoint.
+    std::string keep_best{};
+    // Whether files are written while training goes on.
+    bool in_background = true;
+    // The ranks whose states are the same; null: all of them.
+    std::shared_ptr<const ReplicaSet> replicas{};
+  };
+  explicit Checkpoint(Settings settings, std::unique_ptr<Trigger> due = every_seconds(600));
+  Checkpoint() : Checkpoint(Settings()) {}
+  // Waits until what is being written is complete.
+  ~Checkpoint() override;
+
+  std::string default_name() const override { return "Checkpoint"; }
+  int priority() const override { return priority_snapshot; }
+  void initialize(Trainer& trainer) override;
+  void run(Trainer& trainer) override;
+  void finalize(Trainer& trainer) override;
+  void on_error(Trainer& trainer) override;
+  void serialize(const Serializer& serializer) override;
+
+ private:
+  struct Save;
+
+  // All ranks, and those that have the same state.
+  Communicator* everybody(const Trainer& trainer) const;
+  Communicator* members(const Trainer& trainer) const;
+  bool writes(const Trainer& trainer) const;
+  bool all_see_one_folder(const Trainer& trainer) const;
+
+  // Saves the current state; the save before must have ended. Collective, like the functions below
+  // but the last three.
+  void begin(const Trainer& trainer);
+  void save(Trainer& trainer, bool in_background);
+  // Waits for the save under way, if there is one, and throws its error on all ranks.
+  void finish(Trainer& trainer);
+  // The same, where it is a warning that files cannot be written.
+  void finish_or_warn(Trainer& trainer);
+  void warn_of_failure(const Trainer& trainer, const std::function<void()>& work);
+  void give_up();
+  std::future<void> start(std::function<void()> work, bool in_background);
+  // Lets messages name the save as the last one if it is complete already.
+  void note_if_written(Trainer& trainer) const;
+
+  Settings settings_;
+  std::unique_ptr<Trigger> due_;
+  std::unique_ptr<WatchedValue> best_;     // null: none is kept
+  std::unique_ptr<Communicator> writers_;  // that agree; null: one rank writes
+  std::int64_t saved_iteration_ = -1;
+  std::unique_ptr<Save> save_;                    // under way; null: none
+  std::unique_ptr<BackgroundThread> background_;  // ends before what it uses
+};
+
+}  // namespace tasuki
