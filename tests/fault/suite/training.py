@@ -60,9 +60,10 @@ def digits(train=4800, test=1200):
 
 
 def train_mnist(out, *flags, data=None, unit=200):
-    """The words of the program: 24 iterations an epoch, and a checkpoint every 20 iterations."""
-    return [program("train_mnist"), "--data", data or digits(), "--unit", unit, "--global-batch",
-            200, "--checkpoint-every", "20it", "--out", out, *flags]
+    """The words of the program: 24 iterations an epoch, a checkpoint every 20 iterations, which one
+    process can continue from as well."""
+    return [program("train_mnist"), "--data", data or digits(), "--unit", unit, "--shards", 4,
+            "--global-batch", 200, "--checkpoint-every", "20it", "--out", out, *flags]
 
 
 def job_of(words, limit=60, environment=None):

@@ -33,7 +33,7 @@ def throws(place, run):
 
 
 @case(2, "SIGKILL of rank 1 at a random moment",
-      "exit code 137, all gone in 4 s, the newest checkpoint loads", runs=10)
+      "exit code 137, all gone in 4 s, the newest checkpoint loads", runs=10, quick=True)
 def killed(place, run):
     with training(place) as job:
         time.sleep(random.uniform(0, 1))
@@ -46,7 +46,7 @@ def killed(place, run):
 
 
 @case(3, "SIGSEGV, abort(), exit(0) and exit(3) on rank 1", "never exit code 0, all gone in 4 s",
-      runs=8, quick=True)
+      runs=8)
 def dies(place, run):
     kind, codes = (("segv", [139]), ("abort", [134]), ("exit0", range(1, 256)),
                    ("exit3", [3]))[run % 4]

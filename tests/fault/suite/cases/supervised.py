@@ -89,11 +89,14 @@ class Chaos:
         shutil.rmtree(generations(self.out)[-1], ignore_errors=True)
 
 
-def chaos_plan(seconds, nodes):
-    """Ten kills, three stops, two cut links, one full disk, one removed folder, in some order."""
-    kinds = ["kill"] * 10 + ["stop"] * 3 + ["cut"] * (2 if nodes == 2 else 0) + ["fill", "remove"]
+def chaos_plan(minutes):
+    """In ten minutes ten kills, three stops, two cut links, a full disk and a removed checkpoint, in
+    some order; in fewer minutes fewer of them, but one of each."""
+    counts = {"kill": 10, "stop": 3, "cut": 2, "fill": 1, "remove": 1}
+    kinds = [kind for kind, count in counts.items()
+             for _ in range(max(1, round(count * minutes / 10)))]
     random.shuffle(kinds)
-    moments = sorted(random.uniform(0.03, 0.9) * seconds for _ in kinds)
+    moments = sorted(random.uniform(0.03, 0.9) * 60 * minutes for _ in kinds)
     return list(zip(moments, kinds))
 
 
@@ -115,7 +118,7 @@ def chaos(place, run):
         with supervised(place, words, 60 * minutes * 4, "--max-restarts", 10) as job:
             chaos_of_job = Chaos(job, disk, out)
             wait_for(lambda: (out / "checkpoints").exists(), 60, "start of the training")
-            for moment, kind in chaos_plan(minutes * 60, place.nodes):
+            for moment, kind in chaos_plan(minutes):
                 time.sleep(max(0, job.start + moment - time.monotonic()))
                 if job.has_ended():
                     break
