@@ -98,7 +98,7 @@ std::string find_program(const std::string& name) {
       fail(ErrorKind::missing, "there is no program {} that can be started", name);
     return name;
   }
-  if (const std::string found = find_in_path(name); !found.empty()) return found;
+  if (std::string found = find_in_path(name); !found.empty()) return found;
   const fs::path beside = fs::read_symlink("/proc/self/exe").parent_path() / name;
   if (!is_executable(beside))
     fail(ErrorKind::missing,

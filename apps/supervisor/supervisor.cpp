@@ -29,8 +29,8 @@ std::vector<Host> read_hosts(const Settings& settings) {
 }
 
 std::vector<std::string> names_in(const std::vector<Host>& hosts) {
-  std::vector<std::string> names;
-  for (const Host& host : hosts) names.push_back(host.name);
+  std::vector<std::string> names(hosts.size());
+  std::ranges::transform(hosts, names.begin(), &Host::name);
   return names;
 }
 

@@ -63,7 +63,7 @@ std::string find_launcher(LauncherKind launcher) {
     return "srun";
   }
   if (!find_in_path("mpirun").empty()) return "mpirun";
-  const std::string mpirun = mpirun_beside_library();
+  std::string mpirun = mpirun_beside_library();
   if (mpirun.empty())
     fail(ErrorKind::unavailable,
          "mpirun was not found in PATH, nor beside the MPI library {}; install openmpi-bin",
