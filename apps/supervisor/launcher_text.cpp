@@ -21,12 +21,13 @@ bool is_rule(std::string_view line) {
 
 constexpr std::string_view forwarding = "mpirun: Forwarding signal ";
 
-// "[node1:04711] 3 more processes have sent help message ..."
+// "[node1:04711] 3 more processes have sent help message ...", or that such a message got lost.
 bool is_remark(const std::string& line) {
   if (line.starts_with(forwarding) && line.ends_with(" to job")) return true;
   static const std::regex remark(
       R"(\[[\w.-]+:\d+\] (\d+ more process(es)? ha(s|ve) sent help message )"
-      R"(|Set MCA parameter "orte_base_help_aggregate" to 0).*)");
+      R"(|Set MCA parameter "orte_base_help_aggregate" to 0)"
+      R"(|\[\[\d+,\d+\],\d+\] ORTE_ERROR_LOG: .*show_help\.c ).*)");
   return line.size() <= longest_remark && std::regex_match(line, remark);
 }
 
@@ -44,9 +45,10 @@ bool may_be_launchers(std::string_view line) {
   if (!is_name || end == line.npos) return is_name;
   constexpr std::string_view set = " Set MCA parameter ";
   const std::string_view rest = line.substr(end + 1);
-  const bool has_number = rest.size() < 2 || std::isdigit(static_cast<unsigned char>(rest[1])) != 0;
+  const bool may_follow =
+      rest.size() < 2 || rest[1] == '[' || std::isdigit(static_cast<unsigned char>(rest[1])) != 0;
   return (rest.empty() || rest.front() == ' ') &&
-         (has_number || set.starts_with(rest.substr(0, set.size())));
+         (may_follow || set.starts_with(rest.substr(0, set.size())));
 }
 
 // Of a rank that Slurm's launcher has lost: "srun: error: node1: task 3: Killed".

@@ -213,7 +213,9 @@ const std::string remarks =
     "[node1:04711] 3 more processes have sent help message help-mpi-api.txt / mpi-abort\n"
     "[node1:04711] Set MCA parameter \"orte_base_help_aggregate\" to 0 to see all help / error "
     "messages\n"
-    "mpirun: Forwarding signal 10 to job\n";
+    "mpirun: Forwarding signal 10 to job\n"
+    "[node1:08285] [[19619,0],0] ORTE_ERROR_LOG: Data unpack would read past end of buffer in file "
+    "../../../orte/util/show_help.c at line 507\n";
 
 // Whatever the pieces in which it arrives.
 std::string pass_in_pieces(LauncherText& text, const std::string& all, std::size_t size) {
@@ -279,6 +281,7 @@ TEST(LauncherTexts, EverythingElseIsPassedAtOnceAndUnchanged) {
   for (const std::string& said :
        {std::string("\r\033[J 37 % of [======    ]"), std::string("[====>   ]"),
         std::string("--- begin ---\n"), std::string("[node1:1] *** Process received signal ***\n"),
+        std::string("[node1:1] [[1,0],0] ORTE_ERROR_LOG: Not found in file plm.c at line 5\n"),
         std::string("\n\n"), std::string("no end of line"), rule + "+\n", other})
     for (const std::size_t size : {1u, 1000u}) {
       LauncherText text(/*leave_out=*/true);

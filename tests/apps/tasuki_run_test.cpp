@@ -364,8 +364,9 @@ class RealLauncher : public TrainMnist {
   }
 
   static constexpr int iterations = 360;
-  const Words training = {"--epoch",          "100", "--max-iterations", std::to_string(iterations),
-                          "--snapshot-every", "1"};
+  const Words training = {
+      "--epoch", "100", "--max-iterations", std::to_string(iterations), "--checkpoint-every",
+      "20it"};
 };
 
 TEST_F(RealLauncher, KilledRanksChangeNothing) {
@@ -374,7 +375,7 @@ TEST_F(RealLauncher, KilledRanksChangeNothing) {
 
   bool is_killed = false;
   const Finished job = run_program(supervised("killed", training), 60, {}, [&](pid_t supervisor) {
-    if (is_killed || !fs::exists(folder / "killed/snapshot_iter_60")) return;
+    if (is_killed || !fs::exists(folder / "killed/checkpoints/iter_60")) return;
     const auto processes = ranks(supervisor);
     if (processes.size() == 2) is_killed = kill(processes[1], SIGKILL) == 0;
   });
@@ -419,11 +420,12 @@ class LostHosts : public TrainMnist {
 };
 
 TEST_F(LostHosts, AreLeftOutIfFewerRanksAreAllowed) {
-  const Finished job = run_and_cut(
-      {"--min-np", "2"},
-      program("result", {"--shards", "4", "--global-batch", "48", "--epoch", "100",
-                         "--snapshot-every", "1", "--resume", "auto", "--max-iterations", "800"}),
-      folder / "result/snapshot_iter_50");
+  const Finished job =
+      run_and_cut({"--min-np", "2"},
+                  program("result", {"--shards", "4", "--global-batch", "48", "--epoch", "100",
+                                     "--checkpoint-every", "20it", "--resume", "auto",
+                                     "--max-iterations", "800"}),
+                  folder / "result/checkpoints/iter_60");
   if (job.exit_code == 77) GTEST_SKIP() << job.all();
   EXPECT_EQ(job.exit_code, 0) << job.all();
   EXPECT_TRUE(fs::exists(folder / "result/snapshot_iter_800"));
