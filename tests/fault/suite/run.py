@@ -8,7 +8,7 @@ of network namespaces (tests/cluster/run.sh), and prints a table in Markdown, wh
 to a file as well. CASE: a name, a number of the table, or either with @1 or @2 for one of the two
 places. --quick: a few short cases, once each. --runs: repeats every case so often. --patience:
 limits in seconds grow by this factor, for machines that do something else as well. The exit code
-is 1 if a case failed.
+is 1 if a case failed. TASUKI_CHAOS_MINUTES: how long the case chaos takes (default 10).
 
 Each run is bounded and leaves nothing: no processes, mounts or files.
 """

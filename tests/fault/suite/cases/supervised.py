@@ -86,7 +86,8 @@ class Chaos:
         filler.unlink()
 
     def remove(self):
-        shutil.rmtree(generations(self.out)[-1], ignore_errors=True)
+        for newest in generations(self.out)[-1:]:
+            shutil.rmtree(newest, ignore_errors=True)
 
 
 def chaos_plan(minutes):
