@@ -286,10 +286,11 @@ void Supervisor::say_end(const JobEnd& end, int exit_code) {
     return;
   }
   if (stop_.is_made() && exit_code != end.exit_code && program_.can_resume()) {
+    const bool has_saved = folder_ && last_saved(*folder_);
     say(fmt::format("ended by SIG{}{}", sigabbrev_np(stop_.signal()),
-                    folder_
+                    has_saved
                         ? fmt::format("; continue with --out {} --resume auto", folder_->string())
-                        : ", nothing was saved"));
+                        : "; nothing was saved"));
     return;
   }
   if (exit_code == static_cast<int>(ErrorKind::stopped)) return;  // the program has said it

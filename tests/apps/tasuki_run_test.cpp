@@ -225,11 +225,15 @@ TEST_F(FakeLauncher, ASecondControlCEndsTheJobAtOnce) {
   const Finished job = run(plan, words({}), when_ready({SIGINT, SIGINT}));
   EXPECT_EQ(job.exit_code, 130) << job.all();
   EXPECT_EQ(job.out, "ended\n");
+  EXPECT_THAT(job.err, ::testing::EndsWith("ended by SIGINT; nothing was saved\n"));
   EXPECT_EQ(calls().size(), 1u);
   fs::remove(folder / "ready");
-  const Finished slow = run(plan, words({"--stop-timeout", "0.3"}), when_ready({SIGTERM}));
+  const Finished slow =
+      run("take " + out.string() + "; touch " + out.string() + "/snapshot_iter_5\n" + plan,
+          words({"--stop-timeout", "0.3"}), when_ready({SIGTERM}));
   EXPECT_EQ(slow.exit_code, 143) << slow.all();
   EXPECT_THAT(slow.err, HasSubstr("has not stopped within 0.3 s (--stop-timeout)"));
+  EXPECT_THAT(slow.err, HasSubstr("continue with --out " + out.string() + " --resume auto"));
 }
 
 TEST_F(FakeLauncher, OtherSignalsArePassedOn) {
