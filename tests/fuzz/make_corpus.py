@@ -121,13 +121,14 @@ def npz_inputs():
 
 
 def manifest_inputs():
-    line = (b'{"name": "state.npz", "part": "", "bytes": 640, "hash": "0123456789abcdef", "arrays": '
-            b'[{"name": "iteration", "xxh3": "0123456789abcdef"},{"name": "l1/W/m", "xxh3": '
-            b'"fedcba9876543210", "begin": 0, "end": 15, "shape": [6, 5]}]}')
+    line = (b'{"name": "state.npz", "part": "", "bytes": 640, "hash": "0123456789abcdef", '
+            b'"arrays": [{"name": "iteration", "xxh3": "0123456789abcdef"},'
+            b'{"name": "l1/W/m", "xxh3": "fedcba9876543210", "begin": 0, "end": 15, "shape": [6, 5]}]}')
     yield "file", b"\x00" + line
-    body = (b'{\n"format": 1,\n"id": "0123456789abcdef0123456789abcdef",\n"iteration": 20,\n"epoch": 1,'
-            b'\n"parts": 1,\n"files": [\n' + line.replace(b"[{", b"[\n {").replace(b",{", b",\n {")
-            .replace(b"}]}", b"}\n ]}") + b"\n],\n")
+    body = (b'{\n"format": 1,\n"id": "0123456789abcdef0123456789abcdef",\n"iteration": 20,\n'
+            b'"epoch": 1,\n"parts": 1,\n"files": [\n' +
+            line.replace(b"[{", b"[\n {").replace(b",{", b",\n {").replace(b"}]}", b"}\n ]}") +
+            b"\n],\n")
     yield "body", b"\x02" + body
 
 

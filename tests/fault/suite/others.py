@@ -19,8 +19,6 @@ OTHERS = {
     "8":
         "Open MPI's defaults: not noticed for 8 minutes, and mpirun then stays. torchrun, "
         "Horovod elastic: a change of membership, with a restart or fewer workers",
-    "12":
-        "Horovod, ChainerMN: none",
     "14":
         "PyTorch's distributed checkpoints: the writer's exception; a partial folder stays, "
         "which cannot be loaded",
@@ -40,9 +38,9 @@ OTHERS = {
     "21":
         "PyTorch: Join, on request. Horovod: join(). ChainerMN: repeats examples",
     "22":
-        "Megatron: a flag. PyTorch's AMP: skips the step",
+        "PyTorch's gradient scaler: leaves the step out",
     "27":
-        "torchrun: --max-restarts, 0 by default. Horovod elastic: a reset limit, and hosts "
+        "torchrun: --max-restarts. Horovod elastic: a reset limit, and hosts "
         "are left out for a while",
     "29":
         "torchrun: NCCL's errors are polled, or 10 minutes",

@@ -78,8 +78,8 @@ def supervised(place, words, limit, *flags):
 
 @contextlib.contextmanager
 def training(place, supervisor=None, limit=90):
-    """A training that goes on for long, after its first iterations; `supervisor`: tasuki-run's flags,
-    if it is to start it."""
+    """A training that goes on for long, after its first iterations; `supervisor`: the flags of
+    tasuki-run, if it is to start it."""
     out = new_folder() / "result"
     words = train_mnist(out, "--epoch", 100_000, "--log-every", 5)
     started = (job_of(place.mpirun(words), limit) if supervisor is None

@@ -91,8 +91,8 @@ class Chaos:
 
 
 def chaos_plan(minutes):
-    """In ten minutes ten kills, three stops, two cut links, a full disk and a removed checkpoint, in
-    some order; in fewer minutes fewer of them, but one of each."""
+    """In ten minutes ten kills, three stops, two cut links, a full disk and a removed checkpoint,
+    in some order; in fewer minutes fewer of them, but one of each."""
     counts = {"kill": 10, "stop": 3, "cut": 2, "fill": 1, "remove": 1}
     kinds = [kind for kind, count in counts.items()
              for _ in range(max(1, round(count * minutes / 10)))]
