@@ -19,6 +19,7 @@ void visit_rank(Visit& visit, auto&& each) {
   visit(each.rank);
   visit(each.is_traced);
   visit(each.stopped_launcher);
+  visit(each.memory);
   visit(each.activity.phase);
   visit(each.activity.epoch);
   visit(each.activity.iteration);

@@ -17,6 +17,7 @@ struct RankActivity {
   Activity activity{};
   bool is_traced = false;    // a debugger is attached to the process
   int stopped_launcher = 0;  // process id of its mpirun or daemon if that is stopped; else 0
+  std::int64_t memory = 0;   // resident bytes of the process; 0: unknown
 };
 
 struct Heartbeat {
@@ -30,7 +31,7 @@ struct Heartbeat {
   std::span<const RankActivity> all() const { return std::span(ranks).first(count); }
 };
 
-constexpr std::size_t largest_heartbeat = 1100;  // bytes
+constexpr std::size_t largest_heartbeat = 1228;  // bytes
 using HeartbeatBytes = std::array<std::byte, largest_heartbeat>;
 
 // Writes a datagram to `place` and returns the part of it to send. It ends in a SipHash of

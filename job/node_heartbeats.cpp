@@ -141,11 +141,11 @@ void NodeHeartbeats::send(std::span<const RankActivity> ranks) {
   }
 }
 
-void NodeHeartbeats::wait(double seconds, int wake) const {
+void NodeHeartbeats::wait(double seconds, const std::array<int, 2>& wakes) const {
   constexpr std::size_t most = std::tuple_size_v<HostAddresses>;
-  std::array<pollfd, most + 1> events{};
+  std::array<pollfd, most + 2> events{};
   std::size_t count = 0;
-  events.at(count++) = {wake, POLLIN, 0};
+  for (const int wake : wakes) events.at(count++) = {wake, POLLIN, 0};
   if (rank_ == boards_[static_cast<std::size_t>(rank_)])
     for (const Socket& each : sockets_) events.at(count++) = {each.descriptor, POLLIN, 0};
   poll(events.data(), count, static_cast<int>(std::ceil(seconds * 1000)));

@@ -3,6 +3,7 @@
 // and works while MPI's messages hang.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -40,9 +41,10 @@ class NodeHeartbeats {
 
   // Sends to all other nodes. Does not wait, whether or not they receive.
   void send(std::span<const RankActivity> ranks);
-  // Waits until a datagram has arrived, the file descriptor `wake` is readable, or `seconds` have
-  // passed. To be called often: a flood of junk could otherwise fill the sockets' buffers.
-  void wait(double seconds, int wake) const;
+  // Waits until a datagram has arrived, one of the file descriptors `wakes` is readable (-1: none),
+  // or `seconds` have passed. To be called often: a flood of junk could otherwise fill the sockets'
+  // buffers.
+  void wait(double seconds, const std::array<int, 2>& wakes) const;
   // Passes what has arrived since to `take`. Does not wait.
   void receive(const std::function<void(const RankActivity&)>& take);
   // Whether an accepted datagram has come from the node of `rank`; true for this node.

@@ -28,8 +28,9 @@ std::string_view value_of(std::string_view text, std::string_view key) {
   return {};
 }
 
-pid_t to_process(std::string_view text) {
-  pid_t number = 0;
+template <class Number>
+Number to_number(std::string_view text) {
+  Number number = 0;
   std::from_chars(text.data(), text.data() + text.size(), number);
   return number;
 }
@@ -41,8 +42,10 @@ ProcessState parse_process_status(std::string_view text) {
   const std::string_view name = value_of(text, "Name"), state = value_of(text, "State");
   std::copy_n(name.begin(), std::min(name.size(), found.name.size() - 1), found.name.begin());
   if (!state.empty()) found.state = state.front();
-  found.parent = to_process(value_of(text, "PPid"));
-  found.tracer = to_process(value_of(text, "TracerPid"));
+  found.parent = to_number<pid_t>(value_of(text, "PPid"));
+  found.tracer = to_number<pid_t>(value_of(text, "TracerPid"));
+  constexpr std::int64_t unit = 1024;
+  found.memory = unit * to_number<std::int64_t>(value_of(text, "VmRSS"));
   return found;
 }
 
@@ -51,7 +54,7 @@ std::optional<ProcessState> process_state(pid_t process) {
   fmt::format_to_n(path.begin(), path.size() - 1, "/proc/{}/status", process);
   const int file = open(path.data(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return std::nullopt;
-  std::array<char, 1024> text;  // what is needed comes first
+  std::array<char, 4096> text;  // the whole file, unless the process is in hundreds of groups
   const ssize_t size = read(file, text.data(), text.size());
   close(file);
   if (size <= 0) return std::nullopt;
@@ -98,7 +101,7 @@ std::vector<pid_t> descendants(pid_t ancestor) {
   std::error_code error;
   for (std::filesystem::directory_iterator each("/proc", error), end; !error && each != end;
        each.increment(error))
-    if (const pid_t process = to_process(each->path().filename().native()); process > 0)
+    if (const auto process = to_number<pid_t>(each->path().filename().native()); process > 0)
       if (const auto state = process_state(process)) parents.emplace_back(process, state->parent);
   std::vector<pid_t> found = {ancestor};
   for (std::size_t next = 0; next < found.size(); ++next)

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -14,7 +15,8 @@ struct ProcessState {
   std::array<char, 16> name{};  // zero-terminated
   char state = '?';             // as shown by ps; T: stopped
   pid_t parent = 0;
-  pid_t tracer = 0;  // an attached debugger; 0: none
+  pid_t tracer = 0;         // an attached debugger; 0: none
+  std::int64_t memory = 0;  // resident bytes
 
   bool is_stopped() const { return state == 'T'; }
 };

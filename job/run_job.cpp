@@ -32,6 +32,7 @@
 #include "tasuki/job/launcher_end.hpp"
 #include "tasuki/job/start_watch.hpp"
 #include "tasuki/job/stop_signals.hpp"
+#include "tasuki/job/table_request.hpp"
 #include "tasuki/job/watchdog.hpp"
 
 namespace tasuki {
@@ -218,6 +219,7 @@ void initialize(int* argc, char*** argv) {
   answer_launcher();
   const bool is_launched = was_launched();
   listen_for_stops(is_launched);
+  listen_for_table_requests();
   int provided = MPI_THREAD_SINGLE;
   check_mpi(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
   TASUKI_MPI(MPI_Comm_set_errhandler, MPI_COMM_WORLD, MPI_ERRORS_RETURN);

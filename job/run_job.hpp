@@ -27,6 +27,8 @@ namespace tasuki {
 // Stopping: a training run that is asked to stop (stop_signals.hpp) saves its state, rank 0 prints
 // one line, and all ranks return 79 (ErrorKind::stopped).
 //
+// SIGUSR2: prints a table of what all ranks are doing, and the job goes on (table_request.hpp).
+//
 // Signals: under Open MPI's mpirun, SIGCONT and SIGTERM are handled (launcher.hpp) unless the
 // program handles them already. Other handlers must be installed with SA_ONSTACK, because the stack
 // pointer may be in the heap while oneDNN multiplies matrices (core/alternate_stack.hpp); threads

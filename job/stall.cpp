@@ -109,6 +109,7 @@ void update(RankView& view, const RankActivity& seen) {
   view.activity = seen.activity;
   view.is_traced = seen.is_traced;
   view.stopped_launcher = seen.stopped_launcher;
+  view.memory = seen.memory;
 }
 
 std::vector<int> largest_meeting(std::span<const RankView> ranks, std::span<const int> without) {

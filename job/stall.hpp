@@ -25,6 +25,7 @@ struct RankView {
   // The process id of its mpirun, or of Open MPI's daemon on its host, if that is stopped; else 0.
   int stopped_launcher = 0;
   double launcher_still = 0;  // seconds since it was stopped
+  std::int64_t memory = 0;    // resident bytes of its process; 0: unknown
 };
 
 // Updates the view of a rank with news of it. `still` and `silent` start again from 0 if the rank

@@ -39,6 +39,25 @@ std::string place_in_training(const Activity& activity) {
   return fmt::format(" (epoch {}, iteration {})", activity.epoch, activity.iteration);
 }
 
+// "3.1 GiB"; "-" if it is unknown.
+std::string text_of_memory(std::int64_t bytes) {
+  constexpr double mebibyte = 1 << 20, gibibyte = 1 << 30;
+  const auto size = static_cast<double>(bytes);
+  if (bytes == 0) return "-";
+  return size < gibibyte ? fmt::format("{:.0f} MiB", size / mebibyte)
+                         : fmt::format("{:.1f} GiB", size / gibibyte);
+}
+
+std::string text_of_number(std::int64_t number) {
+  return number < 0 ? "-" : std::to_string(number);
+}
+
+// What precedes the state of a rank in a table.
+const char* text_of_contact(const RankView& rank, double silent_seconds) {
+  if (rank.is_traced) return "in a debugger, last seen ";
+  return rank.silent >= silent_seconds ? "silent, last seen " : "";
+}
+
 // The state of a rank, to follow "is" or "was".
 std::string text_of(const Activity& activity) {
   if (activity.waiting == Waiting::program_end) return "done: its program has returned";
@@ -140,10 +159,29 @@ std::string stall_table(const Stall& stall, std::span<const RankView> ranks,
       continue;
     }
     text += fmt::format("{:>4}  {:<16} {:>6.1f} s  {}{}\n", order[row], rank.host, rank.still,
-                        rank.is_traced                  ? "in a debugger, last seen "
-                        : rank.silent >= silent_seconds ? "silent, last seen "
-                                                        : "",
-                        text_of(rank.activity));
+                        text_of_contact(rank, silent_seconds), text_of(rank.activity));
+  }
+  return text;
+}
+
+std::string state_table(std::span<const RankView> ranks, double silent_seconds) {
+  std::size_t host = 4;
+  for (const RankView& rank : ranks) host = std::max(host, rank.host.size());
+  std::string text = fmt::format("{:>4}  {:<{}}  {:>5}  {:>9}  {:>8}  {:>10}  {}\n", "rank", "host",
+                                 host, "epoch", "iteration", "memory", "for", "state");
+  for (std::size_t number = 0; number < ranks.size(); ++number) {
+    const RankView& rank = ranks[number];
+    text += fmt::format("{:>4}  {:<{}}  ", number, rank.host, host);
+    if (!rank.is_known) {
+      text += fmt::format("{:>5}  {:>9}  {:>8}  {:>10}  unknown\n", "-", "-", "-", "-");
+      continue;
+    }
+    const Activity& now = rank.activity;
+    const bool is_waiting = now.waiting != Waiting::nothing;
+    text += fmt::format("{:>5}  {:>9}  {:>8}  {:>8.1f} s  {}{}{}\n", text_of_number(now.epoch),
+                        text_of_number(now.iteration), text_of_memory(rank.memory), rank.still,
+                        text_of_contact(rank, silent_seconds), name_of(now.phase),
+                        is_waiting ? ", waiting " + text_of_wait(now) : "");
   }
   return text;
 }

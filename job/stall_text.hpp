@@ -1,4 +1,4 @@
-// A stall in words.
+// What ranks are doing, and stalls, in words.
 #pragma once
 
 #include <span>
@@ -16,5 +16,10 @@ std::string describe_stall(const Stall& stall, std::span<const RankView> ranks,
 // A table of what each rank was last seen doing, and for how long, culprits first. Cut off after
 // the first ranks of many.
 std::string stall_table(const Stall& stall, std::span<const RankView> ranks, double silent_seconds);
+
+// A table of all ranks in their order: host, epoch and iteration (counted from 1, "-" where no
+// training runs), resident memory, seconds without progress, and the phase with what the rank waits
+// for.
+std::string state_table(std::span<const RankView> ranks, double silent_seconds);
 
 }  // namespace tasuki

@@ -19,8 +19,10 @@
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/core/stopwatch.hpp"
+#include "tasuki/core/terminal.hpp"
 #include "tasuki/job/process_state.hpp"
 #include "tasuki/job/stall_text.hpp"
+#include "tasuki/job/table_request.hpp"
 
 namespace tasuki {
 namespace {
@@ -89,6 +91,10 @@ double Watchdog::interval_of(const Limits& limits) {
   return std::clamp(least / looks_within_limit, shortest, longest);
 }
 
+double Watchdog::missed_looks(const Limits& limits) {
+  return std::max(3 * interval_of(limits), 0.5);
+}
+
 Watchdog::Watchdog() : heartbeats_(board_.ranks()), launcher_(launcher_process()) {
   TASUKI_MPI(MPI_Comm_rank, MPI_COMM_WORLD, &rank_);
   for (const std::string& host : heartbeats_.hosts()) {
@@ -144,19 +150,47 @@ void Watchdog::run() {
     const Limits limits = present_limits();
     const double interval = interval_of(limits);
     lock.unlock();
-    heartbeats_.wait(std::max(interval - since_look, 0.0), wake_);
+    heartbeats_.wait(std::max(std::min(interval - since_look, table_in_.value_or(interval)), 0.0),
+                     {wake_, table_request_wake()});
     eventfd_t ignored = 0;
     eventfd_read(wake_, &ignored);
     receive();
-    since_look += watch.lap();
-    if (since_look >= interval) {
+    const double passed = watch.lap();
+    since_look += passed;
+    const bool was_asked = table_in_.has_value();
+    count_to_table(passed);
+    const bool is_table_due = table_in_ && *table_in_ <= 0;
+    if (since_look >= interval || table_in_.has_value() != was_asked || is_table_due) {
       // A process that was stopped, or waited long for a processor, has not seen whether others
       // made progress meanwhile.
       look(limits, std::min(since_look, 2 * interval));
       since_look = 0;
     }
+    if (is_table_due) {
+      table_in_.reset();
+      print_table(missed_looks(limits));
+    }
     lock.lock();
   }
+}
+
+// Every rank gets the signal; the table waits for what the other nodes send when they get it.
+void Watchdog::count_to_table(double seconds) {
+  constexpr double time_to_arrive = 0.25, least_between_tables = 1;
+  without_table_ -= seconds;
+  if (table_in_) *table_in_ -= seconds;
+  if (!take_table_requests() || without_table_ > 0) return;
+  table_in_ = time_to_arrive;
+  without_table_ = least_between_tables;
+}
+
+// In one write, so that nothing comes between its lines.
+void Watchdog::print_table(double silent_seconds) const {
+  if (!is_speaker(silent_seconds)) return;
+  const std::string table = state_table(ranks_, silent_seconds);
+  end_bar();
+  if (write(STDERR_FILENO, table.data(), table.size()) < 0)
+    log_verbose("the table of ranks could not be written");
 }
 
 void Watchdog::receive() {
@@ -180,6 +214,7 @@ void Watchdog::look_at_own_node() {
     const pid_t process = board_.processes()[place];
     const auto state = process != 0 ? process_state(process) : std::nullopt;
     each.is_traced = state && state->tracer != 0;
+    each.memory = state ? state->memory : 0;
     each.stopped_launcher = launcher && launcher->is_stopped() ? launcher_ : 0;
     update(ranks_[static_cast<std::size_t>(each.rank)], each);
   }
@@ -192,19 +227,19 @@ void Watchdog::look(const Limits& limits, double seconds) {
     rank.silent += seconds;
     rank.launcher_still += seconds;
   }
-  const double missed_looks = std::max(3 * interval_of(limits), 0.5);
+  const double silent_seconds = missed_looks(limits);
   look_at_own_node();
   receive();
   const auto first_alive = std::ranges::find_if(board_.ranks(), [&](int rank) {
-    return ranks_[static_cast<std::size_t>(rank)].silent < missed_looks;
+    return ranks_[static_cast<std::size_t>(rank)].silent < silent_seconds;
   });
   if (*first_alive == rank_) heartbeats_.send(own_node_);
 
   count_refused();
-  warn(limits, missed_looks);
-  warn_of_launchers(missed_looks);
+  warn(limits, silent_seconds);
+  warn_of_launchers(silent_seconds);
   warn_of_unheard(limits, seconds);
-  end_job_when_due(limits, seconds, missed_looks);
+  end_job_when_due(limits, seconds, silent_seconds);
 }
 
 // At each power of ten, so that a flood of datagrams does not become a flood of messages.

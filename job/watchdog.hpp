@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -18,6 +19,9 @@ namespace tasuki {
 // A thread that checks a few times within the shortest limit (at least every 5 s) and otherwise
 // sleeps. It reads in shared memory what the ranks of its node are doing, also stopped ones,
 // and learns about other nodes from their datagrams (NodeHeartbeats). It makes no MPI calls.
+//
+// SIGUSR2 (table_request.hpp) makes all nodes say at once what their ranks are doing, and a moment
+// later the first rank that is alive prints a table of all of them; at most one a second.
 //
 // The first rank that is alive prints for all: one line that names the ranks that keep the others
 // waiting, and before the end a table. If it cannot, the others do so a little later. To end the
@@ -41,10 +45,15 @@ class Watchdog {
   };
   static Limits present_limits();
   static double interval_of(const Limits& limits);
+  // Seconds after which a rank that has not been heard of counts as silent in what is printed.
+  static double missed_looks(const Limits& limits);
   // The seconds after which such a stall ends the job.
   static double due(const Limits& limits, const Stall& stall);
   void run();
   void stop();
+  // What is left until a table is due, after so many more seconds.
+  void count_to_table(double seconds);
+  void print_table(double silent_seconds) const;
   void look(const Limits& limits, double seconds);
   void look_at_own_node();
   void receive();
@@ -67,7 +76,9 @@ class Watchdog {
   bool has_looked_for_unheard_ = false;
   std::vector<int> launchers_said_;  // by first rank of a node: the launcher warned about
   std::int64_t refused_said_ = 0;
-  double overdue_ = 0;  // seconds for which this rank has left the end to another
+  double overdue_ = 0;              // seconds for which this rank has left the end to another
+  std::optional<double> table_in_;  // seconds until the table that was asked for is printed
+  double without_table_ = 0;        // seconds for which another table must not be asked for
 
   bool stopping_ = false;  // under the limits' mutex
   int wake_ = -1;          // a file descriptor; readable when the thread is to check

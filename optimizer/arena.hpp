@@ -88,12 +88,13 @@ class ParameterArena {
 
   // Elements after all gradients that are summed with them, so that ranks exchange a few numbers
   // without a separate message. Zero when an update runs.
-  static constexpr std::int64_t notices = 4;
+  static constexpr std::int64_t notices = 5;
   Tensor notice() const { return of_notices(0, 1); }       // that the model changed
   Tensor stop_notice() const { return of_notices(1, 1); }  // that this rank was asked to stop
   // The examples behind this rank's gradients, as n % 4096 and n / 4096: sums of floats that stay
   // exact.
   Tensor examples_notice() const { return of_notices(2, 2); }
+  Tensor loss_notice() const { return of_notices(4, 1); }  // FiniteGuard::note_loss
 
  private:
   Tensor of_notices(std::int64_t i, std::int64_t n) const {

@@ -69,6 +69,12 @@ std::string conflict_in(const ExchangeSettings& settings, const ExchangeContext&
         "{} and loss scaling exclude each other, because the scale may change in between; leave "
         "one out (--exchange, --compress, --error-feedback, --dtype fp16)",
         waiting);
+  if (context.skips_non_finite && waiting != nullptr)
+    return fmt::format(
+        "{} and leaving out steps that are not finite exclude each other, because what is not "
+        "finite would come back in the next step; leave one out (--exchange, --compress, "
+        "--error-feedback, --on-nan skip)",
+        waiting);
   return "";
 }
 

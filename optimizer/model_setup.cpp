@@ -127,6 +127,7 @@ void Optimizer::check_exchange_settings() const {
       conflict_in(exchange_settings_, {.is_on_gpu = !arena_->gradients().device().is_cpu(),
                                        .wire_dtype = communicator_->options().wire_dtype,
                                        .scales_losses = loss_scaler_.has_value(),
+                                       .skips_non_finite = guard_.has_value(),
                                        .layers_communicate = model_->communicates()});
   if (!conflict.empty()) fail_everywhere(ErrorKind::usage, "{}", conflict);
 }

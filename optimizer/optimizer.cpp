@@ -27,6 +27,10 @@ Optimizer::Optimizer(std::shared_ptr<const UpdateRule> rule)
       values_(rule_->name(), rule_->hyperparameters()),
       plan_(std::make_unique<UpdatePlan>(rule_, values_, t_)),
       counted_([this] {
+        if (guard_ && guard_->has_found()) {
+          ++skipped_;
+          return guard_->restore(*model_);
+        }
         ++t_;
         learning_rate_ = rule_->learning_rate(values_, t_);
       }) {}
@@ -116,6 +120,18 @@ void Optimizer::scale_losses(const LossScaler::Settings& settings, Communicator*
   revision_.advance();
 }
 
+void Optimizer::skip_non_finite(Communicator* parts) {
+  if (has_peers() && !communicator_->exchanges_gradients())
+    fail_everywhere(ErrorKind::usage,
+                    "--on-nan skip and --communicator {}: ranks that exchange no gradients cannot "
+                    "agree on steps to leave out; leave one out",
+                    communicator_->name());
+  guard_.emplace(arena().values().device());
+  parts_ = parts;
+  check_exchange_settings();
+  revision_.advance();
+}
+
 // --- one step ---
 
 Tensor Optimizer::update(const std::function<Variable()>& loss, std::int64_t examples) {
@@ -182,6 +198,10 @@ Variable Optimizer::forward(const std::function<Variable()>& loss, std::int64_t 
                             bool always) {
   TASUKI_CHECK(examples >= 0, "a step of {} examples", examples);
   if (!has_met()) meet(examples);
+  if (guard_ && (!StepScope::is_open() || kept_in_ != StepScope::number())) {
+    guard_->keep(*model_);
+    kept_in_ = StepScope::number();
+  }
   if (exchange_) exchange_->prepare();
   try {
     return run_forward(loss, always || examples > 0 || model_->communicates());
@@ -250,6 +270,7 @@ void Optimizer::run_backward(const Variable& loss, std::int64_t examples,
     gradients_of_ = StepScope::number();
   }
   ++batches_;
+  if (guard_) note_loss(examples > 0 && loss.defined() ? loss.value() : Tensor());
   // Without examples, a loss is defined where its pass is one of several ranks.
   if (examples == 0 && !model_->communicates() && !loss.defined()) return;
   TASUKI_CHECK(loss.defined(),
@@ -371,12 +392,17 @@ void Optimizer::update(std::int64_t global_examples, const SpreadUpdate& spread)
 void Optimizer::apply(std::int64_t global_examples, const SpreadUpdate& spread) {
   if (global_examples == 0) return;
   revision_.use();
+  if (guard_) {
+    search_gradients();
+    // The host knows; on GPUs the update reads the flag.
+    if (arena_->values().device().is_cpu() && !loss_scaler_ && guard_->has_found())
+      return counted_.request();
+  }
   arena_->begin_update();
   if (loss_scaler_) unscale_gradients();
   // Sharers may have published changes in what this rank is about to update.
   if (shards_states_) arena_->wait_for_sharers();
-  plan_->run(*arena_, *owners_, states_, loss_scaler_ ? loss_scaler_->skip() : nullptr,
-             global_examples, spread);
+  plan_->run(*arena_, *owners_, states_, skip(), global_examples, spread);
   if (shards_states_) {
     note_moment(StepClock::Moment::exchange);
     owners_->share(arena_->shared_values(), arena_->is_shared());
@@ -392,11 +418,38 @@ void Optimizer::unscale_gradients() {
   const bool has_all_sums = needed_.empty();
   const Range own = has_all_sums ? Range{0, arena_->update_count()} : owners_->own();
   loss_scaler_->unscale(arena_->gradients().slice(own.begin, own.end));
-  if (!has_all_sums) owners_->take_largest(loss_scaler_->found());
+  agree_to_skip(loss_scaler_->found());
+  // What the guard has found counts here, too, and all ranks have agreed on it.
+  if (guard_)
+    backend(guard_->found().device()).accumulate(loss_scaler_->found(), guard_->found(), 1);
+}
+
+// Sums of gradients that loss scaling searches anyway are left to it.
+void Optimizer::search_gradients() {
+  guard_->begin();
+  guard_->search(arena_->loss_notice());
+  if (!loss_scaler_)
+    guard_->search(needed_.empty()
+                       ? arena_->gradients().slice(0, arena_->update_count())
+                       : arena_->gradients().slice(owners_->own().begin, owners_->own().end));
+  agree_to_skip(guard_->found());
+}
+
+void Optimizer::note_loss(const Tensor& loss) {
+  FiniteGuard::note_loss(arena_->loss_notice(), loss, batches_ > 1);
+}
+
+void Optimizer::agree_to_skip(const Tensor& found) const {
+  if (!needed_.empty()) owners_->take_largest(found);
   if (parts_ == nullptr) return;
   if (!arena_->values().device().is_cpu() && !parts_->queues_exchanges())
     refuse_recording("parts of a model agree by way of the host on whether they skip a step");
-  parts_->allreduce(loss_scaler_->found(), ReduceOp::max);
+  parts_->allreduce(found, ReduceOp::max);
+}
+
+const float* Optimizer::skip() const {
+  if (loss_scaler_) return loss_scaler_->skip();
+  return guard_ ? guard_->skip() : nullptr;
 }
 
 void Optimizer::flush() {

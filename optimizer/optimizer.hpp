@@ -15,6 +15,7 @@
 #include "tasuki/communicator/communicator.hpp"
 #include "tasuki/nn/module.hpp"
 #include "tasuki/optimizer/arena.hpp"
+#include "tasuki/optimizer/finite_guard.hpp"
 #include "tasuki/optimizer/gradient_exchange.hpp"
 #include "tasuki/optimizer/hook.hpp"
 #include "tasuki/optimizer/loss_scaler.hpp"
@@ -140,6 +141,8 @@ class Optimizer {
   void share_weights(bool shared, std::int64_t group = 0);
   // Whether ranks of any node share weights. The same on all ranks.
   bool shares_weights() const { return sharers_ != nullptr; }
+  // For each rank, the lowest one that reads the same set of weights; itself if it shares none.
+  std::vector<int> holders_of_weights() const;
   // "one set for the ranks of a node", "one set per rank (one rank on each node)".
   std::string describe_weights() const;
 
@@ -167,7 +170,8 @@ class Optimizer {
   // for AdaDelta, and before this object's first update.
   std::optional<double> learning_rate() const { return learning_rate_; }
   std::string name() const { return rule_->name(); }  // "Adam"
-  // Number of updates done, including those that loss scaling skipped. setup() sets it to 0.
+  // Number of updates done, including those that loss scaling skipped, but not those that
+  // skip_non_finite() left out. setup() sets it to 0.
   std::int64_t t() const { return t_; }
   void set_t(std::int64_t t);
 
@@ -243,6 +247,20 @@ class Optimizer {
   void scale_losses(const LossScaler::Settings& settings, Communicator* parts = nullptr);
   const LossScaler* loss_scaler() const { return loss_scaler_ ? &*loss_scaler_ : nullptr; }
 
+  // --- steps that are left out ---
+  // From now on an update is left out on all ranks if the loss of any rank or a sum of gradients is
+  // not finite; after setup(). Weights, states, t() and the model's buffers (running statistics)
+  // then keep the bits that they had before the step's first forward(). With loss scaling, only
+  // the loss counts: gradients that are not finite are skipped as usual, in counted updates.
+  //   On CPUs that takes one more pass over the sums, and one small message where ranks have
+  // different parts of them. On GPUs the host waits for the end of each step. `parts` as in
+  // scale_losses(). A usage error where the exchange leaves something for the next step, and with a
+  // communicator that exchanges nothing.
+  void skip_non_finite(Communicator* parts = nullptr);
+  bool skips_non_finite() const { return guard_.has_value(); }
+  // Updates left out since this object was made. The same on all ranks.
+  std::int64_t skipped() const { return skipped_; }
+
   // --- after setup() ---
   Module& model() const;
   const ParameterArena& arena() const;
@@ -280,6 +298,7 @@ class Optimizer {
   void give_up_step() {
     if (exchange_) exchange_->give_up();
     gradients_of_.reset();
+    kept_in_.reset();
   }
   // What that work depends on besides its batch; the same on all ranks.
   std::string kind_of_step() const { return exchange_ ? exchange_->kind_of_step() : ""; }
@@ -344,6 +363,12 @@ class Optimizer {
   void apply(std::int64_t global_examples, const SpreadUpdate& spread);
   // Divides the gradients by the scale of the loss, and notes whether this step is to be skipped.
   void unscale_gradients();
+  // Notes whether the guard leaves this step out.
+  void search_gradients();
+  void note_loss(const Tensor& loss);
+  // Makes a flag of the device the largest of the ranks that have parts of the sums, or of a model.
+  void agree_to_skip(const Tensor& found) const;
+  const float* skip() const;
   void check_exchange_settings() const;
 
   std::shared_ptr<const UpdateRule> rule_;
@@ -376,7 +401,10 @@ class Optimizer {
   // Of frozen parameters, by path; flat, in the rule's order.
   mutable std::map<std::string, std::vector<Tensor>> frozen_states_;
   std::optional<LossScaler> loss_scaler_;
-  Communicator* parts_ = nullptr;  // of scale_losses()
+  std::optional<FiniteGuard> guard_;
+  std::optional<std::uint64_t> kept_in_;  // the StepScope for which the guard keeps statistics
+  std::int64_t skipped_ = 0;
+  Communicator* parts_ = nullptr;  // of scale_losses() and skip_non_finite()
   bool graph_is_checked_ = false;  // since arenas were made
   bool keeps_graphs_ = false;
   DType compute_type_ = DType::float32;

@@ -68,6 +68,17 @@ std::unique_ptr<Communicator> Optimizer::find_sharers() {
   return nullptr;
 }
 
+std::vector<int> Optimizer::holders_of_weights() const {
+  std::vector<int> holders(has_peers() ? static_cast<std::size_t>(communicator_->size()) : 1);
+  for (std::size_t rank = 0; rank < holders.size(); ++rank) {
+    const auto first = shares_weights()
+                           ? std::ranges::find(groups_, groups_[rank]) - groups_.begin()
+                           : static_cast<std::ptrdiff_t>(rank);
+    holders[rank] = static_cast<int>(first);
+  }
+  return holders;
+}
+
 std::string Optimizer::describe_weights() const {
   if (shares_weights()) return "one set for the ranks of a node";
   return why_not_shared_.empty() ? "one set per rank"

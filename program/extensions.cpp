@@ -5,6 +5,7 @@
 #include "tasuki/program/learning_rate.hpp"
 #include "tasuki/program/resume.hpp"
 #include "tasuki/training/extensions/allreduce_persistent.hpp"
+#include "tasuki/training/extensions/check_replicas.hpp"
 #include "tasuki/training/extensions/device_monitor.hpp"
 #include "tasuki/training/extensions/fail_on_non_number.hpp"
 #include "tasuki/training/extensions/log_report.hpp"
@@ -13,6 +14,7 @@
 #include "tasuki/training/extensions/print_steps.hpp"
 #include "tasuki/training/extensions/progress_bar.hpp"
 #include "tasuki/training/extensions/report_step_times.hpp"
+#include "tasuki/training/extensions/time_limit.hpp"
 #include "tasuki/training/extensions/trace_file.hpp"
 
 namespace tasuki::program {
@@ -58,6 +60,8 @@ void extend(Trainer& trainer, const TrainingProgram& program, const RankSetup& s
   trainer.extend(std::make_unique<FailOnNonNumber>(
       FailOnNonNumber::Settings{.max_loss = settings.max_loss}, every(1, Unit::epoch)));
   if (program.extend) program.extend(trainer);
+  if (settings.check_replicas) trainer.extend(check_replicas(*settings.check_replicas));
+  if (settings.time_limit) trainer.extend(time_limit(*settings.time_limit));
   extend_with_log(trainer, program, data);
   extend_with_checkpoints(trainer, settings, *setup.grid);
   trainer.extend(keep_flags(setup.continuation));

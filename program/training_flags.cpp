@@ -60,6 +60,29 @@ Option global_batch_flag(TrainingSettings& settings) {
   return option;
 }
 
+Option time_limit_flag(std::optional<double>& seconds) {
+  Option option;
+  option.value_name = "TIME";
+  option.help =
+      "stop when the job has run for TIME since its start (90s, 30m, 12h, 1:30:00), as SIGUSR1 "
+      "does: after the step, with a checkpoint and exit code 79. Saving comes after it, so choose "
+      "it "
+      "a few minutes shorter than the time that you have";
+  option.set = [&seconds](const std::string& text) {
+    if (text == "none") {
+      seconds.reset();
+      return;
+    }
+    try {
+      seconds = parse_duration(text);
+    } catch (const std::invalid_argument& expected) {
+      throw std::invalid_argument(fmt::format("{}, or 'none'", expected.what()));
+    }
+  };
+  option.get = [&seconds] { return seconds ? duration_text(*seconds) : "none"; };
+  return option;
+}
+
 Option resume_flag(ResumeSettings& resume) {
   using From = ResumeSettings::From;
   Option option;
@@ -117,6 +140,7 @@ void add_run_flags(Options& options, TrainingSettings& settings) {
   options.add("epoch,e", settings.epoch, {1, billion}, "N", "passes over the training data");
   options.add("max-iterations", settings.max_iterations, "none", {1, unlimited}, "N",
               "stop after N steps, if --epoch does not end the run earlier");
+  options.add("time-limit", time_limit_flag(settings.time_limit));
   options.add("early-stopping", settings.early_stopping, "none", "KEY",
               "stop when this value in the log (for example validation/main/loss) has not improved "
               "for --patience epochs (larger is better if KEY contains `accuracy`)");
@@ -134,6 +158,20 @@ void add_run_flags(Options& options, TrainingSettings& settings) {
   options.add("max-loss", settings.max_loss, {0.0, 1e300}, "FACTOR",
               "stop with an error when the loss exceeds FACTOR times the first loss (or FACTOR, if "
               "the first was below 1); 0: never");
+  options.add(
+      "on-nan", settings.on_nan, {{"abort", OnNan::abort}, {"skip", OnNan::skip}}, "WHAT",
+      "what follows a loss that is not a finite number. abort: end the job and name rank, "
+      "iteration and examples. skip: so long as it is at most 10 iterations in a row, leave "
+      "out the update of an iteration, on all ranks, if the loss of any rank or a gradient "
+      "is not finite, and warn; on GPUs the host then waits for each step. Not with "
+      "--exchange double-buffered, --compress, --error-feedback, --communicator dummy and "
+      "several --devices");
+  options.add("check-replicas", settings.check_replicas, "never", {1, billion}, "N",
+              "every N iterations and before each snapshot, compare a hash of the weights (and of "
+              "optimizer states that every rank has) over the ranks, and stop with an error that "
+              "names those that deviate, as damaged memory makes them. Ranks that share one copy "
+              "(--node-weights shared) cannot deviate from each other, so that machines are "
+              "compared; --node-weights private compares all ranks");
   add_stall_flags(options, settings.stalls);
 }
 
@@ -362,10 +400,15 @@ void check_training_flags(const Options& options, const TrainingSettings& settin
     fail_everywhere(ErrorKind::usage,
                     "--accumulate: a process with several devices takes one batch in an iteration; "
                     "leave the flag out");
+  if (settings.on_nan == OnNan::skip && settings.workers)
+    fail_everywhere(ErrorKind::usage,
+                    "--on-nan skip: one process with several devices cannot leave out steps; start "
+                    "one process for each device, or leave the flag out");
   const std::string conflict = conflict_in(exchange_settings(settings),
                                            {.is_on_gpu = settings.gpu.is_wanted,
                                             .wire_dtype = settings.wire_dtype,
                                             .scales_losses = settings.dtype == ComputeType::fp16,
+                                            .skips_non_finite = settings.on_nan == OnNan::skip,
                                             .layers_communicate = settings.sync_bn});
   if (!conflict.empty()) fail_everywhere(ErrorKind::usage, "{}", conflict);
   check_learning_rate_flags(options, settings);

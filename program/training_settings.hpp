@@ -65,6 +65,9 @@ struct WorkerSettings {
 // Of the ranks of a node (Optimizer::share_weights).
 enum class NodeWeights { shared, separate };
 
+// What follows a loss or gradient that is not finite.
+enum class OnNan : std::uint8_t { abort, skip };
+
 // Names and defaults are ChainerMN's if it has them.
 struct TrainingSettings {
   std::int64_t batchsize = 100;              // examples per rank (or model) and step
@@ -72,6 +75,7 @@ struct TrainingSettings {
   std::int64_t accumulate = 1;               // batches of an iteration
   std::int64_t epoch = 20;
   std::optional<std::int64_t> max_iterations;
+  std::optional<double> time_limit;           // seconds
   std::optional<std::string> early_stopping;  // the observed value that must improve
   std::int64_t patience = 3;                  // epochs without improvement
   // Ranks that hold one model together, for programs that set TrainingProgram::create_part; 0: all
@@ -79,6 +83,8 @@ struct TrainingSettings {
   std::int64_t model_ranks = 1;
   std::int64_t seed = 0;
   double max_loss = 1e6;  // times the first loss; 0: no limit
+  OnNan on_nan = OnNan::abort;
+  std::optional<std::int64_t> check_replicas;  // iterations
   ResumeSettings resume;
   std::optional<std::string> init;  // file of initial weights
   bool dry_run = false;

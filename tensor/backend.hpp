@@ -258,6 +258,9 @@ class Backend {
   // backs off after one and grows after `interval` good steps, and forgets it.
   virtual void unscale(const Tensor& x, const Tensor& state) = 0;
   virtual void adjust_loss_scale(const Tensor& state, const LossScaleRule& rule) = 0;
+  // Sets `found`, one float32, to 1 if a value of x (float32) is not finite; does not wait for the
+  // device.
+  virtual void find_non_finite(const Tensor& x, const Tensor& found) = 0;
 };
 
 // The backend of a device. The CPU's always exists; CUDA's is loaded by `load_cuda_backend`, and

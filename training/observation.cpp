@@ -148,6 +148,15 @@ void Observation::clear() {
   has_numbers_of_host_ = false;
 }
 
+void Observation::forget_own() {
+  for (auto& [key, value] : values_) {
+    if (value.reach != Reach::rank) continue;
+    value = {};
+    for (LateParts& parts : late_)
+      if (const auto at = parts.find(key); at != parts.end()) parts.erase(at);
+  }
+}
+
 // Added one after the other, as on a CPU.
 void Observation::add_late(const Late& late, double& sum) {
   for (const Term& term : late.terms) sum += term.factor * term.value.item();

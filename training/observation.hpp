@@ -59,6 +59,8 @@ class Observation {
     add_value_of(other, key, "");
   }
   void clear();
+  // Keeps the keys of this rank's parts of means and forgets what was observed.
+  void forget_own();
   bool empty() const { return values_.empty(); }
   // Whether reading values() would wait for a GPU.
   bool is_on_device() const { return !late_[0].empty() || !late_[1].empty(); }

@@ -15,6 +15,8 @@ double Updater::epoch_detail() const {
 
 namespace {
 
+constexpr std::size_t most_last_examples = 8;
+
 std::vector<Optimizer*> pointers_of(const NamedOptimizers& optimizers) {
   std::vector<Optimizer*> all;
   for (const NamedOptimizer& each : optimizers) all.push_back(each.optimizer);
@@ -72,8 +74,13 @@ std::vector<std::string> StandardUpdater::common_settings() const {
 
 void StandardUpdater::update(Observation& observation) {
   AccumulatedBatches batches(runner_, *iterator_, random_, settings_.accumulate);
+  last_examples_.clear();
   while (!batches.is_last()) {
     const Batch next = batches.next();
+    const std::size_t more = most_last_examples - last_examples_.size();
+    const auto ids = next.ids();
+    last_examples_.insert(last_examples_.end(), ids.begin(),
+                          ids.begin() + static_cast<std::ptrdiff_t>(std::min(more, ids.size())));
     const auto step = [&](const Batch& batch, Observation& seen) {
       train_on(batch, batches, seen);
     };

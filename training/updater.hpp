@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,10 @@ class Updater {
   // Equals iteration() unless the run was resumed with another batch size or number of examples.
   std::int64_t steps_to_here() const { return state().epoch * steps_per_epoch() + state().step; }
   bool is_new_epoch() const { return state().step == 0 && state().epoch > 0; }
+
+  // Numbers in the data set of the first few examples that this rank read in the last iteration,
+  // for messages; empty if the updater does not know them.
+  virtual std::span<const std::int64_t> last_examples() const { return {}; }
 
   // Brings the model up to date if an update is outstanding (Optimizer::flush). The trainer calls
   // it before extensions that read the model, before it saves, and at the end. Collective.
@@ -136,6 +141,7 @@ class StandardUpdater : public Updater {
     return iterations_of(iterator_->steps_per_epoch());
   }
   bool has_seen_examples() const override { return has_seen_examples_; }
+  std::span<const std::int64_t> last_examples() const override { return last_examples_; }
   std::vector<std::string> common_settings() const override;
   Optimizer& optimizer() const override { return *optimizers_.front().optimizer; }
   NamedOptimizers optimizers() const override { return optimizers_; }
@@ -171,6 +177,7 @@ class StandardUpdater : public Updater {
   StepRunner runner_;     // on a CPU: iterator.next(), and the step itself
   RunPosition position_;  // after the last step that was done; the iterator's
   bool has_seen_examples_ = false;
+  std::vector<std::int64_t> last_examples_;
   Optimizer::TransferTimes transfer_before_;
 };
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <iterator>
 #include <limits>
 #include <stdexcept>
 
@@ -65,6 +67,69 @@ std::vector<double> parse_numbers(std::string_view text, NumberRange range,
     begin = end + 1;
   }
   return values;
+}
+
+namespace {
+
+struct TimeUnit {
+  std::string_view name;
+  double seconds;
+};
+constexpr double minute = 60, hour = 60 * minute, day = 24 * hour;
+// Those that follow each other in a text become smaller.
+constexpr TimeUnit time_units[] = {
+    {"d", day}, {"h", hour}, {"min", minute}, {"m", minute}, {"s", 1}};
+
+// "1:30:00"; negative if it is none.
+double seconds_of_clock(std::string_view text) {
+  const std::size_t first = text.find(':'), second = text.rfind(':');
+  std::uint64_t hours = 0;
+  std::uint32_t minutes = 0, seconds = 0;
+  const auto is_sixtieth = [](std::string_view part, std::uint32_t& value) {
+    return part.size() == 2 && read_whole(part, value) && value < 60;
+  };
+  if (first == second || !read_whole(text.substr(0, first), hours) ||
+      !is_sixtieth(text.substr(first + 1, second - first - 1), minutes) ||
+      !is_sixtieth(text.substr(second + 1), seconds))
+    return -1;
+  return static_cast<double>(hours) * hour + minutes * minute + seconds;
+}
+
+// "1h30m"; negative if it is none.
+double seconds_of_units(std::string_view text) {
+  double sum = 0, last_unit = std::numeric_limits<double>::infinity();
+  while (!text.empty()) {
+    const std::size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
+    const std::size_t end = std::min(text.find_first_of("0123456789.", digits), text.size());
+    const auto unit =
+        std::ranges::find(time_units, text.substr(digits, end - digits), &TimeUnit::name);
+    double number = 0;
+    if (unit == std::end(time_units) || unit->seconds >= last_unit ||
+        !read_whole(text.substr(0, digits), number))
+      return -1;
+    sum += number * unit->seconds;
+    last_unit = unit->seconds;
+    text.remove_prefix(end);
+  }
+  return sum;
+}
+
+}  // namespace
+
+double parse_duration(std::string_view text) {
+  const double seconds =
+      text.find(':') != std::string_view::npos ? seconds_of_clock(text) : seconds_of_units(text);
+  constexpr double most = 1e9;
+  if (!(seconds > 0 && seconds <= most))
+    throw std::invalid_argument("a time such as 90s, 30m, 12h or 1:30:00");
+  return seconds;
+}
+
+std::string duration_text(double seconds) {
+  for (const TimeUnit& unit : {TimeUnit{"h", hour}, {"m", minute}})
+    if (std::fmod(seconds, unit.seconds) == 0)
+      return fmt::format("{}{}", seconds / unit.seconds, unit.name);
+  return fmt::format("{}s", seconds);
 }
 
 bool parse_switch(std::string_view text) {

@@ -183,6 +183,18 @@ class EpochEnds final : public Extension {
   std::function<void(Trainer&)> note_;
 };
 
+// Ranks that read one copy of the weights cannot deviate from each other.
+std::string describe_comparison(std::int64_t iterations, const Optimizer& optimizer) {
+  const std::vector<int> holders = optimizer.holders_of_weights();
+  std::int64_t copies = 0;
+  for (std::size_t rank = 0; rank < holders.size(); ++rank)
+    if (holders[rank] == static_cast<int>(rank)) ++copies;
+  const std::string when = fmt::format("compared every {} iteration(s)", iterations);
+  if (copies == std::ssize(holders)) return fmt::format("{}, of {} ranks", when, copies);
+  return fmt::format("{}, {} cop{} of the weights that {} ranks share", when, copies,
+                     copies == 1 ? "y" : "ies", holders.size());
+}
+
 }  // namespace
 
 BannerLines banner_lines(const TrainingProgram& program, const RankSetup& setup,
@@ -221,6 +233,8 @@ BannerLines banner_lines(const TrainingProgram& program, const RankSetup& setup,
     add("Optimizers", fmt::format("one each for {}", fmt::join(names, " and ")));
   }
   if (grid.models() > 1) add("Node weights", optimizer.describe_weights());
+  if (settings.check_replicas && grid.models() > 1)
+    add("Replicas", describe_comparison(*settings.check_replicas, optimizer));
   add("Output", out == settings.out
                     ? settings.out
                     : fmt::format("{} ({} is another run's)", out.string(), settings.out));

@@ -107,6 +107,7 @@ class CpuBackend : public Backend {
   void clip(const Tensor& x, const LateScale& scale, double threshold) override;
   void lars(const Tensor& g, const Tensor& w, const LarsRule& rule) override;
   void unscale(const Tensor& x, const Tensor& state) override;
+  void find_non_finite(const Tensor& x, const Tensor& found) override;
   void adjust_loss_scale(const Tensor& state, const LossScaleRule& rule) override;
 };
 

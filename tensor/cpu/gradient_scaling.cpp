@@ -1,14 +1,28 @@
-// What changes gradients before an update: clipping, LARS, loss scaling. The factor 1 /
-// examples is not among it: the update multiplies by it (update.cpp).
+// What looks at gradients before an update or changes them: clipping, LARS, loss scaling. The
+// factor 1 / examples is not among it: the update multiplies by it (update.cpp).
+#include <atomic>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
+#include "tasuki/tensor/cpu/parallel.hpp"
+#include "tasuki/tensor/cpu/vectorize.hpp"
 
 namespace tasuki {
 namespace {
 
 double now(const LateScale& scale) {
   return scale.on_device != nullptr ? *scale.on_device : scale.value;
+}
+
+// By the exponents, in integers: all loads, no branch.
+TASUKI_VECTORIZE bool has_non_finite(const float* values, std::int64_t count) {
+  constexpr std::uint32_t exponent = 0x7f800000;
+  std::uint32_t found = 0;
+  for (std::int64_t i = 0; i < count; ++i)
+    found |= (std::bit_cast<std::uint32_t>(values[i]) & exponent) == exponent ? 1U : 0U;
+  return found != 0;
 }
 
 }  // namespace
@@ -36,6 +50,15 @@ void CpuBackend::unscale(const Tensor& x, const Tensor& state) {
     is_finite = is_finite && std::isfinite(value);
   }
   if (!is_finite) numbers[2] = 1;
+}
+
+void CpuBackend::find_non_finite(const Tensor& x, const Tensor& found) {
+  const float* const values = x.data<float>();
+  std::atomic<bool> is_found = false;
+  parallel_for(x.count(), eltwise_grain, [&](std::int64_t begin, std::int64_t end) {
+    if (has_non_finite(values + begin, end - begin)) is_found = true;
+  });
+  if (is_found) *found.data<float>() = 1;
 }
 
 void CpuBackend::adjust_loss_scale(const Tensor& state, const LossScaleRule& rule) {

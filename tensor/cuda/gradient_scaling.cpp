@@ -1,5 +1,5 @@
-// What changes gradients before an update, without waiting for the device: clipping, LARS, loss
-// scaling.
+// What looks at gradients before an update or changes them, without waiting for the device:
+// clipping, LARS, loss scaling.
 #include "tasuki/tensor/cuda/context.hpp"
 #include "tasuki/tensor/cuda/cuda_backend.hpp"
 #include "tasuki/tensor/cuda/operands.hpp"
@@ -47,6 +47,14 @@ void CudaBackend::unscale(const Tensor& x, const Tensor& state) {
   kernels::unscale(CudaContext::of(x.device()).launch(), x.data<float>(), x.count(),
                    state.data<float>());
   check_launch("unscale");
+}
+
+void CudaBackend::find_non_finite(const Tensor& x, const Tensor& found) {
+  check_parameter(x, x.device(), "find_non_finite");
+  check_parameter(found, x.device(), "find_non_finite");
+  kernels::find_non_finite(CudaContext::of(x.device()).launch(), x.data<float>(), x.count(),
+                           found.data<float>());
+  check_launch("find_non_finite");
 }
 
 void CudaBackend::adjust_loss_scale(const Tensor& state, const LossScaleRule& rule) {

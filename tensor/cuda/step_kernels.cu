@@ -77,6 +77,13 @@ __global__ void unscale_kernel(float* x, std::int64_t count, float* state) {
   if (!is_finite) state[2] = 1;
 }
 
+__global__ void find_non_finite_kernel(const float* x, std::int64_t count, float* found) {
+  bool is_finite = true;
+  for (std::int64_t i = thread_index(); i < count; i += thread_count())
+    is_finite = is_finite && isfinite(x[i]);
+  if (!is_finite) *found = 1;
+}
+
 __global__ void adjust_kernel(float* state, float growth, float backoff, float interval) {
   if (state[2] != 0) {
     state[0] *= backoff;
@@ -116,6 +123,12 @@ void lars(const Launch& launch, float* g, const float* w, std::int64_t count,
 void unscale(const Launch& launch, float* x, std::int64_t count, float* state) {
   if (count == 0) return;
   unscale_kernel<<<grid_for(launch, count), block_threads, 0, launch.stream>>>(x, count, state);
+}
+
+void find_non_finite(const Launch& launch, const float* x, std::int64_t count, float* found) {
+  if (count == 0) return;
+  find_non_finite_kernel<<<grid_for(launch, count), block_threads, 0, launch.stream>>>(x, count,
+                                                                                       found);
 }
 
 void adjust_loss_scale(const Launch& launch, float* state, float growth, float backoff,

@@ -46,6 +46,8 @@ void lars(const Launch& launch, float* g, const float* w, std::int64_t count,
 
 // x /= state[0]; state[2] = 1 if a result is not finite.
 void unscale(const Launch& launch, float* x, std::int64_t count, float* state);
+// *found = 1 if a number is not finite.
+void find_non_finite(const Launch& launch, const float* x, std::int64_t count, float* found);
 // state: scale, good steps, found (see Backend::adjust_loss_scale).
 void adjust_loss_scale(const Launch& launch, float* state, float growth, float backoff,
                        float interval);

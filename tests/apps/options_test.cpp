@@ -124,6 +124,35 @@ TEST(Options, AListHasNumbersThatAscend) {
             "'auto', found '150,100'");
 }
 
+TEST(Options, ATimeIsANumberWithAUnitOrAClock) {
+  for (const auto& [text, seconds, shown] : {std::tuple{"90s", 90.0, "90s"},
+                                             {"30m", 1800.0, "30m"},
+                                             {"30min", 1800.0, "30m"},
+                                             {"12h", 43200.0, "12h"},
+                                             {"1.5h", 5400.0, "90m"},
+                                             {"1h30m", 5400.0, "90m"},
+                                             {"2d1h0.5s", 176400.5, "176400.5s"},
+                                             {"1:30:00", 5400.0, "90m"},
+                                             {"100:00:01", 360001.0, "360001s"}}) {
+    SCOPED_TRACE(text);
+    EXPECT_EQ(parse_duration(text), seconds);
+    EXPECT_EQ(duration_text(seconds), shown);
+    EXPECT_EQ(parse_duration(shown), seconds);
+  }
+  for (const char* const text :
+       {"",       "90",       "s",          "-5s",       "0s",     "0:00:00", "1:30", "1:60:00",
+        "1:3:00", "1:30:00s", "1h30",       "30m1h",     "1h1h",   "nans",    "infs", "1e5h",
+        "1 h",    ":00:00",   "1:00:00:00", "99999999d", "1.5.5s", "+-1s"})
+    EXPECT_THROW(parse_duration(text), std::invalid_argument) << text;
+  Program program;
+  program.parse({"--time-limit", "1:30:00"});
+  EXPECT_EQ(program.settings.time_limit, 5400);
+  program.parse({"--time-limit", "none"});
+  EXPECT_FALSE(program.settings.time_limit);
+  EXPECT_NE(error_of({"--time-limit", "90"}).find("a time such as 90s, 30m, 12h or 1:30:00"),
+            std::string::npos);
+}
+
 TEST(Options, ResumeTakesAPathOrAWord) {
   using From = ResumeSettings::From;
   for (const auto& [text, from] : std::vector<std::pair<std::string, From>>{

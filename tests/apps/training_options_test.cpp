@@ -222,8 +222,12 @@ TEST(TrainingFlags, ThatDoNotFitEachOtherAreRefused) {
   for (const std::vector<std::string>& flags :
        {std::vector<std::string>{"--accumulate", "2", "--gpu", "--graph", "on"},
         {"--exchange", "double-buffered", "--gpu", "--sync-bn"},
-        {"--exchange", "double-buffered", "--gpu", "--dtype", "fp16"}})
+        {"--exchange", "double-buffered", "--gpu", "--dtype", "fp16"},
+        {"--on-nan", "skip", "--exchange", "double-buffered"},
+        {"--on-nan", "skip", "--compress", "powersgd:1"},
+        {"--on-nan", "skip", "--error-feedback", "--wire-dtype", "fp16"}})
     EXPECT_NE(error(flags).find("leave one out"), std::string::npos) << flags[2];
+  EXPECT_EQ(error({"--on-nan", "skip"}), "");
 }
 
 TEST(Compression, IsChosenByMethodAndRank) {

@@ -7,20 +7,23 @@
 // met by every rank), foreign (not a std::exception), abort, exit0, exit3, return0, return3 (from
 // the job), kill, segv; stop (SIGSTOP), loop (forever), skip (leaves out a barrier of the others,
 // extension alone), slow (half a second in each of the first 12 calls), nan and huge (an input that
-// makes the loss so, forward alone), cut (takes node2's network away, in tests/cluster/run.sh),
-// debug (another process holds this one for 2.5 times STALL_SECONDS, as a debugger would),
-// freeze_launcher (stops mpirun or its daemon, and lets it go on 2 s later). STALL_SECONDS: after
-// which the watchdog ends the job; it warns after half of them. SILENCE_SECONDS: the limit for
-// silence, else 15. Where the fault is one of training, these limits count from the second batch
-// on, as starting takes long on a loaded machine. flood: one rank of node2 sends node1 datagrams of
-// all kinds that are to be refused (datagram_flood.hpp). Each rank leaves its process id in
-// FOLDER/pid.<rank>; the one that fails the time in FOLDER/time and Open MPI's number of the job in
-// FOLDER/job.
+// makes the loss so, forward alone), once and always (as nan, and such steps are left out; from the
+// third one on), flip (one bit of a weight, forward and extension), ask (sends mpirun, or itself,
+// SIGUSR2 three times, and waits a second), cut (takes node2's network away, in
+// tests/cluster/run.sh), debug (another process holds this one for 2.5 times STALL_SECONDS, as a
+// debugger would), freeze_launcher (stops mpirun or its daemon, and lets it go on 2 s later).
+// STALL_SECONDS: after which the watchdog ends the job; it warns after half of them.
+// SILENCE_SECONDS: the limit for silence, else 15. Where the fault is one of training, these limits
+// count from the second batch on, as starting takes long on a loaded machine. flood: one rank of
+// node2 sends node1 datagrams of all kinds that are to be refused (datagram_flood.hpp). Each rank
+// leaves its process id in FOLDER/pid.<rank>; the one that fails the time in FOLDER/time and Open
+// MPI's number of the job in FOLDER/job.
 
 #include <mpi.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -36,12 +39,15 @@
 #include "tasuki/dataset/iterators/forwarding_iterator.hpp"
 #include "tasuki/dataset/iterators/share_iterator.hpp"
 #include "tasuki/dataset/synthetic.hpp"
+#include "tasuki/job/process_state.hpp"
 #include "tasuki/job/run_job.hpp"
 #include "tasuki/job/stall_limits.hpp"
 #include "tasuki/models/mlp.hpp"
 #include "tasuki/nn/classifier.hpp"
+#include "tasuki/training/extensions/check_replicas.hpp"
 #include "tasuki/training/extensions/evaluator.hpp"
 #include "tasuki/training/extensions/fail_on_non_number.hpp"
+#include "tasuki/training/extensions/log_report.hpp"
 #include "tasuki/training/extensions/snapshot.hpp"
 #include "tasuki/training/trainer.hpp"
 
@@ -65,7 +71,14 @@ void fail_as(const std::string& kind, const std::string& moment,
   if (kind == "exit3") std::exit(3);
   if (kind == "return0") throw Return{0};
   if (kind == "return3") throw Return{3};
-  if (kind == "skip" || kind == "nan" || kind == "huge") return;
+  for (const char* const done_elsewhere : {"skip", "nan", "huge", "once", "always", "flip"})
+    if (kind == done_elsewhere) return;
+  if (kind == "ask") {
+    const pid_t launcher = launcher_process();
+    for (int i = 0; i < 3; ++i) kill(launcher != 0 ? launcher : getpid(), SIGUSR2);
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    return;
+  }
   if (kind == "cut") {
     if (std::system("ip -n switch link set node2 down") != 0) std::abort();
     return;
@@ -94,7 +107,8 @@ void fail_as(const std::string& kind, const std::string& moment,
 
 // Whether a job with this fault must succeed.
 bool goes_on(const std::string& kind) {
-  return kind == "slow" || kind == "debug" || kind == "freeze_launcher";
+  return kind == "slow" || kind == "debug" || kind == "freeze_launcher" || kind == "once" ||
+         kind == "ask";
 }
 
 // Fails in the third call on the chosen rank at the chosen moment.
@@ -109,19 +123,29 @@ class Fault {
     if (!chosen_ || moment != moment_) return;
     if (kind_ == "slow" && call <= 12) std::this_thread::sleep_for(std::chrono::milliseconds(500));
     if (kind_ != "slow" && call == 3) fail_as(kind_, moment_, folder_);
+    if (flips() && call == 3) flip(*optimizer_);
   }
-  bool changes_loss() const { return kind_ == "nan" || kind_ == "huge"; }
+  bool changes_loss() const { return kind_ == "nan" || kind_ == "huge" || leaves_out(); }
+  bool leaves_out() const { return kind_ == "once" || kind_ == "always"; }
   // What the inputs of this call are to be multiplied by.
   float factor(int call) const {
-    if (!chosen_ || call != 3) return 1;
-    return kind_ == "nan" ? NAN : kind_ == "huge" ? 1e20F : 1;
+    if (!chosen_ || call < 3 || (call > 3 && kind_ != "always")) return 1;
+    return kind_ == "huge" ? 1e20F : changes_loss() ? NAN : 1;
   }
   bool skips(int call) const { return chosen_ && kind_ == "skip" && call == 3; }
+  bool flips() const { return kind_ == "flip"; }
+  void flips_weights_of(const Optimizer& optimizer) { optimizer_ = &optimizer; }
 
  private:
+  static void flip(const Optimizer& optimizer) {
+    float& weight = optimizer.arena().values().data<float>()[100];
+    weight = std::bit_cast<float>(std::bit_cast<std::uint32_t>(weight) ^ (1U << 12));
+  }
+
   bool chosen_;
   std::string moment_, kind_;
   std::filesystem::path folder_;
+  const Optimizer* optimizer_ = nullptr;
 };
 
 // Batches as `inner` gives them.
@@ -144,7 +168,8 @@ class FaultyIterator : public ForwardingIterator {
 LossFunction faulty(const LossFunction& loss, const Fault& fault, const std::string& moment) {
   return [loss, &fault, moment, calls = 0](const Batch& batch, Observation& report) mutable {
     fault.at(moment, ++calls);
-    for (float& x : batch["x"].span<float>()) x *= fault.factor(calls);
+    if (moment == "forward")
+      for (float& x : batch["x"].span<float>()) x *= fault.factor(calls);
     return loss(batch, report);
   };
 }
@@ -154,7 +179,7 @@ int train(int argc, char** argv, const StallLimits& limits) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   const std::filesystem::path folder = argv[4];
   std::ofstream(folder / fmt::format("pid.{}", rank)) << getpid() << std::flush;
-  const Fault fault(argv, rank);
+  Fault fault(argv, rank);
   fault.at("unannounced", 3);
   if (rank == 0) announce_training();
   // A signal for all ranks is sent when the first one is in its loop.
@@ -168,6 +193,7 @@ int train(int argc, char** argv, const StallLimits& limits) {
   model.initialize(0);
   const auto optimizer = create_multi_node_optimizer(create_optimizer("sgd"), *comm);
   optimizer->setup(model);
+  fault.flips_weights_of(*optimizer);
   const Share share =
       take_share(std::make_shared<SyntheticDataset>(SyntheticOptions{.count = 1200}), comm->size(),
                  comm->rank());
@@ -179,8 +205,11 @@ int train(int argc, char** argv, const StallLimits& limits) {
       stop_after(goes_on(argv[3]) ? 1 : 20), folder / "result");
   trainer.extend(std::make_unique<Evaluator>(
       create_serial_iterator(share, 20), faulty(classification_loss(model), fault, "evaluator")));
-  if (fault.changes_loss()) {
+  if (fault.leaves_out()) optimizer->skip_non_finite();
+  if (fault.flips()) trainer.extend(check_replicas(2));
+  if (fault.changes_loss() || fault.flips()) {
     trainer.extend(std::make_unique<FailOnNonNumber>());
+    trainer.extend(std::make_unique<LogReport>(every(1, Unit::iteration)));
     trainer.extend(std::make_unique<Snapshot>(), {.trigger = every(1, Unit::iteration)});
   }
   int iterations = 0;

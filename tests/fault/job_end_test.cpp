@@ -8,10 +8,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "launch.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/training/snapshots/npz.hpp"
 #include "temporary_folder.hpp"
 
 namespace tasuki::testing {
@@ -150,11 +152,78 @@ TEST(Divergence, EndsTheJobInItsIteration) {
       EXPECT_EQ(count_of(job.err, "training diverged"), 1) << job.all();
       EXPECT_EQ(count_of(job.err, found), 1) << job.all();
       EXPECT_EQ(count_of(job.err, "interrupted"), 0) << job.all();
+      EXPECT_EQ(count_of(job.err, "; its batch begins with examples "), 1) << job.all();
       EXPECT_EQ(count_of(job.err, fmt::format("in iteration 3 on rank {};", std::max(rank, 0))), 1)
           << job.all();
       EXPECT_TRUE(std::filesystem::exists(folder / "result/snapshot_iter_2"));
       EXPECT_FALSE(std::filesystem::exists(folder / "result/snapshot_iter_3"));
     }
+  }
+}
+
+// On all ranks, whether a single one has it or all; what is saved has nothing of that step.
+TEST(Divergence, IsLeftOutOnRequest) {
+  for (const int np : {1, 2, 3, 4}) {
+    const int rank = np - 1;
+    SCOPED_TRACE(np);
+    const TemporaryFolder folder;
+    const Finished job = run_program(
+        mpirun(np, {FAULTY_TRAINING, std::to_string(rank), "forward", "once", folder.path()}), 30);
+    EXPECT_EQ(job.exit_code, 0) << job.all();
+    const std::string who = np == 1 ? "" : fmt::format(" on rank {}", rank);
+    EXPECT_EQ(
+        count_of(job.err, "warning: iteration 3 is left out (1 so far): main/loss became nan" +
+                              who + "; its batch begins with examples "),
+        1)
+        << job.all();
+    EXPECT_EQ(count_of(job.err, "left out"), 1) << job.all();
+    const auto weights_of = [&](int iteration) {
+      const NpzFile file(folder / fmt::format("result/snapshot_iter_{}", iteration));
+      std::vector<float> all;
+      for (const std::string& name : file.names())
+        if (name.starts_with("updater/model:main/")) {
+          const auto values = std::get<Tensor>(file.read(name)).span<float>();
+          all.insert(all.end(), values.begin(), values.end());
+        }
+      return all;
+    };
+    EXPECT_EQ(weights_of(3), weights_of(2));
+    EXPECT_NE(weights_of(4), weights_of(3));
+    std::ifstream log(folder / "result/log");
+    const auto entries = nlohmann::json::parse(log);
+    EXPECT_EQ(entries.at(1).at("skipped"), 0);
+    EXPECT_EQ(entries.at(2).at("skipped"), 1);
+    EXPECT_FALSE(entries.at(2).contains("main/loss"));
+  }
+}
+
+TEST(Divergence, ThatGoesOnIsLeftOutTenTimes) {
+  const TemporaryFolder folder;
+  const Finished job =
+      run_program(mpirun(2, {FAULTY_TRAINING, "1", "forward", "always", folder.path()}), 30);
+  EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::config)) << job.all();
+  EXPECT_EQ(count_of(job.err, " is left out ("), 9) << job.all();
+  EXPECT_EQ(count_of(job.err,
+                     "error: training diverged: 10 iterations in a row were left out, the "
+                     "last one, 12, because main/loss became nan on rank 1; its batch"),
+            1)
+      << job.all();
+}
+
+// A flipped bit is found before it is saved.
+TEST(Replicas, ThatDeviateAreNamedAndNotSaved) {
+  for (const int np : {2, 3, 4}) {
+    SCOPED_TRACE(np);
+    const TemporaryFolder folder;
+    const Finished job =
+        run_program(mpirun(np, {FAULTY_TRAINING, "1", "extension", "flip", folder.path()}), 30);
+    EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::disagreement)) << job.all();
+    const std::string when =
+        "error: replicas differ after iteration 3 (after iteration 2 all were ";
+    const std::string who = np == 2 ? "equal): ranks 0, 1 on " : "equal): rank 1 on ";
+    EXPECT_EQ(count_of(job.err, when + who), 1) << job.all();
+    EXPECT_TRUE(std::filesystem::exists(folder / "result/snapshot_iter_2"));
+    EXPECT_FALSE(std::filesystem::exists(folder / "result/snapshot_iter_3"));
   }
 }
 

@@ -87,6 +87,24 @@ TEST_F(Stops, OfOneProcessAreSaved) {
   }
 }
 
+// As after SIGUSR1; an earlier end is one as usual.
+TEST_F(Stops, OfAJobAtItsTimeLimitAreSaved) {
+  Words limited = endless;
+  limited.insert(limited.end(), {"--time-limit", "1.5s"});
+  for (const int np : {1, 2}) {
+    const auto launched = [&](const Words& words) { return np == 1 ? words : mpirun(np, words); };
+    const Finished job = run_program(launched(train("first", limited)));
+    EXPECT_GE(job.seconds, 1.5);
+    EXPECT_EQ(count_of(job.err, "the time limit of 1.5 s is reached: stopping\n"), 1) << job.all();
+    expect_saved(job, launched);
+    for (const char* const out : {"first", "second", "undisturbed"}) fs::remove_all(folder / out);
+  }
+  const Finished job =
+      run_program(mpirun(2, train("first", {"--epoch", "1", "--time-limit", "1:00:00"})));
+  EXPECT_EQ(job.exit_code, 0) << job.all();
+  EXPECT_EQ(count_of(job.err, "time limit"), 0) << job.all();
+}
+
 // mpirun's SIGTERM leaves no time to save.
 TEST_F(Stops, OfAllRanksByControlCSayWhatThereIs) {
   Finished job = stop(mpirun(2, train("first", endless)), SIGINT, folder / "first/log");

@@ -29,6 +29,19 @@ Results not_finite(Side& side, std::int64_t count, std::int64_t place, float val
   return {{"state", after_one}, {"state after finite ones", state}};
 }
 
+// One number that is not finite, wherever it is, and none; what was found before stays.
+Results found_in(Side& side, std::int64_t count, std::int64_t place, float value) {
+  const Tensor found = Tensor::zeros({1}, DType::float32, side.device());
+  const Tensor x = side.parameters({count});
+  side.backend().find_non_finite(x, found);
+  const Tensor without = found.clone();
+  x.slice(place, place + 1).fill(value);
+  side.backend().find_non_finite(x, found);
+  const Tensor with = found.clone();
+  side.backend().find_non_finite(side.parameters({count}), found);
+  return {{"without", without}, {"with", with}, {"after it", found}};
+}
+
 // The scale after each of a row of steps, some of which overflow.
 Results adjusted(Side& side) {
   const LossScaleRule rule{.growth = 4, .backoff = 0.25f, .interval = 3};
@@ -106,6 +119,12 @@ void add_step_problems(Problems& problems) {
             std::numeric_limits<float>::quiet_NaN(), 3e38f})
         problems.push_back({fmt::format("loss scale/{} at {} of {}", value, place, count),
                             [=](Side& side) { return not_finite(side, count, place, value); }});
+    for (const std::int64_t place : {std::int64_t{0}, count / 2, count - 1})
+      for (const float value :
+           {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+            std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::max(), 1e-40f})
+        problems.push_back({fmt::format("finite guard/{} at {} of {}", value, place, count),
+                            [=](Side& side) { return found_in(side, count, place, value); }});
     problems.push_back({fmt::format("loss scale/updates of {}", count),
                         [=](Side& side) { return updates(side, count); }});
   }

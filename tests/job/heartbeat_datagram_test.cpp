@@ -29,6 +29,7 @@ Heartbeat example(std::size_t ranks) {
     each.rank = static_cast<int>(i) + 3;
     each.is_traced = i % 2 == 1;
     each.stopped_launcher = static_cast<int>(4711 * i);
+    each.memory = static_cast<std::int64_t>(i) << 40;
     each.activity = {Phase::evaluating, 7, -1, Waiting::send, 1U << 9, -1, 1 << 20, 99, 100 + i};
   }
   return heartbeat;
@@ -53,6 +54,7 @@ TEST(HeartbeatDatagram, KeepsEveryValue) {
       EXPECT_EQ(a.rank, b.rank);
       EXPECT_EQ(a.is_traced, b.is_traced);
       EXPECT_EQ(a.stopped_launcher, b.stopped_launcher);
+      EXPECT_EQ(a.memory, b.memory);
       EXPECT_EQ(a.activity.phase, b.activity.phase);
       EXPECT_EQ(a.activity.epoch, b.activity.epoch);
       EXPECT_EQ(a.activity.iteration, b.activity.iteration);

@@ -17,11 +17,12 @@ namespace {
 TEST(ProcessStatus, IsReadByItsKeys) {
   const ProcessState state = parse_process_status(
       "Name:\torted\nUmask:\t0022\nState:\tT (stopped)\nTgid:\t12\nPid:\t12\nPPid:\t7\n"
-      "TracerPid:\t99\nUid:\t0\t0\t0\t0\n");
+      "TracerPid:\t99\nUid:\t0\t0\t0\t0\nVmRSS:\t    1808 kB\n");
   EXPECT_STREQ(state.name.data(), "orted");
   EXPECT_TRUE(state.is_stopped());
   EXPECT_EQ(state.parent, 7);
   EXPECT_EQ(state.tracer, 99);
+  EXPECT_EQ(state.memory, 1808 * 1024);
 }
 
 TEST(ProcessStatus, ThatIsDamagedIsNobodys) {

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tasuki/job/stall_text.hpp"
 
 namespace tasuki {
@@ -240,6 +242,29 @@ TEST(StallText, TableHasTheCulpritsFirstAndAnEnd) {
                         "   0  here               12.0 s  waiting in allreduce number 5\n"))
       << table;
   EXPECT_TRUE(table.ends_with(" ...  and 4 more\n")) << table;
+}
+
+TEST(StateText, TableHasAllRanksInOrder) {
+  Ranks ranks(20, in(Waiting::allreduce));
+  ranks[1] = silent(at(Phase::loading));
+  ranks[1].host = "a.long.name";
+  ranks[1].memory = std::int64_t{3} << 29;
+  ranks[1].activity.epoch = 2;
+  ranks[1].activity.iteration = 1234;
+  ranks[2].is_known = false;
+  ranks[3].memory = 200 << 20;
+  const std::string table = state_table(ranks, silent_limit);
+  EXPECT_TRUE(table.starts_with(
+      "rank  host         epoch  iteration    memory         for  state\n"
+      "   0  here             -          -         -      12.0 s  computing, waiting in allreduce "
+      "number 5\n"
+      "   1  a.long.name      2       1234   1.5 GiB      12.0 s  silent, last seen loading a "
+      "batch\n"
+      "   2  here             -          -         -           -  unknown\n"
+      "   3  here             -          -   200 MiB      12.0 s  computing, waiting in allreduce "
+      "number 5\n"))
+      << table;
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 21);
 }
 
 }  // namespace

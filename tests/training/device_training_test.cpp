@@ -2,6 +2,7 @@
 // the backend, and the results are those of a CPU to the bit.
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <utility>
 
 #include "device_training.hpp"
@@ -195,6 +196,36 @@ TEST_F(DeviceTraining, AddsUpSeveralBatchesAsACpuDoes) {
   recorded.accumulate = 2;
   testing::expect_error(ErrorKind::usage, {"--accumulate and --graph on"},
                         [&] { SmallRun(folder / "recorded", comm.get(), recorded); });
+}
+
+// Recorded or not, and with the running statistics and the number of updates of a CPU.
+TEST_F(DeviceTraining, LeavesOutStepsThatAreNotFiniteAsACpuDoes) {
+  const auto train = [&](SmallRun::Options options) {
+    options.skips_non_finite = true;
+    const SmallRun run(folder / "out", comm.get(), options);
+    run.trainer->extend(std::make_unique<FailOnNonNumber>());
+    // In the tenth iteration a weight is not a number.
+    Tensor before;
+    run.trainer->extend(make_extension("spoil", [&](Trainer& training) {
+      const Tensor& values = run.optimizer->arena().values();
+      if (training.updater().iteration() == 9) {
+        before = values.clone();
+        values.slice(0, 1).fill(std::numeric_limits<double>::quiet_NaN());
+      }
+      if (training.updater().iteration() == 10) values.copy_from(before);
+    }));
+    run.trainer->run();
+    EXPECT_EQ(run.optimizer->skipped(), 1);
+    EXPECT_EQ(run.optimizer->t(), run.trainer->updater().iteration() - 1);
+    EXPECT_GT(run.log->entries().back().at("validation/main/accuracy"), 0);
+    return std::pair(log_without_times(run), weights(run));
+  };
+  const auto expected = train({});
+  for (const GraphMode graph : {GraphMode::off, graph_of(*comm)}) {
+    const auto before = guarded_device_counts();
+    EXPECT_EQ(train(on_device(graph)), expected);
+    EXPECT_EQ(guarded_device_counts().replays > before.replays, graph != GraphMode::off);
+  }
 }
 
 // Ranks tell each other before a step how many examples its first batch has.

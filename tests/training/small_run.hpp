@@ -84,6 +84,7 @@ struct SmallRun {
     bool sharded = false;     // the optimizer's states
     std::int64_t accumulate = 1;
     std::optional<ExchangeMode> exchange = std::nullopt;
+    bool skips_non_finite = false;
   };
 
   SmallRun(const std::filesystem::path& out, Communicator* communicator, Options options)
@@ -97,6 +98,7 @@ struct SmallRun {
     optimizer->set_exchange({.mode = options.exchange});
     optimizer->setup(*model);
     if (options.dtype == DType::float16) optimizer->scale_losses({});
+    if (options.skips_non_finite) optimizer->skip_non_finite();
     StandardUpdater::Settings settings;
     settings.seed = options.seed;
     settings.graph = options.graph;

@@ -1,5 +1,7 @@
 #include "tasuki/training/extensions/fail_on_non_number.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -8,6 +10,7 @@
 
 #include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/log.hpp"
 #include "tasuki/training/trainer.hpp"
 
 namespace tasuki {
@@ -28,6 +31,12 @@ std::string describe_parameters(const Optimizer& optimizer) {
   return "a parameter is not finite";
 }
 
+std::string text_of_examples(std::span<const std::int64_t> examples) {
+  return examples.empty()
+             ? ""
+             : fmt::format("; its batch begins with examples {}", fmt::join(examples, ", "));
+}
+
 bool is_finite(const std::pair<const std::string, Observation::Value>& named) {
   return std::isfinite(named.second.sum);
 }
@@ -36,15 +45,20 @@ int ranks_of(const Trainer& trainer) {
   return trainer.communicator() ? trainer.communicator()->size() : 1;
 }
 
-[[noreturn]] void fail_diverged(const std::string& text, std::int64_t iteration, int rank,
-                                const Trainer& trainer) {
-  const std::int64_t now = trainer.updater().iteration();
-  const std::string who = ranks_of(trainer) > 1 ? fmt::format(" on rank {}", rank) : "";
-  const std::string later = iteration < now ? fmt::format(" (found in iteration {})", now) : "";
-  fail_everywhere(ErrorKind::config,
-                  "training diverged: {} in iteration {}{}{}; try a lower learning rate or "
-                  "gradient clipping",
-                  text, iteration, who, later);
+std::string text_of_rank(const Trainer& trainer, int rank) {
+  return ranks_of(trainer) > 1 ? fmt::format(" on rank {}", rank) : "";
+}
+
+std::int64_t updates_left_out(const Updater& updater) {
+  std::int64_t sum = 0;
+  for (const NamedOptimizer& each : updater.optimizers()) sum += each.optimizer->skipped();
+  return sum;
+}
+
+bool may_skip(const Updater& updater) {
+  return std::ranges::any_of(updater.optimizers(), [](const NamedOptimizer& each) {
+    return each.optimizer->skips_non_finite();
+  });
 }
 
 }  // namespace
@@ -52,45 +66,102 @@ int ranks_of(const Trainer& trainer) {
 FailOnNonNumber::FailOnNonNumber(Settings settings, std::unique_ptr<Trigger> check)
     : settings_(std::move(settings)), check_(std::move(check)) {}
 
+void FailOnNonNumber::initialize(Trainer& trainer) {
+  updates_left_out_ = updates_left_out(trainer.updater());
+}
+
 void FailOnNonNumber::run(Trainer& trainer) {
   constexpr std::size_t most_unseen = 1000;
+  const Updater& updater = trainer.updater();
   const Observation& now = trainer.observation();
-  const std::int64_t iteration = trainer.updater().iteration();
-  if (now.is_on_device()) {
-    unseen_.emplace_back(iteration, now);
+  const Examples examples = updater.last_examples();
+  const std::int64_t left_out = updates_left_out(updater);
+  const bool is_left_out = std::exchange(updates_left_out_, left_out) != left_out;
+  if (may_skip(updater)) trainer.observation().set("skipped", is_left_out ? 1 : 0);
+  if (is_left_out) {
+    pass_over(trainer);
+  } else if (now.is_on_device()) {
+    unseen_.push_back({updater.iteration(), now, {examples.begin(), examples.end()}});
     if (unseen_.size() == most_unseen) judge_unseen();
   } else {
     judge_unseen();
-    judge(iteration, now);
+    judge(updater.iteration(), now, examples);
   }
+  if (!is_left_out) skipped_in_a_row_ = 0;
   end_if_found(trainer);
   if (check_->fires(trainer)) check_all_ranks(trainer);
 }
 
-void FailOnNonNumber::judge(std::int64_t iteration, const Observation& seen) {
+FailOnNonNumber::Finding FailOnNonNumber::find_non_finite(std::int64_t iteration,
+                                                          const Observation& seen,
+                                                          Examples examples) {
+  for (const auto& [key, value] : seen.values())
+    if (!std::isfinite(value.sum))
+      return {iteration, fmt::format("{} became {}", key, value.mean()),
+              value.reach == Reach::rank ? text_of_examples(examples) : ""};
+  return {iteration, "", ""};
+}
+
+void FailOnNonNumber::judge(std::int64_t iteration, const Observation& seen, Examples examples) {
   if (found_) return;
-  for (const auto& [key, value] : seen.values()) {
-    if (std::isfinite(value.sum)) continue;
-    found_ = {iteration, fmt::format("{} became {}", key, value.mean())};
+  if (Finding finding = find_non_finite(iteration, seen, examples); !finding.text.empty()) {
+    found_ = std::move(finding);
     return;
   }
   const auto loss = seen.mean(settings_.loss);
   if (!loss) return;
   if (!first_loss_) first_loss_ = *loss;
   if (settings_.max_loss > 0 && *loss > settings_.max_loss * std::max(1.0, *first_loss_))
-    found_ = {iteration, fmt::format("{} became {:.4g}, over {:.4g} times the first, {:.4g},",
-                                     settings_.loss, *loss, settings_.max_loss, *first_loss_)};
+    found_ = {iteration,
+              fmt::format("{} became {:.4g}, over {:.4g} times the first, {:.4g},", settings_.loss,
+                          *loss, settings_.max_loss, *first_loss_),
+              text_of_examples(examples)};
 }
 
 void FailOnNonNumber::judge_unseen() {
-  for (const auto& [iteration, observation] : unseen_) judge(iteration, observation);
+  for (const Seen& each : unseen_) judge(each.iteration, each.observation, each.examples);
   unseen_.clear();
+}
+
+void FailOnNonNumber::end_with(const Trainer& trainer, const FindingOfRank& found) {
+  const std::int64_t now = trainer.updater().iteration();
+  const auto& [iteration, text, examples] = found.finding;
+  const std::string later = iteration < now ? fmt::format(" (found in iteration {})", now) : "";
+  fail_everywhere(ErrorKind::config,
+                  "training diverged: {} in iteration {}{}{}{}; try a lower learning rate or "
+                  "gradient clipping",
+                  text, iteration, text_of_rank(trainer, found.rank), later, examples);
 }
 
 void FailOnNonNumber::end_if_found(const Trainer& trainer) const {
   if (!found_) return;
   const Communicator* communicator = trainer.communicator();
-  fail_diverged(found_->text, found_->iteration, communicator ? communicator->rank() : 0, trainer);
+  end_with(trainer, {*found_, communicator ? communicator->rank() : 0});
+}
+
+// All ranks come here in the same iteration, because they have agreed to leave it out.
+void FailOnNonNumber::pass_over(Trainer& trainer) {
+  const Updater& updater = trainer.updater();
+  ++skipped_;
+  ++skipped_in_a_row_;
+  FindingOfRank found = first_of_ranks(
+      trainer,
+      find_non_finite(updater.iteration(), trainer.observation(), updater.last_examples()));
+  std::string where = text_of_rank(trainer, found.rank);
+  if (found.finding.text.empty()) {
+    found.finding.text = "the sum of the gradients is not finite";
+    where.clear();
+  }
+  if (skipped_in_a_row_ >= settings_.most_skipped)
+    fail_everywhere(ErrorKind::config,
+                    "training diverged: {} iterations in a row were left out, the last one, {}, "
+                    "because {}{}{}; try a lower learning rate or gradient clipping",
+                    skipped_in_a_row_, updater.iteration(), found.finding.text, where,
+                    found.finding.examples);
+  if (trainer.is_root())
+    log_warning("iteration {} is left out ({} so far): {}{}{}", updater.iteration(), skipped_,
+                found.finding.text, where, found.finding.examples);
+  trainer.observation().forget_own();
 }
 
 // Only reported values have been waited for. All ranks have the same ones, and together look for
@@ -110,36 +181,41 @@ void FailOnNonNumber::check_all_ranks(Trainer& trainer) {
   const std::int64_t now = trainer.updater().iteration();
   if (checked_iteration_ == now) return;
   judge_unseen();
-  Finding own{now, ""};
+  Finding own{now, "", ""};
   if (found_)
     own = *found_;
   else
     for (const NamedOptimizer& each : trainer.updater().optimizers())
       if (own.text.empty()) own.text = describe_parameters(*each.optimizer);
 
-  Finding first = own;
-  int rank_of_first = 0;
-  if (ranks_of(trainer) > 1) {
-    const nlohmann::json told = {own.iteration, own.text};
-    const auto all = trainer.communicator()->allgather_bytes(text_to_bytes(told.dump()));
-    first.text.clear();
-    for (std::size_t rank = 0; rank < all.size(); ++rank) {
-      const nlohmann::json other = nlohmann::json::parse(bytes_to_text(all[rank]));
-      const Finding finding{other.at(0), other.at(1)};
-      if (finding.text.empty() || (!first.text.empty() && first.iteration <= finding.iteration))
-        continue;
-      first = finding;
-      rank_of_first = static_cast<int>(rank);
-    }
-  }
-  if (!first.text.empty()) fail_diverged(first.text, first.iteration, rank_of_first, trainer);
+  if (const FindingOfRank first = first_of_ranks(trainer, own); !first.finding.text.empty())
+    end_with(trainer, first);
   checked_iteration_ = now;
+}
+
+FailOnNonNumber::FindingOfRank FailOnNonNumber::first_of_ranks(const Trainer& trainer,
+                                                               const Finding& own) {
+  if (ranks_of(trainer) == 1) return {own, 0};
+  const nlohmann::json told = {own.iteration, own.text, own.examples};
+  const auto all = trainer.communicator()->allgather_bytes(text_to_bytes(told.dump()));
+  FindingOfRank first;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    const nlohmann::json other = nlohmann::json::parse(bytes_to_text(all[rank]));
+    const Finding finding{other.at(0), other.at(1), other.at(2)};
+    if (finding.text.empty() ||
+        (!first.finding.text.empty() && first.finding.iteration <= finding.iteration))
+      continue;
+    first = {finding, static_cast<int>(rank)};
+  }
+  return first;
 }
 
 void FailOnNonNumber::serialize(const Serializer& serializer) {
   double first = first_loss_.value_or(std::numeric_limits<double>::quiet_NaN());
   serializer("first_loss", first);
   first_loss_ = std::isnan(first) ? std::nullopt : std::optional(first);
+  if (serializer.is_loading() ? serializer.contains("skipped") : skipped_ > 0)
+    serializer("skipped", skipped_);
 }
 
 }  // namespace tasuki

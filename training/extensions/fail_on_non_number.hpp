@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,11 @@ namespace tasuki {
 // when they are reported (LogReport, PrintSteps, those of rank 0 by PrintProgress), before a
 // snapshot is written, whenever `check` fires, and at the end. The last three also check all
 // parameters, and the ranks exchange what they found. So no snapshot contains a diverged model.
+//
+// Iterations that the optimizer has left out (Optimizer::skip_non_finite) are not taken for a run
+// that has diverged, unless they are the last of `most_skipped` in a row. Rank 0 warns of each and
+// says why, which takes a message between the ranks; what was observed in it is not reported. The
+// share of such iterations is observed as "skipped".
 class FailOnNonNumber : public Extension {
  public:
   struct Settings {
@@ -28,6 +34,7 @@ class FailOnNonNumber : public Extension {
     // loss is accepted.
     double max_loss = 1e6;
     std::string loss = "main/loss";
+    int most_skipped = 10;
   };
   FailOnNonNumber(Settings settings, std::unique_ptr<Trigger> check);
   FailOnNonNumber() : FailOnNonNumber(Settings(), every(1, Unit::epoch)) {}
@@ -35,22 +42,43 @@ class FailOnNonNumber : public Extension {
   std::string default_name() const override { return "FailOnNonNumber"; }
   // Before all extensions that report.
   int priority() const override { return priority_editor; }
+  void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
   void before_report(Trainer& trainer, const Observation& all) override;
   // Waits for values on a GPU.
   void before_own_report(Trainer& trainer) override;
   void before_save(Trainer& trainer) override { check_all_ranks(trainer); }
   void finalize(Trainer& trainer) override { check_all_ranks(trainer); }
-  // The first loss: rank 0's, for all ranks of a resumed run.
+  // The first loss: rank 0's, for all ranks of a resumed run; iterations left out.
   void serialize(const Serializer& serializer) override;
 
  private:
+  using Examples = std::span<const std::int64_t>;  // Updater::last_examples
+  // What an iteration of this rank observed, from which examples.
+  struct Seen {
+    std::int64_t iteration = 0;
+    Observation observation;
+    std::vector<std::int64_t> examples;
+  };
   struct Finding {
     std::int64_t iteration = 0;
-    std::string text;
+    std::string text;      // empty: nothing is wrong
+    std::string examples;  // "; its batch has the examples 17, 4, ..."
   };
-  void judge(std::int64_t iteration, const Observation& seen);
+  struct FindingOfRank {
+    Finding finding;
+    int rank = 0;
+  };
+  // Of an observation that has a value that is not finite; else empty.
+  static Finding find_non_finite(std::int64_t iteration, const Observation& seen,
+                                 Examples examples);
+  // The first one of all ranks, by iteration and rank. Collective.
+  static FindingOfRank first_of_ranks(const Trainer& trainer, const Finding& own);
+  [[noreturn]] static void end_with(const Trainer& trainer, const FindingOfRank& found);
+  void judge(std::int64_t iteration, const Observation& seen, Examples examples);
   void judge_unseen();
+  // Reports an iteration that all ranks have left out. Collective.
+  void pass_over(Trainer& trainer);
   // Throws if this rank has found something, which also ends the others.
   void end_if_found(const Trainer& trainer) const;
   void check_all_ranks(Trainer& trainer);
@@ -60,8 +88,11 @@ class FailOnNonNumber : public Extension {
   std::optional<double> first_loss_;
   std::optional<Finding> found_;  // the first one that this rank observed
   // Values on a GPU that were not waited for yet, by iteration.
-  std::vector<std::pair<std::int64_t, Observation>> unseen_;
+  std::vector<Seen> unseen_;
   std::int64_t checked_iteration_ = -1;  // the last one that all ranks have checked
+  std::int64_t updates_left_out_ = 0;    // Optimizer::skipped of all optimizers
+  std::int64_t skipped_ = 0;             // iterations
+  int skipped_in_a_row_ = 0;
 };
 
 }  // namespace tasuki

@@ -335,6 +335,9 @@ class GuardedBackend final : public Backend {
   void unscale(const Tensor& x, const Tensor& state) override {
     submit([=] { cpu().unscale(host(x), host(state)); });
   }
+  void find_non_finite(const Tensor& x, const Tensor& found) override {
+    submit([=] { cpu().find_non_finite(host(x), host(found)); });
+  }
   void adjust_loss_scale(const Tensor& state, const LossScaleRule& rule) override {
     submit([=] { cpu().adjust_loss_scale(host(state), rule); });
   }

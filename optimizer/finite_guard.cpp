@@ -1,0 +1,36 @@
+#include "tasuki/optimizer/finite_guard.hpp"
+
+#include <algorithm>
+
+namespace tasuki {
+
+// The copies keep their places, which recorded steps know.
+void FiniteGuard::keep(const Module& model) {
+  const std::vector<Module::NamedBuffer> buffers = model.buffers();
+  const auto fits = [](const Module::NamedBuffer& buffer, const Tensor& kept) {
+    return buffer.tensor->shape() == kept.shape() && buffer.tensor->dtype() == kept.dtype();
+  };
+  if (!std::ranges::equal(buffers, kept_, fits)) {
+    kept_.clear();
+    for (const Module::NamedBuffer& buffer : buffers) kept_.push_back(buffer.tensor->clone());
+    return;
+  }
+  for (std::size_t i = 0; i < buffers.size(); ++i) kept_[i].copy_from(*buffers[i].tensor);
+}
+
+void FiniteGuard::note_loss(const Tensor& notice, const Tensor& loss, bool adds) {
+  if (!adds) notice.fill(0);
+  if (loss.defined()) backend(notice.device()).accumulate(notice.reshape(loss.shape()), loss, 0);
+}
+
+void FiniteGuard::search(const Tensor& values) const {
+  backend(values.device()).find_non_finite(values, found_);
+}
+
+void FiniteGuard::restore(const Module& model) const {
+  const std::vector<Module::NamedBuffer> buffers = model.buffers();
+  for (std::size_t i = 0; i < std::min(buffers.size(), kept_.size()); ++i)
+    buffers[i].tensor->copy_from(kept_[i]);
+}
+
+}  // namespace tasuki

@@ -1,0 +1,43 @@
+// FiniteGuard: finds out whether a step may change a model, and keeps what it must not change if
+// not.
+#pragma once
+
+#include <vector>
+
+#include "tasuki/nn/module.hpp"
+#include "tasuki/tensor/backend.hpp"
+
+namespace tasuki {
+
+// A step is left out if a loss of any rank or a sum of gradients is not finite. The flag that says
+// so is on the device, as LossScaler's, so that the update there reads it and recorded steps
+// contain the search.
+class FiniteGuard {
+ public:
+  explicit FiniteGuard(Device device) : found_(Tensor::zeros({1}, DType::float32, device)) {}
+
+  // Device work, in this order in each step. Copies the model's running statistics, before its
+  // first forward pass.
+  void keep(const Module& model);
+  // Before the exchange: `notice` becomes 0 times the sum of the losses, which is 0 if they are
+  // finite and otherwise no number, so that its sum over ranks tells all of them. An undefined loss
+  // (a rank without examples) counts as 0; `adds`: to earlier losses of this step.
+  static void note_loss(const Tensor& notice, const Tensor& loss, bool adds);
+  // After the exchange: begins anew, and searches values, such as sums of gradients and the notice.
+  void begin() const { found_.fill(0); }
+  void search(const Tensor& values) const;
+  // 1 if something was found, else 0. Where ranks search different parts they agree on it.
+  const Tensor& found() const { return found_; }
+  const float* skip() const { return found_.data<float>(); }
+
+  // Waits for the device.
+  bool has_found() const { return found_.item() != 0; }
+  // Puts the running statistics back.
+  void restore(const Module& model) const;
+
+ private:
+  Tensor found_;
+  std::vector<Tensor> kept_;
+};
+
+}  // namespace tasuki
