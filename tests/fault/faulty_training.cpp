@@ -202,7 +202,9 @@ int train(int argc, char** argv, const StallLimits& limits) {
       std::make_unique<StandardUpdater>(
           std::make_unique<FaultyIterator>(create_shuffled_iterator(share, 20, 0), fault, limits),
           *optimizer, faulty(classification_loss(model), fault, "forward")),
-      stop_after(goes_on(argv[3]) ? 1 : 20), folder / "result");
+      stop_after(goes_on(argv[3]) ? 1 : 20,
+                 fault.leaves_out() ? std::optional<std::int64_t>(15) : std::nullopt),
+      folder / "result");
   trainer.extend(std::make_unique<Evaluator>(
       create_serial_iterator(share, 20), faulty(classification_loss(model), fault, "evaluator")));
   if (fault.leaves_out()) optimizer->skip_non_finite();

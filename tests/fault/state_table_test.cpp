@@ -51,11 +51,10 @@ TEST(StateTable, IsPrintedByOneProcess) {
 }
 
 TEST(StateTable, HasAllRanks) {
-  for (const int ranks : {2, 4}) {
-    const TemporaryFolder folder;
-    expect_table(mpirun(ranks, {FAULTY_TRAINING, "0", "forward", "ask", folder.path()}), ranks,
-                 [](int) { return host_name(); });
-  }
+  constexpr int ranks = 3;
+  const TemporaryFolder folder;
+  expect_table(mpirun(ranks, {FAULTY_TRAINING, "0", "forward", "ask", folder.path()}), ranks,
+               [](int) { return host_name(); });
 }
 
 TEST(StateTable, HasAllNodes) {
