@@ -20,7 +20,8 @@ void FiniteGuard::keep(const Module& model) {
 
 void FiniteGuard::note_loss(const Tensor& notice, const Tensor& loss, bool adds) {
   if (!adds) notice.fill(0);
-  if (loss.defined()) backend(notice.device()).accumulate(notice.reshape(loss.shape()), loss, 0);
+  if (loss.defined() && loss.count() == 1 && loss.device() == notice.device())
+    backend(notice.device()).accumulate(notice.reshape(loss.shape()), loss, 0);
 }
 
 void FiniteGuard::search(const Tensor& values) const {

@@ -20,8 +20,10 @@ class FiniteGuard {
   // first forward pass.
   void keep(const Module& model);
   // Before the exchange: `notice` becomes 0 times the sum of the losses, which is 0 if they are
-  // finite and otherwise no number, so that its sum over ranks tells all of them. An undefined loss
-  // (a rank without examples) counts as 0; `adds`: to earlier losses of this step.
+  // finite and otherwise no number, so that its sum over ranks tells all of them. `adds`: to
+  // earlier losses of this step. What is no loss counts as 0: nothing (a rank without examples), or
+  // what a rank that has a part of a model without its loss returns, of any shape and on any
+  // device.
   static void note_loss(const Tensor& notice, const Tensor& loss, bool adds);
   // After the exchange: begins anew, and searches values, such as sums of gradients and the notice.
   void begin() const { found_.fill(0); }
