@@ -8,8 +8,9 @@
 #include <cstdlib>
 #include <random>
 
-#include "processes/run_to_end.hpp"
+#include "processes/orphans.hpp"
 #include "run_tool.hpp"
+#include "supervisor/output_stream.hpp"
 #include "supervisor/supervisor.hpp"
 #include "tasuki/program/report/about.hpp"
 
@@ -28,13 +29,20 @@ int run(const std::vector<std::string>& arguments) {
     fmt::print("{}", line.text);
     return 0;
   }
-  processes::take_over_signals();
-  CheckedProgram checked = check_program(line.settings.program);
-  if (const int signal = processes::interrupting_signal()) return 128 + signal;
+  const Signals signals;
+  processes::adopt_orphans();
+  std::optional<int> stop;
+  CheckedProgram checked = check_program(line.settings.program, [&] {
+    if (!stop) stop = signals.wait_for_stop({});
+    return stop.has_value();
+  });
+  if (stop) return 128 + *stop;
   if (checked.answered) {
-    fmt::print("{}", checked.answered->out);
-    std::fflush(stdout);
-    fmt::print(stderr, "{}", checked.answered->err);
+    OutputStream out(STDOUT_FILENO);
+    out.write(checked.answered->out);
+    out.drain(signals);
+    error_output().write(checked.answered->err);
+    error_output().drain(signals);
     return checked.answered->exit_code;
   }
   const std::string mark = make_mark();
@@ -42,12 +50,14 @@ int run(const std::vector<std::string>& arguments) {
   Surroundings around = look_around(line.settings.launcher);
   const bool only_print = line.settings.print_command;
   Supervisor supervisor(std::move(line.settings), std::move(checked.program), std::move(around),
-                        mark);
+                        mark, signals);
   if (only_print) {
     fmt::print("{}\n", supervisor.first_command());
     return 0;
   }
-  return supervisor.run();
+  const int exit_code = supervisor.run();
+  error_output().drain(signals);
+  return exit_code;
 }
 
 }  // namespace

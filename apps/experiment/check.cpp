@@ -79,7 +79,8 @@ void check_flags(const ExperimentPlan& plan, const std::vector<RunRecord>& runs)
   if (std::ranges::none_of(runs, is_missing)) return;
   check_program(plan);
   if (!processes::may_have_print_config(plan.program)) return;
-  const ConfigAnswer standard = processes::ask_for_config({plan.program});
+  const ConfigAnswer standard =
+      processes::ask_for_config({plan.program}, processes::was_interrupted);
   if (standard.exit_code == 0) check_names(plan, flags_in(standard.out));
   std::set<std::vector<std::string>> asked;
   int row = 0;
@@ -87,7 +88,8 @@ void check_flags(const ExperimentPlan& plan, const std::vector<RunRecord>& runs)
     if (run.settings.repeat == 1) ++row;
     std::vector<std::string> words = plan.program_with_flags(run.settings);
     if (processes::was_interrupted() || !is_missing(run) || !asked.insert(words).second) continue;
-    const ConfigAnswer answer = processes::ask_for_config(std::move(words));
+    const ConfigAnswer answer =
+        processes::ask_for_config(std::move(words), processes::was_interrupted);
     // Any other failure depends on this moment or this machine.
     if (answer.exit_code != static_cast<int>(ErrorKind::usage) &&
         answer.exit_code != static_cast<int>(ErrorKind::config))

@@ -31,12 +31,13 @@ bool may_have_print_config(const fs::path& program) {
          contents.find(builtin::print_config) != std::string::npos;
 }
 
-ConfigAnswer ask_for_config(std::vector<std::string> words) {
+ConfigAnswer ask_for_config(std::vector<std::string> words,
+                            const std::function<bool()>& is_interrupted) {
   const fs::path folder = fs::temp_directory_path();
   const fs::path out = folder / fmt::format("tasuki-config-{}.out", getpid()),
                  err = folder / fmt::format("tasuki-config-{}.err", getpid());
   words.push_back(fmt::format("--{}", builtin::print_config));
-  const EndedProcess ended = run_to_end(words, {out, err}, longest_answer);
+  const EndedProcess ended = run_to_end(words, {out, err}, longest_answer, is_interrupted);
   return {ended.exit_code, ended.how == HowEnded::timed_out, take_text(out), take_text(err)};
 }
 

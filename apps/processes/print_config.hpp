@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,8 @@ struct ConfigAnswer {
   std::string out, err;
 };
 // What a program, started as a single process, says to --print-config after its other flags.
-// take_over_signals() must have been called.
-ConfigAnswer ask_for_config(std::vector<std::string> words);
+// `is_interrupted`: whether this process is asked to end, which ends the program.
+ConfigAnswer ask_for_config(std::vector<std::string> words,
+                            const std::function<bool()>& is_interrupted);
 
 }  // namespace tasuki::processes

@@ -2,8 +2,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -13,6 +11,7 @@
 #include <thread>
 
 #include "processes/orphans.hpp"
+#include "processes/start_process.hpp"
 #include "tasuki/core/error.hpp"
 
 namespace tasuki::processes {
@@ -39,37 +38,6 @@ int open_file(const std::filesystem::path& path) {
   return file;
 }
 
-// In the new process; only calls that are safe after fork.
-[[noreturn]] void become(char* const* arguments, int out, int err, pid_t parent) {
-  setpgid(0, 0);
-  // If this process is killed, mpirun gets a signal and ends its ranks.
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (getppid() != parent) _exit(127);
-  signal(SIGINT, SIG_DFL);
-  signal(SIGTERM, SIG_DFL);
-  const int nothing = open("/dev/null", O_RDONLY);
-  dup2(nothing, STDIN_FILENO);
-  dup2(out, STDOUT_FILENO);
-  dup2(err, STDERR_FILENO);
-  execvp(arguments[0], arguments);
-  dprintf(STDERR_FILENO, "%s cannot be started: %s\n", arguments[0], std::strerror(errno));
-  _exit(127);
-}
-
-// Waits for `child` and returns its status; other children that end meanwhile are reaped and
-// forgotten.
-bool has_ended(pid_t child, int& status) {
-  for (;;) {
-    int one = 0;
-    const pid_t ended = waitpid(-1, &one, WNOHANG);
-    if (ended == child) {
-      status = one;
-      return true;
-    }
-    if (ended <= 0) return false;
-  }
-}
-
 }  // namespace
 
 void take_over_signals() {
@@ -84,42 +52,38 @@ bool was_interrupted() {
   return signal_met != 0;
 }
 
-int interrupting_signal() {
-  return signal_met;
-}
-
 EndedProcess run_to_end(const std::vector<std::string>& words, const OutputFiles& files,
-                        double timeout) {
+                        double timeout, const std::function<bool()>& is_interrupted) {
   EndedProcess ended;
-  if (was_interrupted()) return {HowEnded::interrupted, 128 + signal_met, 0};
-  const int out = open_file(files.out), err = files.err.empty() ? out : open_file(files.err);
-  std::vector<char*> arguments;
-  arguments.reserve(words.size() + 1);
-  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-
+  if (is_interrupted()) return {HowEnded::interrupted, 128 + SIGTERM, 0};
+  const int nothing = open_nothing(), out = open_file(files.out),
+            err = files.err.empty() ? out : open_file(files.err);
   const double start = seconds_now();
-  const pid_t parent = getpid(), child = fork();
-  check(child >= 0, "fork");
-  if (child == 0) become(arguments.data(), out, err, parent);
-  setpgid(child, child);  // in both, as either may come first
+  // If this process is killed, mpirun gets a signal and ends its ranks.
+  const pid_t child = start_process(words, {nothing, out, err}, SIGTERM);
+  close(nothing);
   close(out);
   if (err != out) close(err);
 
-  int status = 0;
+  std::optional<int> exit_code;
   double asked_to_end = 0;
-  while (!has_ended(child, status)) {
+  while (!(exit_code = reap(child))) {
     const double now = seconds_now();
-    if (asked_to_end == 0 && (was_interrupted() || now - start > timeout)) {
-      ended.how = was_interrupted() ? HowEnded::interrupted : HowEnded::timed_out;
-      asked_to_end = now;
-      kill(-child, SIGTERM);
+    if (asked_to_end == 0) {
+      if (is_interrupted())
+        ended.how = HowEnded::interrupted;
+      else if (now - start > timeout)
+        ended.how = HowEnded::timed_out;
+      if (ended.how != HowEnded::by_itself) {
+        asked_to_end = now;
+        kill(-child, SIGTERM);
+      }
     }
     if (asked_to_end != 0 && now - asked_to_end > grace) kill(-child, SIGKILL);
     std::this_thread::sleep_for(poll_interval);
   }
   ended.seconds = seconds_now() - start;
-  ended.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  ended.exit_code = *exit_code;
   kill(-child, SIGKILL);
   end_orphans();
   return ended;

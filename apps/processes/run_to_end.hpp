@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,8 +21,6 @@ struct EndedProcess {
 // starting one; processes that lose their parent become children of this one.
 void take_over_signals();
 bool was_interrupted();
-// Which of them came last; 0: none.
-int interrupting_signal();
 
 // Where a program's output goes: two files that are replaced, or one for both.
 struct OutputFiles {
@@ -32,10 +31,11 @@ struct OutputFiles {
 };
 
 // Runs `words` (the first is looked up in PATH) in a new process group, with empty standard input.
-// After `timeout` seconds, or when this process is asked to end, the group gets SIGTERM, so that
+// After `timeout` seconds, or when this process is interrupted, the group gets SIGTERM, so that
 // mpirun ends its ranks, and 10 seconds later SIGKILL. When the call returns, none of the processes
 // that it started is left.
 EndedProcess run_to_end(const std::vector<std::string>& words, const OutputFiles& files,
-                        double timeout);
+                        double timeout,
+                        const std::function<bool()>& is_interrupted = was_interrupted);
 
 }  // namespace tasuki::processes

@@ -27,9 +27,11 @@ void set_flags(int file) {
 
 }  // namespace
 
-ErrorStream::ErrorStream() : is_terminal_(isatty(STDERR_FILENO) != 0) {
+ErrorStream::ErrorStream() {
+  // There may be no pseudo terminals, as in a container without /dev/pts.
+  is_terminal_ =
+      isatty(STDERR_FILENO) != 0 && openpty(&reader_, &writer_, nullptr, nullptr, nullptr) == 0;
   if (is_terminal_) {
-    check(openpty(&reader_, &writer_, nullptr, nullptr, nullptr) == 0, "openpty");
     // The real terminal does what there is to do with line ends.
     termios mode{};
     check(tcgetattr(writer_, &mode) == 0, "tcgetattr");

@@ -9,7 +9,7 @@ namespace tasuki::supervisor {
 class ErrorStream {
  public:
   // A pseudo terminal of the same size if this process's standard error is a terminal, so that
-  // colours and widths stay as they are; else a pipe.
+  // colours and widths stay as they are; else, or where there are none, a pipe.
   ErrorStream();
   ~ErrorStream();
   ErrorStream(const ErrorStream&) = delete;

@@ -1,21 +1,17 @@
 #include "supervisor/host_check.hpp"
 
-#include <fcntl.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <iterator>
 #include <sstream>
 
+#include "processes/start_process.hpp"
 #include "supervisor/program.hpp"
-#include "tasuki/core/error.hpp"
 
 namespace tasuki::supervisor {
 namespace {
@@ -31,24 +27,6 @@ std::string configured_agent(const std::vector<std::string>& words) {
   return variable == nullptr ? "" : variable;
 }
 
-pid_t start_quietly(const std::vector<std::string>& words) {
-  std::vector<char*> arguments;
-  arguments.reserve(words.size() + 1);
-  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  const pid_t parent = getpid(), child = fork();
-  if (child < 0) fail(ErrorKind::io, "fork: {}", std::strerror(errno));
-  setpgid(child, 0);  // in both, as either may come first
-  if (child > 0) return child;
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(127);
-  forget_signals();
-  const int nothing = open("/dev/null", O_RDWR);
-  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(nothing, stream);
-  execvp(arguments[0], arguments.data());
-  _exit(127);
-}
-
 struct Question {
   const Host* host;
   pid_t process;  // 0: answered
@@ -62,7 +40,7 @@ bool collect(std::vector<Question>& questions) {
     if (one.process == 0) continue;
     int status = 0;
     if (waitpid(one.process, &status, WNOHANG) == one.process) {
-      one.is_good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+      one.is_good = processes::exit_code_of(status) == 0;
       one.process = 0;
     } else {
       are_all_done = false;
@@ -96,13 +74,16 @@ std::optional<std::vector<Host>> answering(const std::vector<Host>& hosts,
                                            std::chrono::seconds longest, const Signals& signals,
                                            int& signal) {
   std::vector<Question> questions;
+  const int nothing = processes::open_nothing();
   for (const Host& host : hosts) {
     questions.push_back({&host, 0, host.is_this_machine()});
     if (questions.back().is_good) continue;
     std::vector<std::string> words = remote_shell;
     words.insert(words.end(), {host.address, "true"});
-    questions.back().process = start_quietly(words);
+    questions.back().process =
+        processes::start_process(words, {nothing, nothing, nothing}, SIGKILL);
   }
+  close(nothing);
   const auto end = std::chrono::steady_clock::now() + longest;
   std::optional<int> stop;
   while (!collect(questions) && !stop && std::chrono::steady_clock::now() < end)

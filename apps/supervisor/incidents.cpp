@@ -9,6 +9,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "supervisor/output_stream.hpp"
 #include "tasuki/core/terminal.hpp"
 
 namespace tasuki::supervisor {
@@ -29,10 +30,9 @@ bool append(const std::filesystem::path& path, const std::string& text) {
 }  // namespace
 
 void say(const std::string& line) {
-  const std::string text =
+  error_output().write(
       fmt::format("{}tasuki-run: {}\n",
-                  isatty(STDERR_FILENO) != 0 ? fmt::format("\r{}", erase_below) : "", line);
-  if (write(STDERR_FILENO, text.data(), text.size()) < 0) return;  // the reader has gone away
+                  isatty(STDERR_FILENO) != 0 ? fmt::format("\r{}", erase_below) : "", line));
 }
 
 void Incidents::add(const std::string& event, const nlohmann::ordered_json& entries) {

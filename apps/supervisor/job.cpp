@@ -1,20 +1,17 @@
 #include "supervisor/job.hpp"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 
 #include "processes/orphans.hpp"
+#include "processes/start_process.hpp"
 #include "supervisor/error_stream.hpp"
-#include "tasuki/core/error.hpp"
+#include "supervisor/output_stream.hpp"
 
 namespace tasuki::supervisor {
 namespace {
@@ -25,44 +22,14 @@ constexpr std::chrono::seconds tick{1};           // of JobWatch::meanwhile
 constexpr std::chrono::milliseconds pause{300};   // of mpirun within a paragraph, at most
 constexpr std::chrono::seconds launchers_end{5};  // that SIGTERM gives the launcher
 
-// In the new process; only calls that are safe after fork.
-[[noreturn]] void become(char* const* arguments, int errors, pid_t parent) {
-  setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (getppid() != parent) _exit(127);
-  forget_signals();
-  if (isatty(STDIN_FILENO) != 0) {
-    // Only the foreground may read from a terminal.
-    const int nothing = open("/dev/null", O_RDONLY);
-    dup2(nothing, STDIN_FILENO);
-  }
-  dup2(errors, STDERR_FILENO);
-  execvp(arguments[0], arguments);
-  dprintf(STDERR_FILENO, "error: %s cannot be started: %s\n", arguments[0], std::strerror(errno));
-  _exit(127);
-}
-
 pid_t start(const Launch& launch, int errors) {
   for (const auto& [name, value] : launch.environment) setenv(name.c_str(), value.c_str(), 1);
-  std::vector<char*> arguments;
-  arguments.reserve(launch.words.size() + 1);
-  for (const std::string& word : launch.words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  const pid_t parent = getpid(), child = fork();
-  if (child < 0) fail(ErrorKind::io, "fork: {}", std::strerror(errno));
-  if (child == 0) become(arguments.data(), errors, parent);
-  setpgid(child, child);  // in both, as either may come first
-  return child;
-}
-
-void show(const std::string& text) {
-  std::size_t written = 0;
-  while (written < text.size()) {
-    const ssize_t n = write(STDERR_FILENO, text.data() + written, text.size() - written);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return;  // the reader has gone away
-    written += static_cast<std::size_t>(n);
-  }
+  // Only the foreground may read from a terminal.
+  const int in = isatty(STDIN_FILENO) != 0 ? processes::open_nothing() : STDIN_FILENO;
+  const pid_t launcher =
+      processes::start_process(launch.words, {in, STDOUT_FILENO, errors}, SIGTERM);
+  if (in != STDIN_FILENO) close(in);
+  return launcher;
 }
 
 class RunningJob {
@@ -79,56 +46,49 @@ class RunningJob {
   }
 
   JobEnd wait() {
-    int status = 0;
-    while (!has_ended(status)) {
-      std::array<pollfd, 2> arrivals = {pollfd{signals_.descriptor(), POLLIN, 0},
-                                        pollfd{is_open_ ? errors_.reader() : -1, POLLIN, 0}};
+    std::optional<int> exit_code;
+    while (!(exit_code = processes::reap(launcher_))) {
+      OutputStream& shown = error_output();
+      const bool is_read = is_open_ && !shown.is_full();
+      std::array<pollfd, 3> arrivals = {pollfd{signals_.descriptor(), POLLIN, 0},
+                                        pollfd{is_read ? errors_.reader() : -1, POLLIN, 0},
+                                        pollfd{shown.awaited(), POLLOUT, 0}};
       poll(arrivals.data(), arrivals.size(), static_cast<int>(pause.count()));
+      if (arrivals[2].revents != 0) shown.flush();
       if (arrivals[1].revents != 0) pass_errors();
       while (const int signal = signals_.next()) answer(signal);
       keep_time();
     }
     processes::end_orphans();  // above all ranks, if the launcher was killed
     pass_errors();
-    show(text_.release());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), text_.cause(),
-            text_.is_cause_last()};
+    error_output().write(text_.release());
+    return {*exit_code, text_.cause(), text_.is_cause_last()};
   }
 
  private:
-  // Reaps orphans, too, whose end nobody else waits for.
-  bool has_ended(int& status) {
-    for (int one = 0;;) {
-      const pid_t ended = waitpid(-1, &one, WNOHANG);
-      if (ended == launcher_) {
-        status = one;
-        return true;
-      }
-      if (ended <= 0) return false;
-    }
-  }
-
   void pass_errors() {
     std::string bytes;
     is_open_ = is_open_ && errors_.read(bytes);
     if (bytes.empty()) return;
     last_bytes_ = Clock::now();
-    show(text_.pass(bytes));
+    error_output().write(text_.pass(bytes));
   }
 
   void answer(int signal) {
     if (signal == SIGWINCH) errors_.follow_size();
-    if (signal == SIGWINCH || signal == SIGCHLD) return;
-    const bool was_made = stop_.is_made();
+    if (signal == SIGTSTP) pause_job();
+    if (signal == SIGWINCH || signal == SIGCHLD || signal == SIGTSTP) return;
     const StopAction action = stop_.on_signal(signal);
     if (signal != SIGUSR2) watch_.on_stop(action, signal);
     switch (action) {
       case StopAction::none:
         break;
       case StopAction::save_and_stop:
-        kill(launcher_, SIGUSR1);
+        stop_until_ = Clock::now() + to_duration(stop_timeout_);
+        ask_to_save();
         break;
       case StopAction::end_at_once:
+        if (kill_at_) kill(-launcher_, SIGKILL);
         end();
         break;
       case StopAction::pass_on:
@@ -136,7 +96,24 @@ class RunningJob {
         if (signal != SIGUSR2 || catches(launcher_, signal)) kill(launcher_, signal);
         break;
     }
-    if (stop_.is_made() && !was_made) stop_until_ = Clock::now() + to_duration(stop_timeout_);
+  }
+
+  // Again and again, as mpirun drops the signal while it has no ranks yet. (Ranks take it as the
+  // same request.)
+  void ask_to_save() {
+    kill(launcher_, SIGUSR1);
+    ask_again_at_ = Clock::now() + tick;
+  }
+
+  // Ctrl-Z, which reaches this process alone. mpirun stops its ranks on all hosts and goes on
+  // running itself.
+  void pause_job() {
+    kill(launcher_, catches(launcher_, SIGTSTP) ? SIGTSTP : SIGSTOP);
+    const auto begin = Clock::now();
+    raise(SIGSTOP);
+    kill(launcher_, SIGCONT);
+    for (auto* end : {&stop_until_, &kill_at_})
+      if (*end) **end += Clock::now() - begin;
   }
 
   static Clock::duration to_duration(double seconds) {
@@ -146,16 +123,19 @@ class RunningJob {
   void end() {
     kill(launcher_, SIGTERM);
     stop_until_.reset();
-    kill_at_ = Clock::now() + launchers_end;
+    ask_again_at_.reset();
+    if (!kill_at_) kill_at_ = Clock::now() + launchers_end;
   }
 
   void keep_time() {
     const auto now = Clock::now();
-    if (text_.is_holding() && now - last_bytes_ > pause) show(text_.release());
+    if (text_.is_holding() && now - last_bytes_ > pause) error_output().write(text_.release());
     if (stop_until_ && now > *stop_until_) {
       watch_.on_stop(StopAction::end_at_once, 0);
       end();
     }
+    // A launcher that is about to end has given up its handler.
+    if (ask_again_at_ && now > *ask_again_at_ && catches(launcher_, SIGUSR1)) ask_to_save();
     // mpirun waits without a limit for hosts that it cannot reach.
     if (kill_at_ && now > *kill_at_) kill(-launcher_, SIGKILL);
     if (now < next_tick_) return;
@@ -172,7 +152,7 @@ class RunningJob {
   pid_t launcher_;
   bool is_open_ = true;
   Clock::time_point last_bytes_, next_tick_ = Clock::now() + tick;
-  std::optional<Clock::time_point> stop_until_, kill_at_;
+  std::optional<Clock::time_point> stop_until_, ask_again_at_, kill_at_;
 };
 
 }  // namespace

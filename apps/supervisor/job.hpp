@@ -27,7 +27,9 @@ struct JobWatch {
 
 // Runs the launcher in a process group of its own, so that the terminal's Ctrl-C reaches this
 // process alone, and passes its standard error on (launcher_text.hpp). Signals become requests as
-// StopRequest says; a job that does not answer one within `stop_timeout` seconds is ended. When the
+// StopRequest says; a training that does not answer one within `stop_timeout` seconds is ended, and
+// a launcher that does not end within 5 seconds is killed, or at the next such request. SIGTSTP
+// (Ctrl-Z) stops the ranks and this process until SIGCONT. When the
 // call returns, no process of the job is left on this machine. If this process is killed, the
 // launcher gets SIGTERM.
 JobEnd run_job_once(const Launch& launch, bool leave_out_launchers_text, double stop_timeout,

@@ -106,14 +106,16 @@ std::string find_program(const std::string& name) {
   return beside;
 }
 
-CheckedProgram check_program(const std::vector<std::string>& words) {
+CheckedProgram check_program(const std::vector<std::string>& words,
+                             const std::function<bool()>& is_interrupted) {
   CheckedProgram checked;
   checked.program.words = words;
   std::string& name = checked.program.words.front();
   name = find_program(name);
   if (!processes::may_have_print_config(name)) return checked;
 
-  const processes::ConfigAnswer answer = processes::ask_for_config(checked.program.words);
+  const processes::ConfigAnswer answer =
+      processes::ask_for_config(checked.program.words, is_interrupted);
   if (answer.exit_code == 0 && is_config(answer.out) && !asks_for_config(words)) {
     checked.program.config = parse_settings(answer.out);
   } else if (answer.exit_code == 0 && !answer.out.empty()) {

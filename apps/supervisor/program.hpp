@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -45,6 +46,8 @@ struct CheckedProgram {
   std::optional<Answered> answered;
 };
 // Asks a program of Tasuki for its settings, as a single process. Others are taken as they are.
-CheckedProgram check_program(const std::vector<std::string>& words);
+// `is_interrupted`: whether this process is asked to end, which ends the program that is asked.
+CheckedProgram check_program(const std::vector<std::string>& words,
+                             const std::function<bool()>& is_interrupted);
 
 }  // namespace tasuki::supervisor

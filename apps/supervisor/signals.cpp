@@ -20,11 +20,11 @@ namespace {
 sigset_t answered_signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, SIGCHLD})
-    sigaddset(&set, signal);
-  struct sigaction present {};
-  if (sigaction(SIGHUP, nullptr, &present) == 0 && present.sa_handler != SIG_IGN)
-    sigaddset(&set, SIGHUP);
+  for (const int signal : {SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, SIGCHLD}) sigaddset(&set, signal);
+  for (const int signal : {SIGHUP, SIGINT, SIGTSTP})
+    if (struct sigaction present{};
+        sigaction(signal, nullptr, &present) == 0 && present.sa_handler != SIG_IGN)
+      sigaddset(&set, signal);
   return set;
 }
 
@@ -62,23 +62,16 @@ std::optional<int> Signals::wait_for_stop(std::chrono::milliseconds longest) con
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + longest;
   for (;;) {
-    while (const int signal = next())
+    while (const int signal = next()) {
       if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGUSR1)
         return signal;
+      if (signal == SIGTSTP) raise(SIGSTOP);
+    }
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
     if (left <= 0) return std::nullopt;
     pollfd arrival{descriptor_, POLLIN, 0};
     poll(&arrival, 1, static_cast<int>(std::min<std::int64_t>(left, 60'000)));
   }
-}
-
-void forget_signals() {
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
-  for (const int signal : {SIGINT, SIGTERM, SIGPIPE}) ::signal(signal, SIG_DFL);
-  // A job in the background may write to a terminal with `stty tostop`.
-  ::signal(SIGTTOU, SIG_IGN);
 }
 
 }  // namespace tasuki::supervisor

@@ -10,8 +10,8 @@ namespace tasuki::supervisor {
 
 class Signals {
  public:
-  // From now on SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, SIGCHLD and SIGHUP (unless it is
-  // ignored, as under nohup) wait to be read.
+  // From now on SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH and SIGCHLD wait to be read; so do SIGHUP,
+  // SIGINT and SIGTSTP unless they are ignored, as under nohup or in the background of a script.
   Signals();
   ~Signals();
   Signals(const Signals&) = delete;
@@ -22,7 +22,7 @@ class Signals {
   // The next one that has arrived; 0: none.
   int next() const;
   // Waits so long for a signal that asks for the end of the job (SIGINT, SIGTERM, SIGHUP or
-  // SIGUSR1); nothing if none came.
+  // SIGUSR1); nothing if none came. SIGTSTP stops this process meanwhile.
   std::optional<int> wait_for_stop(std::chrono::milliseconds longest) const;
 
  private:
@@ -31,8 +31,5 @@ class Signals {
 
 // Whether a process has a handler for the signal.
 bool catches(pid_t process, int signal);
-
-// In a new process, before exec: signals are as they were before.
-void forget_signals();
 
 }  // namespace tasuki::supervisor

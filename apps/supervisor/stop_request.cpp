@@ -17,10 +17,11 @@ StopAction StopRequest::on_signal(int signal) {
   return is_urgent && !is_first_of_kind ? StopAction::end_at_once : StopAction::none;
 }
 
-int exit_code_when_stopped(int signal, int exit_code) {
+int StopRequest::exit_code(int exit_code) const {
+  if (!is_training_) return exit_code;
   const bool is_ours = exit_code >= static_cast<int>(ErrorKind::usage) &&
                        exit_code <= static_cast<int>(ErrorKind::stopped);
-  return exit_code == 0 || is_ours ? exit_code : 128 + signal;
+  return exit_code == 0 || is_ours ? exit_code : 128 + signal_;
 }
 
 }  // namespace tasuki::supervisor

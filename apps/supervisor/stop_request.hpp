@@ -25,14 +25,15 @@ class StopRequest {
   int signal() const { return signal_; }
   bool is_made() const { return signal_ != 0; }
 
+  // What tasuki-run ends with where the job, asked to stop, ended with `exit_code`: that one if it
+  // says how the training ended (0, 79, or an error of Tasuki's), else 128 + the signal, which was
+  // not answered. Other programs have their own meanings of both.
+  int exit_code(int exit_code) const;
+
  private:
   bool is_training_;
   int signal_ = 0;
   std::set<int> met_;
 };
-
-// The exit code of a job that was asked to stop: its own if that says how it ended (0, 79, or an
-// error of Tasuki's), else 128 + the signal, which was not answered.
-int exit_code_when_stopped(int signal, int exit_code);
 
 }  // namespace tasuki::supervisor

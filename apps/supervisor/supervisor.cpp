@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <boost/program_options/parsers.hpp>
 
+#include "supervisor/output_stream.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/training/output_folder.hpp"
@@ -54,10 +55,11 @@ RunFolder folder_of(const Program& program, const std::string& mark) {
 }  // namespace
 
 Supervisor::Supervisor(Settings settings, Program program, Surroundings around,
-                       const std::string& mark)
+                       const std::string& mark, const Signals& signals)
     : settings_(std::move(settings)),
       program_(std::move(program)),
       around_(std::move(around)),
+      signals_(signals),
       stop_(program_.can_resume()),
       restarts_(program_.can_resume() || settings_.is_max_restarts_given ? settings_.max_restarts
                                                                          : 0),
@@ -97,7 +99,7 @@ int Supervisor::run() {
     const JobEnd end = start_once();
     std::optional<int> exit_code;
     if (stop_.is_made())
-      exit_code = exit_code_when_stopped(stop_.signal(), end.exit_code);
+      exit_code = stop_.exit_code(end.exit_code);
     else if (!prepare_restart(end))
       exit_code = stop_.is_made() ? 128 + stop_.signal() : end.exit_code;
     if (!exit_code) continue;
@@ -133,8 +135,14 @@ void Supervisor::note_folder() {
 void Supervisor::say_stop(StopAction action, int signal) {
   const std::string name = signal == 0 ? "" : fmt::format("SIG{}", sigabbrev_np(signal));
   switch (action) {
-    case StopAction::none:
     case StopAction::pass_on:
+      return;
+    case StopAction::none:
+      if (signal == SIGINT)
+        say("the job is saving; Ctrl-C again ends it at once");
+      else if (signal == SIGTERM)
+        say("the job is saving; a second SIGTERM ends it at once");
+      has_spoken_ = true;
       return;
     case StopAction::save_and_stop:
       say(fmt::format("{}: the job saves and stops{}", name,
@@ -298,7 +306,7 @@ void Supervisor::say_end(const JobEnd& end, int exit_code) {
   const std::string line = end.cause ? end.cause->line
                                      : fmt::format("error: {} ended with exit code {}",
                                                    program_.words.front(), exit_code);
-  fmt::print(stderr, "{}\n", line);
+  error_output().write(line + '\n');
 }
 
 ordered_json Supervisor::placement_entries() const {

@@ -17,7 +17,8 @@ namespace tasuki::supervisor {
 // `mark`: what the program will write into its folder (run_folder.hpp).
 class Supervisor {
  public:
-  Supervisor(Settings settings, Program program, Surroundings around, const std::string& mark);
+  Supervisor(Settings settings, Program program, Surroundings around, const std::string& mark,
+             const Signals& signals);
   ~Supervisor();
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
@@ -49,7 +50,7 @@ class Supervisor {
   Settings settings_;
   Program program_;
   Surroundings around_;
-  Signals signals_;
+  const Signals& signals_;
   StopRequest stop_;
   Restarts restarts_;
   Incidents incidents_;

@@ -193,11 +193,13 @@ TEST(StopRequests, OfOtherProgramsArePassedOn) {
 }
 
 TEST(StopRequests, ThatAreNotAnsweredAreTheExitCode) {
-  EXPECT_EQ(exit_code_when_stopped(SIGINT, 0), 0);
-  EXPECT_EQ(exit_code_when_stopped(SIGINT, 79), 79);
-  EXPECT_EQ(exit_code_when_stopped(SIGINT, 73), 73);
-  EXPECT_EQ(exit_code_when_stopped(SIGINT, 137), 130);
-  EXPECT_EQ(exit_code_when_stopped(SIGTERM, 1), 143);
+  StopRequest stop(/*is_training=*/true), other(/*is_training=*/false);
+  stop.on_signal(SIGINT);
+  other.on_signal(SIGINT);
+  for (const int code : {0, 73, 79}) EXPECT_EQ(stop.exit_code(code), code);
+  for (const int code : {1, 137}) EXPECT_EQ(stop.exit_code(code), 130);
+  for (const int code : {0, 1, 3, 79, 137})
+    EXPECT_EQ(other.exit_code(code), code) << "only it knows what it means";
 }
 
 const std::string rule(76, '-');

@@ -1,4 +1,5 @@
 // tasuki-run with an mpirun that is a script, which does what a test says, and with the real one.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <pty.h>
 #include <signal.h>
@@ -236,6 +237,122 @@ TEST_F(FakeLauncher, ASecondControlCEndsTheJobAtOnce) {
   EXPECT_THAT(slow.err, HasSubstr("continue with --out " + out.string() + " --resume auto"));
 }
 
+// As mpirun does while it starts.
+TEST_F(FakeLauncher, StopsAreRepeatedUntilTheyAreHeard) {
+  const Finished job =
+      run("n=0; trap '[ $((++n)) = 1 ] || exit 79' USR1; touch ready\n"
+          "while :; do sleep 0.05; done",
+          words({"--stop-timeout", "10"}), when_ready({SIGTERM}));
+  EXPECT_EQ(job.exit_code, 79) << job.all();
+  EXPECT_LT(job.seconds, 8);
+}
+
+TEST_F(FakeLauncher, TheThirdControlCKillsADeafLauncher) {
+  const Finished job = run("trap '' USR1 TERM; touch ready; while :; do sleep 0.05; done",
+                           words({}), when_ready({SIGUSR1, SIGINT, SIGINT, SIGINT}));
+  EXPECT_EQ(job.exit_code, 128 + SIGUSR1) << job.all();
+  EXPECT_LT(job.seconds, 4);
+  EXPECT_THAT(job.err, HasSubstr("the job is saving; Ctrl-C again ends it at once\n"));
+}
+
+TEST_F(FakeLauncher, OtherProgramsAnswerSignalsThemselves) {
+  const Finished job = run("trap 'exit 3' TERM; touch ready; while :; do sleep 0.05; done",
+                           words({"--stop-timeout", "0"}, "other"), when_ready({SIGTERM}));
+  EXPECT_EQ(job.exit_code, 3) << job.all();
+}
+
+// While the program is asked for its flags nothing has been started yet.
+TEST_F(FakeLauncher, SignalsDuringTheCheckOfFlagsEndIt) {
+  script("slow", "#!/bin/bash\n# --print-config\ntouch '" + (folder / "ready").string() +
+                     "'; sleep 20 & wait\n");
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
+    const Finished job = run("exit 0", words({}, "slow"), when_ready({SIGUSR2, signal}));
+    EXPECT_EQ(job.exit_code, 128 + signal) << job.all();
+    EXPECT_FALSE(fs::exists(folder / "calls"));
+    fs::remove(folder / "ready");
+  }
+}
+
+TEST_F(FakeLauncher, ClosedStreamsAreLikeDevNull) {
+  const auto with_closed = [&](const std::string& streams, const Words& words) {
+    std::string line = "exec";
+    for (const std::string& word : words) line += " '" + word + "'";
+    return run("take " + out.string() + "; echo out; echo err >&2; exit 79",
+               {"bash", "-c", line + streams});
+  };
+  for (const char* streams : {" <&- >&-", " <&- 2>&-", " <&- >&- 2>&-"}) {
+    const Finished job = with_closed(streams, words({}));
+    EXPECT_EQ(job.exit_code, 79) << streams << job.all();
+    EXPECT_TRUE(fs::exists(out / "incidents.jsonl")) << streams;
+    fs::remove_all(out);
+  }
+  EXPECT_EQ(with_closed(" 2>&-", {TASUKI_RUN, "--no-such-flag"}).exit_code, 64);
+}
+
+// Neither signals nor output are lost while nobody reads.
+class UnreadErrors : public FakeLauncher {
+ protected:
+  // Runs the plan with standard error in a pipe that nobody reads until the job has written `sign`
+  // and 0.5 s have passed; returns what was in the pipe then.
+  std::string run_unread(const std::string& plan, int flags, int signal, int& exit_code) {
+    std::ofstream(folder / "plan") << plan;
+    std::array<int, 2> ends{};
+    if (pipe2(ends.data(), flags) != 0) throw std::runtime_error("pipe2");
+    const pid_t child = fork();
+    if (child == 0) {
+      setpgid(0, 0);
+      dup2(ends[1], STDERR_FILENO);
+      setenv("PATH", path().c_str(), 1);
+      Words all = words({"--stop-timeout", "20"});
+      std::vector<char*> arguments;
+      for (std::string& word : all) arguments.push_back(word.data());
+      arguments.push_back(nullptr);
+      execv(arguments[0], arguments.data());
+      _exit(127);
+    }
+    close(ends[1]);
+    wait_for("ready");
+    if (signal != 0) {
+      kill(child, signal);
+      wait_for("told");
+    }
+    fcntl(ends[0], F_SETFL, 0);
+    std::string said;
+    std::array<char, 4096> buffer;
+    for (ssize_t n = 0; (n = ::read(ends[0], buffer.data(), buffer.size())) > 0;)
+      said.append(buffer.data(), static_cast<std::size_t>(n));
+    close(ends[0]);
+    int status = 0;
+    waitpid(child, &status, 0);
+    exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return said;
+  }
+  void wait_for(const std::string& name) {
+    for (int i = 0; i < 100 && !fs::exists(folder / name); ++i) usleep(50'000);
+    EXPECT_TRUE(fs::exists(folder / name));
+  }
+  const std::string much = "head -c 300000 /dev/zero | tr '\\0' x >&2";
+};
+
+TEST_F(UnreadErrors, DoNotKeepSignalsWaiting) {
+  int exit_code = 0;
+  const std::string said = run_unread("trap 'touch told; kill $!; exit 79' USR1; " + much +
+                                          " & touch ready; while :; do sleep 0.05; done",
+                                      O_CLOEXEC, SIGTERM, exit_code);
+  EXPECT_EQ(exit_code, 79);
+  EXPECT_THAT(said, HasSubstr("SIGTERM: the job saves and stops"));
+}
+
+TEST_F(UnreadErrors, AreAllShownLater) {
+  for (const int flags : {O_CLOEXEC, O_CLOEXEC | O_NONBLOCK}) {
+    int exit_code = 0;
+    const std::string said = run_unread("touch ready; " + much + "; exit 79", flags, 0, exit_code);
+    EXPECT_EQ(exit_code, 79);
+    EXPECT_EQ(said, std::string(300000, 'x'));
+    fs::remove(folder / "ready");
+  }
+}
+
 TEST_F(FakeLauncher, OtherSignalsArePassedOn) {
   const Finished job =
       run("trap 'echo asked; touch answered' USR2; touch ready\n"
@@ -363,11 +480,18 @@ class RealLauncher : public TrainMnist {
         found.push_back(each);
     return found;
   }
+  // Of this iteration or a later one, as old ones are removed.
+  bool has_checkpoint(const std::string& out, int iteration) {
+    for (; iteration <= iterations; iteration += 20)
+      if (fs::exists(folder / out / "checkpoints" / ("iter_" + std::to_string(iteration))))
+        return true;
+    return false;
+  }
   std::uint64_t final_weights(const std::string& out) {
     return hash_of_weights(folder / out / ("snapshot_iter_" + std::to_string(iterations)));
   }
 
-  static constexpr int iterations = 360;
+  static constexpr int iterations = 600;
   const Words training = {
       "--epoch", "100", "--max-iterations", std::to_string(iterations), "--checkpoint-every",
       "20it"};
@@ -379,7 +503,7 @@ TEST_F(RealLauncher, KilledRanksChangeNothing) {
 
   bool is_killed = false;
   const Finished job = run_program(supervised("killed", training), 60, {}, [&](pid_t supervisor) {
-    if (is_killed || !fs::exists(folder / "killed/checkpoints/iter_60")) return;
+    if (is_killed || !has_checkpoint("killed", 60)) return;
     const auto processes = ranks(supervisor);
     if (processes.size() == 2) is_killed = kill(processes[1], SIGKILL) == 0;
   });

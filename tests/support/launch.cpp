@@ -30,6 +30,7 @@ Pipe make_pipe() {
                          const std::map<std::string, std::string>& changes, const Pipe& out,
                          const Pipe& err) {
   setpgid(0, 0);
+  signal(SIGINT, SIG_DFL);  // tests that run in the background of a script ignore it
   dup2(out[1], STDOUT_FILENO);
   dup2(err[1], STDERR_FILENO);
   for (const auto& [name, value] : changes) setenv(name.c_str(), value.c_str(), 1);
