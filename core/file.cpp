@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -48,8 +49,10 @@ std::string read_file(const fs::path& path) {
 
 void replace_file(const fs::path& path,
                   const std::function<void(const fs::path& temporary)>& write) {
+  // Threads may replace one file at the same time, each with a temporary file of its own.
+  static std::atomic<unsigned> calls = 0;
   fs::path temporary = path;
-  temporary += fmt::format(".{}.tmp", ::getpid());
+  temporary += fmt::format(".{}.{}.tmp", ++calls, ::getpid());
   const LongCall writing;  // the system may write most of the data only now
   try {
     write(temporary);

@@ -14,7 +14,8 @@ std::string read_file(const std::filesystem::path& path);
 
 // Calls `write` with the name of a temporary file in the same folder, then syncs that file, renames
 // it to `path` and syncs the folder. On any failure the temporary file is removed, `path` is
-// unchanged, and an error of kind cannot_write names the cause.
+// unchanged, and an error of kind cannot_write names the cause. Several threads may do so at once,
+// also for one file, which then has the contents of one of them.
 void replace_file(const std::filesystem::path& path,
                   const std::function<void(const std::filesystem::path& temporary)>& write);
 

@@ -4,9 +4,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "tasuki/core/error.hpp"
 #include "temporary_folder.hpp"
@@ -45,6 +48,28 @@ TEST_F(File, ReadsWhatWasWritten) {
   EXPECT_EQ(read_file(folder / "f"), contents);
   write_file(folder / "f", "");
   EXPECT_EQ(read_file(folder / "f"), "");
+  EXPECT_EQ(entries(), 1u) << "a temporary file was left";
+}
+
+// Of which each has a temporary file of its own.
+TEST_F(File, IsWrittenBySeveralThreads) {
+  std::vector<std::thread> threads;
+  std::atomic<int> failures = 0;
+  for (int thread = 0; thread < 4; ++thread)
+    threads.emplace_back([&, thread] {
+      const std::string contents(1000, static_cast<char>('a' + thread));
+      for (int i = 0; i < 50; ++i) {
+        try {
+          write_file(folder / "f", contents);
+          const std::string found = read_file(folder / "f");
+          if (found != std::string(1000, found.at(0))) ++failures;
+        } catch (const Error&) {
+          ++failures;
+        }
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(failures, 0);
   EXPECT_EQ(entries(), 1u) << "a temporary file was left";
 }
 

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <mutex>
+#include <set>
+#include <string>
 
 #include "tasuki/core/file.hpp"
 #include "temporary_folder.hpp"
@@ -122,7 +124,13 @@ TEST(AGeneration, OfADividedModelHasAFileForEachPart) {
       return folder / (is_shared ? "out" : fmt::format("out{}", writer));
     };
     fs::create_directory(out_of(0));
-    if (!is_shared) fs::create_directories(out_of(2) / "checkpoints/iter_8-4");
+    const std::set<std::string> left = {"checkpoints/iter_3"};
+    if (!is_shared) {
+      fs::create_directories(out_of(2) / "checkpoints/iter_8-4");
+      for (int part = 0; part < 2; ++part)
+        fs::create_directories(out_of(part) / "checkpoints/iter_3");
+      abandon(out_of(0), left);
+    }
     const std::string name = is_shared ? "iter_8" : "iter_8-5";
     const auto errors = with_writers(3, [&](const Writers& writers) {
       GenerationWriter writer(
@@ -141,6 +149,7 @@ TEST(AGeneration, OfADividedModelHasAFileForEachPart) {
       EXPECT_EQ(read.manifest().parts, 2);
       EXPECT_EQ(read.manifest().files.size(), is_shared ? 2U : 1U);
       EXPECT_EQ(read_latest(out_of(part)), "checkpoints/" + name);
+      EXPECT_EQ(abandoned_in(out_of(part)), is_shared ? std::set<std::string>() : left);
     }
     EXPECT_EQ(Manifest::read(out_of(0) / "checkpoints" / name).id,
               Manifest::read(out_of(1) / "checkpoints" / name).id);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <thread>
 
 #include "tasuki/core/file.hpp"
 #include "tasuki/training/output_folder.hpp"
@@ -83,6 +84,94 @@ TEST_F(Generations, StandInOneOrderWithSnapshots) {
   EXPECT_EQ(order().front(), "snapshot_iter_10");
 }
 
+// A chain of saves that goes back twice.
+TEST_F(Generations, OfACourseThatWasLeftComeLastForGood) {
+  const auto at = [&](std::int64_t iteration) { return generation_folder(out, {iteration, 1}); };
+  start_course(out, "");
+  make({"iter_40", "iter_50", "iter_60"});
+  make_snapshots({"snapshot_iter_60"});
+  write_latest(out, at(60));
+  EXPECT_EQ(order().front(), "checkpoints/iter_60");
+  EXPECT_THAT(abandoned_in(out), IsEmpty());
+
+  start_course(out, at(40));
+  EXPECT_EQ(read_latest(out), "checkpoints/iter_40");
+  make({"iter_49"});
+  write_latest(out, at(49));
+  make({"iter_51"});
+  write_latest(out, at(51));
+  EXPECT_THAT(order(),
+              ElementsAre("checkpoints/iter_51", "checkpoints/iter_49", "checkpoints/iter_40",
+                          "checkpoints/iter_60", "snapshot_iter_60", "checkpoints/iter_50"));
+  // Neither do they take places of those that remain.
+  remove_old_generations(out, at(51), 2);
+  EXPECT_THAT(generations(), ElementsAre("iter_60", "iter_51", "iter_50", "iter_49"));
+  make({"iter_70"});
+  write_latest(out, at(70));
+  EXPECT_THAT(order(),
+              ElementsAre("checkpoints/iter_70", "checkpoints/iter_51", "checkpoints/iter_49",
+                          "checkpoints/iter_60", "snapshot_iter_60", "checkpoints/iter_50"));
+
+  // A file that is written again belongs to the run that writes it.
+  write_latest(out, out / "snapshot_iter_80");
+  start_course(out, at(49));
+  write_latest(out, out / "snapshot_iter_60");
+  EXPECT_THAT(order(),
+              ElementsAre("snapshot_iter_60", "checkpoints/iter_49", "checkpoints/iter_70",
+                          "checkpoints/iter_60", "checkpoints/iter_51", "checkpoints/iter_50"));
+  // Somebody wants the first course after all.
+  start_course(out, at(60));
+  EXPECT_EQ(order().front(), "checkpoints/iter_60");
+  EXPECT_EQ(abandoned_in(out).size(), 5U);
+  // What is no longer there is forgotten.
+  remove_generation(at(50));
+  start_course(out, at(49));
+  EXPECT_FALSE(abandoned_in(out).contains("checkpoints/iter_50"));
+}
+
+// The run went back on the disk where it started; this is another one.
+TEST_F(Generations, OfOtherDisksAreAbandonedByName) {
+  make({"iter_40", "iter_45", "iter_50"});
+  abandon(out, {"checkpoints/iter_45", "checkpoints/iter_50", "checkpoints/iter_55"});
+  EXPECT_THAT(abandoned_in(out), ElementsAre("checkpoints/iter_45", "checkpoints/iter_50"));
+  EXPECT_EQ(order().front(), "checkpoints/iter_40");
+}
+
+TEST_F(Generations, AreNamedByARunThatStartsInAnotherFolder) {
+  const TemporaryFolder other;
+  make({"iter_60"});
+  start_course(out, other.path() / "checkpoints/iter_40");
+  EXPECT_EQ(read_latest(out), std::nullopt);
+  make({"iter_10"});
+  write_latest(out, generation_folder(out, {10, 1}));
+  make({"iter_70"});
+  write_latest(out, generation_folder(out, {70, 1}));
+  EXPECT_THAT(order(),
+              ElementsAre("checkpoints/iter_70", "checkpoints/iter_10", "checkpoints/iter_60"));
+}
+
+// A snapshot and a generation in the background.
+TEST_F(Generations, AreNamedByTwoThreads) {
+  start_course(out, "");
+  std::vector<std::thread> threads;
+  for (int which = 0; which < 2; ++which)
+    threads.emplace_back([&, which] {
+      for (std::int64_t i = 1; i <= 30; ++i)
+        write_latest(out, which == 0 ? out / fmt::format("snapshot_iter_{}", i)
+                                     : generation_folder(out, {i, 1}));
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(iteration_of(read_latest(out).value()), 30);
+  // One that finishes late.
+  write_latest(out, generation_folder(out, {29, 1}));
+  EXPECT_EQ(iteration_of(read_latest(out).value()), 30);
+  EXPECT_THAT(leftovers_in(out), IsEmpty());
+  // A run that goes back may name lower ones again.
+  make({"iter_28"});
+  start_course(out, generation_folder(out, {28, 1}));
+  EXPECT_EQ(read_latest(out), "checkpoints/iter_28");
+}
+
 TEST_F(Generations, OfTheSameIterationAreNumbered) {
   EXPECT_EQ(next_number(out, 7), 1);
   make({"iter_7"});
@@ -124,11 +213,13 @@ TEST_F(Generations, AreResults) {
   EXPECT_FALSE(has_results(out));
   make({"iter_3", "iter_4-2"});
   EXPECT_TRUE(has_results(out));
-  make_snapshots({"checkpoints/iter_3/state.npz", "checkpoints/notes/mine", "latest", "best"});
+  make_snapshots(
+      {"checkpoints/iter_3/state.npz", "checkpoints/notes/mine", "latest", "best", "abandoned"});
   remove_results(out);
   EXPECT_FALSE(has_results(out));
   EXPECT_FALSE(fs::exists(out / latest_name));
   EXPECT_FALSE(fs::exists(out / best_generation_name));
+  EXPECT_FALSE(fs::exists(out / abandoned_name));
   EXPECT_TRUE(fs::exists(out / "checkpoints/notes/mine"));
   EXPECT_THAT(generations(), IsEmpty());
   fs::remove_all(out / "checkpoints/notes");

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <new>
+#include <set>
+#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -59,14 +61,20 @@ void GenerationWriter::make_folder() {
   const fs::path checkpoints = outline_.out / checkpoints_name;
   // Only writer 0 knows whether the output folder is still there; the others may be on hosts with
   // disks of their own.
-  id_ = writers_
-            .on_all([&] {
-              std::error_code ignored;
-              if (writers_.index() == 0 && !fs::is_directory(checkpoints, ignored))
-                make_new_folder(checkpoints);
-              return random_id();
-            })
-            .front();
+  // It also knows what the run has abandoned.
+  std::istringstream first(writers_
+                               .on_all([&]() -> std::string {
+                                 if (writers_.index() != 0) return "";
+                                 std::error_code ignored;
+                                 if (!fs::is_directory(checkpoints, ignored))
+                                   make_new_folder(checkpoints);
+                                 return fmt::format("{}\n{}", random_id(),
+                                                    fmt::join(abandoned_in(outline_.out), "\n"));
+                               })
+                               .front());
+  std::getline(first, id_);
+  std::set<std::string> abandoned;
+  for (std::string line; std::getline(first, line);) abandoned.insert(line);
   const std::vector<std::string> numbers = writers_.on_all([&] {
     make_output_folder(checkpoints);
     return std::to_string(next_number(outline_.out, outline_.iteration));
@@ -80,6 +88,7 @@ void GenerationWriter::make_folder() {
   unfinished_ = unfinished_name(folder_);
   writers_.on_all([&] {
     if (works_for_disk_) {
+      if (writers_.index() != 0) abandon(outline_.out, abandoned);
       remove_unfinished_generations(outline_.out);
       make_new_folder(unfinished_);
       is_made_ = true;

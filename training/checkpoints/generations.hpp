@@ -4,12 +4,15 @@
 //   result/latest    one line: "checkpoints/iter_600", or "snapshot_iter_600": what was saved, or
 //                    resumed from, last
 //   result/best      one line: the generation with the best value of --keep-best
+//   result/abandoned    a line for each generation or snapshot that the run left behind when it
+//                       went back to an earlier iteration; nothing continues from them unasked
 #pragma once
 
 #include <compare>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +22,7 @@ namespace tasuki {
 inline constexpr const char* checkpoints_name = "checkpoints";
 inline constexpr const char* latest_name = "latest";
 inline constexpr const char* best_generation_name = "best";
+inline constexpr const char* abandoned_name = "abandoned";
 
 // "iter_600" is {600, 1}; "iter_600-2" is {600, 2}, of a run that went back and came to the same
 // iteration again.
@@ -46,17 +50,27 @@ struct SavedState {
   std::int64_t iteration = 0;
   bool is_generation = false;
 };
-// All of them, the newest first: by iteration, where two have the same one that which `latest`
-// names, then generations by number, then the snapshot. Those of higher iterations than `latest`
-// says were left behind by a run that went back; they come last. `suffix`: of snapshots of a part
-// of a model.
+// All of them, the newest first: by iteration; of the same iteration first the one that `latest`
+// names, then generations by number, then the snapshot. Those that the run has abandoned, and those
+// of higher iterations than `latest` says, come last. `suffix`: of snapshots of a part of a model.
 std::vector<SavedState> saved_states_in(const std::filesystem::path& out,
                                         const std::string& suffix = "");
 
-// Names `saved`, a generation or a snapshot in `out`, in the file `latest`.
+// A run starts in `out`. If it goes on from a generation or numbered snapshot there, `latest` names
+// that one, and what the run does not go on from is abandoned: all of higher iterations; if the
+// origin was itself abandoned before, everything else.
+void start_course(const std::filesystem::path& out, const std::filesystem::path& origin);
+// Names `saved`, a generation or a snapshot in `out`, in the file `latest`. Several threads of the
+// process that trains may save; those that finish late do not replace a name of a higher iteration.
+// The first call of a run abandons what is there of higher iterations.
 void write_latest(const std::filesystem::path& out, const std::filesystem::path& saved);
 // What it names (in older folders: last_snapshot), relative to `out`; nothing if there is none.
 std::optional<std::filesystem::path> read_latest(const std::filesystem::path& out);
+// What is abandoned: names like those in `latest`.
+std::set<std::string> abandoned_in(const std::filesystem::path& out);
+// Abandons those of `names` that are there, too: on another disk than the one where the run
+// started.
+void abandon(const std::filesystem::path& out, const std::set<std::string>& names);
 // The iteration in the name of a generation or numbered snapshot; nothing for other names.
 std::optional<std::int64_t> iteration_of(const std::filesystem::path& saved);
 
@@ -66,8 +80,8 @@ void write_best(const std::filesystem::path& out, const std::filesystem::path& s
 std::optional<std::filesystem::path> best_generation(const std::filesystem::path& out);
 
 // Removes all but the newest `keep` generations, at least one, and the best one. `saved` is the
-// newest; those of higher iterations belong to another course of the run and stay. What cannot be
-// removed stays, too.
+// newest. What is abandoned or of a higher iteration does not count, and stays, as does what cannot
+// be removed.
 void remove_old_generations(const std::filesystem::path& out, const std::filesystem::path& saved,
                             int keep);
 

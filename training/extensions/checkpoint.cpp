@@ -61,15 +61,10 @@ void detach(GenerationShare& share) {
       *array = array->clone();
 }
 
-// Where the run goes on from, if that is a checkpoint in its own folder: messages and later runs
-// take it for the last one.
+// Messages and later runs take for the last one where this run goes on from.
 void name_origin(const Trainer& trainer) {
-  const fs::path& from = trainer.last_snapshot();
-  const auto name = GenerationName::parse(from.filename().string());
-  std::error_code ignored;
-  if (!name || !fs::equivalent(from, generation_folder(trainer.out(), *name), ignored)) return;
   try {
-    write_latest(trainer.out(), from);
+    start_course(trainer.out(), trainer.last_snapshot());
   } catch (const Error& error) {
     log_warning("{}; training continues", error.what());
   }

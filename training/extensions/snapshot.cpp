@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,12 @@ struct Found {
   std::int64_t iteration;
   fs::path path;
 };
+
+// Of the whole snapshot, of which the file is the part with this suffix.
+std::string name_of(const Found& found, const std::string& suffix) {
+  const std::string name = found.path.filename().string();
+  return name.substr(0, name.size() - suffix.size());
+}
 
 // Of a file that is named like `filename`.
 std::optional<std::int64_t> iteration_in(const std::string& name, const std::string& filename) {
@@ -111,9 +118,10 @@ std::unique_ptr<ArraySource> open_snapshot(const fs::path& path, const std::stri
 std::optional<std::int64_t> newest_iteration(const fs::path& folder, const std::string& filename,
                                              const Group& group) {
   std::vector<std::int64_t> own;
+  const std::set<std::string> abandoned = abandoned_in(folder);
   if (group.is_writer())
     for (const Found& found : find_snapshots(folder, filename + group.suffix))
-      own.push_back(found.iteration);
+      if (!abandoned.contains(name_of(found, group.suffix))) own.push_back(found.iteration);
   if (const auto last = last_iteration(folder, filename);
       last && std::ranges::any_of(own, [&](std::int64_t each) { return each <= *last; }))
     std::erase_if(own, [&](std::int64_t each) { return each > *last; });
@@ -160,13 +168,14 @@ void Snapshot::initialize(Trainer& trainer) {
 }
 
 void Snapshot::name_latest(const Trainer& trainer) const {
+  if (!trainer.is_root()) return;
   const fs::path& from = trainer.last_snapshot();
   std::error_code ignored;
-  if (!trainer.is_root() || !iteration_in(from.filename().string(), settings_.filename) ||
-      !fs::equivalent(from.has_parent_path() ? from.parent_path() : ".", trainer.out(), ignored))
-    return;
   try {
-    write_latest(trainer.out(), from);
+    start_course(trainer.out(), from);
+    if (iteration_in(from.filename().string(), settings_.filename) &&
+        fs::equivalent(from.has_parent_path() ? from.parent_path() : ".", trainer.out(), ignored))
+      write_latest(trainer.out(), from);
   } catch (const Error& error) {
     log_warning("{}; training continues", error.what());
   }
@@ -195,13 +204,19 @@ void Snapshot::save(Trainer& trainer) {
   name = fill_in(std::move(name), "{epoch}", updater.epoch());
   trainer.restore_output_everywhere();
   const Group group(trainer.communicator(), replicas_.get());
+  std::string why_unnamed;
   group.on_writers([&] {
     // Other ranks that write may be on hosts with other file systems.
     if (replicas_) make_output_folder(trainer.out());
     // Before the snapshot: a name without a file stands for what was saved before.
-    if (is_numbered() && trainer.is_root()) write_latest(trainer.out(), name);
+    try {
+      if (is_numbered() && trainer.is_root()) write_latest(trainer.out(), name);
+    } catch (const Error& error) {
+      why_unnamed = error.what();
+    }
   });
   save_snapshot(trainer.out() / name, trainer, replicas_.get());
+  if (!why_unnamed.empty()) log_warning("{}; training continues", why_unnamed);
   saved_iteration_ = updater.iteration();
   if (settings_.n_retains > 0 && group.is_writer()) remove_old(trainer.out());
 }
@@ -209,7 +224,10 @@ void Snapshot::save(Trainer& trainer) {
 void Snapshot::remove_old(const fs::path& folder) const {
   const std::string suffix = replicas_ ? replicas_->suffix() : "";
   std::vector<Found> found = find_snapshots(folder, settings_.filename + suffix);
-  std::erase_if(found, [this](const Found& each) { return each.iteration > saved_iteration_; });
+  const std::set<std::string> abandoned = abandoned_in(folder);
+  std::erase_if(found, [&](const Found& each) {
+    return each.iteration > saved_iteration_ || abandoned.contains(name_of(each, suffix));
+  });
   for (auto i = static_cast<std::size_t>(settings_.n_retains); i < found.size(); ++i) {
     std::error_code ignored;
     fs::remove(found[i].path, ignored);
@@ -270,9 +288,11 @@ std::vector<fs::path> snapshots_in(const fs::path& folder, const std::string& fi
                                    const std::string& suffix) {
   std::vector<fs::path> paths;
   std::vector<Found> found = find_snapshots(folder, filename + suffix);
-  if (const auto last = last_iteration(folder, filename))
-    std::ranges::stable_partition(found,
-                                  [&](const Found& each) { return each.iteration <= *last; });
+  const std::int64_t last = last_iteration(folder, filename).value_or(INT64_MAX);
+  const std::set<std::string> abandoned = abandoned_in(folder);
+  std::ranges::stable_partition(found, [&](const Found& each) {
+    return each.iteration <= last && !abandoned.contains(name_of(each, suffix));
+  });
   for (const Found& each : found) {
     const std::string path = each.path.string();
     paths.emplace_back(path.substr(0, path.size() - suffix.size()));
