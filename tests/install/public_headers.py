@@ -18,7 +18,7 @@ INTERNAL_FOLDERS = {
 }
 # Headers of the other folders that only the library includes.
 INTERNAL = {
-    "communicator": ["exchange_chain", "exchange_timer", "host_values", "number_bytes", "slice_queue"],
+    "communicator": ["exchange_chain", "exchange_timer", "host_values", "number_bytes", "outcome", "slice_queue"],
     "core": ["alternate_stack", "background_thread", "cast", "file_lock", "hash", "host_name",
              "long_call", "polite_wait", "printable", "process_age", "siphash", "stopwatch",
              "type_name"],

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <new>
+
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/training/snapshots/serializer.hpp"
 #include "temporary_folder.hpp"
@@ -40,20 +43,33 @@ TEST(Ranks, WriteTheirPiecesAndAnyNumberReadsThem) {
   EXPECT_EQ(iteration, 1);
 }
 
-TEST(Ranks, ShareAFailure) {
+// A full disk is a warning; a bug or too little memory is not.
+TEST(Ranks, ShareAFailureOfAnyKind) {
   const auto comm = create_communicator("naive");
   const TemporaryFolder out(comm.get());
   const Writers writers(*comm);
   const int last = comm->size() - 1;
-  const auto error = caught([&] {
-    writers.on_all([&]() -> std::string {
-      if (comm->rank() == last) fail(ErrorKind::io, "rank {} has no disk", last);
-      return "";
+  const auto expect = [&](ErrorKind kind, const std::string& message, const auto& work) {
+    const auto error = caught([&] {
+      writers.on_all([&]() -> std::string {
+        if (comm->rank() == last) work();
+        return "";
+      });
     });
-  });
-  ASSERT_TRUE(error);
-  EXPECT_EQ(error->kind(), ErrorKind::cannot_write);
-  EXPECT_EQ(std::string(error->what()).find(fmt::format("rank {} has no disk", last)), 0U);
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->kind(), kind);
+    EXPECT_EQ(std::string(error->what()).find(message), 0U) << error->what();
+    EXPECT_EQ(error->scope(), comm->size() > 1 ? ErrorScope::every_rank : ErrorScope::this_rank);
+  };
+  expect(ErrorKind::cannot_write, "the disk is full",
+         [] { fail(ErrorKind::cannot_write, "the disk is full"); });
+  expect(ErrorKind::cannot_write, "filesystem error",
+         [&] { std::filesystem::create_directory(out.path() / "none" / "there"); });
+  expect(ErrorKind::unavailable, "out of memory", [] { throw std::bad_alloc(); });
+  expect(ErrorKind::internal, "", [] { TASUKI_CHECK(false, "this is a bug"); });
+  // All are in step afterwards.
+  const auto results = writers.on_all([&] { return std::to_string(comm->rank()); });
+  EXPECT_EQ(results.at(static_cast<std::size_t>(last)), std::to_string(last));
 }
 
 }  // namespace

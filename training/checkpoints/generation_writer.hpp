@@ -44,10 +44,10 @@ class GenerationWriter {
   GenerationWriter(const GenerationWriter&) = delete;
   GenerationWriter& operator=(const GenerationWriter&) = delete;
 
-  // All of it, on all writers. Returns the generation's folder. Whatever fails (a full disk, a
-  // folder that is gone, another writer) is an error of kind cannot_write on all of them; then the
-  // unfinished folder is removed and nothing else has changed, unless all that fails is
-  // name_latest().
+  // All of it, on all writers. Returns the generation's folder. If the disk fails (it is full, the
+  // folder is gone) for one of them, all throw an error of kind cannot_write; other errors of one
+  // writer, such as too little memory, keep their kind on all. The unfinished folder is then
+  // removed, and nothing else has changed. If name_latest() fails, the generation is complete.
   std::filesystem::path write(const GenerationShare& share);
 
   // The steps of write(), in their order.

@@ -4,13 +4,13 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <exception>
 #include <fstream>
 #include <optional>
 #include <random>
 #include <system_error>
 #include <utility>
 
+#include "tasuki/communicator/outcome.hpp"
 #include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/host_name.hpp"
@@ -19,9 +19,6 @@ namespace tasuki {
 namespace {
 
 namespace fs = std::filesystem;
-
-// The first character of an exchanged text.
-constexpr char succeeded = '+', failed = '-';
 
 // A file that goes away with the object.
 class Token {
@@ -72,20 +69,24 @@ Writers::Writers(Communicator& communicator)
       }) {}
 
 std::vector<std::string> Writers::on_all(const std::function<std::string()>& work) const {
-  std::string own;
-  try {
-    own = succeeded + work();
-  } catch (const std::exception& error) {
-    own = failed + std::string(error.what());
-    if (count_ > 1) own += fmt::format(" (on {})", host_name());
-  }
-  std::vector<std::string> texts = count_ > 1 ? exchange_(own) : std::vector{own};
+  std::string result;
+  Outcome own = outcome_of([&] {
+    try {
+      result = work();
+    } catch (const std::system_error& error) {  // of std::filesystem
+      fail(ErrorKind::cannot_write, "{}", error.what());
+    }
+  });
+  if (own.exit_code == 0)
+    own.message = std::move(result);
+  else if (count_ > 1)
+    own.message += fmt::format(" (on {})", host_name());
+  std::vector<std::string> texts{encode(own)};
+  if (count_ > 1) texts = exchange_(texts.front());
   for (std::string& text : texts) {
-    const bool has_failed = text.empty() || text.front() == failed;
-    if (!text.empty()) text.erase(0, 1);
-    if (has_failed)
-      throw Error(ErrorKind::cannot_write, text,
-                  count_ > 1 ? ErrorScope::every_rank : ErrorScope::this_rank);
+    Outcome outcome = decode(text);
+    throw_if_failed(outcome, count_ > 1 ? ErrorScope::every_rank : ErrorScope::this_rank);
+    text = std::move(outcome.message);
   }
   return texts;
 }
