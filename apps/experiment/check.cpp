@@ -86,10 +86,9 @@ void check_flags(const ExperimentPlan& plan, const std::vector<RunRecord>& runs)
   int row = 0;
   for (const RunRecord& run : runs) {
     if (run.settings.repeat == 1) ++row;
-    std::vector<std::string> words = plan.program_with_flags(run.settings);
+    const std::vector<std::string> words = plan.program_with_flags(run.settings);
     if (processes::was_interrupted() || !is_missing(run) || !asked.insert(words).second) continue;
-    const ConfigAnswer answer =
-        processes::ask_for_config(std::move(words), processes::was_interrupted);
+    const ConfigAnswer answer = processes::ask_for_config(words, processes::was_interrupted);
     // Any other failure depends on this moment or this machine.
     if (answer.exit_code != static_cast<int>(ErrorKind::usage) &&
         answer.exit_code != static_cast<int>(ErrorKind::config))

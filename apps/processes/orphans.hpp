@@ -3,8 +3,8 @@
 
 namespace tasuki::processes {
 
-// From now on processes that lose their parent become children of this one. Those that it has
-// already (of a shell that became this program) are none of the orphans below.
+// From now on processes that lose their parent become children of this one. Children that it has
+// already, of a shell that became this program, do not count as orphans.
 void adopt_orphans();
 
 // Kills all orphans, and those that become orphans by that, until none is left. After a second it

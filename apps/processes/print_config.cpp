@@ -1,8 +1,10 @@
 #include "processes/print_config.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
+#include <algorithm>
+
+#include "processes/memory_file.hpp"
 #include "processes/run_to_end.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/program/flags/options_builtin.hpp"
@@ -15,12 +17,6 @@ namespace builtin = program::builtin;
 
 constexpr double longest_answer = 60;  // seconds
 
-std::string take_text(const fs::path& file) {
-  std::string text = read_file(file);
-  fs::remove(file);
-  return text;
-}
-
 }  // namespace
 
 bool may_have_print_config(const fs::path& program) {
@@ -31,14 +27,19 @@ bool may_have_print_config(const fs::path& program) {
          contents.find(builtin::print_config) != std::string::npos;
 }
 
-ConfigAnswer ask_for_config(std::vector<std::string> words,
+std::vector<std::string> with_flags(std::vector<std::string> words,
+                                    const std::vector<std::string>& flags) {
+  words.insert(std::ranges::find(words, "--"), flags.begin(), flags.end());
+  return words;
+}
+
+ConfigAnswer ask_for_config(const std::vector<std::string>& words,
                             const std::function<bool()>& is_interrupted) {
-  const fs::path folder = fs::temp_directory_path();
-  const fs::path out = folder / fmt::format("tasuki-config-{}.out", getpid()),
-                 err = folder / fmt::format("tasuki-config-{}.err", getpid());
-  words.push_back(fmt::format("--{}", builtin::print_config));
-  const EndedProcess ended = run_to_end(words, {out, err}, longest_answer, is_interrupted);
-  return {ended.exit_code, ended.how == HowEnded::timed_out, take_text(out), take_text(err)};
+  const MemoryFile out, err;
+  const EndedProcess ended =
+      run_to_end(with_flags(words, {fmt::format("--{}", builtin::print_config)}),
+                 {out.path(), err.path()}, longest_answer, is_interrupted);
+  return {ended.exit_code, ended.how == HowEnded::timed_out, out.text(), err.text()};
 }
 
 }  // namespace tasuki::processes

@@ -13,6 +13,11 @@ namespace tasuki::processes {
 // the flag.
 bool may_have_print_config(const std::filesystem::path& program);
 
+// The words of a program's command line with more flags, which win over earlier ones: after the
+// others, but before operands that follow "--".
+std::vector<std::string> with_flags(std::vector<std::string> words,
+                                    const std::vector<std::string>& flags);
+
 struct ConfigAnswer {
   int exit_code = 0;
   bool timed_out = false;  // after a minute
@@ -20,7 +25,7 @@ struct ConfigAnswer {
 };
 // What a program, started as a single process, says to --print-config after its other flags.
 // `is_interrupted`: whether this process is asked to end, which ends the program.
-ConfigAnswer ask_for_config(std::vector<std::string> words,
+ConfigAnswer ask_for_config(const std::vector<std::string>& words,
                             const std::function<bool()>& is_interrupted);
 
 }  // namespace tasuki::processes

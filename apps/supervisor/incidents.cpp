@@ -40,7 +40,7 @@ void Incidents::add(const std::string& event, const nlohmann::ordered_json& entr
       {"time", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
       {"event", event}};
   line.update(entries);
-  // Names of folders may be no UTF-8.
+  // Names of folders may not be UTF-8.
   kept_.push_back(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
   flush();
 }

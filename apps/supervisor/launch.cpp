@@ -1,7 +1,6 @@
 #include "supervisor/launch.hpp"
 
 #include <algorithm>
-#include <boost/program_options/parsers.hpp>
 
 #include "tasuki/core/error.hpp"
 
@@ -20,17 +19,6 @@ bool has_flag(const Words& words, const Words& names) {
     return std::ranges::any_of(
         names, [&](const std::string& name) { return word == "-" + name || word == "--" + name; });
   });
-}
-
-std::string quoted(const std::string& word) {
-  const bool is_plain =
-      !word.empty() && word.find_first_not_of(
-                           "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                           "_-+=./,:@%^") == std::string::npos;
-  if (is_plain) return word;
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
 }
 
 // Of mpirun, for this placement.
@@ -87,6 +75,17 @@ Launch launch_with_srun(const Placement& placement, const Words& chosen) {
 
 }  // namespace
 
+std::string quoted(const std::string& word) {
+  const bool is_plain =
+      !word.empty() && word.find_first_not_of(
+                           "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                           "_-+=./,:@%^") == std::string::npos;
+  if (is_plain) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
 std::string Launch::text() const {
   std::string line;
   for (const auto& [name, value] : environment) line += name + '=' + quoted(value) + ' ';
@@ -94,7 +93,13 @@ std::string Launch::text() const {
   return line;
 }
 
-std::optional<int> default_np(const Surroundings& around, const std::vector<Host>& hosts) {
+std::optional<int> default_np(const Surroundings& around, const std::vector<Host>& hosts,
+                              const Words& launcher_words) {
+  const bool is_per_host = has_flag(launcher_words, {"npernode", "N", "npersocket"}) ||
+                           std::ranges::any_of(launcher_words, [](const auto& word) {
+                             return word.starts_with("ppr:");
+                           });
+  if (is_per_host) return std::nullopt;
   if (!hosts.empty()) return slots_of(hosts);
   if (around.slurm) return around.slurm->tasks;
   return around.cores;
@@ -107,7 +112,7 @@ Placement place(const Surroundings& around, std::optional<int> np, const std::ve
 
 Launch make_launch(const Settings& settings, const Surroundings& around, const Placement& placement,
                    const std::vector<std::string>& program) {
-  const Words chosen = boost::program_options::split_unix(settings.mpirun_args.value_or(""));
+  const Words& chosen = settings.launcher_words;
   Launch launch = settings.launcher == LauncherKind::srun
                       ? launch_with_srun(placement, chosen)
                       : launch_with_mpirun(around, placement, chosen);

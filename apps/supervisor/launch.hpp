@@ -15,6 +15,7 @@ namespace tasuki::supervisor {
 struct SlurmJob {
   int nodes = 1;
   std::optional<int> tasks, tasks_per_node, cpus_per_task;
+  bool is_on_node = true;  // this machine is one of the nodes, and so the first one
 };
 
 // What tasuki-run finds around itself.
@@ -38,12 +39,16 @@ struct Placement {
 };
 
 // The number of ranks if none is asked for, on these hosts, or without hosts in a Slurm job or
-// here; nothing if only the launcher knows.
-std::optional<int> default_np(const Surroundings& around, const std::vector<Host>& hosts);
+// here; nothing if only the launcher knows, or if `launcher_words` say how many each host gets.
+std::optional<int> default_np(const Surroundings& around, const std::vector<Host>& hosts,
+                              const std::vector<std::string>& launcher_words = {});
 
 // Of `np` ranks; `hostfile` has these hosts.
 Placement place(const Surroundings& around, std::optional<int> np, const std::vector<Host>& hosts,
                 const std::string& hostfile);
+
+// A word as one would type it in a shell.
+std::string quoted(const std::string& word);
 
 // A command, and the variables that it needs besides this process's.
 struct Launch {
@@ -59,7 +64,7 @@ struct Launch {
 // - a rank that has more than one core computes with several threads, so it must not be bound to
 //   one core (program/start/processors.hpp); in a Slurm job it is bound to its task's cores;
 // - mca-params.conf and start_orted notice lost hosts (hostfiles/README.md).
-// Words in settings.mpirun_args replace those for the same purpose.
+// Words in settings.launcher_words replace those for the same purpose.
 Launch make_launch(const Settings& settings, const Surroundings& around, const Placement& placement,
                    const std::vector<std::string>& program);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <regex>
+#include <sstream>
 
 #include "processes/error_line.hpp"
 
@@ -152,30 +153,47 @@ void LauncherText::finish_line(std::string& shown) {
     if (!leave_out_) shown += line_.substr(shown_) + '\n';
   } else if (!is_held || !is_remark(line_)) {
     shown += line_.substr(shown_) + '\n';
-    const std::string text = without_bar(line_);
-    is_error_last_ = processes::is_error_line(text);
-    if (is_error_last_) error_ = parse_error_line(text);
-    if (!learned_) learned_ = learn_from_srun(text);
+    note_shown(line_);
   }
   line_.clear();
   shown_ = 0;
 }
 
+void LauncherText::note_shown(const std::string& line) {
+  const std::string text = without_bar(line);
+  is_error_last_ = processes::is_error_line(text);
+  if (is_error_last_) error_ = parse_error_line(text);
+  if (!learned_) learned_ = learn_from_srun(text);
+}
+
+// What was held back, without the last `left` bytes, is no paragraph of the launcher's.
+std::string LauncherText::take_paragraph(std::size_t left) {
+  const std::string text = paragraph_.substr(0, paragraph_.size() - left);
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) note_shown(line);
+  paragraph_.erase(0, text.size());
+  return text;
+}
+
 void LauncherText::finish_paragraph(std::string& shown) {
   const auto learned = learn(paragraph_);
-  if (learned && learned->cause && !learned_) learned_ = learned->cause;
-  if (!learned && leave_out_) shown += paragraph_;
-  if (!learned || !leave_out_) is_error_last_ = false;
+  if (!learned) {
+    // Its last line may be the first one of the launcher's paragraph.
+    const std::string text = take_paragraph(line_.size() + 1);
+    if (leave_out_) shown += text;
+    return;
+  }
+  if (learned->cause && !learned_) learned_ = learned->cause;
+  if (!leave_out_) is_error_last_ = false;
   paragraph_.clear();
   is_in_paragraph_ = false;
 }
 
 std::string LauncherText::release() {
-  std::string held;
-  if (leave_out_) held = paragraph_ + line_.substr(shown_);
-  if (is_in_paragraph_) is_error_last_ = false;
+  std::string held = take_paragraph(0);
+  if (!leave_out_) held.clear();
+  if (leave_out_) held += line_.substr(shown_);
   is_in_paragraph_ = false;
-  paragraph_.clear();
   shown_ = line_.size();
   return held;
 }

@@ -41,6 +41,8 @@ class LauncherText {
 
  private:
   void finish_line(std::string& shown);
+  void note_shown(const std::string& line);
+  std::string take_paragraph(std::size_t left);
   void finish_paragraph(std::string& shown);
 
   bool leave_out_;

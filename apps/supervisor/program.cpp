@@ -3,13 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <sstream>
 
 #include "processes/error_line.hpp"
 #include "processes/print_config.hpp"
-#include "supervisor/restart.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/program/flags/config_file.hpp"
 #include "tasuki/program/flags/options_builtin.hpp"
@@ -24,21 +22,38 @@ bool is_executable(const fs::path& file) {
   return fs::is_regular_file(file, not_there) && access(file.c_str(), X_OK) == 0;
 }
 
+bool begins_settings(std::string_view line) {
+  return line.starts_with("# ") && line.ends_with("read back with --config FILE");
+}
+
+bool is_of_settings(std::string_view line) {
+  return line.empty() || line.front() == '#' || line.find('=') != std::string_view::npos;
+}
+
+// What --print-config says, whatever the program prints besides; empty if it is not in the text.
 std::map<std::string, std::string> parse_settings(const std::string& text) {
+  std::string lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) {
+    if (lines.empty() ? !begins_settings(line) : !is_of_settings(line)) continue;
+    lines += line + '\n';
+  }
   std::map<std::string, std::string> settings;
-  for (const auto& line : program::parse_config(text, "--print-config"))
+  for (const auto& line : program::parse_config(lines, "--print-config"))
     settings[line.name] = line.value;
   return settings;
 }
 
-bool is_config(const std::string& text) {
-  const std::string first = text.substr(0, text.find('\n'));
-  return first.starts_with("# ") && first.ends_with("read back with --config FILE");
-}
-
-bool asks_for_config(const std::vector<std::string>& words) {
-  return std::ranges::find(words, fmt::format("--{}", program::builtin::print_config)) !=
-         words.end();
+// Whether the command line has one of these flags, by which a program of Tasuki prints and ends.
+bool has_flag(const std::vector<std::string>& words,
+              std::initializer_list<std::string_view> names) {
+  const auto end = std::ranges::find(words, "--");
+  return std::any_of(words.begin(), end, [&](std::string word) {
+    std::ranges::replace(word, '_', '-');
+    return std::ranges::any_of(names, [&](std::string_view name) {
+      return word == fmt::format("--{}", name) || (name == program::builtin::help && word == "-h");
+    });
+  });
 }
 
 }  // namespace
@@ -58,6 +73,11 @@ std::optional<fs::path> Program::resumed_from() const {
   return found->second;
 }
 
+bool Program::resumes_by_itself() const {
+  const auto found = config.find("resume");
+  return found != config.end() && found->second == "auto";
+}
+
 std::optional<std::int64_t> Program::shards() const {
   const auto found = config.find("shards");
   if (found == config.end() || found->second == "none") return std::nullopt;
@@ -72,15 +92,14 @@ bool Program::keeps_global_batch() const {
 }
 
 std::vector<std::string> Program::words_to_continue(const fs::path& folder, bool has_saved) const {
-  std::vector<std::string> all = words;
-  all.insert(all.end(), {"--out", folder.string()});
+  std::vector<std::string> flags = {"--out", folder.string()};
   if (has_saved || !resumed_from()) {
-    all.insert(all.end(), {"--resume", "auto"});
+    flags.insert(flags.end(), {"--resume", "auto"});
     if (const auto found = config.find("overwrite");
         found != config.end() && found->second == "true")
-      all.emplace_back("--overwrite=false");
+      flags.emplace_back("--overwrite=false");
   }
-  return all;
+  return processes::with_flags(words, flags);
 }
 
 std::string find_in_path(const std::string& name) {
@@ -116,14 +135,21 @@ CheckedProgram check_program(const std::vector<std::string>& words,
 
   const processes::ConfigAnswer answer =
       processes::ask_for_config(checked.program.words, is_interrupted);
-  if (answer.exit_code == 0 && is_config(answer.out) && !asks_for_config(words)) {
-    checked.program.config = parse_settings(answer.out);
-  } else if (answer.exit_code == 0 && !answer.out.empty()) {
-    checked.answered = {0, answer.out, answer.err};  // --help, --version and the like
-  } else if (is_final(answer.exit_code) &&
-             processes::is_error_line(processes::last_words(answer.err))) {
+  if (answer.timed_out) fail(ErrorKind::hang, "{} does not answer --print-config", name);
+  if (answer.exit_code != 0) {
     checked.answered = {answer.exit_code, answer.out, answer.err};
+    if (!processes::is_error_line(processes::last_words(answer.err)))
+      checked.answered->err +=
+          fmt::format("error: {} --print-config ended with exit code {}; expected its settings\n",
+                      name, answer.exit_code);
+    return checked;
   }
+  namespace builtin = program::builtin;
+  if (!has_flag(words, {builtin::print_config}))
+    checked.program.config = parse_settings(answer.out);
+  if (!checked.program.is_known() &&
+      has_flag(words, {builtin::help, builtin::version, builtin::print_config}))
+    checked.answered = {0, answer.out, answer.err};
   return checked;
 }
 

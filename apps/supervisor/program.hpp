@@ -16,11 +16,15 @@ struct Program {
   // What --print-config says; empty for a program that does not know it.
   std::map<std::string, std::string> config;
 
+  // Whether it is a program of Tasuki.
+  bool is_known() const { return !config.empty(); }
   // Whether it can continue from what it has saved (--out, --resume).
   bool can_resume() const;
   std::filesystem::path out() const { return config.at("out"); }
   // The file or folder that --resume names; nothing: none, or auto.
   std::optional<std::filesystem::path> resumed_from() const;
+  // --resume auto was given.
+  bool resumes_by_itself() const;
   std::optional<std::int64_t> shards() const;  // of --shards
   bool keeps_global_batch() const;             // --global-batch was given
 
@@ -35,7 +39,7 @@ std::string find_program(const std::string& name);
 // Empty if it is not there.
 std::string find_in_path(const std::string& name);
 
-// A program that has answered in place of starting: to --help, or with an error in its flags.
+// A program that has answered in place of starting: to --help, or with an error.
 struct Answered {
   int exit_code = 0;
   std::string out, err;
@@ -45,7 +49,8 @@ struct CheckedProgram {
   Program program;
   std::optional<Answered> answered;
 };
-// Asks a program of Tasuki for its settings, as a single process. Others are taken as they are.
+// Asks a program of Tasuki for its settings, as a single process. Others are taken as they are. An
+// error of kind hang if it does not answer.
 // `is_interrupted`: whether this process is asked to end, which ends the program that is asked.
 CheckedProgram check_program(const std::vector<std::string>& words,
                              const std::function<bool()>& is_interrupted);

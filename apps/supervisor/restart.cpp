@@ -19,10 +19,19 @@ bool is_final(int exit_code) {
          std::ranges::find(kinds, static_cast<ErrorKind>(exit_code)) != kinds.end();
 }
 
+bool is_launchers_refusal(int exit_code) {
+  return exit_code == 1 || exit_code == 213;
+}
+
 std::optional<std::chrono::seconds> Restarts::next(bool has_progressed) {
   if (has_progressed) count_ = 0;
   if (count_ >= most_) return std::nullopt;
-  const std::int64_t doublings = std::min<std::int64_t>(count_++, 6);
+  ++count_;
+  return wait();
+}
+
+std::chrono::seconds Restarts::wait() const {
+  const std::int64_t doublings = std::min<std::int64_t>(count_ - 1, 6);
   return std::chrono::seconds(std::min(longest_wait, std::int64_t{1} << doublings));
 }
 

@@ -11,6 +11,10 @@ namespace tasuki::supervisor {
 // flags, data, files or settings (64, 65, 66, 78).
 bool is_final(int exit_code);
 
+// Whether mpirun or srun ends like this before it has started a rank, because of its flags or the
+// slots: another start would end alike. Afterwards the code may mean anything.
+bool is_launchers_refusal(int exit_code);
+
 // Counts the starts since a job last made progress.
 class Restarts {
  public:
@@ -19,6 +23,7 @@ class Restarts {
   // How long to wait before the next start: 1, 2, 4, ... at most 60 s; nothing: give up. Where the
   // start that failed had made progress, counting begins anew.
   std::optional<std::chrono::seconds> next(bool has_progressed);
+  std::chrono::seconds wait() const;  // the latest answer
   std::int64_t count() const { return count_; }
   std::int64_t most() const { return most_; }
 

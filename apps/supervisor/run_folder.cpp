@@ -48,6 +48,7 @@ std::vector<fs::path> RunFolder::candidates() const {
 }
 
 const std::optional<fs::path>& RunFolder::find() {
+  if (found_ && has_mark(*found_, mark_)) return found_;
   std::optional<fs::file_time_type> latest;
   for (const fs::path& folder : candidates()) {
     if (!has_mark(folder, mark_)) continue;

@@ -1,6 +1,7 @@
 #include "supervisor/settings.hpp"
 
 #include <algorithm>
+#include <boost/program_options/parsers.hpp>
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/program/flags/options_builtin.hpp"
@@ -27,9 +28,11 @@ void add_flags(Options& options, Settings& settings) {
   options.add("launcher", settings.launcher,
               {{"mpirun", LauncherKind::mpirun}, {"srun", LauncherKind::srun}}, "NAME",
               "what starts the ranks: mpirun, also in a Slurm job, or Slurm's srun");
-  options.add("mpirun-args", settings.mpirun_args, "none", "WORDS",
-              "more flags for mpirun or srun, in one word; --bind-to, --map-by, --tune, "
-              "--launch-agent, --oversubscribe and --prefix there replace what tasuki-run chooses");
+  options.add(
+      "mpirun-args", settings.mpirun_args, "none", "WORDS",
+      "more flags for mpirun or srun, in one word; --bind-to, --map-by, --tune, "
+      "--launch-agent, --oversubscribe and --prefix there replace what tasuki-run chooses, and "
+      "without -np a ppr in --map-by says how many ranks there are");
   options.add("print-command", settings.print_command,
               "print the command that starts the ranks, and end");
   options.add("verbose", settings.verbose,
@@ -69,6 +72,38 @@ bool takes_next_word(const Options& options, const std::string& word) {
   return found != options.all().end() && found->implicit.empty();
 }
 
+std::vector<std::string> split(const std::string& text) {
+  bool is_open = false, is_escaped = false;
+  for (const char c : text) {
+    if (!is_escaped && (c == '"' || c == '\'')) is_open = !is_open;
+    is_escaped = !is_escaped && c == '\\';
+  }
+  if (is_open || is_escaped)
+    fail(ErrorKind::usage, "--mpirun-args: expected words as in a shell, found {} in {}",
+         is_open ? "a quote without its end" : "a backslash at the end", text);
+  return boost::program_options::split_unix(text);
+}
+
+// Flags that tasuki-run has to know of.
+void refuse_own_flags(const Settings& settings) {
+  const bool is_srun = settings.launcher == LauncherKind::srun;
+  const std::vector<std::string> counts = {"np", "n", is_srun ? "ntasks" : "c"};
+  const std::vector<std::string> hosts = {"H", "host", "hostfile", "default-hostfile",
+                                          "machinefile"};
+  for (const std::string& word : settings.launcher_words) {
+    const std::string name = word.substr(std::min(word.find_first_not_of('-'), word.size()));
+    const std::string plain = name.substr(0, name.find('='));
+    const auto is_one_of = [&](const std::vector<std::string>& names) {
+      return word.starts_with('-') && std::ranges::find(names, plain) != names.end();
+    };
+    if (is_one_of(counts))
+      fail(ErrorKind::usage, "--mpirun-args: {}: give tasuki-run -np N in place of it", word);
+    if (!is_srun && is_one_of(hosts))
+      fail(ErrorKind::usage, "--mpirun-args: {}: give tasuki-run --hostfile FILE in place of it",
+           word);
+  }
+}
+
 }  // namespace
 
 CommandLine parse_command_line(const std::vector<std::string>& arguments) {
@@ -103,6 +138,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   if (settings.min_np && settings.np && *settings.min_np > *settings.np)
     fail(ErrorKind::usage, "--min-np: expected at most -np {}, found {}", *settings.np,
          *settings.min_np);
+  settings.launcher_words = split(settings.mpirun_args.value_or(""));
+  refuse_own_flags(settings);
   if (settings.launcher == LauncherKind::srun && settings.hostfile)
     fail(ErrorKind::usage, "--hostfile: srun takes the hosts from Slurm; leave it out");
   return line;

@@ -16,7 +16,8 @@ struct Settings {
   std::optional<std::int64_t> np;
   std::optional<std::string> hostfile;
   LauncherKind launcher = LauncherKind::mpirun;
-  std::optional<std::string> mpirun_args;  // more words for the launcher, quoted as in a shell
+  std::optional<std::string> mpirun_args;   // quoted as in a shell
+  std::vector<std::string> launcher_words;  // those of mpirun_args
   bool print_command = false, verbose = false;
 
   std::int64_t max_restarts = 3;

@@ -1,15 +1,9 @@
 #include "supervisor/supervisor.hpp"
 
-#include <fmt/ranges.h>
 #include <signal.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <boost/program_options/parsers.hpp>
 
 #include "supervisor/output_stream.hpp"
 #include "tasuki/core/error.hpp"
-#include "tasuki/core/file.hpp"
 #include "tasuki/training/output_folder.hpp"
 
 namespace tasuki::supervisor {
@@ -20,32 +14,13 @@ using nlohmann::ordered_json;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr seconds longest_answer{10};  // of a host that is asked
-constexpr milliseconds asked_again{5000};
 constexpr seconds longest_lock{30};  // that a job which has ended may still hold
 
-std::vector<Host> read_hosts(const Settings& settings) {
-  if (!settings.hostfile) return {};
-  return parse_hostfile(read_file(*settings.hostfile), *settings.hostfile);
-}
-
-std::vector<std::string> names_in(const std::vector<Host>& hosts) {
-  std::vector<std::string> names(hosts.size());
-  std::ranges::transform(hosts, names.begin(), &Host::name);
-  return names;
-}
-
-bool is_among(const Host& host, const std::vector<Host>& hosts) {
-  return std::ranges::find(hosts, host.name, &Host::name) != hosts.end();
-}
-
-std::optional<int> as_int(std::optional<std::int64_t> value) {
-  return value ? std::optional(static_cast<int>(*value)) : std::nullopt;
-}
-
-std::string describe(const std::optional<SavedState>& saved) {
-  if (!saved) return "from the beginning, as nothing was saved";
-  return fmt::format("from {}, iteration {}", saved->path.string(), saved->iteration);
+std::string describe(const std::optional<SavedState>& saved, const Program& program) {
+  if (saved) return fmt::format("from {}, iteration {}", saved->path.string(), saved->iteration);
+  if (const auto from = program.resumed_from())
+    return fmt::format("from {} again, as nothing was saved", from->string());
+  return "from the beginning, as nothing was saved";
 }
 
 RunFolder folder_of(const Program& program, const std::string& mark) {
@@ -64,26 +39,13 @@ Supervisor::Supervisor(Settings settings, Program program, Surroundings around,
       restarts_(program_.can_resume() || settings_.is_max_restarts_given ? settings_.max_restarts
                                                                          : 0),
       run_folder_(folder_of(program_, mark)),
-      all_hosts_(read_hosts(settings_)),
-      hosts_(all_hosts_),
-      np_(settings_.np ? as_int(settings_.np) : default_np(around_, all_hosts_)),
-      present_np_(np_) {
-  if (settings_.min_np && np_ && *settings_.min_np > *np_)
-    fail(ErrorKind::usage, "--min-np: expected at most the {} ranks of the first start, found {}",
-         *np_, *settings_.min_np);
-}
-
-Supervisor::~Supervisor() {
-  forget_own_hostfile();
-}
+      hosts_(settings_, around_, program_, signals_, stop_, incidents_) {}
 
 Launch Supervisor::next_launch() const {
-  const std::string hostfile =
-      !own_hostfile_.empty() ? own_hostfile_ : settings_.hostfile.value_or("");
   const std::vector<std::string> words =
       starts_ > 0 && folder_ ? program_.words_to_continue(*folder_, saved_.has_value())
                              : program_.words;
-  return make_launch(settings_, around_, place(around_, present_np_, hosts_, hostfile), words);
+  return make_launch(settings_, around_, hosts_.placement(), words);
 }
 
 std::string Supervisor::first_command() const {
@@ -91,10 +53,11 @@ std::string Supervisor::first_command() const {
 }
 
 int Supervisor::run() {
-  if (settings_.min_np && np_ && *settings_.min_np < *np_ && program_.can_resume() &&
-      !(program_.shards() && program_.keeps_global_batch()))
-    say("warning: --min-np: without --shards and --global-batch a run can go on with fewer ranks "
-        "only from the end of an epoch, and its global batch changes");
+  if (!program_.is_known())
+    say(fmt::format("{} is not a program of Tasuki: signals are passed on to it, and {}",
+                    program_.words.front(),
+                    restarts_.most() == 0 ? "it is not started again"
+                                          : "it is started again from the beginning"));
   for (;;) {
     const JobEnd end = start_once();
     std::optional<int> exit_code;
@@ -111,7 +74,7 @@ int Supervisor::run() {
 JobEnd Supervisor::start_once() {
   const Launch launch = next_launch();
   ordered_json entries = {{"command", launch.text()}};
-  entries.update(placement_entries());
+  entries.update(hosts_.entries());
   incidents_.add("start", entries);
   if (settings_.verbose) say(launch.text());
   has_spoken_ = false;
@@ -170,35 +133,61 @@ bool Supervisor::prepare_restart(const JobEnd& end) {
   if (end.cause) entries["cause"] = end.cause->line;
   if (end.cause && end.cause->rank) entries["rank"] = *end.cause->rank;
   if (end.cause && !end.cause->host.empty()) entries["host"] = end.cause->host;
-  entries.update(placement_entries());
+  entries.update(hosts_.entries());
   incidents_.add("failure", entries);
-  if (is_final(end.exit_code)) return false;
-
-  const auto delay = restarts_.next(saved_ && saved_->path != before);
-  if (!delay) {
-    if (restarts_.most() > 0) {
-      say(fmt::format("giving up after {} restarts without progress (--max-restarts)",
-                      restarts_.most()));
-      has_spoken_ = true;
-    }
+  // What was saved may not fit fewer ranks than it was saved with.
+  const bool needs_all =
+      end.exit_code == static_cast<int>(ErrorKind::config) && hosts_.require_all();
+  if (needs_all) {
+    say("the job cannot go on with fewer ranks; it starts again with all");
+  } else if (is_final(end.exit_code) || is_refused(end) || !can_find_folder() ||
+             !wait_before_restart(end, saved_ && saved_->path != before)) {
     return false;
   }
-  const std::string from = program_.can_resume() ? ' ' + describe(saved_) : "";
-  say(fmt::format("the job failed with exit code {}{}; restart {} of {} in {} s{}", end.exit_code,
-                  end.cause ? fmt::format(" ({})", end.cause->line) : "", restarts_.count(),
-                  restarts_.most(), delay->count(), from));
-  has_spoken_ = true;
-  if (!wait(*delay) || !choose_hosts() || !wait_until_folder_is_free()) return false;
+  if (!hosts_.choose_again() || !wait_until_folder_is_free()) return false;
   ordered_json next = {{"number", restarts_.count()},
                        {"most", restarts_.most()},
-                       {"waited_seconds", delay->count()}};
+                       {"waited_seconds", needs_all ? 0 : restarts_.wait().count()}};
   if (saved_) {
     next["from"] = saved_->path.string();
     next["iteration"] = saved_->iteration;
   }
-  next.update(placement_entries());
+  next.update(hosts_.entries());
   incidents_.add("restart", next);
   return true;
+}
+
+bool Supervisor::wait_before_restart(const JobEnd& end, bool has_progressed) {
+  const auto delay = restarts_.next(has_progressed);
+  if (!delay) {
+    if (restarts_.most() > 0) {
+      say(fmt::format("giving up after {} restart{} without progress (--max-restarts)",
+                      restarts_.most(), restarts_.most() == 1 ? "" : "s"));
+      has_spoken_ = true;
+    }
+    return false;
+  }
+  const std::string from = program_.can_resume() ? ' ' + describe(saved_, program_) : "";
+  say(fmt::format("the job failed with exit code {}{}; restart {} of {} in {} s{}", end.exit_code,
+                  end.cause ? fmt::format(" ({})", end.cause->line) : "", restarts_.count(),
+                  restarts_.most(), delay->count(), from));
+  has_spoken_ = true;
+  return wait(*delay);
+}
+
+bool Supervisor::is_refused(const JobEnd& end) const {
+  return program_.can_resume() && !folder_ && !end.cause && is_launchers_refusal(end.exit_code);
+}
+
+bool Supervisor::can_find_folder() {
+  if (!program_.can_resume() || folder_ || hosts_.is_rank_0_here() || program_.resumes_by_itself())
+    return true;
+  say(
+      fmt::format("no restart: {} cannot be seen on this machine, so nothing says what was saved; "
+                  "give --resume auto, or --out on a disk that all machines share",
+                  program_.out().string()));
+  has_spoken_ = true;
+  return false;
 }
 
 bool Supervisor::wait(milliseconds time) {
@@ -219,74 +208,6 @@ bool Supervisor::wait_until_folder_is_free() {
   return true;
 }
 
-void Supervisor::note_hosts(const std::vector<Host>& good) {
-  for (const Host& host : all_hosts_) {
-    const bool was_good = is_among(host, hosts_), is_good = is_among(host, good);
-    if (was_good == is_good) continue;
-    say(is_good ? fmt::format("{} answers again", host.name)
-                : fmt::format("{} does not answer and is left out", host.name));
-    incidents_.add(is_good ? "host_back" : "host_lost", {{"host", host.name}});
-  }
-}
-
-void Supervisor::take_hosts(const std::vector<Host>& good, int np) {
-  note_hosts(good);
-  hosts_ = good;
-  if (np_ && np != *present_np_) {
-    std::string batch;
-    if (program_.can_resume() && !program_.keeps_global_batch())
-      batch = ", and so another global batch (--global-batch would keep it)";
-    say(fmt::format("{} rank{} instead of {} on {}{}", np, np == 1 ? "" : "s", *present_np_,
-                    names_of(hosts_), batch));
-    present_np_ = np;
-  }
-  if (hosts_.size() == all_hosts_.size()) return forget_own_hostfile();
-  own_hostfile_ = fs::temp_directory_path() / fmt::format("tasuki-run-{}-hosts", getpid());
-  write_file(own_hostfile_, hostfile_text(hosts_));
-}
-
-void Supervisor::forget_own_hostfile() {
-  if (!own_hostfile_.empty()) unlink(own_hostfile_.c_str());
-  own_hostfile_.clear();
-}
-
-bool Supervisor::choose_hosts() {
-  if (all_hosts_.empty()) return true;
-  const auto words = boost::program_options::split_unix(settings_.mpirun_args.value_or(""));
-  const int least = static_cast<int>(settings_.min_np.value_or(np_.value_or(0)));
-  const auto end =
-      std::chrono::steady_clock::now() + std::chrono::duration<double>(settings_.host_timeout);
-  for (bool is_first = true;; is_first = false) {
-    int signal = 0;
-    const auto good = answering(all_hosts_, remote_shell(words), longest_answer, signals_, signal);
-    if (!good) {
-      stop_.on_signal(signal);
-      return false;
-    }
-    const bool are_all = good->size() == all_hosts_.size();
-    const int np =
-        !np_ || good->empty() ? 0 : ranks_on(*good, all_hosts_, *np_, program_.shards(), least);
-    if (are_all || np > 0) {
-      take_hosts(*good, are_all ? np_.value_or(0) : np);
-      return true;
-    }
-    std::vector<Host> lost;
-    std::ranges::copy_if(all_hosts_, std::back_inserter(lost),
-                         [&](const Host& host) { return !is_among(host, *good); });
-    if (is_first) {
-      say(fmt::format("waiting for {} at most {} s (--host-timeout)", names_of(lost),
-                      settings_.host_timeout));
-      incidents_.add("waiting_for_hosts", {{"hosts", names_in(lost)}});
-    }
-    if (std::chrono::steady_clock::now() > end) {
-      say(fmt::format("giving up: {} did not answer within {} s", names_of(lost),
-                      settings_.host_timeout));
-      return false;
-    }
-    if (!wait(asked_again)) return false;
-  }
-}
-
 void Supervisor::say_end(const JobEnd& end, int exit_code) {
   incidents_.add("end", {{"exit_code", exit_code}, {"starts", starts_}});
   if (exit_code == 0) {
@@ -295,25 +216,24 @@ void Supervisor::say_end(const JobEnd& end, int exit_code) {
   }
   if (stop_.is_made() && exit_code != end.exit_code && program_.can_resume()) {
     const bool has_saved = folder_ && last_saved(*folder_);
-    say(fmt::format("ended by SIG{}{}", sigabbrev_np(stop_.signal()),
-                    has_saved
-                        ? fmt::format("; continue with --out {} --resume auto", folder_->string())
-                        : "; nothing was saved"));
+    say(fmt::format(
+        "ended by SIG{}{}", sigabbrev_np(stop_.signal()),
+        has_saved ? fmt::format("; continue with --out {} --resume auto", quoted(folder_->string()))
+                  : "; nothing was saved"));
     return;
   }
   if (exit_code == static_cast<int>(ErrorKind::stopped)) return;  // the program has said it
   if (end.is_cause_last && !has_spoken_) return;
-  const std::string line = end.cause ? end.cause->line
-                                     : fmt::format("error: {} ended with exit code {}",
-                                                   program_.words.front(), exit_code);
+  const std::string launcher = settings_.launcher == LauncherKind::srun ? "srun" : "mpirun";
+  const std::string line =
+      end.cause ? end.cause->line
+      : is_refused(end)
+          ? fmt::format(
+                "error: {} could not start the ranks (exit code {}); "
+                "it says why above",
+                launcher, exit_code)
+          : fmt::format("error: {} ended with exit code {}", program_.words.front(), exit_code);
   error_output().write(line + '\n');
-}
-
-ordered_json Supervisor::placement_entries() const {
-  ordered_json entries = ordered_json::object();
-  if (present_np_) entries["np"] = *present_np_;
-  if (!hosts_.empty()) entries["hosts"] = names_in(hosts_);
-  return entries;
 }
 
 }  // namespace tasuki::supervisor

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "supervisor/host_check.hpp"
+#include "supervisor/host_choice.hpp"
 #include "supervisor/incidents.hpp"
 #include "supervisor/job.hpp"
 #include "supervisor/program.hpp"
@@ -19,7 +19,6 @@ class Supervisor {
  public:
   Supervisor(Settings settings, Program program, Surroundings around, const std::string& mark,
              const Signals& signals);
-  ~Supervisor();
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
 
@@ -36,16 +35,16 @@ class Supervisor {
   void say_stop(StopAction action, int signal);
   // Whether there is to be another start, which is prepared then.
   bool prepare_restart(const JobEnd& end);
-  // Takes the hosts that answer; waits for others if they are too few. False: gave up or stopped.
-  bool choose_hosts();
-  void note_hosts(const std::vector<Host>& good);
-  void take_hosts(const std::vector<Host>& good, int np);
-  void forget_own_hostfile();
+  // Says why, and waits; false: this was the last start, or a signal came.
+  bool wait_before_restart(const JobEnd& end, bool has_progressed);
+  // Whether what the job has saved can be found; says it if not.
+  bool can_find_folder();
+  // mpirun has refused its flags, or found no slots.
+  bool is_refused(const JobEnd& end) const;
   bool wait_until_folder_is_free();
   // False if a signal asked for the end meanwhile.
   bool wait(std::chrono::milliseconds time);
   void say_end(const JobEnd& end, int exit_code);
-  nlohmann::ordered_json placement_entries() const;
 
   Settings settings_;
   Program program_;
@@ -57,9 +56,7 @@ class Supervisor {
   RunFolder run_folder_;
   std::optional<std::filesystem::path> folder_;  // the job's, once it is known
   std::optional<SavedState> saved_;              // there, at the last start; then at its end
-  std::vector<Host> all_hosts_, hosts_;          // of --hostfile; those in use
-  std::optional<int> np_, present_np_;           // at the first start; at the next one
-  std::string own_hostfile_;                     // a temporary file of hosts_, if some are left out
+  HostChoice hosts_;
   int starts_ = 0;
   bool has_spoken_ = false;  // since the job's last line
 };

@@ -29,7 +29,8 @@ std::optional<int> number_in(const char* variable) {
 std::optional<SlurmJob> slurm_job() {
   if (std::getenv("SLURM_JOB_ID") == nullptr) return std::nullopt;
   return SlurmJob{number_in("SLURM_JOB_NUM_NODES").value_or(1), number_in("SLURM_NTASKS"),
-                  number_in("SLURM_NTASKS_PER_NODE"), number_in("SLURM_CPUS_PER_TASK")};
+                  number_in("SLURM_NTASKS_PER_NODE"), number_in("SLURM_CPUS_PER_TASK"),
+                  std::getenv("SLURMD_NODENAME") != nullptr};
 }
 
 // The MPI library that this program was loaded with.

@@ -54,6 +54,15 @@ TEST(CommandLines, ErrorsAreOfUsage) {
   EXPECT_THAT(error_of({"-np", "2", "--min-np", "3", "train"}), HasSubstr("at most -np 2"));
   EXPECT_THAT(error_of({"--launcher", "srun", "--hostfile", "h", "train"}),
               HasSubstr("leave it out"));
+  for (const std::string flag : {"-np 4", "--np 4", "-n 4", "-c 4"})
+    EXPECT_THAT(error_of({"--mpirun-args", flag, "train"}), HasSubstr("-np N in place of it"));
+  for (const std::string flag : {"-H a", "--host a", "--hostfile h", "--machinefile h"})
+    EXPECT_THAT(error_of({"--mpirun-args", flag, "train"}), HasSubstr("--hostfile FILE in place"));
+  EXPECT_THAT(error_of({"--launcher", "srun", "--mpirun-args", "--ntasks=4", "train"}),
+              HasSubstr("-np N in place of it"));
+  EXPECT_EQ(error_of({"--launcher", "srun", "--mpirun-args", "-c 4", "train"}), "(none)");
+  EXPECT_THAT(error_of({"--mpirun-args", "-x 'A", "train"}), HasSubstr("a quote without its end"));
+  EXPECT_THAT(error_of({"--mpirun-args", "-x A\\", "train"}), HasSubstr("a backslash at the end"));
 }
 
 TEST(Hostfiles, HaveHostsAndSlots) {
@@ -128,8 +137,11 @@ TEST_F(Launches, OnOtherHostsTakeVariablesAndTheAgent) {
 }
 
 TEST_F(Launches, WordsOfTheUserReplaceOurs) {
-  settings.mpirun_args =
-      "--tune 'my file' --launch-agent orted --map-by ppr:1:node --nooversubscribe";
+  settings = parse_command_line({"--mpirun-args",
+                                 "--tune 'my file' --launch-agent orted --map-by ppr:1:node "
+                                 "--nooversubscribe",
+                                 "train"})
+                 .settings;
   EXPECT_EQ(command({4, "hosts", 2}),
             "mpirun -np 4 --hostfile hosts -x OMP_NUM_THREADS -x TASUKI_X --tune 'my file' "
             "--launch-agent orted --map-by ppr:1:node --nooversubscribe train --epoch '1 2'");
@@ -142,7 +154,7 @@ TEST_F(Launches, InASlurmJobUseItsTasks) {
             "mpirun -np 4 --tune /t/mca-params.conf --map-by ppr:2:node:PE=3 --bind-to core -x "
             "OMP_NUM_THREADS -x TASUKI_X train --epoch '1 2'");
   settings.launcher = LauncherKind::srun;
-  settings.mpirun_args = "--exclusive";
+  settings.launcher_words = {"--exclusive"};
   EXPECT_EQ(command(place(around, 4, {}, "")),
             "srun --kill-on-bad-exit=1 --ntasks=4 --mpi=pmix --exclusive train --epoch '1 2'");
 }
@@ -151,6 +163,9 @@ TEST_F(Launches, RanksFollowFromThePlace) {
   EXPECT_EQ(default_np(around, {}), 8);
   EXPECT_EQ(default_np(around, parse_hostfile("a slots=2\nb slots=3\n", "h")), 5);
   EXPECT_EQ(default_np(around, parse_hostfile("a slots=2\nb\n", "h")), std::nullopt);
+  EXPECT_EQ(default_np(around, parse_hostfile("a slots=2\n", "h"), {"--map-by", "ppr:1:node"}),
+            std::nullopt);
+  EXPECT_EQ(default_np(around, {}, {"--bind-to", "core"}), 8);
 }
 
 TEST(RestartCounts, WaitLongerAndBeginAnewAfterProgress) {
@@ -168,6 +183,11 @@ TEST(RestartCounts, SomeEndsAreFinal) {
   for (const int code : {0, 64, 65, 66, 78, 79}) EXPECT_TRUE(is_final(code)) << code;
   for (const int code : {1, 69, 70, 73, 74, 75, 76, 134, 137, 139, 205})
     EXPECT_FALSE(is_final(code)) << code;
+}
+
+TEST(RestartCounts, LaunchersMayRefuse) {
+  EXPECT_TRUE(is_launchers_refusal(1));
+  for (const int code : {0, 69, 137, 205, 255}) EXPECT_FALSE(is_launchers_refusal(code)) << code;
 }
 
 TEST(StopRequests, TheSecondOfAKindIsUrgent) {
@@ -246,6 +266,26 @@ TEST(LauncherTexts, RepeatsOfAnErrorAreLeftOut) {
   }
 }
 
+// A program may print a line of dashes, which ends nowhere.
+TEST(LauncherTexts, ErrorsAreSeenAfterAnUnpairedRule) {
+  const std::string error = "rank 1 on node2: the disk is full\n";
+  const std::string text_before = rule + "\nepoch 1\n" + error;
+  for (const std::size_t size : {1u, 10'000u}) {
+    LauncherText text(/*leave_out=*/true);
+    EXPECT_EQ(pass_in_pieces(text, text_before + aborted + killed, size), text_before);
+    EXPECT_EQ(text.cause()->line + '\n', error);
+    EXPECT_TRUE(text.is_cause_last());
+    LauncherText open(/*leave_out=*/true);
+    EXPECT_EQ(pass_in_pieces(open, text_before, size), text_before);
+    EXPECT_EQ(open.cause()->line + '\n', error);
+    EXPECT_TRUE(open.is_cause_last());
+    LauncherText all(/*leave_out=*/false);
+    EXPECT_EQ(pass_in_pieces(all, text_before + aborted, size), text_before + aborted);
+    EXPECT_EQ(all.cause()->line + '\n', error);
+    EXPECT_FALSE(all.is_cause_last());
+  }
+}
+
 TEST(LauncherTexts, SayWhyARankHasNoError) {
   const auto cause_of = [](const std::string& said) {
     LauncherText text(/*leave_out=*/true);
@@ -284,7 +324,7 @@ TEST(LauncherTexts, EverythingElseIsPassedAtOnceAndUnchanged) {
        {std::string("\r\033[J 37 % of [======    ]"), std::string("[====>   ]"),
         std::string("--- begin ---\n"), std::string("[node1:1] *** Process received signal ***\n"),
         std::string("[node1:1] [[1,0],0] ORTE_ERROR_LOG: Not found in file plm.c at line 5\n"),
-        std::string("\n\n"), std::string("no end of line"), rule + "+\n", other})
+        std::string("\n\n"), std::string("no end of line"), rule + "+\n"})
     for (const std::size_t size : {1u, 1000u}) {
       LauncherText text(/*leave_out=*/true);
       std::string shown;
@@ -293,13 +333,15 @@ TEST(LauncherTexts, EverythingElseIsPassedAtOnceAndUnchanged) {
       EXPECT_FALSE(text.is_holding());
     }
   LauncherText text(/*leave_out=*/true);
+  std::string shown = text.pass(other);
+  EXPECT_EQ(shown + text.release(), other);
   EXPECT_EQ(text.pass(rule + "\nMPI_ABORT was"), "");
   EXPECT_TRUE(text.is_holding());
   EXPECT_EQ(text.release(), rule + "\nMPI_ABORT was") << "mpirun has paused";
   EXPECT_EQ(text.pass(" something else\nerror: last\r\n"), " something else\nerror: last\r\n");
   EXPECT_EQ(text.cause()->line, "error: last");
   const std::string endless(100'000, '-');
-  std::string shown = text.pass(endless);
+  shown = text.pass(endless);
   shown += text.release();
   EXPECT_EQ(shown, endless);
 }
@@ -320,6 +362,10 @@ TEST(Programs, ContinueInTheirFolder) {
   EXPECT_THAT(
       program.words_to_continue("result", true),
       ElementsAre("train", "--resume", "old/snapshot", "--out", "result", "--resume", "auto"));
+  program.words = {"train", "--root", "d", "--", "a.txt"};
+  EXPECT_THAT(program.words_to_continue("r", false),
+              ElementsAre("train", "--root", "d", "--out", "r", "--", "a.txt"))
+      << "what follows -- are no flags";
   program.config["dry-run"] = "true";
   EXPECT_FALSE(program.can_resume());
   program.config = {{"out", "report"}};
@@ -349,6 +395,9 @@ TEST(RunFolders, AreRecognisedByTheirMark) {
   EXPECT_FALSE(run.find());
   write("result-4/about.json", R"({"supervisor": "mine"})");
   EXPECT_EQ(run.find(), folder / "result-4");
+  write("result-5/about.json", R"({"supervisor": "mine"})");
+  EXPECT_EQ(run.find(), folder / "result-4") << "as long as it is there";
+  std::filesystem::remove_all(folder / "result-5");
   std::filesystem::remove_all(folder / "result-4");
   write("old/about.json", R"({"supervisor": "mine"})");
   EXPECT_EQ(run.find(), folder / "old");

@@ -1,0 +1,27 @@
+// MemoryFile: a file that is on no disk, which other processes open by its path.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace tasuki::processes {
+
+// It goes away with this object, or with this process. Errors are of kind io.
+class MemoryFile {
+ public:
+  explicit MemoryFile(std::string_view contents = "");
+  ~MemoryFile();
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+
+  // For this process and others of the same user on this machine.
+  const std::filesystem::path& path() const { return path_; }
+  std::string text() const;
+
+ private:
+  int descriptor_;
+  std::filesystem::path path_;
+};
+
+}  // namespace tasuki::processes
