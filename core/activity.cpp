@@ -1,6 +1,9 @@
 #include "tasuki/core/activity.hpp"
 
 #include <array>
+#include <utility>
+
+#include "tasuki/core/uncounted_progress.hpp"
 
 namespace tasuki {
 namespace {
@@ -44,6 +47,7 @@ static_assert(waiting_names.size() == static_cast<std::size_t>(Waiting::mpi_fina
 ActivityRecord unread;
 std::atomic<ActivityRecord*> current = &unread;
 [[gnu::tls_model("initial-exec")]] thread_local bool is_publishing_thread = false;
+[[gnu::tls_model("initial-exec")]] thread_local bool is_counted = true;
 
 ActivityRecord& record() {
   return *current.load(relaxed);
@@ -82,7 +86,17 @@ ActivityRecord* publish_activity_in(ActivityRecord* record) {
 }
 
 void report_progress() {
-  ActivityRecord::count(record().moves_);
+  if (is_counted) ActivityRecord::count(record().moves_);
+}
+
+UncountedProgress::UncountedProgress() : before_(std::exchange(is_counted, false)) {}
+
+UncountedProgress::~UncountedProgress() {
+  is_counted = before_;
+}
+
+bool counts_progress() {
+  return is_counted;
 }
 
 void report_life() {
@@ -119,7 +133,7 @@ WaitScope::WaitScope(Waiting kind, std::uint64_t communicator, std::int64_t numb
     own.waiting_.store(kind, relaxed);
     trace_.emplace(name_of(kind), TraceRow::waits, number, bytes);
   }
-  ActivityRecord::count(own.moves_);
+  report_progress();
 }
 
 WaitScope::WaitScope(Waiting kind, std::uint64_t communicator,

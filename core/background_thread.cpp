@@ -1,10 +1,18 @@
 #include "tasuki/core/background_thread.hpp"
 
+#include <optional>
 #include <utility>
+
+#include "tasuki/core/uncounted_progress.hpp"
 
 namespace tasuki {
 
-BackgroundThread::BackgroundThread() : thread_([this] { run(); }) {}
+BackgroundThread::BackgroundThread(Progress progress)
+    : thread_([this, progress] {
+        std::optional<UncountedProgress> uncounted;
+        if (progress == Progress::does_not_count) uncounted.emplace();
+        run();
+      }) {}
 
 BackgroundThread::~BackgroundThread() {
   {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <future>
@@ -12,7 +13,10 @@ namespace tasuki {
 
 class BackgroundThread {
  public:
-  BackgroundThread();
+  // Whether the watchdog takes its progress for that of the process (activity.hpp): yes, if the
+  // main thread waits for its work.
+  enum class Progress : std::uint8_t { counts, does_not_count };
+  explicit BackgroundThread(Progress progress = Progress::counts);
   // Waits for everything that was started.
   ~BackgroundThread();
   BackgroundThread(const BackgroundThread&) = delete;

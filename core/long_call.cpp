@@ -4,10 +4,12 @@
 #include <system_error>
 
 #include "tasuki/core/activity.hpp"
+#include "tasuki/core/uncounted_progress.hpp"
 
 namespace tasuki {
 
 LongCall::LongCall() {
+  if (!counts_progress()) return;
   try {
     thread_ = std::thread([this] {
       constexpr int most = 30 * 60;  // seconds; a longer call counts as a stall

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "tasuki/communicator/run_on_root.hpp"
+#include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/training/checkpoints/generation.hpp"
@@ -66,6 +67,23 @@ std::unique_ptr<ArraySource> open_part(const fs::path& snapshot, int part, int p
     fail(ErrorKind::missing, "cannot read {}: no such file{}", file.string(),
          found_instead(snapshot, parts));
   return std::make_unique<NpzFile>(file, /*require_hash=*/true);
+}
+
+// Parts on disks of their own may be of different saves, if a folder was copied, or cleared on one
+// of the hosts only. `part`: what this rank has opened, or null. Collective.
+void check_same_save(const fs::path& snapshot, const ArraySource* part,
+                     Communicator& communicator) {
+  const auto* const own = dynamic_cast<const Generation*>(part);
+  const auto ids = communicator.allgather_bytes(text_to_bytes(own ? own->manifest().id : ""));
+  for (int rank = 1; rank < communicator.size(); ++rank) {
+    const Bytes& id = ids[static_cast<std::size_t>(rank)];
+    if (!id.empty() && id != ids.front())
+      throw Error(
+          ErrorKind::data,
+          fmt::format("{} is of two saves: rank 0 has {}, rank {} has {}", snapshot.string(),
+                      bytes_to_text(ids.front()), rank, bytes_to_text(id)),
+          communicator.topology().shared_error_scope);
+  }
 }
 
 // Says why it is not simply the newest.
@@ -209,6 +227,7 @@ IntactSnapshot open_intact_parts(const SnapshotList& snapshots, int parts,
     run_on_all(communicator, [&] {
       if (rank < parts) found.part = open_part(snapshot, rank, parts);
     });
+    if (parts > 1) check_same_save(snapshot, found.part.get(), communicator);
   });
   return found;
 }

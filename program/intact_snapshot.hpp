@@ -59,8 +59,8 @@ struct IntactSnapshot {
   std::unique_ptr<ArraySource> part;  // this rank's; null on ranks that open none
 };
 // The first of `snapshots`, at least one and the same on all ranks, of which all parts are intact.
-// Each of the first `parts` ranks opens its own, which may be on a disk that others do not see.
-// Collective.
+// Each of the first `parts` ranks opens its own, which may be on a disk that others do not see;
+// parts of different saves are refused. Collective.
 IntactSnapshot open_intact_parts(const SnapshotList& snapshots, int parts,
                                  Communicator& communicator);
 

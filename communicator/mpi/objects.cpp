@@ -7,6 +7,7 @@
 #include "tasuki/communicator/communicator.hpp"
 #include "tasuki/communicator/mpi/message.hpp"
 #include "tasuki/communicator/mpi/transfer.hpp"
+#include "tasuki/core/polite_wait.hpp"
 
 namespace tasuki {
 namespace {
@@ -108,7 +109,17 @@ std::vector<Bytes> Communicator::allgather_bytes(std::span<const std::byte> byte
   const auto waiting = wait_in(Waiting::allgather);
   const std::int64_t length = std::ssize(bytes);
   std::vector<std::int64_t> lengths(ranks());
-  TASUKI_MPI(MPI_Allgather, &length, 1, MPI_INT64_T, lengths.data(), 1, MPI_INT64_T, comm().get());
+  // Ranks may meet here after very different work (reading or writing files), so those that come
+  // first must not poll on the cores of those that compute. Afterwards all are here.
+  MPI_Request request = MPI_REQUEST_NULL;
+  TASUKI_MPI(MPI_Iallgather, &length, 1, MPI_INT64_T, lengths.data(), 1, MPI_INT64_T, comm().get(),
+             &request);
+  PoliteWait polite;
+  for (int done = 0;;) {
+    TASUKI_MPI(MPI_Test, &request, &done, MPI_STATUS_IGNORE);
+    if (done != 0) break;
+    polite.pause();
+  }
   std::vector<Bytes> gathered;
   gathered.reserve(ranks());
   for (int other = 0; other < size(); ++other) {

@@ -21,7 +21,7 @@ INTERNAL = {
     "communicator": ["exchange_chain", "exchange_timer", "host_values", "number_bytes", "outcome", "slice_queue"],
     "core": ["alternate_stack", "background_thread", "cast", "file_lock", "hash", "host_name",
              "long_call", "polite_wait", "printable", "process_age", "siphash", "stopwatch",
-             "type_name"],
+             "type_name", "uncounted_progress"],
     "dataset": ["decode"],
     "dataset/files": ["cifar", "idx", "input_file", "text_file"],
     "dataset/images": ["image", "image_formats", "image_record", "png_file", "resample"],

@@ -3,10 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <new>
+#include <thread>
 
 #include "tasuki/communicator/registry.hpp"
+#include "tasuki/program/intact_snapshot.hpp"
 #include "tasuki/training/snapshots/serializer.hpp"
 #include "temporary_folder.hpp"
 #include "written_generations.hpp"
@@ -70,6 +74,58 @@ TEST(Ranks, ShareAFailureOfAnyKind) {
   // All are in step afterwards.
   const auto results = writers.on_all([&] { return std::to_string(comm->rank()); });
   EXPECT_EQ(results.at(static_cast<std::size_t>(last)), std::to_string(last));
+}
+
+double cpu_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+// In the background, on cores where the training computes.
+TEST(Ranks, WaitForASlowOneWithoutPolling) {
+  const auto comm = create_communicator("naive");
+  const Writers writers(*comm);
+  const double before = cpu_seconds();
+  writers.on_all([&]() -> std::string {
+    if (comm->rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(600));
+    return "";
+  });
+  EXPECT_LT(cpu_seconds() - before, 0.3);
+}
+
+// Each rank has a part of the model, in a working folder of its own.
+TEST(Ranks, RefusePartsOfTwoSaves) {
+  const auto comm = create_communicator("naive");
+  if (comm->size() == 1) GTEST_SKIP() << "needs two ranks";
+  const TemporaryFolder own;
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(own.path());
+  std::filesystem::create_directory("out");
+  const auto write = [&](std::int64_t iteration) {
+    GenerationWriter writer(
+        {.out = "out", .iteration = iteration, .epoch = 1, .parts = comm->size()}, Writers(*comm));
+    GenerationShare share;
+    share.part = fmt::format(".{}", comm->rank());
+    share.state = state_from(1);
+    return writer.write(share);
+  };
+  const auto older = write(3), newer = write(8), other = write(8);
+  if (comm->rank() == 1) {
+    std::filesystem::remove_all(newer);
+    std::filesystem::rename(other, newer);
+  }
+  using program::open_intact_parts;
+  const auto error = caught([&] { open_intact_parts({{newer}}, comm->size(), *comm); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind(), ErrorKind::data);
+  EXPECT_EQ(std::string(error->what()).find("out/checkpoints/iter_8 is of two saves: rank 0 has "),
+            0U)
+      << error->what();
+  const auto found = open_intact_parts({{newer, older}, true}, comm->size(), *comm);
+  EXPECT_EQ(found.path, older);
+  expect_array(*found.part, "updater/model:main/l1/b", ramp(Shape{6}, 0.5F));
+  std::filesystem::current_path(before);
 }
 
 }  // namespace

@@ -229,7 +229,8 @@ void Checkpoint::save(Trainer& trainer, bool in_background) {
 
 std::future<void> Checkpoint::start(std::function<void()> work, bool in_background) {
   try {
-    if (in_background && !background_) background_ = std::make_unique<BackgroundThread>();
+    if (in_background && !background_)
+      background_ = std::make_unique<BackgroundThread>(BackgroundThread::Progress::does_not_count);
   } catch (const std::system_error&) {  // no more threads
     in_background = false;
   }

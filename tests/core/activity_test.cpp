@@ -1,0 +1,67 @@
+// Whose progress counts.
+#include "tasuki/core/activity.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <future>
+#include <thread>
+
+#include "tasuki/core/background_thread.hpp"
+#include "tasuki/core/long_call.hpp"
+#include "tasuki/core/uncounted_progress.hpp"
+
+namespace tasuki {
+namespace {
+
+using Progress = BackgroundThread::Progress;
+
+class AnActivity : public ::testing::Test {
+ protected:
+  AnActivity() { publish_activity_in(&record); }
+  ~AnActivity() override { publish_activity_in(nullptr); }
+  // Whether the process seems to move while a background thread does this.
+  bool moves(Progress progress, const std::function<void()>& work) {
+    const std::uint64_t before = record.read().moves;
+    BackgroundThread(progress).start(work).get();
+    return record.read().moves != before;
+  }
+
+  ActivityRecord record;
+};
+
+TEST_F(AnActivity, CountsThreadsThatSomebodyWaitsFor) {
+  const auto report = [] { report_progress(); };
+  const auto wait = [] { const WaitScope waiting(Waiting::allgather); };
+  const auto save = [] { const PhaseScope saving(Phase::saving); };
+  for (const std::function<void()>& work : {std::function<void()>(report), {wait}, {save}}) {
+    EXPECT_TRUE(moves(Progress::counts, work));
+    EXPECT_FALSE(moves(Progress::does_not_count, work));
+  }
+}
+
+TEST_F(AnActivity, CountsLongCallsOfSuchThreads) {
+  const auto call = [] {
+    const LongCall calling;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1300));
+  };
+  EXPECT_TRUE(moves(Progress::counts, call));
+  EXPECT_FALSE(moves(Progress::does_not_count, call));
+}
+
+TEST_F(AnActivity, CountsAgainAfterTheScope) {
+  const std::uint64_t before = record.read().moves;
+  {
+    const UncountedProgress outer;
+    { const UncountedProgress inner; }
+    report_progress();
+    EXPECT_FALSE(counts_progress());
+  }
+  EXPECT_EQ(record.read().moves, before);
+  report_progress();
+  EXPECT_NE(record.read().moves, before);
+}
+
+}  // namespace
+}  // namespace tasuki
