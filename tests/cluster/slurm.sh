@@ -41,7 +41,7 @@ trap 'exit 143' TERM
 trap 'exit 130' INT
 
 # Ports of its own, so that clusters do not meet.
-port=$((20000 + $$ % 20000))
+port=$((20000 + 2 * $$ % 20000))
 host=$(hostname -s)
 mkdir "$work"/{state,spool,munge}
 chown munge: "$work/munge" 2>/dev/null || skip "there is no user munge"
