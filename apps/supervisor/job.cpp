@@ -11,6 +11,7 @@
 #include "processes/orphans.hpp"
 #include "processes/start_process.hpp"
 #include "supervisor/error_stream.hpp"
+#include "supervisor/launcher_files.hpp"
 #include "supervisor/output_stream.hpp"
 
 namespace tasuki::supervisor {
@@ -59,10 +60,11 @@ class RunningJob {
       while (const int signal = signals_.next()) answer(signal);
       keep_time();
     }
-    processes::end_orphans();  // above all ranks, if the launcher was killed
+    const bool is_clean = processes::end_orphans();  // above all ranks, if the launcher was killed
+    if (*exit_code > 128) remove_files_of(launcher_);
     pass_errors();
     error_output().write(text_.release());
-    return {*exit_code, text_.cause(), text_.is_cause_last()};
+    return {*exit_code, text_.cause(), text_.is_cause_last(), is_clean};
   }
 
  private:

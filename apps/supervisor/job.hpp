@@ -16,6 +16,7 @@ struct JobEnd {
   int exit_code = 0;           // 128 + signal when a signal ended the launcher
   std::optional<Cause> cause;  // of a failure, as far as standard error told
   bool is_cause_last = false;  // that line was the last one shown
+  bool is_clean = true;        // no process of the job is left on this machine
 };
 
 struct JobWatch {

@@ -135,6 +135,11 @@ bool Supervisor::prepare_restart(const JobEnd& end) {
   if (end.cause && !end.cause->host.empty()) entries["host"] = end.cause->host;
   entries.update(hosts_.entries());
   incidents_.add("failure", entries);
+  if (!end.is_clean) {
+    say("a process of the job cannot be killed (it waits in the kernel); giving up");
+    has_spoken_ = true;
+    return false;
+  }
   // What was saved may not fit fewer ranks than it was saved with.
   const bool needs_all =
       end.exit_code == static_cast<int>(ErrorKind::config) && hosts_.require_all();

@@ -380,6 +380,23 @@ TEST_F(UnreadErrors, AreAllShownLater) {
   }
 }
 
+// Ctrl-Z. mpirun stops and continues its ranks on these signals.
+TEST_F(FakeLauncher, StopsAndContinuesWithTheTerminal) {
+  int step = 0;
+  const Finished job =
+      run("trap 'touch stopped' TSTP; trap 'touch continued' CONT; touch ready\n"
+          "until [ -e continued ]; do sleep 0.05; done",
+          words({}), [&](pid_t program) {
+            if (step == 0 && fs::exists(folder / "ready"))
+              step += kill(program, SIGTSTP) == 0 ? 1 : 0;
+            const auto state = process_state(program);
+            if (step == 1 && fs::exists(folder / "stopped") && state && state->is_stopped())
+              step += kill(program, SIGCONT) == 0 ? 1 : 0;
+          });
+  EXPECT_EQ(job.exit_code, 0) << job.all();
+  EXPECT_EQ(step, 2);
+}
+
 TEST_F(FakeLauncher, OtherSignalsArePassedOn) {
   const Finished job =
       run("trap 'echo asked; touch answered' USR2; touch ready\n"
@@ -611,6 +628,32 @@ TEST_F(RealLauncher, ControlCSavesAndStops) {
   EXPECT_EQ(job.exit_code, 79) << job.all();
   EXPECT_THAT(job.err, HasSubstr("stopped and saved after iteration "));
   EXPECT_EQ(count_of(job.err, "mpirun"), 0) << job.err;
+}
+
+// Neither processes nor files are left of a launcher that was killed.
+TEST_F(RealLauncher, KilledLaunchersLeaveNothing) {
+  pid_t launcher = 0;
+  std::vector<pid_t> killed;
+  const Finished job =
+      run_program(supervised("result", with(training, {"--max-iterations", "100000"})), 60, {},
+                  [&](pid_t supervisor) {
+                    if (launcher == 0 && has_checkpoint("result", 60)) {
+                      killed = ranks(supervisor);
+                      for (const pid_t each : descendants(supervisor))
+                        if (const auto state = process_state(each);
+                            state && std::string_view(state->name.data()) == "mpirun")
+                          launcher = each;
+                      if (launcher > 0) kill(launcher, SIGKILL);
+                    } else if (launcher != 0 && ranks(supervisor) != killed &&
+                               fs::exists(folder / "result/incidents.jsonl") &&
+                               Events(folder / "result").names().back() == "start") {
+                      kill(supervisor, SIGTERM);
+                    }
+                  });
+  EXPECT_EQ(count_of(job.err, "restart 1 of 3"), 1) << job.err;
+  for (const pid_t rank : killed) EXPECT_FALSE(process_state(rank)) << rank;
+  for (const auto& host : fs::directory_iterator(fs::temp_directory_path()))
+    EXPECT_FALSE(fs::exists(host.path() / ("pid." + std::to_string(launcher)))) << host.path();
 }
 
 TEST_F(RealLauncher, ErrorsAreTheLastLine) {
