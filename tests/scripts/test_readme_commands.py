@@ -43,6 +43,20 @@ def commands_of(page):
             if language not in ("cpp", "text") for line in block.splitlines()]
 
 
+def end(job, signals):
+    """Sends them to a process and its group, one after the other, until it ends."""
+    for number, patience in zip([*signals, signal.SIGKILL], [0.5] * (len(signals) - 1) + [20, None]):
+        try:
+            os.killpg(job.pid, number)
+        except ProcessLookupError:
+            pass
+        try:
+            job.wait(patience)
+            return
+        except subprocess.TimeoutExpired:
+            pass
+
+
 class Reader:
     """Someone who types the commands of a page, in the copy of the checkout."""
 
@@ -56,9 +70,10 @@ class Reader:
         return [*self.prefix, "tests/cluster/run.sh", "--nodes", str(nodes), "--shell", "--",
                 f"{AS_ROOT}\n{line}"]
 
-    def run(self, line, limit=60, nodes=0):
+    def run(self, line, limit=60, nodes=0, variables=None):
         """What a command prints until it ends; None if this machine cannot have such nodes."""
-        done = subprocess.run(self.words(line, nodes), cwd=self.clone, env=self.environment,
+        done = subprocess.run(self.words(line, nodes), cwd=self.clone,
+                              env={**self.environment, **(variables or {})},
                               capture_output=True, text=True, timeout=limit)
         if nodes and done.returncode == 77:
             print(f"{line}: {done.stdout}")
@@ -82,12 +97,8 @@ class Reader:
                         break
                     said += chunk
         finally:
-            try:
-                os.killpg(job.pid, signal.SIGTERM)
-                job.wait(20)
-            except (ProcessLookupError, subprocess.TimeoutExpired):
-                os.killpg(job.pid, signal.SIGKILL)
-            job.wait()
+            # tasuki-run would save on the first one.
+            end(job, [signal.SIGTERM] * (1 if nodes else 2))
             job.stdout.close()
         return is_enough(said), said.decode(errors="replace")
 
@@ -171,6 +182,13 @@ def ends_well(reader, line):
     reader.run(line, limit=120)
 
 
+def builds(reader, line):
+    """From what ccache has of this source in folders of other names."""
+    work = pathlib.Path(reader.environment["HOME"]).parent
+    reader.run(line, limit=240, variables={"CMAKE_CXX_COMPILER_LAUNCHER": "ccache",
+                                           "CCACHE_BASEDIR": str(work)})
+
+
 def trains_my_network(reader, line):
     said = reader.run(line)
     check.assertIn("Using double communicator", said)
@@ -203,8 +221,8 @@ COMMANDS = {
         (ON_TWO_MACHINES, trains_on_nodes),
         ("build/apps/train_mnist", trains),
         ('cmake --install build --prefix "$HOME/tasuki"', ends_well),
-        ('cmake -S examples -B build-mine -DCMAKE_PREFIX_PATH="$HOME/tasuki"', ends_well),
-        ("cmake --build build-mine", ends_well),
+        ('cmake -S examples -B build-mine -DCMAKE_PREFIX_PATH="$HOME/tasuki"', builds),
+        ("cmake --build build-mine", builds),
         ("build/apps/tasuki-run -np 2 build-mine/my_training --communicator double", trains_my_network),
     ],
     "docs/training.md": [
