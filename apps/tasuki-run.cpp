@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <signal.h>
+#include <chrono>
 #include <cstdlib>
 #include <random>
 
@@ -12,6 +13,7 @@
 #include "run_tool.hpp"
 #include "supervisor/output_stream.hpp"
 #include "supervisor/supervisor.hpp"
+#include "tasuki/core/job_age.hpp"
 #include "tasuki/program/report/about.hpp"
 
 namespace tasuki::supervisor {
@@ -47,6 +49,8 @@ int run(const std::vector<std::string>& arguments) {
   }
   const std::string mark = make_mark();
   setenv(program::supervisor_variable, mark.c_str(), 1);
+  const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
+  setenv(job_start_variable, fmt::format("{:.3f}", now.count()).c_str(), 1);
   Surroundings around = look_around(line.settings.launcher);
   const bool only_print = line.settings.print_command;
   Supervisor supervisor(std::move(line.settings), std::move(checked.program), std::move(around),

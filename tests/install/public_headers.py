@@ -20,7 +20,7 @@ INTERNAL_FOLDERS = {
 INTERNAL = {
     "communicator": ["exchange_chain", "exchange_timer", "host_values", "number_bytes", "outcome", "slice_queue"],
     "core": ["alternate_stack", "background_thread", "cast", "file_lock", "hash", "host_name",
-             "long_call", "polite_wait", "printable", "process_age", "siphash", "stopwatch",
+             "job_age", "long_call", "polite_wait", "printable", "siphash", "stopwatch",
              "type_name", "uncounted_progress"],
     "dataset": ["decode"],
     "dataset/files": ["cifar", "idx", "input_file", "text_file"],

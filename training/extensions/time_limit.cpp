@@ -1,7 +1,7 @@
 #include "tasuki/training/extensions/time_limit.hpp"
 
+#include "tasuki/core/job_age.hpp"
 #include "tasuki/core/log.hpp"
-#include "tasuki/core/process_age.hpp"
 #include "tasuki/core/stop_request.hpp"
 #include "tasuki/training/trainer.hpp"
 
@@ -14,7 +14,7 @@ class TimeLimit : public Extension {
 
   std::string default_name() const override { return "TimeLimit"; }
   void run(Trainer& trainer) override {
-    if (!trainer.is_root() || stop_requested() || process_age() < seconds_) return;
+    if (!trainer.is_root() || stop_requested() || job_age() < seconds_) return;
     log_info("the time limit of {} s is reached: stopping", seconds_);
     request_stop();
   }
