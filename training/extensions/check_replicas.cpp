@@ -16,16 +16,16 @@
 namespace tasuki {
 namespace {
 
-// Of a flat array. From a GPU it is copied piece by piece.
+// Of a flat array, the same on any device. From a GPU it is copied piece by piece.
 std::uint64_t hash_of(const Tensor& array, std::uint64_t seed) {
   constexpr std::int64_t piece = std::int64_t{1} << 24;  // elements
-  const std::int64_t step = array.device().is_cpu() ? array.count() : piece;
-  std::uint64_t hash = seed;
-  for (std::int64_t begin = 0; begin < array.count(); begin += step) {
-    const Tensor part = array.slice(begin, std::min(array.count(), begin + step)).to(Device::cpu());
-    hash = hash_bytes({static_cast<const std::byte*>(part.raw()), part.bytes()}, hash);
+  RunningHash hash(seed);
+  for (std::int64_t begin = 0; begin < array.count(); begin += piece) {
+    const Tensor part =
+        array.slice(begin, std::min(array.count(), begin + piece)).to(Device::cpu());
+    hash.add({static_cast<const std::byte*>(part.raw()), part.bytes()});
   }
-  return hash;
+  return hash.value();
 }
 
 // An array with the arena's offsets that is the same on all replicas.
