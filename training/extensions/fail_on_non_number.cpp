@@ -16,19 +16,40 @@
 namespace tasuki {
 namespace {
 
+// A double can hold the sum of squares of floats: it is finite if all of them are.
+bool is_finite(const Tensor& array) {
+  return std::isfinite(backend(array.device()).squared_norm(array));
+}
+
+// The first parameter whose part of an array with the arena's offsets is not finite; empty if there
+// is none.
+std::string first_non_finite(const Tensor& array,
+                             const std::vector<ParameterArena::Entry>& entries) {
+  for (const ParameterArena::Entry& entry : entries)
+    if (!is_finite(ParameterArena::part(array, entry))) return entry.path;
+  return "";
+}
+
 // What is wrong with the parameters, if anything.
 std::string describe_parameters(const Optimizer& optimizer) {
   const ParameterArena& arena = optimizer.arena();
-  const Device device = arena.values().device();
-  // A double can hold the sum of squares of floats: it is finite if all of them are.
-  if (std::isfinite(backend(device).squared_norm(arena.values()))) return "";
+  if (is_finite(arena.values())) return "";
   for (const auto* entries : {&arena.entries(), &arena.frozen()})
-    for (const ParameterArena::Entry& entry : *entries) {
-      const Tensor part = ParameterArena::part(arena.values(), entry);
-      if (!std::isfinite(backend(device).squared_norm(part)))
-        return fmt::format("{} has values that are not finite", entry.path);
-    }
+    if (const std::string path = first_non_finite(arena.values(), *entries); !path.empty())
+      return path + " has values that are not finite";
   return "a parameter is not finite";
+}
+
+// What is wrong with the sums of gradients that this rank has, if anything.
+std::string describe_gradients(const Updater& updater) {
+  for (const NamedOptimizer& each : updater.optimizers()) {
+    const ParameterArena& arena = each.optimizer->arena();
+    if (is_finite(arena.gradients())) continue;
+    if (const std::string path = first_non_finite(arena.gradients(), arena.entries());
+        !path.empty())
+      return fmt::format("the sum of the gradients of {} is not finite", path);
+  }
+  return "";
 }
 
 std::string text_of_examples(std::span<const std::int64_t> examples) {
@@ -37,7 +58,7 @@ std::string text_of_examples(std::span<const std::int64_t> examples) {
              : fmt::format("; its batch begins with examples {}", fmt::join(examples, ", "));
 }
 
-bool is_finite(const std::pair<const std::string, Observation::Value>& named) {
+bool is_finite_value(const std::pair<const std::string, Observation::Value>& named) {
   return std::isfinite(named.second.sum);
 }
 
@@ -149,7 +170,9 @@ void FailOnNonNumber::pass_over(Trainer& trainer) {
       find_non_finite(updater.iteration(), trainer.observation(), updater.last_examples()));
   std::string where = text_of_rank(trainer, found.rank);
   if (found.finding.text.empty()) {
-    found.finding.text = "the sum of the gradients is not finite";
+    found = first_of_ranks(trainer, {updater.iteration(), describe_gradients(updater), ""});
+    // Devices may have used up the sums.
+    if (found.finding.text.empty()) found.finding.text = "a sum of gradients is not finite";
     where.clear();
   }
   if (skipped_in_a_row_ >= settings_.most_skipped)
@@ -167,7 +190,7 @@ void FailOnNonNumber::pass_over(Trainer& trainer) {
 // Only reported values have been waited for. All ranks have the same ones, and together look for
 // the first that was not finite.
 void FailOnNonNumber::before_report(Trainer& trainer, const Observation& all) {
-  const bool is_finite_everywhere = std::ranges::all_of(all.values(), is_finite);
+  const bool is_finite_everywhere = std::ranges::all_of(all.values(), is_finite_value);
   if (!is_finite_everywhere) check_all_ranks(trainer);
   before_own_report(trainer);
 }
