@@ -16,6 +16,7 @@
 
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/file.hpp"
+#include "tasuki/core/host_name.hpp"
 #include "tasuki/dataset/images/image.hpp"
 #include "tasuki/dataset/images/image_record.hpp"
 
@@ -151,9 +152,10 @@ void check_image_files(std::span<const ImageFile> files) {
     shown += fmt::format("{}{} ({})", shown.empty() ? "" : ", ", files[i].path.string(), problem);
   }
   fail(ErrorKind::data,
-       "expected JPEG or PNG images, found {} among {} files that {} none: {}{}; get {} again or "
+       "expected JPEG or PNG images, found {} among {} files on {} that {} none: {}{}; get {} "
+       "again or "
        "remove {}",
-       problems.size(), files.size(), problems.size() == 1 ? "is" : "are", shown,
+       problems.size(), files.size(), host_name(), problems.size() == 1 ? "is" : "are", shown,
        problems.size() > most_shown ? ", ..." : "", problems.size() == 1 ? "it" : "them",
        problems.size() == 1 ? "it" : "them");
 }
