@@ -83,9 +83,10 @@ class DamagedGeneration : public ::testing::Test {
     while (byte >= contents[file].size()) byte -= contents[file++].size();
     return {file, byte};
   }
-  // Of the first `most` times.
-  void expect_refusal(const std::string& what) const {
+  // Counted for the fault suite.
+  void expect_refusal(const std::string& what) {
     ASSERT_EQ(newest_intact(out.path()), out / "checkpoints/iter_10") << what;
+    RecordProperty("refused", ++refused);
   }
 
   TemporaryFolder out;
@@ -93,6 +94,7 @@ class DamagedGeneration : public ::testing::Test {
   std::vector<fs::path> files;
   std::vector<std::string> contents;
   std::size_t total = 0;
+  int refused = 0;
   std::mt19937 random{20};
 };
 

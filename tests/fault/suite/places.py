@@ -4,6 +4,8 @@ import shlex
 import socket
 import subprocess
 
+from jobs import check
+
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 CLUSTER = ROOT / "tests/cluster/run.sh"
 HOSTFILES = ROOT / "hostfiles"
@@ -46,8 +48,10 @@ class TwoNodes:
 def node2(job, *command):
     """Runs a command of iproute2 beside the nodes of a job: the bridge is in namespace `switch`."""
     inside = [p for p in job.all_processes() if "--inside" in p.words and p.name != "unshare"]
-    subprocess.run(["nsenter", "-t", str(inside[0].pid), "-m", "-n", "-p", *command], check=True,
-                   capture_output=True, timeout=10)
+    check(inside, "the job has no nodes (any more)")
+    ran = subprocess.run(["nsenter", "-t", str(inside[0].pid), "-m", "-n", "-p", *command],
+                         capture_output=True, text=True, timeout=10)
+    check(ran.returncode == 0, f"{' '.join(command)}: {ran.stderr[:200]}")
 
 
 def cut(job):

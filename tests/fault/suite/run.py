@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """The fault suite: real jobs that something happens to, and what must come of it.
 
-    run.py [--build DIR] [--quick] [--list] [--runs N] [--patience X] [--table FILE] [CASE...]
+    run.py [--build DIR] [--quick] [--list] [--runs N] [--patience X] [--seed N] [--table FILE]
+           [CASE...]
 
 Runs the cases (default: all) with four ranks on this machine and with two on each of two nodes made
 of network namespaces (tests/cluster/run.sh), and prints a table in Markdown, which --table writes
 to a file as well. CASE: a name, a number of the table, or either with @1 or @2 for one of the two
 places. --quick: a few short cases, once each. --runs: repeats every case so often. --patience:
-limits in seconds grow by this factor, for machines that do something else as well. The exit code
-is 1 if a case failed. TASUKI_CHAOS_MINUTES: how long the case chaos takes (default 10).
+limits in seconds grow by this factor, for machines that do something else as well. --seed: of the
+random moments, ranks and bits; without it each call has another one, which is printed. The exit
+code is 1 if a case failed. TASUKI_CHAOS_MINUTES: how long the case chaos takes (default 10).
 
 Each run is bounded and leaves nothing: no processes, mounts or files.
 """
@@ -17,8 +19,10 @@ import math
 import os
 import pathlib
 import platform
+import random
 import shutil
 import signal
+import string
 import subprocess
 import sys
 import tempfile
@@ -49,17 +53,19 @@ def figure_text(figures, runs):
     return f"{len(figures)}/{runs}" + (f", {', '.join(texts[:3])}" if texts else "")
 
 
-def run_case(case, place, runs):
+def run_case(case, place, runs, seed):
     """(cell of the table, whether all runs did what was expected)"""
     figures, reasons = [], []
     for number in range(runs):
         start = time.monotonic()
+        random.seed(f"{seed} {case.name} {place.name} {number}")
         try:
             figures.append(case.run(place, number))
             result = figures[-1] if isinstance(figures[-1], str) else f"{figures[-1]:.2f} s"
-        except Failure as failure:
-            reasons.append(str(failure))
-            result = f"FAILED: {failure}"
+        except Exception as failure:  # a case that breaks has failed; the others go on
+            kind = "" if isinstance(failure, Failure) else f"{type(failure).__name__}: "
+            reasons.append(f"{kind}{failure}")
+            result = f"FAILED: {reasons[-1]}"
         say(f"{case.name} @ {place.name}, run {number + 1} of {runs}: {result} "
             f"({time.monotonic() - start:.1f} s)")
     cell = figure_text(figures, runs)
@@ -76,12 +82,12 @@ HEAD = ("| # | fault | expected | 4 ranks on one node | 2 x 2 on two nodes | oth
         "|---|---|---|---|---|---|")
 
 
-def machine():
+def machine(seed):
     commit = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"],
                             capture_output=True, text=True).stdout.strip()
     return (f"{os.cpu_count()} cores, Linux {platform.release()}, {time.strftime('%Y-%m-%d')}"
             f"{f', commit {commit}' if commit else ''}; load at the start "
-            f"{os.getloadavg()[0]:.1f}")
+            f"{os.getloadavg()[0]:.1f}; --seed {seed}")
 
 
 def can_have_nodes():
@@ -93,7 +99,7 @@ def can_have_nodes():
 
 def position(case):
     """In the table: 5, 5b, 6."""
-    number = case.number.rstrip("abc")
+    number = case.number.rstrip(string.ascii_lowercase)
     return int(number), case.number
 
 
@@ -124,6 +130,7 @@ def read_arguments():
     parser.add_argument("--list", action="store_true", help="print the cases")
     parser.add_argument("--runs", type=int)
     parser.add_argument("--patience", type=float, default=1)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
     parser.add_argument("--table", type=pathlib.Path)
     parser.add_argument("cases", nargs="*", metavar="CASE")
     return parser.parse_args()
@@ -146,7 +153,8 @@ def main():
     Settings.build = arguments.build.absolute()
     Settings.patience = arguments.patience
     Settings.work = pathlib.Path(tempfile.mkdtemp(prefix="tasuki-faults-"))
-    lines, is_good = [machine(), "", HEAD], True
+    say(f"--seed {arguments.seed}")
+    lines, is_good = [machine(arguments.seed), "", HEAD], True
     try:
         for case, nodes in chosen:
             cells = {}
@@ -155,7 +163,7 @@ def main():
                     cells[2] = "skipped"
                     continue
                 runs = arguments.runs or (1 if arguments.quick else case.runs)
-                cells[number], passed = run_case(case, PLACES[number], runs)
+                cells[number], passed = run_case(case, PLACES[number], runs, arguments.seed)
                 is_good = is_good and passed
             lines.append(row(case, cells))
             if arguments.table:

@@ -67,7 +67,7 @@ def train_mnist(out, *flags, data=None, unit=200):
 
 
 def job_of(words, limit=60, environment=None):
-    programs = ["train_mnist", "faulty_training"]
+    programs = ["train_mnist", "train_imagenet", "faulty_training"]
     return Job(words, Settings.work / "output", programs, environment, limit)
 
 
@@ -77,16 +77,16 @@ def supervised(place, words, limit, *flags):
 
 
 @contextlib.contextmanager
-def training(place, supervisor=None, limit=90):
-    """A training that goes on for long, after its first iterations; `supervisor`: the flags of
+def training(place, *flags, supervisor=None, limit=90):
+    """A training that goes on for long, after its first checkpoint; `supervisor`: the flags of
     tasuki-run, if it is to start it."""
     out = new_folder() / "result"
-    words = train_mnist(out, "--epoch", 100_000, "--log-every", 5)
+    words = train_mnist(out, "--epoch", 100_000, "--log-every", 5, *flags)
     started = (job_of(place.mpirun(words), limit) if supervisor is None
                else supervised(place, words, limit, *supervisor))
     with started as job:
         job.folder = out
-        wait_for(lambda: (out / "log").exists() or job.has_ended(), 40, "start of the training")
+        wait_for(lambda: generations(out) or job.has_ended(), 40, "the first checkpoint")
         check(not job.has_ended(), f"it ended: {job.last_words()}")
         yield job
 
@@ -135,12 +135,30 @@ def resumed(out, *flags):
         return code, job.text()
 
 
+# Of the warning about each state that is passed over.
+PASSED_OVER = "using the one before it"
+
+
+def resumptions(text):
+    """(path, iteration) of what each start continued from, by its banner."""
+    return [(pathlib.Path(path), int(iteration)) for path, iteration in
+            re.findall(r"(?m)^Resumed: (.+), epoch \d+, iteration (\d+)$", text)]
+
+
+def expect_resumed(text, path):
+    found = [str(each) for each, _ in resumptions(text)]
+    check(found == [str(path)], f"resumed from {', '.join(found) or 'nothing'}, expected {path}: "
+                                f"{text[-300:]}")
+
+
 def expect_loadable(out):
-    """The newest checkpoint, if there is one yet, can be continued from."""
-    if not generations(out):
-        return
+    """There is a checkpoint, and the newest one can be continued from."""
+    check(generations(out), f"no checkpoint in {out}")
+    newest = generations(out)[-1]
     code, text = resumed(out)
-    check(code == 0, f"the newest checkpoint does not load: {text[-300:]}")
+    check(code == 0 and PASSED_OVER not in text,
+          f"{newest.name} does not load: exit code {code}: {text[-300:]}")
+    expect_resumed(text, newest)
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ import signal
 import time
 
 from cases.endings import faulty, gone_after_fault
-from jobs import check
+from jobs import check, wait_for
 from registry import case
 from training import expect_loadable, training, within
 
@@ -65,3 +65,39 @@ def continued(place, run):
         job.launcher().send(signal.SIGUSR1)
         job.expect_code(79)
     return "alive"
+
+
+def state_table(text):
+    """{rank: host} of each table of states in `text`."""
+    tables, rows = [], None
+    for line in text.splitlines():
+        words = line.split()
+        if words[:3] == ["rank", "host", "epoch"]:
+            tables.append(rows := {})
+        elif rows is not None and words and words[0].isdigit():
+            rows[int(words[0])] = words[1]
+        else:
+            rows = None
+    return tables
+
+
+@case("5d", "SIGUSR2 to mpirun while a rank is stopped", "one table with all ranks and their hosts; "
+      "the rank is let go, and the run goes on", runs=2)
+def asked_for_states(place, run):
+    hosts = {rank: place.host(rank) for rank in range(4)}
+    with training(place) as job:
+        stopped_rank = job.rank(random.randrange(1, 4))
+        stopped_rank.send(signal.SIGSTOP)
+        time.sleep(1)
+        moment = time.monotonic()
+        job.launcher().send(signal.SIGUSR2)
+        wait_for(lambda: hosts in state_table(job.errors()), 10, "a table of all ranks")
+        figure = time.monotonic() - moment
+        stopped_rank.send(signal.SIGCONT)
+        log = job.folder / "log"
+        before = log.stat().st_mtime_ns
+        wait_for(lambda: log.stat().st_mtime_ns > before, 20, "further steps")
+        check(len(state_table(job.errors())) == 1, f"more than one table: {job.errors()[-600:]}")
+        job.launcher().send(signal.SIGUSR1)
+        job.expect_code(79)
+    return figure

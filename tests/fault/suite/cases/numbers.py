@@ -41,10 +41,24 @@ def not_a_number(place, run):
         return gone_after_fault(job, 4)
 
 
+@case("22b", "the same with --on-nan skip, once and in each iteration from the third one on",
+      "one step is left out, rank and iteration are named, the run goes on; after ten in a row exit "
+      "code 78", runs=4)
+def left_out(place, run):
+    is_once = run % 2 == 0
+    with faulty(place, "forward", "once" if is_once else "always", rank=2) as job:
+        job.expect_code(0 if is_once else 78)
+        lines = [line for line in job.errors().splitlines() if " is left out (" in line]
+        check(lines and "iteration 3 is left out (1 so far)" in lines[0] and "rank 2" in lines[0],
+              f"no line names iteration 3 on rank 2: {job.last_words()}")
+        check(len(lines) == (1 if is_once else 9), f"{len(lines)} steps were left out")
+        return gone_after_fault(job, 4)
+
+
 @case(23, "rank 2 has another learning rate, another seed, another model", "exit code 76 with what "
       "differs, within 5 s", runs=3)
 def unlike_ranks(place, run):
-    flag = (("--lr", "0.5"), ("--seed", "7"), ("--unit", "100"))[run]
+    flag = (("--lr", "0.5"), ("--seed", "7"), ("--unit", "100"))[run % 3]
     words = [str(word) for word in train_mnist(new_folder() / "result")]
     script = f'[ "$OMPI_COMM_WORLD_RANK" != 2 ] || set -- "$@" {" ".join(flag)}; exec "$@"'
     with job_of(place.mpirun(["sh", "-c", script, "sh", *words])) as job:

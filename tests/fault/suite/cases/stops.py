@@ -5,8 +5,8 @@ import time
 
 from jobs import check
 from registry import case
-from training import (expect_equal, expect_loadable, generations, job_of, train_mnist, training,
-                      undisturbed, within)
+from training import (expect_equal, expect_loadable, generations, job_of, resumptions, train_mnist,
+                      training, undisturbed, within)
 
 WORK = ("--epoch", "100000", "--max-iterations")
 
@@ -53,5 +53,18 @@ def supervisor_interrupted(place, run):
         job.expect_code(79)
         figure = within(job.gone(moment, 60), 5)
     check(generations(job.folder), "nothing was saved")
+    expect_loadable(job.folder)
+    return figure
+
+
+@case("13c", "--time-limit 12s, and a rank is killed before it, under tasuki-run",
+      "restarted; saved 12 s after the start of tasuki-run, exit code 79")
+def out_of_time(place, run):
+    with training(place, "--time-limit", "12s", supervisor=[]) as job:
+        job.rank(random.randrange(4)).send(signal.SIGKILL)
+        job.expect_code(79)
+        figure = within(job.gone(job.start, 60), 12 + 5)
+        check(figure >= 12, f"it ended after {figure:.2f} s")
+        check(resumptions(job.text()), f"it was not restarted: {job.last_words()}")
     expect_loadable(job.folder)
     return figure
