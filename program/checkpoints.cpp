@@ -24,7 +24,9 @@ Option checkpoint_every_flag(TrainingSettings& settings) {
   option.value_name = "PERIOD";
   option.help =
       "how often to save a checkpoint to continue from (20it, 0.5epoch, 10min or 90s), besides the "
-      "end of the run and a stop; it is written while training goes on. `none`: never";
+      "end of the run and a stop. It is written while training goes on, except with `it`: then "
+      "training waits for the disk, so that a failure costs no more than these steps. `none`: "
+      "never";
   option.set = [&settings](const std::string& text) {
     settings.checkpoint_every =
         text == "none" ? std::nullopt : std::optional(parse_checkpoint_period(text));
@@ -99,12 +101,14 @@ void check_checkpoint_flags(const Options& options, const TrainingSettings& sett
 void extend_with_checkpoints(Trainer& trainer, const TrainingSettings& settings,
                              const ModelGrid& grid) {
   const auto& replicas = grid.replicas();
-  if (settings.checkpoint_every)
-    trainer.extend(std::make_unique<Checkpoint>(
-        Checkpoint::Settings{.n_retains = static_cast<int>(settings.keep),
-                             .keep_best = settings.keep_best.value_or(""),
-                             .replicas = replicas},
-        trigger_of(*settings.checkpoint_every)));
+  if (const auto& period = settings.checkpoint_every) {
+    Checkpoint::Settings saving{.n_retains = static_cast<int>(settings.keep),
+                                .keep_best = settings.keep_best.value_or(""),
+                                .replicas = replicas};
+    if (period->unit == Unit::iteration)
+      saving.max_lost_iterations = static_cast<std::int64_t>(period->count);
+    trainer.extend(std::make_unique<Checkpoint>(std::move(saving), trigger_of(*period)));
+  }
   auto snapshot = std::make_unique<Snapshot>(Snapshot::Settings{.at_end = true});
   if (replicas) snapshot = create_multi_node_snapshot(std::move(snapshot), replicas);
   trainer.extend(

@@ -215,8 +215,8 @@ void Trainer::note_snapshot(const std::filesystem::path& path) {
   say_last_snapshot();
 }
 
-bool Trainer::has_checkpoints() const {
-  return std::ranges::any_of(extensions_, [](const auto& each) {
+bool Trainer::saves_by_checkpoint() const {
+  return !has_checkpoint_failed_ && std::ranges::any_of(extensions_, [](const auto& each) {
     return dynamic_cast<const Checkpoint*>(each->extension.get()) != nullptr;
   });
 }
@@ -254,7 +254,7 @@ void Trainer::run_until_stop() {
       }
   };
   bool is_over = stop_->is_over(*this);
-  is_stopped_ = false;
+  is_stopped_ = has_checkpoint_failed_ = false;
   while (!is_over && !is_stopped_) {
     observation_.clear();
     report_position(updater_->epoch() + 1, updater_->iteration() + 1);
@@ -268,18 +268,13 @@ void Trainer::run_until_stop() {
     is_stopped_ = failure_ || (!is_over && is_asked_to_stop());
   }
   updater_->flush();
-  Snapshot own;
-  Snapshot* const attached = numbered_snapshot(*this);
-  if (is_stopped_ && !has_checkpoints()) (attached ? attached : &own)->save_at_end();
-  const auto first_after_saving = std::ranges::find_if(extensions, [&](const Attached* each) {
-    return each->priority < Extension::priority_snapshot;
-  });
-  const auto finalize = [this](Attached* each) { each->extension->finalize(*this); };
-  std::for_each(extensions.begin(), first_after_saving, finalize);
-  own.finalize(*this);
-  std::for_each(first_after_saving, extensions.end(), finalize);
+  const std::optional<Error> unsaved = finalize_extensions();
   elapsed_before_ = elapsed_time();
   started_at_.reset();
+  if (unsaved) {
+    if (failure_ && is_root()) log_warning("{}", failure_->what());
+    throw Error(*unsaved);
+  }
   if (failure_) {
     const Error error = *std::exchange(failure_, std::nullopt);
     throw Error(error.kind(), fmt::format("{}; {}", error.what(), how_to_go_on()), error.scope());
@@ -287,6 +282,41 @@ void Trainer::run_until_stop() {
   if (is_stopped_)
     throw Stopped(fmt::format("stopped and saved after iteration {}; {}", updater_->iteration(),
                               how_to_go_on()));
+}
+
+std::optional<Error> Trainer::finalize_extensions() {
+  std::optional<Error> of_checkpoint, of_others;
+  const auto finalize = [&](Extension& extension) {
+    try {
+      extension.finalize(*this);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::cannot_write) throw;
+      const bool is_checkpoint = dynamic_cast<const Checkpoint*>(&extension) != nullptr;
+      has_checkpoint_failed_ = has_checkpoint_failed_ || is_checkpoint;
+      std::optional<Error>& first = is_checkpoint ? of_checkpoint : of_others;
+      if (!first) first = error;
+    }
+  };
+  const std::vector<Attached*> extensions = by_priority();
+  const auto first_after_saving = std::ranges::find_if(extensions, [](const Attached* each) {
+    return each->priority < Extension::priority_snapshot;
+  });
+  for (auto each = extensions.begin(); each != first_after_saving; ++each)
+    finalize(*(*each)->extension);
+  if (is_stopped_ && !saves_by_checkpoint()) {
+    Snapshot own;
+    Snapshot* const attached = numbered_snapshot(*this);
+    Snapshot& snapshot = attached ? *attached : own;
+    snapshot.save_at_end();
+    finalize(snapshot);
+    if (of_checkpoint && !of_others) {
+      if (is_root()) log_warning("{}; there is a snapshot instead", of_checkpoint->what());
+      of_checkpoint.reset();
+    }
+  }
+  for (auto each = first_after_saving; each != extensions.end(); ++each)
+    finalize(*(*each)->extension);
+  return of_checkpoint ? of_checkpoint : of_others;
 }
 
 bool Trainer::may_yet_observe(const std::string& key) const {

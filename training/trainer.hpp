@@ -62,9 +62,12 @@ class Trainer {
   //
   // When a rank is asked to stop (core/stop_request.hpp), all ranks end after the same iteration,
   // as if the stop trigger had fired there, save their state and throw Stopped. An attached
-  // Checkpoint saves it; if there is none, the first attached Snapshot whose file names contain the
-  // iteration does, else the trainer, as snapshot_iter_{iteration}. Ranks whose communicator
-  // exchanges nothing ("dummy") end at the end of an epoch.
+  // Checkpoint saves it; if there is none, or it cannot, the first attached Snapshot whose file
+  // names contain the iteration does, else the trainer, as snapshot_iter_{iteration}. Ranks whose
+  // communicator exchanges nothing ("dummy") end at the end of an epoch.
+  //
+  // At the end of a run a file that cannot be written keeps no other extension from saving: the
+  // first such error is thrown when all have tried.
   //
   // Warns if the job has several ranks but the updater knows only one: each rank would train a
   // separate model, and all would write to one folder.
@@ -102,9 +105,9 @@ class Trainer {
   // Whether the run ends early, because it was asked to stop or by fail_after_saving(). For
   // Extension::finalize: the process may be killed soon, so work that takes long is left out.
   bool is_stopped() const { return is_stopped_; }
-  // Whether a Checkpoint is attached, which saves the state of a run that ends early; a Snapshot
-  // then does not.
-  bool has_checkpoints() const;
+  // Whether a Checkpoint is attached that saves the state of a run that ends early, and has not
+  // failed to; a Snapshot then does not.
+  bool saves_by_checkpoint() const;
 
   // Ask all extensions for objections before values are reported, of all ranks or of this rank
   // alone, and before a snapshot is made (Extension::before_report, before_own_report,
@@ -128,6 +131,9 @@ class Trainer {
   void check_same_everywhere() const;
   void warn_of_lonely_ranks() const;
   void run_until_stop();
+  // Ends all extensions and saves. Returns the first error of a file that could not be written,
+  // unless the state of a run that is stopped was saved otherwise.
+  std::optional<Error> finalize_extensions();
   bool is_asked_to_stop() const;
   std::string how_to_go_on() const;
   void say_last_snapshot() const;
@@ -144,7 +150,8 @@ class Trainer {
   Observation observation_;
   std::optional<Error> failure_;  // to end with after this iteration
   bool is_stopped_ = false;
-  double elapsed_before_ = 0;  // seconds, of the runs that this one continues
+  bool has_checkpoint_failed_ = false;  // when the run ended
+  double elapsed_before_ = 0;           // seconds, of the runs that this one continues
   std::optional<double> started_at_;
 };
 

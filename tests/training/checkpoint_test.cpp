@@ -29,6 +29,7 @@ namespace {
 std::mutex mutex;
 std::condition_variable changed;
 std::int64_t iteration = 0, opens_at = 0;
+std::chrono::milliseconds delay{0};               // of each call
 bool is_waited_for = false, was_in_vain = false;  // because training did not go on
 const std::thread::id training = std::this_thread::get_id();
 
@@ -51,6 +52,7 @@ void wait_for_writer() {
 void wait() {
   if (std::this_thread::get_id() == training) return;
   std::unique_lock lock(mutex);
+  changed.wait_for(lock, delay, [] { return false; });
   is_waited_for = is_waited_for || iteration < opens_at;
   changed.notify_all();
   if (!changed.wait_for(lock, std::chrono::seconds(10), [] { return iteration >= opens_at; }))
@@ -178,11 +180,60 @@ TEST_F(Checkpoints, ThatCannotBeWrittenAreAWarningUntilTheEnd) {
       if (trainer.updater().iteration() == removed_in && comm->rank() == 0)
         std::filesystem::remove(obstacle);
     }));
+    made->trainer->extend(std::make_unique<Snapshot>(Snapshot::Settings{.at_end = true}),
+                          {.trigger = at({}, Unit::epoch)});
     made->trainer->run();
   };
   run(5);
   EXPECT_THAT(names("first"), ElementsAre("iter_6", "iter_8"));
   EXPECT_THAT(error_of([&] { run(100); }), HasSubstr("first/checkpoints"));
+  comm->barrier();
+  EXPECT_TRUE(exists(folder / "first/snapshot_iter_8")) << "the trained model is lost";
+}
+
+TEST_F(Checkpoints, OfStoppedRunsThatCannotBeWrittenAreReplacedByASnapshot) {
+  if (comm->rank() == 0) {
+    std::filesystem::create_directories(folder / "first");
+    std::ofstream(folder / "first/checkpoints") << "in the way";
+  }
+  comm->barrier();
+  for (const bool has_snapshot : {false, true}) {
+    const auto stopped = run_of("first", {}, {}, 1000);
+    if (has_snapshot) stopped->trainer->extend(std::make_unique<Snapshot>());
+    stopped->trainer->extend(make_extension("ask", [&](Trainer& trainer) {
+      if (trainer.updater().iteration() == 5 && comm->rank() == comm->size() - 1) request_stop();
+    }));
+    const std::int64_t stops_after = comm->size() == 1 ? 5 : 6;
+    const std::filesystem::path file = folder / fmt::format("first/snapshot_iter_{}", stops_after);
+    EXPECT_EQ(error_of([&] { stopped->trainer->run(); }),
+              fmt::format("stopped and saved after iteration {}; the snapshot is {}", stops_after,
+                          file.string()));
+    comm->barrier();
+    EXPECT_TRUE(exists(file));
+    comm->barrier();
+    if (comm->rank() == 0) std::filesystem::remove(file);
+    comm->barrier();
+  }
+}
+
+// The best ones, which are saved in between, are written in the background.
+TEST_F(Checkpoints, LeaveNoMoreToRepeatThanTheLimit) {
+  constexpr std::int64_t limit = 4;
+  const auto run = run_of("first", {.iterations = 30},
+                          {.n_retains = 99, .keep_best = "lr", .max_lost_iterations = limit}, 4);
+  std::int64_t most = 0;
+  run->trainer->extend(make_extension(
+      "look",
+      [&](Trainer& trainer) {
+        const auto found = generations_in(folder / "first");
+        const std::int64_t last = found.empty() ? 0 : found.front().iteration;
+        most = std::max(most, trainer.updater().iteration() - last);
+      },
+      Extension::priority_writer));
+  slow_disk::delay = std::chrono::milliseconds(20);
+  run->trainer->run();
+  slow_disk::delay = std::chrono::milliseconds(0);
+  EXPECT_EQ(most, limit);
 }
 
 TEST_F(Checkpoints, OfARunThatWentBackStandBesideThoseItLeft) {

@@ -1,10 +1,13 @@
 #include "tasuki/training/extensions/checkpoint.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <chrono>
 #include <future>
 #include <map>
 #include <set>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -70,6 +73,22 @@ void name_origin(const Trainer& trainer) {
   }
 }
 
+// Errors of other ranks arrive as texts.
+bool is_of_full_disk(const Error& error) {
+  const std::string_view text = error.what();
+  return std::ranges::any_of(std::array{ENOSPC, EDQUOT}, [&](int number) {
+    return text.find(std::generic_category().message(number)) != text.npos;
+  });
+}
+
+// Removes all checkpoints but the last complete one and the best.
+void make_room(const fs::path& out) {
+  if (const auto latest = read_latest(out)) remove_old_generations(out, out / *latest, 1);
+}
+
+// For a save that is under way when a run has failed.
+constexpr std::chrono::seconds patience(10);
+
 bool shards_states(const Trainer& trainer) {
   return std::ranges::any_of(trainer.updater().optimizers(), [](const NamedOptimizer& each) {
     return each.optimizer->shards_states();
@@ -78,13 +97,13 @@ bool shards_states(const Trainer& trainer) {
 
 }  // namespace
 
-// A save that is under way. `path` is set before `done` is.
+// A save that is under way. `path` or `failure` is set before `writing_` is ready.
 struct Checkpoint::Save {
   std::int64_t iteration = 0;
   bool is_best = false;
   WatchedValue::Best best_before{};  // than this one
-  std::future<void> done{};          // of what this rank writes; invalid if it writes nothing
   fs::path path{};                   // empty: not complete
+  std::string failure{};             // of writing files; empty: none
   bool is_noted = false;
   double seconds_of_pause = 0, seconds_of_writing = 0;
 };
@@ -100,7 +119,11 @@ Checkpoint::Checkpoint(Settings settings, std::unique_ptr<Trigger> due)
   best_->demand("the best checkpoint");
 }
 
-Checkpoint::~Checkpoint() = default;
+Checkpoint::~Checkpoint() {
+  if (!background_ || !save_ || !writing_.valid()) return;
+  const auto limit = writers_ ? std::chrono::seconds(0) : patience;
+  if (writing_.wait_for(limit) != std::future_status::ready) abandon_writing();
+}
 
 Communicator* Checkpoint::everybody(const Trainer& trainer) const {
   return settings_.replicas ? &settings_.replicas->whole() : trainer.communicator();
@@ -117,6 +140,7 @@ bool Checkpoint::writes(const Trainer& trainer) const {
 }
 
 void Checkpoint::initialize(Trainer& trainer) {
+  complete_iteration_ = trainer.updater().iteration();
   Communicator* const all = everybody(trainer);
   if (all != nullptr && (settings_.replicas || shards_states(trainer)))
     writers_ = all->split(writes(trainer) ? 0 : 1, all->rank());
@@ -136,32 +160,73 @@ void Checkpoint::run(Trainer& trainer) {
   const WatchedValue::Best before = best_ ? best_->best() : WatchedValue::Best();
   const bool is_better = best_ && best_->look(trainer) == WatchedValue::Finding::better;
   const bool is_due = due_->fires(trainer);
-  if (!is_due && !is_better) return;
-  finish_or_warn(trainer);
-  warn_of_failure(trainer, [&] {
-    begin(trainer);
-    save_->is_best = is_better;
-    save_->best_before = before;
-    save(trainer, settings_.in_background);
-  });
+  if (is_due || is_better) {
+    finish_or_warn(trainer);
+    warn_of_failure(trainer, [&] {
+      begin(trainer);
+      save_->is_best = is_better;
+      save_->best_before = before;
+      save(trainer, settings_.in_background && !is_at_limit(trainer));
+    });
+  }
+  if (is_at_limit(trainer)) finish_or_warn(trainer);
+}
+
+bool Checkpoint::is_at_limit(const Trainer& trainer) const {
+  const std::int64_t done = trainer.updater().iteration() - complete_iteration_;
+  return settings_.max_lost_iterations && done >= *settings_.max_lost_iterations;
 }
 
 void Checkpoint::finalize(Trainer& trainer) {
   const std::int64_t iteration = trainer.updater().iteration();
   if (save_ && save_->iteration != iteration) finish_or_warn(trainer);
-  if (saved_iteration_ != iteration) {
+  try {
+    save_and_finish(trainer);
+  } catch (const Error& error) {
+    give_up();
+    if (error.kind() != ErrorKind::cannot_write || !is_of_full_disk(error)) throw;
+    const auto make = [&] {
+      if (writes(trainer)) make_room(trainer.out());
+    };
+    if (Communicator* const all = everybody(trainer))
+      run_on_all(*all, make);
+    else
+      make();
+    try {
+      save_and_finish(trainer);
+    } catch (const Error&) {
+      give_up();
+      throw;
+    }
+  }
+}
+
+void Checkpoint::save_and_finish(Trainer& trainer) {
+  if (saved_iteration_ != trainer.updater().iteration()) {
     begin(trainer);
     save(trainer, false);
   }
   finish(trainer);
 }
 
-// What is being written by this rank alone is complete soon.
 void Checkpoint::on_error(Trainer& trainer) {
-  if (!save_ || !save_->done.valid() || writers_) return;
-  const LongCall waiting;
-  save_->done.wait();
+  if (!save_ || !writing_.valid() || writers_) return;
+  {
+    const LongCall waiting;
+    if (writing_.wait_for(patience) != std::future_status::ready) {
+      log_warning("the checkpoint of iteration {} is not written yet; ending without it",
+                  save_->iteration);
+      return abandon_writing();
+    }
+  }
   note_if_written(trainer);
+}
+
+void Checkpoint::abandon_writing() {
+  // Its thread, which may never return, has all that it uses.
+  static_cast<void>(background_.release());  // NOLINT(bugprone-unused-return-value)
+  save_.reset();
+  writing_ = {};
 }
 
 void Checkpoint::serialize(const Serializer& serializer) {
@@ -173,7 +238,7 @@ void Checkpoint::serialize(const Serializer& serializer) {
 }
 
 void Checkpoint::begin(const Trainer& trainer) {
-  save_ = std::make_unique<Save>();
+  save_ = std::make_shared<Save>();
   save_->iteration = saved_iteration_ = trainer.updater().iteration();
 }
 
@@ -206,8 +271,8 @@ void Checkpoint::save(Trainer& trainer, bool in_background) {
     in_background = false;
   }
   save_->seconds_of_pause = seconds_since(began);
-  save_->done = start(
-      [share, save = save_.get(), keep = settings_.n_retains,
+  writing_ = start(
+      [share, save = save_, keep = settings_.n_retains, communicator = writers_,
        writers = writers_ ? Writers(*writers_) : Writers(),
        outline = GenerationOutline{.out = trainer.out(),
                                    .iteration = trainer.updater().iteration(),
@@ -215,7 +280,13 @@ void Checkpoint::save(Trainer& trainer, bool in_background) {
                                    .parts = is_divided ? writers_->size() : 1}] {
         const auto start = Clock::now();
         GenerationWriter writer(outline, writers);
-        const fs::path folder = writer.write(*share);
+        fs::path folder;
+        try {
+          folder = writer.write(*share);
+        } catch (const Error& error) {
+          if (error.kind() == ErrorKind::cannot_write) save->failure = error.what();
+          throw;
+        }
         *share = {};
         if (writer.is_first_on_disk()) {
           if (save->is_best) write_best(outline.out, folder);
@@ -244,21 +315,17 @@ void Checkpoint::finish(Trainer& trainer) {
   if (!save_) return;
   const PhaseScope saving(Phase::saving);
   const auto wait = [this] {
-    if (!save_->done.valid()) return;
+    if (!writing_.valid()) return;
     const LongCall waiting;
-    save_->done.get();
+    writing_.get();
   };
   Communicator* const all = everybody(trainer);
-  try {
-    if (all)
-      run_on_all(*all, wait);
-    else
-      wait();
-  } catch (const Error&) {
-    give_up();
-    throw;
-  }
+  if (all)
+    run_on_all(*all, wait);
+  else
+    wait();
   if (all) save_->path = bytes_to_text(all->bcast_bytes(text_to_bytes(save_->path.string())));
+  complete_iteration_ = save_->iteration;
   trainer.note_snapshot(save_->path);
   if (trainer.is_root())
     log_verbose("saved {}: training paused for {:.3f} s, writing took {:.3f} s",
@@ -274,9 +341,10 @@ void Checkpoint::warn_of_failure(const Trainer& trainer, const std::function<voi
   try {
     work();
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::cannot_write) throw;
+    const bool is_said = save_ && save_->is_noted;
     give_up();
-    if (trainer.is_root()) log_warning("{}; training continues", error.what());
+    if (error.kind() != ErrorKind::cannot_write) throw;
+    if (trainer.is_root() && !is_said) log_warning("{}; training continues", error.what());
   }
 }
 
@@ -285,14 +353,18 @@ void Checkpoint::give_up() {
   if (save_->is_best) best_->set_best(save_->best_before);
   saved_iteration_ = -1;
   save_.reset();
+  writing_ = {};
 }
 
 void Checkpoint::note_if_written(Trainer& trainer) const {
-  if (!save_ || save_->is_noted || !trainer.is_root() || !save_->done.valid() ||
-      save_->done.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
+  if (!save_ || save_->is_noted || !trainer.is_root() || !writing_.valid() ||
+      writing_.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
     return;
   save_->is_noted = true;
-  if (!save_->path.empty()) trainer.note_snapshot(save_->path);
+  if (!save_->failure.empty())
+    log_warning("{}; training continues", save_->failure);
+  else if (!save_->path.empty())
+    trainer.note_snapshot(save_->path);
 }
 
 }  // namespace tasuki

@@ -16,6 +16,7 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "tasuki/training/extension.hpp"
@@ -30,10 +31,10 @@ class WatchedValue;
 // the value is better than all before. Attach it before a Snapshot, which then knows of the best
 // value, with its default trigger (every iteration).
 //
-// A save that cannot be written (full disk, removed folder) is a warning when the next save or the
-// end of the run waits for it: older ones are intact, and training continues. At the end of the run
-// it is an error. While one save is written the next one waits for it, so a slow disk lets a run
-// save later, but no two at a time.
+// A save that cannot be written (full disk, removed folder) is a warning: older ones are intact,
+// and training continues. At the end of the run it is an error; if the disk is full, all
+// checkpoints but the newest and the best one make room first. While one save is written the next
+// one waits for it, so a slow disk lets a run save later, but no two at a time.
 //
 // The first rank writes everything, except:
 // - With replica sets, the first rank of each writes the part of its set.
@@ -55,12 +56,18 @@ class Checkpoint : public Extension {
     std::string keep_best{};
     // Whether files are written while training goes on.
     bool in_background = true;
+    // The most iterations that a failure may cost, as long as files can be written: before training
+    // gets further than that beyond the last complete checkpoint, it waits for the one that is
+    // being written. With the period of the trigger `every(N, Unit::iteration)`, each save is
+    // waited for.
+    std::optional<std::int64_t> max_lost_iterations{};
     // The ranks whose states are the same; null: all of them.
     std::shared_ptr<const ReplicaSet> replicas{};
   };
   explicit Checkpoint(Settings settings, std::unique_ptr<Trigger> due = every_seconds(600));
   Checkpoint() : Checkpoint(Settings()) {}
-  // Waits until what is being written is complete.
+  // Waits until what is being written is complete, but for a hung disk or lost ranks no longer than
+  // on_error() does.
   ~Checkpoint() override;
 
   std::string default_name() const override { return "Checkpoint"; }
@@ -68,6 +75,7 @@ class Checkpoint : public Extension {
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
   void finalize(Trainer& trainer) override;
+  // Waits up to 10 seconds for what this rank alone is writing.
   void on_error(Trainer& trainer) override;
   void serialize(const Serializer& serializer) override;
 
@@ -80,10 +88,13 @@ class Checkpoint : public Extension {
   bool writes(const Trainer& trainer) const;
   bool all_see_one_folder(const Trainer& trainer) const;
 
+  // Whether the next iteration would be too far from the last complete checkpoint.
+  bool is_at_limit(const Trainer& trainer) const;
   // Saves the current state; the save before must have ended. Collective, like the functions below
-  // but the last three.
+  // but the last four.
   void begin(const Trainer& trainer);
   void save(Trainer& trainer, bool in_background);
+  void save_and_finish(Trainer& trainer);
   // Waits for the save under way, if there is one, and throws its error on all ranks.
   void finish(Trainer& trainer);
   // The same, where it is a warning that files cannot be written.
@@ -91,15 +102,19 @@ class Checkpoint : public Extension {
   void warn_of_failure(const Trainer& trainer, const std::function<void()>& work);
   void give_up();
   std::future<void> start(std::function<void()> work, bool in_background);
-  // Lets messages name the save as the last one if it is complete already.
+  // If the save has ended: lets messages name it as the last one, or warns of its failure.
   void note_if_written(Trainer& trainer) const;
+  // Leaves the thread that writes to itself, for the process to end without it.
+  void abandon_writing();
 
   Settings settings_;
   std::unique_ptr<Trigger> due_;
   std::unique_ptr<WatchedValue> best_;     // null: none is kept
-  std::unique_ptr<Communicator> writers_;  // that agree; null: one rank writes
+  std::shared_ptr<Communicator> writers_;  // that agree; null: one rank writes
   std::int64_t saved_iteration_ = -1;
-  std::unique_ptr<Save> save_;                    // under way; null: none
+  std::int64_t complete_iteration_ = 0;           // of the last complete checkpoint, or the start
+  std::shared_ptr<Save> save_;                    // under way; null: none
+  std::future<void> writing_;                     // of its files; invalid if this rank has none
   std::unique_ptr<BackgroundThread> background_;  // ends before what it uses
 };
 

@@ -193,7 +193,7 @@ void Snapshot::run(Trainer& trainer) {
 }
 
 void Snapshot::finalize(Trainer& trainer) {
-  if (trainer.is_stopped() && trainer.has_checkpoints()) return;
+  if (trainer.is_stopped() && trainer.saves_by_checkpoint()) return;
   const bool is_wanted = settings_.at_end || (has_failed_ && settings_.retry_at_end);
   if (is_wanted && saved_iteration_ != trainer.updater().iteration()) save(trainer);
 }
