@@ -28,8 +28,8 @@ class BackgroundThread;
 class WatchedValue;
 
 // Saves when `due` fires, at the end of the run, when the run is stopped, and, with keep_best, when
-// the value is better than all before. Attach it before a Snapshot, which then knows of the best
-// value, with its default trigger (every iteration).
+// the value is better than all before. Attach it before a Snapshot, whose files then hold the best
+// value so far, and keep the default trigger (every iteration).
 //
 // A save that cannot be written (full disk, removed folder) is a warning: older ones are intact,
 // and training continues. At the end of the run it is an error; if the disk is full, all
