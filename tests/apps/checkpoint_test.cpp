@@ -113,18 +113,19 @@ TEST_F(Checkpoints, ThatAreDamagedArePassedOver) {
 TEST_F(Checkpoints, AFullDiskIsAWarning) {
   const fs::path disk = folder / "disk";
   fs::create_directories(disk);
-  if (mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=4m") != 0)
+  if (mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=16m") != 0)
     GTEST_SKIP() << "needs the right to mount: " << std::strerror(errno);
   bool is_full = false, is_over = false;
   double since = 0;
-  const Flags flags = {"-b", "24", "--epoch", "200", "--checkpoint-every", "20it", "--quiet"};
+  const Flags flags = {"-b",   "24",          "--epoch", "1000",   "--checkpoint-every",
+                       "20it", "--log-every", "1000",    "--quiet"};
   const Finished job = run_program(mpirun(2, program("disk/out", flags)), 60, {}, [&](pid_t) {
-    if (!is_full && fs::exists(disk / "out/checkpoints/iter_20")) {
-      std::ofstream(disk / "ballast") << std::string(std::size_t{4} << 20, 'x');
+    if (!is_full && fs::exists(disk / "out/latest")) {
+      std::ofstream(disk / "ballast") << std::string(std::size_t{16} << 20, 'x');
       is_full = true;
       since = shared_clock();
     }
-    if (is_full && !is_over && shared_clock() - since > 0.5) {
+    if (is_full && !is_over && shared_clock() - since > 0.2) {
       fs::remove(disk / "ballast");
       is_over = true;
     }
@@ -133,8 +134,8 @@ TEST_F(Checkpoints, AFullDiskIsAWarning) {
   EXPECT_TRUE(is_over);
   EXPECT_GE(count_of(job.err, "No space left on device"), 1) << job.all();
   EXPECT_GE(count_of(job.err, "; training continues\n"), 1) << job.all();
-  expect_once(run(1, "disk/out", {"-b", "48", "--epoch", "300", "--resume", "auto", "--dry-run"}),
-              "Resumed: " + (disk / "out/snapshot_iter_2000").string());
+  expect_once(run(1, "disk/out", {"-b", "48", "--epoch", "2000", "--resume", "auto", "--dry-run"}),
+              "Resumed: " + (disk / "out/snapshot_iter_10000").string());
   EXPECT_EQ(umount2(disk.c_str(), MNT_DETACH), 0);
 }
 
