@@ -21,7 +21,7 @@ inline void open_standard_streams() {
 }
 
 inline void print_error(const std::exception& error) {
-  // Unlike fmt::print without an exception where nobody reads.
+  // fmt::print throws if nobody reads; this does not.
   std::fputs(fmt::format("error: {}\n", error.what()).c_str(), stderr);
 }
 

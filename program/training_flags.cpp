@@ -161,11 +161,10 @@ void add_run_flags(Options& options, TrainingSettings& settings) {
   options.add(
       "on-nan", settings.on_nan, {{"abort", OnNan::abort}, {"skip", OnNan::skip}}, "WHAT",
       "what follows a loss that is not a finite number. abort: end the job and name rank, "
-      "iteration and examples. skip: so long as it is at most 10 iterations in a row, leave "
-      "out the update of an iteration, on all ranks, if the loss of any rank or a gradient "
-      "is not finite, and warn; on GPUs the host then waits for each step. Not with "
-      "--exchange double-buffered, --compress, --error-feedback, --communicator dummy and "
-      "several --devices");
+      "iteration and examples. skip: leave out the update of an iteration, on all ranks, if the "
+      "loss of any rank or a gradient is not finite, and warn; the tenth in a row ends the job; on "
+      "GPUs the host then waits for each step. Not with --exchange double-buffered, --compress, "
+      "--error-feedback, --communicator dummy and several --devices");
   options.add("check-replicas", settings.check_replicas, "never", {1, billion}, "N",
               "every N iterations and before each snapshot, compare a hash of the weights (and of "
               "optimizer states that every rank has) over the ranks, and stop with an error that "

@@ -31,7 +31,7 @@ OutputStream::~OutputStream() {
 std::ptrdiff_t OutputStream::write_some() const {
   if (is_socket_) return send(file_, kept_.data(), kept_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   if (own_ >= 0) return ::write(own_, kept_.data(), kept_.size());
-  // Somebody else's terminal: it takes so much without blocking if it takes anything.
+  // A terminal that other processes share stays blocking. If it is writable, it accepts this much.
   pollfd room{file_, POLLOUT, 0};
   if (poll(&room, 1, 0) == 0) {
     errno = EAGAIN;

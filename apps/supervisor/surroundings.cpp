@@ -108,7 +108,7 @@ Surroundings look_around(LauncherKind launcher) {
   around.is_root = geteuid() == 0;
   around.exported = exported_variables();
   around.tune = find_data("mca-params.conf");
-  // mpirun by its full path finds orted on other hosts by itself; start_orted looks in PATH.
+  // Called by its full path, mpirun finds orted on other hosts; start_orted looks in PATH only.
   if (around.mpirun == "mpirun" && std::getenv("OMPI_MCA_orte_launch_agent") == nullptr)
     around.start_orted = find_data("start_orted");
   around.slurm = slurm_job();
