@@ -37,7 +37,8 @@ for page in README.md docs/*.md hostfiles/README.md; do
   # In `code`: paths that begin with a folder of this tree, and names of sources.
   while read -r name; do
     case $name in
-      */*) [[ ! -d ${name%%/*} || $name == build/* ]] || missing "$page" "$name" . ;;
+      # Folders that git does not know, such as build/ and result/, are made by programs.
+      */*) ! git ls-files --error-unmatch -- "${name%%/*}" &>/dev/null || missing "$page" "$name" . ;;
       *) [[ -n $(find . -path ./build -prune -o -name "$name" -print -quit) ]] ||
         { echo "$page names $name, which does not exist" >&2; status=1; } ;;
     esac
