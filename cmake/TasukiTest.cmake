@@ -26,13 +26,14 @@ find_package(Python3 REQUIRED COMPONENTS Interpreter)  # tests of scripts
 set(TASUKI_MPIRUN_FLAGS --oversubscribe --bind-to none)
 set(TASUKI_MPIRUN_ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     OMP_NUM_THREADS=1 OMPI_MCA_btl_vader_single_copy_mechanism=none)
-# Programs with sanitizers take several times as long: limits grow by this factor.
+# Programs with sanitizers take several times as long: limits grow by this factor, here and in the
+# tests (tests/support/patience.hpp).
 set(TASUKI_TEST_PATIENCE 1)
 if(TASUKI_SANITIZE)
   set(TASUKI_TEST_PATIENCE 8)
   set(TASUKI_SANITIZER_ENVIRONMENT
       LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/leaks/lsan.supp:print_suppressions=0
-      TASUKI_TEST_SECONDS=480)  # of a test under MPI
+      TASUKI_TEST_PATIENCE=${TASUKI_TEST_PATIENCE})
   target_sources(tasuki PRIVATE ${PROJECT_SOURCE_DIR}/tests/leaks/keep_modules.cpp)
 endif()
 

@@ -14,6 +14,8 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "patience.hpp"
+
 namespace tasuki::testing {
 namespace {
 
@@ -66,7 +68,7 @@ Finished run_program(const std::vector<std::string>& words, double limit_seconds
   Finished finished;
   std::array<pollfd, 2> streams = {pollfd{out[0], POLLIN, 0}, pollfd{err[0], POLLIN, 0}};
   while (streams[0].fd >= 0 || streams[1].fd >= 0) {
-    if (shared_clock() - start > limit_seconds && !finished.timed_out) {
+    if (shared_clock() - start > limit_seconds * patience() && !finished.timed_out) {
       finished.timed_out = true;
       kill(-child, SIGKILL);
     }

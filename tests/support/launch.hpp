@@ -22,7 +22,8 @@ struct Finished {
 };
 
 // `words[0]` is looked up in PATH. The environment is this process's with `changes`. The program is
-// the first of a new process group; `meanwhile` is called with its id, about every 50 ms.
+// the first of a new process group; `meanwhile` is called with its id, about every 50 ms. The limit
+// grows with patience().
 Finished run_program(const std::vector<std::string>& words, double limit_seconds = 60,
                      const std::map<std::string, std::string>& changes = {},
                      const std::function<void(pid_t program)>& meanwhile = {});

@@ -6,20 +6,19 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
-#include <cstdlib>
 #include <mutex>
 #include <string>
 #include <thread>
 
+#include "patience.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/host_name.hpp"
 
 namespace tasuki::testing {
 namespace {
 
-std::chrono::seconds longest_test() {
-  const char* seconds = std::getenv("TASUKI_TEST_SECONDS");
-  return std::chrono::seconds(seconds != nullptr ? std::atoi(seconds) : 60);
+std::chrono::milliseconds longest_test() {
+  return std::chrono::milliseconds(static_cast<long>(60'000 * patience()));
 }
 
 class Watchdog : public ::testing::EmptyTestEventListener {

@@ -3,8 +3,8 @@
 
 namespace tasuki::testing {
 
-// From now on a test that takes longer than TASUKI_TEST_SECONDS (default 60) ends the job; each
-// rank names the test it is in and what failed in it so far.
+// From now on a test that takes longer than 60 s times patience() ends the job; each rank names the
+// test it is in and what failed in it so far.
 void watch_for_hangs();
 
 }  // namespace tasuki::testing
