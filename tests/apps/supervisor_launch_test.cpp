@@ -1,0 +1,123 @@
+// tasuki-run's command line, and the launcher's that follows from it.
+#include <gmock/gmock.h>
+
+#include "errors.hpp"
+#include "supervisor/launch.hpp"
+
+namespace tasuki::supervisor {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Words = std::vector<std::string>;
+
+TEST(CommandLines, TheFirstOtherWordIsTheProgram) {
+  const Settings settings =
+      parse_command_line({"-np", "4", "--max-restarts=2", "--verbose", "train", "-np", "--verbose"})
+          .settings;
+  EXPECT_EQ(settings.np, 4);
+  EXPECT_EQ(settings.max_restarts, 2);
+  EXPECT_TRUE(settings.is_max_restarts_given);
+  EXPECT_TRUE(settings.verbose);
+  EXPECT_THAT(settings.program, ElementsAre("train", "-np", "--verbose"));
+
+  const Settings after_dashes = parse_command_line({"-n2", "--", "--odd-name", "-x"}).settings;
+  EXPECT_EQ(after_dashes.np, 2);
+  EXPECT_FALSE(after_dashes.is_max_restarts_given);
+  EXPECT_THAT(after_dashes.program, ElementsAre("--odd-name", "-x"));
+}
+
+TEST(CommandLines, ErrorsAreOfUsage) {
+  const auto error_of = [](const Words& words) {
+    const auto error = testing::caught([&] { parse_command_line(words); });
+    if (!error) return std::string("(none)");
+    EXPECT_EQ(error->kind(), ErrorKind::usage);
+    return std::string(error->what());
+  };
+  EXPECT_THAT(error_of({}), HasSubstr("no program was given"));
+  EXPECT_THAT(error_of({"-np", "2"}), HasSubstr("no program was given"));
+  EXPECT_THAT(error_of({"-np", "0", "train"}), HasSubstr("--np: expected an integer from 1"));
+  EXPECT_THAT(error_of({"--max-restart", "2", "train"}), HasSubstr("did you mean --max-restarts?"));
+  EXPECT_THAT(error_of({"-np", "2", "--min-np", "3", "train"}), HasSubstr("at most -np 2"));
+  EXPECT_THAT(error_of({"--launcher", "srun", "--hostfile", "h", "train"}),
+              HasSubstr("leave it out"));
+  for (const std::string flag : {"-np 4", "--np 4", "-n 4", "-c 4"})
+    EXPECT_THAT(error_of({"--mpirun-args", flag, "train"}), HasSubstr("-np N in place of it"));
+  for (const std::string flag : {"-H a", "--host a", "--hostfile h", "--machinefile h"})
+    EXPECT_THAT(error_of({"--mpirun-args", flag, "train"}), HasSubstr("--hostfile FILE in place"));
+  EXPECT_THAT(error_of({"--launcher", "srun", "--mpirun-args", "--ntasks=4", "train"}),
+              HasSubstr("-np N in place of it"));
+  EXPECT_EQ(error_of({"--launcher", "srun", "--mpirun-args", "-c 4", "train"}), "(none)");
+  EXPECT_THAT(error_of({"--mpirun-args", "-x 'A", "train"}), HasSubstr("a quote without its end"));
+  EXPECT_THAT(error_of({"--mpirun-args", "-x A\\", "train"}), HasSubstr("a backslash at the end"));
+}
+
+class Launches : public ::testing::Test {
+ protected:
+  Launches() {
+    around.cores = 8;
+    around.tune = "/t/mca-params.conf";
+    around.start_orted = "/t/start_orted";
+    around.exported = {"OMP_NUM_THREADS", "TASUKI_X"};
+  }
+  std::string command(const Placement& placement) {
+    return make_launch(settings, around, placement, {"train", "--epoch", "1 2"}).text();
+  }
+  Settings settings;
+  Surroundings around;
+};
+
+TEST_F(Launches, HereNeedLittle) {
+  EXPECT_EQ(command({8, "", 8}), "mpirun -np 8 --tune /t/mca-params.conf train --epoch '1 2'");
+  EXPECT_EQ(command({2, "", 8}),
+            "mpirun -np 2 --tune /t/mca-params.conf --bind-to none train --epoch '1 2'")
+      << "each rank has four cores";
+  around.is_root = true;
+  EXPECT_EQ(command({9, "", 8}),
+            "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -np 9 --tune "
+            "/t/mca-params.conf --oversubscribe --bind-to none train --epoch '1 2'");
+}
+
+TEST_F(Launches, OnOtherHostsTakeVariablesAndTheAgent) {
+  EXPECT_EQ(command({4, "hosts", 4}),
+            "mpirun -np 4 --tune /t/mca-params.conf --hostfile hosts --launch-agent "
+            "/t/start_orted --bind-to none -x OMP_NUM_THREADS -x TASUKI_X train "
+            "--epoch '1 2'");
+  EXPECT_THAT(command({5, "hosts", 4}), HasSubstr(" --oversubscribe "));
+  EXPECT_THAT(command({5, "hosts", std::nullopt}), HasSubstr(" --oversubscribe "));
+}
+
+TEST_F(Launches, WordsOfTheUserReplaceOurs) {
+  settings = parse_command_line({"--mpirun-args",
+                                 "--tune 'my file' --launch-agent orted --map-by ppr:1:node "
+                                 "--nooversubscribe",
+                                 "train"})
+                 .settings;
+  EXPECT_EQ(command({4, "hosts", 2}),
+            "mpirun -np 4 --hostfile hosts -x OMP_NUM_THREADS -x TASUKI_X --tune 'my file' "
+            "--launch-agent orted --map-by ppr:1:node --nooversubscribe train --epoch '1 2'");
+}
+
+TEST_F(Launches, InASlurmJobUseItsTasks) {
+  around.slurm = SlurmJob{2, 4, 2, 3};
+  EXPECT_EQ(default_np(around, {}), 4);
+  EXPECT_EQ(command(place(around, 4, {}, "")),
+            "mpirun -np 4 --tune /t/mca-params.conf --map-by ppr:2:node:PE=3 --bind-to core -x "
+            "OMP_NUM_THREADS -x TASUKI_X train --epoch '1 2'");
+  settings.launcher = LauncherKind::srun;
+  settings.launcher_words = {"--exclusive"};
+  EXPECT_EQ(command(place(around, 4, {}, "")),
+            "srun --kill-on-bad-exit=1 --ntasks=4 --mpi=pmix --exclusive train --epoch '1 2'");
+}
+
+TEST_F(Launches, RanksFollowFromThePlace) {
+  EXPECT_EQ(default_np(around, {}), 8);
+  EXPECT_EQ(default_np(around, parse_hostfile("a slots=2\nb slots=3\n", "h")), 5);
+  EXPECT_EQ(default_np(around, parse_hostfile("a slots=2\nb\n", "h")), std::nullopt);
+  EXPECT_EQ(default_np(around, parse_hostfile("a slots=2\n", "h"), {"--map-by", "ppr:1:node"}),
+            std::nullopt);
+  EXPECT_EQ(default_np(around, {}, {"--bind-to", "core"}), 8);
+}
+
+}  // namespace
+}  // namespace tasuki::supervisor

@@ -1,0 +1,101 @@
+// On which hosts tasuki-run starts a job again, when some do not answer.
+#include "tasuki_run_job.hpp"
+
+namespace tasuki::testing {
+namespace {
+
+// A host answers where there is a file of its name.
+class FakeHosts : public FakeLauncher {
+ protected:
+  FakeHosts() {
+    std::ofstream(folder / "hosts") << "a slots=1\nb slots=1\n";
+    script("agent", "#!/bin/bash\n[ -e '" + folder.path().string() + "'/$1 ]\n");
+    std::ofstream(folder / "a");
+  }
+  Words words_on_hosts(const Words& flags) {
+    return words(with({"--hostfile", folder / "hosts", "--mpirun-args",
+                       "--mca plm_rsh_agent " + (folder / "agent").string()},
+                      flags));
+  }
+};
+
+TEST_F(FakeHosts, ComeAndGo) {
+  const Finished job =
+      run("take " + out.string() +
+              "; while [ \"$1\" != --hostfile ]; do shift; done; cat $2 > hosts$n\n"
+              "touch " +
+              out.string() + "/snapshot_iter_$n; [ $n != 2 ] || touch b; [ $n = 3 ] || exit 205",
+          words_on_hosts({"--min-np", "1"}));
+  EXPECT_EQ(job.exit_code, 0) << job.all();
+  ASSERT_EQ(calls().size(), 3u);
+  EXPECT_THAT(calls()[1], HasSubstr("mpirun -np 1 "));
+  EXPECT_THAT(calls()[2], HasSubstr("mpirun -np 2 "));
+  EXPECT_EQ(read("hosts1"), "a slots=1\nb slots=1\n");
+  EXPECT_EQ(read("hosts2"), "a slots=1\n");
+  EXPECT_EQ(read("hosts3"), read("hosts1"));
+  EXPECT_THAT(job.err, HasSubstr("b does not answer and is left out\n"));
+  EXPECT_THAT(job.err, HasSubstr("1 rank instead of 2 on a, and so another global batch"));
+  EXPECT_THAT(job.err, HasSubstr("b answers again\n"));
+  EXPECT_THAT(Events(out).names(), ElementsAre("start", "failure", "host_lost", "restart", "start",
+                                               "failure", "host_back", "restart", "start", "end"));
+}
+
+// What was saved may need as many ranks as before.
+TEST_F(FakeHosts, AreWaitedForIfFewerRanksCannotGoOn) {
+  const auto return_when_missed = [&](pid_t) {
+    if (has_said(out, "waiting_for_hosts")) std::ofstream(folder / "b");
+  };
+  const Finished job = run("take " + out.string() +
+                               "; case $n in 1) exit 205;; 2) echo 'error: 2 ranks, not 1' >&2; "
+                               "exit 78;; esac",
+                           words_on_hosts({"--min-np", "1"}), return_when_missed);
+  EXPECT_EQ(job.exit_code, 0) << job.all();
+  ASSERT_EQ(calls().size(), 3u) << job.all();
+  EXPECT_THAT(calls()[1], HasSubstr("mpirun -np 1 "));
+  EXPECT_THAT(calls()[2], HasSubstr("mpirun -np 2 "));
+  EXPECT_THAT(job.err, HasSubstr("cannot go on with fewer ranks; it starts again with all\n"));
+  EXPECT_THAT(job.err, HasSubstr("waiting for b at most 600 s"));
+}
+
+TEST_F(FakeHosts, MayHaveAFolderThatIsNotSeenHere) {
+  const Finished job = run("echo 'rank 0 on a: broken' >&2; exit 70", words_on_hosts({}));
+  EXPECT_EQ(job.exit_code, 70);
+  EXPECT_EQ(calls().size(), 1u);
+  EXPECT_EQ(job.err,
+            "rank 0 on a: broken\ntasuki-run: no restart: " + out.string() +
+                " cannot be seen on this machine, so nothing says what was saved; give --resume "
+                "auto, or --out on a disk that all machines share\nrank 0 on a: broken\n");
+}
+
+TEST_F(FakeHosts, MayComeFromAPipe) {
+  const std::string plan =
+      "while [ \"$1\" != --hostfile ]; do shift; done; cat $2 > found; cat $2 >> found";
+  const Finished job =
+      run(plan, {"/bin/bash", "-c",
+                 "exec " + std::string(TASUKI_RUN) + " --hostfile <(cat " +
+                     (folder / "hosts").string() + ") " + (folder / "train").string()});
+  EXPECT_EQ(job.exit_code, 0) << job.all();
+  EXPECT_EQ(read("found"), read("hosts") + read("hosts"));
+}
+
+TEST_F(FakeHosts, NeedSlotsForFewerRanks) {
+  std::ofstream(folder / "hosts") << "a\nb\n";
+  const Finished job = run(
+      "exit 0", {TASUKI_RUN, "--hostfile", folder / "hosts", "--min-np", "1", folder / "train"});
+  EXPECT_EQ(job.exit_code, 64);
+  EXPECT_EQ(job.err,
+            "error: --min-np: expected -np N, or slots=N on each line of --hostfile, found "
+            "neither\n");
+}
+
+TEST_F(FakeHosts, ThatStayAwayEndTheJob) {
+  const Finished job =
+      run("take " + out.string() + "; exit 205", words_on_hosts({"--host-timeout", "0"}));
+  EXPECT_EQ(job.exit_code, 205) << job.all();
+  EXPECT_EQ(calls().size(), 1u);
+  EXPECT_THAT(job.err, HasSubstr("waiting for b at most 0 s (--host-timeout)\n"));
+  EXPECT_THAT(job.err, HasSubstr("giving up: b did not answer within 0 s\n"));
+}
+
+}  // namespace
+}  // namespace tasuki::testing
