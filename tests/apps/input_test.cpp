@@ -2,6 +2,7 @@
 
 #include "image_files.hpp"
 #include "pictures.hpp"
+#include "skip.hpp"
 #include "tasuki/core/error.hpp"
 #include "training_job.hpp"
 
@@ -105,9 +106,7 @@ std::vector<std::string> limited(const std::vector<std::string>& program) {
 }
 
 TEST_F(TrainingInput, TheLargestBatchIsFoundAndFits) {
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "AddressSanitizer needs terabytes of address space";
-#endif
+  if (has_address_sanitizer) GTEST_SKIP() << "AddressSanitizer needs terabytes of address space";
   const std::vector<std::string> flags = {"--arch", "resnet20"};
   const Finished search =
       run_program(mpirun(2, limited(program("none", with(flags, {"--find-batchsize"})))));

@@ -13,6 +13,7 @@
 #include "examples.hpp"
 #include "files.hpp"
 #include "sequences.hpp"
+#include "skip.hpp"
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/core/hash.hpp"
 #include "tasuki/dataset/files/idx.hpp"
@@ -248,9 +249,7 @@ struct Memory {
 
 TEST(ScatterDataset, NoRankHoldsMoreThanItsShare) {
   constexpr std::int64_t n = 100'000, pixels = 784;  // 78 MB
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "the address sanitizer keeps freed memory";
-#endif
+  if (has_address_sanitizer) GTEST_SKIP() << "the address sanitizer keeps freed memory";
   if (!Memory::reset_peak()) GTEST_SKIP() << "/proc/self/clear_refs cannot be written here";
   const std::int64_t before = Memory::kilobytes("VmRSS");
   ASSERT_GT(before, 0);

@@ -1,4 +1,4 @@
-// How a test binary says that it was skipped.
+// How tests and their binaries say that they were skipped.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -7,6 +7,13 @@ namespace tasuki::testing {
 
 // ctest shows an entry that exits with this as skipped (SKIP_RETURN_CODE).
 inline constexpr int skipped_exit_code = 77;
+
+// Tests that AddressSanitizer makes impossible skip themselves and say why.
+#ifdef __SANITIZE_ADDRESS__
+inline constexpr bool has_address_sanitizer = true;
+#else
+inline constexpr bool has_address_sanitizer = false;
+#endif
 
 // The exit code for what RUN_ALL_TESTS returned: skipped when no test ran to its end, because all
 // that were chosen skipped themselves. GoogleTest prints their reasons.

@@ -5,6 +5,7 @@
 
 #include <fstream>
 
+#include "skip.hpp"
 #include "tasuki/tensor/host_memory.hpp"
 #include "tasuki/tensor/out_of_memory.hpp"
 #include "tasuki/tensor/storage.hpp"
@@ -61,9 +62,8 @@ TEST_F(MemoryLimits, KnowsVersionOneOfControlGroups) {
 
 // Ranks of a node share the machine; limits of a process are not shared.
 TEST_F(MemoryLimits, OwnLimitsAreNotShared) {
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "AddressSanitizer itself takes more than can be limited here";
-#endif
+  if (testing::has_address_sanitizer)
+    GTEST_SKIP() << "AddressSanitizer itself takes more than can be limited here";
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_DATA, &before), 0);
   rlimit limit = before;

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "skip.hpp"
 #include "tasuki/tensor/backend.hpp"
 #include "tasuki/tensor/half.hpp"
 #include "tasuki/tensor/out_of_memory.hpp"
@@ -71,9 +72,8 @@ TEST(HostPool, ThreadsMayShareIt) {
 }
 
 TEST(HostPool, ImpossibleRequestsAreErrors) {
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "AddressSanitizer ends a program that asks for so much";
-#endif
+  if (testing::has_address_sanitizer)
+    GTEST_SKIP() << "AddressSanitizer ends a program that asks for so much";
   const HostPoolStatistics before = host_pool_statistics();
   reset_host_pool_peak();
   try {
