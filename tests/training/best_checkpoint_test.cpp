@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <optional>
 
 #include "errors.hpp"
 #include "scripted_updater.hpp"
@@ -30,20 +31,38 @@ class BestCheckpoint : public ::testing::Test {
   }
   // A value an iteration, one iteration an epoch.
   std::unique_ptr<Trainer> trainer(const std::vector<double>& values, const std::string& out,
-                                   const std::string& key = "loss") {
+                                   const std::string& key = "loss", int n_retains = 1) {
     const auto script = [values, key](std::int64_t iteration, Observation& observation) {
       observation.set(key, values.at(static_cast<std::size_t>(iteration - 1)));
     };
     auto made =
         std::make_unique<Trainer>(std::make_unique<ScriptedUpdater>(1, script, optimizer_.get()),
                                   stop_after(static_cast<double>(values.size())), folder / out);
-    made->extend(checkpoint_of(key));
+    made->extend(checkpoint_of(key, n_retains));
     return made;
   }
   // The newest one is of the last iteration.
-  static std::unique_ptr<Checkpoint> checkpoint_of(const std::string& key) {
-    return std::make_unique<Checkpoint>(Checkpoint::Settings{.n_retains = 1, .keep_best = key},
-                                        at({}, Unit::iteration));
+  static std::unique_ptr<Checkpoint> checkpoint_of(const std::string& key, int n_retains = 1) {
+    return std::make_unique<Checkpoint>(
+        Checkpoint::Settings{.n_retains = n_retains, .keep_best = key}, at({}, Unit::iteration));
+  }
+  // A run whose values get better all the time; all checkpoints are there, and the newest is cut.
+  void run_and_damage_the_newest() {
+    trainer({3, 2, 1}, "out", "loss", 9)->run();
+    ASSERT_EQ(best_in("out"), 3);
+    std::filesystem::resize_file(saved(3) / "state.npz", 100);
+  }
+  // A run that goes on from the checkpoint of this iteration.
+  std::unique_ptr<Trainer> going_on_from(std::int64_t iteration,
+                                         const std::vector<double>& values) {
+    auto made = trainer(values, "out", "loss", 9);
+    const Generation state(saved(iteration));
+    made->serialize(Serializer::loader(&state, nullptr));
+    made->note_snapshot(state.path());
+    return made;
+  }
+  std::filesystem::path saved(std::int64_t iteration) const {
+    return generation_folder(folder / "out", {iteration, 1});
   }
   // The iteration that the best checkpoint is from.
   std::int64_t best_in(const std::string& out) const {
@@ -77,6 +96,29 @@ TEST_F(BestCheckpoint, ARunThatGoesOnKnowsTheBestValueOfTheFileThatIsThere) {
   }
   EXPECT_EQ(best_in("out"), 2);
   EXPECT_EQ(best_in("other"), 3) << "without the file its value counts for nothing";
+}
+
+// It knows the best value up to there, and which checkpoint has it.
+TEST_F(BestCheckpoint, ARunThatFallsBackNamesTheBestOfItsOwnPast) {
+  run_and_damage_the_newest();
+  going_on_from(2, {3, 2, 5, 4})->run();
+  EXPECT_EQ(best_in("out"), 2);
+  going_on_from(1, {3, 3.5, 2.5})->run();
+  EXPECT_EQ(best_generation(folder / "out"), generation_folder(folder / "out", {3, 2}));
+}
+
+TEST_F(BestCheckpoint, ADamagedOneIsForgotten) {
+  run_and_damage_the_newest();
+  const auto best = [&] { return best_generation(folder / "out"); };
+  std::vector<std::optional<std::filesystem::path>> seen;
+  const auto run = going_on_from(2, {3, 2, 5, 4});
+  std::filesystem::remove(saved(2) / "state.npz");
+  run->extend(make_extension(
+      "look", [&](Trainer&) { seen.push_back(best()); }, Extension::priority_writer));
+  run->run();
+  ASSERT_EQ(seen.size(), 2U);
+  EXPECT_EQ(seen.front(), std::nullopt) << "a damaged checkpoint is named";
+  EXPECT_EQ(best_in("out"), 4);
 }
 
 TEST_F(BestCheckpoint, AValueThatCouldNotBeSavedIsNotTheBest) {

@@ -5,9 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/inotify.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <fstream>
@@ -17,6 +19,7 @@
 #include "resumed_run.hpp"
 #include "same_run.hpp"
 #include "tasuki/core/file.hpp"
+#include "tasuki/core/log.hpp"
 #include "tasuki/core/stop_request.hpp"
 #include "tasuki/training/checkpoints/generation.hpp"
 #include "tasuki/training/checkpoints/generations.hpp"
@@ -279,6 +282,51 @@ TEST_F(Checkpoints, OfReplicaSetsHaveAPartForEach) {
   resume(generation("first", 4), *second->trainer, sets.get());
   second->trainer->run();
   expect_same_run(*second, whole);
+}
+
+// Ranks look for each other's folders by files that they make there.
+TEST_F(Checkpoints, OfSeveralWritersLookForACommonFolderOnce) {
+  const std::filesystem::path watched = folder / "first/checkpoints";
+  if (comm->rank() == 0) std::filesystem::create_directories(watched);
+  comm->barrier();
+  const int watch = inotify_init1(IN_NONBLOCK);
+  ASSERT_GE(inotify_add_watch(watch, watched.c_str(), IN_CREATE), 0);
+  run_of("first", {.iterations = 9, .sharded = true})->trainer->run();
+  comm->barrier();
+  int probes = 0;
+  alignas(inotify_event) std::array<char, 1 << 16> events;
+  const ssize_t bytes = read(watch, events.data(), events.size());
+  close(watch);
+  ASSERT_GT(bytes, 0);
+  for (ssize_t at = 0; at < bytes;) {
+    const auto* const event = reinterpret_cast<const inotify_event*>(&events.at(at));
+    probes += std::string_view(event->name).starts_with("writer-") ? 1 : 0;
+    at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
+  }
+  EXPECT_EQ(names("first").size(), 3U);
+  EXPECT_EQ(probes, comm->size() > 1 ? comm->size() : 0);
+}
+
+TEST_F(Checkpoints, AreSaidToBeThereWhenTheyAre) {
+  const auto run = run_of("first", {.iterations = 8}, {}, 4);
+  std::string said;
+  run->trainer->extend(make_extension(
+      "look",
+      [&](Trainer& trainer) {
+        if (!trainer.is_root()) return;
+        const std::int64_t iteration = trainer.updater().iteration();
+        while (iteration == 5 && !exists(folder / "first/latest"))
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        if (iteration == 5) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        if (iteration == 7) said = ::testing::internal::GetCapturedStderr();
+      },
+      Extension::priority_writer));
+  configure_log(comm->rank(), LogLevel::verbose);
+  if (comm->rank() == 0) ::testing::internal::CaptureStderr();
+  run->trainer->run();
+  configure_log(comm->rank(), LogLevel::info);
+  const std::string expected = "saved " + generation("first", 4).string() + ": training paused";
+  EXPECT_EQ(said.find(expected) != said.npos, comm->rank() == 0) << said;
 }
 
 // The disk takes the files only after two more iterations.

@@ -210,12 +210,53 @@ TEST(AKilledWriter, LeavesTheNewGenerationWholeOrNotAtAll) {
     EXPECT_EQ(read_latest(out.path()), done > 4 ? "checkpoints/iter_20" : "checkpoints/iter_10");
     expect_state(out / "checkpoints/iter_10", 1);
     if (is_there) expect_state(out / "checkpoints/iter_20", 2);
+    EXPECT_EQ(newest_intact(out.path()).filename(), is_there ? "iter_20" : "iter_10")
+        << "it is not taken, although it is complete";
     // The next run takes the same name, and nothing of the killed one remains.
     const fs::path next = write_alone(out.path(), 20, 3);
     EXPECT_EQ(next.filename(), is_there ? "iter_20-2" : "iter_20");
     expect_state(next, 3);
     EXPECT_TRUE(unfinished_generations_in(out.path()).empty());
   }
+}
+
+// A run goes back from 30 to 10, with or without another generation that it left being removed
+// meanwhile, and is killed in its first save.
+TEST(AKilledWriter, OfARunThatWentBackLeavesTheFutureThatItLeftForLast) {
+  for (const bool takes_a_name_again : {false, true})
+    for (const bool is_published : {false, true}) {
+      const TemporaryFolder out;
+      for (const int iteration : {10, 20, 30})
+        write_alone(out.path(), iteration, static_cast<float>(iteration));
+      start_course(out.path(), out / "checkpoints/iter_10");
+      if (takes_a_name_again) remove_generation(out / "checkpoints/iter_20");
+      const std::int64_t next = takes_a_name_again ? 20 : 15;
+      const int status = status_of_child([&] {
+        GenerationWriter writer({.out = out.path(), .iteration = next, .epoch = 1, .parts = 1});
+        writer.make_folder();
+        writer.write_files({"", state_from(1), {}});
+        writer.write_manifest();
+        if (is_published) writer.publish();
+      });
+      EXPECT_TRUE(WIFSIGNALED(status));
+      EXPECT_EQ(read_latest(out.path()), "checkpoints/iter_10");
+      EXPECT_EQ(iteration_of(newest_intact(out.path())), is_published ? next : 10);
+    }
+}
+
+// The run knows nothing of what is in its folder.
+TEST(AKilledWriter, OfANewRunLeavesTheFutureOfAnOlderOneForLast) {
+  const TemporaryFolder out;
+  write_alone(out.path(), 30, 1);
+  start_course(out.path(), "");
+  status_of_child([&] {
+    GenerationWriter writer({.out = out.path(), .iteration = 20, .epoch = 1, .parts = 1});
+    writer.make_folder();
+    writer.write_files({"", state_from(2), {}});
+    writer.write_manifest();
+    writer.publish();
+  });
+  EXPECT_EQ(newest_intact(out.path()).filename(), "iter_20");
 }
 
 // At any moment, between steps or in one.

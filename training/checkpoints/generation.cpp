@@ -12,6 +12,7 @@
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/hash.hpp"
 #include "tasuki/core/printable.hpp"
+#include "tasuki/training/checkpoints/generations.hpp"
 
 namespace tasuki {
 namespace {
@@ -31,27 +32,12 @@ std::string describe_parts(const Manifest& manifest, const std::string& part) {
                      manifest.parts, part, fmt::join(found, ", "));
 }
 
-}  // namespace
-
-Generation::Generation(fs::path folder, const std::string& part) : folder_(std::move(folder)) {
-  std::error_code ignored;
-  if (!fs::is_directory(folder_, ignored))
-    fail(ErrorKind::missing, "cannot read {}: no such folder", folder_.string());
-  manifest_ = Manifest::read(folder_);
-  check_folder();
-  for (const Manifest::File& file : manifest_.files)
-    if (file.part == part) open(file);
-  if (files_.empty())
-    fail(ErrorKind::missing, "cannot read {}: {}", folder_.string(),
-         describe_parts(manifest_, part));
-  add_pieces();
-}
-
-// Hidden files are not looked at: network file systems and desktops make them.
-void Generation::check_folder() const {
+// Whether the files of the manifest are there with their sizes, and no others. Hidden files are not
+// looked at: network file systems and desktops make them.
+void check_folder(const fs::path& folder, const Manifest& manifest) {
   std::set<std::string> expected = {manifest_name};
-  for (const Manifest::File& file : manifest_.files) {
-    const fs::path path = folder_ / file.name;
+  for (const Manifest::File& file : manifest.files) {
+    const fs::path path = folder / file.name;
     std::error_code error;
     const std::uintmax_t bytes = fs::file_size(path, error);
     if (error) fail(ErrorKind::data, "{} is missing: {}", path.string(), error.message());
@@ -61,13 +47,29 @@ void Generation::check_folder() const {
     expected.insert(file.name);
   }
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder_, error)) {
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with('.') && !expected.contains(name))
       fail(ErrorKind::data, "{} does not belong to this generation: the manifest does not name it",
            entry.path().string());
   }
-  if (error) fail(ErrorKind::io, "cannot read {}: {}", folder_.string(), error.message());
+  if (error) fail(ErrorKind::io, "cannot read {}: {}", folder.string(), error.message());
+}
+
+}  // namespace
+
+Generation::Generation(fs::path folder, const std::string& part) : folder_(std::move(folder)) {
+  std::error_code ignored;
+  if (!fs::is_directory(folder_, ignored))
+    fail(ErrorKind::missing, "cannot read {}: no such folder", folder_.string());
+  manifest_ = Manifest::read(folder_);
+  check_folder(folder_, manifest_);
+  for (const Manifest::File& file : manifest_.files)
+    if (file.part == part) open(file);
+  if (files_.empty())
+    fail(ErrorKind::missing, "cannot read {}: {}", folder_.string(),
+         describe_parts(manifest_, part));
+  add_pieces();
 }
 
 void Generation::open(const Manifest::File& file) {
@@ -148,6 +150,20 @@ NpzValue Generation::put_together(const std::string& name, const std::vector<Pla
     to += piece.bytes();
   }
   return whole;
+}
+
+std::optional<fs::path> find_generation(const fs::path& out, const std::string& id) {
+  for (const GenerationName& name : generations_in(out)) {
+    fs::path folder = generation_folder(out, name);
+    try {
+      const Manifest manifest = Manifest::read(folder);
+      if (manifest.id != id) continue;
+      check_folder(folder, manifest);
+      return folder;
+    } catch (const Error&) {  // damaged: those that open it say so
+    }
+  }
+  return std::nullopt;
 }
 
 std::unique_ptr<ArraySource> open_saved_state(const fs::path& path, const std::string& part) {

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,7 +48,6 @@ class Generation : public ArraySource {
     const NpzFile* file;
     const Manifest::Array* array;
   };
-  void check_folder() const;
   void open(const Manifest::File& file);
   void add_pieces();
   NpzValue put_together(const std::string& name, const std::vector<Place>& places) const;
@@ -59,6 +59,11 @@ class Generation : public ArraySource {
   std::map<std::string, std::vector<Place>> places_;  // pieces in the order of their ranges
   std::map<std::string, ArrayType> types_;            // of whole arrays
 };
+
+// The generation of this id (Manifest::id) in an output folder, whose manifest is intact and whose
+// files are there with their sizes; contents are not read. Nothing if there is none.
+std::optional<std::filesystem::path> find_generation(const std::filesystem::path& out,
+                                                     const std::string& id);
 
 // Opens what a run saved: a generation, if `path` is a folder, or a snapshot, of a part of the
 // model the file with the suffix `part`.

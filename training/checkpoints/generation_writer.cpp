@@ -60,18 +60,15 @@ fs::path GenerationWriter::write(const GenerationShare& share) {
 void GenerationWriter::make_folder() {
   const fs::path checkpoints = outline_.out / checkpoints_name;
   // Only writer 0 knows whether the output folder is still there; the others may be on hosts with
-  // disks of their own.
-  // It also knows what the run has abandoned.
-  std::istringstream first(writers_
-                               .on_all([&]() -> std::string {
-                                 if (writers_.index() != 0) return "";
-                                 std::error_code ignored;
-                                 if (!fs::is_directory(checkpoints, ignored))
-                                   make_new_folder(checkpoints);
-                                 return fmt::format("{}\n{}", random_id(),
-                                                    fmt::join(abandoned_in(outline_.out), "\n"));
-                               })
-                               .front());
+  // disks of their own. It also knows what the run has abandoned.
+  const auto begin = [&]() -> std::string {
+    if (writers_.index() != 0) return "";
+    std::error_code ignored;
+    if (!fs::is_directory(checkpoints, ignored)) make_new_folder(checkpoints);
+    return fmt::format("{}\n{}", outline_.id.empty() ? random_id() : outline_.id,
+                       fmt::join(abandoned_in(outline_.out), "\n"));
+  };
+  std::istringstream first(writers_.on_all(begin).front());
   std::getline(first, id_);
   std::set<std::string> abandoned;
   for (std::string line; std::getline(first, line);) abandoned.insert(line);
@@ -82,13 +79,15 @@ void GenerationWriter::make_folder() {
   GenerationName name{outline_.iteration, 1};
   for (const std::string& number : numbers)
     name.number = std::max<std::int64_t>(name.number, std::stoll(number));
-  first_on_disk_ = writers_.first_on_disk(checkpoints);
+  first_on_disk_ =
+      outline_.first_on_disk.empty() ? writers_.first_on_disk(checkpoints) : outline_.first_on_disk;
   works_for_disk_ = own_first() == writers_.index();
   folder_ = generation_folder(outline_.out, name);
   unfinished_ = unfinished_name(folder_);
   writers_.on_all([&] {
     if (works_for_disk_) {
       if (writers_.index() != 0) abandon(outline_.out, abandoned);
+      announce_generation(outline_.out, folder_);
       remove_unfinished_generations(outline_.out);
       make_new_folder(unfinished_);
       is_made_ = true;

@@ -15,9 +15,9 @@
 
 #include "tasuki/core/range.hpp"
 #include "tasuki/tensor/shape.hpp"
+#include "tasuki/training/checkpoints/generation_share.hpp"
 #include "tasuki/training/checkpoints/manifest.hpp"
 #include "tasuki/training/checkpoints/writers.hpp"
-#include "tasuki/training/snapshots/npz.hpp"
 
 namespace tasuki {
 
@@ -26,13 +26,9 @@ struct GenerationOutline {
   std::filesystem::path out;  // the run's output folder, which exists at least for writer 0
   std::int64_t iteration = 0, epoch = 0;
   std::int64_t parts = 1;  // of the model
-};
-
-// What one writer has of it. Arrays are only read, and must not change meanwhile.
-struct GenerationShare {
-  std::string part;              // of the model, as in Manifest::File
-  std::vector<NpzEntry> state;   // state<part>.npz; empty if another writer has it
-  std::vector<NpzPiece> pieces;  // optimizer.<writer>.npz; only where all writers see one folder
+  std::string id{};        // Manifest::id; that of writer 0 counts. Empty: a random one
+  // Writers::first_on_disk of the output folder; empty: it is looked up.
+  std::vector<int> first_on_disk{};
 };
 
 // Neither blocks nor uses anything of the thread that trains: it may run in the background.
@@ -60,6 +56,7 @@ class GenerationWriter {
   // Known after make_folder(): whether this writer is the first of those that see its disk, which
   // works for all of them.
   bool is_first_on_disk() const { return works_for_disk_; }
+  const std::vector<int>& first_on_disk() const { return first_on_disk_; }  // of all writers
   // The name that it has, or gets.
   const std::filesystem::path& folder() const { return folder_; }
 

@@ -11,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
 
 namespace tasuki {
@@ -176,7 +177,8 @@ std::vector<SavedState> saved_states_in(const fs::path& out, const std::string& 
   const std::set<std::string> abandoned = abandoned_in(out);
   // Stable: generations are already in their order, and before snapshots.
   std::ranges::stable_sort(found, std::greater(), [&](const SavedState& each) {
-    const bool is_own = each.iteration <= last && !abandoned.contains(name_in_folder(each.path));
+    const bool is_own = (each.is_generation || each.iteration <= last) &&
+                        !abandoned.contains(name_in_folder(each.path));
     return std::tuple(is_own, each.iteration, each.path.lexically_relative(out) == latest);
   });
   return found;
@@ -205,6 +207,11 @@ void write_latest(const fs::path& out, const fs::path& saved) {
   if (iteration) last = iteration;
 }
 
+void announce_generation(const fs::path& out, const fs::path& saved) {
+  auto [named, lock] = Named::lock();
+  update_abandoned(out, name_in_folder(saved), iteration_of(saved).value(), !named.in(out));
+}
+
 std::set<std::string> abandoned_in(const fs::path& out) {
   std::set<std::string> names;
   std::ifstream in(out / abandoned_name);
@@ -226,7 +233,12 @@ std::optional<fs::path> read_latest(const fs::path& out) {
 }
 
 void write_best(const fs::path& out, const fs::path& saved) {
-  write_file(out / best_generation_name, name_in_folder(saved) + "\n");
+  if (!saved.empty()) return write_file(out / best_generation_name, name_in_folder(saved) + "\n");
+  std::error_code error;
+  fs::remove(out / best_generation_name, error);
+  if (error)
+    fail(ErrorKind::cannot_write, "cannot remove {}: {}", (out / best_generation_name).string(),
+         error.message());
 }
 
 std::optional<fs::path> best_generation(const fs::path& out) {

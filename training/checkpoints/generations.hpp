@@ -51,8 +51,11 @@ struct SavedState {
   bool is_generation = false;
 };
 // All of them, the newest first: by iteration; of the same iteration first the one that `latest`
-// names, then generations by number, then the snapshot. Those that the run has abandoned, and those
-// of higher iterations than `latest` says, come last. `suffix`: of snapshots of a part of a model.
+// names, then generations by number, then the snapshot. Those that the run has abandoned come last,
+// and snapshots of higher iterations than `latest` says. (A generation of a higher iteration was
+// complete when the run was killed before it could name it: what is abandoned is written down
+// before a generation gets its name, and `latest` afterwards; with snapshots `latest` comes first.)
+// `suffix`: of snapshots of a part of a model.
 std::vector<SavedState> saved_states_in(const std::filesystem::path& out,
                                         const std::string& suffix = "");
 
@@ -64,6 +67,10 @@ void start_course(const std::filesystem::path& out, const std::filesystem::path&
 // process that trains may save; those that finish late do not replace a name of a higher iteration.
 // The first call of a run abandons what is there of higher iterations.
 void write_latest(const std::filesystem::path& out, const std::filesystem::path& saved);
+// Before the generation `saved` gets its name: abandons what the first write_latest() of a run
+// would, and no longer an earlier generation of this name. So it counts from the moment on in which
+// it has its name, also if the process is killed before write_latest().
+void announce_generation(const std::filesystem::path& out, const std::filesystem::path& saved);
 // What it names (in older folders: last_snapshot), relative to `out`; nothing if there is none.
 std::optional<std::filesystem::path> read_latest(const std::filesystem::path& out);
 // What is abandoned: names like those in `latest`.
@@ -74,7 +81,7 @@ void abandon(const std::filesystem::path& out, const std::set<std::string>& name
 // The iteration in the name of a generation or numbered snapshot; nothing for other names.
 std::optional<std::int64_t> iteration_of(const std::filesystem::path& saved);
 
-// The same for the file `best`.
+// The same for the file `best`; an empty path: there is no best one, and the file is removed.
 void write_best(const std::filesystem::path& out, const std::filesystem::path& saved);
 // The folder that it names; nothing if there is none.
 std::optional<std::filesystem::path> best_generation(const std::filesystem::path& out);

@@ -4,9 +4,6 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <future>
-#include <map>
-#include <set>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -23,8 +20,8 @@
 #include "tasuki/tensor/out_of_memory.hpp"
 #include "tasuki/training/checkpoints/generation_writer.hpp"
 #include "tasuki/training/checkpoints/generations.hpp"
+#include "tasuki/training/extensions/best_checkpoint.hpp"
 #include "tasuki/training/trainer.hpp"
-#include "tasuki/training/watched_value.hpp"
 
 namespace tasuki {
 namespace fs = std::filesystem;
@@ -34,34 +31,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-std::vector<Tensor*> arrays_of(GenerationShare& share) {
-  std::vector<Tensor*> arrays;
-  const auto add = [&](NpzEntry& entry) {
-    if (auto* const array = std::get_if<Tensor>(&entry.value)) arrays.push_back(array);
-  };
-  for (NpzEntry& entry : share.state) add(entry);
-  for (NpzPiece& piece : share.pieces) add(piece.entry);
-  return arrays;
-}
-
-// Gives arrays memory of their own on the host, except those that nobody else refers to, because
-// they were gathered from other ranks or packed. Host memory is pooled, so each save takes the
-// blocks of the one before.
-void detach(GenerationShare& share) {
-  const std::vector<Tensor*> arrays = arrays_of(share);
-  std::map<const Storage*, long> references;
-  for (const Tensor* array : arrays) ++references[array->storage().get()];
-  std::set<const Storage*> own;
-  for (const Tensor* array : arrays)
-    if (array->storage().use_count() == references.at(array->storage().get()))
-      own.insert(array->storage().get());
-  for (Tensor* array : arrays)
-    if (!array->device().is_cpu())
-      *array = array->to(Device::cpu());
-    else if (array->defined() && !own.contains(array->storage().get()))
-      *array = array->clone();
 }
 
 // Messages and later runs take for the last one where this run goes on from.
@@ -86,9 +55,6 @@ void make_room(const fs::path& out) {
   if (const auto latest = read_latest(out)) remove_old_generations(out, out / *latest, 1);
 }
 
-// For a save that is under way when a run has failed.
-constexpr std::chrono::seconds patience(10);
-
 bool shards_states(const Trainer& trainer) {
   return std::ranges::any_of(trainer.updater().optimizers(), [](const NamedOptimizer& each) {
     return each.optimizer->shards_states();
@@ -100,10 +66,12 @@ bool shards_states(const Trainer& trainer) {
 // A save that is under way. `path` or `failure` is set before `writing_` is ready.
 struct Checkpoint::Save {
   std::int64_t iteration = 0;
+  std::string id{};
   bool is_best = false;
-  WatchedValue::Best best_before{};  // than this one
-  fs::path path{};                   // empty: not complete
-  std::string failure{};             // of writing files; empty: none
+  BestCheckpoint::Record best_before{};
+  fs::path path{};        // empty: not complete
+  std::string failure{};  // of writing files; empty: none
+  std::vector<int> first_on_disk{};
   bool is_noted = false;
   double seconds_of_pause = 0, seconds_of_writing = 0;
 };
@@ -113,15 +81,12 @@ Checkpoint::Checkpoint(Settings settings, std::unique_ptr<Trigger> due)
   if (settings_.n_retains < 1)
     fail_everywhere(ErrorKind::usage, "at least one checkpoint has to remain, not {}",
                     settings_.n_retains);
-  if (settings_.keep_best.empty()) return;
-  best_ = std::make_unique<WatchedValue>(settings_.keep_best, better_of(settings_.keep_best),
-                                         every(1, Unit::epoch));
-  best_->demand("the best checkpoint");
+  if (!settings_.keep_best.empty()) best_ = std::make_unique<BestCheckpoint>(settings_.keep_best);
 }
 
 Checkpoint::~Checkpoint() {
   if (!background_ || !save_ || !writing_.valid()) return;
-  const auto limit = writers_ ? std::chrono::seconds(0) : patience;
+  const auto limit = writers_ ? std::chrono::milliseconds(0) : settings_.patience;
   if (writing_.wait_for(limit) != std::future_status::ready) abandon_writing();
 }
 
@@ -133,10 +98,13 @@ Communicator* Checkpoint::members(const Trainer& trainer) const {
   return settings_.replicas ? &settings_.replicas->members() : trainer.communicator();
 }
 
-bool Checkpoint::writes(const Trainer& trainer) const {
+bool Checkpoint::holds_state(const Trainer& trainer) const {
   const Communicator* const sharing = members(trainer);
-  return sharing == nullptr || sharing->rank() == 0 ||
-         (!settings_.replicas && shards_states(trainer));
+  return sharing == nullptr || sharing->rank() == 0;
+}
+
+bool Checkpoint::writes(const Trainer& trainer) const {
+  return holds_state(trainer) || (!settings_.replicas && shards_states(trainer));
 }
 
 void Checkpoint::initialize(Trainer& trainer) {
@@ -144,28 +112,24 @@ void Checkpoint::initialize(Trainer& trainer) {
   Communicator* const all = everybody(trainer);
   if (all != nullptr && (settings_.replicas || shards_states(trainer)))
     writers_ = all->split(writes(trainer) ? 0 : 1, all->rank());
-  const auto look = [&] {
-    name_origin(trainer);
-    return Bytes(best_generation(trainer.out()) ? 1 : 0);
-  };
-  Communicator* const training = trainer.communicator();
-  const Bytes has_best = training ? run_on_root(*training, 0, look) : look();
-  if (best_ && has_best.empty()) best_->set_best({});
+  if (trainer.is_root()) name_origin(trainer);
+  if (best_) best_->find(trainer, all, holds_state(trainer));
 }
 
 void Checkpoint::run(Trainer& trainer) {
   note_if_written(trainer);
   // Should the best one not have been written, the value is compared with those before it.
   if (save_ && save_->is_best && trainer.updater().is_new_epoch()) finish_or_warn(trainer);
-  const WatchedValue::Best before = best_ ? best_->best() : WatchedValue::Best();
-  const bool is_better = best_ && best_->look(trainer) == WatchedValue::Finding::better;
+  const auto before = best_ ? best_->record() : BestCheckpoint::Record();
+  const bool is_better = best_ && best_->look(trainer);
   const bool is_due = due_->fires(trainer);
   if (is_due || is_better) {
     finish_or_warn(trainer);
     warn_of_failure(trainer, [&] {
       begin(trainer);
-      save_->is_best = is_better;
       save_->best_before = before;
+      save_->is_best = is_better;
+      if (is_better) best_->set_id(save_->id);
       save(trainer, settings_.in_background && !is_at_limit(trainer));
     });
   }
@@ -213,7 +177,7 @@ void Checkpoint::on_error(Trainer& trainer) {
   if (!save_ || !writing_.valid() || writers_) return;
   {
     const LongCall waiting;
-    if (writing_.wait_for(patience) != std::future_status::ready) {
+    if (writing_.wait_for(settings_.patience) != std::future_status::ready) {
       log_warning("the checkpoint of iteration {} is not written yet; ending without it",
                   save_->iteration);
       return abandon_writing();
@@ -240,16 +204,24 @@ void Checkpoint::serialize(const Serializer& serializer) {
 void Checkpoint::begin(const Trainer& trainer) {
   save_ = std::make_shared<Save>();
   save_->iteration = saved_iteration_ = trainer.updater().iteration();
+  save_->id = random_id();
+  // States of several replica sets keep it.
+  if (best_ && settings_.replicas)
+    save_->id = bytes_to_text(settings_.replicas->whole().bcast_bytes(text_to_bytes(save_->id)));
 }
 
-bool Checkpoint::all_see_one_folder(const Trainer& trainer) const {
-  const Writers writers(*writers_);
-  writers.on_all([&] {
-    make_output_folder(trainer.out());
-    return "";
-  });
-  return std::ranges::all_of(writers.first_on_disk(trainer.out()),
-                             [](int first) { return first == 0; });
+bool Checkpoint::all_see_one_folder(const Trainer& trainer) {
+  if (probed_ != trainer.out()) {
+    const Writers writers(*writers_);
+    const fs::path folder = trainer.out() / checkpoints_name;
+    writers.on_all([&] {
+      make_output_folder(folder);
+      return "";
+    });
+    first_on_disk_ = writers.first_on_disk(folder);
+    probed_ = trainer.out();
+  }
+  return std::ranges::all_of(first_on_disk_, [](int first) { return first == 0; });
 }
 
 void Checkpoint::save(Trainer& trainer, bool in_background) {
@@ -274,10 +246,14 @@ void Checkpoint::save(Trainer& trainer, bool in_background) {
   writing_ = start(
       [share, save = save_, keep = settings_.n_retains, communicator = writers_,
        writers = writers_ ? Writers(*writers_) : Writers(),
-       outline = GenerationOutline{.out = trainer.out(),
-                                   .iteration = trainer.updater().iteration(),
-                                   .epoch = trainer.updater().epoch(),
-                                   .parts = is_divided ? writers_->size() : 1}] {
+       outline =
+           GenerationOutline{
+               .out = trainer.out(),
+               .iteration = trainer.updater().iteration(),
+               .epoch = trainer.updater().epoch(),
+               .parts = is_divided ? writers_->size() : 1,
+               .id = save_->id,
+               .first_on_disk = probed_ == trainer.out() ? first_on_disk_ : std::vector<int>()}] {
         const auto start = Clock::now();
         GenerationWriter writer(outline, writers);
         fs::path folder;
@@ -292,6 +268,7 @@ void Checkpoint::save(Trainer& trainer, bool in_background) {
           if (save->is_best) write_best(outline.out, folder);
           remove_old_generations(outline.out, folder, keep);
         }
+        save->first_on_disk = writer.first_on_disk();
         save->seconds_of_writing = seconds_since(start);
         save->path = folder;
       },
@@ -326,10 +303,10 @@ void Checkpoint::finish(Trainer& trainer) {
     wait();
   if (all) save_->path = bytes_to_text(all->bcast_bytes(text_to_bytes(save_->path.string())));
   complete_iteration_ = save_->iteration;
+  first_on_disk_ = save_->first_on_disk;
+  probed_ = trainer.out();
   trainer.note_snapshot(save_->path);
-  if (trainer.is_root())
-    log_verbose("saved {}: training paused for {:.3f} s, writing took {:.3f} s",
-                save_->path.string(), save_->seconds_of_pause, save_->seconds_of_writing);
+  note_written(trainer);
   save_.reset();
 }
 
@@ -350,21 +327,28 @@ void Checkpoint::warn_of_failure(const Trainer& trainer, const std::function<voi
 
 void Checkpoint::give_up() {
   if (!save_) return;
-  if (save_->is_best) best_->set_best(save_->best_before);
+  if (save_->is_best) best_->set_record(save_->best_before);
   saved_iteration_ = -1;
+  probed_.clear();
   save_.reset();
   writing_ = {};
 }
 
 void Checkpoint::note_if_written(Trainer& trainer) const {
-  if (!save_ || save_->is_noted || !trainer.is_root() || !writing_.valid() ||
-      writing_.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
-    return;
-  save_->is_noted = true;
-  if (!save_->failure.empty())
+  if (save_ && writing_.valid() &&
+      writing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
+    note_written(trainer);
+}
+
+void Checkpoint::note_written(Trainer& trainer) const {
+  if (!trainer.is_root() || std::exchange(save_->is_noted, true)) return;
+  if (!save_->failure.empty()) {
     log_warning("{}; training continues", save_->failure);
-  else if (!save_->path.empty())
+  } else if (!save_->path.empty()) {
     trainer.note_snapshot(save_->path);
+    log_verbose("saved {}: training paused for {:.3f} s, writing took {:.3f} s",
+                save_->path.string(), save_->seconds_of_pause, save_->seconds_of_writing);
+  }
 }
 
 }  // namespace tasuki

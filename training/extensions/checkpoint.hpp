@@ -12,12 +12,15 @@
 // asked for). A run may have both.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <future>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tasuki/training/extension.hpp"
 #include "tasuki/training/snapshots/replica_set.hpp"
@@ -25,7 +28,7 @@
 namespace tasuki {
 
 class BackgroundThread;
-class WatchedValue;
+class BestCheckpoint;
 
 // Saves when `due` fires, at the end of the run, when the run is stopped, and, with keep_best, when
 // the value is better than all before. Attach it before a Snapshot, whose files then hold the best
@@ -51,8 +54,9 @@ class Checkpoint : public Extension {
     // Of an observed value, looked at every epoch; empty: none. The checkpoint with the best mean
     // over all ranks since the last look remains, and OUT/best names it. Larger is better if the
     // key has "accuracy" in it, else smaller. A key that nothing observes is a usage error
-    // (watched_value.hpp). The best value is forgotten if a run is continued in a folder without
-    // that checkpoint.
+    // (watched_value.hpp). A run that is continued knows value and checkpoint as they were when
+    // its state was saved; if that checkpoint is not in the output folder, or damaged as far as
+    // sizes tell, the value is forgotten, and there is no best one until the next epoch.
     std::string keep_best{};
     // Whether files are written while training goes on.
     bool in_background = true;
@@ -63,11 +67,13 @@ class Checkpoint : public Extension {
     std::optional<std::int64_t> max_lost_iterations{};
     // The ranks whose states are the same; null: all of them.
     std::shared_ptr<const ReplicaSet> replicas{};
+    // How long a run that has failed waits for the checkpoint that is being written, for example on
+    // a disk that hangs. Not at all if several ranks write it, because some may be lost.
+    std::chrono::milliseconds patience = std::chrono::seconds(10);
   };
   explicit Checkpoint(Settings settings, std::unique_ptr<Trigger> due = every_seconds(600));
   Checkpoint() : Checkpoint(Settings()) {}
-  // Waits until what is being written is complete, but for a hung disk or lost ranks no longer than
-  // on_error() does.
+  // Waits for what is being written, no longer than Settings::patience.
   ~Checkpoint() override;
 
   std::string default_name() const override { return "Checkpoint"; }
@@ -75,7 +81,6 @@ class Checkpoint : public Extension {
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
   void finalize(Trainer& trainer) override;
-  // Waits up to 10 seconds for what this rank alone is writing.
   void on_error(Trainer& trainer) override;
   void serialize(const Serializer& serializer) override;
 
@@ -86,12 +91,14 @@ class Checkpoint : public Extension {
   Communicator* everybody(const Trainer& trainer) const;
   Communicator* members(const Trainer& trainer) const;
   bool writes(const Trainer& trainer) const;
-  bool all_see_one_folder(const Trainer& trainer) const;
+  // Whether this rank has all of a state, for itself and those that have the same.
+  bool holds_state(const Trainer& trainer) const;
+  bool all_see_one_folder(const Trainer& trainer);
 
   // Whether the next iteration would be too far from the last complete checkpoint.
   bool is_at_limit(const Trainer& trainer) const;
   // Saves the current state; the save before must have ended. Collective, like the functions below
-  // but the last four.
+  // up to warn_of_failure().
   void begin(const Trainer& trainer);
   void save(Trainer& trainer, bool in_background);
   void save_and_finish(Trainer& trainer);
@@ -102,15 +109,20 @@ class Checkpoint : public Extension {
   void warn_of_failure(const Trainer& trainer, const std::function<void()>& work);
   void give_up();
   std::future<void> start(std::function<void()> work, bool in_background);
-  // If the save has ended: lets messages name it as the last one, or warns of its failure.
+  // If the save has ended: says so on rank 0, once, and lets messages name it as the last one, or
+  // warns of its failure. Not collective.
   void note_if_written(Trainer& trainer) const;
+  void note_written(Trainer& trainer) const;
   // Leaves the thread that writes to itself, for the process to end without it.
   void abandon_writing();
 
   Settings settings_;
   std::unique_ptr<Trigger> due_;
-  std::unique_ptr<WatchedValue> best_;     // null: none is kept
+  std::unique_ptr<BestCheckpoint> best_;   // null: none is kept
   std::shared_ptr<Communicator> writers_;  // that agree; null: one rank writes
+  // Writers::first_on_disk of the folder `probed_`, until a save fails.
+  std::vector<int> first_on_disk_;
+  std::filesystem::path probed_;
   std::int64_t saved_iteration_ = -1;
   std::int64_t complete_iteration_ = 0;           // of the last complete checkpoint, or the start
   std::shared_ptr<Save> save_;                    // under way; null: none

@@ -1,0 +1,80 @@
+#include "tasuki/training/extensions/best_checkpoint.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "tasuki/communicator/run_on_root.hpp"
+#include "tasuki/core/error.hpp"
+#include "tasuki/core/log.hpp"
+#include "tasuki/training/checkpoints/generation.hpp"
+#include "tasuki/training/checkpoints/generations.hpp"
+#include "tasuki/training/trainer.hpp"
+
+namespace tasuki {
+namespace fs = std::filesystem;
+namespace {
+
+// Of states that keep no id: of what `best` names, unless it is from a later iteration.
+std::string id_of_named(const fs::path& out, std::int64_t iteration) {
+  const auto named = best_generation(out);
+  if (!named || iteration_of(*named) > iteration) return "";
+  try {
+    return Manifest::read(*named).id;
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+}  // namespace
+
+BestCheckpoint::BestCheckpoint(const std::string& key)
+    : value_(key, better_of(key), every(1, Unit::epoch)) {
+  value_.demand("the best checkpoint");
+}
+
+bool BestCheckpoint::look(Trainer& trainer) {
+  return value_.look(trainer) == WatchedValue::Finding::better;
+}
+
+void BestCheckpoint::set_record(Record record) {
+  value_.set_best(record.value);
+  id_ = std::move(record.id);
+}
+
+void BestCheckpoint::find(const Trainer& trainer, Communicator* all, bool holds_state) {
+  const fs::path& out = trainer.out();
+  std::optional<fs::path> found;
+  const auto look = [&] {
+    if (!holds_state || value_.best().is_known == 0) return;
+    if (id_.empty()) id_ = id_of_named(out, trainer.updater().iteration());
+    if (!id_.empty()) found = find_generation(out, id_);
+  };
+  if (all)
+    run_on_all(*all, look);
+  else
+    look();
+  bool is_there = !holds_state || found;
+  if (all) {
+    const auto each = all->allgather_bytes(Bytes(is_there ? 1 : 0));
+    is_there = std::ranges::none_of(each, [](const Bytes& none) { return none.empty(); });
+  }
+  if (!is_there) {
+    set_record({});
+    found.reset();
+  }
+  if (!holds_state) return;
+  try {
+    if (!found || found != best_generation(out)) write_best(out, found.value_or(""));
+  } catch (const Error& error) {
+    log_warning("{}; training continues", error.what());
+  }
+}
+
+void BestCheckpoint::serialize(const Serializer& serializer) {
+  if (value_.serialize(serializer) &&
+      (!serializer.is_loading() || serializer.contains("checkpoint")))
+    serializer("checkpoint", id_);
+}
+
+}  // namespace tasuki
