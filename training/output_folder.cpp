@@ -148,6 +148,10 @@ bool OutputFolder::is_in_use(const fs::path& folder) {
   return FileLock::is_held(folder / lock_file);
 }
 
+std::string OutputFolder::holder(const fs::path& folder) {
+  return holder_of_lock(folder / lock_file);
+}
+
 void OutputFolder::take(OldResults old) {
   const fs::path wanted = path_;
   for (int number = 1;; ++number) {
@@ -167,7 +171,7 @@ void OutputFolder::take(OldResults old) {
         fail(ErrorKind::cannot_write,
              "output folder {} is in use by another job ({}); wait until it ends, or choose "
              "another folder",
-             folder.string(), holder_of_lock(folder / lock_file));
+             folder.string(), holder(folder));
       case FolderChoice::take:
         break;
     }

@@ -44,6 +44,8 @@ class OutputFolder {
 
   // Whether a job writes to the folder.
   static bool is_in_use(const std::filesystem::path& folder);
+  // Which process that is, or was: "pid 4711 on node1".
+  static std::string holder(const std::filesystem::path& folder);
 
   // Makes the folder, locks it and removes what killed runs have left unfinished, there and in
   // passed-over folders in which no job is at work. Errors of kind cannot_write: it cannot be made,

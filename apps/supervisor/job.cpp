@@ -51,20 +51,24 @@ class RunningJob {
     while (!(exit_code = processes::reap(launcher_))) {
       OutputStream& shown = error_output();
       const bool is_read = is_open_ && !shown.is_full();
-      std::array<pollfd, 3> arrivals = {pollfd{signals_.descriptor(), POLLIN, 0},
+      std::array<pollfd, 4> arrivals = {pollfd{signals_.descriptor(), POLLIN, 0},
                                         pollfd{is_read ? errors_.reader() : -1, POLLIN, 0},
-                                        pollfd{shown.awaited(), POLLOUT, 0}};
+                                        pollfd{shown.awaited(), POLLOUT, 0}, pollfd{output_, 0, 0}};
       poll(arrivals.data(), arrivals.size(), static_cast<int>(pause.count()));
       if (arrivals[2].revents != 0) shown.flush();
       if (arrivals[1].revents != 0) pass_errors();
       while (const int signal = signals_.next()) answer(signal);
+      if (arrivals[3].revents != 0) {
+        output_ = -1;  // once is enough
+        answer(SIGPIPE);
+      }
       keep_time();
     }
     const bool is_clean = processes::end_orphans();  // above all ranks, if the launcher was killed
     if (*exit_code > 128) remove_files_of(launcher_);
     pass_errors();
     error_output().write(text_.release());
-    return {*exit_code, text_.cause(), text_.is_cause_last(), is_clean};
+    return {*exit_code, text_.cause(), text_.is_cause_last(), text_.start_failure(), is_clean};
   }
 
  private:
@@ -86,7 +90,7 @@ class RunningJob {
       case StopAction::none:
         break;
       case StopAction::save_and_stop:
-        stop_until_ = Clock::now() + to_duration(stop_timeout_);
+        stop_until_ = Clock::now() + to_duration(stop_.time_to_save(stop_timeout_));
         ask_to_save();
         break;
       case StopAction::end_at_once:
@@ -152,6 +156,8 @@ class RunningJob {
   StopRequest& stop_;
   const JobWatch& watch_;
   pid_t launcher_;
+  int output_ =
+      pipe_or_socket(STDOUT_FILENO);  // as long as it is not known to have lost its reader
   bool is_open_ = true;
   Clock::time_point last_bytes_, next_tick_ = Clock::now() + tick;
   std::optional<Clock::time_point> stop_until_, ask_again_at_, kill_at_;

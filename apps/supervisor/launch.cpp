@@ -1,6 +1,7 @@
 #include "supervisor/launch.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "tasuki/core/error.hpp"
 
@@ -8,6 +9,8 @@ namespace tasuki::supervisor {
 namespace {
 
 using Words = std::vector<std::string>;
+
+constexpr double mpiruns_own = 1;  // seconds from SIGTERM to SIGKILL, without a setting
 
 void append(Words& words, const Words& more) {
   words.insert(words.end(), more.begin(), more.end());
@@ -34,8 +37,18 @@ Words binding(const Surroundings& around, const Placement& placement) {
   return is_one_core_each ? Words{} : Words{"--bind-to", "none"};
 }
 
-Launch launch_with_mpirun(const Surroundings& around, const Placement& placement,
-                          const Words& chosen) {
+// Of mpirun, for a program that ends by SIGTERM.
+Words time_to_end(const Settings& settings) {
+  constexpr const char* parameter = "odls_base_sigkill_timeout";
+  if (std::ranges::find(settings.launcher_words, parameter) != settings.launcher_words.end())
+    return {};
+  const double seconds = settings.is_stop_timeout_given ? settings.stop_timeout : mpiruns_own;
+  return {"--mca", parameter, fmt::format("{:.0f}", std::ceil(seconds))};
+}
+
+Launch launch_with_mpirun(const Settings& settings, const Surroundings& around,
+                          const Placement& placement, bool is_tasukis) {
+  const Words& chosen = settings.launcher_words;
   Launch launch;
   if (around.is_root)
     launch.environment = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
@@ -46,6 +59,7 @@ Launch launch_with_mpirun(const Surroundings& around, const Placement& placement
       !placement.hostfile.empty() || (around.slurm && around.slurm->nodes > 1);
   if (!around.tune.empty() && !has_flag(chosen, {"tune", "am"}))
     append(words, {"--tune", around.tune});
+  if (!is_tasukis) append(words, time_to_end(settings));
   if (!placement.hostfile.empty()) {
     append(words, {"--hostfile", placement.hostfile});
     // The remote shell reads this word.
@@ -111,12 +125,11 @@ Placement place(const Surroundings& around, std::optional<int> np, const std::ve
 }
 
 Launch make_launch(const Settings& settings, const Surroundings& around, const Placement& placement,
-                   const std::vector<std::string>& program) {
-  const Words& chosen = settings.launcher_words;
+                   const Program& program, const std::vector<std::string>& words) {
   Launch launch = settings.launcher == LauncherKind::srun
-                      ? launch_with_srun(placement, chosen)
-                      : launch_with_mpirun(around, placement, chosen);
-  append(launch.words, program);
+                      ? launch_with_srun(placement, settings.launcher_words)
+                      : launch_with_mpirun(settings, around, placement, program.is_known());
+  append(launch.words, words);
   return launch;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "supervisor/hostfile.hpp"
+#include "supervisor/program.hpp"
 #include "supervisor/settings.hpp"
 
 namespace tasuki::supervisor {
@@ -63,9 +64,14 @@ struct Launch {
 // - more ranks than slots need --oversubscribe;
 // - a rank that has more than one core computes with several threads, so it must not be bound to
 //   one core (program/start/processors.hpp); in a Slurm job it is bound to its task's cores;
-// - mca-params.conf and start_orted notice lost hosts (hostfiles/README.md).
+// - mca-params.conf and start_orted notice lost hosts (hostfiles/README.md);
+// - mca-params.conf has mpirun kill ranks right after SIGTERM. Tasuki's programs have saved by then
+//   (StopRequest); others end by SIGTERM, so that they get what Open MPI gives by default, or
+//   --stop-timeout. It is no more by default because mpirun waits that long before SIGTERM, too,
+//   and twice that long when a rank has failed.
 // Words in settings.launcher_words replace those for the same purpose.
+// `words`: of this start (Program::words_to_continue).
 Launch make_launch(const Settings& settings, const Surroundings& around, const Placement& placement,
-                   const std::vector<std::string>& program);
+                   const Program& program, const std::vector<std::string>& words);
 
 }  // namespace tasuki::supervisor

@@ -1,7 +1,5 @@
 #include "supervisor/launcher_text.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <regex>
@@ -52,15 +50,6 @@ bool may_be_launchers(std::string_view line) {
          (may_follow || set.starts_with(rest.substr(0, set.size())));
 }
 
-// Of a rank that Slurm's launcher has lost: "srun: error: node1: task 3: Killed".
-std::optional<Cause> learn_from_srun(const std::string& line) {
-  static const std::regex of_task(R"(srun: error: (\S+): tasks? (\d+)[-,\d]*: (.*))");
-  std::smatch found;
-  if (!line.starts_with("srun: ") || !std::regex_match(line, found, of_task)) return std::nullopt;
-  return Cause{fmt::format("rank {} on {}: {}", found[2].str(), found[1].str(), found[3].str()),
-               std::stoi(found[2]), found[1]};
-}
-
 // The line as a terminal shows it after a progress bar that was erased.
 std::string without_bar(std::string line) {
   while (line.ends_with('\r')) line.pop_back();
@@ -70,56 +59,7 @@ std::string without_bar(std::string line) {
   return line;
 }
 
-// What mpirun says in a paragraph that it prints when a job fails; nothing if it is another one.
-struct Learned {
-  std::optional<Cause> cause;
-};
-std::optional<Learned> learn(const std::string& text) {
-  // Line breaks differ with the lengths of names.
-  static const std::regex spaces("\\s+");
-  const std::string words = std::regex_replace(text, spaces, " ");
-  static const std::regex by_signal(
-      R"(process rank (\d+) with PID \d+ on node (\S+) exited on signal (\d+) \(([^)]*)\))");
-  static const std::regex by_code(
-      R"(exited with non-zero status.*Process name: \[\[\d+,\d+\],(\d+)\] Exit code: (\d+))");
-  static const std::regex lost_host(
-      R"(lost communication with a remote daemon.*Remote daemon: \[\[\d+,\d+\],\d+\] on node (\S+))");
-  std::smatch found;
-  if (std::regex_search(words, found, by_signal)) {
-    const std::string rank = found[1], host = found[2];
-    return Learned{Cause{fmt::format("rank {} on {}: ended by signal {} ({})", rank, host,
-                                     found[3].str(), found[4].str()),
-                         std::stoi(rank), host}};
-  }
-  if (std::regex_search(words, found, by_code)) {
-    const std::string rank = found[1];
-    return Learned{
-        Cause{fmt::format("error: rank {} ended with exit code {}", rank, found[2].str()),
-              std::stoi(rank), ""}};
-  }
-  if (std::regex_search(words, found, lost_host)) {
-    const std::string host = found[1];
-    return Learned{
-        Cause{fmt::format("error: the connection to {} was lost", host), std::nullopt, host}};
-  }
-  for (const char* known :
-       {"MPI_ABORT was invoked on rank ", "Primary job terminated normally, but"})
-    if (words.find(known) != std::string::npos) return Learned{};
-  return std::nullopt;
-}
-
 }  // namespace
-
-Cause parse_error_line(std::string_view line) {
-  static const std::regex of_rank(R"(rank (\d{1,7}) on ([^ :]+): .*)");
-  Cause cause{std::string(line), std::nullopt, ""};
-  std::smatch found;
-  if (std::regex_match(cause.line, found, of_rank)) {
-    cause.rank = std::stoi(found[1]);
-    cause.host = found[2];
-  }
-  return cause;
-}
 
 std::string LauncherText::pass(std::string_view bytes) {
   std::string shown;
@@ -163,7 +103,13 @@ void LauncherText::note_shown(const std::string& line) {
   const std::string text = without_bar(line);
   is_error_last_ = processes::is_error_line(text);
   if (is_error_last_) error_ = parse_error_line(text);
-  if (!learned_) learned_ = learn_from_srun(text);
+  if (const auto failure = parse_launcher_line(text)) note(*failure);
+  if (const auto unreached = parse_ssh_line(text)) unreached_ = unreached;
+}
+
+void LauncherText::note(const LauncherFailure& failure) {
+  if (failure.start != StartFailure::none) start_failure_ = failure.start;
+  if (failure.cause && !learned_) learned_ = failure.cause;
 }
 
 // What was held back, without the last `left` bytes, is no paragraph of the launcher's.
@@ -176,15 +122,20 @@ std::string LauncherText::take_paragraph(std::size_t left) {
 }
 
 void LauncherText::finish_paragraph(std::string& shown) {
-  const auto learned = learn(paragraph_);
-  if (!learned) {
+  auto failure = parse_paragraph(paragraph_);
+  if (!failure) {
     // Its last line may be the first one of the launcher's paragraph.
     const std::string text = take_paragraph(line_.size() + 1);
     if (leave_out_) shown += text;
     return;
   }
-  if (learned->cause && !learned_) learned_ = learned->cause;
-  if (!leave_out_) is_error_last_ = false;
+  if (failure->start == StartFailure::no_daemon && unreached_) {
+    failure->cause = unreached_;
+    failure->says_more = false;
+  }
+  note(*failure);
+  if (leave_out_ && failure->says_more) shown += paragraph_;
+  if (!leave_out_ || failure->says_more) is_error_last_ = false;
   paragraph_.clear();
   is_in_paragraph_ = false;
 }

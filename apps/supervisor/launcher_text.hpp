@@ -6,22 +6,13 @@
 #include <string>
 #include <string_view>
 
+#include "supervisor/launcher_failure.hpp"
+
 namespace tasuki::supervisor {
 
-// Why a job ended.
-struct Cause {
-  std::string line;  // "rank 1 on node2: ..."
-  std::optional<int> rank;
-  std::string host;
-};
-
-// "rank 1 on node2: the cause", or "error: the cause".
-Cause parse_error_line(std::string_view line);
-
 // Passes a stream through and learns from it why the job ended. mpirun frames its paragraphs with
-// lines of dashes. Those that only repeat that a rank failed are left out, and so are its remarks
-// about them; every other byte is passed unchanged, and at once unless it may belong to such a
-// paragraph.
+// lines of dashes. Those that say no more than the cause are left out, and so are its remarks about
+// them; every other byte is passed unchanged, and at once unless it may belong to such a paragraph.
 // Without `leave_out` nothing is held back.
 class LauncherText {
  public:
@@ -38,10 +29,13 @@ class LauncherText {
   std::optional<Cause> cause() const { return error_ ? error_ : learned_; }
   // Whether that line was the last one shown.
   bool is_cause_last() const { return error_ && is_error_last_; }
+  // What kept the launcher from starting the ranks, as far as it said so.
+  StartFailure start_failure() const { return start_failure_; }
 
  private:
   void finish_line(std::string& shown);
   void note_shown(const std::string& line);
+  void note(const LauncherFailure& failure);
   std::string take_paragraph(std::size_t left);
   void finish_paragraph(std::string& shown);
 
@@ -51,6 +45,8 @@ class LauncherText {
   bool is_in_paragraph_ = false;
   std::string paragraph_;  // with the line that began it
   std::optional<Cause> error_, learned_;
+  std::optional<Cause> unreached_;  // the last host that ssh has not reached
+  StartFailure start_failure_ = StartFailure::none;
   bool is_error_last_ = false;
 };
 

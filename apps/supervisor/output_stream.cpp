@@ -66,4 +66,15 @@ OutputStream& error_output() {
   return stream;
 }
 
+int pipe_or_socket(int file) {
+  struct stat kind {};
+  const bool is_known = fstat(file, &kind) == 0;
+  return is_known && (S_ISFIFO(kind.st_mode) || S_ISSOCK(kind.st_mode)) ? file : -1;
+}
+
+bool has_lost_reader(int file) {
+  pollfd other_end{pipe_or_socket(file), 0, 0};
+  return poll(&other_end, 1, 0) == 1 && (other_end.revents & (POLLERR | POLLHUP)) != 0;
+}
+
 }  // namespace tasuki::supervisor

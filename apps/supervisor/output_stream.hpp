@@ -43,4 +43,10 @@ class OutputStream {
 // This process's standard error.
 OutputStream& error_output();
 
+// Whether nobody can read any more what is written to a descriptor: a pipe, or a socket, whose
+// other end is closed. A file, /dev/null and a terminal are never that.
+bool has_lost_reader(int file);
+// What poll() is to watch for that: the descriptor, with POLLERR or POLLHUP; -1 if it cannot come.
+int pipe_or_socket(int file);
+
 }  // namespace tasuki::supervisor

@@ -23,6 +23,10 @@ bool is_launchers_refusal(int exit_code) {
   return exit_code == 1 || exit_code == 213;
 }
 
+bool is_daemon_missing(int exit_code) {
+  return exit_code == 126 || exit_code == 127;
+}
+
 std::optional<std::chrono::seconds> Restarts::next(bool has_progressed) {
   if (has_progressed) count_ = 0;
   if (count_ >= most_) return std::nullopt;

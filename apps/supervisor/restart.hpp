@@ -15,6 +15,10 @@ bool is_final(int exit_code);
 // slots: another start would end alike. Afterwards the code may mean anything.
 bool is_launchers_refusal(int exit_code);
 
+// Whether mpirun, whose daemon did not start on a host, ends like this because the host has no such
+// program (a shell's exit codes): another start would end alike. Otherwise the host may be away.
+bool is_daemon_missing(int exit_code);
+
 // Counts the starts since a job last made progress.
 class Restarts {
  public:

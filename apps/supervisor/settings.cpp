@@ -48,12 +48,14 @@ void add_flags(Options& options, Settings& settings) {
               "go on with M ranks or more on the remaining hosts if one of --hostfile does not "
               "answer; `np`: wait for it");
   options.add("host-timeout", settings.host_timeout, {0, longest}, "SECONDS",
-              "how long to wait for a host that does not answer before giving up");
+              "how long to wait for a host that does not answer, or for a process of the job that "
+              "still writes to --out, before giving up");
 
   options.group("Stopping");
   options.add("stop-timeout", settings.stop_timeout, {0, longest}, "SECONDS",
               "how long a job that is asked to stop (Ctrl-C, SIGTERM, SIGUSR1) may take to save "
-              "before it is ended; a second Ctrl-C ends it at once");
+              "before it is ended; a second Ctrl-C ends it at once; other programs than Tasuki's "
+              "get SIGTERM from mpirun and have 1 second, or this time if the flag is given");
 }
 
 // Whether this word of the command line takes the next one as its value.
@@ -131,6 +133,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   line.request = options.parse(own);
   line.text = options.text(line.request);
   settings.is_max_restarts_given = options.is_given("max-restarts");
+  settings.is_stop_timeout_given = options.is_given("stop-timeout");
   if (line.request != Options::Request::run) return line;
   if (settings.program.empty())
     fail(ErrorKind::usage,

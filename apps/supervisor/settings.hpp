@@ -25,6 +25,7 @@ struct Settings {
   std::optional<std::int64_t> min_np;  // nothing: as many as at the first start
   double host_timeout = 600;           // seconds to wait for a host that does not answer
   double stop_timeout = 120;           // seconds to save after a request to stop
+  bool is_stop_timeout_given = false;
 
   std::vector<std::string> program;  // its name and flags
 };

@@ -15,6 +15,9 @@ enum class StopAction {
 // A training saves and stops on SIGINT, SIGTERM, SIGHUP and SIGUSR1, whichever comes first; the
 // others then mean the same request. The second SIGINT, or the second SIGTERM, ends it at once.
 // SIGUSR2 is passed on; of other programs than Tasuki's all signals are.
+//
+// SIGPIPE stands for a standard output that nobody reads any more (`tasuki-run ... | head -1`), as
+// it ends other programs. It leaves a training 3 seconds to save, and others none.
 class StopRequest {
  public:
   explicit StopRequest(bool is_training) : is_training_(is_training) {}
@@ -27,8 +30,11 @@ class StopRequest {
 
   // What tasuki-run ends with where the job, asked to stop, ended with `exit_code`: that one if it
   // says how the training ended (0, 79, or an error of Tasuki's), else 128 + the signal, which was
-  // not answered. Other programs have their own meanings of both.
+  // not answered. Other programs answer signals in their own way, but for SIGPIPE.
   int exit_code(int exit_code) const;
+
+  // Seconds that the job may take to save, where the user allows `stop_timeout`.
+  double time_to_save(double stop_timeout) const;
 
  private:
   bool is_training_;

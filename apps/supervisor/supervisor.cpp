@@ -1,6 +1,7 @@
 #include "supervisor/supervisor.hpp"
 
 #include <signal.h>
+#include <unistd.h>
 
 #include "supervisor/output_stream.hpp"
 #include "tasuki/core/error.hpp"
@@ -12,9 +13,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 
-constexpr seconds longest_lock{30};  // that a job which has ended may still hold
+constexpr const char* nobody_reads = "nobody reads the output any more";
 
 std::string describe(const std::optional<SavedState>& saved, const Program& program) {
   if (saved) return fmt::format("from {}, iteration {}", saved->path.string(), saved->iteration);
@@ -45,7 +45,7 @@ Launch Supervisor::next_launch() const {
   const std::vector<std::string> words =
       starts_ > 0 && folder_ ? program_.words_to_continue(*folder_, saved_.has_value())
                              : program_.words;
-  return make_launch(settings_, around_, hosts_.placement(), words);
+  return make_launch(settings_, around_, hosts_.placement(), program_, words);
 }
 
 std::string Supervisor::first_command() const {
@@ -59,7 +59,7 @@ int Supervisor::run() {
                     restarts_.most() == 0 ? "it is not started again"
                                           : "it is started again from the beginning"));
   for (;;) {
-    const JobEnd end = start_once();
+    JobEnd end = start_once();
     std::optional<int> exit_code;
     if (stop_.is_made())
       exit_code = stop_.exit_code(end.exit_code);
@@ -83,6 +83,7 @@ JobEnd Supervisor::start_once() {
   const JobEnd end =
       run_job_once(launch, !settings_.verbose, settings_.stop_timeout, signals_, stop_, watch);
   ++starts_;
+  have_ranks_run_ = have_ranks_run_ || end.start_failure == StartFailure::none;
   note_folder();
   return end;
 }
@@ -97,34 +98,34 @@ void Supervisor::note_folder() {
 
 void Supervisor::say_stop(StopAction action, int signal) {
   const std::string name = signal == 0 ? "" : fmt::format("SIG{}", sigabbrev_np(signal));
+  const std::string again = signal == SIGINT    ? "; Ctrl-C again ends it at once"
+                            : signal == SIGTERM ? "; a second SIGTERM ends it at once"
+                                                : "";
+  const bool is_unread = signal == SIGPIPE;
   switch (action) {
     case StopAction::pass_on:
       return;
     case StopAction::none:
-      if (signal == SIGINT)
-        say("the job is saving; Ctrl-C again ends it at once");
-      else if (signal == SIGTERM)
-        say("the job is saving; a second SIGTERM ends it at once");
+      if (again.empty()) return;
+      say(fmt::format("the job is saving{}", again));
       has_spoken_ = true;
       return;
     case StopAction::save_and_stop:
-      say(fmt::format("{}: the job saves and stops{}", name,
-                      signal == SIGINT    ? "; Ctrl-C again ends it at once"
-                      : signal == SIGTERM ? "; a second SIGTERM ends it at once"
-                                          : ""));
+      say(fmt::format("{}: the job saves and stops{}", is_unread ? nobody_reads : name, again));
       break;
     case StopAction::end_at_once:
-      say(signal == 0
-              ? fmt::format("the job has not stopped within {} s (--stop-timeout); ending it",
-                            settings_.stop_timeout)
-              : fmt::format("{} again: ending the job at once", name));
+      say(signal == 0 ? fmt::format("the job has not stopped within {} s{}; ending it",
+                                    stop_.time_to_save(settings_.stop_timeout),
+                                    stop_.signal() == SIGPIPE ? "" : " (--stop-timeout)")
+          : is_unread ? fmt::format("{}: ending the job", nobody_reads)
+                      : fmt::format("{} again: ending the job at once", name));
       break;
   }
   has_spoken_ = true;
   incidents_.add(action == StopAction::save_and_stop ? "stop" : "end_at_once", {{"signal", name}});
 }
 
-bool Supervisor::prepare_restart(const JobEnd& end) {
+bool Supervisor::prepare_restart(JobEnd& end) {
   if (end.exit_code == 0) return false;
   const fs::path before = saved_ ? saved_->path : fs::path();
   saved_ = folder_ ? last_saved(*folder_) : std::nullopt;
@@ -145,11 +146,11 @@ bool Supervisor::prepare_restart(const JobEnd& end) {
       end.exit_code == static_cast<int>(ErrorKind::config) && hosts_.require_all();
   if (needs_all) {
     say("the job cannot go on with fewer ranks; it starts again with all");
-  } else if (is_final(end.exit_code) || is_refused(end) || !can_find_folder() ||
+  } else if (is_final(end.exit_code) || is_refused(end) || is_unread() || !can_find_folder() ||
              !wait_before_restart(end, saved_ && saved_->path != before)) {
     return false;
   }
-  if (!hosts_.choose_again() || !wait_until_folder_is_free()) return false;
+  if (!hosts_.choose_again() || !wait_until_folder_is_free(end) || is_unread()) return false;
   ordered_json next = {{"number", restarts_.count()},
                        {"most", restarts_.most()},
                        {"waited_seconds", needs_all ? 0 : restarts_.wait().count()}};
@@ -181,11 +182,22 @@ bool Supervisor::wait_before_restart(const JobEnd& end, bool has_progressed) {
 }
 
 bool Supervisor::is_refused(const JobEnd& end) const {
+  if (end.start_failure == StartFailure::refused) return true;
+  if (end.start_failure == StartFailure::no_daemon) return is_daemon_missing(end.exit_code);
   return program_.can_resume() && !folder_ && !end.cause && is_launchers_refusal(end.exit_code);
 }
 
+bool Supervisor::is_unread() {
+  if (!has_lost_reader(STDOUT_FILENO)) return false;
+  say(fmt::format("{}; no restart", nobody_reads));
+  has_spoken_ = true;
+  incidents_.add("stop", {{"signal", "SIGPIPE"}});
+  return true;
+}
+
 bool Supervisor::can_find_folder() {
-  if (!program_.can_resume() || folder_ || hosts_.is_rank_0_here() || program_.resumes_by_itself())
+  if (!program_.can_resume() || folder_ || !have_ranks_run_ || hosts_.is_rank_0_here() ||
+      program_.resumes_by_itself())
     return true;
   say(
       fmt::format("no restart: {} cannot be seen on this machine, so nothing says what was saved; "
@@ -201,13 +213,28 @@ bool Supervisor::wait(milliseconds time) {
   return !signal;
 }
 
-bool Supervisor::wait_until_folder_is_free() {
-  constexpr milliseconds look{100};
-  milliseconds waited{0};
-  for (; folder_ && OutputFolder::is_in_use(*folder_) && waited < longest_lock; waited += look) {
-    if (waited == 10 * look)
-      say(fmt::format("a process of the job still writes to {}; waiting for its end at most {} s",
-                      folder_->string(), longest_lock.count()));
+bool Supervisor::wait_until_folder_is_free(JobEnd& end) {
+  constexpr milliseconds look{100}, patience{1000};
+  const auto begin = std::chrono::steady_clock::now();
+  bool is_said = false;
+  while (folder_ && OutputFolder::is_in_use(*folder_)) {
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+    const std::string who = fmt::format("a process of the job ({}) still writes to {}",
+                                        OutputFolder::holder(*folder_), folder_->string());
+    if (waited.count() > settings_.host_timeout) {
+      end.exit_code = static_cast<int>(ErrorKind::cannot_write);
+      end.cause =
+          parse_error_line(fmt::format("error: {} after {} s (--host-timeout); end it, then "
+                                       "continue with --out {} --resume auto",
+                                       who, settings_.host_timeout, quoted(folder_->string())));
+      has_spoken_ = true;
+      return false;
+    }
+    if (!is_said && waited > patience) {
+      say(fmt::format("{}; waiting for its end at most {} s (--host-timeout)", who,
+                      settings_.host_timeout));
+      is_said = true;
+    }
     if (!wait(look)) return false;
   }
   return true;
@@ -219,14 +246,17 @@ void Supervisor::say_end(const JobEnd& end, int exit_code) {
     if (starts_ > 1) say(fmt::format("finished after {} starts", starts_));
     return;
   }
+  const bool is_unread = stop_.signal() == SIGPIPE;  // which has been said
   if (stop_.is_made() && exit_code != end.exit_code && program_.can_resume()) {
     const bool has_saved = folder_ && last_saved(*folder_);
+    if (is_unread && !has_saved) return;
     say(fmt::format(
         "ended by SIG{}{}", sigabbrev_np(stop_.signal()),
         has_saved ? fmt::format("; continue with --out {} --resume auto", quoted(folder_->string()))
                   : "; nothing was saved"));
     return;
   }
+  if (is_unread && !end.cause) return;
   if (exit_code == static_cast<int>(ErrorKind::stopped)) return;  // the program has said it
   if (end.is_cause_last && !has_spoken_) return;
   const std::string launcher = settings_.launcher == LauncherKind::srun ? "srun" : "mpirun";

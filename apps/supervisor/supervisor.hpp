@@ -34,14 +34,19 @@ class Supervisor {
   // Says what is done about a signal, which is in the log, too.
   void say_stop(StopAction action, int signal);
   // Whether there is to be another start, which is prepared then.
-  bool prepare_restart(const JobEnd& end);
+  // If there must be none for another reason than how the job ended, that becomes its end.
+  bool prepare_restart(JobEnd& end);
   // Says why, and waits; false: this was the last start, or a signal came.
   bool wait_before_restart(const JobEnd& end, bool has_progressed);
   // Whether what the job has saved can be found; says it if not.
   bool can_find_folder();
-  // mpirun has refused its flags, or found no slots.
+  // The launcher cannot start these ranks, and another time it could not either.
   bool is_refused(const JobEnd& end) const;
-  bool wait_until_folder_is_free();
+  // Whether nobody reads the job's output, so that nobody wants another start; says so.
+  bool is_unread();
+  // Until no process of the job writes to its folder: one may live on, on another host. After
+  // --host-timeout that is an error, which becomes the job's end. False: that, or a signal came.
+  bool wait_until_folder_is_free(JobEnd& end);
   // False if a signal asked for the end meanwhile.
   bool wait(std::chrono::milliseconds time);
   void say_end(const JobEnd& end, int exit_code);
@@ -58,7 +63,8 @@ class Supervisor {
   std::optional<SavedState> saved_;              // there, at the last start; then at its end
   HostChoice hosts_;
   int starts_ = 0;
-  bool has_spoken_ = false;  // since the job's last line
+  bool have_ranks_run_ = false;  // in one of the starts
+  bool has_spoken_ = false;      // since the job's last line
 };
 
 }  // namespace tasuki::supervisor

@@ -61,10 +61,11 @@ class Launches : public ::testing::Test {
     around.exported = {"OMP_NUM_THREADS", "TASUKI_X"};
   }
   std::string command(const Placement& placement) {
-    return make_launch(settings, around, placement, {"train", "--epoch", "1 2"}).text();
+    return make_launch(settings, around, placement, program, {"train", "--epoch", "1 2"}).text();
   }
   Settings settings;
   Surroundings around;
+  Program program{{"train"}, {{"out", "result"}}};
 };
 
 TEST_F(Launches, HereNeedLittle) {
@@ -96,6 +97,23 @@ TEST_F(Launches, WordsOfTheUserReplaceOurs) {
   EXPECT_EQ(command({4, "hosts", 2}),
             "mpirun -np 4 --hostfile hosts -x OMP_NUM_THREADS -x TASUKI_X --tune 'my file' "
             "--launch-agent orted --map-by ppr:1:node --nooversubscribe train --epoch '1 2'");
+}
+
+// They end by SIGTERM, after which mca-params.conf leaves no time.
+TEST_F(Launches, OfOtherProgramsLeaveThemTimeToEnd) {
+  program.config.clear();
+  EXPECT_THAT(command({8, "", 8}),
+              HasSubstr("mca-params.conf --mca odls_base_sigkill_timeout 1 train"));
+  const auto with_flags = [&](Words flags) {
+    flags.emplace_back("train");
+    settings = parse_command_line(flags).settings;
+    return command({8, "", 8});
+  };
+  EXPECT_THAT(with_flags({"--stop-timeout", "2.5"}),
+              HasSubstr("odls_base_sigkill_timeout 3 train"));
+  EXPECT_THAT(with_flags({"--mpirun-args", "--mca odls_base_sigkill_timeout 9"}),
+              HasSubstr("mca-params.conf --mca odls_base_sigkill_timeout 9 train"));
+  EXPECT_THAT(with_flags({"--launcher", "srun"}), ::testing::Not(HasSubstr("sigkill")));
 }
 
 TEST_F(Launches, InASlurmJobUseItsTasks) {

@@ -39,6 +39,11 @@ TEST(RestartCounts, LaunchersMayRefuse) {
   for (const int code : {0, 69, 137, 205, 255}) EXPECT_FALSE(is_launchers_refusal(code)) << code;
 }
 
+TEST(RestartCounts, DaemonsMayBeMissing) {
+  for (const int code : {126, 127}) EXPECT_TRUE(is_daemon_missing(code)) << code;
+  for (const int code : {1, 137, 255}) EXPECT_FALSE(is_daemon_missing(code)) << code;
+}
+
 TEST(StopRequests, TheSecondOfAKindIsUrgent) {
   StopRequest stop(/*is_training=*/true);
   EXPECT_EQ(stop.on_signal(SIGUSR2), StopAction::pass_on);
@@ -69,6 +74,24 @@ TEST(StopRequests, ThatAreNotAnsweredAreTheExitCode) {
   for (const int code : {1, 137}) EXPECT_EQ(stop.exit_code(code), 130);
   for (const int code : {0, 1, 3, 79, 137})
     EXPECT_EQ(other.exit_code(code), code) << "only it knows what it means";
+}
+
+// As after `| head -1`.
+TEST(StopRequests, OfAJobWhoseOutputNobodyReadsAreShort) {
+  StopRequest training(/*is_training=*/true);
+  EXPECT_EQ(training.time_to_save(120), 120);
+  EXPECT_EQ(training.on_signal(SIGPIPE), StopAction::save_and_stop);
+  EXPECT_EQ(training.time_to_save(120), 3);
+  EXPECT_EQ(training.time_to_save(1), 1);
+  EXPECT_EQ(training.exit_code(79), 79);
+  EXPECT_EQ(training.exit_code(1), 128 + SIGPIPE);
+  StopRequest other(/*is_training=*/false);
+  EXPECT_EQ(other.on_signal(SIGPIPE), StopAction::end_at_once);
+  EXPECT_EQ(other.exit_code(1), 128 + SIGPIPE);
+  StopRequest stopped(/*is_training=*/true);
+  stopped.on_signal(SIGINT);  // which has ended `| tee`, too
+  EXPECT_EQ(stopped.on_signal(SIGPIPE), StopAction::none);
+  EXPECT_EQ(stopped.time_to_save(120), 120);
 }
 
 TEST(Programs, ContinueInTheirFolder) {

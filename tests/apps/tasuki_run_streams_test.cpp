@@ -33,6 +33,89 @@ TEST_F(FakeLauncher, ClosedStreamsAreLikeDevNull) {
   EXPECT_EQ(with_closed(" 2>&-", {TASUKI_RUN, "--no-such-flag"}).exit_code, 64);
 }
 
+class UnreadOutput : public FakeLauncher {
+ protected:
+  // With the words of tasuki-run in $@; the exit code is tasuki-run's.
+  Finished run_in_shell(const std::string& plan, const std::string& line, const Words& words) {
+    return run(plan, with({"bash", "-c", line + "; exit ${PIPESTATUS[0]}", "bash"}, words));
+  }
+  // Prints once a second, and saves when it is asked.
+  const std::string training = "take " + out.string() +
+                               "; trap 'echo asked > told; exit 79' USR1; trap 'exit 1' PIPE\n"
+                               "while :; do echo line; sleep 0.3 & wait $!; done";
+  const std::string into_head = "\"$@\" | head -1";
+};
+
+TEST_F(UnreadOutput, EndsTheJobWithoutARestart) {
+  const Finished job = run_in_shell(training, into_head, words({}));
+  EXPECT_EQ(job.exit_code, 79) << job.all();
+  EXPECT_LT(job.seconds, 5);
+  EXPECT_EQ(job.out, "line\n");
+  EXPECT_EQ(job.err, "tasuki-run: nobody reads the output any more: the job saves and stops\n");
+  EXPECT_EQ(read("told"), "asked\n");
+  EXPECT_EQ(calls().size(), 1u);
+  const Events events(out);
+  EXPECT_THAT(events.names(), ElementsAre("start", "stop", "end"));
+  EXPECT_EQ(events[1].at("signal"), "SIGPIPE");
+}
+
+TEST_F(UnreadOutput, LeavesLittleTimeToSave) {
+  const Finished job = run_in_shell("take " + out.string() + "; touch " + out.string() +
+                                        "/snapshot_iter_5\ntrap : USR1 PIPE; trap 'exit 1' TERM\n"
+                                        "while :; do echo line; sleep 0.1; done",
+                                    into_head, words({}));
+  EXPECT_EQ(job.exit_code, 128 + SIGPIPE) << job.all();
+  EXPECT_LT(job.seconds, 5);
+  EXPECT_EQ(calls().size(), 1u);
+  EXPECT_THAT(job.err, HasSubstr("the job has not stopped within 3 s; ending it\n"));
+  EXPECT_THAT(job.err, ::testing::EndsWith("ended by SIGPIPE; continue with --out " + out.string() +
+                                           " --resume auto\n"));
+}
+
+// mpirun may be quicker: it ends by itself.
+TEST_F(UnreadOutput, IsSeenBeforeARestart) {
+  const Finished job = run_in_shell(
+      "take " + out.string() + "; echo a; until [ -e gone ]; do sleep 0.01; done; exit 1",
+      "\"$@\" | { read -r line; exec <&-; touch " + (folder / "gone").string() + "; }", words({}));
+  EXPECT_NE(job.exit_code, 0);
+  EXPECT_EQ(calls().size(), 1u);
+  EXPECT_EQ(count_of(job.err, "nobody reads the output any more"), 1) << job.err;
+  EXPECT_EQ(count_of(job.err, "restart 1"), 0) << job.err;
+}
+
+TEST_F(UnreadOutput, EndsOtherProgramsToo) {
+  const Finished job =
+      run_in_shell("trap 'exit 1' TERM; trap : PIPE; while :; do echo line; sleep 0.1; done",
+                   into_head, words({"--max-restarts", "3"}, "other"));
+  EXPECT_EQ(job.exit_code, 128 + SIGPIPE) << job.all();
+  EXPECT_LT(job.seconds, 5);
+  EXPECT_EQ(calls().size(), 1u);
+  EXPECT_THAT(job.err, ::testing::EndsWith("nobody reads the output any more: ending the job\n"));
+}
+
+// Files and closed streams have no reader that could go away.
+TEST_F(UnreadOutput, IsNotAFileNorAClosedStream) {
+  const std::string plan = "take " + out.string() + "; echo line; [ $n = 2 ] || exit 74";
+  for (const std::string& to : {"> " + (folder / "file").string(), std::string(">&-")}) {
+    const Finished job = run_in_shell(plan, "\"$@\" " + to, words({}));
+    EXPECT_EQ(job.exit_code, 0) << job.all();
+    EXPECT_EQ(calls().size(), 2u) << to;
+    EXPECT_EQ(count_of(job.err, "nobody reads"), 0) << job.err;
+  }
+  EXPECT_EQ(read("file"), "line\nline\n");
+}
+
+// The errors of a job are read by tasuki-run, which goes on without a reader of its own.
+TEST_F(UnreadOutput, MayBeThatOfErrorsAlone) {
+  const Finished job = run_in_shell(
+      "take " + out.string() +
+          "; for i in 1 2 3; do echo 'error: broken' >&2; sleep 0.1; done; [ $n = 2 ] || exit 74",
+      "{ \"$@\" 2>&1 >&3 | true; } 3>&1; set -- ${PIPESTATUS[0]}; (exit $1)", words({}));
+  EXPECT_EQ(job.exit_code, 0) << job.all();
+  EXPECT_EQ(calls().size(), 2u);
+  EXPECT_THAT(Events(out).names(), ElementsAre("start", "failure", "restart", "start", "end"));
+}
+
 // Neither signals nor output are lost while nobody reads.
 class UnreadErrors : public FakeLauncher {
  protected:

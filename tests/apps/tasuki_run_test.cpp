@@ -1,4 +1,7 @@
 // When tasuki-run starts a job, and when it starts it again.
+#include <optional>
+
+#include "tasuki/core/file_lock.hpp"
 #include "tasuki_run_job.hpp"
 
 namespace tasuki::testing {
@@ -87,6 +90,49 @@ TEST_F(FakeLauncher, FailuresWithoutProgressEndAfterSoMany) {
       ::testing::EndsWith("giving up after 1 restart without progress (--max-restarts)\n" + error));
 }
 
+// One that lives on, on another host: nothing is started beside it.
+class HeldFolder : public FakeLauncher {
+ protected:
+  // Holds the folder's lock from the first start on, until there is a file `free`.
+  std::function<void(pid_t)> hold() {
+    return [this](pid_t) {
+      if (!holder_ && fs::exists(out / "about.json"))
+        holder_ = FileLock::try_lock(out / ".lock", "pid 4711 on node2\n");
+      if (fs::exists(folder / "free")) holder_.reset();
+    };
+  }
+  const std::string plan = "take " + out.string() + "; [ $n = 2 ] && exit; while flock -n " +
+                           (out / ".lock").string() + " true; do sleep 0.02; done; exit 74";
+  std::optional<FileLock> holder_;
+  std::optional<double> waits_since_;
+  const std::string still_writes =
+      "a process of the job (pid 4711 on node2) still writes to " + out.string();
+};
+
+TEST_F(HeldFolder, IsWaitedFor) {
+  auto holding = hold();
+  const Finished job = run(plan, words({}), [&](pid_t supervisor) {
+    holding(supervisor);
+    if (has_said(out, "failure") && !waits_since_) waits_since_ = shared_clock();
+    if (waits_since_ && shared_clock() > *waits_since_ + 3) std::ofstream(folder / "free");
+  });
+  EXPECT_EQ(job.exit_code, 0) << job.all();
+  EXPECT_EQ(calls().size(), 2u);
+  EXPECT_EQ(count_of(job.err, still_writes + "; waiting for its end at most 600 s"), 1) << job.err;
+}
+
+TEST_F(HeldFolder, ThatStaysHeldIsAnError) {
+  const Finished job = run(plan, words({"--host-timeout", "0.5"}), hold());
+  EXPECT_EQ(job.exit_code, 73) << job.all();
+  EXPECT_EQ(calls().size(), 1u);
+  EXPECT_THAT(job.err,
+              ::testing::EndsWith("\nerror: " + still_writes +
+                                  " after 0.5 s (--host-timeout); end it, then continue with "
+                                  "--out " +
+                                  out.string() + " --resume auto\n"));
+  EXPECT_EQ(Events(out).names().back(), "end");
+}
+
 TEST_F(FakeLauncher, OtherProgramsAreStartedAsTheyAre) {
   EXPECT_EQ(run("exit 5", words({}, "other")).exit_code, 5);
   EXPECT_EQ(calls().size(), 1u);
@@ -106,6 +152,17 @@ TEST_F(FakeLauncher, OtherProgramsMayPrintInPlaceOfSettings) {
                          "started again\n");
   ASSERT_EQ(calls().size(), 1u);
   EXPECT_THAT(calls()[0], ::testing::EndsWith("other a b -- -x"));
+}
+
+// Not even where another program's failures are.
+TEST_F(FakeLauncher, RefusalsAreNotTriedAgain) {
+  const std::string slots = rule + "\nThere are not enough slots available in the system\n" + rule;
+  const Finished job =
+      run("printf '%s\\n' '" + slots + "' >&2; exit 1", words({"--max-restarts", "2"}, "other"));
+  EXPECT_EQ(job.exit_code, 1);
+  EXPECT_EQ(calls().size(), 1u);
+  EXPECT_THAT(job.err, ::testing::EndsWith(slots + "\nerror: mpirun could not start the ranks "
+                                                   "(exit code 1); it says why above\n"));
 }
 
 TEST_F(FakeLauncher, RefusedFlagsAreNotTriedAgain) {

@@ -1,0 +1,107 @@
+// What mpirun's and srun's texts say about a failure.
+#include "supervisor/launcher_failure.hpp"
+
+#include <gmock/gmock.h>
+
+#include "supervisor/launcher_text.hpp"
+
+namespace tasuki::supervisor {
+namespace {
+
+const std::string rule(76, '-');
+const std::string no_daemon =
+    "ORTE was unable to reliably start one or more daemons.\nThis usually is caused by:\n\n"
+    "* not finding the required libraries and/or binaries on\n  one or more nodes.\n";
+
+std::string framed(const std::string& text) {
+  return rule + '\n' + text + rule + '\n';
+}
+
+struct Refusal {
+  std::string said, line, host;
+};
+
+TEST(LauncherFailures, ProgramsAndFoldersMayBeMissingOnAHost) {
+  const Refusal refusals[] = {
+      {"mpirun was unable to launch the specified application as it could not access\n"
+       "or execute an executable:\n\nExecutable: /opt/train\nNode: node2\n\nwhile attempting to "
+       "start process rank 2.\n",
+       "error: /opt/train is missing on node2, or cannot be executed there; every host needs it at "
+       "this path",
+       "node2"},
+      {"mpirun was unable to launch the specified application as it could not\nchange to the "
+       "specified working directory:\n\nWorking directory: /work/a b\nNode: node2\n\nwhile "
+       "attempting to start process rank 2.\n",
+       "error: the working folder /work/a b is missing on node2, or cannot be entered there; every "
+       "host needs it",
+       "node2"},
+      {"Open MPI tried to fork a new process via the \"execve\" system call but\nfailed.  Open MPI "
+       "checks many things.\n\n  Local host:        node2\n  Working dir:       /work\n  "
+       "Application "
+       "name:  ./train\n  Error:             Exec format error\n",
+       "error: ./train cannot be executed on node2: Exec format error", "node2"},
+      {"mpirun was unable to start the specified application as it encountered an\nerror:\n\nError "
+       "code: -125\nError name: The specified application failed to start\nNode: node2\n\nwhen "
+       "attempting to start process rank 0.\n",
+       "error: the program cannot be executed on node2", "node2"}};
+  for (const Refusal& refusal : refusals) {
+    LauncherText text(/*leave_out=*/true);
+    EXPECT_EQ(text.pass(framed(refusal.said)), "") << "the line says it all";
+    ASSERT_TRUE(text.cause()) << refusal.said;
+    EXPECT_EQ(text.cause()->line, refusal.line);
+    EXPECT_EQ(text.cause()->host, refusal.host);
+    EXPECT_EQ(text.start_failure(), StartFailure::refused);
+  }
+}
+
+TEST(LauncherFailures, FlagsAndSlotsMayBeRefused) {
+  LauncherText slots(/*leave_out=*/true);
+  const std::string said = framed(
+      "There are not enough slots available in the system to satisfy the 9\nslots that were "
+      "requested by the application:\n\n  train\n");
+  EXPECT_EQ(slots.pass(said), said) << "it says what to do";
+  EXPECT_EQ(slots.start_failure(), StartFailure::refused);
+  EXPECT_FALSE(slots.cause());
+  LauncherText flag(/*leave_out=*/true);
+  flag.pass("mpirun: Error: unknown option \"--x\"\nType 'mpirun --help' for usage.\n");
+  EXPECT_EQ(flag.start_failure(), StartFailure::refused);
+  EXPECT_EQ(flag.cause()->line, "error: mpirun: unknown option \"--x\"");
+}
+
+TEST(LauncherFailures, HostsMayStayAway) {
+  LauncherText known(/*leave_out=*/true);
+  const std::string line = "ssh: connect to host node2 port 22: No route to host";
+  EXPECT_EQ(known.pass(line + "\r\n" + framed(no_daemon)), line + "\r\n");
+  EXPECT_EQ(known.start_failure(), StartFailure::no_daemon);
+  EXPECT_EQ(known.cause()->line, "error: node2 cannot be reached (" + line + ")");
+  EXPECT_EQ(known.cause()->host, "node2");
+  LauncherText unresolved(/*leave_out=*/true);
+  unresolved.pass("ssh: Could not resolve hostname node9: Temporary failure in name resolution\n" +
+                  framed(no_daemon));
+  EXPECT_EQ(unresolved.cause()->host, "node9");
+
+  LauncherText unknown(/*leave_out=*/true);
+  const std::string shell = "bash: line 1: orted: command not found\n";
+  EXPECT_EQ(unknown.pass(shell + framed(no_daemon)), shell + framed(no_daemon));
+  EXPECT_EQ(unknown.start_failure(), StartFailure::no_daemon);
+  EXPECT_THAT(unknown.cause()->line, ::testing::HasSubstr("could not start its daemon on a host"));
+  EXPECT_FALSE(unknown.is_cause_last());
+
+  LauncherText unrelated(/*leave_out=*/true);
+  unrelated.pass("ssh: connect to host data port 22: No route to host\n");
+  EXPECT_FALSE(unrelated.cause()) << "the program's own";
+  EXPECT_EQ(unrelated.start_failure(), StartFailure::none);
+}
+
+TEST(LauncherFailures, OfSrunAreLines) {
+  LauncherText text(/*leave_out=*/true);
+  text.pass(
+      "slurmstepd-node2: error: execve(): /opt/train: No such file or directory\n"
+      "srun: error: node2: tasks 2-3: Exited with exit code 2\n");
+  EXPECT_EQ(text.cause()->line,
+            "error: /opt/train cannot be executed on node2: No such file or directory");
+  EXPECT_EQ(text.start_failure(), StartFailure::refused);
+}
+
+}  // namespace
+}  // namespace tasuki::supervisor
