@@ -31,7 +31,9 @@ set(TASUKI_MPIRUN_ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CO
 set(TASUKI_TEST_PATIENCE 1)
 if(TASUKI_SANITIZE)
   set(TASUKI_TEST_PATIENCE 8)
+  # Tasuki has alternate stacks of its own (core/alternate_stack.hpp).
   set(TASUKI_SANITIZER_ENVIRONMENT
+      ASAN_OPTIONS=use_sigaltstack=0
       LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/leaks/lsan.supp:print_suppressions=0
       TASUKI_TEST_PATIENCE=${TASUKI_TEST_PATIENCE})
   target_sources(tasuki PRIVATE ${PROJECT_SOURCE_DIR}/tests/leaks/keep_modules.cpp)
@@ -56,7 +58,7 @@ function(tasuki_script_test name)
   if(NOT ARG_PROCESSORS)
     set(ARG_PROCESSORS 1)
   endif()
-  list(APPEND ARG_ENVIRONMENT ${TASUKI_SANITIZER_ENVIRONMENT} TASUKI_CHECK_LATE_VALUES=1)
+  list(PREPEND ARG_ENVIRONMENT ${TASUKI_SANITIZER_ENVIRONMENT} TASUKI_CHECK_LATE_VALUES=1)
   list(FIND TASUKI_NOT_SANITIZED ${name} at)
   if(TASUKI_SANITIZE AND NOT at EQUAL -1)
     math(EXPR at "${at} + 1")
