@@ -1,0 +1,266 @@
+// One step of an optimizer: the message ahead of it, the passes, the update.
+#include <array>
+#include <optional>
+#include <unordered_set>
+#include <vector>
+
+#include "tasuki/core/stop_request.hpp"
+#include "tasuki/nn/backward.hpp"
+#include "tasuki/nn/random.hpp"
+#include "tasuki/optimizer/optimizer.hpp"
+#include "tasuki/optimizer/update_plan.hpp"
+#include "tasuki/tensor/clock_scope.hpp"
+
+namespace tasuki {
+
+Tensor Optimizer::update(const std::function<Variable()>& loss, std::int64_t examples) {
+  StepScope step;
+  const Variable found = forward(loss, examples);
+  update(backward_and_exchange(found, examples));
+  step.succeeded();
+  return found.value();
+}
+
+bool Optimizer::must_tell_ahead() const {
+  if (!has_peers()) return false;
+  return !arena_->values().device().is_cpu() || exchange_->is_late() || model_->communicates();
+}
+
+bool Optimizer::has_met() const {
+  return met_ && met_->step == StepScope::number();
+}
+
+Optimizer::Agreement Optimizer::meet(std::int64_t examples, int level, bool adds) {
+  follow_shapes();
+  const bool model_changed = !arena().matches(*model_) || !arena_->freezes(frozen_);
+  // Other ranks may not have this change, so all decide by the model that they had before.
+  if (!model_changed) tells_ahead_ = must_tell_ahead();
+  Agreement agreement{examples, level};
+  if (tells_ahead_) agreement = send_ahead(examples, level, model_changed);
+  if (model_changed)
+    follow_changed_model();
+  else if (shares_weights() && plan_->hook_of_arrays() != nullptr)
+    build_arena();
+  const Met before = adds && has_met() ? *met_ : Met{};
+  agreement.global_examples += before.agreement.global_examples;
+  met_ = {StepScope::number(), before.batches + 1, agreement};
+  plan_->expect(exchange_ ? exchange_->expect(agreement.global_examples)
+                          : agreement.global_examples);
+  return agreement;
+}
+
+Optimizer::Agreement Optimizer::send_ahead(std::int64_t own_examples, int own_level,
+                                           bool model_changed) {
+  enum Place : std::size_t { changed, stop, examples, level_0, level_1, level_2 };
+  std::array<std::int64_t, 6> told{};
+  told[changed] = model_changed ? 1 : 0;
+  told[stop] = stop_requested() ? 1 : 0;
+  told[examples] = own_examples;
+  // The sum is the number of ranks at this level or below.
+  for (int level = 0; level < 3; ++level)
+    told[level_0 + static_cast<std::size_t>(level)] = own_level <= level ? 1 : 0;
+  const Tensor sum = Tensor::from(std::span<const std::int64_t>(told), {std::ssize(told)});
+  communicator_->allreduce(sum);
+  const auto of_all = sum.span<std::int64_t>();
+  if (!model_changed && of_all[changed] != 0) {
+    flush();  // as the others do, before they compare
+    check_same_everywhere(false);
+  }
+  asked_to_stop_ = of_all[stop] != 0;
+  Agreement agreement{of_all[examples], 3};
+  for (int level = 2; level >= 0; --level)
+    if (of_all[level_0 + static_cast<std::size_t>(level)] != 0) agreement.least_level = level;
+  return agreement;
+}
+
+Variable Optimizer::forward(const std::function<Variable()>& loss, std::int64_t examples,
+                            bool always) {
+  TASUKI_CHECK(examples >= 0, "a step of {} examples", examples);
+  if (!has_met()) meet(examples);
+  if (guard_ && (!StepScope::is_open() || kept_in_ != StepScope::number())) {
+    guard_->keep(*model_);
+    kept_in_ = StepScope::number();
+  }
+  if (exchange_) exchange_->prepare();
+  try {
+    return run_forward(loss, always || examples > 0 || model_->communicates());
+  } catch (...) {
+    if (exchange_) exchange_->give_up();
+    throw;
+  }
+}
+
+// A pass in which parameters got their shape is repeated: they are in the arena now, and have rank
+// 0's values.
+Variable Optimizer::run_forward(const std::function<Variable()>& loss, bool calls_it) {
+  while (true) {
+    const bool may_change = !arena_->unshaped().empty();
+    // A forward pass also changes these; they are restored if it is repeated.
+    const std::uint64_t random_calls_before = random_calls();
+    std::vector<Tensor> statistics;
+    if (may_change)
+      for (const Module::NamedBuffer& buffer : model_->buffers())
+        statistics.push_back(buffer.tensor->clone());
+
+    Variable found;
+    if (calls_it) found = loss();
+    if (!may_change || !share_shapes(arena_->unshaped())) return found;
+    set_random_calls(random_calls_before);
+    const std::vector<Module::NamedBuffer> buffers = model_->buffers();
+    for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i].tensor->copy_from(statistics[i]);
+    build_arena();
+  }
+}
+
+void Optimizer::backward(const Variable& loss, std::int64_t examples) {
+  run_backward(loss, examples, {});
+}
+
+std::int64_t Optimizer::backward_and_exchange(const Variable& loss, std::int64_t examples,
+                                              std::optional<std::int64_t> global_examples) {
+  if (exchange_ == nullptr) {
+    run_backward(loss, examples, {});
+    return exchange(global_examples);
+  }
+  const auto ready = [&](Parameter& parameter) {
+    if (!exchange_->has_begun()) begin_exchange(global_examples);
+    exchange_->ready(parameter);
+  };
+  // On a GPU the message ahead of a step may rebuild arrays, which a backward pass cannot.
+  const bool may_begin =
+      (arena_->gradients().device().is_cpu() || has_met()) && !exchanges_after_backward();
+  try {
+    run_backward(loss, examples, may_begin ? ready : Variable::GradientReady());
+    return exchange(global_examples);
+  } catch (...) {
+    exchange_->give_up();
+    throw;
+  }
+}
+
+void Optimizer::run_backward(const Variable& loss, std::int64_t examples,
+                             const Variable::GradientReady& ready) {
+  note_moment(StepClock::Moment::backward);
+  check_graph(loss);
+  if (gradients_of_ != StepScope::number()) {
+    model_->clear_grads();
+    examples_ = 0;
+    batches_ = 0;
+    gradients_of_ = StepScope::number();
+  }
+  ++batches_;
+  if (guard_) note_loss(examples > 0 && loss.defined() ? loss.value() : Tensor());
+  // Without examples, a loss is defined where its pass is one of several ranks.
+  if (examples == 0 && !model_->communicates() && !loss.defined()) return;
+  TASUKI_CHECK(loss.defined(),
+               "the loss of {} examples is undefined; return it from the loss "
+               "function",
+               examples);
+  TASUKI_CHECK(arena_->matches(*model_),
+               "the model's parameters changed during its forward pass; add layers before");
+  examples_ += examples;
+  // Advances gradients that travel meanwhile: those of the step before, or ranges of this step's.
+  const auto between = [this] {
+    if (exchange_) exchange_->advance();
+  };
+  std::unordered_set<const Parameter*> own;
+  for (const ParameterArena::Entry& entry : arena_->entries()) own.insert(entry.parameter);
+  // From the mean over the local batch to sums over examples, so that ranks add up.
+  const Tensor& mean = loss.value();
+  const Tensor seed = loss_scaler_ ? loss_scaler_->seed(static_cast<double>(examples))
+                                   : Tensor::full(mean.shape(), static_cast<float>(examples),
+                                                  mean.dtype(), mean.device());
+  tasuki::run_backward(loss, {.seed = seed,
+                              .ready = ready,
+                              .between = between,
+                              .leaves_out =
+                                  [&own](const Parameter& parameter) {
+                                    return parameter.has_optimizer() && !own.contains(&parameter);
+                                  },
+                              .keeps_graph = keeps_graphs_});
+}
+
+void Optimizer::update(std::int64_t global_examples, const SpreadUpdate& spread) {
+  TASUKI_CHECK(arena_ != nullptr && gradients_of_ == StepScope::number(),
+               "update() comes after backward()");
+  note_moment(StepClock::Moment::update);
+  gradients_of_.reset();
+  if (!StepScope::is_open()) met_.reset();
+  apply(global_examples, spread);
+}
+
+void Optimizer::apply(std::int64_t global_examples, const SpreadUpdate& spread) {
+  if (global_examples == 0) return;
+  revision_.use();
+  if (guard_) {
+    search_gradients();
+    // The host knows; on GPUs the update reads the flag.
+    if (arena_->values().device().is_cpu() && !loss_scaler_ && guard_->has_found())
+      return counted_.request();
+  }
+  arena_->begin_update();
+  if (loss_scaler_) unscale_gradients();
+  // Sharers may have published changes in what this rank is about to update.
+  if (shards_states_) arena_->wait_for_sharers();
+  plan_->run(*arena_, *owners_, states_, skip(), global_examples, spread);
+  if (shards_states_) {
+    note_moment(StepClock::Moment::exchange);
+    owners_->share(arena_->shared_values(), arena_->is_shared());
+    arena_->wait_for_sharers();
+    arena_->round_values();
+  }
+  arena_->end_update();
+  if (loss_scaler_) loss_scaler_->adjust();
+  counted_.request();
+}
+
+void Optimizer::unscale_gradients() {
+  const bool has_all_sums = needed_.empty();
+  const Range own = has_all_sums ? Range{0, arena_->update_count()} : owners_->own();
+  loss_scaler_->unscale(arena_->gradients().slice(own.begin, own.end));
+  agree_to_skip(loss_scaler_->found());
+  // What the guard has found counts here, too, and all ranks have agreed on it.
+  if (guard_)
+    backend(guard_->found().device()).accumulate(loss_scaler_->found(), guard_->found(), 1);
+}
+
+// Sums of gradients that loss scaling searches anyway are left to it.
+void Optimizer::search_gradients() {
+  guard_->begin();
+  guard_->search(arena_->loss_notice());
+  if (!loss_scaler_)
+    guard_->search(needed_.empty()
+                       ? arena_->gradients().slice(0, arena_->update_count())
+                       : arena_->gradients().slice(owners_->own().begin, owners_->own().end));
+  agree_to_skip(guard_->found());
+}
+
+void Optimizer::note_loss(const Tensor& loss) {
+  FiniteGuard::note_loss(arena_->loss_notice(), loss, batches_ > 1);
+}
+
+void Optimizer::agree_to_skip(const Tensor& found) const {
+  if (!needed_.empty()) owners_->take_largest(found);
+  if (parts_ == nullptr) return;
+  if (!arena_->values().device().is_cpu() && !parts_->queues_exchanges())
+    refuse_recording("parts of a model agree by way of the host on whether they skip a step");
+  parts_->allreduce(found, ReduceOp::max);
+}
+
+const float* Optimizer::skip() const {
+  if (loss_scaler_) return loss_scaler_->skip();
+  return guard_ ? guard_->skip() : nullptr;
+}
+
+void Optimizer::flush() {
+  if (!exchange_ || !exchange_->is_late()) return;
+  StepScope step;
+  if (const std::optional<GradientExchange::Sums> sums = exchange_->flush()) {
+    const std::int64_t examples = read_notices(sums->examples);
+    plan_->expect(examples);
+    apply(examples, {});
+  }
+  step.succeeded();
+}
+
+}  // namespace tasuki
