@@ -165,12 +165,14 @@ void add_run_flags(Options& options, TrainingSettings& settings) {
       "loss of any rank or a gradient is not finite, and warn; the tenth in a row ends the job; on "
       "GPUs the host then waits for each step. Not with --exchange double-buffered, --compress, "
       "--error-feedback, --communicator dummy and several --devices");
-  options.add("check-replicas", settings.check_replicas, "never", {1, billion}, "N",
-              "every N iterations and before each snapshot, compare a hash of the weights (and of "
-              "optimizer states that every rank has) over the ranks, and stop with an error that "
-              "names those that deviate, as damaged memory makes them. Ranks that share one copy "
-              "(--node-weights shared) cannot deviate from each other, so that machines are "
-              "compared; --node-weights private compares all ranks");
+  options.add(
+      "check-replicas", settings.check_replicas, "never", {1, billion}, "N",
+      "every N iterations, before each checkpoint or snapshot and at the end, compare a hash "
+      "of the weights (and of optimizer states that every rank has: every N iterations a "
+      "16th of them) over the ranks, and stop with an error that names those that deviate, "
+      "as damaged memory makes them. Ranks that share one copy (--node-weights shared) "
+      "cannot deviate from each other, so that machines are compared; --node-weights "
+      "private compares all ranks");
   add_stall_flags(options, settings.stalls);
 }
 

@@ -45,6 +45,7 @@ class WriteSamples final : public Extension {
   bool reads_model() const override { return true; }
 
   void run(Trainer& trainer) override {
+    trainer.announce_save();
     on_root(trainer, [&] {
       const std::int64_t iteration = trainer.updater().iteration();
       const auto name = fmt::format("image{:08}.png", iteration);

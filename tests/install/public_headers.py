@@ -40,7 +40,8 @@ INTERNAL = {
                "matmul_geometry", "recorder", "recurrent_check", "reduction_plan"],
     "training": ["device_clock", "gpu_sensors", "process_load", "watched_value"],
     "training/checkpoints": ["generation_share", "generation_writer", "writers"],
-    "training/extensions": ["best_checkpoint", "evaluation_pass", "table_layout"],
+    "training/extensions": ["best_checkpoint", "evaluation_pass", "replica_hash",
+                            "table_layout"],
     "training/snapshots": ["file_hash", "zip_writer"],
     "training/workers": ["replicas", "worker_threads"],
 }

@@ -82,6 +82,7 @@ struct SmallRun {
     bool is_resident = true;  // on another device than a CPU
     std::string frozen = "";  // a pattern; from before the setup
     bool sharded = false;     // the optimizer's states
+    bool shares = false;      // weights, among the ranks of a node
     std::int64_t accumulate = 1;
     std::optional<ExchangeMode> exchange = std::nullopt;
     bool skips_non_finite = false;
@@ -95,6 +96,7 @@ struct SmallRun {
     optimizer->compute_in(options.dtype);
     if (!options.frozen.empty()) optimizer->freeze(options.frozen);
     optimizer->shard_states(options.sharded);
+    optimizer->share_weights(options.shares);
     optimizer->set_exchange({.mode = options.exchange});
     optimizer->setup(*model);
     if (options.dtype == DType::float16) optimizer->scale_losses({});
