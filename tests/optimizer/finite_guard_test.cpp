@@ -159,6 +159,30 @@ TEST_P(SkippedSteps, HaveAnyNumberOfBatches) {
   }
 }
 
+// Ranks with other parts of the model exchange no gradients with the one that has the bad loss.
+TEST_P(SkippedSteps, AreThoseOfAllPartsOfAModel) {
+  if (size() % 2 != 0) return;
+  const auto replicas = communicator_->split(rank() % 2, rank());
+  const auto parts = communicator_->split(rank() / 2, rank());
+  Vectors model({17 + rank() % 2, 23});
+  const auto optimizer = create_multi_node_optimizer(create_optimizer("adam"), *replicas);
+  optimizer->setup(model);
+  optimizer->skip_non_finite(parts.get());
+  for (int step = 0; step < 4; ++step) {
+    const bool is_bad = step == 1;
+    const State before = state_of(*optimizer);
+    optimizer->update(
+        [&] {
+          const Tensor ones = Tensor::full(model[0].shape(), 1);
+          return loss_with_gradients({{&model[0], ones}}) +
+                 Variable(Tensor::full({}, is_bad && rank() == bad_rank() ? not_a_number : 0));
+        },
+        1);
+    EXPECT_EQ(optimizer->skipped(), step >= 1 ? 1 : 0);
+    EXPECT_EQ(state_of(*optimizer) == before, is_bad);
+  }
+}
+
 TEST_P(SkippedSteps, AreRefusedWhereSomethingIsLeftForTheNextStep) {
   if (size() == 1) return;
   for (const ExchangeSettings& exchange : {ExchangeSettings{.mode = ExchangeMode::double_buffered},

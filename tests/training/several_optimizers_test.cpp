@@ -2,14 +2,18 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
+#include <limits>
 
 #include "same_run.hpp"
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/nn/batch_norm.hpp"
 #include "tasuki/nn/constant_parameters.hpp"
+#include "tasuki/nn/functions/add.hpp"
 #include "tasuki/nn/functions/mean_squared_error.hpp"
 #include "tasuki/parallel/multi_node_batch_norm.hpp"
 #include "tasuki/tensor/late.hpp"
+#include "tasuki/training/extensions/fail_on_non_number.hpp"
 #include "tasuki/training/snapshots/npz.hpp"
 #include "temporary_folder.hpp"
 
@@ -64,6 +68,7 @@ class SeveralOptimizers : public ::testing::Test {
     Pair pair;
     std::unique_ptr<Optimizer> gen, dis;
     std::unique_ptr<Trainer> trainer;
+    std::function<void(std::vector<Variable>&)> spoil;  // losses of each step; empty: as they are
     Run(SeveralOptimizers& test, std::int64_t iterations, const std::string& out,
         std::int64_t accumulate = 1) {
       gen = test.optimizer_of(pair.first);
@@ -72,7 +77,12 @@ class SeveralOptimizers : public ::testing::Test {
       settings.accumulate = accumulate;
       auto updater = std::make_unique<StandardUpdater>(
           test.batches(), NamedOptimizers{{"gen", gen.get()}, {"dis", dis.get()}},
-          [this](const Batch& batch, Observation&) { return pair.losses(batch); }, settings);
+          [this](const Batch& batch, Observation&) {
+            std::vector<Variable> losses = pair.losses(batch);
+            if (spoil) spoil(losses);
+            return losses;
+          },
+          settings);
       trainer = std::make_unique<Trainer>(std::move(updater), stop_after(100, iterations), out);
     }
   };
@@ -109,6 +119,42 @@ class SeveralOptimizers : public ::testing::Test {
   ExchangeSettings exchange;
   TemporaryFolder folder;
 };
+
+// One rank's losses are not finite: of both models in step 4, of the second one in step 6.
+TEST_F(SeveralOptimizers, LeaveOutTheSameStepsOnAllRanks) {
+  Run run(*this, 9, folder / "out");
+  run.gen->skip_non_finite();
+  run.dis->skip_non_finite();
+  run.trainer->extend(std::make_unique<FailOnNonNumber>());
+  run.spoil = [&](std::vector<Variable>& losses) {
+    const std::int64_t step = run.trainer->updater().iteration() + 1;
+    if (ranks->rank() != ranks->size() - 1 || (step != 4 && step != 6)) return;
+    const Variable bad(Tensor::full({}, std::numeric_limits<float>::quiet_NaN()));
+    if (step == 4) losses[0] = losses[0] + bad;
+    losses[1] = losses[1] + bad;
+  };
+  std::vector<std::int64_t> left_out_by_first, left_out_by_second;
+  Weights first = weights_of(run.pair.first), second = weights_of(run.pair.second);
+  run.trainer->extend(make_extension("compare", [&](Trainer& training) {
+    const std::int64_t step = training.updater().iteration();
+    const Weights new_first = weights_of(run.pair.first), new_second = weights_of(run.pair.second);
+    if (new_first == first) left_out_by_first.push_back(step);
+    if (new_second == second) left_out_by_second.push_back(step);
+    first = new_first;
+    second = new_second;
+    EXPECT_EQ(training.observation().mean("skipped"), step == 4 || step == 6 ? 1 : 0);
+  }));
+  run.trainer->run();
+  EXPECT_EQ(left_out_by_first, std::vector<std::int64_t>{4});
+  EXPECT_EQ(left_out_by_second, (std::vector<std::int64_t>{4, 6}));
+  EXPECT_EQ(run.gen->skipped(), 1);
+  EXPECT_EQ(run.dis->skipped(), 2);
+  for (const Weights& own : {first, second}) {
+    const auto all = ranks->allgather(Tensor::from(std::span<const float>(own), {std::ssize(own)}));
+    for (const Tensor& other : all)
+      testing::expect_same_bits(other, all.front(), "weights of the ranks");
+  }
+}
 
 TEST_F(SeveralOptimizers, EachLearnsFromItsOwnLoss) {
   for (const auto mode : {ExchangeMode::whole, ExchangeMode::slices, ExchangeMode::thread}) {
