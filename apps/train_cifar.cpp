@@ -1,6 +1,6 @@
 // Trains a convnet on CIFAR-10, CIFAR-100 or a folder of images, data-parallel over MPI.
 //
-//   mpirun -np 2 build/apps/train_cifar --arch cnn10
+//   build/apps/tasuki-run -np 2 build/apps/train_cifar --arch cnn10
 
 #include <map>
 
@@ -70,7 +70,7 @@ std::string describe_models() {
 int main(int argc, char** argv) {
   tasuki::TrainingProgram program(
       "train_cifar", "trains a convnet on CIFAR-10, CIFAR-100 or a folder of images, over MPI",
-      "mpirun -np 4 train_cifar --arch wrn_28_10 --warmup 5");
+      "tasuki-run -np 4 train_cifar --arch wrn_28_10 --warmup 5");
   program.settings.reference_batch = 128;
   program.settings.augment = true;
 

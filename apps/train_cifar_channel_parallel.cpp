@@ -1,7 +1,7 @@
 // Trains VGG-16 with batch normalisation on CIFAR-10 or CIFAR-100, the channels of its convolutions
 // divided among ranks: ChainerMN's parallel_convolution.
 //
-//   mpirun -np 2 build/apps/train_cifar_channel_parallel
+//   build/apps/tasuki-run -np 2 build/apps/train_cifar_channel_parallel
 
 #include "tasuki/models/vgg.hpp"
 #include "tasuki/parallel/split_layers.hpp"
@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
   tasuki::TrainingProgram program(
       "train_cifar_channel_parallel",
       "trains VGG-16 on CIFAR-10 or CIFAR-100, its channels divided among ranks",
-      "mpirun -np 2 train_cifar_channel_parallel --epoch 20");
+      "tasuki-run -np 2 train_cifar_channel_parallel --epoch 20");
   program.settings.batchsize = 64;
   program.settings.epoch = 20;
   program.settings.optimizer = "momentum_sgd";

@@ -1,6 +1,6 @@
 // Trains a DCGAN on images, data-parallel over MPI.
 //
-//   mpirun -np 2 build/apps/train_dcgan --dataset fashion-mnist
+//   build/apps/tasuki-run -np 2 build/apps/train_dcgan --dataset fashion-mnist
 
 #include <optional>
 
@@ -46,7 +46,7 @@ std::unique_ptr<Updater> create_updater(UpdaterParts parts, Dcgan& gan,
 int main(int argc, char** argv) {
   TrainingProgram program(
       "train_dcgan", "trains a DCGAN on images, over MPI",
-      "mpirun -np 2 train_dcgan --dataset fashion-mnist --snapshot-interval 500");
+      "tasuki-run -np 2 train_dcgan --dataset fashion-mnist --snapshot-interval 500");
   program.settings.batchsize = 50;
   program.settings.epoch = 1000;
   program.settings.lr = 2e-4;

@@ -1,7 +1,7 @@
 // Trains a large convnet on folders or lists of images that each rank reads from disk,
 // data-parallel over MPI: ChainerMN's ImageNet example.
 //
-//   mpirun -np 4 build/apps/train_imagenet train.txt val.txt --arch resnet50 --root /data/imagenet
+//   build/apps/tasuki-run -np 4 build/apps/train_imagenet train.txt val.txt --root images
 
 #include <algorithm>
 #include <map>
@@ -168,11 +168,12 @@ void add_flags(TrainingProgram& program, Flags& flags) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  TrainingProgram program("train_imagenet",
-                          "trains a convnet on folders or lists of images, read from disk by each "
-                          "rank",
-                          "mpirun -np 4 train_imagenet train.txt val.txt --arch resnet50 --root "
-                          "/data");
+  TrainingProgram program(
+      "train_imagenet",
+      "trains a convnet on folders or lists of images, read from disk by each "
+      "rank",
+      "tasuki-run -np 4 train_imagenet train.txt val.txt --arch resnet50 --root "
+      "/data");
   program.settings.optimizer = "momentum_sgd";
   program.settings.reference_batch = 256;
   program.dataset = "images";

@@ -1,7 +1,7 @@
 // Trains LeNet on Fashion-MNIST with plain SGD, data-parallel over MPI. The global batch stays the
 // same for any number of ranks unless -b is given, so that only the time changes.
 //
-//   mpirun -np 2 build/apps/train_lenet
+//   build/apps/tasuki-run -np 2 build/apps/train_lenet
 
 #include "tasuki/models/lenet.hpp"
 #include "tasuki/program/training_program.hpp"
@@ -9,7 +9,7 @@
 int main(int argc, char** argv) {
   tasuki::TrainingProgram program("train_lenet",
                                   "trains LeNet on Fashion-MNIST, or data in its format, over MPI",
-                                  "mpirun -np 2 train_lenet -b 256 --lr-scaling linear");
+                                  "tasuki-run -np 2 train_lenet -b 256 --lr-scaling linear");
   program.settings.batchsize = program.settings.reference_batch = 256;
   program.settings.global_batch = 256;
   program.settings.epoch = 10;

@@ -1,6 +1,6 @@
 // Trains a GPT-style transformer on the bytes of a text, data-parallel over MPI.
 //
-//   mpirun -np 2 build/apps/train_lm --data shakespeare.txt --sample 500
+//   build/apps/tasuki-run -np 2 build/apps/train_lm --data shakespeare.txt --sample 500
 
 #include <cmath>
 #include <cstdio>
@@ -76,9 +76,9 @@ class Sampler final : public Extension {
 }  // namespace
 
 int main(int argc, char** argv) {
-  TrainingProgram program("train_lm",
-                          "trains a GPT-style transformer to predict the bytes of a text, over MPI",
-                          "mpirun -np 2 train_lm --data shakespeare.txt --epoch 3 --sample 500");
+  TrainingProgram program(
+      "train_lm", "trains a GPT-style transformer to predict the bytes of a text, over MPI",
+      "tasuki-run -np 2 train_lm --data shakespeare.txt --epoch 3 --sample 500");
   Flags flags;
   program.settings.batchsize = 16;
   program.settings.epoch = 1;

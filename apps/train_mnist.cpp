@@ -1,6 +1,6 @@
 // Trains a multi-layer perceptron on MNIST, data-parallel over MPI: ChainerMN's train_mnist.
 //
-//   mpirun -np 4 build/apps/train_mnist
+//   build/apps/tasuki-run -np 4 build/apps/train_mnist
 
 #include "tasuki/models/mlp.hpp"
 #include "tasuki/program/training_program.hpp"
@@ -8,7 +8,7 @@
 int main(int argc, char** argv) {
   tasuki::TrainingProgram program(
       "train_mnist", "trains a multi-layer perceptron on MNIST, or data in its format, over MPI",
-      "mpirun -np 4 train_mnist --communicator hierarchical --epoch 20");
+      "tasuki-run -np 4 train_mnist --communicator hierarchical --epoch 20");
   std::int64_t unit = 1000;
   program.flags.add("unit,u", unit, {1, 1 << 20}, "N", "units in each of the two hidden layers");
   program.dataset = "mnist";

@@ -1,7 +1,7 @@
 // Trains a multi-layer perceptron on MNIST, with several models that have two ranks each:
 // ChainerMN's train_mnist_dual_parallel.
 //
-//   mpirun -np 4 build/apps/train_mnist_dual_parallel
+//   build/apps/tasuki-run -np 4 build/apps/train_mnist_dual_parallel
 
 #include "tasuki/parallel/mlp_over_ranks.hpp"
 #include "tasuki/program/training_program.hpp"
@@ -10,7 +10,7 @@ int main(int argc, char** argv) {
   tasuki::TrainingProgram program(
       "train_mnist_dual_parallel",
       "trains a multi-layer perceptron on MNIST, its layers on two ranks, over pairs of ranks",
-      "mpirun -np 4 train_mnist_dual_parallel --epoch 20");
+      "tasuki-run -np 4 train_mnist_dual_parallel --epoch 20");
   std::int64_t unit = 1000;
   program.flags.add("unit,u", unit, {1, 1 << 20}, "N", "units in each of the two hidden layers");
   program.settings.model_ranks = 2;

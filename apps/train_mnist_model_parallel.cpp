@@ -1,7 +1,7 @@
 // Trains a multi-layer perceptron on MNIST, its first layer on one rank and the others on a second:
 // ChainerMN's train_mnist_model_parallel.
 //
-//   mpirun -np 2 build/apps/train_mnist_model_parallel
+//   build/apps/tasuki-run -np 2 build/apps/train_mnist_model_parallel
 
 #include "tasuki/parallel/mlp_over_ranks.hpp"
 #include "tasuki/program/training_program.hpp"
@@ -10,15 +10,15 @@ int main(int argc, char** argv) {
   tasuki::TrainingProgram program(
       "train_mnist_model_parallel",
       "trains a multi-layer perceptron on MNIST, its layers on two ranks",
-      "mpirun -np 2 train_mnist_model_parallel --epoch 20");
+      "tasuki-run -np 2 train_mnist_model_parallel --epoch 20");
   std::int64_t unit = 1000;
   program.flags.add("unit,u", unit, {1, 1 << 20}, "N", "units in each of the two hidden layers");
   program.settings.model_ranks = 0;  // one model
   program.check = [](const tasuki::Communicator& communicator) {
     if (communicator.size() != 2)
       tasuki::fail_everywhere(tasuki::ErrorKind::usage,
-                              "train_mnist_model_parallel: expected 2 ranks, found {} (mpirun -np "
-                              "2); train_mnist_dual_parallel takes any even number",
+                              "train_mnist_model_parallel: expected 2 ranks, found {} (tasuki-run "
+                              "-np 2); train_mnist_dual_parallel takes any even number",
                               communicator.size());
   };
   program.dataset = "mnist";

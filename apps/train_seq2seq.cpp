@@ -1,9 +1,9 @@
 // Trains an encoder and a decoder on pairs of sentences, data-parallel over MPI: ChainerMN's
 // seq2seq. Without files, on dates written in many ways.
 //
-//   mpirun -np 2 build/apps/train_seq2seq
-//   mpirun -np 4 build/apps/train_seq2seq --source train.en --target train.fr --bleu
-//   mpirun -np 2 build/apps/train_seq2seq --model-parallel
+//   build/apps/tasuki-run -np 2 build/apps/train_seq2seq
+//   build/apps/tasuki-run -np 4 build/apps/train_seq2seq --source train.en --target train.fr --bleu
+//   build/apps/tasuki-run -np 2 build/apps/train_seq2seq --model-parallel
 
 #include <algorithm>
 #include <filesystem>
@@ -99,10 +99,11 @@ void check(const Flags& flags) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  TrainingProgram program("train_seq2seq",
-                          "trains an LSTM encoder and decoder to translate sentences, or dates "
-                          "written in many ways, over MPI",
-                          "mpirun -np 2 train_seq2seq --source train.en --target train.fr --bleu");
+  TrainingProgram program(
+      "train_seq2seq",
+      "trains an LSTM encoder and decoder to translate sentences, or dates "
+      "written in many ways, over MPI",
+      "tasuki-run -np 2 train_seq2seq --source train.en --target train.fr --bleu");
   Flags flags;
   program.settings.batchsize = 64;
   program.settings.epoch = 15;

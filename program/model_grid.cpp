@@ -46,7 +46,7 @@ ModelGrid::ModelGrid(Communicator& whole, const TrainingSettings& settings,
   if (whole.size() % model_ranks_ != 0)
     fail_everywhere(ErrorKind::usage,
                     "{}: {} ranks hold one model together; expected a multiple of {} ranks, found "
-                    "{} (mpirun -np {})",
+                    "{} (tasuki-run -np {})",
                     program, model_ranks_, model_ranks_, whole.size(), model_ranks_);
   model_ = whole.split(whole.rank() / model_ranks_, whole.rank());
   replicas_ = std::make_shared<const ReplicaSet>(whole, columns_of(whole.size(), model_ranks_));

@@ -256,7 +256,7 @@ TrainingModel create_part_of_classifier(std::unique_ptr<Layer> predictor, bool h
 
 TrainingProgram::TrainingProgram(std::string name, std::string description, std::string example)
     : flags(name, std::move(description),
-            example.empty() ? fmt::format("mpirun -np 2 {}", name) : std::move(example)) {
+            example.empty() ? fmt::format("tasuki-run -np 2 {}", name) : std::move(example)) {
   flags.group("Program");
 }
 

@@ -25,6 +25,14 @@ test_packages=(
   gnuplot-nox  # plots of experiments
 )
 
+# Tests start these daemons by themselves (tests/cluster), and are skipped without them: 4 MB, 24 s at most.
+# systemd would start them for good, which nobody expects of tests, so that they are installed only
+# where it does not run: in containers and CI.
+[[ -d /run/systemd/system ]] || test_packages+=(
+  openssh-server  # mpirun by ssh
+  slurmctld slurmd slurm-client munge
+)
+
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/usage.sh"
 take_flags --list -- "$@"
 

@@ -197,7 +197,7 @@ TEST_F(Console, BannerSaysWhereNumbersComeFrom) {
 TEST_F(Console, HelpVersionAndListingsArePrintedOnce) {
   std::ofstream(folder / "help.ini") << "communicator = help\n";
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-      {{TRAIN_MNIST, "--help"}, "mpirun -np 4 train_mnist"},
+      {{TRAIN_MNIST, "--help"}, "tasuki-run -np 4 train_mnist"},
       {{TRAIN_MNIST, "--version"}, "train_mnist (Tasuki) "},
       {{TRAIN_MNIST, "--communicator", "help"}, "two_dimensional"},
       {{TRAIN_MNIST, "--config", folder / "help.ini"}, "two_dimensional"},
