@@ -6,6 +6,7 @@
 
 #include "tasuki/communicator/gpu/gpu_exchange.hpp"
 #include "tasuki/communicator/host_values.hpp"
+#include "tasuki/communicator/mpi/collective_check.hpp"
 #include "tasuki/communicator/mpi/communicator_id.hpp"
 #include "tasuki/communicator/mpi/ranks.hpp"
 #include "tasuki/communicator/mpi/transfer.hpp"
@@ -35,7 +36,8 @@ Communicator::Communicator(const CommunicatorSetup& setup)
     : setup_(setup),
       handles_(std::make_unique<Handles>(mpi_ranks(setup))),
       topology_(discover_topology(handles_->collectives.get())),
-      id_(make_communicator_id(setup_.name, handles_->collectives.get())) {
+      id_(make_communicator_id(setup_.name, handles_->collectives.get())),
+      check_(CollectiveCheck::make(setup_.name, handles_->collectives.get(), topology_)) {
   setup_.ranks = nullptr;  // owned by the caller; not valid after this constructor
 }
 
@@ -74,6 +76,7 @@ const MpiComm& Communicator::messages() const {
 
 std::unique_ptr<Communicator> Communicator::split(int color, int key) const {
   const auto waiting = wait_in(Waiting::split);
+  compare_calls("split");
   if (color < 0) fail(ErrorKind::usage, "split: expected a color of 0 or more, found {}", color);
   const MpiComm part = MpiComm::split(comm().get(), color, key);
   return create_communicator(
@@ -87,13 +90,25 @@ WaitScope Communicator::wait_for(Waiting kind, int peer) const {
       std::int64_t{is_any ? any_source : handles_->job_ranks[static_cast<std::size_t>(peer)]});
 }
 
+bool Communicator::compares_calls() const {
+  return check_ && !works_on_exchange_ && !(background_ && background_->is_this_thread());
+}
+
+void Communicator::compare(const std::string& call) const {
+  // The start of an exchange in the background waits for others here alone.
+  const WaitScope waiting(Waiting::barrier, id_);
+  check_->compare(call);
+}
+
 void Communicator::barrier() {
   const auto waiting = wait_in(Waiting::barrier);
+  compare_calls("barrier");
   TASUKI_MPI(MPI_Barrier, comm().get());
 }
 
 std::shared_ptr<Storage> Communicator::allocate(std::size_t bytes, Device device) {
   const auto waiting = wait_in(Waiting::allocate, bytes);
+  compare_calls("allocate");
   return allocate_memory(bytes, device);
 }
 
@@ -108,12 +123,14 @@ std::shared_ptr<Storage> Communicator::allocate_memory(std::size_t bytes, Device
 
 std::unique_ptr<NodeArray> Communicator::allocate_once(std::size_t bytes) {
   const auto waiting = wait_in(Waiting::allocate, bytes);
+  compare_calls("allocate_once of {} bytes", bytes);
   TASUKI_CHECK(inter_size() == 1, "allocate_once() among ranks on {} nodes", inter_size());
   return make_node_array(bytes);
 }
 
 void Communicator::barrier(const NodeArray& array) {
   const auto waiting = wait_in(Waiting::barrier);
+  compare_calls("barrier in common memory");
   array.barrier();
 }
 
@@ -124,6 +141,7 @@ std::unique_ptr<NodeArray> Communicator::make_node_array(std::size_t /*bytes*/) 
 void Communicator::allreduce(const Tensor& tensor, ReduceOp op, bool is_agreed) {
   check_reducible("allreduce", tensor);
   const auto waiting = wait_in(Waiting::allreduce, tensor.bytes());
+  compare_calls("allreduce of {} {} ({})", tensor.count(), name_of(tensor.dtype()), name_of(op));
   check_free();
   if (size() == 1) return;
   const bool on_gpu = is_on_gpu(tensor);
@@ -149,6 +167,8 @@ void Communicator::combine(const Tensor& values, ReduceOp op) {
 void Communicator::reduce(const Tensor& tensor, ReduceOp op, int root) {
   check_reducible("reduce", tensor);
   const auto waiting = wait_in(Waiting::reduce, tensor.bytes());
+  compare_calls("reduce of {} {} ({}) to rank {}", tensor.count(), name_of(tensor.dtype()),
+                name_of(op), root);
   check_root("reduce", root);
   require_agreement("reduce", text_of(tensor, op));
   const HostValues values(tensor);
@@ -160,6 +180,8 @@ void Communicator::reduce(const Tensor& tensor, ReduceOp op, int root) {
 Tensor Communicator::reduce_scatter(const Tensor& tensor, ReduceOp op) {
   check_reducible("reduce_scatter", tensor);
   const auto waiting = wait_in(Waiting::reduce_scatter, tensor.bytes());
+  compare_calls("reduce_scatter of {} {} ({})", tensor.count(), name_of(tensor.dtype()),
+                name_of(op));
   TASUKI_CHECK(tensor.shape().rank() > 0,
                "reduce_scatter divides axis 0, which a scalar does not have");
   require_agreement("reduce_scatter", text_of(tensor, op));

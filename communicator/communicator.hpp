@@ -6,11 +6,15 @@
 // gpu/communicator_on_gpu.cpp.
 //
 // Every operation, split() and allocate() included, is collective: all ranks call it, in the same
-// order. Only the send and receive functions are not. Errors are thrown as tasuki::Error; they name
-// the operation and the peer and quote MPI's own text. A rank or root outside of 0 .. size() - 1 is
-// a usage error. Tensors may be on any device: operations in place leave them there, and returned
-// tensors are on CommunicatorOptions::device. Only one thread may use a communicator at a time.
+// order, which TASUKI_CHECK_COLLECTIVES=1 in the environment of rank 0 has each of them check
+// (mpi/collective_check.hpp). Only the send and receive functions are not. Errors are thrown as
+// tasuki::Error; they name the operation and the peer and quote MPI's own text. A rank or root
+// outside of 0 .. size() - 1 is a usage error. Tensors may be on any device: operations in place
+// leave them there, and returned tensors are on CommunicatorOptions::device. Only one thread may
+// use a communicator at a time.
 #pragma once
+
+#include <fmt/format.h>
 
 #include <atomic>
 #include <cstddef>
@@ -22,6 +26,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tasuki/communicator/algorithms/allreduce_algorithm.hpp"
@@ -39,6 +44,7 @@
 namespace tasuki {
 
 class BackgroundThread;
+class CollectiveCheck;
 class ExchangeChain;
 class GpuExchange;
 class MpiComm;
@@ -320,6 +326,14 @@ class Communicator {
   }
   // The same for an operation with one other rank (or any_source).
   WaitScope wait_for(Waiting kind, int peer) const;
+  // With CollectiveCheck: compares what the ranks are about to do together, as fmt::format(call).
+  // An exchange in the background was compared when it was started.
+  template <class... Arguments>
+  void compare_calls(fmt::format_string<Arguments...> call, Arguments&&... arguments) const {
+    if (compares_calls()) compare(fmt::format(call, std::forward<Arguments>(arguments)...));
+  }
+  bool compares_calls() const;
+  void compare(const std::string& call) const;
 
   std::size_t ranks() const { return static_cast<std::size_t>(size()); }
   std::int64_t call_bytes() const { return options().sizes.mpi_call; }
@@ -344,6 +358,7 @@ class Communicator {
   std::unique_ptr<Handles> handles_;
   Topology topology_;
   std::uint64_t id_;                                 // mpi/communicator_id.hpp
+  std::unique_ptr<CollectiveCheck> check_;           // null: none is wanted
   mutable std::atomic<std::int64_t> operations_{0};  // begun
   std::unique_ptr<GpuExchange> gpu_;
   std::set<std::string> agreed_;    // gradients on GPUs that all ranks are known to agree on

@@ -55,6 +55,8 @@ void Communicator::sum_gradients(const GradientView& gradients) {
       "a residual of {} elements for {} gradients", gradients.residual.count(),
       gradients.arena.count());
   const auto waiting = wait_in(Waiting::sum_gradients, gradients.arena.bytes());
+  compare_calls("sum_gradients of {} {}", gradients.arena.count(),
+                name_of(gradients.arena.dtype()));
   if (!exchanges_gradients()) return;
   check_free();
   if (size() == 1) return;
@@ -113,6 +115,8 @@ void Communicator::do_work_of_exchange(const std::function<void()>& work) {
 
 std::unique_ptr<PendingExchange> Communicator::start_sum_gradients(const GradientView& gradients,
                                                                    Background background) {
+  compare_calls("start_sum_gradients of {} {}", gradients.arena.count(),
+                name_of(gradients.arena.dtype()));
   if (!exchanges_gradients()) return std::make_unique<PendingExchange>([] {}, under_way_);
   // The span of segments may end before the exchange does.
   std::function<void()> work =
@@ -198,6 +202,7 @@ std::unique_ptr<PendingExchange> Communicator::start_in_slices(const GradientVie
 void Communicator::bcast_data(const Tensor& values) {
   TASUKI_CHECK(values.defined(), "bcast_data of an undefined tensor");
   const auto waiting = wait_in(Waiting::bcast_data, values.bytes());
+  compare_calls("bcast_data of {} {}", values.count(), name_of(values.dtype()));
   require_agreement("bcast_data",
                     fmt::format("{} {}", name_of(values.dtype()), values.shape().text()));
   if (is_on_gpu(values)) return gpu().in_order([&] { bcast_on_gpu(values); });

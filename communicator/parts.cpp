@@ -30,6 +30,7 @@ void Communicator::share_parts(const Tensor& values, std::span<const Range> part
   TASUKI_CHECK(parts.size() == ranks(), "share_parts() of {} parts among {} ranks", parts.size(),
                ranks());
   const auto waiting = wait_in(Waiting::allgather, values.bytes());
+  compare_calls("share_parts of {} {}", values.count(), name_of(values.dtype()));
   check_free();
   if (size() == 1 || values.count() == 0) return;
   if (is_on_gpu(values)) return gpu().in_order([&] { give_parts_on_gpu(values, parts); });

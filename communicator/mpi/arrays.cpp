@@ -66,8 +66,9 @@ std::vector<Tensor> Communicator::recv_many(int source, int tag) {
 }
 
 Tensor Communicator::bcast(const Tensor& tensor, int root) {
-  check_root("bcast", root);
   const auto waiting = wait_in(Waiting::bcast);
+  compare_calls("bcast from rank {}", root);
+  check_root("bcast", root);
   Tensor values;
   if (rank() == root) values = on_host("bcast", tensor);
   ArrayHeader header;
@@ -79,8 +80,9 @@ Tensor Communicator::bcast(const Tensor& tensor, int root) {
 }
 
 std::vector<Tensor> Communicator::gather(const Tensor& tensor, int root) {
-  check_root("gather", root);
   const auto waiting = wait_in(Waiting::gather);
+  compare_calls("gather to rank {}", root);
+  check_root("gather", root);
   const Tensor values = on_host("gather", tensor);
   const ArrayHeader header(values);
   std::vector<ArrayHeader> headers(rank() == root ? ranks() : 0);
@@ -98,6 +100,7 @@ std::vector<Tensor> Communicator::gather(const Tensor& tensor, int root) {
 
 std::vector<Tensor> Communicator::allgather(const Tensor& tensor) {
   const auto waiting = wait_in(Waiting::allgather);
+  compare_calls("allgather");
   const Tensor values = on_host("allgather", tensor);
   const ArrayHeader header(values);
   std::vector<ArrayHeader> headers(ranks());
@@ -114,6 +117,7 @@ std::vector<Tensor> Communicator::allgather(const Tensor& tensor) {
 std::vector<Tensor> Communicator::alltoall(std::span<const Tensor> tensors) {
   check_number("alltoall", tensors.size(), ranks());
   const auto waiting = wait_in(Waiting::alltoall);
+  compare_calls("alltoall");
   const auto values = all_on_host("alltoall", tensors);
   const auto headers = headers_of(values);
   std::vector<ArrayHeader> incoming(ranks());
@@ -132,8 +136,9 @@ std::vector<Tensor> Communicator::alltoall(std::span<const Tensor> tensors) {
 }
 
 Tensor Communicator::scatter(std::span<const Tensor> tensors, int root) {
-  check_root("scatter", root);
   const auto waiting = wait_in(Waiting::scatter);
+  compare_calls("scatter from rank {}", root);
+  check_root("scatter", root);
   std::vector<Tensor> values;
   if (rank() == root) {
     check_number("scatter", tensors.size(), ranks());

@@ -72,8 +72,9 @@ Bytes Communicator::recv_bytes(int source, int tag, MessageInfo* info) {
 }
 
 Bytes Communicator::bcast_bytes(std::span<const std::byte> bytes, int root, std::int64_t chunk) {
-  check_root("bcast_bytes", root);
   const auto waiting = wait_in(Waiting::bcast);
+  compare_calls("bcast_bytes from rank {}", root);
+  check_root("bcast_bytes", root);
   if (chunk < 1 || chunk >= std::numeric_limits<int>::max())
     throw Error(ErrorKind::usage,
                 fmt::format("bcast_bytes: chunks of {} bytes; expected 1 to {}", chunk,
@@ -87,8 +88,9 @@ Bytes Communicator::bcast_bytes(std::span<const std::byte> bytes, int root, std:
 }
 
 std::vector<Bytes> Communicator::gather_bytes(std::span<const std::byte> bytes, int root) {
-  check_root("gather_bytes", root);
   const auto waiting = wait_in(Waiting::gather);
+  compare_calls("gather_bytes to rank {}", root);
+  check_root("gather_bytes", root);
   const std::int64_t length = std::ssize(bytes);
   std::vector<std::int64_t> lengths(rank() == root ? ranks() : 0);
   TASUKI_MPI(MPI_Gather, &length, 1, MPI_INT64_T, lengths.data(), 1, MPI_INT64_T, root,
@@ -107,6 +109,7 @@ std::vector<Bytes> Communicator::gather_bytes(std::span<const std::byte> bytes, 
 
 std::vector<Bytes> Communicator::allgather_bytes(std::span<const std::byte> bytes) {
   const auto waiting = wait_in(Waiting::allgather);
+  compare_calls("allgather_bytes");
   const std::int64_t length = std::ssize(bytes);
   std::vector<std::int64_t> lengths(ranks());
   // Ranks may meet here after very different work (reading or writing files), so those that come
@@ -131,8 +134,9 @@ std::vector<Bytes> Communicator::allgather_bytes(std::span<const std::byte> byte
 }
 
 Bytes Communicator::scatter_bytes(std::span<const Bytes> parts, int root) {
-  check_root("scatter_bytes", root);
   const auto waiting = wait_in(Waiting::scatter);
+  compare_calls("scatter_bytes from rank {}", root);
+  check_root("scatter_bytes", root);
   std::vector<std::int64_t> lengths;
   if (rank() == root) {
     if (parts.size() != ranks())

@@ -8,6 +8,7 @@
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/communicator/text_bytes.hpp"
+#include "tasuki/core/build_id.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/core/stop_request.hpp"
@@ -69,8 +70,10 @@ void take_worker_devices(const std::string& program, const TrainingSettings& set
 
 void check_same_program(Communicator& communicator, const std::vector<std::string>& arguments) {
   std::vector<std::string> lines = {fmt::format("Tasuki {}", version())};
+  for (const std::string& build : loaded_builds()) lines.push_back("program " + build);
   for (const std::string& argument : arguments) lines.push_back("argument " + argument);
-  check_agreement(communicator, lines, "all ranks must be started with the same arguments");
+  check_agreement(communicator, lines,
+                  "all ranks must be started with the same program and the same arguments");
 }
 
 std::optional<RankSetup> set_up_rank(Options& options, TrainingSettings& settings, int argc,

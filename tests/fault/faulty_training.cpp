@@ -5,19 +5,20 @@
 // RANK: -1 for all of them. MOMENT: unannounced (before it says that it is about to train), start
 // (before any collective), forward, loader, extension, evaluator. KIND: throw, shared (marked as
 // met by every rank), foreign (not a std::exception), abort, exit0, exit3, return0, return3 (from
-// the job), kill, segv; stop (SIGSTOP), loop (forever), skip (leaves out a barrier of the others,
-// extension alone), slow (half a second in each of the first 12 calls), nan and huge (an input that
-// makes the loss so, forward alone), once and always (as nan, and such steps are left out; from the
-// third one on), flip (one bit of a weight, forward and extension), ask (sends mpirun, or itself,
-// SIGUSR2 three times, and waits a second), cut (takes node2's network away, in
-// tests/cluster/run.sh), debug (another process holds this one for 2.5 times STALL_SECONDS, as a
-// debugger would), freeze_launcher (stops mpirun or its daemon, and lets it go on 2 s later).
-// STALL_SECONDS: after which the watchdog ends the job; it warns after half of them.
-// SILENCE_SECONDS: the limit for silence, else 15. Where the fault is one of training, these limits
-// count from the second batch on, as starting takes long on a loaded machine. flood: one rank of
-// node2 sends node1 datagrams of all kinds that are to be refused (datagram_flood.hpp). Each rank
-// leaves its process id in FOLDER/pid.<rank>; the one that fails the time in FOLDER/time and Open
-// MPI's number of the job in FOLDER/job.
+// the job), kill, segv; stop (SIGSTOP), loop (forever), skip, order and size (leaves out a barrier
+// and an allreduce of the others, calls them in the other order, reduces an array of another size;
+// extension alone), slow (half a second in each of the first 12 calls), late (0.8 x STALL_SECONDS
+// in each of 100 calls, loader alone), nan and huge (an input that makes the loss so, forward
+// alone), once and always (as nan, and such steps are left out; from the third one on), flip (one
+// bit of a weight, forward and extension), ask (sends mpirun, or itself, SIGUSR2 three times, and
+// waits a second), cut (takes node2's network away, in tests/cluster/run.sh), debug (another
+// process holds this one for 2.5 times STALL_SECONDS, as a debugger would), freeze_launcher (stops
+// mpirun or its daemon, and lets it go on 2 s later). STALL_SECONDS: after which the watchdog ends
+// the job; it warns after half of them. SILENCE_SECONDS: the limit for silence, else 15. Where the
+// fault is one of training, these limits count from the second batch on, as starting takes long on
+// a loaded machine. flood: one rank of node2 sends node1 datagrams of all kinds that are to be
+// refused (datagram_flood.hpp). Each rank leaves its process id in FOLDER/pid.<rank>; the one that
+// fails the time in FOLDER/time and Open MPI's number of the job in FOLDER/job.
 
 #include <mpi.h>
 #include <signal.h>
@@ -71,7 +72,8 @@ void fail_as(const std::string& kind, const std::string& moment,
   if (kind == "exit3") std::exit(3);
   if (kind == "return0") throw Return{0};
   if (kind == "return3") throw Return{3};
-  for (const char* const done_elsewhere : {"skip", "nan", "huge", "once", "always", "flip"})
+  for (const char* const done_elsewhere :
+       {"skip", "order", "size", "nan", "huge", "once", "always", "flip"})
     if (kind == done_elsewhere) return;
   if (kind == "ask") {
     const pid_t launcher = launcher_process();
@@ -105,10 +107,18 @@ void fail_as(const std::string& kind, const std::string& moment,
   std::abort();
 }
 
-// Whether a job with this fault must succeed.
+// Whether a job with this fault goes on to its end, which then comes after an epoch.
 bool goes_on(const std::string& kind) {
   return kind == "slow" || kind == "debug" || kind == "freeze_launcher" || kind == "once" ||
          kind == "ask";
+}
+
+// After how many iterations other jobs end, if the fault does not end them: without one after 20
+// epochs.
+std::optional<std::int64_t> iterations_of(const std::string& kind) {
+  if (kind == "once" || kind == "always") return 15;
+  if (kind == "late") return 102;
+  return std::nullopt;
 }
 
 // Fails in the third call on the chosen rank at the chosen moment.
@@ -122,7 +132,9 @@ class Fault {
   void at(const std::string& moment, int call) const {
     if (!chosen_ || moment != moment_) return;
     if (kind_ == "slow" && call <= 12) std::this_thread::sleep_for(std::chrono::milliseconds(500));
-    if (kind_ != "slow" && call == 3) fail_as(kind_, moment_, folder_);
+    if (kind_ == "late" && call > 2)  // the limit counts from the second call on
+      std::this_thread::sleep_for(std::chrono::duration<double>(0.8 * stall_limits().timeout));
+    if (kind_ != "slow" && kind_ != "late" && call == 3) fail_as(kind_, moment_, folder_);
     if (flips() && call == 3) flip(*optimizer_);
   }
   bool changes_loss() const { return kind_ == "nan" || kind_ == "huge" || leaves_out(); }
@@ -132,7 +144,7 @@ class Fault {
     if (!chosen_ || call < 3 || (call > 3 && kind_ != "always")) return 1;
     return kind_ == "huge" ? 1e20F : changes_loss() ? NAN : 1;
   }
-  bool skips(int call) const { return chosen_ && kind_ == "skip" && call == 3; }
+  bool is(const std::string& kind) const { return chosen_ && kind_ == kind; }
   bool flips() const { return kind_ == "flip"; }
   void flips_weights_of(const Optimizer& optimizer) { optimizer_ = &optimizer; }
 
@@ -147,6 +159,14 @@ class Fault {
   std::filesystem::path folder_;
   const Optimizer* optimizer_ = nullptr;
 };
+
+// What all ranks do together in the third iteration, and the one that fails in its own way.
+void meet(Communicator& comm, const Fault& fault) {
+  if (fault.is("skip")) return;
+  if (!fault.is("order")) comm.barrier();
+  comm.allreduce(Tensor::zeros({fault.is("size") ? 11 : 10}));
+  if (fault.is("order")) comm.barrier();
+}
 
 // Batches as `inner` gives them.
 class FaultyIterator : public ForwardingIterator {
@@ -202,9 +222,7 @@ int train(int argc, char** argv, const StallLimits& limits) {
       std::make_unique<StandardUpdater>(
           std::make_unique<FaultyIterator>(create_shuffled_iterator(share, 20, 0), fault, limits),
           *optimizer, faulty(classification_loss(model), fault, "forward")),
-      stop_after(goes_on(argv[3]) ? 1 : 20,
-                 fault.leaves_out() ? std::optional<std::int64_t>(15) : std::nullopt),
-      folder / "result");
+      stop_after(goes_on(argv[3]) ? 1 : 20, iterations_of(argv[3])), folder / "result");
   trainer.extend(std::make_unique<Evaluator>(
       create_serial_iterator(share, 20), faulty(classification_loss(model), fault, "evaluator")));
   if (fault.leaves_out()) optimizer->skip_non_finite();
@@ -217,7 +235,7 @@ int train(int argc, char** argv, const StallLimits& limits) {
   int iterations = 0;
   trainer.extend(make_extension("planted", [&](Trainer&) {
     fault.at("extension", ++iterations);
-    if (iterations == 3 && !fault.skips(iterations)) comm->barrier();
+    if (iterations == 3) meet(*comm, fault);
   }));
   trainer.run();
   return 0;

@@ -19,8 +19,8 @@ INTERNAL_FOLDERS = {
 # Headers of the other folders that only the library includes.
 INTERNAL = {
     "communicator": ["exchange_chain", "exchange_timer", "host_values", "number_bytes", "outcome", "slice_queue"],
-    "core": ["alternate_stack", "background_thread", "cast", "file_lock", "hash", "host_name",
-             "job_age", "long_call", "polite_wait", "printable", "siphash", "stopwatch",
+    "core": ["alternate_stack", "background_thread", "build_id", "cast", "file_lock", "hash",
+             "host_name", "job_age", "long_call", "polite_wait", "printable", "siphash", "stopwatch",
              "type_name", "uncounted_progress"],
     "dataset": ["decode"],
     "dataset/files": ["cifar", "idx", "input_file", "text_file"],

@@ -1,0 +1,39 @@
+// CollectiveCheck: finds ranks that call another operation than the others.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "tasuki/communicator/mpi/mpi.hpp"
+#include "tasuki/communicator/topology.hpp"
+
+namespace tasuki {
+
+// For programs whose own code calls a Communicator. Without it, ranks that do not call the same
+// operations in the same order wait for each other until the watchdog ends them
+// (job/watchdog.hpp), or get each other's values.
+class CollectiveCheck {
+ public:
+  // For a communicator of the kind `name` among the ranks of `comm`. Null, on all of them, unless
+  // its rank 0 has TASUKI_CHECK_COLLECTIVES=1 in its environment. Collective.
+  static std::unique_ptr<CollectiveCheck> make(const std::string& name, MPI_Comm comm,
+                                               const Topology& topology);
+
+  // To be called before each operation, with what this rank is about to do: "allreduce of 10
+  // float32 (sum)". Waits for all ranks. If the descriptions differ, all ranks throw the same error
+  // (ErrorKind::disagreement), which names the ranks that deviate from the majority with what they
+  // call, or what each rank calls if there is no majority. Sends one reduction of 16 bytes.
+  void compare(const std::string& operation);
+
+ private:
+  CollectiveCheck(const std::string& name, MPI_Comm comm, const Topology& topology);
+  [[noreturn]] void fail_with(const std::string& operation) const;
+
+  std::string name_;
+  MpiComm comm_;  // its own, so that its messages never mix with those of operations
+  const Topology& topology_;
+  std::int64_t number_ = 0;  // of operations that were compared
+};
+
+}  // namespace tasuki
