@@ -46,6 +46,7 @@ set(TASUKI_NOT_SANITIZED
     leaks "valgrind cannot run programs with sanitizers"
     readme_commands "quickstart.sh builds without sanitizers"
     faults "the figures of the fault suite are those of a release"
+    faults_interrupted "the figures of the fault suite are those of a release"
     fuzz "the harnesses have clang's own sanitizers: ./test.sh --fuzz"
     simulated_gpu "CUDA is left out: threads of a simulated block are fibers, whose stacks \
 AddressSanitizer does not know")

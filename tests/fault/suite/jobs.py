@@ -79,10 +79,13 @@ class Process:
 
 class Job:
     """A program that was started with `words`, in a session of its own; all its processes end with
-    the block: with Job(...) as job."""
+    the block: with Job(...) as job. What it writes is in `folder`, with Open MPI's own files, which
+    stay when it is killed."""
+    running = []  # those whose block has not ended
 
     def __init__(self, words, folder, programs, environment=None, limit=60):
         self.id = uuid.uuid4().hex
+        Job.running.append(self)
         self.programs = LAUNCHERS + tuple(programs)
         folder.mkdir(parents=True, exist_ok=True)
         self.out, self.err = folder / f"{self.id}.out", folder / f"{self.id}.err"
@@ -93,6 +96,7 @@ class Job:
             self.child = subprocess.Popen(
                 [str(word) for word in words], stdin=subprocess.DEVNULL, stdout=out, stderr=err,
                 start_new_session=True, env={**os.environ, **(environment or {}), MARK: self.id,
+                                             "OMPI_MCA_orte_tmpdir_base": str(folder),
                                              "OMPI_ALLOW_RUN_AS_ROOT": "1",
                                              "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
 
@@ -106,6 +110,7 @@ class Job:
         finally:
             self.kill_all()
             self.child.wait()
+            Job.running.remove(self)
 
     def kill_all(self):
         """Ends what still runs, with the nodes."""

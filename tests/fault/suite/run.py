@@ -5,24 +5,24 @@
            [CASE...]
 
 Runs the cases (default: all) with four ranks on this machine and with two on each of two nodes made
-of network namespaces (tests/cluster/run.sh), and prints a table in Markdown, which --table writes
-to a file as well. CASE: a name, a number of the table, or either with @1 or @2 for one of the two
-places. --quick: a few short cases, once each. --runs: repeats every case so often. --patience:
-limits in seconds grow by this factor, for machines that do something else as well. --seed: of the
-random moments, ranks and bits; without it each call has another one, which is printed. The exit
-code is 1 if a case failed. TASUKI_CHAOS_MINUTES: how long the case chaos takes (default 10).
+of network namespaces (tests/cluster/run.sh), prints each result as it comes, and at the end a table
+in Markdown. CASE: a name, a number of the table, or either with @1 or @2 for one of the two places.
+--list prints the cases with the time that each takes on a quiet machine. --quick: a few short
+cases, once each. --runs: repeats every case so often. --patience: limits in seconds grow by this factor,
+for machines that do something else as well. --seed: of the random moments, ranks and bits; without
+it each call has another one, which is printed. --table: puts the rows into this file as they come.
+Other rows and cells of its table stay, with what they say about their run, so that a table can be
+made in several runs, and be part of a text (docs/reliability.md). The exit code is 1 if a case
+failed. TASUKI_CHAOS_MINUTES: how long the case chaos takes (default 10).
 
-Each run is bounded and leaves nothing: no processes, mounts or files.
+Each run is bounded. No process, mount or file is left, also after Ctrl-C, SIGTERM or SIGHUP.
 """
 import argparse
-import math
 import os
 import pathlib
 import platform
 import random
-import shutil
 import signal
-import string
 import subprocess
 import sys
 import tempfile
@@ -32,10 +32,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import cases  # noqa: E402,F401
 from jobs import Failure  # noqa: E402
-from others import others  # noqa: E402
 from places import CLUSTER, ROOT, OneNode, TwoNodes  # noqa: E402
 from registry import CASES  # noqa: E402
-from training import Settings  # noqa: E402
+from table import NoTable, Table, cell_of, position, text_of  # noqa: E402
+from training import Settings, clean_up  # noqa: E402
 
 PLACES = {1: OneNode(), 2: TwoNodes()}
 
@@ -44,16 +44,7 @@ def say(text):
     print(text, file=sys.stderr, flush=True)
 
 
-def figure_text(figures, runs):
-    """One cell of the table: how many runs did what was expected, and the largest figure."""
-    numbers = [figure for figure in figures if not isinstance(figure, str)]
-    texts = list(dict.fromkeys(figure for figure in figures if isinstance(figure, str)))
-    if numbers:
-        texts.append(f"at most {math.ceil(max(numbers) * 100) / 100:.2f} s")
-    return f"{len(figures)}/{runs}" + (f", {', '.join(texts[:3])}" if texts else "")
-
-
-def run_case(case, place, runs, seed):
+def run_case(case, place, runs, seed, progress):
     """(cell of the table, whether all runs did what was expected)"""
     figures, reasons = [], []
     for number in range(runs):
@@ -61,33 +52,24 @@ def run_case(case, place, runs, seed):
         random.seed(f"{seed} {case.name} {place.name} {number}")
         try:
             figures.append(case.run(place, number))
-            result = figures[-1] if isinstance(figures[-1], str) else f"{figures[-1]:.2f} s"
+            result = text_of(figures[-1]).removeprefix("at most ")
         except Exception as failure:  # a case that breaks has failed; the others go on
             kind = "" if isinstance(failure, Failure) else f"{type(failure).__name__}: "
             reasons.append(f"{kind}{failure}")
             result = f"FAILED: {reasons[-1]}"
-        say(f"{case.name} @ {place.name}, run {number + 1} of {runs}: {result} "
-            f"({time.monotonic() - start:.1f} s)")
-    cell = figure_text(figures, runs)
+        say(f"{progress} {case.number} {case.name} @ {place.name}, run {number + 1} of {runs}: "
+            f"{result} ({time.monotonic() - start:.1f} s)")
+    cell = cell_of(figures, runs)
     return (f"**{cell}: {reasons[0]}**" if reasons else cell), not reasons
 
 
-def row(case, cells):
-    words = [case.number, case.fault, case.expected, cells.get(1, "–"), cells.get(2, "–"),
-             others(case.number) or "–"]
-    return "| " + " | ".join(word.replace("|", "\\|").replace("\n", " ") for word in words) + " |"
-
-
-HEAD = ("| # | fault | expected | 4 ranks on one node | 2 x 2 on two nodes | others |\n"
-        "|---|---|---|---|---|---|")
-
-
-def machine(seed):
+def settings_of_run(arguments):
+    """What the table says about this run."""
     commit = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"],
                             capture_output=True, text=True).stdout.strip()
-    return (f"{os.cpu_count()} cores, Linux {platform.release()}, {time.strftime('%Y-%m-%d')}"
-            f"{f', commit {commit}' if commit else ''}; load at the start "
-            f"{os.getloadavg()[0]:.1f}; --seed {seed}")
+    return (f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores, Linux {platform.release()}, "
+            f"load {os.getloadavg()[0]:.1f} at the start{f', commit {commit}' if commit else ''}, "
+            f"--patience {arguments.patience:g} --seed {arguments.seed}")
 
 
 def can_have_nodes():
@@ -97,17 +79,12 @@ def can_have_nodes():
     return probe.stdout.strip().splitlines()[-1] if probe.returncode == 77 else ""
 
 
-def position(case):
-    """In the table: 5, 5b, 6."""
-    number = case.number.rstrip(string.ascii_lowercase)
-    return int(number), case.number
-
-
 def choose(names, is_quick):
     """(case, numbers of nodes) in the order of the table."""
-    ordered = sorted(CASES.values(), key=position)
+    ordered = sorted(CASES.values(), key=lambda case: position(case.number))
     if not names:
-        return [(case, case.nodes) for case in ordered if case.quick or not is_quick]
+        return [(case, case.quick if is_quick else case.nodes) for case in ordered
+                if case.quick or not is_quick]
     chosen = {}
     for name in names:
         wanted, _, nodes = name.partition("@")
@@ -119,6 +96,21 @@ def choose(names, is_quick):
             chosen.setdefault(case.name, set()).update([int(nodes)] if nodes else case.nodes)
     return [(case, sorted(chosen[case.name] & set(case.nodes)))
             for case in ordered if case.name in chosen]
+
+
+def runs_of(case, arguments):
+    return arguments.runs or (1 if arguments.quick else case.runs)
+
+
+def print_list(chosen, arguments):
+    total = 0
+    for case, nodes in chosen:
+        runs = runs_of(case, arguments)
+        seconds = case.seconds * runs * len(nodes)
+        total += seconds
+        print(f"{case.number:>4}  {case.name:<24} {runs:>3} x on "
+              f"{' and '.join(PLACES[n].name for n in nodes):<22} {seconds:>5.0f} s  {case.fault}")
+    print(f"all: about {max(1, round(total / 60))} min on a quiet machine")
 
 
 def read_arguments():
@@ -136,41 +128,64 @@ def read_arguments():
     return parser.parse_args()
 
 
+def end_by_signal(number, _):
+    """As by an exception; what cleans up is not interrupted again."""
+    handle_signals(signal.SIG_IGN)
+    say(f"run.py: ended by {signal.Signals(number).name}; cleaning up")
+    sys.exit(128 + number)
+
+
+def handle_signals(action):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, action)
+
+
+def run_all(chosen, arguments, table):
+    """Whether all cases did what was expected."""
+    without_nodes = can_have_nodes() if any(2 in nodes for _, nodes in chosen) else ""
+    if without_nodes:
+        say(f"two nodes: {without_nodes}")
+    for case in CASES.values():  # new ones, and those that changed
+        if arguments.table:
+            table.update(case, {})
+    is_good = True
+    for index, (case, nodes) in enumerate(chosen, 1):
+        cells = {}
+        for number in nodes:
+            if number == 2 and without_nodes:
+                continue
+            cells[number], passed = run_case(case, PLACES[number], runs_of(case, arguments),
+                                             arguments.seed, f"[{index}/{len(chosen)}]")
+            is_good = is_good and passed
+        if cells:
+            table.update(case, cells)
+            table.write()
+    return is_good
+
+
 def main():
     arguments = read_arguments()
     chosen = choose(arguments.cases, arguments.quick)
     if arguments.list:
-        for case, nodes in chosen:
-            print(f"{case.number:>4}  {case.name:<24} {case.runs:>3} x on "
-                  f"{' and '.join(PLACES[n].name for n in nodes)}: {case.fault}")
+        print_list(chosen, arguments)
         return 0
-    without_nodes = can_have_nodes() if any(2 in nodes for _, nodes in chosen) else ""
-    if without_nodes:
-        say(f"two nodes: {without_nodes}")
-    # Ends by SIGTERM as by an exception, so that processes and mounts go away.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-
+    try:
+        table = Table(arguments.table, settings_of_run(arguments))
+    except (NoTable, OSError) as error:
+        say(f"run.py: --table: {error}")
+        return 64
     Settings.build = arguments.build.absolute()
     Settings.patience = arguments.patience
+    Settings.quick = arguments.quick
+    handle_signals(end_by_signal)
     Settings.work = pathlib.Path(tempfile.mkdtemp(prefix="tasuki-faults-"))
-    say(f"--seed {arguments.seed}")
-    lines, is_good = [machine(arguments.seed), "", HEAD], True
+    say(f"--seed {arguments.seed}, files in {Settings.work}")
     try:
-        for case, nodes in chosen:
-            cells = {}
-            for number in nodes:
-                if number == 2 and without_nodes:
-                    cells[2] = "skipped"
-                    continue
-                runs = arguments.runs or (1 if arguments.quick else case.runs)
-                cells[number], passed = run_case(case, PLACES[number], runs, arguments.seed)
-                is_good = is_good and passed
-            lines.append(row(case, cells))
-            if arguments.table:
-                arguments.table.write_text("\n".join(lines) + "\n")
+        is_good = run_all(chosen, arguments, table)
     finally:
-        shutil.rmtree(Settings.work, ignore_errors=True)
-    print("\n".join(lines))
+        handle_signals(signal.SIG_IGN)
+        clean_up()
+    print(table.text() if not arguments.table else f"rows are in {arguments.table}")
     return 0 if is_good else 1
 
 

@@ -5,6 +5,7 @@ import hashlib
 import pathlib
 import random
 import re
+import shutil
 import struct
 import subprocess
 import tempfile
@@ -18,8 +19,14 @@ from places import ROOT
 class Settings:
     """Set once by run.py."""
     build = ROOT / "build"
-    work = pathlib.Path(tempfile.gettempdir())  # a folder of this run
+    work = None  # a folder of this run
     patience = 1.0  # limits in seconds grow by this factor
+    quick = False  # cases that try many things try a few
+
+
+def work():
+    """The flags of a training that is long enough to disturb it."""
+    return ("--epoch", 100_000, "--max-iterations", 600 if Settings.quick else 3000)
 
 
 def program(name):
@@ -166,8 +173,28 @@ def small_disk(megabytes):
     """A file system of its own of this size."""
     folder = new_folder()
     options = ["-t", "tmpfs", "-o", f"size={megabytes}m"]
-    subprocess.run(["mount", *options, "tmpfs", folder], check=True)
     try:
+        subprocess.run(["mount", *options, "tmpfs", folder], check=True)
         yield folder
     finally:
-        subprocess.run(["umount", "-l", folder], check=True)
+        if folder.is_mount():
+            subprocess.run(["umount", "-l", folder], check=True)
+
+
+def fill(file):
+    """Until its disk is full."""
+    with contextlib.suppress(OSError), open(file, "wb", buffering=0) as out:
+        for size in (1 << 20, 1):  # in the end byte by byte
+            with contextlib.suppress(OSError):
+                while out.write(bytes(size)):
+                    pass
+
+
+def clean_up():
+    """Leaves no process, mount or file of this run, wherever it was interrupted."""
+    for job in Job.running:
+        job.kill_all()
+    for folder in Settings.work.glob("*"):
+        if folder.is_mount():
+            subprocess.run(["umount", "-l", folder], check=False)
+    shutil.rmtree(Settings.work, ignore_errors=True)

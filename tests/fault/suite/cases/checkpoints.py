@@ -3,15 +3,14 @@ import json
 import random
 import shutil
 import signal
-import subprocess
 import time
 
 from jobs import check, wait_for
-from registry import case
+from registry import Most, case
 from places import ROOT
 from training import (PASSED_OVER, Settings, expect_equal, expect_loadable, expect_resumed,
-                      generations, job_of, new_folder, resumed, small_disk, train_mnist, training,
-                      undisturbed)
+                      fill, generations, job_of, new_folder, resumed, small_disk, train_mnist,
+                      training, undisturbed, work)
 
 GENERATIONS_TEST = "tests/training/test_training_checkpoints"
 SHARDED = ("--shard-optimizer", "--shards", 12)
@@ -39,25 +38,49 @@ def expect_previous(out, damage, *flags):
     expect_resumed(text, older)
 
 
-@case(14, "the disk is full while a checkpoint is saved",
-      "a warning with the path, training goes on, the older checkpoint loads, no partial files; at "
+def expect_no_partial_files(out):
+    partial = [path.name for path in out.rglob("*.tmp*")]
+    check(not partial, f"partial files: {', '.join(partial)}")
+
+
+@case(14, "the disk is full while checkpoints are saved, until the end of the run",
+      "warnings with the path, training goes on, the older checkpoint loads, no partial files; at "
       "the end an error, exit code 73")
 def full_disk(place, run):
     with small_disk(6) as disk:
         out = disk / "result"
-        words = train_mnist(out, "--max-iterations", 200, "--keep", 3)
-        with job_of(place.mpirun(words)) as job:
+        with job_of(place.mpirun(train_mnist(out, "--max-iterations", 200))) as job:
             job.expect_code(73)
-            job.expect_said("No space left on device", str(out))
-        partial = [path.name for path in out.rglob("*.tmp*")]
-        check(not partial, f"partial files: {', '.join(partial)}")
-        check(generations(out), "no generation is left")
+            job.expect_said("No space left on device", str(out), "; training continues")
+        expect_no_partial_files(out)
         expect_loadable(out)
     return "older one loads"
 
 
+@case("14c", "the disk is full while a checkpoint is saved, and has room again later",
+      "a warning with the path, later checkpoints are saved, no partial files; exit code 0, the "
+      "result has the same bits", seconds=15)
+def room_again(place, run):
+    expected, _ = undisturbed(place, *work())
+    with small_disk(24) as disk:
+        out, filler = disk / "result", disk / "filler"
+        with job_of(place.mpirun(train_mnist(out, *work())), 120) as job:
+            wait_for(lambda: generations(out), 40, "the first checkpoint")
+            fill(filler)
+            refused = f"cannot write {out / 'checkpoints'}/"
+            wait_for(lambda: refused in job.errors(), 40, "a warning about a checkpoint")
+            before = generations(out)[-1]
+            filler.unlink()
+            wait_for(lambda: generations(out)[-1] != before, 40, "a checkpoint after it")
+            job.expect_code(0)
+        expect_no_partial_files(out)
+        expect_equal(out, expected)
+    return "saved later, same bits"
+
+
 @case("14b", "the disk is full while the log is written",
-      "warnings with the path, training goes on, the log is whole; it goes on when there is room")
+      "warnings with the path, training goes on, the log is whole; it goes on when there is room",
+      seconds=8)
 def no_room_for_log(place, run):
     with small_disk(2) as disk:
         out, filler = disk / "result", disk / "filler"
@@ -66,7 +89,7 @@ def no_room_for_log(place, run):
                             "--snapshot-every", 100_000, unit=20)
         with job_of(place.mpirun(words)) as job:
             wait_for(log.exists, 40, "start of the training")
-            subprocess.run(["dd", "if=/dev/zero", f"of={filler}"], check=False, capture_output=True)
+            fill(filler)
             refused = f"{log}: No space left on device; training continues"
             wait_for(lambda: job.errors().count(refused) > 2, 40, "warnings about the log")
             written = len(json.loads(log.read_text()))
@@ -78,7 +101,7 @@ def no_room_for_log(place, run):
 
 
 @case(15, "all processes are killed at a random moment while a checkpoint is written",
-      "the newest complete one loads", runs=50, nodes=(1,))
+      "the newest complete one loads", runs=50, nodes=(1,), seconds=4)
 def killed_while_saving(place, run):
     out = new_folder() / "result"
     words = train_mnist(out, "--epoch", 100_000, "--checkpoint-every", "1it")
@@ -94,10 +117,6 @@ def killed_while_saving(place, run):
     return "loads"
 
 
-def damaged(path, contents, change):
-    path.write_bytes(change(bytearray(contents)))
-
-
 def flip_a_bit(contents):
     at = random.randrange(8 * len(contents))
     contents[at // 8] ^= 1 << at % 8
@@ -105,29 +124,32 @@ def flip_a_bit(contents):
 
 
 @case(16, "50 flipped bits and 14 truncations in the files of the newest checkpoint, one at a time",
-      "each is refused with a reason, the previous one is used", nodes=(1,))
+      "each is refused with a reason, the previous one is used", nodes=(1,), quick=(1,), seconds=60)
 def damaged_files(place, run):
     out = two_generations(place)
     files = sorted(path for path in generations(out)[-1].iterdir())
     count = 0
+
+    def expect_refused(path, contents, damage):
+        nonlocal count
+        path.write_bytes(contents)
+        expect_previous(out, damage)
+        count += 1
     for path in files:
         contents = path.read_bytes()
-        for number in range(-(-50 // len(files))):
-            damaged(path, contents, flip_a_bit)
-            expect_previous(out, f"a flipped bit in {path.name}")
-            count += 1
-        for length in (0, 1, len(contents) // 3, len(contents) // 2, len(contents) - 64,
-                       len(contents) - 2, len(contents) - 1):
-            damaged(path, contents, lambda all_bytes, length=length: all_bytes[:length])
-            expect_previous(out, f"{path.name} cut to {length} bytes")
-            count += 1
+        for _ in range(1 if Settings.quick else -(-50 // len(files))):
+            expect_refused(path, flip_a_bit(bytearray(contents)), f"a flipped bit in {path.name}")
+        lengths = (0, 1, len(contents) // 3, len(contents) // 2, len(contents) - 64,
+                   len(contents) - 2, len(contents) - 1)
+        for length in lengths[::6] if Settings.quick else lengths:
+            expect_refused(path, contents[:length], f"{path.name} cut to {length} bytes")
         path.write_bytes(contents)
     expect_loadable(out)
     return f"{count}/{count}"
 
 
 @case("16b", "1,000 flipped bits and 200 truncations over all files of a generation, by the reader",
-      "all are detected, the previous generation is used", nodes=(1,))
+      "all are detected, the previous generation is used", nodes=(1,), seconds=30)
 def damaged_generations(place, run):
     with_asan = ROOT / "build-asan" / GENERATIONS_TEST
     test = with_asan if with_asan.exists() else Settings.build / GENERATIONS_TEST
@@ -135,9 +157,9 @@ def damaged_generations(place, run):
     report = new_folder() / "report.json"
     names = ["OneOf1000BitsFlippedIsFound", "OneOf200TruncationsIsFound"]
     chosen = ":".join(f"DamagedGeneration.{name}" for name in names)
-    ran = subprocess.run([test, f"--gtest_filter={chosen}", f"--gtest_output=json:{report}"],
-                         capture_output=True, text=True, timeout=600)
-    check(ran.returncode == 0 and "[  PASSED  ] 2 tests." in ran.stdout, ran.stdout[-400:])
+    with job_of([test, f"--gtest_filter={chosen}", f"--gtest_output=json:{report}"], 600) as job:
+        job.expect_code(0)
+        job.expect_said("[  PASSED  ] 2 tests.")
     counts = [int(each["refused"]) for suite in json.loads(report.read_text())["testsuites"]
               for each in suite["testsuite"]]
     check(len(counts) == 2 and counts[0] >= 1000 and counts[1] >= 200, f"tried: {counts}")
@@ -145,7 +167,7 @@ def damaged_generations(place, run):
 
 
 @case(17, "a shard is missing; shards of two generations are mixed; another model's checkpoint",
-      "refused, with what differs; the previous one is used where there is one")
+      "refused, with what differs; the previous one is used where there is one", seconds=10)
 def mixed_shards(place, run):
     out = two_generations(place, *SHARDED)
     older, newer = generations(out)
@@ -164,7 +186,7 @@ def mixed_shards(place, run):
 
 
 @case(18, "saved with 4 ranks, resumed with 1, 2 and 3 (--shards 12 --global-batch 1200, sharded "
-      "states)", "same order of examples, losses within 1e-5", runs=3)
+      "states)", "same order of examples, losses within 1e-5", runs=3, seconds=10)
 def other_ranks(place, run):
     np = run % 3 + 1
     flags = ("--shards", 12, "--global-batch", 1200, "--log-every", 1, "--max-iterations", 60)
@@ -187,7 +209,7 @@ def other_ranks(place, run):
     check(sorted(one) == sorted(other) and len(one) == 60, f"iterations {sorted(other)}")
     largest = max(abs(one[i] - other[i]) / max(1, abs(one[i])) for i in one)
     check(largest <= 1e-5, f"losses differ by {largest:.1e}")
-    return f"{largest:.0e}"
+    return Most(largest, "apart")
 
 
 def kill_and_resume(place, *flags):
@@ -196,21 +218,21 @@ def kill_and_resume(place, *flags):
         job.rank(random.randrange(4)).send(signal.SIGKILL)
         job.expect_failure()
     newest = generations(job.folder)[-1]
-    work = ("--epoch", "100000", "--max-iterations", 3000, *flags)
-    with job_of(place.mpirun(train_mnist(job.folder, "--resume", "auto", *work)), 120) as job_again:
+    with job_of(place.mpirun(train_mnist(job.folder, "--resume", "auto", *work(), *flags)),
+                120) as job_again:
         job_again.expect_code(0)
         expect_resumed(job_again.text(), newest)
-    expect_equal(job.folder, undisturbed(place, *work)[0])
+    expect_equal(job.folder, undisturbed(place, *work(), *flags)[0])
     return "same bits"
 
 
 @case(19, "kill and resume against a run without a kill",
-      "weights and optimizer states have the same bits", runs=3)
+      "weights and optimizer states have the same bits", runs=3, seconds=20)
 def resumed_after_kill(place, run):
     return kill_and_resume(place)
 
 
 @case("19b", "the same with sharded states (--shard-optimizer)",
-      "weights and optimizer states have the same bits", runs=3)
+      "weights and optimizer states have the same bits", runs=3, seconds=20)
 def resumed_pieces(place, run):
     return kill_and_resume(place, "--shard-optimizer")

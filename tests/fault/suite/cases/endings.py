@@ -7,11 +7,11 @@ from registry import case
 from training import expect_loadable, job_of, new_folder, program, training, within
 
 
-def faulty(place, moment, kind, rank=1, seconds=(), environment=None):
+def faulty(place, moment, kind, rank=1, seconds=(), environment=None, limit=60):
     """faulty_training, whose rank fails on purpose; its folder gets the time of the fault."""
     folder = new_folder()
     job = job_of(place.mpirun([program("faulty_training"), rank, moment, kind, folder, *seconds]),
-                 environment=environment)
+                 limit, environment)
     job.folder = folder
     return job
 
@@ -22,7 +22,8 @@ def gone_after_fault(job, seconds):
 
 
 @case(1, "rank 1 throws in the forward pass, the data loader, an extension, the evaluator",
-      "exit code 70, one line with rank, host and cause, all gone in 3 s", runs=20, quick=True)
+      "exit code 70, one line with rank, host and cause, all gone in 3 s", runs=20, quick=(1, 2),
+      seconds=1.5)
 def throws(place, run):
     moment = ("forward", "loader", "extension", "evaluator")[run % 4]
     with faulty(place, moment, "throw") as job:
@@ -33,7 +34,8 @@ def throws(place, run):
 
 
 @case(2, "SIGKILL of rank 1 at a random moment",
-      "exit code 137, all gone in 4 s, the newest checkpoint loads", runs=10, quick=True)
+      "exit code 137, all gone in 4 s, the newest checkpoint loads", runs=10, quick=(1, 2),
+      seconds=5)
 def killed(place, run):
     with training(place) as job:
         time.sleep(random.uniform(0, 1))
@@ -46,7 +48,7 @@ def killed(place, run):
 
 
 @case(3, "SIGSEGV, abort(), exit(0) and exit(3) on rank 1", "never exit code 0, all gone in 4 s",
-      runs=8)
+      runs=8, seconds=2)
 def dies(place, run):
     kind, codes = (("segv", [139]), ("abort", [134]), ("exit0", range(1, 256)),
                    ("exit3", [3]))[run % 4]
@@ -56,7 +58,7 @@ def dies(place, run):
 
 
 @case(4, "rank 1 returns from main early", "exit code 75 after TASUKI_END_SECONDS (2 s here), "
-      "the rank is named", runs=4)
+      "the rank is named", runs=4, seconds=4)
 def returns_early(place, run):
     with faulty(place, "forward", "return0", environment={"TASUKI_END_SECONDS": "2"}) as job:
         job.expect_code(75)

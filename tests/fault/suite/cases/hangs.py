@@ -1,19 +1,20 @@
 """A rank is alive and stuck: the watchdog ends the job and names it. Slow ranks are left alone."""
 import random
+import re
 import signal
 import time
 
 from cases.endings import faulty, gone_after_fault
 from jobs import check, wait_for
 from registry import case
-from training import expect_loadable, training, within
+from training import Settings, expect_loadable, training, within
 
 STALL = 3  # seconds
 
 
 @case(5, "SIGSTOP of a rank; an endless loop in its loader",
       "exit code 75, that rank is named with what it was doing, all gone 2 s after the limit (3 s "
-      "here)", runs=20)
+      "here)", runs=20, quick=(1,), seconds=5)
 def stuck(place, run):
     rank = run % 4
     kind, said = (("stop", "gives no sign of life"), ("loop", "is loading a batch"))[run // 4 % 2]
@@ -24,7 +25,8 @@ def stuck(place, run):
 
 
 @case("5b", "SIGSTOP of a rank of train_mnist, default settings",
-      "exit code 75, that rank is named, all gone in 20 s, the newest checkpoint loads", runs=2)
+      "exit code 75, that rank is named, all gone in 20 s, the newest checkpoint loads", runs=2,
+      seconds=22)
 def stopped(place, run):
     rank = random.randrange(4)
     with training(place) as job:
@@ -37,16 +39,23 @@ def stopped(place, run):
     return figure
 
 
-@case(6, "a rank that takes half the limit for each of 12 iterations", "no alarm", runs=3)
+@case(6, "a rank that takes 0.8 x the limit for each of 100 iterations",
+      "the job goes on to its end, and the warnings after half the limit name the rank", seconds=90)
 def slow(place, run):
-    with faulty(place, "loader", "slow", seconds=[1]) as job:
+    limit = Settings.patience  # 1 s on a quiet machine
+    with faulty(place, "loader", "late", seconds=[limit], limit=150 * limit) as job:
         job.expect_code(0)
         check("error: " not in job.errors(), f"an alarm: {job.last_words()}")
-        return "0 alarms"
+        warning = r"nothing has moved for [^\n]* s: (rank \d) on (\S+) is loading a batch"
+        warnings = re.findall(warning, job.errors())
+        check(warnings and set(warnings) == {("rank 1", place.host(1))},
+              f"ranks that are named as slow: {sorted(set(warnings))}")
+        return "100 iterations, 0 alarms"
 
 
 @case(7, "a rank leaves out a collective",
-      "exit code 75, the operation is named, all gone 2 s after the limit (3 s here)", runs=4)
+      "exit code 75, the operation is named, all gone 2 s after the limit (3 s here)", runs=4,
+      seconds=5)
 def leaves_out(place, run):
     with faulty(place, "extension", "skip", rank=3, seconds=[STALL]) as job:
         job.expect_code(75)
@@ -54,7 +63,25 @@ def leaves_out(place, run):
         return gone_after_fault(job, STALL + 2)
 
 
-@case("5c", "2,000 SIGCONT at each rank while it trains", "0 of 50 runs die", runs=50)
+@case("7b", "a rank leaves out a collective, calls two in the other order, gives one another size; "
+      "with TASUKI_CHECK_COLLECTIVES=1",
+      "exit code 76 in the same iteration, with what that rank calls and what the others call, all "
+      "gone in 1 s", runs=6, seconds=1.5)
+def other_calls(place, run):
+    kind, own, usual = (("skip", "sum_gradients of ", "barrier"),
+                        ("order", "allreduce of 10 float32 (sum)", "barrier"),
+                        ("size", "allreduce of 11 float32 (sum)", "allreduce of 10 float32 (sum)")
+                        )[run % 3]
+    rank = 1 + run % 3
+    with faulty(place, "extension", kind, rank, [60],
+                environment={"TASUKI_CHECK_COLLECTIVES": "1"}) as job:
+        job.expect_code(76)
+        job.expect_said(f"rank {rank} on {place.host(rank)} calls {own}",
+                        f" where the other 3 call {usual};")
+        return gone_after_fault(job, 1)
+
+
+@case("5c", "2,000 SIGCONT at each rank while it trains", "0 of 50 runs die", runs=50, seconds=5)
 def continued(place, run):
     with training(place) as job:
         ranks = [job.rank(rank) for rank in range(4)]
@@ -82,7 +109,7 @@ def state_table(text):
 
 
 @case("5d", "SIGUSR2 to mpirun while a rank is stopped", "one table with all ranks and their hosts; "
-      "the rank is let go, and the run goes on", runs=2)
+      "the rank is let go, and the run goes on", runs=2, seconds=5)
 def asked_for_states(place, run):
     hosts = {rank: place.host(rank) for rank in range(4)}
     with training(place) as job:

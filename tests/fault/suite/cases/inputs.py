@@ -4,9 +4,10 @@ import struct
 import time
 import zlib
 
-from jobs import check
+from jobs import check, wait_for
 from registry import case
-from training import digits, job_of, new_folder, program, train_mnist, within
+from training import (Settings, digits, expect_equal, job_of, new_folder, program, train_mnist,
+                      undisturbed, within)
 
 
 def copy_of_digits():
@@ -41,8 +42,14 @@ def png(shade, side=32):
             chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
 
-@case("20b", "images are missing, or cut short, on node 2 alone (train_imagenet, a copy on each node)",
-      "exit code 65 or 66, a file and the host are named, within 15 s", runs=2,
+def with_copy_on_node2(words, data, copy):
+    """Ranks of node 2 see their copy in place of the folder."""
+    script = f'[ "$OMPI_COMM_WORLD_RANK" -lt 2 ] || mount --bind {copy} {data}; exec "$@"'
+    return ["unshare", "-m", "sh", "-c", script, "sh", *words]
+
+
+@case("20b", "images are missing, or cut short, on node 2 alone (train_imagenet, a copy on each "
+      "node)", "exit code 65 or 66, a file and the host are named, within 5 s", runs=2,
       nodes=(2,))
 def unlike_nodes(place, run):
     data, copy = new_folder() / "data", new_folder() / "copy"
@@ -59,18 +66,34 @@ def unlike_nodes(place, run):
             image.write_bytes(image.read_bytes()[:60])
     words = [program("train_imagenet"), "--data", data, "--arch", "nin", "--out",
              new_folder() / "result", "--batchsize", 2, "--epoch", 1]
-    # Ranks of node 2 see their copy in place of the folder.
-    script = f'[ "$OMPI_COMM_WORLD_RANK" -lt 2 ] || mount --bind {copy} {data}; exec "$@"'
-    with job_of(place.mpirun(["unshare", "-m", "sh", "-c", script, "sh", *words])) as job:
+    with job_of(place.mpirun(with_copy_on_node2(words, data, copy))) as job:
         job.expect_code(65, 66)
         lines = [line for line in job.errors().splitlines() if str(data) in line]
         check(any("on node2" in line for line in lines),
               f"no line names a file on node2: {job.last_words()}")
-        return within(job.gone(job.start, 60), 15)
+        return within(job.gone(job.start, 60), 5)
+
+
+@case("20c", "the data file is missing, or another one, on node 2 alone (train_mnist)",
+      "rank 0 alone reads it: the run goes on, its result has the same bits", runs=2, nodes=(2,),
+      seconds=10)
+def data_of_rank_0(place, run):
+    flags = ("--max-iterations", 100)
+    copy = new_folder() / "copy"
+    if run % 2 == 0:
+        copy.mkdir()
+    else:
+        shutil.copytree(digits(train=600), copy)
+    out = new_folder() / "result"
+    words = train_mnist(out, *flags)
+    with job_of(place.mpirun(with_copy_on_node2(words, digits(), copy))) as job:
+        job.expect_code(0)
+    expect_equal(out, undisturbed(place, *flags)[0])
+    return "same bits"
 
 
 @case(25, "a rank has no memory left (a limit on its address space)",
-      "an error that names the rank, within 20 s")
+      "an error that names the rank, within 20 s", seconds=8)
 def out_of_memory(place, run):
     out = new_folder() / "result"
     # A rank takes 0.4 GB to start, and 1.1 GB with two layers of 4,000 units.
@@ -84,10 +107,22 @@ def out_of_memory(place, run):
         return within(job.gone(job.start, 60), 20)
 
 
-@case(26, "--gpu on a machine without one", "exit code 69 with what to do, within 5 s")
+SIMULATED_GPU = ("tests/support/libfake_gpu_library.so", "tests/tensor/fake_driver")
+
+
+@case(26, "--gpu on a machine without one; on nodes with one GPU each (simulated)",
+      "exit code 69 or 78 with what to do, within 5 s", runs=2)
 def no_gpu(place, run):
-    with job_of(place.mpirun(train_mnist(new_folder() / "result", "--gpu"))) as job:
-        job.expect_code(69)
+    words, code, advice = train_mnist(new_folder() / "result", "--gpu"), 69, "CUDA"
+    if run % 2 == 1:
+        library, driver = (Settings.build / name for name in SIMULATED_GPU)
+        check(library.exists() and driver.exists(), f"{library} is not built")
+        words = ["env", f"TASUKI_CUDA_LIBRARY={library}", f"LD_LIBRARY_PATH={driver}",
+                 "FAKE_CUDA_DEVICES=1", *words]
+        code, advice = 78, "--share-gpu puts several ranks on one GPU"
+    with job_of(place.mpirun(words)) as job:
+        job.expect_code(code)
+        job.expect_said("--gpu", advice)
         return within(job.gone(job.start, 60), 5)
 
 
@@ -107,12 +142,14 @@ def no_output(place, run):
 
 
 @case("28b", "nobody reads the output of tasuki-run (| head -1)",
-      "the job ends within 5 s, without a restart")
+      "the job ends within 5 s, without a restart", quick=(1,), seconds=5)
 def no_reader(place, run):
     out = new_folder() / "result"
     words = place.supervised(program("tasuki-run"), [], train_mnist(out, "--epoch", 100_000))
     with job_of(["bash", "-c", '"$@" | head -1; exit "${PIPESTATUS[0]}"', "bash", *words]) as job:
+        wait_for(job.out.read_text, 40, "the first line")
+        since = time.monotonic()
         job.expect_failure()
-        figure = within(job.gone(time.monotonic(), 30), 5)
+        figure = within(job.gone(since, 30), 5)
         check("restart" not in job.errors(), f"restarted: {job.last_words()}")
     return figure

@@ -13,7 +13,7 @@ WORK = ("--epoch", "60")
 @case(8, "node 2 is cut off, at its start, in training, and while a checkpoint is written; its "
       "link goes down or packets vanish; default settings",
       "an error, every process on every node gone in 30 s, the newest checkpoint loads", runs=6,
-      nodes=(2,))
+      nodes=(2,), seconds=20)
 def cut_host(place, run):
     moment, silently = ("start", "training", "saving")[run % 3], run >= 3
     out, sign = new_folder() / "result", new_folder() / "cut"
@@ -38,7 +38,7 @@ def cut_host(place, run):
 
 
 @case(9, "the link of node 2 is down for a second", "the run goes on, its result has the same bits",
-      runs=10, nodes=(2,))
+      runs=10, nodes=(2,), seconds=12)
 def link_down(place, run):
     expected, _ = undisturbed(place, *WORK)
     out = new_folder() / "result"
@@ -52,7 +52,8 @@ def link_down(place, run):
     return "same bits"
 
 
-@case(10, "nodes send at 100 Mbit/s", "the run goes on, its result has the same bits", nodes=(2,))
+@case(10, "nodes send at 100 Mbit/s", "the run goes on, its result has the same bits", nodes=(2,),
+      seconds=40)
 def slow_network(place, run):
     work = ("--epoch", 10)
     expected, calm = undisturbed(place, *work)
@@ -65,7 +66,7 @@ def slow_network(place, run):
 
 
 @case(11, "1 % of the packets to node 2 are lost", "the run goes on, its result has the same bits",
-      nodes=(2,))
+      nodes=(2,), seconds=25)
 def lossy_network(place, run):
     expected, _ = undisturbed(place, *WORK)
     out = new_folder() / "result"

@@ -5,22 +5,12 @@ import time
 
 from jobs import check
 from registry import case
-from training import (expect_equal, expect_loadable, generations, job_of, resumptions, train_mnist,
-                      training, undisturbed, within)
-
-WORK = ("--epoch", "100000", "--max-iterations")
-
-
-def continued(place, out, iterations):
-    """Trains on from `out` and compares with a run that nothing happened to."""
-    with job_of(place.mpirun(train_mnist(out, "--resume", "auto", *WORK, iterations)), 120) as job:
-        job.expect_code(0)
-    expect_equal(out, undisturbed(place, *WORK, iterations)[0])
-
+from training import (expect_equal, expect_loadable, generations, job_of, resumptions,
+                      train_mnist, training, undisturbed, within, work)
 
 @case(12, "SIGUSR1 to mpirun at a random moment",
       "all ranks save after the same step, exit code 79; the resumed run has the bits of one "
-      "without a stop", runs=5)
+      "without a stop", runs=5, quick=(1,), seconds=20)
 def asked_to_stop(place, run):
     with training(place) as job:
         time.sleep(random.uniform(0, 0.5))
@@ -28,11 +18,14 @@ def asked_to_stop(place, run):
         job.launcher().send(signal.SIGUSR1)
         job.expect_code(79)
         figure = within(job.gone(moment, 60), 5)
-    continued(place, job.folder, 3000)
+    words = train_mnist(job.folder, "--resume", "auto", *work())
+    with job_of(place.mpirun(words), 120) as job_again:
+        job_again.expect_code(0)
+    expect_equal(job.folder, undisturbed(place, *work())[0])
     return figure
 
 
-@case(13, "Ctrl-C and SIGTERM to mpirun", "all gone in 2 s, no half checkpoint", runs=6)
+@case(13, "Ctrl-C and SIGTERM to mpirun", "all gone in 2 s, no half checkpoint", runs=6, seconds=5)
 def interrupted(place, run):
     with training(place) as job:
         time.sleep(random.uniform(0, 0.5))
@@ -44,7 +37,7 @@ def interrupted(place, run):
     return figure
 
 
-@case("13b", "Ctrl-C and SIGTERM to tasuki-run", "saved, exit code 79", runs=4)
+@case("13b", "Ctrl-C and SIGTERM to tasuki-run", "saved, exit code 79", runs=4, seconds=5)
 def supervisor_interrupted(place, run):
     with training(place, supervisor=[]) as job:
         time.sleep(random.uniform(0, 0.5))
@@ -58,7 +51,7 @@ def supervisor_interrupted(place, run):
 
 
 @case("13c", "--time-limit 12s, and a rank is killed before it, under tasuki-run",
-      "restarted; saved 12 s after the start of tasuki-run, exit code 79")
+      "restarted; saved 12 s after the start of tasuki-run, exit code 79", seconds=14)
 def out_of_time(place, run):
     with training(place, "--time-limit", "12s", supervisor=[]) as job:
         job.rank(random.randrange(4)).send(signal.SIGKILL)
