@@ -1,15 +1,9 @@
-// Flags that all training programs share: batches, recipes, optimizers; the summary's text.
+// Flags that all training programs share: batches, recipes, learning rates; the summary's text.
 
 #include "tasuki/program/training_flags.hpp"
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <nlohmann/json.hpp>
-
-#include "../optimizer/prescribed.hpp"
-#include "errors.hpp"
-#include "paths.hpp"
 #include "tasuki/models/mlp.hpp"
 #include "tasuki/nn/classifier.hpp"
 #include "tasuki/program/learning_rate.hpp"
@@ -17,30 +11,20 @@
 #include "tasuki/program/report/report.hpp"
 #include "tasuki/program/start/computing.hpp"
 #include "tasuki/tensor/cuda_settings.hpp"
+#include "training_flags_program.hpp"
 
 namespace tasuki::program {
 namespace {
 
-struct Program {
-  Program() { add_training_flags(options, settings); }
-  Options::Request parse(const std::vector<std::string>& arguments, const std::string& file = "") {
-    return options.parse(arguments, [&](const std::filesystem::path&) { return file; });
-  }
-
-  TrainingSettings settings;
-  Options options{"train_test", "A program.", "mpirun -np 4 train_test"};
-};
-
-std::string error_of(const std::function<void()>& work) {
-  return testing::error_everywhere_of(ErrorKind::usage, work);
-}
+using testing::Program;
+using testing::usage_error_of;
 
 TEST(Stalls, HaveLimitsInSeconds) {
   Program program;
   program.parse({"--stall-warning", "0", "--stall-timeout", "12.5"});
   EXPECT_EQ(program.settings.stalls.warning, 0);
   EXPECT_EQ(program.settings.stalls.timeout, 12.5);
-  const std::string message = error_of([] { Program().parse({"--stall-timeout", "-1"}); });
+  const std::string message = usage_error_of([] { Program().parse({"--stall-timeout", "-1"}); });
   EXPECT_EQ(message, "--stall-timeout: expected a number from 0 to 10000000, found '-1'");
 }
 
@@ -50,7 +34,7 @@ TEST(Batch, IsSharedAmongRanks) {
   EXPECT_EQ(global_batch(program.settings, 3), 256);
   EXPECT_EQ(largest_batch(program.settings, 3), 86);
   EXPECT_EQ(largest_batch(program.settings, 256), 1);
-  EXPECT_NE(error_of([&] { global_batch(program.settings, 257); }).find("at least 257"),
+  EXPECT_NE(usage_error_of([&] { global_batch(program.settings, 257); }).find("at least 257"),
             std::string::npos);
   program.parse({"-b", "10"});
   EXPECT_EQ(global_batch(program.settings, 3), 30);
@@ -175,7 +159,7 @@ TEST(LearningRate, EachScheduleDoesWhatItsHelpSays) {
   EXPECT_EQ(polynomial.power, 2);
 
   const auto error = [&](const std::vector<std::string>& flags) {
-    return error_of([&] { schedule_of(flags); });
+    return usage_error_of([&] { schedule_of(flags); });
   };
   EXPECT_EQ(error({"--lr-drops", "3"}),
             "--lr-drops: --lr-schedule is constant; add --lr-schedule steps");
@@ -207,7 +191,7 @@ TEST(TrainingFlags, ThatDoNotFitEachOtherAreRefused) {
   const auto error = [](const std::vector<std::string>& flags) {
     Program program;
     program.parse(flags);
-    return error_of([&] { check_training_flags(program.options, program.settings); });
+    return usage_error_of([&] { check_training_flags(program.options, program.settings); });
   };
   EXPECT_NE(error({"--init", "w", "--resume", "s"}), "");
   EXPECT_EQ(error({"--init", "w", "--resume", "auto"}), "") << "of a new run";
@@ -243,8 +227,8 @@ TEST(Compression, IsChosenByMethodAndRank) {
   EXPECT_TRUE(exchange_settings(program.settings).error_feedback);
   for (const std::string text :
        {"powersgd", "powersgd:", "powersgd:0", "powersgd:x", "topk:4", "4"})
-    EXPECT_NE(error_of([&] { Program().parse({"--compress", text}); }), "") << text;
-  EXPECT_EQ(error_of([] {
+    EXPECT_NE(usage_error_of([&] { Program().parse({"--compress", text}); }), "") << text;
+  EXPECT_EQ(usage_error_of([] {
               Program().parse({"--compress", "topk"});
             }),
             "--compress: expected 'none' or 'powersgd:R' with a rank R, such as powersgd:4, found "
@@ -255,7 +239,7 @@ TEST(Compression, FlagsThatDoNotFitAreRefused) {
   const auto error = [](const std::vector<std::string>& flags) {
     Program program;
     program.parse(flags);
-    return error_of([&] { check_training_flags(program.options, program.settings); });
+    return usage_error_of([&] { check_training_flags(program.options, program.settings); });
   };
   EXPECT_TRUE(error({"--error-feedback"}).ends_with("add --wire-dtype fp16 or bf16"));
   EXPECT_EQ(error({"--error-feedback", "--wire-dtype", "fp16"}), "");
@@ -275,7 +259,7 @@ TEST(Compression, FlagsThatDoNotFitAreRefused) {
 TEST(DoubleBuffering, TakesNoRanges) {
   Program program;
   program.parse({"--exchange", "double-buffered", "--bucket-mb", "2"});
-  EXPECT_NE(error_of([&] {
+  EXPECT_NE(usage_error_of([&] {
               check_training_flags(program.options, program.settings);
             }).find("--bucket-mb: double-buffered gradients travel at once; leave one out"),
             std::string::npos);
@@ -301,137 +285,10 @@ TEST(LearningRate, GrowsWithTheGlobalBatch) {
   EXPECT_DOUBLE_EQ(scaled("linear", 4), 0.4);
   EXPECT_DOUBLE_EQ(scaled("sqrt", 4), 0.2);
   EXPECT_DOUBLE_EQ(rate_of({"--lr-scaling", "linear", "-b", "50"}, 1), 0.0005) << "Adam's own";
-  EXPECT_NE(error_of([] {
+  EXPECT_NE(usage_error_of([] {
               rate_of({"--optimizer", "adadelta", "--lr-scaling", "sqrt"}, 1);
             }).find("AdaDelta has no learning rate; leave --lr-scaling out"),
             std::string::npos);
-}
-
-TEST(OptimizerFlags, Momentum) {
-  Program program;
-  program.parse({"--optimizer", "nesterov", "--momentum", "0.5"});
-  EXPECT_EQ(create_optimizer(program.settings, 1)->get("momentum"), 0.5);
-  program.parse({"--optimizer", "adam"});
-  EXPECT_NE(error_of([&] { create_optimizer(program.settings, 1); }).find("Adam has none"),
-            std::string::npos);
-}
-
-// Weights after each update, and the rate that the log has then.
-TEST(OptimizerFlags, DoWhatChainerDoes) {
-  const auto chainer = nlohmann::json::parse(std::ifstream(CHAINER_UPDATES));
-  const auto initial = chainer["initial"].get<std::vector<float>>();
-  const auto gradients = chainer["gradients"].get<std::vector<std::vector<float>>>();
-  ASSERT_EQ(chainer["cases"].size(), optimizer_names().size() - 1);  // Chainer has no LAMB
-  for (const auto& expected : chainer["cases"]) {
-    SCOPED_TRACE(expected["flags"].dump());
-    Program program;
-    program.parse(expected["flags"]);
-    const auto optimizer = create_optimizer(program.settings, 1);
-    testing::Vectors model({static_cast<std::int64_t>(initial.size())});
-    model[0].value().copy_from(testing::vector_of(initial));
-    optimizer->setup(model);
-    for (std::size_t t = 0; t < gradients.size(); ++t) {
-      const testing::Prescribed gradient = {{&model[0], testing::vector_of(gradients[t])}};
-      optimizer->update([&] { return testing::loss_with_gradients(gradient); }, 1);
-      const auto weights = expected["weights"][t].get<std::vector<double>>();
-      const std::vector<float> found = testing::values_of(model[0].value());
-      for (std::size_t i = 0; i < weights.size(); ++i)
-        EXPECT_NEAR(found[i], weights[i], 2e-6) << "update " << t + 1 << ", element " << i;
-      const double none = -1;
-      const auto& rate = expected["rates"][t];
-      EXPECT_DOUBLE_EQ(optimizer->learning_rate().value_or(none),
-                       rate.is_null() ? none : rate.get<double>());
-    }
-  }
-}
-
-// One step without any gradient but the decay's: every parameter, biases too, shrinks. Adam's first
-// step is as long as its rate, whatever the gradient.
-TEST(OptimizerFlags, WeightDecayIsOfAllParameters) {
-  for (const auto& [name, expected] : std::vector<std::pair<std::string, double>>{
-           {"sgd", 1 - 0.5 * 0.1}, {"adamw", 1 - 0.1}, {"adam", 1 - 0.5}}) {
-    Program program;
-    program.parse({"--optimizer", name, "--lr", "0.5", "--weight-decay", "0.1"});
-    Classifier model(std::make_unique<MLP>(2, 3, 2));
-    const auto optimizer = create_optimizer(program.settings, 1);
-    for (const auto& named : model.parameters()) named.parameter->value().fill(1);
-    optimizer->setup(model);
-    const auto loss = [&] {  // labels that do not count: no gradient
-      return model(Variable(Tensor::zeros({1, 2})), Tensor::full({1}, -1, DType::int32)).loss;
-    };
-    optimizer->update(loss, 1);
-    for (const auto& [path, parameter] : model.parameters())
-      for (const float value : parameter->value().span<float>())
-        EXPECT_NEAR(value, expected, 1e-5) << name << ' ' << path;
-  }
-}
-
-// The gradient of a model with the parameters (3, 4) and 0, after the flags' hooks: as long a step
-// of SGD with rate 1 is.
-std::vector<float> step_of(const std::vector<std::string>& flags, const std::vector<float>& first,
-                           const std::vector<float>& second) {
-  Program program;
-  program.parse(flags);
-  const auto optimizer = create_optimizer(program.settings, 1);
-  optimizer->set("lr", 1);
-  testing::Vectors model({2, 1});
-  model[0].value().copy_from(testing::vector_of({3, 4}));
-  model[1].value().copy_from(testing::vector_of({0}));
-  optimizer->setup(model);
-  const testing::Prescribed gradients = {{&model[0], testing::vector_of(first)},
-                                         {&model[1], testing::vector_of(second)}};
-  optimizer->update([&] { return testing::loss_with_gradients(gradients); }, 1);
-  const auto left = testing::values_of(model[0].value());
-  return {3 - left[0], 4 - left[1], -testing::values_of(model[1].value())[0]};
-}
-
-void expect_step(const std::vector<std::string>& flags, const std::vector<float>& expected) {
-  std::vector<std::string> words = {"--optimizer", "sgd"};
-  words.insert(words.end(), flags.begin(), flags.end());
-  const auto found = step_of(words, {6, 0}, {8});
-  for (std::size_t i = 0; i < expected.size(); ++i)
-    EXPECT_NEAR(found[i], expected[i], 1e-5) << flags[0] << ", element " << i;
-}
-
-// The gradient (6, 0), (8) is 10 long, its first part 6; the first parameter is 5 long.
-TEST(OptimizerFlags, ClipNormAndLarsDoWhatTheirHelpSays) {
-  expect_step({"--clip-norm", "5"}, {3, 0, 4});
-  expect_step({"--clip-norm", "11"}, {6, 0, 8});
-  // The gradient of the loss is clipped, and what decay adds is not.
-  expect_step({"--clip-norm", "5", "--weight-decay", "0.5"}, {3 + 1.5F, 2, 4});
-  // A parameter that is not longer than 0.01 keeps its gradient.
-  expect_step({"--lars"}, {5, 0, 8});
-  const float ratio = 5 / (6 + 0.5F * 5);
-  expect_step({"--lars", "--weight-decay", "0.5"}, {(6 + 1.5F) * ratio, 2 * ratio, 8});
-  expect_step({"--lars", "--clip-norm", "5"}, {5, 0, 4});
-}
-
-TEST(OptimizerFlags, NoDecay1dLeavesParametersWithOneAxisOut) {
-  expect_step({"--weight-decay", "0.5"}, {6 + 1.5F, 2, 8});
-  expect_step({"--weight-decay", "0.5", "--no-decay-1d"}, {6, 0, 8});
-  expect_step({"--weight-decay", "0.5", "--no-decay-1d", "--lars"}, {5, 0, 8});
-  for (const std::string name : {"adamw", "sgd"}) {
-    Program program;
-    program.parse({"--optimizer", name, "--weight-decay", "0.5", "--no-decay-1d"});
-    const auto optimizer = create_optimizer(program.settings, 1);
-    ASSERT_EQ(optimizer->groups().size(), 1U);
-    EXPECT_TRUE(optimizer->groups()[0].has("l1/b", Shape{3}));
-    EXPECT_FALSE(optimizer->groups()[0].has("l1/W", Shape{3, 2}));
-  }
-}
-
-TEST(OptimizerFlags, HooksAreDescribed) {
-  const auto text_of = [](const std::vector<std::string>& flags) {
-    Program program;
-    program.parse(flags);
-    return describe_hooks(*create_optimizer(program.settings, 1), program.settings);
-  };
-  EXPECT_EQ(text_of({}), "");
-  EXPECT_EQ(text_of({"--weight-decay", "0.5", "--clip-norm", "2", "--lars"}),
-            ", clip_norm 2, LARS, weight_decay 0.5");
-  EXPECT_EQ(text_of({"--optimizer", "adamw", "--weight-decay", "0.5"}), "");
-  EXPECT_EQ(text_of({"--weight-decay", "0.5", "--no-decay-1d"}),
-            ", weight_decay 0.5, no decay of parameters with one axis");
 }
 
 TEST(Summary, EpochsAreTheFirstAndTheMedianOfTheOthers) {
@@ -446,9 +303,9 @@ TEST(Summary, EpochsAreTheFirstAndTheMedianOfTheOthers) {
 TEST(Precision, IsThatOfADevice) {
   const std::vector<Device> cpu = {Device::cpu()}, gpu = {Device::cuda(0)};
   EXPECT_EQ(choose_precision(ComputeType::fp32, cpu).activations, DType::float32);
-  EXPECT_NE(error_of([&] { choose_precision(ComputeType::fp16, cpu); }).find("--dtype fp16"),
+  EXPECT_NE(usage_error_of([&] { choose_precision(ComputeType::fp16, cpu); }).find("--dtype fp16"),
             std::string::npos);
-  EXPECT_NE(error_of([&] { choose_precision(ComputeType::tf32, cpu); }).find("--gpu"),
+  EXPECT_NE(usage_error_of([&] { choose_precision(ComputeType::tf32, cpu); }).find("--gpu"),
             std::string::npos);
   EXPECT_FALSE(choose_precision(ComputeType::bf16, gpu).scales_losses);
   EXPECT_EQ(choose_precision(ComputeType::bf16, gpu).activations, DType::bfloat16);
@@ -464,7 +321,7 @@ TEST(Precision, OfSeveralDevicesFitsAllOfThem) {
   const Device cpu = Device::cpu(), gpu = Device::cuda(1);
   for (const std::vector<Device>& devices : {std::vector{cpu, gpu}, std::vector{gpu, cpu}}) {
     for (const ComputeType dtype : {ComputeType::tf32, ComputeType::fp16})
-      EXPECT_NE(error_of([&] { choose_precision(dtype, devices); })
+      EXPECT_NE(usage_error_of([&] { choose_precision(dtype, devices); })
                     .find(fmt::format("--dtype {}", name_of(compute_types(), dtype)) +
                           ": CPUs compute in fp32 or bf16; leave CPUs out of --devices"),
                 std::string::npos);
