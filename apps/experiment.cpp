@@ -67,6 +67,11 @@ void run_one(const ExperimentPlan& plan, RunRecord& run) {
   fs::rename(log, run.folder / "output.previous.log", ignored);
   forget_record(run);
   const EndedProcess ended = run_to_end(run.command, log, plan.timeout);
+  if (!ended.is_clean)
+    say(
+        fmt::format("warning: a process of {} cannot be killed, as it waits in the kernel; it may "
+                    "disturb later runs",
+                    run.folder.string()));
   if (ended.how == HowEnded::interrupted) return;
 
   run.failure = describe_failure(ended, plan.timeout, read_file(log));

@@ -185,7 +185,7 @@ int main(int argc, char** argv) {
       recipe.insert(recipe.end(), {{"log-every", "10"}, {"max-iterations", "20"}});
     return recipe;
   };
-  program.check = [&](const Communicator&) { check_flags(flags, program.settings); };
+  program.check_flags = [&] { check_flags(flags, program.settings); };
   program.stream_images = [&](Communicator& communicator) {
     return open_images(flags, program.settings, communicator);
   };

@@ -109,7 +109,7 @@ int main(int argc, char** argv) {
   program.flags.add("temperature", flags.temperature, {0, 100}, "X",
                     "of the sample: below 1 likelier bytes, 0 the likeliest ones only");
 
-  program.check = [&](const Communicator&) {
+  program.check_flags = [&] {
     if (flags.model.width % flags.model.heads != 0)
       fail_everywhere(ErrorKind::usage, "--heads {}: expected a number that divides --width {}",
                       flags.model.heads, flags.model.width);

@@ -145,7 +145,7 @@ int main(int argc, char** argv) {
     if (!flags.stop.ends_with('i')) recipe.emplace_back("lr-schedule", "cosine");
     return recipe;
   };
-  program.check = [&](const Communicator&) {
+  program.check_flags = [&] {
     check(flags);
     if (flags.buckets > 0) program.length_buckets = LengthBuckets{"x", flags.buckets};
   };

@@ -34,6 +34,16 @@ std::unique_ptr<Optimizer> optimizer_of(const TrainingProgram& program, int rank
   return optimizer;
 }
 
+// Whether flags fit each other, as far as that depends neither on the ranks nor on the machine.
+void check_flags(const TrainingProgram& program) {
+  check_training_flags(program.flags, program.settings);
+  check_device_flags(program.settings);
+  check_divided_model(program.settings, /*ranks=*/1);
+  check_computing(program.settings, devices_in_flags(program.settings));
+  if (program.check_flags) program.check_flags();
+  if (!program.create_optimizer) optimizer_of(program, /*ranks=*/1);
+}
+
 // Of a part of a model without its loss: takes part in the passes of the others.
 class EvaluatorOfPart final : public Evaluator {
  public:
@@ -154,8 +164,6 @@ void run_training(const TrainingProgram& program, const RankSetup& setup) {
                    (program.train_data || program.stream_images || !program.dataset.empty()),
                "a TrainingProgram needs create_model, and train_data, stream_images or the name of "
                "a data set");
-  // Flags that do not fit each other are reported first, before files are looked for.
-  check_training_flags(program.flags, settings);
   check_divided_model(settings, comm.size());
   if (program.check) program.check(comm);
   auto local_optimizer = optimizer_of(program, grid.models());
@@ -267,7 +275,8 @@ int TrainingProgram::run(int argc, char** argv) {
                                  .optimizer = create_optimizer != nullptr,
                                  .augment = stream_images != nullptr});
     if (recipe) flags.choose_defaults([this] { program::apply_recipe(recipe(), flags, settings); });
-    if (const auto setup = program::set_up_rank(flags, settings, count, words))
+    if (const auto setup = program::set_up_rank(flags, settings, count, words,
+                                                [this] { program::check_flags(*this); }))
       program::run_training(*this, *setup);
     return 0;
   });

@@ -88,9 +88,9 @@ struct StreamedImages {
 // Fill in data and model, and what else differs from the defaults, then call run().
 //
 // Every rank calls these functions unless their comments say otherwise, in this order: recipe,
-// check, create_optimizer, stream_images, train_data, test_data, vocabularies, create_model or
-// create_part, create_optimizer for each further part of the model, wrap_batches, create_updater,
-// create_evaluator, extend, banner. Runs that do not train (--dry-run,
+// check_flags, check, create_optimizer, stream_images, train_data, test_data, vocabularies,
+// create_model or create_part, create_optimizer for each further part of the model, wrap_batches,
+// create_updater, create_evaluator, extend, banner. Runs that do not train (--dry-run,
 // --find-batchsize) call only some of them. An exception from one of them ends the job
 // (run_job.hpp); throw an error that occurs on all ranks with fail_everywhere(), so that it is
 // printed once.
@@ -105,7 +105,10 @@ struct TrainingProgram {
   // Defaults that depend on flags, by name and text: {{"epoch", "300"}, {"lr", "0.05"}}. Called
   // after the command line was read, also for --help.
   std::function<program::Recipe()> recipe;
-  // Throws a usage error if flags do not fit each other.
+  // Throws a usage error if flags do not fit each other. Also called for --print-config, by which
+  // `tasuki-run` asks a single process before it starts the ranks.
+  std::function<void()> check_flags;
+  // The same for what depends on the number of ranks as well.
   std::function<void(const Communicator& communicator)> check;
 
   // The data: either a data set by name, whose files --data finds (dataset/catalog.hpp), with the
@@ -130,7 +133,7 @@ struct TrainingProgram {
   // TASUKI_DATA are looked up. The flag --augment is left out. Collective.
   std::function<StreamedImages(Communicator& communicator)> stream_images;
 
-  // Training batches of examples of similar length. Set it at the latest in check().
+  // Training batches of examples of similar length. Set it at the latest in check_flags().
   std::optional<LengthBuckets> length_buckets;
 
   // The model for the training data. If any parameter has no values yet, all parameters are drawn

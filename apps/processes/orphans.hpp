@@ -3,12 +3,14 @@
 
 namespace tasuki::processes {
 
-// From now on processes that lose their parent become children of this one. Children that it has
-// already, of a shell that became this program, do not count as orphans.
+// Makes this process the new parent of all its descendants that lose theirs. The children that it
+// has at this call do not count as orphans: a shell that became this program by `exec` started
+// them. An error of kind io if the kernel refuses.
 void adopt_orphans();
 
-// Kills all orphans, and those that become orphans by that, until none is left. After a second it
-// gives up and returns false: what is left waits in the kernel, for example for a disk.
+// Kills all orphans, and the children that they leave, until none is left. Returns false if some
+// are left after a second: a process that waits in the kernel, as for a disk, cannot be killed
+// before that wait ends.
 bool end_orphans();
 
 }  // namespace tasuki::processes

@@ -6,6 +6,7 @@
 
 #include "processes/memory_file.hpp"
 #include "processes/run_to_end.hpp"
+#include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/program/flags/options_builtin.hpp"
 
@@ -39,6 +40,10 @@ ConfigAnswer ask_for_config(const std::vector<std::string>& words,
   const EndedProcess ended =
       run_to_end(with_flags(words, {fmt::format("--{}", builtin::print_config)}),
                  {out.path(), err.path()}, longest_answer, is_interrupted);
+  if (!ended.is_clean)
+    fail(ErrorKind::io,
+         "a process of {} --{} cannot be killed; it waits in the kernel, perhaps for a disk",
+         words.front(), builtin::print_config);
   return {ended.exit_code, ended.how == HowEnded::timed_out, out.text(), err.text()};
 }
 

@@ -24,7 +24,8 @@ struct ConfigAnswer {
   std::string out, err;
 };
 // What a program, started as a single process, says to --print-config after its other flags.
-// `is_interrupted`: whether this process is asked to end, which ends the program.
+// `is_interrupted`: whether this process is asked to end, which ends the program. An error of kind
+// io if a process of the program cannot be killed.
 ConfigAnswer ask_for_config(const std::vector<std::string>& words,
                             const std::function<bool()>& is_interrupted);
 

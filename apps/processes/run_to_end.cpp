@@ -85,7 +85,7 @@ EndedProcess run_to_end(const std::vector<std::string>& words, const OutputFiles
   ended.seconds = seconds_now() - start;
   ended.exit_code = *exit_code;
   kill(-child, SIGKILL);
-  end_orphans();
+  ended.is_clean = end_orphans();
   return ended;
 }
 

@@ -85,12 +85,6 @@ bool HostChoice::require_all() {
   return true;
 }
 
-bool HostChoice::wait(milliseconds time) {
-  const std::optional<int> signal = signals_.wait_for_stop(time);
-  if (signal) stop_.on_signal(*signal);
-  return !signal;
-}
-
 void HostChoice::note(const std::vector<Host>& good) {
   for (const Host& host : all_) {
     const bool was_good = is_among(host, used_), is_good = is_among(host, good);
@@ -150,7 +144,7 @@ bool HostChoice::choose_again() {
                       settings_.host_timeout));
       return false;
     }
-    if (!wait(asked_again)) return false;
+    if (!stop_.wait(signals_, asked_again)) return false;
   }
 }
 

@@ -40,7 +40,6 @@ class HostChoice {
  private:
   void note(const std::vector<Host>& good);
   void take(const std::vector<Host>& good, int np);
-  bool wait(std::chrono::milliseconds time);
 
   const Settings& settings_;
   const Surroundings& around_;

@@ -24,6 +24,12 @@ StopAction StopRequest::on_signal(int signal) {
   return is_urgent && !is_first_of_kind ? StopAction::end_at_once : StopAction::none;
 }
 
+bool StopRequest::wait(const Signals& signals, std::chrono::milliseconds time) {
+  const std::optional<int> signal = signals.wait_for_stop(time);
+  if (signal) on_signal(*signal);
+  return !signal;
+}
+
 int StopRequest::exit_code(int exit_code) const {
   if (!is_training_ && signal_ != SIGPIPE) return exit_code;
   const bool is_ours = exit_code >= static_cast<int>(ErrorKind::usage) &&

@@ -1,7 +1,10 @@
 // What signals to tasuki-run mean for the job.
 #pragma once
 
+#include <chrono>
 #include <set>
+
+#include "supervisor/signals.hpp"
 
 namespace tasuki::supervisor {
 
@@ -23,6 +26,10 @@ class StopRequest {
   explicit StopRequest(bool is_training) : is_training_(is_training) {}
 
   StopAction on_signal(int signal);
+
+  // Lets this time pass; false if a signal asked for the end of the job meanwhile, which it takes
+  // up.
+  bool wait(const Signals& signals, std::chrono::milliseconds time);
 
   // The first signal that asked for the end of the job; 0: none.
   int signal() const { return signal_; }

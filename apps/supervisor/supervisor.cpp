@@ -178,7 +178,7 @@ bool Supervisor::wait_before_restart(const JobEnd& end, bool has_progressed) {
                   end.cause ? fmt::format(" ({})", end.cause->line) : "", restarts_.count(),
                   restarts_.most(), delay->count(), from));
   has_spoken_ = true;
-  return wait(*delay);
+  return stop_.wait(signals_, *delay);
 }
 
 bool Supervisor::is_refused(const JobEnd& end) const {
@@ -207,12 +207,6 @@ bool Supervisor::can_find_folder() {
   return false;
 }
 
-bool Supervisor::wait(milliseconds time) {
-  const std::optional<int> signal = signals_.wait_for_stop(time);
-  if (signal) stop_.on_signal(*signal);
-  return !signal;
-}
-
 bool Supervisor::wait_until_folder_is_free(JobEnd& end) {
   constexpr milliseconds look{100}, patience{1000};
   const auto begin = std::chrono::steady_clock::now();
@@ -235,7 +229,7 @@ bool Supervisor::wait_until_folder_is_free(JobEnd& end) {
                       settings_.host_timeout));
       is_said = true;
     }
-    if (!wait(look)) return false;
+    if (!stop_.wait(signals_, look)) return false;
   }
   return true;
 }

@@ -47,8 +47,6 @@ class Supervisor {
   // Until no process of the job writes to its folder: one may live on, on another host. After
   // --host-timeout that is an error, which becomes the job's end. False: that, or a signal came.
   bool wait_until_folder_is_free(JobEnd& end);
-  // False if a signal asked for the end meanwhile.
-  bool wait(std::chrono::milliseconds time);
   void say_end(const JobEnd& end, int exit_code);
 
   Settings settings_;

@@ -16,60 +16,75 @@ const std::vector<Choice<ComputeType>>& compute_types() {
   return types;
 }
 
-Precision choose_precision(ComputeType dtype, std::span<const Device> devices) {
-  const bool has_cpu = std::ranges::any_of(devices, &Device::is_cpu);
-  const bool has_gpu = !std::ranges::all_of(devices, &Device::is_cpu);
-  if (has_cpu && (dtype == ComputeType::tf32 || dtype == ComputeType::fp16))
+namespace {
+
+bool has_cpu(std::span<const Device> devices) {
+  return std::ranges::any_of(devices, &Device::is_cpu);
+}
+
+bool has_gpu(std::span<const Device> devices) {
+  return !std::ranges::all_of(devices, &Device::is_cpu);
+}
+
+void check_type(ComputeType dtype, std::span<const Device> devices) {
+  if (has_cpu(devices) && (dtype == ComputeType::tf32 || dtype == ComputeType::fp16))
     fail_everywhere(ErrorKind::usage, "--dtype {}: CPUs compute in fp32 or bf16; {}",
                     name_of(compute_types(), dtype),
-                    has_gpu ? "leave CPUs out of --devices, or choose one of these"
-                            : "add --gpu, or choose one of these");
-  if (has_cpu) set_cpu_product_type(dtype == ComputeType::bf16 ? DType::bfloat16 : DType::float32);
-  if (!has_gpu) return {};
+                    has_gpu(devices) ? "leave CPUs out of --devices, or choose one of these"
+                                     : "add --gpu, or choose one of these");
+}
+
+void check_graph(const TrainingSettings& settings, std::span<const Device> devices) {
+  if (settings.graph != GraphMode::on) return;
+  if (settings.workers)
+    fail_everywhere(
+        ErrorKind::usage,
+        "--graph on: steps on several devices of one process are not recorded; leave --graph out");
+  if (!has_gpu(devices))
+    fail_everywhere(ErrorKind::usage, "--graph on: CPUs record no steps; add --gpu");
+}
+
+void check_gpu_algorithms(const TrainingSettings& settings, std::span<const Device> devices) {
+  if (settings.autotune && settings.deterministic)
+    fail_everywhere(ErrorKind::usage,
+                    "--autotune and --deterministic: algorithms chosen by timing, and with them "
+                    "the last bits, differ from run to run; leave one out");
+  if ((settings.autotune || settings.deterministic) && !has_gpu(devices))
+    fail_everywhere(ErrorKind::usage,
+                    "--{} chooses algorithms on GPUs, and this run has none; {}{}",
+                    settings.autotune ? "autotune" : "deterministic",
+                    settings.workers ? "name one with --devices" : "add --gpu",
+                    settings.autotune ? "" : " (on CPUs, --conv direct gives the same bits)");
+}
+
+}  // namespace
+
+Precision choose_precision(ComputeType dtype, std::span<const Device> devices) {
+  check_type(dtype, devices);
+  if (has_cpu(devices))
+    set_cpu_product_type(dtype == ComputeType::bf16 ? DType::bfloat16 : DType::float32);
+  if (!has_gpu(devices)) return {};
   cuda_settings().allow_tf32 = dtype == ComputeType::tf32;
   if (dtype == ComputeType::bf16) return {DType::bfloat16, false};
   if (dtype == ComputeType::fp16) return {DType::float16, true};
   return {};
 }
 
-namespace {
-
-void check_graph(const TrainingSettings& settings, bool has_gpu) {
-  if (settings.graph != GraphMode::on) return;
-  if (settings.workers)
-    fail_everywhere(
-        ErrorKind::usage,
-        "--graph on: steps on several devices of one process are not recorded; leave --graph out");
-  if (!has_gpu) fail_everywhere(ErrorKind::usage, "--graph on: CPUs record no steps; add --gpu");
-}
-
-void choose_gpu_algorithms(const TrainingSettings& settings, bool has_gpu) {
-  if (settings.autotune && settings.deterministic)
-    fail_everywhere(ErrorKind::usage,
-                    "--autotune and --deterministic: algorithms chosen by timing, and with them "
-                    "the last bits, differ from run to run; leave one out");
-  if ((settings.autotune || settings.deterministic) && !has_gpu)
-    fail_everywhere(ErrorKind::usage,
-                    "--{} chooses algorithms on GPUs, and this run has none; {}{}",
-                    settings.autotune ? "autotune" : "deterministic",
-                    settings.workers ? "name one with --devices" : "add --gpu",
-                    settings.autotune ? "" : " (on CPUs, --conv direct gives the same bits)");
-  cuda_settings().autotune = settings.autotune;
-  cuda_settings().deterministic = settings.deterministic;
-}
-
-}  // namespace
-
-Precision choose_computing(const TrainingSettings& settings, std::span<const Device> devices) {
-  const bool has_gpu = !std::ranges::all_of(devices, &Device::is_cpu);
-  const Precision precision = choose_precision(settings.dtype, devices);
-  if (settings.workers && precision.scales_losses)
+void check_computing(const TrainingSettings& settings, std::span<const Device> devices) {
+  check_type(settings.dtype, devices);
+  if (settings.workers && has_gpu(devices) && settings.dtype == ComputeType::fp16)
     fail_everywhere(ErrorKind::usage,
                     "--dtype {}: several devices in one process do not scale losses; use bf16",
                     name_of(compute_types(), settings.dtype));
-  check_graph(settings, has_gpu);
-  choose_gpu_algorithms(settings, has_gpu);
-  return precision;
+  check_graph(settings, devices);
+  check_gpu_algorithms(settings, devices);
+}
+
+Precision choose_computing(const TrainingSettings& settings, std::span<const Device> devices) {
+  check_computing(settings, devices);
+  cuda_settings().autotune = settings.autotune;
+  cuda_settings().deterministic = settings.deterministic;
+  return choose_precision(settings.dtype, devices);
 }
 
 }  // namespace tasuki::program

@@ -26,8 +26,10 @@ const std::vector<Choice<ComputeType>>& compute_types();
 // on CPUs, for matrix products only) or the process (tf32) computes products. A type that one of
 // the devices does not have is an error.
 Precision choose_precision(ComputeType dtype, std::span<const Device> devices);
-// The same from the flags; also applies the other flags to this process. Flags that the devices do
-// not support are usage errors.
+// Flags that do not fit each other, or that devices of these kinds do not support, are usage
+// errors.
+void check_computing(const TrainingSettings& settings, std::span<const Device> devices);
+// The precision from the flags, which are checked; also applies the other flags to this process.
 Precision choose_computing(const TrainingSettings& settings, std::span<const Device> devices);
 
 }  // namespace tasuki::program

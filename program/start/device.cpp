@@ -100,11 +100,7 @@ void add_allreduce_flag(Options& options, std::optional<AllreduceAlgorithm>& alg
 }
 
 ChosenDevice choose_device(const GpuSettings& settings, Communicator& communicator) {
-  if (!settings.is_wanted) {
-    if (settings.share)
-      fail_everywhere(ErrorKind::usage, "--share-gpu is for ranks on GPUs; add --gpu");
-    return {};
-  }
+  if (!settings.is_wanted) return {};
   const Topology& topology = communicator.topology();
   // NCCL reads its settings at its first call.
   if (settings.share) prepare_shared_gpu(communicator.rank(), topology.inter_size == 1);

@@ -58,9 +58,6 @@ void take_worker_devices(const std::string& program, const TrainingSettings& set
                     "{} is one process for several devices, but {} processes were started; start "
                     "it without mpirun",
                     program, setup.communicator->size());
-  if (settings.gpu.is_wanted)
-    fail_everywhere(ErrorKind::usage,
-                    "--gpu: this program takes GPUs from --devices, for example --devices 0,1");
   setup.devices = settings.workers->devices;
   prepare_devices(setup.devices);
   setup.device_text = worker_names(setup.devices);
@@ -76,16 +73,31 @@ void check_same_program(Communicator& communicator, const std::vector<std::strin
                   "all ranks must be started with the same program and the same arguments");
 }
 
+std::vector<Device> devices_in_flags(const TrainingSettings& settings) {
+  if (settings.workers) return settings.workers->devices;
+  return {settings.gpu.is_wanted ? Device::cuda(0) : Device::cpu()};
+}
+
+void check_device_flags(const TrainingSettings& settings) {
+  if (settings.workers && settings.gpu.is_wanted)
+    fail_everywhere(ErrorKind::usage,
+                    "--gpu: this program takes GPUs from --devices, for example --devices 0,1");
+  if (settings.gpu.share && !settings.gpu.is_wanted)
+    fail_everywhere(ErrorKind::usage, "--share-gpu is for ranks on GPUs; add --gpu");
+}
+
 std::optional<RankSetup> set_up_rank(Options& options, TrainingSettings& settings, int argc,
-                                     char** argv) {
+                                     char** argv, const std::function<void()>& check_flags) {
   // A communicator that works wherever MPI does, until the settings are known.
   const auto before_flags = create_communicator("naive");
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   check_same_program(*before_flags, arguments);
   const Options::Request request = options.parse(arguments, read_on_root(*before_flags));
   RankSetup setup;
-  if (request == Options::Request::run || request == Options::Request::print_config)
+  if (request == Options::Request::run || request == Options::Request::print_config) {
+    check_flags();
     setup.continuation = find_continuation(options, settings, *before_flags);
+  }
   if (request != Options::Request::run) {
     print_on_root(*before_flags, options.text(request));
     return std::nullopt;

@@ -1,6 +1,7 @@
 // What every training program does first: flags, communicator, devices, threads.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,9 +42,15 @@ void check_same_program(Communicator& communicator, const std::vector<std::strin
 // Checks that all ranks run the same program with the same arguments, parses them (rank 0 reads the
 // config file and --resume's snapshot for all), makes the communicator and sets the number of
 // threads. Nothing if the flags asked only for a text: rank 0 has printed --help or the like.
+// `check_flags` is called before files are looked for, also for --print-config.
 // Collective.
 std::optional<RankSetup> set_up_rank(Options& options, TrainingSettings& settings, int argc,
-                                     char** argv);
+                                     char** argv, const std::function<void()>& check_flags);
+
+// The devices that the flags ask for: CPU 0, or GPU 0 for --gpu, or those of --devices.
+std::vector<Device> devices_in_flags(const TrainingSettings& settings);
+// Whether the flags for devices fit each other.
+void check_device_flags(const TrainingSettings& settings);
 
 // Reads config files on rank 0 for all: an error is one on all ranks, and other hosts need not have
 // the file. Collective; the communicator must outlive the reader.

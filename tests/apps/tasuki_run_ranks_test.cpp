@@ -1,6 +1,7 @@
 // tasuki-run with real launchers and ranks, on this machine, on lost hosts and under Slurm.
 #include <unistd.h>
 
+#include <algorithm>
 #include <future>
 
 #include "snapshot_hash.hpp"
@@ -39,6 +40,16 @@ class RealLauncher : public TrainMnist {
     return hash_of_weights(folder / out / ("snapshot_iter_" + std::to_string(iterations)));
   }
 
+  // Of a run that nothing happens to.
+  std::uint64_t calm_weights() {
+    static const std::uint64_t weights = [this] {
+      const Finished calm = run_program(supervised("calm", training));
+      EXPECT_EQ(calm.exit_code, 0) << calm.all();
+      return final_weights("calm");
+    }();
+    return weights;
+  }
+
   static constexpr int iterations = 600;
   const Words training = {
       "--epoch", "100", "--max-iterations", std::to_string(iterations), "--checkpoint-every",
@@ -46,9 +57,6 @@ class RealLauncher : public TrainMnist {
 };
 
 TEST_F(RealLauncher, KilledRanksChangeNothing) {
-  const Finished calm = run_program(supervised("calm", training));
-  ASSERT_EQ(calm.exit_code, 0) << calm.all();
-
   bool is_killed = false;
   // Its folder is a setting of a file.
   std::ofstream(folder / "killed.ini") << "out = " << (folder / "killed").string() << '\n';
@@ -63,7 +71,7 @@ TEST_F(RealLauncher, KilledRanksChangeNothing) {
   EXPECT_TRUE(is_killed);
   EXPECT_EQ(count_of(job.err, "ended by signal 9 (Killed)); restart 1 of 3 in 1 s from /"), 1)
       << job.err;
-  EXPECT_EQ(final_weights("killed"), final_weights("calm"));
+  EXPECT_EQ(final_weights("killed"), calm_weights());
   EXPECT_THAT(Events(folder / "killed").names(),
               ElementsAre("start", "failure", "restart", "start", "end"));
 }
@@ -113,17 +121,136 @@ TEST_F(RealLauncher, ErrorsAreTheLastLine) {
   EXPECT_THAT(job.err, HasSubstr("3 shards cannot be shared"));
 }
 
+// Also where mpirun's text is shown. (Of its paragraph it may lose all but a remark.)
+TEST_F(RealLauncher, ErrorsOfOneRankAreTheLastLine) {
+  for (const bool is_verbose : {false, true}) {
+    const Finished job = run_program({TASUKI_RUN, "-np", "2", "--stop-timeout", "0",
+                                      is_verbose ? "--verbose" : "--verbose=false", FAULTY_TRAINING,
+                                      "1", "forward", "throw", folder.path()});
+    EXPECT_EQ(job.exit_code, 70) << job.all();
+    const int of_mpirun = count_of(job.err, "MPI_ABORT was invoked") + count_of(job.err, "ORTE_");
+    EXPECT_EQ(of_mpirun > 0, is_verbose) << job.err;
+    EXPECT_EQ(count_of(job.err, "rank 1 on "), is_verbose ? 2 : 1) << job.err;
+    EXPECT_THAT(lines_of(job.err).back(), ::testing::StartsWith("rank 1 on ")) << job.err;
+  }
+}
+
+// By the signal that the kernel sends mpirun then. What was saved is continued by another one.
+TEST_F(RealLauncher, AKilledSupervisorEndsItsJob) {
+  std::vector<pid_t> all;
+  double killed_at = 0;
+  const Finished killed =
+      run_program(supervised("result", with(training, {"--max-iterations", "100000"})), 60, {},
+                  [&](pid_t supervisor) {
+                    if (killed_at != 0 || !has_checkpoint("result", 60)) return;
+                    all = descendants(supervisor);
+                    killed_at = shared_clock();
+                    kill(supervisor, SIGKILL);
+                  });
+  EXPECT_EQ(killed.exit_code, 128 + SIGKILL) << killed.all();
+  ASSERT_GE(all.size(), 3u) << "mpirun and two ranks";
+  const auto is_any_left = [&] {
+    return std::ranges::any_of(all, [](pid_t each) { return process_state(each).has_value(); });
+  };
+  while (is_any_left() && shared_clock() < killed_at + 10) usleep(20'000);
+  EXPECT_LT(shared_clock() - killed_at, 5);
+  EXPECT_FALSE(is_any_left());
+
+  const Finished next = run_program(supervised("result", with(training, {"--resume", "auto"})));
+  EXPECT_EQ(next.exit_code, 0) << next.all();
+  EXPECT_TRUE(fs::exists(folder / "result/snapshot_iter_600"));
+  EXPECT_FALSE(fs::exists(folder / "result-2"));
+  EXPECT_EQ(final_weights("result"), calm_weights());
+}
+
+TEST_F(RealLauncher, WhatItRefusesIsNotStartedAgain) {
+  const auto refused = [](const Words& words, int exit_code, const std::string& line) {
+    const Finished job = run_program(with({TASUKI_RUN, "-np", "2", "--max-restarts", "2"}, words));
+    EXPECT_EQ(job.exit_code, exit_code) << job.all();
+    EXPECT_EQ(count_of(job.err, "restart 1"), 0) << job.err;
+    EXPECT_THAT(job.err, ::testing::EndsWith(line + '\n'));
+  };
+  std::ofstream(folder / "train") << "#!/no/such/shell\n";
+  fs::permissions(folder / "train", fs::perms::owner_all);
+  refused({folder / "train"}, 131,
+          (folder / "train").string() + " has a bad interpreter on the first line.");
+  refused({"--mpirun-args", "--no-such-flag", TRAIN_MNIST}, 1,
+          "error: mpirun: unknown option \"--no-such-flag\"");
+  std::ofstream(folder / "hosts") << "localhost slots=1\n";
+  refused({"--hostfile", folder / "hosts", "--mpirun-args", "--nooversubscribe", TRAIN_MNIST}, 1,
+          "error: mpirun could not start the ranks (exit code 1); it says why above");
+}
+
+TEST_F(RealLauncher, OtherProgramsHaveTimeToEnd) {
+  std::ofstream(folder / "other")
+      << "#!/bin/bash\ntrap 'sleep 0.3; touch \"$1.ended\"; exit' TERM\n"
+         "touch \"$1\"; while :; do sleep 0.05; done\n";
+  fs::permissions(folder / "other", fs::perms::owner_all);
+  bool is_sent = false;
+  const Finished job = run_program({TASUKI_RUN, "-np", "1", folder / "other", folder / "mark"}, 60,
+                                   {}, [&](pid_t supervisor) {
+                                     if (is_sent || !fs::exists(folder / "mark")) return;
+                                     is_sent = kill(supervisor, SIGTERM) == 0;
+                                   });
+  EXPECT_NE(job.exit_code, 0);
+  EXPECT_TRUE(fs::exists(folder / "mark.ended")) << job.all();
+}
+
 class LostHosts : public TrainMnist {
  protected:
-  // On two nodes with two ranks each, the second of which is cut off once there is `sign`.
-  Finished run_and_cut(const Words& flags, const Words& program, const fs::path& sign) {
-    std::string line = "exec";
-    for (const std::string& word :
-         with(with({TASUKI_RUN, "-np", "4", "--hostfile", "/run/hostfile"}, flags), program))
-      line += " '" + word + "'";
-    return run_program({CLUSTER_RUN, "--slots", "2,2", "--cut", sign, "--shell", "--", line}, 100);
+  // On two nodes with two ranks each; `flags` may say more of them.
+  Finished run_on_nodes(const Words& flags, const std::string& line) {
+    return run_program(with(with({CLUSTER_RUN, "--slots", "2,2"}, flags), {"--shell", "--", line}),
+                       100);
   }
+  static std::string tasuki_run(const std::string& hostfile, const Words& flags,
+                                const Words& program) {
+    std::string line = TASUKI_RUN + " -np 4 --hostfile " + hostfile;
+    for (const std::string& word : with(flags, program)) line += " '" + word + "'";
+    return line;
+  }
+  // The second node is cut off once there is `sign`.
+  Finished run_and_cut(const Words& flags, const Words& program, const fs::path& sign) {
+    return run_on_nodes({"--cut", sign}, "exec " + tasuki_run("/run/hostfile", flags, program));
+  }
+  // A node of the hostfile that does not answer from the beginning.
+  const std::string one_away = "printf 'node1 slots=2\\nnode9 slots=2\\n' >/run/hosts_away; ";
+  const std::string unreached = "error: node9 cannot be reached (ssh: connect to host node9: ";
 };
+
+TEST_F(LostHosts, MayBeAwayAtTheStart) {
+  const Finished fewer = run_on_nodes(
+      {}, one_away + "exec " +
+              tasuki_run("/run/hosts_away", {"--min-np", "2"},
+                         program("result", {"--epoch", "1", "--max-iterations", "3"})));
+  if (fewer.exit_code == 77) GTEST_SKIP() << fewer.all();
+  EXPECT_EQ(fewer.exit_code, 0) << fewer.all();
+  EXPECT_EQ(count_of(fewer.err, "node9 does not answer and is left out"), 1) << fewer.err;
+  EXPECT_EQ(count_of(fewer.err, "exit code 255 (" + unreached), 1) << fewer.err;
+  EXPECT_EQ(count_of(fewer.err, "ORTE was unable"), 0) << fewer.err;
+  EXPECT_EQ(count_of(fewer.out, "Num process (COMM_WORLD): 2\n"), 1) << fewer.out;
+  const Events events(folder / "result");
+  EXPECT_EQ(events[1].at("event"), "failure");
+  EXPECT_EQ(events[1].at("host"), "node9");
+
+  const Finished all = run_on_nodes(
+      {}, one_away + "exec " +
+              tasuki_run("/run/hosts_away", {"--host-timeout", "0"}, program("other", {})));
+  EXPECT_EQ(all.exit_code, 255) << all.all();
+  EXPECT_THAT(all.err, HasSubstr("giving up: node9 did not answer within 0 s\n" + unreached));
+}
+
+// Each node has a /dev/shm of its own.
+TEST_F(LostHosts, MayLackTheProgram) {
+  const Finished job = run_on_nodes(
+      {}, "cp " + TRAIN_MNIST + " /dev/shm/here; exec " +
+              tasuki_run("/run/hostfile", {}, with({"/dev/shm/here"}, {"--out", folder / "o"})));
+  if (job.exit_code == 77) GTEST_SKIP() << job.all();
+  EXPECT_EQ(job.exit_code, 132) << job.all();
+  EXPECT_EQ(count_of(job.err, "restart 1"), 0) << job.err;
+  EXPECT_THAT(job.err, ::testing::EndsWith("error: /dev/shm/here is missing on node2, or cannot be "
+                                           "executed there; every host needs it at this path\n"));
+}
 
 TEST_F(LostHosts, AreLeftOutIfFewerRanksAreAllowed) {
   const Finished job =

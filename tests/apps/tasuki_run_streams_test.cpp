@@ -63,11 +63,11 @@ TEST_F(UnreadOutput, LeavesLittleTimeToSave) {
   const Finished job = run_in_shell("take " + out.string() + "; touch " + out.string() +
                                         "/snapshot_iter_5\ntrap : USR1 PIPE; trap 'exit 1' TERM\n"
                                         "while :; do echo line; sleep 0.1; done",
-                                    into_head, words({}));
+                                    into_head, words({"--stop-timeout", "0.5"}));
   EXPECT_EQ(job.exit_code, 128 + SIGPIPE) << job.all();
   EXPECT_LT(job.seconds, 5);
   EXPECT_EQ(calls().size(), 1u);
-  EXPECT_THAT(job.err, HasSubstr("the job has not stopped within 3 s; ending it\n"));
+  EXPECT_THAT(job.err, HasSubstr("the job has not stopped within 0.5 s; ending it\n"));
   EXPECT_THAT(job.err, ::testing::EndsWith("ended by SIGPIPE; continue with --out " + out.string() +
                                            " --resume auto\n"));
 }

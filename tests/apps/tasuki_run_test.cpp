@@ -34,6 +34,9 @@ TEST_F(FakeLauncher, FlagsAreCheckedFirst) {
   EXPECT_EQ(crashed.exit_code, 139);
   EXPECT_EQ(crashed.err, "error: " + (folder / "train").string() +
                              " --print-config ended with exit code 139; expected its settings\n");
+  const Finished conflict = run("exit 0", {TASUKI_RUN, TRAIN_MNIST, "--dtype", "fp16"});
+  EXPECT_EQ(conflict.exit_code, 64) << conflict.all();
+  EXPECT_THAT(conflict.err, ::testing::StartsWith("error: --dtype fp16: CPUs compute"));
   const Finished printed = run("exit 0", words({"--print-command"}));
   EXPECT_THAT(printed.out, HasSubstr("mpirun -np 2 --tune "));
   EXPECT_FALSE(fs::exists(folder / "calls"));

@@ -1,0 +1,57 @@
+// Flags that do not fit each other are found by --print-config as at the start, so that tasuki-run
+// refuses them before it starts ranks.
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "launch.hpp"
+
+namespace tasuki::testing {
+namespace {
+
+using Words = std::vector<std::string>;
+
+Finished start(Words words, const std::string& more) {
+  words.push_back(more);
+  return run_program(words, 100);
+}
+
+void expect_refusal(const Words& words) {
+  const Finished asked = start(words, "--print-config");
+  EXPECT_EQ(asked.exit_code, 64) << asked.all();
+  EXPECT_EQ(asked.out, "");
+  EXPECT_EQ(count_of(asked.err, "\n"), 1) << asked.err;
+  const Finished started = start(words, "--dry-run");
+  EXPECT_EQ(started.exit_code, 64) << started.all();
+  EXPECT_EQ(started.err, asked.err);
+}
+
+TEST(FlagConflicts, AreFoundBeforeTheStart) {
+  const std::vector<Words> conflicts = {
+      {TRAIN_MNIST, "--init", "a.npz", "--resume", "b"},
+      {TRAIN_MNIST, "--patience", "9"},
+      {TRAIN_MNIST, "--keep", "2", "--checkpoint-every", "none"},
+      {TRAIN_MNIST, "--on-nan", "skip", "--compress", "powersgd:2"},
+      {TRAIN_MNIST, "--lr-drop-factor", "3"},
+      {TRAIN_MNIST, "--optimizer", "adadelta", "--lr", "0.1"},
+      {TRAIN_MNIST, "--optimizer", "adam", "--momentum", "0.5"},
+      {TRAIN_MNIST, "--no-decay-1d"},
+      {TRAIN_MNIST, "--dtype", "fp16"},
+      {TRAIN_MNIST, "--graph", "on"},
+      {TRAIN_MNIST, "--deterministic"},
+      {TRAIN_MNIST, "--autotune", "--deterministic"},
+      {TRAIN_MNIST, "--share-gpu"},
+      {TRAIN_MNIST_DATA_PARALLEL, "--gpu"},
+      {TRAIN_MNIST_DUAL_PARALLEL, "--clip-norm", "1"},
+      {TRAIN_LM, "--heads", "3", "--width", "32"},
+      {TRAIN_SEQ2SEQ, "--source", "a.en"},
+      {TRAIN_IMAGENET, "--train", "a.txt"}};
+  // At once, as a process alone mostly waits for MPI.
+  std::vector<std::future<void>> refusals;
+  for (const Words& words : conflicts)
+    refusals.push_back(std::async(std::launch::async, expect_refusal, words));
+  for (auto& refusal : refusals) refusal.get();
+}
+
+}  // namespace
+}  // namespace tasuki::testing
