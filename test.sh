@@ -5,7 +5,7 @@
 #   ./test.sh --asan [ctest arguments]        all tests, with sanitizers for addresses and undefined
 #                                             behaviour, in build-asan/
 #   ./test.sh --fuzz [SECONDS [NAME...]]      arbitrary input to each parser for so long (600)
-#   ./test.sh --faults [flags and cases]      jobs that are killed, cut off, stopped, ...: about an
+#   ./test.sh --faults [flags and cases]      jobs that are killed, cut off, stopped, ...: over an
 #                                             hour; --faults --list shows the cases
 #   ./test.sh --scaling [flags]               step times on nodes of this machine (bench/scaling.py)
 #

@@ -56,12 +56,16 @@ def escaped(text):
 class Table:
     def __init__(self, file=None, settings=""):
         """`settings`: of this run of the suite."""
-        self.file = file
+        self.file, self.settings, self.updates = file, settings, []
+        self.read()
+
+    def read(self):
         self.before, self.after, self.rows, self.notes = "", "", {}, {}
-        if file and file.exists():
-            self.parse(file.read_text())
-        self.run = max(self.notes, default=0) + 1
-        self.notes[self.run] = settings
+        if self.file and self.file.exists():
+            self.parse(self.file.read_text())
+        runs = {settings: run for run, settings in self.notes.items()}
+        self.run = runs.get(self.settings, max(self.notes, default=0) + 1)
+        self.notes[self.run] = self.settings
 
     def parse(self, text):
         if HEAD not in text:
@@ -81,6 +85,10 @@ class Table:
     def update(self, case, cells):
         """With the cells of the places on which the case ran: {number of nodes: text}. Cells of a
         case that was another one then are dropped."""
+        self.updates.append((case, cells))
+        self.apply(case, cells)
+
+    def apply(self, case, cells):
         words = [escaped(word) for word in (case.number, case.fault, case.expected)]
         old = self.rows.get(case.number, [])
         row = [*words, *(old[3:5] if old[:3] == words else [NONE] * 2),
@@ -98,9 +106,13 @@ class Table:
         return self.before + "\n".join(lines) + "\n" + self.after
 
     def write(self):
-        """At once, so that a reader never finds half a table."""
+        """Into the file as it is now, so that what others have written meanwhile stays; at once, so
+        that a reader never finds half a table."""
         if not self.file:
             return
+        self.read()
+        for case, cells in self.updates:
+            self.apply(case, cells)
         new = self.file.with_name(self.file.name + ".new")
         new.write_text(self.text())
         new.replace(self.file)

@@ -60,6 +60,21 @@ class Tables(unittest.TestCase):
         self.assertNotIn("(run 1)", self.file.read_text())
         self.assertNotIn("- Run 1", self.file.read_text())
 
+    def test_what_others_write_meanwhile_stays(self):
+        self.file.write_text(f"{HEAD}\n\n")
+        first, second = Table(self.file, "one"), Table(self.file, "two")
+        first.update(CASES["no-output"], {1: "1/1"})
+        first.write()
+        second.update(CASES["no-output"], {2: "2/2"})
+        second.write()
+        self.file.write_text("new words\n" + self.file.read_text())
+        first.update(CASES["throws"], {1: "3/3"})
+        first.write()
+        text = self.file.read_text()
+        self.assertTrue(text.startswith("new words\n"))
+        for cell in ("| 1/1 (run 1) | 2/2 (run 2) |", "| 3/3 (run 1) |"):
+            self.assertIn(cell, text)
+
     def test_other_files_are_refused(self):
         self.file.write_text("a letter\n")
         with self.assertRaises(NoTable):

@@ -56,7 +56,7 @@ def continued_after(text):
 @case("30a", "SIGKILL of a random rank at ten random moments, under tasuki-run with "
       "--checkpoint-every 20it",
       "the job ends by itself with the bits of an undisturbed run, for each kill 20 steps at most "
-      "are done twice", runs=5, nodes=(1,), seconds=60)
+      "are done twice", runs=5, nodes=(1,), seconds=30)
 def kill_and_restart(place, run):
     work = ("--epoch", 100_000, "--max-iterations", STEPS, "--print-every", 1)
     expected, _ = undisturbed(place, *work)
