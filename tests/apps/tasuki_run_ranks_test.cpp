@@ -1,8 +1,7 @@
-// tasuki-run with real launchers and ranks, on this machine, on lost hosts and under Slurm.
+// tasuki-run with real launchers and ranks, on this machine and on lost hosts.
 #include <unistd.h>
 
 #include <algorithm>
-#include <future>
 
 #include "snapshot_hash.hpp"
 #include "tasuki/job/process_state.hpp"
@@ -270,27 +269,6 @@ TEST_F(LostHosts, AreLeftOutIfFewerRanksAreAllowed) {
   EXPECT_EQ(events[2].at("host"), "node2");
   EXPECT_EQ(events[4].at("np"), 2);
   EXPECT_EQ(events[4].at("hosts"), Words{"node1"});
-}
-
-// Started in the allocation by mpirun or by srun; Slurm's warning saves.
-TEST_F(TrainMnist, SlurmJobsAreSupervised) {
-  const auto run_in_slurm = [this](const std::string& launcher) {
-    std::string line = "exec";
-    for (const std::string& word :
-         with({TASUKI_RUN, "--launcher", launcher},
-              program(launcher, {"--epoch", "100000", "--log-every", "1"})))
-      line += " '" + word + "'";
-    return run_program({SLURM_RUN, "2", "--signal", folder / (launcher + "/log"), "--", line});
-  };
-  // At once, as most of the time Slurm waits.
-  auto with_srun = std::async(std::launch::async, run_in_slurm, "srun");
-  for (const Finished& job : {run_in_slurm("mpirun"), with_srun.get()}) {
-    if (job.exit_code == 77) GTEST_SKIP() << job.all();
-    EXPECT_EQ(job.exit_code, 79) << job.all();
-    EXPECT_EQ(count_of(job.out, "Num process (COMM_WORLD): 2\n"), 1) << job.all();
-    EXPECT_EQ(count_of(job.out, "SIGUSR1: the job saves and stops\n"), 1) << job.all();
-    EXPECT_EQ(count_of(job.out, "stopped and saved after iteration "), 1) << job.all();
-  }
 }
 
 }  // namespace

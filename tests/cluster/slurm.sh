@@ -1,9 +1,13 @@
 #!/bin/bash
-# Runs a batch job on a Slurm cluster of this machine alone, which ends with the script.
+# Runs a batch job on a Slurm cluster of this machine alone, or of nodes made by run.sh, which ends with
+# the script.
 #
-#   slurm.sh TASKS [--signal FILE] -- LINES
+#   slurm.sh TASKS [--hosts FILE] [--signal FILE] -- LINES
+#   run.sh --slots 2,2 --shell -- slurm.sh 4 --hosts /run/hosts -- LINES
 #
 #   TASKS     of the job, on as many (pretended) cores
+#   --hosts   the nodes, a line each with address and name; this one is the first, `ssh NAME` reaches
+#             the others, and each gets as many tasks
 #   --signal  sends the batch script SIGUSR1, as before a time limit, once there is a file of this
 #             name (* as in the shell)
 #
@@ -15,9 +19,10 @@ set -u
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/usage.sh"
 skip() { echo "skipped: $*"; exit 77; }
 case ${1-} in -h | --help) print_help; exit ;; -*) refuse "unknown flag '$1'" ;; esac
-tasks=${1-} sign=
+tasks=${1-} sign='' hosts=''
 [[ $tasks =~ ^[0-9]+$ ]] || refuse "expected a number of tasks, found '$tasks'"
 shift
+if [ "${1-}" = --hosts ]; then hosts=${2-}; shift 2 || refuse "--hosts needs a value"; fi
 if [ "${1-}" = --signal ]; then sign=${2-}; shift 2 || refuse "--signal needs a value"; fi
 [ "${1-}" = -- ] && [ $# -eq 2 ] || refuse "expected the lines of the job after --"
 
@@ -42,48 +47,79 @@ trap 'exit 130' INT
 
 # Ports of its own, so that clusters do not meet.
 port=$((20000 + 2 * $$ % 20000))
-host=$(hostname -s)
-mkdir "$work"/{state,spool,munge}
+names=("$(hostname -s)") addresses=(127.0.0.1)
+if [ -n "$hosts" ]; then
+  mapfile -t addresses < <(cut -d' ' -f1 "$hosts")
+  mapfile -t names < <(cut -d' ' -f2 "$hosts")
+  ((tasks % ${#names[@]} == 0)) || refuse "$tasks tasks cannot be shared by ${#names[@]} nodes"
+fi
+mkdir "$work"/{state,munge}
 chown munge: "$work/munge" 2>/dev/null || skip "there is no user munge"
 dd if=/dev/urandom of="$work/munge/key" bs=128 count=1 2>/dev/null
 chown munge: "$work/munge/key" && chmod 600 "$work/munge/key"
 cat >"$work/slurm.conf" <<END
 ClusterName=test
-SlurmctldHost=$host(127.0.0.1)
+SlurmctldHost=${names[0]}(${addresses[0]})
 SlurmctldPort=$port
 SlurmdPort=$((port + 1))
 SlurmUser=root
 AuthType=auth/munge
 AuthInfo=socket=$work/munge/socket
 StateSaveLocation=$work/state
-SlurmdSpoolDir=$work/spool
+SlurmdSpoolDir=$work/spool.%n
 SlurmctldPidFile=$work/slurmctld.pid
-SlurmdPidFile=$work/slurmd.pid
+SlurmdPidFile=$work/slurmd.%n.pid
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SlurmdParameters=config_overrides
-NodeName=$host NodeAddr=127.0.0.1 CPUs=$tasks State=UNKNOWN
-PartitionName=main Nodes=$host Default=YES MaxTime=INFINITE State=UP
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 END
+for i in "${!names[@]}"; do
+  echo "NodeName=${names[i]} NodeAddr=${addresses[i]} CPUs=$((tasks / ${#names[@]})) State=UNKNOWN"
+  mkdir "$work/spool.${names[i]}"
+done >>"$work/slurm.conf"
+# Names there are the same on all nodes, which share a disk, but not this folder.
+echo PMIxCliTmpDirBase=/dev/shm >"$work/mpi.conf"
 export SLURM_CONF=$work/slurm.conf
+
+# slurmd looks for the kernel's control groups, which `ip netns exec` hides.
+cat >"$work/start_slurmd" <<'END'
+if ! mountpoint -q /sys/fs/cgroup; then
+  if [[ $(</proc/self/cgroup) = 0::* ]]; then  # the second version alone
+    mount -t cgroup2 none /sys/fs/cgroup
+  else
+    mount -t tmpfs tmpfs /sys/fs/cgroup
+    while IFS=: read -r _ what _; do
+      [ -n "$what" ] || continue
+      mkdir "/sys/fs/cgroup/${what#name=}"
+      mount -t cgroup -o "${what/#name=/none,name=}" none "/sys/fs/cgroup/${what#name=}"
+    done </proc/self/cgroup
+  fi
+fi
+exec slurmd -D
+END
 setpriv --reuid=munge --regid=munge --clear-groups munged --foreground --key-file="$work/munge/key" \
   --socket="$work/munge/socket" --pid-file="$work/munge/pid" --seed-file="$work/munge/seed" \
   --log-file="$work/munge/log" >"$work/munged.out" 2>&1 &
 daemons+=($!)
 slurmctld -D >"$work/slurmctld.out" 2>&1 &
 daemons+=($!)
-slurmd -D >"$work/slurmd.out" 2>&1 &
-daemons+=($!)
+for name in "${names[@]}"; do
+  start="PATH=$PATH SLURM_CONF=$SLURM_CONF exec bash $work/start_slurmd"
+  if [ "$name" = "${names[0]}" ]; then shell=(bash -c); else shell=(ssh "$name"); fi
+  "${shell[@]}" "$start" >"$work/slurmd.$name.out" 2>&1 &
+  daemons+=($!)
+done
 for ((tenths = 0; tenths < 150; ++tenths)); do
-  [[ $(sinfo -h -o %t 2>/dev/null) = idle ]] && break
+  [[ $(sinfo -h -N -o %t 2>/dev/null | sort -u) = idle ]] && break
   sleep 0.1
 done
 ((tenths < 150)) || skip "Slurm does not start here: $(tail -n 3 "$work"/*.out)"
 
 job=$(printf '#!/bin/bash\n%s\n' "$2" |
-  sbatch --parsable --ntasks="$tasks" --output="$work/said" --open-mode=append)
+  sbatch --parsable --nodes=${#names[@]} --ntasks="$tasks" --output="$work/said" --open-mode=append)
 state() { scontrol show job "$job" 2>/dev/null | grep -oP "\b$1=\K\S+"; }
 until [[ $(state JobState) =~ COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL ]]; do
   if [ -n "$sign" ] && compgen -G "$sign" >/dev/null; then

@@ -1,0 +1,49 @@
+// tasuki-run in Slurm's jobs.
+#include <future>
+
+#include "tasuki_run_job.hpp"
+#include "train_mnist_job.hpp"
+
+namespace tasuki::testing {
+namespace {
+
+// Started in the allocation by mpirun or by srun; Slurm's warning saves.
+TEST_F(TrainMnist, SlurmJobsAreSupervised) {
+  const auto run_in_slurm = [this](const std::string& launcher) {
+    std::string line = "exec";
+    for (const std::string& word :
+         with({TASUKI_RUN, "--launcher", launcher},
+              program(launcher, {"--epoch", "100000", "--log-every", "1"})))
+      line += " '" + word + "'";
+    return run_program({SLURM_RUN, "2", "--signal", folder / (launcher + "/log"), "--", line});
+  };
+  // At once, as most of the time Slurm waits.
+  auto with_srun = std::async(std::launch::async, run_in_slurm, "srun");
+  for (const Finished& job : {run_in_slurm("mpirun"), with_srun.get()}) {
+    if (job.exit_code == 77) GTEST_SKIP() << job.all();
+    EXPECT_EQ(job.exit_code, 79) << job.all();
+    EXPECT_EQ(count_of(job.out, "Num process (COMM_WORLD): 2\n"), 1) << job.all();
+    EXPECT_EQ(count_of(job.out, "SIGUSR1: the job saves and stops\n"), 1) << job.all();
+    EXPECT_EQ(count_of(job.out, "stopped and saved after iteration "), 1) << job.all();
+  }
+}
+
+class SlurmHosts : public TrainMnist {};
+
+TEST_F(SlurmHosts, GetRanksFromSrun) {
+  std::string line = "exec " + TASUKI_RUN + " --launcher srun";
+  for (const std::string& word : program("result", {"--max-iterations", "3", "-b", "4"}))
+    line += ' ' + word;
+  const Finished job = run_program({CLUSTER_RUN, "--slots", "2,2", "--shell", "--",
+                                    SLURM_RUN + " 4 --hosts /run/hosts -- '" + line + "'"},
+                                   100);
+  if (job.exit_code == 77) GTEST_SKIP() << job.all();
+  EXPECT_EQ(job.exit_code, 0) << job.all();
+  EXPECT_EQ(count_of(job.out, "Num process (COMM_WORLD): 4\n"), 1) << job.all();
+  for (const char* const row : {"   0  node1 ", "   1  node1 ", "   2  node2 ", "   3  node2 "})
+    EXPECT_EQ(count_of(job.out, row), 1) << job.all();
+  EXPECT_TRUE(fs::exists(folder / "result/snapshot_iter_3"));
+}
+
+}  // namespace
+}  // namespace tasuki::testing
