@@ -27,13 +27,8 @@ Option checkpoint_every_flag(TrainingSettings& settings) {
       "end of the run and a stop. It is written while training goes on, except with `it`: then "
       "training waits for the disk, so that a failure costs no more than these steps. `none`: "
       "never";
-  option.set = [&settings](const std::string& text) {
-    settings.checkpoint_every =
-        text == "none" ? std::nullopt : std::optional(parse_checkpoint_period(text));
-  };
-  option.get = [&settings]() -> std::string {
-    return settings.checkpoint_every ? to_text(*settings.checkpoint_every) : "none";
-  };
+  bind_or_none(option, settings.checkpoint_every, parse_checkpoint_period,
+               [](const CheckpointPeriod& period) { return to_text(period); });
   return option;
 }
 
@@ -62,8 +57,7 @@ CheckpointPeriod parse_checkpoint_period(const std::string& text) {
       return {static_cast<double>(parse_integer(number, {1, billion})), unit};
     return {parse_number(number, {1e-3, 1e9}), unit};
   }
-  throw std::invalid_argument(
-      "a number with its unit, such as 20it, 0.5epoch, 10min or 90s, or 'none'");
+  throw std::invalid_argument("a number with its unit, such as 20it, 0.5epoch, 10min or 90s");
 }
 
 std::string to_text(const CheckpointPeriod& period) {

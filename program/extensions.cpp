@@ -46,7 +46,7 @@ std::unique_ptr<Trigger> stop_trigger(const TrainingSettings& settings) {
                          .max_iterations = settings.max_iterations});
 }
 
-void extend(Trainer& trainer, const TrainingProgram& program, const RankSetup& setup,
+void extend(Trainer& trainer, const TrainingProgram& program, RankSetup& setup,
             const TrainingData& data) {
   const TrainingSettings& settings = program.settings;
   trainer.set_resume_flag("--resume");

@@ -14,7 +14,6 @@
 #include "tasuki/core/log.hpp"
 #include "tasuki/training/checkpoints/generation.hpp"
 #include "tasuki/training/checkpoints/generations.hpp"
-#include "tasuki/training/extensions/snapshot.hpp"
 #include "tasuki/training/snapshots/npz.hpp"
 
 namespace tasuki::program {
@@ -219,15 +218,15 @@ std::vector<std::unique_ptr<ArraySource>> open_intact_snapshot(const fs::path& p
   return opened;
 }
 
-IntactSnapshot open_intact_parts(const SnapshotList& snapshots, int parts,
-                                 Communicator& communicator) {
-  IntactSnapshot found;
+OpenedState open_intact_parts(const SnapshotList& snapshots, int parts,
+                              Communicator& communicator) {
+  OpenedState found;
   const int rank = communicator.rank();
   found.path = first_intact(snapshots, rank == 0, [&](const fs::path& snapshot) {
     run_on_all(communicator, [&] {
-      if (rank < parts) found.part = open_part(snapshot, rank, parts);
+      if (rank < parts) found.source = open_part(snapshot, rank, parts);
     });
-    if (parts > 1) check_same_save(snapshot, found.part.get(), communicator);
+    if (parts > 1) check_same_save(snapshot, found.source.get(), communicator);
   });
   return found;
 }

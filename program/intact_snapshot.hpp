@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tasuki/communicator/communicator.hpp"
+#include "tasuki/training/extensions/snapshot.hpp"
 #include "tasuki/training/snapshots/array_source.hpp"
 
 namespace tasuki::program {
@@ -54,14 +55,9 @@ std::vector<std::unique_ptr<ArraySource>> open_intact_snapshot(const std::filesy
                                                                std::string_view flag,
                                                                int parts = 1);
 
-struct IntactSnapshot {
-  std::filesystem::path path;         // without suffix; the same on all ranks
-  std::unique_ptr<ArraySource> part;  // this rank's; null on ranks that open none
-};
 // The first of `snapshots`, at least one and the same on all ranks, of which all parts are intact.
 // Each of the first `parts` ranks opens its own, which may be on a disk that others do not see;
 // parts of different saves are refused. Collective.
-IntactSnapshot open_intact_parts(const SnapshotList& snapshots, int parts,
-                                 Communicator& communicator);
+OpenedState open_intact_parts(const SnapshotList& snapshots, int parts, Communicator& communicator);
 
 }  // namespace tasuki::program

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/communicator/text_bytes.hpp"
@@ -198,13 +199,15 @@ Continuation find_continuation(Options& options, const TrainingSettings& setting
     const int parts = model_ranks(settings, communicator.size());
     const auto snapshots = snapshots_to_resume(settings, parts, communicator);
     if (!snapshots.paths.empty()) {
-      const IntactSnapshot found = open_intact_parts(snapshots, parts, communicator);
+      const OpenedState found = open_intact_parts(snapshots, parts, communicator);
       const Bytes sent = run_on_root(communicator, 0, [&] {
         return text_to_bytes(
-            nlohmann::json{flags_in(*found.part), epochs_waited_in(*found.part, settings)}.dump());
+            nlohmann::json{flags_in(*found.source), epochs_waited_in(*found.source, settings)}
+                .dump());
       });
       const nlohmann::json kept_in = nlohmann::json::parse(bytes_to_text(sent));
       continuation.snapshot = found.path;
+      continuation.source = found.source;
       if (settings.resume.from == ResumeSettings::From::path)
         options.inherit("out", output_folder_of(found.path).string());
       continuation.overruled = inherit_flags(options, settings, kept_in.at(0).get<FlagTexts>());
@@ -216,7 +219,7 @@ Continuation find_continuation(Options& options, const TrainingSettings& setting
   return continuation;
 }
 
-RunPosition check_resume(const std::filesystem::path& snapshot, const TrainingSettings& settings,
+RunPosition check_resume(const Continuation& continuation, const TrainingSettings& settings,
                          const NamedOptimizers& optimizers, std::optional<std::int64_t> examples,
                          std::int64_t bucket_steps, Communicator& communicator,
                          const ModelGrid& grid) {
@@ -232,7 +235,8 @@ RunPosition check_resume(const std::filesystem::path& snapshot, const TrainingSe
                   .bucket_steps = bucket_steps};
     run.steps_per_epoch = plan.steps_per_epoch(batch);
   }
-  return check_snapshot(snapshot, run, optimizers, &communicator, grid.replicas().get());
+  return check_snapshot({continuation.snapshot.value(), continuation.source}, run, optimizers,
+                        &communicator, grid.replicas().get());
 }
 
 namespace {
@@ -268,12 +272,13 @@ std::vector<std::string> set_governed(const Values& asked, Optimizer& optimizer,
 
 }  // namespace
 
-void resume_training(const Continuation& continuation, Trainer& trainer,
-                     const TrainingSettings& settings, Shift* schedule, const ModelGrid& grid) {
+void resume_training(Continuation& continuation, Trainer& trainer, const TrainingSettings& settings,
+                     Shift* schedule, const ModelGrid& grid) {
   const NamedOptimizers optimizers = trainer.updater().optimizers();
   std::vector<Values> asked;
   for (const NamedOptimizer& each : optimizers) asked.push_back(governed_values(*each.optimizer));
-  resume(*continuation.snapshot, trainer, grid.replicas().get());
+  resume({continuation.snapshot.value(), std::exchange(continuation.source, nullptr)}, trainer,
+         grid.replicas().get());
   std::vector<std::string> changes;
   for (std::size_t i = 0; i < optimizers.size(); ++i)
     for (std::string& change :

@@ -29,7 +29,9 @@ using FlagTexts = std::vector<std::pair<std::string, std::string>>;
 // What a run continues from.
 struct Continuation {
   std::optional<std::filesystem::path> snapshot;  // without suffix; nothing: a new run
-  FlagTexts kept_flags;                           // in effect in this run; snapshots keep them
+  // It, opened, as in OpenedState. resume_training() closes it.
+  std::shared_ptr<const ArraySource> source;
+  FlagTexts kept_flags;                // in effect in this run; snapshots keep them
   std::vector<std::string> overruled;  // flags of the schedule that differ from the snapshot's
   std::int64_t epochs_waited = 0;      // without improvement, for --early-stopping
 
@@ -43,11 +45,11 @@ struct Continuation {
 Continuation find_continuation(Options& options, const TrainingSettings& settings,
                                Communicator& communicator);
 
-// Checks the snapshot before data are read, and returns its position. `examples`: to train on;
-// nothing if an iterator of the program's may deal them otherwise, so that only resume_training()
-// can tell whether a position within an epoch is possible. `bucket_steps`: as in EpochLayout.
-// Collective.
-RunPosition check_resume(const std::filesystem::path& snapshot, const TrainingSettings& settings,
+// Checks what find_continuation() has found before data are read, and returns its position.
+// `examples`: to train on; nothing if an iterator of the program's may deal them otherwise, so that
+// only resume_training() can tell whether a position within an epoch is possible. `bucket_steps`:
+// as in EpochLayout. Collective.
+RunPosition check_resume(const Continuation& continuation, const TrainingSettings& settings,
                          const NamedOptimizers& optimizers, std::optional<std::int64_t> examples,
                          std::int64_t bucket_steps, Communicator& communicator,
                          const ModelGrid& grid);
@@ -55,8 +57,8 @@ RunPosition check_resume(const std::filesystem::path& snapshot, const TrainingSe
 // Loads the snapshot into a trainer that has all its extensions, among them `schedule` of the
 // learning rate (or null). Afterwards the hyper-parameters that flags govern have their former
 // values again, which with a schedule are its start. Collective.
-void resume_training(const Continuation& continuation, Trainer& trainer,
-                     const TrainingSettings& settings, Shift* schedule, const ModelGrid& grid);
+void resume_training(Continuation& continuation, Trainer& trainer, const TrainingSettings& settings,
+                     Shift* schedule, const ModelGrid& grid);
 
 // Keeps Continuation::kept_flags in snapshots.
 std::unique_ptr<Extension> keep_flags(const Continuation& continuation);

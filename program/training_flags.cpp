@@ -43,20 +43,10 @@ Option global_batch_flag(TrainingSettings& settings) {
   option.help =
       "examples per step on all ranks together, shared as evenly as possible; unless `none`, used "
       "instead of --batchsize. Giving --batchsize sets it to `none`; the last one given counts";
-  option.set = [&settings](const std::string& text) {
-    if (text == "none") {
-      settings.global_batch.reset();
-      return;
-    }
-    try {
-      settings.global_batch = parse_integer(text, batch_sizes);
-    } catch (const std::invalid_argument& expected) {
-      throw std::invalid_argument(fmt::format("{}, or 'none'", expected.what()));
-    }
-  };
-  option.get = [&settings] {
-    return settings.global_batch ? std::to_string(*settings.global_batch) : "none";
-  };
+  bind_or_none(
+      option, settings.global_batch,
+      [](const std::string& text) { return parse_integer(text, batch_sizes); },
+      [](std::int64_t size) { return std::to_string(size); });
   return option;
 }
 
@@ -68,18 +58,7 @@ Option time_limit_flag(std::optional<double>& seconds) {
       "does: after the step, with a checkpoint and exit code 79. Saving comes after it, so choose "
       "it "
       "a few minutes shorter than the time that you have";
-  option.set = [&seconds](const std::string& text) {
-    if (text == "none") {
-      seconds.reset();
-      return;
-    }
-    try {
-      seconds = parse_duration(text);
-    } catch (const std::invalid_argument& expected) {
-      throw std::invalid_argument(fmt::format("{}, or 'none'", expected.what()));
-    }
-  };
-  option.get = [&seconds] { return seconds ? duration_text(*seconds) : "none"; };
+  bind_or_none(option, seconds, parse_duration, duration_text);
   return option;
 }
 

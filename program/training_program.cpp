@@ -130,9 +130,8 @@ NamedOptimizers names_of(const std::vector<std::unique_ptr<Optimizer>>& optimize
 
 std::optional<RunPosition> find_position(const TrainingProgram& program, const RankSetup& setup,
                                          const NamedOptimizers& optimizers, std::int64_t examples) {
-  const auto& snapshot = setup.continuation.snapshot;
-  if (!snapshot) return std::nullopt;
-  return check_resume(*snapshot, program.settings, optimizers,
+  if (!setup.continuation.snapshot) return std::nullopt;
+  return check_resume(setup.continuation, program.settings, optimizers,
                       program.wrap_batches ? std::nullopt : std::optional(examples),
                       program.length_buckets ? program.length_buckets->steps : 0,
                       *setup.communicator, *setup.grid);
@@ -151,7 +150,7 @@ bool is_at_end(const TrainingSettings& settings, const RankSetup& setup,
 // 0, a trainer with a multi-node evaluator and the extensions of the flags; banner, table, summary.
 // With --dry-run it prints the plan instead, after the same checks of --out and --resume; with
 // --find-batchsize the largest batch. Collective.
-void run_training(const TrainingProgram& program, const RankSetup& setup) {
+void run_training(const TrainingProgram& program, RankSetup& setup) {
   const TrainingSettings& settings = program.settings;
   Communicator& comm = *setup.communicator;
   const ModelGrid& grid = *setup.grid;
@@ -275,8 +274,8 @@ int TrainingProgram::run(int argc, char** argv) {
                                  .optimizer = create_optimizer != nullptr,
                                  .augment = stream_images != nullptr});
     if (recipe) flags.choose_defaults([this] { program::apply_recipe(recipe(), flags, settings); });
-    if (const auto setup = program::set_up_rank(flags, settings, count, words,
-                                                [this] { program::check_flags(*this); }))
+    if (auto setup = program::set_up_rank(flags, settings, count, words,
+                                          [this] { program::check_flags(*this); }))
       program::run_training(*this, *setup);
     return 0;
   });

@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -45,6 +46,24 @@ struct Option {
   Source source = Source::standard;
   bool is_listing_wanted = false;  // the last value given was `help`
 };
+
+// The value of a flag that may be `none`: `parse` makes it of another text, or throws as
+// Option::set does, `text` is the reverse.
+template <class T, class Parse, class Text>
+void bind_or_none(Option& option, std::optional<T>& value, Parse parse, Text text) {
+  option.set = [&value, parse](const std::string& given) {
+    if (given == "none") {
+      value.reset();
+      return;
+    }
+    try {
+      value = parse(given);
+    } catch (const std::invalid_argument& expected) {
+      throw std::invalid_argument(std::string(expected.what()) + ", or 'none'");
+    }
+  };
+  option.get = [&value, text]() -> std::string { return value ? text(*value) : "none"; };
+}
 
 class Options {
  public:

@@ -10,6 +10,7 @@
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/optimizer/power_sgd.hpp"
+#include "tasuki/program/checkpoints.hpp"
 #include "tasuki/program/learning_rate.hpp"
 #include "tasuki/program/optimizer.hpp"
 #include "tasuki/program/resume.hpp"
@@ -101,6 +102,30 @@ std::string describe_exchange(const Optimizer& optimizer, const TrainingSettings
                        exchange->power_sgd()->count(), exchange->power_sgd()->uncompressed_count());
   if (settings.power_sgd_rank == 0 && !settings.error_feedback) return "";
   return exchange != nullptr ? "with error feedback" : "stay where they are: there is one rank";
+}
+
+// A warning; empty if the moments of saves do not matter.
+std::string describe_timed_saves(const TrainingSettings& settings, const Optimizer& optimizer) {
+  using Unit = CheckpointPeriod::Unit;
+  const auto& period = settings.checkpoint_every;
+  const bool is_timed = period && (period->unit == Unit::minute || period->unit == Unit::second);
+  const Communicator* const ranks = optimizer.communicator();
+  if (!is_timed || settings.exchange != ExchangeMode::double_buffered || ranks == nullptr ||
+      ranks->size() == 1)
+    return "";
+  return fmt::format(
+      "every {}, by the clock: each save uses the gradients under way earlier, so no run has the "
+      "bits of another; --checkpoint-every N it or epoch repeats them",
+      to_text(*period));
+}
+
+// What rank 0, or with sharded states each rank, copies into host memory for a checkpoint: weights
+// and states, as they are gathered from ranks that share weights.
+std::size_t saved_bytes(const Optimizer& optimizer) {
+  const std::size_t weights = optimizer.arena().values().bytes();
+  return weights + (optimizer.shares_weights() && !optimizer.shards_states()
+                        ? weights * optimizer.state_names().size()
+                        : optimizer.state_bytes());
 }
 
 std::string describe_workers(const RankSetup& setup, const WorkerSettings& workers) {
@@ -214,6 +239,8 @@ BannerLines banner_lines(const TrainingProgram& program, const RankSetup& setup,
   const Optimizer& optimizer = *optimizers.front().optimizer;
   if (const std::string text = describe_exchange(optimizer, settings); !text.empty())
     add("Gradients", text);
+  if (const std::string text = describe_timed_saves(settings, optimizer); !text.empty())
+    add("Checkpoints", text);
   if (program.banner)
     for (auto& line : program.banner()) lines.push_back(std::move(line));
   if (settings.workers) add("Workers", describe_workers(setup, *settings.workers));
@@ -263,14 +290,16 @@ void print_plan(const RankSetup& setup, const TrainingSettings& settings,
   std::int64_t last = 0;  // examples
   for (std::int64_t i = (steps - 1) * settings.accumulate; i >= 0 && i < batches; ++i)
     last += plan.global_size(i, batch);
-  std::size_t gradients = 0, parameters = 0, states = 0;
+  std::size_t gradients = 0, parameters = 0, states = 0, saved = 0;
   for (const NamedOptimizer& each : optimizers) {
     const ParameterArena& arena = each.optimizer->arena();
     gradients += arena.gradients().bytes();
     // Including the rounded ones.
     parameters += arena.values().bytes() + (arena.rounded() ? arena.rounded().bytes() : 0);
     states += each.optimizer->state_bytes();
+    saved += saved_bytes(*each.optimizer);
   }
+  if (!settings.checkpoint_every) saved = 0;
   std::size_t examples = share_bytes(data.train, *setup.communicator, setup.grid->models());
   if (data.test) examples += share_bytes(*data.test, *setup.communicator, setup.grid->models());
 
@@ -286,15 +315,16 @@ void print_plan(const RankSetup& setup, const TrainingSettings& settings,
       "Memory {}: {} parameters, {} gradients, {} optimizer state, {} activations, {} data",
       setup.grid->is_divided() ? "of rank 0" : "per rank", megabytes(parameters),
       megabytes(gradients), megabytes(states), megabytes(activations), megabytes(examples));
+  if (saved > 0) text += fmt::format(", {} copy for checkpoints", megabytes(saved));
   // All but the data are in memory, so everything else can be measured.
   const std::size_t host = measure_peak(*setup.communicator, {}).host;
   if (setup.device().is_cpu())
     text += fmt::format(", {} MPI, libraries and memory shared by ranks; {} in all\n",
                         megabytes(host - std::min(host, of_step)),
-                        megabytes(std::max(host, of_step) + examples));
+                        megabytes(std::max(host, of_step) + examples + saved));
   else
-    text += fmt::format("; {} in all, and {} of host memory for MPI and libraries\n",
-                        megabytes(of_step + examples), megabytes(host));
+    text += fmt::format("; {} in all, and {} of host memory for that copy, MPI and libraries\n",
+                        megabytes(of_step + examples), megabytes(host + saved));
   text += "Dry run: nothing was trained\n";
   print_on_root(*setup.communicator, text);
 }

@@ -26,7 +26,8 @@ BannerLines banner_lines(const TrainingProgram& program, const RankSetup& setup,
 // For --dry-run: parameters and their shapes, steps, memory. Runs one batch of zeros through
 // `loss`, forward and backward, to measure the activations (and to find a model that does not fit
 // the data); nothing is updated. Memory is that of the largest rank: the model's and the data's are
-// computed from their sizes, the rest is measured. Collective; rank 0 prints.
+// computed from their sizes, and so is the copy from which checkpoints are written; the rest is
+// measured. Collective; rank 0 prints.
 void print_plan(const RankSetup& setup, const TrainingSettings& settings,
                 const NamedOptimizers& optimizers, const Precision& precision,
                 const LossFunction& loss, const TrainingData& data);

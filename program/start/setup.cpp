@@ -161,10 +161,12 @@ std::shared_ptr<OutputFolder> take_output_folder(const RankSetup& setup,
 void remove_old_results(Communicator& communicator, const TrainingSettings& settings,
                         const OutputFolder& output) {
   if (!settings.overwrite) return;
-  run_on_root(communicator, 0, [&] {
-    remove_results(output.path());
-    return Bytes{};
-  });
+  // Where other machines see rank 0's disk, it has removed everything before they look.
+  for (const bool is_roots_turn : {true, false})
+    run_on_all(communicator, [&] {
+      if (communicator.intra_rank() == 0 && (communicator.rank() == 0) == is_roots_turn)
+        remove_results(output.path());
+    });
 }
 
 std::shared_ptr<OutputFolder> find_output_folder(const RankSetup& setup,

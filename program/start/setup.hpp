@@ -62,7 +62,8 @@ void print_on_root(const Communicator& communicator, const std::string& text);
 // (output_folder.hpp); all ranks know its path, and an error is one on all ranks. Collective.
 std::shared_ptr<OutputFolder> take_output_folder(const RankSetup& setup,
                                                  const TrainingSettings& settings);
-// With --overwrite: removes the results of another run in it. Collective.
+// With --overwrite: removes the results of another run in it, also where machines have disks of
+// their own. Collective.
 void remove_old_results(Communicator& communicator, const TrainingSettings& settings,
                         const OutputFolder& output);
 // The folder that would be taken, checked but neither made nor locked. Collective.

@@ -9,6 +9,7 @@
 #include "resumed_job.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
+#include "watched_folder.hpp"
 
 namespace tasuki::testing {
 namespace {
@@ -72,6 +73,39 @@ TEST_F(Checkpoints, ARankThatWasKilledCostsTheStepsSinceTheLastOne) {
   EXPECT_EQ(state_of("killed", 1000), state_of("undisturbed", 1000));
   for (const auto& each : fs::directory_iterator(folder / "killed/checkpoints"))
     EXPECT_NE(each.path().extension(), ".tmp") << each.path();
+}
+
+// What --dry-run says, and what a run takes that saves in the background.
+TEST_F(Checkpoints, AreWrittenFromACopyThatThePlanCounts) {
+  const Flags flags = {"-b", "48", "--unit", "2000", "--epoch", "2", "--checkpoint-every", "0.1s"};
+  const auto number_before = [](const std::string& text, const std::string& unit) {
+    const auto end = text.find(unit);
+    EXPECT_NE(end, text.npos) << unit << "\n--- in ---\n" << text;
+    const auto begin = text.find_last_of(' ', end - 1);
+    return end == text.npos ? 0.0 : std::stod(text.substr(begin + 1));
+  };
+  const Finished plan = run(1, "plan", with(flags, {"--dry-run"})), real = run(1, "real", flags);
+  // Weights of 784 x 2000, 2000 x 2000 and 2000 x 10, and as many momenta or moments of Adam.
+  EXPECT_GE(number_before(plan.out, " MB copy for checkpoints"), 4e-6 * 5'588'000);
+  EXPECT_EQ(count_of(run(1, "plan", with(flags, {"--dry-run", "--checkpoint-every", "none"})).out,
+                     "copy for checkpoints"),
+            0);
+  const double planned = number_before(plan.out, " MB in all\n");
+  const double taken = number_before(real.out, " MB of memory per rank");
+  EXPECT_NEAR(taken / planned, 1, 0.2) << plan.out << real.out;
+}
+
+// First the manifest, then the files, to check and to load them.
+TEST_F(Checkpoints, AreOpenedOnceByARunThatGoesOn) {
+  const Flags flags = {"-b", "48", "--quiet"};
+  run(1, "out", with(flags, {"--epoch", "1"}));
+  const std::string from = generation("out", 10);
+  const WatchedFolder saved(from, IN_OPEN);
+  const Finished resumed = run(1, "out", with(flags, {"--epoch", "2", "--resume", from}));
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.all();
+  const auto events = saved.names();
+  EXPECT_EQ(std::ranges::count(events, "manifest.json"), 1);
+  EXPECT_EQ(std::ranges::count(events, "state.npz"), 1);
 }
 
 TEST_F(Checkpoints, OfShardedStatesGoOnOnAnyNumberOfRanks) {

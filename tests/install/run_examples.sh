@@ -65,6 +65,15 @@ for np in 1 2; do
   ends_with 20 3 at-most 0.01  # validation/main/loss
   [[ -s result_regression/log ]]
 
+  program $np resuming 6
+  rows
+  last=$(tail -n 1 table)
+  program $np resuming 3
+  again=1 program $np resuming 6
+  grep -q "going on from result_resuming/checkpoints/iter_$((120 / np))" said
+  rows
+  [[ $(tail -n 1 table) == "$last" ]] || { cat said; echo "expected the line $last"; exit 1; }
+
   program $np plain_loop
   [[ $(grep -c '^epoch ' said) == 5 ]]
   awk '/^epoch 1,/ { first = $4 } /^epoch 5,/ { last = $4 } END { exit !(last < first / 2) }' said ||

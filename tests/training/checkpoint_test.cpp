@@ -5,11 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <sys/inotify.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <fstream>
@@ -23,6 +21,7 @@
 #include "tasuki/core/stop_request.hpp"
 #include "tasuki/training/checkpoints/generation.hpp"
 #include "tasuki/training/checkpoints/generations.hpp"
+#include "watched_folder.hpp"
 
 // A disk that is ready only when training has reached an iteration, for fsync calls of the
 // library's other threads.
@@ -81,6 +80,7 @@ using testing::expect_same_run;
 using ::testing::HasSubstr;
 using testing::Resume;
 using testing::SmallRun;
+using testing::WatchedFolder;
 
 class Checkpoints : public Resume {
  protected:
@@ -249,6 +249,17 @@ TEST_F(Checkpoints, OfARunThatWentBackStandBesideThoseItLeft) {
   EXPECT_THAT(names("first"), ::testing::IsSupersetOf({"iter_6-2", "iter_9"}));
 }
 
+// Whatever it saves itself, so that a run after it does not go on from those that it has left.
+TEST_F(Checkpoints, AreNamedByARunThatGoesOnFromThemBeforeItSaves) {
+  run_of("first", {.iterations = 9})->trainer->run();
+  const SmallRun back(folder / "first", comm.get(), {.iterations = 4});
+  resume(generation("first", 3), *back.trainer);
+  std::string latest;
+  back.trainer->extend(make_extension("look", [&](Trainer&) { latest = text_of("first/latest"); }));
+  back.trainer->run();
+  EXPECT_EQ(latest, "checkpoints/iter_3");
+}
+
 TEST_F(Checkpoints, OfStoppedRunsGoOnAsIfTheyHadNotBeen) {
   SmallRun whole(folder / "whole", comm.get(), {.iterations = 9});
   whole.trainer->run();
@@ -284,25 +295,38 @@ TEST_F(Checkpoints, OfReplicaSetsHaveAPartForEach) {
   expect_same_run(*second, whole);
 }
 
+TEST_F(Checkpoints, OfWhichTheNewestIntactOneIsTaken) {
+  SmallRun whole(folder / "whole", comm.get(), {.iterations = 9});
+  whole.trainer->run();
+  const auto first = run_of("first", {.iterations = 7});
+  EXPECT_FALSE(resume_newest(*first->trainer));
+  first->trainer->run();
+  comm->barrier();
+  if (comm->rank() == 0) std::filesystem::resize_file(generation("first", 7) / "state.npz", 99);
+  comm->barrier();
+  const auto second = run_of("first", {.iterations = 9});
+  EXPECT_TRUE(resume_newest(*second->trainer));
+  EXPECT_EQ(second->trainer->last_snapshot(), generation("first", 6));
+  second->trainer->run();
+  expect_same_run(*second, whole);
+  comm->barrier();
+  if (comm->rank() == 0)
+    for (const GenerationName& name : generations_in(folder / "first"))
+      std::filesystem::remove(generation_folder(folder / "first", name) / "state.npz");
+  comm->barrier();
+  EXPECT_THAT(error_of([&] { resume_newest(*first->trainer); }), HasSubstr("state.npz is missing"));
+}
+
 // Ranks look for each other's folders by files that they make there.
 TEST_F(Checkpoints, OfSeveralWritersLookForACommonFolderOnce) {
   const std::filesystem::path watched = folder / "first/checkpoints";
   if (comm->rank() == 0) std::filesystem::create_directories(watched);
   comm->barrier();
-  const int watch = inotify_init1(IN_NONBLOCK);
-  ASSERT_GE(inotify_add_watch(watch, watched.c_str(), IN_CREATE), 0);
+  const WatchedFolder folder_of_all(watched, IN_CREATE);
   run_of("first", {.iterations = 9, .sharded = true})->trainer->run();
   comm->barrier();
-  int probes = 0;
-  alignas(inotify_event) std::array<char, 1 << 16> events;
-  const ssize_t bytes = read(watch, events.data(), events.size());
-  close(watch);
-  ASSERT_GT(bytes, 0);
-  for (ssize_t at = 0; at < bytes;) {
-    const auto* const event = reinterpret_cast<const inotify_event*>(&events.at(at));
-    probes += std::string_view(event->name).starts_with("writer-") ? 1 : 0;
-    at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
-  }
+  const auto probes = std::ranges::count_if(
+      folder_of_all.names(), [](const std::string& name) { return name.starts_with("writer-"); });
   EXPECT_EQ(names("first").size(), 3U);
   EXPECT_EQ(probes, comm->size() > 1 ? comm->size() : 0);
 }

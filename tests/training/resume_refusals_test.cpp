@@ -76,10 +76,12 @@ TEST_F(Resume, ASnapshotIsCheckedWithoutATrainer) {
   RunOutline outline{{3, comm->size()}, data->layout(), data->steps_per_epoch()};
   const auto error = [&] {
     return error_of([&] {
-      check_snapshot(folder / "state", outline, {{"main", run.optimizer.get()}}, comm.get());
+      check_snapshot(open_state(folder / "state", comm.get()), outline,
+                     {{"main", run.optimizer.get()}}, comm.get());
     });
   };
-  EXPECT_EQ(check_snapshot(folder / "state", outline, {{"main", run.optimizer.get()}}, comm.get())
+  EXPECT_EQ(check_snapshot(open_state(folder / "state", comm.get()), outline,
+                           {{"main", run.optimizer.get()}}, comm.get())
                 .iteration,
             3);
   outline.layout->global_batch += 1;
@@ -90,7 +92,8 @@ TEST_F(Resume, ASnapshotIsCheckedWithoutATrainer) {
   EXPECT_THAT(error(), HasSubstr(fmt::format("ranks {}: resume with", comm->size() + 1)));
   outline.identity.ranks -= 1;
   outline.layout.reset();
-  EXPECT_EQ(check_snapshot(folder / "state", outline, {{"main", run.optimizer.get()}}, comm.get())
+  EXPECT_EQ(check_snapshot(open_state(folder / "state", comm.get()), outline,
+                           {{"main", run.optimizer.get()}}, comm.get())
                 .data.step,
             3);
   outline.identity.seed = 4;

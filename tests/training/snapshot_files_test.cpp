@@ -75,6 +75,33 @@ TEST_F(Resume, KeysAreChainersForWhatThereIs) {
   EXPECT_EQ(file.find("updater/optimizer:main/predictor/l1/W/m")->shape, (Shape{8, 12}));
 }
 
+// Older versions have saved the log as a text of NumPy, four bytes for a character.
+TEST_F(Resume, LogsAreBytesAndMayBeTexts) {
+  const auto first = saved_run({.epochs = 2});
+  std::vector<NpzEntry> entries;
+  if (comm->rank() == 0) {
+    const NpzFile file(folder / "state", /*require_hash=*/true);
+    for (const std::string& name : file.names()) entries.push_back({name, file.read(name)});
+    for (NpzEntry& entry : entries) {
+      if (entry.name != "extensions/LogReport/_log") continue;
+      const Tensor bytes = std::get<Tensor>(entry.value);
+      ASSERT_EQ(bytes.dtype(), DType::uint8);
+      entry.value = std::string(static_cast<const char*>(bytes.raw()), bytes.bytes());
+    }
+    write_npz(folder / "older", entries);
+  }
+  comm->barrier();
+  for (const char* const name : {"state", "older"}) {
+    SmallRun second(folder / "second", comm.get(), {.epochs = 2});
+    resume(folder / name, *second.trainer);
+    EXPECT_EQ(second.log->entries().size(), 2U);
+    // Other ranks measure times of their own, and load rank 0's.
+    if (comm->rank() == 0) {
+      EXPECT_EQ(second.log->entries(), first->log->entries()) << name;
+    }
+  }
+}
+
 TEST_F(Resume, DamagedFilesAreRefused) {
   saved_run({.iterations = 1});
   std::string good;

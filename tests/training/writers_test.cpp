@@ -11,6 +11,7 @@
 
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/program/intact_snapshot.hpp"
+#include "tasuki/program/start/setup.hpp"
 #include "tasuki/training/snapshots/serializer.hpp"
 #include "temporary_folder.hpp"
 #include "written_generations.hpp"
@@ -124,8 +125,28 @@ TEST(Ranks, RefusePartsOfTwoSaves) {
       << error->what();
   const auto found = open_intact_parts({{newer, older}, true}, comm->size(), *comm);
   EXPECT_EQ(found.path, older);
-  expect_array(*found.part, "updater/model:main/l1/b", ramp(Shape{6}, 0.5F));
+  expect_array(*found.source, "updater/model:main/l1/b", ramp(Shape{6}, 0.5F));
   std::filesystem::current_path(before);
+}
+
+// Each machine has a disk of its own: a folder of another name.
+TEST(OverwrittenResults, GoOnAllDisks) {
+  const auto comm = create_communicator("naive");
+  const TemporaryFolder folder(comm.get());
+  const OutputFolder out(folder / fmt::format("disk {}", comm->inter_rank()));
+  if (comm->intra_rank() == 0) {
+    std::filesystem::create_directory(out.path());
+    write_alone(out.path(), 10, 1);
+  }
+  comm->barrier();
+  program::TrainingSettings settings;
+  program::remove_old_results(*comm, settings, out);
+  EXPECT_TRUE(has_results(out.path()));
+  comm->barrier();
+  settings.overwrite = true;
+  program::remove_old_results(*comm, settings, out);
+  EXPECT_FALSE(has_results(out.path()));
+  comm->barrier();
 }
 
 }  // namespace

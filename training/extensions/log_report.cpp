@@ -1,5 +1,6 @@
 #include "tasuki/training/extensions/log_report.hpp"
 
+#include <cstring>
 #include <utility>
 
 #include "tasuki/core/error.hpp"
@@ -8,6 +9,22 @@
 #include "tasuki/training/trainer.hpp"
 
 namespace tasuki {
+namespace {
+
+// As bytes, because texts of NumPy take four for a character, and this one grows with the run.
+// Older versions have saved a text.
+void serialize_text(const Serializer& serializer, std::string& text) {
+  const char* const name = "_log";
+  const auto shape = serializer.is_loading() ? serializer.find_shape(name)
+                                             : Shape{static_cast<std::int64_t>(text.size())};
+  if (!shape) return serializer(name, text);
+  const Tensor bytes = Tensor::empty(*shape, DType::uint8);
+  if (!serializer.is_loading()) std::memcpy(bytes.raw(), text.data(), text.size());
+  serializer(name, bytes);
+  if (serializer.is_loading()) text.assign(static_cast<const char*>(bytes.raw()), bytes.bytes());
+}
+
+}  // namespace
 
 LogReport::LogReport(std::unique_ptr<Trigger> due, std::string filename)
     : due_(std::move(due)), filename_(std::move(filename)) {}
@@ -83,7 +100,7 @@ void LogReport::serialize(const Serializer& serializer) {
     constexpr int on_one_line = -1;
     text = kept.dump(on_one_line, ' ', /*ensure_ascii=*/true);
   }
-  serializer("_log", text);
+  serialize_text(serializer, text);
   serializer("pending_iterations", pending_iterations_);
   pending_.serialize(serializer["_summary"]);
   if (!serializer.is_loading() || serializer.contains("_trigger"))

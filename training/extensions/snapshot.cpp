@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <optional>
 #include <set>
+#include <sstream>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "tasuki/communicator/run_on_root.hpp"
+#include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
@@ -103,15 +107,20 @@ fs::path with_suffix(fs::path path, const std::string& suffix) {
   return path;
 }
 
-std::unique_ptr<ArraySource> open_snapshot(const fs::path& path, const std::string& suffix,
-                                           const NamedOptimizers& optimizers) {
-  auto file = open_saved_state(path, suffix);
-  for (const auto& [name, optimizer] : optimizers) {
-    const std::string prefix = fmt::format("updater/model:{}/", name);
-    const std::string difference = describe_difference(*file, prefix, optimizer->model());
-    if (!difference.empty()) fail(ErrorKind::data, "{}", difference);
-  }
-  return file;
+// Whether it is of these models; an error on all ranks if not. Collective.
+void check_models(const OpenedState& state, const NamedOptimizers& optimizers, const Group& group) {
+  group.on_writers([&] {
+    TASUKI_CHECK(state.source, "{} is not open", state.path.string());
+    for (const auto& [name, optimizer] : optimizers) {
+      const std::string prefix = fmt::format("updater/model:{}/", name);
+      const std::string difference = describe_difference(*state.source, prefix, optimizer->model());
+      if (!difference.empty()) fail(ErrorKind::data, "{}", difference);
+    }
+  });
+}
+
+const ArraySource* source_of(const OpenedState& state, const Group& group) {
+  return group.is_writer() ? state.source.get() : nullptr;
 }
 
 // The newest iteration of which every group has a snapshot; the same on all ranks.
@@ -257,23 +266,60 @@ void save_snapshot(const fs::path& path, Trainer& trainer, const ReplicaSet* rep
   trainer.note_snapshot(path);
 }
 
-void resume(const fs::path& path, Trainer& trainer, const ReplicaSet* replicas) {
-  const PhaseScope restoring(Phase::restoring);
-  const Group group(trainer.communicator(), replicas);
-  std::unique_ptr<ArraySource> file;
-  group.on_writers(
-      [&] { file = open_snapshot(path, group.suffix, trainer.updater().optimizers()); });
-  trainer.serialize(Serializer::loader(file.get(), group.members));
-  trainer.note_snapshot(path);
+OpenedState open_state(const fs::path& path, Communicator* communicator,
+                       const ReplicaSet* replicas) {
+  const Group group(communicator, replicas);
+  OpenedState state{path, nullptr};
+  group.on_writers([&] { state.source = open_saved_state(path, group.suffix); });
+  return state;
 }
 
-RunPosition check_snapshot(const fs::path& path, const RunOutline& run,
+void resume(const fs::path& path, Trainer& trainer, const ReplicaSet* replicas) {
+  const PhaseScope restoring(Phase::restoring);
+  resume(open_state(path, trainer.communicator(), replicas), trainer, replicas);
+}
+
+void resume(const OpenedState& state, Trainer& trainer, const ReplicaSet* replicas) {
+  const PhaseScope restoring(Phase::restoring);
+  const Group group(trainer.communicator(), replicas);
+  check_models(state, trainer.updater().optimizers(), group);
+  trainer.serialize(Serializer::loader(source_of(state, group), group.members));
+  trainer.note_snapshot(state.path);
+}
+
+bool resume_newest(Trainer& trainer) {
+  Communicator* const all = trainer.communicator();
+  const auto list = [&] {
+    std::string paths;
+    for (const SavedState& each : saved_states_in(trainer.out()))
+      paths += each.path.string() + '\n';
+    return text_to_bytes(paths);
+  };
+  const Bytes sent = all ? run_on_root(*all, 0, list) : list();
+  std::istringstream paths{std::string(bytes_to_text(sent))};
+  std::optional<Error> damage;
+  for (std::string path; std::getline(paths, path);) {
+    if (damage && trainer.is_root()) log_warning("{}; using the one before it", damage->what());
+    OpenedState state;
+    try {
+      state = open_state(path, all);
+    } catch (const Error& error) {
+      damage = error;
+      continue;
+    }
+    resume(state, trainer);
+    return true;
+  }
+  if (damage) throw *damage;
+  return false;
+}
+
+RunPosition check_snapshot(const OpenedState& state, const RunOutline& run,
                            const NamedOptimizers& optimizers, Communicator* communicator,
                            const ReplicaSet* replicas) {
   const Group group(communicator, replicas);
-  std::unique_ptr<ArraySource> file;
-  group.on_writers([&] { file = open_snapshot(path, group.suffix, optimizers); });
-  const Serializer updater = Serializer::loader(file.get(), group.members)["updater"];
+  check_models(state, optimizers, group);
+  const Serializer updater = Serializer::loader(source_of(state, group), group.members)["updater"];
   RunPosition position;
   if (run.layout)
     serialize_position(updater, run.identity, *run.layout, run.steps_per_epoch, position);

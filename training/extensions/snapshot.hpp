@@ -12,11 +12,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "tasuki/training/extension.hpp"
+#include "tasuki/training/snapshots/array_source.hpp"
 #include "tasuki/training/snapshots/replica_set.hpp"
 #include "tasuki/training/snapshots/state.hpp"
 
@@ -101,6 +103,24 @@ void save_snapshot(const std::filesystem::path& path, Trainer& trainer,
 void resume(const std::filesystem::path& path, Trainer& trainer,
             const ReplicaSet* replicas = nullptr);
 
+// A saved state that was opened, and so checked, before there was a trainer to load it, so that
+// its files are read once.
+struct OpenedState {
+  std::filesystem::path path;  // as for resume(); the same on all ranks
+  // On rank 0, with replica sets on the first rank of each; null on the others.
+  std::shared_ptr<const ArraySource> source;
+};
+// Errors are as those of resume(), on all ranks. Collective; the communicator may be null.
+OpenedState open_state(const std::filesystem::path& path, Communicator* communicator,
+                       const ReplicaSet* replicas = nullptr);
+// The same from there. Collective.
+void resume(const OpenedState& state, Trainer& trainer, const ReplicaSet* replicas = nullptr);
+
+// Resumes from the newest checkpoint or snapshot_iter_<number> in the trainer's output folder
+// (saved_states_in) that is intact; each damaged one is passed over with a warning, and if all are,
+// that is an error. False: there is none. Not for models on several ranks. Collective.
+bool resume_newest(Trainer& trainer);
+
 // A run that has neither data nor a trainer yet.
 struct RunOutline {
   RunIdentity identity;
@@ -108,11 +128,10 @@ struct RunOutline {
   std::optional<EpochLayout> layout;
   std::int64_t steps_per_epoch = 0;
 };
-// Refuses what resume() would: a missing or damaged file, another model, optimizer or seed, and if
-// the layout is known, a position that this run cannot continue from. Returns the position.
-// Collective; the communicator may be null. With replica sets, `path` has no suffix, and each set
-// looks at its own file.
-RunPosition check_snapshot(const std::filesystem::path& path, const RunOutline& run,
+// Refuses what resume() would: another model, optimizer or seed, and if the layout is known, a
+// position that this run cannot continue from. Returns the position. Collective; the communicator
+// may be null.
+RunPosition check_snapshot(const OpenedState& state, const RunOutline& run,
                            const NamedOptimizers& optimizers, Communicator* communicator,
                            const ReplicaSet* replicas = nullptr);
 
