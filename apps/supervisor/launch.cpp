@@ -10,7 +10,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-constexpr double mpiruns_own = 1;  // seconds from SIGTERM to SIGKILL, without a setting
+constexpr double default_kill_delay = 1;  // seconds from SIGTERM to SIGKILL, without a setting
 
 void append(Words& words, const Words& more) {
   words.insert(words.end(), more.begin(), more.end());
@@ -42,7 +42,8 @@ Words time_to_end(const Settings& settings) {
   constexpr const char* parameter = "odls_base_sigkill_timeout";
   if (std::ranges::find(settings.launcher_words, parameter) != settings.launcher_words.end())
     return {};
-  const double seconds = settings.is_stop_timeout_given ? settings.stop_timeout : mpiruns_own;
+  const double seconds =
+      settings.is_stop_timeout_given ? settings.stop_timeout : default_kill_delay;
   return {"--mca", parameter, fmt::format("{:.0f}", std::ceil(seconds))};
 }
 
