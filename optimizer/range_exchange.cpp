@@ -265,7 +265,7 @@ void RangeExchange::agree_on_order() {
   for (const Bytes& told : communicator_.allgather_bytes(std::as_bytes(std::span(completed_)))) {
     if (!order.empty()) break;
     order.resize(told.size() / sizeof(std::size_t));
-    std::memcpy(order.data(), told.data(), told.size());
+    if (!told.empty()) std::memcpy(order.data(), told.data(), told.size());
     for (const std::size_t range : order) is_listed[range] = true;
   }
   for (std::size_t range = 0; range < ranges().size(); ++range)

@@ -9,6 +9,7 @@
 #include "examples.hpp"
 #include "files.hpp"
 #include "image_files.hpp"
+#include "skip.hpp"
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/dataset/iterators/prefetch_iterator.hpp"
 #include "tasuki/dataset/scatter.hpp"
@@ -142,6 +143,7 @@ std::int64_t resident_bytes() {
 
 // Files are read when their batch is due, and not kept.
 TEST(ImageStreamMemory, DoesNotGrowWithTheFolder) {
+  if (has_address_sanitizer) GTEST_SKIP() << "the address sanitizer keeps freed memory";
   const TemporaryFolder folder;
   const std::string file = jpeg_file(
       make_image(200, 200, [](int c, int y, int x) { return y * x * (7 + c) % 251; }), 100);

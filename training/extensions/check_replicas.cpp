@@ -47,7 +47,7 @@ std::vector<ReplicatedArray> arrays_of(const Updater& updater) {
 template <class T>
 std::vector<T> decode(const Bytes& bytes) {
   std::vector<T> values(bytes.size() / sizeof(T));
-  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
   return values;
 }
 
