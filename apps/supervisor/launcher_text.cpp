@@ -114,7 +114,7 @@ void LauncherText::note(const LauncherFailure& failure) {
 
 // What was held back, without the last `left` bytes, is no paragraph of the launcher's.
 std::string LauncherText::take_paragraph(std::size_t left) {
-  const std::string text = paragraph_.substr(0, paragraph_.size() - left);
+  std::string text = paragraph_.substr(0, paragraph_.size() - left);
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) note_shown(line);
   paragraph_.erase(0, text.size());

@@ -80,7 +80,7 @@ JobEnd Supervisor::start_once() {
   has_spoken_ = false;
   const JobWatch watch{[this] { note_folder(); },
                        [this](StopAction action, int signal) { say_stop(action, signal); }};
-  const JobEnd end =
+  JobEnd end =
       run_job_once(launch, !settings_.verbose, settings_.stop_timeout, signals_, stop_, watch);
   ++starts_;
   have_ranks_run_ = have_ranks_run_ || end.start_failure == StartFailure::none;
