@@ -2,10 +2,19 @@
 
 #include <algorithm>
 
+#include "tasuki/core/error.hpp"
+
 namespace tasuki {
 
+void FiniteGuard::share_flag(const FiniteGuard& other) {
+  TASUKI_CHECK(found_.device() == other.found_.device(), "models on {} and {} share a flag",
+               found_.device().text(), other.found_.device().text());
+  found_ = other.found_;
+}
+
 // The copies keep their places, which recorded steps know.
-void FiniteGuard::keep(const Module& model) {
+void FiniteGuard::begin(const Module& model) {
+  found_.fill(0);
   const std::vector<Module::NamedBuffer> buffers = model.buffers();
   const auto fits = [](const Module::NamedBuffer& buffer, const Tensor& kept) {
     return buffer.tensor->shape() == kept.shape() && buffer.tensor->dtype() == kept.dtype();

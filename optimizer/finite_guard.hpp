@@ -16,18 +16,22 @@ class FiniteGuard {
  public:
   explicit FiniteGuard(Device device) : found_(Tensor::zeros({1}, DType::float32, device)) {}
 
-  // Device work, in this order in each step. Copies the model's running statistics, before its
-  // first forward pass.
-  void keep(const Module& model);
+  // Both guards then have one flag, so that a step is left out where either has found something.
+  void share_flag(const FiniteGuard& other);
+
+  // Device work, in this order in each step. Before its first forward pass: forgets what was found,
+  // and copies the model's running statistics. All guards with one flag do so before one searches.
+  void begin(const Module& model);
   // Before the exchange: `notice` becomes 0 times the sum of the losses, which is 0 if they are
   // finite and otherwise no number, so that its sum over ranks tells all of them. `adds`: to
   // earlier losses of this step. What is no loss counts as 0: nothing (a rank without examples), or
   // what a rank that has a part of a model without its loss returns, of any shape and on any
   // device.
   static void note_loss(const Tensor& notice, const Tensor& loss, bool adds);
-  // After the exchange: begins anew, and searches values, such as sums of gradients and the notice.
-  void begin() const { found_.fill(0); }
+  // After the exchange: searches values, such as sums of gradients and the notice; or notes what
+  // another search has found.
   void search(const Tensor& values) const;
+  void note_found() const { found_.fill(1); }
   // 1 if something was found, else 0. Where ranks search different parts they agree on it.
   const Tensor& found() const { return found_; }
   const float* skip() const { return found_.data<float>(); }

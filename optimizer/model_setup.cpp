@@ -219,6 +219,8 @@ void Optimizer::check_same_everywhere(bool changed) const {
   lines.push_back("gradients exchanged " + exchange_settings_.text());
   lines.emplace_back(wants_sharded_states_ ? "states shared by the ranks" : "states on every rank");
   lines.emplace_back(wants_shared_weights_ ? "weights once per node" : "weights on every rank");
+  // Ranks on GPUs exchange a message before each step that ranks on CPUs do not expect.
+  lines.emplace_back(model_->device().is_cpu() ? "a model on a CPU" : "a model on a GPU");
   for (const auto& hook : hooks()) lines.push_back("hook " + hook->name());
   for (const Group& group : groups()) lines.push_back("group " + group.text());
   const auto add_lines = [&](const std::vector<Module::NamedParameter>& parameters) {

@@ -119,6 +119,12 @@ void Optimizer::skip_non_finite(Communicator* parts) {
   revision_.advance();
 }
 
+void Optimizer::skip_with(const Optimizer& other) {
+  TASUKI_CHECK(guard_ && other.guard_, "skip_with() comes after skip_non_finite() of both");
+  guard_->share_flag(*other.guard_);
+  revision_.advance();
+}
+
 std::unique_ptr<Optimizer> create_optimizer(const std::string& key) {
   for (const NamedRule& each : update_rules())
     if (each.key == key) return std::make_unique<Optimizer>(each.rule);

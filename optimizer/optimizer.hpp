@@ -252,11 +252,16 @@ class Optimizer {
   // not finite; after setup(). Weights, states, t() and the model's buffers (running statistics)
   // then keep the bits that they had before the step's first forward(). With loss scaling, only
   // the loss counts: gradients that are not finite are skipped as usual, in counted updates.
-  //   On CPUs that takes one more pass over the sums, and one small message where ranks have
-  // different parts of them. On GPUs the host waits for the end of each step. `parts` as in
-  // scale_losses(). A usage error where the exchange leaves something for the next step, and with a
-  // communicator that exchanges nothing.
+  //   The sums are searched while they are computed, and one small message follows, where the
+  // communicator can do so (communicator/sum_search.hpp: on CPUs of one node); elsewhere in a pass
+  // of their own, with that message where ranks have different parts of them. On GPUs the host
+  // waits for the end of each step. `parts` as in scale_losses(). A usage error where the exchange
+  // leaves something for the next step, and with a communicator that exchanges nothing.
   void skip_non_finite(Communicator* parts = nullptr);
+  // Another optimizer of the same steps: from now on both leave out what either leaves out. In each
+  // StepScope all forward() must precede the first exchange, and all exchanges the first update().
+  // After skip_non_finite() of both. StandardUpdater calls it.
+  void skip_with(const Optimizer& other);
   bool skips_non_finite() const { return guard_.has_value(); }
   // Updates left out since this object was made. The same on all ranks.
   std::int64_t skipped() const { return skipped_; }
@@ -298,7 +303,7 @@ class Optimizer {
   void give_up_step() {
     if (exchange_) exchange_->give_up();
     gradients_of_.reset();
-    kept_in_.reset();
+    guarded_.reset();
   }
   // What that work depends on besides its batch; the same on all ranks.
   std::string kind_of_step() const { return exchange_ ? exchange_->kind_of_step() : ""; }
@@ -363,11 +368,16 @@ class Optimizer {
   void apply(std::int64_t global_examples, const SpreadUpdate& spread);
   // Divides the gradients by the scale of the loss, and notes whether this step is to be skipped.
   void unscale_gradients();
-  // Notes whether the guard leaves this step out.
+  // Whether the communicator searches the sums of gradients while it computes them.
+  bool communicator_searches() const;
+  // Before the exchange: lets it do so.
+  void begin_search() const;
+  // After the exchange: notes whether the guard leaves this step out.
   void search_gradients();
   void note_loss(const Tensor& loss);
   // Makes a flag of the device the largest of the ranks that have parts of the sums, or of a model.
   void agree_to_skip(const Tensor& found) const;
+  void agree_among_parts(const Tensor& found) const;
   const float* skip() const;
   void check_exchange_settings() const;
 
@@ -402,7 +412,7 @@ class Optimizer {
   mutable std::map<std::string, std::vector<Tensor>> frozen_states_;
   std::optional<LossScaler> loss_scaler_;
   std::optional<FiniteGuard> guard_;
-  std::optional<std::uint64_t> kept_in_;  // the StepScope for which the guard keeps statistics
+  std::optional<std::uint64_t> guarded_;  // the StepScope for which the guard has begun
   std::int64_t skipped_ = 0;
   Communicator* parts_ = nullptr;  // of scale_losses() and skip_non_finite()
   bool graph_is_checked_ = false;  // since arenas were made

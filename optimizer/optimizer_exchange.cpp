@@ -22,7 +22,9 @@ std::int64_t Optimizer::exchange(std::optional<std::int64_t> global_examples) {
          "create_multi_node_optimizer(std::move(optimizer), communicator)",
          *global_examples, examples_);
   for (const ParameterArena::Entry& entry : arena_->entries()) entry.parameter->fill_missing_grad();
-  return has_peers() ? exchange_over_ranks(global_examples) : examples_;
+  const std::int64_t examples = has_peers() ? exchange_over_ranks(global_examples) : examples_;
+  search_gradients();
+  return examples;
 }
 
 void Optimizer::check_examples(std::optional<std::int64_t> global_examples) const {
@@ -54,6 +56,7 @@ void Optimizer::begin_exchange(std::optional<std::int64_t> global_examples) {
       refuse_recording(fmt::format("communicator {} exchanges gradients by way of the host",
                                    communicator_->name()));
   }
+  begin_search();
   exchange_->begin({examples_, global_examples});
 }
 

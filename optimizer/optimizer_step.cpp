@@ -77,9 +77,9 @@ Variable Optimizer::forward(const std::function<Variable()>& loss, std::int64_t 
                             bool always) {
   TASUKI_CHECK(examples >= 0, "a step of {} examples", examples);
   if (!has_met()) meet(examples);
-  if (guard_ && (!StepScope::is_open() || kept_in_ != StepScope::number())) {
-    guard_->keep(*model_);
-    kept_in_ = StepScope::number();
+  if (guard_ && (!StepScope::is_open() || guarded_ != StepScope::number())) {
+    guard_->begin(*model_);
+    guarded_ = StepScope::number();
   }
   if (exchange_) exchange_->prepare();
   try {
@@ -185,6 +185,7 @@ void Optimizer::update(std::int64_t global_examples, const SpreadUpdate& spread)
                "update() comes after backward()");
   note_moment(StepClock::Moment::update);
   gradients_of_.reset();
+  guarded_.reset();
   if (!StepScope::is_open()) met_.reset();
   apply(global_examples, spread);
 }
@@ -192,12 +193,9 @@ void Optimizer::update(std::int64_t global_examples, const SpreadUpdate& spread)
 void Optimizer::apply(std::int64_t global_examples, const SpreadUpdate& spread) {
   if (global_examples == 0) return;
   revision_.use();
-  if (guard_) {
-    search_gradients();
-    // The host knows; on GPUs the update reads the flag.
-    if (arena_->values().device().is_cpu() && !loss_scaler_ && guard_->has_found())
-      return counted_.request();
-  }
+  // The host knows; on GPUs the update reads the flag.
+  if (guard_ && arena_->values().device().is_cpu() && !loss_scaler_ && guard_->has_found())
+    return counted_.request();
   arena_->begin_update();
   if (loss_scaler_) unscale_gradients();
   // Sharers may have published changes in what this rank is about to update.
@@ -222,29 +220,6 @@ void Optimizer::unscale_gradients() {
   // What the guard has found counts here, too, and all ranks have agreed on it.
   if (guard_)
     backend(guard_->found().device()).accumulate(loss_scaler_->found(), guard_->found(), 1);
-}
-
-// Sums of gradients that loss scaling searches anyway are left to it.
-void Optimizer::search_gradients() {
-  guard_->begin();
-  guard_->search(arena_->loss_notice());
-  if (!loss_scaler_)
-    guard_->search(needed_.empty()
-                       ? arena_->gradients().slice(0, arena_->update_count())
-                       : arena_->gradients().slice(owners_->own().begin, owners_->own().end));
-  agree_to_skip(guard_->found());
-}
-
-void Optimizer::note_loss(const Tensor& loss) {
-  FiniteGuard::note_loss(arena_->loss_notice(), loss, batches_ > 1);
-}
-
-void Optimizer::agree_to_skip(const Tensor& found) const {
-  if (!needed_.empty()) owners_->take_largest(found);
-  if (parts_ == nullptr) return;
-  if (!arena_->values().device().is_cpu() && !parts_->queues_exchanges())
-    refuse_recording("parts of a model agree by way of the host on whether they skip a step");
-  parts_->allreduce(found, ReduceOp::max);
 }
 
 const float* Optimizer::skip() const {

@@ -54,6 +54,11 @@ StandardUpdater::StandardUpdater(std::unique_ptr<Iterator> iterator, NamedOptimi
   // The last one's backward pass frees what the losses share.
   for (const NamedOptimizer& each : optimizers_)
     each.optimizer->keep_graphs(each.optimizer != optimizers_.back().optimizer);
+  // A step is left out as a whole.
+  const Optimizer& first = *optimizers_.front().optimizer;
+  for (const NamedOptimizer& each : optimizers_)
+    if (first.skips_non_finite() && each.optimizer->skips_non_finite())
+      each.optimizer->skip_with(first);
   if (settings_.accumulate > 1 && settings_.graph == GraphMode::on && !runner_.device().is_cpu())
     fail_everywhere(ErrorKind::usage,
                     "--accumulate and --graph on: iterations of several batches are not recorded "

@@ -79,12 +79,19 @@ std::vector<Range> NodeCommunicator::needed_of(const SharedValues& shared,
 }
 
 void NodeCommunicator::sum_on_node(const SharedValues& shared, const GradientView& gradients) {
-  if (!gradients.is_scattered()) return shared.reduce_share(rank(), size());
+  const auto sum = [&](Range part, std::span<const int> destinations) {
+    if (!searches_ || shared.op != ReduceOp::sum || shared.dtype != DType::float32)
+      shared.reduce(part.begin, part.end, destinations);
+    else if (shared.sum_and_search(part.begin, part.end, destinations))
+      has_found_ = true;
+  };
+  if (!gradients.is_scattered())
+    return sum(share_of(shared.count, size_of(shared.dtype), rank(), size()), {});
   // Each rank sums the part that it alone needs. The last rank sums what all ranks need.
   const std::vector<Range> needed = needed_of(shared, gradients, rank());
   const std::array<int, 1> into_own{rank()};
-  shared.reduce(needed[0].begin, needed[0].end, into_own);
-  if (rank() + 1 == size()) shared.reduce(needed[1].begin, needed[1].end);
+  sum(needed[0], into_own);
+  if (rank() + 1 == size()) sum(needed[1], {});
 }
 
 bool NodeCommunicator::all_nodes_in_place(const Tensor& values, ReduceOp op) {

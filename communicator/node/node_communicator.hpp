@@ -11,16 +11,30 @@
 #include "tasuki/communicator/communicator.hpp"
 #include "tasuki/communicator/gpu/gpu_transport.hpp"
 #include "tasuki/communicator/node/node_group.hpp"
+#include "tasuki/communicator/sum_search.hpp"
 
 namespace tasuki {
 
-class NodeCommunicator : public Communicator {
+class NodeCommunicator : public Communicator, public SumSearch {
  public:
   explicit NodeCommunicator(const CommunicatorSetup& setup)
       : Communicator(setup),
         node_(MpiComm::split(comm().get(), inter_rank(), rank())),
         ranks_of_node_(topology().ranks_of_node(inter_rank())) {}
   bool shares_memory() const override { return options().device.is_cpu(); }
+
+  // Where all ranks are on one node.
+  bool can_search_sums() const override {
+    return size() > 1 && inter_size() == 1 && options().device.is_cpu();
+  }
+  void begin_search() override {
+    searches_ = true;
+    has_found_ = false;
+  }
+  bool end_search() override {
+    searches_ = false;
+    return has_found_;
+  }
 
  protected:
   NodeGroup& node() { return node_; }
@@ -44,6 +58,7 @@ class NodeCommunicator : public Communicator {
   std::vector<Range> needed_of(const SharedValues& shared, const GradientView& gradients,
                                int intra_rank) const;
   // Where all ranks are on one node: sums all elements, or for each rank those that it needs.
+  // Elements are searched if begin_search() was called.
   void sum_on_node(const SharedValues& shared, const GradientView& gradients);
 
   // The GPUs of this node's ranks, connected when they are first needed.
@@ -67,6 +82,7 @@ class NodeCommunicator : public Communicator {
   NodeGroup node_;
   std::vector<int> ranks_of_node_;
   std::unique_ptr<GpuGroup> gpu_node_;
+  bool searches_ = false, has_found_ = false;  // SumSearch
   // About arrays that were combined, by address and number of values.
   struct Known {
     bool in_place = false, is_agreed = false;

@@ -52,13 +52,24 @@ std::vector<void*> SharedValues::at(std::int64_t begin) const {
   return addresses;
 }
 
-void SharedValues::reduce(std::int64_t begin, std::int64_t end,
-                          std::span<const int> destinations) const {
+SharedValues::Operands SharedValues::operands(std::int64_t begin,
+                                              std::span<const int> destinations) const {
   const auto addresses = at(begin);
-  const std::vector<const void*> sources(addresses.begin(), addresses.end());
   std::vector<void*> targets;
   for (const int rank : destinations) targets.push_back(addresses[static_cast<std::size_t>(rank)]);
-  reduce_arrays(dtype, op, sources, destinations.empty() ? addresses : targets, end - begin);
+  return {{addresses.begin(), addresses.end()}, destinations.empty() ? addresses : targets};
+}
+
+void SharedValues::reduce(std::int64_t begin, std::int64_t end,
+                          std::span<const int> destinations) const {
+  const Operands arrays = operands(begin, destinations);
+  reduce_arrays(dtype, op, arrays.sources, arrays.destinations, end - begin);
+}
+
+bool SharedValues::sum_and_search(std::int64_t begin, std::int64_t end,
+                                  std::span<const int> destinations) const {
+  const Operands arrays = operands(begin, destinations);
+  return sum_arrays_and_search(arrays.sources, arrays.destinations, end - begin);
 }
 
 void SharedValues::reduce_share(int rank, int ranks) const {

@@ -30,7 +30,10 @@ struct SharedValues {
   // Combines elements [begin, end) of all ranks, in the order of ranks, and writes the result to
   // the ranks `destinations` (empty: all).
   void reduce(std::int64_t begin, std::int64_t end, std::span<const int> destinations = {}) const;
-  // The same for the share of `rank` (share_of): an allreduce if each of the node's `ranks` does
+  // reduce() for sums of float32; returns whether one of them is not finite.
+  bool sum_and_search(std::int64_t begin, std::int64_t end,
+                      std::span<const int> destinations = {}) const;
+  // reduce() for the share of `rank` (share_of): an allreduce if each of the node's `ranks` does
   // so.
   void reduce_share(int rank, int ranks) const;
   // Combines them into memory of the caller; the values of all ranks stay as they are.
@@ -39,6 +42,14 @@ struct SharedValues {
   void copy(int source, int destination, std::int64_t begin, std::int64_t end) const;
   // The same for those elements of `piece` that lie in one of the ranges `needed`.
   void copy(int source, int destination, Range piece, std::span<const Range> needed) const;
+
+ private:
+  // Of reduce(), for elements from `begin` on.
+  struct Operands {
+    std::vector<const void*> sources;
+    std::vector<void*> destinations;
+  };
+  Operands operands(std::int64_t begin, std::span<const int> destinations) const;
 };
 
 // The share of one of `parts` in `count` elements. Shares differ by a cache line at most and begin

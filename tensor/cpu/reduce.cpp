@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "tasuki/core/error.hpp"
@@ -56,12 +57,40 @@ TASUKI_COMBINE_TYPE(double)
 TASUKI_COMBINE_TYPE(int32)
 TASUKI_COMBINE_TYPE(int64)
 
-template <class T>
-void reduce_blocks(const Combine<T>& combine, std::span<const void* const> sources,
-                   std::span<void* const> destinations, std::int64_t count) {
+// Sums of floats; whether one of them is not finite shows in its exponent. Loads and integer
+// operations without a branch, so that the loop takes no longer than memory does. A partial sum
+// that is not finite makes no finite sum.
+constexpr std::uint32_t float_exponent = 0x7f800000;
+
+TASUKI_VECTORIZE bool accumulate_and_search(float* result, const float* x, std::int64_t count) {
+  std::uint32_t found = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float sum = result[i] + x[i];
+    found |= (std::bit_cast<std::uint32_t>(sum) & float_exponent) == float_exponent ? 1U : 0U;
+    result[i] = sum;
+  }
+  return found != 0;
+}
+
+TASUKI_VECTORIZE bool pair_and_search(float* __restrict first, float* __restrict second,
+                                      std::int64_t count) {
+  std::uint32_t found = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float sum = first[i] + second[i];
+    found |= (std::bit_cast<std::uint32_t>(sum) & float_exponent) == float_exponent ? 1U : 0U;
+    first[i] = second[i] = sum;
+  }
+  return found != 0;
+}
+
+// `accumulate` and `pair` as in Combine.
+template <class T, class Accumulate, class Pair>
+void reduce_blocks(const Accumulate& accumulate, const Pair& pair,
+                   std::span<const void* const> sources, std::span<void* const> destinations,
+                   std::int64_t count) {
   if (sources.size() == 2 && destinations.size() == 2 && sources[0] == destinations[0] &&
       sources[1] == destinations[1]) {
-    combine.pair(static_cast<T*>(destinations[0]), static_cast<T*>(destinations[1]), count);
+    pair(static_cast<T*>(destinations[0]), static_cast<T*>(destinations[1]), count);
     return;
   }
   constexpr std::int64_t block = block_bytes / sizeof(T);
@@ -71,10 +100,16 @@ void reduce_blocks(const Combine<T>& combine, std::span<const void* const> sourc
     const auto bytes = static_cast<std::size_t>(length) * sizeof(T);
     std::memcpy(result.data(), static_cast<const T*>(sources[0]) + begin, bytes);
     for (const void* source : sources.subspan(1))
-      combine.accumulate(result.data(), static_cast<const T*>(source) + begin, length);
+      accumulate(result.data(), static_cast<const T*>(source) + begin, length);
     for (void* destination : destinations)
       std::memcpy(static_cast<T*>(destination) + begin, result.data(), bytes);
   }
+}
+
+template <class T>
+void reduce_blocks(const Combine<T>& combine, std::span<const void* const> sources,
+                   std::span<void* const> destinations, std::int64_t count) {
+  reduce_blocks<T>(combine.accumulate, combine.pair, sources, destinations, count);
 }
 
 void reduce_halves(const HalfFormat& format, ReduceOp op, std::span<const void* const> sources,
@@ -120,6 +155,20 @@ void reduce_arrays(DType type, ReduceOp op, std::span<const void* const> sources
   }
   fail(ErrorKind::usage, "{} values cannot be reduced; convert them to int32 or float32 first",
        name_of(type));
+}
+
+bool sum_arrays_and_search(std::span<const void* const> sources,
+                           std::span<void* const> destinations, std::int64_t count) {
+  TASUKI_CHECK(sources.size() >= 2, "a search in the sum of {} array(s)", sources.size());
+  bool is_found = false;
+  const auto accumulate = [&](float* result, const float* x, std::int64_t length) {
+    is_found = accumulate_and_search(result, x, length) || is_found;
+  };
+  const auto pair = [&](float* first, float* second, std::int64_t length) {
+    is_found = pair_and_search(first, second, length) || is_found;
+  };
+  reduce_blocks<float>(accumulate, pair, sources, destinations, count);
+  return is_found;
 }
 
 }  // namespace tasuki

@@ -2,12 +2,15 @@
 
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <map>
 
 #include "digits.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/dataset/files/idx.hpp"
+#include "tasuki/models/dcgan.hpp"
+#include "tasuki/training/snapshots/model_file.hpp"
 #include "tasuki/training/snapshots/npz.hpp"
 #include "training_job.hpp"
 
@@ -73,6 +76,24 @@ TEST_F(TrainDcgan, AStoppedRunIsSavedAndMakesNoSamples) {
   EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::stopped)) << job.all();
   EXPECT_EQ(count_of(job.err, "stopped and saved after iteration "), 1) << job.all();
   EXPECT_FALSE(std::filesystem::exists(folder / "out/samples-idx3-ubyte"));
+}
+
+// An infinite bias before a sigmoid, whose losses and gradients are finite: what is due in the
+// first iteration finds it and is not written.
+TEST_F(TrainDcgan, ANetworkThatIsNotFiniteIsInNoFile) {
+  Dcgan gan({.image = {1, 28, 28}, .channels = 8});
+  gan.initialize(1);
+  const Module::NamedParameter last = gan.gen.parameters().back();
+  ASSERT_EQ(last.parameter->shape(), Shape{1}) << last.path;
+  last.parameter->value().fill(std::numeric_limits<double>::infinity());
+  save_npz(folder / "gen.npz", gan.gen);
+  const Finished job =
+      run_program(mpirun(2, program("out", {"--epoch", "2", "--snapshot-interval", "1",
+                                            "--gen-model", folder / "gen.npz"})));
+  EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::config)) << job.all();
+  EXPECT_EQ(count_of(job.err, "values that are not finite in iteration 1"), 1) << job.all();
+  for (const char* const file : {"gen_iter_1.npz", "dis_iter_1.npz", "preview"})
+    EXPECT_FALSE(std::filesystem::exists(std::filesystem::path(folder / "out") / file)) << file;
 }
 
 TEST_F(TrainDcgan, AResumedRunIsTheUninterruptedOne) {

@@ -18,7 +18,8 @@ INTERNAL_FOLDERS = {
 }
 # Headers of the other folders that only the library includes.
 INTERNAL = {
-    "communicator": ["exchange_chain", "exchange_timer", "host_values", "number_bytes", "outcome", "slice_queue"],
+    "communicator": ["exchange_chain", "exchange_timer", "host_values", "number_bytes", "outcome", "slice_queue",
+                     "sum_search"],
     "core": ["alternate_stack", "background_thread", "build_id", "cast", "file_lock", "hash",
              "host_name", "job_age", "long_call", "polite_wait", "printable", "siphash", "stopwatch",
              "type_name", "uncounted_progress"],

@@ -68,6 +68,7 @@ TEST_P(SkippedSteps, LeaveNoTrace) {
   const Way ways[] = {{"as default"},
                       {"in ranges", {.mode = ExchangeMode::slices, .range_bytes = 64}},
                       {"by a thread", {.mode = ExchangeMode::thread, .range_bytes = 64}},
+                      {"in large ranges", {.mode = ExchangeMode::whole, .range_bytes = 2048}},
                       {"sharded", {}, true},
                       {"shared", {}, false, true},
                       {"sharded and shared", {}, true, true},
@@ -133,6 +134,38 @@ TEST_P(SkippedSteps, AreThoseOfALossAndOfGradients) {
       EXPECT_EQ(optimizer->skipped(), is_skipped ? 1 : 0);
       EXPECT_EQ(state_of(*optimizer) == before, is_skipped);
     }
+  }
+}
+
+// What is not finite in other values that ranks add up says nothing about a step.
+TEST_P(SkippedSteps, AreNotThoseOfOtherValues) {
+  Vectors model({17, 23});
+  const auto optimizer = made(model, {});
+  for (int step = 0; step < 3; ++step) {
+    communicator_->allreduce(Tensor::full({40}, not_a_number));
+    communicator_->sum_gradients({.arena = Tensor::full({56}, infinity)});
+    optimizer->update(
+        [&] {
+          return loss_with_gradients(
+              {{&model[0], Tensor::full({17}, 1)}, {&model[1], Tensor::full({23}, 1)}});
+        },
+        1);
+  }
+  EXPECT_EQ(optimizer->skipped(), 0);
+}
+
+// Without forward(), in an own loop and without a StepScope.
+TEST_P(SkippedSteps, AreThoseOfLoopsWithoutForward) {
+  Vectors model({17, 23});
+  const auto optimizer = made(model, {});
+  for (int step = 0; step < 4; ++step) {
+    const bool is_bad = step == 1;
+    const State before = state_of(*optimizer);
+    const Tensor gradient = Tensor::full({17}, is_bad && rank() == bad_rank() ? infinity : 1);
+    optimizer->update(
+        optimizer->backward_and_exchange(loss_with_gradients({{&model[0], gradient}}), 1));
+    EXPECT_EQ(optimizer->skipped(), step >= 1 ? 1 : 0);
+    EXPECT_EQ(state_of(*optimizer) == before, is_bad);
   }
 }
 

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "tasuki/core/error.hpp"
@@ -56,6 +58,45 @@ TEST(ReduceArrays, TwoInPlaceGiveTheSameBits) {
   reduce_arrays(DType::float32, ReduceOp::sum, sources, destinations, 4099);
   EXPECT_EQ(a, expected);
   EXPECT_EQ(b, expected);
+}
+
+// In any place of two arrays in place, or of several ones elsewhere.
+TEST(ReduceArrays, SumsAreSearchedWithTheSameBits) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
+  constexpr float most = std::numeric_limits<float>::max();
+  const std::pair<float, float> bad[] = {
+      {infinity, 1}, {1, -infinity}, {not_a_number, 0}, {infinity, -infinity}, {most, most}};
+  constexpr std::size_t count = 4099;
+  for (const std::size_t arrays : {2, 3}) {
+    for (const bool in_place : {false, true}) {
+      const auto expect_found = [&](bool expected, std::size_t place, float first, float last) {
+        std::vector<std::vector<float>> values;
+        for (std::size_t i = 0; i < arrays; ++i)
+          values.push_back(some_values(count, static_cast<float>(i)));
+        values.front()[place] = first;
+        values.back()[place] = last;
+        const auto sums = reduced<float>(DType::float32, ReduceOp::sum, values);
+        std::vector<float> elsewhere(count);
+        std::vector<const void*> sources;
+        std::vector<void*> destinations;
+        for (auto& array : values) {
+          sources.push_back(array.data());
+          if (in_place) destinations.push_back(array.data());
+        }
+        if (!in_place) destinations.push_back(elsewhere.data());
+        EXPECT_EQ(sum_arrays_and_search(sources, destinations, count), expected)
+            << first << " and " << last << " at " << place;
+        const std::vector<float>& found = in_place ? values.front() : elsewhere;
+        EXPECT_EQ(std::memcmp(found.data(), sums.data(), count * sizeof(float)), 0);
+      };
+      for (const std::size_t place : {0UL, 17UL, 2048UL, count - 1}) {
+        expect_found(false, place, most, -1);
+        expect_found(false, place, -most, 0);
+        for (const auto& [first, last] : bad) expect_found(true, place, first, last);
+      }
+    }
+  }
 }
 
 TEST(ReduceArrays, WritesToSourcesAndElsewhere) {

@@ -228,6 +228,16 @@ TEST_F(DeviceTraining, LeavesOutStepsThatAreNotFiniteAsACpuDoes) {
   }
 }
 
+TEST_F(DeviceTraining, IsRefusedOnDifferentDevices) {
+  if (comm->size() == 1) return;
+  const bool is_on_cpu = comm->rank() == comm->size() - 1;
+  testing::expect_error(ErrorKind::disagreement, {"a model on a GPU", "a model on a CPU", "rank 1"},
+                        [&] {
+                          SmallRun(folder / "out", comm.get(),
+                                   is_on_cpu ? SmallRun::Options() : on_device(GraphMode::off));
+                        });
+}
+
 // Ranks tell each other before a step how many examples its first batch has.
 TEST_F(DeviceTraining, DividesByTheExamplesOfAllBatchesOfAStep) {
   const auto trained_on = [&](Device device) {

@@ -54,6 +54,12 @@ const Damage damages[] = {
            .slice(0, 1)
            .fill(std::numeric_limits<double>::infinity());
      }},
+    {"an infinite state", ErrorKind::config, false, false,
+     [](const SmallRun& run) {
+       first_parameter_of(run, run.optimizer->gather_state("v"))
+           .slice(0, 1)
+           .fill(std::numeric_limits<double>::infinity());
+     }},
     {"a flipped bit of a weight", ErrorKind::disagreement, true, true,
      [](const SmallRun& run) {
        flip_bit(first_parameter_of(run, run.optimizer->arena().values()));

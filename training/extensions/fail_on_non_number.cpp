@@ -40,6 +40,31 @@ std::string describe_parameters(const Optimizer& optimizer) {
   return "a parameter is not finite";
 }
 
+// What is wrong with the states that this rank keeps, if anything. Weights need not show it: an
+// infinite second moment of Adam makes its updates zero.
+std::string describe_states(const Optimizer& optimizer) {
+  const ParameterArena& arena = optimizer.arena();
+  for (const std::string& name : optimizer.state_names()) {
+    const auto text = [&](const std::string& path) {
+      return fmt::format("the optimizer's state {} of {} has values that are not finite", name,
+                         path);
+    };
+    const auto& [elements, values] = optimizer.own_state(name);
+    if (elements.size() > 0 && !is_finite(values))
+      for (const ParameterArena::Entry& entry : arena.entries()) {
+        const std::int64_t begin = std::max(entry.offset, elements.begin) - elements.begin;
+        const std::int64_t end =
+            std::min(entry.offset + entry.count, elements.end) - elements.begin;
+        if (begin < end && !is_finite(values.slice(begin, end))) return text(entry.path);
+      }
+    for (const ParameterArena::Entry& entry : arena.frozen())
+      if (optimizer.has_states(*entry.parameter) &&
+          !is_finite(optimizer.state(*entry.parameter, name)))
+        return text(entry.path);
+  }
+  return "";
+}
+
 // What is wrong with the sums of gradients that this rank has, if anything.
 std::string describe_gradients(const Updater& updater) {
   for (const NamedOptimizer& each : updater.optimizers()) {
@@ -208,8 +233,10 @@ void FailOnNonNumber::check_all_ranks(Trainer& trainer) {
   if (found_)
     own = *found_;
   else
-    for (const NamedOptimizer& each : trainer.updater().optimizers())
+    for (const NamedOptimizer& each : trainer.updater().optimizers()) {
       if (own.text.empty()) own.text = describe_parameters(*each.optimizer);
+      if (own.text.empty()) own.text = describe_states(*each.optimizer);
+    }
 
   if (const FindingOfRank first = first_of_ranks(trainer, own); !first.finding.text.empty())
     end_with(trainer, first);

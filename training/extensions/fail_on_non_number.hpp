@@ -13,15 +13,16 @@
 
 namespace tasuki {
 
-// A run has diverged if an observed value or a parameter is not finite, or if the loss exceeds
-// max_loss times the first one. The error (ErrorKind::config) names the value, the iteration and
-// the rank.
+// A run has diverged if an observed value, a parameter or an optimizer's state is not finite, or if
+// the loss exceeds max_loss times the first one. The error (ErrorKind::config) names the value, the
+// iteration and the rank.
 //
 // What a rank observes on the host it checks itself, in the same iteration and without a message:
 // the rank that finds something ends the job. Values on a GPU are not waited for; they are checked
 // when they are reported (LogReport, PrintSteps, those of rank 0 by PrintProgress), before a
 // snapshot is written, whenever `check` fires, and at the end. The last three also check all
-// parameters, and the ranks exchange what they found. So no snapshot contains a diverged model.
+// parameters and states, each rank those that it keeps, and the ranks exchange what they found. So
+// no snapshot contains a diverged model.
 //
 // Iterations that the optimizer has left out (Optimizer::skip_non_finite) are not taken for a run
 // that has diverged, unless they are the last of `most_skipped` in a row. Rank 0 warns of each and

@@ -1,0 +1,59 @@
+// What decides whether an optimizer leaves out a step: a look at losses and at sums of gradients.
+#include "tasuki/communicator/sum_search.hpp"
+#include "tasuki/optimizer/optimizer.hpp"
+
+namespace tasuki {
+namespace {
+
+// Null: it has no way to search.
+SumSearch* search_of(Communicator* communicator) {
+  return dynamic_cast<SumSearch*>(communicator);
+}
+
+}  // namespace
+
+void Optimizer::note_loss(const Tensor& loss) {
+  FiniteGuard::note_loss(arena_->loss_notice(), loss, batches_ > 1);
+}
+
+// Sums of gradients that loss scaling searches anyway are left to it.
+bool Optimizer::communicator_searches() const {
+  const SumSearch* const search = search_of(communicator_);
+  return guard_ && !loss_scaler_ && has_peers() && search != nullptr && search->can_search_sums();
+}
+
+void Optimizer::begin_search() const {
+  if (communicator_searches()) search_of(communicator_)->begin_search();
+}
+
+void Optimizer::search_gradients() {
+  if (!guard_) return;
+  if (guarded_ != StepScope::number()) {  // no forward() in this step
+    guard_->begin(*model_);
+    guarded_ = StepScope::number();
+  }
+  guard_->search(arena_->loss_notice());
+  if (communicator_searches()) {
+    if (search_of(communicator_)->end_search()) guard_->note_found();
+    // Ranks have computed different sums, whichever they need.
+    communicator_->allreduce(guard_->found(), ReduceOp::max);
+    return agree_among_parts(guard_->found());
+  }
+  const Range own = needed_.empty() ? Range{0, arena_->update_count()} : owners_->own();
+  if (!loss_scaler_) guard_->search(arena_->gradients().slice(own.begin, own.end));
+  agree_to_skip(guard_->found());
+}
+
+void Optimizer::agree_to_skip(const Tensor& found) const {
+  if (!needed_.empty()) owners_->take_largest(found);
+  agree_among_parts(found);
+}
+
+void Optimizer::agree_among_parts(const Tensor& found) const {
+  if (parts_ == nullptr) return;
+  if (!arena_->values().device().is_cpu() && !parts_->queues_exchanges())
+    refuse_recording("parts of a model agree by way of the host on whether they skip a step");
+  parts_->allreduce(found, ReduceOp::max);
+}
+
+}  // namespace tasuki
