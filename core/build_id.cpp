@@ -5,6 +5,7 @@
 #include <link.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
@@ -24,7 +25,7 @@ constexpr std::size_t padded(std::size_t bytes) {
 
 // The description of the note of this kind by GNU; empty if there is none.
 std::span<const std::byte> find_note(std::span<const std::byte> notes, ElfW(Word) kind) {
-  constexpr std::string_view owner("GNU", 4);  // with its end
+  constexpr std::string_view owner("GNU\0", 4);  // with its end
   while (notes.size() >= sizeof(ElfW(Nhdr))) {
     ElfW(Nhdr) header;
     std::memcpy(&header, notes.data(), sizeof(header));
@@ -42,8 +43,7 @@ std::span<const std::byte> find_note(std::span<const std::byte> notes, ElfW(Word
 std::string build_of(const dl_phdr_info& module) {
   for (const auto& segment : std::span(module.dlpi_phdr, module.dlpi_phnum)) {
     if (segment.p_type != PT_NOTE) continue;
-    const auto* const begin =
-        reinterpret_cast<const std::byte*>(module.dlpi_addr + segment.p_vaddr);
+    const auto* const begin = std::bit_cast<const std::byte*>(module.dlpi_addr + segment.p_vaddr);
     const auto id = find_note({begin, segment.p_memsz}, NT_GNU_BUILD_ID);
     if (id.empty()) continue;
     std::string text = "build ";
