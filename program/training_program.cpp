@@ -20,6 +20,7 @@
 #include "tasuki/program/start/link.hpp"
 #include "tasuki/program/start/processors.hpp"
 #include "tasuki/program/start/setup.hpp"
+#include "tasuki/training/checkpoints/generations.hpp"
 #include "tasuki/training/extensions/evaluator.hpp"
 
 namespace tasuki {
@@ -146,6 +147,15 @@ bool is_at_end(const TrainingSettings& settings, const RankSetup& setup,
   return !end.empty();
 }
 
+// Before data are read, which may take long: should the run be killed then, --resume auto goes on
+// from what this run was to go on from, too. (With an iterator of the program's that may still be
+// refused by resume_training(), so only Trainer::run() names it.)
+void name_origin(const TrainingProgram& program, const RankSetup& setup,
+                 const OutputFolder& output) {
+  if (!program.wrap_batches && setup.communicator->rank() == 0)
+    start_course(output.path(), *setup.continuation.snapshot);
+}
+
 // ChainerMN's training program: a multi-node optimizer for the model, the data scattered from rank
 // 0, a trainer with a multi-node evaluator and the extensions of the flags; banner, table, summary.
 // With --dry-run it prints the plan instead, after the same checks of --out and --resume; with
@@ -196,6 +206,7 @@ void run_training(const TrainingProgram& program, RankSetup& setup) {
   }
 
   const auto output = settings.find_batchsize ? nullptr : take_output_folder(setup, settings);
+  if (output && position) name_origin(program, setup, *output);
   data.scatter(settings, comm, grid.model_ranks());
   if (settings.find_batchsize) {
     normalise_locally(*model.model);

@@ -119,13 +119,29 @@ std::string describe_timed_saves(const TrainingSettings& settings, const Optimiz
       to_text(*period));
 }
 
-// What rank 0, or with sharded states each rank, copies into host memory for a checkpoint: weights
-// and states, as they are gathered from ranks that share weights.
-std::size_t saved_bytes(const Optimizer& optimizer) {
-  const std::size_t weights = optimizer.arena().values().bytes();
-  return weights + (optimizer.shares_weights() && !optimizer.shards_states()
-                        ? weights * optimizer.state_names().size()
-                        : optimizer.state_bytes());
+// Host memory for saving, of all optimizers.
+struct SavingMemory {
+  // What rank 0, or with sharded states each rank, copies for checkpoints: weights and the states
+  // that it has.
+  std::size_t copied = 0;
+  // States that are divided between ranks, which rank 0 puts together for the snapshot at the end,
+  // and for checkpoints unless the states are sharded.
+  std::size_t gathered = 0;
+};
+
+SavingMemory memory_for_saving(const NamedOptimizers& optimizers,
+                               const TrainingSettings& settings) {
+  SavingMemory memory;
+  for (const NamedOptimizer& each : optimizers) {
+    const Optimizer& optimizer = *each.optimizer;
+    const std::size_t weights = optimizer.arena().values().bytes();
+    const bool are_divided = optimizer.shards_states() || optimizer.shares_weights();
+    if (are_divided) memory.gathered += weights * optimizer.state_names().size();
+    if (!settings.checkpoint_every) continue;
+    memory.copied += weights;
+    if (optimizer.shards_states() || !are_divided) memory.copied += optimizer.state_bytes();
+  }
+  return memory;
 }
 
 std::string describe_workers(const RankSetup& setup, const WorkerSettings& workers) {
@@ -290,16 +306,15 @@ void print_plan(const RankSetup& setup, const TrainingSettings& settings,
   std::int64_t last = 0;  // examples
   for (std::int64_t i = (steps - 1) * settings.accumulate; i >= 0 && i < batches; ++i)
     last += plan.global_size(i, batch);
-  std::size_t gradients = 0, parameters = 0, states = 0, saved = 0;
+  std::size_t gradients = 0, parameters = 0, states = 0;
   for (const NamedOptimizer& each : optimizers) {
     const ParameterArena& arena = each.optimizer->arena();
     gradients += arena.gradients().bytes();
     // Including the rounded ones.
     parameters += arena.values().bytes() + (arena.rounded() ? arena.rounded().bytes() : 0);
     states += each.optimizer->state_bytes();
-    saved += saved_bytes(*each.optimizer);
   }
-  if (!settings.checkpoint_every) saved = 0;
+  const auto [copied, gathered] = memory_for_saving(optimizers, settings);
   std::size_t examples = share_bytes(data.train, *setup.communicator, setup.grid->models());
   if (data.test) examples += share_bytes(*data.test, *setup.communicator, setup.grid->models());
 
@@ -315,16 +330,18 @@ void print_plan(const RankSetup& setup, const TrainingSettings& settings,
       "Memory {}: {} parameters, {} gradients, {} optimizer state, {} activations, {} data",
       setup.grid->is_divided() ? "of rank 0" : "per rank", megabytes(parameters),
       megabytes(gradients), megabytes(states), megabytes(activations), megabytes(examples));
-  if (saved > 0) text += fmt::format(", {} copy for checkpoints", megabytes(saved));
+  if (copied > 0) text += fmt::format(", {} copy for checkpoints", megabytes(copied));
+  if (gathered > 0)
+    text += fmt::format(", {} states gathered on rank 0 to be saved", megabytes(gathered));
   // All but the data are in memory, so everything else can be measured.
   const std::size_t host = measure_peak(*setup.communicator, {}).host;
   if (setup.device().is_cpu())
     text += fmt::format(", {} MPI, libraries and memory shared by ranks; {} in all\n",
                         megabytes(host - std::min(host, of_step)),
-                        megabytes(std::max(host, of_step) + examples + saved));
+                        megabytes(std::max(host, of_step) + examples + copied + gathered));
   else
-    text += fmt::format("; {} in all, and {} of host memory for that copy, MPI and libraries\n",
-                        megabytes(of_step + examples), megabytes(host + saved));
+    text += fmt::format("; {} in all, and {} of host memory for saving, MPI and libraries\n",
+                        megabytes(of_step + examples), megabytes(host + copied + gathered));
   text += "Dry run: nothing was trained\n";
   print_on_root(*setup.communicator, text);
 }

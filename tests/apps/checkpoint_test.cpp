@@ -75,24 +75,59 @@ TEST_F(Checkpoints, ARankThatWasKilledCostsTheStepsSinceTheLastOne) {
     EXPECT_NE(each.path().extension(), ".tmp") << each.path();
 }
 
+// Whatever ends it before its first step, like a kill while data are read: here its about.json
+// cannot be written.
+TEST_F(Checkpoints, AreNamedAsSoonAsARunIsToGoOnFromThem) {
+  const Flags flags = {"-b", "48", "--quiet"};
+  run(1, "out", with(flags, {"--epoch", "2", "--checkpoint-every", "5it"}));
+  const auto latest = [&] { return read_file(folder / "out/latest"); };
+  const std::string newest = latest();
+  const auto go_back = [&](const Flags& more) {
+    return run(1, "out",
+               with(with(flags, {"--epoch", "4", "--resume", generation("out", 10)}), more))
+        .exit_code;
+  };
+  EXPECT_EQ(go_back({"--seed", "9"}), static_cast<int>(ErrorKind::config));
+  EXPECT_EQ(latest(), newest) << "a run that is refused goes on from nothing";
+  fs::remove(folder / "out/about.json");
+  fs::create_directories(folder / "out/about.json/in_the_way");
+  EXPECT_EQ(go_back({}), static_cast<int>(ErrorKind::cannot_write));
+  EXPECT_EQ(latest(), "checkpoints/iter_10\n");
+  expect_once(run(1, "out", with(flags, {"--epoch", "4", "--resume", "auto", "--dry-run"})),
+              "Resumed: " + generation("out", 10).string() + ", epoch 1, iteration 10\n");
+}
+
 // What --dry-run says, and what a run takes that saves in the background.
 TEST_F(Checkpoints, AreWrittenFromACopyThatThePlanCounts) {
-  const Flags flags = {"-b", "48", "--unit", "2000", "--epoch", "2", "--checkpoint-every", "0.1s"};
+  // Weights of 784 x 2000, 2000 x 2000 and 2000 x 10, and twice as many moments of Adam.
+  constexpr double weights = 4e-6 * 5'588'000;  // MB
   const auto number_before = [](const std::string& text, const std::string& unit) {
     const auto end = text.find(unit);
     EXPECT_NE(end, text.npos) << unit << "\n--- in ---\n" << text;
     const auto begin = text.find_last_of(' ', end - 1);
     return end == text.npos ? 0.0 : std::stod(text.substr(begin + 1));
   };
-  const Finished plan = run(1, "plan", with(flags, {"--dry-run"})), real = run(1, "real", flags);
-  // Weights of 784 x 2000, 2000 x 2000 and 2000 x 10, and as many momenta or moments of Adam.
-  EXPECT_GE(number_before(plan.out, " MB copy for checkpoints"), 4e-6 * 5'588'000);
-  EXPECT_EQ(count_of(run(1, "plan", with(flags, {"--dry-run", "--checkpoint-every", "none"})).out,
+  const auto expect_as_planned = [&](int np, const Flags& more) {
+    const Flags flags =
+        with({"-b", "48", "--unit", "2000", "--max-iterations", "12", "--checkpoint-every", "0.1s"},
+             more);
+    const Finished plan = run(np, "plan", with(flags, {"--dry-run"}));
+    const Finished real = run(np, "real", with(flags, {"--overwrite"}));
+    const double planned = number_before(plan.out, " MB in all\n");
+    const double taken = number_before(real.out, " MB of memory per rank");
+    EXPECT_NEAR(taken / planned, 1, 0.2) << plan.out << real.out;
+    return plan.out;
+  };
+  const std::string of_one = expect_as_planned(1, {});
+  EXPECT_NEAR(number_before(of_one, " MB copy for checkpoints"), 3 * weights, 0.2);
+  EXPECT_EQ(count_of(of_one, "gathered"), 0);
+  // Each rank copies half of the states, and rank 0 has all of them for the snapshot at the end.
+  const std::string of_two = expect_as_planned(2, {"--shard-optimizer"});
+  EXPECT_NEAR(number_before(of_two, " MB copy for checkpoints"), 2 * weights, 0.2);
+  EXPECT_NEAR(number_before(of_two, " MB states gathered on rank 0"), 2 * weights, 0.2);
+  EXPECT_EQ(count_of(run(1, "plan", {"--dry-run", "--checkpoint-every", "none"}).out,
                      "copy for checkpoints"),
             0);
-  const double planned = number_before(plan.out, " MB in all\n");
-  const double taken = number_before(real.out, " MB of memory per rank");
-  EXPECT_NEAR(taken / planned, 1, 0.2) << plan.out << real.out;
 }
 
 // First the manifest, then the files, to check and to load them.

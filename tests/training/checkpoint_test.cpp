@@ -219,24 +219,30 @@ TEST_F(Checkpoints, OfStoppedRunsThatCannotBeWrittenAreReplacedByASnapshot) {
   }
 }
 
-// The best ones, which are saved in between, are written in the background.
+// What is saved in between is written in the background: the best ones, and the first one of a run
+// that goes on from an iteration in which none is due.
 TEST_F(Checkpoints, LeaveNoMoreToRepeatThanTheLimit) {
   constexpr std::int64_t limit = 4;
-  const auto run = run_of("first", {.iterations = 30},
-                          {.n_retains = 99, .keep_best = "lr", .max_lost_iterations = limit}, 4);
-  std::int64_t most = 0;
-  run->trainer->extend(make_extension(
-      "look",
-      [&](Trainer& trainer) {
-        const auto found = generations_in(folder / "first");
-        const std::int64_t last = found.empty() ? 0 : found.front().iteration;
-        most = std::max(most, trainer.updater().iteration() - last);
-      },
-      Extension::priority_writer));
-  slow_disk::delay = std::chrono::milliseconds(20);
-  run->trainer->run();
-  slow_disk::delay = std::chrono::milliseconds(0);
-  EXPECT_EQ(most, limit);
+  for (const std::int64_t start : {0, 6}) {
+    const auto run = run_of(
+        "first", {.iterations = start == 0 ? 6 : 30},
+        {.n_retains = 99, .keep_best = start == 0 ? "" : "lr", .max_lost_iterations = limit}, 4);
+    if (start > 0) resume(generation("first", start), *run->trainer);
+    std::int64_t most = 0;
+    run->trainer->extend(make_extension(
+        "look",
+        [&](Trainer& trainer) {
+          const auto found = generations_in(folder / "first");
+          const std::int64_t last = found.empty() ? 0 : found.front().iteration;
+          most = std::max(most, trainer.updater().iteration() - last);
+        },
+        Extension::priority_writer));
+    slow_disk::delay = std::chrono::milliseconds(20);
+    run->trainer->run();
+    slow_disk::delay = std::chrono::milliseconds(0);
+    EXPECT_EQ(most, limit) << "from iteration " << start;
+    comm->barrier();
+  }
 }
 
 TEST_F(Checkpoints, OfARunThatWentBackStandBesideThoseItLeft) {

@@ -13,6 +13,7 @@
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
+#include "tasuki/core/log.hpp"
 
 namespace tasuki {
 namespace {
@@ -192,8 +193,12 @@ void start_course(const fs::path& out, const fs::path& origin) {
   if (!iteration_of(origin)) return;
   const fs::path place = out / name_in_folder(origin);
   std::error_code ignored;
-  if (fs::equivalent(place.parent_path(), fs::absolute(origin).parent_path(), ignored))
+  if (!fs::equivalent(place.parent_path(), fs::absolute(origin).parent_path(), ignored)) return;
+  try {
     write_latest(out, origin);
+  } catch (const Error& error) {
+    log_warning("{}; training continues", error.what());
+  }
 }
 
 void write_latest(const fs::path& out, const fs::path& saved) {

@@ -61,7 +61,8 @@ std::vector<SavedState> saved_states_in(const std::filesystem::path& out,
 
 // A run starts in `out`. If it goes on from a generation or numbered snapshot there, `latest` names
 // that one, and what the run does not go on from is abandoned: all of higher iterations; if the
-// origin was itself abandoned before, everything else.
+// origin was itself abandoned before, everything else. A folder in which nothing can be written is
+// a warning. Calling it again with the same origin changes nothing.
 void start_course(const std::filesystem::path& out, const std::filesystem::path& origin);
 // Names `saved`, a generation or a snapshot in `out`, in the file `latest`. Several threads of the
 // process that trains may save; those that finish late do not replace a name of a higher iteration.

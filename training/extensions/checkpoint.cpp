@@ -33,15 +33,6 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Messages and later runs take for the last one where this run goes on from.
-void name_origin(const Trainer& trainer) {
-  try {
-    start_course(trainer.out(), trainer.last_snapshot());
-  } catch (const Error& error) {
-    log_warning("{}; training continues", error.what());
-  }
-}
-
 // Errors of other ranks arrive as texts.
 bool is_of_full_disk(const Error& error) {
   const std::string_view text = error.what();
@@ -112,7 +103,7 @@ void Checkpoint::initialize(Trainer& trainer) {
   Communicator* const all = everybody(trainer);
   if (all != nullptr && (settings_.replicas || shards_states(trainer)))
     writers_ = all->split(writes(trainer) ? 0 : 1, all->rank());
-  if (trainer.is_root()) name_origin(trainer);
+  if (trainer.is_root()) start_course(trainer.out(), trainer.last_snapshot());
   if (best_) best_->find(trainer, all, holds_state(trainer));
 }
 

@@ -180,8 +180,8 @@ void Snapshot::name_latest(const Trainer& trainer) const {
   if (!trainer.is_root()) return;
   const fs::path& from = trainer.last_snapshot();
   std::error_code ignored;
+  start_course(trainer.out(), from);
   try {
-    start_course(trainer.out(), from);
     if (iteration_in(from.filename().string(), settings_.filename) &&
         fs::equivalent(from.has_parent_path() ? from.parent_path() : ".", trainer.out(), ignored))
       write_latest(trainer.out(), from);
