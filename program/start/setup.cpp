@@ -95,8 +95,8 @@ std::optional<RankSetup> set_up_rank(Options& options, TrainingSettings& setting
   const Options::Request request = options.parse(arguments, read_on_root(*before_flags));
   RankSetup setup;
   if (request == Options::Request::run || request == Options::Request::print_config) {
-    check_flags();
     setup.continuation = find_continuation(options, settings, *before_flags);
+    check_flags();
   }
   if (request != Options::Request::run) {
     print_on_root(*before_flags, options.text(request));

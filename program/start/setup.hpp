@@ -42,7 +42,8 @@ void check_same_program(Communicator& communicator, const std::vector<std::strin
 // Checks that all ranks run the same program with the same arguments, parses them (rank 0 reads the
 // config file and --resume's snapshot for all), makes the communicator and sets the number of
 // threads. Nothing if the flags asked only for a text: rank 0 has printed --help or the like.
-// `check_flags` is called before files are looked for, also for --print-config.
+// `check_flags` is called with the flags that come from that snapshot and before other files are
+// looked for, also for --print-config.
 // Collective.
 std::optional<RankSetup> set_up_rank(Options& options, TrainingSettings& settings, int argc,
                                      char** argv, const std::function<void()>& check_flags);
