@@ -30,7 +30,7 @@ bool Host::is_this_machine() const {
 }
 
 std::vector<Host> parse_hostfile(std::string_view text, std::string_view file) {
-  static const std::regex slots("\\bslots\\s*=\\s*(\\d{1,6})\\b");
+  static const std::regex slots("\\sslots\\s*=\\s*(\\S*)"), number("\\d{1,6}");
   std::vector<Host> hosts;
   std::istringstream lines{std::string(text)};
   for (std::string line; std::getline(lines, line);) {
@@ -39,7 +39,13 @@ std::vector<Host> parse_hostfile(std::string_view text, std::string_view file) {
     Host host;
     if (!(words >> host.address)) continue;
     host.name = host.address.substr(host.address.find('@') + 1);
-    if (std::smatch found; std::regex_search(line, found, slots)) host.slots = std::stoi(found[1]);
+    if (std::smatch found; std::regex_search(line, found, slots)) {
+      const std::string count = found[1];
+      if (!std::regex_match(count, number))
+        fail(ErrorKind::config, "{}: {}: expected slots=N, an integer from 0 to 999999, found '{}'",
+             file, host.name, count);
+      host.slots = std::stoi(count);
+    }
     host.lines = line + '\n';
     const auto known = std::ranges::find(hosts, host.name, &Host::name);
     if (known == hosts.end()) {

@@ -19,7 +19,7 @@ struct Host {
 };
 
 // Open MPI's format: a host and "slots=N" on each line, comments from '#'. Several lines of one
-// host add up. An error of kind config names `file` if there is no host.
+// host add up. An error of kind config names `file` if there is no host, or if N is no number.
 std::vector<Host> parse_hostfile(std::string_view text, std::string_view file);
 
 // A file of these hosts alone.

@@ -15,16 +15,17 @@
 namespace tasuki::supervisor {
 namespace {
 
-// In one write, so that several jobs in one folder do not mix their lines.
-bool append(const std::filesystem::path& path, const std::string& text) {
+// In one write, so that several jobs in one folder do not mix their lines. Removes from `text` what
+// was written, which may be a part of it where the disk is full.
+bool append(const std::filesystem::path& path, std::string& text) {
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (file < 0) return false;
-  const bool is_written =
-      write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  const int error = errno;
+  const ssize_t written = write(file, text.data(), text.size());
+  const int error = written < 0 ? errno : ENOSPC;
+  if (written > 0) text.erase(0, static_cast<std::size_t>(written));
   const bool is_closed = close(file) == 0;
-  if (!is_written) errno = error;
-  return is_written && is_closed;
+  if (!text.empty()) errno = error;
+  return text.empty() && is_closed;
 }
 
 }  // namespace
@@ -41,7 +42,7 @@ void Incidents::add(const std::string& event, const nlohmann::ordered_json& entr
       {"event", event}};
   line.update(entries);
   // Names of folders may not be UTF-8.
-  kept_.push_back(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
+  kept_ += line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
   flush();
 }
 
@@ -52,15 +53,10 @@ void Incidents::write_to(const std::filesystem::path& folder) {
 
 void Incidents::flush() {
   if (folder_.empty() || kept_.empty()) return;
-  std::string text;
-  for (const std::string& line : kept_) text += line;
-  if (append(folder_ / incidents_file, text)) {
-    kept_.clear();
-  } else if (!has_failed_) {
-    has_failed_ = true;
-    say(fmt::format("warning: {} cannot be written: {}", (folder_ / incidents_file).string(),
-                    std::strerror(errno)));
-  }
+  if (append(folder_ / incidents_file, kept_) || has_failed_) return;
+  has_failed_ = true;
+  say(fmt::format("warning: {} cannot be written: {}", (folder_ / incidents_file).string(),
+                  std::strerror(errno)));
 }
 
 }  // namespace tasuki::supervisor

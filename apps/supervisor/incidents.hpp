@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <vector>
 
 namespace tasuki::supervisor {
 
@@ -26,8 +25,8 @@ class Incidents {
  private:
   void flush();
 
-  std::vector<std::string> kept_;  // lines
-  std::filesystem::path folder_;   // empty: not known
+  std::string kept_;              // what is not in the file yet
+  std::filesystem::path folder_;  // empty: not known
   bool has_failed_ = false;
 };
 

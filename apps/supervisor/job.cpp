@@ -37,7 +37,7 @@ class RunningJob {
  public:
   RunningJob(const Launch& launch, bool leave_out, double stop_timeout, const Signals& signals,
              StopRequest& stop, const JobWatch& watch)
-      : text_(leave_out),
+      : text_(leave_out, watch.have_ranks_run),
         stop_timeout_(stop_timeout),
         signals_(signals),
         stop_(stop),

@@ -23,6 +23,8 @@ struct JobEnd {
 struct JobWatch {
   // Called about once a second.
   std::function<void()> meanwhile;
+  // Whether a rank of this start is known to have run.
+  std::function<bool()> have_ranks_run;
   // Called when a signal asks the job to stop (first: what is done about it). `signal` 0: the job
   // has not stopped in time.
   std::function<void(StopAction action, int signal)> on_stop;

@@ -82,8 +82,8 @@ const std::vector<Pattern>& paragraphs() {
       {std::regex("ORTE was unable to reliably start one or more daemons|An ORTE daemon has "
                   "unexpectedly failed after launch"),
        [](const Match&) {
-         return LauncherFailure{Cause{"error: mpirun could not start its daemon on a host; it says "
-                                      "why above",
+         return LauncherFailure{Cause{"error: mpirun could not start its daemon on a host, or has "
+                                      "lost it; it says more above",
                                       std::nullopt, ""},
                                 StartFailure::no_daemon, true};
        }}};
@@ -132,6 +132,13 @@ Cause parse_error_line(std::string_view line) {
 std::optional<LauncherFailure> parse_paragraph(const std::string& text) {
   static const std::regex spaces("\\s+");
   return find(paragraphs(), std::regex_replace(text, spaces, " "));
+}
+
+LauncherFailure lost_daemon() {
+  return {
+      Cause{"error: a host was lost while the job ran: mpirun has no connection to its daemon "
+            "there any more (it does not say where)",
+            std::nullopt, ""}};
 }
 
 std::optional<LauncherFailure> parse_launcher_line(const std::string& line) {

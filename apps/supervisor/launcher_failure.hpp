@@ -35,6 +35,10 @@ struct LauncherFailure {
 // A paragraph of mpirun's between its lines of dashes; nothing if it is another one.
 std::optional<LauncherFailure> parse_paragraph(const std::string& text);
 
+// The paragraph about a daemon that did not start, once ranks have run: mpirun prints the same for
+// a daemon that it loses later.
+LauncherFailure lost_daemon();
+
 // A line of mpirun's or srun's that stands alone; nothing if it is another one.
 std::optional<LauncherFailure> parse_launcher_line(const std::string& line);
 

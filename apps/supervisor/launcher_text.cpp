@@ -129,7 +129,9 @@ void LauncherText::finish_paragraph(std::string& shown) {
     if (leave_out_) shown += text;
     return;
   }
-  if (failure->start == StartFailure::no_daemon && unreached_) {
+  if (failure->start == StartFailure::no_daemon && have_ranks_run_()) {
+    failure = lost_daemon();
+  } else if (failure->start == StartFailure::no_daemon && unreached_) {
     failure->cause = unreached_;
     failure->says_more = false;
   }

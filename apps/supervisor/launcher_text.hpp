@@ -2,9 +2,11 @@
 // say.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "supervisor/launcher_failure.hpp"
 
@@ -16,7 +18,11 @@ namespace tasuki::supervisor {
 // Without `leave_out` nothing is held back.
 class LauncherText {
  public:
-  explicit LauncherText(bool leave_out) : leave_out_(leave_out) {}
+  // `have_ranks_run`: whether a rank is known to have run, without which mpirun's text about a
+  // daemon has another meaning.
+  explicit LauncherText(
+      bool leave_out, std::function<bool()> have_ranks_run = [] { return false; })
+      : leave_out_(leave_out), have_ranks_run_(std::move(have_ranks_run)) {}
 
   // What of the stream is to be shown now.
   std::string pass(std::string_view bytes);
@@ -40,6 +46,7 @@ class LauncherText {
   void finish_paragraph(std::string& shown);
 
   bool leave_out_;
+  std::function<bool()> have_ranks_run_;
   std::string line_;       // the present one, without its end
   std::size_t shown_ = 0;  // bytes of it that were shown
   bool is_in_paragraph_ = false;

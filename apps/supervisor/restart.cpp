@@ -31,10 +31,12 @@ std::optional<std::chrono::seconds> Restarts::next(bool has_progressed) {
   if (has_progressed) count_ = 0;
   if (count_ >= most_) return std::nullopt;
   ++count_;
+  is_at_once_ = has_progressed;
   return wait();
 }
 
 std::chrono::seconds Restarts::wait() const {
+  if (is_at_once_ || count_ == 0) return std::chrono::seconds(0);
   const std::int64_t doublings = std::min<std::int64_t>(count_ - 1, 6);
   return std::chrono::seconds(std::min(longest_wait, std::int64_t{1} << doublings));
 }

@@ -25,7 +25,7 @@ class Restarts {
   explicit Restarts(std::int64_t most) : most_(most) {}
 
   // How long to wait before the next start: 1, 2, 4, ... at most 60 s; nothing: give up. Where the
-  // start that failed had made progress, counting begins anew.
+  // start that failed had made progress, counting begins anew, and its first wait is none.
   std::optional<std::chrono::seconds> next(bool has_progressed);
   std::chrono::seconds wait() const;  // the latest answer
   std::int64_t count() const { return count_; }
@@ -33,6 +33,7 @@ class Restarts {
 
  private:
   std::int64_t most_, count_ = 0;
+  bool is_at_once_ = false;
 };
 
 }  // namespace tasuki::supervisor

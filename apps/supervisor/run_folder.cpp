@@ -61,4 +61,11 @@ const std::optional<fs::path>& RunFolder::find() {
   return found_;
 }
 
+std::optional<fs::file_time_type> RunFolder::taken_at() {
+  if (!find()) return std::nullopt;
+  std::error_code gone;
+  const auto time = fs::last_write_time(*found_ / program::about_file, gone);
+  return gone ? std::nullopt : std::optional(time);
+}
+
 }  // namespace tasuki::supervisor

@@ -29,6 +29,9 @@ class RunFolder {
   // machine does not see.
   const std::optional<std::filesystem::path>& find();
 
+  // When a start of the program last took the folder, by the clock of its disk; nothing: not yet.
+  std::optional<std::filesystem::file_time_type> taken_at();
+
  private:
   std::vector<std::filesystem::path> candidates() const;
 

@@ -41,9 +41,9 @@ void add_flags(Options& options, Settings& settings) {
   options.group("Failures");
   options.add(
       "max-restarts", settings.max_restarts, {0, 1'000'000}, "R",
-      "how often a failed job is started again, after 1, 2, 4, ... 60 s, before it has made "
-      "progress: a newer saved state in --out; other programs than Tasuki's only if this "
-      "flag is given");
+      "how often a failed job is started again without progress, after 1, 2, 4, ... 60 s; at once, "
+      "and counted anew, when it has made progress: a newer saved state in --out; other programs "
+      "than Tasuki's only if this flag is given");
   options.add("min-np", settings.min_np, "np", {1, most_ranks}, "M",
               "go on with M ranks or more on the remaining hosts if one of --hostfile does not "
               "answer; `np`: wait for it");
@@ -141,6 +141,9 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   if (settings.min_np && settings.np && *settings.min_np > *settings.np)
     fail(ErrorKind::usage, "--min-np: expected at most -np {}, found {}", *settings.np,
          *settings.min_np);
+  if (settings.min_np && !settings.hostfile)
+    fail(ErrorKind::usage,
+         "--min-np: expected --hostfile FILE, whose hosts may be left out; found none");
   settings.launcher_words = split(settings.mpirun_args.value_or(""));
   refuse_own_flags(settings);
   if (settings.launcher == LauncherKind::srun && settings.hostfile)

@@ -27,6 +27,12 @@ RunFolder folder_of(const Program& program, const std::string& mark) {
   return {program.can_resume() ? program.out() : fs::path(), program.resumed_from(), mark};
 }
 
+// What the first start continues from, which is no progress.
+std::optional<SavedState> saved_before(const Program& program) {
+  return program.can_resume() && program.resumes_by_itself() ? last_saved(program.out())
+                                                             : std::nullopt;
+}
+
 }  // namespace
 
 Supervisor::Supervisor(Settings settings, Program program, Surroundings around,
@@ -39,6 +45,7 @@ Supervisor::Supervisor(Settings settings, Program program, Surroundings around,
       restarts_(program_.can_resume() || settings_.is_max_restarts_given ? settings_.max_restarts
                                                                          : 0),
       run_folder_(folder_of(program_, mark)),
+      saved_(saved_before(program_)),
       hosts_(settings_, around_, program_, signals_, stop_, incidents_) {}
 
 Launch Supervisor::next_launch() const {
@@ -78,7 +85,9 @@ JobEnd Supervisor::start_once() {
   incidents_.add("start", entries);
   if (settings_.verbose) say(launch.text());
   has_spoken_ = false;
+  const auto taken_before = run_folder_.taken_at();
   const JobWatch watch{[this] { note_folder(); },
+                       [&] { return run_folder_.taken_at() != taken_before; },
                        [this](StopAction action, int signal) { say_stop(action, signal); }};
   JobEnd end =
       run_job_once(launch, !settings_.verbose, settings_.stop_timeout, signals_, stop_, watch);
@@ -127,7 +136,7 @@ void Supervisor::say_stop(StopAction action, int signal) {
 
 bool Supervisor::prepare_restart(JobEnd& end) {
   if (end.exit_code == 0) return false;
-  const fs::path before = saved_ ? saved_->path : fs::path();
+  const std::int64_t before = saved_ ? saved_->iteration : 0;
   saved_ = folder_ ? last_saved(*folder_) : std::nullopt;
 
   ordered_json entries = {{"exit_code", end.exit_code}};
@@ -147,7 +156,7 @@ bool Supervisor::prepare_restart(JobEnd& end) {
   if (needs_all) {
     say("the job cannot go on with fewer ranks; it starts again with all");
   } else if (is_final(end.exit_code) || is_refused(end) || is_unread() || !can_find_folder() ||
-             !wait_before_restart(end, saved_ && saved_->path != before)) {
+             !wait_before_restart(end, saved_ && saved_->iteration > before)) {
     return false;
   }
   if (!hosts_.choose_again() || !wait_until_folder_is_free(end) || is_unread()) return false;
@@ -174,9 +183,10 @@ bool Supervisor::wait_before_restart(const JobEnd& end, bool has_progressed) {
     return false;
   }
   const std::string from = program_.can_resume() ? ' ' + describe(saved_, program_) : "";
-  say(fmt::format("the job failed with exit code {}{}; restart {} of {} in {} s{}", end.exit_code,
+  const std::string when = delay->count() == 0 ? "at once" : fmt::format("in {} s", delay->count());
+  say(fmt::format("the job failed with exit code {}{}; restart {} of {} {}{}", end.exit_code,
                   end.cause ? fmt::format(" ({})", end.cause->line) : "", restarts_.count(),
-                  restarts_.most(), delay->count(), from));
+                  restarts_.most(), when, from));
   has_spoken_ = true;
   return stop_.wait(signals_, *delay);
 }

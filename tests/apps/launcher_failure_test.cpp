@@ -93,6 +93,17 @@ TEST(LauncherFailures, HostsMayStayAway) {
   EXPECT_EQ(unrelated.start_failure(), StartFailure::none);
 }
 
+// mpirun says the same of a daemon that it loses while ranks run.
+TEST(LauncherFailures, HostsMayBeLostLater) {
+  for (const bool have_run : {false, true}) {
+    LauncherText text(/*leave_out=*/true, [&] { return have_run; });
+    EXPECT_EQ(text.pass(framed(no_daemon)).empty(), have_run);
+    EXPECT_EQ(text.start_failure(), have_run ? StartFailure::none : StartFailure::no_daemon);
+    EXPECT_EQ(text.cause()->line.starts_with("error: a host was lost while the job ran"), have_run)
+        << text.cause()->line;
+  }
+}
+
 TEST(LauncherFailures, OfSrunAreLines) {
   LauncherText text(/*leave_out=*/true);
   text.pass(

@@ -33,6 +33,11 @@ TEST(Hostfiles, HaveHostsAndSlots) {
   ASSERT_EQ(twice.size(), 1u);
   EXPECT_EQ(twice[0].slots, 4);
   EXPECT_EQ(parse_hostfile(hostfile_text(twice), "h")[0].slots, 4);
+  EXPECT_EQ(parse_hostfile("a max-slots=4 slots=2\n", "h")[0].slots, 2);
+  const auto wrong = testing::caught([] { parse_hostfile("a\nnode1 slots=x\n", "the-file"); });
+  ASSERT_TRUE(wrong);
+  EXPECT_THAT(wrong->what(), HasSubstr("the-file: node1: expected slots=N"));
+  EXPECT_THAT(wrong->what(), HasSubstr("found 'x'"));
   const auto none = testing::caught([] { parse_hostfile("# node1\n", "the-file"); });
   ASSERT_TRUE(none);
   EXPECT_THAT(none->what(), HasSubstr("the-file: expected a host"));

@@ -39,6 +39,7 @@ TEST(CommandLines, ErrorsAreOfUsage) {
   EXPECT_THAT(error_of({"-np", "0", "train"}), HasSubstr("--np: expected an integer from 1"));
   EXPECT_THAT(error_of({"--max-restart", "2", "train"}), HasSubstr("did you mean --max-restarts?"));
   EXPECT_THAT(error_of({"-np", "2", "--min-np", "3", "train"}), HasSubstr("at most -np 2"));
+  EXPECT_THAT(error_of({"--min-np", "1", "train"}), HasSubstr("expected --hostfile FILE"));
   EXPECT_THAT(error_of({"--launcher", "srun", "--hostfile", "h", "train"}),
               HasSubstr("leave it out"));
   for (const std::string flag : {"-np 4", "--np 4", "-n 4", "-c 4"})

@@ -2,14 +2,19 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/resource.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
+#include "supervisor/incidents.hpp"
 #include "supervisor/program.hpp"
 #include "supervisor/restart.hpp"
 #include "supervisor/run_folder.hpp"
 #include "supervisor/stop_request.hpp"
+#include "tasuki/core/file.hpp"
 #include "temporary_folder.hpp"
 
 namespace tasuki::supervisor {
@@ -23,8 +28,11 @@ TEST(RestartCounts, WaitLongerAndBeginAnewAfterProgress) {
   while (const auto wait = restarts.next(false)) waits.push_back(wait->count());
   EXPECT_THAT(waits, ElementsAre(1, 2, 4, 8, 16, 32, 60, 60));
   EXPECT_EQ(restarts.count(), 8);
-  EXPECT_EQ(restarts.next(true), std::chrono::seconds(1));
-  EXPECT_EQ(restarts.count(), 1);
+  waits.clear();
+  for (const bool has_progressed : {true, false, false, true, true, false})
+    waits.push_back(restarts.next(has_progressed)->count());
+  EXPECT_THAT(waits, ElementsAre(0, 2, 4, 0, 0, 2)) << "a pause is for failures in a row";
+  EXPECT_EQ(restarts.count(), 2);
   EXPECT_EQ(Restarts(0).next(true), std::nullopt);
 }
 
@@ -141,8 +149,15 @@ TEST(RunFolders, AreRecognisedByTheirMark) {
   write("result/about.json", R"({"supervisor": "another"})");
   write("result-2/about.json", "{");
   EXPECT_FALSE(run.find());
+  EXPECT_FALSE(run.taken_at());
   write("result-4/about.json", R"({"supervisor": "mine"})");
   EXPECT_EQ(run.find(), folder / "result-4");
+  const auto first = run.taken_at();
+  EXPECT_TRUE(first);
+  EXPECT_EQ(run.taken_at(), first);
+  std::filesystem::last_write_time(folder / "result-4/about.json",
+                                   *first + std::chrono::milliseconds(5));
+  EXPECT_NE(run.taken_at(), first) << "by another start";
   write("result-5/about.json", R"({"supervisor": "mine"})");
   EXPECT_EQ(run.find(), folder / "result-4") << "as long as it is there";
   std::filesystem::remove_all(folder / "result-5");
@@ -167,6 +182,30 @@ TEST(RunFolders, HaveALastState) {
   const testing::TemporaryFolder parts;
   std::ofstream(parts / "snapshot_iter_7.0") << "x";
   EXPECT_EQ(last(parts.path()), "snapshot_iter_7 7");
+}
+
+// Of a line that a full disk has cut the rest follows later.
+TEST(IncidentLogs, StayWholeWhenADiskIsFull) {
+  const testing::TemporaryFolder folder;
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = signal(SIGXFSZ, SIG_IGN);
+  Incidents incidents;
+  incidents.add("start", {{"command", std::string(200, 'x')}});
+  rlimit small = before;
+  small.rlim_cur = 100;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  incidents.write_to(folder.path());
+  EXPECT_EQ(std::filesystem::file_size(folder / incidents_file), 100u);
+  incidents.add("failure", {{"exit_code", 70}});
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  signal(SIGXFSZ, handler);
+  incidents.add("end", {{"exit_code", 0}});
+  std::vector<std::string> events;
+  std::istringstream lines(read_file(folder / incidents_file));
+  for (std::string line; std::getline(lines, line);)
+    events.push_back(nlohmann::json::parse(line).at("event"));
+  EXPECT_THAT(events, ElementsAre("start", "failure", "end"));
 }
 
 }  // namespace

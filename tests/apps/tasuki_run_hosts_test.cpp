@@ -23,8 +23,7 @@ TEST_F(FakeHosts, ComeAndGo) {
   const Finished job =
       run("take " + out.string() +
               "; while [ \"$1\" != --hostfile ]; do shift; done; cat $2 > hosts$n\n"
-              "touch " +
-              out.string() + "/snapshot_iter_$n; [ $n != 2 ] || touch b; [ $n = 3 ] || exit 205",
+              "save $n; [ $n != 2 ] || touch b; [ $n = 3 ] || exit 205",
           words_on_hosts({"--min-np", "1"}));
   EXPECT_EQ(job.exit_code, 0) << job.all();
   ASSERT_EQ(calls().size(), 3u);
@@ -90,7 +89,7 @@ TEST_F(FakeHosts, NeedSlotsForFewerRanks) {
 
 TEST_F(FakeHosts, ThatStayAwayEndTheJob) {
   const Finished job =
-      run("take " + out.string() + "; exit 205", words_on_hosts({"--host-timeout", "0"}));
+      run("take " + out.string() + "; save 1; exit 205", words_on_hosts({"--host-timeout", "0"}));
   EXPECT_EQ(job.exit_code, 205) << job.all();
   EXPECT_EQ(calls().size(), 1u);
   EXPECT_THAT(job.err, HasSubstr("waiting for b at most 0 s (--host-timeout)\n"));

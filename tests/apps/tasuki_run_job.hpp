@@ -25,8 +25,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Words = std::vector<std::string>;
 
-using Words = std::vector<std::string>;
-
 inline std::vector<std::string> lines_of(const std::string& text) {
   std::istringstream stream(text);
   std::vector<std::string> lines;
@@ -57,8 +55,8 @@ inline bool has_said(const fs::path& folder, const std::string& event) {
 }
 
 // In a folder with bin/mpirun and bin/srun, which note their words in `calls` and run `plan`, a
-// bash script that finds the number of the call in $n; and with a program that knows
-// --print-config.
+// bash script that finds the number of the call in $n, takes a folder (`take FOLDER`) and saves
+// something in `out` (`save ITERATION`); and with a program that knows --print-config.
 class FakeLauncher : public ::testing::Test {
  protected:
   FakeLauncher() {
@@ -67,6 +65,9 @@ class FakeLauncher : public ::testing::Test {
                                  "echo \"${0##*/} $*\" >> calls\nn=$(wc -l < calls)\n"
                                  "take() { mkdir -p $1; echo \"{\\\"supervisor\\\": "
                                  "\\\"$TASUKI_SUPERVISOR\\\"}\" > $1/about.json; }\n"
+                                 "save() { touch '" +
+                                 out.string() +
+                                 "'/snapshot_iter_$1; }\n"
                                  "source ./plan\n";
     for (const char* name : {"bin/mpirun", "bin/srun"}) script(name, launcher);
     script("train",

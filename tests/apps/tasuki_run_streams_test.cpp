@@ -95,7 +95,7 @@ TEST_F(UnreadOutput, EndsOtherProgramsToo) {
 
 // Files and closed streams have no reader that could go away.
 TEST_F(UnreadOutput, IsNotAFileNorAClosedStream) {
-  const std::string plan = "take " + out.string() + "; echo line; [ $n = 2 ] || exit 74";
+  const std::string plan = "take " + out.string() + "; save $n; echo line; [ $n = 2 ] || exit 74";
   for (const std::string& to : {"> " + (folder / "file").string(), std::string(">&-")}) {
     const Finished job = run_in_shell(plan, "\"$@\" " + to, words({}));
     EXPECT_EQ(job.exit_code, 0) << job.all();
@@ -109,7 +109,8 @@ TEST_F(UnreadOutput, IsNotAFileNorAClosedStream) {
 TEST_F(UnreadOutput, MayBeThatOfErrorsAlone) {
   const Finished job = run_in_shell(
       "take " + out.string() +
-          "; for i in 1 2 3; do echo 'error: broken' >&2; sleep 0.1; done; [ $n = 2 ] || exit 74",
+          "; save $n; for i in 1 2 3; do echo 'error: broken' >&2; sleep 0.1; done; [ $n = 2 ] || "
+          "exit 74",
       "{ \"$@\" 2>&1 >&3 | true; } 3>&1; set -- ${PIPESTATUS[0]}; (exit $1)", words({}));
   EXPECT_EQ(job.exit_code, 0) << job.all();
   EXPECT_EQ(calls().size(), 2u);

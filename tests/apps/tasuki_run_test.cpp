@@ -60,7 +60,7 @@ TEST_F(FakeLauncher, FailuresAreFollowedByAnotherStart) {
                                                   "><--resume><auto><--><-x y>"));
   EXPECT_EQ(job.err,
             "tasuki-run: the job failed with exit code 137 (rank 1 on h: ended by signal 9 "
-            "(Killed)); restart 1 of 3 in 1 s from " +
+            "(Killed)); restart 1 of 3 at once from " +
                 taken +
                 "/snapshot_iter_40, iteration 40\n"
                 "tasuki-run: finished after 2 starts\n");
@@ -79,18 +79,31 @@ TEST_F(FakeLauncher, FailuresAreFollowedByAnotherStart) {
 TEST_F(FakeLauncher, FailuresWithoutProgressEndAfterSoMany) {
   const std::string error = "rank 1 on h: broken\n";
   const Finished job =
-      run("take " + out.string() + "; [ $n = 3 ] || touch " + out.string() +
-              "/snapshot_iter_$n\n"
+      run("take " + out.string() +
+              "; [ $n = 3 ] || save $n\n"
               "printf 'rank 1 on h: broken\\n" +
               rule + "\\nMPI_ABORT was invoked on rank 1\\n" + rule + "\\n' >&2; exit 70",
           words({"--max-restarts", "1"}));
   EXPECT_EQ(job.exit_code, 70) << job.all();
   EXPECT_EQ(calls().size(), 3u);
-  EXPECT_EQ(count_of(job.err, "restart 1 of 1 in 1 s"), 2) << "progress begins the count anew";
+  EXPECT_EQ(count_of(job.err, "restart 1 of 1 at once"), 2) << "progress begins the count anew";
   EXPECT_EQ(count_of(job.err, "MPI_ABORT"), 0) << job.err;
   EXPECT_THAT(
       job.err,
       ::testing::EndsWith("giving up after 1 restart without progress (--max-restarts)\n" + error));
+}
+
+TEST_F(FakeLauncher, WhatWasThereBeforeIsNoProgress) {
+  fs::create_directories(out);
+  std::ofstream(out / "snapshot_iter_5");
+  script("train",
+         "#!/bin/bash\n# --print-config\nprintf '%s\\n' '# train 1; read back with --config FILE' "
+         "'out = " +
+             out.string() + "' 'resume = auto'\n");
+  const Finished job =
+      run("take " + out.string() + "; [ $n = 2 ] || exit 70", words({"--max-restarts", "1"}));
+  EXPECT_EQ(job.exit_code, 0) << job.all();
+  EXPECT_EQ(count_of(job.err, "restart 1 of 1 in 1 s from"), 1) << job.err;
 }
 
 // One that lives on, on another host: nothing is started beside it.
@@ -104,7 +117,8 @@ class HeldFolder : public FakeLauncher {
       if (fs::exists(folder / "free")) holder_.reset();
     };
   }
-  const std::string plan = "take " + out.string() + "; [ $n = 2 ] && exit; while flock -n " +
+  const std::string plan = "take " + out.string() +
+                           "; save 1; [ $n = 2 ] && exit; while flock -n " +
                            (out / ".lock").string() + " true; do sleep 0.02; done; exit 74";
   std::optional<FileLock> holder_;
   std::optional<double> waits_since_;
@@ -117,7 +131,7 @@ TEST_F(HeldFolder, IsWaitedFor) {
   const Finished job = run(plan, words({}), [&](pid_t supervisor) {
     holding(supervisor);
     if (has_said(out, "failure") && !waits_since_) waits_since_ = shared_clock();
-    if (waits_since_ && shared_clock() > *waits_since_ + 3) std::ofstream(folder / "free");
+    if (waits_since_ && shared_clock() > *waits_since_ + 1.3) std::ofstream(folder / "free");
   });
   EXPECT_EQ(job.exit_code, 0) << job.all();
   EXPECT_EQ(calls().size(), 2u);

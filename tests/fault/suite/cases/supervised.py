@@ -93,10 +93,11 @@ class Chaos:
         self.marks = [("start", job.start, 0)]
         self.old = 0  # saved when it had happened
 
-    def happens(self, kind):
-        """After the job has saved something since the time before, so that it trains."""
-        wait_for(lambda: self.job.has_ended() or self.saved() > self.old, 120,
-                 f"a checkpoint after {dict(self.counts)}")
+    def happens(self, kind, moment, longest):
+        """Once the job has saved this iteration, and something since the time before, so that it
+        trains; within `longest` seconds."""
+        wait_for(lambda: self.job.has_ended() or self.saved() > max(self.old, moment), longest,
+                 f"a checkpoint after iteration {moment} and {dict(self.counts)}")
         check(not self.job.has_ended(), f"the job ended after {dict(self.counts)}, before the next "
                                         f"{kind}: {self.job.last_words()}")
         # At this moment the job is where the checkpoint is.
@@ -142,14 +143,15 @@ class Chaos:
             shutil.rmtree(newest, ignore_errors=True)
 
 
-def chaos_plan(minutes):
-    """In ten minutes ten kills, three stops, two cut links, a full disk and a removed checkpoint,
-    in some order; in fewer minutes fewer of them, but one of each."""
+def chaos_plan(minutes, iterations):
+    """[(iteration, what happens then)]: in ten minutes ten kills, three stops, two cut links, a full
+    disk and a removed checkpoint, in some order; in fewer minutes fewer of them, but one of each.
+    Moments are iterations, as a machine with other work is not as fast as it was before."""
     counts = {"kill": 10, "stop": 3, "cut": 2, "full": 1, "remove": 1}
     kinds = [kind for kind, count in counts.items()
              for _ in range(max(1, round(count * minutes / 10)))]
     random.shuffle(kinds)
-    moments = sorted(random.uniform(0.03, 0.65) * 60 * minutes for _ in kinds)
+    moments = sorted(random.randrange(iterations * 3 // 100, iterations * 9 // 10) for _ in kinds)
     return list(zip(moments, kinds))
 
 
@@ -172,9 +174,8 @@ def chaos(place, run):
         with supervised(place, train_mnist(out, *work), 60 * minutes * 4, "--max-restarts",
                         10) as job:
             chaos_of_job = Chaos(job, disk, out)
-            for moment, kind in chaos_plan(minutes):
-                time.sleep(max(0, job.start + moment - time.monotonic()))
-                chaos_of_job.happens(kind)
+            for moment, kind in chaos_plan(minutes, iterations):
+                chaos_of_job.happens(kind, moment, 60 * minutes)
             job.expect_code(0)
             end = time.monotonic()
         expect_equal(out, expected)
