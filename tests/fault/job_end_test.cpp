@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "launch.hpp"
+#include "patience.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/training/snapshots/npz.hpp"
 #include "temporary_folder.hpp"
@@ -98,7 +99,7 @@ TEST_P(ExceptionMoments, EndTheJobWithOneLineOfRankHostAndCause) {
   const Ended ended = end_job(moment, "throw");
   char host[256] = {};
   ASSERT_EQ(gethostname(host, sizeof(host) - 1), 0);
-  EXPECT_LT(ended.seconds_after_fault, 3);
+  EXPECT_LT(ended.seconds_after_fault, 3 * patience());
   EXPECT_EQ(ended.job.exit_code, static_cast<int>(ErrorKind::internal)) << ended.job.all();
   EXPECT_EQ(count_of(ended.job.all(), "planted in " + moment), 1) << ended.job.all();
   // The line with the cause has rank and host too.
@@ -126,14 +127,14 @@ TEST(OneProcess, EndsWithItsLineAlone) {
 
 TEST(ForeignExceptions, AreReportedToo) {
   const Ended ended = end_job("forward", "foreign");
-  EXPECT_LT(ended.seconds_after_fault, 3);
+  EXPECT_LT(ended.seconds_after_fault, 3 * patience());
   EXPECT_EQ(count_of(ended.job.err, fmt::format("rank {} on ", failing)), 1) << ended.job.all();
 }
 
 // Rank 0 would print for all, but it has not met the error.
 TEST(SharedErrors, OfOneRankAloneAreReportedToo) {
   const Ended ended = end_job("forward", "shared");
-  EXPECT_LT(ended.seconds_after_fault, 3);
+  EXPECT_LT(ended.seconds_after_fault, 3 * patience());
   EXPECT_EQ(count_of(ended.job.err, fmt::format("rank {} on ", failing)), 1) << ended.job.all();
 }
 
@@ -263,7 +264,7 @@ INSTANTIATE_TEST_SUITE_P(Slots, OtherNodes, ::testing::Values("2,2", "1,1"), [](
 // The others would wait for it forever.
 TEST(EarlyReturns, OfAnExitCodeEndTheJob) {
   const Ended ended = end_job("forward", "return3");
-  EXPECT_LT(ended.seconds_after_fault, 4);
+  EXPECT_LT(ended.seconds_after_fault, 4 * patience());
   EXPECT_EQ(ended.job.exit_code, 3) << ended.job.all();
   EXPECT_EQ(count_of(ended.job.err, fmt::format("rank {} on ", failing)), 1) << ended.job.all();
   EXPECT_EQ(count_of(ended.job.err, "the program returned 3 on this rank, and the other ranks"), 1);
@@ -271,7 +272,7 @@ TEST(EarlyReturns, OfAnExitCodeEndTheJob) {
 
 TEST(EarlyReturns, OfZeroEndTheJobWhenTheOthersDoNotComeInTime) {
   const Ended ended = end_job("forward", "return0", {{"TASUKI_END_SECONDS", "1"}});
-  EXPECT_LT(ended.seconds_after_fault, 4);
+  EXPECT_LT(ended.seconds_after_fault, 4 * patience());
   EXPECT_EQ(ended.job.exit_code, static_cast<int>(ErrorKind::hang)) << ended.job.all();
   EXPECT_EQ(count_of(ended.job.err, "the program returned 0 on this rank, and the other ranks"), 1);
 }
@@ -285,7 +286,7 @@ class Deaths : public ::testing::TestWithParam<Death> {};
 
 TEST_P(Deaths, EndTheJob) {
   const Ended ended = end_job("forward", GetParam().kind);
-  EXPECT_LT(ended.seconds_after_fault, 4);
+  EXPECT_LT(ended.seconds_after_fault, 4 * patience());
   if (GetParam().exit_code != 0) {
     EXPECT_EQ(ended.job.exit_code, GetParam().exit_code) << ended.job.all();
   }

@@ -13,6 +13,7 @@
 
 #include "digits.hpp"
 #include "launch.hpp"
+#include "patience.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/host_name.hpp"
 #include "temporary_folder.hpp"
@@ -88,7 +89,7 @@ void expect_named(const Placement& placement, int rank, const std::string& momen
   const Finished& job = ended.job;
   if (job.exit_code == 77) GTEST_SKIP() << job.all();
   EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::hang)) << job.all();
-  EXPECT_LT(ended.seconds, std::stod(stall_seconds) + seconds_to_end) << job.all();
+  EXPECT_LT(ended.seconds, std::stod(stall_seconds) + seconds_to_end * patience()) << job.all();
 
   const std::string line = error_line(job.err);
   EXPECT_EQ(count_of(job.err, " that long, give it") + count_of(job.err, " that long, programs"), 1)
@@ -257,7 +258,7 @@ TEST(Flood, OfDatagramsIsCounted) {
 void expect_nothing_left(const Ended& ended, const std::string& host, double limit) {
   if (ended.job.exit_code == 77) GTEST_SKIP() << ended.job.all();
   EXPECT_NE(ended.job.exit_code, 0) << ended.job.all();
-  EXPECT_LT(ended.seconds, limit) << ended.job.all();
+  EXPECT_LT(ended.seconds, limit * patience()) << ended.job.all();
   EXPECT_NE(ended.job.err.find(host), std::string::npos) << ended.job.all();
   const auto settled = ended.job.out.find("settled after ");
   ASSERT_NE(settled, std::string::npos) << ended.job.all();
@@ -293,7 +294,7 @@ void expect_ended_within(double seconds, const Finished& job) {
   const std::string before = "all had ended after ";
   const auto at = job.out.find(before);
   ASSERT_NE(at, std::string::npos) << job.all();
-  EXPECT_LT(std::stod(job.out.substr(at + before.size())), seconds) << job.all();
+  EXPECT_LT(std::stod(job.out.substr(at + before.size())), seconds * patience()) << job.all();
 }
 
 // While rank 0 writes and the others wait for it.

@@ -10,6 +10,7 @@
 
 #include "digits.hpp"
 #include "launch.hpp"
+#include "patience.hpp"
 #include "snapshot_hash.hpp"
 #include "temporary_folder.hpp"
 
@@ -109,7 +110,7 @@ TEST_F(Stops, OfAJobAtItsTimeLimitAreSaved) {
 TEST_F(Stops, OfAllRanksByControlCSayWhatThereIs) {
   Finished job = stop(mpirun(2, train("first", endless)), SIGINT, folder / "first/log");
   EXPECT_NE(job.exit_code, 0);
-  EXPECT_LT(job.seconds, 15);
+  EXPECT_LT(job.seconds, 15 * patience());
   EXPECT_EQ(count_of(job.err, "the job was ended; there is no snapshot yet\n"), 1) << job.all();
 
   Words saving = endless;
