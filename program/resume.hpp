@@ -39,9 +39,10 @@ struct Continuation {
   bool goes_on_in(const TrainingSettings& settings) const;
 };
 
-// Finds --resume's snapshot (in a folder: the newest intact one), and takes
-// from it the flags that were not given, and --out from its place. Rank 0 reads the file, with a
-// model on several ranks the others their parts; errors are errors on all ranks. Collective.
+// Checks that no other flag contradicts --resume, finds its snapshot (in a folder: the newest
+// intact one), and takes from it the flags that were not given, and --out from its place. Rank 0
+// reads the file, with a model on several ranks the others their parts; errors are errors on all
+// ranks. Collective.
 Continuation find_continuation(Options& options, const TrainingSettings& settings,
                                Communicator& communicator);
 

@@ -352,15 +352,6 @@ void add_training_flags(Options& options, TrainingSettings& settings, FlagsLeftO
 }
 
 void check_training_flags(const Options& options, const TrainingSettings& settings) {
-  using From = ResumeSettings::From;
-  if (settings.init && settings.resume.from == From::path)
-    fail_everywhere(ErrorKind::usage,
-                    "--init and --resume: a run starts from weights or continues from a snapshot; "
-                    "leave one out");
-  if (settings.overwrite && settings.resume.from != From::nothing)
-    fail_everywhere(ErrorKind::usage,
-                    "--overwrite and --resume: a run either removes old results or adds to them; "
-                    "leave one out");
   if (settings.dry_run && settings.find_batchsize)
     fail_everywhere(ErrorKind::usage,
                     "--dry-run and --find-batchsize exclude each other; leave one out");

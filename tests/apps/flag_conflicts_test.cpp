@@ -48,6 +48,7 @@ TEST(FlagConflicts, AreFoundBeforeTheStart) {
       {TRAIN_IMAGENET, "--train", "a.txt"}};
   // At once, as a process alone mostly waits for MPI.
   std::vector<std::future<void>> refusals;
+  refusals.reserve(conflicts.size());
   for (const Words& words : conflicts)
     refusals.push_back(std::async(std::launch::async, expect_refusal, words));
   for (auto& refusal : refusals) refusal.get();

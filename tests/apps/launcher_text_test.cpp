@@ -32,10 +32,12 @@ std::string pass_in_pieces(LauncherText& text, const std::string& all, std::size
 
 TEST(LauncherTexts, RepeatsOfAnErrorAreLeftOut) {
   const std::string error = "rank 1 on node2: the disk is full\n";
+  const std::string warned = "warning: hot\n" + error;
+  const std::string ended = aborted + error + remarks + killed;
+  const std::string warned_and_ended = "warning: hot\n" + ended;
   for (const std::size_t size : {1u, 7u, 10'000u}) {
     LauncherText text(/*leave_out=*/true);
-    EXPECT_EQ(pass_in_pieces(text, "warning: hot\n" + aborted + error + remarks + killed, size),
-              "warning: hot\n" + error);
+    EXPECT_EQ(pass_in_pieces(text, warned_and_ended, size), warned);
     ASSERT_TRUE(text.cause());
     EXPECT_EQ(text.cause()->line + '\n', error);
     EXPECT_EQ(text.cause()->rank, 1);
@@ -43,8 +45,7 @@ TEST(LauncherTexts, RepeatsOfAnErrorAreLeftOut) {
     EXPECT_TRUE(text.is_cause_last());
 
     LauncherText all(/*leave_out=*/false);
-    EXPECT_EQ(pass_in_pieces(all, aborted + error + remarks + killed, size),
-              aborted + error + remarks + killed);
+    EXPECT_EQ(pass_in_pieces(all, ended, size), ended);
     EXPECT_EQ(all.cause()->line + '\n', error);
     EXPECT_FALSE(all.is_cause_last());
   }
@@ -54,9 +55,11 @@ TEST(LauncherTexts, RepeatsOfAnErrorAreLeftOut) {
 TEST(LauncherTexts, ErrorsAreSeenAfterAnUnpairedRule) {
   const std::string error = "rank 1 on node2: the disk is full\n";
   const std::string text_before = rule + "\nepoch 1\n" + error;
+  const std::string aborting = text_before + aborted;
+  const std::string ended = aborting + killed;
   for (const std::size_t size : {1u, 10'000u}) {
     LauncherText text(/*leave_out=*/true);
-    EXPECT_EQ(pass_in_pieces(text, text_before + aborted + killed, size), text_before);
+    EXPECT_EQ(pass_in_pieces(text, ended, size), text_before);
     EXPECT_EQ(text.cause()->line + '\n', error);
     EXPECT_TRUE(text.is_cause_last());
     LauncherText open(/*leave_out=*/true);
@@ -64,7 +67,7 @@ TEST(LauncherTexts, ErrorsAreSeenAfterAnUnpairedRule) {
     EXPECT_EQ(open.cause()->line + '\n', error);
     EXPECT_TRUE(open.is_cause_last());
     LauncherText all(/*leave_out=*/false);
-    EXPECT_EQ(pass_in_pieces(all, text_before + aborted, size), text_before + aborted);
+    EXPECT_EQ(pass_in_pieces(all, aborting, size), aborting);
     EXPECT_EQ(all.cause()->line + '\n', error);
     EXPECT_FALSE(all.is_cause_last());
   }

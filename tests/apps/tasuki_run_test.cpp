@@ -95,7 +95,7 @@ TEST_F(FakeLauncher, FailuresWithoutProgressEndAfterSoMany) {
 
 TEST_F(FakeLauncher, WhatWasThereBeforeIsNoProgress) {
   fs::create_directories(out);
-  std::ofstream(out / "snapshot_iter_5");
+  const std::ofstream snapshot(out / "snapshot_iter_5");
   script("train",
          "#!/bin/bash\n# --print-config\nprintf '%s\\n' '# train 1; read back with --config FILE' "
          "'out = " +
