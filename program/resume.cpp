@@ -190,19 +190,6 @@ std::vector<std::string> inherit_flags(Options& options, const TrainingSettings&
   return overruled;
 }
 
-// Before files are looked for, which need not be there for a run that is refused anyway.
-void check_resume_flags(const TrainingSettings& settings) {
-  using From = ResumeSettings::From;
-  if (settings.init && settings.resume.from == From::path)
-    fail_everywhere(ErrorKind::usage,
-                    "--init and --resume: a run starts from weights or continues from a snapshot; "
-                    "leave one out");
-  if (settings.overwrite && settings.resume.from != From::nothing)
-    fail_everywhere(ErrorKind::usage,
-                    "--overwrite and --resume: a run either removes old results or adds to them; "
-                    "leave one out");
-}
-
 }  // namespace
 
 Continuation find_continuation(Options& options, const TrainingSettings& settings,

@@ -351,6 +351,18 @@ void add_training_flags(Options& options, TrainingSettings& settings, FlagsLeftO
   add_output_flags(options, settings);
 }
 
+void check_resume_flags(const TrainingSettings& settings) {
+  using From = ResumeSettings::From;
+  if (settings.init && settings.resume.from == From::path)
+    fail_everywhere(ErrorKind::usage,
+                    "--init and --resume: a run starts from weights or continues from a snapshot; "
+                    "leave one out");
+  if (settings.overwrite && settings.resume.from != From::nothing)
+    fail_everywhere(ErrorKind::usage,
+                    "--overwrite and --resume: a run either removes old results or adds to them; "
+                    "leave one out");
+}
+
 void check_training_flags(const Options& options, const TrainingSettings& settings) {
   if (settings.dry_run && settings.find_batchsize)
     fail_everywhere(ErrorKind::usage,

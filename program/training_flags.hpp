@@ -29,7 +29,11 @@ void add_training_flags(Options& options, TrainingSettings& settings, FlagsLeftO
 void add_processor_flags(Options& options, std::optional<std::int64_t>& threads,
                          ConvAlgorithm& conv);
 
-// Refuses flags that do not fit each other.
+// Refuses flags that contradict --resume. A run that is refused for them need not have the files
+// that --resume names, so this comes before they are looked for.
+void check_resume_flags(const TrainingSettings& settings);
+
+// Refuses other flags that do not fit each other.
 void check_training_flags(const Options& options, const TrainingSettings& settings);
 
 // Defaults that belong together, as flags and texts: {{"epoch", "300"}, {"lr", "0.05"}}.

@@ -187,16 +187,24 @@ TEST(LearningRate, ScheduleIsDescribed) {
             "falling to 0 in 3 epochs (polynomial, power 1)");
 }
 
+TEST(TrainingFlags, ThatContradictResumeAreRefused) {
+  const auto error = [](const std::vector<std::string>& flags) {
+    Program program;
+    program.parse(flags);
+    return usage_error_of([&] { check_resume_flags(program.settings); });
+  };
+  EXPECT_NE(error({"--init", "w", "--resume", "s"}), "");
+  EXPECT_EQ(error({"--init", "w", "--resume", "auto"}), "") << "of a new run";
+  for (const std::string from : {"s", "auto"})
+    EXPECT_NE(error({"--overwrite", "--resume", from}), "");
+}
+
 TEST(TrainingFlags, ThatDoNotFitEachOtherAreRefused) {
   const auto error = [](const std::vector<std::string>& flags) {
     Program program;
     program.parse(flags);
     return usage_error_of([&] { check_training_flags(program.options, program.settings); });
   };
-  EXPECT_NE(error({"--init", "w", "--resume", "s"}), "");
-  EXPECT_EQ(error({"--init", "w", "--resume", "auto"}), "") << "of a new run";
-  for (const std::string from : {"s", "auto"})
-    EXPECT_NE(error({"--overwrite", "--resume", from}), "");
   EXPECT_NE(error({"--dry-run", "--find-batchsize"}), "");
   EXPECT_EQ(error({"--patience", "2"}),
             "--patience has no effect without --early-stopping KEY; add it");
