@@ -30,13 +30,13 @@ TEST(LauncherFailures, ProgramsAndFoldersMayBeMissingOnAHost) {
        "this path",
        "node2"},
       {"mpirun was unable to launch the specified application as it could not\nchange to the "
-       "specified working directory:\n\nWorking directory: /work/a b\nNode: node2\n\nwhile "
+       "specified working directory:\n\nWorking directory: /srv/a b\nNode: node2\n\nwhile "
        "attempting to start process rank 2.\n",
-       "error: the working folder /work/a b is missing on node2, or cannot be entered there; every "
+       "error: the working folder /srv/a b is missing on node2, or cannot be entered there; every "
        "host needs it",
        "node2"},
       {"Open MPI tried to fork a new process via the \"execve\" system call but\nfailed.  Open MPI "
-       "checks many things.\n\n  Local host:        node2\n  Working dir:       /work\n  "
+       "checks many things.\n\n  Local host:        node2\n  Working dir:       /srv\n  "
        "Application "
        "name:  ./train\n  Error:             Exec format error\n",
        "error: ./train cannot be executed on node2: Exec format error", "node2"},
