@@ -252,10 +252,10 @@ class Optimizer {
   // not finite; after setup(). Weights, states, t() and the model's buffers (running statistics)
   // then keep the bits that they had before the step's first forward(). With loss scaling, only
   // the loss counts: gradients that are not finite are skipped as usual, in counted updates.
-  //   The sums are searched while they are computed, and one small message follows, where the
-  // communicator can do so (communicator/sum_search.hpp: on CPUs of one node); elsewhere in a pass
-  // of their own, with that message where ranks have different parts of them. On GPUs the host
-  // waits for the end of each step. `parts` as in scale_losses(). A usage error where the exchange
+  //   The sums are searched while they are computed where the communicator can do so
+  // (communicator/sum_search.hpp: on CPUs of one node); elsewhere in a pass of their own, with a
+  // small message where ranks have different parts of them. On GPUs the host waits for the end of
+  // each step. `parts` as in scale_losses(). A usage error where the exchange
   // leaves something for the next step, and with a communicator that exchanges nothing.
   void skip_non_finite(Communicator* parts = nullptr);
   // Another optimizer of the same steps: from now on both leave out what either leaves out. In each

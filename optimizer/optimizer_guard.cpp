@@ -35,8 +35,6 @@ void Optimizer::search_gradients() {
   guard_->search(arena_->loss_notice());
   if (communicator_searches()) {
     if (search_of(communicator_)->end_search()) guard_->note_found();
-    // Ranks have computed different sums, whichever they need.
-    communicator_->allreduce(guard_->found(), ReduceOp::max);
     return agree_among_parts(guard_->found());
   }
   const Range own = needed_.empty() ? Range{0, arena_->update_count()} : owners_->own();

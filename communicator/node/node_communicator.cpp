@@ -83,7 +83,7 @@ void NodeCommunicator::sum_on_node(const SharedValues& shared, const GradientVie
     if (!searches_ || shared.op != ReduceOp::sum || shared.dtype != DType::float32)
       shared.reduce(part.begin, part.end, destinations);
     else if (shared.sum_and_search(part.begin, part.end, destinations))
-      has_found_ = true;
+      node_.mark(search_);
   };
   if (!gradients.is_scattered())
     return sum(share_of(shared.count, size_of(shared.dtype), rank(), size()), {});

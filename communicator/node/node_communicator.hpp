@@ -29,11 +29,11 @@ class NodeCommunicator : public Communicator, public SumSearch {
   }
   void begin_search() override {
     searches_ = true;
-    has_found_ = false;
+    ++search_;
   }
   bool end_search() override {
     searches_ = false;
-    return has_found_;
+    return node_.has_mark(search_);
   }
 
  protected:
@@ -82,7 +82,8 @@ class NodeCommunicator : public Communicator, public SumSearch {
   NodeGroup node_;
   std::vector<int> ranks_of_node_;
   std::unique_ptr<GpuGroup> gpu_node_;
-  bool searches_ = false, has_found_ = false;  // SumSearch
+  bool searches_ = false;     // SumSearch
+  std::uint64_t search_ = 0;  // its number, the mark of a rank that has found something
   // About arrays that were combined, by address and number of values.
   struct Known {
     bool in_place = false, is_agreed = false;

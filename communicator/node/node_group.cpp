@@ -37,6 +37,7 @@ struct NodeGroup::Offer {
 
 struct NodeGroup::Slot {
   alignas(64) Offer offer;
+  std::uint64_t mark;
   alignas(64) SharedCounter counter;
 };
 
@@ -114,6 +115,16 @@ NodeGroup::NodeGroup(MpiComm node)
 NodeGroup::Slot& NodeGroup::slot(int rank) const {
   std::byte* slots = control_.front().data() + sizeof(Control);
   return reinterpret_cast<Slot*>(slots)[rank];
+}
+
+void NodeGroup::mark(std::uint64_t value) {
+  slot(rank_).mark = value;
+}
+
+bool NodeGroup::has_mark(std::uint64_t value) const {
+  for (int rank = 0; rank < size_; ++rank)
+    if (slot(rank).mark == value) return true;
+  return false;
 }
 
 SharedCounter& NodeGroup::counter(int rank) {

@@ -98,6 +98,12 @@ class NodeGroup {
   // The number of the allocation that holds the values, the same on all ranks; 0: other memory.
   std::uint32_t segment_of(const Tensor& values) const;
 
+  // In `work`, leaves a mark that all ranks of the node see when the exchange has ended. It
+  // replaces this rank's mark of an earlier exchange.
+  void mark(std::uint64_t value);
+  // Whether a rank's latest mark is `value`, which is not 0. Until the next exchange.
+  bool has_mark(std::uint64_t value) const;
+
   // A counter of `rank` for `work`; keeps its value between exchanges.
   SharedCounter& counter(int rank);
 

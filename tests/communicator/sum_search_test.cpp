@@ -17,16 +17,11 @@ class SearchedSums : public EveryCommunicator {
   }
   bool can_search() const { return search_ != nullptr && search_->can_search_sums(); }
 
-  // Whether any rank finds something in the sum of these values.
-  bool any_finds(const GradientView& gradients) const {
+  // Whether something is found in the sum of these values.
+  bool finds(const GradientView& gradients) const {
     search_->begin_search();
     comm_->sum_gradients(gradients);
-    return any(search_->end_search());
-  }
-  bool any(bool own) const {
-    const Tensor flag = Tensor::full({1}, own ? 1 : 0);
-    comm_->allreduce(flag, ReduceOp::max);
-    return flag.item() != 0;
+    return search_->end_search();
   }
   SumSearch* search_ = nullptr;
 };
@@ -45,14 +40,14 @@ TEST_P(SearchedSums, FindWhatIsNotFinite) {
     const Tensor array = is_shared ? allocated(count) : Tensor::empty({count});
     for (const std::int64_t place : {std::int64_t{0}, count / 2 - 1, count / 2, count - 1}) {
       array.fill(1);
-      EXPECT_FALSE(any_finds({.arena = array}));
+      EXPECT_FALSE(finds({.arena = array}));
       array.fill(1);
       if (rank() == size() - 1)
         array.data<float>()[place] = std::numeric_limits<float>::quiet_NaN();
-      EXPECT_TRUE(any_finds({.arena = array})) << place;
+      EXPECT_TRUE(finds({.arena = array})) << place;
       array.fill(1);
       array.data<float>()[place] = most;
-      EXPECT_TRUE(any_finds({.arena = array})) << place;
+      EXPECT_TRUE(finds({.arena = array})) << place;
     }
   }
 }
@@ -67,10 +62,10 @@ TEST_P(SearchedSums, ArePartsOfRanks) {
   const Tensor array = allocated(of_rank * size() + behind);
   for (const std::int64_t place : {std::int64_t{5}, of_rank * size() - 1, of_rank * size() + 3}) {
     array.fill(1);
-    EXPECT_FALSE(any_finds({.arena = array, .needed = needed}));
+    EXPECT_FALSE(finds({.arena = array, .needed = needed}));
     array.fill(1);
     if (rank() == 0) array.data<float>()[place] = -std::numeric_limits<float>::infinity();
-    EXPECT_TRUE(any_finds({.arena = array, .needed = needed})) << place;
+    EXPECT_TRUE(finds({.arena = array, .needed = needed})) << place;
   }
 }
 
@@ -80,10 +75,23 @@ TEST_P(SearchedSums, AreThoseBetweenBeginAndEnd) {
   bad.fill(std::numeric_limits<double>::infinity());
   comm_->sum_gradients({.arena = bad});
   good.fill(1);
-  EXPECT_FALSE(any_finds({.arena = good}));
-  EXPECT_TRUE(any_finds({.arena = bad}));
+  EXPECT_FALSE(finds({.arena = good}));
+  EXPECT_TRUE(finds({.arena = bad}));
   search_->begin_search();
-  EXPECT_FALSE(any(search_->end_search()));
+  EXPECT_FALSE(search_->end_search());
+}
+
+// A fast rank is in the next search while a slow one has not ended this one.
+TEST_P(SearchedSums, AreToldApartInQuickSuccession) {
+  if (!can_search()) return;
+  const Tensor array = allocated(64 * size());
+  for (int turn = 0; turn < 2000; ++turn) {
+    const bool is_bad = turn % 3 == 0;
+    array.fill(1);
+    if (is_bad && rank() == turn % size())
+      array.data<float>()[turn % array.count()] = std::numeric_limits<float>::infinity();
+    ASSERT_EQ(finds({.arena = array}), is_bad) << turn;
+  }
 }
 
 TASUKI_FOR_EVERY_COMMUNICATOR(SearchedSums);
