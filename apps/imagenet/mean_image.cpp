@@ -16,7 +16,7 @@ Tensor read_mean_image(const std::string& name) {
   if (header.dtype != DType::float32 || bytes.size() != header.header_bytes + header.data_bytes())
     fail(ErrorKind::data, "{}: expected one whole array of float32 values, found something else",
          name);
-  const Tensor mean = Tensor::empty(header.shape);
+  Tensor mean = Tensor::empty(header.shape);
   std::memcpy(mean.raw(), bytes.data() + header.header_bytes, header.data_bytes());
   return mean;
 }
