@@ -1,7 +1,9 @@
 """A real program to disturb, train_mnist on a small data set, and what it leaves behind."""
 import contextlib
+import dataclasses
 import functools
 import hashlib
+import json
 import pathlib
 import random
 import re
@@ -105,19 +107,44 @@ def digests(file, prefixes=("updater/model:main/", "updater/optimizer:main/")):
                 if name.startswith(tuple(prefixes))}
 
 
+def iteration_of(snapshot):
+    return int(snapshot.name.split("_")[-1])
+
+
 def final_snapshot(out):
-    found = sorted(out.glob("snapshot_iter_*"), key=lambda path: int(path.name.split("_")[-1]))
+    found = sorted(out.glob("snapshot_iter_*"), key=iteration_of)
     check(found, f"no snapshot in {out}")
     return found[-1]
+
+
+@dataclasses.dataclass
+class CalmRun:
+    """A training that nothing happened to."""
+    arrays: dict  # at the end: digests()
+    seconds: float  # from its start until all of it had ended
+    iterations: int
+    step_seconds: float  # of an iteration, with what belongs to each: saves, evaluations
+
+    def seconds_of(self, iterations):
+        """What so many would have taken, with one start and one end."""
+        return self.seconds + (iterations - self.iterations) * self.step_seconds
+
+
+def run_calmly(place, out, *flags, np=4):
+    with job_of(place.mpirun(train_mnist(out, *flags), np=np), 900) as job:
+        job.expect_code(0)
+        seconds = time.monotonic() - job.start
+    last = json.loads((out / "log").read_text())[-1]
+    final = final_snapshot(out)
+    return CalmRun(digests(final), seconds, iteration_of(final),
+                   last["elapsed_time"] / last["iteration"])
 
 
 @functools.cache
 def undisturbed(place, *flags, np=4):
     """(arrays at the end, seconds) of a training that nothing happens to."""
-    out = new_folder() / "calm"
-    with job_of(place.mpirun(train_mnist(out, *flags), np=np), 900) as job:
-        job.expect_code(0)
-        return digests(final_snapshot(out)), time.monotonic() - job.start
+    calm = run_calmly(place, new_folder() / "calm", *flags, np=np)
+    return calm.arrays, calm.seconds
 
 
 def expect_equal(out, expected):
@@ -182,8 +209,8 @@ def small_disk(megabytes):
 
 
 def fill(file):
-    """Until its disk is full."""
-    with contextlib.suppress(OSError), open(file, "wb", buffering=0) as out:
+    """Until its disk is full; again and again, if others make room."""
+    with contextlib.suppress(OSError), open(file, "ab", buffering=0) as out:
         for size in (1 << 20, 1):  # in the end byte by byte
             with contextlib.suppress(OSError):
                 while out.write(bytes(size)):

@@ -1,3 +1,3 @@
 """All cases."""
-from cases import (checkpoints, endings, hangs, inputs, network, numbers,  # noqa: F401
-                   stops, supervised)
+from cases import (chaos, checkpoints, endings, hangs, inputs, network,  # noqa: F401
+                   numbers, stops, supervised)
