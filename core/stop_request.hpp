@@ -45,7 +45,7 @@ void set_last_words(std::string_view words);
 void announce_training();
 // Prints the line ("interrupted" and the words), once, over a progress bar. Async-signal-safe.
 void say_last_words(std::string_view end) noexcept;
-// Suppresses the line, because an error says what happened.
+// Suppresses the line, because an error, or another process, says what happened.
 void drop_last_words() noexcept;
 
 }  // namespace tasuki

@@ -56,6 +56,20 @@ bool has_flag(const std::vector<std::string>& words,
   });
 }
 
+// The command line without a flag that has a value, wherever it is given in full ("--out").
+std::vector<std::string> without_flag(std::vector<std::string> words, const std::string& flag) {
+  for (auto word = words.begin(); word != words.end() && *word != "--";) {
+    const bool is_alone = *word == flag && std::next(word) != words.end();
+    if (is_alone)
+      word = words.erase(word, word + 2);
+    else if (word->starts_with(flag + '='))
+      word = words.erase(word);
+    else
+      ++word;
+  }
+  return words;
+}
+
 }  // namespace
 
 bool Program::can_resume() const {
@@ -92,14 +106,16 @@ bool Program::keeps_global_batch() const {
 }
 
 std::vector<std::string> Program::words_to_continue(const fs::path& folder, bool has_saved) const {
+  std::vector<std::string> continued = without_flag(words, "--out");
   std::vector<std::string> flags = {"--out", folder.string()};
   if (has_saved || !resumed_from()) {
+    continued = without_flag(std::move(continued), "--resume");
     flags.insert(flags.end(), {"--resume", "auto"});
     if (const auto found = config.find("overwrite");
         found != config.end() && found->second == "true")
       flags.emplace_back("--overwrite=false");
   }
-  return processes::with_flags(words, flags);
+  return processes::with_flags(std::move(continued), flags);
 }
 
 std::string find_in_path(const std::string& name) {

@@ -227,10 +227,8 @@ bool Supervisor::wait_until_folder_is_free(JobEnd& end) {
                                         OutputFolder::holder(*folder_), folder_->string());
     if (waited.count() > settings_.host_timeout) {
       end.exit_code = static_cast<int>(ErrorKind::cannot_write);
-      end.cause =
-          parse_error_line(fmt::format("error: {} after {} s (--host-timeout); end it, then "
-                                       "continue with --out {} --resume auto",
-                                       who, settings_.host_timeout, quoted(folder_->string())));
+      end.cause = parse_error_line(fmt::format(
+          "error: {} after {} s (--host-timeout); end it first", who, settings_.host_timeout));
       has_spoken_ = true;
       return false;
     }
@@ -244,6 +242,12 @@ bool Supervisor::wait_until_folder_is_free(JobEnd& end) {
   return true;
 }
 
+std::string Supervisor::way_to_go_on() const {
+  return folder_ && last_saved(*folder_)
+             ? fmt::format("continue with --out {} --resume auto", quoted(folder_->string()))
+             : "";
+}
+
 void Supervisor::say_end(const JobEnd& end, int exit_code) {
   incidents_.add("end", {{"exit_code", exit_code}, {"starts", starts_}});
   if (exit_code == 0) {
@@ -251,14 +255,16 @@ void Supervisor::say_end(const JobEnd& end, int exit_code) {
     return;
   }
   const bool is_unread = stop_.signal() == SIGPIPE;  // which has been said
+  const std::string way = way_to_go_on();
   if (stop_.is_made() && exit_code != end.exit_code && program_.can_resume()) {
-    const bool has_saved = folder_ && last_saved(*folder_);
-    if (is_unread && !has_saved) return;
-    say(fmt::format(
-        "ended by SIG{}{}", sigabbrev_np(stop_.signal()),
-        has_saved ? fmt::format("; continue with --out {} --resume auto", quoted(folder_->string()))
-                  : "; nothing was saved"));
+    if (is_unread && way.empty()) return;
+    say(fmt::format("ended by SIG{}; {}", sigabbrev_np(stop_.signal()),
+                    way.empty() ? "nothing was saved" : way));
     return;
+  }
+  if (!way.empty() && !is_final(exit_code)) {
+    say(way);
+    has_spoken_ = true;
   }
   if (is_unread && !end.cause) return;
   if (exit_code == static_cast<int>(ErrorKind::stopped)) return;  // the program has said it

@@ -47,6 +47,8 @@ class Supervisor {
   // Until no process of the job writes to its folder: one may live on, on another host. After
   // --host-timeout that is an error, which becomes the job's end. False: that, or a signal came.
   bool wait_until_folder_is_free(JobEnd& end);
+  // The flags that continue from what was saved, as words; empty if nothing was.
+  std::string way_to_go_on() const;
   void say_end(const JobEnd& end, int exit_code);
 
   Settings settings_;

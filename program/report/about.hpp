@@ -8,9 +8,6 @@ namespace tasuki::program {
 
 inline constexpr const char* about_file = "about.json";
 
-// The environment variable with which tasuki-run marks its runs.
-inline constexpr const char* supervisor_variable = "TASUKI_SUPERVISOR";
-
 // Writes about.json into `output`, an object: "version" (of Tasuki and its libraries), rank 0's
 // "host", "machine" and "device", "data" (the folder), "ranks" and "global_batch"; and for those
 // who use the model (apps/predict): "program", "flags" (the text of each; files and folders that

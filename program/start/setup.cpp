@@ -102,7 +102,10 @@ std::optional<RankSetup> set_up_rank(Options& options, TrainingSettings& setting
     print_on_root(*before_flags, options.text(request));
     return std::nullopt;
   }
-  if (before_flags->rank() == 0) announce_training();
+  if (std::getenv(supervisor_variable) != nullptr)
+    drop_last_words();  // tasuki-run says what was saved
+  else if (before_flags->rank() == 0)
+    announce_training();
   apply(settings.stalls);
   configure_log(before_flags->rank(), settings.quiet     ? LogLevel::warning
                                       : settings.verbose ? LogLevel::verbose

@@ -18,6 +18,9 @@
 
 namespace tasuki::program {
 
+// The environment variable with which tasuki-run marks its runs.
+inline constexpr const char* supervisor_variable = "TASUKI_SUPERVISOR";
+
 // What a rank runs with.
 struct RankSetup {
   std::unique_ptr<Communicator> communicator;  // of all ranks

@@ -115,9 +115,19 @@ TEST(Programs, ContinueInTheirFolder) {
   EXPECT_THAT(program.words_to_continue("result", false),
               ElementsAre("train", "--resume", "old/snapshot", "--out", "result"))
       << "there is nothing else to continue from";
+  EXPECT_THAT(program.words_to_continue("result", true),
+              ElementsAre("train", "--out", "result", "--resume", "auto"));
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"train", "--out", "old", "-b", "8"}, {"train", "-b", "8", "--out=old", "--out", "b"}}) {
+    program.words = words;
+    EXPECT_THAT(program.words_to_continue("result-2", true),
+                ElementsAre("train", "-b", "8", "--out", "result-2", "--resume", "auto"))
+        << "each flag once";
+  }
+  program.words = {"train", "--output", "o", "--", "--out", "x"};
   EXPECT_THAT(
-      program.words_to_continue("result", true),
-      ElementsAre("train", "--resume", "old/snapshot", "--out", "result", "--resume", "auto"));
+      program.words_to_continue("r", true),
+      ElementsAre("train", "--output", "o", "--out", "r", "--resume", "auto", "--", "--out", "x"));
   program.words = {"train", "--root", "d", "--", "a.txt"};
   EXPECT_THAT(program.words_to_continue("r", false),
               ElementsAre("train", "--root", "d", "--out", "r", "--", "a.txt"))

@@ -70,6 +70,8 @@ TEST_F(RealLauncher, KilledRanksChangeNothing) {
   EXPECT_TRUE(is_killed);
   EXPECT_EQ(count_of(job.err, "ended by signal 9 (Killed)); restart 1 of 3 at once from /"), 1)
       << job.err;
+  EXPECT_EQ(count_of(job.err, "/checkpoints/iter_"), 1) << "where it goes on is said once\n"
+                                                        << job.err;
   EXPECT_EQ(final_weights("killed"), calm_weights());
   EXPECT_THAT(Events(folder / "killed").names(),
               ElementsAre("start", "failure", "restart", "start", "end"));
@@ -85,6 +87,23 @@ TEST_F(RealLauncher, ControlCSavesAndStops) {
   EXPECT_EQ(job.exit_code, 79) << job.all();
   EXPECT_THAT(job.err, HasSubstr("stopped and saved after iteration "));
   EXPECT_EQ(count_of(job.err, "mpirun"), 0) << job.err;
+}
+
+// A rank that is ended leaves it to its supervisor, if it has one.
+TEST_F(RealLauncher, WhereToGoOnIsSaidOnce) {
+  const auto last_words = [this](const std::map<std::string, std::string>& environment) {
+    bool is_sent = false;
+    const Finished job = run_program(
+        mpirun(1, program("result", {"--epoch", "100000", "--checkpoint-every", "1it"})), 60,
+        environment, [&](pid_t launcher) {
+          if (is_sent || !fs::exists(folder / "result/log")) return;
+          is_sent = kill(launcher, SIGTERM) == 0;
+        });
+    EXPECT_TRUE(is_sent);
+    return count_of(job.err, "the job was ended; continue from the last checkpoint with ");
+  };
+  EXPECT_EQ(last_words({}), 1);
+  EXPECT_EQ(last_words({{"TASUKI_SUPERVISOR", "mark"}}), 0);
 }
 
 // Neither processes nor files are left of a launcher that was killed.

@@ -88,9 +88,10 @@ TEST_F(FakeLauncher, FailuresWithoutProgressEndAfterSoMany) {
   EXPECT_EQ(calls().size(), 3u);
   EXPECT_EQ(count_of(job.err, "restart 1 of 1 at once"), 2) << "progress begins the count anew";
   EXPECT_EQ(count_of(job.err, "MPI_ABORT"), 0) << job.err;
-  EXPECT_THAT(
-      job.err,
-      ::testing::EndsWith("giving up after 1 restart without progress (--max-restarts)\n" + error));
+  EXPECT_THAT(job.err,
+              ::testing::EndsWith("giving up after 1 restart without progress (--max-restarts)\n"
+                                  "tasuki-run: continue with --out " +
+                                  out.string() + " --resume auto\n" + error));
 }
 
 TEST_F(FakeLauncher, WhatWasThereBeforeIsNoProgress) {
@@ -142,11 +143,9 @@ TEST_F(HeldFolder, ThatStaysHeldIsAnError) {
   const Finished job = run(plan, words({"--host-timeout", "0.5"}), hold());
   EXPECT_EQ(job.exit_code, 73) << job.all();
   EXPECT_EQ(calls().size(), 1u);
-  EXPECT_THAT(job.err,
-              ::testing::EndsWith("\nerror: " + still_writes +
-                                  " after 0.5 s (--host-timeout); end it, then continue with "
-                                  "--out " +
-                                  out.string() + " --resume auto\n"));
+  EXPECT_THAT(job.err, ::testing::EndsWith("\ntasuki-run: continue with --out " + out.string() +
+                                           " --resume auto\nerror: " + still_writes +
+                                           " after 0.5 s (--host-timeout); end it first\n"));
   EXPECT_EQ(Events(out).names().back(), "end");
 }
 
