@@ -165,6 +165,7 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
   PieceWork work_inside(const SharedValues& shared, const GradientView& gradients,
                         const Work& work) const {
     std::vector<std::vector<Range>> needed;  // by each rank of the node
+    needed.reserve(static_cast<std::size_t>(intra_size()));
     for (int other = 0; other < intra_size(); ++other)
       needed.push_back(needed_of(shared, gradients, other));
     const auto combine_in_node = [this, shared, first = work.first](Range piece) {
