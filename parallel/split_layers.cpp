@@ -25,7 +25,8 @@ Range own_part(std::int64_t n, const Communicator& communicator, const char* wha
 
 // Draws all of a parameter of this shape and keeps a part of its axis.
 Initializer part_of_whole(Initializer draw, const Shape& whole, int axis, const Range& part) {
-  return [=](const Tensor& value, std::uint64_t seed, std::uint64_t stream) {
+  return [draw = std::move(draw), whole, axis, part](const Tensor& value, std::uint64_t seed,
+                                                     std::uint64_t stream) {
     const Tensor all = Tensor::empty(whole);
     draw(all, seed, stream);
     value.copy_from(backend(Device::cpu()).take(all, axis, part.begin, part.end));

@@ -18,8 +18,7 @@ ArrayOperations& arrays_of(const Tensor& x) {
 
 // Writes `part` to the place that it has in an array of `value` elsewhere.
 Tensor surrounded(const Tensor& part, const Shape& whole, const View& place, float value) {
-  const Tensor result =
-      Tensor::full(whole, static_cast<double>(value), part.dtype(), part.device());
+  Tensor result = Tensor::full(whole, static_cast<double>(value), part.dtype(), part.device());
   arrays_of(part).put_view(result, place, part);
   return result;
 }
