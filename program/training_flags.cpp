@@ -1,20 +1,12 @@
 #include "tasuki/program/training_flags.hpp"
 
-#include <algorithm>
 #include <limits>
-#include <stdexcept>
 
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/dataset/shard_plan.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
 #include "tasuki/program/checkpoints.hpp"
+#include "tasuki/program/device_flags.hpp"
 #include "tasuki/program/learning_rate.hpp"
 #include "tasuki/program/optimizer.hpp"
-#include "tasuki/program/start/computing.hpp"
-#include "tasuki/program/start/device.hpp"
-#include "tasuki/program/start/link.hpp"
 #include "tasuki/program/start/stalls.hpp"
-#include "tasuki/program/workers.hpp"
 
 namespace tasuki::program {
 namespace {
@@ -79,26 +71,6 @@ Option resume_flag(ResumeSettings& resume) {
     return resume.from == From::automatic ? "auto" : "none";
   };
   return option;
-}
-
-// A flag that takes one of `names`; for the value `help`, `listing` is printed.
-Option name_flag(std::string& name, const std::vector<std::string>& names, std::string help,
-                 std::function<std::string()> listing) {
-  Option option;
-  option.value_name = "NAME";
-  option.help = std::move(help);
-  option.set = [&name, names](const std::string& text) { name = parse_choice(text, names); };
-  option.get = [&name] { return name; };
-  option.listing = std::move(listing);
-  return option;
-}
-
-Option communicator_flag(TrainingSettings& settings) {
-  std::vector<std::string> names(communicator_kinds().size());
-  std::ranges::transform(communicator_kinds(), names.begin(), &CommunicatorKind::name);
-  return name_flag(settings.communicator, names,
-                   "how gradients are summed over the ranks; `help` lists the names",
-                   communicator_help);
 }
 
 Option optimizer_flag(TrainingSettings& settings) {
@@ -206,93 +178,6 @@ void add_optimizer_flags(Options& options, TrainingSettings& settings, bool has_
       "not with lamb");
 }
 
-Option compress_flag(TrainingSettings& settings) {
-  Option option;
-  option.value_name = "METHOD";
-  option.help =
-      "none or powersgd:R: on CPUs, send R directions of each parameter's gradient in place of the "
-      "whole matrix (PowerSGD of rank R). What is not sent is kept and added to the gradient of "
-      "the next step. Gradients then travel after the backward pass";
-  option.set = [&settings](const std::string& text) {
-    const std::string method = "powersgd:";
-    if (text != "none" && !text.starts_with(method))
-      throw std::invalid_argument("'none' or 'powersgd:R' with a rank R, such as powersgd:4");
-    settings.power_sgd_rank =
-        text == "none" ? 0 : parse_integer(std::string_view(text).substr(method.size()), {1, 1024});
-  };
-  option.get = [&settings]() -> std::string {
-    return settings.power_sgd_rank == 0 ? "none"
-                                        : fmt::format("powersgd:{}", settings.power_sgd_rank);
-  };
-  return option;
-}
-
-void add_device_flags(Options& options, TrainingSettings& settings) {
-  options.group("Communication and devices");
-  options.add("communicator", communicator_flag(settings));
-  options.add(
-      "wire-dtype", settings.wire_dtype, wire_dtypes(), "NAME",
-      "fp32, fp16 or bf16: type in which gradients travel between machines (naive, flat and "
-      "NCCL: between ranks); 16 bits halve the traffic, and round sums each time they are "
-      "sent");
-  add_allreduce_flag(options, settings.allreduce);
-  add_probe_flag(options, settings.probe);
-  options.add(
-      "exchange", settings.exchange, "auto",
-      std::vector<Choice<ExchangeMode>>{{"overlapped", ExchangeMode::overlapped},
-                                        {"slices", ExchangeMode::slices},
-                                        {"thread", ExchangeMode::thread},
-                                        {"whole", ExchangeMode::whole},
-                                        {"double-buffered", ExchangeMode::double_buffered}},
-      "NAME",
-      "when gradients travel, with the same result: during the backward pass, on CPUs in `slices` "
-      "between layers or by a `thread`, or all after it (`whole`); `overlapped`: the faster of the "
-      "first two, as measured in the first steps; `auto`: the fastest of the three if ranks are on "
-      "several machines, else `whole`. On GPUs, with pure_nccl and single_node, `overlapped` and "
-      "`auto` mean during the backward pass; other communicators send them after it; with "
-      "--sync-bn "
-      "all do. "
-      "`double-buffered` (on GPUs not with --sync-bn): during the next step, whose update uses "
-      "them, as with ChainerMN; the first step updates nothing, and evaluations and snapshots wait "
-      "for the last gradients");
-  options.add(
-      "bucket-mb", settings.bucket_mb, "auto", {0.001, 1e5}, "MB",
-      "MiB of gradients that are sent at a time; `auto`: a sixteenth of all, but 1 (on GPUs 4) to "
-      "25 (all where gradients are sent after the backward pass, unless --exchange is given)");
-  options.add("sync-bn", settings.sync_bn,
-              "batch normalisation uses the statistics of the global batch, by two messages for "
-              "each such layer and step");
-  options.add(
-      "error-feedback", settings.error_feedback,
-      "on CPUs, with a 16-bit --wire-dtype: keep what rounding takes from gradients (4 bytes of "
-      "memory for each) and add it to those of the next step; cannot be combined with --compress");
-  options.add("compress", compress_flag(settings));
-  options.add(
-      "node-weights", settings.node_weights,
-      {{"shared", NodeWeights::shared}, {"private", NodeWeights::separate}}, "NAME",
-      "shared: on CPUs, the ranks of a machine (of a socket, if they are bound to sockets) have "
-      "one set of weights and optimizer states together, of which each updates a part; private: "
-      "each rank has its own. Training is the same");
-  add_gpu_flags(options, settings.gpu);
-  add_processor_flags(options, settings.threads, settings.conv);
-  options.add("dtype", settings.dtype, compute_types(), "NAME",
-              "fp32, tf32, bf16 or fp16: type to compute in; weights stay fp32. CPUs support fp32, "
-              "and bf16 for matrix products only; tf32 and fp16 need a GPU. fp16 uses dynamic loss "
-              "scaling");
-  options.add("graph", settings.graph,
-              {{"auto", GraphMode::automatic}, {"on", GraphMode::on}, {"off", GraphMode::off}},
-              "WHEN",
-              "auto, on or off: record a training step on a GPU as a CUDA graph and replay it; "
-              "`auto`: if possible; `on`: stop with an error if it is not");
-  options.add(
-      "autotune", settings.autotune,
-      "on GPUs, time all of cuDNN's algorithms once per shape instead of asking cuDNN for one");
-  options.add("deterministic", settings.deterministic,
-              "on GPUs, use only algorithms that give the same bits in every run; cannot be "
-              "combined with --autotune");
-  if (settings.workers) add_worker_flags(options, *settings.workers);
-}
-
 void add_output_flags(Options& options, TrainingSettings& settings) {
   options.group("Output");
   options.add("out,o", settings.out, "DIR",
@@ -325,114 +210,12 @@ void add_output_flags(Options& options, TrainingSettings& settings) {
 
 }  // namespace
 
-void add_processor_flags(Options& options, std::optional<std::int64_t>& threads,
-                         ConvAlgorithm& conv) {
-  options.add(
-      "threads", threads, "auto", thread_numbers, "N",
-      "threads per rank; `auto`: OMP_NUM_THREADS if it is set, else the node's cores divided "
-      "among its ranks, but no more than the cores that mpirun binds the rank to");
-  options.add(
-      "conv", conv,
-      {{"auto", ConvAlgorithm::fastest},
-       {"direct", ConvAlgorithm::direct},
-       {"winograd", ConvAlgorithm::winograd},
-       {"interleaved", ConvAlgorithm::interleaved}},
-      "NAME",
-      "auto, direct, winograd or interleaved: algorithm of convolutions on CPUs; `auto` times the "
-      "promising ones once per shape and keeps the fastest, `direct` gives the same bits in every "
-      "run");
-}
-
 void add_training_flags(Options& options, TrainingSettings& settings, FlagsLeftOut left_out) {
   add_run_flags(options, settings);
   add_data_flags(options, settings, left_out);
   add_optimizer_flags(options, settings, !left_out.optimizer);
   add_device_flags(options, settings);
   add_output_flags(options, settings);
-}
-
-void check_resume_flags(const TrainingSettings& settings) {
-  using From = ResumeSettings::From;
-  if (settings.init && settings.resume.from == From::path)
-    fail_everywhere(ErrorKind::usage,
-                    "--init and --resume: a run starts from weights or continues from a snapshot; "
-                    "leave one out");
-  if (settings.overwrite && settings.resume.from != From::nothing)
-    fail_everywhere(ErrorKind::usage,
-                    "--overwrite and --resume: a run either removes old results or adds to them; "
-                    "leave one out");
-}
-
-void check_training_flags(const Options& options, const TrainingSettings& settings) {
-  if (settings.dry_run && settings.find_batchsize)
-    fail_everywhere(ErrorKind::usage,
-                    "--dry-run and --find-batchsize exclude each other; leave one out");
-  if (!settings.early_stopping && options.is_changed("patience"))
-    fail_everywhere(ErrorKind::usage,
-                    "--patience has no effect without --early-stopping KEY; add it");
-  if (settings.sync_bn && settings.workers)
-    fail_everywhere(ErrorKind::usage,
-                    "--sync-bn and --devices: batch normalisation cannot use the statistics of "
-                    "several devices of one process; start one process for each device, or leave "
-                    "--sync-bn out");
-  if (settings.accumulate > 1 && settings.gpu.is_wanted && settings.graph == GraphMode::on)
-    fail_everywhere(ErrorKind::usage,
-                    "--accumulate and --graph on: iterations of several batches are not recorded "
-                    "as graphs; leave one out");
-  if (settings.accumulate > 1 && settings.workers)
-    fail_everywhere(ErrorKind::usage,
-                    "--accumulate: a process with several devices takes one batch in an iteration; "
-                    "leave the flag out");
-  if (settings.on_nan == OnNan::skip && settings.workers)
-    fail_everywhere(ErrorKind::usage,
-                    "--on-nan skip: one process with several devices cannot leave out steps; start "
-                    "one process for each device, or leave the flag out");
-  const std::string conflict = conflict_in(exchange_settings(settings),
-                                           {.is_on_gpu = settings.gpu.is_wanted,
-                                            .wire_dtype = settings.wire_dtype,
-                                            .scales_losses = settings.dtype == ComputeType::fp16,
-                                            .skips_non_finite = settings.on_nan == OnNan::skip,
-                                            .layers_communicate = settings.sync_bn});
-  if (!conflict.empty()) fail_everywhere(ErrorKind::usage, "{}", conflict);
-  check_learning_rate_flags(options, settings);
-  check_checkpoint_flags(options, settings);
-}
-
-void apply_recipe(const Recipe& recipe, Options& options, const TrainingSettings& settings) {
-  const auto of_optimizer = [](const std::string& flag) {
-    return flag == "lr" || flag.starts_with("lr-") || flag == "momentum" ||
-           flag == "weight-decay" || flag == "no-decay-1d" || flag == "clip-norm" || flag == "lars";
-  };
-  // The optimizer first, because other flags depend on it.
-  bool is_recipes = true;
-  for (const auto& [flag, text] : recipe) {
-    if (flag != "optimizer") continue;
-    options.set_default(flag, text);
-    is_recipes = settings.optimizer == text;
-  }
-  for (const auto& [flag, text] : recipe) {
-    if (flag == "optimizer" || (flag == "batchsize" && settings.global_batch) ||
-        (!is_recipes && of_optimizer(flag)))
-      continue;
-    options.set_default(flag, text);
-  }
-}
-
-std::int64_t global_batch(const TrainingSettings& settings, int ranks) {
-  const std::int64_t together = settings.global_batch.value_or(settings.batchsize * ranks);
-  if (together < ranks)
-    fail_everywhere(ErrorKind::usage,
-                    "--global-batch: expected at least {} (one example per rank), found {}", ranks,
-                    together);
-  return together;
-}
-
-std::int64_t examples_of_update(const TrainingSettings& settings, int ranks) {
-  return global_batch(settings, ranks) * settings.accumulate;
-}
-
-std::int64_t largest_batch(const TrainingSettings& settings, int ranks) {
-  return part_of(global_batch(settings, ranks), ranks, 0).size();
 }
 
 }  // namespace tasuki::program

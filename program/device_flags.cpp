@@ -1,0 +1,142 @@
+#include "tasuki/program/device_flags.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "tasuki/communicator/registry.hpp"
+#include "tasuki/program/start/computing.hpp"
+#include "tasuki/program/start/device.hpp"
+#include "tasuki/program/start/link.hpp"
+#include "tasuki/program/training_flags.hpp"
+#include "tasuki/program/workers.hpp"
+
+namespace tasuki::program {
+namespace {
+
+Option communicator_flag(TrainingSettings& settings) {
+  std::vector<std::string> names(communicator_kinds().size());
+  std::ranges::transform(communicator_kinds(), names.begin(), &CommunicatorKind::name);
+  return name_flag(settings.communicator, names,
+                   "how gradients are summed over the ranks; `help` lists the names",
+                   communicator_help);
+}
+
+Option compress_flag(TrainingSettings& settings) {
+  Option option;
+  option.value_name = "METHOD";
+  option.help =
+      "none or powersgd:R: on CPUs, send R directions of each parameter's gradient in place of the "
+      "whole matrix (PowerSGD of rank R). What is not sent is kept and added to the gradient of "
+      "the next step. Gradients then travel after the backward pass";
+  option.set = [&settings](const std::string& text) {
+    const std::string method = "powersgd:";
+    if (text != "none" && !text.starts_with(method))
+      throw std::invalid_argument("'none' or 'powersgd:R' with a rank R, such as powersgd:4");
+    settings.power_sgd_rank =
+        text == "none" ? 0 : parse_integer(std::string_view(text).substr(method.size()), {1, 1024});
+  };
+  option.get = [&settings]() -> std::string {
+    return settings.power_sgd_rank == 0 ? "none"
+                                        : fmt::format("powersgd:{}", settings.power_sgd_rank);
+  };
+  return option;
+}
+
+}  // namespace
+
+Option name_flag(std::string& name, const std::vector<std::string>& names, std::string help,
+                 std::function<std::string()> listing) {
+  Option option;
+  option.value_name = "NAME";
+  option.help = std::move(help);
+  option.set = [&name, names](const std::string& text) { name = parse_choice(text, names); };
+  option.get = [&name] { return name; };
+  option.listing = std::move(listing);
+  return option;
+}
+
+void add_processor_flags(Options& options, std::optional<std::int64_t>& threads,
+                         ConvAlgorithm& conv) {
+  options.add(
+      "threads", threads, "auto", thread_numbers, "N",
+      "threads per rank; `auto`: OMP_NUM_THREADS if it is set, else the node's cores divided "
+      "among its ranks, but no more than the cores that mpirun binds the rank to");
+  options.add(
+      "conv", conv,
+      {{"auto", ConvAlgorithm::fastest},
+       {"direct", ConvAlgorithm::direct},
+       {"winograd", ConvAlgorithm::winograd},
+       {"interleaved", ConvAlgorithm::interleaved}},
+      "NAME",
+      "auto, direct, winograd or interleaved: algorithm of convolutions on CPUs; `auto` times the "
+      "promising ones once per shape and keeps the fastest, `direct` gives the same bits in every "
+      "run");
+}
+
+void add_device_flags(Options& options, TrainingSettings& settings) {
+  options.group("Communication and devices");
+  options.add("communicator", communicator_flag(settings));
+  options.add(
+      "wire-dtype", settings.wire_dtype, wire_dtypes(), "NAME",
+      "fp32, fp16 or bf16: type in which gradients travel between machines (naive, flat and "
+      "NCCL: between ranks); 16 bits halve the traffic, and round sums each time they are "
+      "sent");
+  add_allreduce_flag(options, settings.allreduce);
+  add_probe_flag(options, settings.probe);
+  options.add(
+      "exchange", settings.exchange, "auto",
+      std::vector<Choice<ExchangeMode>>{{"overlapped", ExchangeMode::overlapped},
+                                        {"slices", ExchangeMode::slices},
+                                        {"thread", ExchangeMode::thread},
+                                        {"whole", ExchangeMode::whole},
+                                        {"double-buffered", ExchangeMode::double_buffered}},
+      "NAME",
+      "when gradients travel, with the same result: during the backward pass, on CPUs in `slices` "
+      "between layers or by a `thread`, or all after it (`whole`); `overlapped`: the faster of the "
+      "first two, as measured in the first steps; `auto`: the fastest of the three if ranks are on "
+      "several machines, else `whole`. On GPUs, with pure_nccl and single_node, `overlapped` and "
+      "`auto` mean during the backward pass; other communicators send them after it; with "
+      "--sync-bn "
+      "all do. "
+      "`double-buffered` (on GPUs not with --sync-bn): during the next step, whose update uses "
+      "them, as with ChainerMN; the first step updates nothing, and evaluations and snapshots wait "
+      "for the last gradients");
+  options.add(
+      "bucket-mb", settings.bucket_mb, "auto", {0.001, 1e5}, "MB",
+      "MiB of gradients that are sent at a time; `auto`: a sixteenth of all, but 1 (on GPUs 4) to "
+      "25 (all where gradients are sent after the backward pass, unless --exchange is given)");
+  options.add("sync-bn", settings.sync_bn,
+              "batch normalisation uses the statistics of the global batch, by two messages for "
+              "each such layer and step");
+  options.add(
+      "error-feedback", settings.error_feedback,
+      "on CPUs, with a 16-bit --wire-dtype: keep what rounding takes from gradients (4 bytes of "
+      "memory for each) and add it to those of the next step; cannot be combined with --compress");
+  options.add("compress", compress_flag(settings));
+  options.add(
+      "node-weights", settings.node_weights,
+      {{"shared", NodeWeights::shared}, {"private", NodeWeights::separate}}, "NAME",
+      "shared: on CPUs, the ranks of a machine (of a socket, if they are bound to sockets) have "
+      "one set of weights and optimizer states together, of which each updates a part; private: "
+      "each rank has its own. Training is the same");
+  add_gpu_flags(options, settings.gpu);
+  add_processor_flags(options, settings.threads, settings.conv);
+  options.add("dtype", settings.dtype, compute_types(), "NAME",
+              "fp32, tf32, bf16 or fp16: type to compute in; weights stay fp32. CPUs support fp32, "
+              "and bf16 for matrix products only; tf32 and fp16 need a GPU. fp16 uses dynamic loss "
+              "scaling");
+  options.add("graph", settings.graph,
+              {{"auto", GraphMode::automatic}, {"on", GraphMode::on}, {"off", GraphMode::off}},
+              "WHEN",
+              "auto, on or off: record a training step on a GPU as a CUDA graph and replay it; "
+              "`auto`: if possible; `on`: stop with an error if it is not");
+  options.add(
+      "autotune", settings.autotune,
+      "on GPUs, time all of cuDNN's algorithms once per shape instead of asking cuDNN for one");
+  options.add("deterministic", settings.deterministic,
+              "on GPUs, use only algorithms that give the same bits in every run; cannot be "
+              "combined with --autotune");
+  if (settings.workers) add_worker_flags(options, *settings.workers);
+}
+
+}  // namespace tasuki::program

@@ -1,0 +1,96 @@
+// Which flags fit each other, which belong together, and what batches they mean.
+#include "tasuki/core/error.hpp"
+#include "tasuki/dataset/shard_plan.hpp"
+#include "tasuki/optimizer/exchange_settings.hpp"
+#include "tasuki/program/checkpoints.hpp"
+#include "tasuki/program/learning_rate.hpp"
+#include "tasuki/program/optimizer.hpp"
+#include "tasuki/program/training_flags.hpp"
+
+namespace tasuki::program {
+
+void check_resume_flags(const TrainingSettings& settings) {
+  using From = ResumeSettings::From;
+  if (settings.init && settings.resume.from == From::path)
+    fail_everywhere(ErrorKind::usage,
+                    "--init and --resume: a run starts from weights or continues from a snapshot; "
+                    "leave one out");
+  if (settings.overwrite && settings.resume.from != From::nothing)
+    fail_everywhere(ErrorKind::usage,
+                    "--overwrite and --resume: a run either removes old results or adds to them; "
+                    "leave one out");
+}
+
+void check_training_flags(const Options& options, const TrainingSettings& settings) {
+  if (settings.dry_run && settings.find_batchsize)
+    fail_everywhere(ErrorKind::usage,
+                    "--dry-run and --find-batchsize exclude each other; leave one out");
+  if (!settings.early_stopping && options.is_changed("patience"))
+    fail_everywhere(ErrorKind::usage,
+                    "--patience has no effect without --early-stopping KEY; add it");
+  if (settings.sync_bn && settings.workers)
+    fail_everywhere(ErrorKind::usage,
+                    "--sync-bn and --devices: batch normalisation cannot use the statistics of "
+                    "several devices of one process; start one process for each device, or leave "
+                    "--sync-bn out");
+  if (settings.accumulate > 1 && settings.gpu.is_wanted && settings.graph == GraphMode::on)
+    fail_everywhere(ErrorKind::usage,
+                    "--accumulate and --graph on: iterations of several batches are not recorded "
+                    "as graphs; leave one out");
+  if (settings.accumulate > 1 && settings.workers)
+    fail_everywhere(ErrorKind::usage,
+                    "--accumulate: a process with several devices takes one batch in an iteration; "
+                    "leave the flag out");
+  if (settings.on_nan == OnNan::skip && settings.workers)
+    fail_everywhere(ErrorKind::usage,
+                    "--on-nan skip: one process with several devices cannot leave out steps; start "
+                    "one process for each device, or leave the flag out");
+  const std::string conflict = conflict_in(exchange_settings(settings),
+                                           {.is_on_gpu = settings.gpu.is_wanted,
+                                            .wire_dtype = settings.wire_dtype,
+                                            .scales_losses = settings.dtype == ComputeType::fp16,
+                                            .skips_non_finite = settings.on_nan == OnNan::skip,
+                                            .layers_communicate = settings.sync_bn});
+  if (!conflict.empty()) fail_everywhere(ErrorKind::usage, "{}", conflict);
+  check_learning_rate_flags(options, settings);
+  check_checkpoint_flags(options, settings);
+}
+
+void apply_recipe(const Recipe& recipe, Options& options, const TrainingSettings& settings) {
+  const auto of_optimizer = [](const std::string& flag) {
+    return flag == "lr" || flag.starts_with("lr-") || flag == "momentum" ||
+           flag == "weight-decay" || flag == "no-decay-1d" || flag == "clip-norm" || flag == "lars";
+  };
+  // The optimizer first, because other flags depend on it.
+  bool is_recipes = true;
+  for (const auto& [flag, text] : recipe) {
+    if (flag != "optimizer") continue;
+    options.set_default(flag, text);
+    is_recipes = settings.optimizer == text;
+  }
+  for (const auto& [flag, text] : recipe) {
+    if (flag == "optimizer" || (flag == "batchsize" && settings.global_batch) ||
+        (!is_recipes && of_optimizer(flag)))
+      continue;
+    options.set_default(flag, text);
+  }
+}
+
+std::int64_t global_batch(const TrainingSettings& settings, int ranks) {
+  const std::int64_t together = settings.global_batch.value_or(settings.batchsize * ranks);
+  if (together < ranks)
+    fail_everywhere(ErrorKind::usage,
+                    "--global-batch: expected at least {} (one example per rank), found {}", ranks,
+                    together);
+  return together;
+}
+
+std::int64_t examples_of_update(const TrainingSettings& settings, int ranks) {
+  return global_batch(settings, ranks) * settings.accumulate;
+}
+
+std::int64_t largest_batch(const TrainingSettings& settings, int ranks) {
+  return part_of(global_batch(settings, ranks), ranks, 0).size();
+}
+
+}  // namespace tasuki::program
