@@ -34,7 +34,7 @@ INTERNAL = {
     "optimizer": ["built_in_rules", "double_buffer", "exchange_trials", "gpu_double_buffer",
                   "kernel_hook", "low_rank", "power_sgd", "range_exchange", "update_plan"],
     "parallel/functions": ["exchange"],
-    "program": ["batch_size", "checkpoints", "data", "engine", "extensions", "initial_state",
+    "program": ["batch_size", "checkpoints", "data", "device_flags", "engine", "extensions", "initial_state",
                 "intact_snapshot", "learning_rate", "model_grid", "optimizer", "resume",
                 "workers"],
     "tensor": ["clock_scope", "embed_check", "gather_check", "geometry", "half", "host_memory",
