@@ -79,7 +79,8 @@ Tensor CpuBackend::batch_norm_sums(const Tensor& input) {
   double* const sum = sums.data<double>();
   std::copy_n(found.values.begin(), channels, sum);
   std::copy_n(found.squares.begin(), channels, sum + channels);
-  sum[2 * channels] = static_cast<double>(input.count() / channels);
+  const std::int64_t of_channel = input.count() / channels;
+  sum[2 * channels] = static_cast<double>(of_channel);
   return sums;
 }
 
@@ -145,7 +146,7 @@ Tensor CpuBackend::batch_norm_gradient(const Tensor& input, const BatchNormResul
   if (input.count() == 0) return own.rest;
   const double values = kept_of(forward, input).values;
   const Tensor x = in_channel_order(input);
-  const Tensor dx = own.rest.layout() == x.layout() ? own.rest : reordered(own.rest, desc_of(x));
+  Tensor dx = own.rest.layout() == x.layout() ? own.rest : reordered(own.rest, desc_of(x));
   const ChannelOrder order = ChannelOrder::of(x).value();
   const auto padded = static_cast<std::size_t>(order.channels());
   std::vector<float> factors(padded, 0), means(padded, 0), shifts(padded, 0);

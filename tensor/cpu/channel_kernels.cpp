@@ -107,7 +107,8 @@ std::optional<ChannelOrder> ChannelOrder::of(const Tensor& x) {
 
 // Parts are a matter of the shape alone: some items, and a line of channels or a group.
 ChannelSums channel_sums(const float* x, const ChannelOrder& order) {
-  const auto [items, groups, rows, lanes] = order;
+  const std::int64_t items = order.items, groups = order.groups;
+  const std::int64_t rows = order.rows, lanes = order.lanes;
   const std::int64_t channels = order.channels(), item = channels * rows;
   const std::int64_t wanted = std::max<std::int64_t>(1, items * item / (8 * eltwise_grain));
   const std::int64_t parts = std::min({items, wanted, std::int64_t{64}});
@@ -170,7 +171,8 @@ ChannelSums channel_sums(const float* x, const ChannelOrder& order) {
 
 void add_scaled_channels(float* y, const float* x, const ChannelOrder& order,
                          const ChannelTerm& term) {
-  const auto [items, groups, rows, lanes] = order;
+  const std::int64_t items = order.items, groups = order.groups;
+  const std::int64_t rows = order.rows, lanes = order.lanes;
   const std::int64_t size = rows * lanes;  // of an item's group
   const auto add_group = [&](std::int64_t i) {
     float* const to = y + i * size;

@@ -46,7 +46,8 @@ class CpuNormalizationOperations final : public NormalizationOperations {
  public:
   Tensor softmax(const Tensor& source, int axis, bool logarithm) override {
     const AxisView view(source.shape(), axis);
-    const Tensor x = source.plain(), y = Tensor::empty(x.shape());
+    const Tensor x = source.plain();
+    Tensor y = Tensor::empty(x.shape());
     if (x.count() == 0) return y;
     const float* const from = floats(x);
     float* const to = floats(y);
@@ -63,7 +64,8 @@ class CpuNormalizationOperations final : public NormalizationOperations {
     TASUKI_CHECK(result.shape() == upstream.shape(), "gradient of softmax: shapes {} and {} differ",
                  result.shape().text(), upstream.shape().text());
     const AxisView view(result.shape(), axis);
-    const Tensor y = result.plain(), dy = upstream.plain(), dx = Tensor::empty(y.shape());
+    const Tensor y = result.plain(), dy = upstream.plain();
+    Tensor dx = Tensor::empty(y.shape());
     if (y.count() == 0) return dx;
     const float* const values = floats(y);
     const float* const in = floats(dy);
@@ -118,7 +120,8 @@ class CpuNormalizationOperations final : public NormalizationOperations {
     TASUKI_CHECK(upstream.shape() == source.shape(),
                  "gradient of a normalisation: shapes {} and {} differ", source.shape().text(),
                  upstream.shape().text());
-    const Tensor x = source.plain(), dy = upstream.plain(), dx = Tensor::empty(x.shape());
+    const Tensor x = source.plain(), dy = upstream.plain();
+    Tensor dx = Tensor::empty(x.shape());
     // Parts of the items, each with its own sums, whatever the number of threads.
     constexpr std::int64_t most_parts = 16;
     const std::int64_t parts = x.count() == 0 ? 0 : std::min(rows.items, most_parts);

@@ -76,7 +76,7 @@ std::int64_t task_grain(std::int64_t elements_of_task) {
 }  // namespace
 
 void reduce_axis(Reduction op, const AxisReduction& pass, const float* x, float* y) {
-  const auto& [outer, length, inner] = pass;
+  const std::int64_t outer = pass.outer, length = pass.length, inner = pass.inner;
   // Rows of a piece: where results are single, as many as keep a vector register busy; else enough
   // that writing the pieces' results costs little beside reading them.
   const std::int64_t rows = inner == 1 ? 8192 : std::max<std::int64_t>(128, 16384 / inner);
