@@ -44,10 +44,11 @@ TEST_F(FakeHosts, AreWaitedForIfFewerRanksCannotGoOn) {
   const auto return_when_missed = [&](pid_t) {
     if (has_said(out, "waiting_for_hosts")) std::ofstream(folder / "b");
   };
-  const Finished job = run("take " + out.string() +
-                               "; case $n in 1) exit 205;; 2) echo 'error: 2 ranks, not 1' >&2; "
-                               "exit 78;; esac",
-                           words_on_hosts({"--min-np", "1"}), return_when_missed);
+  const Finished job =
+      run("take " + out.string() +
+              "; case $n in 1) save 1; exit 205;; 2) echo 'error: 2 ranks, not 1' >&2; "
+              "exit 78;; esac",
+          words_on_hosts({"--min-np", "1"}), return_when_missed);
   EXPECT_EQ(job.exit_code, 0) << job.all();
   ASSERT_EQ(calls().size(), 3u) << job.all();
   EXPECT_THAT(calls()[1], HasSubstr("mpirun -np 1 "));

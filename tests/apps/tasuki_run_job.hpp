@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "launch.hpp"
+#include "patience.hpp"
 #include "tasuki/core/file.hpp"
 #include "temporary_folder.hpp"
 #include "training_job.hpp"
@@ -103,6 +105,12 @@ class FakeLauncher : public ::testing::Test {
       if (next >= signals.size() || !fs::exists(folder / "ready")) return;
       kill(program, signals[next++]);
     };
+  }
+  // Whether there is such a file within 5 s.
+  bool appears(const std::string& name) {
+    const double end = shared_clock() + 5 * patience();
+    while (!fs::exists(folder / name) && shared_clock() < end) usleep(20'000);
+    return fs::exists(folder / name);
   }
   std::string path() { return (folder / "bin").string() + ":" + std::getenv("PATH"); }
   std::vector<std::string> calls() { return lines_of(read("calls")); }

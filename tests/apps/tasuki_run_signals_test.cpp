@@ -44,14 +44,14 @@ TEST_F(FakeLauncher, StopsAreRepeatedUntilTheyAreHeard) {
           "while :; do sleep 0.05; done",
           words({"--stop-timeout", "10"}), when_ready({SIGTERM}));
   EXPECT_EQ(job.exit_code, 79) << job.all();
-  EXPECT_LT(job.seconds, 8);
+  EXPECT_LT(job.seconds, 8 * patience());
 }
 
 TEST_F(FakeLauncher, TheThirdControlCKillsADeafLauncher) {
   const Finished job = run("trap '' USR1 TERM; touch ready; while :; do sleep 0.05; done",
                            words({}), when_ready({SIGUSR1, SIGINT, SIGINT, SIGINT}));
   EXPECT_EQ(job.exit_code, 128 + SIGUSR1) << job.all();
-  EXPECT_LT(job.seconds, 4);
+  EXPECT_LT(job.seconds, 4 * patience());
   EXPECT_THAT(job.err, HasSubstr("the job is saving; Ctrl-C again ends it at once\n"));
 }
 
@@ -106,7 +106,7 @@ TEST_F(FakeLauncher, WaitingForARestartCanBeEnded) {
     is_sent = kill(supervisor, SIGTERM) == 0;
   });
   EXPECT_EQ(job.exit_code, 143) << job.all();
-  EXPECT_LT(job.seconds, 10);
+  EXPECT_LT(job.seconds, 10 * patience());
 }
 
 }  // namespace

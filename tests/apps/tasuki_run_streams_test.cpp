@@ -49,7 +49,7 @@ class UnreadOutput : public FakeLauncher {
 TEST_F(UnreadOutput, EndsTheJobWithoutARestart) {
   const Finished job = run_in_shell(training, into_head, words({}));
   EXPECT_EQ(job.exit_code, 79) << job.all();
-  EXPECT_LT(job.seconds, 5);
+  EXPECT_LT(job.seconds, 5 * patience());
   EXPECT_EQ(job.out, "line\n");
   EXPECT_EQ(job.err, "tasuki-run: nobody reads the output any more: the job saves and stops\n");
   EXPECT_EQ(read("told"), "asked\n");
@@ -65,7 +65,7 @@ TEST_F(UnreadOutput, LeavesLittleTimeToSave) {
                                         "while :; do echo line; sleep 0.1; done",
                                     into_head, words({"--stop-timeout", "0.5"}));
   EXPECT_EQ(job.exit_code, 128 + SIGPIPE) << job.all();
-  EXPECT_LT(job.seconds, 5);
+  EXPECT_LT(job.seconds, 5 * patience());
   EXPECT_EQ(calls().size(), 1u);
   EXPECT_THAT(job.err, HasSubstr("the job has not stopped within 0.5 s; ending it\n"));
   EXPECT_THAT(job.err, ::testing::EndsWith("ended by SIGPIPE; continue with --out " + out.string() +
@@ -88,7 +88,7 @@ TEST_F(UnreadOutput, EndsOtherProgramsToo) {
       run_in_shell("trap 'exit 1' TERM; trap : PIPE; while :; do echo line; sleep 0.1; done",
                    into_head, words({"--max-restarts", "3"}, "other"));
   EXPECT_EQ(job.exit_code, 128 + SIGPIPE) << job.all();
-  EXPECT_LT(job.seconds, 5);
+  EXPECT_LT(job.seconds, 5 * patience());
   EXPECT_EQ(calls().size(), 1u);
   EXPECT_THAT(job.err, ::testing::EndsWith("nobody reads the output any more: ending the job\n"));
 }
@@ -155,10 +155,7 @@ class UnreadErrors : public FakeLauncher {
     exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     return said;
   }
-  void wait_for(const std::string& name) {
-    for (int i = 0; i < 100 && !fs::exists(folder / name); ++i) usleep(50'000);
-    EXPECT_TRUE(fs::exists(folder / name));
-  }
+  void wait_for(const std::string& name) { EXPECT_TRUE(appears(name)); }
   const std::string much = "head -c 300000 /dev/zero | tr '\\0' x >&2";
 };
 

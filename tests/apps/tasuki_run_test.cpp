@@ -202,8 +202,7 @@ TEST_F(FakeLauncher, NothingIsLeftBehind) {
   // Also where tasuki-run itself is killed: the launcher is told to end.
   run("trap 'touch told; exit 1' TERM; touch ready; while :; do sleep 0.05; done", words({}),
       when_ready({SIGKILL}));
-  for (int i = 0; i < 100 && !fs::exists(folder / "told"); ++i) usleep(50'000);
-  EXPECT_TRUE(fs::exists(folder / "told"));
+  EXPECT_TRUE(appears("told"));
 }
 
 TEST_F(FakeLauncher, MayBeSrun) {

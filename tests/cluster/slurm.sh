@@ -37,7 +37,7 @@ chmod 755 "$work"
 daemons=()
 # shellcheck disable=SC2317  # called by the trap
 finish() {
-  # They have nothing to keep, and would take up to 30 s to end by themselves.
+  # They have nothing to keep, and would take seconds to end by themselves.
   ((${#daemons[@]} == 0)) || kill -KILL "${daemons[@]}" 2>/dev/null
   wait
   rm -rf "$work"
