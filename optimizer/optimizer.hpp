@@ -1,5 +1,5 @@
 // Optimizer: keeps a model's parameters in one array, their gradients in another, and applies one
-// update rule to them. The step is in optimizer.cpp; how the arrays are made, and what ranks
+// update rule to them. The step is in optimizer_step.cpp; how the arrays are made, and what ranks
 // compare and share of their models, in model_setup.cpp.
 #pragma once
 

@@ -12,7 +12,9 @@
 namespace tasuki::testing {
 namespace {
 
-TEST_F(ResumedJob, AutoStartsInItsFolderAndGoesOnThere) {
+class ResumedFolder : public ResumedJob {};
+
+TEST_F(ResumedFolder, AutoStartsInItsFolderAndGoesOnThere) {
   const Flags flags = {"-b", "24", "--resume", "auto"};
   const auto whole = without_times(log_of(2, "whole", {"-b", "24", "--epoch", "4"}));
   // What a run that was killed before its first snapshot has left.
@@ -40,7 +42,7 @@ TEST_F(ResumedJob, AutoStartsInItsFolderAndGoesOnThere) {
 }
 
 // Of an older version.
-TEST_F(ResumedJob, TheBestSnapshotStandsForARunThatHasNoOther) {
+TEST_F(ResumedFolder, TheBestSnapshotStandsForARunThatHasNoOther) {
   const Flags flags = {"-b", "48", "--checkpoint-every", "none", "--epoch"};
   const std::string best = folder / "auto/snapshot_best";
   run(1, "auto", with(flags, {"1"}));
@@ -54,7 +56,7 @@ TEST_F(ResumedJob, TheBestSnapshotStandsForARunThatHasNoOther) {
 }
 
 // Those of the run that was left stay, and are not taken for this one's.
-TEST_F(ResumedJob, AutoTakesWhatWasSavedLast) {
+TEST_F(ResumedFolder, AutoTakesWhatWasSavedLast) {
   const Flags flags = {"-b", "48", "--epoch", "4", "--snapshot-every", "1"};
   log_of(1, "auto", flags);
   run(1, "auto",
@@ -70,7 +72,7 @@ TEST_F(ResumedJob, AutoTakesWhatWasSavedLast) {
   }
 }
 
-TEST_F(ResumedJob, AMisspeltValueIsNamedAfterTheFirstEvaluationAtTheLatest) {
+TEST_F(ResumedFolder, AMisspeltValueIsNamedAfterTheFirstEvaluationAtTheLatest) {
   for (const std::string flag : {"--early-stopping", "--keep-best"}) {
     SCOPED_TRACE(flag);
     const auto first = run(2, "first", {"-b", "24", flag, "main/lost"});
@@ -86,7 +88,7 @@ TEST_F(ResumedJob, AMisspeltValueIsNamedAfterTheFirstEvaluationAtTheLatest) {
   }
 }
 
-TEST_F(ResumedJob, AutoUsesInitialWeightsForANewRunOnly) {
+TEST_F(ResumedFolder, AutoUsesInitialWeightsForANewRunOnly) {
   train({});
   const Flags flags = {"-b", "48", "--init", snapshot, "--resume", "auto"};
   const std::string line = "Weights: " + snapshot + '\n';
@@ -97,7 +99,7 @@ TEST_F(ResumedJob, AutoUsesInitialWeightsForANewRunOnly) {
 }
 
 // The rate rises, so that an epoch is worse than all before it.
-TEST_F(ResumedJob, EarlyStoppingCountsOn) {
+TEST_F(ResumedFolder, EarlyStoppingCountsOn) {
   const Flags flags = {"-b", "48", "--warmup", "30", "--early-stopping", "lr", "--patience"};
   const Finished first = run(1, "first", with(flags, {"2"}));
   expect_once(first, "stopped early: lr was not better than ");
@@ -116,7 +118,7 @@ TEST_F(ResumedJob, EarlyStoppingCountsOn) {
   EXPECT_EQ(count_of(unknown.err, "watches \"main/lost\", which was not observed up to"), 1);
 }
 
-TEST_F(ResumedJob, KeepRemovesOldCheckpointsAndKeepBestTheOthers) {
+TEST_F(ResumedFolder, KeepRemovesOldCheckpointsAndKeepBestTheOthers) {
   const auto there = [this](const std::string& in, const std::string& start) {
     std::vector<std::string> names;
     for (const auto& file : std::filesystem::directory_iterator(folder / in))
@@ -149,7 +151,7 @@ TEST_F(ResumedJob, KeepRemovesOldCheckpointsAndKeepBestTheOthers) {
   EXPECT_EQ(unknown.exit_code, static_cast<int>(ErrorKind::usage)) << unknown.all();
 }
 
-TEST_F(ResumedJob, DryRunChecksTheSnapshotAndTheFolder) {
+TEST_F(ResumedFolder, DryRunChecksTheSnapshotAndTheFolder) {
   train({"--max-iterations", "13"});
   snapshot = folder / "first/snapshot_iter_13";
   const std::map<std::string, std::string> good = {
@@ -183,7 +185,7 @@ TEST_F(ResumedJob, DryRunChecksTheSnapshotAndTheFolder) {
   EXPECT_FALSE(std::filesystem::exists(folder / "a"));
 }
 
-TEST_F(ResumedJob, AFolderStandsForItsNewestWholeSnapshot) {
+TEST_F(ResumedFolder, AFolderStandsForItsNewestWholeSnapshot) {
   train({"--snapshot-every", "1", "--checkpoint-every", "none"});
   const std::string newest = snapshot, before = folder / "first/snapshot_iter_10";
   std::ofstream(folder / "first/snapshot_iter_99.tmp") << "of a run that was killed";
@@ -212,7 +214,7 @@ TEST_F(ResumedJob, AFolderStandsForItsNewestWholeSnapshot) {
 }
 
 // Whatever --quiet says; nothing is written.
-TEST_F(ResumedJob, WithNothingLeftToDoSaysHowToGoOn) {
+TEST_F(ResumedFolder, WithNothingLeftToDoSaysHowToGoOn) {
   train({});
   for (const Flags& flags : {Flags{"--epoch", "2"}, {"--epoch", "1"}, {"--max-iterations", "20"}}) {
     const Finished job = go_on(with({"--quiet"}, flags));
@@ -223,7 +225,7 @@ TEST_F(ResumedJob, WithNothingLeftToDoSaysHowToGoOn) {
   }
 }
 
-TEST_F(ResumedJob, OtherDataAreSaid) {
+TEST_F(ResumedFolder, OtherDataAreSaid) {
   train({});
   expect_once(go_on({"--examples", "432"}),
               "run had other data: 480 examples of 784; this run has 432 of 784\n");
@@ -237,7 +239,7 @@ TEST_F(ResumedJob, OtherDataAreSaid) {
 }
 
 // Of a snapshot, or of its model or predictor alone in a file.
-TEST_F(ResumedJob, InitStartsFromWeights) {
+TEST_F(ResumedFolder, InitStartsFromWeights) {
   train({});
   const double before = values_of(read_log("first"), "validation/main/accuracy").back();
   const Flags still = {"-b", "48", "--epoch", "1", "--optimizer", "sgd", "--lr", "0"};
@@ -276,7 +278,7 @@ TEST_F(ResumedJob, InitStartsFromWeights) {
 }
 
 // Data that cannot be read to their end are not read at all.
-TEST_F(ResumedJob, AWrongSnapshotIsRefusedBeforeTheDataAreRead) {
+TEST_F(ResumedFolder, AWrongSnapshotIsRefusedBeforeTheDataAreRead) {
   train({});
   std::fstream labels(data + "/train-labels-idx1-ubyte", std::ios::in | std::ios::out);
   labels.seekp(-1, std::ios::end);

@@ -128,10 +128,10 @@ TEST_F(ResumedJob, AnotherOptimizerIsRefusedAsThat) {
 // As if it had been there from the start.
 TEST_F(ResumedJob, AScheduleThatIsNewStartsWithTheRunNotWithItsRest) {
   const Flags sgd = {"--optimizer", "sgd", "--lr", "0.1"};
+  train(sgd);
   for (const Flags& schedule : {Flags{"--warmup", "4"}, Flags{"--lr-schedule", "steps"}}) {
     SCOPED_TRACE(schedule[0]);
     const auto whole = log_of(1, "whole", with(with({"-b", "48", "--epoch", "4"}, sgd), schedule));
-    train(sgd);
     expect_once(go_on(schedule), schedule[0] == "--warmup"
                                      ? "snapshot's: warmup 4 instead of 0"
                                      : "snapshot's: lr-schedule steps instead of constant");
@@ -224,9 +224,8 @@ TEST_F(ResumedJob, SchedulesKeepTheirEpochsWithOtherBatches) {
   for (const Flags& schedule : cases) {
     SCOPED_TRACE(schedule.back());
     const Flags flags = with(sgd, schedule);
-    const auto one = log_of(1, "whole", with({"-b", "48"}, flags));
+    const auto one = log_of(1, "first", with({"-b", "48", "--snapshot-every", "2"}, flags));
     const auto two = log_of(2, "whole", with({"-b", "48"}, flags));
-    log_of(1, "first", with(with({"-b", "48"}, flags), {"--max-iterations", "20"}));
     std::filesystem::remove_all(folder / "second");
     const Finished job = run(2, "second", {"-b", "48", "--epoch", "4", "--resume", snapshot});
     EXPECT_EQ(job.exit_code, 0) << job.all();

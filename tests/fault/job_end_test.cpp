@@ -30,17 +30,24 @@ T read_value(const std::string& path) {
   return value;
 }
 
-// Files in /dev/shm of this job: Open MPI puts the job's number into their names, and
-// communicator/node/shared_memory.cpp a rank's process id.
-std::vector<std::string> shared_memory_of(std::uint32_t job, const std::vector<pid_t>& ranks) {
+using FileTime = std::filesystem::file_time_type;
+
+// Files in /dev/shm of a job that began at this time: Open MPI puts the job's number into their
+// names, and communicator/node/shared_memory.cpp a rank's process id. Jobs before it, which may
+// have been killed, can have had the same numbers.
+std::vector<std::string> shared_memory_of(std::uint32_t job, const std::vector<pid_t>& ranks,
+                                          FileTime begin) {
   std::vector<std::string> parts = {fmt::format("{:x}", job)};
   for (const pid_t rank : ranks) parts.push_back(fmt::format("tasuki-{}-{}-", getuid(), rank));
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
     const std::string name = entry.path().filename();
-    if (std::any_of(parts.begin(), parts.end(),
-                    [&](const std::string& part) { return name.find(part) != std::string::npos; }))
-      names.push_back(name);
+    if (std::none_of(parts.begin(), parts.end(),
+                     [&](const std::string& part) { return name.find(part) != std::string::npos; }))
+      continue;
+    std::error_code is_gone;
+    const FileTime changed = entry.last_write_time(is_gone);
+    if (!is_gone && changed >= begin) names.push_back(name);
   }
   return names;
 }
@@ -69,6 +76,7 @@ struct Ended {
 Ended end_job(const std::string& moment, const std::string& kind,
               const std::map<std::string, std::string>& environment = {}) {
   const TemporaryFolder folder;
+  const FileTime begin = FileTime::clock::now();
   const Finished job = run_program(
       mpirun(ranks, {FAULTY_TRAINING, std::to_string(failing), moment, kind, folder.path()}), 30,
       environment);
@@ -86,7 +94,8 @@ Ended end_job(const std::string& moment, const std::string& kind,
   }
   const auto number = read_value<std::uint32_t>(folder / "job");
   EXPECT_NE(number, 0u);
-  EXPECT_EQ(shared_memory_of(number, processes), std::vector<std::string>{}) << "left in /dev/shm";
+  EXPECT_EQ(shared_memory_of(number, processes, begin), std::vector<std::string>{})
+      << "left in /dev/shm";
   const auto fault_time = read_value<double>(folder / "time");
   EXPECT_GT(fault_time, 0) << "the fault never came about: " << job.all();
   return {job, end - fault_time};
@@ -115,6 +124,17 @@ TEST_P(ExceptionMoments, EndTheJobWithOneLineOfRankHostAndCause) {
 INSTANTIATE_TEST_SUITE_P(All, ExceptionMoments,
                          ::testing::Values("start", "forward", "loader", "extension", "evaluator"),
                          [](const auto& info) { return std::string(info.param); });
+
+TEST(Leftovers, OfTheJobAloneCount) {
+  const std::string name = fmt::format("tasuki-{}-{}-test", getuid(), getpid());
+  const std::filesystem::path file = "/dev/shm/" + name;
+  const FileTime begin = FileTime::clock::now() - std::chrono::seconds(60);
+  std::ofstream(file) << "of this test";
+  EXPECT_EQ(shared_memory_of(0xffffffff, {getpid()}, begin), std::vector{name});
+  std::filesystem::last_write_time(file, begin - std::chrono::seconds(1));
+  EXPECT_EQ(shared_memory_of(0xffffffff, {getpid()}, begin), std::vector<std::string>{});
+  std::filesystem::remove(file);
+}
 
 // If there are no other ranks to end, the line is all there is.
 TEST(OneProcess, EndsWithItsLineAlone) {
