@@ -16,21 +16,24 @@
 
 namespace tasuki {
 
-std::uint32_t alignment_of(const void* address) {
-  const auto number = reinterpret_cast<std::uintptr_t>(address);
+namespace {
+
+// The largest power of two up to 256 that divides the number.
+std::uint32_t largest_divisor(std::uintptr_t number) {
   return number == 0 ? 256 : 1U << std::min(std::countr_zero(number), 8);
 }
-
-namespace {
 
 // Of all matrices of a batch.
 std::uint32_t batch_alignment(const void* address, std::int64_t step, DType type) {
   const auto bytes = static_cast<std::uintptr_t>(step) * size_of(type);
-  return alignment_of(
-      reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(address) | bytes));
+  return std::min(alignment_of(address), largest_divisor(bytes));
 }
 
 }  // namespace
+
+std::uint32_t alignment_of(const void* address) {
+  return largest_divisor(reinterpret_cast<std::uintptr_t>(address));
+}
 
 MatmulKey::MatmulKey(const MatrixProduct& product, bool allow_tf32, bool timed)
     : m(product.m),
