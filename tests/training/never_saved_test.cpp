@@ -30,6 +30,7 @@ struct Damage {
   bool takes_several_ranks;
   bool is_on_one_rank;
   std::function<void(const SmallRun&)> happen;
+  std::int64_t power_sgd_rank = 0;
 };
 
 void flip_bit(const Tensor& array) {
@@ -60,6 +61,12 @@ const Damage damages[] = {
            .slice(0, 1)
            .fill(std::numeric_limits<double>::infinity());
      }},
+    {"an infinite rest of a compressed gradient", ErrorKind::config, true, true,
+     [](const SmallRun& run) {
+       run.optimizer->gradient_exchange()->carried_over().front().slice(0, 1).fill(
+           std::numeric_limits<double>::infinity());
+     },
+     /*power_sgd_rank=*/1},
     {"a flipped bit of a weight", ErrorKind::disagreement, true, true,
      [](const SmallRun& run) {
        flip_bit(first_parameter_of(run, run.optimizer->arena().values()));
@@ -135,6 +142,7 @@ TEST_P(NeverSaved, IsADamagedModel) {
     const std::string out = folder / damage.name;
     const bool is_damaged_here = !damage.is_on_one_rank || comm->rank() == comm->size() - 1;
     SmallRun::Options options;
+    options.power_sgd_rank = damage.power_sgd_rank;
     if (saving.is_at_end) options.iterations = damaged_after;
     const SmallRun run(out, comm.get(), options);
     run.trainer->extend(std::make_unique<FailOnNonNumber>());

@@ -85,6 +85,7 @@ struct SmallRun {
     bool shares = false;      // weights, among the ranks of a node
     std::int64_t accumulate = 1;
     std::optional<ExchangeMode> exchange = std::nullopt;
+    std::int64_t power_sgd_rank = 0;
     bool skips_non_finite = false;
   };
 
@@ -97,7 +98,7 @@ struct SmallRun {
     if (!options.frozen.empty()) optimizer->freeze(options.frozen);
     optimizer->shard_states(options.sharded);
     optimizer->share_weights(options.shares);
-    optimizer->set_exchange({.mode = options.exchange});
+    optimizer->set_exchange({.mode = options.exchange, .power_sgd_rank = options.power_sgd_rank});
     optimizer->setup(*model);
     if (options.dtype == DType::float16) optimizer->scale_losses({});
     if (options.skips_non_finite) optimizer->skip_non_finite();

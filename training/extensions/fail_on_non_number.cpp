@@ -40,7 +40,8 @@ std::string describe_parameters(const Optimizer& optimizer) {
   return "a parameter is not finite";
 }
 
-// What is wrong with the states that this rank keeps, if anything. Weights need not show it: an
+// What is wrong with the states that this rank keeps, and with what it keeps of gradients, if
+// anything. Weights need not show it: an
 // infinite second moment of Adam makes its updates zero.
 std::string describe_states(const Optimizer& optimizer) {
   const ParameterArena& arena = optimizer.arena();
@@ -62,6 +63,13 @@ std::string describe_states(const Optimizer& optimizer) {
           !is_finite(optimizer.state(*entry.parameter, name)))
         return text(entry.path);
   }
+  // The last one counts examples.
+  const GradientExchange* const exchange = optimizer.gradient_exchange();
+  std::vector<Tensor> kept = exchange ? exchange->carried_over() : std::vector<Tensor>();
+  if (!kept.empty()) kept.pop_back();
+  if (!std::ranges::all_of(kept, is_finite))
+    return "what compressing or rounding gradients leaves for the next step has values that are "
+           "not finite";
   return "";
 }
 

@@ -21,8 +21,8 @@ namespace tasuki {
 // the rank that finds something ends the job. Values on a GPU are not waited for; they are checked
 // when they are reported (LogReport, PrintSteps, those of rank 0 by PrintProgress), before a
 // snapshot is written, whenever `check` fires, and at the end. The last three also check all
-// parameters and states, each rank those that it keeps, and the ranks exchange what they found. So
-// no snapshot contains a diverged model.
+// parameters and states, and what the exchange of gradients keeps for the next step, each rank its
+// own, and the ranks exchange what they found. So no snapshot contains a diverged model.
 //
 // Iterations that the optimizer has left out (Optimizer::skip_non_finite) are not taken for a run
 // that has diverged, unless they are the last of `most_skipped` in a row. Rank 0 warns of each and
