@@ -150,6 +150,7 @@
 #include "tasuki/tensor/tensor.hpp"
 #include "tasuki/training/batch_memory.hpp"
 #include "tasuki/training/bleu.hpp"
+#include "tasuki/training/checkpoints/course.hpp"
 #include "tasuki/training/checkpoints/generation.hpp"
 #include "tasuki/training/checkpoints/generations.hpp"
 #include "tasuki/training/extension.hpp"

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iterator>
 #include <regex>
+#include <sstream>
 #include <system_error>
 
 #include "tasuki/core/error.hpp"
@@ -37,14 +38,52 @@ void check_writable(const fs::path& folder) {
 
 }  // namespace
 
+ErrorKind kind_of_absence(const std::error_code& error) {
+  const bool is_absent =
+      error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory ||
+      error == std::errc::is_a_directory || error == std::errc::filename_too_long ||
+      error == std::errc::too_many_symbolic_link_levels;
+  return is_absent ? ErrorKind::missing : ErrorKind::io;
+}
+
 std::string read_file(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
-  if (!in) fail(ErrorKind::missing, "cannot read {}: {}", path.string(), std::strerror(errno));
+  if (!in) {
+    const std::error_code error(errno, std::generic_category());
+    fail(kind_of_absence(error), "cannot read {}: {}", path.string(), error.message());
+  }
   try {
     return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
   } catch (const std::ios_base::failure&) {  // thrown by iterators for a folder or a broken disk
     fail(ErrorKind::io, "reading {} failed: {}", path.string(), std::strerror(errno));
   }
+}
+
+std::optional<std::string> read_file_if_there(const fs::path& path) {
+  try {
+    return read_file(path);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::missing) throw;
+    return std::nullopt;
+  }
+}
+
+std::optional<std::string> first_line_in(const fs::path& path) {
+  std::istringstream in(read_file_if_there(path).value_or(""));
+  std::string line;
+  if (!std::getline(in, line) || line.empty()) return std::nullopt;
+  return line;
+}
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  fs::directory_iterator each(folder, error);
+  for (; !error && each != fs::directory_iterator(); each.increment(error))
+    names.push_back(each->path().filename().string());
+  if (error && kind_of_absence(error) != ErrorKind::missing)
+    fail(ErrorKind::io, "cannot read {}: {}", folder.string(), error.message());
+  return names;
 }
 
 void replace_file(const fs::path& path,

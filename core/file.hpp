@@ -3,14 +3,28 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
+
+#include "tasuki/core/error.hpp"
 
 namespace tasuki {
 
-// The whole contents of a file; an error names the file and the cause.
+// The kind of an error in looking for a file or opening it: missing if it is not there, else io,
+// because it may be there (no permission, too many open files, a disk that fails).
+ErrorKind kind_of_absence(const std::error_code& error);
+
+// The whole contents of a file; an error, as above, names the file and the cause.
 std::string read_file(const std::filesystem::path& path);
+// The same; nothing if it is not there.
+std::optional<std::string> read_file_if_there(const std::filesystem::path& path);
+// Of a file with one line; nothing if it is not there or empty.
+std::optional<std::string> first_line_in(const std::filesystem::path& path);
+// The names in a folder, in any order; none if it is not there. Another error is of kind io.
+std::vector<std::string> names_in(const std::filesystem::path& folder);
 
 // Calls `write` with the name of a temporary file in the same folder, then syncs that file, renames
 // it to `path` and syncs the folder. On any failure the temporary file is removed, `path` is

@@ -1,5 +1,7 @@
 #include "tasuki/program/intact_snapshot.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
 #include <functional>
@@ -12,8 +14,10 @@
 #include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/training/checkpoints/course.hpp"
 #include "tasuki/training/checkpoints/generation.hpp"
 #include "tasuki/training/checkpoints/generations.hpp"
+#include "tasuki/training/checkpoints/retention.hpp"
 #include "tasuki/training/snapshots/npz.hpp"
 
 namespace tasuki::program {
@@ -97,8 +101,20 @@ void explain_choice(const fs::path& chosen, const std::vector<fs::path>& candida
                each->string(), chosen.filename().string());
 }
 
-// The first that `open` does not fail on. `says`: whether this rank prints what it passes over.
-fs::path first_intact(const SnapshotList& snapshots, bool says,
+// What `open` found no damage in, but could not read either, is not passed over: training would go
+// back for no reason.
+[[noreturn]] void refuse_to_pass_over(const Error& error, const SnapshotList& snapshots,
+                                      std::size_t which, std::string_view flag) {
+  if (!snapshots.is_of_folder) throw error;
+  std::string text = fmt::format("{}; it may be intact: try again", error.what());
+  if (which + 1 < snapshots.paths.size())
+    text += fmt::format(", or go back with {} {}", flag, snapshots.paths[which + 1].string());
+  throw Error(error.kind(), text, error.scope());
+}
+
+// The first that is not damaged, of those that `flag` named. `says`: whether this rank prints what
+// it passes over.
+fs::path first_intact(const SnapshotList& snapshots, std::string_view flag, bool says,
                       const std::function<void(const fs::path&)>& open) {
   const auto& paths = snapshots.paths;
   for (std::size_t i = 0;; ++i) {
@@ -107,10 +123,28 @@ fs::path first_intact(const SnapshotList& snapshots, bool says,
       if (says && snapshots.is_of_folder) explain_choice(paths[i], paths);
       return paths[i];
     } catch (const Error& error) {
+      if (!is_damage(error)) refuse_to_pass_over(error, snapshots, i, flag);
       if (i + 1 == paths.size()) throw;
       if (says) log_warning("{}; using the one before it", error.what());
     }
   }
+}
+
+// A checkpoint's path where there is none is an error that names those that are there.
+void refuse_missing_checkpoint(const fs::path& path, std::string_view named_by) {
+  constexpr std::size_t most = 5;
+  const fs::path folder = path.parent_path();
+  if (folder.filename() != checkpoints_name || is_there(path)) return;
+  const fs::path out = folder.has_parent_path() ? folder.parent_path() : ".";
+  std::vector<std::string> names;
+  for (const SavedState& each : saved_states_in(out))
+    if (each.is_generation) names.push_back(each.path.filename().string());
+  const std::size_t more = names.size() - std::min(names.size(), most);
+  names.resize(names.size() - more);
+  std::string there = names.empty() ? "is none" : fmt::format("are {}", fmt::join(names, ", "));
+  if (more > 0) there += fmt::format(" and {} more", more);
+  fail(ErrorKind::missing, "{} {}: no such checkpoint; there {} in {}", named_by, path.string(),
+       there, folder.string());
 }
 
 fs::path without_slash(const fs::path& path) {
@@ -158,7 +192,10 @@ SnapshotList snapshots_at(const fs::path& path, std::string_view flag, int parts
   std::error_code ignored;
   const fs::path named = followed(without_slash(path));
   if (is_checkpoint(named)) return {{named}};
-  if (!fs::is_directory(named, ignored)) return {{snapshot_of(named, parts)}};
+  if (!fs::is_directory(named, ignored)) {
+    refuse_missing_checkpoint(named, flag);
+    return {{snapshot_of(named, parts)}};
+  }
   const fs::path folder = named.filename() == checkpoints_name ? output_folder_of(named) : named;
   SnapshotList list = snapshots_of(folder, parts);
   if (!list.paths.empty()) return list;
@@ -205,13 +242,14 @@ int parts_in(const fs::path& folder) {
 std::unique_ptr<ArraySource> open_weights(const fs::path& path, const std::string& part) {
   const fs::path named = followed(without_slash(path));
   if (is_checkpoint(named)) return std::make_unique<Generation>(named, part);
+  refuse_missing_checkpoint(named, "cannot read");
   return std::make_unique<NpzFile>(named.string() + part);
 }
 
 std::vector<std::unique_ptr<ArraySource>> open_intact_snapshot(const fs::path& path,
                                                                std::string_view flag, int parts) {
   std::vector<std::unique_ptr<ArraySource>> opened;
-  first_intact(snapshots_at(path, flag, parts), true, [&](const fs::path& snapshot) {
+  first_intact(snapshots_at(path, flag, parts), flag, true, [&](const fs::path& snapshot) {
     opened.clear();
     for (int part = 0; part < parts; ++part) opened.push_back(open_part(snapshot, part, parts));
   });
@@ -222,7 +260,7 @@ OpenedState open_intact_parts(const SnapshotList& snapshots, int parts,
                               Communicator& communicator) {
   OpenedState found;
   const int rank = communicator.rank();
-  found.path = first_intact(snapshots, rank == 0, [&](const fs::path& snapshot) {
+  found.path = first_intact(snapshots, "--resume", rank == 0, [&](const fs::path& snapshot) {
     run_on_all(communicator, [&] {
       if (rank < parts) found.source = open_part(snapshot, rank, parts);
     });

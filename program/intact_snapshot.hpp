@@ -27,7 +27,8 @@ struct SnapshotList {
 SnapshotList snapshots_of(const std::filesystem::path& folder, int parts = 1);
 // The same, at least one, or the one that `path` names; it may have the suffix of the first part,
 // or be the file `best` or `latest`, which names another. A folder without any is an error, which
-// begins with `flag` that named it.
+// begins with `flag` that named it, and so is a checkpoint that is not there: it says which ones
+// are.
 SnapshotList snapshots_at(const std::filesystem::path& path, std::string_view flag, int parts = 1);
 
 // The path without the suffix of the first of several parts.
@@ -49,13 +50,13 @@ int parts_in(const std::filesystem::path& folder);
 std::unique_ptr<ArraySource> open_weights(const std::filesystem::path& path,
                                           const std::string& part = "");
 
-// All parts of a snapshot, or of the first in a folder that is intact; says so if that is not
-// simply the newest.
+// All parts of a snapshot, or of the first in a folder that is not damaged; says so if that is not
+// simply the newest. One that cannot be read for another reason (is_damage) is an error.
 std::vector<std::unique_ptr<ArraySource>> open_intact_snapshot(const std::filesystem::path& path,
                                                                std::string_view flag,
                                                                int parts = 1);
 
-// The first of `snapshots`, at least one and the same on all ranks, of which all parts are intact.
+// The same of `snapshots`, at least one and the same on all ranks, which --resume named.
 // Each of the first `parts` ranks opens its own, which may be on a disk that others do not see;
 // parts of different saves are refused. Collective.
 OpenedState open_intact_parts(const SnapshotList& snapshots, int parts, Communicator& communicator);

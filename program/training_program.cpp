@@ -20,7 +20,7 @@
 #include "tasuki/program/start/link.hpp"
 #include "tasuki/program/start/processors.hpp"
 #include "tasuki/program/start/setup.hpp"
-#include "tasuki/training/checkpoints/generations.hpp"
+#include "tasuki/training/checkpoints/course.hpp"
 #include "tasuki/training/extensions/evaluator.hpp"
 
 namespace tasuki {

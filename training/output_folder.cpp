@@ -15,7 +15,9 @@
 #include "tasuki/core/file_lock.hpp"
 #include "tasuki/core/host_name.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/training/checkpoints/course.hpp"
 #include "tasuki/training/checkpoints/generations.hpp"
+#include "tasuki/training/checkpoints/retention.hpp"
 #include "tasuki/training/extensions/snapshot.hpp"
 
 namespace tasuki {

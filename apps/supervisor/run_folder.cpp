@@ -3,6 +3,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "tasuki/core/error.hpp"
+#include "tasuki/core/log.hpp"
 #include "tasuki/program/report/about.hpp"
 #include "tasuki/training/output_folder.hpp"
 
@@ -23,9 +25,13 @@ bool has_mark(const fs::path& folder, const std::string& mark) {
 }  // namespace
 
 std::optional<SavedState> last_saved(const fs::path& folder) {
-  for (const char* suffix : {"", ".0"}) {  // of a whole model, or of one on several ranks
-    const auto states = saved_states_in(folder, suffix);
-    if (!states.empty()) return states.front();
+  try {
+    for (const char* suffix : {"", ".0"}) {  // of a whole model, or of one on several ranks
+      const auto states = saved_states_in(folder, suffix);
+      if (!states.empty()) return states.front();
+    }
+  } catch (const Error& error) {  // the program says so, too, when it is to go on from there
+    log_verbose("{}", error.what());
   }
   return std::nullopt;
 }

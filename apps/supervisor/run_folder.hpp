@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/training/checkpoints/generations.hpp"
+#include "tasuki/training/checkpoints/course.hpp"
 
 namespace tasuki::supervisor {
 

@@ -177,6 +177,17 @@ TEST_F(Checkpoints, ThatAreDamagedArePassedOver) {
   // One that is asked for by its name is not replaced by another.
   const Finished job = run(1, "second", {"-b", "48", "--resume", generation("first", 17)});
   EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::data)) << job.all();
+  // Neither is one that is not there.
+  for (const std::string& flag : Flags{"--resume", "--init"}) {
+    const Finished none = run(1, "second", {"-b", "48", flag, generation("first", 12)});
+    EXPECT_EQ(none.exit_code, static_cast<int>(ErrorKind::missing)) << none.all();
+    EXPECT_EQ(
+        count_of(none.err, generation("first", 12).string() +
+                               ": no such checkpoint; there are iter_17, iter_15, iter_10 in " +
+                               (folder / "first/checkpoints").string() + "\n"),
+        1)
+        << none.all();
+  }
 }
 
 TEST_F(Checkpoints, AFullDiskIsAWarning) {

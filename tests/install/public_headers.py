@@ -40,7 +40,7 @@ INTERNAL = {
     "tensor": ["clock_scope", "embed_check", "gather_check", "geometry", "half", "host_memory",
                "matmul_geometry", "recorder", "recurrent_check", "reduction_plan"],
     "training": ["device_clock", "gpu_sensors", "process_load", "watched_value"],
-    "training/checkpoints": ["generation_share", "generation_writer", "writers"],
+    "training/checkpoints": ["generation_save", "generation_share", "generation_writer", "retention", "writers"],
     "training/extensions": ["best_checkpoint", "evaluation_pass", "replica_hash",
                             "table_layout"],
     "training/snapshots": ["file_hash", "zip_writer"],

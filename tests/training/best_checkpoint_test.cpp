@@ -11,6 +11,7 @@
 #include "tasuki/models/mlp.hpp"
 #include "tasuki/training/checkpoints/generation.hpp"
 #include "tasuki/training/checkpoints/generations.hpp"
+#include "tasuki/training/checkpoints/retention.hpp"
 #include "tasuki/training/extensions/checkpoint.hpp"
 #include "temporary_folder.hpp"
 

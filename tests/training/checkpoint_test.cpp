@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/mount.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,11 +15,13 @@
 #include <mutex>
 #include <thread>
 
+#include "no_more_files.hpp"
 #include "resumed_run.hpp"
 #include "same_run.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/core/stop_request.hpp"
+#include "tasuki/training/checkpoints/course.hpp"
 #include "tasuki/training/checkpoints/generation.hpp"
 #include "tasuki/training/checkpoints/generations.hpp"
 #include "watched_folder.hpp"
@@ -80,6 +83,7 @@ using testing::expect_same_run;
 using ::testing::HasSubstr;
 using testing::Resume;
 using testing::SmallRun;
+using ::testing::UnorderedElementsAre;
 using testing::WatchedFolder;
 
 class Checkpoints : public Resume {
@@ -321,6 +325,72 @@ TEST_F(Checkpoints, OfWhichTheNewestIntactOneIsTaken) {
       std::filesystem::remove(generation_folder(folder / "first", name) / "state.npz");
   comm->barrier();
   EXPECT_THAT(error_of([&] { resume_newest(*first->trainer); }), HasSubstr("state.npz is missing"));
+}
+
+TEST_F(Checkpoints, OfWhichTheNewestCannotBeReadAreNotPassedOver) {
+  run_of("first", {.iterations = 7})->trainer->run();
+  comm->barrier();
+  const auto second = run_of("first", {.iterations = 9});
+  // With one file it fails after the list and the manifest, where a file is hashed.
+  for (const int left : {0, 1}) {
+    const auto error = [&] {
+      const testing::NoMoreFiles none(comm->rank() == 0, left);
+      return testing::caught([&] { resume_newest(*second->trainer); });
+    }();
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->kind(), ErrorKind::io);
+    EXPECT_THAT(error->what(), HasSubstr("Too many open files"));
+    EXPECT_THAT(error->what(), HasSubstr(left == 0 ? "first/checkpoints: "
+                                                   : "first/checkpoints/iter_7/state.npz "));
+    EXPECT_EQ(
+        std::string(error->what()).find("; it may be intact: try again, or") != std::string::npos,
+        left == 1);
+  }
+}
+
+// A disk with room for three of them, of which three are to remain.
+TEST_F(Checkpoints, MakeRoomForThoseThatFollow) {
+  for (const std::string way : {"background", "foreground", "sharded", "divided"}) {
+    SCOPED_TRACE(way);
+    const auto run = [&](const std::string& out, double period) {
+      Checkpoint::Settings settings{.in_background = way != "foreground"};
+      if (way == "divided")
+        settings.replicas = std::make_shared<const ReplicaSet>(*comm, ReplicaSets{{0}});
+      run_of(out, {.examples = 970, .iterations = 12, .units = 900, .sharded = way == "sharded"},
+             std::move(settings), period)
+          ->trainer->run();
+      comm->barrier();
+    };
+    run("measured", 12);
+    const std::filesystem::path disk = folder / "first";
+    bool is_mounted = true;
+    if (comm->rank() == 0) {
+      std::uintmax_t bytes = 0;
+      for (const auto& file : std::filesystem::directory_iterator(generation("measured", 12)))
+        bytes += file.file_size();
+      std::filesystem::remove_all(folder / "measured");
+      std::filesystem::create_directories(disk);
+      const std::string options = fmt::format("size={}", bytes * 7 / 2);
+      is_mounted = mount("tmpfs", disk.c_str(), "tmpfs", 0, options.c_str()) == 0;
+    }
+    if (comm->bcast_bytes(Bytes(is_mounted ? 1 : 0)).empty())
+      GTEST_SKIP() << "file systems can be mounted as root only";
+    ::testing::internal::CaptureStderr();
+    run("first", 2);
+    const std::string said = ::testing::internal::GetCapturedStderr();
+    if (comm->rank() == 0) {
+      EXPECT_THAT(names_in(disk / "checkpoints"), UnorderedElementsAre("iter_10", "iter_12"));
+      EXPECT_THAT(said,
+                  HasSubstr("no room for the checkpoint of iteration 8 beside the older ones; "
+                            "removed iter_4, iter_2 from " +
+                            disk.string()));
+      EXPECT_EQ(said.find("removed iter_"), said.rfind("removed iter_")) << said;
+      // Of the log that may be written while a checkpoint has all the room this is no matter.
+      EXPECT_EQ(said.find("cannot write " + (disk / "checkpoints").string()), said.npos) << said;
+      EXPECT_EQ(umount(disk.c_str()), 0);
+    }
+    comm->barrier();
+  }
 }
 
 // Ranks look for each other's folders by files that they make there.

@@ -12,7 +12,9 @@
 #include <fstream>
 #include <random>
 
+#include "no_more_files.hpp"
 #include "tasuki/core/file.hpp"
+#include "tasuki/training/checkpoints/retention.hpp"
 #include "temporary_folder.hpp"
 #include "written_generations.hpp"
 
@@ -32,6 +34,7 @@ fs::path newest_intact(const fs::path& out) {
       for (const std::string& name : generation.names()) generation.read(name);
       return each.path;
     } catch (const Error& error) {
+      EXPECT_TRUE(is_damage(error)) << error.what();
       EXPECT_THAT(error.what(), HasSubstr(each.path.string()));
       EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
     }
@@ -165,6 +168,28 @@ TEST_F(DamagedGeneration, SaysWhatIsWrong) {
   EXPECT_THAT(refusal(), HasSubstr("manifest.json: "));
   expect_error(ErrorKind::missing, {"iter_30: no such folder"},
                [&] { const Generation none(out / "checkpoints/iter_30"); });
+}
+
+// It may be intact, unlike those that are damaged.
+TEST_F(DamagedGeneration, IsNoOneThatTheSystemDoesNotLetBeRead) {
+  const auto error = [&](const auto& work) {
+    const NoMoreFiles none;
+    return caught(work);
+  };
+  const auto expect_io = [&](const std::optional<Error>& found, const fs::path& path) {
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->kind(), ErrorKind::io);
+    EXPECT_FALSE(is_damage(*found));
+    EXPECT_THAT(found->what(), HasSubstr(path.string() + ": "));
+    EXPECT_THAT(found->what(), HasSubstr("Too many open files"));
+  };
+  expect_io(error([&] { const Generation none(folder); }), folder / manifest_name);
+  expect_io(error([&] { const NpzFile none(folder / "state.npz"); }), folder / "state.npz");
+  expect_io(error([&] { saved_states_in(out.path()); }), out / checkpoints_name);
+  expect_io(error([&] { find_generation(out.path(), "x"); }), out / checkpoints_name);
+  std::ofstream(out / abandoned_name) << "checkpoints/iter_20\n";
+  expect_io(error([&] { abandoned_in(out.path()); }), out / abandoned_name);
+  expect_io(error([&] { read_latest(out.path()); }), out / latest_name);
 }
 
 // While it is open: the disk gives other bytes than when it was checked.
@@ -335,7 +360,9 @@ TEST(AFullDisk, OfARealFileSystemLeavesOlderGenerations) {
   EXPECT_EQ(umount(folder.path().c_str()), 0);
   ASSERT_TRUE(error);
   EXPECT_EQ(error->kind(), ErrorKind::cannot_write);
-  EXPECT_THAT(error->what(), HasSubstr("state.npz: No space left on device"));
+  EXPECT_THAT(error->what(), ::testing::ContainsRegex(
+                                 "state.npz: No space left on device; it needs 400[0-9]{3} bytes, "
+                                 "and [0-9]{5} are free$"));
 }
 
 TEST(AFailure, OfOneWriterIsOneOfAll) {

@@ -1,5 +1,4 @@
 // Generations that one or several writers make, and what is read from them.
-#include "tasuki/training/checkpoints/generation.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

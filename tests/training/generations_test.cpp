@@ -8,6 +8,8 @@
 #include <thread>
 
 #include "tasuki/core/file.hpp"
+#include "tasuki/training/checkpoints/course.hpp"
+#include "tasuki/training/checkpoints/retention.hpp"
 #include "tasuki/training/output_folder.hpp"
 #include "temporary_folder.hpp"
 

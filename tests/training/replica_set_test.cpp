@@ -10,6 +10,7 @@
 #include "same_run.hpp"
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/communicator/text_bytes.hpp"
+#include "tasuki/training/checkpoints/course.hpp"
 #include "tasuki/training/checkpoints/generations.hpp"
 #include "temporary_folder.hpp"
 

@@ -9,6 +9,7 @@
 #include <new>
 #include <thread>
 
+#include "no_more_files.hpp"
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/program/intact_snapshot.hpp"
 #include "tasuki/program/start/setup.hpp"
@@ -127,6 +128,31 @@ TEST(Ranks, RefusePartsOfTwoSaves) {
   EXPECT_EQ(found.path, older);
   expect_array(*found.source, "updater/model:main/l1/b", ramp(Shape{6}, 0.5F));
   std::filesystem::current_path(before);
+}
+
+// It would throw training away.
+TEST(Ranks, DoNotPassOverWhatMayBeIntact) {
+  const auto comm = create_communicator("naive");
+  const TemporaryFolder out(comm.get());
+  if (comm->rank() == 0)
+    for (const int iteration : {10, 20}) write_alone(out.path(), iteration, 1);
+  comm->barrier();
+  const std::filesystem::path older = generation_folder(out.path(), {10, 1}),
+                              newer = generation_folder(out.path(), {20, 1});
+  const auto opening = [&](const program::SnapshotList& list) {
+    const NoMoreFiles none(comm->rank() == 0);
+    return caught([&] { program::open_intact_parts(list, 1, *comm); });
+  };
+  auto error = opening({{newer, older}, true});
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind(), ErrorKind::io);
+  EXPECT_EQ(error->what(), fmt::format("cannot read {}: Too many open files; it may be intact: try "
+                                       "again, or go back with --resume {}",
+                                       (newer / manifest_name).string(), older.string()));
+  error = opening({{newer}});
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->what(),
+            fmt::format("cannot read {}: Too many open files", (newer / manifest_name).string()));
 }
 
 // Each machine has a disk of its own: a folder of another name.

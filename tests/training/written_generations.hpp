@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "errors.hpp"
+#include "tasuki/training/checkpoints/course.hpp"
 #include "tasuki/training/checkpoints/generation.hpp"
 #include "tasuki/training/checkpoints/generation_writer.hpp"
 #include "tasuki/training/checkpoints/generations.hpp"

@@ -10,6 +10,7 @@
 
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/file.hpp"
 #include "tasuki/core/hash.hpp"
 #include "tasuki/core/printable.hpp"
 #include "tasuki/training/checkpoints/generations.hpp"
@@ -40,28 +41,29 @@ void check_folder(const fs::path& folder, const Manifest& manifest) {
     const fs::path path = folder / file.name;
     std::error_code error;
     const std::uintmax_t bytes = fs::file_size(path, error);
+    if (error && kind_of_absence(error) != ErrorKind::missing)
+      fail(ErrorKind::io, "cannot read {}: {}", path.string(), error.message());
     if (error) fail(ErrorKind::data, "{} is missing: {}", path.string(), error.message());
     if (bytes != file.bytes)
       fail(ErrorKind::data, "{} is damaged: it has {} bytes in place of {}", path.string(), bytes,
            file.bytes);
     expected.insert(file.name);
   }
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
+  for (const std::string& name : names_in(folder))
     if (!name.starts_with('.') && !expected.contains(name))
       fail(ErrorKind::data, "{} does not belong to this generation: the manifest does not name it",
-           entry.path().string());
-  }
-  if (error) fail(ErrorKind::io, "cannot read {}: {}", folder.string(), error.message());
+           (folder / name).string());
 }
 
 }  // namespace
 
 Generation::Generation(fs::path folder, const std::string& part) : folder_(std::move(folder)) {
-  std::error_code ignored;
-  if (!fs::is_directory(folder_, ignored))
-    fail(ErrorKind::missing, "cannot read {}: no such folder", folder_.string());
+  std::error_code error;
+  if (!fs::is_directory(folder_, error)) {
+    const ErrorKind kind = error ? kind_of_absence(error) : ErrorKind::missing;
+    fail(kind, "cannot read {}: {}", folder_.string(),
+         kind == ErrorKind::missing ? "no such folder" : error.message());
+  }
   manifest_ = Manifest::read(folder_);
   check_folder(folder_, manifest_);
   for (const Manifest::File& file : manifest_.files)
@@ -160,10 +162,15 @@ std::optional<fs::path> find_generation(const fs::path& out, const std::string& 
       if (manifest.id != id) continue;
       check_folder(folder, manifest);
       return folder;
-    } catch (const Error&) {  // damaged: those that open it say so
+    } catch (const Error& error) {  // damaged: those that open it say so
+      if (!is_damage(error)) throw;
     }
   }
   return std::nullopt;
+}
+
+bool is_damage(const Error& error) {
+  return error.kind() == ErrorKind::data || error.kind() == ErrorKind::missing;
 }
 
 std::unique_ptr<ArraySource> open_saved_state(const fs::path& path, const std::string& part) {

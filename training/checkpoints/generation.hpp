@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "tasuki/core/error.hpp"
 #include "tasuki/training/checkpoints/manifest.hpp"
 #include "tasuki/training/snapshots/npz.hpp"
 
@@ -29,8 +30,8 @@ class Generation : public ArraySource {
  public:
   // Reads and checks all files of the part; of other parts, whether they are there and have the
   // right size. Reports progress meanwhile. Errors name the file and the reason: of kind missing if
-  // `folder` is no generation or does not have the part, of kind data if it is damaged. `part`: as
-  // in Manifest::File.
+  // `folder` is no generation or does not have the part, of kind data if it is damaged, of another
+  // kind if the system does not let it be read. `part`: as in Manifest::File.
   explicit Generation(std::filesystem::path folder, const std::string& part = "");
 
   const Manifest& manifest() const { return manifest_; }
@@ -61,9 +62,14 @@ class Generation : public ArraySource {
 };
 
 // The generation of this id (Manifest::id) in an output folder, whose manifest is intact and whose
-// files are there with their sizes; contents are not read. Nothing if there is none.
+// files are there with their sizes; contents are not read. Nothing if there is none; an error if
+// that cannot be found out.
 std::optional<std::filesystem::path> find_generation(const std::filesystem::path& out,
                                                      const std::string& id);
+
+// Whether an error of opening says that a saved state is damaged, incomplete or not there. After
+// another one (a disk that fails, no memory, no permission, too many open files) it may be intact.
+bool is_damage(const Error& error);
 
 // Opens what a run saved: a generation, if `path` is a folder, or a snapshot, of a part of the
 // model the file with the suffix `part`.

@@ -57,6 +57,8 @@ class GenerationWriter {
   // works for all of them.
   bool is_first_on_disk() const { return works_for_disk_; }
   const std::vector<int>& first_on_disk() const { return first_on_disk_; }  // of all writers
+  // Whether it has its name, on all disks.
+  bool is_complete() const { return is_complete_; }
   // The name that it has, or gets.
   const std::filesystem::path& folder() const { return folder_; }
 

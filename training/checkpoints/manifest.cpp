@@ -208,7 +208,7 @@ Manifest Manifest::read(const fs::path& folder) {
   const fs::path path = folder / manifest_name;
   std::error_code error;
   if (!fs::is_regular_file(path, error))
-    fail(ErrorKind::missing, "cannot read {}: {}", path.string(),
+    fail(error ? kind_of_absence(error) : ErrorKind::missing, "cannot read {}: {}", path.string(),
          error ? error.message() : "it is not a file");
   const std::uintmax_t bytes = fs::file_size(path, error);
   if (error) fail(ErrorKind::io, "cannot read {}: {}", path.string(), error.message());

@@ -50,7 +50,8 @@ struct Manifest {
   std::string text() const;
   // The reverse. Throws an error of kind data that begins with `place` and names what is wrong.
   static Manifest parse(std::string_view text, std::string_view place);
-  // Of the generation in `folder`; an error of kind missing if there is none.
+  // Of the generation in `folder`; an error of kind missing if there is none, of kind data if
+  // it is damaged, of kind io if it cannot be read.
   static Manifest read(const std::filesystem::path& folder);
 
   friend bool operator==(const Manifest&, const Manifest&) = default;

@@ -26,8 +26,7 @@ class Token {
   explicit Token(const fs::path& folder)
       // core/file.hpp knows such names as leftovers of processes that were killed.
       : path_(folder / fmt::format("writer-{}.{}.tmp", random_id(), ::getpid())) {
-    std::ofstream file(path_);
-    file << '\n';
+    std::ofstream file(path_);  // stays empty: there may be no room for a byte
     file.close();
     if (!file)
       fail(ErrorKind::cannot_write, "cannot write {}: {}", path_.string(),
@@ -74,6 +73,9 @@ std::vector<std::string> Writers::on_all(const std::function<std::string()>& wor
     try {
       result = work();
     } catch (const std::system_error& error) {  // of std::filesystem
+      fail(ErrorKind::cannot_write, "{}", error.what());
+    } catch (const Error& error) {  // of files that it looks into
+      if (error.kind() != ErrorKind::io) throw;
       fail(ErrorKind::cannot_write, "{}", error.what());
     }
   });

@@ -9,6 +9,7 @@
 #include "tasuki/core/log.hpp"
 #include "tasuki/training/checkpoints/generation.hpp"
 #include "tasuki/training/checkpoints/generations.hpp"
+#include "tasuki/training/checkpoints/retention.hpp"
 #include "tasuki/training/trainer.hpp"
 
 namespace tasuki {

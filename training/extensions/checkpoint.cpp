@@ -1,10 +1,9 @@
 #include "tasuki/training/extensions/checkpoint.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <chrono>
-#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -17,8 +16,10 @@
 #include "tasuki/core/file.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/core/long_call.hpp"
+#include "tasuki/core/stopwatch.hpp"
 #include "tasuki/tensor/out_of_memory.hpp"
-#include "tasuki/training/checkpoints/generation_writer.hpp"
+#include "tasuki/training/checkpoints/course.hpp"
+#include "tasuki/training/checkpoints/generation_save.hpp"
 #include "tasuki/training/checkpoints/generations.hpp"
 #include "tasuki/training/extensions/best_checkpoint.hpp"
 #include "tasuki/training/trainer.hpp"
@@ -26,25 +27,6 @@
 namespace tasuki {
 namespace fs = std::filesystem;
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-// Errors of other ranks arrive as texts.
-bool is_of_full_disk(const Error& error) {
-  const std::string_view text = error.what();
-  return std::ranges::any_of(std::array{ENOSPC, EDQUOT}, [&](int number) {
-    return text.find(std::generic_category().message(number)) != text.npos;
-  });
-}
-
-// Removes all checkpoints but the last complete one and the best.
-void make_room(const fs::path& out) {
-  if (const auto latest = read_latest(out)) remove_old_generations(out, out / *latest, 1);
-}
 
 bool shards_states(const Trainer& trainer) {
   return std::ranges::any_of(trainer.updater().optimizers(), [](const NamedOptimizer& each) {
@@ -54,17 +36,11 @@ bool shards_states(const Trainer& trainer) {
 
 }  // namespace
 
-// A save that is under way. `path` or `failure` is set before `writing_` is ready.
-struct Checkpoint::Save {
-  std::int64_t iteration = 0;
-  std::string id{};
-  bool is_best = false;
+// A save that is under way. What the other thread sets is there before `writing_` is ready.
+struct Checkpoint::Save : GenerationSave {
   BestCheckpoint::Record best_before{};
-  fs::path path{};        // empty: not complete
-  std::string failure{};  // of writing files; empty: none
-  std::vector<int> first_on_disk{};
   bool is_noted = false;
-  double seconds_of_pause = 0, seconds_of_writing = 0;
+  double seconds_of_pause = 0;
 };
 
 Checkpoint::Checkpoint(Settings settings, std::unique_ptr<Trigger> due)
@@ -120,7 +96,7 @@ void Checkpoint::run(Trainer& trainer) {
       begin(trainer);
       save_->best_before = before;
       save_->is_best = is_better;
-      if (is_better) best_->set_id(save_->id);
+      if (is_better) best_->set_id(save_->outline.id);
       save(trainer, settings_.in_background && !is_at_limit(trainer));
     });
   }
@@ -134,34 +110,17 @@ bool Checkpoint::is_at_limit(const Trainer& trainer) const {
 
 void Checkpoint::finalize(Trainer& trainer) {
   const std::int64_t iteration = trainer.updater().iteration();
-  if (save_ && save_->iteration != iteration) finish_or_warn(trainer);
+  if (save_ && save_->outline.iteration != iteration) finish_or_warn(trainer);
   try {
-    save_and_finish(trainer);
-  } catch (const Error& error) {
-    give_up();
-    if (error.kind() != ErrorKind::cannot_write || !is_of_full_disk(error)) throw;
-    const auto make = [&] {
-      if (writes(trainer)) make_room(trainer.out());
-    };
-    if (Communicator* const all = everybody(trainer))
-      run_on_all(*all, make);
-    else
-      make();
-    try {
-      save_and_finish(trainer);
-    } catch (const Error&) {
-      give_up();
-      throw;
+    if (saved_iteration_ != iteration) {
+      begin(trainer);
+      save(trainer, false);
     }
+    finish(trainer);
+  } catch (const Error&) {
+    give_up(trainer);
+    throw;
   }
-}
-
-void Checkpoint::save_and_finish(Trainer& trainer) {
-  if (saved_iteration_ != trainer.updater().iteration()) {
-    begin(trainer);
-    save(trainer, false);
-  }
-  finish(trainer);
 }
 
 void Checkpoint::on_error(Trainer& trainer) {
@@ -170,7 +129,7 @@ void Checkpoint::on_error(Trainer& trainer) {
     const LongCall waiting;
     if (writing_.wait_for(settings_.patience) != std::future_status::ready) {
       log_warning("the checkpoint of iteration {} is not written yet; ending without it",
-                  save_->iteration);
+                  save_->outline.iteration);
       return abandon_writing();
     }
   }
@@ -194,11 +153,12 @@ void Checkpoint::serialize(const Serializer& serializer) {
 
 void Checkpoint::begin(const Trainer& trainer) {
   save_ = std::make_shared<Save>();
-  save_->iteration = saved_iteration_ = trainer.updater().iteration();
-  save_->id = random_id();
+  std::string& id = save_->outline.id;
+  save_->outline.iteration = saved_iteration_ = trainer.updater().iteration();
+  id = random_id();
   // States of several replica sets keep it.
   if (best_ && settings_.replicas)
-    save_->id = bytes_to_text(settings_.replicas->whole().bcast_bytes(text_to_bytes(save_->id)));
+    id = bytes_to_text(settings_.replicas->whole().bcast_bytes(text_to_bytes(id)));
 }
 
 bool Checkpoint::all_see_one_folder(const Trainer& trainer) {
@@ -217,53 +177,31 @@ bool Checkpoint::all_see_one_folder(const Trainer& trainer) {
 
 void Checkpoint::save(Trainer& trainer, bool in_background) {
   const PhaseScope saving(Phase::saving);
-  const auto began = Clock::now();
+  Stopwatch pause;
   trainer.restore_output_everywhere();
   trainer.announce_save();
   const bool is_divided = settings_.replicas != nullptr;
   const bool in_pieces = !is_divided && writers_ && all_see_one_folder(trainer);
-  auto share = std::make_shared<GenerationShare>();
-  if (is_divided) share->part = settings_.replicas->suffix();
+  GenerationShare& share = save_->share;
+  if (is_divided) share.part = settings_.replicas->suffix();
   trainer.serialize(
-      Serializer::saver(share->state, members(trainer), in_pieces ? &share->pieces : nullptr));
+      Serializer::saver(share.state, members(trainer), in_pieces ? &share.pieces : nullptr));
   if (!writes(trainer)) return;
   in_background = in_background && (!writers_ || writers_->supports(Background::thread));
   try {
-    if (in_background) detach(*share);
+    if (in_background) detach(share);
   } catch (const OutOfMemory&) {
     in_background = false;
   }
-  save_->seconds_of_pause = seconds_since(began);
-  writing_ = start(
-      [share, save = save_, keep = settings_.n_retains, communicator = writers_,
-       writers = writers_ ? Writers(*writers_) : Writers(),
-       outline =
-           GenerationOutline{
-               .out = trainer.out(),
-               .iteration = trainer.updater().iteration(),
-               .epoch = trainer.updater().epoch(),
-               .parts = is_divided ? writers_->size() : 1,
-               .id = save_->id,
-               .first_on_disk = probed_ == trainer.out() ? first_on_disk_ : std::vector<int>()}] {
-        const auto start = Clock::now();
-        GenerationWriter writer(outline, writers);
-        fs::path folder;
-        try {
-          folder = writer.write(*share);
-        } catch (const Error& error) {
-          if (error.kind() == ErrorKind::cannot_write) save->failure = error.what();
-          throw;
-        }
-        *share = {};
-        if (writer.is_first_on_disk()) {
-          if (save->is_best) write_best(outline.out, folder);
-          remove_old_generations(outline.out, folder, keep);
-        }
-        save->first_on_disk = writer.first_on_disk();
-        save->seconds_of_writing = seconds_since(start);
-        save->path = folder;
-      },
-      in_background);
+  GenerationOutline& outline = save_->outline;
+  outline.out = trainer.out();
+  outline.epoch = trainer.updater().epoch();
+  if (is_divided) outline.parts = writers_->size();
+  if (probed_ == trainer.out()) outline.first_on_disk = first_on_disk_;
+  if (writers_) save_->writers = Writers(*writers_);
+  save_->n_retains = settings_.n_retains;
+  save_->seconds_of_pause = pause.lap();
+  writing_ = start([save = save_, communicator = writers_] { save->run(); }, in_background);
 }
 
 std::future<void> Checkpoint::start(std::function<void()> work, bool in_background) {
@@ -288,12 +226,13 @@ void Checkpoint::finish(Trainer& trainer) {
     writing_.get();
   };
   Communicator* const all = everybody(trainer);
-  if (all)
+  if (all) {
     run_on_all(*all, wait);
-  else
+    save_->path = bytes_to_text(all->bcast_bytes(text_to_bytes(save_->path.string())));
+  } else {
     wait();
-  if (all) save_->path = bytes_to_text(all->bcast_bytes(text_to_bytes(save_->path.string())));
-  complete_iteration_ = save_->iteration;
+  }
+  complete_iteration_ = save_->outline.iteration;
   first_on_disk_ = save_->first_on_disk;
   probed_ = trainer.out();
   trainer.note_snapshot(save_->path);
@@ -310,14 +249,15 @@ void Checkpoint::warn_of_failure(const Trainer& trainer, const std::function<voi
     work();
   } catch (const Error& error) {
     const bool is_said = save_ && save_->is_noted;
-    give_up();
+    give_up(trainer);
     if (error.kind() != ErrorKind::cannot_write) throw;
     if (trainer.is_root() && !is_said) log_warning("{}; training continues", error.what());
   }
 }
 
-void Checkpoint::give_up() {
+void Checkpoint::give_up(const Trainer& trainer) {
   if (!save_) return;
+  note_removed(trainer);
   if (save_->is_best) best_->set_record(save_->best_before);
   saved_iteration_ = -1;
   probed_.clear();
@@ -325,21 +265,35 @@ void Checkpoint::give_up() {
   writing_ = {};
 }
 
-void Checkpoint::note_if_written(Trainer& trainer) const {
+void Checkpoint::note_if_written(Trainer& trainer) {
   if (save_ && writing_.valid() &&
       writing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
     note_written(trainer);
 }
 
-void Checkpoint::note_written(Trainer& trainer) const {
+void Checkpoint::note_written(Trainer& trainer) {
   if (!trainer.is_root() || std::exchange(save_->is_noted, true)) return;
+  note_removed(trainer);
   if (!save_->failure.empty()) {
     log_warning("{}; training continues", save_->failure);
   } else if (!save_->path.empty()) {
     trainer.note_snapshot(save_->path);
     log_verbose("saved {}: training paused for {:.3f} s, writing took {:.3f} s",
-                save_->path.string(), save_->seconds_of_pause, save_->seconds_of_writing);
+                save_->path.string(), save_->seconds_of_pause, save_->seconds);
   }
+}
+
+void Checkpoint::note_removed(const Trainer& trainer) {
+  const std::vector<std::string> removed = std::exchange(save_->removed, {});
+  if (!trainer.is_root() || removed.empty()) return;
+  const std::string text = fmt::format(
+      "the disk has no room for the checkpoint of iteration {} beside the older ones; "
+      "removed {} from {}",
+      save_->outline.iteration, fmt::join(removed, ", "),
+      (save_->outline.out / checkpoints_name).string());
+  if (std::exchange(has_said_removed_, true)) return log_verbose("{}", text);
+  log_warning("{}, and will do so again; make room for {} checkpoints, or keep fewer", text,
+              settings_.n_retains + (best_ ? 2 : 1));
 }
 
 }  // namespace tasuki

@@ -34,10 +34,11 @@ class BestCheckpoint;
 // the value is better than all before. Attach it before a Snapshot, whose files then hold the best
 // value so far, and keep the default trigger (every iteration).
 //
-// A save that cannot be written (full disk, removed folder) is a warning: older ones are intact,
-// and training continues. At the end of the run it is an error; if the disk is full, all
-// checkpoints but the newest and the best one make room first. While one save is written the next
-// one waits for it, so a slow disk lets a run save later, but no two at a time.
+// If the disk is full, all checkpoints but the best and the newest intact one make room, and the
+// first time a line says so. A save that cannot be written then, or for other reasons (removed
+// folder), is a warning: older ones are intact, and training continues. At the end of the run it is
+// an error. While one save is written the next one waits for it, so a slow disk lets a run save
+// later, but no two at a time.
 //
 // The first rank writes everything, except:
 // - With replica sets, the first rank of each writes the part of its set.
@@ -101,18 +102,19 @@ class Checkpoint : public Extension {
   // up to warn_of_failure().
   void begin(const Trainer& trainer);
   void save(Trainer& trainer, bool in_background);
-  void save_and_finish(Trainer& trainer);
   // Waits for the save under way, if there is one, and throws its error on all ranks.
   void finish(Trainer& trainer);
   // The same, where it is a warning that files cannot be written.
   void finish_or_warn(Trainer& trainer);
   void warn_of_failure(const Trainer& trainer, const std::function<void()>& work);
-  void give_up();
+  void give_up(const Trainer& trainer);
   std::future<void> start(std::function<void()> work, bool in_background);
   // If the save has ended: says so on rank 0, once, and lets messages name it as the last one, or
   // warns of its failure. Not collective.
-  void note_if_written(Trainer& trainer) const;
-  void note_written(Trainer& trainer) const;
+  void note_if_written(Trainer& trainer);
+  void note_written(Trainer& trainer);
+  // Says which ones were removed because there was no room: the first time as a warning.
+  void note_removed(const Trainer& trainer);
   // Leaves the thread that writes to itself, for the process to end without it.
   void abandon_writing();
 
@@ -123,6 +125,7 @@ class Checkpoint : public Extension {
   // Writers::first_on_disk of the folder `probed_`, until a save fails.
   std::vector<int> first_on_disk_;
   std::filesystem::path probed_;
+  bool has_said_removed_ = false;
   std::int64_t saved_iteration_ = -1;
   std::int64_t complete_iteration_ = 0;           // of the last complete checkpoint, or the start
   std::shared_ptr<Save> save_;                    // under way; null: none

@@ -16,6 +16,7 @@
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/training/checkpoints/course.hpp"
 #include "tasuki/training/checkpoints/generation.hpp"
 #include "tasuki/training/checkpoints/generations.hpp"
 #include "tasuki/training/snapshots/model_file.hpp"
@@ -233,7 +234,12 @@ void Snapshot::save(Trainer& trainer) {
 void Snapshot::remove_old(const fs::path& folder) const {
   const std::string suffix = replicas_ ? replicas_->suffix() : "";
   std::vector<Found> found = find_snapshots(folder, settings_.filename + suffix);
-  const std::set<std::string> abandoned = abandoned_in(folder);
+  std::set<std::string> abandoned;
+  try {
+    abandoned = abandoned_in(folder);
+  } catch (const Error& error) {
+    return log_verbose("old snapshots stay: {}", error.what());
+  }
   std::erase_if(found, [&](const Found& each) {
     return each.iteration > saved_iteration_ || abandoned.contains(name_of(each, suffix));
   });
@@ -304,6 +310,11 @@ bool resume_newest(Trainer& trainer) {
     try {
       state = open_state(path, all);
     } catch (const Error& error) {
+      if (!is_damage(error))
+        throw Error(error.kind(),
+                    fmt::format("{}; it may be intact: try again, or resume() from an older one",
+                                error.what()),
+                    error.scope());
       damage = error;
       continue;
     }

@@ -118,7 +118,8 @@ void resume(const OpenedState& state, Trainer& trainer, const ReplicaSet* replic
 
 // Resumes from the newest checkpoint or snapshot_iter_<number> in the trainer's output folder
 // (saved_states_in) that is intact; each damaged one is passed over with a warning, and if all are,
-// that is an error. False: there is none. Not for models on several ranks. Collective.
+// that is an error. So is one that cannot be read for another reason (is_damage): it may be intact.
+// False: there is none. Not for models on several ranks. Collective.
 bool resume_newest(Trainer& trainer);
 
 // A run that has neither data nor a trainer yet.

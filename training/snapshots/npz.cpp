@@ -34,15 +34,24 @@ struct CloseEntry {
 };
 using ZipEntry = std::unique_ptr<zip_file_t, CloseEntry>;
 
+// Damage, unless the system has failed. (Damaged zips make libzip seek to impossible places.)
+ErrorKind kind_of(zip_error_t* error) {
+  if (zip_error_code_zip(error) == ZIP_ER_MEMORY) return ErrorKind::unavailable;
+  const bool is_of_system =
+      zip_error_system_type(error) == ZIP_ET_SYS && zip_error_code_system(error) != EINVAL;
+  return is_of_system ? ErrorKind::io : ErrorKind::data;
+}
+
 Zip open_zip(const fs::path& path) {
   int code = 0;
   Zip archive(zip_open(path.c_str(), ZIP_RDONLY | ZIP_CHECKCONS, &code));
   if (!archive) {
     zip_error_t error;
     zip_error_init_with_code(&error, code);
+    const ErrorKind kind = kind_of(&error);
     const std::string reason = zip_error_strerror(&error);
     zip_error_fini(&error);
-    fail(ErrorKind::data, "cannot read {}: {}", path.string(), reason);
+    fail(kind, "cannot read {}: {}", path.string(), reason);
   }
   return archive;
 }
@@ -74,11 +83,27 @@ std::uint64_t hash_of_file(const fs::path& path, std::size_t excluded) {
 
 }  // namespace
 
+namespace {
+
+std::uint64_t bytes_of_file(const fs::path& path, const std::vector<NpzEntry>& entries) {
+  std::uint64_t bytes = 0;
+  std::vector<std::string> names;
+  for (const NpzEntry& entry : entries) {
+    const std::string header = npy_header(entry.value);
+    bytes += header.size() +
+             parse_npy_header(std::as_bytes(std::span(header)), path.string()).data_bytes();
+    names.push_back(entry.name + ".npy");
+  }
+  return bytes + ZipWriter::bytes_around(names, hash_label);
+}
+
+}  // namespace
+
 WrittenNpz write_npz_directly(const fs::path& path, const std::vector<NpzEntry>& entries) {
   TASUKI_CHECK(!entries.empty(), "no array to write to {}", path.string());
   WrittenNpz written;
   std::set<std::string_view> names;
-  ZipWriter file(path);
+  ZipWriter file(path, bytes_of_file(path, entries));
   for (const NpzEntry& entry : entries) {
     TASUKI_CHECK(names.insert(entry.name).second, "{} is twice among the arrays to write to {}",
                  entry.name, path.string());
@@ -121,13 +146,19 @@ std::string place(const fs::path& path, const std::string& name) {
   return fmt::format("{} in {}", name, path.string());
 }
 
+[[noreturn]] void refuse(zip_error_t* error, const std::string& where) {
+  const ErrorKind kind = kind_of(error);
+  if (kind == ErrorKind::data) fail(kind, "{} is damaged: {}", where, zip_error_strerror(error));
+  fail(kind, "cannot read {}: {}", where, zip_error_strerror(error));
+}
+
 // Reads up to `bytes` of an entry; fewer only at its end, where libzip checks the CRC.
 std::size_t read_some(zip_file_t* entry, std::byte* destination, std::size_t bytes,
                       const std::string& where) {
   std::size_t done = 0;
   while (done < bytes) {
     const zip_int64_t got = zip_fread(entry, destination + done, bytes - done);
-    if (got < 0) fail(ErrorKind::data, "{} is damaged: {}", where, zip_file_strerror(entry));
+    if (got < 0) refuse(zip_file_get_error(entry), where);
     if (got == 0) break;
     done += static_cast<std::size_t>(got);
   }
@@ -158,7 +189,7 @@ void NpzFile::Archive::add(const fs::path& path, zip_uint64_t index) {
     fail(ErrorKind::data, "{} is damaged: it claims to have {} bytes", where, stat.size);
 
   ZipEntry entry(zip_fopen_index(zip.get(), index, 0));
-  if (!entry) fail(ErrorKind::data, "{} cannot be read: {}", where, zip_strerror(zip.get()));
+  if (!entry) refuse(zip_get_error(zip.get()), where);
   std::vector<std::byte> start(std::min<zip_uint64_t>(stat.size, npy_header_limit));
   start.resize(read_some(entry.get(), start.data(), start.size(), where));
   const NpyHeader header = parse_npy_header(start, where);
@@ -199,7 +230,7 @@ NpzValue NpzFile::Archive::read(const fs::path& path, const std::string& name,
   const Entry& entry = find(path, name);
   const std::string where = place(path, name);
   ZipEntry file(zip_fopen_index(zip.get(), entry.index, 0));
-  if (!file) fail(ErrorKind::data, "{} cannot be read: {}", where, zip_strerror(zip.get()));
+  if (!file) refuse(zip_get_error(zip.get()), where);
   std::vector<std::byte> header(entry.header.header_bytes);
   const std::size_t bytes = entry.header.data_bytes();
   const Tensor elements = Tensor::empty(Shape{static_cast<std::int64_t>(bytes)}, DType::uint8);
@@ -223,8 +254,11 @@ NpzValue NpzFile::Archive::read(const fs::path& path, const std::string& name,
 NpzFile::NpzFile(const fs::path& path, bool require_hash)
     : path_(path), archive_(std::make_unique<Archive>()) {
   std::error_code error;
-  if (!fs::exists(path, error))
-    fail(ErrorKind::missing, "cannot read {}: no such file", path.string());
+  if (!fs::exists(path, error)) {
+    const ErrorKind kind = error ? kind_of_absence(error) : ErrorKind::missing;
+    fail(kind, "cannot read {}: {}", path.string(),
+         kind == ErrorKind::missing ? "no such file" : error.message());
+  }
   if (!fs::is_regular_file(path, error))
     fail(ErrorKind::missing, "cannot read {}: not a file", path.string());
   archive_->zip = open_zip(path);

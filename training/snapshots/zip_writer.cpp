@@ -8,6 +8,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <system_error>
 #include <utility>
 
 #include "tasuki/core/activity.hpp"
@@ -79,8 +80,9 @@ void in_pieces(std::span<const std::byte> bytes, const Work& work) {
 
 }  // namespace
 
-ZipWriter::ZipWriter(std::filesystem::path path)
+ZipWriter::ZipWriter(std::filesystem::path path, std::uint64_t bytes)
     : path_(std::move(path)),
+      bytes_(bytes),
       descriptor_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
   if (descriptor_ < 0) fail_to_write();
 }
@@ -90,7 +92,18 @@ ZipWriter::~ZipWriter() {
 }
 
 void ZipWriter::fail_to_write() const {
-  fail(ErrorKind::cannot_write, "cannot write {}: {}", path_.string(), std::strerror(errno));
+  const int number = errno;
+  std::string room;
+  std::error_code error;
+  if (number == ENOSPC && bytes_ > 0) {
+    // What the file has already is free for it, too.
+    const auto disk = std::filesystem::space(path_, error);
+    const std::uintmax_t has = error ? 0 : std::filesystem::file_size(path_, error);
+    if (!error)
+      room = fmt::format("; it needs {} bytes, and {} are free", bytes_, disk.available + has);
+  }
+  fail(ErrorKind::cannot_write, "cannot write {}: {}{}", path_.string(), std::strerror(number),
+       room);
 }
 
 void ZipWriter::write_all(std::span<const std::byte> bytes) {
@@ -115,6 +128,14 @@ void ZipWriter::put(std::span<const std::byte> bytes) {
     write_all(bytes);
   else
     waiting_.insert(waiting_.end(), bytes.begin(), bytes.end());
+}
+
+std::uint64_t ZipWriter::bytes_around(const std::vector<std::string>& names,
+                                      std::string_view label) {
+  constexpr std::uint64_t local_header = 30, central_header = 46, end = 22, digits = 16;
+  std::uint64_t bytes = end + label.size() + digits;
+  for (const std::string& name : names) bytes += local_header + central_header + 2 * name.size();
+  return bytes;
 }
 
 std::uint64_t ZipWriter::add(const std::string& name, std::span<const std::byte> header,

@@ -22,11 +22,15 @@ namespace tasuki {
 // no zip file; the caller removes it.
 class ZipWriter {
  public:
-  // Makes the file, or empties it.
-  explicit ZipWriter(std::filesystem::path path);
+  // Makes the file, or empties it. `bytes`: how large it will be, which errors of a full disk say.
+  explicit ZipWriter(std::filesystem::path path, std::uint64_t bytes = 0);
   ~ZipWriter();
   ZipWriter(const ZipWriter&) = delete;
   ZipWriter& operator=(const ZipWriter&) = delete;
+
+  // The bytes that a file has besides the contents of such entries, a hash at its end included;
+  // without zip64, which adds a few to files of 4 GB and more.
+  static std::uint64_t bytes_around(const std::vector<std::string>& names, std::string_view label);
 
   // An entry whose contents are `header` and then `data`. Returns their XXH3. Names are different.
   std::uint64_t add(const std::string& name, std::span<const std::byte> header,
@@ -54,6 +58,7 @@ class ZipWriter {
   [[noreturn]] void fail_to_write() const;
 
   std::filesystem::path path_;
+  std::uint64_t bytes_;
   int descriptor_;
   std::vector<std::byte> waiting_;  // to be written together
   std::uint64_t offset_ = 0;

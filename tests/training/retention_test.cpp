@@ -1,0 +1,146 @@
+// Room on full disks: which generations go, and that those which a run needs stay.
+#include "tasuki/training/checkpoints/retention.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "tasuki/core/file.hpp"
+#include "tasuki/training/checkpoints/generation_save.hpp"
+#include "temporary_folder.hpp"
+#include "written_generations.hpp"
+
+namespace tasuki {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace testing;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+std::vector<std::string> names_of_generations(const fs::path& out) {
+  std::vector<std::string> names;
+  for (const GenerationName& name : generations_in(out)) names.push_back(name.text());
+  return names;
+}
+
+void flip_last_byte(const fs::path& file) {
+  std::string contents = read_file(file);
+  contents.back() = static_cast<char>(contents.back() ^ 1);
+  write_file(file, contents);
+}
+
+class Room : public ::testing::Test {
+ protected:
+  Room() {
+    for (const int iteration : {10, 20, 30, 40, 50}) write_alone(out.path(), iteration, 1);
+  }
+  fs::path at(std::int64_t iteration) const {
+    return generation_folder(out.path(), {iteration, 1});
+  }
+  std::vector<std::string> make(std::int64_t iteration) const {
+    return make_room(out.path(), iteration, Writers(), {});
+  }
+  std::vector<std::string> left() const { return names_of_generations(out.path()); }
+
+  TemporaryFolder out;
+};
+
+TEST_F(Room, IsWhereAllButTheNewestAndTheBestWere) {
+  write_best(out.path(), at(20));
+  EXPECT_THAT(make(55), ElementsAre("iter_40", "iter_30", "iter_10"));
+  EXPECT_THAT(left(), ElementsAre("iter_50", "iter_20"));
+  EXPECT_THAT(make(55), IsEmpty());
+}
+
+TEST_F(Room, IsNotMadeOfTheNewestIntactOne) {
+  flip_last_byte(at(50) / "state.npz");
+  fs::remove(at(40) / manifest_name);
+  EXPECT_THAT(make(55), ElementsAre("iter_50", "iter_40", "iter_20", "iter_10"));
+  EXPECT_THAT(left(), ElementsAre("iter_30"));
+  flip_last_byte(at(30) / "state.npz");
+  EXPECT_THAT(make(55), IsEmpty()) << "none is intact";
+  EXPECT_THAT(left(), ElementsAre("iter_30"));
+}
+
+TEST_F(Room, IsNotMadeOfWhatTheRunHasLeft) {
+  start_course(out.path(), at(30));  // abandons 40 and 50
+  write_alone(out.path(), 45, 1);
+  EXPECT_THAT(make(45), ElementsAre("iter_30", "iter_20", "iter_10"));
+  EXPECT_THAT(left(), ElementsAre("iter_50", "iter_45", "iter_40"));
+}
+
+// Each writer has a part of the model on a disk of its own.
+class RoomOnDisks : public ::testing::Test {
+ protected:
+  static constexpr int writers = 2;
+
+  GenerationSave save_of(const Writers& of, std::int64_t iteration, std::int64_t elements) const {
+    GenerationSave save;
+    save.outline = {.out = disk(of.index()), .iteration = iteration, .epoch = 1, .parts = writers};
+    save.writers = of;
+    save.share.part = fmt::format(".{}", of.index());
+    save.share.state = {{"x", ramp(Shape{elements}, static_cast<float>(iteration))}};
+    save.n_retains = 3;
+    return save;
+  }
+  fs::path disk(int index) const { return folders[index].path() / "out"; }
+
+  void SetUp() override {
+    for (int index = 0; index < writers; ++index) fs::create_directory(disk(index));
+  }
+
+  TemporaryFolder folders[writers];
+};
+
+TEST_F(RoomOnDisks, IsMadeOnAllAlike) {
+  const auto errors = with_writers(writers, [&](const Writers& of) {
+    for (const int iteration : {10, 20, 30}) save_of(of, iteration, 100).run();
+  });
+  EXPECT_THAT(errors, Each("(nothing thrown)"));
+  // What is intact here is not there; and what is the best there is known to be here.
+  flip_last_byte(disk(1) / "checkpoints/iter_30/state.1.npz");
+  write_best(disk(1), disk(1) / "checkpoints/iter_10");
+  with_writers(writers, [&](const Writers& of) {
+    EXPECT_THAT(make_room(disk(of.index()), 35, of, {0, 1}), ElementsAre("iter_30"));
+  });
+  for (int index = 0; index < writers; ++index)
+    EXPECT_THAT(names_of_generations(disk(index)), ElementsAre("iter_20", "iter_10"));
+}
+
+TEST_F(RoomOnDisks, LetsARunSaveWhereOneOfThemIsSmall) {
+  constexpr std::int64_t elements = 25'000;  // 100 kB
+  if (mount("tmpfs", folders[1].path().c_str(), "tmpfs", 0, "size=360k") != 0)
+    GTEST_SKIP() << "file systems can be mounted as root only: " << std::strerror(errno);
+  fs::create_directory(disk(1));
+  std::vector<std::string> removed;
+  const auto errors = with_writers(writers, [&](const Writers& of) {
+    for (int iteration = 10; iteration <= 60; iteration += 10) {
+      GenerationSave save = save_of(of, iteration, elements);
+      save.run();
+      EXPECT_EQ(save.path, generation_folder(disk(of.index()), {iteration, 1}));
+      if (of.index() == 0) removed.insert(removed.end(), save.removed.begin(), save.removed.end());
+    }
+  });
+  EXPECT_THAT(errors, Each("(nothing thrown)"));
+  EXPECT_THAT(removed, ElementsAre("iter_20", "iter_10", "iter_40", "iter_30"));
+  for (int index = 0; index < writers; ++index) {
+    EXPECT_THAT(names_of_generations(disk(index)), ElementsAre("iter_60", "iter_50"));
+    EXPECT_THAT(unfinished_generations_in(disk(index)), IsEmpty());
+  }
+  // Nothing can make room for what does not fit at all.
+  const auto refused =
+      with_writers(writers, [&](const Writers& of) { save_of(of, 70, 4 * elements).run(); });
+  EXPECT_THAT(refused, Each(::testing::HasSubstr("state.1.npz: No space left on device; it needs "
+                                                 "400")));
+  for (int index = 0; index < writers; ++index)
+    EXPECT_THAT(names_of_generations(disk(index)), ElementsAre("iter_60"));
+  EXPECT_EQ(umount(folders[1].path().c_str()), 0);
+}
+
+}  // namespace
+}  // namespace tasuki
