@@ -36,9 +36,9 @@ Shape broadcast_shape(std::span<const Shape> shapes, const char* what) {
 Strides broadcast_strides(const Shape& from, const Shape& to) {
   Strides strides{};
   const Strides own = plain_strides(from);
-  const int missing = to.rank() - from.rank();
+  const auto missing = static_cast<std::size_t>(to.rank() - from.rank());
   for (int axis = 0; axis < from.rank(); ++axis)
-    strides[static_cast<std::size_t>(axis + missing)] =
+    strides[missing + static_cast<std::size_t>(axis)] =
         from[axis] == 1 ? 0 : own[static_cast<std::size_t>(axis)];
   return strides;
 }
