@@ -47,7 +47,7 @@ def expect_no_partial_files(out):
       "warnings with the path, training goes on, the older checkpoint loads, no partial files; at "
       "the end an error, exit code 73")
 def full_disk(place, run):
-    with small_disk(6) as disk:
+    with small_disk(4) as disk:  # for one; of more, older ones would make room
         out = disk / "result"
         with job_of(place.mpirun(train_mnist(out, "--max-iterations", 200))) as job:
             job.expect_code(73)
@@ -64,11 +64,16 @@ def room_again(place, run):
     expected, _ = undisturbed(place, *work())
     with small_disk(24) as disk:
         out, filler = disk / "result", disk / "filler"
-        with job_of(place.mpirun(train_mnist(out, *work())), 120) as job:
-            wait_for(lambda: generations(out), 40, "the first checkpoint")
+        refused = f"cannot write {out / 'checkpoints'}/"
+
+        def is_refused():
             fill(filler)
-            refused = f"cannot write {out / 'checkpoints'}/"
-            wait_for(lambda: refused in job.errors(), 40, "a warning about a checkpoint")
+            return refused in job.errors()
+
+        # Of more checkpoints than one older ones would make room.
+        with job_of(place.mpirun(train_mnist(out, "--keep", 1, *work())), 120) as job:
+            wait_for(lambda: generations(out), 40, "the first checkpoint")
+            wait_for(is_refused, 40, "a warning about a checkpoint")
             before = generations(out)[-1]
             filler.unlink()
             wait_for(lambda: generations(out)[-1] != before, 40, "a checkpoint after it")
