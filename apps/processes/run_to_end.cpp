@@ -65,9 +65,9 @@ EndedProcess run_to_end(const std::vector<std::string>& words, const OutputFiles
   close(out);
   if (err != out) close(err);
 
-  std::optional<int> exit_code;
+  std::optional<int> status;
   double asked_to_end = 0;
-  while (!(exit_code = reap(child))) {
+  while (!(status = reap(child))) {
     const double now = seconds_now();
     if (asked_to_end == 0) {
       if (is_interrupted())
@@ -83,7 +83,7 @@ EndedProcess run_to_end(const std::vector<std::string>& words, const OutputFiles
     std::this_thread::sleep_for(poll_interval);
   }
   ended.seconds = seconds_now() - start;
-  ended.exit_code = *exit_code;
+  ended.exit_code = exit_code_of(*status);
   kill(-child, SIGKILL);
   ended.is_clean = end_orphans();
   return ended;

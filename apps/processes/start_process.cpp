@@ -62,7 +62,7 @@ std::optional<int> reap(pid_t child) {
   for (;;) {
     int status = 0;
     const pid_t ended = waitpid(-1, &status, WNOHANG);
-    if (ended == child) return exit_code_of(status);
+    if (ended == child) return status;
     if (ended <= 0) return std::nullopt;
   }
 }

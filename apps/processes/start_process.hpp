@@ -26,8 +26,8 @@ int open_nothing();
 // 128 + signal when a signal ended the process.
 int exit_code_of(int wait_status);
 
-// Reaps all children that have ended, orphans among them, and returns this child's exit code if it
-// was one of them.
+// Reaps all children that have ended, orphans among them, and returns this child's wait status if
+// it was one of them.
 std::optional<int> reap(pid_t child);
 
 }  // namespace tasuki::processes

@@ -1,12 +1,16 @@
 #include "supervisor/job.hpp"
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
+#include <filesystem>
 
 #include "processes/orphans.hpp"
 #include "processes/start_process.hpp"
@@ -42,13 +46,14 @@ class RunningJob {
         signals_(signals),
         stop_(stop),
         watch_(watch),
+        launcher_name_(std::filesystem::path(launch.words.front()).filename()),
         launcher_(start(launch, errors_.writer())) {
     errors_.close_writer();
   }
 
   JobEnd wait() {
-    std::optional<int> exit_code;
-    while (!(exit_code = processes::reap(launcher_))) {
+    std::optional<int> status;
+    while (!(status = processes::reap(launcher_))) {
       OutputStream& shown = error_output();
       const bool is_read = is_open_ && !shown.is_full();
       std::array<pollfd, 4> arrivals = {pollfd{signals_.descriptor(), POLLIN, 0},
@@ -65,13 +70,22 @@ class RunningJob {
       keep_time();
     }
     const bool is_clean = processes::end_orphans();  // above all ranks, if the launcher was killed
-    if (*exit_code > 128) remove_files_of(launcher_);
+    const int exit_code = processes::exit_code_of(*status);
+    if (exit_code > 128) remove_files_of(launcher_);
     pass_errors();
     error_output().write(text_.release());
-    return {*exit_code, text_.cause(), text_.is_cause_last(), text_.start_failure(), is_clean};
+    std::optional<Cause> cause = text_.cause();
+    if (!cause && WIFSIGNALED(*status)) cause = end_of_launcher(WTERMSIG(*status));
+    return {exit_code, cause, text_.is_cause_last(), text_.start_failure(), is_clean};
   }
 
  private:
+  Cause end_of_launcher(int signal) const {
+    const char* const name = sigdescr_np(signal);
+    return parse_error_line(fmt::format("error: {} was ended by signal {} ({})", launcher_name_,
+                                        signal, name == nullptr ? "unknown" : name));
+  }
+
   void pass_errors() {
     std::string bytes;
     is_open_ = is_open_ && errors_.read(bytes);
@@ -155,6 +169,7 @@ class RunningJob {
   const Signals& signals_;
   StopRequest& stop_;
   const JobWatch& watch_;
+  std::string launcher_name_;
   pid_t launcher_;
   int output_ =
       pipe_or_socket(STDOUT_FILENO);  // as long as it is not known to have lost its reader

@@ -182,7 +182,9 @@ bool Supervisor::wait_before_restart(const JobEnd& end, bool has_progressed) {
     }
     return false;
   }
-  const std::string from = program_.can_resume() ? ' ' + describe(saved_, program_) : "";
+  // A start that did not get as far as its folder leaves what the first one was to go on from.
+  const auto saved = folder_ ? saved_ : saved_before(program_);
+  const std::string from = program_.can_resume() ? ' ' + describe(saved, program_) : "";
   const std::string when = delay->count() == 0 ? "at once" : fmt::format("in {} s", delay->count());
   say(fmt::format("the job failed with exit code {}{}; restart {} of {} {}{}", end.exit_code,
                   end.cause ? fmt::format(" ({})", end.cause->line) : "", restarts_.count(),

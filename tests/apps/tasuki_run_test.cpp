@@ -94,17 +94,44 @@ TEST_F(FakeLauncher, FailuresWithoutProgressEndAfterSoMany) {
                                   out.string() + " --resume auto\n" + error));
 }
 
-TEST_F(FakeLauncher, WhatWasThereBeforeIsNoProgress) {
-  fs::create_directories(out);
-  const std::ofstream snapshot(out / "snapshot_iter_5");
-  script("train",
-         "#!/bin/bash\n# --print-config\nprintf '%s\\n' '# train 1; read back with --config FILE' "
-         "'out = " +
-             out.string() + "' 'resume = auto'\n");
+// With --resume auto, in a folder in which something was saved before.
+class ResumedRun : public FakeLauncher {
+ protected:
+  ResumedRun() {
+    fs::create_directories(out);
+    std::ofstream(out / "snapshot_iter_5");
+    script(
+        "train",
+        "#!/bin/bash\n# --print-config\nprintf '%s\\n' '# train 1; read back with --config FILE' "
+        "'out = " +
+            out.string() + "' 'resume = auto'\n");
+  }
+};
+
+TEST_F(ResumedRun, WhatWasThereBeforeIsNoProgress) {
   const Finished job =
       run("take " + out.string() + "; [ $n = 2 ] || exit 70", words({"--max-restarts", "1"}));
   EXPECT_EQ(job.exit_code, 0) << job.all();
   EXPECT_EQ(count_of(job.err, "restart 1 of 1 in 1 s from"), 1) << job.err;
+}
+
+TEST_F(ResumedRun, MayFailBeforeItTakesTheFolder) {
+  const Finished job = run("[ $n = 2 ] || exit 74", words({}));
+  EXPECT_EQ(job.exit_code, 0) << job.all();
+  EXPECT_EQ(count_of(job.err, "restart 1 of 3 in 1 s from " + out.string() +
+                                  "/snapshot_iter_5, iteration 5\n"),
+            1)
+      << job.err;
+}
+
+TEST_F(FakeLauncher, ALauncherThatIsKilledIsTheCause) {
+  const Finished job =
+      run("take " + out.string() + "; kill -KILL $$", words({"--max-restarts", "1"}));
+  const std::string cause = "error: mpirun was ended by signal 9 (Killed)";
+  EXPECT_EQ(job.exit_code, 137) << job.all();
+  EXPECT_EQ(count_of(job.err, "exit code 137 (" + cause + "); restart 1 of 1"), 1) << job.err;
+  EXPECT_THAT(job.err, ::testing::EndsWith('\n' + cause + '\n'));
+  EXPECT_EQ(Events(out)[1].at("cause"), cause);
 }
 
 // One that lives on, on another host: nothing is started beside it.
