@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs clang-tidy (.clang-tidy) over the sources that changed, or over all of them.
+"""Runs clang-tidy (.clang-tidy, and tests/.clang-tidy) over the sources that changed, or over all of them.
 
 Changed means: since the branch left its upstream; on the upstream itself, by the last commit; and
 whatever is not committed yet. A changed header is seen through one source file that includes it.
@@ -60,8 +60,9 @@ def fingerprint(entry):
     command = shlex.split(entry["command"])
     command = command[: command.index("-o")] + ["-E", entry["file"]]
     text = subprocess.run(command, cwd=entry["directory"], capture_output=True, check=True).stdout
-    checks = (ROOT / ".clang-tidy").read_bytes()
-    return hashlib.sha256(b"\0".join([entry["command"].encode(), checks, text])).hexdigest()
+    folders = pathlib.Path(entry["file"]).parents
+    checks = [file.read_bytes() for folder in folders if (file := folder / ".clang-tidy").exists()]
+    return hashlib.sha256(b"\0".join([entry["command"].encode(), *checks, text])).hexdigest()
 
 
 def check(clang_tidy, build, entry):

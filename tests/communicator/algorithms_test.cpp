@@ -94,7 +94,8 @@ TEST_P(Algorithms, SumGradientsInCommunicators) {
       for (int turn = 0; turn < 3; ++turn) {
         values.fill(static_cast<float>(rank() + turn));
         comm->sum_gradients({values, {}, 0});
-        const float expected = static_cast<float>(size() * (size() - 1) / 2 + size() * turn);
+        const int sum_of_ranks = size() * (size() - 1) / 2;
+        const auto expected = static_cast<float>(sum_of_ranks + size() * turn);
         for (std::int64_t i = 0; i < count; ++i)
           ASSERT_EQ(values.data<float>()[i], expected) << kind << ", element " << i;
       }

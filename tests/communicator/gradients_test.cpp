@@ -113,10 +113,10 @@ TEST_P(Gradients, ReachTheRanksThatNeedThem) {
         EXPECT_EQ(view.divided(), divided);
         const Range own = view.needed_by(rank());
         for (const Range range : {own, Range{divided, count}})
-          for (std::int64_t i = range.begin; i < range.end; ++i)
-            ASSERT_EQ(arena.data<float>()[i],
-                      static_cast<float>((i % 1000) * size() * (size() + 1) / 2))
-                << how << ", element " << i;
+          for (std::int64_t i = range.begin; i < range.end; ++i) {
+            const std::int64_t sum = (i % 1000) * size() * (size() + 1) / 2;
+            ASSERT_EQ(arena.data<float>()[i], static_cast<float>(sum)) << how << ", element " << i;
+          }
       }
 }
 

@@ -51,7 +51,7 @@ TEST(RandomStream, BelowIsUniform) {
     ++seen[value];
   }
   // 10,000 expected each, standard deviation 91.
-  for (const int count : seen) EXPECT_NEAR(count, draws / 6, 500);
+  for (const int count : seen) EXPECT_NEAR(count, draws / 6.0, 500);
   EXPECT_EQ(stream.below(1), 0u);
 }
 
@@ -84,7 +84,7 @@ TEST(Permutation, EveryOrderIsEquallyLikely) {
   constexpr int draws = 12000;
   for (std::uint64_t i = 0; i < draws; ++i) ++seen[permutation(3, RandomStream(i))];
   ASSERT_EQ(seen.size(), 6u);
-  for (const auto& [order, count] : seen) EXPECT_NEAR(count, draws / 6, 250);
+  for (const auto& [order, count] : seen) EXPECT_NEAR(count, draws / 6.0, 250);
 }
 
 TEST(Mix, DependsOnEveryValueAndTheirOrder) {

@@ -98,12 +98,13 @@ TEST(ImageView, MeansOverManyPixelsKeepTheirBrightness) {
 TEST(ImageView, APartOfAJpegIsThatOfTheWhole) {
   const std::string file = read_file(std::string(PILLOW) + "/large.jpg");
   const Image whole = decode_image(bytes_of(file), "large.jpg");
-  for (const auto& [top, left, height, width] : {std::array{0, 0, 240, 320},
-                                                 {17, 3, 50, 41},
-                                                 {239, 0, 1, 320},
-                                                 {0, 319, 240, 1},
-                                                 {100, 200, 140, 120},
-                                                 {63, 63, 2, 2}}) {
+  for (const auto& part : {std::array{0, 0, 240, 320},
+                           {17, 3, 50, 41},
+                           {239, 0, 1, 320},
+                           {0, 319, 240, 1},
+                           {100, 200, 140, 120},
+                           {63, 63, 2, 2}}) {
+    const int top = part[0], left = part[1], height = part[2], width = part[3];
     const Pixels pixels = shown(file, [&](auto, auto) {
       return ImageView{part_of_axis(top, height, height), part_of_axis(left, width, width), false};
     });

@@ -80,7 +80,7 @@ void add_array_operations_problems(Problems& problems) {
                                                              {{6, 4}, 0}};
   for (const auto& [shape, axes] : reductions)
     add(fmt::format("reduction of {} over {:b}", shape.text(), axes),
-        [=](Side& side) { return reduced(side, shape, axes); });
+        [shape = shape, axes = axes](Side& side) { return reduced(side, shape, axes); });
   add("sum of nothing", [](Side& side) -> Results {
     const Tensor x = side.activations({3, 0});
     return {{"sum", side.backend().arrays().reduce(Reduction::sum, x, 2, 2, x.dtype())}};
@@ -93,7 +93,8 @@ void add_array_operations_problems(Problems& problems) {
       {{2, 3, 1, 2, 3, 2}, {5, 3, 1, 0, 2, 4}},
       {{7}, {0}}};
   for (const auto& [shape, order] : views)
-    add("views of " + shape.text(), [=](Side& side) { return viewed(side, shape, order); });
+    add("views of " + shape.text(),
+        [shape = shape, order = order](Side& side) { return viewed(side, shape, order); });
   for (const DType type : every_type)
     add(fmt::format("views of {}", name_of(type)),
         [=](Side& side) { return viewed_as(side, type); });
@@ -103,7 +104,7 @@ void add_array_operations_problems(Problems& problems) {
       {{0, 3, 2}, {0, 2, 4}}};
   for (const auto& [a, b] : products)
     add(fmt::format("products of {} and {}", a.text(), b.text()),
-        [=](Side& side) { return product(side, a, b); });
+        [a = a, b = b](Side& side) { return product(side, a, b); });
 }
 
 }  // namespace tasuki::testing
