@@ -1,5 +1,8 @@
 #include "tasuki/program/checkpoints.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <stdexcept>
@@ -16,7 +19,7 @@ using Unit = CheckpointPeriod::Unit;
 
 constexpr std::int64_t billion = 1'000'000'000;
 
-constexpr std::array<std::pair<const char*, Unit>, 4> units = {
+constexpr std::array<std::pair<std::string_view, Unit>, 4> units = {
     {{"it", Unit::iteration}, {"epoch", Unit::epoch}, {"min", Unit::minute}, {"s", Unit::second}}};
 
 Option checkpoint_every_flag(TrainingSettings& settings) {
@@ -49,20 +52,24 @@ std::unique_ptr<Trigger> trigger_of(const CheckpointPeriod& period) {
 }  // namespace
 
 CheckpointPeriod parse_checkpoint_period(const std::string& text) {
-  for (const auto& [known, unit] : units) {
-    const std::string_view name = known;
-    if (!text.ends_with(name) || text.size() == name.size()) continue;
-    const std::string number = text.substr(0, text.size() - name.size());
-    if (unit == Unit::iteration)
-      return {static_cast<double>(parse_integer(number, {1, billion})), unit};
-    return {parse_number(number, {1e-3, 1e9}), unit};
+  // Units have no digits, so they begin behind the last one.
+  const std::size_t end = text.find_last_of("0123456789.") + 1;
+  const std::string number = text.substr(0, end), name = text.substr(end);
+  const auto known = std::ranges::find(units, name, [](const auto& unit) { return unit.first; });
+  if (number.empty() || known == units.end())
+    throw std::invalid_argument("a number with its unit, such as 20it, 0.5epoch, 10min or 90s");
+  try {
+    if (known->second == Unit::iteration)
+      return {static_cast<double>(parse_integer(number, {1, billion})), known->second};
+    return {parse_number(number, {1e-3, 1e9}), known->second};
+  } catch (const std::invalid_argument& expected) {
+    throw std::invalid_argument(fmt::format("{} before '{}'", expected.what(), name));
   }
-  throw std::invalid_argument("a number with its unit, such as 20it, 0.5epoch, 10min or 90s");
 }
 
 std::string to_text(const CheckpointPeriod& period) {
   for (const auto& [name, unit] : units)
-    if (unit == period.unit) return to_text(period.count) + name;
+    if (unit == period.unit) return fmt::format("{}{}", to_text(period.count), name);
   return {};
 }
 

@@ -112,6 +112,16 @@ void explain_choice(const fs::path& chosen, const std::vector<fs::path>& candida
   throw Error(error.kind(), text, error.scope());
 }
 
+// There is no older one.
+[[noreturn]] void refuse_last(const Error& error, const SnapshotList& snapshots,
+                              std::string_view flag) {
+  if (!snapshots.is_of_folder) throw error;
+  throw Error(error.kind(),
+              fmt::format("{}; none is left to use instead: give {} another path, or leave it out",
+                          error.what(), flag),
+              error.scope());
+}
+
 // The first that is not damaged, of those that `flag` named. `says`: whether this rank prints what
 // it passes over.
 fs::path first_intact(const SnapshotList& snapshots, std::string_view flag, bool says,
@@ -124,7 +134,7 @@ fs::path first_intact(const SnapshotList& snapshots, std::string_view flag, bool
       return paths[i];
     } catch (const Error& error) {
       if (!is_damage(error)) refuse_to_pass_over(error, snapshots, i, flag);
-      if (i + 1 == paths.size()) throw;
+      if (i + 1 == paths.size()) refuse_last(error, snapshots, flag);
       if (says) log_warning("{}; using the one before it", error.what());
     }
   }
@@ -190,7 +200,10 @@ SnapshotList snapshots_of(const fs::path& folder, int parts) {
 
 SnapshotList snapshots_at(const fs::path& path, std::string_view flag, int parts) {
   std::error_code ignored;
-  const fs::path named = followed(without_slash(path));
+  fs::path named = followed(without_slash(path));
+  // One file of a checkpoint stands for all of it.
+  if (fs::is_regular_file(named, ignored) && is_there(named.parent_path() / manifest_name))
+    named = named.parent_path();
   if (is_checkpoint(named)) return {{named}};
   if (!fs::is_directory(named, ignored)) {
     refuse_missing_checkpoint(named, flag);
@@ -243,6 +256,11 @@ std::unique_ptr<ArraySource> open_weights(const fs::path& path, const std::strin
   const fs::path named = followed(without_slash(path));
   if (is_checkpoint(named)) return std::make_unique<Generation>(named, part);
   refuse_missing_checkpoint(named, "cannot read");
+  if (std::error_code ignored; fs::is_directory(named, ignored))
+    fail(ErrorKind::missing,
+         "cannot read {0}: a folder that is no checkpoint; expected a model file, a snapshot or a "
+         "checkpoint (of an output folder the last one: {1}/{2})",
+         path.string(), named.string(), latest_name);
   return std::make_unique<NpzFile>(named.string() + part);
 }
 

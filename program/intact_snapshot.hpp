@@ -26,7 +26,8 @@ struct SnapshotList {
 // the suffix .0, .1, ..., those of which the first part is there; paths are without the suffix.
 SnapshotList snapshots_of(const std::filesystem::path& folder, int parts = 1);
 // The same, at least one, or the one that `path` names; it may have the suffix of the first part,
-// or be the file `best` or `latest`, which names another. A folder without any is an error, which
+// be a file in a checkpoint, which stands for all of it, or the file `best` or `latest`, which
+// names another. A folder without any is an error, which
 // begins with `flag` that named it, and so is a checkpoint that is not there: it says which ones
 // are.
 SnapshotList snapshots_at(const std::filesystem::path& path, std::string_view flag, int parts = 1);

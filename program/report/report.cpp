@@ -114,8 +114,8 @@ std::string describe_timed_saves(const TrainingSettings& settings, const Optimiz
       ranks->size() == 1)
     return "";
   return fmt::format(
-      "every {}, by the clock: each save uses the gradients under way earlier, so no run has the "
-      "bits of another; --checkpoint-every N it or epoch repeats them",
+      "every {}, by the clock: as gradients are double-buffered, the moments of saves change the "
+      "bits of the results; with --checkpoint-every in `it` or `epoch` they are the same again",
       to_text(*period));
 }
 
@@ -230,7 +230,9 @@ std::string describe_comparison(std::int64_t iterations, const Optimizer& optimi
   std::int64_t copies = 0;
   for (std::size_t rank = 0; rank < holders.size(); ++rank)
     if (holders[rank] == static_cast<int>(rank)) ++copies;
-  const std::string when = fmt::format("compared every {} iteration(s)", iterations);
+  const std::string when = iterations == 1
+                               ? "compared in every iteration"
+                               : fmt::format("compared every {} iterations", iterations);
   if (copies == std::ssize(holders)) return fmt::format("{}, of {} ranks", when, copies);
   return fmt::format("{}, {} cop{} of the weights that {} ranks share", when, copies,
                      copies == 1 ? "y" : "ies", holders.size());

@@ -159,6 +159,18 @@ TEST_F(Checkpoints, OfShardedStatesGoOnOnAnyNumberOfRanks) {
   }
 }
 
+TEST_F(Checkpoints, MayBeNamedByAFileInThem) {
+  run(1, "first", {"-b", "48", "--max-iterations", "7"});
+  const std::string whole = generation("first", 7);
+  for (const char* const file : {"state.npz", "manifest.json"})
+    expect_once(run(1, "second", {"-b", "48", "--dry-run", "--resume", whole + '/' + file}),
+                "Resumed: " + whole + ", epoch 0, iteration 7\n");
+  const Finished folders = run(1, "second", {"-b", "48", "--dry-run", "--init", folder / "first"});
+  EXPECT_EQ(folders.exit_code, static_cast<int>(ErrorKind::missing)) << folders.all();
+  EXPECT_EQ(count_of(folders.err, "the last one: " + (folder / "first/latest").string() + ")\n"), 1)
+      << folders.all();
+}
+
 TEST_F(Checkpoints, ThatAreDamagedArePassedOver) {
   const Flags flags = {"-b", "48", "--checkpoint-every", "5it", "--max-iterations", "17"};
   run(1, "first", flags);
@@ -174,6 +186,12 @@ TEST_F(Checkpoints, ThatAreDamagedArePassedOver) {
           << job.all();
     EXPECT_EQ(count_of(job.err, "; using the one before it\n"), 2) << job.all();
   }
+  for (const int last : {10, 17, 15})
+    fs::resize_file(generation("first", last) / "manifest.json", 100);
+  const Finished all = run(1, "first", {"-b", "48", "--resume", "auto"});
+  EXPECT_EQ(all.exit_code, static_cast<int>(ErrorKind::data)) << all.all();
+  EXPECT_EQ(count_of(all.err, "; none is left to use instead: give --resume another path, or "), 1)
+      << all.all();
   // One that is asked for by its name is not replaced by another.
   const Finished job = run(1, "second", {"-b", "48", "--resume", generation("first", 17)});
   EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::data)) << job.all();
@@ -255,8 +273,13 @@ TEST_F(Checkpoints, AreAsFrequentAsTheFlagSays) {
     EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::usage)) << job.all();
     EXPECT_EQ(count_of(job.err, text), 1) << job.all();
   };
-  for (const char* const wrong : {"10", "min", "0it", "1.5it", "-1s", "3weeks"})
-    refused({"--checkpoint-every", wrong}, "--checkpoint-every: expected ");
+  const std::string expected = "--checkpoint-every: expected ";
+  for (const char* const wrong : {"10", "min", "3weeks", "10iterations"})
+    refused({"--checkpoint-every", wrong}, expected + "a number with its unit, such as 20it");
+  for (const char* const wrong : {"0it", "1.5it"})
+    refused({"--checkpoint-every", wrong},
+            expected + "an integer from 1 to 1000000000 before 'it'");
+  refused({"--checkpoint-every", "-1s"}, expected + "a number from 0.001 to 1000000000 before 's'");
   refused({"--checkpoint-every", "none", "--keep", "2"}, "--keep has no effect");
   refused({"--checkpoint-every", "none", "--keep-best", "lr"}, "--keep-best keeps a checkpoint");
 }

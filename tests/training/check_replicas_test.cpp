@@ -208,6 +208,17 @@ TEST_F(Replicas, OfDividedModelsCompareAmongThemselves) {
   }
 }
 
+TEST_F(Replicas, OfASingleRankAreNothingToCompare) {
+  if (comm->size() > 1) GTEST_SKIP() << "of one rank";
+  const SmallRun run(folder / "out", comm.get(), {});
+  run.trainer->extend(check_replicas(1));
+  ::testing::internal::CaptureStderr();
+  run.trainer->run();
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "warning: --check-replicas has nothing to compare: no other rank has a copy of the "
+            "weights\n");
+}
+
 TEST_F(Replicas, OfRanksThatExchangeNothingAreRefused) {
   if (comm->size() == 1) GTEST_SKIP() << "of several ranks";
   const auto dummy = create_communicator("dummy");

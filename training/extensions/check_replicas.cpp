@@ -117,7 +117,12 @@ class CheckReplicas final : public Extension {
 
 void CheckReplicas::initialize(Trainer& trainer) {
   Communicator* const replicas = trainer.updater().replicas();
-  if (replicas == nullptr || replicas->size() == 1) return;
+  if (replicas == nullptr || replicas->size() == 1) {
+    if (trainer.is_root())
+      log_warning(
+          "--check-replicas has nothing to compare: no other rank has a copy of the weights");
+    return;
+  }
   if (!replicas->exchanges_gradients())
     fail_everywhere(ErrorKind::usage,
                     "--check-replicas and --communicator {}: ranks that exchange no gradients have "
