@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include <cstdint>
 #include <fstream>
 
 #include "tasuki/core/error.hpp"
@@ -19,7 +20,7 @@ class TrainLm : public TrainingJob {
   }
   void write_text(int bytes) {
     std::ofstream file(data);
-    for (int i = 0; i < bytes; ++i) file << "abcdefgh ijk\n"[i * i % 13];
+    for (std::int64_t i = 0; i < bytes; ++i) file << "abcdefgh ijk\n"[i * i % 13];
   }
   void expect_error(const std::vector<std::string>& flags, ErrorKind kind, const char* text) {
     const Finished job = run(2, "bad", flags);
