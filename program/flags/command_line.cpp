@@ -58,13 +58,16 @@ std::vector<po::option> take_separate_value(const std::vector<Option>& options,
   return {};
 }
 
-[[noreturn]] void fail_unknown(const std::string& token, std::vector<std::string> names) {
+// `usage`: what the command line looks like, if flags have to stand at their place in it.
+[[noreturn]] void fail_unknown(const std::string& token, std::vector<std::string> names,
+                               const std::string& usage) {
   for (const builtin::Flag& flag : builtin::flags) names.emplace_back(flag.name);
   const std::string typed = token.substr(0, token.find('='));
   const auto name_begin = std::min(typed.find_first_not_of('-'), typed.size());
   const std::string meant = nearest(typed.substr(name_begin), names);
-  fail_everywhere(ErrorKind::usage, "unknown flag {}{} (--help lists all flags)", printable(typed),
-                  meant.empty() ? "" : "; did you mean --" + meant + "?");
+  fail_everywhere(ErrorKind::usage, "unknown flag {}{} (--help lists all flags{})",
+                  printable(typed), meant.empty() ? "" : "; did you mean --" + meant + "?",
+                  usage.empty() ? "" : "; usage: " + usage);
 }
 
 }  // namespace
@@ -112,7 +115,9 @@ std::vector<Options::Given> Options::from_command_line(
 
   std::vector<Given> given;
   for (const po::option& one : parsed) {
-    if (one.unregistered) fail_unknown(one.original_tokens.at(0), names());
+    if (one.unregistered)
+      fail_unknown(one.original_tokens.at(0), names(),
+                   operands_.empty() ? "" : program_ + " [flags]" + operands_);
     if (one.string_key.empty())
       fail_everywhere(ErrorKind::usage, "unexpected argument '{}': {} takes flags only",
                       one.value.empty() ? "" : printable(one.value[0]), program_);

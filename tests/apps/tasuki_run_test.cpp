@@ -24,6 +24,10 @@ TEST_F(FakeLauncher, FlagsAreCheckedFirst) {
   const Finished wrong = run("exit 0", with(words({}), {"--wrong"}));
   EXPECT_EQ(wrong.exit_code, 64);
   EXPECT_EQ(wrong.err, "error: unknown flag --wrong\n");
+  EXPECT_EQ(
+      run("exit 0", words({"--epoch", "5"})).err,
+      "error: unknown flag --epoch (--help lists all flags; usage: tasuki-run [flags] PROGRAM "
+      "[its flags])\n");
   const Finished help = run("exit 0", with(words({}), {"--help"}));
   EXPECT_EQ(help.exit_code, 0);
   EXPECT_EQ(help.out, "how to train\n");
