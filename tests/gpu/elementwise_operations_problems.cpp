@@ -74,8 +74,9 @@ void add_elementwise_operations_problems(Problems& problems) {
        {Shape{0, 3}, Shape{3}},
        {Shape{70, 9}, Shape{70, 1}}}};
   for (const auto& [left, right] : pairs)
-    problems.push_back({fmt::format("elementwise: {} with {}", left.text(), right.text()),
-                        [=](Side& side) { return combined(side, left, right); }});
+    problems.push_back(
+        {fmt::format("elementwise: {} with {}", left.text(), right.text()),
+         [left = left, right = right](Side& side) { return combined(side, left, right); }});
 }
 
 }  // namespace tasuki::testing

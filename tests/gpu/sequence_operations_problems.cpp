@@ -75,10 +75,11 @@ void add_sequence_operations_problems(Problems& problems) {
             {0, 4, 4},
             {1000, 3, 33},     // each id occurs in many pieces of 64
             {600, 70000, 5}})  // ids of three bytes
-        problems.push_back(
-            {fmt::format("sequences: embed/{} of {}x{} {}{}", ids, rows, columns, name_of(type),
-                         accumulate ? " added" : ""),
-             [=](Side& side) { return embed(side, ids, rows, columns, type, accumulate); }});
+        problems.push_back({fmt::format("sequences: embed/{} of {}x{} {}{}", ids, rows, columns,
+                                        name_of(type), accumulate ? " added" : ""),
+                            [=, ids = ids, rows = rows, columns = columns](Side& side) {
+                              return embed(side, ids, rows, columns, type, accumulate);
+                            }});
   for (const Recurrence kind : {Recurrence::lstm, Recurrence::gru})
     for (const RecurrentCase& test :
          {RecurrentCase{"one step", kind, {1, 1, 1}, 1, 5, 8},
