@@ -61,7 +61,7 @@ std::unique_ptr<ArraySource> open_part(const fs::path& snapshot, int part, int p
   if (is_checkpoint(snapshot)) {
     const std::int64_t found = Manifest::read(snapshot).parts;
     if (found != parts)
-      fail(ErrorKind::missing, "{} is of {}, and this run has {}", snapshot.string(),
+      fail(ErrorKind::config, "{} is of {}, and this run has {}", snapshot.string(),
            model_text(found), model_text(parts));
     return std::make_unique<Generation>(snapshot, suffix_of(part, parts));
   }
@@ -102,10 +102,10 @@ void explain_choice(const fs::path& chosen, const std::vector<fs::path>& candida
 }
 
 // What `open` found no damage in, but could not read either, is not passed over: training would go
-// back for no reason.
+// back for no reason. Older ones of another kind of model fit no better.
 [[noreturn]] void refuse_to_pass_over(const Error& error, const SnapshotList& snapshots,
                                       std::size_t which, std::string_view flag) {
-  if (!snapshots.is_of_folder) throw error;
+  if (!snapshots.is_of_folder || error.kind() == ErrorKind::config) throw error;
   std::string text = fmt::format("{}; it may be intact: try again", error.what());
   if (which + 1 < snapshots.paths.size())
     text += fmt::format(", or go back with {} {}", flag, snapshots.paths[which + 1].string());

@@ -215,21 +215,23 @@ TEST_F(ModelParallel, PartsMayBeOnDisksThatOtherRanksDoNotSee) {
 }
 
 TEST_F(ModelParallel, SnapshotsOfOtherNumbersOfPartsAreNamed) {
-  const Flags flags = {"-b", "48", "--epoch", "1"};
+  // Each with an older checkpoint, which fits no better.
+  const Flags flags = {"-b", "48", "--epoch", "1", "--checkpoint-every", "5it"};
   log_of(MODEL_PARALLEL, 2, "parts", flags);
   log_of(TRAIN_MNIST, 1, "whole", flags);
   const auto refused = [&](const std::string& file, int np, const std::string& from,
-                           const std::string& text) {
+                           const std::string& text, ErrorKind kind = ErrorKind::missing) {
     const Finished job = run(file, np, "refused", with(flags, {"--resume", folder / from}));
-    EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::missing)) << job.all();
+    EXPECT_EQ(job.exit_code, static_cast<int>(kind)) << job.all();
     EXPECT_EQ(count_of(job.err, text), 1) << job.all();
+    EXPECT_EQ(count_of(job.err, "using the one before it"), 0) << job.all();
   };
   for (const char* const from : {"parts", "parts/checkpoints/iter_10"})
     refused(TRAIN_MNIST, 1, from,
-            "iter_10 is of a model on 2 ranks, and this run has a whole model");
+            "iter_10 is of a model on 2 ranks, and this run has a whole model", ErrorKind::config);
   for (const char* const from : {"whole", "whole/checkpoints/iter_10"})
     refused(DUAL_PARALLEL, 2, from,
-            "iter_10 is of a whole model, and this run has a model on 2 ranks");
+            "iter_10 is of a whole model, and this run has a model on 2 ranks", ErrorKind::config);
   for (const char* const out : {"parts", "whole"})
     std::filesystem::remove_all(folder / out / "checkpoints");
   for (const char* const from : {"parts", "parts/snapshot_iter_10"})
