@@ -39,7 +39,8 @@ std::int64_t foretell(const BatchSearch& search) {
     for (std::size_t i = 0; i < larger->size(); ++i) {
       const auto peak = static_cast<double>((*larger)[i]);
       const double growth = peak - static_cast<double>((*smaller)[i]);
-      const double each = std::max(growth / static_cast<double>(n - n / 2), 1.0);
+      const std::int64_t added = n - n / 2;
+      const double each = std::max(growth / static_cast<double>(added), 1.0);
       const double room = static_cast<double>(search.capacities[i]) - peak;
       most = std::min(most, static_cast<double>(n) + room / each);
     }

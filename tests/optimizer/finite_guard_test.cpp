@@ -126,7 +126,7 @@ TEST_P(SkippedSteps, AreThoseOfALossAndOfGradients) {
         gradients[place < 17 ? 0 : 1].data<float>()[place < 17 ? place : place - 17] = gradient;
       const State before = state_of(*optimizer);
       optimizer->update(
-          [&] {
+          [&, loss = loss] {
             return loss_with_gradients({{&model[0], gradients[0]}, {&model[1], gradients[1]}}) +
                    Variable(Tensor::full({}, is_bad ? loss : 0));
           },

@@ -26,7 +26,7 @@ std::unique_ptr<NStepRNN> network_of(int rank, Recurrence kind, NStepRNN::Direct
   return made;
 }
 Tensor input_of(int rank) {
-  return random_values({examples, rank + 3, rank + 2}, static_cast<std::uint64_t>(10 + rank));
+  return random_values({examples, rank + 3, rank + 2}, 10 + static_cast<std::uint64_t>(rank));
 }
 Tensor lengths_of(int rank) {
   const Tensor lengths = Tensor::empty({examples}, DType::int64);

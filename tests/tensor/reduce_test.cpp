@@ -88,6 +88,7 @@ TEST(ReduceArrays, SumsAreSearchedWithTheSameBits) {
         EXPECT_EQ(sum_arrays_and_search(sources, destinations, count), expected)
             << first << " and " << last << " at " << place;
         const std::vector<float>& found = in_place ? values.front() : elsewhere;
+        // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): bits are compared
         EXPECT_EQ(std::memcmp(found.data(), sums.data(), count * sizeof(float)), 0);
       };
       for (const std::size_t place : {0UL, 17UL, 2048UL, count - 1}) {

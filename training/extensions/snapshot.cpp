@@ -347,7 +347,7 @@ std::vector<fs::path> snapshots_in(const fs::path& folder, const std::string& fi
   std::vector<Found> found = find_snapshots(folder, filename + suffix);
   const std::int64_t last = last_iteration(folder, filename).value_or(INT64_MAX);
   const std::set<std::string> abandoned = abandoned_in(folder);
-  std::ranges::stable_partition(found, [&](const Found& each) {
+  std::stable_partition(found.begin(), found.end(), [&](const Found& each) {
     return each.iteration <= last && !abandoned.contains(name_of(each, suffix));
   });
   for (const Found& each : found) {

@@ -194,6 +194,7 @@ void serialize_states(const Serializer& serializer, Optimizer& optimizer,
   const bool in_pieces = serializer.takes_pieces() && optimizer.shards_states();
   // All of each state while it is saved: on the rank that saves, or on all that may.
   std::vector<Tensor> whole;
+  whole.reserve(states.size());
   const std::optional<int> saver =
       serializer.communicator() == optimizer.communicator() ? std::optional(0) : std::nullopt;
   for (const std::string& state : states)
