@@ -298,6 +298,10 @@ std::optional<Error> Trainer::finalize_extensions() {
     }
   };
   const std::vector<Attached*> extensions = by_priority();
+  // While a checkpoint is written the disk may be full, and have room again when it is complete.
+  for (const Attached* each : extensions)
+    if (auto* const checkpoint = dynamic_cast<Checkpoint*>(each->extension.get()))
+      checkpoint->wait_for_files();
   const auto first_after_saving = std::ranges::find_if(extensions, [](const Attached* each) {
     return each->priority < Extension::priority_snapshot;
   });

@@ -429,6 +429,28 @@ TEST_F(Checkpoints, AreSaidToBeThereWhenTheyAre) {
   EXPECT_EQ(said.find(expected) != said.npos, comm->rank() == 0) << said;
 }
 
+// Of the disk's room they may need all until they are complete.
+TEST_F(Checkpoints, AreWrittenBeforeOthersWriteTheirLast) {
+  struct LastWords : Extension {
+    std::string default_name() const override { return "last_words"; }
+    void run(Trainer&) override {}
+    void finalize(Trainer& trainer) override {
+      if (trainer.is_root()) is_found = exists(latest);
+    }
+    std::filesystem::path latest;
+    bool is_found = true;
+  };
+  const auto run = run_of("first", {.iterations = 4}, {}, 4);
+  auto words = std::make_unique<LastWords>();
+  const LastWords& last = *words;
+  words->latest = folder / "first/latest";
+  run->trainer->extend(std::move(words));
+  slow_disk::delay = std::chrono::milliseconds(50);
+  run->trainer->run();
+  slow_disk::delay = std::chrono::milliseconds(0);
+  EXPECT_TRUE(last.is_found);
+}
+
 // The disk takes the files only after two more iterations.
 TEST_F(Checkpoints, AreWrittenWhileTrainingGoesOn) {
   const auto run = run_of("first", {.iterations = 12}, {}, 4);

@@ -217,13 +217,19 @@ std::future<void> Checkpoint::start(std::function<void()> work, bool in_backgrou
   return here.get_future();
 }
 
+void Checkpoint::wait_for_files() {
+  if (!writing_.valid()) return;
+  const PhaseScope saving(Phase::saving);
+  const LongCall waiting;
+  writing_.wait();
+}
+
 void Checkpoint::finish(Trainer& trainer) {
   if (!save_) return;
   const PhaseScope saving(Phase::saving);
   const auto wait = [this] {
-    if (!writing_.valid()) return;
-    const LongCall waiting;
-    writing_.get();
+    wait_for_files();
+    if (writing_.valid()) writing_.get();
   };
   Communicator* const all = everybody(trainer);
   if (all) {

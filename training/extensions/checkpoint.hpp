@@ -85,6 +85,10 @@ class Checkpoint : public Extension {
   void on_error(Trainer& trainer) override;
   void serialize(const Serializer& serializer) override;
 
+  // Waits until this rank has written what it writes in the background, or failed to; which of them
+  // finalize() finds. Not collective.
+  void wait_for_files();
+
  private:
   struct Save;
 
