@@ -119,8 +119,8 @@ def calm_run(place, iterations):
       nodes=(2,), seconds=1200)
 def chaos(place, run):
     minutes = float(os.environ.get("TASUKI_CHAOS_MINUTES", 10))
-    trial = calm_run(place, 1000)
-    iterations = int(0.75 * minutes * 60 / trial.seconds * trial.iterations)
+    trial = calm_run(place, 3000)
+    iterations = int(trial.iterations + (0.75 * minutes * 60 - trial.seconds) / trial.step_seconds)
     before = calm_run(place, iterations)
     with small_disk(64) as disk:
         out = disk / "result"
