@@ -5,6 +5,7 @@ as well, whichever launcher started it. So a process that outlives its job is fo
 """
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import time
@@ -173,7 +174,9 @@ class Job:
         return time.monotonic() - since
 
     def last_words(self):
-        lines = [line for line in self.text().splitlines() if line.strip()]
+        """Without what mpirun says between lines of hyphens."""
+        text = re.sub(r"(?ms)^-{20,}$.*?^-{20,}$", "", self.text())
+        lines = [line for line in text.splitlines() if line.strip()]
         return " / ".join(lines[-3:])[-400:]
 
     def expect_code(self, *codes):

@@ -15,7 +15,8 @@ Other rows and cells of its table stay, with what they say about their run, so t
 made in several runs, and be part of a text (docs/reliability.md). The exit code is 1 if a case
 failed. TASUKI_CHAOS_MINUTES: how long the case chaos takes (default 10).
 
-Each run is bounded. No process, mount or file is left, also after Ctrl-C, SIGTERM or SIGHUP.
+Each run is bounded. No process, mount or file is left, also after Ctrl-C, SIGTERM or SIGHUP; where
+cases failed, what all jobs printed stays.
 """
 import argparse
 import os
@@ -180,11 +181,15 @@ def main():
     handle_signals(end_by_signal)
     Settings.work = pathlib.Path(tempfile.mkdtemp(prefix="tasuki-faults-"))
     say(f"--seed {arguments.seed}, files in {Settings.work}")
+    has_failed = False
     try:
         is_good = run_all(chosen, arguments, table)
+        has_failed = not is_good
     finally:
         handle_signals(signal.SIG_IGN)
-        clean_up()
+        clean_up(keep_output=has_failed)
+    if has_failed:
+        say(f"what the jobs printed is in {Settings.work}")
     print(table.text() if not arguments.table else f"rows are in {arguments.table}")
     return 0 if is_good else 1
 

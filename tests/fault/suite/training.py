@@ -18,6 +18,9 @@ from jobs import Job, check, wait_for
 from places import ROOT
 
 
+output_name = "output"  # in the folder of a run
+
+
 class Settings:
     """Set once by run.py."""
     build = ROOT / "build"
@@ -77,7 +80,7 @@ def train_mnist(out, *flags, data=None, unit=200):
 
 def job_of(words, limit=60, environment=None):
     programs = ["train_mnist", "train_imagenet", "faulty_training"]
-    return Job(words, Settings.work / "output", programs, environment, limit)
+    return Job(words, Settings.work / output_name, programs, environment, limit)
 
 
 def supervised(place, words, limit, *flags):
@@ -217,11 +220,14 @@ def fill(file):
                     pass
 
 
-def clean_up():
-    """Leaves no process, mount or file of this run, wherever it was interrupted."""
+def clean_up(keep_output):
+    """Leaves no process, mount or file of this run, wherever it was interrupted; except what jobs
+    have written to the terminal, if asked to."""
     for job in Job.running:
         job.kill_all()
     for folder in Settings.work.glob("*"):
         if folder.is_mount():
             subprocess.run(["umount", "-l", folder], check=False)
-    shutil.rmtree(Settings.work, ignore_errors=True)
+    for folder in [Settings.work] if not keep_output else Settings.work.glob("*"):
+        if folder.name != output_name:
+            shutil.rmtree(folder, ignore_errors=True)
