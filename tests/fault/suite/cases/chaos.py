@@ -15,7 +15,8 @@ from training import (expect_equal, fill, generations, run_calmly, small_disk,
 
 # Of a link and of a full disk; at least one checkpoint is due in them.
 FAULT_SECONDS = 5
-SAVING = ("--checkpoint-every", "2s")
+# An entry of the log for each epoch would fill the disk in ten minutes.
+SAVING = ("--checkpoint-every", "2s", "--log-every", 1000)
 
 
 class Chaos:
@@ -119,7 +120,7 @@ def calm_run(place, iterations):
       nodes=(2,), seconds=1200)
 def chaos(place, run):
     minutes = float(os.environ.get("TASUKI_CHAOS_MINUTES", 10))
-    trial = calm_run(place, 3000)
+    trial = calm_run(place, 10_000)
     iterations = int(trial.iterations + (0.75 * minutes * 60 - trial.seconds) / trial.step_seconds)
     before = calm_run(place, iterations)
     with small_disk(64) as disk:
