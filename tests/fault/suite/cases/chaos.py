@@ -121,7 +121,7 @@ def calm_run(place, iterations):
 def chaos(place, run):
     minutes = float(os.environ.get("TASUKI_CHAOS_MINUTES", 10))
     trial = calm_run(place, 10_000)
-    iterations = int(trial.iterations + (0.75 * minutes * 60 - trial.seconds) / trial.step_seconds)
+    iterations = int(trial.iterations + (0.85 * minutes * 60 - trial.seconds) / trial.step_seconds)
     before = calm_run(place, iterations)
     with small_disk(64) as disk:
         out = disk / "result"
