@@ -14,6 +14,7 @@ using std::chrono::milliseconds;
 
 constexpr std::chrono::seconds longest_answer{10};  // of a host that is asked
 constexpr milliseconds asked_again{2000};
+constexpr int most_ranks_of_core = 128;  // with tens of thousands, mpirun's start does not end
 
 std::vector<Host> read_hosts(const Settings& settings) {
   if (!settings.hostfile) return {};
@@ -57,6 +58,12 @@ HostChoice::HostChoice(const Settings& settings, const Surroundings& around, con
   if (settings.min_np && *settings.min_np > *np_)
     fail(ErrorKind::usage, "--min-np: expected at most the {} ranks of the first start, found {}",
          *np_, *settings.min_np);
+  const int most = most_ranks_of_core * around.cores;
+  if (np_ && *np_ > most && all_.empty() && settings.launcher_words.empty() && !around.slurm)
+    fail(ErrorKind::usage,
+         "-np: expected at most {} ranks on this machine ({} for each of {} core{}), found {}; name "
+         "other hosts by --hostfile FILE",
+         most, most_ranks_of_core, around.cores, around.cores == 1 ? "" : "s", *np_);
   // A pipe has no second reader.
   if (settings.hostfile && !std::filesystem::is_regular_file(*settings.hostfile))
     own_hostfile_ = std::make_unique<processes::MemoryFile>(hostfile_text(all_));

@@ -22,7 +22,7 @@ void add_flags(Options& options, Settings& settings) {
   options.add(
       "np,n", settings.np, "auto", {1, most_ranks}, "N",
       "number of ranks, also as -np N; `auto`: the slots in --hostfile, or Slurm's tasks, or "
-      "one for each core of this machine");
+      "one for each core of this machine, which takes 128 for each core at most");
   options.add("hostfile", settings.hostfile, "none", "FILE",
               "the hosts to run on, a line each: `node1 slots=4`");
   options.add("launcher", settings.launcher,

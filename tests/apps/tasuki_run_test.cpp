@@ -31,6 +31,9 @@ TEST_F(FakeLauncher, FlagsAreCheckedFirst) {
   const Finished help = run("exit 0", with(words({}), {"--help"}));
   EXPECT_EQ(help.exit_code, 0);
   EXPECT_EQ(help.out, "how to train\n");
+  const Finished many = run("exit 0", {TASUKI_RUN, "-np", "99999", folder / "train"});
+  EXPECT_EQ(many.exit_code, 64);
+  EXPECT_THAT(many.err, HasSubstr("ranks on this machine (128 for each of "));
   const Finished missing = run("exit 0", {TASUKI_RUN, folder / "none"});
   EXPECT_EQ(missing.exit_code, 66);
   EXPECT_THAT(missing.err, HasSubstr("there is no program " + (folder / "none").string()));
