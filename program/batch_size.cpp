@@ -122,7 +122,7 @@ BatchSearch search_in(const std::vector<Place>& places, const RankSetup& setup,
 }
 
 std::string advice(std::int64_t batch) {
-  return batch > 0 ? fmt::format("the largest batch that fits is --batchsize {}", batch)
+  return batch > 0 ? fmt::format("{}{}", advice_on_batch, batch)
                    : "not even one example fits: use a smaller model";
 }
 

@@ -2,12 +2,16 @@
 #pragma once
 
 #include <functional>
+#include <string_view>
 
 #include "tasuki/program/data.hpp"
 #include "tasuki/program/engine.hpp"
 #include "tasuki/program/start/setup.hpp"
 
 namespace tasuki::program {
+
+// What the number of a batch that fits follows in an error; experiments show it in their tables.
+inline constexpr std::string_view advice_on_batch = "the largest batch that fits is --batchsize ";
 
 // For --find-batchsize: prints the largest --batchsize that every rank has memory for, on every
 // device with its part of the batch, beside the data (which were scattered). Found by steps on

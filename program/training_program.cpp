@@ -16,6 +16,7 @@
 #include "tasuki/program/optimizer.hpp"
 #include "tasuki/program/report/about.hpp"
 #include "tasuki/program/report/report.hpp"
+#include "tasuki/program/report/step_times_file.hpp"
 #include "tasuki/program/start/computing.hpp"
 #include "tasuki/program/start/link.hpp"
 #include "tasuki/program/start/processors.hpp"
@@ -231,6 +232,7 @@ void run_training(const TrainingProgram& program, RankSetup& setup) {
     if (!settings.quiet) say_banner(output->path());
     RunSummary summary(*trainer, setup.devices);
     trainer->run();
+    write_step_times(trainer->updater(), comm, *output);
     if (!settings.quiet) summary.print(comm);
   };
   // Finding out what would fit takes steps that each rank can make alone.

@@ -25,9 +25,9 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* lock_file = ".lock";
-constexpr std::array<std::string_view, 7> results = {
-    "log",       "about.json",         best_snapshot_name, "last_snapshot",
-    latest_name, best_generation_name, abandoned_name};
+constexpr std::array<std::string_view, 8> results = {
+    "log",           "about.json", "step_times.json",    best_snapshot_name,
+    "last_snapshot", latest_name,  best_generation_name, abandoned_name};
 
 std::optional<FileLock> try_lock_folder(const fs::path& folder) {
   return FileLock::try_lock(folder / lock_file,

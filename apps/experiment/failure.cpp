@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include "processes/error_line.hpp"
+#include "tasuki/program/batch_size.hpp"
 
 namespace tasuki::experiment {
 namespace {
@@ -39,9 +40,13 @@ std::string describe_failure(const EndedProcess& ended, double timeout, std::str
 }
 
 std::string failure_mark(std::string_view failure) {
-  for (const char* mark : {out_of_memory, killed})
-    if (failure.starts_with(mark)) return mark;
-  return "failed";
+  if (failure.starts_with(killed)) return killed;
+  if (!failure.starts_with(out_of_memory)) return "failed";
+  const auto advice = failure.find(program::advice_on_batch);
+  if (advice == failure.npos) return out_of_memory;
+  const std::string_view batch = failure.substr(advice + program::advice_on_batch.size());
+  return fmt::format("{} ({} a rank fit)", out_of_memory,
+                     batch.substr(0, batch.find_first_not_of("0123456789")));
 }
 
 }  // namespace tasuki::experiment

@@ -25,9 +25,13 @@ std::optional<RunOrigin> read_origin(const std::filesystem::path& folder) {
   if (!std::filesystem::exists(file)) return std::nullopt;
   try {
     const auto about = nlohmann::json::parse(read_file(file));
-    RunOrigin origin{about.at("version"), about.at("host"),
-                     about.at("machine"), "",
-                     about.at("data"),    about.at("global_batch").get<double>()};
+    RunOrigin origin{about.at("version"),
+                     about.at("host"),
+                     about.at("machine"),
+                     "",
+                     about.at("data"),
+                     about.at("global_batch").get<double>(),
+                     about.value("oversubscribed", false)};
     const std::string device = about.at("device");
     if (device.find("cuda") != std::string::npos) origin.gpu = device;
     return origin;

@@ -16,6 +16,7 @@ struct RunOrigin {
   std::string gpu;                     // of rank 0; empty on CPUs
   std::string data;                    // folder
   std::optional<double> global_batch;  // examples of a step on all ranks
+  bool oversubscribed = false;         // a machine had fewer cores than computing threads
 };
 
 // Reads the origin of the run whose results are in `folder`; nothing if the program did not report

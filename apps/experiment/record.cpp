@@ -38,24 +38,28 @@ json to_json(const RunResult& result) {
                  {"iterations", result.iterations}};
   put(object, "loss", result.loss);
   put(object, "accuracy", result.accuracy);
+  put(object, "first_epoch_seconds", result.first_epoch_seconds);
   put(object, "epoch_seconds", result.epoch_seconds);
   put(object, "step_seconds", result.step_seconds);
   return object;
 }
 
 json to_json(const RunOrigin& origin) {
-  json object = {{"version", origin.version},
-                 {"host", origin.host},
-                 {"machine", origin.machine},
-                 {"gpu", origin.gpu},
-                 {"data", origin.data}};
+  json object = {{"version", origin.version}, {"host", origin.host},
+                 {"machine", origin.machine}, {"gpu", origin.gpu},
+                 {"data", origin.data},       {"oversubscribed", origin.oversubscribed}};
   put(object, "global_batch", origin.global_batch);
   return object;
 }
 
 RunOrigin origin_from_json(const json& object) {
-  return {object.at("version"), object.at("host"), object.at("machine"),
-          object.at("gpu"),     object.at("data"), number(object, "global_batch")};
+  return {object.at("version"),
+          object.at("host"),
+          object.at("machine"),
+          object.at("gpu"),
+          object.at("data"),
+          number(object, "global_batch"),
+          object.value("oversubscribed", false)};
 }
 
 RunResult result_from_json(const json& object) {
@@ -66,6 +70,7 @@ RunResult result_from_json(const json& object) {
   result.iterations = object.at("iterations");
   result.loss = number(object, "loss");
   result.accuracy = number(object, "accuracy");
+  result.first_epoch_seconds = number(object, "first_epoch_seconds");
   result.epoch_seconds = number(object, "epoch_seconds");
   result.step_seconds = number(object, "step_seconds");
   return result;
@@ -175,7 +180,10 @@ RunResult read_training_log(const std::filesystem::path& file) {
   result.loss = number(last, "validation/main/loss");
   result.accuracy = number(last, "validation/main/accuracy");
   std::vector<double> epochs = epoch_times(log);
-  if (!epochs.empty()) epochs.erase(epochs.begin());
+  if (!epochs.empty()) {
+    result.first_epoch_seconds = epochs.front();
+    epochs.erase(epochs.begin());
+  }
   result.epoch_seconds = upper_median(std::move(epochs));
   result.step_seconds = upper_median(step_times(log));
   return result;

@@ -21,7 +21,8 @@ struct RunResult {
   double wall_seconds = 0;  // from start to end of the command
   std::int64_t epochs = 0, iterations = 0;
   std::optional<double> loss, accuracy;  // on the data to evaluate on, at the end
-  std::optional<double> epoch_seconds;   // median over all epochs but the first
+  std::optional<double> first_epoch_seconds;
+  std::optional<double> epoch_seconds;  // median over all epochs but the first
   // Median time of single steps or groups of steps (--log-every), without the first steps and
   // without those at the end of an epoch, which include the evaluation.
   std::optional<double> step_seconds;

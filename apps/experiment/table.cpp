@@ -33,6 +33,7 @@ RunResult median_of(const std::vector<RunResult>& results) {
   middle.wall_seconds = *over([](const RunResult& r) { return std::optional(r.wall_seconds); });
   middle.loss = over([](const RunResult& r) { return r.loss; });
   middle.accuracy = over([](const RunResult& r) { return r.accuracy; });
+  middle.first_epoch_seconds = over([](const RunResult& r) { return r.first_epoch_seconds; });
   middle.epoch_seconds = over([](const RunResult& r) { return r.epoch_seconds; });
   middle.step_seconds = over([](const RunResult& r) { return r.step_seconds; });
   return middle;
@@ -126,6 +127,10 @@ std::string cell(std::optional<double> value, int digits) {
   return value ? fmt::format("{:.{}f}", *value, digits) : "";
 }
 
+bool is_oversubscribed(const TableRow& row) {
+  return std::ranges::any_of(row.origins, &RunOrigin::oversubscribed);
+}
+
 // A column of the table; left out if it is empty in all rows.
 struct Column {
   std::string title;
@@ -136,14 +141,22 @@ std::vector<Column> columns_of(const ExperimentPlan& plan) {
   std::vector<Column> columns;
   const std::vector<std::string> varying = plan.varying();
   columns.reserve(varying.size() + 6);
-  for (const std::string& name : varying)
-    columns.push_back({name == "np" ? "processes" : name,
-                       [name](const TableRow& row) { return row.settings.value(name); }});
+  for (const std::string& name : varying) {
+    const bool is_np = name == "np";
+    columns.push_back({is_np ? "processes" : name, [name, is_np](const TableRow& row) {
+                         const bool is_marked = is_np && is_oversubscribed(row);
+                         return row.settings.value(name) + (is_marked ? "*" : "");
+                       }});
+  }
   columns.push_back({"time [s]", [](const TableRow& row) {
                        return row.result ? cell(row.result->seconds, 2)
                                          : fmt::format("**{}**", failure_mark(row.failure));
                      }});
-  columns.push_back({"an epoch [s]", [](const TableRow& row) {
+  columns.push_back({"first epoch [s]", [](const TableRow& row) {
+                       const bool has_others = row.result && row.result->epoch_seconds;
+                       return has_others ? cell(row.result->first_epoch_seconds, 2) : "";
+                     }});
+  columns.push_back({"other epochs, median [s]", [](const TableRow& row) {
                        return row.result ? cell(row.result->epoch_seconds, 2) : "";
                      }});
   columns.push_back(
@@ -158,6 +171,25 @@ std::vector<Column> columns_of(const ExperimentPlan& plan) {
                        return row.result ? cell(row.result->accuracy, 4) : "";
                      }});
   return columns;
+}
+
+// Empty if no run was monitored.
+std::string loads_text(const std::vector<TableRow>& rows) {
+  std::string lines;
+  for (std::size_t row = 0; row < rows.size(); ++row)
+    for (const RankLoad& load : rows[row].loads) {
+      const auto in_milliseconds = [](std::optional<double> seconds) {
+        return seconds ? std::optional(*seconds * 1e3) : std::nullopt;
+      };
+      lines += fmt::format("| {} | {} | {} | {} | {} | {} |\n", row + 1, load.name,
+                           cell(load.load_percent, 0), cell(load.memory_mb, 0),
+                           cell(in_milliseconds(load.input_seconds), 2),
+                           cell(in_milliseconds(load.step_seconds), 2));
+    }
+  if (lines.empty()) return "";
+  return "\n| row | rank | load [%] | memory [MB] | input wait [ms] | step [ms] "
+         "|\n|-|-|-|-|-|-|\n" +
+         lines;
 }
 
 std::vector<AlikeRows> groups_of(const std::vector<TableRow>& rows) {
@@ -196,6 +228,7 @@ std::vector<TableRow> summarise(const ExperimentPlan& plan, const std::vector<Ru
     }
     TableRow& row = rows.back();
     if (run.result) {
+      if (results.empty()) row.loads = read_rank_loads(run.folder / "result");
       results.push_back(*run.result);
       row.origins.push_back(run.origin.value_or(RunOrigin{}));
     } else if (row.failure.empty()) {
@@ -226,25 +259,26 @@ std::string csv_text(const ExperimentPlan& plan, const std::vector<RunRecord>& r
   std::string text;
   for (const GridAxis& axis : plan.axes) text += axis.name + ',';
   text +=
-      "repeat,seconds,wall_seconds,epoch_seconds,step_seconds,epochs,iterations,loss,accuracy,"
-      "failure,version,host,machine,gpu,data\n";
+      "repeat,seconds,wall_seconds,first_epoch_seconds,epoch_seconds,step_seconds,epochs,"
+      "iterations,loss,accuracy,"
+      "failure,version,host,machine,gpu,data,oversubscribed\n";
   for (const RunRecord& run : runs) {
     for (const GridAxis& axis : plan.axes)
       text += quoted_for_csv(run.settings.value(axis.name)) + ',';
     text += fmt::format("{},", run.settings.repeat);
     if (const auto& result = run.result)
-      text +=
-          fmt::format("{},{},{},{},{},{},{},{},", result->seconds, result->wall_seconds,
-                      cell(result->epoch_seconds, 6), cell(result->step_seconds, 6), result->epochs,
-                      result->iterations, cell(result->loss, 9), cell(result->accuracy, 9));
+      text += fmt::format("{},{},{},{},{},{},{},{},{},", result->seconds, result->wall_seconds,
+                          cell(result->first_epoch_seconds, 6), cell(result->epoch_seconds, 6),
+                          cell(result->step_seconds, 6), result->epochs, result->iterations,
+                          cell(result->loss, 9), cell(result->accuracy, 9));
     else
-      text += ",,,,,,,,";
+      text += ",,,,,,,,,";
     text += quoted_for_csv(run.result ? "" : run.failure);
     const RunOrigin origin = run.origin.value_or(RunOrigin{});
     for (const std::string& each :
          {origin.version, origin.host, origin.machine, origin.gpu, origin.data})
       text += ',' + quoted_for_csv(each);
-    text += '\n';
+    text += origin.oversubscribed ? ",1\n" : ",0\n";
   }
   return text;
 }
@@ -257,7 +291,10 @@ std::string markdown_text(const ExperimentPlan& plan, const std::vector<TableRow
   });
   std::string text = fmt::format("## {}\n\n{}", plan.title, machine);
   if (plan.repeats > 1) text += fmt::format("; medians of {} runs", plan.repeats);
-  text += note_on_speed(rows) + ".\n\n| |";
+  text += note_on_speed(rows) + '.';
+  if (std::ranges::any_of(rows, is_oversubscribed))
+    text += " `*`: more computing threads than the machine has cores.";
+  text += "\n\n| |";
   for (const Column& column : columns) text += fmt::format(" {} |", column.title);
   text += "\n|-|";
   for (std::size_t i = 0; i < columns.size(); ++i) text += "-|";
@@ -267,7 +304,7 @@ std::string markdown_text(const ExperimentPlan& plan, const std::vector<TableRow
     for (const Column& column : columns) text += fmt::format(" {} |", column.text(rows[i]));
     text += '\n';
   }
-  text += '\n';
+  text += loads_text(rows) + '\n';
   for (std::size_t i = 0; i < rows.size(); ++i) {
     text += fmt::format("{}. `{}`", i + 1, fmt::join(rows[i].command, " "));
     if (rows[i].done < plan.repeats)

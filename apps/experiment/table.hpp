@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "experiment/rank_loads.hpp"
 #include "experiment/record.hpp"
 
 namespace tasuki::experiment {
@@ -19,6 +20,7 @@ struct TableRow {
   // Medians over the finished repeats; nothing if there are none.
   std::optional<RunResult> result;
   std::vector<RunOrigin> origins;             // of the repeats that are done
+  std::vector<RankLoad> loads;                // of the first of them, if it was monitored
   std::optional<double> examples_per_second;  // of the steady steps if the log has single ones
   // Work per second relative to the first row that differs only in the plan's `compare`. Whole
   // epochs are the same work; for runs shortened by --max-iterations, work is examples.
@@ -35,8 +37,9 @@ std::string csv_text(const ExperimentPlan& plan, const std::vector<RunRecord>& r
 // it; empty if all were made alike.
 std::string warn_of_mixture(const std::vector<TableRow>& rows);
 
-// A heading, the machine, the table, the command of each row, and a note if rows were made
-// differently.
+// A heading, the machine, the table, the load of each rank where runs were monitored, the command
+// of each row, and a note if rows were made differently. Rows with more computing threads than
+// cores are marked.
 std::string markdown_text(const ExperimentPlan& plan, const std::vector<TableRow>& rows,
                           const std::string& machine);
 

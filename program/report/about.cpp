@@ -1,10 +1,13 @@
 #include "tasuki/program/report/about.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "tasuki/communicator/run_on_root.hpp"
+#include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/program/start/processors.hpp"
 #include "tasuki/program/start/version.hpp"
 #include "tasuki/program/training_flags.hpp"
@@ -61,6 +64,25 @@ std::vector<std::string> names_of_classes(const TrainingProgram& program,
   return class_names(program.dataset, data.place);
 }
 
+// Nodes of one machine (network namespaces, containers) share its cores. Collective; rank 0 knows.
+bool is_oversubscribed(const RankSetup& setup) {
+  Communicator& communicator = *setup.communicator;
+  std::string id = system_id();
+  if (id.empty())
+    id = communicator.topology().host_of[static_cast<std::size_t>(communicator.rank())];
+  const nlohmann::json own = {
+      {"system", id}, {"threads", setup.threads.threads}, {"cores", setup.processors.cores}};
+  std::map<std::string, std::int64_t> threads, cores;
+  for (const Bytes& each : communicator.gather_bytes(text_to_bytes(own.dump()))) {
+    const auto rank = nlohmann::json::parse(bytes_to_text(each));
+    const std::string system = rank.at("system");
+    threads[system] += rank.at("threads").get<std::int64_t>();
+    cores[system] = std::max(cores[system], rank.at("cores").get<std::int64_t>());
+  }
+  return std::ranges::any_of(threads,
+                             [&](const auto& each) { return each.second > cores[each.first]; });
+}
+
 std::string mark_of_supervisor() {
   const char* const mark = std::getenv(supervisor_variable);
   return mark == nullptr ? "" : mark;
@@ -71,6 +93,7 @@ std::string mark_of_supervisor() {
 void write_about(const TrainingProgram& program, const RankSetup& setup, const TrainingData& data,
                  OutputFolder& output) {
   Communicator& communicator = *setup.communicator;
+  const bool oversubscribed = setup.device().is_cpu() && is_oversubscribed(setup);
   run_on_root(communicator, 0, [&] {
     const nlohmann::json about = {
         {"version", describe_versions()},
@@ -79,6 +102,7 @@ void write_about(const TrainingProgram& program, const RankSetup& setup, const T
         {"device", setup.device_text},
         {"data", program.train_data ? data.place : absolute_text(data.place)},
         {"ranks", communicator.size()},
+        {"oversubscribed", oversubscribed},
         {"global_batch", examples_of_update(program.settings, setup.grid->models())},
         {"program", program.flags.program()},
         {"flags", flags_of(program)},

@@ -54,6 +54,13 @@ std::optional<int> cpu_quota() {
 
 }  // namespace
 
+std::string system_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  file >> id;
+  return id;
+}
+
 Processors find_processors() {
   Processors found;
   const int most = most_cpus();

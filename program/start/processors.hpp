@@ -17,6 +17,10 @@ struct Processors {
 };
 Processors find_processors();
 
+// Tells the running systems of machines apart. Containers and network namespaces of one machine
+// have the same; empty if the system has none.
+std::string system_id();
+
 // In one line, for tables and records: "2 cores of Intel(R) Xeon(R) ..., Linux 6.1".
 std::string describe_machine();
 

@@ -17,6 +17,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 ExperimentPlan parse(const std::string& text) {
   return parse_experiments(text, "e.ini", "/bin").at(0);
@@ -150,6 +151,10 @@ TEST(ExperimentFailure, SaysWhatRanOutOfMemory) {
             "exit code 79: stopped and saved after iteration 7; continue with --resume F");
   EXPECT_EQ(failure_mark(text(69, "error: cuda:0 is out of memory: 9 MiB more\nMPI_ABORT\n")),
             "out of memory");
+  EXPECT_EQ(failure_mark(text(69,
+                              "error: cpu is out of memory: 9 MiB more; the largest batch that "
+                              "fits is --batchsize 96\n")),
+            "out of memory (96 a rank fit)");
   EXPECT_EQ(failure_mark(text(70, "rank 2 on h: std::bad_alloc\n")), "out of memory");
   // Another error may contain the name of such a file.
   EXPECT_EQ(failure_mark(text(1, "saving out of memory.txt\nsegmentation fault\n")), "failed");
@@ -254,7 +259,7 @@ TEST(ExperimentTable, TakesMediansOfRepeatsAndSaysWhatIsMissing) {
               HasSubstr("(2 of 3 runs done: exit code 1: a, \"b\")"));
   const std::string csv = csv_text(plan, records);
   EXPECT_THAT(csv, HasSubstr("nodes,np,repeat,seconds,"));
-  EXPECT_THAT(csv, HasSubstr("1,2,2,,,,,,,,,\"exit code 1: a, \"\"b\"\"\",,,,,\n"));
+  EXPECT_THAT(csv, HasSubstr("1,2,2,,,,,,,,,,\"exit code 1: a, \"\"b\"\"\",,,,,,0\n"));
 }
 
 RunOrigin origin(const std::string& version, const std::string& gpu = "") {
@@ -274,10 +279,50 @@ TEST(ExperimentTable, RowsThatWereNotMadeAlikeAreNamed) {
   EXPECT_THAT(text, HasSubstr("**Mixed**"));
   EXPECT_THAT(text, HasSubstr("\n- row 1: not recorded\n"));
   EXPECT_THAT(text, HasSubstr("\n- row 2: Tasuki 2; 2 cores; data in /data\n"));
-  EXPECT_THAT(csv_text(plan, records), HasSubstr(",Tasuki 2,vm,2 cores,,/data\n"));
+  EXPECT_THAT(csv_text(plan, records), HasSubstr(",Tasuki 2,vm,2 cores,,/data,0\n"));
   records[1].result.reset();
   records[2].result.reset();
   EXPECT_EQ(warn_of_mixture(summarise(plan, records)), "") << "only one row has a result";
+}
+
+TEST(ExperimentTable, RowsWithMoreThreadsThanCoresAreMarked) {
+  const ExperimentPlan plan = parse("program = t\nnp = 1, 4\n");
+  auto records = done(plan, [](const RunSettings&) { return 1; });
+  for (RunRecord& record : records) record.origin = origin("1");
+  EXPECT_THAT(markdown_text(plan, summarise(plan, records), "2 cores"), Not(HasSubstr("*")));
+  records[1].origin->oversubscribed = true;
+  const std::string text = markdown_text(plan, summarise(plan, records), "2 cores");
+  EXPECT_THAT(text, HasSubstr("| 1 | 1 |"));
+  EXPECT_THAT(text, HasSubstr("| 2 | 4* |"));
+  EXPECT_THAT(text, HasSubstr("2 cores. `*`: more computing threads than the machine has cores."));
+}
+
+// The first lines of monitor files, and the times that the program wrote at the end.
+TEST(ExperimentTable, HasTheLoadOfMonitoredRanks) {
+  const testing::TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "result");
+  const ExperimentPlan plan = parse("program = t\n");
+  auto records = done(plan, [](const RunSettings&) { return 1; });
+  records[0].folder = folder.path();
+  EXPECT_THAT(markdown_text(plan, summarise(plan, records), "m"), Not(HasSubstr("load")));
+  const auto write = [&](const char* name, const char* text) {
+    std::ofstream(folder / "result" / name) << text;
+  };
+  write("monitor.0.csv", "seconds,cpu_percent,memory_mb\n1,90,100\n2,99,300\n3,,200\n");
+  write("monitor.1.0.csv", "seconds,cpu_percent,memory_mb,gpu_percent,gpu_memory_mb\n1,9,1,50,7\n");
+  write("monitor.1.1.csv", "seconds,cpu_percent,memory_mb,gpu_percent,gpu_memory_mb\n1,9,1,,8\n");
+  write("monitor.1.csv.old", "");
+  write("step_times.json",
+        R"([{"rank": 0, "worker": 0, "input": 0.001, "forward": 0.002, "backward": 0.003,
+             "exchange": 0.004, "update": 0.005, "steps": 3}])");
+  EXPECT_THAT(markdown_text(plan, summarise(plan, records), "m"),
+              HasSubstr("| row | rank | load [%] | memory [MB] | input wait [ms] | step [ms] |\n"
+                        "|-|-|-|-|-|-|\n"
+                        "| 1 | 0 | 99 | 200 | 1.00 | 15.00 |\n"
+                        "| 1 | 1.0 | 50 | 7 |  |  |\n"
+                        "| 1 | 1.1 | 9 | 8 |  |  |\n"));
+  write("monitor.0.csv", "seconds,cpu_percent,memory_mb\n1,many,100\n");
+  EXPECT_THROW(summarise(plan, records), Error);
 }
 
 TEST(ExperimentOrigin, AGpuDiffersFromAnotherOne) {

@@ -5,6 +5,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "tasuki/program/start/processors.hpp"
 #include "train_mnist_job.hpp"
 
 namespace tasuki::testing {
@@ -309,7 +310,10 @@ TEST_F(TrainingExperiment, TrainsOnOneAndTwoRanks) {
   const Finished run =
       run_program({EXPERIMENT, folder / "e.ini", "--folder=" + (folder / "results").string()});
   EXPECT_EQ(run.exit_code, 0) << run.all();
-  EXPECT_THAT(run.out, HasSubstr("| | processes | time [s] | an epoch [s] | speed-up |"));
+  EXPECT_THAT(
+      run.out,
+      HasSubstr(
+          "| | processes | time [s] | first epoch [s] | other epochs, median [s] | speed-up |"));
   EXPECT_EQ(count_of(run.out, "--communicator=flat"), 2) << run.out;
   for (const auto& one : std::filesystem::directory_iterator(folder / "results/runs")) {
     std::ifstream file(one.path() / "run.json");
@@ -317,6 +321,8 @@ TEST_F(TrainingExperiment, TrainsOnOneAndTwoRanks) {
     const std::string np = record.at("settings").at("np");
     EXPECT_EQ(record.at("origin").at("data"), data);
     EXPECT_EQ(record.at("origin").at("global_batch"), 100 * std::stoi(np));
+    EXPECT_EQ(record.at("origin").at("oversubscribed"),
+              std::stoi(np) > program::find_processors().cores);
     for (const char* name : {"version", "host", "machine"})
       EXPECT_NE(record.at("origin").at(name), "") << name;
   }

@@ -1,0 +1,23 @@
+// How busy each rank of a run was: what --monitor and step_times.json say.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tasuki::experiment {
+
+// Of one device. Load and memory are medians over the lines of its monitor file, those of a GPU
+// where it has one.
+struct RankLoad {
+  std::string name;  // "0"; "0.1" is the second device of rank 0
+  std::optional<double> load_percent, memory_mb;
+  std::optional<double> input_seconds, step_seconds;  // of a step: waiting for its batch; all
+};
+
+// In the order of ranks; empty without monitor files. `folder`: the results of the run. An error of
+// kind data names a file that is not as programs write it.
+std::vector<RankLoad> read_rank_loads(const std::filesystem::path& folder);
+
+}  // namespace tasuki::experiment

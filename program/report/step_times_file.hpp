@@ -1,0 +1,18 @@
+// step_times.json, beside the log: where each rank's time went, so that runs can be compared.
+#pragma once
+
+#include "tasuki/training/output_folder.hpp"
+#include "tasuki/training/updater.hpp"
+
+namespace tasuki::program {
+
+inline constexpr const char* step_times_file = "step_times.json";
+
+// Writes step_times.json into `output`, an array with an object for each device in the order of
+// ranks: "rank", "worker" (from 0; ranks with several devices), "steps" of this run, and the mean
+// seconds of a step's parts, "input" (waiting for its batch), "forward", "backward", "exchange",
+// "update". Nothing if the updater does not measure them. A file that cannot be written is a
+// warning. Collective.
+void write_step_times(const Updater& updater, Communicator& communicator, OutputFolder& output);
+
+}  // namespace tasuki::program
