@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Checks the accuracies that experiments have recorded against what is claimed of them.
 
-1. mnist_scaling, data_parallel: the mean of the last five of 20 epochs.
+1. mnist_scaling, data_parallel, unequal_devices: the mean of the last five of 20 epochs.
 2. lenet: the better of epochs 9 and 10, the median of seeds 0, 1 and 2, for each number of processes.
-3. cnn10_subset: what 10,000 images teach within ten minutes.
+3. lenet_batch: the best epoch at the best of four learning rates, for each number of processes.
+4. cnn10_subset: what 10,000 images teach within ten minutes.
 
 Reads the folders that `build/apps/experiment experiments/NAME.ini` leaves in results/. Prints
 Markdown; exit code 1 where a claim does not hold or was not measured.
@@ -11,37 +12,11 @@ Markdown; exit code 1 where a claim does not hold or was not measured.
     bench/check_accuracy.py [--results results] [NAME ...]
 """
 import argparse
-import json
 import pathlib
 import statistics
 import sys
 
-ACCURACY = "validation/main/accuracy"
-
-
-class Run:
-    """A run that is done: the flags it had and the epochs of its log."""
-
-    def __init__(self, folder, record):
-        self.settings = record["settings"]
-        log = json.loads((folder / "result" / "log").read_text())
-        self.epochs = [entry for entry in log if ACCURACY in entry]
-
-    def accuracies(self):
-        return [entry[ACCURACY] for entry in self.epochs]
-
-    def text(self, *names):
-        return ", ".join(f"{name} {self.settings.get(name, '?')}" for name in names)
-
-
-def runs_of(folder):
-    found = []
-    for file in sorted(folder.glob("runs/*/run.json")):
-        record = json.loads(file.read_text())
-        if "result" in record and "settings" in record:
-            found.append(Run(file.parent, record))
-    return found
-
+from experiment_runs import ACCURACY, runs_of
 
 # Each claim: rows of (what, bound, found), where found is None without a whole measurement.
 
@@ -54,11 +29,24 @@ def last_five(runs, names):
 
 
 def mnist_scaling(runs):
-    return last_five(runs, ["np", "nodes"])
+    return last_five((run for run in runs if run.settings.get("epoch", "20") == "20"), ["np", "nodes"])
 
 
 def data_parallel(runs):
     return last_five(runs, ["devices"])
+
+
+def unequal_devices(runs):
+    return last_five(runs, ["devices", "work", "split"])
+
+
+def lenet_batch(runs):
+    """The learning rate that fits best makes up for a larger batch."""
+    for processes in ["1", "2", "4"]:
+        best = [max(run.accuracies()) for run in runs
+                if run.settings.get("np") == processes and len(run.epochs) >= 10]
+        yield (f"np {processes}: best epoch at the best of four learning rates", 0.82,
+               max(best) if len(best) == 4 else None)
 
 
 def lenet(runs):
@@ -77,7 +65,8 @@ def cnn10_subset(runs):
                max(within) if within else None)
 
 
-CLAIMS = {claim.__name__: claim for claim in [mnist_scaling, data_parallel, lenet, cnn10_subset]}
+CLAIMS = {claim.__name__: claim for claim in [mnist_scaling, data_parallel, unequal_devices, lenet,
+                                            lenet_batch, cnn10_subset]}
 
 
 def main():
@@ -94,7 +83,8 @@ def main():
     all_hold = True
     print("| experiment | claim | at least | measured | holds |\n|---|---|---|---|---|")
     for name in options.names or CLAIMS:
-        rows = list(CLAIMS[name](runs_of(options.results / name)))
+        runs = [run for run in runs_of(options.results / name) if run.is_done]
+        rows = list(CLAIMS[name](runs))
         for what, bound, found in rows or [("no run is done", 0, None)]:
             holds = found is not None and found >= bound
             all_hold = all_hold and holds

@@ -1,5 +1,6 @@
 """What the comparisons with PyTorch share: flags, the interpreters that have it, and their report."""
 import argparse
+import datetime
 import os
 import pathlib
 import platform
@@ -27,7 +28,7 @@ def heading(title):
     script = pathlib.Path(sys.argv[0]).name
     commit = output_of("git", "-C", str(HERE), "rev-parse", "--short", "HEAD")
     command = shlex.join([f"bench/{script}", *sys.argv[1:]])
-    return f"# {title}\n\n`{command}` at {commit}, {machine()}."
+    return f"# {title}\n\n`{command}` at {commit}, {datetime.date.today()}, {machine()}."
 
 
 def publish(text, file):

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Time of a gradient exchange against its size, for each communicator: one node, and two nodes over
+links of 1 Gbit/s (network namespaces; needs what tests/cluster/run.sh needs).
+
+    bench/exchange_times.py [--rounds 3] [--out bench/results/exchange.md]
+
+build/apps/bench_allreduce times each exchange and checks each sum. A figure is the median over the
+rounds of its medians, in microseconds. Gradients lie in memory of Communicator::allocate, as in
+training. `naive` and `flat` send the same here, as there is one array.
+
+Then steps of the perceptron with each communicator, its exchange after the backward pass
+(--exchange whole): what a step waits for it, and the megabytes that the first of two nodes sends.
+"""
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from comparison import HERE, MPI_ENVIRONMENT, heading, publish
+
+ROOT = HERE.parent
+SENT = "/sys/class/net/eth0/statistics/tx_bytes"
+PLACES = {
+    "One node, 2 ranks": (["mpirun", "-np", "2", "--bind-to", "none"],
+                          ["naive", "single_node", "hierarchical", "two_dimensional"], 4, 1 << 26),
+    "Two nodes of 2 ranks, links of 1 Gbit/s": (
+        ["tests/cluster/run.sh", "--slots", "2,2", "--rate", "1gbit", "--"],
+        ["naive", "hierarchical", "two_dimensional"], 1024, 1 << 24),
+}
+
+
+def measure(launcher, communicators, least, most, options):
+    """{(communicator, bytes): median in microseconds} of one run."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder, "table.json")
+        command = [*launcher, options.build.resolve() / "apps/bench_allreduce", "--communicator",
+                   ",".join(communicators), "--min", least, "--max", most, "--iterations",
+                   options.iterations, "--json", file]
+        done = subprocess.run([str(word) for word in command], cwd=ROOT, capture_output=True,
+                              text=True, timeout=options.timeout,
+                              env={**os.environ, **MPI_ENVIRONMENT})
+        if done.returncode != 0:
+            sys.exit(f"exchange_times.py: {' '.join(map(str, command))} failed:\n"
+                     f"{done.stdout}{done.stderr}")
+        rows = json.loads(file.read_text())["rows"]
+    if any(row["wrong"] for row in rows):
+        sys.exit("exchange_times.py: there are wrong sums")
+    return {(row["communicator"], row["bytes"]): row["median_seconds"] * 1e6 for row in rows
+            if row["memory"] == "allocated" or row["communicator"] == "MPI_Allreduce"}
+
+
+def step_with(communicator, launcher, steps, options):
+    """Milliseconds of a step and of its exchange, means over the ranks, and the megabytes that the
+    first node sends in a step (None: it has no network)."""
+    count = (f'before=$(cat {SENT} 2>/dev/null || echo 0); "$@"; rc=$?; '
+             f'[ "$OMPI_COMM_WORLD_RANK" != 0 ] || '
+             f'echo "sent $(($(cat {SENT} 2>/dev/null || echo 0) - before))"; exit $rc')
+    with tempfile.TemporaryDirectory() as folder:
+        command = [*launcher, "bash", "-c", count, "count", options.build.resolve() /
+                   "apps/train_mnist", "--communicator", communicator, "--exchange", "whole",
+                   "--threads", "1", "--max-iterations", steps, "--test-examples", "2", "--quiet",
+                   "--checkpoint-every", "none", "--out", f"{folder}/out"]
+        done = subprocess.run([str(word) for word in command], cwd=ROOT, capture_output=True,
+                              text=True, timeout=options.timeout,
+                              env={**os.environ, **MPI_ENVIRONMENT})
+        if done.returncode != 0:
+            sys.exit(f"exchange_times.py: {' '.join(map(str, command))} failed:\n"
+                     f"{done.stdout}{done.stderr}")
+        ranks = json.loads(pathlib.Path(folder, "out/step_times.json").read_text())
+    parts = ["input", "forward", "backward", "exchange", "update"]
+    step = statistics.mean(sum(rank[part] for part in parts) for rank in ranks) * 1e3
+    exchange = statistics.mean(rank["exchange"] for rank in ranks) * 1e3
+    sent = int(done.stdout.rsplit("sent ", 1)[1]) / steps * 1e-6
+    return step, exchange, sent
+
+
+def steps_text(title, launcher, communicators, steps, options):
+    has_network = "cluster" in launcher[0]
+    text = f"\n## {title}\n\n| communicator | exchange [ms] | step [ms] |"
+    text += " MB sent in a step |\n|-|-|-|-|\n" if has_network else "\n|-|-|-|\n"
+    for name in communicators:
+        runs = [step_with(name, launcher, steps, options) for _ in range(options.rounds)]
+        step, exchange, sent = (statistics.median(column) for column in zip(*runs))
+        text += f"| {name} | {exchange:.2f} | {step:.2f} |"
+        text += f" {sent:.1f} |\n" if has_network else "\n"
+    return text
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--iterations", type=int, default=20)
+    parser.add_argument("--timeout", type=float, default=600, help="seconds for a program")
+    parser.add_argument("--out", type=pathlib.Path)
+    options = parser.parse_args()
+    text = heading("Time of a gradient exchange against its size") + (
+        f" Medians of {options.rounds} runs of {options.iterations} exchanges, microseconds.\n")
+    for title, (launcher, communicators, least, most) in PLACES.items():
+        runs = [measure(launcher, communicators, least, most, options)
+                for _ in range(options.rounds)]
+        names = ["MPI_Allreduce", *communicators]
+        sizes = sorted({size for _, size in runs[0]})
+        text += f"\n## {title}\n\n| bytes | {' | '.join(names)} |\n|{'-|' * (len(names) + 1)}\n"
+        for size in sizes:
+            cells = [f"{statistics.median(run[name, size] for run in runs):.1f}" for name in names]
+            text += f"| {size} | {' | '.join(cells)} |\n"
+    kinds = ["naive", "flat", "hierarchical", "two_dimensional"]
+    text += steps_text("A step of the perceptron, one node of 2 ranks", PLACES["One node, 2 ranks"][0],
+                       [*kinds, "single_node"], 300, options)
+    text += steps_text("A step of the perceptron, two nodes of 2 ranks, links of 1 Gbit/s",
+                       PLACES["Two nodes of 2 ranks, links of 1 Gbit/s"][0], kinds, 40, options)
+    publish(text, options.out)
+
+
+if __name__ == "__main__":
+    main()
