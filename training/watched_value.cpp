@@ -21,6 +21,8 @@ WatchedValue::WatchedValue(std::string key, Better better, std::unique_ptr<Trigg
 std::string WatchedValue::describe_absence(const Trainer& trainer, const Observation& there) const {
   std::vector<std::string> names;
   for (const auto& [name, value] : there.values()) names.push_back(name);
+  for (const std::string& extension : trainer.extension_names())  // evaluators that have not run
+    if (trainer.may_yet_observe(extension + '/')) names.push_back(extension + "/...");
   return fmt::format("{} watches \"{}\", which was not observed up to iteration {} (there are: {})",
                      watcher_, key_, trainer.updater().iteration(), fmt::join(names, ", "));
 }

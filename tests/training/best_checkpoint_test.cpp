@@ -143,5 +143,22 @@ TEST_F(BestCheckpoint, AKeyThatNothingObservesIsNamed) {
                         "iteration 1 (there are: loss)"));
 }
 
+TEST_F(BestCheckpoint, AKeyThatNothingObservesIsNamedWithWhatIsObservedLater) {
+  struct Later : Extension {
+    std::string default_name() const override { return "validation"; }
+    std::unique_ptr<Trigger> default_trigger() const override {
+      return at({2}, Unit::iteration);
+    }
+    bool may_observe(const std::string& key, const std::string& name, bool) const override {
+      return key.starts_with(name + "/");
+    }
+    void run(Trainer&) override {}
+  };
+  const auto run = trainer({1, 2}, "out", "loss");
+  run->extend(std::make_unique<Later>());
+  run->extend(checkpoint_of("validaton/loss"));
+  EXPECT_THAT(error_of([&] { run->run(); }), HasSubstr("(there are: loss, validation/...)"));
+}
+
 }  // namespace
 }  // namespace tasuki
