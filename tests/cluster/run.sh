@@ -218,15 +218,16 @@ launch=(mpirun "${tuning[@]}" "${agent[@]}" --hostfile /run/hostfile -np "${np:-
 # cores), so that packets of the other "node" wait.
 [ -n "$ssh" ] || [ -n "${agent-}" ] || launch+=(--mca plm_rsh_no_tree_spawn 1)
 [ -n "$ssh$settle$cut" ] || launch+=(--mca orte_leave_session_attached 1)
+# A shell's background commands ignore Ctrl-C unless they are told not to.
 if [ -n "$shell" ]; then
   if [ -z "$ssh" ]; then
     mkdir /run/bin && ln -s ../on_node /run/bin/ssh && mount --bind /run/hosts /etc/hosts ||
       skip "names of nodes cannot be given here"
   fi
-  PATH=/run/bin:$PATH /run/on_node node1 "$*" &
+  (trap - INT QUIT && PATH=/run/bin:$PATH exec /run/on_node node1 "$*") &
 else
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  /run/on_node node1 "$(printf '%q ' exec "${launch[@]}" "$@")" &
+  (trap - INT QUIT && exec /run/on_node node1 "$(printf '%q ' exec "${launch[@]}" "$@")") &
 fi
 mpirun=$!
 
