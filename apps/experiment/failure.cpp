@@ -45,7 +45,7 @@ std::string failure_mark(std::string_view failure) {
   const auto advice = failure.find(program::advice_on_batch);
   if (advice == failure.npos) return out_of_memory;
   const std::string_view batch = failure.substr(advice + program::advice_on_batch.size());
-  return fmt::format("{} ({} a rank fit)", out_of_memory,
+  return fmt::format("{} ({} a rank fits)", out_of_memory,
                      batch.substr(0, batch.find_first_not_of("0123456789")));
 }
 

@@ -40,7 +40,9 @@ std::optional<double> median_of_column(const std::vector<std::vector<std::string
 }
 
 RankLoad read_monitor(const fs::path& file) {
-  std::istringstream text(read_file(file));
+  std::string whole = read_file(file);
+  whole.erase(whole.rfind('\n') + 1);  // a line that a killed rank did not end
+  std::istringstream text(whole);
   std::vector<std::vector<std::string>> lines;
   for (std::string line; std::getline(text, line);) lines.push_back(cells_of(line));
   RankLoad load;
@@ -52,7 +54,7 @@ RankLoad read_monitor(const fs::path& file) {
     };
     load.load_percent = either("gpu_percent", "cpu_percent");
     load.memory_mb = either("gpu_memory_mb", "memory_mb");
-  } catch (const std::invalid_argument&) {
+  } catch (const std::logic_error&) {  // of std::stod
     fail(ErrorKind::data, "{}: expected numbers separated by commas, found something else",
          file.string());
   }

@@ -11,6 +11,7 @@
 #include "tasuki/program/start/processors.hpp"
 #include "tasuki/program/start/version.hpp"
 #include "tasuki/program/training_flags.hpp"
+#include "tasuki/program/workers.hpp"
 
 namespace tasuki::program {
 namespace {
@@ -70,8 +71,13 @@ bool is_oversubscribed(const RankSetup& setup) {
   std::string id = system_id();
   if (id.empty())
     id = communicator.topology().host_of[static_cast<std::size_t>(communicator.rank())];
-  const nlohmann::json own = {
-      {"system", id}, {"threads", setup.threads.threads}, {"cores", setup.processors.cores}};
+  const std::size_t workers = setup.devices.size();
+  const int threads_of_each =
+      workers > 1 ? threads_of_worker(setup.processors, setup.threads, workers)
+                  : setup.threads.threads;
+  const nlohmann::json own = {{"system", id},
+                              {"threads", threads_of_each * static_cast<std::int64_t>(workers)},
+                              {"cores", setup.processors.cores}};
   std::map<std::string, std::int64_t> threads, cores;
   for (const Bytes& each : communicator.gather_bytes(text_to_bytes(own.dump()))) {
     const auto rank = nlohmann::json::parse(bytes_to_text(each));

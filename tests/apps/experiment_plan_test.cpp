@@ -154,7 +154,7 @@ TEST(ExperimentFailure, SaysWhatRanOutOfMemory) {
   EXPECT_EQ(failure_mark(text(69,
                               "error: cpu is out of memory: 9 MiB more; the largest batch that "
                               "fits is --batchsize 96\n")),
-            "out of memory (96 a rank fit)");
+            "out of memory (96 a rank fits)");
   EXPECT_EQ(failure_mark(text(70, "rank 2 on h: std::bad_alloc\n")), "out of memory");
   // Another error may contain the name of such a file.
   EXPECT_EQ(failure_mark(text(1, "saving out of memory.txt\nsegmentation fault\n")), "failed");
@@ -308,7 +308,7 @@ TEST(ExperimentTable, HasTheLoadOfMonitoredRanks) {
   const auto write = [&](const char* name, const char* text) {
     std::ofstream(folder / "result" / name) << text;
   };
-  write("monitor.0.csv", "seconds,cpu_percent,memory_mb\n1,90,100\n2,99,300\n3,,200\n");
+  write("monitor.0.csv", "seconds,cpu_percent,memory_mb\n1,90,100\n2,99,300\n3,,200\n4,9");
   write("monitor.1.0.csv", "seconds,cpu_percent,memory_mb,gpu_percent,gpu_memory_mb\n1,9,1,50,7\n");
   write("monitor.1.1.csv", "seconds,cpu_percent,memory_mb,gpu_percent,gpu_memory_mb\n1,9,1,,8\n");
   write("monitor.1.csv.old", "");
@@ -321,8 +321,10 @@ TEST(ExperimentTable, HasTheLoadOfMonitoredRanks) {
                         "| 1 | 0 | 99 | 200 | 1.00 | 15.00 |\n"
                         "| 1 | 1.0 | 50 | 7 |  |  |\n"
                         "| 1 | 1.1 | 9 | 8 |  |  |\n"));
-  write("monitor.0.csv", "seconds,cpu_percent,memory_mb\n1,many,100\n");
-  EXPECT_THROW(summarise(plan, records), Error);
+  for (const std::string number : {"many", "1e999"}) {
+    write("monitor.0.csv", ("seconds,cpu_percent,memory_mb\n1," + number + ",100\n").c_str());
+    EXPECT_THROW(summarise(plan, records), Error) << number;
+  }
 }
 
 TEST(ExperimentOrigin, AGpuDiffersFromAnotherOne) {

@@ -1,5 +1,6 @@
 // The experiment program: a real grid, also with runs that fail, hang or are interrupted.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/file.h>
@@ -325,6 +326,26 @@ TEST_F(TrainingExperiment, TrainsOnOneAndTwoRanks) {
               std::stoi(np) > program::find_processors().cores);
     for (const char* name : {"version", "host", "machine"})
       EXPECT_NE(record.at("origin").at(name), "") << name;
+    std::ifstream times(one.path() / "result/step_times.json");
+    const auto ranks = nlohmann::json::parse(times);
+    EXPECT_EQ(ranks.size(), std::stoul(np));
+    for (const auto& rank : ranks) EXPECT_GT(rank.at("steps"), 0);
+  }
+}
+
+TEST_F(TrainingExperiment, CountsTheThreadsOfWorkers) {
+  const int cores = program::find_processors().cores;
+  std::ofstream(folder / "e.ini") << "program = train_mnist_data_parallel\nlauncher =\nthreads = 1\n"
+                                  << "devices = cpu:" << cores << ", cpu:" << 2 * cores << '\n'
+                                  << "unit = 4\nmax-iterations = 1\ndata = " << data << '\n';
+  const Finished run =
+      run_program({EXPERIMENT, folder / "e.ini", "--folder=" + (folder / "results").string()});
+  EXPECT_EQ(run.exit_code, 0) << run.all();
+  for (const auto& one : std::filesystem::directory_iterator(folder / "results/runs")) {
+    std::ifstream file(one.path() / "run.json");
+    const auto record = nlohmann::json::parse(file);
+    EXPECT_EQ(record.at("origin").at("oversubscribed"),
+              record.at("settings").at("devices") != fmt::format("cpu:{}", cores));
   }
 }
 
