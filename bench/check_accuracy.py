@@ -2,7 +2,8 @@
 """Checks the accuracies that experiments have recorded against what is claimed of them.
 
 1. mnist_scaling, data_parallel, unequal_devices: the mean of the last five of 20 epochs.
-2. lenet: the better of epochs 9 and 10, the median of seeds 0, 1 and 2, for each number of processes.
+2. lenet: the better of epochs 9 and 10, the median of seeds 0, 1 and 2, for each number of
+   processes.
 3. lenet_batch: the best epoch at the best of four learning rates, for each number of processes.
 4. cnn10_subset: what 10,000 images teach within ten minutes.
 
@@ -20,6 +21,7 @@ from experiment_runs import ACCURACY, runs_of
 
 # Each claim: rows of (what, bound, found), where found is None without a whole measurement.
 
+
 def last_five(runs, names):
     for run in runs:
         values = run.accuracies()
@@ -29,7 +31,8 @@ def last_five(runs, names):
 
 
 def mnist_scaling(runs):
-    return last_five((run for run in runs if run.settings.get("epoch", "20") == "20"), ["np", "nodes"])
+    whole = (run for run in runs if run.settings.get("epoch", "20") == "20")
+    return last_five(whole, ["np", "nodes"])
 
 
 def data_parallel(runs):
@@ -66,7 +69,7 @@ def cnn10_subset(runs):
 
 
 CLAIMS = {claim.__name__: claim for claim in [mnist_scaling, data_parallel, unequal_devices, lenet,
-                                            lenet_batch, cnn10_subset]}
+                                              lenet_batch, cnn10_subset]}
 
 
 def main():

@@ -34,7 +34,7 @@ def origin_of(file, heading):
         r"`([^`]+)` at [\w-]+, (\d{4}-\d\d-\d\d), (.+?)[.;](?:\s|$)", re.DOTALL).search(
             text, start.start())
     if not found:
-        sys.exit(f"claims: {file}: expected '`COMMAND` at COMMIT, DATE, MACHINE' below '{heading}'")
+        sys.exit(f"claims_table.py: {file}: expected '`COMMAND` at COMMIT, DATE, MACHINE' below '{heading}'")
     return Origin(*(" ".join(part.split()) for part in found.groups()))
 
 
@@ -45,13 +45,13 @@ def row_of(file, heading, columns, **cells):
     for row in table(file, heading, columns):
         if all(row[name] == value for name, value in wanted.items()):
             return row
-    sys.exit(f"claims: {file}: no row {cells} below '{heading}'")
+    sys.exit(f"claims_table.py: {file}: no row {cells} below '{heading}'")
 
 
 def against_pytorch():
-    for what, _, pytorch, own, (file, heading) in speed.compared():
-        yield Claim(f"{what}: time relative to PyTorch's", f"{own / pytorch:.2f}", file,
-                    origin_of(file, heading))
+    for each in speed.compared():
+        yield Claim(f"{each.what}: time relative to PyTorch's", speed.hundredths(each.ratio),
+                    each.file, origin_of(each.file, each.heading))
     file, heading = f"{RESULTS}/nodes.md", "The MLP against PyTorch"
     times = {row[""]: number(row["ms/step"]) for row in table(file, heading, ["ms/step"])}
     pytorch = next(time for name, time in times.items() if name.endswith("DDP over gloo"))
@@ -100,24 +100,27 @@ def sameness():
         yield Claim(what, f"{found:.0e}", file, origin_of(file, "Claims"))
 
 
-def reliability():
-    file, heading = "docs/reliability.md", "The fault suite"
+def of_case(number_of_case, pattern, what):
+    """Of a case on two nodes; `what` and its figure name what the pattern finds."""
+    file = "docs/reliability.md"
+    row = row_of(file, "The fault suite", ["fault"], **{"#": number_of_case})
+    cell = row["2 x 2 on two nodes"]
+    found, run = re.search(pattern, cell), re.search(r"\(run (\d+)\)", cell)
     text = (ROOT / file).read_text()
+    made = run and re.search(rf"^- Run {run[1]}: (\S+), (.*?Linux [\w.-]*\w)", text, re.MULTILINE)
+    if not found or not made:
+        sys.exit(f"claims_table.py: {file}: expected a figure and a run in case {number_of_case}, "
+                 f"found '{cell}'")
+    return Claim(what.format(**found.groupdict()), f"{found['figure']} {found['unit']}", file,
+                 Origin(f"./test.sh --faults {number_of_case}", made[1], made[2]))
 
-    def of_case(number_of_case, pattern, what, unit):
-        row = row_of(file, heading, ["fault"], **{"#": number_of_case})
-        cell = row["2 x 2 on two nodes"]
-        found, run = re.search(pattern, cell), re.search(r"\(run (\d+)\)", cell)
-        if not found or not run:
-            sys.exit(f"claims: {file}: case {number_of_case} has no figure: {cell}")
-        made = re.search(rf"^- Run {run[1]}: (\S+?), (.*?),? load", text, re.MULTILINE)
-        return Claim(what, f"{found[1]} {unit}", file,
-                     Origin(f"./test.sh --faults {number_of_case}", made[1], made[2]))
 
-    yield of_case("8", r"at most ([\d.]+) s", "a host that is cut off: until the last process on "
-                  "every host is gone, at most", "s")
-    yield of_case("30", r"([\d.]+) ?%", "ten minutes with ten killed ranks, three stopped ones, two "
-                  "cut links and a full disk: share of the time that was used", "%")
+def reliability():
+    yield of_case("8", r"at most (?P<figure>[\d.]+) (?P<unit>s)", "a host is cut off: seconds until "
+                  "the last process on every host is gone, at most")
+    yield of_case("30", r"(?P<figure>[\d.]+) ?(?P<unit>%) of (?P<seconds>\d+) s", "a job of "
+                  "{seconds} s with ten killed ranks, three stopped ones, two cut links, a full "
+                  "disk and a removed output folder: share of the time that was used")
     file, heading = f"{RESULTS}/reliability.md", "mlp"
     row = row_of(file, heading, ["cost"], first="--checkpoint-every 30s")
     yield Claim("perceptron: what checkpoints every 30 s cost", row["cost"], file,

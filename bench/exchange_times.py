@@ -9,7 +9,8 @@ rounds of its medians, in microseconds. Gradients lie in memory of Communicator:
 training. `naive` and `flat` send the same here, as there is one array.
 
 Then steps of the perceptron with each communicator, its exchange after the backward pass
-(--exchange whole): what a step waits for it, and the megabytes that the first of two nodes sends.
+(--exchange whole): what a step waits for it, and the megabytes that the first of two nodes sends,
+the difference between two runs, so that the start does not count.
 """
 import argparse
 import json
@@ -19,6 +20,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 from comparison import HERE, MPI_ENVIRONMENT, heading, publish
 
@@ -53,9 +55,9 @@ def measure(launcher, communicators, least, most, options):
             if row["memory"] == "allocated" or row["communicator"] == "MPI_Allreduce"}
 
 
-def step_with(communicator, launcher, steps, options):
-    """Milliseconds of a step and of its exchange, means over the ranks, and the megabytes that the
-    first node sends in a step (None: it has no network)."""
+def run_of_steps(communicator, launcher, steps, options):
+    """Milliseconds of a step and of its exchange, means over the ranks, and the bytes that the
+    first node has sent (0: it has no network)."""
     count = (f'before=$(cat {SENT} 2>/dev/null || echo 0); "$@"; rc=$?; '
              f'[ "$OMPI_COMM_WORLD_RANK" != 0 ] || '
              f'echo "sent $(($(cat {SENT} 2>/dev/null || echo 0) - before))"; exit $rc')
@@ -74,8 +76,14 @@ def step_with(communicator, launcher, steps, options):
     parts = ["input", "forward", "backward", "exchange", "update"]
     step = statistics.mean(sum(rank[part] for part in parts) for rank in ranks) * 1e3
     exchange = statistics.mean(rank["exchange"] for rank in ranks) * 1e3
-    sent = int(done.stdout.rsplit("sent ", 1)[1]) / steps * 1e-6
-    return step, exchange, sent
+    return step, exchange, int(done.stdout.rsplit("sent ", 1)[1])
+
+
+def step_with(communicator, launcher, steps, options):
+    """Milliseconds of a step and of its exchange, and the megabytes that are sent in it."""
+    step, exchange, all_sent = run_of_steps(communicator, launcher, 2 * steps, options)
+    _, _, half_sent = run_of_steps(communicator, launcher, steps, options)
+    return step, exchange, (all_sent - half_sent) / steps * 1e-6
 
 
 def steps_text(title, launcher, communicators, steps, options):
@@ -99,8 +107,11 @@ def main():
     parser.add_argument("--timeout", type=float, default=600, help="seconds for a program")
     parser.add_argument("--out", type=pathlib.Path)
     options = parser.parse_args()
-    text = heading("Time of a gradient exchange against its size") + (
-        f" Medians of {options.rounds} runs of {options.iterations} exchanges, microseconds.\n")
+    begin = time.monotonic()
+    top = heading("Time of a gradient exchange against its size") + (
+        f" Medians of {options.rounds} runs of {options.iterations} exchanges, microseconds. On two "
+        f"nodes, four ranks share {os.cpu_count()} cores.\n")
+    text = ""
     for title, (launcher, communicators, least, most) in PLACES.items():
         runs = [measure(launcher, communicators, least, most, options)
                 for _ in range(options.rounds)]
@@ -111,11 +122,12 @@ def main():
             cells = [f"{statistics.median(run[name, size] for run in runs):.1f}" for name in names]
             text += f"| {size} | {' | '.join(cells)} |\n"
     kinds = ["naive", "flat", "hierarchical", "two_dimensional"]
-    text += steps_text("A step of the perceptron, one node of 2 ranks", PLACES["One node, 2 ranks"][0],
-                       [*kinds, "single_node"], 300, options)
-    text += steps_text("A step of the perceptron, two nodes of 2 ranks, links of 1 Gbit/s",
-                       PLACES["Two nodes of 2 ranks, links of 1 Gbit/s"][0], kinds, 40, options)
-    publish(text, options.out)
+    for (title, (launcher, *_)), names, steps in zip(
+            PLACES.items(), [[*kinds, "single_node"], kinds], [150, 20]):
+        text += steps_text(f"A step of the perceptron, {title[0].lower()}{title[1:]}", launcher, names,
+                           steps, options)
+    minutes = (time.monotonic() - begin) / 60
+    publish(f"{top}\nAll of it took {minutes:.0f} minutes.\n{text}", options.out)
 
 
 if __name__ == "__main__":

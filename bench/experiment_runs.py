@@ -18,8 +18,9 @@ class Run:
         self.origin = record.get("origin", {})
         self.ended = datetime.date.fromtimestamp((folder / "run.json").stat().st_mtime)
         log = folder / "result" / "log"
-        entries = json.loads(log.read_text()) if self.result is not None and log.exists() else []
-        self.epochs = [entry for entry in entries if ACCURACY in entry]
+        self.entries = (json.loads(log.read_text()) if self.result is not None and log.exists()
+                        else [])
+        self.epochs = [entry for entry in self.entries if ACCURACY in entry]
 
     @property
     def is_done(self):
@@ -57,6 +58,12 @@ class Run:
         """In the median step."""
         return self.origin["global_batch"] / self.result["step_seconds"]
 
+    def speeds(self, every=10):
+        """Examples a second over each so many steps, without the first ones, from single entries."""
+        times = {entry["iteration"]: entry["elapsed_time"] for entry in self.entries}
+        return [every * self.origin["global_batch"] / (times[step] - times[step - every])
+                for step in range(2 * every, max(times, default=0) + 1, every)]
+
     def accuracies(self):
         return [entry[ACCURACY] for entry in self.epochs]
 
@@ -71,7 +78,7 @@ class Run:
                 advice = "the largest batch that fits is --batchsize "
                 if advice in self.failure:
                     batch = self.failure.split(advice)[1].split()[0].strip(";,.")
-                    return f"**{cause}** ({batch} a rank fit)"
+                    return f"**{cause}** ({batch} a rank fits)"
                 return f"**{cause}**"
         return "**failed**"
 

@@ -1,4 +1,5 @@
-"""Time of a gradient exchange against its size, for each communicator."""
+"""Time of a gradient exchange against its size, for each communicator: inside a machine, and between
+two."""
 from gnuplot import head, lines
 from tables import number, table
 
@@ -11,10 +12,18 @@ def ticks(named):
     return ", ".join(f"'{name}' {value}" for value, name in named.items())
 
 
-def source():
-    rows = table("bench/results/exchange.md", "One node", ["bytes"])
+def source(place):
+    rows = table("bench/results/exchange.md", place, ["bytes"])
     named = [(name, [(number(row["bytes"]), number(row[name])) for row in rows
                      if number(row[name])]) for name in rows[0] if name != "bytes"]
     return head() + (f"set logscale xy\nset xtics ({ticks(SIZES)})\nset ytics ({ticks(TIMES)})\n"
                      "set key left top reverse Left\nset xlabel 'bytes of gradients'\n"
                      "set ylabel 'time of an exchange'\n") + lines(named) + "\n"
+
+
+def inside():
+    return source("One node")
+
+
+def between():
+    return source("Two nodes")

@@ -1,8 +1,21 @@
 """Time of a step or an epoch beside PyTorch's, for each kind of network."""
-from tables import number, table
+import re
+from typing import NamedTuple
+
 from gnuplot import BLUE, GRAY, head, quoted
+from tables import ROOT, number, table
 
 RESULTS = "bench/results"
+
+
+class Comparison(NamedTuple):
+    what: str
+    unit: str
+    pytorch: float  # its best time
+    own: float
+    ratio: float  # as the file has it, from times with more digits
+    file: str
+    heading: str  # below which are command, date and machine
 
 
 def pytorch_of(row):
@@ -10,45 +23,57 @@ def pytorch_of(row):
     return min(number(cell) for name, cell in row.items() if name.startswith("PyTorch"))
 
 
-def of_column(file, heading, column):
-    """Times of the rows `PyTorch 2...` and `Tasuki`."""
-    rows = table(f"{RESULTS}/{file}", heading, [column])
+def of_column(what, unit, file, heading, column, top):
+    """From the rows `PyTorch 2...` and `Tasuki`, and from `Tasuki takes X x` below them."""
+    file = f"{RESULTS}/{file}"
+    rows = table(file, heading, [column])
     pytorch = min(number(row[column]) for row in rows if row[""].startswith("PyTorch 2"))
-    return pytorch, next(number(row[column]) for row in rows if row[""] == "Tasuki")
+    own = next(number(row[column]) for row in rows if row[""] == "Tasuki")
+    text = (ROOT / file).read_text()
+    below = text[text.index(f"# {heading}"):]
+    stated = re.search(r"Tasuki takes ([\d.]+) x the time of PyTorch 2", below.split("\n## ", 2)[0])
+    ratio = float(stated[1]) if stated else own / pytorch
+    return Comparison(what, unit, pytorch, own, ratio, file, top)
+
+
+def of_row(what, row, ratio, file, heading):
+    return Comparison(what, "ms", pytorch_of(row), number(row["Tasuki"]), number(row[ratio]),
+                      f"{RESULTS}/{file}", heading)
+
+
+def hundredths(ratio):
+    """0.665 as 0.67."""
+    return f"{ratio + 1e-9:.2f}"
 
 
 def compared():
-    """(what, unit, PyTorch's time, Tasuki's time, (file, the heading of its first lines))."""
-    mlp = f"{RESULTS}/mlp.md", "MLP"
-    yield "perceptron, epoch, 1 rank", "s", *of_column("mlp.md", "1 rank", "s/epoch"), mlp
-    yield "perceptron, epoch, 2 ranks", "s", *of_column("mlp.md", "2 ranks", "s/epoch"), mlp
+    yield of_column("perceptron, epoch, 1 rank", "s", "mlp.md", "1 rank", "s/epoch", "MLP")
+    yield of_column("perceptron, epoch, 2 ranks", "s", "mlp.md", "2 ranks", "s/epoch", "MLP")
     names = {"lenet": "LeNet", "cnn10": "cnn10", "vgg16_bn": "VGG-16",
              "wrn_28_10": "wide ResNet 28-10"}
-    for row in table(f"{RESULTS}/models.md", "One training step", ["model", "Tasuki"]):
-        yield (f"{names[row['model']]}, step", "ms", pytorch_of(row), number(row["Tasuki"]),
-               (f"{RESULTS}/models.md", "One training step"))
-    pytorch, own = of_column("lm.md", "Transformer", "s/step")
-    yield "transformer, step, 2 ranks", "ms", pytorch * 1e3, own * 1e3, (f"{RESULTS}/lm.md", "Transformer")
-    for row in table(f"{RESULTS}/dcgan.md", "One training step", ["Tasuki"]):
+    heading = "One training step"
+    for row in table(f"{RESULTS}/models.md", heading, ["model", "Tasuki"]):
+        yield of_row(f"{names[row['model']]}, step", row, "ratio", "models.md", heading)
+    yield of_column("transformer, step, 2 ranks", "s", "lm.md", "Transformer", "s/step",
+                    "Transformer")
+    for row in table(f"{RESULTS}/dcgan.md", heading, ["Tasuki"]):
         if row["ranks x threads"] == "1 x 1":
-            yield ("DCGAN, step", "ms", pytorch_of(row), number(row["Tasuki"]),
-                   (f"{RESULTS}/dcgan.md", "One training step"))
-    yield ("LSTM, step", "ms", *of_column("lstm.md", "Even sequences, 1 thread", "ms/step"),
-           (f"{RESULTS}/lstm.md", "LSTM"))
+            yield of_row("DCGAN, step", row, "of PyTorch", "dcgan.md", heading)
+    yield of_column("LSTM, step", "ms", "lstm.md", "Even sequences, 1 thread", "ms/step", "LSTM")
 
 
 def source():
-    rows = sorted(compared(), key=lambda row: row[3] / row[2])
+    rows = sorted(compared(), key=lambda row: row.ratio)
     text = head(height=70 + 44 * len(rows), left=26, bottom=3.5)
     text += ("set xrange [0:1.35]\nset yrange [-0.6:" f"{len(rows) - 0.4}" "] reverse\nunset key\n"
              "set xtics 0.25\nset grid xtics\nset border 1\nset ytics scale 0\n"
              "set xlabel 'time relative to PyTorch (shorter is faster)'\n")
-    ticks = ", ".join(f"{quoted(what)} {place}" for place, (what, *_) in enumerate(rows))
+    ticks = ", ".join(f"{quoted(row.what)} {place}" for place, row in enumerate(rows))
     text += f"set ytics ({ticks})\n$bars << EOD\n"
-    for place, (_, unit, pytorch, own, _) in enumerate(rows):
-        digits = 2 if unit == "s" else 0
-        text += (f'{place} {own / pytorch:.4f} "Tasuki {own:.{digits}f} {unit}, '
-                 f'{own / pytorch:.2f} x" "PyTorch {pytorch:.{digits}f} {unit}"\n')
+    for place, row in enumerate(rows):
+        digits = 2 if row.unit == "s" else 0
+        text += (f'{place} {row.own / row.pytorch:.4f} "Tasuki {row.own:.{digits}f} {row.unit}, '
+                 f'{hundredths(row.ratio)} x" "PyTorch {row.pytorch:.{digits}f} {row.unit}"\n')
     return text + (
         "EOD\nset style fill solid noborder\n"
         f"plot $bars using (0):1:(0):2:($1-0.36):($1-0.02) with boxxyerror lc rgb '{BLUE}', "

@@ -63,6 +63,32 @@ class CheckAccuracy(unittest.TestCase):
         self.assertEqual(code, 0, text)
         self.assertEqual(text.count("| 0.82 | 0.8200 | yes |"), 2)
 
+    def test_shortened_runs_are_no_claims(self):
+        self.run_of("mnist_scaling", [0.99] * 20, np="1", nodes="1", epoch="20")
+        self.run_of("mnist_scaling", [0.9], np="2", nodes="2", epoch="1")
+        code, text = self.check("mnist_scaling")
+        self.assertEqual(code, 0, text)
+        self.assertNotIn("np 2", text)
+
+    def test_the_best_of_four_learning_rates(self):
+        for processes in ["1", "2", "4"]:
+            for rate, best in [("0.1", 0.7), ("0.2", 0.83), ("0.4", 0.8)]:
+                self.run_of("lenet_batch", [0.5] * 9 + [best], np=processes, lr=rate)
+        self.assertIn("np 4: best epoch at the best of four learning rates | 0.82 | not measured | NO |",
+                      self.check("lenet_batch")[1])
+        for processes in ["1", "2", "4"]:
+            self.run_of("lenet_batch", [0.5] * 10, np=processes, lr="0.8")
+        code, text = self.check("lenet_batch")
+        self.assertEqual(code, 0, text)
+        self.assertEqual(text.count("| 0.82 | 0.8300 | yes |"), 3)
+
+    def test_devices_of_unequal_speed(self):
+        self.run_of("unequal_devices/both", [0.97] * 20, devices="cpu:2", work="1,2", split="auto")
+        code, text = self.check("unequal_devices")
+        self.assertEqual(code, 1)
+        self.assertIn("work 1,2, split auto: mean of the last five of 20 epochs | 0.98 | 0.9700 | NO |",
+                      text)
+
     def test_what_is_learnt_too_late_does_not_count(self):
         self.run_of("cnn10_subset", [0.5, 0.6], seconds=300, np="2", examples="10000")
         self.assertEqual(self.check("cnn10_subset")[0], 0)
