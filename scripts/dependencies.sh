@@ -22,7 +22,7 @@ test_packages=(
   clang-14 libclang-rt-14-dev  # libFuzzer
   git python3 python3-numpy curl wget valgrind
   iproute2 iptables  # nodes made of network namespaces, and networks that lose packets
-  gnuplot-nox  # plots of experiments
+  gnuplot-nox graphviz  # plots of experiments, figures of the documents
 )
 
 # Tests start these daemons by themselves (tests/cluster), and are skipped without them: 4 MB, 24 s at most.
