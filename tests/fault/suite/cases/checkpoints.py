@@ -87,7 +87,7 @@ def room_again(place, run):
       "warnings with the path, training goes on, the log is whole; it goes on when there is room",
       seconds=8)
 def no_room_for_log(place, run):
-    with small_disk(2) as disk:
+    with small_disk(16) as disk:
         out, filler = disk / "result", disk / "filler"
         log = out / "log"
         words = train_mnist(out, "--epoch", 100_000, "--log-every", 5, "--checkpoint-every", "none",
