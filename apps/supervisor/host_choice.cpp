@@ -60,10 +60,11 @@ HostChoice::HostChoice(const Settings& settings, const Surroundings& around, con
          *np_, *settings.min_np);
   const int most = most_ranks_of_core * around.cores;
   if (np_ && *np_ > most && all_.empty() && settings.launcher_words.empty() && !around.slurm)
-    fail(ErrorKind::usage,
-         "-np: expected at most {} ranks on this machine ({} for each of {} core{}), found {}; name "
-         "other hosts by --hostfile FILE",
-         most, most_ranks_of_core, around.cores, around.cores == 1 ? "" : "s", *np_);
+    fail(
+        ErrorKind::usage,
+        "-np: expected at most {} ranks on this machine ({} for each of {} core{}), found {}; name "
+        "other hosts by --hostfile FILE",
+        most, most_ranks_of_core, around.cores, around.cores == 1 ? "" : "s", *np_);
   // A pipe has no second reader.
   if (settings.hostfile && !std::filesystem::is_regular_file(*settings.hostfile))
     own_hostfile_ = std::make_unique<processes::MemoryFile>(hostfile_text(all_));

@@ -72,9 +72,9 @@ bool is_oversubscribed(const RankSetup& setup) {
   if (id.empty())
     id = communicator.topology().host_of[static_cast<std::size_t>(communicator.rank())];
   const std::size_t workers = setup.devices.size();
-  const int threads_of_each =
-      workers > 1 ? threads_of_worker(setup.processors, setup.threads, workers)
-                  : setup.threads.threads;
+  const int threads_of_each = workers > 1
+                                  ? threads_of_worker(setup.processors, setup.threads, workers)
+                                  : setup.threads.threads;
   const nlohmann::json own = {{"system", id},
                               {"threads", threads_of_each * static_cast<std::int64_t>(workers)},
                               {"cores", setup.processors.cores}};

@@ -335,9 +335,10 @@ TEST_F(TrainingExperiment, TrainsOnOneAndTwoRanks) {
 
 TEST_F(TrainingExperiment, CountsTheThreadsOfWorkers) {
   const int cores = program::find_processors().cores;
-  std::ofstream(folder / "e.ini") << "program = train_mnist_data_parallel\nlauncher =\nthreads = 1\n"
-                                  << "devices = cpu:" << cores << ", cpu:" << 2 * cores << '\n'
-                                  << "unit = 4\nmax-iterations = 1\ndata = " << data << '\n';
+  std::ofstream(folder / "e.ini")
+      << "program = train_mnist_data_parallel\nlauncher =\nthreads = 1\n"
+      << "devices = cpu:" << cores << ", cpu:" << 2 * cores << '\n'
+      << "unit = 4\nmax-iterations = 1\ndata = " << data << '\n';
   const Finished run =
       run_program({EXPERIMENT, folder / "e.ini", "--folder=" + (folder / "results").string()});
   EXPECT_EQ(run.exit_code, 0) << run.all();

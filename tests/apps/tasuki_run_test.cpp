@@ -106,7 +106,7 @@ class ResumedRun : public FakeLauncher {
  protected:
   ResumedRun() {
     fs::create_directories(out);
-    std::ofstream(out / "snapshot_iter_5");
+    std::ofstream(out / "snapshot_iter_5").close();
     script(
         "train",
         "#!/bin/bash\n# --print-config\nprintf '%s\\n' '# train 1; read back with --config FILE' "

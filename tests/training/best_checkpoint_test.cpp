@@ -146,9 +146,7 @@ TEST_F(BestCheckpoint, AKeyThatNothingObservesIsNamed) {
 TEST_F(BestCheckpoint, AKeyThatNothingObservesIsNamedWithWhatIsObservedLater) {
   struct Later : Extension {
     std::string default_name() const override { return "validation"; }
-    std::unique_ptr<Trigger> default_trigger() const override {
-      return at({2}, Unit::iteration);
-    }
+    std::unique_ptr<Trigger> default_trigger() const override { return at({2}, Unit::iteration); }
     bool may_observe(const std::string& key, const std::string& name, bool) const override {
       return key.starts_with(name + "/");
     }
