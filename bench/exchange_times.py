@@ -35,6 +35,15 @@ PLACES = {
 }
 
 
+def output_of(command, options):
+    words = [str(word) for word in command]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=options.timeout,
+                          env={**os.environ, **MPI_ENVIRONMENT})
+    if done.returncode != 0:
+        sys.exit(f"exchange_times.py: {' '.join(words)} failed:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
 def measure(launcher, communicators, least, most, options):
     """{(communicator, bytes): median in microseconds} of one run."""
     with tempfile.TemporaryDirectory() as folder:
@@ -42,12 +51,7 @@ def measure(launcher, communicators, least, most, options):
         command = [*launcher, options.build.resolve() / "apps/bench_allreduce", "--communicator",
                    ",".join(communicators), "--min", least, "--max", most, "--iterations",
                    options.iterations, "--json", file]
-        done = subprocess.run([str(word) for word in command], cwd=ROOT, capture_output=True,
-                              text=True, timeout=options.timeout,
-                              env={**os.environ, **MPI_ENVIRONMENT})
-        if done.returncode != 0:
-            sys.exit(f"exchange_times.py: {' '.join(map(str, command))} failed:\n"
-                     f"{done.stdout}{done.stderr}")
+        output_of(command, options)
         rows = json.loads(file.read_text())["rows"]
     if any(row["wrong"] for row in rows):
         sys.exit("exchange_times.py: there are wrong sums")
@@ -66,17 +70,12 @@ def run_of_steps(communicator, launcher, steps, options):
                    "apps/train_mnist", "--communicator", communicator, "--exchange", "whole",
                    "--threads", "1", "--max-iterations", steps, "--test-examples", "2", "--quiet",
                    "--checkpoint-every", "none", "--out", f"{folder}/out"]
-        done = subprocess.run([str(word) for word in command], cwd=ROOT, capture_output=True,
-                              text=True, timeout=options.timeout,
-                              env={**os.environ, **MPI_ENVIRONMENT})
-        if done.returncode != 0:
-            sys.exit(f"exchange_times.py: {' '.join(map(str, command))} failed:\n"
-                     f"{done.stdout}{done.stderr}")
+        said = output_of(command, options)
         ranks = json.loads(pathlib.Path(folder, "out/step_times.json").read_text())
     parts = ["input", "forward", "backward", "exchange", "update"]
     step = statistics.mean(sum(rank[part] for part in parts) for rank in ranks) * 1e3
     exchange = statistics.mean(rank["exchange"] for rank in ranks) * 1e3
-    return step, exchange, int(done.stdout.rsplit("sent ", 1)[1])
+    return step, exchange, int(said.rsplit("sent ", 1)[1])
 
 
 def step_with(communicator, launcher, steps, options):
