@@ -4,6 +4,7 @@ Each takes the folder of the experiments' folders and returns Markdown. Figures 
 the digits that the articles give them. Times are seconds.
 """
 import os
+import re
 import statistics
 
 from claims_table import ROOT, claims as all_claims
@@ -96,7 +97,7 @@ def mnist(results):
     rows = [row("article", n, n, nodes, None, device, seconds, times[1, 1])
             for device, times in [("CPU", cpu), ("GPU", gpu)]
             for (n, nodes), seconds in times.items()]
-    sections = {"one_node": None, "two_nodes": "memory", "two_nodes_1gbit": "1 Gbit/s",
+    sections = {"one_node": None, "two_nodes": "no limit", "two_nodes_1gbit": "1 Gbit/s",
                 "two_nodes_100mbit": "100 Mbit/s"}
     everything, base = [], None
     for section, link in sections.items():
@@ -200,7 +201,9 @@ def loads(file):
     if not file.exists():
         raise Missing(str(file))
     ranks = markdown.table(file, "vgg_small", ["load [%]"])
-    for run in markdown.table(file, "vgg_small", ["processes"]):
+    ours = sorted(markdown.table(file, "vgg_small", ["processes"]), key=lambda run: (
+        int(run["processes"].rstrip("*")), int(run["batchsize"]), int(run["loader-threads"])))
+    for run in ours:
         own = [rank for rank in ranks if rank["row"] == run[""]]
         rows.append(["ours", run["processes"], run["batchsize"], run["loader-threads"]]
                     + [", ".join(rank[column] for rank in own)
@@ -306,9 +309,11 @@ def exchange(_):
                for column in ["exchange [ms]", "step [ms]", "MB sent in a step"]]
             for name in {**single, **double}]
     header = ["communicator", "one node: exchange [ms]", "one node: step [ms]",
-              "two nodes: exchange [ms]", "two nodes: step [ms]", "two nodes: MB sent in a step"]
-    made_with = (ROOT / file).read_text().splitlines()[2].split(". ", 1)[0]
-    return table(header, rows) + f"\n{made_with}.\n"
+              "two nodes*: exchange [ms]", "two nodes*: step [ms]", "two nodes*: MB sent in a step"]
+    page = (ROOT / file).read_text()
+    made_with = page.splitlines()[2].split(". ", 1)[0]
+    minutes = re.search(r"All of it took (\d+) minute", page)[1]
+    return table(header, rows) + f"\n{made_with}; {minutes} minutes.\n"
 
 
 def claims(_):

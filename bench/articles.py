@@ -20,7 +20,7 @@ from experiment_runs import runs_of
 
 PAGES = {"exchange": ROOT / "docs/allreduce.md"}  # docs/results.md has the others
 EXPERIMENTS = {"mnist": "mnist_scaling"}  # where its name is another
-SECTIONED = ["cnn10_devices", "wrn_28_10"]  # by kind of device
+SECTIONED = ["cnn10_devices", "wrn_28_10"]  # their sections begin with the kind of device
 # The run of an experiment whose load is drawn.
 DRAWN = {"vgg_small": {"np": "4", "batchsize": "64", "loader_threads": "1"}}
 
@@ -28,11 +28,12 @@ DRAWN = {"vgg_small": {"np": "4", "batchsize": "64", "loader_threads": "1"}}
 def run_experiment(name, results):
     """Failed rows (out of memory) have a place in the tables, too."""
     experiment = EXPERIMENTS.get(name, name)
-    command = [ROOT / "build/apps/experiment", ROOT / f"experiments/{experiment}.ini", "--folder",
-               results / experiment]
-    if name in SECTIONED:
-        command += ["--section", "gpu" if shutil.which("nvidia-smi") else "cpu"]
-    subprocess.run(command, cwd=ROOT, check=False)
+    file = ROOT / f"experiments/{experiment}.ini"
+    command = [ROOT / "build/apps/experiment", file, "--folder", results / experiment]
+    kind = "gpu" if shutil.which("nvidia-smi") else "cpu"
+    sections = re.findall(rf"(?m)^\[({kind}\w*)\]", file.read_text())
+    for part in [["--section", each] for each in sections] if name in SECTIONED else [[]]:
+        subprocess.run(command + part, cwd=ROOT, check=False)
 
 
 def make_runs(name, results):

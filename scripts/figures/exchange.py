@@ -5,7 +5,7 @@ from tables import number, table
 
 SIZES = {4: "4 B", 64: "64 B", 1024: "1 KiB", 16384: "16 KiB", 262144: "256 KiB", 4194304: "4 MiB",
          67108864: "64 MiB"}
-TIMES = {1: "1 us", 10: "10 us", 100: "100 us", 1000: "1 ms", 10000: "10 ms", 100000: "100 ms"}
+TIMES = {1: "1 µs", 10: "10 µs", 100: "100 µs", 1000: "1 ms", 10000: "10 ms", 100000: "100 ms"}
 
 
 def ticks(named):

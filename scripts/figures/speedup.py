@@ -18,6 +18,6 @@ def source():
         "set key outside right center Left reverse samplen 2\n"
         "set xlabel 'processes'\nset ylabel 'speed-up'\n"
         f"set arrow from {cores:g}, graph 0 to {cores:g}, graph 1 nohead dt 3 lc rgb '{GRAY}'\n"
-        f"set label 'as many as cores' at {cores:g}, graph 0.04 offset 0.6,0\n")
+        f"set label 'as many as cores' at {cores:g}, graph 0.45 offset 0.6,0\n")
     return text + lines(own.items()) + (
         f", [0:{cores:g}] x with lines dt 2 lc rgb '{GRAY}' title 'ideal'\n")

@@ -23,9 +23,7 @@ class CheckAccuracy(unittest.TestCase):
         runs = self.results / experiment / "runs"
         folder = runs / str(len(list(runs.glob("*"))))
         (folder / "result").mkdir(parents=True)
-        record = {"settings": settings}
-        if done:
-            record["result"] = {}
+        record = {"settings": settings} | ({"result": {}} if done else {"failure": "exit code 1"})
         (folder / "run.json").write_text(json.dumps(record))
         (folder / "result" / "log").write_text(json.dumps([
             {"epoch": i + 1, "elapsed_time": (i + 1) * seconds, "validation/main/accuracy": value}
@@ -49,9 +47,15 @@ class CheckAccuracy(unittest.TestCase):
 
     def test_runs_that_are_short_failed_or_missing_do_not_hold(self):
         self.assertEqual(self.check("data_parallel")[0], 1)
+        self.assertIn("there are no runs", self.check("data_parallel")[1])
+        self.run_of("data_parallel", [0.99] * 20, devices="cpu:1")
+        self.assertEqual(self.check("data_parallel")[0], 0)
         self.run_of("data_parallel", [0.99] * 20, done=False, devices="cpu:2")
-        self.assertIn("no run is done", self.check("data_parallel")[1])
-        self.run_of("data_parallel", [0.99] * 19, devices="cpu:2")
+        code, text = self.check("data_parallel")
+        self.assertEqual(code, 1)
+        self.assertIn("devices cpu:2: mean of the last five of 20 epochs | 0.98 | not measured | NO |",
+                      text)
+        self.run_of("data_parallel", [0.99] * 19, devices="cpu:3")
         code, text = self.check("data_parallel")
         self.assertEqual(code, 1)
         self.assertIn("not measured", text)
