@@ -1,11 +1,37 @@
 // tasuki-run in Slurm's jobs.
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <future>
+#include <system_error>
 
 #include "tasuki_run_job.hpp"
 #include "train_mnist_job.hpp"
 
 namespace tasuki::testing {
 namespace {
+
+// A port that a program of this machine listens on: this one, or whoever has it already.
+class TakenPort {
+ public:
+  explicit TakenPort(int port) : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    if (bind(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 &&
+        errno != EADDRINUSE)
+      throw std::system_error(errno, std::generic_category(), "bind");
+    listen(socket_, 1);
+  }
+  TakenPort(const TakenPort&) = delete;
+  TakenPort& operator=(const TakenPort&) = delete;
+  ~TakenPort() { close(socket_); }
+
+ private:
+  int socket_;
+};
 
 // Started in the allocation by mpirun or by srun; Slurm's warning saves.
 TEST_F(TrainMnist, SlurmJobsAreSupervised) {
@@ -17,9 +43,11 @@ TEST_F(TrainMnist, SlurmJobsAreSupervised) {
       line += " '" + word + "'";
     return run_program({SLURM_RUN, "2", "--signal", folder / (launcher + "/log"), "--", line});
   };
+  const TakenPort controllers(6817), daemons(6818);  // as where the machine has a Slurm of its own
   // At once, as most of the time Slurm waits.
   auto with_srun = std::async(std::launch::async, run_in_slurm, "srun");
   for (const Finished& job : {run_in_slurm("mpirun"), with_srun.get()}) {
+    EXPECT_EQ(count_of(job.all(), "Address already in use"), 0) << job.all();
     if (job.exit_code == 77) GTEST_SKIP() << job.all();
     EXPECT_EQ(job.exit_code, 79) << job.all();
     EXPECT_EQ(count_of(job.out, "Num process (COMM_WORLD): 2\n"), 1) << job.all();

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Runs a batch job on a Slurm cluster of this machine alone, or of nodes made by run.sh, which ends with
-# the script.
+# the script. On this machine the cluster has a network namespace of its own: any port may be in use
+# outside it.
 #
 #   slurm.sh TASKS [--hosts FILE] [--signal FILE] -- LINES
 #   run.sh --slots 2,2 --shell -- slurm.sh 4 --hosts /run/hosts -- LINES
@@ -12,12 +13,16 @@
 #             name (* as in the shell)
 #
 # LINES are the batch script. Prints what the job prints, and ends with its exit code; 77 means that this
-# machine does not allow it, and says why. Needs root and Debian's slurmctld, slurmd, slurm-client,
-# munge.
+# machine does not allow it, and says why; 124 means that the job took more than 45 s (times
+# $TASUKI_TEST_PATIENCE), and says what Slurm knows of it. Needs root and Debian's slurmctld, slurmd,
+# slurm-client, munge, iproute2.
 set -u
 
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/usage.sh"
 skip() { echo "skipped: $*"; exit 77; }
+arguments=("$@")
+inside=''
+if [ "${1-}" = --inside ]; then inside=1; shift; fi  # what this script starts in the namespace
 case ${1-} in -h | --help) print_help; exit ;; -*) refuse "unknown flag '$1'" ;; esac
 tasks=${1-} sign='' hosts=''
 [[ $tasks =~ ^[0-9]+$ ]] || refuse "expected a number of tasks, found '$tasks'"
@@ -28,9 +33,19 @@ if [ "${1-}" = --signal ]; then sign=${2-}; shift 2 || refuse "--signal needs a 
 
 [ "$(id -u)" = 0 ] || skip "only root may start Slurm's daemons here"
 PATH=$PATH:/usr/sbin
-for tool in slurmctld slurmd sbatch scontrol munged; do
+for tool in slurmctld slurmd sbatch scontrol munged unshare ip; do
   command -v $tool >/dev/null || skip "$tool is not installed"
 done
+if [ -z "$hosts$inside" ]; then
+  reason=$(unshare --net ip link add probe type veth 2>&1) ||
+    skip "no network namespace with virtual devices here (${reason%%$'\n'*})"
+  exec unshare --net "$0" --inside "${arguments[@]}"
+fi
+if [ -n "$inside" ]; then
+  # Slurm and Open MPI want a network besides the loopback.
+  ip link set lo up && ip link add ends type veth peer name here &&
+    ip link set ends up && ip link set here up && ip address add 192.0.2.1/24 dev here || exit 1
+fi
 
 work=$(mktemp -d)
 chmod 755 "$work"
@@ -38,16 +53,16 @@ daemons=()
 # shellcheck disable=SC2317  # called by the trap
 finish() {
   # They have nothing to keep, and would take seconds to end by themselves.
-  ((${#daemons[@]} == 0)) || kill -KILL "${daemons[@]}" 2>/dev/null
-  wait
+  {
+    ((${#daemons[@]} == 0)) || kill -KILL "${daemons[@]}"
+    wait
+  } 2>/dev/null  # bash names what is killed
   rm -rf "$work"
 }
 trap finish EXIT
 trap 'exit 143' TERM
 trap 'exit 130' INT
 
-# Ports of its own, so that clusters do not meet.
-port=$((20000 + 2 * $$ % 20000))
 names=("$(hostname -s)") addresses=(127.0.0.1)
 if [ -n "$hosts" ]; then
   mapfile -t addresses < <(cut -d' ' -f1 "$hosts")
@@ -61,8 +76,6 @@ chown munge: "$work/munge/key" && chmod 600 "$work/munge/key"
 cat >"$work/slurm.conf" <<END
 ClusterName=test
 SlurmctldHost=${names[0]}(${addresses[0]})
-SlurmctldPort=$port
-SlurmdPort=$((port + 1))
 SlurmUser=root
 AuthType=auth/munge
 AuthInfo=socket=$work/munge/socket
@@ -113,22 +126,36 @@ for name in "${names[@]}"; do
   "${shell[@]}" "$start" >"$work/slurmd.$name.out" 2>&1 &
   daemons+=($!)
 done
-for ((tenths = 0; tenths < 150; ++tenths)); do
-  [[ $(sinfo -h -N -o %t 2>/dev/null | sort -u) = idle ]] && break
+idle_by=$((SECONDS + 15))
+until [[ $(sinfo -h -N -o %t 2>/dev/null | sort -u) = idle ]]; do
+  for daemon in "${daemons[@]}"; do
+    if ((SECONDS >= idle_by)) || ! kill -0 "$daemon" 2>/dev/null; then
+      skip "Slurm does not start here: $(tail -n 3 "$work"/*.out)"
+    fi
+  done
   sleep 0.1
 done
-((tenths < 150)) || skip "Slurm does not start here: $(tail -n 3 "$work"/*.out)"
 
 job=$(printf '#!/bin/bash\n%s\n' "$2" |
   sbatch --parsable --nodes=${#names[@]} --ntasks="$tasks" --output="$work/said" --open-mode=append)
-state() { scontrol show job "$job" 2>/dev/null | grep -oP "\b$1=\K\S+"; }
-until [[ $(state JobState) =~ COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL ]]; do
+[ -n "$job" ] || exit 1
+record=''
+get() { grep -oP "\b$1=\K\S+" <<<"$record"; }
+ended_by=$((SECONDS + 45 * ${TASUKI_TEST_PATIENCE:-1}))
+until [[ $(get JobState) =~ COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL ]]; do
+  if ((SECONDS >= ended_by)); then
+    echo "Slurm's job did not end in time: $record"
+    tail -n 20 "$work"/*.out "$work/said"
+    scancel --full --signal=KILL "$job"
+    exit 124
+  fi
   if [ -n "$sign" ] && compgen -G "$sign" >/dev/null; then
     scancel --signal=USR1 --batch "$job"
     sign=
   fi
   sleep 0.1
+  record=$(scontrol show job "$job" 2>&1)
 done
 cat "$work/said"
-code=$(state ExitCode)
+code=$(get ExitCode)
 exit "${code%:*}"
