@@ -100,6 +100,19 @@ class CheckAccuracy(unittest.TestCase):
         self.run_of("cnn10_subset", [0.5, 0.6], seconds=301, np="2", examples="10000")
         self.assertEqual(self.check("cnn10_subset")[0], 1)
 
+    def test_the_lowest_of_repeated_runs(self):
+        for last in [0.98, 0.976]:
+            self.run_of("communicators", [0.9, 0.95, last], communicator="naive", nodes="1")
+        self.run_of("communicators", [0.9, 0.95, 0.966], communicator="dummy", nodes="1")
+        code, text = self.check("communicators")
+        self.assertEqual(code, 0, text)
+        self.assertIn("naive, nodes 1: epoch 3, lowest of the runs | 0.975 | 0.9760 | yes |", text)
+        self.run_of("communicators", [0.9, 0.95, 0.966], communicator="naive", nodes="1")
+        self.assertEqual(self.check("communicators")[0], 1)
+        self.run_of("communicators", [0.9, 0.98], communicator="flat", nodes="2")
+        self.assertIn("flat, nodes 2: epoch 3, lowest of the runs | 0.975 | not measured | NO |",
+                      self.check("communicators")[1])
+
     def test_unknown_names(self):
         self.assertEqual(self.check("none")[0], 2)
 
