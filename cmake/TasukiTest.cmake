@@ -8,7 +8,8 @@
 #                 of network namespaces (tests/cluster/run.sh); <name>.2x2cyclic: dealt in turn
 # Binaries that need MPI get tests/support's main, which prints once and gathers the failures of
 # every rank. An entry in which every test skipped itself shows as skipped. SERIAL keeps other tests
-# from running beside it. TIMEOUT (default 120) ends all processes of an entry.
+# from running beside it. TIMEOUT (default 120): seconds that an entry may take on a machine that does
+# nothing else; after three times as long all its processes are ended.
 #
 # tasuki_script_test(<name> COMMAND words... [TIMEOUT seconds] [PROCESSORS n] [SERIAL]
 #                    [ENVIRONMENT assignments...])
@@ -27,7 +28,7 @@ set(TASUKI_MPIRUN_FLAGS --oversubscribe --bind-to none)
 set(TASUKI_MPIRUN_ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     OMP_NUM_THREADS=1 OMPI_MCA_btl_vader_single_copy_mechanism=none)
 # Programs with sanitizers take several times as long: limits grow by this factor, here and in the
-# tests (tests/support/patience.hpp).
+# tests (tests/support/patience.hpp), which allow for the machine's load, too.
 set(TASUKI_TEST_PATIENCE 1)
 if(TASUKI_SANITIZE)
   set(TASUKI_TEST_PATIENCE 8)
@@ -67,7 +68,7 @@ function(tasuki_script_test name)
     set(ARG_COMMAND sh -c "echo \"skipped: $1\" && exit 77" sh ${reason})
     set(ARG_PROCESSORS 1)
   endif()
-  math(EXPR ARG_TIMEOUT "${ARG_TIMEOUT} * ${TASUKI_TEST_PATIENCE}")
+  math(EXPR ARG_TIMEOUT "3 * ${ARG_TIMEOUT} * ${TASUKI_TEST_PATIENCE}")
   # ctest's own limit ends the first process only; `timeout` ends the group, mpirun and ssh included.
   math(EXPR last_resort "${ARG_TIMEOUT} + 20")
   add_test(NAME ${name} COMMAND timeout -k 10 ${ARG_TIMEOUT} ${ARG_COMMAND})

@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "patience.hpp"
 #include "tasuki/core/error.hpp"
 #include "train_mnist_job.hpp"
 
@@ -46,7 +47,7 @@ TEST_F(GpuJobs, MoreRanksThanGpusAreRefusedWithATable) {
                   "--share-gpu puts several ranks on one GPU"},
                  ErrorKind::config);
   EXPECT_EQ(count_of(found.err, "not available"), 2) << found.err;
-  EXPECT_LT(found.seconds, 20);
+  EXPECT_LT(found.seconds, 20 * patience());
 }
 
 TEST_F(GpuJobs, ANumberIsForOneRankPerNode) {

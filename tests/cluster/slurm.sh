@@ -13,7 +13,7 @@
 #             name (* as in the shell)
 #
 # LINES are the batch script. Prints what the job prints, and ends with its exit code; 77 means that this
-# machine does not allow it, and says why; 124 means that the job took more than 45 s (times
+# machine does not allow it, and says why; 124 means that the job took more than 120 s (times
 # $TASUKI_TEST_PATIENCE), and says what Slurm knows of it. Needs root and Debian's slurmctld, slurmd,
 # slurm-client, munge, iproute2.
 set -u
@@ -126,7 +126,7 @@ for name in "${names[@]}"; do
   "${shell[@]}" "$start" >"$work/slurmd.$name.out" 2>&1 &
   daemons+=($!)
 done
-idle_by=$((SECONDS + 15))
+idle_by=$((SECONDS + 60))
 until [[ $(sinfo -h -N -o %t 2>/dev/null | sort -u) = idle ]]; do
   for daemon in "${daemons[@]}"; do
     if ((SECONDS >= idle_by)) || ! kill -0 "$daemon" 2>/dev/null; then
@@ -141,7 +141,7 @@ job=$(printf '#!/bin/bash\n%s\n' "$2" |
 [ -n "$job" ] || exit 1
 record=''
 get() { grep -oP "\b$1=\K\S+" <<<"$record"; }
-ended_by=$((SECONDS + 45 * ${TASUKI_TEST_PATIENCE:-1}))
+ended_by=$((SECONDS + 120 * ${TASUKI_TEST_PATIENCE:-1}))
 until [[ $(get JobState) =~ COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL ]]; do
   if ((SECONDS >= ended_by)); then
     echo "Slurm's job did not end in time: $record"

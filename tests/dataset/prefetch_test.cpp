@@ -119,7 +119,7 @@ TEST_P(Prefetch, ReadsAheadNoFurtherThanItsDepth) {
   const auto iterator = ahead();
   const int depth = GetParam().second;
   const auto wait_for = [&](int batches) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (dataset->batches_read < batches && std::chrono::steady_clock::now() < deadline)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     EXPECT_EQ(dataset->batches_read, batches);

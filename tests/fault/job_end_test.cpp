@@ -168,7 +168,7 @@ TEST(Divergence, EndsTheJobInItsIteration) {
       const Finished job = run_program(
           mpirun(ranks, {FAULTY_TRAINING, std::to_string(rank), "forward", kind, folder.path()}),
           30);
-      EXPECT_LT(shared_clock() - read_value<double>(folder / "time"), 4);
+      EXPECT_LT(shared_clock() - read_value<double>(folder / "time"), 4 * patience());
       EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::config)) << job.all();
       EXPECT_EQ(count_of(job.err, "training diverged"), 1) << job.all();
       EXPECT_EQ(count_of(job.err, found), 1) << job.all();
@@ -263,7 +263,7 @@ TEST_P(OtherNodes, EndOnAnExceptionToo) {
   EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::internal)) << job.all();
   const std::string line = fmt::format("rank {} on node2: planted in forward\n", last);
   EXPECT_EQ(count_of(job.err, line), 1) << job.all();
-  EXPECT_LT(end - read_value<double>(folder / "time"), 3);
+  EXPECT_LT(end - read_value<double>(folder / "time"), 3 * patience());
 }
 
 TEST_P(OtherNodes, LetRankZeroSpeakForAll) {

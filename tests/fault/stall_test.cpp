@@ -270,7 +270,7 @@ TEST(CutHost, EndsAllProcessesOnAllNodes) {
     SCOPED_TRACE(slots);
     const TemporaryFolder folder;
     const Ended ended =
-        end_job({CLUSTER_RUN, "--slots", slots, "--settle", "20", "--", FAULTY_TRAINING,
+        end_job({CLUSTER_RUN, "--slots", slots, "--settle", "100", "--", FAULTY_TRAINING,
                  slots == "1,1" ? "1" : "2", "forward", "cut", folder.path(), "60", stall_seconds},
                 folder);
     // The limit, 5 s for mpirun, 2 s for a daemon that is told to end, and what a loaded machine
@@ -284,7 +284,7 @@ TEST(CutHost, EndsAllProcessesWithinHalfAMinuteByDefault) {
   const TemporaryFolder folder;
   const Ended ended =
       end_job({CLUSTER_RUN, "--slots", "1,1", "--tune", std::string(HOSTFILES) + "/mca-params.conf",
-               "--settle", "40", "--", FAULTY_TRAINING, "1", "forward", "cut", folder.path()},
+               "--settle", "100", "--", FAULTY_TRAINING, "1", "forward", "cut", folder.path()},
               folder, 60);
   expect_nothing_left(ended, "node2", 30);
 }
@@ -361,7 +361,7 @@ TEST(Start, OfAHostThatIsCutEndsOnAllNodes) {
         cut_by, cut);
     const Ended ended = end_job(
         {CLUSTER_RUN, "--slots", slots, "--tune", std::string(HOSTFILES) + "/mca-params.conf",
-         "--settle", "30", "--", "sh", "-c", script, folder.path(), FAULTY_TRAINING, "-1", "none",
+         "--settle", "100", "--", "sh", "-c", script, folder.path(), FAULTY_TRAINING, "-1", "none",
          "none", folder.path(), "60", stall_seconds},
         folder);
     expect_nothing_left(ended, "node2", 20);

@@ -1,4 +1,5 @@
-"""Copies of the checkout that these tests belong to, for tests of what a fresh clone does."""
+"""Copies of the checkout that these tests belong to, for tests of what a fresh clone does, and how
+long a command may take there."""
 import os
 import pathlib
 import shutil
@@ -6,6 +7,11 @@ import subprocess
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def patience():
+    """How many times as long as usual a program may take beside the machine's other work."""
+    return 1 + os.getloadavg()[0] / os.cpu_count()
 
 
 def copy_checkout(destination):

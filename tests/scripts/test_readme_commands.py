@@ -26,7 +26,7 @@ import time
 import unittest
 import zlib
 
-from checkout import ROOT, ccache_results, copy_checkout
+from checkout import ROOT, ccache_results, copy_checkout, patience
 
 PROBE = "CMakeFiles/tasuki_core.dir/core/error.cpp.o"
 NOBODY = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
@@ -45,13 +45,13 @@ def commands_of(page):
 
 def end(job, signals):
     """Sends them to a process and its group, one after the other, until it ends."""
-    for number, patience in zip([*signals, signal.SIGKILL], [0.5] * (len(signals) - 1) + [20, None]):
+    for number, wait in zip([*signals, signal.SIGKILL], [0.5] * (len(signals) - 1) + [20, None]):
         try:
             os.killpg(job.pid, number)
         except ProcessLookupError:
             pass
         try:
-            job.wait(patience)
+            job.wait(wait)
             return
         except subprocess.TimeoutExpired:
             pass
@@ -74,7 +74,7 @@ class Reader:
         """What a command prints until it ends; None if this machine cannot have such nodes."""
         done = subprocess.run(self.words(line, nodes), cwd=self.clone,
                               env={**self.environment, **(variables or {})},
-                              capture_output=True, text=True, timeout=limit)
+                              capture_output=True, text=True, timeout=limit * patience())
         if nodes and done.returncode == 77:
             print(f"{line}: {done.stdout}")
             return None
@@ -88,7 +88,7 @@ class Reader:
         job = subprocess.Popen(self.words(line, nodes), cwd=self.clone, env=self.environment,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                start_new_session=True)
-        said, limit = b"", time.monotonic() + 120
+        said, limit = b"", time.monotonic() + 120 * patience()
         try:
             while not is_enough(said) and time.monotonic() < limit:
                 if select.select([job.stdout], [], [], 0.1)[0]:

@@ -36,13 +36,13 @@ def interrupt(build, number):
         try:
             def is_training():
                 return run.poll() is not None or list(pathlib.Path(folder).rglob("iter_*"))
-            wait_for(is_training, 60, "the first checkpoint")
+            wait_for(is_training, 180, "the first checkpoint")
             assert run.poll() is None, run.communicate()[0]
             assert len(processes_of(folder)) > 5, "ranks, mpirun and the run itself were not found"
             assert mounts_in(folder) or os.geteuid() != 0, "the mount was not found"
             run.send_signal(number)
             run.send_signal(number)  # impatient people do it twice
-            said = run.communicate(timeout=30)[0]
+            said = run.communicate(timeout=90)[0]
         finally:
             run.kill()
         assert run.returncode == 128 + number, f"exit code {run.returncode}: {said}"

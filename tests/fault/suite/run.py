@@ -176,7 +176,9 @@ def main():
         say(f"run.py: --table: {error}")
         return 64
     Settings.build = arguments.build.absolute()
-    Settings.patience = arguments.patience
+    # The quick ones are tests, which must pass beside other work; the others measure.
+    load = os.getloadavg()[0] / os.cpu_count() if arguments.quick else 0
+    Settings.patience = arguments.patience * (1 + load)
     Settings.quick = arguments.quick
     handle_signals(end_by_signal)
     Settings.work = pathlib.Path(tempfile.mkdtemp(prefix="tasuki-faults-"))
