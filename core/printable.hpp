@@ -1,4 +1,4 @@
-// Text from files and command lines, for messages of one line.
+// Text from files and command lines, for messages and tables.
 #pragma once
 
 #include <string>
@@ -6,8 +6,18 @@
 
 namespace tasuki {
 
-// The text with '?' for each character that controls a terminal, line breaks among them; what is
-// longer than `most` characters is cut and ends in "...".
+// The text with '?' for each character that controls a terminal, line breaks among them: C0, DEL
+// and C1, also as UTF-8 (U+0080 to U+009F). What is longer than `most` bytes is cut before a
+// character and ends in "...".
 std::string printable(std::string_view text, std::size_t most = std::string_view::npos);
+
+// The same for several lines: line breaks stay.
+std::string printable_lines(std::string_view text);
+
+// A line of input or a word of it, cut after 40 bytes.
+std::string quoted_input(std::string_view text);
+
+// The message of an error or warning as one line, whatever stands in the names and values in it.
+std::string message_line(std::string_view text);
 
 }  // namespace tasuki

@@ -1,0 +1,88 @@
+#include "tasuki/core/json.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "errors.hpp"
+#include "tasuki/core/error.hpp"
+
+namespace tasuki {
+namespace {
+
+using nlohmann::json;
+using testing::expect_error;
+
+std::string nested(int levels) {
+  const auto count = static_cast<std::size_t>(levels);
+  return std::string(count, '[') + std::string(count, ']');
+}
+
+TEST(Json, TextsOfAnyBytesComeBack) {
+  const json value = {{"caf\xe9", {"a\x80z", "grüße", "\xff\xfe", 3}}, {"plain", nullptr}};
+  const std::string text = json_text(value);
+  EXPECT_TRUE(json::accept(text)) << text;
+  EXPECT_EQ(parse_json(text, "here"), value);
+  EXPECT_EQ(parse_json(json_text(value, 2), "here"), value);
+  EXPECT_EQ(json_text(parse_ordered_json(R"({"b":1,"a":"é"})", "here")), R"({"b":1,"a":"é"})");
+}
+
+// Also where another program has written the characters as escapes.
+TEST(Json, EscapedPrivateCharactersAreBytes) {
+  EXPECT_EQ(parse_json(R"("caf\udbff\udfe9")", "here"), "caf\xe9");
+}
+
+TEST(Json, NothingControlsATerminal) {
+  const std::string text = json_text(json{"\x1b[2J", "\u009b2J", "\x7f", "ok \u00a0"});
+  EXPECT_EQ(text, R"(["\u001b[2J","\u009b2J","\u007f","ok )"
+                  "\u00a0\"]");
+  EXPECT_EQ(parse_json(text, "here")[1], "\u009b2J");
+}
+
+TEST(Json, NumbersThatAreNotFiniteAreNull) {
+  EXPECT_EQ(json_text(json{std::numeric_limits<double>::infinity(), std::nan("")}), "[null,null]");
+}
+
+TEST(Json, DamageIsOneLine) {
+  for (const char* text : {"", "{", "[1,]", "\"\xff\"", "{\"a\":1}x", "nul"})
+    expect_error(ErrorKind::data, {"about.json is damaged: it is no JSON at byte"},
+                 [&] { parse_json(text, "about.json"); });
+  expect_error(ErrorKind::data, {"a number in it is too large"},
+               [] { parse_json("[1e999]", "about.json"); });
+}
+
+TEST(Json, DepthIsLimited) {
+  EXPECT_EQ(json_text(parse_json(nested(100), "here")), nested(100));
+  for (const int levels : {101, 200'000})
+    expect_error(ErrorKind::data, {"here: it has more than 100 levels"},
+                 [&] { parse_json(nested(levels), "here"); });
+  std::string objects;
+  for (int i = 0; i < 101; ++i) objects += "{\"a\":";
+  expect_error(ErrorKind::data, {"100 levels"}, [&] { parse_json(objects, "here"); });
+}
+
+// Each takes 16 bytes and more, whatever its text has.
+TEST(Json, NumberOfValuesIsLimited) {
+  const JsonLimits limits{.values = 5};
+  EXPECT_EQ(parse_json(R"([0, {"a": [], "b": 1}])", "here", limits).size(), 2U);
+  for (const char* text : {"[0, 1, 2, 3, 4]", "[[], [], {}, [], []]", R"({"a": [{}, {}, 0, 0]})"})
+    expect_error(ErrorKind::data, {"here: it has more than 5 values"},
+                 [&] { parse_json(text, "here", limits); });
+  EXPECT_GE(JsonLimits().values, 10'000'000);  // the log of a long run
+}
+
+TEST(Json, IntegersAreChecked) {
+  EXPECT_EQ(integer_in(json(7)), 7);
+  EXPECT_EQ(integer_in(json(-1), -1), -1);
+  EXPECT_EQ(integer_in(json(INT64_MAX)), INT64_MAX);
+  for (const json& other : {json(-1), json(1.0), json("1"), json(nullptr), json(1e300),
+                            json(std::numeric_limits<std::uint64_t>::max()), json::array({1})})
+    EXPECT_FALSE(integer_in(other)) << other;
+  EXPECT_FALSE(integer_in(json(INT64_MIN)));
+  EXPECT_FALSE(integer_in(json(11), 0, 10));
+}
+
+}  // namespace
+}  // namespace tasuki
