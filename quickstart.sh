@@ -13,8 +13,11 @@ take_flags -- "$@"
 (($# == 0)) || refuse "no arguments expected, found '$*'"
 
 scripts/dependencies.sh build
+# Tests and benchmarks need more packages. A folder that has them, from test.sh, keeps them.
+options=()
+[[ -e build/build.ninja ]] || options=(-DTASUKI_BUILD_TESTS=OFF -DTASUKI_BUILD_BENCH=OFF)
 # The whole configuration matters only when it fails.
-configuration=$(cmake --preset release) || { echo "$configuration"; exit 1; }
+configuration=$(cmake --preset release "${options[@]}") || { echo "$configuration"; exit 1; }
 sed -n '/^-- Tasuki/,/docs target/ s/^-- //p' <<<"$configuration"
 cmake --build --preset release --target apps
 

@@ -8,6 +8,9 @@
 #   ./test.sh --faults [flags and cases]      jobs that are killed, cut off, stopped, ...: over an
 #                                             hour; --faults --list shows the cases
 #   ./test.sh --scaling [flags]               step times on nodes of this machine (bench/scaling.py)
+#   ./test.sh --fresh [--quick] [-- ctest arguments]
+#                                             README's commands on a minimal Debian, as root and as a
+#                                             user: over an hour (tests/fresh/run.sh)
 #
 # clang-format checks all sources and clang-tidy those that changed (with --tidy: all, which takes
 # some 40 minutes of processor time the first time; files that passed are remembered). Further
@@ -24,7 +27,7 @@ case ${1:-} in
     print_help
     exit
     ;;
-  --tidy | --asan | --fuzz | --faults | --scaling)
+  --tidy | --asan | --fuzz | --faults | --scaling | --fresh)
     what=${1#--}
     shift
     ;;
@@ -41,6 +44,7 @@ if [[ $what == faults ]]; then
   fi
 fi
 
+[[ $what != fresh ]] || exec tests/fresh/run.sh "$@"
 scripts/dependencies.sh test
 if [[ $what == asan ]]; then
   cmake --preset asan

@@ -14,13 +14,13 @@ build_packages=(
   libdnnl-dev libhwloc-dev libboost-program-options-dev
   nlohmann-json3-dev libfmt-dev libspdlog-dev libxxhash-dev libzip-dev zlib1g-dev
   libjpeg-dev libpng-dev  # folders of images
-  libgtest-dev libgmock-dev
   dataset-fashion-mnist
 )
 test_packages=(
   clang-format-14 clang-tidy-14 libomp-14-dev  # omp.h for clang-tidy
   clang-14 libclang-rt-14-dev  # libFuzzer
-  git python3 python3-numpy curl wget valgrind
+  libgtest-dev libgmock-dev
+  git python3 python3-numpy curl wget valgrind xz-utils
   iproute2 iptables  # nodes made of network namespaces, and networks that lose packets
   gnuplot-nox graphviz  # plots of experiments, figures of the documents
 )
@@ -78,7 +78,7 @@ if ((EUID != 0)); then
     as_root=(sudo)
   else
     fail "${#missing[@]} packages are missing, and installing them takes root or sudo. Run:" \
-         "apt-get install --no-install-recommends ${missing[*]}   ($how_to_skip)"
+         "apt-get update && apt-get install --no-install-recommends ${missing[*]}   ($how_to_skip)"
   fi
 fi
 

@@ -194,7 +194,7 @@ obstacles=$(in_the_way | sort -u | xargs)
 [[ -z $obstacles ]] ||
   fail "$folder holds $obstacles, but with other contents than $name has; move them away or name" \
        "another folder"
-downloader=$(command -v curl || command -v wget) || fail "needs curl or wget (apt-get install curl)"
+downloader=$(command -v curl || command -v wget) || fail "needs curl or wget (apt-get install curl ca-certificates)"
 downloader=$(basename "$downloader")
 mkdir -p "$partial" 2>/dev/null || fail "cannot make the folder $partial"
 exec {lock}<"$partial"

@@ -7,7 +7,7 @@ trap 'rm -f "$errors"' EXIT
 fail() { echo "flags_test: $*"; exit 1; }
 
 scripts=(./quickstart.sh ./test.sh tests/cluster/run.sh tests/cluster/slurm.sh tests/gpu/sanitize.sh tests/fuzz/run.py
-         tests/fault/suite/run.py)
+         tests/fault/suite/run.py tests/fresh/run.sh)
 for file in scripts/*; do [[ ! -f $file || ! -x $file ]] || scripts+=("$file"); done
 ((${#scripts[@]} >= 12)) || fail "found ${scripts[*]} alone"
 for script in "${scripts[@]}"; do
@@ -26,10 +26,10 @@ for script in "${scripts[@]}"; do
 done
 
 # test.sh names its switches, and refuses what they cannot take before it builds anything.
-for switch in tidy asan fuzz faults scaling; do
+for switch in tidy asan fuzz faults scaling fresh; do
   ./test.sh --help | grep -q -e "--$switch" || fail "test.sh --help does not name --$switch"
 done
-for wrong in "--fuzz soon" "--faults no-such-case"; do
+for wrong in "--fuzz soon" "--faults no-such-case" "--fresh soon"; do
   code=0
   # shellcheck disable=SC2086  # two words
   said=$(timeout 20 ./test.sh $wrong 2>"$errors") || code=$?
