@@ -1,10 +1,12 @@
 # What was found and what will be built, printed at the end of a configure.
 
-find_program(MPIRUN_PROGRAM mpirun)
-set(mpi_version "mpirun not found")
-if(MPIRUN_PROGRAM)
-  execute_process(COMMAND ${MPIRUN_PROGRAM} --version OUTPUT_VARIABLE mpi_version ERROR_QUIET)
-  string(REGEX REPLACE "^mpirun \\(([^)]*)\\) ([^\n]*).*" "\\1 \\2" mpi_version "${mpi_version}")
+# What the MPI that was found calls itself, and its mpirun: PATH may have another one's.
+string(REGEX MATCH "^[^,\n]*" mpi "${MPI_CXX_LIBRARY_VERSION_STRING}")
+string(REGEX REPLACE "[ \t]+" " " mpi "${mpi}")
+cmake_path(GET MPI_CXX_COMPILER PARENT_PATH mpi_programs)
+find_program(TASUKI_MPIRUN NAMES mpirun mpiexec HINTS ${mpi_programs} NO_DEFAULT_PATH)
+if(TASUKI_MPIRUN)
+  set(mpirun ", ${TASUKI_MPIRUN}")
 endif()
 
 function(summary_line label)
@@ -37,7 +39,7 @@ endif()
 message(STATUS "")
 message(STATUS "Tasuki ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE} in ${PROJECT_BINARY_DIR}")
 summary_line("compiler" "${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}")
-summary_line("MPI" "${mpi_version} (MPI ${MPI_CXX_VERSION})")
+summary_line("MPI" "${mpi} (MPI ${MPI_CXX_VERSION})" "${mpirun}")
 summary_line("oneDNN" "${DNNL_VERSION}")
 summary_line("CUDA" "${TASUKI_CUDA_STATUS}")
 summary_line("OpenMP" "${OpenMP_CXX_VERSION}")

@@ -17,7 +17,7 @@ mv "$work/installed" "$prefix"
 
 build_project() { # source binary-folder [definitions...]
   local log=$work/log
-  { cmake -S "$1" -B "$2" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$prefix" \
+  { cmake -S "$1" -B "$2" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" \
       "${@:3}" && cmake --build "$2"; } >"$log" 2>&1 || { cat "$log"; exit 1; }
 }
 
@@ -30,7 +30,9 @@ for header in core/hash.hpp program/engine.hpp tensor/cpu/cpu_backend.hpp job/la
 done
 build_project "$source/tests/install/header" "$work/header"
 
+# As README has it, without a build type.
 build_project "$source/examples" "$work/examples"
+grep -q -e ' -O3 ' "$work/examples/build.ninja" || { echo "examples are not optimised"; exit 1; }
 cd "$work"
 "$source/tests/install/run_examples.sh" "$work/examples" "${@:3}"
 
@@ -39,6 +41,8 @@ command=$("$prefix/bin/tasuki-run" -np 2 --print-command "$prefix/bin/train_mnis
 [[ $command = *"--tune '$prefix/share/tasuki/mca-params.conf'"* ]] ||
   { echo "tasuki-run does not find its settings: $command"; exit 1; }
 "$prefix/bin/tasuki-run" -np 2 "$prefix/bin/train_mnist" --version
+empty=$(find "$prefix" -empty)
+[[ -z $empty ]] || { echo "installed, but empty: $empty"; exit 1; }
 # Nothing in the installed tree points back at where it was built or first installed.
 if grep -rIl -e "$build" -e "$work/installed" "$prefix"; then
   echo "these files name the build folder or the first prefix"
