@@ -37,6 +37,17 @@ for np in 1 2; do
   grep -q 'Lion, lr 0.001, .* weight_decay_rate 0.1, no decay of parameters with one axis' said
   ends_with 5 5 at-least 0.9  # validation/main/accuracy
 
+  # The rate of an epoch's last step, in cycles of two epochs; a resumed run goes on with it.
+  program $np own_schedule --threads 1 --batchsize $((100 / np))
+  rows
+  [[ $(awk '{ printf "%.3g ", $4 }' table) == '0.000524 1.04e-05 0.000524 1.04e-05 ' ]] ||
+    { cat said; echo "own_schedule: expected other rates"; exit 1; }
+  last=$(tail -n 1 table)
+  program $np own_schedule --threads 1 --batchsize $((100 / np)) --epoch 3
+  again=1 program $np own_schedule --threads 1 --batchsize $((100 / np)) --epoch 4 --resume auto
+  rows
+  [[ $(tail -n 1 table) == "$last" ]] || { cat said; echo "expected the line $last"; exit 1; }
+
   program $np own_extension --threads 1 --keep-best validation/main/top_3
   ends_with 5 4 at-least 0.95  # validation/main/top_3
   [[ -s "result/$(<result/best)/state.npz" ]]
