@@ -1,5 +1,5 @@
 // Convolutions by cuDNN. Weights are plain outside, and their gradients plain float32; if the plan
-// uses another type or order, they are converted for each use.
+// uses another type or order, they are converted for each use, and so are activations.
 #include "tasuki/core/error.hpp"
 #include "tasuki/tensor/cuda/channels_last.hpp"
 #include "tasuki/tensor/cuda/convolution_plan.hpp"
@@ -18,13 +18,22 @@ bool is_aligned(const Tensor& x) {
   return reinterpret_cast<std::uintptr_t>(x.raw()) % 16 == 0;
 }
 
+Tensor copy_as(const Tensor& x, DType type, const std::shared_ptr<const Layout>& layout) {
+  Tensor copy = cuda_empty(x.shape(), type, x.device(), layout);
+  copy.copy_from(x);
+  return copy;
+}
+
 // An activation in the plan's type and layout.
 Tensor operand(const Tensor& x, const ConvolutionPlan& plan) {
+  if (x.dtype() != plan.type()) return copy_as(x, plan.type(), plan.layout());
   Tensor in = cuda_in_layout(x, plan.layout());
-  if (is_aligned(in)) return in;
-  Tensor copy = cuda_empty_like(in);
-  copy.copy_from(in);
-  return copy;
+  return is_aligned(in) ? in : copy_as(in, in.dtype(), in.layout());
+}
+
+// A plan's result for operands of `type`.
+Tensor result(const Tensor& y, DType type) {
+  return y.dtype() == type ? y : copy_as(y, type, y.layout());
 }
 
 kernels::FilterSize size_of_filter(const Shape& w) {
@@ -32,13 +41,12 @@ kernels::FilterSize size_of_filter(const Shape& w) {
 }
 
 // Weights in the plan's type and layout.
-Tensor filter(const CudaContext& context, const Tensor& w, DType type,
-              const ConvolutionPlan& plan) {
+Tensor filter(const CudaContext& context, const Tensor& w, const ConvolutionPlan& plan) {
   // With a single place both orders are the same.
   const bool is_last = plan.layout() != nullptr && w.shape()[2] * w.shape()[3] > 1;
-  if (type == w.dtype() && !is_last && is_aligned(w)) return w;
-  Tensor made = cuda_empty(w.shape(), type, w.device(), plan.layout());
-  kernels::convert_filter(context.launch(), type, made.raw(), w.dtype(), w.raw(),
+  if (plan.type() == w.dtype() && !is_last && is_aligned(w)) return w;
+  Tensor made = cuda_empty(w.shape(), plan.type(), w.device(), plan.layout());
+  kernels::convert_filter(context.launch(), plan.type(), made.raw(), w.dtype(), w.raw(),
                           size_of_filter(w.shape()), is_last);
   check_launch("convert_filter");
   return made;
@@ -61,8 +69,8 @@ Tensor CudaBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& b,
   CudaContext& context = CudaContext::of(x.device());
   const ConvolutionPlan& plan =
       convolution_plan(context, ConvolutionPass::forward, geometry, x.dtype());
-  const Tensor in = operand(x, plan), weights = filter(context, w, x.dtype(), plan);
-  Tensor y = cuda_empty(geometry.y, x.dtype(), x.device(), plan.layout());
+  const Tensor in = operand(x, plan), weights = filter(context, w, plan);
+  Tensor y = cuda_empty(geometry.y, plan.type(), x.device(), plan.layout());
   plan.run(context, {"cudnnConvolutionForward"},
            [&](const ConvolutionPlan::Choice& choice, void* workspace) {
              return cudnnConvolutionForward(
@@ -75,7 +83,7 @@ Tensor CudaBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& b,
                       geometry.y[1], geometry.y[2] * geometry.y[3], is_channels_last(y));
     check_launch("add_bias");
   }
-  return y;
+  return result(y, x.dtype());
 }
 
 Tensor CudaBackend::conv2d_backward_data(const Tensor& dy, const Tensor& w, const Shape& x_shape,
@@ -90,8 +98,8 @@ Tensor CudaBackend::conv2d_backward_data(const Tensor& dy, const Tensor& w, cons
   CudaContext& context = CudaContext::of(dy.device());
   const ConvolutionPlan& plan =
       convolution_plan(context, ConvolutionPass::backward_data, geometry, dy.dtype());
-  const Tensor upstream = operand(dy, plan), weights = filter(context, w, dy.dtype(), plan);
-  Tensor dx = cuda_empty(x_shape, dy.dtype(), dy.device(), plan.layout());
+  const Tensor upstream = operand(dy, plan), weights = filter(context, w, plan);
+  Tensor dx = cuda_empty(x_shape, plan.type(), dy.device(), plan.layout());
   plan.run(context, {"cudnnConvolutionBackwardData"},
            [&](const ConvolutionPlan::Choice& choice, void* workspace) {
              return cudnnConvolutionBackwardData(
@@ -100,7 +108,7 @@ Tensor CudaBackend::conv2d_backward_data(const Tensor& dy, const Tensor& w, cons
                  static_cast<cudnnConvolutionBwdDataAlgo_t>(choice.algorithm), workspace,
                  choice.workspace_bytes, &zero, plan.x(), dx.raw());
            });
-  return dx;
+  return result(dx, dy.dtype());
 }
 
 void CudaBackend::conv2d_backward_weights(const Tensor& x, const Tensor& dy, const Tensor& dw,
@@ -120,11 +128,11 @@ void CudaBackend::conv2d_backward_weights(const Tensor& x, const Tensor& dy, con
   const ConvolutionPlan& plan =
       convolution_plan(context, ConvolutionPass::backward_weights, geometry, x.dtype());
   const Tensor in = operand(x, plan), upstream = operand(dy, plan);
-  // cuDNN writes a gradient in its operands' type and order.
+  // cuDNN writes a gradient in its operands' type and order (the plan's).
   const bool is_last = plan.layout() != nullptr && dw.shape()[2] * dw.shape()[3] > 1;
-  const bool is_direct = x.dtype() == DType::float32 && !is_last && is_aligned(dw);
+  const bool is_direct = plan.type() == DType::float32 && !is_last && is_aligned(dw);
   const Tensor gradient =
-      is_direct ? dw : cuda_empty(dw.shape(), x.dtype(), dw.device(), plan.layout());
+      is_direct ? dw : cuda_empty(dw.shape(), plan.type(), dw.device(), plan.layout());
   const float* const beta = is_direct && accumulate ? &one : &zero;
   AlgorithmTrials::Work work{"cudnnConvolutionBackwardFilter"};
   if (beta == &one) {

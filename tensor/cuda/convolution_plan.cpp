@@ -201,8 +201,9 @@ std::unique_ptr<ConvolutionPlan> make_plan(CudaContext& context,
   return plan;
 }
 
-std::unique_ptr<ConvolutionPlan> make_plan(CudaContext& context, ConvolutionPass pass,
-                                           const ConvolutionGeometry& geometry, DType type) {
+// The best plan that computes in `type`, or nullptr.
+std::unique_ptr<ConvolutionPlan> plan_in(DType type, CudaContext& context, ConvolutionPass pass,
+                                         const ConvolutionGeometry& geometry) {
   const bool on_tensor_cores = math_for(type) != CUDNN_FMA_MATH;
   std::array<std::shared_ptr<const Layout>, 2> layouts = {nullptr, channels_last()};
   if (on_tensor_cores) std::swap(layouts[0], layouts[1]);
@@ -213,9 +214,19 @@ std::unique_ptr<ConvolutionPlan> make_plan(CudaContext& context, ConvolutionPass
                                                                : make_plan<BackwardWeights>;
     if (auto plan = make(context, geometry, type, layout); !plan->is_empty()) return plan;
   }
+  return nullptr;
+}
+
+std::unique_ptr<ConvolutionPlan> make_plan(CudaContext& context, ConvolutionPass pass,
+                                           const ConvolutionGeometry& geometry, DType type) {
+  auto plan = plan_in(type, context, pass, geometry);
+  if (plan == nullptr && type != DType::float32)
+    plan = plan_in(DType::float32, context, pass, geometry);
+  if (plan != nullptr) return plan;
   fail(ErrorKind::unavailable,
        "cuDNN {} has no {}algorithm for {} in {} within {} MiB of workspace", cudnnGetVersion(),
-       cuda_settings().deterministic ? "deterministic " : "", geometry.text(), name_of(type),
+       cuda_settings().deterministic ? "deterministic " : "", geometry.text(),
+       type == DType::float32 ? "float32" : fmt::format("{} or float32", name_of(type)),
        cuda_settings().workspace_limit >> 20);
 }
 
@@ -255,7 +266,7 @@ Key key_of(const CudaContext& context, ConvolutionPass pass, const ConvolutionGe
 
 ConvolutionPlan::ConvolutionPlan(const ConvolutionGeometry& geometry, DType type,
                                  std::shared_ptr<const Layout> layout)
-    : layout_(std::move(layout)) {
+    : type_(type), layout_(std::move(layout)) {
   const cudnnTensorFormat_t format = layout_ ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW;
   x_ = cudnn_tensor(geometry.x, type, format);
   y_ = cudnn_tensor(geometry.y, type, format);
@@ -264,8 +275,9 @@ ConvolutionPlan::ConvolutionPlan(const ConvolutionGeometry& geometry, DType type
 
 std::string ConvolutionPlan::text() const {
   const Choice& first = choices_.front();
-  return fmt::format("algorithm {} of cuDNN, {}, {} KiB of workspace{}", first.algorithm,
-                     layout_ ? "channels last" : "plain", first.workspace_bytes >> 10,
+  return fmt::format("algorithm {} of cuDNN, {}, {}, {} KiB of workspace{}", first.algorithm,
+                     name_of(type_), layout_ ? "channels last" : "plain",
+                     first.workspace_bytes >> 10,
                      first.milliseconds < 0 ? "" : fmt::format(", {:.3f} ms", first.milliseconds));
 }
 

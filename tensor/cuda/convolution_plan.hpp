@@ -24,10 +24,12 @@ class ConvolutionPlan {
     float milliseconds = -1;       // if it was timed
   };
 
-  // `layout` for x and y; the filter has the same order: O x KH x KW x I for channels last.
+  // `type` of x, y and the filter; `layout` for x and y; the filter has the same order:
+  // O x KH x KW x I for channels last.
   ConvolutionPlan(const ConvolutionGeometry& geometry, DType type,
                   std::shared_ptr<const Layout> layout);
 
+  DType type() const { return type_; }
   const std::shared_ptr<const Layout>& layout() const { return layout_; }
   cudnnTensorDescriptor_t x() const { return x_.get(); }
   cudnnTensorDescriptor_t y() const { return y_.get(); }
@@ -35,7 +37,7 @@ class ConvolutionPlan {
 
   void add(Choice choice) { choices_.push_back(std::move(choice)); }
   bool is_empty() const { return choices_.empty(); }
-  // The first choice in words: the algorithm's number, order, workspace, time.
+  // The first choice in words: the algorithm's number, type, order, workspace, time.
   std::string text() const;
 
   // Calls `run(choice, workspace)`, which returns cuDNN's status, with the best algorithm; if cuDNN
@@ -44,6 +46,7 @@ class ConvolutionPlan {
   void run(CudaContext& context, const AlgorithmTrials::Work& work, const Run& run) const;
 
  private:
+  DType type_;
   std::shared_ptr<const Layout> layout_;
   CudnnTensor x_, y_;
   CudnnFilter w_;
@@ -51,8 +54,10 @@ class ConvolutionPlan {
   mutable AlgorithmTrials trials_;
 };
 
-// The plan for the present cuda_settings(). float32 is plain; half types and TF32, which tensor
-// cores compute, are channels last if cuDNN supports that. An Error if it has no algorithm.
+// The plan for operands of `type` and the present cuda_settings(). float32 is plain; half types and
+// TF32, which tensor cores compute, are channels last if cuDNN supports that. A plan for half types
+// is of type float32 where cuDNN has an algorithm for that alone (some numbers of channels, groups,
+// dilation). An Error if it has no algorithm.
 const ConvolutionPlan& convolution_plan(CudaContext& context, ConvolutionPass pass,
                                         const ConvolutionGeometry& geometry, DType type);
 

@@ -57,6 +57,8 @@ class Refusals : public ::testing::TestWithParam<DType> {
     bool adds = false;  // gradients of weights are added
 
     explicit Convolution(std::int64_t height) : x{2, 4, height, 6}, w{6, 4, 3, 3} {}
+    Convolution(const Shape& x, const Shape& w, const Conv2dOptions& options)
+        : x(x), w(w), options(options) {}
     Results on(Side& side) const {
       const ConvolutionGeometry geometry(x, w, options);
       const Tensor image = side.activations(x), slopes = side.activations(geometry.y);
@@ -70,6 +72,11 @@ class Refusals : public ::testing::TestWithParam<DType> {
   static Convolution next() {
     static std::int64_t height = 3;
     return Convolution(++height);
+  }
+
+  static std::int64_t next_batch() {
+    static std::int64_t items = 2;
+    return ++items;
   }
 
   // A fully connected layer and its gradients.
@@ -114,6 +121,8 @@ class Refusals : public ::testing::TestWithParam<DType> {
     EXPECT_TRUE(agree(found, expected_for(convolution), tolerance()));
     EXPECT_EQ(found[0].value.is_plain(), are_plain);
     EXPECT_EQ(found[1].value.is_plain(), are_plain);
+    EXPECT_EQ(found[0].value.dtype(), GetParam());
+    EXPECT_EQ(found[1].value.dtype(), GetParam());
   }
   template <class Problem>
   static std::string error_of(const Problem& problem) {
@@ -151,6 +160,27 @@ TEST_P(Refusals, OfALayoutTheOtherTakesItsPlace) {
       expect_right(next(), !plain_first);
     }
   }
+}
+
+// Numbers of channels, groups and dilation for which cuDNN may have nothing in 16 bits.
+TEST_P(Refusals, OfATypeFloat32TakesItsPlace) {
+  const std::vector<Convolution> irregular = {
+      Convolution({2, 5, 7, 8}, {9, 5, 2, 3}, {1, 1, 1, 1, 1, 1, 1}),
+      Convolution({2, 8, 12, 12}, {8, 8, 3, 3}, {1, 1, 2, 2, 2, 2, 1}),
+      Convolution({2, 16, 8, 8}, {32, 4, 3, 3}, {1, 1, 1, 1, 1, 1, 4}),
+      Convolution({2, 16, 9, 8}, {16, 1, 3, 3}, {2, 2, 1, 1, 1, 1, 16})};
+  for (const bool adds : {false, true})
+    for (const char* moment : {"ask", "offer", "workspace"})
+      for (Convolution convolution : irregular) {
+        convolution.x[0] = next_batch();
+        convolution.adds = adds;
+        SCOPED_TRACE(fmt::format("{}, {}", moment, convolution.x.text()));
+        refuse(fmt::format("{} any irregular_16bit", moment), CUDNN_STATUS_NOT_SUPPORTED);
+        expect_right(convolution, true);
+      }
+  refuse("ask any irregular_16bit", CUDNN_STATUS_NOT_SUPPORTED);
+  const Convolution regular({2, 8, 8, 8}, {8, 8, 3, 3}, {1, 1, 1, 1, 1, 1, 1});
+  expect_right(regular, plain_first);
 }
 
 TEST_P(Refusals, OfEverythingAreOneLine) {

@@ -80,6 +80,14 @@ struct Problem {
            y.size[3] == out(x.size[3], c.pad_w, w.size[3], c.stride_w, c.dilation_w);
   }
 
+  ConvolutionKind kind() const {
+    const auto& c = convolution;
+    return {.is_channels_last = x.format == CUDNN_TENSOR_NHWC,
+            .is_16bit = x.type != ValueType::float32,
+            .is_irregular = c.groups > 1 || c.dilation_h > 1 || c.dilation_w > 1 ||
+                            x.size[1] % 8 != 0 || y.size[1] % 8 != 0};
+  }
+
   // Tensor cores round float32 operands; only CUDNN_FMA_MATH keeps off them.
   bool is_tf32() const {
     return x.type == ValueType::float32 && convolution.math != CUDNN_FMA_MATH;
@@ -159,7 +167,7 @@ cudnnStatus_t convolve(cudnnHandle_t handle, const Problem& problem, Result resu
                        std::size_t workspace_bytes) {
   if (!problem.fits()) return CUDNN_STATUS_BAD_PARAM;
   if (workspace_bytes < wanted_workspace(algorithm)) return CUDNN_STATUS_BAD_PARAM;
-  const cudnnStatus_t refused = refusal(Moment::run, algorithm, problem.x.format, handle->stream);
+  const cudnnStatus_t refused = refusal(Moment::run, algorithm, problem.kind(), handle->stream);
   if (refused >= CUDNN_STATUS_INTERNAL_ERROR) {
     const auto& [tensor, values] = result == Result::x   ? std::pair(problem.x, x)
                                    : result == Result::w ? std::pair(problem.w, w)
@@ -203,14 +211,14 @@ cudnnStatus_t convolve(cudnnHandle_t handle, const Problem& problem, Result resu
 template <class Offer, class Algorithm>
 cudnnStatus_t offer(const Problem& problem, int room, int* found, Offer* offers) {
   *found = 0;
-  const cudnnStatus_t refused = refusal(Moment::ask, -1, problem.x.format);
+  const cudnnStatus_t refused = refusal(Moment::ask, -1, problem.kind());
   if (refused != CUDNN_STATUS_SUCCESS) return refused;
   if (!problem.fits()) return CUDNN_STATUS_BAD_PARAM;
   for (int algorithm = 1; algorithm >= 0 && *found < room; --algorithm) {
     Offer& next = offers[(*found)++];
     next = {};
     next.algo = static_cast<Algorithm>(algorithm);
-    next.status = refusal(Moment::offer, algorithm, problem.x.format);
+    next.status = refusal(Moment::offer, algorithm, problem.kind());
     next.time = static_cast<float>(2 - algorithm);
     next.memory = wanted_workspace(algorithm);
     next.determinism = CUDNN_DETERMINISTIC;
@@ -219,9 +227,9 @@ cudnnStatus_t offer(const Problem& problem, int room, int* found, Offer* offers)
   return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t workspace_of(const cudnnTensorStruct& x, int algorithm, std::size_t* bytes) {
+cudnnStatus_t workspace_of(const Problem& problem, int algorithm, std::size_t* bytes) {
   *bytes = wanted_workspace(algorithm);
-  return refusal(Moment::workspace, algorithm, x.format);
+  return refusal(Moment::workspace, algorithm, problem.kind());
 }
 
 void* writable(const void* values) {
@@ -334,10 +342,10 @@ cudnnStatus_t cudnnFindConvolutionForwardAlgorithmEx(
   return cudnnGetConvolutionForwardAlgorithm_v7(handle, x, w, convolution, y, room, found, offers);
 }
 cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(
-    cudnnHandle_t, const cudnnTensorDescriptor_t x, const cudnnFilterDescriptor_t,
-    const cudnnConvolutionDescriptor_t, const cudnnTensorDescriptor_t,
+    cudnnHandle_t, const cudnnTensorDescriptor_t x, const cudnnFilterDescriptor_t w,
+    const cudnnConvolutionDescriptor_t convolution, const cudnnTensorDescriptor_t y,
     cudnnConvolutionFwdAlgo_t algorithm, std::size_t* bytes) {
-  return workspace_of(*x, algorithm, bytes);
+  return workspace_of({*x, *w, *y, *convolution}, algorithm, bytes);
 }
 cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void* alpha,
                                       const cudnnTensorDescriptor_t x, const void* x_values,
@@ -374,10 +382,10 @@ cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithmEx(
                                                      offers);
 }
 cudnnStatus_t cudnnGetConvolutionBackwardDataWorkspaceSize(
-    cudnnHandle_t, const cudnnFilterDescriptor_t, const cudnnTensorDescriptor_t,
-    const cudnnConvolutionDescriptor_t, const cudnnTensorDescriptor_t x,
+    cudnnHandle_t, const cudnnFilterDescriptor_t w, const cudnnTensorDescriptor_t dy,
+    const cudnnConvolutionDescriptor_t convolution, const cudnnTensorDescriptor_t dx,
     cudnnConvolutionBwdDataAlgo_t algorithm, std::size_t* bytes) {
-  return workspace_of(*x, algorithm, bytes);
+  return workspace_of({*dx, *w, *dy, *convolution}, algorithm, bytes);
 }
 cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void* alpha,
                                            const cudnnFilterDescriptor_t w, const void* w_values,
@@ -414,10 +422,10 @@ cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithmEx(
                                                        offers);
 }
 cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(
-    cudnnHandle_t, const cudnnTensorDescriptor_t x, const cudnnTensorDescriptor_t,
-    const cudnnConvolutionDescriptor_t, const cudnnFilterDescriptor_t,
+    cudnnHandle_t, const cudnnTensorDescriptor_t x, const cudnnTensorDescriptor_t dy,
+    const cudnnConvolutionDescriptor_t convolution, const cudnnFilterDescriptor_t dw,
     cudnnConvolutionBwdFilterAlgo_t algorithm, std::size_t* bytes) {
-  return workspace_of(*x, algorithm, bytes);
+  return workspace_of({*x, *dw, *dy, *convolution}, algorithm, bytes);
 }
 cudnnStatus_t cudnnConvolutionBackwardFilter(
     cudnnHandle_t handle, const void* alpha, const cudnnTensorDescriptor_t x, const void* x_values,

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <set>
 #include <sstream>
 #include <string>
 
@@ -19,33 +20,41 @@ struct Refusal {
     std::istringstream words(text != nullptr ? text : "");
     words >> moment >> algorithm >> how >> status;
   }
-  bool is_for(const std::string& at, int number, const std::string& manner) const {
+  // `manners`: words for how it is done.
+  bool is_for(const std::string& at, int number, const std::set<std::string>& manners) const {
     return (moment == at) && (algorithm == "any" || algorithm == std::to_string(number)) &&
-           (how == "any" || how == manner);
+           (how == "any" || manners.contains(how));
   }
-  bool is_for_run(int number, const std::string& manner, cudaStream_t stream) const {
-    return is_for("run", number, manner) ||
-           (is_for("record", number, manner) && is_recording(stream));
+  bool is_for_run(int number, const std::set<std::string>& manners, cudaStream_t stream) const {
+    return is_for("run", number, manners) ||
+           (is_for("record", number, manners) && is_recording(stream));
   }
 };
 
+std::set<std::string> words_for(const ConvolutionKind& kind) {
+  std::set<std::string> words = {kind.is_channels_last ? "channels_last" : "plain"};
+  if (kind.is_16bit) words.insert("16bit");
+  if (kind.is_16bit && kind.is_irregular) words.insert("irregular_16bit");
+  return words;
+}
+
 }  // namespace
 
-cudnnStatus_t refusal(Moment moment, int algorithm, cudnnTensorFormat_t format,
+cudnnStatus_t refusal(Moment moment, int algorithm, const ConvolutionKind& kind,
                       cudaStream_t stream) {
   const Refusal refusal("SIMULATED_CUDNN_REFUSES");
   constexpr std::array<const char*, 3> questions = {"ask", "offer", "workspace"};
-  const std::string order = format == CUDNN_TENSOR_NHWC ? "channels_last" : "plain";
+  const std::set<std::string> words = words_for(kind);
   const bool is_meant =
       moment == Moment::run
-          ? refusal.is_for_run(algorithm, order, stream)
-          : refusal.is_for(questions.at(static_cast<std::size_t>(moment)), algorithm, order);
+          ? refusal.is_for_run(algorithm, words, stream)
+          : refusal.is_for(questions.at(static_cast<std::size_t>(moment)), algorithm, words);
   return is_meant ? static_cast<cudnnStatus_t>(refusal.status) : CUDNN_STATUS_SUCCESS;
 }
 
 cublasStatus_t refusal_of_product(int algorithm, bool is_fused, cudaStream_t stream) {
   const Refusal refusal("SIMULATED_CUBLASLT_REFUSES");
-  return refusal.is_for_run(algorithm, is_fused ? "fused" : "separate", stream)
+  return refusal.is_for_run(algorithm, {is_fused ? "fused" : "separate"}, stream)
              ? static_cast<cublasStatus_t>(refusal.status)
              : CUBLAS_STATUS_SUCCESS;
 }

@@ -1,12 +1,13 @@
 // What the simulated libraries do not support, and where they fail, as a test says in the
 // environment. Read at each call.
 //
-//   SIMULATED_CUDNN_REFUSES="MOMENT ALGORITHM FORMAT STATUS"
+//   SIMULATED_CUDNN_REFUSES="MOMENT ALGORITHM KIND STATUS"
 //
 // MOMENT: `ask` (which algorithms there are), `offer` (an algorithm in the answer), `workspace`,
 // `run`, or `record`, which is `run` on a stream that records; ALGORITHM: its number, or `any`;
-// FORMAT: `plain`, `channels_last` or `any`; STATUS: the number of the cudnnStatus_t that is
-// answered.
+// KIND, of the convolution: `plain` or `channels_last` (its order), `16bit` (its type),
+// `irregular_16bit` (and groups, dilation or numbers of channels that are no multiples of 8: what
+// tensor cores may not do) or `any`; STATUS: the number of the cudnnStatus_t that is answered.
 //
 //   SIMULATED_CUBLASLT_REFUSES="MOMENT ALGORITHM EPILOGUE STATUS"
 //
@@ -24,9 +25,13 @@ namespace tasuki::simulated {
 
 enum class Moment { ask, offer, workspace, run };
 
+struct ConvolutionKind {
+  bool is_channels_last, is_16bit, is_irregular;
+};
+
 // CUDNN_STATUS_SUCCESS when that is supported. `algorithm`: -1 where none is meant; `stream`: where
 // it would run.
-cudnnStatus_t refusal(Moment moment, int algorithm, cudnnTensorFormat_t format,
+cudnnStatus_t refusal(Moment moment, int algorithm, const ConvolutionKind& kind,
                       cudaStream_t stream = nullptr);
 cublasStatus_t refusal_of_product(int algorithm, bool is_fused, cudaStream_t stream);
 
