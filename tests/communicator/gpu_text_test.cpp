@@ -2,9 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <string>
 
 #include "tasuki/communicator/gpu/gpu_transport.hpp"
 #include "tasuki/communicator/gpu/nccl_failure.hpp"
+#include "tasuki/communicator/gpu/shared_gpu.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/tensor/half.hpp"
 
@@ -27,6 +30,23 @@ TEST(GpuPart, PartsAreEqualAlignedAndCoverAll) {
       EXPECT_EQ(end, count);
     }
   }
+}
+
+// NCCL refuses two ranks on one GPU unless all of this is set; the user's values stay.
+TEST(SharedGpu, HasNcclsSettings) {
+  ::unsetenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  ::setenv("NCCL_NVLS_ENABLE", "2", 1);
+  prepare_shared_gpu(3, true);
+  const auto value_of = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::string(value != nullptr ? value : "");
+  };
+  EXPECT_TRUE(value_of("NCCL_HOSTID").ends_with("-rank3"));
+  EXPECT_EQ(value_of("NCCL_MULTI_RANK_GPU_ENABLE"), "1");
+  EXPECT_EQ(value_of("NCCL_NVLS_ENABLE"), "2");
+  ::unsetenv("NCCL_NVLS_ENABLE");
+  prepare_shared_gpu(3, true);
+  EXPECT_EQ(value_of("NCCL_NVLS_ENABLE"), "0");
 }
 
 TEST(WireFormat, OnlyFloat16IsScaled) {
