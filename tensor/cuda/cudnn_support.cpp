@@ -6,6 +6,8 @@
 #include <string>
 
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/log.hpp"
+#include "tasuki/tensor/cuda_loading/libraries.hpp"
 
 namespace tasuki {
 namespace {
@@ -57,6 +59,8 @@ void check_cudnn(cudnnStatus_t code, const char* call) {
 cudnnHandle_t cudnn_handle(const CudaContext& context) {
   CudnnHandle& handle = handles()[context.device().index];
   if (handle == nullptr) {
+    static const bool has_compiler = open_runtime_compiler(CUDART_VERSION / 1000);
+    if (!has_compiler) log_verbose("there is no NVRTC here: cuDNN has fewer algorithms");
     cudnnHandle_t made = nullptr;
     check_cudnn(cudnnCreate(&made), "cudnnCreate");
     handle.reset(made);

@@ -1,6 +1,8 @@
 #include "tasuki/tensor/cuda_loading/libraries.hpp"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
+#include <link.h>
 
 #include <array>
 #include <cstdio>
@@ -49,6 +51,13 @@ class Opener {
       if (dependency.handle == nullptr) return dependency;
     }
   }
+  // The same for a library that need not be on the loader's path itself.
+  OpenedLibrary open_anywhere(const std::string& name) {
+    OpenedLibrary opened = open(name);
+    if (opened.missing != name) return opened;
+    const std::optional<fs::path> found = find(name);
+    return found ? open(found->string()) : opened;
+  }
 
  private:
   std::optional<fs::path> find(const std::string& library) {
@@ -79,7 +88,8 @@ std::vector<fs::path> cuda_library_folders() {
        lines_of("python3 -c 'import glob, site, sys\n"
                 "roots = [p for p in sys.path if p] + [site.getusersitepackages()]\n"
                 "for root in dict.fromkeys(roots):\n"
-                "  print(*sorted(glob.glob(root + \"/nvidia/*/lib\")), sep=\"\\n\")' 2>/dev/null"))
+                "  for pattern in (\"/nvidia/*/lib\", \"/torch/lib\"):\n"
+                "    print(*sorted(glob.glob(root + pattern)), sep=\"\\n\")' 2>/dev/null"))
     if (!line.empty()) folders.emplace_back(line);
   return folders;
 }
@@ -91,6 +101,19 @@ std::string missing_library(const std::string& message) {
 
 OpenedLibrary open_cuda_library(const std::string& name) {
   return Opener().open(name);
+}
+
+bool open_runtime_compiler(int cuda_major) {
+  const OpenedLibrary compiler = Opener().open_anywhere(fmt::format("libnvrtc.so.{}", cuda_major));
+  link_map* place = nullptr;
+  if (compiler.handle == nullptr || ::dlinfo(compiler.handle, RTLD_DI_LINKMAP, &place) != 0)
+    return false;
+  const std::string builtins = fmt::format("libnvrtc-builtins.so.{}.", cuda_major);
+  std::error_code ignored;
+  for (const fs::directory_entry& file :
+       fs::directory_iterator(fs::path(place->l_name).parent_path(), ignored))
+    if (file.path().filename().string().starts_with(builtins)) open_cuda_library(file.path());
+  return true;
 }
 
 }  // namespace tasuki

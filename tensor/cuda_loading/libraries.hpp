@@ -8,8 +8,8 @@
 namespace tasuki {
 
 // Folders that may hold NVIDIA's libraries: lib64 and lib of CUDA_HOME and CUDA_PATH, the toolkit's
-// usual place (/usr/local/cuda/lib64), and site-packages/nvidia/*/lib of the python3 in PATH (its
-// wheels).
+// usual place (/usr/local/cuda/lib64), and site-packages/nvidia/*/lib (its wheels) and
+// site-packages/torch/lib of the python3 in PATH.
 std::vector<std::filesystem::path> cuda_library_folders();
 
 // The missing library in a message of dlerror() ("libnccl.so.2: cannot open shared object file:
@@ -25,5 +25,9 @@ struct OpenedLibrary {
 // dlopen; a dependency that the loader does not find is opened from cuda_library_folders(), with
 // its dependencies found in the same way. Never closed.
 OpenedLibrary open_cuda_library(const std::string& name);
+
+// Opens NVRTC of CUDA `cuda_major` and its second library from the same folders; false if there is
+// none. cuDNN compiles some of its kernels with it, and opens it by its name alone.
+bool open_runtime_compiler(int cuda_major);
 
 }  // namespace tasuki

@@ -55,7 +55,8 @@ std::string library_path() {
   if (!opened.missing.empty())
     fail(ErrorKind::unavailable,
          "the CUDA backend needs {}, which is neither on the loader's path nor in CUDA_HOME nor in "
-         "site-packages/nvidia/*/lib of python3; install it, or add its folder to LD_LIBRARY_PATH",
+         "site-packages of python3 (nvidia/*/lib, torch/lib); install it, or add its folder to "
+         "LD_LIBRARY_PATH",
          opened.missing);
   fail(ErrorKind::unavailable, "the CUDA backend cannot be loaded: {}", opened.message);
 }

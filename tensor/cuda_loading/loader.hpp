@@ -9,7 +9,7 @@ namespace tasuki {
 //
 // The library is TASUKI_CUDA_LIBRARY (a path) if that is set, else the one beside libtasuki.so,
 // else that in the loader's path. Libraries that it needs and the loader's path lacks (cuDNN, NCCL,
-// cuBLAS) are taken from CUDA_HOME, CUDA_PATH and the folders of NVIDIA's Python wheels.
+// cuBLAS) are taken from CUDA_HOME, CUDA_PATH and Python's packages (libraries.hpp).
 //
 // Anything missing is an Error of kind unavailable, in one line: a build with CUDA, a library
 // (which one), the driver, a recent enough driver, a visible GPU.

@@ -1,12 +1,15 @@
 // All errors of loading the CUDA backend, with drivers and backends made for the test.
 #include "tasuki/tensor/cuda_loading/loader.hpp"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "launch.hpp"
 #include "tasuki/tensor/cuda_loading/driver.hpp"
@@ -33,6 +36,7 @@ class CudaLoader : public ::testing::Test {
                         std::string(FAKE_DRIVER_FOLDER) + ":" + DEPENDENCY_FOLDER);
     return run_program({PROBE}, 60, changes);
   }
+  static fs::path dependency() { return fs::path(DEPENDENCY_FOLDER) / "libfake_dependency.so"; }
   static void expect_error(const Environment& changes, const std::string& part) {
     const Finished finished = probe(changes);
     EXPECT_EQ(finished.exit_code, unavailable) << finished.all();
@@ -112,14 +116,38 @@ TEST_F(CudaLoader, FindsLibrariesInCudaHomeAndWheels) {
   const fs::path wheel = folder / "nvidia/some/lib", lib = folder / "lib64";
   fs::create_directories(wheel);
   fs::create_directories(lib);
-  const fs::path dependency = fs::path(DEPENDENCY_FOLDER) / "libfake_dependency.so";
-  fs::create_symlink(dependency, wheel / dependency.filename());
-  fs::create_symlink(dependency, lib / dependency.filename());
+  fs::create_symlink(dependency(), wheel / dependency().filename());
+  fs::create_symlink(dependency(), lib / dependency().filename());
   for (const char* variable : {"CUDA_HOME", "CUDA_PATH", "PYTHONPATH"}) {
     const Finished finished =
         probe({{"LD_LIBRARY_PATH", FAKE_DRIVER_FOLDER}, {variable, folder.path()}});
     EXPECT_EQ(finished.out, "1\n") << variable << finished.all();
   }
+}
+
+TEST_F(CudaLoader, FindsLibrariesInPyTorch) {
+  const fs::path lib = folder / "torch/lib";
+  fs::create_directories(lib);
+  fs::create_symlink(dependency(), lib / dependency().filename());
+  const Finished finished =
+      probe({{"LD_LIBRARY_PATH", FAKE_DRIVER_FOLDER}, {"PYTHONPATH", folder.path()}});
+  EXPECT_EQ(finished.out, "1\n") << finished.all();
+}
+
+// cuDNN opens the first one by its name alone, and that one the second.
+TEST_F(CudaLoader, OpensTheRuntimeCompilerOfTheWheels) {
+  const fs::path wheel = folder / "nvidia/cu99/lib";
+  fs::create_directories(wheel);
+  const std::vector<std::string> names = {"libnvrtc.so.99", "libnvrtc-builtins.so.99.0"};
+  for (const std::string& name : names) fs::copy(dependency(), wheel / name);
+  const auto is_open = [&](const std::string& name) {
+    return ::dlopen((wheel / name).c_str(), RTLD_NOW | RTLD_NOLOAD) != nullptr;
+  };
+  EXPECT_FALSE(open_runtime_compiler(99));
+  ::setenv("PYTHONPATH", folder.path().c_str(), 1);
+  EXPECT_TRUE(open_runtime_compiler(99));
+  ::unsetenv("PYTHONPATH");
+  for (const std::string& name : names) EXPECT_TRUE(is_open(name)) << name;
 }
 
 TEST_F(CudaLoader, LoadsTheRealBackend) {
