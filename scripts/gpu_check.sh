@@ -1,31 +1,40 @@
 #!/bin/bash
-# Runs all GPU tests and benchmarks on a machine with one GPU, in less than nine minutes, and writes
-# gpu_report.md and a log of each part into a folder:
+# Runs the tests and benchmarks that need a GPU on a machine with one, within a given time:
 #
 #   scripts/gpu_check.sh [FOLDER = gpu_report] [SECONDS = 530] [FLAGS of train_mnist...]
 #
+# FOLDER gets gpu_report.md, steps.md (training steps against PyTorch) and logs.tar.gz (a log of
+# each part), and no other file; they are complete after each part. The report has 11500 bytes at
+# most and is printed at the end.
+#
 # It trains on MNIST if that is in mnist/ of TASUKI_DATA, of the current folder, of the folder above
-# this script's or beside that, or in ~/.cache/tasuki/mnist; else on patterns of MNIST's size. FLAGS
-# such as `--unit 32` are for testing the script itself on slow GPUs. With TASUKI_GPU_PARTS, a
-# regular expression, only the parts whose names match it are run: `steps`, which alone could use
-# all the time, and the other parts can so be run in separate calls.
+# this script's or beside that, or in ~/.cache/tasuki/mnist; else on patterns of MNIST's size. With
+# TASUKI_GPU_PARTS, a regular expression, only the parts whose names match it are run, so that they
+# can be split among calls (docs/gpu-status.md has two that suit). For slow GPUs, such as simulated
+# ones: FLAGS such as `--unit 32`, TASUKI_GPU_FUNCTIONS, a filter of GoogleTest for the functions,
+# and TASUKI_GPU_STEPS, MODEL:BATCH:PRECISION of each case to be compared with PyTorch.
 #
 # It builds nothing: it uses the programs of the bundle that it is in (scripts/bundle.sh), else
-# those of TASUKI_BUILD (default: build/ beside scripts/). The most important parts come first. Each
-# part has a time limit, and a part that fails, crashes or hangs does not affect the others: each
-# function is tested in a separate process, and no process that a part started outlives it. The
-# report is complete at any time and shows the end of each failed part's log; logs are kept short.
-# Exit code 1 if a part failed, 77 if there is no usable GPU.
+# those of TASUKI_BUILD (default: build/ beside scripts/). The most important parts come first, and
+# a part gets no time that wanted parts after it need. A part that fails, crashes or hangs does not
+# affect the others: each function is tested in a separate process, and no process that a part
+# started outlives it. Exit code 1 if a part failed, 77 if there is no usable GPU.
 set -uo pipefail
 source "$(dirname "$(readlink -f "$0")")/usage.sh"
 take_flags -- "${@:1:2}"
-root=$(cd "$(dirname "$0")/.." && pwd)
+root=$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)
 out=${1:-gpu_report}
-total=${2:-530}   # seconds for everything
+usual=530
+total=${2:-$usual} # seconds for everything
 wanted=${TASUKI_GPU_PARTS:-.}
 flags=("${@:3}")
+[[ $total =~ ^[1-9][0-9]*$ ]] || refuse "SECONDS: a number expected, found '$total'"
 most_of_log=65536 # bytes
+most_of_report=11500
+cores=$(env -u OMP_NUM_THREADS nproc)
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_btl_vader_single_copy_mechanism=none # containers refuse the system call
+export LC_ALL=C
 ulimit -c 0 # crashes leave no cores
 
 if [ -d "$root/libexec" ]; then
@@ -44,13 +53,13 @@ fi
 
 mkdir -p "$out" || exit 1
 out=$(cd "$out" && pwd)
-report=$out/gpu_report.md
 scratch=$(mktemp -d)
+logs=$scratch/logs
+mkdir "$logs" "$scratch/symptoms"
 watcher=''
 trap 'rm -rf "$scratch"; [ -z "$watcher" ] || kill "$watcher" 2>/dev/null' EXIT
-begun=$SECONDS failures=0
+begun=$SECONDS failures=0 failed=()
 data='' data_name=MNIST
-: > "$scratch/details"
 
 # Ends what is left of a session, including further process groups (mpirun's ranks).
 end_session() {
@@ -84,98 +93,208 @@ shorten() {
   mv "$1.short" "$1"
 }
 
-# The report so far: facts, the table of parts, results, ends of failed logs.
+# fit BYTES: whole lines of the input, at most so many bytes, and how much is missing.
+fit() {
+  awk -v most="$1" '
+    { size = length($0) + 1 }
+    left_out || used + size > most - 60 { left_out += size; next }
+    { print; used += size }
+    END { if (left_out) printf "... %d bytes left out (logs.tar.gz)\n", left_out }'
+}
+
+block() { printf '\n## %s\n\n```\n' "$1" && cat && echo '```'; } # a chapter of verbatim lines
+
+# The report so far: facts, the table of parts, results, symptoms of failed parts.
 write_report() {
+  local name each
   {
     cat "$scratch/facts" "$scratch/parts"
-    if compgen -G "$out/mnist_20_epochs*.log" > /dev/null; then
-      printf '\n## train_mnist --gpu, 20 epochs on %s\n\n```\n' "$data_name"
-      tail -v -n 5 "$out"/mnist_20_epochs*.log
-      echo '```'
+    if compgen -G "$logs/mnist_20_epochs*.log" > /dev/null; then
+      tail -v -n 4 "$logs"/mnist_20_epochs*.log | sed "s|$logs/||" | cut -c1-200 | fit 1600 |
+        block "train_mnist --gpu, 20 epochs on $data_name"
     fi
-    if compgen -G "$out/*_as_on_cpu.log" > /dev/null; then
-      printf '\n## GPU against CPU, on %s\n\n```\n' "$data_name"
-      tail -q -n 1 "$out"/*_as_on_cpu.log
-      echo '```'
+    if compgen -G "$logs/*_as_on_cpu.log" > /dev/null; then
+      tail -q -n 1 "$logs"/*_as_on_cpu.log | cut -c1-200 | fit 800 |
+        block "GPU against CPU, on $data_name"
     fi
     if [ -s "$out/steps.md" ]; then
       printf '\n## Training steps against PyTorch\n\n'
-      cat "$out/steps.md"
+      fit 3600 < "$out/steps.md"
     fi
-    cat "$scratch/details"
+  } > "$scratch/report"
+  if [ ${#failed[@]} -gt 0 ]; then
+    each=$(((most_of_report - $(stat -c %s "$scratch/report") - 100) / ${#failed[@]} - 60))
+    for name in "${failed[@]}"; do
+      [ $each -lt 100 ] || fit $each < "$scratch/symptoms/$name" | block "$name"
+    done >> "$scratch/report"
+  fi
+  { fit $((most_of_report - 60)) < "$scratch/report"
     printf '\n%s seconds, %s parts without success.\n' $((SECONDS - begun)) $failures
-  } > "$report.new"
-  mv "$report.new" "$report"
+  } > "$out/gpu_report.md"
+  tar -C "$scratch" -czf "$out/logs.tar.gz" logs
 }
 
-# part NAME LIMIT COMMAND...: runs it within its limit and the remaining time.
-part() {
-  local name=$1 limit=$2 left=$((total - SECONDS + begun)) code=0 result
-  shift 2
+# Ends the script; the report is the last thing that is printed.
+finish() {
+  write_report
+  printf 'gpu_check.sh: %s/gpu_report.md\n\n' "$out"
+  cat "$out/gpu_report.md"
+  exit "$1"
+}
+
+# What a failed log says: GoogleTest's failures with their problems, errors (a few lines of each
+# function), which functions passed, and its end.
+note_symptoms() {
+  {
+    sed 's|/[^ :]*/\([^/ :]*[.]cpp:\)|\1|' "$logs/$1.log" | cut -c1-240 | awk '
+      /: exit code [0-9]/ { of_function = 1; said = 0 }
+      /: exit code 0$/ { passed = passed " " substr($1, 1, length($1) - 1); next }
+      /^rank [0-9]+ on |: exit code |Failure$|Actual: |apart|differ|[Ee]rror|_test.cpp:/ {
+        if (said++ < (of_function ? 5 : 24)) print
+      }
+      END { if (passed) print "passed:" passed }' | fold -s -w 240
+    echo ...
+    tail -6 "$logs/$1.log" | cut -c1-240
+  } > "$scratch/symptoms/$1"
+  failed+=("$1")
+  failures=$((failures + 1))
+}
+
+row() { echo "| $1 | $2 | $3 |" >> "$scratch/parts"; }
+
+# part NAME NEED LIMIT COMMAND...: runs it within its limit and the time that is left, less the
+# seconds that wanted parts after it need; limits grow with the whole time if that is longer than
+# usual. The command finds its limit in PART_SECONDS.
+# spare NAME NEED LIMIT COMMAND...: the same where NEED seconds are left; nobody misses it else.
+part() { one_part part "$@"; }
+spare() { one_part spare "$@"; }
+one_part() {
+  local kind=$1 name=$2 need=$3 limit=$4 code=0 result start=$SECONDS time
+  [ "$total" -le $usual ] || limit=$((limit * total / usual))
+  shift 4
   [[ $name =~ $wanted ]] || return 0
-  if [ "$left" -lt 10 ]; then
-    echo "| $name | left out for lack of time | | |" >> "$scratch/parts"
-    failures=$((failures + 1))
-    write_report
+  if [ $planning = yes ]; then
+    matches=$((matches + 1))
+    [ "$kind" = spare ] || reserved=$((reserved + need))
     return
   fi
-  [ "$limit" -le "$left" ] || limit=$left
-  local start=$SECONDS
+  time=$((total - SECONDS + begun))
+  if [ "$kind" = spare ]; then
+    [ $time -ge "$need" ] || { row "$name" 'left out (only with time to spare)' ''; return; }
+  else
+    reserved=$((reserved - need))
+    if [ $time -lt 10 ]; then
+      row "$name" '**left out for lack of time**' ''
+      failures=$((failures + 1))
+      return
+    fi
+    local own=$((time - reserved))
+    [ $own -ge "$need" ] || own=$need
+    [ $own -ge $time ] || time=$own
+  fi
+  [ "$limit" -le $time ] || limit=$time
   echo "$name ..."
-  { echo "\$ $*"; limited "$limit" "$@"; } > "$out/$name.log" 2>&1 || code=$?
-  shorten "$out/$name.log"
+  { echo "\$ $*"; PART_SECONDS=$limit limited "$limit" "$@"; } > "$logs/$name.log" 2>&1 || code=$?
+  shorten "$logs/$name.log"
   case $code in
     0) result=passed ;;
-    77) result=skipped ;;
+    77) result="skipped: $(tail -1 "$logs/$name.log" | cut -c1-160)" ;;
     124 | 137) result="**no end in $limit s**" ;;
     *) result="**failed ($code)**" ;;
   esac
-  case $code in
-    0) ;;
-    77) printf '\n%s was skipped: %s\n' "$name" "$(tail -1 "$out/$name.log")" >> "$scratch/details" ;;
-    *)
-      failures=$((failures + 1))
-      { printf '\n## %s\n\n```\n' "$name"
-        grep -E '^(rank [0-9]+ on |error: )|Failure$|differ|expected' "$out/$name.log" | head -20
-        echo ...
-        tail -12 "$out/$name.log" | cut -c1-300
-        echo '```'; } >> "$scratch/details"
-      ;;
-  esac
-  echo "| $name | $result | $((SECONDS - start)) | $name.log |" >> "$scratch/parts"
+  [ $code -eq 0 ] || [ $code -eq 77 ] || note_symptoms "$name"
+  row "$name" "$result" $((SECONDS - start))
   write_report
 }
-
-{
-  printf '# GPU report\n\n'
-  date -u '+%Y-%m-%d %H:%M UTC'
-  printf '\n```\n'
-  uname -srm
-  grep -m 1 'model name' /proc/cpuinfo | cut -d: -f2-
-  limited 15 nvidia-smi --format=csv \
-    --query-gpu=index,name,driver_version,memory.total,clocks.max.sm,power.limit 2>&1
-  limited 15 "$(program train_mnist)" --version 2>&1
-  echo '```'
-} > "$scratch/facts"
-printf '\n| part | result | seconds | log |\n|---|---|--:|---|\n' > "$scratch/parts"
 
 # While a process uses a GPU, its driver stays ready; otherwise each program may wait seconds for
 # it.
 nvidia-smi -l 30 > /dev/null 2>&1 &
 watcher=$!
 
-# A first look: whether a GPU can be used at all.
-code=0
-limited 60 "$test_gpu" --gtest_filter='Precisions/Gpu.Bias/fp32' > "$out/first_look.log" 2>&1 ||
+# A first look: whether a GPU can be used at all. The loader notes where it finds libraries.
+look() {
+  LD_DEBUG=libs LD_DEBUG_OUTPUT=$scratch/loads \
+    limited 60 "$test_gpu" --gtest_filter='Precisions/Gpu.Bias/fp32' > "$logs/first_look.log" 2>&1
+}
+why_skipped() { awk '/: Skipped$/ { getline; print; exit }' "$logs/first_look.log"; }
+
+# A library that neither the loader nor the first python3 knows: of another Python's packages, which
+# becomes the first one then, or in any folder.
+find_missing_library() {
+  local missing found folder
+  missing=$(why_skipped | sed -n 's/.*the CUDA backend needs \(lib[^ ,]*\), .*/\1/p')
+  [ -n "$missing" ] || return 1
+  found=$(limited 20 find /opt /usr /root /home "${HOME:-/root}" -name "$missing" -print -quit 2>/dev/null)
+  folder=${found%/*}
+  [[ -n $found && ":${LD_LIBRARY_PATH:-}:" != *":$folder:"* ]] || return 1
+  if [[ $folder =~ ^(.*)/lib/python3[^/]*/site-packages/ && -x ${BASH_REMATCH[1]}/bin/python3 &&
+        ":$PATH:" != *":${BASH_REMATCH[1]}/bin:"* ]]; then
+    export PATH=${BASH_REMATCH[1]}/bin:$PATH
+  else
+    export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder
+  fi
+}
+
+code=0 again=yes
+until look; do
   code=$?
+  if [ $code -eq 77 ]; then
+    find_missing_library || break
+  elif [ $again = yes ]; then
+    again=no
+  else
+    break
+  fi
+  code=0
+done
+
+# Which of CUDA's libraries the loader found where, with versions.
+libraries() {
+  cat "$scratch"/loads.* 2>/dev/null |
+    sed -nE 's#.*calling init: (/.*/lib(cuda|cudnn|cublasLt|nccl|tasuki_cuda)[a-z_]*\.so.*)#\1#p' |
+    sort -u | xargs -r python3 -c '
+import re, sys
+def version(path):
+    import ctypes
+    name = re.match(r".*/lib(\w+)\.", path).group(1)
+    if name == "nccl":
+        number = ctypes.c_int()
+        ctypes.CDLL(path).ncclGetVersion(ctypes.byref(number))
+        return number.value
+    getter = {"cudnn": "cudnnGetVersion", "cublasLt": "cublasLtGetVersion"}.get(name)
+    return getattr(ctypes.CDLL(path), getter)() if getter else ""
+for path in sys.argv[1:]:
+    try:
+        print(path, version(path))
+    except Exception as error:
+        print(path, error)
+'
+}
+export -f libraries
+export scratch
+
+{
+  printf '# GPU report\n\n%s; parts %s in %s s\n\n```\n' "$(date -u '+%Y-%m-%d %H:%M UTC')" \
+    "$wanted" "$total"
+  echo "$(uname -srm), $cores cores,$(grep -m 1 'model name' /proc/cpuinfo | cut -d: -f2-)"
+  limited 15 nvidia-smi --format=csv,noheader \
+    --query-gpu=index,name,driver_version,memory.total,clocks.max.sm,power.limit 2>&1 | head -4
+  limited 15 "$(program train_mnist)" --version 2>&1 | cut -c1-160 | head -3
+  limited 30 bash -c libraries 2>&1 | cut -c1-160 | head -8
+  echo "$(python3 -c 'import sys; print(sys.executable, sys.version)' 2>&1 | head -1 | cut -c1-160)"
+  echo '```'
+} > "$scratch/facts"
+printf '\n| part | result | seconds |\n|---|---|--:|\n' > "$scratch/parts"
+
 if [ $code -eq 77 ]; then
-  reason=$(awk '/: Skipped$/ { getline; print; exit }' "$out/first_look.log")
-  printf '\nNothing was run: no GPU can be used here: %s\n' "$reason" > "$scratch/details"
-  write_report
-  echo "gpu_check.sh: no GPU can be used here: $reason"
-  exit 77
+  printf '\nNothing was run: no GPU can be used here: %s\n' "$(why_skipped)" >> "$scratch/facts"
+  finish 77
+elif [ $code -ne 0 ]; then
+  row first_look "**failed ($code), twice**; the rest was left out" $((SECONDS - begun))
+  note_symptoms first_look
+  finish 1
 fi
-[ $code -eq 0 ] || tail -20 "$out/first_look.log"
 
 for folder in ${TASUKI_DATA:+"$TASUKI_DATA"} "$PWD" "$root" "$root/.." "${HOME:-/}/.cache/tasuki"; do
   if compgen -G "$folder/mnist/train-images-idx3-ubyte*" > /dev/null; then
@@ -206,22 +325,30 @@ for part, count in (("train", 60000), ("t10k", 10000)):
 fi
 train=("$(program train_mnist)" --data "$data" "${flags[@]}")
 
-# Every function on its own, four at a time: an error of CUDA spoils the process that meets it.
+# Every function on its own: an error of CUDA spoils the process that meets it.
 each_function() {
-  local program=$1 failed=0
+  local program=$1 failed=0 at_once=$((cores / 2))
+  [ $at_once -le 8 ] || at_once=8
+  [ $at_once -ge 1 ] || at_once=1
+  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
   one_function() {
     local code=0 said
-    said=$(timeout -k 5 120 "$1" --gtest_brief=1 --gtest_filter="Precisions/*.$2/*" 2>&1) || code=$?
+    said=$(timeout -k 5 $((PART_SECONDS / 2)) "$1" --gtest_brief=1 --gtest_filter="$3" 2>&1) || code=$?
     [ $code -eq 77 ] && code=0
     printf '%s: exit code %s\n%s\n' "$2" $code "$(tail -c 4000 <<< "$said")"
     [ $code -eq 0 ]
   }
   export -f one_function
-  "$program" --gtest_list_tests | sed -n 's|^  \([A-Za-z0-9]*\)/.*|\1|p' | sort -u |
-    xargs -P 4 -I {} bash -c 'one_function "$1" "$2"' one "$program" {} || failed=1
+  # A suite's tests follow its name; a line: the function, then all its tests.
+  "$program" --gtest_list_tests --gtest_filter="${TASUKI_GPU_FUNCTIONS:-*}" | awk '
+      /^[^ ]/ { suite = $1; next }
+      { split($1, words, "/"); tests[words[1]] = tests[words[1]] ":" suite $1 }
+      END { for (name in tests) print name, substr(tests[name], 2) }' | sort |
+    xargs -P "$at_once" -n 2 bash -c 'one_function "$1" "$2" "$3"' one "$program" || failed=1
   return $failed
 }
 export -f each_function
+export cores
 
 ranks() { echo "$mpirun" -np "$1" --bind-to none --oversubscribe; }
 shared=(--gpu --share-gpu)
@@ -236,23 +363,6 @@ export -f as_on_cpu
 export compare_logs=$root/scripts/compare_logs.py
 first_losses=(--max-iterations 100 --epoch 100 --log-every 1 --test-examples 100 --quiet)
 
-part functions 200 bash -c 'each_function "$1"' each "$test_gpu"
-part training 60 "$(program test_gpu_training)"
-part momentum_losses_as_on_cpu 40 bash -c 'as_on_cpu "$@"' as "$scratch/momentum" \
-  main/loss each 1e-4 "${train[@]}" "${first_losses[@]}" --optimizer momentum_sgd
-part adam_losses_as_on_cpu 40 bash -c 'as_on_cpu "$@"' as "$scratch/adam" \
-  main/loss mean 5e-3 "${train[@]}" "${first_losses[@]}"
-part mnist_20_epochs 40 "${train[@]}" --gpu --out "$scratch/fp32"
-part mnist_20_epochs_autotune 40 "${train[@]}" --gpu --autotune --out "$scratch/autotune"
-part accuracy_as_on_cpu 45 bash -c 'as_on_cpu "$@"' as "$scratch/accuracy" \
-  validation/main/accuracy last 5e-3 "${train[@]}" --epoch 2
-steps_limit=190  # of the whole when nothing else is wanted
-[ "$wanted" != steps ] || steps_limit=$total
-part steps_against_pytorch $steps_limit python3 "$bench/compare_gpu.py" \
-  "$(program bench_gpu_step)" --seconds 1 --budget $((steps_limit - 50)) --out "$out/steps.md"
-for np in 1 2 4; do
-  part "communicators_of_$np" $((np == 4 ? 200 : 90)) $(ranks $np) "$(program test_gpu_communicators)"
-done
 # More ranks than GPUs are refused unless they may share.
 refuses() {
   local said
@@ -260,23 +370,60 @@ refuses() {
 }
 export -f refuses
 gpus=$(limited 15 nvidia-smi -L 2>/dev/null | grep -c '^GPU')
-part refused_unless_shared 30 bash -c 'refuses "$@"' refuses $(ranks $((gpus + 1))) "${train[@]}"
-for communicator in auto pure_nccl hierarchical flat naive single_node two_dimensional \
-    non_cuda_aware; do
-  part "shared_by_4_$communicator" 40 $(ranks 4) "${train[@]}" "${shared[@]}" \
-    --communicator $communicator --examples 6000 --epoch 1 --out "$scratch/$communicator"
-done
-for dtype in bf16 fp16 tf32; do
-  part "mnist_$dtype" 15 "${train[@]}" --gpu --dtype $dtype --epoch 3 --out "$scratch/$dtype"
-done
-part allreduce_of_2 30 $(ranks 2) "$(program bench_allreduce)" "${shared[@]}" --communicator all \
-  --min 65536 --max 16777216 --factor 16 --iterations 5 --warmup 2
-part allreduce_of_2_bf16 15 $(ranks 2) "$(program bench_allreduce)" "${shared[@]}" \
-  --communicator pure_nccl --wire-dtype bf16 --min 16777216 --factor 1 --iterations 5 --warmup 2
-for tool in memcheck racecheck; do
-  part "sanitizer_$tool" 90 "$sanitize" $tool "$test_gpu" "$(program test_gpu_communicators)" "$mpirun"
-done
 
-write_report
-echo "gpu_check.sh: $report, $failures parts without success"
-[ "$failures" -eq 0 ]
+cases=()
+for case in ${TASUKI_GPU_STEPS:-}; do cases+=(--case "$case"); done
+
+# In the order of what they are worth.
+all_parts() {
+  part functions 100 200 bash -c 'each_function "$1"' each "$test_gpu"
+  part momentum_losses_as_on_cpu 20 40 bash -c 'as_on_cpu "$@"' as "$scratch/momentum" \
+    main/loss each 1e-4 "${train[@]}" "${first_losses[@]}" --optimizer momentum_sgd
+  part adam_losses_as_on_cpu 15 40 bash -c 'as_on_cpu "$@"' as "$scratch/adam" \
+    main/loss mean 5e-3 "${train[@]}" "${first_losses[@]}"
+  part mnist_20_epochs 20 40 "${train[@]}" --gpu --out "$scratch/fp32"
+  part mnist_20_epochs_autotune 20 40 "${train[@]}" --gpu --autotune --out "$scratch/autotune"
+  part accuracy_as_on_cpu 20 45 bash -c 'as_on_cpu "$@"' as "$scratch/accuracy" \
+    validation/main/accuracy last 5e-3 "${train[@]}" --epoch 2
+  part steps_against_pytorch 60 "$total" \
+    bash -c 'exec python3 "$@" --budget $((PART_SECONDS - 10))' steps "$bench/compare_gpu.py" \
+    "$(program bench_gpu_step)" --seconds 1 --out "$out/steps.md" "${cases[@]}"
+  for dtype in bf16 fp16 tf32; do
+    part "mnist_$dtype" 15 25 "${train[@]}" --gpu --dtype $dtype --epoch 3 --out "$scratch/$dtype"
+  done
+  sanitize memcheck
+  part training 60 120 "$(program test_gpu_training)"
+  communicators part 1 30 90
+  communicators part 2 40 90
+  part refused_unless_shared 15 30 bash -c 'refuses "$@"' refuses $(ranks $((gpus + 1))) \
+    "${train[@]}"
+  share part auto
+  part allreduce_of_2 20 30 $(ranks 2) "$(program bench_allreduce)" "${shared[@]}" \
+    --communicator all --min 65536 --max 16777216 --factor 16 --iterations 5 --warmup 2
+  part allreduce_of_2_bf16 12 15 $(ranks 2) "$(program bench_allreduce)" "${shared[@]}" \
+    --communicator pure_nccl --wire-dtype bf16 --min 16777216 --factor 1 --iterations 5 --warmup 2
+  sanitize racecheck
+  for communicator in pure_nccl hierarchical flat naive single_node two_dimensional \
+      non_cuda_aware; do
+    share spare $communicator
+  done
+  communicators spare 4 120 200
+}
+sanitize() {
+  part "sanitizer_$1" 60 90 "$sanitize" "$1" "$test_gpu" "$(program test_gpu_communicators)" \
+    "$mpirun"
+}
+communicators() { # part|spare RANKS NEED LIMIT
+  "$1" "communicators_of_$2" "$3" "$4" $(ranks "$2") "$(program test_gpu_communicators)"
+}
+share() { # part|spare COMMUNICATOR
+  "$1" "shared_by_4_$2" 25 40 $(ranks 4) "${train[@]}" "${shared[@]}" --communicator "$2" \
+    --examples 6000 --epoch 1 --out "$scratch/$2"
+}
+
+reserved=0 matches=0 planning=yes
+all_parts
+[ $matches -gt 0 ] || refuse "TASUKI_GPU_PARTS: no part's name matches '$wanted'"
+planning=no
+all_parts
+finish $((failures > 0))

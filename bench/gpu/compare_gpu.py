@@ -8,8 +8,10 @@ empty. Exit code 77 without a GPU.
 """
 import argparse
 import json
+import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -55,22 +57,36 @@ def command(program, seconds, case, who):
     return [sys.executable, HERE / "peer_gpu_step.py", *measured, "--mode", who, *order]
 
 
+def most_seconds(who):
+    """Of a measurement with its start."""
+    return 120 if who == "compile" else 60
+
+
 def run(command, limit):
-    """The command's JSON, or the last line of what it said instead."""
+    """The command's JSON, or the last line of what it said instead. Nothing that it started is left
+    afterwards: torch.compile has workers of its own."""
     try:
-        done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True, timeout=limit)
-    except subprocess.TimeoutExpired:
-        return f"no result in {limit} s"
+        process = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, preexec_fn=os.setpgrp)
     except OSError as error:
         return str(error)
-    if done.returncode == 0:
+    with process:
         try:
-            return json.loads(done.stdout.splitlines()[-1])
+            out, err = process.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            return f"no result in {limit:.0f} s"
+        finally:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # none is left
+    if process.returncode == 0:
+        try:
+            return json.loads(out.splitlines()[-1])
         except (IndexError, ValueError):
-            return f"printed no JSON: {done.stdout[-200:]!r}"
-    said = (done.stderr or done.stdout).strip().splitlines()
-    return said[-1] if said else f"exit code {done.returncode}"
+            return f"printed no JSON: {out[-200:]!r}"
+    said = (err or out).strip().splitlines()
+    return said[-1][:300] if said else f"exit code {process.returncode}"
 
 
 def speed(result):
@@ -102,6 +118,19 @@ def schedule(cases, modes):
             for case in group for who in everyone]
 
 
+def case_of(text):
+    """MODEL:BATCH:PRECISION"""
+    try:
+        model, batch, precision = text.split(":")
+        case = (model, int(batch), precision)
+    except ValueError:
+        case = (None, 0, None)
+    if case[0] not in PRODUCTS or case[1] < 1 or case[2] not in PRECISIONS:
+        raise argparse.ArgumentTypeError(
+            f"expected MODEL:BATCH:PRECISION ({', '.join(PRODUCTS)}; {', '.join(PRECISIONS)}), found '{text}'")
+    return case
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -111,13 +140,15 @@ def main():
     parser.add_argument("--budget", type=float, default=1e9,
                         help="begin no measurement after so many seconds")
     parser.add_argument("--precision", choices=PRECISIONS, action="append")
+    parser.add_argument("--case", type=case_of, action="append",
+                        help="MODEL:BATCH:PRECISION; several times for several, else all")
     parser.add_argument("--mode", choices=MODES, action="append",
                         help="of PyTorch; several times for several, else all")
     options = parser.parse_args()
     start = time.monotonic()
     every = [(*model, precision) for precision in PRECISIONS for model in MODELS]
-    cases = [case for case in [*AIMS, *(case for case in every if case not in AIMS)]
-             if case[2] in (options.precision or PRECISIONS)]
+    cases = options.case or [case for case in [*AIMS, *(case for case in every if case not in AIMS)]
+                             if case[2] in (options.precision or PRECISIONS)]
 
     if not shutil.which("nvidia-smi"):
         print("skipped: there is no nvidia-smi, and so no GPU")
@@ -171,7 +202,7 @@ def main():
             left_out.append(what)
             continue
         result = run(command(options.program, options.seconds, case, who),
-                     max(1, min(240, remaining)))
+                     min(most_seconds(who), remaining))
         results.setdefault(case, {})[who] = result
         said = result if isinstance(result, str) else f"{result['examples_per_second']:,.0f} a second"
         print(f"{what}: {said}", file=sys.stderr, flush=True)

@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """bench/gpu/compare_gpu.py: what PyTorch is asked for, to be compared with."""
+import argparse
 import pathlib
 import sys
+import tempfile
+import time
 import unittest
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "bench" / "gpu"))
@@ -24,6 +27,36 @@ class CompareGpu(unittest.TestCase):
     def test_our_program_chooses_the_order(self):
         self.assertEqual(self.command("cnn10", "tf32", "Tasuki graph"),
                          ["ours", "cnn10", 128, "tf32", "--seconds", 3, "--graph"])
+
+    def test_a_measurement_has_its_limit_and_leaves_nothing_behind(self):
+        self.assertEqual([compare_gpu.most_seconds(who) for who in ("Tasuki graph", "compile")],
+                         [60, 120])
+        # A worker that ignores the end of its parent, as torch.compile has them.
+        with tempfile.TemporaryDirectory() as folder:
+            noted = pathlib.Path(folder) / "worker"
+            said = compare_gpu.run(["sh", "-c", f"sleep 1000 & echo $! > {noted}; wait"], 1)
+            self.assertEqual(said, "no result in 1 s")
+            worker = int(noted.read_text())
+            for _ in range(100):
+                if not is_running(worker):
+                    break
+                time.sleep(0.1)
+            self.assertFalse(is_running(worker))
+
+    def test_cases_can_be_chosen(self):
+        self.assertEqual(compare_gpu.case_of("mlp:2:bf16"), ("mlp", 2, "bf16"))
+        for wrong in ("mlp:2", "mlp:0:bf16", "mlp:two:bf16", "vgg:2:bf16", "mlp:2:fp64"):
+            with self.subTest(wrong), self.assertRaises(argparse.ArgumentTypeError):
+                compare_gpu.case_of(wrong)
+
+
+def is_running(process):
+    """One that has ended may wait for its parent's notice."""
+    try:
+        stat = pathlib.Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rsplit(")", 1)[1].split()[0] != "Z"
 
 
 unittest.main()
