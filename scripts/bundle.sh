@@ -1,12 +1,17 @@
 #!/bin/bash
-# Packs a build into one relocatable archive, for machines without a shared file system and without
-# the packages that Tasuki needs:
+# Builds Tasuki and packs it into one relocatable archive, for machines without a shared file system
+# and without the packages that Tasuki needs:
 #
 #   scripts/bundle.sh [BUILD = build] [OUTPUT = BUILD/tasuki-<processor>.tar.xz]
 #
-# It contains the programs, the tests that need a GPU, the benchmarks, the shared libraries that
-# they need (except the C library, the driver, CUDA, cuDNN and NCCL), and Open MPI with mpirun. It
-# can be unpacked anywhere; bin/ has a script for each program:
+# It contains the programs, the tests and benchmarks that need a GPU (gpu_check.sh runs them), the
+# shared libraries that they need (except the C library, the driver, CUDA, cuDNN and NCCL), and Open
+# MPI with mpirun. BUILD is configured for a release if it does not exist, and tests and benchmarks
+# are switched on in it. The archive can be unpacked anywhere, by tar or, without xz, by Python:
+#
+#   python3 -c "import tarfile; tarfile.open('tasuki-x86_64.tar.xz').extractall('/tmp')"
+#
+# bin/ has a script for each program:
 #
 #   tasuki/bin/tasuki-run -np 2 tasuki/bin/train_mnist
 #
@@ -16,15 +21,29 @@ set -euo pipefail
 source "$(dirname "$(readlink -f "$0")")/usage.sh"
 take_flags -- "$@"
 (($# <= 2)) || refuse "BUILD and OUTPUT expected, found '$*'"
-source=$(cd "$(dirname "$0")/.." && pwd)
-build=$(cd "${1:-$source/build}" && pwd)
+source=$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)
+build=$(realpath -m "${1:-$source/build}")
 output=$(realpath -m "${2:-$build/tasuki-$(uname -m).tar.xz}")
 largest=$((30 * 1024 * 1024))  # bytes
 
 say() { echo "bundle.sh: $*" >&2; }
 fail() { say "$*"; exit 1; }
-command -v xz strip ldd >/dev/null || fail "xz, strip and ldd are needed (packages xz-utils, binutils)"
-[ -x "$build/apps/train_mnist" ] || fail "$build holds no built programs; build first (cmake --build)"
+command -v xz strip ldd readelf >/dev/null ||
+  fail "xz, strip and ldd are needed (packages xz-utils, binutils, libc-bin)"
+
+# --- the build ---
+configured() { grep -q "^$1:BOOL=ON$" "$build/CMakeCache.txt" 2>/dev/null; }
+if ! configured TASUKI_BUILD_TESTS || ! configured TASUKI_BUILD_BENCH; then
+  [ -e "$build/CMakeCache.txt" ] || [ -z "$(ls -A "$build" 2>/dev/null)" ] ||
+    fail "$build is no build of Tasuki, and not empty"
+  preset=(--preset release)
+  [ ! -e "$build/CMakeCache.txt" ] || preset=()
+  (cd "$source" && cmake "${preset[@]}" -B "$build" -DTASUKI_BUILD_TESTS=ON \
+    -DTASUKI_BUILD_BENCH=ON) >&2 ||
+    fail "CMake failed; scripts/dependencies.sh test installs what tests need"
+fi
+cmake --build "$build" --target apps bench_gpu_step test_gpu test_gpu_communicators \
+  test_gpu_training >&2
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -151,6 +170,17 @@ exit 127
 WRAPPER
   chmod +x "$root/bin/$name"
 done
+
+# Where this machine has its libraries says nothing of others, and an empty entry in such a list would
+# be the current folder.
+cat > "$work/forget.cmake" <<'CMAKE'
+file(GLOB_RECURSE files "${root}/libexec/*" "${root}/lib/*" "${root}/openmpi/bin/*"
+     "${root}/openmpi/components/*" "${root}/pmix/components/*")
+foreach(file IN LISTS files)
+  file(RPATH_REMOVE FILE ${file})
+endforeach()
+CMAKE
+cmake -Droot="$root" -P "$work/forget.cmake" >/dev/null
 
 # --- scripts and documents ---
 cp "$source/README.md" "$root/"

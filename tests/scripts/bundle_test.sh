@@ -1,6 +1,7 @@
 #!/bin/bash
-# The bundle works away from its build: unpacked elsewhere, with an empty environment and without
-# this machine's Open MPI, two ranks train. Usage: bundle_test.sh BUILD
+# The bundle works away from its build: unpacked elsewhere by Python, with an empty environment and
+# without this machine's Open MPI, two ranks train, and gpu_check.sh runs on a simulated GPU.
+# Usage: bundle_test.sh BUILD
 set -euo pipefail
 build=$1
 source=$(cd "$(dirname "$0")/../.." && pwd)
@@ -10,7 +11,16 @@ fail() { echo "bundle_test: $*" >&2; exit 1; }
 
 XZ_OPT=-0 "$source/scripts/bundle.sh" "$build" "$work/bundle.tar.xz"
 mkdir "$work/elsewhere" "$work/commands"
-tar -xJf "$work/bundle.tar.xz" -C "$work/elsewhere"
+PATH=$work/commands "$(python3 -c 'import sys; print(sys.executable)')" -c '
+import sys, tarfile
+tarfile.open(sys.argv[1]).extractall(sys.argv[2])' "$work/bundle.tar.xz" "$work/elsewhere"
+for program in train_mnist bench_allreduce bench_gpu_step test_gpu test_gpu_communicators \
+    test_gpu_training; do
+  [ -x "$work/elsewhere/tasuki/bin/$program" ] || fail "the bundle has no $program"
+done
+paths=$(find "$work/elsewhere/tasuki" -type f -exec readelf -d {} + 2>/dev/null |
+  grep -E '\((RPATH|RUNPATH)\)' || true)
+[ -z "$paths" ] || fail "libraries are looked for in folders of this machine: $paths"
 
 # What a program finds besides its bundle: a shell.
 ln -s "$(command -v sh)" "$work/commands/sh"
@@ -67,11 +77,20 @@ outside=$(run LD_DEBUG=libs LD_DEBUG_OUTPUT="$work/loads" tasuki/bin/train_mnist
   grep -vE '/(ld-linux[^/]*|lib(c|m|dl|pthread|rt|resolv|util)\.so[^/]*)$' || true)
 [ -z "$outside" ] || fail "loaded from outside the bundle: $outside"
 
-# The check of GPUs says so where there is none.
+# The check of GPUs says so where there is none, and runs on a simulated one.
 if [ -e "$build/libtasuki_cuda.so" ] && [ ! -e /dev/nvidiactl ]; then
   code=0
   tasuki/scripts/gpu_check.sh "$work/report" > "$work/said" 2>&1 || code=$?
   { [ $code -eq 77 ] && grep -q 'no GPU can be used' "$work/said"; } ||
     { cat "$work/said"; fail "gpu_check.sh ended with $code without a GPU"; }
+fi
+simulated=$build/tests/support/simulated_cuda/libtasuki_cuda_simulated.so
+if [ -e "$simulated" ]; then
+  mkdir "$work/mnist"
+  cp "$work"/data/* "$work/mnist"
+  TASUKI_CUDA_LIBRARY=$simulated LD_LIBRARY_PATH=$build/tests/tensor/fake_driver TASUKI_DATA=$work \
+    TASUKI_GPU_PARTS='^functions|^mnist_bf16' TASUKI_GPU_FUNCTIONS='*.Bias/fp32' OMP_NUM_THREADS=1 \
+    tasuki/scripts/gpu_check.sh "$work/report" 2000 --unit 32 > "$work/said" 2>&1 ||
+    { cat "$work/said"; fail "gpu_check.sh did not pass on the simulated GPU"; }
 fi
 echo "bundle_test: $(tail -1 "$work/said")"
