@@ -81,14 +81,23 @@ class StoredField {
   std::vector<std::byte> copy_, pixels_;
 };
 
-// Throws an error of kind data if a label of field `field` is negative: losses would ignore that
-// example, but a training step divides by the number of all examples in the global batch. Fields
-// without classes, the padding of ragged fields and ignored labels may have any values. `values`:
-// the decoded values of the examples `indices`; `lengths`: their lengths if the field is ragged.
+// Throws an error of kind data if a label of field `field` is not one of its classes. (A negative
+// one would be ignored by losses, but a training step divides by the number of all examples in the
+// global batch.) Fields without classes, the padding of ragged fields and ignored labels may have
+// any values. `values`: the decoded values of the examples `indices`; `lengths`: their lengths if
+// the field is ragged.
 void check_labels(const Dataset& dataset, std::size_t field, std::span<const std::int64_t> indices,
                   const Tensor& values, const Tensor& lengths = {});
 
-// These examples as a batch of all fields, with their ids; labels are checked.
+// The same for a label of example `id`.
+void check_label_in(const Field& field, std::int64_t label, std::int64_t id);
+
+// In a handler of this error: throws it with the example's number, if it is about data (kinds data,
+// missing and io), else as it is.
+[[noreturn]] void rethrow_of_example(const Error& error, std::int64_t id);
+
+// These examples as a batch of all fields, with their ids; labels are checked. An error about an
+// example's data says its number in the whole data set.
 Batch read_batch(const Dataset& dataset, std::span<const std::int64_t> indices,
                  std::int64_t epoch = 0);
 // One field of it.

@@ -29,17 +29,22 @@ Tensor read_even(const Dataset& dataset, std::size_t number, std::span<const std
   const Decoder decode = decoder_of(field.stored, field.decoded);
   StoredField stored(dataset, number);
   auto* to = static_cast<std::byte*>(values.raw());
-  for (std::size_t at = 0; at < indices.size(); ++at, to += step) {
-    // Shuffled examples are far apart, where the processor does not prefetch automatically.
-    constexpr std::size_t ahead = 4;
-    if (at + ahead < indices.size()) stored.fetch_early(indices[at + ahead]);
-    if (transform != nullptr) {
-      transform->apply(stored, indices[at], {epoch, dataset.id(indices[at])},
-                       reinterpret_cast<float*>(to));
-      report_progress();
-    } else {
-      decode(stored.decoded(indices[at]).data(), to, count);
+  std::size_t at = 0;
+  try {
+    for (; at < indices.size(); ++at, to += step) {
+      // Shuffled examples are far apart, where the processor does not prefetch automatically.
+      constexpr std::size_t ahead = 4;
+      if (at + ahead < indices.size()) stored.fetch_early(indices[at + ahead]);
+      if (transform != nullptr) {
+        transform->apply(stored, indices[at], {epoch, dataset.id(indices[at])},
+                         reinterpret_cast<float*>(to));
+        report_progress();
+      } else {
+        decode(stored.decoded(indices[at]).data(), to, count);
+      }
     }
+  } catch (const Error& error) {
+    rethrow_of_example(error, dataset.id(indices[at]));
   }
   return values;
 }
@@ -58,7 +63,11 @@ BatchField read_ragged(const Dataset& dataset, std::size_t number,
       examples[at] = array.examples[array.rows ? array.rows[i] : i];
     } else {
       FieldWriter writer(field, copies[at]);
-      dataset.read(i, number, writer);
+      try {
+        dataset.read(i, number, writer);
+      } catch (const Error& error) {
+        rethrow_of_example(error, dataset.id(i));
+      }
       examples[at] = copies[at];
     }
   }
@@ -94,14 +103,11 @@ void check_labels_as(const Dataset& dataset, const Field& field,
     return at % each >= static_cast<std::size_t>(length * field.shape.count_per_item());
   };
   for (auto found = labels.begin(); found != labels.end(); ++found) {
-    found = std::find_if(found, labels.end(), [](Label label) { return label < 0; });
+    found = std::find_if(found, labels.end(),
+                         [&](Label label) { return label < 0 || label >= field.classes; });
     if (found == labels.end()) return;
     const auto at = static_cast<std::size_t>(found - labels.begin());
-    if (is_left_out(at)) continue;
-    fail(ErrorKind::data,
-         "example {} has label {}, expected 0 .. {}; leave examples that are not to count out of "
-         "the data set, or name their label (Field::ignored_label)",
-         dataset.id(indices[at / each]), *found, field.classes - 1);
+    if (!is_left_out(at)) check_label_in(field, *found, dataset.id(indices[at / each]));
   }
 }
 
@@ -120,10 +126,26 @@ std::vector<std::int64_t> count_targets_as(const Tensor& values, std::int64_t ig
 
 }  // namespace
 
+void rethrow_of_example(const Error& error, std::int64_t id) {
+  const bool is_about_data = error.kind() == ErrorKind::data ||
+                             error.kind() == ErrorKind::missing || error.kind() == ErrorKind::io;
+  if (!is_about_data) throw;
+  throw Error(error.kind(), fmt::format("example {}: {}", id, error.what()), error.scope());
+}
+
 std::vector<std::int64_t> count_targets(const Field& field, const Tensor& values) {
   return values.dtype() == DType::int64
              ? count_targets_as<std::int64_t>(values, field.ignored_label.value())
              : count_targets_as<std::int32_t>(values, field.ignored_label.value());
+}
+
+void check_label_in(const Field& field, std::int64_t label, std::int64_t id) {
+  if (field.classes == 0 || (label >= 0 && label < field.classes) || label == field.ignored_label)
+    return;
+  fail(ErrorKind::data,
+       "example {} has label {}, expected 0 .. {}; leave examples that are not to count out of "
+       "the data set, or name their label (Field::ignored_label)",
+       id, label, field.classes - 1);
 }
 
 void check_labels(const Dataset& dataset, std::size_t number, std::span<const std::int64_t> indices,

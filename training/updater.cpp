@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tasuki/core/error.hpp"
+#include "tasuki/training/named_examples.hpp"
 
 namespace tasuki {
 
@@ -139,7 +140,7 @@ std::vector<Variable> StandardUpdater::losses_of(const Batch& batch, RandomKeys&
                                                  Observation& seen) {
   const RandomScope scope(random);
   seen.clear();  // from a pass that is now repeated
-  std::vector<Variable> losses = losses_(batch, seen);
+  std::vector<Variable> losses = naming_examples(batch, [&] { return losses_(batch, seen); });
   TASUKI_CHECK(losses.size() == optimizers_.size(), "{} losses for {} optimizers", losses.size(),
                optimizers_.size());
   if (batch.weight() == 0 || !settings_.has_loss) return losses;

@@ -29,7 +29,7 @@ class CifarSource final : public DataSource {
     if (record == 0) open_file(static_cast<std::size_t>((next_ - 1) / records_per_file_));
     file_->read(labels_.data(), labels_.size());
     const auto label = std::to_integer<std::int32_t>(labels_.back());
-    check_label(label, header().fields[1].classes, record, file_->path());
+    check_label(label, header().fields[1].classes, record, file_->path(), next_ - 1);
     example[1].as<std::int32_t>()[0] = label;
     file_->read(example[0].bytes().data(), example[0].bytes().size());
   }

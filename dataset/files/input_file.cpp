@@ -163,10 +163,11 @@ void InputFile::fail_if_broken() const {
 }
 
 void check_label(std::int32_t label, std::int64_t classes, std::int64_t example,
-                 const std::filesystem::path& path) {
-  if (label < 0 || label >= classes)
-    fail(ErrorKind::data, "{}: expected labels from 0 to {}, found {} at example {}", path.string(),
-         classes - 1, label, example);
+                 const std::filesystem::path& path, std::optional<std::int64_t> in_data_set) {
+  if (label >= 0 && label < classes) return;
+  fail(ErrorKind::data, "{}: expected labels from 0 to {}, found {} at example {}{}", path.string(),
+       classes - 1, label, example,
+       in_data_set ? fmt::format(" of the file, {} of the data set", *in_data_set) : "");
 }
 
 }  // namespace tasuki

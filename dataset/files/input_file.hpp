@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,8 +56,9 @@ class InputFile {
 };
 
 // An error of kind data if a label is outside 0 .. classes - 1; `example` is its number in the
-// file.
+// file, `in_data_set` in a data set of several files.
 void check_label(std::int32_t label, std::int64_t classes, std::int64_t example,
-                 const std::filesystem::path& path);
+                 const std::filesystem::path& path,
+                 std::optional<std::int64_t> in_data_set = std::nullopt);
 
 }  // namespace tasuki

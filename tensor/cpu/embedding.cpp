@@ -1,4 +1,5 @@
 #include "tasuki/tensor/cpu/embedding.hpp"
+#include "tasuki/tensor/bad_index.hpp"
 
 #include <cstring>
 #include <vector>
@@ -22,8 +23,9 @@ std::vector<std::int64_t> rows_of(const Tensor& ids, std::optional<std::int64_t>
     if (ignore && id == *ignore)
       made[i] = ignored;
     else if (id < 0 || id >= rows)
-      fail(ErrorKind::data, "embed_id: id {} at place {} of {} is not in 0 .. {}", id, i,
-           ids.shape().text(), rows - 1);
+      throw BadIndex("id", id, rows,
+                     fmt::format("embed_id: id {} at place {} of {} is not in 0 .. {}", id, i,
+                                 ids.shape().text(), rows - 1));
     else
       made[i] = id;
   }

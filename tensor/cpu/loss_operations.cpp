@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "tasuki/tensor/bad_index.hpp"
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
 #include "tasuki/tensor/cpu/fast_math.hpp"
 #include "tasuki/tensor/cpu/losses.hpp"
@@ -159,8 +160,7 @@ std::int64_t count_labels(const Tensor& labels, std::int64_t classes, std::int64
       return static_cast<double>(here);
     });
     if (const std::int64_t i = first_bad; i < labels.count())
-      fail(ErrorKind::data, "label {} at position {} of the batch is neither in 0 .. {} nor {}",
-           all[i], i, classes - 1, ignored);
+      throw bad_label(all[i], i, classes, ignored);
     return static_cast<std::int64_t>(counted);
   });
 }

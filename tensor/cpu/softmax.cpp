@@ -1,6 +1,7 @@
 // Softmax cross entropy and accuracy.
 #include <cmath>
 
+#include "tasuki/tensor/bad_index.hpp"
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
 #include "tasuki/tensor/cpu/fast_math.hpp"
 #include "tasuki/tensor/cpu/lanes.hpp"
@@ -51,9 +52,7 @@ class Labels {
     else
       fail(ErrorKind::internal, "expected labels of int32 or int64, found {}", name_of(t.dtype()));
     for (std::int64_t i = 0; i < x[0]; ++i)
-      if ((*this)[i] < -1 || (*this)[i] >= classes_)
-        fail(ErrorKind::data, "label {} of example {} of the batch is not in -1 .. {}", (*this)[i],
-             i, classes_ - 1);
+      if ((*this)[i] < -1 || (*this)[i] >= classes_) throw bad_label((*this)[i], i, classes_, -1);
   }
   std::int64_t operator[](std::int64_t i) const { return narrow_ ? narrow_[i] : wide_[i]; }
 

@@ -4,6 +4,7 @@
 
 #include "tasuki/core/activity.hpp"
 #include "tasuki/training/extensions/evaluation_pass.hpp"
+#include "tasuki/training/named_examples.hpp"
 #include "tasuki/training/trainer.hpp"
 
 namespace tasuki {
@@ -28,7 +29,9 @@ void Evaluator::begin_batch(std::int64_t batch, std::int64_t batches) const {
 
 Observation Evaluator::evaluate_share() {
   return pass_->run(
-      [this](std::int64_t, const Batch& batch, Observation& seen) { evaluate_batch(batch, seen); },
+      [this](std::int64_t, const Batch& batch, Observation& seen) {
+        naming_examples(batch, [&] { evaluate_batch(batch, seen); });
+      },
       "main/");
 }
 

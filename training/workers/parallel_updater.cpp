@@ -11,6 +11,7 @@
 #include "tasuki/tensor/out_of_memory.hpp"
 #include "tasuki/tensor/recorder.hpp"
 #include "tasuki/training/device_clock.hpp"
+#include "tasuki/training/named_examples.hpp"
 #include "tasuki/training/workers/replicas.hpp"
 #include "tasuki/training/workers/worker_threads.hpp"
 
@@ -102,7 +103,7 @@ ParallelUpdater::Outcome ParallelUpdater::compute_gradients(std::size_t worker, 
   clocks_[worker].note(StepClock::Moment::forward);
   const auto forward = [&] {
     const RandomScope random(*random_[worker]);
-    Variable loss = losses_[worker](part, outcome.reported);
+    Variable loss = naming_examples(part, [&] { return losses_[worker](part, outcome.reported); });
     outcome.loss = loss.value();
     return loss;
   };
@@ -204,7 +205,8 @@ Variable ParallelUpdater::evaluate(const Batch& batch, Observation& report) {
     if (part.size() == 0) return;
     const NoGrad no_grad;
     const TrainingMode evaluation(false);
-    outcome.loss = losses_[worker](part, outcome.reported).value();
+    outcome.loss =
+        naming_examples(part, [&] { return losses_[worker](part, outcome.reported).value(); });
   });
   // On the first worker's device, without waiting for it.
   const Device device = replicas_->device(0);

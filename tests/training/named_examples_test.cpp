@@ -1,0 +1,62 @@
+// Errors about an example say its number in the data set.
+#include "tasuki/training/named_examples.hpp"
+
+#include <gtest/gtest.h>
+
+#include "errors.hpp"
+#include "small_run.hpp"
+#include "tasuki/dataset/in_memory.hpp"
+#include "tasuki/dataset/views.hpp"
+#include "tasuki/nn/functions/embed_id.hpp"
+#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
+#include "tasuki/training/updater.hpp"
+
+namespace tasuki {
+namespace {
+
+using testing::expect_error;
+
+constexpr std::int64_t examples = 12, bad = 10;
+
+// Nothing says how many classes there are; the last example but one has label 7.
+std::shared_ptr<Dataset> unchecked() {
+  std::vector<float> values(static_cast<std::size_t>(examples * 12), 0.5F);
+  std::vector<std::int32_t> labels(static_cast<std::size_t>(examples), 1);
+  labels[bad] = 7;
+  return make_dataset({12}, 0, values, labels);
+}
+
+TEST(NamedExamples, LabelsOfTrainingAndEvaluation) {
+  const auto model = testing::small_model();
+  const LossFunction loss = classification_loss(*model);
+  // Other positions than numbers.
+  const Share share = Share::whole(subset_of(unchecked(), {11, 10, 3, 2}));
+  const std::vector<std::string> line = {"example 10 has label 7, expected 0 .. 3"};
+  Evaluator evaluator(create_serial_iterator(share, 3), loss);
+  expect_error(ErrorKind::data, line, [&] { evaluator.evaluate(); });
+  const auto optimizer = create_optimizer("sgd");
+  optimizer->setup(*model);
+  StandardUpdater updater(create_serial_iterator(share, 3), *optimizer, loss, {});
+  Observation seen;
+  expect_error(ErrorKind::data, line, [&] { updater.update(seen); });
+}
+
+// By its value, because a loss may have reordered the labels; or the error is as it was.
+TEST(NamedExamples, AreFoundByTheirValues) {
+  const Batch batch = read_batch(*unchecked(), std::vector<std::int64_t>{3, 10, 4});
+  expect_error(ErrorKind::data, {"example 10 has label 7, expected 0 .. 2 for a model of 3"},
+               [&] { naming_examples(batch, [] { throw bad_label(7, 0, 3, -1); }); });
+  expect_error(ErrorKind::data, {"label 8 at position 0 of the batch"},
+               [&] { naming_examples(batch, [] { throw bad_label(8, 0, 3, -1); }); });
+  const Tensor ids = batch["t"];
+  const Variable table(Tensor::zeros({5, 2}));
+  expect_error(ErrorKind::data, {"example 10 has id 7, expected 0 .. 4"},
+               [&] { naming_examples(batch, [&] { embed_id(ids, table); }); });
+  const Variable scores(Tensor::zeros({3, 4}));
+  expect_error(ErrorKind::data, {"example 10 has label 7, expected 0 .. 3"}, [&] {
+    naming_examples(batch, [&] { softmax_cross_entropy(scores, ids, {.label_smoothing = 0.1F}); });
+  });
+}
+
+}  // namespace
+}  // namespace tasuki
